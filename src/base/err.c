@@ -1,0 +1,114 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void vset(char *dst, size_t size, const char *fmt, va_list ap)
+{
+    if (vsnprintf(dst, size, fmt, ap) < 0)
+        dst[0] = '\0';
+}
+
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        err->code = code;
+        err->sys_errno = 0;
+        err->hint[0] = '\0';
+        vset(err->message, sizeof err->message, fmt, ap);
+        va_end(ap);
+    }
+    return -(int)code;
+}
+
+int err_sys(struct err *err, const char *fmt, ...)
+{
+    int saved = errno;
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        err->code = ERR_SYSTEM;
+        err->sys_errno = saved;
+        err->hint[0] = '\0';
+        vset(err->message, sizeof err->message, fmt, ap);
+        va_end(ap);
+        size_t used = strlen(err->message);
+        snprintf(err->message + used, sizeof err->message - used, ": %s", strerror(saved));
+    }
+    return -(int)ERR_SYSTEM;
+}
+
+int err_wrap(struct err *err, const char *fmt, ...)
+{
+    if (!err)
+        return -(int)ERR_INTERNAL;
+    char context[sizeof err->message];
+    va_list ap;
+    va_start(ap, fmt);
+    vset(context, sizeof context, fmt, ap);
+    va_end(ap);
+    size_t used = strlen(context);
+    snprintf(context + used, sizeof context - used, ": %s", err->message);
+    memcpy(err->message, context, sizeof context);
+    return -err->code;
+}
+
+int err_hint(struct err *err, const char *fmt, ...)
+{
+    if (!err)
+        return -(int)ERR_INTERNAL;
+    va_list ap;
+    va_start(ap, fmt);
+    vset(err->hint, sizeof err->hint, fmt, ap);
+    va_end(ap);
+    return -err->code;
+}
+
+int err_at(struct err *err, enum boundary_id boundary)
+{
+    if (!err)
+        return -(int)ERR_INTERNAL;
+    if (err->boundary == BOUNDARY_NONE)
+        err->boundary = boundary;
+    return -err->code;
+}
+
+static const char *const code_names[ERR_CODE_COUNT] = {
+    [ERR_NONE] = "none",           [ERR_USAGE] = "usage",
+    [ERR_POLICY] = "policy",       [ERR_UNSUPPORTED] = "unsupported",
+    [ERR_REFUSED] = "refused",     [ERR_SYSTEM] = "system",
+    [ERR_LIMIT] = "limit",         [ERR_ATTEST] = "attest",
+    [ERR_NOT_FOUND] = "not_found", [ERR_NOT_EXEC] = "not_executable",
+    [ERR_PROTOCOL] = "protocol",   [ERR_INTERRUPTED] = "interrupted",
+    [ERR_INTERNAL] = "internal",
+};
+
+const char *err_code_name(enum err_code code)
+{
+    if (code < 0 || code >= ERR_CODE_COUNT)
+        return "unknown";
+    return code_names[code];
+}
+
+const char *boundary_name(enum boundary_id id)
+{
+    static const char *const names[BOUNDARY_COUNT] = {
+        "none", "kernel", "filesystem", "network", "credentials", "lifecycle",
+    };
+    return id >= 0 && id < BOUNDARY_COUNT ? names[id] : "unknown";
+}
+
+int err_exit_status(const struct err *err)
+{
+    switch (err->code) {
+    case ERR_NOT_EXEC:
+        return 126;
+    case ERR_NOT_FOUND:
+        return 127;
+    default:
+        return 125;
+    }
+}

@@ -1,0 +1,63 @@
+/* One error type for the whole program. It has a fixed size and holds no pointers, so that a half-built
+ * child can send it over a socket as it is. Library code fills one in and returns a negative number; it
+ * never logs and never exits. */
+#pragma once
+
+#include <stdarg.h>
+#include <stdint.h>
+
+enum err_code {
+    ERR_NONE = 0,
+    ERR_USAGE,       /* the command line or a request is malformed */
+    ERR_POLICY,      /* a policy file is malformed or contradicts itself */
+    ERR_UNSUPPORTED, /* this host cannot enforce what was asked */
+    ERR_REFUSED,     /* it could be done, but a rule says no */
+    ERR_SYSTEM,      /* a system call failed; sys_errno says why */
+    ERR_LIMIT,       /* a fixed bound of brig itself was exceeded */
+    ERR_ATTEST,      /* what is in force is not what was planned */
+    ERR_NOT_FOUND,   /* the command does not exist inside (127) */
+    ERR_NOT_EXEC,    /* the command exists but cannot be executed (126) */
+    ERR_PROTOCOL,    /* the other side of a socket sent nonsense */
+    ERR_INTERRUPTED, /* a signal ended the set-up */
+    ERR_INTERNAL,    /* a bug in brig */
+    ERR_CODE_COUNT,
+};
+
+/* The five boundaries, plus one for what belongs to none of them. */
+enum boundary_id {
+    BOUNDARY_NONE = 0,
+    BOUNDARY_KERNEL,
+    BOUNDARY_FILESYSTEM,
+    BOUNDARY_NETWORK,
+    BOUNDARY_CREDENTIALS,
+    BOUNDARY_LIFECYCLE,
+    BOUNDARY_COUNT,
+};
+
+struct err {
+    int32_t code; /* enum err_code */
+    int32_t sys_errno;
+    int32_t boundary; /* enum boundary_id */
+    char message[512];
+    char hint[320]; /* what the user can do about it; may be empty */
+};
+
+#define ERR_INIT                                                                                   \
+    {                                                                                              \
+        .code = ERR_NONE                                                                           \
+    }
+
+/* Each returns a negative number, so that `return err_set(...)` reads well. err may be NULL. */
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int err_sys(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Put "context: " in front of what is already there. */
+int err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Attach advice to an error that was just set; keeps the code. */
+int err_hint(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int err_at(struct err *err, enum boundary_id boundary);
+
+const char *err_code_name(enum err_code code);
+const char *boundary_name(enum boundary_id id);
+/* The exit status of `brig run` for this error: 125, 126 or 127. */
+int err_exit_status(const struct err *err);

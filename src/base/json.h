@@ -1,0 +1,85 @@
+/* A strict JSON reader that remembers where each value stood, and a writer.
+ *
+ * Strict means RFC 8259 and less: duplicate keys, trailing text, NUL (raw or escaped), lone surrogates,
+ * invalid UTF-8, control characters in strings, numbers that do not fit (integers outside int64, non-finite
+ * reals), depth and size over the limits are all errors. The tree is read-only after parsing. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum json_type {
+    JSON_NULL,
+    JSON_BOOL,
+    JSON_INT,
+    JSON_REAL,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT,
+};
+
+struct json;
+
+struct json_limits {
+    size_t max_bytes;
+    unsigned max_depth;
+    size_t max_nodes;
+};
+extern const struct json_limits json_default_limits; /* 1 MiB, 32 levels, 65536 nodes */
+
+/* On failure err->message is "LINE:COLUMN: what was expected" (1-based; columns count bytes). */
+int json_parse(const char *text, size_t len, const struct json_limits *limits, struct json **ret,
+               struct err *err);
+void json_free(struct json *root); /* takes NULL; frees the whole tree, root only */
+
+enum json_type json_type(const struct json *j);
+const char *json_type_name(enum json_type type); /* "null", "true or false", "a whole number", … for messages */
+unsigned json_line(const struct json *j);
+unsigned json_column(const struct json *j);
+
+bool json_bool(const struct json *j);
+int64_t json_int(const struct json *j);
+double json_real(const struct json *j);       /* also for JSON_INT */
+const char *json_string(const struct json *j); /* NUL-terminated, no NUL inside; NULL if not a string */
+size_t json_count(const struct json *j);       /* elements or members; 0 for others */
+const struct json *json_at(const struct json *array, size_t i);
+const struct json *json_get(const struct json *object, const char *key);
+const char *json_key_at(const struct json *object, size_t i);
+const struct json *json_value_at(const struct json *object, size_t i);
+/* Where the i-th key itself stood. */
+unsigned json_key_line_at(const struct json *object, size_t i);
+unsigned json_key_column_at(const struct json *object, size_t i);
+
+/* Writer: emits well-formed JSON into a buf whatever bytes it is given. */
+struct json_writer {
+    struct buf *out;
+    bool pretty;    /* two-space indentation */
+    unsigned depth;
+    bool need_comma;
+    bool after_key;
+};
+void jw_init(struct json_writer *w, struct buf *out, bool pretty);
+void jw_object_begin(struct json_writer *w);
+void jw_object_end(struct json_writer *w);
+void jw_array_begin(struct json_writer *w);
+void jw_array_end(struct json_writer *w);
+void jw_key(struct json_writer *w, const char *key);
+void jw_string(struct json_writer *w, const char *s); /* NULL writes null */
+/* Bytes of unknown encoding: invalid UTF-8 becomes U+FFFD, NUL and controls are escaped. */
+void jw_bytes(struct json_writer *w, const void *data, size_t len);
+void jw_int(struct json_writer *w, int64_t v);
+void jw_uint(struct json_writer *w, uint64_t v);
+void jw_real(struct json_writer *w, double v);
+void jw_bool(struct json_writer *w, bool v);
+void jw_null(struct json_writer *w);
+/* A whole parsed tree. */
+void jw_json(struct json_writer *w, const struct json *j);
+/* Key and value in one call. */
+void jw_kv_string(struct json_writer *w, const char *key, const char *s);
+void jw_kv_int(struct json_writer *w, const char *key, int64_t v);
+void jw_kv_uint(struct json_writer *w, const char *key, uint64_t v);
+void jw_kv_bool(struct json_writer *w, const char *key, bool v);

@@ -1,0 +1,59 @@
+/* The system call filter: a table of calls with a verdict and a reason each, compiled to a binary-tree BPF
+ * program. Built on the host; init only loads the finished bytes.
+ *
+ * K-1  What is not in the table gets ENOSYS, as on an older kernel, so that libraries fall back.
+ * K-2  Dangerous calls get EPERM and are seen by the supervisor (user notification); they never kill.
+ * K-3  Only the native entry is open: i386 and x32 numbers are denied whatever they are.
+ * K-4  A verdict depends on register values only, never on memory behind a pointer. */
+#pragma once
+
+#include "base/err.h"
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct filter_options {
+    bool isolated_pids;  /* own pid namespace: pid arguments cannot reach the host */
+    bool isolated_ipc;   /* own ipc namespace: System V and POSIX IPC are private */
+    bool isolated_net;   /* own, empty network namespace: INET sockets lead nowhere */
+    bool unix_sockets;   /* socket(AF_UNIX) allowed; socketpair of streams always is */
+    bool scoped_signals; /* Landlock keeps signals inside (ABI 6); else signalling others is brokered */
+    bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
+};
+
+#define FILTER_MAX_INSNS 1024
+
+struct filter_program {
+    struct sock_filter code[FILTER_MAX_INSNS];
+    uint16_t len;
+};
+
+int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err);
+
+/* NULL if the number is unknown. Native numbers only. */
+const char *filter_call_name(unsigned nr);
+
+/* What a notified call was, for the list of denials. All strings are static or in `what`. */
+struct filter_denial {
+    enum boundary_id boundary;
+    char what[80];    /* "mount", "socket(AF_PACKET)", "clone(CLONE_NEWUSER)", "i386 call 11" */
+    const char *rule; /* "kernel.seccomp: …" in a few words */
+    const char *hint; /* what would allow it, or what to do instead */
+};
+void filter_describe(uint32_t arch, int nr, const uint64_t args[6], struct filter_denial *ret);
+
+/* True if the call is one of the signal calls that the supervisor must broker (process tier without scoped
+ * signals) instead of refusing. */
+bool filter_is_brokered_signal(uint32_t arch, int nr);
+
+/* For docs/seccomp.md, generated from the same table. */
+struct filter_call {
+    const char *name;
+    int nr;              /* -1 if this architecture has no such call */
+    const char *verdict; /* "allow", "allow if …", "deny, seen", "deny, quiet" */
+    const char *why;
+};
+size_t filter_call_count(void);
+void filter_call_at(size_t i, struct filter_call *ret);

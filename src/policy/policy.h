@@ -1,0 +1,171 @@
+/* The policy: what each of the five boundaries must enforce for one run. Pure: nothing here touches the
+ * system. Every field knows where its value came from, so that `brig policy explain` can say so. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum level {
+    LEVEL_LOW,
+    LEVEL_MEDIUM,
+    LEVEL_HIGH,
+    LEVEL_CRITICAL,
+    LEVEL_COUNT,
+};
+
+enum tier {
+    TIER_AUTO, /* the level decides */
+    TIER_PROCESS,
+    TIER_CONTAINER,
+    TIER_HARDWARE, /* named by level critical; no version of brig has it yet */
+};
+
+/* How hard a mechanism is asked for. */
+enum need {
+    NEED_OFF,
+    NEED_AUTO,    /* use it where the host has it, say in the receipt what was used instead */
+    NEED_REQUIRE, /* refuse to start without it */
+};
+
+enum proc_view {
+    PROC_PID,    /* only the sandbox's own tasks; kernel files do not exist */
+    PROC_SYSTEM, /* plus a few harmless kernel files (cpuinfo, meminfo, stat, uptime, …) */
+};
+
+#define POLICY_UNLIMITED UINT64_MAX
+
+/* Every scalar field, once. X(id, "section.name", type, member) */
+#define POLICY_FIELDS(X)                                                                           \
+    X(LEVEL, "level", LEVEL, level)                                                                \
+    X(TIER, "kernel.tier", TIER, tier)                                                             \
+    X(UID, "kernel.uid", UINT, uid)                                                                \
+    X(UNIX_SOCKETS, "kernel.unix_sockets", NEED, unix_sockets)                                     \
+    X(ROOT, "filesystem.root", PATH, root)                                                         \
+    X(CWD, "filesystem.cwd", PATH, cwd)                                                            \
+    X(WORKSPACE, "filesystem.workspace", BOOL, workspace)                                          \
+    X(EXEC, "filesystem.exec", BOOL, exec)                                                         \
+    X(PROJECT, "filesystem.project", BOOL, project)                                                \
+    X(PROC, "filesystem.proc", PROC, proc)                                                         \
+    X(LANDLOCK, "filesystem.landlock", NEED, landlock)                                             \
+    X(DISK, "lifecycle.disk", SIZE, disk)                                                          \
+    X(INODES, "lifecycle.inodes", COUNT, inodes)                                                   \
+    X(MEMORY, "lifecycle.memory", SIZE, memory)                                                    \
+    X(CPUS, "lifecycle.cpus", MILLI, cpus_milli)                                                   \
+    X(PIDS, "lifecycle.pids", COUNT, pids)                                                         \
+    X(TIMEOUT, "lifecycle.timeout", DURATION, timeout_ms)                                          \
+    X(CPU_TIME, "lifecycle.cpu_time", DURATION, cpu_time_ms)                                       \
+    X(OUTPUT, "lifecycle.output", SIZE, output)                                                    \
+    X(OPEN_FILES, "lifecycle.open_files", COUNT, open_files)                                       \
+    X(CGROUP, "lifecycle.cgroup", NEED, cgroup)
+
+enum policy_field {
+#define X(id, path, type, member) FIELD_##id,
+    POLICY_FIELDS(X)
+#undef X
+        FIELD_COUNT,
+};
+
+enum origin_kind {
+    ORIGIN_DEFAULT, /* same at every level */
+    ORIGIN_LEVEL,
+    ORIGIN_FILE,
+    ORIGIN_OPTION,
+};
+
+struct origin {
+    enum origin_kind kind;
+    unsigned line; /* ORIGIN_FILE */
+    unsigned column;
+    char name[64]; /* ORIGIN_OPTION: "--memory"; ORIGIN_FILE: the file's last path component, cut to fit */
+};
+
+struct grant {
+    char *source; /* absolute, no . or .. */
+    char *dest;   /* absolute; equal to source unless given */
+    bool writable;
+    struct origin origin;
+};
+
+struct env_var {
+    char *name;
+    char *value;
+    struct origin origin;
+};
+
+struct policy {
+    enum level level;
+    enum tier tier;
+    uint64_t uid; /* inside the sandbox */
+    enum need unix_sockets;
+    char *root; /* "host" or an absolute folder */
+    char *cwd;  /* NULL: the workspace, or the project folder where there is one */
+    bool workspace;
+    bool exec;    /* may files in writable places be executed directly */
+    bool project; /* the caller's folder is granted read-write (level medium) */
+    enum proc_view proc;
+    enum need landlock;
+    uint64_t disk;
+    uint64_t inodes;
+    uint64_t memory;
+    uint64_t cpus_milli;
+    uint64_t pids;
+    uint64_t timeout_ms;
+    uint64_t cpu_time_ms;
+    uint64_t output;
+    uint64_t open_files;
+    enum need cgroup;
+
+    struct grant *grants;
+    size_t grant_count;
+    struct env_var *env;
+    size_t env_count;
+
+    struct origin origin[FIELD_COUNT];
+};
+
+/* All fields as the level's column of the table says. */
+int policy_init(struct policy *p, enum level level);
+void policy_done(struct policy *p);
+
+/* One field from text, as an option gives it. `unlimited` is a word, 0 and negative numbers are errors. */
+int policy_set(struct policy *p, enum policy_field field, const char *text, const struct origin *origin,
+               struct err *err);
+/* "DIR[:DEST]" */
+int policy_grant(struct policy *p, const char *spec, bool writable, const struct origin *origin,
+                 struct err *err);
+/* "KEY=VALUE" */
+int policy_env(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
+
+/* Read a policy document (JSON if the first non-blank byte is '{', else YAML) and lay it over p. `name` is used
+ * in messages: "NAME:LINE:COLUMN: …, expected …". If the document has a `level` and the level was not already
+ * chosen by an option, p is first re-initialised with it. */
+int policy_load(struct policy *p, const char *name, const char *text, size_t len, struct err *err);
+/* Contradictions between fields; call once after everything was laid on top of each other. */
+int policy_validate(const struct policy *p, struct err *err);
+/* A request may only tighten: every field of `request` that was set from a file or option must be at least as
+ * strict as in p; then it replaces the value in p. Refused otherwise, naming the field and both values. */
+int policy_tighten(struct policy *p, const struct policy *request, struct err *err);
+
+/* Canonical JSON (sorted, compact): what the policy hash is taken over. */
+void policy_canonical(const struct policy *p, struct buf *out);
+/* "sha256:…" (71 characters and the NUL). */
+void policy_hash(const struct policy *p, char out[static 72]);
+/* For `brig policy show` and `explain`. */
+void policy_show_json(const struct policy *p, struct buf *out);
+void policy_show_yaml(const struct policy *p, struct buf *out);
+void policy_explain(const struct policy *p, struct buf *out); /* aligned: field, value, where it came from */
+void policy_explain_json(const struct policy *p, struct buf *out);
+
+const char *level_name(enum level level);
+int level_parse(const char *text, enum level *ret);
+const char *tier_name(enum tier tier);
+const char *need_name(enum need need);
+const char *policy_field_path(enum policy_field field);
+const char *policy_field_help(enum policy_field field); /* one line, for help texts and docs */
+/* The value as a person would write it: "256M", "30s", "unlimited". */
+void policy_field_text(const struct policy *p, enum policy_field field, struct buf *out);
