@@ -26,7 +26,7 @@ struct apply_state {
 typedef int apply_fn(struct apply_state *st, const struct op *op, struct err *err);
 
 /* kernel/process/apply_child.c */
-apply_fn apply_ids, apply_no_new_privs, apply_drop_caps, apply_seccomp, apply_tty;
+apply_fn apply_no_new_privs, apply_drop_caps, apply_seccomp, apply_tty;
 /* kernel/container/apply_child.c */
 apply_fn apply_hostname;
 /* network/apply_child.c */

@@ -1,4 +1,4 @@
-/* The apply verb of the kernel boundary: identity, capabilities, no-new-privs, the system call filter.
+/* The apply verb of the kernel boundary: capabilities, no-new-privs, the system call filter.
  *
  * K-5  After these steps init itself has no more rights than the code it is about to start. */
 #include "base/cleanup.h"
@@ -6,7 +6,6 @@
 #include "plan/apply.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,20 +18,6 @@
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER 0x5441
 #endif
-
-int apply_ids(struct apply_state *st, const struct op *op, struct err *err)
-{
-    (void)st;
-    uid_t uid = (uid_t)op->num[0];
-    gid_t gid = (gid_t)op->num[1];
-    /* musl's wrappers signal every thread; the plain calls are right for a single-threaded process. */
-    if (syscall(SYS_setgroups, (size_t)0, NULL) < 0)
-        return err_sys(err, "drop the supplementary groups");
-    if (syscall(SYS_setresgid, gid, gid, gid) < 0 || syscall(SYS_setresuid, uid, uid, uid) < 0)
-        return err_sys(err, "switch to uid %u", uid);
-    /* Changing identity hides the process from the supervisor's checks; the code is not running yet. */
-    return prctl(PR_SET_DUMPABLE, 1) < 0 ? err_sys(err, "stay readable for the checks") : 0;
-}
 
 int apply_no_new_privs(struct apply_state *st, const struct op *op, struct err *err)
 {
