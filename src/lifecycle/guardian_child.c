@@ -1,5 +1,6 @@
 /* The guardian's own code: raw system calls, its own stack, no libc state (LC-3). */
 #include "lifecycle/guardian.h"
+#include "plan/control.h"
 #include "os/raw_child.h"
 #include "os/remove.h"
 
@@ -40,19 +41,24 @@ static void stat_path(char out[32], int pid)
     *to = '\0';
 }
 
-/* The parent of a task, from the field after the last parenthesis of its name; 0 if it is gone or a zombie. */
-static int parent_of(int pid)
+static long read_stat(int pid, char *text, size_t size)
 {
-    char path[32], text[512];
+    char path[32];
     stat_path(path, pid);
     int fd = raw_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
-    long n = raw_read(fd, text, sizeof text - 1);
+    long n = raw_read(fd, text, size - 1);
     raw_close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? n : 0;
+}
+
+/* The parent of a task, from the field after the last parenthesis of its name; 0 if it is gone or a zombie. */
+static int parent_of(int pid)
+{
+    char text[512];
+    long n = read_stat(pid, text, sizeof text);
     long end = n;
     while (end > 0 && text[end] != ')')
         end--;
@@ -106,12 +112,27 @@ static int signal_below(int top, int sig)
     return found;
 }
 
+/* init's pid may have been given to somebody else since: its name tells. */
+static int is_init(int pid)
+{
+    static const char name[] = "(" INIT_NAME ")";
+    char text[512];
+    long n = read_stat(pid, text, sizeof text);
+    const char *at = text;
+    while (*at && *at != '(')
+        at++;
+    for (unsigned i = 0; i + 1 < sizeof name; i++)
+        if (at + i >= text + n || at[i] != name[i])
+            return 0;
+    return 1;
+}
+
 /* Orphans come up to init, which is their reaper: as long as init lives, everything is below it. Stopping first keeps a
  * fork bomb from outrunning the loop. */
 void guardian_kill_tree(pid_t init_pid)
 {
     int64_t deadline = raw_now_us() + 5000000;
-    if (init_pid <= 1)
+    if (init_pid <= 1 || !is_init(init_pid))
         return;
     do {
         signal_below(init_pid, SIGSTOP_NUMBER);
@@ -124,7 +145,7 @@ void guardian_kill_tree(pid_t init_pid)
 /* A uid that only this sandbox has: one call reaches every task of it, however fast it forks. */
 static void kill_by_uid(uid_t uid)
 {
-    long pid = raw_syscall5(__NR_clone, SIGKILL_NUMBER - SIGKILL_NUMBER, 0, 0, 0, 0);
+    long pid = raw_syscall5(__NR_clone, 0, 0, 0, 0, 0);
     if (pid == 0) {
         if (raw_syscall(__NR_setresuid, uid, uid, uid, 0) == 0)
             raw_kill(-1, SIGKILL_NUMBER);
@@ -162,7 +183,7 @@ int guardian_main(void *argument)
         return 0;
     if (g->kill_uid)
         kill_by_uid(g->kill_uid);
-    else if (g->private_dir[0] || g->init_pid)
+    else if (g->init_pid)
         guardian_kill_tree(g->init_pid);
     cgroup_kill_and_remove_child(&g->group);
     if (g->private_dir[0])
