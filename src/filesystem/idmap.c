@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -37,12 +38,16 @@ static int map_and_open(pid_t pid, const struct stat *sb, uid_t uid, gid_t gid, 
 static int idmap_open(const struct stat *sb, uid_t uid, gid_t gid, struct err *err)
 {
     struct sys_clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+    pid_t supervisor = getpid();
     long pid = sys_clone3(&args);
     if (pid < 0)
         return err_sys(err, "make a user namespace for a grant");
-    if (pid == 0)
-        for (;;)
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (getppid() == supervisor)
             pause();
+        _exit(0);
+    }
     int fd = map_and_open((pid_t)pid, sb, uid, gid, err);
     kill((pid_t)pid, SIGKILL);
     while (waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)

@@ -47,6 +47,7 @@ int guardian_start(struct guardian *g, struct err *err)
         close(ends[1]);
         return err_sys(err, "stack for the guardian");
     }
+    g->supervisor = getpid();
     start_args = (struct guardian_start){.guardian = g, .read_fd = ends[0]};
     /* CLONE_VM without CLONE_THREAD: a process of its own that SIGKILL of the supervisor does not take along, for the
      * price of a kernel stack. */

@@ -16,6 +16,7 @@ struct guardian {
     /* What to clean, filled in before the thing exists. Read by the guardian after the supervisor's death. */
     struct cgroup_group group;
     volatile pid_t init_pid;
+    pid_t supervisor;
     uid_t kill_uid;       /* a host uid that only this sandbox has, 0 if it shares the user's */
     char private_dir[64]; /* to be emptied and removed, or empty */
 

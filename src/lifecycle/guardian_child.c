@@ -169,17 +169,35 @@ static void remove_private_dir(const char *path)
     raw_close(fd);
 }
 
+struct raw_pollfd {
+    int fd;
+    short events, revents;
+};
+
+/* True when the supervisor said that all is clean, false when it is dead. Its death is read from a pidfd: a child in the
+ * middle of its start may still hold a copy of the pipe's other end. */
+static int wait_for_the_end(int supervisor)
+{
+    char word;
+    int pidfd = raw_pidfd_open(supervisor);
+    if (pidfd < 0 || raw_syscall(__NR_getppid, 0, 0, 0, 0) != supervisor)
+        return 0;
+    for (;;) {
+        struct raw_pollfd fds[2] = {{0, 1 /* POLLIN */, 0}, {pidfd, 1, 0}};
+        raw_syscall5(__NR_ppoll, (long)fds, 2, 0, 0, 0);
+        if (fds[0].revents & 1 && raw_read(0, &word, 1) == 1)
+            return 1;
+        if (fds[0].revents || fds[1].revents)
+            return 0;
+    }
+}
+
 int guardian_main(void *argument)
 {
     struct guardian *g = argument;
-    char word;
-    long got;
     raw_syscall(__NR_setsid, 0, 0, 0, 0);
     raw_syscall(__NR_close_range, 1, (long)~0u, 0, 0);
-    do {
-        got = raw_read(0, &word, 1);
-    } while (got == -4 /* EINTR */);
-    if (got == 1)
+    if (wait_for_the_end(g->supervisor))
         return 0;
     if (g->kill_uid)
         kill_by_uid(g->kill_uid);
