@@ -137,7 +137,7 @@ int cgroup_clone_fd(const struct cgroup_group *g, struct err *err)
 {
     if (g->version != CGROUP_V2)
         return -1;
-    int fd = open(g->dir[SLOT_V2], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(AT_FDCWD, g->dir[SLOT_V2], O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd >= 0 ? fd : err_sys(err, "open %s", g->dir[SLOT_V2]);
 }
 

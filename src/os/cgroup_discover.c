@@ -39,7 +39,7 @@ static void each_line(const char *path, void (*fn)(struct cgroup_paths *, const 
     char window[16384];
     size_t used = 0;
     bool drop = false;
-    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cleanup_fd int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
     for (;;) {

@@ -23,7 +23,9 @@ static int open_control(const char *dir, const char *file, int flags)
     memcpy(path, dir, dir_len);
     path[dir_len] = '/';
     memcpy(path + dir_len + 1, file, file_len + 1);
-    return open(path, flags | O_CLOEXEC);
+    /* musl's open() spends a second call on O_CLOEXEC for kernels of long ago, its openat() does
+     * not. */
+    return openat(AT_FDCWD, path, flags | O_CLOEXEC);
 }
 
 long cgroup_read_file(const char *dir, const char *file, char *buf, size_t size)
