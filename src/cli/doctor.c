@@ -203,7 +203,7 @@ const struct verb verb_doctor = {
     .name = "doctor",
     .summary = "what this host can enforce, and how to get what is missing",
     .usage = "doctor [--json]",
-    .about = "Looks at the kernel, at what this user may do with it, and at the control groups.\n"
+    .about = "Looks at the kernel, at what this user may do with it, and at control groups.\n"
              "Changes nothing. Run it as the user that will run the sandboxes.",
     .examples = "brig doctor\n"
                 "brig doctor --json",

@@ -18,9 +18,9 @@ static const struct lang langs[] = {
     {"ruby",   {"rb"},               {"ruby"},                     {"-"},             "ruby"},
     {"lua",    {0},                  {"lua", "lua5.4", "lua5.3"},  {"-"},             "lua5.4"},
     {"php",    {0},                  {"php"},                      {"--"},            "php-cli"},
-    {"tcl",    {0},                  {"tclsh", "tclsh8.6"},        {0},               "tcl"},
-    {"r",      {"R"},                {"R"},
-     {"--no-echo", "--no-restore", "--no-save", "--file=-", "--args"},                "r-base-core"},
+    /* tclsh knows no name for stdin, but takes no word that begins with a dash for a file. */
+    {"tcl",    {0},                  {"tclsh", "tclsh8.6"},        {"-"},             "tcl"},
+    {"r",      {"R"},                {"Rscript"},                  {"-"},             "r-base-core"},
     {"julia",  {"jl"},               {"julia"},                    {"-"},             "julia"},
     {"deno",   {"ts", "typescript"}, {"deno"},                     {"run", "-"},      NULL},
 };

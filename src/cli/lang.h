@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #define LANG_CANDIDATES 4
-#define LANG_ARGS       6
+#define LANG_ARGS       3
 
 struct lang {
     const char *name;

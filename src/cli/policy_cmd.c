@@ -216,8 +216,8 @@ const struct verb verb_policy = {
     .name = "policy",
     .summary = "show, check and explain policies",
     .usage = "policy COMMAND [OPTIONS]",
-    .about = "A policy says what each of the five boundaries enforces. The threat level fills it\n"
-             "in; a policy file changes values; options change them last.",
+    .about = "A policy says what each of the five boundaries enforces. The threat level fills\n"
+             "it in; a policy file changes values; options change them last.",
     .examples = "brig policy show --level high\n"
                 "brig policy check agent.yaml\n"
                 "brig policy explain --policy agent.yaml -m 1G",

@@ -15,7 +15,8 @@
 
 #define KERNEL     "Kernel boundary"
 #define FILESYSTEM "Filesystem boundary"
-#define LIFECYCLE  "Lifecycle boundary: limits"
+#define LIFECYCLE  "Limits (lifecycle boundary)"
+#define CREDENTIAL "Credential boundary"
 #define POLICY     "Policy"
 
 /* clang-format off */
@@ -30,7 +31,7 @@ static const struct opt items[] = {
     {OPT_FIELD + FIELD_UID, 0, "uid", OPT_VALUE, "N", NULL, NULL, KERNEL,
      "user id inside the sandbox"},
     {OPT_FIELD + FIELD_UNIX_SOCKETS, 0, "unix-sockets", OPT_VALUE, "WHEN", "off auto require", NULL, KERNEL,
-     "may the program make unix sockets: off, auto (where the host can confine them) or require"},
+     "unix sockets: off, auto (allowed unless host folders are granted) or require"},
 
     {OPT_RO, 0, "ro", OPT_LIST, "DIR[:DEST]", NULL, NULL, FILESYSTEM,
      "show a host folder or file, read-only, at DEST or at the same path; repeatable"},
@@ -44,7 +45,7 @@ static const struct opt items[] = {
      "files in writable places cannot be executed"},
     {OPT_FIELD + FIELD_WORKSPACE, 0, "no-workspace", OPT_FLAG, NULL, NULL, "false", FILESYSTEM,
      "no private workspace: nothing is writable but what --rw grants"},
-    {OPT_ENV, 'e', "env", OPT_LIST, "KEY[=VALUE]", NULL, NULL, FILESYSTEM,
+    {OPT_ENV, 'e', "env", OPT_LIST, "KEY[=VALUE]", NULL, NULL, CREDENTIAL,
      "set a variable in the otherwise empty environment; KEY alone copies yours; repeatable"},
 
     {OPT_FIELD + FIELD_MEMORY, 'm', "memory", OPT_VALUE, "SIZE", NULL, NULL, LIFECYCLE,

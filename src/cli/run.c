@@ -30,7 +30,8 @@ enum run_option_id {
 /* clang-format off */
 static const struct opt run_items[] = {
     {OPT_LANG, 0, "lang", OPT_VALUE, "LANG", lang_words, NULL, RUNNING,
-     "run code, from FILE or from stdin (-), with this language's interpreter"},
+     "run code, from FILE or from stdin (-), in this language: python, bash, sh, node, perl, ruby, "
+     "lua, php, tcl, r, julia or deno"},
     {OPT_TTY, 't', "tty", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "give the program a private terminal (for shells and editors)"},
     {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, RUNNING,
@@ -278,9 +279,10 @@ static int run_main(const struct verb *verb, int argc, char *const argv[])
         r = verb_parse(verb, argc, argv, take, &o, &rest, &err);
     if (r > 0)
         return 0;
-    if (r >= 0)
-        r = run_options(&o, argv + rest, &err);
-    return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : r;
+    if (r < 0)
+        return verb_fail(verb, &err, verb_wants_json(argc, argv));
+    r = run_options(&o, argv + rest, &err);
+    return r < 0 ? verb_fail(verb, &err, o.json) : r;
 }
 
 const struct verb verb_run = {
@@ -288,9 +290,9 @@ const struct verb verb_run = {
     .summary = "run a program, or code from stdin, in a sandbox",
     .usage = "run [OPTIONS] [--] COMMAND [ARGUMENT…]\n"
              "run [OPTIONS] --lang LANG [- | FILE] [-- ARGUMENT…]",
-    .about = "The program sees a read-only system, a private workspace that disappears with it,\n"
-             "an empty environment and no network. Its limits, and all else, follow from the\n"
-             "threat level; a policy file and options change single values.",
+    .about = "The program sees a read-only system, a private workspace that disappears with\n"
+             "it, an empty environment and no network. Its limits, and all else, follow from\n"
+             "the threat level; a policy file and options change single values.",
     .examples = "# one command; level high is the default\n"
                 "brig run -- python3 -c 'print(6*7)'\n"
                 "# code from stdin, nothing touches the disk\n"

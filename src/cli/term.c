@@ -1,5 +1,7 @@
 #include "cli/term.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -46,32 +48,27 @@ int term_write(int fd, const void *data, size_t len)
     return 0;
 }
 
-/* Length of the UTF-8 sequence at p if it is well formed and printable, else 0. */
-static size_t printable(const unsigned char *p)
+/* Bytes of the character at p if a terminal will show it and nothing else, else 0. */
+static size_t printable(const char *p, size_t left)
 {
-    if (p[0] < 0x80)
-        return p[0] >= 0x20 && p[0] != 0x7f;
-    size_t len = p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    /* U+0080 to U+009F are control characters as well. */
-    return p[0] == 0xc2 && p[1] <= 0x9f ? 0 : len;
+    uint32_t code = 0;
+    size_t len = utf8_decode(p, left, &code);
+    bool control = code < 0x20 || (code >= 0x7f && code <= 0x9f);
+    return len > 0 && !control ? len : 0;
 }
 
 void term_clean(struct buf *out, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        size_t len = printable(p);
+    size_t left = strlen(text);
+    while (left > 0) {
+        size_t len = printable(text, left);
         if (len)
-            buf_add(out, p, len);
+            buf_add(out, text, len);
         else
             buf_chr(out, '?');
-        p += len ? len : 1;
+        len = len ? len : 1;
+        text += len;
+        left -= len;
     }
 }
 
