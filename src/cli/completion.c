@@ -282,20 +282,21 @@ static void fish_leaf(struct buf *out, const struct verb *verb)
 
 static void fish_script(struct buf *out)
 {
-    buf_str(
-        out,
-        "# fish completion for brig: brig completion fish | source\n"
-        "function __brig_at\n"
-        "    set -l words (commandline -opc)[2..-1]\n"
-        "    set -l n (count $words)\n"
-        "    test \"$argv[1]\" = ''; and begin; test $n -eq 0; return; end\n"
-        "    set -l verb (string split ' ' -- $argv[1])\n"
-        "    if test \"$argv[1]\" = policy\n"
-        "        test \"$words\" = policy\n"
-        "        return\n"
-        "    end\n"
-        "    test $n -ge (count $verb); and test \"$words[1..\"(count $verb)\"]\" = \"$argv[1]\"\n"
-        "end\n");
+    buf_str(out, "# fish completion for brig: brig completion fish | source\n"
+                 "function __brig_at\n"
+                 "    set -l words (commandline -opc)[2..-1]\n"
+                 "    set -l n (count $words)\n"
+                 "    if test \"$argv[1]\" = ''\n"
+                 "        test $n -eq 0\n"
+                 "        return\n"
+                 "    end\n"
+                 "    if test \"$argv[1]\" = policy\n"
+                 "        test \"$words\" = policy\n"
+                 "        return\n"
+                 "    end\n"
+                 "    set -l k (count (string split ' ' -- $argv[1]))\n"
+                 "    test $n -ge $k; and test \"$words[1..$k]\" = \"$argv[1]\"\n"
+                 "end\n");
     each_parent(out, &verb_root, fish_parent);
     each_leaf(out, &verb_root, fish_leaf);
 }

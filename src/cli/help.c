@@ -175,5 +175,6 @@ const struct verb verb_help = {
     .usage = "help [COMMAND]",
     .examples = "brig help run",
     .options = &common_options,
+    .operands = "run doctor policy completion",
     .main = help_main,
 };
