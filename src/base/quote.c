@@ -1,37 +1,27 @@
 #include "base/quote.h"
 
+#include "base/utf8.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool is_continuation(unsigned char c)
+static bool is_control(uint32_t code)
 {
-    return (c & 0xC0) == 0x80;
+    return code < 0x20 || (code >= 0x7F && code < 0xA0);
 }
 
-size_t utf8_sequence(const char *text)
+/* Bytes of the character at the front of a text that is not empty, 0 if it is none. */
+static size_t first_character(const char *text, uint32_t *ret_code)
 {
-    const unsigned char *s = (const unsigned char *)text;
-    if (s[0] < 0x80)
-        return s[0] != 0;
-    /* 0xC0, 0xC1 and everything above 0xF4 can only start overlong or out-of-range sequences. */
-    size_t len = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-    if (s[0] < 0xC2 || s[0] > 0xF4)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if (!is_continuation(s[i]))
-            return 0;
-    }
-    bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
-    bool surrogate = s[0] == 0xED && s[1] >= 0xA0;
-    bool beyond = s[0] == 0xF4 && s[1] >= 0x90;
-    return overlong || surrogate || beyond ? 0 : len;
+    return utf8_decode(text, strnlen(text, 4), ret_code);
 }
 
-bool utf8_valid(const char *text)
+bool text_is_utf8(const char *text)
 {
+    uint32_t code;
     while (*text) {
-        size_t len = utf8_sequence(text);
+        size_t len = first_character(text, &code);
         if (len == 0)
             return false;
         text += len;
@@ -39,33 +29,35 @@ bool utf8_valid(const char *text)
     return true;
 }
 
-/* C0 and C1 controls and DEL: what a terminal may act on. */
-static bool is_control(const char *s)
+bool text_has_control(const char *text)
 {
-    unsigned char c = (unsigned char)s[0];
-    return c < 0x20 || c == 0x7F || (c == 0xC2 && (unsigned char)s[1] < 0xA0);
+    uint32_t code;
+    while (*text) {
+        size_t len = first_character(text, &code);
+        if (len > 0 && is_control(code))
+            return true;
+        text += len ? len : 1;
+    }
+    return false;
 }
 
-/* One character of the source into `out` (at least 5 bytes); returns how many source bytes it was.
- */
-static size_t quote_one(const char *s, char *out)
+/* One character of the source into `out`; returns how many bytes of the source it was. */
+static size_t quote_one(const char *s, char out[static 5])
 {
-    size_t len = utf8_sequence(s);
-    if (*s == '"' || *s == '\\') {
+    uint32_t code = 0;
+    size_t len = first_character(s, &code);
+    if (code == '"' || code == '\\') {
         snprintf(out, 5, "\\%c", *s);
-        return 1;
-    }
-    if (*s == '\n') {
+    } else if (code == '\n') {
         snprintf(out, 5, "\\n");
-        return 1;
-    }
-    if (len == 0 || is_control(s)) {
+    } else if (len > 0 && !is_control(code)) {
+        memcpy(out, s, len);
+        out[len] = '\0';
+        return len;
+    } else {
         snprintf(out, 5, "\\x%02x", (unsigned)(unsigned char)*s);
-        return 1;
     }
-    memcpy(out, s, len);
-    out[len] = '\0';
-    return len;
+    return 1;
 }
 
 const char *quote(struct quoted *q, const char *text)

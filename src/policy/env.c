@@ -40,7 +40,7 @@ static int check_variable(const struct policy *p, const char *name, const char *
     if (strlen(value) > ENV_VALUE_MAX)
         return err_set(err, ERR_USAGE, "the value of %s is too long, expected at most %d bytes",
                        name, ENV_VALUE_MAX);
-    if (!utf8_valid(value))
+    if (!text_is_utf8(value))
         return err_set(err, ERR_USAGE, "the value of %s is not valid UTF-8", name);
     if (p->env_count >= ENV_MAX)
         return err_set(err, ERR_LIMIT, "too many variables, expected at most %d", ENV_MAX);

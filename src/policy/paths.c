@@ -6,16 +6,6 @@
 #include <limits.h>
 #include <string.h>
 
-static bool has_control(const char *text)
-{
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7F)
-            return true;
-    }
-    return false;
-}
-
 static int check(const char *text, struct err *err)
 {
     struct quoted q;
@@ -26,11 +16,11 @@ static int check(const char *text, struct err *err)
     if (strlen(text) >= PATH_MAX)
         return err_set(err, ERR_USAGE, "the path %s is too long, expected less than %d bytes",
                        quote(&q, text), PATH_MAX);
-    if (has_control(text))
+    if (text_has_control(text))
         return err_set(err, ERR_USAGE, "the path %s has a control character in it",
                        quote(&q, text));
     /* What JSON cannot carry could not be shown, hashed or written back. */
-    if (!utf8_valid(text))
+    if (!text_is_utf8(text))
         return err_set(err, ERR_USAGE, "the path %s is not valid UTF-8", quote(&q, text));
     return 0;
 }
