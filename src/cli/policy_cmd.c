@@ -121,10 +121,9 @@ static int take_check(void *ctx, const struct opt *opt, const char *value, struc
     return 0;
 }
 
-static void check_render(const struct check_options *o, const struct policy *p, struct buf *out)
+static void check_render(const struct check_options *o, const struct policy *p, const char *hash,
+                         struct buf *out)
 {
-    char hash[72];
-    policy_hash(p, hash);
     if (!o->json) {
         term_clean(out, o->file);
         buf_fmt(out, ": ok (level %s, %s)\n", level_name(p->level), hash);
@@ -145,12 +144,15 @@ static void check_render(const struct check_options *o, const struct policy *p, 
 static int check_file(const struct check_options *o, struct err *err)
 {
     struct policy policy;
+    char hash[72];
     cleanup_buf struct buf out;
     struct policy_options only_file = {.file = o->file};
     buf_init(&out, 65536);
     int r = policy_options_build(&only_file, &policy, err);
+    if (r >= 0 && policy_hash(&policy, hash) < 0)
+        r = err_set(err, ERR_SYSTEM, "no memory");
     if (r >= 0) {
-        check_render(o, &policy, &out);
+        check_render(o, &policy, hash, &out);
         r = print(&out, err);
     }
     policy_done(&policy);
