@@ -202,10 +202,10 @@ static const struct verb verb_policy_check = {
 
 static const struct verb verb_policy_explain = {
     .name = "policy explain",
-    .summary = "print each value with where it came from: level, file, option",
+    .summary = "print each value and where it came from",
     .usage = "policy explain [OPTIONS]",
     .about = "Takes the options of `brig run` that shape a policy.",
-    .examples = "brig policy explain --level medium --policy agent.yaml --timeout 5s",
+    .examples = "brig policy explain --policy agent.yaml --timeout 5s",
     .statuses = "0    printed\n125  the options or the file are wrong",
     .options = &show_table,
     .main = explain_main,

@@ -521,3 +521,33 @@ def test_manual_pages_compile(page):
     except FileNotFoundError:
         pytest.skip("scdoc is not installed")
     assert result.returncode == 0, result.stderr
+
+
+def flat(report, prefix=""):
+    for name, value in report.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_the_manual_knows_every_key_of_a_policy_and_the_table_of_levels():
+    text = (MAN / "brig-policy.5.scd").read_text()
+    levels = ["low", "medium", "high", "critical"]
+    shown = {level: dict(flat(json.loads(brig("policy", "show", "--json", "--level", level).stdout))) for level in levels}
+    for key in shown["high"]:
+        assert f"*{key}*" in text, key
+    table = re.split(r"^# ", text, flags=re.M)[-3]
+    assert table.startswith("LEVELS")
+    rows = {row.split("\n")[0].strip(): re.findall(r"^:- (.*)$", row, re.M) for row in table.split("|- ")[1:]}
+    for key in shown["high"]:
+        values = [shown[level][key] for level in levels]
+        if key != "level" and len(set(values)) > 1:
+            assert rows.pop(key) == values, key
+    assert rows == {}
+
+
+def test_the_example_of_the_manual_is_a_valid_policy(tmp_path):
+    example = re.search(r"# EXAMPLE\n\n```\n(.*?)```", (MAN / "brig-policy.5.scd").read_text(), re.S)[1]
+    result = brig("policy", "check", policy_file(tmp_path, example))
+    assert result.returncode == 0, result.stderr
