@@ -41,12 +41,13 @@ static void title(struct buf *out, struct style s, const char *text)
 
 static void line(struct buf *out, struct style s, bool good, const char *name, const char *detail)
 {
-    buf_fmt(out, "  %s  %-24s", mark(s, good), name);
-    buf_chr(out, detail[0] ? ' ' : '\n');
     if (detail[0]) {
+        buf_fmt(out, "  %s  %-24s ", mark(s, good), name);
         term_clean(out, detail);
-        buf_chr(out, '\n');
+    } else {
+        buf_fmt(out, "  %s  %s", mark(s, good), name);
     }
+    buf_chr(out, '\n');
 }
 
 static void advice(struct buf *out, const char *word, const char *text)

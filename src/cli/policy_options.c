@@ -144,6 +144,10 @@ static int apply_grant(struct policy *p, const struct opt *opt, const char *valu
     int r = resolve_source(opt->name, dir, false, &spec, err);
     if (r < 0)
         return r;
+    /* The current folder may have one, and then half of its name would be taken for DEST. */
+    if (strchr(buf_text(&spec), ':'))
+        return err_set(err, ERR_USAGE, "--%s: a path with a colon cannot be granted: %s", opt->name,
+                       buf_text(&spec));
     buf_str(&spec, value + len);
     if (spec.failed)
         return err_set(err, ERR_USAGE, "--%s: path too long", opt->name);

@@ -209,16 +209,26 @@ static int print_json(const struct run_result *result, bool pretty, struct err *
     return 0;
 }
 
+/* In the object of --json stands everything; that something is weaker than the level asks for is
+ * told to the person as well. */
+static int tell(const struct run_options *o, const struct policy *policy,
+                const struct run_result *result, struct err *err)
+{
+    if (!o->json && !o->quiet)
+        verdict_say(policy, result, o->verbose);
+    else if (!o->quiet)
+        verdict_notices(result);
+    return o->json ? print_json(result, o->pretty, err) : 0;
+}
+
 static int run_and_tell(const struct run_options *o, const struct run_request *request,
                         struct err *err)
 {
     struct run_result result;
     run_result_init(&result);
     int r = sandbox_run(request, &result, err);
-    if (r >= 0 && o->json)
-        r = print_json(&result, o->pretty, err);
-    else if (r >= 0 && !o->quiet)
-        verdict_say(request->policy, &result, o->verbose);
+    if (r >= 0)
+        r = tell(o, request->policy, &result, err);
     int status = result.exit_status;
     run_result_done(&result);
     return r < 0 ? r : status;

@@ -80,10 +80,15 @@ static void say_denials(const struct denial_list *list)
         term_say("denied: %" PRIu64 " further attempts of other kinds", list->dropped);
 }
 
-void verdict_say(const struct policy *policy, const struct run_result *result, bool verbose)
+void verdict_notices(const struct run_result *result)
 {
     for (unsigned i = 0; i < result->notice_count; i++)
         term_say("%s", result->notices[i]);
+}
+
+void verdict_say(const struct policy *policy, const struct run_result *result, bool verbose)
+{
+    verdict_notices(result);
     say_limits(policy, result);
     say_signal(result);
     say_denials(&result->denials);

@@ -7,4 +7,7 @@
 
 #include <stdbool.h>
 
+/* Only what is weaker than the level asks for, because the operator said so. */
+void verdict_notices(const struct run_result *result);
+/* All of it. */
 void verdict_say(const struct policy *policy, const struct run_result *result, bool verbose);

@@ -214,6 +214,15 @@ def test_critical_is_refused_with_the_reason():
     refused(brig("run", "--level", "critical", *RAN), "hardware")
 
 
+def test_a_colon_in_the_current_folder_grants_nothing_else(tmp_path):
+    """src: taken for a folder, /etc for the place of the grant: half a name is another folder."""
+    (tmp_path / "src" / "data").mkdir(parents=True)
+    folder = tmp_path / "src:" / "etc"
+    (folder / "data").mkdir(parents=True)
+    refused(brig("run", "--ro", "data", *RAN, cwd=folder), "colon")
+    refused(brig("run", "--rw", ".", *RAN, cwd=folder), "colon")
+
+
 # ---- errors for programs ----
 
 @pytest.mark.parametrize(
@@ -450,7 +459,7 @@ def test_doctor_says_what_this_host_can_do():
 
 # ---- completion ----
 
-def complete(*words):
+def complete_lines(*words):
     script = f"""
         source <('{BRIG}' completion bash)
         COMP_WORDS=({" ".join(f"'{w}'" for w in words)}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
@@ -458,7 +467,11 @@ def complete(*words):
     """
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert result.stderr == ""
-    return result.stdout.split()
+    return result.stdout.splitlines()
+
+
+def complete(*words):
+    return [word for word in complete_lines(*words) if word]
 
 
 def test_bash_completes_from_the_tables():
@@ -472,6 +485,12 @@ def test_bash_completes_from_the_tables():
     assert "/usr" in complete("brig", "run", "--ro", "/us")
     assert "zsh" in complete("brig", "completion", "")
     assert complete("brig", "run", "ls", "--js") == []
+
+
+def test_bash_completes_names_with_spaces(tmp_path):
+    (tmp_path / "two words.yaml").touch()
+    lines = complete_lines("brig", "run", "--policy", f"{tmp_path}/two")
+    assert lines == [f"{tmp_path}/two words.yaml"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
