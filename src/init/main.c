@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,6 +104,7 @@ int main(void)
                              .envp = env_room};
     if (fcntl(INIT_FD_CTL, F_SETFD, FD_CLOEXEC) < 0)
         return 125;
+    prctl(PR_SET_NAME, INIT_NAME);
     umask(022);
     size_t len = 0;
     const void *plan = map_plan(&len, &err);

@@ -46,3 +46,6 @@ enum {
     INIT_FD_TREES = 5, /* detached mounts for OP_BIND, in order */
 };
 #define INIT_TREES_MAX 64
+
+/* What ps shows for init. */
+#define INIT_NAME "brig-init"
