@@ -36,7 +36,7 @@ static const struct field rules[FIELD_COUNT] = {
     [FIELD_DISK] = {.tighter = TIGHTER_LOWER,
                     .min = 4 * KIB,
                     .max = 1024 * TIB,
-                    .help = "bytes in workspace and /tmp together; they count as memory"},
+                    .help = "bytes of files in the workspace and /tmp; they count as memory"},
     [FIELD_INODES] = {.tighter = TIGHTER_LOWER,
                       .min = 16,
                       .max = UINT32_MAX,

@@ -14,6 +14,13 @@ const char *grant_field(bool writable)
     return writable ? "filesystem.rw" : "filesystem.ro";
 }
 
+void grant_text(const struct grant *g, struct buf *out)
+{
+    buf_str(out, g->source);
+    if (strcmp(g->source, g->dest) != 0)
+        buf_fmt(out, ":%s", g->dest);
+}
+
 const struct grant *grant_find(const struct policy *p, const char *dest)
 {
     for (size_t i = 0; i < p->grant_count; i++) {

@@ -13,3 +13,5 @@ const struct grant *grant_find(const struct policy *p, const char *dest);
 const struct env_var *env_find(const struct policy *p, const char *name);
 /* "filesystem.rw" or "filesystem.ro" */
 const char *grant_field(bool writable);
+/* "DIR[:DEST]", as policy_grant reads it. */
+void grant_text(const struct grant *g, struct buf *out);

@@ -153,8 +153,8 @@ int policy_tighten(struct policy *p, const struct policy *request, struct err *e
 
 /* Canonical JSON (sorted, compact): what the policy hash is taken over. */
 void policy_canonical(const struct policy *p, struct buf *out);
-/* "sha256:…" (71 characters and the NUL). */
-void policy_hash(const struct policy *p, char out[static 72]);
+/* "sha256:…" (71 characters and the NUL). Negative, and an empty text, when there is no memory for it. */
+int policy_hash(const struct policy *p, char out[static 72]);
 /* For `brig policy show` and `explain`. */
 void policy_show_json(const struct policy *p, struct buf *out);
 void policy_show_yaml(const struct policy *p, struct buf *out);
