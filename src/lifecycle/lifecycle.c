@@ -2,13 +2,13 @@
 #include "lifecycle/lifecycle.h"
 
 #include "base/clock.h"
+#include "os/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -97,19 +97,23 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     return 0;
 }
 
+static int check_rlimit(pid_t pid, const char *name, uint64_t most, struct err *err)
+{
+    uint64_t soft, hard;
+    if (procfs_limit(pid, name, &soft, &hard, err) < 0)
+        return -err->code;
+    if (hard <= most)
+        return 0;
+    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is %llu, planned %llu", name,
+                   (unsigned long long)hard, (unsigned long long)most);
+}
+
 static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 {
-    struct rlimit now;
-    if (prlimit(pid, RLIMIT_NOFILE, NULL, &now) < 0)
-        return err_sys(err, "read the sandbox's limits");
-    if (now.rlim_max > l->policy->open_files)
-        return err_set(err, ERR_ATTEST, "the sandbox may open %llu files, planned %llu",
-                       (unsigned long long)now.rlim_max, (unsigned long long)l->policy->open_files);
-    if (prlimit(pid, RLIMIT_CORE, NULL, &now) < 0 || now.rlim_max != 0)
-        return err_set(err, ERR_ATTEST, "the sandbox may dump core");
-    if (l->rlimit_pids && (prlimit(pid, RLIMIT_NPROC, NULL, &now) < 0 || now.rlim_max > l->rlimit_pids))
-        return err_set(err, ERR_ATTEST, "the sandbox's task limit is not in force");
-    return 0;
+    if (check_rlimit(pid, "Max open files", l->policy->open_files, err) < 0 ||
+        check_rlimit(pid, "Max core file size", 0, err) < 0)
+        return -err->code;
+    return l->rlimit_pids ? check_rlimit(pid, "Max processes", l->rlimit_pids, err) : 0;
 }
 
 /* What will be looked at while the code runs is opened before it can interfere. */

@@ -235,6 +235,36 @@ int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err)
     return result;
 }
 
+static uint64_t limit_value(const char **at)
+{
+    char *end;
+    while (**at == ' ')
+        (*at)++;
+    if (strncmp(*at, "unlimited", 9) == 0) {
+        *at += 9;
+        return UINT64_MAX;
+    }
+    uint64_t value = strtoull(*at, &end, 10);
+    *at = end;
+    return value;
+}
+
+int procfs_limit(pid_t pid, const char *name, uint64_t *soft, uint64_t *hard, struct err *err)
+{
+    char path[64], text[2048];
+    snprintf(path, sizeof path, "/proc/%d/limits", pid);
+    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    const char *at = n > 0 ? strstr(text, name) : NULL;
+    if (!at) {
+        errno = n < 0 ? (int)-n : ENODATA;
+        return err_sys(err, "read %s", path);
+    }
+    at += strlen(name);
+    *soft = limit_value(&at);
+    *hard = limit_value(&at);
+    return 0;
+}
+
 int procfs_id_map(pid_t pid, const char *which, char *out, size_t size, struct err *err)
 {
     char path[64], text[1024];

@@ -34,6 +34,7 @@ struct sandbox {
     int tty_master;
     int signal_fd;
 
+    uint64_t out_bytes, err_bytes; /* let through, kept after the streams are closed */
     bool exec_failed;
     struct err exec_err;
     bool have_status;

@@ -43,7 +43,7 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
                                   .namespaced = s->kernel.tier == TIER_CONTAINER,
                                   .private_uid = s->kernel.privileged,
                                   .host_uid = s->kernel.host_uid,
-                                  .sandbox_id = s->id,
+                                  .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
                                   .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
                                   .scoped_signals = s->kernel.options.scoped_signals};
     return lifecycle_open(&s->lifecycle, &r, err);
@@ -328,14 +328,11 @@ int sandbox_provision(struct sandbox *s, struct err *err)
         return -err->code;
     if (kernel_map(&s->kernel, s->init_pid, err) < 0)
         return -err->code;
-    /* On cgroup v1 the move into the groups overlaps with init's own work; the attestation checks that it happened. */
-    bool early = !s->lifecycle.namespaced || s->lifecycle.group.version == CGROUP_V2;
-    if (early && lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
+    /* Before init does anything: what it forks and allocates must be counted from the start. */
+    if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
-    if (!early && lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
-        return -err->code;
     if (await_ready(s, err) < 0)
         return -err->code;
     return attest(s, err);

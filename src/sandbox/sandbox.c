@@ -106,6 +106,8 @@ static void settle_result(struct sandbox *s)
     struct run_result *r = s->result;
     settle_status(s);
     r->oom_killed = s->lifecycle.hit == LIMIT_MEMORY;
+    s->out_bytes = s->out.total;
+    s->err_bytes = s->errout.total;
     r->stdout_truncated = s->out.truncated;
     r->stderr_truncated = s->errout.truncated;
     if (s->lifecycle.hit == LIMIT_NONE && (r->stdout_truncated || r->stderr_truncated))
