@@ -64,7 +64,7 @@ static bool is_other_base(const char *p)
 /* 1:30 is ninety to YAML 1.1. */
 static bool is_base_sixty(const char *p)
 {
-    size_t n = count_digits(p);
+    size_t n = strspn(p, "0123456789_");
     if (n == 0 || p[n] != ':')
         return false;
     for (p += n; *p == ':'; p += n + 1) {

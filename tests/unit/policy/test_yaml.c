@@ -220,6 +220,7 @@ static const struct rejected rejected[] = {
     {"a: 0b11", "1:4: found \"0b11\"" NUMBER},
     {"a: 1_000", "1:4: found \"1_000\"" NUMBER},
     {"a: 1:30", "1:4: found \"1:30\"" NUMBER},
+    {"a: 1_:0", "1:4: found \"1_:0\"" NUMBER},
     {"a: 12e4567", "1:4: found \"12e4567\"" NUMBER},
     {"a: 1.5e3", "1:4: found \"1.5e3\"" NUMBER},
     {"a: .inf", "1:4: found \".inf\", expected a finite number or quotes"},
