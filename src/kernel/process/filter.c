@@ -79,49 +79,65 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     return VERDICT_ABSENT;
 }
 
-/* Two verdicts that return the same are one, so that their ranges merge. */
-static filter_target canonical(filter_target target, const struct filter_options *options)
-{
-    if (target >= VERDICT_COUNT)
-        return target;
-    filter_target v = 0;
-    while (filter_return(v, options) != filter_return(target, options))
-        v++;
-    return v;
-}
-
-struct range_list {
-    struct filter_range items[MAX_NR + 4]; /* the last stays zero: the end of the list */
+struct builder {
+    filter_target same[VERDICT_COUNT]; /* of the verdicts that return the same, the first */
+    filter_target targets[MAX_NR];
+    struct filter_range ranges[MAX_NR + 4]; /* the last stays zero: the end of the list */
     size_t count;
 };
 
-static void add_range(struct range_list *list, uint32_t first, filter_target target)
+/* Two verdicts that return the same are one, so that their ranges merge. */
+static void merge_verdicts(struct builder *b, const struct filter_options *options)
 {
-    if (list->count == 0 || list->items[list->count - 1].target != target)
-        list->items[list->count++] = (struct filter_range){first, target};
+    for (filter_target v = 0; v < VERDICT_COUNT; v++) {
+        filter_target first = 0;
+        while (filter_return(first, options) != filter_return(v, options))
+            first++;
+        b->same[v] = first;
+    }
 }
 
-int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err)
+static filter_target merged(const struct builder *b, filter_target target)
 {
-    filter_target targets[MAX_NR];
-    struct range_list list = {.count = 0};
+    return target < VERDICT_COUNT ? b->same[target] : target;
+}
 
+static void add_range(struct builder *b, uint32_t first, filter_target target)
+{
+    target = merged(b, target);
+    if (b->count == 0 || b->ranges[b->count - 1].target != target)
+        b->ranges[b->count++] = (struct filter_range){first, target};
+}
+
+static int place_calls(struct builder *b, const struct filter_options *options, struct err *err)
+{
     for (unsigned nr = 0; nr < MAX_NR; nr++)
-        targets[nr] = canonical(VERDICT_ABSENT, options);
+        b->targets[nr] = VERDICT_ABSENT; /* K-1 */
     for (size_t i = 0; i < filter_table_len; i++) {
         const struct filter_entry *e = &filter_table[i];
         if (e->nr >= MAX_NR)
             return err_set(err, ERR_INTERNAL, "system call filter: %s has number %d", e->name,
                            e->nr);
         if (e->nr >= 0)
-            targets[e->nr] = canonical(filter_resolve(e->rule, options), options);
+            b->targets[e->nr] = filter_resolve(e->rule, options);
     }
+    return 0;
+}
+
+int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err)
+{
+    struct builder b = {.count = 0};
+
+    merge_verdicts(&b, options);
+    int r = place_calls(&b, options, err);
+    if (r < 0)
+        return r;
     for (unsigned nr = 0; nr < MAX_NR; nr++)
-        add_range(&list, nr, targets[nr]);
-    add_range(&list, MAX_NR, canonical(VERDICT_ABSENT, options));
+        add_range(&b, nr, b.targets[nr]);
+    add_range(&b, MAX_NR, VERDICT_ABSENT);
 #ifdef FILTER_X32_BIT
-    add_range(&list, FILTER_X32_BIT, canonical(VERDICT_FOREIGN, options)); /* K-3 */
-    add_range(&list, FILTER_X32_BIT << 1, canonical(VERDICT_ABSENT, options));
+    add_range(&b, FILTER_X32_BIT, VERDICT_FOREIGN); /* K-3 */
+    add_range(&b, FILTER_X32_BIT << 1, VERDICT_ABSENT);
 #endif
-    return filter_compile(list.items, list.count, options, ret, err);
+    return filter_compile(b.ranges, b.count, options, ret, err);
 }
