@@ -233,3 +233,36 @@ Test(tighten, a_refused_request_changes_nothing)
     policy_hash(&p, after);
     cr_assert_str_eq(before, after);
 }
+
+Test(tighten, too_many_variables_change_nothing)
+{
+    cleanup_policy struct policy p;
+    cleanup_policy struct policy request;
+    struct err err = ERR_INIT;
+    char spec[32];
+    policy_init(&p, LEVEL_HIGH);
+    policy_init(&request, LEVEL_HIGH);
+    must_set(&request, FIELD_MEMORY, "64M");
+    for (int i = 0; i < 600; i++) {
+        snprintf(spec, sizeof spec, "A%d=x", i);
+        cr_assert_eq(env(&p, spec, NULL), 0);
+        snprintf(spec, sizeof spec, "B%d=x", i);
+        cr_assert_eq(env(&request, spec, NULL), 0);
+    }
+    cr_assert_eq(policy_tighten(&p, &request, &err), -ERR_LIMIT);
+    cr_assert(has(err.message, "at most 1024"), "%s", err.message);
+    cr_assert_eq(p.env_count, 600);
+    cr_assert_eq(p.memory, 512UL << 20);
+}
+
+Test(tighten, remembers_which_level_a_value_came_from)
+{
+    cleanup_policy struct policy p;
+    cleanup_policy struct policy request;
+    policy_init(&p, LEVEL_LOW);
+    policy_init(&request, LEVEL_LOW);
+    must_set(&request, FIELD_LEVEL, "medium");
+    cr_assert_eq(policy_tighten(&p, &request, NULL), 0);
+    cr_assert_str_eq(p.origin[FIELD_PIDS].name, "low");
+    cr_assert_str_eq(p.origin[FIELD_TIER].name, "medium");
+}
