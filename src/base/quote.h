@@ -1,5 +1,5 @@
-/* Text from outside, made safe to stand in a message: in quotes, cut to a bounded length, and without bytes
- * that a terminal would obey. */
+/* Text from outside, made safe to stand in a message: in quotes, cut to a bounded length, and
+ * without bytes that a terminal would obey. */
 #pragma once
 
 #include <stdbool.h>

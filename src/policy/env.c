@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define ENV_MAX       1024
 #define ENV_NAME_MAX  255
 #define ENV_VALUE_MAX (127 * 1024) /* the kernel takes 128 KiB for NAME=VALUE */
 
@@ -28,8 +27,7 @@ static bool is_name(const char *s)
     return len > 0 && strspn(s, letters) > 0 && s[len] == '\0' && len <= ENV_NAME_MAX;
 }
 
-static int check_variable(const struct policy *p, const char *name, const char *value,
-                          struct err *err)
+static int check_variable(const char *name, const char *value, struct err *err)
 {
     struct quoted q;
     if (!is_name(name))
@@ -42,7 +40,12 @@ static int check_variable(const struct policy *p, const char *name, const char *
                        name, ENV_VALUE_MAX);
     if (!text_is_utf8(value))
         return err_set(err, ERR_USAGE, "the value of %s is not valid UTF-8", name);
-    if (p->env_count >= ENV_MAX)
+    return 0;
+}
+
+int env_check_room(const struct policy *p, size_t more, struct err *err)
+{
+    if (more > ENV_MAX - p->env_count)
         return err_set(err, ERR_LIMIT, "too many variables, expected at most %d", ENV_MAX);
     return 0;
 }
@@ -68,12 +71,14 @@ static int env_replace(struct env_var *old, const char *value, const struct orig
 int env_add(struct policy *p, const char *name, const char *value, const struct origin *origin,
             struct err *err)
 {
-    int r = check_variable(p, name, value, err);
+    int r = check_variable(name, value, err);
     if (r < 0)
         return r;
     const struct env_var *old = env_find(p, name);
     if (old)
         return env_replace(&p->env[old - p->env], value, origin, err);
+    if ((r = env_check_room(p, 1, err)) < 0)
+        return r;
     cleanup_free char *own_name = strdup(name);
     cleanup_free char *own_value = strdup(value);
     struct env_var *env = realloc(p->env, (p->env_count + 1) * sizeof *env);

@@ -15,7 +15,7 @@ struct row {
     const struct origin *origin;
 };
 
-typedef void (*row_fn)(const struct policy *p, const struct row *row, void *arg);
+typedef void (*row_fn)(const struct row *row, void *arg);
 
 static const struct origin by_default = {.kind = ORIGIN_DEFAULT};
 
@@ -27,8 +27,7 @@ static void each_field(const struct policy *p, const char *section, row_fn fn, v
         cleanup_buf struct buf value;
         buf_init(&value, 8192);
         policy_field_text(p, id, &value);
-        fn(p,
-           &(struct row){policy_field_path(id), buf_text(&value), policy_field_help(id),
+        fn(&(struct row){policy_field_path(id), buf_text(&value), policy_field_help(id),
                          &p->origin[id]},
            arg);
     }
@@ -46,11 +45,11 @@ static void each_grant(const struct policy *p, bool writable, row_fn fn, void *a
         cleanup_buf struct buf value;
         buf_init(&value, 16384);
         grant_text(g, &value);
-        fn(p, &(struct row){grant_field(writable), buf_text(&value), help, &g->origin}, arg);
+        fn(&(struct row){grant_field(writable), buf_text(&value), help, &g->origin}, arg);
         seen++;
     }
     if (seen == 0)
-        fn(p, &(struct row){grant_field(writable), "none", help, &by_default}, arg);
+        fn(&(struct row){grant_field(writable), "none", help, &by_default}, arg);
 }
 
 static void each_env(const struct policy *p, row_fn fn, void *arg)
@@ -61,10 +60,10 @@ static void each_env(const struct policy *p, row_fn fn, void *arg)
         struct quoted q;
         buf_init(&value, 1024);
         buf_fmt(&value, "%s=%s", p->env[i].name, quote(&q, p->env[i].value));
-        fn(p, &(struct row){"credentials.env", buf_text(&value), help, &p->env[i].origin}, arg);
+        fn(&(struct row){"credentials.env", buf_text(&value), help, &p->env[i].origin}, arg);
     }
     if (p->env_count == 0)
-        fn(p, &(struct row){"credentials.env", "none", help, &by_default}, arg);
+        fn(&(struct row){"credentials.env", "none", help, &by_default}, arg);
 }
 
 static void each_row(const struct policy *p, row_fn fn, void *arg)
@@ -74,19 +73,19 @@ static void each_row(const struct policy *p, row_fn fn, void *arg)
     each_field(p, "filesystem", fn, arg);
     each_grant(p, false, fn, arg);
     each_grant(p, true, fn, arg);
-    fn(p, &(struct row){"network.mode", "off", "no route out at all", &by_default}, arg);
+    fn(&(struct row){"network.mode", "off", "no route out at all", &by_default}, arg);
     each_env(p, fn, arg);
     each_field(p, "lifecycle", fn, arg);
 }
 
-static void origin_text(const struct policy *p, const struct origin *o, struct buf *out)
+static void origin_text(const struct origin *o, struct buf *out)
 {
     switch (o->kind) {
     case ORIGIN_DEFAULT:
         buf_str(out, "default");
         break;
     case ORIGIN_LEVEL:
-        buf_fmt(out, "level %s", level_name(p->level));
+        buf_fmt(out, "level %s", o->name);
         break;
     case ORIGIN_FILE:
         buf_fmt(out, "%s:%u:%u", o->name, o->line, o->column);
@@ -111,19 +110,18 @@ static int widest(int width, const char *text, int max)
     return len > (size_t)max ? width : len > (size_t)width ? (int)len : width;
 }
 
-static void measure(const struct policy *p, const struct row *row, void *arg)
+static void measure(const struct row *row, void *arg)
 {
     struct columns *c = arg;
-    (void)p;
     c->field = widest(c->field, row->field, VALUE_WIDTH_MAX);
     c->value = widest(c->value, row->value, VALUE_WIDTH_MAX);
 }
 
-static void print(const struct policy *p, const struct row *row, void *arg)
+static void print(const struct row *row, void *arg)
 {
     struct columns *c = arg;
     buf_fmt(c->out, "%-*s  %-*s  ", c->field, row->field, c->value, row->value);
-    origin_text(p, row->origin, c->out);
+    origin_text(row->origin, c->out);
     buf_chr(c->out, '\n');
 }
 
@@ -134,15 +132,13 @@ void policy_explain(const struct policy *p, struct buf *out)
     each_row(p, print, &c);
 }
 
-static void origin_json(struct json_writer *w, const struct policy *p, const struct origin *o)
+static void origin_json(struct json_writer *w, const struct origin *o)
 {
     static const char *const kinds[] = {"default", "level", "file", "option"};
     jw_key(w, "from");
     jw_object_begin(w);
     jw_kv_string(w, "kind", kinds[o->kind]);
-    if (o->kind == ORIGIN_LEVEL)
-        jw_kv_string(w, "level", level_name(p->level));
-    if (o->kind == ORIGIN_FILE || o->kind == ORIGIN_OPTION)
+    if (o->kind != ORIGIN_DEFAULT)
         jw_kv_string(w, "name", o->name);
     if (o->kind == ORIGIN_FILE) {
         jw_kv_uint(w, "line", o->line);
@@ -151,13 +147,13 @@ static void origin_json(struct json_writer *w, const struct policy *p, const str
     jw_object_end(w);
 }
 
-static void print_json(const struct policy *p, const struct row *row, void *arg)
+static void print_json(const struct row *row, void *arg)
 {
     struct json_writer *w = arg;
     jw_object_begin(w);
     jw_kv_string(w, "field", row->field);
     jw_kv_string(w, "value", row->value);
-    origin_json(w, p, row->origin);
+    origin_json(w, row->origin);
     jw_kv_string(w, "help", row->help);
     jw_object_end(w);
 }

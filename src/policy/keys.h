@@ -1,4 +1,5 @@
-/* The keys that a policy document may have, and what to say about one that it may not. Private to policy/. */
+/* The keys that a policy document may have, and what to say about one that it may not. Private to
+ * policy/. */
 #pragma once
 
 #include "base/err.h"

@@ -1,5 +1,6 @@
 #include "policy/levels.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,8 @@ int level_apply(struct policy *p, enum level level)
             return -(int)ERR_SYSTEM;
         bool chosen = id != FIELD_LEVEL && !level_same_for_all(id);
         p->origin[id] = (struct origin){.kind = chosen ? ORIGIN_LEVEL : ORIGIN_DEFAULT};
+        if (chosen)
+            snprintf(p->origin[id].name, sizeof p->origin[id].name, "%s", level_name(level));
     }
     return 0;
 }

@@ -83,15 +83,17 @@ static int check_grants(const struct policy *p, const struct policy *request, st
 /* New variables give no rights, but what the operator set stands. */
 static int check_env(const struct policy *p, const struct policy *request, struct err *err)
 {
+    size_t added = 0;
     for (size_t i = 0; i < request->env_count; i++) {
         const struct env_var *have = env_find(p, request->env[i].name);
+        added += !have;
         if (have && strcmp(have->value, request->env[i].value) != 0)
             return err_set(err, ERR_REFUSED,
                            "a request may only tighten the policy: the variable %s already has "
                            "another value",
                            have->name);
     }
-    return 0;
+    return env_check_room(p, added, err);
 }
 
 static int take_string(struct policy *p, const struct policy *request, enum policy_field id,

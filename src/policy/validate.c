@@ -31,7 +31,7 @@ static int check_critical(const struct policy *p, struct err *err)
 }
 
 /* Without a mount namespace nothing can stand at another place, and nothing can be covered. */
-static int check_moved(const struct policy *p, const struct grant *g, struct err *err)
+static int check_moved(const struct grant *g, struct err *err)
 {
     struct quoted source;
     struct quoted dest;
@@ -73,7 +73,7 @@ static int check_process(const struct policy *p, struct err *err)
         return err_hint(err, "leave filesystem.root at host, or use tier container");
     }
     for (size_t i = 0; i < p->grant_count; i++) {
-        int r = check_moved(p, &p->grants[i], err);
+        int r = check_moved(&p->grants[i], err);
         if (r == 0)
             r = check_nested(p, &p->grants[i], err);
         if (r < 0)
