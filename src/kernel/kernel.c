@@ -57,6 +57,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .own_view = container,
                                          .own_uid = k->privileged,
                                          .scoped_truncate = abi >= 3,
+                                         .host_writable = r->host_writable,
                                          .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
