@@ -116,7 +116,7 @@ static uint64_t bind_attr(uint64_t flags)
 static int bind_tree(const struct op *op, struct err *err)
 {
     if (op->num[1] != UINT64_MAX)
-        return dup((int)op->num[1]);
+        return (int)op->num[1]; /* used once: closed by the caller, so that the code does not inherit it */
     unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC;
     if (!(op->num[0] & BIND_FILE))
         flags |= SYS_AT_RECURSIVE;
