@@ -86,9 +86,11 @@ int procfs_status_parse(const char *text, struct proc_status *ret)
 
 int procfs_status(pid_t pid, struct proc_status *ret, struct err *err)
 {
-    char path[64], text[4096];
+    char path[64];
+    size_t size = 512 * 1024; /* 65536 supplementary groups fit */
+    cleanup_free char *text = malloc(size);
     snprintf(path, sizeof path, "/proc/%d/status", pid);
-    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    ssize_t n = text ? file_read(AT_FDCWD, path, text, size) : -ENOMEM;
     if (n >= 0)
         n = procfs_status_parse(text, ret);
     errno = (int)-n;
