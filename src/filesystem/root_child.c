@@ -133,7 +133,7 @@ int apply_bind(struct apply_state *st, const struct op *op, struct err *err)
         return (op->num[0] & BIND_OPTIONAL) && errno == ENOENT ? 0 : tree;
     if (same_object(tree, op, err) < 0)
         return -err->code;
-    struct sys_mount_attr attr = {.attr_set = bind_attr(op->num[0])};
+    struct sys_mount_attr attr = {.attr_set = bind_attr(op->num[0]), .propagation = MS_PRIVATE};
     unsigned how = SYS_AT_EMPTY_PATH | (op->num[0] & BIND_FILE ? 0 : SYS_AT_RECURSIVE);
     if (sys_mount_setattr(tree, "", how, &attr) < 0)
         return err_sys(err, "set mount flags of %s", op->a);

@@ -61,6 +61,9 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
+    if (filter_build(&k->options, &k->plain, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    k->options.report = r->policy->report;
     if (filter_build(&k->options, &k->filter, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return 0;

@@ -111,6 +111,7 @@ enum filter_verdict {
     VERDICT_ABSENT,  /* ENOSYS */
     VERDICT_NOPROTO, /* EPROTONOSUPPORT, as on a kernel without that protocol */
     VERDICT_NOTSUP,  /* EOPNOTSUPP, as on a file system without attributes */
+    VERDICT_REPORT,  /* the supervisor looks at the path; the call goes on */
     VERDICT_COUNT,
 };
 uint32_t filter_return(enum filter_verdict verdict, const struct filter_options *options);
