@@ -24,7 +24,8 @@ static void plan_pids(struct lifecycle *l, struct plan *plan)
         return;
     /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone. */
     bool own_count = l->namespaced || l->private_uid;
-    l->rlimit_pids = l->policy->pids + (own_count ? 1 : sample_user_tasks(getuid()));
+    uint64_t others = own_count ? 0 : sample_user_tasks(getuid()) + l->guarded;
+    l->rlimit_pids = l->policy->pids + 1 /* init */ + others;
     rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
 }
 
