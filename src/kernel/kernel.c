@@ -49,10 +49,15 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     k->host_uid = k->privileged ? leased_uid() : getuid();
     k->host_gid = k->privileged ? (gid_t)k->host_uid : getgid();
     k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
+    int abi = landlock_abi();
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,
                                          .isolated_net = container,
-                                         .scoped_signals = landlock_abi() >= 6,
+                                         .scoped_signals = abi >= 6,
+                                         .own_view = container,
+                                         .own_uid = k->privileged,
+                                         .scoped_truncate = abi >= 3,
+                                         .host_writable = r->host_writable,
                                          .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
@@ -85,6 +90,9 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
         plan_op(plan, OP_NO_NEW_PRIVS);
         break;
     case STAGE_SEAL:
+        /* Without a pid namespace init is a process like any other: a domain below init's keeps the code from it. */
+        if (!container && k->options.scoped_signals)
+            plan_num(plan, OP_SCOPE_CODE, LL_SCOPE_SIGNAL, 0, 0);
         plan_seal(k, plan);
         break;
     default:

@@ -1,7 +1,8 @@
 /* What the sampler saw, and the verdict at the end. */
 #include "lifecycle/lifecycle.h"
 
-#include "os/remove.h"
+#include "base/clock.h"
+#include "lifecycle/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +18,20 @@ static void note(struct lifecycle *l, enum limit limit)
 {
     if (l->hit == LIMIT_NONE)
         l->hit = limit;
+}
+
+/* Process tier: the private folder lies on a file system of the host, so that too much of it is a reason to end the run. */
+static enum limit measure_private_dir(struct lifecycle *l)
+{
+    struct disk_usage u;
+    if (l->namespaced || l->work_fd < 0)
+        return LIMIT_NONE;
+    bool measurable = disk_measure(l->work_fd, &u);
+    if (measurable && u.inodes > l->policy->inodes)
+        return l->hit = LIMIT_INODES;
+    if (!measurable || u.bytes > l->policy->disk)
+        return l->hit = LIMIT_DISK;
+    return LIMIT_NONE;
 }
 
 /* A full tmpfs is a verdict, not a reason to kill: the code sees ENOSPC and may cope. */
@@ -80,7 +95,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->hit = LIMIT_CPU_TIME;
         return LIMIT_CPU_TIME;
     }
-    return LIMIT_NONE;
+    return measure_private_dir(l);
 }
 
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak)
@@ -96,6 +111,7 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
         l->usage.cpu_usec = s.cpu_usec;
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
+    measure_private_dir(l);
     if (l->usage.oom_kills > 0)
         l->hit = LIMIT_MEMORY;
     else if (l->hit == LIMIT_NONE && over(l->usage.cpu_usec, l->policy->cpu_time_ms))
