@@ -38,6 +38,7 @@ struct kernel {
     struct filter_options options;
     struct filter_program filter;
     int listener_fd;     /* seccomp notifications, -1 if none */
+    bool report;         /* list refused files by path */
     bool unseen;         /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
     pid_t init_pid;      /* for brokered signals */

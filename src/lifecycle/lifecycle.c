@@ -73,6 +73,11 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     return 0;
 }
 
+bool lifecycle_counts_memory(const struct lifecycle *l)
+{
+    return l->cgroup && (l->group.controllers & CGROUP_MEMORY);
+}
+
 int lifecycle_prepare(struct lifecycle *l, struct err *err)
 {
     l->guardian.group = l->group;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 unsigned lifecycle_sample_ms(const struct lifecycle *l)
 {
@@ -29,7 +30,7 @@ static enum limit measure_private_dir(struct lifecycle *l)
     bool measurable = disk_measure(l->work_fd, &u);
     if (measurable && u.inodes > l->policy->inodes)
         return l->hit = LIMIT_INODES;
-    if (!measurable || u.bytes > l->policy->disk)
+    if (!measurable || u.bytes >= l->policy->disk)
         return l->hit = LIMIT_DISK;
     return LIMIT_NONE;
 }
@@ -69,6 +70,18 @@ static bool over(uint64_t value, uint64_t limit_ms)
     return limit_ms != POLICY_UNLIMITED && value >= limit_ms * 1000;
 }
 
+/* An rlimit refuses without telling anybody: being at it is the sign. */
+static void look_at_rlimits(struct lifecycle *l, const struct sampled *s)
+{
+    bool own_count = l->namespaced || l->private_uid;
+    uint64_t tasks = own_count || !l->rlimit_pids ? s->tasks : sample_user_tasks(getuid());
+    uint64_t most = l->rlimit_pids ? l->rlimit_pids : l->policy->pids + 1;
+    if (tasks >= most)
+        note(l, LIMIT_PIDS);
+    if (s->data_max >= l->policy->memory - l->policy->memory / 8)
+        note(l, LIMIT_MEMORY);
+}
+
 enum limit lifecycle_sample(struct lifecycle *l)
 {
     struct sampled s;
@@ -85,9 +98,10 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->usage.memory_peak = s.memory + disk;
     if (s.open_files_max >= l->policy->open_files)
         note(l, LIMIT_OPEN_FILES);
-    if (!l->cgroup && s.tasks > l->policy->pids)
-        note(l, LIMIT_PIDS);
+    if (!l->cgroup)
+        look_at_rlimits(l, &s);
     if (l->usage.oom_kills > 0 || (!l->cgroup && s.memory + disk > l->policy->memory)) {
+        l->over_memory = true;
         l->hit = LIMIT_MEMORY;
         return LIMIT_MEMORY;
     }
@@ -112,10 +126,12 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     measure_private_dir(l);
-    if (l->usage.oom_kills > 0)
+    if (l->usage.oom_kills > 0) {
+        l->over_memory = true;
         l->hit = LIMIT_MEMORY;
-    else if (l->hit == LIMIT_NONE && over(l->usage.cpu_usec, l->policy->cpu_time_ms))
+    } else if (l->hit == LIMIT_NONE && over(l->usage.cpu_usec, l->policy->cpu_time_ms)) {
         l->hit = LIMIT_CPU_TIME;
+    }
 }
 
 static void limit_line(struct evidence *out, const char *name, uint64_t value, const char *by)

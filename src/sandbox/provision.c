@@ -110,7 +110,10 @@ int sandbox_open(struct sandbox *s, struct err *err)
     share_places(s);
     s->network.namespaced = s->kernel.tier == TIER_CONTAINER;
     open_credentials(s);
-    return open_lifecycle(s, err);
+    if (open_lifecycle(s, err) < 0)
+        return -err->code;
+    s->kernel.options.counted_memory = lifecycle_counts_memory(&s->lifecycle);
+    return 0;
 }
 
 /* The five boundaries, in the order in which they add to a stage. */

@@ -68,6 +68,10 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return contained ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
     case RULE_IPC:
         return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_MEMFD:
+        return o->counted_memory ? VERDICT_ALLOW : VERDICT_ABSENT;
+    case RULE_SHM:
+        return o->isolated_ipc && o->counted_memory ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_META:
         return own_files ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_ATTR:

@@ -24,6 +24,7 @@ struct filter_options {
     bool own_uid;        /* a host uid that owns nothing: permissions protect the host's files */
     bool scoped_truncate; /* Landlock guards truncation (ABI 3) */
     bool host_writable;  /* host folders can be written: a set-id file there would outlive the sandbox */
+    bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V segments */
     bool report;         /* calls that name a path are shown to the supervisor and then go on */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
