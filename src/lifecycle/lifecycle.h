@@ -55,6 +55,7 @@ struct lifecycle {
     bool guarded;
 
     uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */
+    uint64_t rlimit_data; /* RLIMIT_DATA as set, 0 if none */
     uint64_t deadline_us; /* 0 = none */
     bool over_memory;     /* ended because memory ran out */
     enum limit hit;       /* the first limit that ended or cut the run */

@@ -31,8 +31,11 @@ static void plan_pids(struct lifecycle *l, struct plan *plan)
 
 static void plan_memory(struct lifecycle *l, struct plan *plan)
 {
-    if (!(l->cgroup && (l->group.controllers & CGROUP_MEMORY)))
-        rlimit(plan, "data", RLIMIT_DATA, l->policy->memory, l->policy->memory);
+    if (!lifecycle_counts_memory(l)) {
+        /* The sampler ends the run with the right verdict; this only stops what would outrun it. */
+        l->rlimit_data = l->policy->memory > UINT64_MAX / 4 ? UINT64_MAX : l->policy->memory * 4;
+        rlimit(plan, "data", RLIMIT_DATA, l->rlimit_data, l->rlimit_data);
+    }
     rlimit(plan, "stack", RLIMIT_STACK, 8u << 20, 64u << 20);
     rlimit(plan, "memlock", RLIMIT_MEMLOCK, 8u << 20, 8u << 20);
     rlimit(plan, "core", RLIMIT_CORE, 0, 0);

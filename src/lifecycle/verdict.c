@@ -78,7 +78,7 @@ static void look_at_rlimits(struct lifecycle *l, const struct sampled *s)
     uint64_t most = l->rlimit_pids ? l->rlimit_pids : l->policy->pids + 1;
     if (tasks >= most)
         note(l, LIMIT_PIDS);
-    if (s->data_max >= l->policy->memory - l->policy->memory / 8)
+    if (l->rlimit_data && s->data_max >= l->rlimit_data - l->rlimit_data / 8)
         note(l, LIMIT_MEMORY);
 }
 
@@ -155,7 +155,7 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
     evidence_string(out, "cgroup", versions[l->cgroup ? l->group.version : 0]);
     if (!l->cgroup && l->host.why[0])
         evidence_string(out, "cgroup_missing", l->host.why);
-    limit_line(out, "memory", p->memory, memory ? "cgroup, swap off" : "RLIMIT_DATA per process and sampling");
+    limit_line(out, "memory", p->memory, memory ? "cgroup, swap off" : "sampling, and RLIMIT_DATA of four times as much per process");
     limit_line(out, "pids", p->pids, pids ? "cgroup" : "RLIMIT_NPROC");
     limit_line(out, "cpus_milli", p->cpus_milli, cpu ? "cgroup" : "nothing: no cgroup cpu controller");
     limit_line(out, "timeout_ms", p->timeout_ms, "supervisor");
