@@ -35,3 +35,6 @@ void guardian_dismiss(struct guardian *g);
 int guardian_main(void *guardian);
 /* Kill everything below init_pid, then init itself; also used by a living supervisor on the process tier. */
 void guardian_kill_tree(pid_t init_pid);
+/* For a living supervisor on the process tier, after init is gone: kill and reap what came up to it because init died
+ * before its time. Spares the guardian. */
+void guardian_kill_orphans(const struct guardian *g);

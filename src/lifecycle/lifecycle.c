@@ -155,6 +155,12 @@ void lifecycle_kill(struct lifecycle *l)
         guardian_kill_tree(l->init_pid);
 }
 
+void lifecycle_kill_orphans(struct lifecycle *l)
+{
+    if (!l->namespaced && l->guardian.pid > 0)
+        guardian_kill_orphans(&l->guardian);
+}
+
 void lifecycle_teardown(struct lifecycle *l)
 {
     if (l->proc_fd >= 0)

@@ -90,6 +90,8 @@ enum limit lifecycle_sample(struct lifecycle *l);
 unsigned lifecycle_sample_ms(const struct lifecycle *l);
 /* Everything in the sandbox must die now (process tier, or a container whose init does not). */
 void lifecycle_kill(struct lifecycle *l);
+/* After init was reaped: nothing of the sandbox may have outlived it. */
+void lifecycle_kill_orphans(struct lifecycle *l);
 /* After the last task ended, before teardown: final usage and the verdict. */
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak);
 void lifecycle_teardown(struct lifecycle *l);

@@ -255,20 +255,6 @@ static void reap_init(struct sandbox *s)
     s->rusage_peak = (uint64_t)use.ru_maxrss * 1024u;
 }
 
-/* Orphans that init could not take care of because it was killed come to us, the next reaper. */
-static void reap_stragglers(struct sandbox *s)
-{
-    if (s->lifecycle.namespaced)
-        return;
-    pid_t guardian = s->lifecycle.guardian.pid;
-    for (;;) {
-        siginfo_t info = {0};
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 || info.si_pid == guardian)
-            return;
-        waitpid(info.si_pid, NULL, WNOHANG);
-    }
-}
-
 void sandbox_end(struct sandbox *s)
 {
     if (s->init_pid <= 0 || s->reaped)
@@ -285,7 +271,7 @@ void sandbox_end(struct sandbox *s)
     if (s->init_pidfd >= 0)
         kill(s->init_pid, SIGKILL);
     reap_init(s);
-    reap_stragglers(s);
+    lifecycle_kill_orphans(&s->lifecycle);
     drain(s);
     lifecycle_settle(&s->lifecycle, s->rusage_cpu_usec, s->rusage_peak);
 }
