@@ -24,11 +24,17 @@ static bool reap_ended(pid_t code, int *status)
 }
 
 /* In a pid namespace init's exit does this in the kernel; on the process tier the same uid or the Landlock scope
- * keeps kill(-1) inside. */
+ * keeps kill(-1) inside. Without either, init stays the reaper until the last one is gone: who ends the sandbox from
+ * outside, the supervisor or the guardian, finds all of it below init. */
 static void kill_everything(const struct apply_state *st)
 {
-    if (!st->kill_all || getpid() == 1)
+    if (getpid() == 1)
         return;
+    if (!st->kill_all) {
+        while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+            ;
+        return;
+    }
     while (kill(-1, SIGKILL) == 0 || errno == EPERM)
         if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
             break;
@@ -57,7 +63,8 @@ static bool obey(const struct apply_state *st, struct started *code, const struc
         let_go(code);
         return true;
     case CTL_SIGNAL:
-        if (valid_signal(msg->value))
+        /* As a terminal does: the code leads a process group, and a shell waits for its children. */
+        if (valid_signal(msg->value) && kill(-code->pid, msg->value) < 0)
             kill(code->pid, msg->value);
         return true;
     case CTL_FREEZE:

@@ -5,9 +5,7 @@
 #include "os/remove.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 
-#define KILL_US        5000000
 #define SIGKILL_NUMBER 9
 #define SIGSTOP_NUMBER 19
 
@@ -91,8 +89,8 @@ struct raw_dirent {
     char name[];
 };
 
-/* Send a signal to every living task below `top` but `spared`. Returns how many there were. */
-static int signal_below(int top, int spared, int sig)
+/* Send a signal to every living task below `top`. Returns how many there were. */
+static int signal_below(int top, int except, int sig)
 {
     char block[4096] __attribute__((aligned(8)));
     int found = 0;
@@ -105,7 +103,7 @@ static int signal_below(int top, int spared, int sig)
             const char *name = e->name;
             at += e->reclen;
             int pid = take_number(&name);
-            if (pid > 1 && pid != spared && *name == '\0' && is_below(pid, top)) {
+            if (pid > 1 && pid != except && *name == '\0' && is_below(pid, top)) {
                 raw_kill(pid, sig);
                 found++;
             }
@@ -129,18 +127,23 @@ static int is_init(int pid)
     return 1;
 }
 
-/* Orphans come up to init, which is their reaper: as long as init lives, everything is below it, and nothing is once it
- * has ended. Stopping first keeps a fork bomb from outrunning the loop. */
-void guardian_kill_tree(pid_t init_pid)
+/* Orphans come up to init, which is their reaper: as long as init lives, everything is below it. Stopping first keeps a
+ * fork bomb from outrunning the loop. */
+void guardian_kill_below(pid_t top, pid_t except)
 {
-    int64_t deadline = raw_now_us() + KILL_US;
-    if (init_pid <= 1 || !is_init(init_pid) || parent_of(init_pid) == 0)
-        return;
+    int64_t deadline = raw_now_us() + 5000000;
     do {
-        signal_below(init_pid, 0, SIGSTOP_NUMBER);
-        if (signal_below(init_pid, 0, SIGKILL_NUMBER) == 0)
+        signal_below(top, except, SIGSTOP_NUMBER);
+        if (signal_below(top, except, SIGKILL_NUMBER) == 0)
             break;
     } while (raw_now_us() < deadline);
+}
+
+void guardian_kill_tree(pid_t init_pid)
+{
+    if (init_pid <= 1 || !is_init(init_pid))
+        return;
+    guardian_kill_below(init_pid, 0);
     raw_kill(init_pid, SIGKILL_NUMBER);
 }
 
@@ -153,44 +156,6 @@ static void kill_by_uid(uid_t uid)
             raw_kill(-1, SIGKILL_NUMBER);
         for (;;)
             raw_syscall(__NR_exit_group, 0, 0, 0, 0);
-    }
-    if (pid > 0)
-        raw_syscall(__NR_wait4, pid, 0, __WALL, 0);
-}
-
-/* Reaps children of ours that ended. Returns whether there is any left but the guardian. One small file tells; where the
- * kernel has no such file, all tasks of the host have to be looked at. */
-static int orphans_left(const struct guardian *g)
-{
-    char text[1024];
-    int left = 0;
-    int fd = raw_openat(AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return signal_below(g->supervisor, g->pid, 0) > 0;
-    long n = raw_read(fd, text, sizeof text - 1);
-    raw_close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    for (const char *at = text; *at;) {
-        int pid = take_number(&at);
-        if (pid > 0 && pid != g->pid && raw_syscall(__NR_wait4, pid, 0, WNOHANG, 0) != pid)
-            left = 1;
-        while (*at && (*at < '0' || *at > '9'))
-            at++;
-    }
-    return left;
-}
-
-void guardian_kill_orphans(const struct guardian *g)
-{
-    int64_t deadline = raw_now_us() + KILL_US;
-    while (orphans_left(g) && raw_now_us() < deadline) {
-        if (g->kill_uid) {
-            kill_by_uid(g->kill_uid);
-        } else {
-            signal_below(g->supervisor, g->pid, SIGSTOP_NUMBER);
-            signal_below(g->supervisor, g->pid, SIGKILL_NUMBER);
-        }
-        raw_sleep_us(200);
     }
 }
 
