@@ -129,7 +129,7 @@ static int is_init(int pid)
 
 /* Orphans come up to init, which is their reaper: as long as init lives, everything is below it. Stopping first keeps a
  * fork bomb from outrunning the loop. */
-void guardian_kill_below(pid_t top, pid_t except)
+static void kill_below(pid_t top, pid_t except)
 {
     int64_t deadline = raw_now_us() + 5000000;
     do {
@@ -139,11 +139,41 @@ void guardian_kill_below(pid_t top, pid_t except)
     } while (raw_now_us() < deadline);
 }
 
+/* One small file tells, where the kernel has it; if in doubt the answer is yes. */
+static int has_living_child(int except)
+{
+    char text[512];
+    int fd = raw_openat(AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 1;
+    long n = raw_read(fd, text, sizeof text);
+    raw_close(fd);
+    if (n < 0 || n == (long)sizeof text)
+        return 1;
+    text[n] = '\0';
+    for (const char *at = text; *at;) {
+        int pid = take_number(&at);
+        if (pid > 0 && pid != except && parent_of(pid) != 0)
+            return 1;
+        while (*at == ' ')
+            at++;
+        if (*at && (*at < '0' || *at > '9'))
+            return 1;
+    }
+    return 0;
+}
+
+void guardian_kill_children(pid_t supervisor, pid_t guardian)
+{
+    if (has_living_child(guardian))
+        kill_below(supervisor, guardian);
+}
+
 void guardian_kill_tree(pid_t init_pid)
 {
     if (init_pid <= 1 || !is_init(init_pid))
         return;
-    guardian_kill_below(init_pid, 0);
+    kill_below(init_pid, 0);
     raw_kill(init_pid, SIGKILL_NUMBER);
 }
 

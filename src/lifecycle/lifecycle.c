@@ -167,7 +167,7 @@ void lifecycle_kill(struct lifecycle *l)
     if (l->cgroup)
         cgroup_kill(&l->group, 2000, NULL);
     if (!l->namespaced)
-        guardian_kill_below(getpid(), l->guardian.pid);
+        guardian_kill_children(getpid(), l->guardian.pid);
 }
 
 void lifecycle_teardown(struct lifecycle *l)
