@@ -255,16 +255,20 @@ static uint64_t limit_value(const char **at)
     return value;
 }
 
-int procfs_limit(pid_t pid, const char *name, uint64_t *soft, uint64_t *hard, struct err *err)
+int procfs_limits(pid_t pid, char text[static PROC_LIMITS_SIZE], struct err *err)
 {
-    char path[64], text[2048];
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/limits", pid);
-    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
-    const char *at = n > 0 ? strstr(text, name) : NULL;
-    if (!at) {
-        errno = n < 0 ? (int)-n : ENODATA;
-        return err_sys(err, "read %s", path);
-    }
+    ssize_t n = file_read(AT_FDCWD, path, text, PROC_LIMITS_SIZE);
+    errno = n < 0 ? (int)-n : 0;
+    return n < 0 ? err_sys(err, "read %s", path) : 0;
+}
+
+int procfs_limit(const char *text, const char *name, uint64_t *soft, uint64_t *hard)
+{
+    const char *at = strstr(text, name);
+    if (!at)
+        return -ENODATA;
     at += strlen(name);
     *soft = limit_value(&at);
     *hard = limit_value(&at);
