@@ -107,10 +107,10 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     return 0;
 }
 
-static int check_rlimit(pid_t pid, const char *name, uint64_t most, struct err *err)
+static int check_rlimit(const char *limits, const char *name, uint64_t most, struct err *err)
 {
     uint64_t soft, hard;
-    if (procfs_limit(pid, name, &soft, &hard, err) < 0)
+    if (procfs_limit(limits, name, &soft, &hard, err) < 0)
         return -err->code;
     if (hard <= most)
         return 0;
@@ -120,10 +120,12 @@ static int check_rlimit(pid_t pid, const char *name, uint64_t most, struct err *
 
 static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 {
-    if (check_rlimit(pid, "Max open files", l->policy->open_files, err) < 0 ||
-        check_rlimit(pid, "Max core file size", 0, err) < 0)
+    char limits[2048];
+    if (procfs_limits(pid, limits, sizeof limits, err) < 0 ||
+        check_rlimit(limits, "Max open files", l->policy->open_files, err) < 0 ||
+        check_rlimit(limits, "Max core file size", 0, err) < 0)
         return -err->code;
-    return l->rlimit_pids ? check_rlimit(pid, "Max processes", l->rlimit_pids, err) : 0;
+    return l->rlimit_pids ? check_rlimit(limits, "Max processes", l->rlimit_pids, err) : 0;
 }
 
 /* What will be looked at while the code runs is opened before it can interfere. */
