@@ -2,7 +2,7 @@
  * when the supervisor is killed: kill what is left of the sandbox, remove its cgroups and its private folder.
  *
  * LC-2  After SIGKILL of the supervisor at any point no process, cgroup or file of the sandbox stays.
- * LC-3  The guardian runs in a session of its own, holds one descriptor, and uses raw system calls only: the memory it
+ * LC-3  The guardian runs in a session of its own, holds no descriptor but the supervisor's pidfd, and uses raw system calls only: the memory it
  *       shares may be in the middle of anything. */
 #pragma once
 
@@ -22,7 +22,6 @@ struct guardian {
 
     pid_t pid;
     int pidfd;
-    int pipe_fd; /* the supervisor's end; its closing is the alarm */
     void *stack;
 };
 

@@ -209,21 +209,16 @@ struct raw_pollfd {
     short events, revents;
 };
 
-/* True when the supervisor said that all is clean, false when it is dead. Its death is read from a pidfd: a child in the
- * middle of its start may still hold a copy of the pipe's other end. */
-static int wait_for_the_end(int supervisor)
+/* Returns when the supervisor is dead. If all goes well it never does: the supervisor ends the guardian when there is nothing
+ * left to clean. */
+static void wait_for_the_end(int supervisor)
 {
-    char word;
     int pidfd = raw_pidfd_open(supervisor);
-    if (pidfd < 0 || raw_syscall(__NR_getppid, 0, 0, 0, 0) != supervisor)
-        return 0;
-    for (;;) {
-        struct raw_pollfd fds[2] = {{0, 1 /* POLLIN */, 0}, {pidfd, 1, 0}};
-        raw_syscall5(__NR_ppoll, (long)fds, 2, 0, 0, 0);
-        if (fds[0].revents & 1 && raw_read(0, &word, 1) == 1)
-            return 1;
-        if (fds[0].revents || fds[1].revents)
-            return 0;
+    while (pidfd >= 0 && raw_syscall(__NR_getppid, 0, 0, 0, 0) == supervisor) {
+        struct raw_pollfd fds = {pidfd, 1 /* POLLIN */, 0};
+        raw_syscall5(__NR_ppoll, (long)&fds, 1, 0, 0, 0);
+        if (fds.revents)
+            return;
     }
 }
 
@@ -231,9 +226,8 @@ int guardian_main(void *argument)
 {
     struct guardian *g = argument;
     raw_syscall(__NR_setsid, 0, 0, 0, 0);
-    raw_syscall(__NR_close_range, 1, (long)~0u, 0, 0);
-    if (wait_for_the_end(g->supervisor))
-        return 0;
+    raw_syscall(__NR_close_range, 0, (long)~0u, 0, 0);
+    wait_for_the_end(g->supervisor);
     if (g->kill_uid)
         kill_by_uid(g->kill_uid);
     else if (g->init_pid)
