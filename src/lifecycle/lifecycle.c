@@ -109,25 +109,22 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     return 0;
 }
 
-static int check_rlimit(const char *limits, const char *name, uint64_t most, struct err *err)
+static int check_rlimit(const char *text, const char *name, uint64_t most, struct err *err)
 {
     uint64_t soft, hard;
-    if (procfs_limit(limits, name, &soft, &hard, err) < 0)
-        return -err->code;
-    if (hard <= most)
+    if (procfs_limit(text, name, &soft, &hard) == 0 && hard <= most)
         return 0;
-    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is %llu, planned %llu", name,
-                   (unsigned long long)hard, (unsigned long long)most);
+    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is not as planned", name);
 }
 
 static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 {
-    char limits[2048];
-    if (procfs_limits(pid, limits, sizeof limits, err) < 0 ||
-        check_rlimit(limits, "Max open files", l->policy->open_files, err) < 0 ||
-        check_rlimit(limits, "Max core file size", 0, err) < 0)
+    char text[PROC_LIMITS_SIZE];
+    if (procfs_limits(pid, text, err) < 0 ||
+        check_rlimit(text, "Max open files", l->policy->open_files, err) < 0 ||
+        check_rlimit(text, "Max core file size", 0, err) < 0)
         return -err->code;
-    return l->rlimit_pids ? check_rlimit(limits, "Max processes", l->rlimit_pids, err) : 0;
+    return l->rlimit_pids ? check_rlimit(text, "Max processes", l->rlimit_pids, err) : 0;
 }
 
 /* What will be looked at while the code runs is opened before it can interfere. */

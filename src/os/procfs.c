@@ -269,20 +269,20 @@ static uint64_t limit_value(const char **at)
     return value;
 }
 
-int procfs_limits(pid_t pid, char *text, size_t size, struct err *err)
+int procfs_limits(pid_t pid, char text[static PROC_LIMITS_SIZE], struct err *err)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/limits", pid);
-    ssize_t n = file_read(AT_FDCWD, path, text, size);
-    errno = n < 0 ? (int)-n : ENODATA;
-    return n <= 0 ? err_sys(err, "read %s", path) : 0;
+    ssize_t n = file_read(AT_FDCWD, path, text, PROC_LIMITS_SIZE);
+    errno = n < 0 ? (int)-n : 0;
+    return n < 0 ? err_sys(err, "read %s", path) : 0;
 }
 
-int procfs_limit(const char *limits, const char *name, uint64_t *soft, uint64_t *hard, struct err *err)
+int procfs_limit(const char *text, const char *name, uint64_t *soft, uint64_t *hard)
 {
-    const char *at = strstr(limits, name);
+    const char *at = strstr(text, name);
     if (!at)
-        return err_set(err, ERR_ATTEST, "the kernel lists no limit \"%s\"", name);
+        return -ENODATA;
     at += strlen(name);
     *soft = limit_value(&at);
     *hard = limit_value(&at);
