@@ -104,7 +104,7 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/oom_score_adj", init_pid);
     file_write(AT_FDCWD, path, "800");
-    if (l->cgroup && cgroup_attach(&l->group, init_pid, err) < 0)
+    if (l->cgroup && l->group.version == CGROUP_V2 && cgroup_attach(&l->group, init_pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     return 0;
 }
