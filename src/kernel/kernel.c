@@ -93,7 +93,7 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     switch (stage) {
     case STAGE_BIRTH:
         if (container) {
-            plan_op(plan, OP_NO_USER_NS);
+            plan_op(plan, OP_QUOTAS);
             plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
         }
         break;

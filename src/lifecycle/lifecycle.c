@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -134,6 +135,9 @@ static void open_views(struct lifecycle *l, pid_t pid)
     if (!l->namespaced) {
         if (l->guardian.private_dir[0])
             l->work_fd = open(l->guardian.private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat sb;
+        if (l->work_fd >= 0 && fstat(l->work_fd, &sb) == 0)
+            l->work_dev = sb.st_dev;
         return;
     }
     snprintf(path, sizeof path, "/proc/%d/root/proc", pid);

@@ -33,7 +33,7 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_CPU_TIME] = {POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED},
     [FIELD_OUTPUT] = {1 * MIB, 64 * MIB, 16 * MIB, 16 * MIB},
     [FIELD_OPEN_FILES] = {256, 4096, 1024, 1024},
-    [FIELD_CGROUP] = {NEED_AUTO, NEED_AUTO, NEED_AUTO, NEED_AUTO},
+    [FIELD_CGROUP] = {NEED_OFF, NEED_AUTO, NEED_AUTO, NEED_AUTO},
 };
 
 uint64_t level_number(enum level level, enum policy_field id)
