@@ -246,14 +246,11 @@ static int open_groups(struct sandbox *s, struct launch *l, int join[CGROUP_V1_H
     return count < 0 ? count : 0;
 }
 
-static int launch(struct sandbox *s, struct err *err)
+static int launch(struct sandbox *s, int plan_fd, struct err *err)
 {
     int stdio[3] = {-1, -1, -1}, ctl[2] = {-1, -1};
-    cleanup_fd int plan_fd = memfd_sealed("brig-plan", s->plan.bytes.data, s->plan.bytes.len, false, err);
     int join[CGROUP_V1_HIERARCHIES];
     struct launch l = {.plan_fd = plan_fd, .cgroup_fd = -1};
-    if (plan_fd < 0)
-        return plan_fd;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return err_sys(err, "control socket");
     s->ctl_fd = ctl[0];
@@ -391,11 +388,15 @@ static int attest(struct sandbox *s, struct err *err)
 
 int sandbox_provision(struct sandbox *s, struct err *err)
 {
-    if (make_plan(s, err) < 0 || prepare(s, err) < 0 || launch(s, err) < 0)
+    cleanup_fd int plan_fd = memfd_empty("brig-plan", false, err);
+    if (plan_fd < 0 || prepare(s, err) < 0 || launch(s, plan_fd, err) < 0)
         return -err->code;
     if (kernel_map(&s->kernel, s->init_pid, err) < 0)
         return -err->code;
     if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
+        return -err->code;
+    /* The plan is written while the child makes its network namespace; it is not read before CTL_MAPPED. */
+    if (make_plan(s, err) < 0 || memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
