@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -109,23 +110,22 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     return 0;
 }
 
-static int check_rlimit(pid_t pid, const char *name, uint64_t most, struct err *err)
+static int check_rlimit(const char *text, const char *name, uint64_t most, struct err *err)
 {
     uint64_t soft, hard;
-    if (procfs_limit(pid, name, &soft, &hard, err) < 0)
-        return -err->code;
-    if (hard <= most)
+    if (procfs_limit(text, name, &soft, &hard) == 0 && hard <= most)
         return 0;
-    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is %llu, planned %llu", name,
-                   (unsigned long long)hard, (unsigned long long)most);
+    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is not as planned", name);
 }
 
 static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 {
-    if (check_rlimit(pid, "Max open files", l->policy->open_files, err) < 0 ||
-        check_rlimit(pid, "Max core file size", 0, err) < 0)
+    char text[PROC_LIMITS_SIZE];
+    if (procfs_limits(pid, text, err) < 0 ||
+        check_rlimit(text, "Max open files", l->policy->open_files, err) < 0 ||
+        check_rlimit(text, "Max core file size", 0, err) < 0)
         return -err->code;
-    return l->rlimit_pids ? check_rlimit(pid, "Max processes", l->rlimit_pids, err) : 0;
+    return l->rlimit_pids ? check_rlimit(text, "Max processes", l->rlimit_pids, err) : 0;
 }
 
 /* What will be looked at while the code runs is opened before it can interfere. */
@@ -135,6 +135,9 @@ static void open_views(struct lifecycle *l, pid_t pid)
     if (!l->namespaced) {
         if (l->guardian.private_dir[0])
             l->work_fd = open(l->guardian.private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat sb;
+        if (l->work_fd >= 0 && fstat(l->work_fd, &sb) == 0)
+            l->work_dev = sb.st_dev;
         return;
     }
     snprintf(path, sizeof path, "/proc/%d/root/proc", pid);

@@ -64,6 +64,7 @@ struct lifecycle {
     /* For sampling, opened before the code runs. */
     int proc_fd;   /* the sandbox's own /proc (container tier), else -1 */
     int work_fd;   /* its writable place, else -1 */
+    dev_t work_dev;
     pid_t init_pid;
 };
 
@@ -105,6 +106,7 @@ struct sampled {
     uint64_t cpu_usec;
     uint64_t tasks;
     uint64_t open_files_max;
+    uint64_t deleted_bytes; /* of deleted files that are still open (process tier) */
     uint64_t data_max; /* largest data segment of one process */
 };
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);

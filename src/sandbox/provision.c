@@ -291,20 +291,30 @@ static int init_died(struct err *err)
     return err_hint(err, "it was killed from outside, or the memory limit is too small to start anything");
 }
 
+static int guardian_died(struct err *err)
+{
+    err_set(err, ERR_SYSTEM, "the guardian, which cleans up if brig is killed, could not be kept running");
+    return err_at(err, BOUNDARY_LIFECYCLE);
+}
+
 /* Signals of the caller are pending on the signal descriptor: a start can be interrupted. */
 static int await_ready(struct sandbox *s, struct err *err)
 {
     uint64_t deadline = clock_us() + SET_UP_DEADLINE_MS * 1000ull;
     for (;;) {
-        struct pollfd fds[2] = {{.fd = s->ctl_fd, .events = POLLIN}, {.fd = s->signal_fd, .events = POLLIN}};
+        struct pollfd fds[3] = {{.fd = s->ctl_fd, .events = POLLIN},
+                                {.fd = s->signal_fd, .events = POLLIN},
+                                {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN}};
         uint64_t now = clock_us();
         if (now >= deadline)
             return err_set(err, ERR_SYSTEM, "the set-up took longer than %d s", SET_UP_DEADLINE_MS / 1000);
-        int n = poll(fds, 2, (int)((deadline - now) / 1000) + 1);
+        int n = poll(fds, ARRAY_LEN(fds), (int)((deadline - now) / 1000) + 1);
         if (n < 0 && errno != EINTR)
             return err_sys(err, "wait for init");
         if (n > 0 && fds[1].revents)
             return err_set(err, ERR_INTERRUPTED, "interrupted during the set-up");
+        if (n > 0 && fds[2].revents)
+            return guardian_died(err);
         if (n <= 0 || !fds[0].revents)
             continue;
         struct ctl_msg msg;
@@ -376,7 +386,8 @@ int sandbox_provision(struct sandbox *s, struct err *err)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
-    if (await_ready(s, err) < 0)
+    if (await_ready(s, err) < 0 || attest(s, err) < 0)
         return -err->code;
-    return attest(s, err);
+    struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};
+    return poll(&guardian, 1, 0) > 0 ? guardian_died(err) : 0;
 }
