@@ -21,7 +21,7 @@ void buf_add(struct buf *b, const void *data, size_t len);
 void buf_str(struct buf *b, const char *s);
 void buf_chr(struct buf *b, char c);
 void buf_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void buf_vfmt(struct buf *b, const char *fmt, va_list ap);
+void buf_vfmt(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 /* Never NULL, also when empty. */
 const char *buf_text(const struct buf *b);
 

@@ -32,6 +32,7 @@ struct cgroup_host {
     char parent[CGROUP_V1_HIERARCHIES][CGROUP_PATH_MAX];      /* v2: [0] only; v1: by controller bit order */
     char why[256];
     char how[256];
+    bool own_scope; /* v2: the parent is our own group, delegated to us, and we are alone in it */
 };
 /* Never fails: version is CGROUP_NONE where nothing can be had. Does no writes. */
 void cgroup_discover(struct cgroup_host *ret);
@@ -49,13 +50,14 @@ struct cgroup_group {
     unsigned controllers;
     char dir[CGROUP_V1_HIERARCHIES][CGROUP_PATH_MAX]; /* absolute; empty = not used */
     bool made[CGROUP_V1_HIERARCHIES];
+    bool own_scope; /* cgroup_make first moves this process to a leaf, to free its group for children */
 };
 
 /* Only fills in the paths (so that the guardian knows them before anything exists). `name` is a sandbox id:
  * [a-z0-9-] only. */
 int cgroup_plan(const struct cgroup_host *host, const struct cgroup_limits *limits, const char *name,
                 struct cgroup_group *ret, struct err *err);
-/* mkdir and write the limits. */
+/* mkdir and write the limits. On failure nothing of the group is left. */
 int cgroup_make(struct cgroup_group *g, const struct cgroup_limits *limits, struct err *err);
 /* v2: a directory descriptor for CLONE_INTO_CGROUP (caller closes), or -1 on v1. */
 int cgroup_clone_fd(const struct cgroup_group *g, struct err *err);

@@ -1,5 +1,6 @@
-/* The policy: what each of the five boundaries must enforce for one run. Pure: nothing here touches the
- * system. Every field knows where its value came from, so that `brig policy explain` can say so. */
+/* The policy: what each of the five boundaries must enforce for one run. Pure: nothing here touches
+ * the system. Every field knows where its value came from, so that `brig policy explain` can say
+ * so. */
 #pragma once
 
 #include "base/buf.h"
@@ -81,7 +82,9 @@ struct origin {
     enum origin_kind kind;
     unsigned line; /* ORIGIN_FILE */
     unsigned column;
-    char name[64]; /* ORIGIN_OPTION: "--memory"; ORIGIN_FILE: the file's last path component, cut to fit */
+    /* ORIGIN_OPTION: "--memory"; ORIGIN_LEVEL: "high"; ORIGIN_FILE: the file's last path component,
+     * cut to fit */
+    char name[64];
 };
 
 struct grant {
@@ -103,7 +106,7 @@ struct policy {
     uint64_t uid; /* inside the sandbox */
     enum need unix_sockets;
     char *root; /* "host" or an absolute folder */
-    char *cwd;  /* NULL: the workspace, or the project folder where there is one */
+    char *cwd;  /* NULL ("auto"): the workspace, or the project folder where there is one */
     bool workspace;
     bool exec;    /* may files in writable places be executed directly */
     bool project; /* the caller's folder is granted read-write (level medium) */
@@ -132,33 +135,41 @@ struct policy {
 int policy_init(struct policy *p, enum level level);
 void policy_done(struct policy *p);
 
-/* One field from text, as an option gives it. `unlimited` is a word, 0 and negative numbers are errors. */
-int policy_set(struct policy *p, enum policy_field field, const char *text, const struct origin *origin,
-               struct err *err);
-/* "DIR[:DEST]" */
+/* One field from text, as an option gives it. `unlimited` is a word, 0 and negative numbers are
+ * errors. What stands lower (level, file, option) never replaces what stands higher, in whatever
+ * order the calls come; two options that disagree are an error. A new level refills what only a
+ * level has set. The message begins with origin->name. */
+int policy_set(struct policy *p, enum policy_field field, const char *text,
+               const struct origin *origin, struct err *err);
+/* "DIR[:DEST]", both absolute. */
 int policy_grant(struct policy *p, const char *spec, bool writable, const struct origin *origin,
                  struct err *err);
 /* "KEY=VALUE" */
 int policy_env(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
 
-/* Read a policy document (JSON if the first non-blank byte is '{', else YAML) and lay it over p. `name` is used
- * in messages: "NAME:LINE:COLUMN: …, expected …". If the document has a `level` and the level was not already
- * chosen by an option, p is first re-initialised with it. */
+/* Read a policy document (JSON if the first non-blank byte is '{', else YAML) and lay it over p.
+ * `name` is used in messages: "NAME:LINE:COLUMN: …, expected …". What an option has set stays; a
+ * `level` in the document refills what nobody has set. After a failure p is only good for
+ * policy_done. */
 int policy_load(struct policy *p, const char *name, const char *text, size_t len, struct err *err);
 /* Contradictions between fields; call once after everything was laid on top of each other. */
 int policy_validate(const struct policy *p, struct err *err);
-/* A request may only tighten: every field of `request` that was set from a file or option must be at least as
- * strict as in p; then it replaces the value in p. Refused otherwise, naming the field and both values. */
+/* A request may only tighten: every field of `request` that was set from a file or option must be
+ * at least as strict as in p; then it replaces the value in p. Refused otherwise, naming the field
+ * and both values; p is then unchanged. A raised level brings along what is stricter in it. Call
+ * policy_validate afterwards: the result may contradict itself (a grant and level critical). */
 int policy_tighten(struct policy *p, const struct policy *request, struct err *err);
 
 /* Canonical JSON (sorted, compact): what the policy hash is taken over. */
 void policy_canonical(const struct policy *p, struct buf *out);
-/* "sha256:…" (71 characters and the NUL). */
-void policy_hash(const struct policy *p, char out[static 72]);
+/* "sha256:…" (71 characters and the NUL). Negative, and an empty text, when there is no memory for
+ * it. */
+int policy_hash(const struct policy *p, char out[static 72]);
 /* For `brig policy show` and `explain`. */
 void policy_show_json(const struct policy *p, struct buf *out);
 void policy_show_yaml(const struct policy *p, struct buf *out);
-void policy_explain(const struct policy *p, struct buf *out); /* aligned: field, value, where it came from */
+/* Aligned: field, value, where it came from. */
+void policy_explain(const struct policy *p, struct buf *out);
 void policy_explain_json(const struct policy *p, struct buf *out);
 
 const char *level_name(enum level level);

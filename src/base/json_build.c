@@ -1,0 +1,212 @@
+/* Growing a tree within its limits, and the messages of those who grow it. */
+#include "base/json_build.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct json_limits json_default_limits = {
+    .max_bytes = 1024 * 1024,
+    .max_depth = 32,
+    .max_nodes = 65536,
+};
+
+int json_build_fail(struct json_builder *b, struct json_pos pos, const char *fmt, ...)
+{
+    char what[400];
+    va_list ap;
+    va_start(ap, fmt);
+    if (vsnprintf(what, sizeof what, fmt, ap) < 0)
+        what[0] = '\0';
+    va_end(ap);
+    return err_set(b->err, ERR_POLICY, "%u:%u: %s", pos.line, pos.column, what);
+}
+
+int json_build_no_memory(struct json_builder *b)
+{
+    errno = ENOMEM;
+    return err_sys(b->err, "read text");
+}
+
+int json_build_init(struct json_builder *b, const struct json_limits *limits, size_t len,
+                    struct err *err)
+{
+    *b = (struct json_builder){.limits = limits ? *limits : json_default_limits, .err = err};
+    if (b->limits.max_depth > JSON_DEPTH_CEILING)
+        b->limits.max_depth = JSON_DEPTH_CEILING;
+    /* Lines and columns are unsigned. */
+    if (b->limits.max_bytes > INT32_MAX)
+        b->limits.max_bytes = INT32_MAX;
+    if (len > b->limits.max_bytes)
+        return json_build_fail(b, (struct json_pos){1, 1},
+                               "found %zu bytes of text, expected at most %zu", len,
+                               b->limits.max_bytes);
+    return 0;
+}
+
+void json_build_done(struct json_builder *b)
+{
+    json_free(b->root);
+    b->root = NULL;
+}
+
+struct json *json_build_steal(struct json_builder *b)
+{
+    struct json *root = b->root;
+    b->root = NULL;
+    return root;
+}
+
+static int count_node(struct json_builder *b, struct json_pos pos)
+{
+    if (b->nodes >= b->limits.max_nodes)
+        return json_build_fail(b, pos, "found more than %zu values, which is the limit",
+                               b->limits.max_nodes);
+    b->nodes++;
+    return 0;
+}
+
+int json_build_root(struct json_builder *b, struct json_pos pos, struct json **ret)
+{
+    int r = count_node(b, pos);
+    if (r < 0)
+        return r;
+    b->root = calloc(1, sizeof *b->root);
+    if (!b->root)
+        return json_build_no_memory(b);
+    b->root->pos = pos;
+    *ret = b->root;
+    return 0;
+}
+
+int json_build_item(struct json_builder *b, struct json *array, struct json_pos pos,
+                    struct json **ret)
+{
+    int r = count_node(b, pos);
+    if (r < 0)
+        return r;
+    if (array->count == array->size) {
+        size_t size = array->size ? array->size * 2 : 4;
+        struct json *items = reallocarray(array->items, size, sizeof *items);
+        if (!items)
+            return json_build_no_memory(b);
+        array->items = items;
+        array->size = size;
+    }
+    struct json *item = &array->items[array->count++];
+    *item = (struct json){.type = JSON_NULL, .pos = pos};
+    *ret = item;
+    return 0;
+}
+
+int json_build_member(struct json_builder *b, struct json *object, char *key,
+                      struct json_pos key_pos, struct json **ret)
+{
+    int r = json_build_item(b, object, key_pos, ret);
+    if (r < 0) {
+        free(key);
+        return r;
+    }
+    (*ret)->key = key;
+    (*ret)->key_pos = key_pos;
+    return 0;
+}
+
+int json_build_open(struct json_builder *b, struct json *node, enum json_type type)
+{
+    if (b->depth >= b->limits.max_depth)
+        return json_build_fail(b, node->pos, "found more than %u levels of nesting, the limit",
+                               b->limits.max_depth);
+    b->depth++;
+    node->type = type;
+    node->items = NULL;
+    node->count = 0;
+    node->size = 0;
+    node->by_key = NULL;
+    return 0;
+}
+
+/* Equal keys in the order of the text: the items of one object stand in one array. */
+static int compare_keys(const void *left, const void *right)
+{
+    const struct json *a = *(const struct json *const *)left;
+    const struct json *b = *(const struct json *const *)right;
+    int order = strcmp(a->key, b->key);
+    return order ? order : (a > b) - (a < b);
+}
+
+/* The first key in the text that had been there before. */
+static int refuse_duplicates(struct json_builder *b, const struct json *object)
+{
+    const struct json *first = NULL, *again = NULL;
+    for (size_t i = 1; i < object->count; i++) {
+        const struct json *one = object->by_key[i - 1], *two = object->by_key[i];
+        if (strcmp(one->key, two->key) == 0 && (!again || two < again)) {
+            first = one;
+            again = two;
+        }
+    }
+    if (!again)
+        return 0;
+    return json_build_fail(b, again->key_pos, "duplicate key %s (first at %u:%u)",
+                           json_quote(again->key, strlen(again->key)).text, first->key_pos.line,
+                           first->key_pos.column);
+}
+
+int json_build_close(struct json_builder *b, struct json *node)
+{
+    b->depth--;
+    if (node->type != JSON_OBJECT || node->count == 0)
+        return 0;
+    node->by_key = reallocarray(NULL, node->count, sizeof *node->by_key);
+    if (!node->by_key)
+        return json_build_no_memory(b);
+    for (size_t i = 0; i < node->count; i++)
+        node->by_key[i] = &node->items[i];
+    qsort(node->by_key, node->count, sizeof *node->by_key, compare_keys);
+    return refuse_duplicates(b, node);
+}
+
+int json_build_int(struct json_builder *b, struct json *node, const char *text, size_t len)
+{
+    bool negative = len && text[0] == '-';
+    int64_t value = 0;
+    for (size_t i = len && (text[0] == '-' || text[0] == '+'); i < len; i++) {
+        int digit = text[i] - '0';
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, negative ? -digit : digit, &value))
+            return json_build_fail(b, node->pos,
+                                   "found a whole number that does not fit in 64 bits, "
+                                   "expected at most %lld",
+                                   (long long)INT64_MAX);
+    }
+    node->type = JSON_INT;
+    node->integer = value;
+    return 0;
+}
+
+/* strtod wants a NUL, and a decimal point: nothing in the program leaves the C locale. */
+int json_build_real(struct json_builder *b, struct json *node, const char *text, size_t len)
+{
+    char copy[JSON_NUMBER_MAX + 1];
+    if (len > JSON_NUMBER_MAX)
+        return json_build_fail(b, node->pos,
+                               "found a number of %zu characters, expected at most %d", len,
+                               JSON_NUMBER_MAX);
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    double value = strtod(copy, NULL);
+    if (!isfinite(value))
+        return json_build_fail(b, node->pos, "found a number that is too large for a double");
+    node->type = JSON_REAL;
+    node->real = value;
+    return 0;
+}
+
+void json_build_string(struct json *node, char *string)
+{
+    node->type = JSON_STRING;
+    node->string = string;
+}

@@ -1,0 +1,93 @@
+/* The tree from the inside, for those who fill it: the JSON and the YAML parser. Everyone else sees
+ * json.h.
+ *
+ * A container keeps its children in one growing array. An array only grows while its container is
+ * the innermost open one, so a pointer to an open node stays valid until that node is closed. */
+#pragma once
+
+#include "base/json.h"
+
+/* No limit that a caller sets goes deeper than this: the code that walks a tree recurses. */
+#define JSON_DEPTH_CEILING 256
+
+/* Longest number that is read: more digits than any double or int64 can hold. */
+#define JSON_NUMBER_MAX 256
+
+struct json_pos {
+    unsigned line;
+    unsigned column;
+};
+
+struct json {
+    enum json_type type;
+    struct json_pos pos;
+    struct json_pos key_pos;
+    char *key; /* owned; NULL unless the parent is an object */
+    union {
+        bool boolean;
+        int64_t integer;
+        double real;
+        char *string; /* owned */
+        struct {
+            struct json *items;
+            size_t count;
+            size_t size;
+            const struct json *
+                *by_key; /* objects, once closed: the items in the order of their keys */
+        };
+    };
+};
+
+/* Where a parser stands in its text. */
+struct json_cursor {
+    const char *text;
+    size_t len;
+    size_t at;
+    size_t line_start;
+    unsigned line;
+};
+
+/* The byte `ahead` bytes further on, -1 past the end. */
+int json_cursor_peek(const struct json_cursor *c, size_t ahead);
+struct json_pos json_cursor_pos(const struct json_cursor *c);
+void json_cursor_newline(struct json_cursor *c); /* steps over the line feed it stands on */
+/* Names what the cursor stands on, for "found X, expected Y". */
+struct json_found {
+    char text[64];
+};
+struct json_found json_cursor_found(const struct json_cursor *c);
+/* Text in double quotes, cut to fit and with everything but printable ASCII escaped. */
+struct json_found json_quote(const char *text, size_t len);
+
+struct json_builder {
+    struct json_limits limits;
+    struct json *root; /* owned until stolen */
+    size_t nodes;
+    unsigned depth;
+    struct err *err;
+};
+
+/* limits may be NULL for the defaults; fails if the text is too long for them. */
+int json_build_init(struct json_builder *b, const struct json_limits *limits, size_t len,
+                    struct err *err);
+void json_build_done(struct json_builder *b);
+struct json *json_build_steal(struct json_builder *b);
+
+/* Each new value is null until it is set. */
+int json_build_root(struct json_builder *b, struct json_pos pos, struct json **ret);
+int json_build_item(struct json_builder *b, struct json *array, struct json_pos pos,
+                    struct json **ret);
+/* Consumes key, also on failure. */
+int json_build_member(struct json_builder *b, struct json *object, char *key,
+                      struct json_pos key_pos, struct json **ret);
+int json_build_open(struct json_builder *b, struct json *node, enum json_type type);
+/* Refuses an object with two equal keys. */
+int json_build_close(struct json_builder *b, struct json *node);
+/* Both take text that has the shape of a number and refuse one that does not fit. */
+int json_build_int(struct json_builder *b, struct json *node, const char *text, size_t len);
+int json_build_real(struct json_builder *b, struct json *node, const char *text, size_t len);
+void json_build_string(struct json *node, char *string); /* consumes string */
+
+int json_build_fail(struct json_builder *b, struct json_pos pos, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int json_build_no_memory(struct json_builder *b);

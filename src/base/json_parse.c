@@ -1,0 +1,346 @@
+/* The JSON reader. Its text is hostile: it does no I/O, every step forward is checked against the
+ * end, and nesting, values and bytes are counted by the builder before anything grows. */
+#include "base/cleanup.h"
+#include "base/json_build.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+    struct json_cursor cursor;
+    struct json_builder build;
+};
+
+static int peek(const struct reader *r)
+{
+    return json_cursor_peek(&r->cursor, 0);
+}
+
+static int fail_expected(struct reader *r, const char *expected)
+{
+    return json_build_fail(&r->build, json_cursor_pos(&r->cursor), "found %s, expected %s",
+                           json_cursor_found(&r->cursor).text, expected);
+}
+
+static void skip_space(struct reader *r)
+{
+    for (;;) {
+        int byte = peek(r);
+        if (byte == '\n')
+            json_cursor_newline(&r->cursor);
+        else if (byte == ' ' || byte == '\t' || byte == '\r')
+            r->cursor.at++;
+        else
+            return;
+    }
+}
+
+static bool is_digit(int byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static int skip_digits(struct reader *r)
+{
+    if (!is_digit(peek(r)))
+        return fail_expected(r, "a digit");
+    while (is_digit(peek(r)))
+        r->cursor.at++;
+    return 0;
+}
+
+static int skip_whole_part(struct reader *r)
+{
+    if (peek(r) == '-')
+        r->cursor.at++;
+    if (peek(r) != '0')
+        return skip_digits(r);
+    r->cursor.at++;
+    if (is_digit(peek(r)))
+        return fail_expected(r, "no digit after a leading zero");
+    return 0;
+}
+
+static int skip_exponent(struct reader *r)
+{
+    r->cursor.at++;
+    if (peek(r) == '+' || peek(r) == '-')
+        r->cursor.at++;
+    return skip_digits(r);
+}
+
+static int parse_number(struct reader *r, struct json *node)
+{
+    size_t start = r->cursor.at;
+    bool whole = true;
+    int rc = skip_whole_part(r);
+    if (rc == 0 && peek(r) == '.') {
+        whole = false;
+        r->cursor.at++;
+        rc = skip_digits(r);
+    }
+    if (rc == 0 && (peek(r) == 'e' || peek(r) == 'E')) {
+        whole = false;
+        rc = skip_exponent(r);
+    }
+    if (rc < 0)
+        return rc;
+    const char *text = r->cursor.text + start;
+    size_t len = r->cursor.at - start;
+    return whole ? json_build_int(&r->build, node, text, len)
+                 : json_build_real(&r->build, node, text, len);
+}
+
+/* How many bytes stand between the quotes; the cursor is after the opening one. Columns stay right
+ * because a string cannot contain a line feed. */
+static int measure_string(struct reader *r, size_t *ret)
+{
+    struct json_cursor ahead = r->cursor;
+    for (;;) {
+        int byte = json_cursor_peek(&ahead, 0);
+        if (byte == '"')
+            break;
+        if (byte < 0x20) {
+            r->cursor.at = ahead.at;
+            return fail_expected(r, byte < 0 ? "the closing '\"' of a string"
+                                             : "no control character in a string (use \\u)");
+        }
+        bool escape = byte == '\\' && json_cursor_peek(&ahead, 1) >= 0x20;
+        ahead.at += escape ? 2 : 1;
+    }
+    *ret = ahead.at - r->cursor.at;
+    return 0;
+}
+
+static int hex_value(int byte)
+{
+    if (is_digit(byte))
+        return byte - '0';
+    if (byte >= 'a' && byte <= 'f')
+        return byte - 'a' + 10;
+    if (byte >= 'A' && byte <= 'F')
+        return byte - 'A' + 10;
+    return -1;
+}
+
+static int parse_hex4(struct reader *r, uint32_t *ret)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < 4; i++) {
+        int digit = hex_value(peek(r));
+        if (digit < 0)
+            return fail_expected(r, "four hexadecimal digits after \\u");
+        value = value << 4 | (uint32_t)digit;
+        r->cursor.at++;
+    }
+    *ret = value;
+    return 0;
+}
+
+/* After "\u": one character, which takes two escapes if it lies beyond U+FFFF. */
+static int parse_unicode_escape(struct reader *r, uint32_t *ret)
+{
+    struct json_pos pos = json_cursor_pos(&r->cursor);
+    pos.column -= 2;
+    uint32_t high, low;
+    int rc = parse_hex4(r, &high);
+    if (rc < 0)
+        return rc;
+    if (high == 0)
+        return json_build_fail(&r->build, pos, "found \\u0000, expected no NUL in a string");
+    if (high < 0xD800 || high > 0xDFFF) {
+        *ret = high;
+        return 0;
+    }
+    bool pair = high < 0xDC00 && peek(r) == '\\' && json_cursor_peek(&r->cursor, 1) == 'u';
+    if (pair) {
+        r->cursor.at += 2;
+        rc = parse_hex4(r, &low);
+        if (rc < 0)
+            return rc;
+        pair = low >= 0xDC00 && low <= 0xDFFF;
+    }
+    if (!pair)
+        return json_build_fail(&r->build, pos, "found half of a surrogate pair, expected both");
+    *ret = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+    return 0;
+}
+
+static int parse_escape(struct reader *r, uint32_t *ret)
+{
+    static const char names[] = "\"\\/bfnrt";
+    static const char values[] = "\"\\/\b\f\n\r\t";
+    int byte = json_cursor_peek(&r->cursor, 1);
+    if (byte == 'u') {
+        r->cursor.at += 2;
+        return parse_unicode_escape(r, ret);
+    }
+    const char *name = byte > 0 ? strchr(names, byte) : NULL;
+    if (!name) {
+        r->cursor.at++;
+        return fail_expected(r, "one of \" \\ / b f n r t u after a backslash");
+    }
+    *ret = (unsigned char)values[name - names];
+    r->cursor.at += 2;
+    return 0;
+}
+
+static int parse_character(struct reader *r, uint32_t *ret)
+{
+    if (peek(r) == '\\')
+        return parse_escape(r, ret);
+    size_t n = utf8_decode(r->cursor.text + r->cursor.at, r->cursor.len - r->cursor.at, ret);
+    if (n == 0)
+        return fail_expected(r, "UTF-8");
+    r->cursor.at += n;
+    return 0;
+}
+
+/* No escape is shorter than what it stands for, so the decoded string fits where the raw one did.
+ */
+static int parse_string(struct reader *r, char **ret)
+{
+    size_t raw = 0;
+    r->cursor.at++;
+    int rc = measure_string(r, &raw);
+    if (rc < 0)
+        return rc;
+    cleanup_free char *string = malloc(raw + 1);
+    if (!string)
+        return json_build_no_memory(&r->build);
+    size_t len = 0, end = r->cursor.at + raw;
+    while (r->cursor.at < end) {
+        uint32_t code;
+        rc = parse_character(r, &code);
+        if (rc < 0)
+            return rc;
+        len += utf8_encode(code, string + len);
+    }
+    string[len] = '\0';
+    r->cursor.at++;
+    *ret = string;
+    string = NULL;
+    return 0;
+}
+
+static int parse_value(struct reader *r, struct json *node);
+
+static int parse_item(struct reader *r, struct json *array)
+{
+    struct json *item;
+    int rc = json_build_item(&r->build, array, json_cursor_pos(&r->cursor), &item);
+    return rc < 0 ? rc : parse_value(r, item);
+}
+
+static int parse_member(struct reader *r, struct json *object)
+{
+    struct json_pos key_pos = json_cursor_pos(&r->cursor);
+    char *key;
+    struct json *value;
+    if (peek(r) != '"')
+        return fail_expected(r, "a key in double quotes");
+    int rc = parse_string(r, &key);
+    if (rc == 0)
+        rc = json_build_member(&r->build, object, key, key_pos, &value);
+    if (rc < 0)
+        return rc;
+    skip_space(r);
+    if (peek(r) != ':')
+        return fail_expected(r, "':' after a key");
+    r->cursor.at++;
+    skip_space(r);
+    value->pos = json_cursor_pos(&r->cursor);
+    return parse_value(r, value);
+}
+
+/* Arrays and objects differ only in what stands between the commas. */
+static int parse_box(struct reader *r, struct json *node, enum json_type type)
+{
+    const int closing = type == JSON_ARRAY ? ']' : '}';
+    int rc = json_build_open(&r->build, node, type);
+    if (rc < 0)
+        return rc;
+    r->cursor.at++;
+    skip_space(r);
+    while (peek(r) != closing || node->count > 0) {
+        rc = type == JSON_ARRAY ? parse_item(r, node) : parse_member(r, node);
+        if (rc < 0)
+            return rc;
+        skip_space(r);
+        if (peek(r) == closing)
+            break;
+        if (peek(r) != ',')
+            return fail_expected(r, type == JSON_ARRAY ? "',' or ']'" : "',' or '}'");
+        r->cursor.at++;
+        skip_space(r);
+    }
+    r->cursor.at++;
+    return json_build_close(&r->build, node);
+}
+
+static bool take_word(struct reader *r, const char *word)
+{
+    size_t len = strlen(word);
+    if (len > r->cursor.len - r->cursor.at || memcmp(r->cursor.text + r->cursor.at, word, len) != 0)
+        return false;
+    r->cursor.at += len;
+    return true;
+}
+
+static int parse_word(struct reader *r, struct json *node)
+{
+    if (take_word(r, "null"))
+        return 0;
+    bool yes = take_word(r, "true");
+    if (!yes && !take_word(r, "false"))
+        return fail_expected(r, "a value");
+    node->type = JSON_BOOL;
+    node->boolean = yes;
+    return 0;
+}
+
+static int parse_value(struct reader *r, struct json *node)
+{
+    int byte = peek(r);
+    if (byte == '{')
+        return parse_box(r, node, JSON_OBJECT);
+    if (byte == '[')
+        return parse_box(r, node, JSON_ARRAY);
+    if (byte == '-' || is_digit(byte))
+        return parse_number(r, node);
+    if (byte != '"')
+        return parse_word(r, node);
+    char *string;
+    int rc = parse_string(r, &string);
+    if (rc == 0)
+        json_build_string(node, string);
+    return rc;
+}
+
+static int parse_document(struct reader *r)
+{
+    struct json *root;
+    skip_space(r);
+    int rc = json_build_root(&r->build, json_cursor_pos(&r->cursor), &root);
+    if (rc == 0)
+        rc = parse_value(r, root);
+    if (rc < 0)
+        return rc;
+    skip_space(r);
+    if (peek(r) >= 0)
+        return fail_expected(r, "nothing after the value");
+    return 0;
+}
+
+int json_parse(const char *text, size_t len, const struct json_limits *limits, struct json **ret,
+               struct err *err)
+{
+    struct reader r = {.cursor = {.text = text, .len = len, .line = 1}};
+    int rc = json_build_init(&r.build, limits, len, err);
+    if (rc == 0)
+        rc = parse_document(&r);
+    *ret = rc == 0 ? json_build_steal(&r.build) : NULL;
+    json_build_done(&r.build);
+    return rc;
+}

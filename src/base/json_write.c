@@ -1,0 +1,258 @@
+/* The JSON writer. What it is given may come from inside the sandbox: whatever the bytes are, the
+ * output is one well-formed value, in UTF-8, in which nothing can move a terminal's cursor or
+ * reorder its line. */
+#include "base/json_build.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void jw_init(struct json_writer *w, struct buf *out, bool pretty)
+{
+    *w = (struct json_writer){.out = out, .pretty = pretty};
+}
+
+static void new_line(struct json_writer *w)
+{
+    if (!w->pretty)
+        return;
+    buf_chr(w->out, '\n');
+    for (unsigned i = 0; i < w->depth; i++)
+        buf_add(w->out, "  ", 2);
+}
+
+/* What stands between the previous token and the next value or key. */
+static void separate(struct json_writer *w)
+{
+    if (w->after_key) {
+        w->after_key = false;
+        return;
+    }
+    if (w->need_comma)
+        buf_chr(w->out, ',');
+    if (w->depth > 0)
+        new_line(w);
+}
+
+static void begin(struct json_writer *w, char bracket)
+{
+    separate(w);
+    buf_chr(w->out, bracket);
+    w->depth++;
+    w->need_comma = false;
+}
+
+static void end(struct json_writer *w, char bracket)
+{
+    if (w->depth > 0)
+        w->depth--;
+    if (w->need_comma)
+        new_line(w);
+    buf_chr(w->out, bracket);
+    w->need_comma = true;
+}
+
+void jw_object_begin(struct json_writer *w)
+{
+    begin(w, '{');
+}
+
+void jw_object_end(struct json_writer *w)
+{
+    end(w, '}');
+}
+
+void jw_array_begin(struct json_writer *w)
+{
+    begin(w, '[');
+}
+
+void jw_array_end(struct json_writer *w)
+{
+    end(w, ']');
+}
+
+/* Controls, line separators that some readers take for an end of line, and the marks that change
+ * the direction of text. */
+static bool must_escape(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
+           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+static void write_escape(struct buf *out, uint32_t code)
+{
+    static const char values[] = "\b\f\n\r\t";
+    static const char names[] = "bfnrt";
+    const char *value = code ? strchr(values, (int)(code < 0x20 ? code : 'x')) : NULL;
+    if (value)
+        buf_fmt(out, "\\%c", names[value - values]);
+    else
+        buf_fmt(out, "\\u%04" PRIx32, code);
+}
+
+/* Returns how many bytes of the input were used up. */
+static size_t write_character(struct buf *out, const char *p, size_t left)
+{
+    uint32_t code;
+    size_t n = utf8_decode(p, left, &code);
+    if (n == 0) {
+        buf_str(out, "\xEF\xBF\xBD"); /* U+FFFD */
+        return 1;
+    }
+    if (must_escape(code)) {
+        write_escape(out, code);
+        return n;
+    }
+    if (code == '"' || code == '\\')
+        buf_chr(out, '\\');
+    buf_add(out, p, n);
+    return n;
+}
+
+static void write_quoted(struct buf *out, const char *p, size_t len)
+{
+    buf_chr(out, '"');
+    for (size_t i = 0; i < len;)
+        i += write_character(out, p + i, len - i);
+    buf_chr(out, '"');
+}
+
+void jw_key(struct json_writer *w, const char *key)
+{
+    separate(w);
+    write_quoted(w->out, key, strlen(key));
+    buf_str(w->out, w->pretty ? ": " : ":");
+    w->need_comma = true;
+    w->after_key = true;
+}
+
+void jw_bytes(struct json_writer *w, const void *data, size_t len)
+{
+    separate(w);
+    write_quoted(w->out, data, len);
+    w->need_comma = true;
+}
+
+static void write_bare(struct json_writer *w, const char *text)
+{
+    separate(w);
+    buf_str(w->out, text);
+    w->need_comma = true;
+}
+
+void jw_string(struct json_writer *w, const char *s)
+{
+    if (s)
+        jw_bytes(w, s, strlen(s));
+    else
+        jw_null(w);
+}
+
+void jw_int(struct json_writer *w, int64_t v)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, v);
+    write_bare(w, text);
+}
+
+void jw_uint(struct json_writer *w, uint64_t v)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, v);
+    write_bare(w, text);
+}
+
+/* The shortest text that reads back as the same number, and as a real: 3.0 stays 3.0. JSON has no
+ * word for what is not finite. */
+void jw_real(struct json_writer *w, double v)
+{
+    char text[40];
+    if (!isfinite(v)) {
+        jw_null(w);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v)
+            break;
+    }
+    if (!strpbrk(text, ".e"))
+        memcpy(text + strlen(text), ".0", sizeof ".0");
+    write_bare(w, text);
+}
+
+void jw_bool(struct json_writer *w, bool v)
+{
+    write_bare(w, v ? "true" : "false");
+}
+
+void jw_null(struct json_writer *w)
+{
+    write_bare(w, "null");
+}
+
+static void write_box(struct json_writer *w, const struct json *j)
+{
+    bool object = j->type == JSON_OBJECT;
+    begin(w, object ? '{' : '[');
+    for (size_t i = 0; i < j->count; i++) {
+        if (object)
+            jw_key(w, j->items[i].key);
+        jw_json(w, &j->items[i]);
+    }
+    end(w, object ? '}' : ']');
+}
+
+/* Recursion is bounded by JSON_DEPTH_CEILING. */
+void jw_json(struct json_writer *w, const struct json *j)
+{
+    switch (json_type(j)) {
+    case JSON_NULL:
+        jw_null(w);
+        break;
+    case JSON_BOOL:
+        jw_bool(w, j->boolean);
+        break;
+    case JSON_INT:
+        jw_int(w, j->integer);
+        break;
+    case JSON_REAL:
+        jw_real(w, j->real);
+        break;
+    case JSON_STRING:
+        jw_string(w, j->string);
+        break;
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        write_box(w, j);
+        break;
+    }
+}
+
+void jw_kv_string(struct json_writer *w, const char *key, const char *s)
+{
+    jw_key(w, key);
+    jw_string(w, s);
+}
+
+void jw_kv_int(struct json_writer *w, const char *key, int64_t v)
+{
+    jw_key(w, key);
+    jw_int(w, v);
+}
+
+void jw_kv_uint(struct json_writer *w, const char *key, uint64_t v)
+{
+    jw_key(w, key);
+    jw_uint(w, v);
+}
+
+void jw_kv_bool(struct json_writer *w, const char *key, bool v)
+{
+    jw_key(w, key);
+    jw_bool(w, v);
+}

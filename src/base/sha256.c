@@ -1,0 +1,121 @@
+#include "base/sha256.h"
+
+#include <string.h>
+
+static const uint32_t k[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static uint32_t rotate(uint32_t x, unsigned n)
+{
+    return x >> n | x << (32 - n);
+}
+
+static uint32_t load_be32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void store_be32(uint8_t *p, uint32_t x)
+{
+    p[0] = (uint8_t)(x >> 24);
+    p[1] = (uint8_t)(x >> 16);
+    p[2] = (uint8_t)(x >> 8);
+    p[3] = (uint8_t)x;
+}
+
+static void expand(const uint8_t block[static 64], uint32_t w[static 64])
+{
+    for (int i = 0; i < 16; i++)
+        w[i] = load_be32(block + 4 * i);
+    for (int i = 16; i < 64; i++) {
+        uint32_t s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
+        uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
+        w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+    }
+}
+
+/* v holds the working variables a to h of the standard. */
+static void round_step(uint32_t v[static 8], uint32_t kw)
+{
+    uint32_t s1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
+    uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
+    uint32_t t1 = v[7] + s1 + choice + kw;
+    uint32_t s0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
+    uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
+    memmove(v + 1, v, 7 * sizeof *v);
+    v[4] += t1;
+    v[0] = t1 + s0 + majority;
+}
+
+static void compress(struct sha256 *h, const uint8_t block[static 64])
+{
+    uint32_t w[64];
+    uint32_t v[8];
+    expand(block, w);
+    memcpy(v, h->state, sizeof v);
+    for (int i = 0; i < 64; i++)
+        round_step(v, k[i] + w[i]);
+    for (int i = 0; i < 8; i++)
+        h->state[i] += v[i];
+}
+
+void sha256_init(struct sha256 *h)
+{
+    *h = (struct sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
+                                   0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+}
+
+void sha256_add(struct sha256 *h, const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    size_t used = h->length % 64;
+    h->length += len;
+    while (len > 0) {
+        size_t n = len < 64 - used ? len : 64 - used;
+        memcpy(h->block + used, p, n);
+        p += n;
+        len -= n;
+        used += n;
+        if (used == 64) {
+            compress(h, h->block);
+            used = 0;
+        }
+    }
+}
+
+void sha256_finish(struct sha256 *h, uint8_t out[static SHA256_SIZE])
+{
+    static const uint8_t padding[64] = {0x80};
+    uint64_t bits = h->length * 8;
+    size_t used = h->length % 64;
+    uint8_t length[8];
+    sha256_add(h, padding, used < 56 ? 56 - used : 120 - used);
+    store_be32(length, (uint32_t)(bits >> 32));
+    store_be32(length + 4, (uint32_t)bits);
+    sha256_add(h, length, sizeof length);
+    for (int i = 0; i < 8; i++)
+        store_be32(out + 4 * i, h->state[i]);
+}
+
+void sha256_hex(const void *data, size_t len, char out[static SHA256_HEX_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t sum[SHA256_SIZE];
+    struct sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, data, len);
+    sha256_finish(&h, sum);
+    for (int i = 0; i < SHA256_SIZE; i++) {
+        out[2 * i] = digits[sum[i] >> 4];
+        out[2 * i + 1] = digits[sum[i] & 15];
+    }
+    out[2 * SHA256_SIZE] = '\0';
+}

@@ -1,0 +1,74 @@
+#include "base/utf8.h"
+
+#include <stdbool.h>
+
+static bool is_scalar_value(uint32_t code)
+{
+    return code <= 0x10FFFF && !(code >= 0xD800 && code <= 0xDFFF);
+}
+
+static size_t lead_length(unsigned char lead, uint32_t *ret_bits)
+{
+    if (lead >= 0xC2 && lead <= 0xDF) {
+        *ret_bits = lead & 0x1Fu;
+        return 2;
+    }
+    if ((lead & 0xF0) == 0xE0) {
+        *ret_bits = lead & 0x0Fu;
+        return 3;
+    }
+    if (lead >= 0xF0 && lead <= 0xF4) {
+        *ret_bits = lead & 0x07u;
+        return 4;
+    }
+    return 0;
+}
+
+size_t utf8_decode(const char *p, size_t left, uint32_t *ret_code)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *u = (const unsigned char *)p;
+    if (left == 0)
+        return 0;
+    if (u[0] < 0x80) {
+        *ret_code = u[0];
+        return 1;
+    }
+    uint32_t code = 0;
+    size_t n = lead_length(u[0], &code);
+    if (n == 0 || n > left)
+        return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xC0) != 0x80)
+            return 0;
+        code = code << 6 | (u[i] & 0x3Fu);
+    }
+    if (code < smallest[n] || !is_scalar_value(code))
+        return 0;
+    *ret_code = code;
+    return n;
+}
+
+size_t utf8_encode(uint32_t code, char out[4])
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        out[0] = (char)(0xC0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3F));
+        return 2;
+    }
+    if (code < 0x10000) {
+        out[0] = (char)(0xE0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 0x3F));
+        out[2] = (char)(0x80 | (code & 0x3F));
+        return 3;
+    }
+    out[0] = (char)(0xF0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 0x3F));
+    out[2] = (char)(0x80 | (code >> 6 & 0x3F));
+    out[3] = (char)(0x80 | (code & 0x3F));
+    return 4;
+}

@@ -1,0 +1,260 @@
+#include "cli/policy_options.h"
+
+#include "base/cleanup.h"
+#include "cli/path.h"
+#include "cli/verb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define POLICY_FILE_MAX (1024 * 1024)
+
+#define KERNEL     "Kernel boundary"
+#define FILESYSTEM "Filesystem boundary"
+#define LIFECYCLE  "Limits (lifecycle boundary)"
+#define CREDENTIAL "Credential boundary"
+#define POLICY     "Policy"
+
+/* clang-format off */
+static const struct opt items[] = {
+    {OPT_LEVEL, 0, "level", OPT_VALUE, "LEVEL", "low medium high critical", NULL, POLICY,
+     "how hostile the code is taken to be: low, medium, high (default) or critical"},
+    {OPT_POLICY, 0, "policy", OPT_VALUE, "FILE", NULL, NULL, POLICY,
+     "policy file (YAML or JSON), laid over the level; options are laid over it"},
+
+    {OPT_FIELD + FIELD_TIER, 0, "tier", OPT_VALUE, "TIER", "process container", NULL, KERNEL,
+     "process or container, instead of what the level asks for"},
+    {OPT_FIELD + FIELD_UID, 0, "uid", OPT_VALUE, "N", NULL, NULL, KERNEL,
+     "user id inside the sandbox"},
+    {OPT_FIELD + FIELD_UNIX_SOCKETS, 0, "unix-sockets", OPT_VALUE, "WHEN", "off auto require", NULL, KERNEL,
+     "unix sockets: off, auto (allowed unless host folders are granted) or require"},
+
+    {OPT_RO, 0, "ro", OPT_LIST, "DIR[:DEST]", NULL, NULL, FILESYSTEM,
+     "show a host folder or file, read-only, at DEST or at the same path; repeatable"},
+    {OPT_RW, 0, "rw", OPT_LIST, "DIR[:DEST]", NULL, NULL, FILESYSTEM,
+     "the same, writable; repeatable"},
+    {OPT_FIELD + FIELD_ROOT, 0, "root", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
+     "use a folder as the root instead of a view of the host's system"},
+    {OPT_FIELD + FIELD_CWD, 'C', "cwd", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
+     "folder inside the sandbox that the program starts in"},
+    {OPT_FIELD + FIELD_EXEC, 0, "noexec", OPT_FLAG, NULL, NULL, "false", FILESYSTEM,
+     "files in writable places cannot be executed"},
+    {OPT_FIELD + FIELD_WORKSPACE, 0, "no-workspace", OPT_FLAG, NULL, NULL, "false", FILESYSTEM,
+     "no private workspace: nothing is writable but what --rw grants"},
+    {OPT_ENV, 'e', "env", OPT_LIST, "KEY[=VALUE]", NULL, NULL, CREDENTIAL,
+     "set a variable in the otherwise empty environment; KEY alone copies yours; repeatable"},
+
+    {OPT_FIELD + FIELD_MEMORY, 'm', "memory", OPT_VALUE, "SIZE", NULL, NULL, LIFECYCLE,
+     "memory, with all that the program writes to its workspace: 256M, 1G"},
+    {OPT_FIELD + FIELD_CPUS, 0, "cpus", OPT_VALUE, "N", NULL, NULL, LIFECYCLE,
+     "processors' worth of CPU: 1, 0.5"},
+    {OPT_FIELD + FIELD_PIDS, 0, "pids", OPT_VALUE, "N", NULL, NULL, LIFECYCLE,
+     "processes and threads at one time"},
+    {OPT_FIELD + FIELD_TIMEOUT, 0, "timeout", OPT_VALUE, "TIME", NULL, NULL, LIFECYCLE,
+     "wall-clock time: 500ms, 30s, 5m"},
+    {OPT_FIELD + FIELD_CPU_TIME, 0, "cpu-time", OPT_VALUE, "TIME", NULL, NULL, LIFECYCLE,
+     "CPU time, all processes together"},
+    {OPT_FIELD + FIELD_DISK, 0, "disk", OPT_VALUE, "SIZE", NULL, NULL, LIFECYCLE,
+     "bytes in the workspace and /tmp"},
+    {OPT_FIELD + FIELD_INODES, 0, "inodes", OPT_VALUE, "N", NULL, NULL, LIFECYCLE,
+     "files in the workspace and /tmp"},
+    {OPT_FIELD + FIELD_OUTPUT, 0, "output", OPT_VALUE, "SIZE", NULL, NULL, LIFECYCLE,
+     "output that is kept; what comes after is cut off"},
+    {OPT_FIELD + FIELD_OPEN_FILES, 0, "open-files", OPT_VALUE, "N", NULL, NULL, LIFECYCLE,
+     "open files of one process"},
+};
+/* clang-format on */
+
+const struct opt_table policy_option_table = {
+    .items = items, .count = ARRAY_LEN(items), .next = &common_options};
+
+int policy_options_init(struct policy_options *o, int argc, struct err *err)
+{
+    *o = (struct policy_options){.room = (size_t)argc + 1};
+    o->uses = calloc(o->room, sizeof *o->uses);
+    return o->uses ? 0 : err_sys(err, "allocate");
+}
+
+void policy_options_done(struct policy_options *o)
+{
+    free(o->uses);
+    *o = (struct policy_options){0};
+}
+
+int policy_options_take(struct policy_options *o, const struct opt *opt, const char *value,
+                        struct err *err)
+{
+    if (opt->id < OPT_LEVEL)
+        return 0;
+    if (opt->id == OPT_LEVEL) {
+        o->level = value;
+    } else if (opt->id == OPT_POLICY) {
+        o->file = value;
+    } else if (o->count < o->room) {
+        o->uses[o->count++] = (struct policy_use){opt, value};
+    } else {
+        /* Only flags bundled as -xxxx could outnumber the arguments, and flags have no need to be
+         * repeated. */
+        return err_set(err, ERR_USAGE, "too many options");
+    }
+    return 1;
+}
+
+static struct origin origin_of(const struct opt *opt)
+{
+    struct origin origin = {.kind = ORIGIN_OPTION};
+    snprintf(origin.name, sizeof origin.name, "--%s", opt->name);
+    return origin;
+}
+
+/* A host path as typed → absolute, and there. */
+static int resolve_source(const char *option, const char *path, bool folder_only, struct buf *out,
+                          struct err *err)
+{
+    struct stat st;
+    if (path_resolve(path, out, err) < 0)
+        return err_wrap(err, "--%s", option);
+    if (stat(buf_text(out), &st) < 0) {
+        err_sys(err, "--%s: %s", option, buf_text(out));
+        err->code = ERR_USAGE;
+        return err_hint(err, "give a %s that exists on this host",
+                        folder_only ? "folder" : "folder or file");
+    }
+    if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && !folder_only))
+        return 0;
+    return err_set(err, ERR_USAGE, "--%s: %s is not a %s", option, buf_text(out),
+                   folder_only ? "folder" : "folder or file");
+}
+
+static int apply_grant(struct policy *p, const struct opt *opt, const char *value,
+                       const struct origin *origin, struct err *err)
+{
+    cleanup_buf struct buf spec;
+    char dir[PATH_MAX];
+    size_t len = strcspn(value, ":");
+    buf_init(&spec, 2 * PATH_MAX);
+    if (len == 0 || len >= sizeof dir)
+        return err_set(err, ERR_USAGE, "--%s: '%.60s' is not DIR or DIR:DEST", opt->name, value);
+    memcpy(dir, value, len);
+    dir[len] = '\0';
+    int r = resolve_source(opt->name, dir, false, &spec, err);
+    if (r < 0)
+        return r;
+    /* The current folder may have one, and then half of its name would be taken for DEST. */
+    if (strchr(buf_text(&spec), ':'))
+        return err_set(err, ERR_USAGE, "--%s: a path with a colon cannot be granted: %s", opt->name,
+                       buf_text(&spec));
+    buf_str(&spec, value + len);
+    if (spec.failed)
+        return err_set(err, ERR_USAGE, "--%s: path too long", opt->name);
+    return policy_grant(p, buf_text(&spec), opt->id == OPT_RW, origin, err);
+}
+
+static int apply_env(struct policy *p, const char *value, const struct origin *origin,
+                     struct err *err)
+{
+    if (strchr(value, '='))
+        return policy_env(p, value, origin, err);
+    const char *mine = getenv(value);
+    if (!mine) {
+        err_set(err, ERR_USAGE, "--env %.60s: not set in your environment", value);
+        return err_hint(err, "give the value: -e %.60s=VALUE", value);
+    }
+    cleanup_buf struct buf spec;
+    buf_init(&spec, 4 * 1024 * 1024);
+    buf_str(&spec, value);
+    buf_chr(&spec, '=');
+    buf_str(&spec, mine);
+    if (spec.failed)
+        return err_set(err, ERR_USAGE, "--env %.60s: value too long", value);
+    return policy_env(p, buf_text(&spec), origin, err);
+}
+
+static int apply_root(struct policy *p, const struct opt *opt, const char *value,
+                      const struct origin *origin, struct err *err)
+{
+    cleanup_buf struct buf path;
+    buf_init(&path, PATH_MAX);
+    /* The word for the default; a folder of that name is ./host. */
+    if (strcmp(value, "host") != 0) {
+        int r = resolve_source(opt->name, value, true, &path, err);
+        if (r < 0)
+            return r;
+        value = buf_text(&path);
+    }
+    return policy_set(p, FIELD_ROOT, value, origin, err);
+}
+
+static int apply(struct policy *p, const struct policy_use *use, struct err *err)
+{
+    struct origin origin = origin_of(use->opt);
+    switch (use->opt->id) {
+    case OPT_RO:
+    case OPT_RW:
+        return apply_grant(p, use->opt, use->value, &origin, err);
+    case OPT_ENV:
+        return apply_env(p, use->value, &origin, err);
+    case OPT_FIELD + FIELD_ROOT:
+        return apply_root(p, use->opt, use->value, &origin, err);
+    default:
+        return policy_set(p, (enum policy_field)(use->opt->id - OPT_FIELD), use->value, &origin,
+                          err);
+    }
+}
+
+static int read_policy(const char *file, struct buf *text, struct err *err)
+{
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer, only to be refused then. */
+    cleanup_fd int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_sys(err, "%s: cannot read the policy", file);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, ERR_POLICY, "%s: not a regular file", file);
+    char chunk[8192];
+    ssize_t n;
+    while ((n = read(fd, chunk, sizeof chunk)) != 0 && !text->failed) {
+        if (n > 0)
+            buf_add(text, chunk, (size_t)n);
+        else if (errno != EINTR)
+            return err_sys(err, "%s: cannot read the policy", file);
+    }
+    if (text->failed)
+        return err_set(err, ERR_POLICY, "%s: larger than 1 MiB", file);
+    return 0;
+}
+
+int policy_options_load(struct policy *p, const char *file, struct err *err)
+{
+    cleanup_buf struct buf text;
+    buf_init(&text, POLICY_FILE_MAX);
+    int r = read_policy(file, &text, err);
+    return r < 0 ? r : policy_load(p, file, buf_text(&text), text.len, err);
+}
+
+int policy_options_build(const struct policy_options *o, struct policy *ret, struct err *err)
+{
+    enum level level = LEVEL_HIGH;
+    *ret = (struct policy){0};
+    int r = o->level ? level_parse(o->level, &level) : 0;
+    if (r < 0 || policy_init(ret, level) < 0)
+        return err_set(err, ERR_USAGE, "cannot set up level %s", o->level ? o->level : "high");
+    /* Marked before the file is read: a level chosen on the command line wins over the file's. */
+    if (o->level)
+        ret->origin[FIELD_LEVEL] = (struct origin){.kind = ORIGIN_OPTION, .name = "--level"};
+    if (o->file) {
+        r = policy_options_load(ret, o->file, err);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < o->count; i++) {
+        r = apply(ret, &o->uses[i], err);
+        if (r < 0)
+            return r;
+    }
+    return policy_validate(ret, err);
+}

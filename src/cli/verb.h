@@ -1,0 +1,49 @@
+/* What every verb of the command line has in common: its place in the tree, its help, its options,
+ * and how it fails. One file per verb; the tree is in verb.c. */
+#pragma once
+
+#include "base/err.h"
+#include "cli/options.h"
+
+#include <stdbool.h>
+
+struct verb {
+    const char *name;                   /* "policy show": everything after `brig` */
+    const char *summary;                /* one line */
+    const char *usage;                  /* one form per line, without `brig` */
+    const char *about;                  /* paragraphs; each line at most 78 columns */
+    const char *examples;               /* as they are typed, one per line, "# why" above */
+    const char *statuses;               /* "0  what it means", one per line; may be NULL */
+    const struct opt_table *options;    /* ends with common_options; NULL: has children only */
+    const struct verb *const *children; /* NULL-terminated; NULL: none */
+    const char *operands;               /* words for completion, or NULL */
+    int (*main)(const struct verb *verb, int argc, char *const argv[]);
+};
+
+#define OPT_HELP 0 /* the id that no table but common_options uses */
+extern const struct opt_table common_options;
+
+extern const struct verb verb_root;
+extern const struct verb verb_run;
+extern const struct verb verb_doctor;
+extern const struct verb verb_policy;
+extern const struct verb verb_completion;
+extern const struct verb verb_help;
+
+/* The last word of its name. */
+const char *verb_word(const struct verb *verb);
+const struct verb *verb_child(const struct verb *verb, const char *word);
+/* Run the verb that argv names, starting below `verb`; returns the exit status. */
+int verb_dispatch(const struct verb *verb, int argc, char *const argv[]);
+
+/* options_parse() with --help answered: 1 when help was printed and there is nothing left to do. */
+int verb_parse(const struct verb *verb, int argc, char *const argv[], opt_fn fn, void *ctx,
+               int *ret_rest, struct err *err);
+/* Say what went wrong, for people on stderr and, if asked for, for programs on stdout. Returns the
+ * exit status. */
+int verb_fail(const struct verb *verb, const struct err *err, bool json);
+/* An error in the options may come before --json was read: was it asked for anywhere? */
+bool verb_wants_json(int argc, char *const argv[]);
+
+/* help.c */
+void help_print(const struct verb *verb, int fd);

@@ -1,0 +1,68 @@
+#include "credentials/credentials.h"
+
+#include "os/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool overridden(const struct policy *p, const char *name)
+{
+    for (size_t i = 0; i < p->env_count; i++)
+        if (strcmp(p->env[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void set(struct credentials *c, struct plan *plan, const char *name, const char *value)
+{
+    struct buf entry;
+    buf_init(&entry, PLAN_MAX_BYTES);
+    buf_fmt(&entry, "%s=%s", name, value);
+    plan_str(plan, OP_ENV, buf_text(&entry), NULL, 0);
+    buf_done(&entry);
+    c->count++;
+}
+
+static void set_default(struct credentials *c, struct plan *plan, const char *name, const char *value)
+{
+    if (value && !overridden(c->policy, name))
+        set(c, plan, name, value);
+}
+
+int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan, struct err *err)
+{
+    (void)err;
+    if (stage != STAGE_CODE)
+        return 0;
+    set_default(c, plan, "PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
+    set_default(c, plan, "HOME", c->home);
+    set_default(c, plan, "USER", c->root_inside ? "root" : "user");
+    set_default(c, plan, "LOGNAME", c->root_inside ? "root" : "user");
+    set_default(c, plan, "LANG", "C.UTF-8");
+    set_default(c, plan, "TMPDIR", c->tmpdir);
+    set_default(c, plan, "TERM", c->term);
+    for (size_t i = 0; i < c->policy->env_count; i++)
+        set(c, plan, c->policy->env[i].name, c->policy->env[i].value);
+    return 0;
+}
+
+/* C-1: the process that waits to become the code was itself started with an empty environment. */
+int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err)
+{
+    char path[64], text[16];
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    if (n != 0) {
+        err_set(err, ERR_ATTEST, "the sandbox inherited an environment (%zd)", n);
+        return err_at(err, BOUNDARY_CREDENTIALS);
+    }
+    evidence_uint(out, "inherited_variables", 0);
+    evidence_uint(out, "variables", c->count);
+    jw_key(out->w, "secrets");
+    jw_array_begin(out->w);
+    jw_array_end(out->w);
+    return 0;
+}

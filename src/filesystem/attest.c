@@ -1,0 +1,114 @@
+/* The attest verb: what is mounted, seen from outside, against what was planned. */
+#include "filesystem/filesystem.h"
+#include "os/procfs.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The planned mount that this one is, or lies in. */
+static struct expected_mount *covering(struct filesystem *fs, const char *dest, bool *exact)
+{
+    struct expected_mount *best = NULL;
+    size_t best_len = 0;
+    for (unsigned i = 0; i < fs->mount_count; i++) {
+        struct expected_mount *m = &fs->mounts[i];
+        size_t len = strlen(m->dest);
+        bool below = strncmp(dest, m->dest, len) == 0 && (dest[len] == '/' || dest[len] == '\0');
+        if (len > 1 && below && len > best_len) {
+            best = m;
+            best_len = len;
+        } else if (strcmp(dest, "/") == 0 && len == 1) {
+            best = m;
+        }
+    }
+    *exact = best && strcmp(best->dest, dest) == 0;
+    return best;
+}
+
+static int wrong(const char *dest, const char *what, struct err *err)
+{
+    err_set(err, ERR_ATTEST, "mount %s of the sandbox is %s", dest, what);
+    return err_at(err, BOUNDARY_FILESYSTEM);
+}
+
+/* FS-3 */
+static int check_flags(const struct proc_mount *m, uint64_t flags, struct err *err)
+{
+    if (!m->nosuid)
+        return wrong(m->dest, "not nosuid", err);
+    if (!m->nodev && !(flags & BIND_DEVICE))
+        return wrong(m->dest, "not nodev", err);
+    if (!m->read_only && !(flags & BIND_WRITABLE))
+        return wrong(m->dest, "not read-only", err);
+    if (!m->noexec && (flags & BIND_NOEXEC))
+        return wrong(m->dest, "not noexec", err);
+    if (m->shared)
+        return wrong(m->dest, "shared with other namespaces", err);
+    return 0;
+}
+
+static int check_mount(void *context, const struct proc_mount *m, struct err *err)
+{
+    struct filesystem *fs = context;
+    bool exact;
+    struct expected_mount *want = covering(fs, m->dest, &exact);
+    if (!want)
+        return wrong(m->dest, "not planned", err);
+    /* Below a grant the host may have mounts of its own; they carry the grant's flags. Nothing lies below the rest. */
+    if (exact)
+        want->seen = true;
+    return check_flags(m, want->flags, err);
+}
+
+static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
+{
+    int result = procfs_mounts(pid, check_mount, fs, err);
+    for (unsigned i = 0; result >= 0 && i < fs->mount_count; i++)
+        if (!fs->mounts[i].seen)
+            result = wrong(fs->mounts[i].dest, "missing", err);
+    return result;
+}
+
+/* FS-4 */
+static int check_landlock(const struct filesystem *fs, const struct ctl_evidence *evidence, struct err *err)
+{
+    if (!fs->landlock_fs)
+        return 0;
+    if (evidence->landlock_before == 0 && evidence->landlock_after == EACCES)
+        return 0;
+    err_set(err, ERR_ATTEST, "Landlock is not in force (probe: %d before, %d after)",
+            evidence->landlock_before, evidence->landlock_after);
+    return err_at(err, BOUNDARY_FILESYSTEM);
+}
+
+static void write_grants(const struct filesystem *fs, struct evidence *out)
+{
+    jw_key(out->w, "grants");
+    jw_array_begin(out->w);
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        jw_object_begin(out->w);
+        evidence_string(out, "source", fs->grants[i].source);
+        evidence_string(out, "dest", fs->grants[i].dest);
+        evidence_bool(out, "writable", fs->grants[i].writable);
+        jw_object_end(out->w);
+    }
+    jw_array_end(out->w);
+}
+
+int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
+                      struct evidence *out, struct err *err)
+{
+    if (fs->namespaced && check_mounts(fs, pid, err) < 0)
+        return -err->code;
+    if (check_landlock(fs, evidence, err) < 0)
+        return -err->code;
+    evidence_string(out, "root", fs->namespaced ? fs->policy->root : "host, by Landlock only");
+    evidence_uint(out, "mounts_checked", fs->mount_count);
+    evidence_uint(out, "landlock_abi", fs->landlock_fs ? (uint64_t)fs->host.landlock_abi : 0);
+    evidence_bool(out, "landlock_probe_denied", fs->landlock_fs != 0);
+    evidence_string(out, "workspace",
+                    !fs->policy->workspace ? "none" : fs->namespaced ? "tmpfs" : "private folder");
+    evidence_bool(out, "workspace_exec", fs->policy->exec);
+    write_grants(fs, out);
+    return 0;
+}

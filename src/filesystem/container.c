@@ -1,0 +1,195 @@
+/* The plan of the container tier's root, in the order in which init builds it. Pure. */
+#include "filesystem/filesystem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ROOT_BYTES  (4u << 20)
+#define ROOT_INODES 4096u
+#define NO_TREE     UINT64_MAX
+
+static void expect(struct filesystem *fs, const char *dest, uint64_t flags)
+{
+    if (fs->mount_count == MOUNTS_MAX)
+        return;
+    struct expected_mount *m = &fs->mounts[fs->mount_count++];
+    *m = (struct expected_mount){.flags = flags};
+    snprintf(m->dest, sizeof m->dest, "%s", dest);
+}
+
+/* All folders above `path`, outermost first. Existing ones are left alone by init. */
+static void parents(struct plan *plan, const char *path)
+{
+    char partial[256];
+    for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        size_t len = (size_t)(slash - path);
+        if (len >= sizeof partial)
+            return;
+        memcpy(partial, path, len);
+        partial[len] = '\0';
+        plan_str(plan, OP_DIR, partial, NULL, 0755);
+    }
+}
+
+static void file(struct plan *plan, const char *path, const char *text)
+{
+    plan_add(plan, &(struct op){.kind = OP_FILE,
+                                .a = path,
+                                .num = {0644},
+                                .data = text,
+                                .data_len = strlen(text)});
+}
+
+static void bind(struct filesystem *fs, struct plan *plan, const char *source, const char *dest,
+                 uint64_t flags, uint64_t tree)
+{
+    if (flags & BIND_FILE)
+        file(plan, dest, "");
+    else
+        plan_str(plan, OP_DIR, dest, NULL, 0755);
+    plan_add(plan, &(struct op){.kind = OP_BIND,
+                                .a = source,
+                                .b = dest,
+                                .num = {flags, tree, 0, 0}});
+    expect(fs, dest, flags);
+}
+
+static void host_entry(struct filesystem *fs, struct plan *plan, const struct view_entry *e)
+{
+    parents(plan, e->path);
+    if (e->target[0])
+        plan_str(plan, OP_SYMLINK, e->path, e->target, 0);
+    else
+        bind(fs, plan, e->path, e->path, e->is_dir ? 0 : BIND_FILE, NO_TREE);
+}
+
+/* Names without the host's: one user, and root and nobody because programs look them up. */
+static void synthesised_etc(struct filesystem *fs, struct plan *plan)
+{
+    char passwd[320], group[160];
+    unsigned uid = (unsigned)fs->inside_uid;
+    plan_str(plan, OP_DIR, "/etc", NULL, 0755);
+    snprintf(passwd, sizeof passwd, "%sroot:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+             "", uid == 0 ? HOME_DIR : "/");
+    snprintf(group, sizeof group, "root:x:0:\nnogroup:x:65534:\n");
+    if (uid != 0) {
+        size_t used = strlen(passwd);
+        snprintf(passwd + used, sizeof passwd - used, "user:x:%u:%u:user:%s:/bin/sh\n", uid, uid, HOME_DIR);
+        used = strlen(group);
+        snprintf(group + used, sizeof group - used, "user:x:%u:\n", uid);
+    }
+    file(plan, "/etc/passwd", passwd);
+    file(plan, "/etc/group", group);
+    file(plan, "/etc/hostname", "brig\n");
+    file(plan, "/etc/hosts", "127.0.0.1 localhost brig\n::1 localhost\n");
+    file(plan, "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");
+    file(plan, "/etc/resolv.conf", "# no resolver: the sandbox has no network\n");
+}
+
+static void host_view(struct filesystem *fs, struct plan *plan)
+{
+    synthesised_etc(fs, plan);
+    for (unsigned i = 0; i < fs->host.view_count; i++)
+        host_entry(fs, plan, &fs->host.view[i]);
+}
+
+/* A folder as root: its entries appear one by one below a root of our own, so that no place that brig mounts on can be a
+ * link or a file that the folder brought (FS-2). */
+static void image_view(struct filesystem *fs, struct plan *plan, uint64_t *next_tree)
+{
+    for (unsigned i = 0; i < fs->host.view_count; i++) {
+        const struct view_entry *e = &fs->host.view[i];
+        char source[512];
+        snprintf(source, sizeof source, "%s%s", fs->policy->root, e->path);
+        if (e->target[0])
+            plan_str(plan, OP_SYMLINK, e->path, e->target, 0);
+        else
+            bind(fs, plan, source, e->path, e->is_dir ? 0 : BIND_FILE,
+                 fs->privileged ? (*next_tree)++ : NO_TREE);
+    }
+}
+
+static void devices(struct filesystem *fs, struct plan *plan)
+{
+    static const char *const nodes[] = {"/dev/null", "/dev/zero",    "/dev/full",
+                                        "/dev/random", "/dev/urandom", "/dev/tty"};
+    plan_str(plan, OP_DIR, "/dev", NULL, 0755);
+    for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
+        bind(fs, plan, nodes[i], nodes[i], BIND_FILE | BIND_DEVICE | BIND_NOEXEC, NO_TREE);
+    plan_str(plan, OP_DIR, "/dev/pts", NULL, 0755);
+    plan_str(plan, OP_DEVPTS, "/dev/pts", NULL, 0);
+    expect(fs, "/dev/pts", BIND_WRITABLE | BIND_DEVICE | BIND_NOEXEC);
+    plan_str(plan, OP_SYMLINK, "/dev/ptmx", "pts/ptmx", 0);
+    plan_str(plan, OP_SYMLINK, "/dev/fd", "/proc/self/fd", 0);
+    plan_str(plan, OP_SYMLINK, "/dev/stdin", "/proc/self/fd/0", 0);
+    plan_str(plan, OP_SYMLINK, "/dev/stdout", "/proc/self/fd/1", 0);
+    plan_str(plan, OP_SYMLINK, "/dev/stderr", "/proc/self/fd/2", 0);
+}
+
+static void work_dir(struct filesystem *fs, struct plan *plan, const char *name, const char *dest,
+                     unsigned mode)
+{
+    parents(plan, dest);
+    plan_str(plan, OP_DIR, dest, NULL, 0755);
+    plan_str(plan, OP_WORK_DIR, name, dest, mode);
+    expect(fs, dest, BIND_WRITABLE | (fs->policy->exec ? 0 : BIND_NOEXEC));
+}
+
+/* One tmpfs for all that is writable: one quota for bytes and inodes, freed as a whole. */
+static void writable(struct filesystem *fs, struct plan *plan)
+{
+    if (!fs->policy->workspace) {
+        plan_str(plan, OP_DIR, "/tmp", NULL, 0755);
+        return;
+    }
+    plan_num(plan, OP_WORK, fs->policy->disk, fs->policy->inodes, fs->policy->exec ? 0 : BIND_NOEXEC);
+    work_dir(fs, plan, "workspace", WORKSPACE, 0755);
+    work_dir(fs, plan, "tmp", "/tmp", 01777);
+    if (strcmp(fs->policy->root, "host") == 0 || image_has_folder(fs, "/var/tmp"))
+        work_dir(fs, plan, "vartmp", "/var/tmp", 01777);
+    work_dir(fs, plan, "home", HOME_DIR, 0755);
+    work_dir(fs, plan, "run", "/run", 0755);
+    work_dir(fs, plan, "shm", "/dev/shm", 01777);
+}
+
+static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
+                  uint64_t tree_index)
+{
+    uint64_t flags = (g->writable ? BIND_WRITABLE : 0) | (g->is_dir ? 0 : BIND_FILE);
+    if (g->writable && !fs->policy->exec)
+        flags |= BIND_NOEXEC;
+    parents(plan, g->dest);
+    if (g->is_dir)
+        plan_str(plan, OP_DIR, g->dest, NULL, 0755);
+    else
+        file(plan, g->dest, "");
+    plan_add(plan, &(struct op){.kind = OP_BIND,
+                                .a = g->source,
+                                .b = g->dest,
+                                .num = {flags, tree_index, g->dev, g->ino}});
+    expect(fs, g->dest, flags);
+}
+
+int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
+{
+    (void)err;
+    plan_op(plan, OP_MOUNTS_PRIVATE);
+    plan_num(plan, OP_ROOT, ROOT_BYTES, ROOT_INODES, 0);
+    expect(fs, "/", 0);
+    uint64_t next_tree = INIT_FD_TREES;
+    if (strcmp(fs->policy->root, "host") == 0)
+        host_view(fs, plan);
+    else
+        image_view(fs, plan, &next_tree);
+    devices(fs, plan);
+    plan_str(plan, OP_DIR, "/proc", NULL, 0555);
+    plan_str(plan, OP_PROC, "/proc", NULL, fs->policy->proc);
+    expect(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC);
+    writable(fs, plan);
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree++ : NO_TREE);
+    /* Covered by no Landlock rule: opening it must fail once the layer is in force. */
+    file(plan, "/.landlock", "");
+    plan_op(plan, OP_PIVOT);
+    return 0;
+}

@@ -1,0 +1,142 @@
+/* The five verbs of the filesystem boundary. */
+#include "filesystem/filesystem.h"
+
+#include "base/cleanup.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+void filesystem_init(struct filesystem *fs)
+{
+    memset(fs, 0, sizeof *fs);
+    fs->private_fd = -1;
+}
+
+static int pin(struct filesystem *fs, const char *source, const char *dest, bool writable, struct err *err)
+{
+    if (fs->grant_count == GRANTS_MAX) {
+        err_set(err, ERR_LIMIT, "more than %d granted folders", GRANTS_MAX);
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    }
+    int result = grant_pin(&fs->grants[fs->grant_count], source, dest, writable, err);
+    if (result == 0)
+        fs->grant_count++;
+    return result;
+}
+
+/* Outer folders first, so that a grant below another is mounted on top of it. */
+static int by_dest(const void *a, const void *b)
+{
+    return strcmp(((const struct pinned_grant *)a)->dest, ((const struct pinned_grant *)b)->dest);
+}
+
+static int pin_all(struct filesystem *fs, const char *project, struct err *err)
+{
+    const struct policy *p = fs->policy;
+    if (p->project && project && pin(fs, project, project, true, err) < 0)
+        return err_wrap(err, "project folder");
+    for (size_t i = 0; i < p->grant_count; i++)
+        if (pin(fs, p->grants[i].source, p->grants[i].dest, p->grants[i].writable, err) < 0)
+            return -err->code;
+    qsort(fs->grants, fs->grant_count, sizeof fs->grants[0], by_dest);
+    return 0;
+}
+
+static int name_private_dir(struct filesystem *fs, struct err *err)
+{
+    uint64_t name[2];
+    if (getrandom(name, sizeof name, 0) != sizeof name)
+        return err_sys(err, "random name");
+    snprintf(fs->private_dir, sizeof fs->private_dir, "/tmp/brig-%016" PRIx64 "%08" PRIx64, name[0],
+             name[1] & 0xffffffff);
+    return 0;
+}
+
+static void choose_cwd(struct filesystem *fs, const char *project)
+{
+    const struct policy *p = fs->policy;
+    if (p->cwd)
+        fs->cwd = p->cwd;
+    else if (p->project && project)
+        fs->cwd = project;
+    else if (fs->namespaced)
+        fs->cwd = p->workspace ? WORKSPACE : "/";
+    else
+        fs->cwd = fs->private_dir[0] ? fs->private_dir : "/";
+}
+
+int filesystem_open(struct filesystem *fs, const struct filesystem_request *request, struct err *err)
+{
+    fs->policy = request->policy;
+    fs->namespaced = request->namespaced;
+    fs->privileged = request->privileged;
+    fs->inside_uid = request->inside_uid;
+    filesystem_probe(&fs->host);
+    if (strcmp(fs->policy->root, "host") != 0 && image_probe(fs, err) < 0)
+        return -err->code;
+    if (pin_all(fs, request->project, err) < 0)
+        return -err->code;
+    if (!fs->namespaced && fs->policy->workspace && name_private_dir(fs, err) < 0)
+        return -err->code;
+    choose_cwd(fs, request->project);
+    return 0;
+}
+
+int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *plan, struct err *err)
+{
+    switch (stage) {
+    case STAGE_VIEW:
+        return fs->namespaced ? container_plan(fs, plan, err) : 0;
+    case STAGE_RESTRICT:
+        return landlock_plan(fs, plan, err);
+    case STAGE_CODE:
+        plan_str(plan, OP_CWD, fs->cwd, NULL, 0);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static int keep_tree(struct filesystem *fs, int tree, struct err *err)
+{
+    if (tree < 0)
+        return tree;
+    if (fs->tree_count == INIT_TREES_MAX) {
+        close(tree);
+        return err_set(err, ERR_LIMIT, "more than %d host folders", INIT_TREES_MAX);
+    }
+    fs->trees[fs->tree_count++] = tree;
+    return 0;
+}
+
+/* In the same order as the plan counts them. */
+static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
+{
+    bool image = strcmp(fs->policy->root, "host") != 0;
+    for (unsigned i = 0; image && i < fs->host.view_count; i++)
+        if (!fs->host.view[i].target[0] && keep_tree(fs, image_tree(fs, &fs->host.view[i], err), err) < 0)
+            return -err->code;
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        if (keep_tree(fs, grant_tree(&fs->grants[i], uid, gid, err), err) < 0)
+            return -err->code;
+    return 0;
+}
+
+int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err)
+{
+    if (fs->namespaced && fs->privileged && open_trees(fs, host_uid, host_gid, err) < 0)
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    if (fs->private_dir[0] && private_dir_make(fs, host_uid, host_gid, err) < 0)
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    return 0;
+}
+
+void filesystem_teardown(struct filesystem *fs)
+{
+    while (fs->tree_count)
+        close(fs->trees[--fs->tree_count]);
+    private_dir_remove(fs);
+}

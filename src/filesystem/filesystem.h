@@ -1,0 +1,119 @@
+/* BOUNDARY 2: what the code sees.
+ *
+ * Container tier: a private root built from a chosen, read-only view of the host (or of one folder), one size-capped tmpfs
+ * for everything writable, and Landlock on top. Process tier: Landlock alone, over the same choice of host folders.
+ *
+ * FS-1  Nothing of the host is reachable but what the plan binds.
+ * FS-2  No set-up step follows a symbolic link inside the new root.
+ * FS-3  Every mount is nosuid, all but device nodes nodev, all but the planned ones read-only; checked from outside.
+ * FS-4  Landlock is in force, shown by a probe.
+ * FS-5  Folders that hold credentials or host sockets are never granted, whoever asks.
+ * FS-6  A granted path is pinned when it is checked; if it leads elsewhere later, the start fails. */
+#pragma once
+
+#include "audit/evidence.h"
+#include "base/err.h"
+#include "plan/control.h"
+#include "plan/plan.h"
+#include "plan/stage.h"
+#include "policy/policy.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* One entry of the host that may become part of the view. */
+struct view_entry {
+    char path[64];
+    char target[192]; /* of a symbolic link, else empty */
+    bool is_dir;
+};
+
+#define VIEW_MAX 64
+
+/* What the host looks like; the only input of the plan beside the policy, so that plans can be golden-tested. */
+struct filesystem_host {
+    struct view_entry view[VIEW_MAX];
+    unsigned view_count;
+    int landlock_abi;
+};
+void filesystem_probe(struct filesystem_host *ret);
+
+#define MOUNTS_MAX 160
+
+struct expected_mount {
+    char dest[256];
+    uint64_t flags; /* BIND_* */
+    bool seen;
+};
+
+struct pinned_grant {
+    const char *source;
+    const char *dest;
+    bool writable;
+    bool is_dir;
+    uint64_t dev, ino;
+};
+
+#define GRANTS_MAX 64
+
+/* One sandbox's side of this boundary. */
+struct filesystem {
+    const struct policy *policy;
+    struct filesystem_host host;
+    bool namespaced;     /* container tier */
+    bool privileged;     /* the supervisor is root: sources are opened by it and passed in as detached mounts */
+    uid_t inside_uid;
+    const char *cwd;     /* where the code starts */
+    char private_dir[64]; /* process tier: the workspace on the host, else empty */
+    int private_fd;
+    struct pinned_grant grants[GRANTS_MAX];
+    unsigned grant_count;
+    int trees[INIT_TREES_MAX]; /* detached mounts, in the order of the plan */
+    unsigned tree_count;
+    struct expected_mount mounts[MOUNTS_MAX];
+    unsigned mount_count;
+    uint64_t landlock_fs;    /* handled rights; 0 = not used */
+    uint64_t landlock_net;
+    uint64_t landlock_scope;
+};
+
+struct filesystem_request {
+    const struct policy *policy;
+    const char *project; /* or NULL */
+    bool namespaced;
+    bool privileged;
+    uid_t inside_uid;
+};
+
+void filesystem_init(struct filesystem *fs);
+/* Checks and pins every grant. */
+int filesystem_open(struct filesystem *fs, const struct filesystem_request *request, struct err *err);
+int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *plan, struct err *err);
+/* Detached mounts for a supervisor that is root (host_uid is the sandbox's), the private folder of the process tier. */
+int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err);
+int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
+                      struct evidence *out, struct err *err);
+void filesystem_teardown(struct filesystem *fs);
+
+/* grants.c */
+int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
+              struct err *err);
+/* idmap.c: a detached mount of the grant on which the folder's owner appears as host_uid. */
+int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, struct err *err);
+/* protect.c: is this a place that never enters a sandbox? `path` is canonical. */
+int protect_check(const char *path, struct err *err);
+/* image.c: the top-level entries of a folder that serves as root. */
+int image_probe(struct filesystem *fs, struct err *err);
+int image_tree(const struct filesystem *fs, const struct view_entry *e, struct err *err);
+bool image_has_folder(const struct filesystem *fs, const char *path);
+/* landlock.c */
+int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err);
+/* container.c */
+int container_plan(struct filesystem *fs, struct plan *plan, struct err *err);
+/* private_dir.c */
+int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
+void private_dir_remove(struct filesystem *fs);
+
+#define WORKSPACE "/workspace"
+#define HOME_DIR  "/home/user"

@@ -1,0 +1,75 @@
+/* Building blocks of the new root, inside. Everything is relative to a descriptor of the new root and refuses to pass
+ * through a symbolic link (FS-2): what the root image or a grant brought cannot bend a set-up step. */
+#include "filesystem/mount_child.h"
+
+#include "base/cleanup.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+
+int inside_open(int root_fd, const char *path, int flags)
+{
+    while (*path == '/')
+        path++;
+    if (!*path)
+        return sys_openat2(root_fd, ".", (uint64_t)flags | O_CLOEXEC, 0, BENEATH);
+    return sys_openat2(root_fd, path, (uint64_t)flags | O_CLOEXEC, 0, BENEATH);
+}
+
+int inside_parent(int root_fd, const char *path, const char **leaf, struct err *err)
+{
+    char parent[4096];
+    while (*path == '/')
+        path++;
+    const char *slash = strrchr(path, '/');
+    *leaf = slash ? slash + 1 : path;
+    size_t len = slash ? (size_t)(slash - path) : 0;
+    if (**leaf == '\0' || len >= sizeof parent)
+        return err_set(err, ERR_INTERNAL, "bad path \"%s\" in the plan", path);
+    memcpy(parent, path, len);
+    parent[len] = '\0';
+    int fd = inside_open(root_fd, parent, O_PATH | O_DIRECTORY);
+    if (fd < 0)
+        return err_sys(err, "open the folder of /%s in the new root", path);
+    return fd;
+}
+
+int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err)
+{
+    cleanup_fd int target = inside_open(root_fd, dest, O_PATH);
+    if (target < 0) {
+        int result = err_sys(err, "mount point %s in the new root", dest);
+        if (errno == ENOENT)
+            err_hint(err, "the place to mount on must exist in a read-only root; choose another DEST");
+        return result;
+    }
+    if (sys_move_mount(tree_fd, "", target, "", SYS_MOVE_MOUNT_F_EMPTY | SYS_MOVE_MOUNT_T_EMPTY) < 0)
+        return err_sys(err, "mount on %s", dest);
+    return 0;
+}
+
+static int configure(int fs, const struct fs_option *options, struct err *err)
+{
+    for (; options->key; options++) {
+        unsigned how = options->value ? SYS_FSCONFIG_SET_STRING : SYS_FSCONFIG_SET_FLAG;
+        if (sys_fsconfig(fs, how, options->key, options->value) < 0)
+            return err_sys(err, "file system option %s=%s", options->key,
+                           options->value ? options->value : "");
+    }
+    return sys_fsconfig(fs, SYS_FSCONFIG_CMD_CREATE, NULL, NULL) < 0 ? err_sys(err, "create") : 0;
+}
+
+int fs_make(const char *type, const struct fs_option *options, unsigned attr, struct err *err)
+{
+    cleanup_fd int fs = sys_fsopen(type);
+    if (fs < 0)
+        return err_sys(err, "fsopen %s", type);
+    if (configure(fs, options, err) < 0)
+        return err_wrap(err, "new %s", type);
+    int mnt = sys_fsmount(fs, attr);
+    return mnt < 0 ? err_sys(err, "fsmount %s", type) : mnt;
+}

@@ -1,0 +1,18 @@
+/* Building blocks of the new root; used between clone and exec only. */
+#pragma once
+
+#include "base/err.h"
+
+struct fs_option {
+    const char *key;
+    const char *value; /* NULL: a flag */
+};
+
+/* Open a path of the new root without ever following a link. */
+int inside_open(int root_fd, const char *path, int flags);
+/* Open the folder that holds `path`; *leaf is its last component. */
+int inside_parent(int root_fd, const char *path, const char **leaf, struct err *err);
+/* Attach a detached mount at `dest` of the new root. */
+int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err);
+/* A new file system instance, mounted nowhere yet. */
+int fs_make(const char *type, const struct fs_option *options, unsigned attr, struct err *err);

@@ -1,0 +1,33 @@
+/* The workspace of the process tier, which cannot mount a tmpfs: a folder of mode 0700 with an unguessable name, made with
+ * exclusive create, used by descriptor, and emptied by descriptor. */
+#include "base/cleanup.h"
+#include "filesystem/filesystem.h"
+#include "os/remove.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
+{
+    if (mkdir(fs->private_dir, 0700) < 0)
+        return err_sys(err, "make the private folder %s", fs->private_dir);
+    fs->private_fd = open(fs->private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fs->private_fd < 0 || fchown(fs->private_fd, uid, gid) < 0)
+        return err_sys(err, "own the private folder %s", fs->private_dir);
+    return 0;
+}
+
+void private_dir_remove(struct filesystem *fs)
+{
+    if (fs->private_fd >= 0) {
+        remove_contents(fs->private_fd);
+        close(fs->private_fd);
+        fs->private_fd = -1;
+        rmdir(fs->private_dir);
+    }
+}

@@ -1,0 +1,110 @@
+/* FS-5: places that never enter a sandbox, whoever asks: credentials, other people's homes, host sockets, kernel files.
+ * A grant that is one of them, lies in one, or contains one is refused; the message names which. */
+#include "base/cleanup.h"
+#include "filesystem/filesystem.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The place and all below it. */
+static const char *const closed[] = {
+    "/proc",           "/sys",           "/dev",         "/boot",          "/run",
+    "/var/run",        "/etc/shadow",    "/etc/gshadow", "/etc/ssh",       "/etc/ssl/private",
+    "/etc/sudoers",    "/etc/sudoers.d", "/etc/security", "/var/lib/docker", "/var/lib/containerd",
+    "/var/lib/kubelet", "/var/spool/cron",
+};
+
+/* The place itself, but not every folder below it. */
+static const char *const too_wide[] = {"/", "/home", "/root", "/etc", "/var", "/tmp", "/var/tmp", "/var/lib", "/mnt", "/media"};
+
+/* In anybody's home. */
+static const char *const in_home[] = {
+    ".ssh",           ".aws",          ".azure",          ".config/gcloud", ".config/gh",
+    ".config/hub",    ".kube",         ".docker",         ".gnupg",         ".netrc",
+    ".git-credentials", ".config/git/credentials", ".npmrc", ".pypirc",     ".cargo/credentials.toml",
+    ".cargo/credentials", ".password-store", ".local/share/keyrings", ".config/op", ".vault-token",
+    ".terraform.d",   ".mozilla",      ".config/google-chrome", ".config/chromium", ".bash_history",
+    ".zsh_history",   ".gem/credentials", ".config/rclone", ".m2/settings.xml", ".gradle/gradle.properties",
+};
+
+static bool is_or_below(const char *path, const char *place)
+{
+    size_t len = strlen(place);
+    if (strcmp(place, "/") == 0)
+        return true;
+    return strncmp(path, place, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
+static int refuse(const char *path, const char *place, const char *why, struct err *err)
+{
+    err_set(err, ERR_REFUSED, "%s cannot be granted: %s%s%s", path, place, *place ? " " : "", why);
+    err_at(err, BOUNDARY_FILESYSTEM);
+    return err_hint(err, "grant a narrower folder, or copy what is needed into one");
+}
+
+static int check_home(const char *path, const char *home, struct err *err)
+{
+    char place[PATH_MAX];
+    if (strcmp(path, home) == 0)
+        return refuse(path, "", "it is a home folder, where credentials live", err);
+    for (size_t i = 0; i < ARRAY_LEN(in_home); i++) {
+        struct stat sb;
+        if (snprintf(place, sizeof place, "%s/%s", home, in_home[i]) >= (int)sizeof place)
+            continue;
+        if (is_or_below(path, place))
+            return refuse(path, place, "holds credentials and never enters a sandbox", err);
+        if (is_or_below(place, path) && lstat(place, &sb) == 0)
+            return refuse(path, place, "is inside it and never enters a sandbox", err);
+    }
+    return 0;
+}
+
+/* Canonical text of an environment path, or empty. */
+static void canonical_home(const char *home, char out[PATH_MAX])
+{
+    out[0] = '\0';
+    cleanup_fd int fd = home && home[0] == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+/* A folder directly below /home is somebody's home, also where $HOME says otherwise. */
+static bool home_of_path(const char *path, char out[PATH_MAX])
+{
+    if (strncmp(path, "/home/", 6) != 0)
+        return false;
+    const char *end = strchr(path + 6, '/');
+    size_t len = end ? (size_t)(end - path) : strlen(path);
+    memcpy(out, path, len);
+    out[len] = '\0';
+    return true;
+}
+
+int protect_check(const char *path, struct err *err)
+{
+    char home[PATH_MAX];
+    for (size_t i = 0; i < ARRAY_LEN(too_wide); i++)
+        if (strcmp(path, too_wide[i]) == 0)
+            return refuse(path, "", "it holds more than one project should see", err);
+    for (size_t i = 0; i < ARRAY_LEN(closed); i++) {
+        if (is_or_below(path, closed[i]))
+            return refuse(path, closed[i], "never enters a sandbox", err);
+        struct stat sb;
+        if (is_or_below(closed[i], path) && lstat(closed[i], &sb) == 0)
+            return refuse(path, closed[i], "is inside it and never enters a sandbox", err);
+    }
+    canonical_home(getenv("HOME"), home);
+    if (home[0] && strcmp(home, "/") != 0 && check_home(path, home, err) < 0)
+        return -err->code;
+    if (home_of_path(path, home) && check_home(path, home, err) < 0)
+        return -err->code;
+    return check_home(path, "/root", err);
+}

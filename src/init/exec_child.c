@@ -1,0 +1,129 @@
+#include "init/exec_child.h"
+
+#include "os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static int exec_error(const char *name, const char *path, int code, struct err *err)
+{
+    errno = code;
+    if (code == ENOENT) {
+        err_set(err, ERR_NOT_FOUND, "%s: command not found inside the sandbox", name);
+        return err_hint(err, "it was looked for in %s; grant a folder that has it with --ro DIR", path);
+    }
+    err_sys(err, "cannot execute %s", name);
+    err->code = ERR_NOT_EXEC;
+    return -err->code;
+}
+
+static const char *env_path(const struct apply_state *st)
+{
+    for (size_t i = 0; i < st->envc; i++)
+        if (strncmp(st->envp[i], "PATH=", 5) == 0)
+            return st->envp[i] + 5;
+    return "/usr/local/bin:/usr/bin:/bin";
+}
+
+/* As execvp: the first hit wins, but "permission denied" is remembered over "not found". */
+static int exec_search(struct apply_state *st, struct err *err)
+{
+    const char *name = st->argv[0];
+    if (strchr(name, '/')) {
+        execve(name, st->argv, st->envp);
+        return exec_error(name, name, errno, err);
+    }
+    const char *path = env_path(st);
+    int worst = ENOENT;
+    for (const char *at = path; *name && at;) {
+        const char *colon = strchr(at, ':');
+        size_t len = colon ? (size_t)(colon - at) : strlen(at);
+        char full[PATH_MAX];
+        if (len && len + strlen(name) + 2 <= sizeof full) {
+            memcpy(full, at, len);
+            full[len] = '/';
+            memcpy(full + len + 1, name, strlen(name) + 1);
+            execve(full, st->argv, st->envp);
+            if (errno != ENOENT && errno != ENOTDIR)
+                worst = errno;
+        }
+        at = colon ? colon + 1 : NULL;
+    }
+    return exec_error(name, path, worst, err);
+}
+
+static int own_session(struct apply_state *st, struct err *err)
+{
+    if (setsid() < 0)
+        return err_sys(err, "start a session");
+    if (!st->tty)
+        return 0;
+    if (st->tty_fd >= 0)
+        for (int fd = 0; fd < 3; fd++)
+            if (dup2(st->tty_fd, fd) < 0)
+                return err_sys(err, "connect the terminal");
+    return ioctl(0, TIOCSCTTY, 0) < 0 ? err_sys(err, "take the terminal") : 0;
+}
+
+static void default_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    for (int sig = 1; sig < NSIG; sig++)
+        signal(sig, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void report(enum ctl_type type, const struct apply_state *st, const struct err *err)
+{
+    struct ctl_msg msg = {.type = type, .evidence = st->evidence, .err = *err};
+    ctl_send(&msg, -1);
+}
+
+static void become_the_code(struct apply_state *st, int go_fd)
+{
+    struct err err = ERR_INIT;
+    char word;
+    if (own_session(st, &err) < 0 ||
+        (chdir(st->cwd ? st->cwd : "/") < 0 && err_sys(&err, "enter folder %s", st->cwd))) {
+        report(CTL_FAIL, st, &err);
+        _exit(125);
+    }
+    default_signals();
+    report(CTL_READY, st, &err);
+    /* K-6  The code's first instruction comes after this read: everything was attested by then. */
+    if (read(go_fd, &word, 1) != 1)
+        _exit(125);
+    exec_search(st, &err);
+    report(CTL_EXEC_FAIL, st, &err);
+    _exit(err_exit_status(&err));
+}
+
+int exec_start(struct apply_state *st, struct started *ret, struct err *err)
+{
+    int go[2];
+    if (st->argc == 0)
+        return err_set(err, ERR_INTERNAL, "no command in the plan");
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    pid_t pid = fork();
+    if (pid < 0)
+        return err_sys(err, "start the code");
+    if (pid == 0) {
+        close(go[1]);
+        become_the_code(st, go[0]);
+    }
+    close(go[0]);
+    /* From here on nothing but the control socket is held. */
+    if (st->tty_fd >= 0)
+        close(st->tty_fd);
+    for (int fd = 0; fd < 3; fd++)
+        close(fd);
+    *ret = (struct started){.pid = pid, .go_fd = go[1]};
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* The attest verb: identity, capabilities, filter, namespaces and descriptors of init and of the process that will become
+ * the code, read from the host's /proc. */
+#include "kernel/kernel.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int wrong(struct err *err, const char *what, uint64_t found)
+{
+    err_set(err, ERR_ATTEST, "the sandbox's %s is not as planned (found %" PRIu64 ")", what, found);
+    return err_at(err, BOUNDARY_KERNEL);
+}
+
+/* K-7 */
+static int check_identity(const struct kernel *k, const struct proc_status *s, struct err *err)
+{
+    for (int i = 0; i < 4; i++) {
+        if (s->uid[i] != k->host_uid || s->uid[i] == 0)
+            return wrong(err, "uid", s->uid[i]);
+        if (s->gid[i] != k->host_gid)
+            return wrong(err, "gid", s->gid[i]);
+    }
+    /* An ordinary user cannot drop groups; root must have. */
+    if (k->privileged && s->group_count != 0)
+        return wrong(err, "number of supplementary groups", s->group_count);
+    return 0;
+}
+
+static int check_privileges(const struct kernel *k, const struct proc_status *s, struct err *err)
+{
+    if (s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb)
+        return wrong(err, "capability set", s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb);
+    /* Without a user namespace an ordinary user cannot empty the bounding set, and no-new-privs makes it moot. */
+    bool can_empty = k->tier == TIER_CONTAINER;
+    if (can_empty && s->cap_bnd != 0)
+        return wrong(err, "capability bounding set", s->cap_bnd);
+    if (s->no_new_privs != 1)
+        return wrong(err, "no_new_privs flag", (uint64_t)s->no_new_privs);
+    if (s->seccomp != 2)
+        return wrong(err, "seccomp mode", (uint64_t)s->seccomp);
+    if (s->threads != 1)
+        return wrong(err, "number of threads", (uint64_t)s->threads);
+    return 0;
+}
+
+static int check_task(const struct kernel *k, pid_t pid, struct proc_status *s, struct err *err)
+{
+    if (procfs_status(pid, s, err) < 0 || check_identity(k, s, err) < 0 ||
+        check_privileges(k, s, err) < 0)
+        return -err->code;
+    return 0;
+}
+
+/* K-8 */
+static int check_namespaces(const struct kernel *k, pid_t pid, struct err *err)
+{
+    uint64_t inside[NS_COUNT], own[NS_COUNT];
+    if (k->tier != TIER_CONTAINER)
+        return 0;
+    if (procfs_namespaces(pid, inside, err) < 0 || procfs_namespaces(0, own, err) < 0)
+        return -err->code;
+    for (int ns = 0; ns < NS_COUNT; ns++)
+        if (inside[ns] == own[ns]) {
+            err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the host", proc_ns_name(ns));
+            return err_at(err, BOUNDARY_KERNEL);
+        }
+    return 0;
+}
+
+static int check_map(const struct kernel *k, pid_t pid, const char *which, uint32_t host_id, struct err *err)
+{
+    char found[128], want[128];
+    if (procfs_id_map(pid, which, found, sizeof found, err) < 0)
+        return -err->code;
+    snprintf(want, sizeof want, "%u %u 1", k->inside_uid, host_id);
+    if (strcmp(found, want) == 0)
+        return 0;
+    err_set(err, ERR_ATTEST, "the sandbox's %s is \"%s\", planned \"%s\"", which, found, want);
+    return err_at(err, BOUNDARY_KERNEL);
+}
+
+static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
+{
+    if (k->tier != TIER_CONTAINER)
+        return 0;
+    if (check_map(k, pid, "uid_map", k->host_uid, err) < 0)
+        return -err->code;
+    return check_map(k, pid, "gid_map", k->host_gid, err);
+}
+
+static int check_fds(pid_t pid, struct err *err)
+{
+    uint64_t inherited;
+    if (procfs_inherited_fds(pid, &inherited, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    return inherited == 7 ? 0 : wrong(err, "set of inherited descriptors", inherited);
+}
+
+static void write_evidence(const struct kernel *k, const struct proc_status *s, struct evidence *out)
+{
+    char uid_map[48];
+    evidence_string(out, "tier", tier_name(k->tier));
+    evidence_uint(out, "host_uid", k->host_uid);
+    if (k->tier == TIER_CONTAINER) {
+        snprintf(uid_map, sizeof uid_map, "%u %u 1", k->inside_uid, k->host_uid);
+        evidence_string(out, "uid_map", uid_map);
+        evidence_string(out, "namespaces", "user mnt pid net ipc uts cgroup");
+    } else {
+        evidence_string(out, "namespaces", "none");
+    }
+    evidence_uint(out, "capabilities", s->cap_eff | s->cap_prm | s->cap_amb);
+    evidence_bool(out, "no_new_privs", s->no_new_privs == 1);
+    evidence_string(out, "seccomp", "filter");
+    evidence_uint(out, "seccomp_instructions", k->filter.len);
+    evidence_bool(out, "refused_calls_seen", !k->unseen);
+    evidence_string(out, "descriptors", "0 1 2");
+    evidence_bool(out, "unix_sockets", k->options.unix_sockets);
+}
+
+int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err)
+{
+    struct proc_status s;
+    if (check_task(k, init, &s, err) < 0)
+        return err_wrap(err, "init");
+    if (check_task(k, pid, &s, err) < 0)
+        return -err->code;
+    if (s.ppid != init)
+        return wrong(err, "parent", (uint64_t)s.ppid);
+    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
+        return -err->code;
+    write_evidence(k, &s, out);
+    return 0;
+}

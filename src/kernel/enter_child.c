@@ -1,0 +1,97 @@
+/* Runs as a copy of the supervisor, before any namespace is configured: no heap, no locks, no stdio. */
+#include "kernel/enter_child.h"
+
+#include "os/sys.h"
+#include "plan/control.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+/* What init needs inside its own user namespace to build the root; all of it is dropped before the code runs. */
+static const int set_up_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP};
+
+static void give_up(int ctl, struct err *err)
+{
+    struct ctl_msg msg = {.type = CTL_FAIL, .err = *err};
+    msg.err.boundary = BOUNDARY_KERNEL;
+    send(ctl, &msg, sizeof msg, MSG_NOSIGNAL);
+    _exit(125);
+}
+
+/* Everything at its fixed number, nothing else open. Sources are first moved out of the way of the targets. */
+static int place_descriptors(const struct enter *e, int *image, struct err *err)
+{
+    const struct launch *l = e->launch;
+    int limit = INIT_FD_TREES + (int)l->tree_count + 1;
+    int source[INIT_FD_TREES + INIT_TREES_MAX + 1];
+    for (int i = 0; i < limit; i++) {
+        int fd = i < 3                   ? l->stdio[i]
+                 : i == INIT_FD_CTL      ? l->ctl_fd
+                 : i == INIT_FD_PLAN     ? l->plan_fd
+                 : i < limit - 1         ? l->trees[i - INIT_FD_TREES]
+                                         : e->image_fd;
+        source[i] = fd >= limit ? fd : fcntl(fd, F_DUPFD_CLOEXEC, limit);
+        if (source[i] < 0)
+            return err_sys(err, "move descriptor %d", fd);
+    }
+    for (int i = 0; i < limit; i++)
+        if (dup2(source[i], i) < 0)
+            return err_sys(err, "place descriptor %d", i);
+    *image = limit - 1;
+    if (sys_close_range((unsigned)limit, ~0u, 0) < 0)
+        return err_sys(err, "close the other descriptors");
+    return fcntl(*image, F_SETFD, FD_CLOEXEC) < 0 ? err_sys(err, "mark descriptor") : 0;
+}
+
+/* K-7: before anything else the child stops having the supervisor's uid. */
+static int take_identity(const struct enter *e, struct err *err)
+{
+    if (e->drop_groups && syscall(SYS_setgroups, (size_t)0, NULL) < 0)
+        return err_sys(err, "drop the supplementary groups");
+    if (syscall(SYS_setresgid, e->gid, e->gid, e->gid) < 0 ||
+        syscall(SYS_setresuid, e->uid, e->uid, e->uid) < 0)
+        return err_sys(err, "take uid %u", e->uid);
+    return 0;
+}
+
+/* An exec drops capabilities of a uid other than 0 unless they are ambient. */
+static int keep_set_up_caps(struct err *err)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &head, data) < 0)
+        return err_sys(err, "capget");
+    uint32_t wanted = 0;
+    for (size_t i = 0; i < sizeof set_up_caps / sizeof set_up_caps[0]; i++)
+        wanted |= 1u << set_up_caps[i];
+    data[0].inheritable = wanted;
+    data[1].inheritable = 0;
+    if (syscall(SYS_capset, &head, data) < 0)
+        return err_sys(err, "capset");
+    for (size_t i = 0; i < sizeof set_up_caps / sizeof set_up_caps[0]; i++)
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, set_up_caps[i], 0, 0) < 0)
+            return err_sys(err, "keep capability %d for the set-up", set_up_caps[i]);
+    return 0;
+}
+
+void enter_child(const struct enter *e)
+{
+    struct err err = ERR_INIT;
+    struct ctl_msg msg;
+    int ctl = e->launch->ctl_fd, image = -1;
+    if (place_descriptors(e, &image, &err) < 0)
+        give_up(ctl, &err);
+    /* A supervisor that died shows as end of file here. */
+    if (recv(INIT_FD_CTL, &msg, sizeof msg, 0) != (ssize_t)sizeof msg || msg.type != CTL_MAPPED)
+        _exit(125);
+    if (take_identity(e, &err) < 0 || (e->namespaced && keep_set_up_caps(&err) < 0))
+        give_up(INIT_FD_CTL, &err);
+    char *const argv[] = {"brig-init", NULL};
+    char *const envp[] = {NULL};
+    syscall(SYS_execveat, image, "", argv, envp, SYS_AT_EMPTY_PATH);
+    err_sys(&err, "execute init");
+    give_up(INIT_FD_CTL, &err);
+    __builtin_unreachable();
+}

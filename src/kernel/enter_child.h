@@ -1,0 +1,15 @@
+/* Between clone and the execution of init. */
+#pragma once
+
+#include "kernel/kernel.h"
+
+struct enter {
+    const struct launch *launch;
+    int image_fd;
+    bool namespaced;
+    bool drop_groups;
+    uid_t uid; /* as seen from the user namespace the child is in */
+    gid_t gid;
+};
+
+void enter_child(const struct enter *e) __attribute__((noreturn));

@@ -1,0 +1,101 @@
+/* The five verbs of the kernel boundary (launching is in launch.c, the notifications in seen.c). */
+#include "kernel/kernel.h"
+
+#include "os/landlock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void kernel_init(struct kernel *k)
+{
+    memset(k, 0, sizeof *k);
+    k->listener_fd = -1;
+}
+
+/* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a neighbour. The
+ * supervisor's pid is a lease that needs no file: it is unique while the supervisor lives, and the sandbox does not outlive
+ * it. Supervisors in different pid namespaces are told apart by six bits of the namespace's number. */
+static uid_t leased_uid(void)
+{
+    struct stat sb = {0};
+    stat("/proc/self/ns/pid", &sb);
+    uint32_t slot = (uint32_t)((sb.st_ino * 2654435761u) >> 26) & 63;
+    return 0x70000000u + (slot << 22) + ((uint32_t)getpid() & 0x3fffffu);
+}
+
+static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r, struct err *err)
+{
+    bool container = k->tier == TIER_CONTAINER;
+    enum need need = r->policy->unix_sockets;
+    if (need == NEED_REQUIRE && !container) {
+        err_set(err, ERR_UNSUPPORTED, "UNIX sockets cannot be allowed on the process tier: nothing there keeps the code from the host's sockets");
+        err_at(err, BOUNDARY_KERNEL);
+        return err_hint(err, "use --tier container, or drop --unix-sockets");
+    }
+    /* Neither mounts nor Landlock stop a connection to a socket file that lies in a granted folder. */
+    k->options.unix_sockets = container && (need == NEED_REQUIRE || (need == NEED_AUTO && !r->host_folders));
+    return 0;
+}
+
+int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *err)
+{
+    if (tier_decide(r->policy, &k->tier, err) < 0)
+        return -err->code;
+    bool container = k->tier == TIER_CONTAINER;
+    k->privileged = geteuid() == 0;
+    k->tty = r->tty;
+    k->host_uid = k->privileged ? leased_uid() : getuid();
+    k->host_gid = k->privileged ? (gid_t)k->host_uid : getgid();
+    k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
+    k->options = (struct filter_options){.isolated_pids = container,
+                                         .isolated_ipc = container,
+                                         .isolated_net = container,
+                                         .scoped_signals = landlock_abi() >= 6,
+                                         .notify = true};
+    if (choose_unix_sockets(k, r, err) < 0)
+        return -err->code;
+    if (filter_build(&k->options, &k->filter, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    return 0;
+}
+
+static void plan_seal(struct kernel *k, struct plan *plan)
+{
+    plan_op(plan, OP_DROP_CAPS);
+    plan_add(plan, &(struct op){.kind = OP_SECCOMP,
+                                .num = {k->options.notify},
+                                .data = k->filter.code,
+                                .data_len = k->filter.len * sizeof k->filter.code[0]});
+}
+
+int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err)
+{
+    (void)err;
+    bool container = k->tier == TIER_CONTAINER;
+    switch (stage) {
+    case STAGE_BIRTH:
+        if (container)
+            plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
+        break;
+    case STAGE_RESTRICT:
+        if (k->tty)
+            plan_str(plan, OP_TTY, container ? "/dev/ptmx" : NULL, NULL, 0);
+        plan_op(plan, OP_NO_NEW_PRIVS);
+        break;
+    case STAGE_SEAL:
+        plan_seal(k, plan);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+void kernel_teardown(struct kernel *k)
+{
+    if (k->listener_fd >= 0)
+        close(k->listener_fd);
+    k->listener_fd = -1;
+}

@@ -1,0 +1,104 @@
+/* Starting init: one clone3 into all namespaces, identity maps from outside, then the child closes everything it does not
+ * need, takes the sandbox's uid and executes a sealed copy of init. */
+#include "kernel/kernel.h"
+
+#include "base/cleanup.h"
+#include "kernel/enter_child.h"
+#include "os/fd.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The bytes of build/brig-init, laid into this program by init_blob.S: no path to find, nothing to replace on disk, and
+ * what the sandbox can see of it is a sealed copy (K-02 of the attack list). */
+extern const char init_blob_start[], init_blob_end[];
+
+#define NAMESPACES                                                                                 \
+    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |     \
+     CLONE_NEWCGROUP)
+
+static int launch_failed(const struct kernel *k, struct err *err)
+{
+    char why[256], how[256];
+    int code = errno;
+    if (k->tier == TIER_CONTAINER && (code == EPERM || code == ENOSPC || code == EINVAL || code == ENOSYS) &&
+        !tier_probe_namespaces(why, how)) {
+        err_set(err, ERR_UNSUPPORTED, "the container tier cannot be had here: %s", why);
+        err_at(err, BOUNDARY_KERNEL);
+        return err_hint(err, "%s; or accept less with --tier process", how);
+    }
+    errno = code;
+    err_sys(err, "start the sandbox's first process");
+    return err_at(err, BOUNDARY_KERNEL);
+}
+
+int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pidfd, struct err *err)
+{
+    cleanup_fd int image = memfd_sealed("brig-init", init_blob_start,
+                                        (size_t)(init_blob_end - init_blob_start), true, err);
+    if (image < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    struct enter enter = {.launch = l, .image_fd = image, .uid = k->inside_uid, .gid = k->inside_uid};
+    enter.namespaced = k->tier == TIER_CONTAINER;
+    if (!enter.namespaced) {
+        enter.uid = k->host_uid;
+        enter.gid = k->host_gid;
+    }
+    enter.drop_groups = k->privileged;
+    *pidfd = -1;
+    struct sys_clone_args args = {.flags = SYS_CLONE_PIDFD | SYS_CLONE_CLEAR_SIGHAND,
+                                  .pidfd = (uint64_t)(uintptr_t)pidfd,
+                                  .exit_signal = SIGCHLD};
+    if (enter.namespaced)
+        args.flags |= NAMESPACES;
+    if (l->cgroup_fd >= 0) {
+        args.flags |= SYS_CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)l->cgroup_fd;
+    }
+    long child = sys_clone3(&args);
+    if (child < 0)
+        return launch_failed(k, err);
+    if (child == 0)
+        enter_child(&enter);
+    *pid = (pid_t)child;
+    k->init_pid = (pid_t)child;
+    return 0;
+}
+
+static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t outside, struct err *err)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
+    snprintf(text, sizeof text, "%u %u 1", inside, outside);
+    int result = file_write(AT_FDCWD, path, text);
+    if (result == 0)
+        return 0;
+    char why[256], how[256];
+    errno = -result;
+    err_sys(err, "write the %s of the sandbox", which);
+    err_at(err, BOUNDARY_KERNEL);
+    if (result == -EPERM && !tier_probe_namespaces(why, how))
+        err_hint(err, "%s", how);
+    return -err->code;
+}
+
+int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
+{
+    char path[64];
+    if (k->tier != TIER_CONTAINER)
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
+    /* An ordinary user may only map a gid after giving up setgroups; root drops the groups instead. */
+    int result = k->privileged ? 0 : file_write(AT_FDCWD, path, "deny");
+    if (result < 0) {
+        errno = -result;
+        err_sys(err, "forbid setgroups in the sandbox");
+        return err_at(err, BOUNDARY_KERNEL);
+    }
+    if (write_map(pid, "uid_map", k->inside_uid, k->host_uid, err) < 0)
+        return -err->code;
+    return write_map(pid, "gid_map", k->inside_uid, k->host_gid, err);
+}

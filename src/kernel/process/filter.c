@@ -1,0 +1,143 @@
+/* From the table and the options to a program: what each number comes down to, as ranges. The
+ * compiler in filter_compile.c turns ranges into instructions. */
+#include "kernel/process/filter_rules.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+
+/* No architecture is near this many calls. */
+#define MAX_NR 1024
+
+uint32_t filter_return(enum filter_verdict verdict, const struct filter_options *options)
+{
+    switch (verdict) {
+    case VERDICT_ALLOW:
+        return SECCOMP_RET_ALLOW;
+    case VERDICT_SEEN: /* K-2 */
+        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM;
+    case VERDICT_FOREIGN: /* K-3 */
+        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | ENOSYS;
+    case VERDICT_QUIET:
+        return SECCOMP_RET_ERRNO | EPERM;
+    case VERDICT_NOPROTO:
+        return SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+    case VERDICT_ABSENT: /* K-1 */
+    case VERDICT_COUNT:
+        break;
+    }
+    return SECCOMP_RET_ERRNO | ENOSYS;
+}
+
+/* A rule whose condition the options already answer needs no argument check: such calls are either
+ * in the kernel's table of always-allowed numbers, where the filter costs nothing, or refused at
+ * once. */
+filter_target filter_resolve(enum filter_rule rule, const struct filter_options *o)
+{
+    bool contained = o->isolated_pids || o->scoped_signals; /* no signal can leave */
+
+    switch (rule) {
+    case RULE_ALLOW:
+        return VERDICT_ALLOW;
+    case RULE_SEEN:
+        return VERDICT_SEEN;
+    case RULE_SOCKET:
+        return o->isolated_net || o->unix_sockets ? TARGET_CHECK(rule)
+                                                  : (filter_target)VERDICT_SEEN;
+    case RULE_SOCKET_USE:
+        return o->isolated_net || o->unix_sockets ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_SOCKOPT:
+        return o->isolated_net ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
+    case RULE_OWN_PID:
+    case RULE_PRIORITY:
+    case RULE_IOPRIO:
+        return o->isolated_pids ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
+    case RULE_PIDFD_OPEN:
+        return o->isolated_pids ? VERDICT_ALLOW : VERDICT_ABSENT;
+    case RULE_PIDFD_SIGNAL:
+        return contained ? VERDICT_ALLOW : VERDICT_ABSENT;
+    case RULE_SIGNAL:
+        return contained ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_KILL:
+    case RULE_FCNTL:
+        return contained ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
+    case RULE_IPC:
+        return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_CLONE:
+    case RULE_UNSHARE:
+    case RULE_SOCKETPAIR:
+    case RULE_IOCTL:
+    case RULE_PRCTL:
+    case RULE_PERSONALITY:
+    case RULE_SECCOMP:
+    case RULE_MKNOD:
+    case RULE_MKNODAT:
+        return TARGET_CHECK(rule);
+    case RULE_ABSENT:
+    case RULE_COUNT:
+        break;
+    }
+    return VERDICT_ABSENT;
+}
+
+struct builder {
+    filter_target same[VERDICT_COUNT]; /* of the verdicts that return the same, the first */
+    filter_target targets[MAX_NR];
+    struct filter_range ranges[MAX_NR + 4]; /* the last stays zero: the end of the list */
+    size_t count;
+};
+
+/* Two verdicts that return the same are one, so that their ranges merge. */
+static void merge_verdicts(struct builder *b, const struct filter_options *options)
+{
+    for (filter_target v = 0; v < VERDICT_COUNT; v++) {
+        filter_target first = 0;
+        while (filter_return(first, options) != filter_return(v, options))
+            first++;
+        b->same[v] = first;
+    }
+}
+
+static filter_target merged(const struct builder *b, filter_target target)
+{
+    return target < VERDICT_COUNT ? b->same[target] : target;
+}
+
+static void add_range(struct builder *b, uint32_t first, filter_target target)
+{
+    target = merged(b, target);
+    if (b->count == 0 || b->ranges[b->count - 1].target != target)
+        b->ranges[b->count++] = (struct filter_range){first, target};
+}
+
+static int place_calls(struct builder *b, const struct filter_options *options, struct err *err)
+{
+    for (unsigned nr = 0; nr < MAX_NR; nr++)
+        b->targets[nr] = VERDICT_ABSENT; /* K-1 */
+    for (size_t i = 0; i < filter_table_len; i++) {
+        const struct filter_entry *e = &filter_table[i];
+        if (e->nr >= MAX_NR)
+            return err_set(err, ERR_INTERNAL, "system call filter: %s has number %d", e->name,
+                           e->nr);
+        if (e->nr >= 0)
+            b->targets[e->nr] = filter_resolve(e->rule, options);
+    }
+    return 0;
+}
+
+int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err)
+{
+    struct builder b = {.count = 0};
+
+    merge_verdicts(&b, options);
+    int r = place_calls(&b, options, err);
+    if (r < 0)
+        return r;
+    for (unsigned nr = 0; nr < MAX_NR; nr++)
+        add_range(&b, nr, b.targets[nr]);
+    add_range(&b, MAX_NR, VERDICT_ABSENT);
+#ifdef FILTER_X32_BIT
+    add_range(&b, FILTER_X32_BIT, VERDICT_FOREIGN); /* K-3 */
+    add_range(&b, FILTER_X32_BIT << 1, VERDICT_ABSENT);
+#endif
+    return filter_compile(b.ranges, b.count, options, ret, err);
+}

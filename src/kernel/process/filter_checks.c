@@ -1,0 +1,273 @@
+/* The argument checks, one small function per rule.
+ *
+ * K-4 holds by construction: a step can load a register word, mask it and compare it, nothing else.
+ * Where the kernel declares an argument as a 32-bit (or shorter) number only the low word is looked
+ * at, as the kernel does: comparing the high word as well would let `1 << 32 | x` past a check for
+ * x. */
+#include "kernel/process/filter_rules.h"
+
+#include <fcntl.h>
+#include <linux/ioprio.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/* Newer than some headers that we build with. */
+#ifndef PR_SCHED_CORE
+#define PR_SCHED_CORE 62
+#endif
+
+#define CLONE_NEW_ANY                                                                              \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
+     CLONE_NEWNET)
+#define UNSHARE_HARMLESS                                                                           \
+    (CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_VM | CLONE_SIGHAND | CLONE_THREAD)
+#define SOCKET_TYPE_MASK 0xf /* the rest of the type is flags */
+
+#define ALLOW   CHECK_END(ALLOW)
+#define SEEN    CHECK_END(SEEN)
+#define QUIET   CHECK_END(QUIET)
+#define NOPROTO CHECK_END(NOPROTO)
+#define NEXT    CHECK_NEXT
+
+static void add(struct filter_check *c, uint16_t code, uint32_t k, int yes, int no)
+{
+    /* All checks are constants of this file, and a test builds each of them. */
+    if (c->count < CHECK_MAX_STEPS)
+        c->steps[c->count++] = (struct check_step){code, k, yes, no};
+}
+
+static void load_low(struct filter_check *c, unsigned arg)
+{
+    add(c, BPF_LD | BPF_W | BPF_ABS,
+        (uint32_t)(offsetof(struct seccomp_data, args) + arg * sizeof(uint64_t)), 0, 0);
+}
+
+static void load_high(struct filter_check *c, unsigned arg)
+{
+    load_low(c, arg);
+    c->steps[c->count - 1].k += sizeof(uint32_t); /* both architectures are little endian */
+}
+
+static void mask(struct filter_check *c, uint32_t bits)
+{
+    add(c, BPF_ALU | BPF_AND | BPF_K, bits, 0, 0);
+}
+
+static void if_equal(struct filter_check *c, uint32_t k, int yes, int no)
+{
+    add(c, BPF_JMP | BPF_JEQ | BPF_K, k, yes, no);
+}
+
+static void if_greater(struct filter_check *c, uint32_t k, int yes, int no)
+{
+    add(c, BPF_JMP | BPF_JGT | BPF_K, k, yes, no);
+}
+
+static void if_any_bit(struct filter_check *c, uint32_t bits, int yes, int no)
+{
+    add(c, BPF_JMP | BPF_JSET | BPF_K, bits, yes, no);
+}
+
+/* The last of the values decides for `otherwise`. */
+static void one_of(struct filter_check *c, const uint32_t *values, size_t count, int yes,
+                   int otherwise)
+{
+    for (size_t i = 0; i < count; i++)
+        if_equal(c, values[i], yes, i + 1 == count ? otherwise : NEXT);
+}
+#define ONE_OF(c, yes, otherwise, ...)                                                             \
+    one_of(c, (const uint32_t[]){__VA_ARGS__},                                                     \
+           sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), yes, otherwise)
+
+static void label(struct filter_check *c, size_t name)
+{
+    c->labels[name] = c->count;
+}
+
+static bool signals_contained(const struct filter_options *o)
+{
+    return o->isolated_pids || o->scoped_signals;
+}
+
+/* The kernel takes the low word, less the lowest byte, which is the signal at exit: CLONE_NEWTIME
+ * lies there and cannot be asked for. All other bits of the word are known flags. */
+static void check_clone(struct filter_check *c)
+{
+    load_low(c, 0);
+    if_any_bit(c, CLONE_NEW_ANY, SEEN, ALLOW);
+}
+
+/* Here the kernel takes all 64 bits, and new kinds of namespace would be new bits: name what is
+ * harmless. */
+static void check_unshare(struct filter_check *c)
+{
+    load_high(c, 0);
+    if_equal(c, 0, NEXT, SEEN);
+    load_low(c, 0);
+    if_any_bit(c, ~(uint32_t)UNSHARE_HARMLESS, SEEN, ALLOW);
+}
+
+/* Streams and datagrams only: SOCK_RAW sees what others send, and SOCK_PACKET (10) is AF_PACKET by
+ * another name. Protocols beyond the usual bring in kernel modules that nobody audits; runtimes
+ * that ask for one (Go asks for MPTCP) expect that a kernel may lack it. */
+static void check_inet(struct filter_check *c)
+{
+    load_low(c, 1);
+    mask(c, SOCKET_TYPE_MASK);
+    if_equal(c, SOCK_STREAM, CHECK_TO(1), NEXT);
+    if_equal(c, SOCK_DGRAM, NEXT, SEEN);
+    label(c, 1);
+    load_low(c, 2);
+    ONE_OF(c, ALLOW, NOPROTO, 0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6);
+}
+
+static void check_socket(struct filter_check *c, const struct filter_options *o)
+{
+    load_low(c, 0);
+    if (o->unix_sockets)
+        if_equal(c, AF_UNIX, ALLOW, o->isolated_net ? NEXT : SEEN);
+    if (!o->isolated_net)
+        return;
+    if_equal(c, AF_INET, CHECK_TO(0), NEXT);
+    if_equal(c, AF_INET6, CHECK_TO(0), NEXT);
+    if_equal(c, AF_NETLINK, NEXT, SEEN);
+    load_low(
+        c,
+        2); /* 0 is NETLINK_ROUTE: lists of interfaces and addresses; changes need a capability */
+    if_equal(c, 0, ALLOW, SEEN);
+    label(c, 0);
+    check_inet(c);
+}
+
+/* A pair of streams stays a pair. One of datagrams can be connected anew or sent from to any socket
+ * file, and SOCK_RAW is another name for it. */
+static void check_socketpair(struct filter_check *c, const struct filter_options *o)
+{
+    load_low(c, 0);
+    if_equal(c, AF_UNIX, o->unix_sockets ? ALLOW : NEXT, SEEN);
+    if (o->unix_sockets)
+        return;
+    load_low(c, 1);
+    mask(c, SOCKET_TYPE_MASK);
+    ONE_OF(c, ALLOW, SEEN, SOCK_STREAM, SOCK_SEQPACKET);
+}
+
+static void check_sockopt(struct filter_check *c)
+{
+    load_low(c, 1);
+    if_equal(c, IPPROTO_TCP, NEXT, ALLOW);
+    load_low(c, 2);
+    if_equal(c, TCP_ULP, QUIET, ALLOW);
+}
+
+static void check_ioctl(struct filter_check *c, const struct filter_options *o)
+{
+    load_low(c, 1);
+    if (!signals_contained(o))
+        ONE_OF(c, QUIET, NEXT, FIOSETOWN, SIOCSPGRP);
+    ONE_OF(c, SEEN, ALLOW, TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD);
+}
+
+static void check_fcntl(struct filter_check *c)
+{
+    load_low(c, 1);
+    ONE_OF(c, QUIET, ALLOW, F_SETOWN, F_SETOWN_EX, F_SETSIG);
+}
+
+/* PR_SCHED_CORE reaches other processes and can idle the sibling CPU; PR_SET_MM fakes what /proc
+ * says. */
+static void check_prctl(struct filter_check *c)
+{
+    load_low(c, 0);
+    ONE_OF(c, QUIET, ALLOW, PR_SET_MM, PR_SCHED_CORE);
+}
+
+static void check_personality(struct filter_check *c)
+{
+    load_low(c, 0);
+    ONE_OF(c, ALLOW, SEEN, 0, 0x8, 0x20000, 0x20008, 0x40000, 0xffffffff);
+}
+
+/* A second listener could answer "go on" to what our own filter wants to have refused. The kernel
+ * allows one listener only, while ours is loaded; this does not rest on it. */
+static void check_seccomp(struct filter_check *c)
+{
+    load_low(c, 0);
+    if_equal(c, SECCOMP_SET_MODE_FILTER, NEXT, ALLOW);
+    load_low(c, 1);
+    if_any_bit(c, SECCOMP_FILTER_FLAG_NEW_LISTENER, QUIET, ALLOW);
+}
+
+/* The kernel takes 16 bits of the mode; the type is in them. */
+static void check_mknod(struct filter_check *c, unsigned mode_arg)
+{
+    load_low(c, mode_arg);
+    mask(c, S_IFMT);
+    ONE_OF(c, ALLOW, SEEN, 0, S_IFREG, S_IFIFO, S_IFSOCK);
+}
+
+static void check_caller(struct filter_check *c, unsigned pid_arg)
+{
+    load_low(c, pid_arg);
+    if_equal(c, 0, ALLOW, SEEN);
+}
+
+/* Process and process group have the two lowest numbers; beyond them are all processes of a user.
+ */
+static void check_caller_or_group(struct filter_check *c, uint32_t group)
+{
+    load_low(c, 0);
+    if_greater(c, group, SEEN, NEXT);
+    check_caller(c, 1);
+}
+
+void filter_check_write(enum filter_rule rule, const struct filter_options *o,
+                        struct filter_check *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    switch (rule) {
+    case RULE_CLONE:
+        return check_clone(ret);
+    case RULE_UNSHARE:
+        return check_unshare(ret);
+    case RULE_SOCKET:
+        return check_socket(ret, o);
+    case RULE_SOCKETPAIR:
+        return check_socketpair(ret, o);
+    case RULE_SOCKOPT:
+        return check_sockopt(ret);
+    case RULE_IOCTL:
+        return check_ioctl(ret, o);
+    case RULE_FCNTL:
+        return check_fcntl(ret);
+    case RULE_PRCTL:
+        return check_prctl(ret);
+    case RULE_PERSONALITY:
+        return check_personality(ret);
+    case RULE_SECCOMP:
+        return check_seccomp(ret);
+    case RULE_MKNOD:
+        return check_mknod(ret, 1);
+    case RULE_MKNODAT:
+        return check_mknod(ret, 2);
+    case RULE_OWN_PID:
+    case RULE_KILL: /* 0 is the own process group */
+        return check_caller(ret, 0);
+    case RULE_PRIORITY:
+        return check_caller_or_group(ret, PRIO_PGRP);
+    case RULE_IOPRIO:
+        return check_caller_or_group(ret, IOPRIO_WHO_PGRP);
+    default:
+        /* filter_resolve gives no check for these: refuse, if ever it does. */
+        load_low(ret, 0);
+        return if_equal(ret, 0, SEEN, SEEN);
+    }
+}

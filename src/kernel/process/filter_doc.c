@@ -1,0 +1,116 @@
+/* The page about the filter. It shows the numbers of both architectures, so that it is the same
+ * page wherever it is made. */
+#include "kernel/process/filter_doc.h"
+
+#include "kernel/process/filter_rules.h"
+
+struct row {
+    int x86_64, aarch64;
+    enum filter_rule rule;
+};
+
+static const struct row rows[] = {
+#define CALL(name, x86_64, aarch64, rule, group, why) {x86_64, aarch64, RULE_##rule},
+#include "kernel/process/calls.def"
+#undef CALL
+};
+
+static const char intro[] =
+    "# System calls\n"
+    "\n"
+    "Made by `tools/gen-seccomp-doc` from `src/kernel/process/calls.def`; a test holds this page "
+    "against "
+    "the table, and another holds the table against the filter.\n"
+    "\n"
+    "Inside a sandbox a system call is allowed if it is listed as such below. The filter looks at "
+    "the "
+    "call's number and at register values, never at memory.\n"
+    "\n"
+    "| verdict | what the code gets | what is recorded |\n"
+    "|---|---|---|\n"
+    "| allow | the call | nothing; the kernel (5.11 and newer) answers from a table, without "
+    "running the filter |\n"
+    "| deny, seen | `EPERM` | a denial with the call's name, a rule and a hint |\n"
+    "| deny, quiet | `EPERM` | nothing: ordinary libraries try it and do without |\n"
+    "| absent | `ENOSYS`, as on a kernel without it, so that libraries fall back | nothing |\n"
+    "| brokered | the supervisor looks whether the target is inside, and lets the call go on or "
+    "refuses it "
+    "| a denial, if refused |\n"
+    "\n"
+    "A number that is not on this page is absent. So is every call that comes by another door than "
+    "the "
+    "native 64-bit one (32-bit programs, `int 0x80`, x32), and those are recorded.\n"
+    "\n"
+    "Some verdicts depend on what else holds the code:\n"
+    "\n"
+    "- **own pids**: a pid namespace of its own (container tier). Without it a pid may name a "
+    "process of the "
+    "host.\n"
+    "- **own ipc**, **own network**: namespaces of their own (container tier).\n"
+    "- **unix sockets**: no socket file of the host is in view (container tier).\n"
+    "- **scoped signals**: Landlock keeps signals inside (Linux 6.12 and newer).\n";
+
+static const char sockets[] =
+    "### Families of sockets\n"
+    "\n"
+    "| family | open if |\n"
+    "|---|---|\n"
+    "| `AF_UNIX` | unix sockets; `socketpair` of streams and of sequenced packets always |\n"
+    "| `AF_INET`, `AF_INET6` | own network, and `SOCK_STREAM` or `SOCK_DGRAM`; protocols other "
+    "than TCP, UDP "
+    "and ICMP get `EPROTONOSUPPORT` |\n"
+    "| `AF_NETLINK` | own network, and `NETLINK_ROUTE` |\n"
+    "| all others | never |\n";
+
+static void number(struct buf *out, int nr)
+{
+    if (nr < 0)
+        buf_str(out, " – |");
+    else
+        buf_fmt(out, " %d |", nr);
+}
+
+static bool is_conditional(enum filter_rule rule)
+{
+    return rule != RULE_ALLOW && rule != RULE_SEEN && rule != RULE_ABSENT;
+}
+
+static void section_row(struct buf *out, size_t i, bool conditional)
+{
+    struct filter_call call;
+    filter_call_at(i, &call);
+    buf_fmt(out, "| `%s` |", call.name);
+    number(out, rows[i].x86_64);
+    number(out, rows[i].aarch64);
+    if (conditional)
+        buf_fmt(out, " %s |", call.verdict);
+    buf_fmt(out, " %s |\n", call.why);
+}
+
+/* One of the three plain rules, or, for RULE_COUNT, all that have a condition. */
+static void section(struct buf *out, const char *title, enum filter_rule rule)
+{
+    bool conditional = rule == RULE_COUNT;
+    size_t count = 0;
+
+    for (size_t i = 0; i < filter_call_count(); i++)
+        count += conditional ? is_conditional(rows[i].rule) : rows[i].rule == rule;
+    buf_fmt(out, "\n## %s (%zu)\n\n", title, count);
+    buf_fmt(out, "| call | x86-64 | aarch64 |%s why |\n", conditional ? " verdict |" : "");
+    buf_fmt(out, "|---|---|---|%s---|\n", conditional ? "---|" : "");
+    for (size_t i = 0; i < filter_call_count(); i++) {
+        if (conditional ? is_conditional(rows[i].rule) : rows[i].rule == rule)
+            section_row(out, i, conditional);
+    }
+}
+
+void filter_doc_write(struct buf *out)
+{
+    buf_str(out, intro);
+    section(out, "Allowed", RULE_ALLOW);
+    section(out, "Allowed on conditions", RULE_COUNT);
+    buf_chr(out, '\n');
+    buf_str(out, sockets);
+    section(out, "Denied and seen", RULE_SEEN);
+    section(out, "Absent", RULE_ABSENT);
+}

@@ -1,0 +1,147 @@
+/* What the parts of the filter share: the rules and groups that calls.def names, and the verdicts
+ * that they come down to once the options are known. */
+#pragma once
+
+#include "kernel/process/filter.h"
+
+/* How a call is judged. The text is what docs/seccomp.md says. */
+#define FILTER_RULES(RULE)                                                                         \
+    RULE(ALLOW, "allow")                                                                           \
+    RULE(SEEN, "deny, seen")                                                                       \
+    RULE(ABSENT, "absent (ENOSYS)")                                                                \
+    RULE(CLONE, "allow if no new namespace; else deny, seen")                                      \
+    RULE(UNSHARE, "allow if no new namespace; else deny, seen")                                    \
+    RULE(SOCKET, "allow if the family is open, see below; else deny, seen")                        \
+    RULE(SOCKETPAIR, "allow if AF_UNIX, and a datagram pair only with unix sockets; else deny, "   \
+                     "seen")                                                                       \
+    RULE(SOCKET_USE, "allow if unix sockets or an own network; else deny, seen")                   \
+    RULE(SOCKOPT, "allow if not TCP_ULP; else deny, quiet")                                        \
+    RULE(IOCTL, "allow if not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD (deny, seen) or, where "      \
+                "signals could leave, FIOSETOWN, SIOCSPGRP (deny, quiet)")                         \
+    RULE(FCNTL, "allow if not F_SETOWN, F_SETOWN_EX, F_SETSIG where signals could leave; else "    \
+                "deny, quiet")                                                                     \
+    RULE(PRCTL, "allow if not PR_SET_MM, PR_SCHED_CORE; else deny, quiet")                         \
+    RULE(PERSONALITY, "allow if 0, 8, 0x20000, 0x20008, 0x40000 or a query; else deny, seen")      \
+    RULE(SECCOMP, "allow if no new listener; else deny, quiet")                                    \
+    RULE(MKNOD, "allow if FIFO, socket or plain file; else deny, seen")                            \
+    RULE(MKNODAT, "allow if FIFO, socket or plain file; else deny, seen")                          \
+    RULE(OWN_PID, "allow if own pids, or pid 0; else deny, seen")                                  \
+    RULE(PRIORITY, "allow if own pids, or the caller and its group; else deny, seen")              \
+    RULE(IOPRIO, "allow if own pids, or the caller and its group; else deny, seen")                \
+    RULE(KILL, "allow if own pids, scoped signals, or pid 0; else brokered")                       \
+    RULE(SIGNAL, "allow if own pids or scoped signals; else brokered")                             \
+    RULE(PIDFD_SIGNAL, "allow if own pids or scoped signals; else absent (ENOSYS)")                \
+    RULE(PIDFD_OPEN, "allow if own pids; else absent (ENOSYS)")                                    \
+    RULE(IPC, "allow if own ipc; else deny, seen")
+
+enum filter_rule {
+#define RULE(id, text) RULE_##id,
+    FILTER_RULES(RULE)
+#undef RULE
+        RULE_COUNT,
+};
+
+/* What a call belongs to: decides the words of a denial. Groups that are never seen need none. */
+enum filter_group {
+    GROUP_IO,
+    GROUP_FILES,
+    GROUP_MEMORY,
+    GROUP_PROCESS,
+    GROUP_TIME,
+    GROUP_IDENTITY,
+    GROUP_INFO,
+    GROUP_OBSOLETE, /* no program of today calls it */
+    GROUP_NEW,      /* newer than what libraries can count on: they have a way without */
+    GROUP_NUMA,
+    GROUP_PROBE,
+    GROUP_SIGNALS,
+    GROUP_SOCKET,
+    GROUP_IPC,
+    GROUP_NAMESPACE,
+    GROUP_MOUNT,
+    GROUP_HANDLE,
+    GROUP_DEVICE,
+    GROUP_WATCH,
+    GROUP_ADMIN,
+    GROUP_CLOCK,
+    GROUP_MODULE,
+    GROUP_TRACE,
+    GROUP_KEYS,
+    GROUP_SURFACE,
+    GROUP_LIMITS,
+    GROUP_TERMINAL,
+    GROUP_COUNT,
+};
+
+struct filter_entry {
+    const char *name;
+    int nr; /* native, -1 if there is none */
+    enum filter_rule rule;
+    enum filter_group group;
+    const char *why;
+};
+
+extern const struct filter_entry filter_table[];
+extern const size_t filter_table_len;
+/* NULL if there is no such call. */
+const struct filter_entry *filter_find(unsigned nr);
+
+/* The ends of every path through the program. */
+enum filter_verdict {
+    VERDICT_ALLOW,
+    VERDICT_SEEN,    /* EPERM; the supervisor is told where there is one */
+    VERDICT_FOREIGN, /* another architecture's entry: ENOSYS; the supervisor is told */
+    VERDICT_QUIET,   /* EPERM */
+    VERDICT_ABSENT,  /* ENOSYS */
+    VERDICT_NOPROTO, /* EPROTONOSUPPORT, as on a kernel without that protocol */
+    VERDICT_COUNT,
+};
+uint32_t filter_return(enum filter_verdict verdict, const struct filter_options *options);
+
+/* Where a number leads: a verdict, or, from VERDICT_COUNT on, the argument check of a rule. */
+typedef unsigned filter_target;
+#define TARGET_CHECK(rule) ((filter_target)VERDICT_COUNT + (rule))
+#define TARGET_COUNT       TARGET_CHECK(RULE_COUNT)
+filter_target filter_resolve(enum filter_rule rule, const struct filter_options *options);
+
+/* An argument check: a short piece of program, written forwards with symbolic ends. */
+#define CHECK_MAX_STEPS  24
+#define CHECK_MAX_LABELS 4
+#define CHECK_NEXT       0                         /* go on with the next step */
+#define CHECK_TO(label)  (1 + (label))             /* a label of this check, further down */
+#define CHECK_END(end)   (-1 - (int)VERDICT_##end) /* a verdict */
+
+struct check_step {
+    uint16_t code;
+    uint32_t k;
+    int yes, no; /* CHECK_…, for jumps */
+};
+
+struct filter_check {
+    struct check_step steps[CHECK_MAX_STEPS];
+    size_t count;
+    size_t labels[CHECK_MAX_LABELS]; /* step that follows the label */
+};
+void filter_check_write(enum filter_rule rule, const struct filter_options *options,
+                        struct filter_check *ret);
+
+/* Numbers from `first` to before the next range's first. Sorted; the first begins at 0, and a
+ * zeroed one follows the last. */
+struct filter_range {
+    uint32_t first;
+    filter_target target;
+};
+int filter_compile(const struct filter_range *ranges, size_t count,
+                   const struct filter_options *options, struct filter_program *ret,
+                   struct err *err);
+
+#if defined(__x86_64__)
+#define FILTER_ARCH     0xC000003Eu /* AUDIT_ARCH_X86_64 */
+#define FILTER_X32_BIT  0x40000000u /* set in the number of calls of the x32 entry */
+#define FILTER_NR(x, a) (x)
+#elif defined(__aarch64__)
+#define FILTER_ARCH     0xC00000B7u /* AUDIT_ARCH_AARCH64 */
+#define FILTER_NR(x, a) (a)
+#else
+#error "no system call table for this architecture"
+#endif

@@ -1,0 +1,76 @@
+/* Refused calls are seen: the kernel parks the caller and asks the supervisor, which counts and answers with an error. The
+ * answer never is "go on" (K-4): nothing behind a pointer is looked at, so there is nothing to race. */
+#include "kernel/kernel.h"
+#include "kernel/process/broker.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#if defined(__x86_64__)
+#define NATIVE_ARCH AUDIT_ARCH_X86_64
+#define X32_BIT     0x40000000
+#else
+#define NATIVE_ARCH AUDIT_ARCH_AARCH64
+#define X32_BIT     0
+#endif
+
+static int refusal(const struct seccomp_notif *n)
+{
+    bool foreign = n->data.arch != NATIVE_ARCH || (X32_BIT && (n->data.nr & X32_BIT));
+    return foreign ? -ENOSYS : -EPERM;
+}
+
+/* glibc asks a name service daemon, with exactly this socket, whenever a program looks up a user. It is refused like any
+ * other, but listing it would put a line under every run. */
+static bool is_name_service_probe(const struct seccomp_data *d)
+{
+    return d->arch == NATIVE_ARCH && d->nr == SYS_socket && (int)d->args[0] == AF_UNIX &&
+           (int)d->args[1] == (SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+static void record(const struct seccomp_notif *n, struct denial_list *list)
+{
+    if (is_name_service_probe(&n->data))
+        return;
+    struct filter_denial d;
+    uint64_t args[6];
+    memcpy(args, n->data.args, sizeof args);
+    filter_describe(n->data.arch, n->data.nr, args, &d);
+    denial_add(list, d.boundary, d.what, d.rule, d.hint);
+}
+
+int seen_answer(struct kernel *k, struct denial_list *list)
+{
+    union {
+        struct seccomp_notif n;
+        char room[256]; /* a newer kernel may write more */
+    } got;
+    union {
+        struct seccomp_notif_resp r;
+        char room[256];
+    } answer;
+    memset(&got, 0, sizeof got);
+    memset(&answer, 0, sizeof answer);
+    if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &got) < 0)
+        return errno == ENOENT || errno == EINTR || errno == EAGAIN ? 0 : -errno;
+    answer.r.id = got.n.id;
+    k->seen_count++;
+    if (filter_is_brokered_signal(got.n.data.arch, got.n.data.nr) && !k->options.isolated_pids &&
+        !k->options.scoped_signals) {
+        int result = broker_signal(k, &got.n);
+        answer.r.error = result < 0 ? result : 0;
+        if (result == -EPERM)
+            record(&got.n, list);
+    } else {
+        record(&got.n, list);
+        answer.r.error = refusal(&got.n);
+    }
+    if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) < 0 && errno != ENOENT)
+        return -errno;
+    return 0;
+}

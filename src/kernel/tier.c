@@ -1,0 +1,97 @@
+/* Level and host → tier. What the host cannot give is refused with the reason, never replaced. */
+#include "kernel/kernel.h"
+#include "os/fd.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum tier tier_of_level(enum level level)
+{
+    switch (level) {
+    case LEVEL_LOW:
+        return TIER_PROCESS;
+    case LEVEL_CRITICAL:
+        return TIER_HARDWARE;
+    default:
+        return TIER_CONTAINER;
+    }
+}
+
+int tier_decide(const struct policy *p, enum tier *ret, struct err *err)
+{
+    *ret = p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier;
+    if (*ret == TIER_PROCESS || *ret == TIER_CONTAINER)
+        return 0;
+    err_set(err, ERR_UNSUPPORTED, "level %s needs the hardware tier (a KVM wall), which this version of brig does not have",
+            level_name(p->level));
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err, "--level high is the strongest here; --tier container runs a critical policy behind a "
+                         "weaker kernel wall, and the receipt will say so");
+}
+
+static bool read_setting(const char *path, char value[static 32])
+{
+    ssize_t n = file_read(AT_FDCWD, path, value, 32);
+    if (n <= 0)
+        return false;
+    value[strcspn(value, "\n")] = '\0';
+    return true;
+}
+
+static void explain(int code, char why[static 256], char how[static 256])
+{
+    char value[32];
+    if (read_setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", value) && value[0] == '1') {
+        snprintf(why, 256, "AppArmor forbids user namespaces to unconfined programs (Ubuntu 23.10 and newer)");
+        snprintf(how, 256, "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for brig with `userns,`");
+    } else if (read_setting("/proc/sys/kernel/unprivileged_userns_clone", value) && value[0] == '0') {
+        snprintf(why, 256, "user namespaces are switched off for ordinary users");
+        snprintf(how, 256, "sudo sysctl kernel.unprivileged_userns_clone=1");
+    } else if (read_setting("/proc/sys/user/max_user_namespaces", value) && strcmp(value, "0") == 0) {
+        snprintf(why, 256, "user namespaces are switched off");
+        snprintf(how, 256, "sudo sysctl user.max_user_namespaces=15000");
+    } else {
+        snprintf(why, 256, "the kernel refuses new namespaces: %s", strerror(code));
+        snprintf(how, 256, "in a container, allow them (for Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined)");
+    }
+}
+
+/* In the child: everything that tends to be forbidden, in the order in which a start needs it. */
+static int try_namespaces(void)
+{
+    struct sys_mount_attr private = {.propagation = MS_PRIVATE};
+    if (sys_mount_setattr(AT_FDCWD, "/", SYS_AT_RECURSIVE, &private) < 0)
+        return errno;
+    int fs = sys_fsopen("proc");
+    if (fs < 0 || sys_fsconfig(fs, SYS_FSCONFIG_SET_STRING, "subset", "pid") < 0 ||
+        sys_fsconfig(fs, SYS_FSCONFIG_CMD_CREATE, NULL, NULL) < 0 || sys_fsmount(fs, 0) < 0)
+        return errno;
+    return 0;
+}
+
+bool tier_probe_namespaces(char why[static 256], char how[static 256])
+{
+    struct sys_clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC,
+                                  .exit_signal = SIGCHLD};
+    int status = 0;
+    why[0] = how[0] = '\0';
+    long pid = sys_clone3(&args);
+    if (pid == 0)
+        _exit(try_namespaces() & 0x7f);
+    if (pid < 0) {
+        explain(errno, why, how);
+        return false;
+    }
+    while (waitpid((pid_t)pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    explain(WIFEXITED(status) ? WEXITSTATUS(status) : EPERM, why, how);
+    return false;
+}

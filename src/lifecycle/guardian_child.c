@@ -1,0 +1,210 @@
+/* The guardian's own code: raw system calls, its own stack, no libc state (LC-3). */
+#include "lifecycle/guardian.h"
+#include "plan/control.h"
+#include "os/raw_child.h"
+#include "os/remove.h"
+
+#include <fcntl.h>
+
+#define SIGKILL_NUMBER 9
+#define SIGSTOP_NUMBER 19
+
+/* Decimal number at *at; moves past it. -1 if there is none. */
+static int take_number(const char **at)
+{
+    int n = 0;
+    const char *p = *at;
+    if (*p < '0' || *p > '9')
+        return -1;
+    while (*p >= '0' && *p <= '9')
+        n = n * 10 + (*p++ - '0');
+    *at = p;
+    return n;
+}
+
+static void stat_path(char out[32], int pid)
+{
+    char digits[12];
+    int len = 0;
+    const char *head = "/proc/", *tail = "/stat";
+    char *to = out;
+    while (*head)
+        *to++ = *head++;
+    do {
+        digits[len++] = (char)('0' + pid % 10);
+        pid /= 10;
+    } while (pid);
+    while (len)
+        *to++ = digits[--len];
+    while (*tail)
+        *to++ = *tail++;
+    *to = '\0';
+}
+
+static long read_stat(int pid, char *text, size_t size)
+{
+    char path[32];
+    stat_path(path, pid);
+    int fd = raw_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    long n = raw_read(fd, text, size - 1);
+    raw_close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? n : 0;
+}
+
+/* The parent of a task, from the field after the last parenthesis of its name; 0 if it is gone or a zombie. */
+static int parent_of(int pid)
+{
+    char text[512];
+    long n = read_stat(pid, text, sizeof text);
+    long end = n;
+    while (end > 0 && text[end] != ')')
+        end--;
+    if (end + 4 >= n || text[end + 2] == 'Z')
+        return 0;
+    const char *at = text + end + 4;
+    int ppid = take_number(&at);
+    return ppid > 0 ? ppid : 0;
+}
+
+static int is_below(int pid, int top)
+{
+    for (int depth = 0; depth < 4096; depth++) {
+        pid = parent_of(pid);
+        if (pid == top)
+            return 1;
+        if (pid <= 1)
+            return 0;
+    }
+    return 0;
+}
+
+struct raw_dirent {
+    uint64_t ino;
+    int64_t off;
+    uint16_t reclen;
+    uint8_t type;
+    char name[];
+};
+
+/* Send a signal to every living task below `top`. Returns how many there were. */
+static int signal_below(int top, int sig)
+{
+    char block[4096] __attribute__((aligned(8)));
+    int found = 0;
+    int proc = raw_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0)
+        return 0;
+    for (long n; (n = raw_syscall(__NR_getdents64, proc, (long)block, sizeof block, 0)) > 0;)
+        for (long at = 0; at < n;) {
+            const struct raw_dirent *e = (const struct raw_dirent *)(block + at);
+            const char *name = e->name;
+            at += e->reclen;
+            int pid = take_number(&name);
+            if (pid > 1 && *name == '\0' && is_below(pid, top)) {
+                raw_kill(pid, sig);
+                found++;
+            }
+        }
+    raw_close(proc);
+    return found;
+}
+
+/* init's pid may have been given to somebody else since: its name tells. */
+static int is_init(int pid)
+{
+    static const char name[] = "(" INIT_NAME ")";
+    char text[512];
+    long n = read_stat(pid, text, sizeof text);
+    const char *at = text;
+    while (*at && *at != '(')
+        at++;
+    for (unsigned i = 0; i + 1 < sizeof name; i++)
+        if (at + i >= text + n || at[i] != name[i])
+            return 0;
+    return 1;
+}
+
+/* Orphans come up to init, which is their reaper: as long as init lives, everything is below it. Stopping first keeps a
+ * fork bomb from outrunning the loop. */
+void guardian_kill_tree(pid_t init_pid)
+{
+    int64_t deadline = raw_now_us() + 5000000;
+    if (init_pid <= 1 || !is_init(init_pid))
+        return;
+    do {
+        signal_below(init_pid, SIGSTOP_NUMBER);
+        if (signal_below(init_pid, SIGKILL_NUMBER) == 0)
+            break;
+    } while (raw_now_us() < deadline);
+    raw_kill(init_pid, SIGKILL_NUMBER);
+}
+
+/* A uid that only this sandbox has: one call reaches every task of it, however fast it forks. */
+static void kill_by_uid(uid_t uid)
+{
+    long pid = raw_syscall5(__NR_clone, 0, 0, 0, 0, 0);
+    if (pid == 0) {
+        if (raw_syscall(__NR_setresuid, uid, uid, uid, 0) == 0)
+            raw_kill(-1, SIGKILL_NUMBER);
+        for (;;)
+            raw_syscall(__NR_exit_group, 0, 0, 0, 0);
+    }
+}
+
+static void remove_private_dir(const char *path)
+{
+    int fd = raw_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    /* What was just killed may still be writing its last. */
+    for (int i = 0; i < 50; i++) {
+        remove_contents(fd);
+        if (raw_unlinkat(AT_FDCWD, path, AT_REMOVEDIR) == 0)
+            break;
+        raw_sleep_us(20000);
+    }
+    raw_close(fd);
+}
+
+struct raw_pollfd {
+    int fd;
+    short events, revents;
+};
+
+/* True when the supervisor said that all is clean, false when it is dead. Its death is read from a pidfd: a child in the
+ * middle of its start may still hold a copy of the pipe's other end. */
+static int wait_for_the_end(int supervisor)
+{
+    char word;
+    int pidfd = raw_pidfd_open(supervisor);
+    if (pidfd < 0 || raw_syscall(__NR_getppid, 0, 0, 0, 0) != supervisor)
+        return 0;
+    for (;;) {
+        struct raw_pollfd fds[2] = {{0, 1 /* POLLIN */, 0}, {pidfd, 1, 0}};
+        raw_syscall5(__NR_ppoll, (long)fds, 2, 0, 0, 0);
+        if (fds[0].revents & 1 && raw_read(0, &word, 1) == 1)
+            return 1;
+        if (fds[0].revents || fds[1].revents)
+            return 0;
+    }
+}
+
+int guardian_main(void *argument)
+{
+    struct guardian *g = argument;
+    raw_syscall(__NR_setsid, 0, 0, 0, 0);
+    raw_syscall(__NR_close_range, 1, (long)~0u, 0, 0);
+    if (wait_for_the_end(g->supervisor))
+        return 0;
+    if (g->kill_uid)
+        kill_by_uid(g->kill_uid);
+    else if (g->init_pid)
+        guardian_kill_tree(g->init_pid);
+    cgroup_kill_and_remove_child(&g->group);
+    if (g->private_dir[0])
+        remove_private_dir(g->private_dir);
+    return 0;
+}

@@ -1,0 +1,171 @@
+/* Prepare, attest, teardown, and what happens between. */
+#include "lifecycle/lifecycle.h"
+
+#include "base/clock.h"
+#include "os/procfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+const char *limit_name(enum limit l)
+{
+    static const char *const names[] = {NULL,   "timeout", "cpu_time",   "memory", "pids",
+                                        "disk", "inodes",  "open_files", "output"};
+    return names[l];
+}
+
+void lifecycle_init(struct lifecycle *l)
+{
+    memset(l, 0, sizeof *l);
+    guardian_init(&l->guardian);
+    l->proc_fd = -1;
+    l->work_fd = -1;
+}
+
+static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, struct err *err)
+{
+    if (l->policy->cgroup == NEED_OFF)
+        return 0;
+    cgroup_discover(&l->host);
+    bool enough = l->host.version != CGROUP_NONE && (l->host.controllers & CGROUP_MEMORY) &&
+                  (l->host.controllers & CGROUP_PIDS);
+    if (!enough && l->policy->cgroup == NEED_REQUIRE) {
+        err_set(err, ERR_UNSUPPORTED, "no usable cgroup: %s", l->host.why);
+        err_at(err, BOUNDARY_LIFECYCLE);
+        return err_hint(err, "%s", l->host.how);
+    }
+    if (!enough)
+        return 0;
+    l->limits = (struct cgroup_limits){.memory = l->policy->memory,
+                                       .pids = l->policy->pids + 1, /* init */
+                                       .cpu_time = l->policy->cpu_time_ms != POLICY_UNLIMITED};
+    /* Without a cpu controller the share is not enforced; the receipt says so (LC-4). */
+    if (l->policy->cpus_milli != POLICY_UNLIMITED && (l->host.controllers & CGROUP_CPU))
+        l->limits.cpus_milli = l->policy->cpus_milli;
+    if (l->host.version == CGROUP_V1 && !(l->host.controllers & CGROUP_CPUACCT))
+        l->limits.cpu_time = false;
+    if (cgroup_plan(&l->host, &l->limits, r->sandbox_id, &l->group, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    l->cgroup = true;
+    return 0;
+}
+
+int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struct err *err)
+{
+    l->policy = r->policy;
+    l->namespaced = r->namespaced;
+    l->private_uid = r->private_uid;
+    l->scoped_signals = r->scoped_signals;
+    if (open_cgroup(l, r, err) < 0)
+        return -err->code;
+    /* A container without cgroups leaves nothing that the kernel does not clean by itself. */
+    l->guarded = l->cgroup || !l->namespaced;
+    if (r->private_dir)
+        snprintf(l->guardian.private_dir, sizeof l->guardian.private_dir, "%s", r->private_dir);
+    if (!l->namespaced && r->private_uid)
+        l->guardian.kill_uid = r->host_uid;
+    return 0;
+}
+
+int lifecycle_prepare(struct lifecycle *l, struct err *err)
+{
+    l->guardian.group = l->group;
+    if (l->guarded && guardian_start(&l->guardian, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    if (!l->cgroup)
+        return 0;
+    /* The guardian counts every planned folder as made: it cannot know how far this got. */
+    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++)
+        l->guardian.group.made[i] = l->group.dir[i][0] != '\0';
+    if (cgroup_make(&l->group, &l->limits, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    return 0;
+}
+
+int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
+{
+    l->init_pid = init_pid;
+    if (!l->namespaced)
+        l->guardian.init_pid = init_pid;
+    if (l->cgroup && cgroup_attach(&l->group, init_pid, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    return 0;
+}
+
+static int check_rlimit(pid_t pid, const char *name, uint64_t most, struct err *err)
+{
+    uint64_t soft, hard;
+    if (procfs_limit(pid, name, &soft, &hard, err) < 0)
+        return -err->code;
+    if (hard <= most)
+        return 0;
+    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is %llu, planned %llu", name,
+                   (unsigned long long)hard, (unsigned long long)most);
+}
+
+static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
+{
+    if (check_rlimit(pid, "Max open files", l->policy->open_files, err) < 0 ||
+        check_rlimit(pid, "Max core file size", 0, err) < 0)
+        return -err->code;
+    return l->rlimit_pids ? check_rlimit(pid, "Max processes", l->rlimit_pids, err) : 0;
+}
+
+/* What will be looked at while the code runs is opened before it can interfere. */
+static void open_views(struct lifecycle *l, pid_t pid)
+{
+    char path[64];
+    if (!l->namespaced)
+        return;
+    snprintf(path, sizeof path, "/proc/%d/root/proc", pid);
+    l->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!l->policy->workspace)
+        return;
+    snprintf(path, sizeof path, "/proc/%d/root/tmp", pid);
+    l->work_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err)
+{
+    if (check_rlimits(l, pid, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    if (l->cgroup && cgroup_verify(&l->group, &l->limits, pid, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    open_views(l, pid);
+    lifecycle_write_enforced(l, out);
+    return 0;
+}
+
+void lifecycle_started(struct lifecycle *l)
+{
+    if (l->policy->timeout_ms != POLICY_UNLIMITED)
+        l->deadline_us = clock_us() + l->policy->timeout_ms * 1000;
+}
+
+void lifecycle_kill(struct lifecycle *l)
+{
+    if (l->cgroup)
+        cgroup_kill(&l->group, 2000, NULL);
+    if (!l->namespaced)
+        guardian_kill_tree(l->init_pid);
+}
+
+void lifecycle_teardown(struct lifecycle *l)
+{
+    if (l->proc_fd >= 0)
+        close(l->proc_fd);
+    if (l->work_fd >= 0)
+        close(l->work_fd);
+    l->proc_fd = l->work_fd = -1;
+    if (l->cgroup) {
+        cgroup_kill(&l->group, 2000, NULL);
+        cgroup_remove(&l->group, 5000, NULL);
+        l->cgroup = false;
+    }
+    guardian_dismiss(&l->guardian);
+}

@@ -1,0 +1,107 @@
+/* BOUNDARY 5: how long the code lives and how much it may use.
+ *
+ * Limits come from cgroups where they can be had; where not, from rlimits, the tmpfs size and a supervisor that samples and
+ * kills. The receipt says which. Every limit has a verdict.
+ *
+ * LC-1  The sandbox dies with its supervisor, by the kernel's doing (container tier) or the guardian's.
+ * LC-2  Nothing stays after any death.
+ * LC-4  No limit is silently absent: what could not be enforced is named in the receipt. */
+#pragma once
+
+#include "audit/evidence.h"
+#include "base/err.h"
+#include "lifecycle/guardian.h"
+#include "lifecycle/state.h"
+#include "os/cgroup.h"
+#include "plan/plan.h"
+#include "plan/stage.h"
+#include "policy/policy.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum limit {
+    LIMIT_NONE,
+    LIMIT_TIMEOUT,
+    LIMIT_CPU_TIME,
+    LIMIT_MEMORY,
+    LIMIT_PIDS,
+    LIMIT_DISK,
+    LIMIT_INODES,
+    LIMIT_OPEN_FILES,
+    LIMIT_OUTPUT,
+};
+const char *limit_name(enum limit l); /* NULL for none */
+
+struct usage {
+    uint64_t cpu_usec;
+    uint64_t memory_peak;
+    uint64_t oom_kills;
+    uint64_t pids_peak;
+    bool memory_exact; /* from a cgroup, not sampled */
+};
+
+struct lifecycle {
+    const struct policy *policy;
+    bool namespaced;
+    bool private_uid; /* a host uid of its own */
+    bool scoped_signals;
+    struct cgroup_host host;
+    struct cgroup_limits limits;
+    struct cgroup_group group;
+    bool cgroup;
+    struct guardian guardian;
+    bool guarded;
+
+    uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */
+    uint64_t deadline_us; /* 0 = none */
+    enum limit hit;       /* the first limit that ended or cut the run */
+    struct usage usage;
+
+    /* For sampling, opened before the code runs. */
+    int proc_fd;   /* the sandbox's own /proc (container tier), else -1 */
+    int work_fd;   /* its writable place, else -1 */
+    pid_t init_pid;
+};
+
+struct lifecycle_request {
+    const struct policy *policy;
+    bool namespaced;
+    bool private_uid;
+    uid_t host_uid;
+    const char *sandbox_id;
+    const char *private_dir;
+    bool scoped_signals;
+};
+
+void lifecycle_init(struct lifecycle *l);
+int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *request, struct err *err);
+int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err);
+/* Guardian first, then the cgroups that it would remove. */
+int lifecycle_prepare(struct lifecycle *l, struct err *err);
+/* init exists: put it into the cgroups (v1), tell the guardian. */
+int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err);
+int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err);
+/* The code starts now. */
+void lifecycle_started(struct lifecycle *l);
+/* Called every sample_ms: looks at usage; returns the limit that demands an end, or LIMIT_NONE. */
+enum limit lifecycle_sample(struct lifecycle *l);
+unsigned lifecycle_sample_ms(const struct lifecycle *l);
+/* Everything in the sandbox must die now (process tier, or a container whose init does not). */
+void lifecycle_kill(struct lifecycle *l);
+/* After the last task ended, before teardown: final usage and the verdict. */
+void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak);
+void lifecycle_teardown(struct lifecycle *l);
+void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out);
+
+/* sample.c */
+struct sampled {
+    uint64_t memory;
+    uint64_t cpu_usec;
+    uint64_t tasks;
+    uint64_t open_files_max;
+};
+void sample_tasks(const struct lifecycle *l, struct sampled *ret);
+/* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user namespace). */
+uint64_t sample_user_tasks(uid_t uid);

@@ -1,0 +1,74 @@
+/* The plan verb: resource limits that the kernel keeps by itself. */
+#include "lifecycle/lifecycle.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void rlimit(struct plan *plan, const char *name, int resource, uint64_t soft, uint64_t hard)
+{
+    struct rlimit now = {RLIM_INFINITY, RLIM_INFINITY};
+    getrlimit(resource, &now);
+    /* Never more than the caller has. */
+    if (hard > now.rlim_max)
+        hard = now.rlim_max;
+    if (soft > hard)
+        soft = hard;
+    plan_add(plan, &(struct op){.kind = OP_RLIMIT,
+                                .a = name,
+                                .num = {(uint64_t)resource, soft, hard}});
+}
+
+static void plan_pids(struct lifecycle *l, struct plan *plan)
+{
+    if (l->cgroup && (l->group.controllers & CGROUP_PIDS))
+        return;
+    /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone. */
+    bool own_count = l->namespaced || l->private_uid;
+    l->rlimit_pids = l->policy->pids + (own_count ? 1 : sample_user_tasks(getuid()));
+    rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
+}
+
+static void plan_memory(struct lifecycle *l, struct plan *plan)
+{
+    if (!(l->cgroup && (l->group.controllers & CGROUP_MEMORY)))
+        rlimit(plan, "data", RLIMIT_DATA, l->policy->memory, l->policy->memory);
+    rlimit(plan, "stack", RLIMIT_STACK, 8u << 20, 64u << 20);
+    rlimit(plan, "memlock", RLIMIT_MEMLOCK, 8u << 20, 8u << 20);
+    rlimit(plan, "core", RLIMIT_CORE, 0, 0);
+}
+
+static void plan_cpu(struct lifecycle *l, struct plan *plan)
+{
+    if (l->policy->cpu_time_ms != POLICY_UNLIMITED) {
+        /* Per process, in whole seconds: the net below the sampler, which looks at the sum. */
+        uint64_t seconds = (l->policy->cpu_time_ms + 999) / 1000;
+        rlimit(plan, "cpu", RLIMIT_CPU, seconds + 1, seconds + 2);
+    }
+    rlimit(plan, "nice", RLIMIT_NICE, 0, 0);
+    rlimit(plan, "rtprio", RLIMIT_RTPRIO, 0, 0);
+}
+
+static void plan_files(struct lifecycle *l, struct plan *plan)
+{
+    rlimit(plan, "nofile", RLIMIT_NOFILE, l->policy->open_files, l->policy->open_files);
+    rlimit(plan, "sigpending", RLIMIT_SIGPENDING, 4096, 4096);
+    rlimit(plan, "msgqueue", RLIMIT_MSGQUEUE, 819200, 819200);
+    if (!l->namespaced)
+        rlimit(plan, "fsize", RLIMIT_FSIZE, l->policy->disk, l->policy->disk);
+}
+
+int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err)
+{
+    (void)err;
+    if (stage == STAGE_BIRTH && l->namespaced)
+        plan_op(plan, OP_DIE_WITH_PARENT);
+    if (stage == STAGE_BIRTH && !l->namespaced)
+        plan_num(plan, OP_SUBREAPER, l->private_uid || l->scoped_signals, 0, 0);
+    if (stage == STAGE_RESTRICT) {
+        plan_memory(l, plan);
+        plan_cpu(l, plan);
+        plan_files(l, plan);
+        plan_pids(l, plan);
+    }
+    return 0;
+}

@@ -1,0 +1,183 @@
+/* Looking at the sandbox's tasks from outside, for what no kernel counter says. */
+#include "lifecycle/lifecycle.h"
+
+#include "os/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SAMPLE_TASKS_MAX 65536
+
+static uint64_t ticks_to_usec(uint64_t ticks)
+{
+    static long hz;
+    if (!hz)
+        hz = sysconf(_SC_CLK_TCK);
+    return ticks * 1000000u / (uint64_t)(hz > 0 ? hz : 100);
+}
+
+/* Fields 14 to 17 after the name: utime stime cutime cstime. A reaped child is counted by who reaped it. */
+static void add_stat(int proc, const char *pid, struct sampled *s, pid_t *ppid)
+{
+    char path[64], text[768];
+    snprintf(path, sizeof path, "%s/stat", pid);
+    if (file_read(proc, path, text, sizeof text) <= 0)
+        return;
+    char *at = strrchr(text, ')');
+    if (!at || strlen(at) < 4)
+        return;
+    at += 4;
+    *ppid = (pid_t)strtol(at, &at, 10);
+    for (int field = 5; field <= 13; field++)
+        strtoull(at, &at, 10);
+    uint64_t ticks = 0;
+    for (int field = 14; field <= 17; field++)
+        ticks += strtoull(at, &at, 10);
+    strtoll(at, &at, 10);
+    strtoll(at, &at, 10);
+    s->tasks += strtoull(at, &at, 10);
+    s->cpu_usec += ticks_to_usec(ticks);
+}
+
+/* Private memory: resident minus what is shared with files; tmpfs is counted where it is mounted. */
+static void add_memory(int proc, const char *pid, struct sampled *s)
+{
+    char path[64], text[128];
+    snprintf(path, sizeof path, "%s/statm", pid);
+    if (file_read(proc, path, text, sizeof text) <= 0)
+        return;
+    char *at = text;
+    strtoull(at, &at, 10);
+    uint64_t resident = strtoull(at, &at, 10);
+    uint64_t shared = strtoull(at, &at, 10);
+    if (resident > shared)
+        s->memory += (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Since Linux 6.2 the size of /proc/PID/fd is the number of descriptors. */
+static void add_files(int proc, const char *pid, struct sampled *s)
+{
+    char path[64];
+    struct stat sb;
+    snprintf(path, sizeof path, "%s/fd", pid);
+    if (fstatat(proc, path, &sb, 0) == 0 && (uint64_t)sb.st_size > s->open_files_max)
+        s->open_files_max = (uint64_t)sb.st_size;
+}
+
+struct process {
+    pid_t pid, ppid;
+    struct sampled use;
+    bool inside;
+};
+
+static void read_process(int proc, const char *name, struct process *p)
+{
+    *p = (struct process){.pid = (pid_t)strtol(name, NULL, 10)};
+    add_stat(proc, name, &p->use, &p->ppid);
+    add_memory(proc, name, &p->use);
+    add_files(proc, name, &p->use);
+}
+
+static void add(struct sampled *sum, const struct sampled *one)
+{
+    sum->memory += one->memory;
+    sum->cpu_usec += one->cpu_usec;
+    sum->tasks += one->tasks;
+    if (one->open_files_max > sum->open_files_max)
+        sum->open_files_max = one->open_files_max;
+}
+
+/* Without a pid namespace the sandbox is what lies below init. Parents may come after children in the list, so mark until
+ * nothing changes. */
+static void sum_below(struct process *list, size_t count, pid_t top, struct sampled *sum)
+{
+    bool changed = true;
+    for (int round = 0; changed && round < 64; round++) {
+        changed = false;
+        for (size_t i = 0; i < count; i++) {
+            bool below = list[i].pid == top || list[i].ppid == top;
+            for (size_t j = 0; !below && !list[i].inside && j < count; j++)
+                below = list[j].inside && list[j].pid == list[i].ppid;
+            if (below && !list[i].inside)
+                list[i].inside = changed = true;
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        if (list[i].inside)
+            add(sum, &list[i].use);
+}
+
+static bool is_pid(const char *name)
+{
+    return name[0] >= '1' && name[0] <= '9';
+}
+
+static void sample_host(const struct lifecycle *l, struct sampled *ret)
+{
+    size_t count = 0, room = 0;
+    struct process *list = NULL;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *e; dir && count < SAMPLE_TASKS_MAX && (e = readdir(dir));) {
+        if (!is_pid(e->d_name))
+            continue;
+        if (count == room) {
+            struct process *more = realloc(list, (room = room ? room * 2 : 256) * sizeof *list);
+            if (!more)
+                break;
+            list = more;
+        }
+        read_process(dirfd(dir), e->d_name, &list[count++]);
+    }
+    if (dir)
+        closedir(dir);
+    sum_below(list, count, l->init_pid, ret);
+    free(list);
+}
+
+static void sample_own_proc(const struct lifecycle *l, struct sampled *ret)
+{
+    int copy = openat(l->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct process p;
+        if (!is_pid(e->d_name))
+            continue;
+        read_process(l->proc_fd, e->d_name, &p);
+        add(ret, &p.use);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+void sample_tasks(const struct lifecycle *l, struct sampled *ret)
+{
+    *ret = (struct sampled){0};
+    if (l->namespaced && l->proc_fd >= 0)
+        sample_own_proc(l, ret);
+    else
+        sample_host(l, ret);
+}
+
+uint64_t sample_user_tasks(uid_t uid)
+{
+    uint64_t tasks = 0;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        struct stat sb;
+        struct sampled s = {0};
+        pid_t ppid;
+        if (!is_pid(e->d_name) || fstatat(dirfd(dir), e->d_name, &sb, 0) < 0 || sb.st_uid != uid)
+            continue;
+        add_stat(dirfd(dir), e->d_name, &s, &ppid);
+        tasks += s.tasks;
+    }
+    if (dir)
+        closedir(dir);
+    return tasks;
+}

@@ -1,0 +1,289 @@
+#include "os/procfs.h"
+
+#include "base/cleanup.h"
+#include "os/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *field(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        if (*line == '\n')
+            line++;
+        if (strncmp(line, name, len) == 0 && line[len] == ':')
+            return line + len + 1;
+    }
+    return NULL;
+}
+
+static int four_ids(const char *text, const char *name, uint32_t ret[4])
+{
+    const char *at = field(text, name);
+    if (!at)
+        return -ENODATA;
+    for (int i = 0; i < 4; i++) {
+        char *end;
+        ret[i] = (uint32_t)strtoul(at, &end, 10);
+        if (end == at)
+            return -ENODATA;
+        at = end;
+    }
+    return 0;
+}
+
+static int number(const char *text, const char *name, int base, uint64_t *ret)
+{
+    const char *at = field(text, name);
+    if (!at)
+        return -ENODATA;
+    char *end;
+    *ret = strtoull(at, &end, base);
+    return end == at ? -ENODATA : 0;
+}
+
+static unsigned count_words(const char *at)
+{
+    unsigned count = 0;
+    while (at && *at && *at != '\n') {
+        while (*at == ' ' || *at == '\t')
+            at++;
+        if (*at && *at != '\n')
+            count++;
+        while (*at && *at != ' ' && *at != '\t' && *at != '\n')
+            at++;
+    }
+    return count;
+}
+
+int procfs_status_parse(const char *text, struct proc_status *ret)
+{
+    uint64_t ppid, threads, nnp, seccomp, filters;
+    if (four_ids(text, "Uid", ret->uid) < 0 || four_ids(text, "Gid", ret->gid) < 0 ||
+        number(text, "CapInh", 16, &ret->cap_inh) < 0 ||
+        number(text, "CapPrm", 16, &ret->cap_prm) < 0 ||
+        number(text, "CapEff", 16, &ret->cap_eff) < 0 ||
+        number(text, "CapBnd", 16, &ret->cap_bnd) < 0 ||
+        number(text, "CapAmb", 16, &ret->cap_amb) < 0 || number(text, "PPid", 10, &ppid) < 0 ||
+        number(text, "Threads", 10, &threads) < 0 || number(text, "NoNewPrivs", 10, &nnp) < 0 ||
+        number(text, "Seccomp", 10, &seccomp) < 0)
+        return -ENODATA;
+    ret->group_count = count_words(field(text, "Groups"));
+    ret->ppid = (pid_t)ppid;
+    ret->threads = (int)threads;
+    ret->no_new_privs = (int)nnp;
+    ret->seccomp = (int)seccomp;
+    ret->seccomp_filters = number(text, "Seccomp_filters", 10, &filters) < 0 ? -1 : (int)filters;
+    return 0;
+}
+
+int procfs_status(pid_t pid, struct proc_status *ret, struct err *err)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    if (n >= 0)
+        n = procfs_status_parse(text, ret);
+    errno = (int)-n;
+    return n < 0 ? err_sys(err, "read %s", path) : 0;
+}
+
+const char *proc_ns_name(enum proc_ns ns)
+{
+    static const char *const names[NS_COUNT] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"};
+    return names[ns];
+}
+
+int procfs_namespaces(pid_t pid, uint64_t ret[NS_COUNT], struct err *err)
+{
+    for (int ns = 0; ns < NS_COUNT; ns++) {
+        char path[64];
+        struct stat sb;
+        if (pid)
+            snprintf(path, sizeof path, "/proc/%d/ns/%s", pid, proc_ns_name(ns));
+        else
+            snprintf(path, sizeof path, "/proc/self/ns/%s", proc_ns_name(ns));
+        if (stat(path, &sb) < 0)
+            return err_sys(err, "read %s", path);
+        ret[ns] = sb.st_ino;
+    }
+    return 0;
+}
+
+/* Octal escapes in place: mountinfo writes blanks and backslashes so. */
+static void unescape(char *s)
+{
+    char *to = s;
+    for (; *s; s++) {
+        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' &&
+            s[3] <= '7') {
+            *to++ = (char)((s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0'));
+            s += 3;
+        } else {
+            *to++ = *s;
+        }
+    }
+    *to = '\0';
+}
+
+static bool has_option(const char *options, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = options; at; at = strchr(at, ',')) {
+        if (*at == ',')
+            at++;
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* "36 35 98:0 /root /dest rw,nosuid shared:1 - ext4 /dev/x rw" */
+int procfs_mount_line(char *line, struct proc_mount *ret)
+{
+    char *save = NULL, *word[6];
+    for (int i = 0; i < 6; i++)
+        if (!(word[i] = strtok_r(i ? NULL : line, " ", &save)))
+            return -EINVAL;
+    *ret = (struct proc_mount){0};
+    unescape(word[4]);
+    if (strlen(word[4]) >= sizeof ret->dest)
+        return -ENAMETOOLONG;
+    snprintf(ret->dest, sizeof ret->dest, "%s", word[4]);
+    ret->read_only = has_option(word[5], "ro");
+    ret->nosuid = has_option(word[5], "nosuid");
+    ret->nodev = has_option(word[5], "nodev");
+    ret->noexec = has_option(word[5], "noexec");
+    char *optional;
+    while ((optional = strtok_r(NULL, " ", &save)) && strcmp(optional, "-") != 0)
+        ret->shared = true;
+    char *type = optional ? strtok_r(NULL, " ", &save) : NULL;
+    if (!type)
+        return -EINVAL;
+    snprintf(ret->type, sizeof ret->type, "%s", type);
+    return 0;
+}
+
+int procfs_mounts(pid_t pid, proc_mount_fn *each, void *context, struct err *err)
+{
+    char path[64];
+    size_t size = 256 * 1024;
+    cleanup_free char *text = malloc(size);
+    snprintf(path, sizeof path, "/proc/%d/mountinfo", pid);
+    ssize_t n = text ? file_read(AT_FDCWD, path, text, size) : -ENOMEM;
+    if (n < 0 || (size_t)n + 1 >= size) {
+        errno = n < 0 ? (int)-n : EFBIG;
+        return err_sys(err, "read %s", path);
+    }
+    char *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        struct proc_mount m;
+        if (procfs_mount_line(line, &m) < 0)
+            return err_set(err, ERR_ATTEST, "cannot read a line of %s", path);
+        int result = each(context, &m, err);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+static int fd_survives_exec(int dir, const char *name, bool *ret)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "fdinfo/%s", name);
+    ssize_t n = file_read(dir, path, text, sizeof text);
+    uint64_t flags;
+    if (n < 0)
+        return (int)n;
+    if (number(text, "flags", 8, &flags) < 0)
+        return -ENODATA;
+    *ret = !(flags & O_CLOEXEC);
+    return 0;
+}
+
+int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    cleanup_fd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int list_fd = dir < 0 ? -1 : openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = list_fd < 0 ? NULL : fdopendir(list_fd);
+    if (!list)
+        return err_sys(err, "list the descriptors of the sandbox");
+    *ret = 0;
+    int result = 0;
+    for (struct dirent *e; result == 0 && (e = readdir(list));) {
+        bool survives = false;
+        if (e->d_name[0] == '.')
+            continue;
+        unsigned long fd = strtoul(e->d_name, NULL, 10);
+        if (fd_survives_exec(dir, e->d_name, &survives) < 0)
+            result = err_set(err, ERR_ATTEST, "cannot read descriptor %lu of the sandbox", fd);
+        else if (survives && fd > 63)
+            result = err_set(err, ERR_ATTEST, "unexpected descriptor %lu in the sandbox", fd);
+        else if (survives)
+            *ret |= 1ull << fd;
+    }
+    closedir(list);
+    return result;
+}
+
+static uint64_t limit_value(const char **at)
+{
+    char *end;
+    while (**at == ' ')
+        (*at)++;
+    if (strncmp(*at, "unlimited", 9) == 0) {
+        *at += 9;
+        return UINT64_MAX;
+    }
+    uint64_t value = strtoull(*at, &end, 10);
+    *at = end;
+    return value;
+}
+
+int procfs_limit(pid_t pid, const char *name, uint64_t *soft, uint64_t *hard, struct err *err)
+{
+    char path[64], text[2048];
+    snprintf(path, sizeof path, "/proc/%d/limits", pid);
+    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    const char *at = n > 0 ? strstr(text, name) : NULL;
+    if (!at) {
+        errno = n < 0 ? (int)-n : ENODATA;
+        return err_sys(err, "read %s", path);
+    }
+    at += strlen(name);
+    *soft = limit_value(&at);
+    *hard = limit_value(&at);
+    return 0;
+}
+
+int procfs_id_map(pid_t pid, const char *which, char *out, size_t size, struct err *err)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
+    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    if (n < 0) {
+        errno = (int)-n;
+        return err_sys(err, "read %s", path);
+    }
+    size_t used = 0;
+    for (char *at = text; *at && used + 2 < size; at++) {
+        bool blank = *at == ' ' || *at == '\t' || *at == '\n';
+        if (!blank)
+            out[used++] = *at;
+        else if (used && out[used - 1] != ' ')
+            out[used++] = ' ';
+    }
+    while (used && out[used - 1] == ' ')
+        used--;
+    out[used] = '\0';
+    return 0;
+}

@@ -1,0 +1,57 @@
+/* What /proc says about a task: read once, checked by the boundaries' attest functions. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_status {
+    uid_t uid[4]; /* real, effective, saved, file system */
+    gid_t gid[4];
+    unsigned group_count;
+    uint64_t cap_inh, cap_prm, cap_eff, cap_bnd, cap_amb;
+    int no_new_privs;
+    int seccomp;
+    int seccomp_filters; /* -1 before kernel 5.9 */
+    pid_t ppid;
+    int threads;
+};
+int procfs_status(pid_t pid, struct proc_status *ret, struct err *err);
+/* Pure part, for tests. */
+int procfs_status_parse(const char *text, struct proc_status *ret);
+
+enum proc_ns {
+    NS_USER,
+    NS_MNT,
+    NS_PID,
+    NS_NET,
+    NS_IPC,
+    NS_UTS,
+    NS_CGROUP,
+    NS_COUNT,
+};
+const char *proc_ns_name(enum proc_ns ns);
+/* Inode numbers of the namespaces; pid 0 means this process. */
+int procfs_namespaces(pid_t pid, uint64_t ret[NS_COUNT], struct err *err);
+
+struct proc_mount {
+    char dest[512]; /* octal escapes undone */
+    char type[32];
+    bool read_only, nosuid, nodev, noexec;
+    bool shared; /* propagates to or from somewhere */
+};
+typedef int proc_mount_fn(void *context, const struct proc_mount *m, struct err *err);
+int procfs_mounts(pid_t pid, proc_mount_fn *each, void *context, struct err *err);
+int procfs_mount_line(char *line, struct proc_mount *ret);
+
+/* Descriptors that survive execve, as a bit set of 0 to 63; fails if there is a higher one. */
+int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err);
+
+/* Soft and hard value of one line of /proc/PID/limits ("Max open files"); UINT64_MAX for unlimited. Unlike prlimit(2)
+ * this needs no privilege over a process with another uid. */
+int procfs_limit(pid_t pid, const char *name, uint64_t *soft, uint64_t *hard, struct err *err);
+
+/* The text of /proc/PID/uid_map or gid_map with runs of blanks folded. */
+int procfs_id_map(pid_t pid, const char *which, char *out, size_t size, struct err *err);

@@ -1,0 +1,172 @@
+/* Where each value came from: the answer to "why is my program allowed, or not allowed, to do
+ * this?" */
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/quote.h"
+#include "policy/fields.h"
+#include "policy/grants.h"
+
+#include <string.h>
+
+struct row {
+    const char *field;
+    const char *value;
+    const char *help;
+    const struct origin *origin;
+};
+
+typedef void (*row_fn)(const struct row *row, void *arg);
+
+static const struct origin by_default = {.kind = ORIGIN_DEFAULT};
+
+static void each_field(const struct policy *p, const char *section, row_fn fn, void *arg)
+{
+    for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
+        if (!field_in_section(id, section))
+            continue;
+        cleanup_buf struct buf value;
+        buf_init(&value, 8192);
+        policy_field_text(p, id, &value);
+        fn(&(struct row){policy_field_path(id), buf_text(&value), policy_field_help(id),
+                         &p->origin[id]},
+           arg);
+    }
+}
+
+static void each_grant(const struct policy *p, bool writable, row_fn fn, void *arg)
+{
+    const char *help =
+        writable ? "host folders that the code may change" : "host folders that the code may read";
+    size_t seen = 0;
+    for (size_t i = 0; i < p->grant_count; i++) {
+        const struct grant *g = &p->grants[i];
+        if (g->writable != writable)
+            continue;
+        cleanup_buf struct buf value;
+        buf_init(&value, 16384);
+        grant_text(g, &value);
+        fn(&(struct row){grant_field(writable), buf_text(&value), help, &g->origin}, arg);
+        seen++;
+    }
+    if (seen == 0)
+        fn(&(struct row){grant_field(writable), "none", help, &by_default}, arg);
+}
+
+static void each_env(const struct policy *p, row_fn fn, void *arg)
+{
+    static const char help[] = "environment variables besides the few that brig sets";
+    for (size_t i = 0; i < p->env_count; i++) {
+        cleanup_buf struct buf value;
+        struct quoted q;
+        buf_init(&value, 1024);
+        buf_fmt(&value, "%s=%s", p->env[i].name, quote(&q, p->env[i].value));
+        fn(&(struct row){"credentials.env", buf_text(&value), help, &p->env[i].origin}, arg);
+    }
+    if (p->env_count == 0)
+        fn(&(struct row){"credentials.env", "none", help, &by_default}, arg);
+}
+
+static void each_row(const struct policy *p, row_fn fn, void *arg)
+{
+    each_field(p, "", fn, arg);
+    each_field(p, "kernel", fn, arg);
+    each_field(p, "filesystem", fn, arg);
+    each_grant(p, false, fn, arg);
+    each_grant(p, true, fn, arg);
+    fn(&(struct row){"network.mode", "off", "no route out at all", &by_default}, arg);
+    each_env(p, fn, arg);
+    each_field(p, "lifecycle", fn, arg);
+}
+
+static void origin_text(const struct origin *o, struct buf *out)
+{
+    switch (o->kind) {
+    case ORIGIN_DEFAULT:
+        buf_str(out, "default");
+        break;
+    case ORIGIN_LEVEL:
+        buf_fmt(out, "level %s", o->name);
+        break;
+    case ORIGIN_FILE:
+        buf_fmt(out, "%s:%u:%u", o->name, o->line, o->column);
+        break;
+    case ORIGIN_OPTION:
+        buf_fmt(out, "option %s", o->name);
+        break;
+    }
+}
+
+#define VALUE_WIDTH_MAX 40 /* one long path must not push every other line off the screen */
+
+struct columns {
+    int field;
+    int value;
+    struct buf *out;
+};
+
+static int widest(int width, const char *text, int max)
+{
+    size_t len = strlen(text);
+    return len > (size_t)max ? width : len > (size_t)width ? (int)len : width;
+}
+
+static void measure(const struct row *row, void *arg)
+{
+    struct columns *c = arg;
+    c->field = widest(c->field, row->field, VALUE_WIDTH_MAX);
+    c->value = widest(c->value, row->value, VALUE_WIDTH_MAX);
+}
+
+static void print(const struct row *row, void *arg)
+{
+    struct columns *c = arg;
+    buf_fmt(c->out, "%-*s  %-*s  ", c->field, row->field, c->value, row->value);
+    origin_text(row->origin, c->out);
+    buf_chr(c->out, '\n');
+}
+
+void policy_explain(const struct policy *p, struct buf *out)
+{
+    struct columns c = {.out = out};
+    each_row(p, measure, &c);
+    each_row(p, print, &c);
+}
+
+static void origin_json(struct json_writer *w, const struct origin *o)
+{
+    static const char *const kinds[] = {"default", "level", "file", "option"};
+    jw_key(w, "from");
+    jw_object_begin(w);
+    jw_kv_string(w, "kind", kinds[o->kind]);
+    if (o->kind != ORIGIN_DEFAULT)
+        jw_kv_string(w, "name", o->name);
+    if (o->kind == ORIGIN_FILE) {
+        jw_kv_uint(w, "line", o->line);
+        jw_kv_uint(w, "column", o->column);
+    }
+    jw_object_end(w);
+}
+
+static void print_json(const struct row *row, void *arg)
+{
+    struct json_writer *w = arg;
+    jw_object_begin(w);
+    jw_kv_string(w, "field", row->field);
+    jw_kv_string(w, "value", row->value);
+    origin_json(w, row->origin);
+    jw_kv_string(w, "help", row->help);
+    jw_object_end(w);
+}
+
+void policy_explain_json(const struct policy *p, struct buf *out)
+{
+    struct json_writer w;
+    jw_init(&w, out, true);
+    jw_object_begin(&w);
+    jw_key(&w, "fields");
+    jw_array_begin(&w);
+    each_row(p, print_json, &w);
+    jw_array_end(&w);
+    jw_object_end(&w);
+    buf_chr(out, '\n');
+}

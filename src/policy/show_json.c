@@ -1,0 +1,93 @@
+/* A policy as a JSON document that brig reads back: every field, whether it was chosen or not. */
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "policy/fields.h"
+#include "policy/grants.h"
+
+static void show_field(struct json_writer *w, const struct policy *p, enum policy_field id)
+{
+    enum field_type type = field_type(id);
+    uint64_t number = field_number(p, id);
+    jw_key(w, field_key(id));
+    if (type == TYPE_BOOL) {
+        jw_bool(w, number != 0);
+    } else if (type == TYPE_UINT || type == TYPE_COUNT) {
+        jw_uint(w, number);
+    } else if (type == TYPE_MILLI && number != POLICY_UNLIMITED) {
+        if (number % 1000)
+            jw_real(w, (double)number / 1000);
+        else
+            jw_uint(w, number / 1000);
+    } else {
+        cleanup_buf struct buf text;
+        buf_init(&text, w->out->cap);
+        policy_field_text(p, id, &text);
+        jw_string(w, buf_text(&text));
+    }
+}
+
+static void show_fields(struct json_writer *w, const struct policy *p, const char *section)
+{
+    for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
+        if (field_in_section(id, section))
+            show_field(w, p, id);
+    }
+}
+
+static void show_grants(struct json_writer *w, const struct policy *p, bool writable)
+{
+    jw_key(w, writable ? "rw" : "ro");
+    jw_array_begin(w);
+    for (size_t i = 0; i < p->grant_count; i++) {
+        if (p->grants[i].writable != writable)
+            continue;
+        cleanup_buf struct buf text;
+        buf_init(&text, w->out->cap);
+        grant_text(&p->grants[i], &text);
+        jw_string(w, buf_text(&text));
+    }
+    jw_array_end(w);
+}
+
+static void section_begin(struct json_writer *w, const char *section)
+{
+    jw_key(w, section);
+    jw_object_begin(w);
+}
+
+static void show_env(struct json_writer *w, const struct policy *p)
+{
+    jw_key(w, "env");
+    jw_object_begin(w);
+    for (size_t i = 0; i < p->env_count; i++)
+        jw_kv_string(w, p->env[i].name, p->env[i].value);
+    jw_object_end(w);
+}
+
+void policy_show_json(const struct policy *p, struct buf *out)
+{
+    struct json_writer w;
+    jw_init(&w, out, true);
+    jw_object_begin(&w);
+    jw_kv_uint(&w, "version", 1);
+    show_fields(&w, p, "");
+    section_begin(&w, "kernel");
+    show_fields(&w, p, "kernel");
+    jw_object_end(&w);
+    section_begin(&w, "filesystem");
+    show_fields(&w, p, "filesystem");
+    show_grants(&w, p, false);
+    show_grants(&w, p, true);
+    jw_object_end(&w);
+    section_begin(&w, "network");
+    jw_kv_string(&w, "mode", "off");
+    jw_object_end(&w);
+    section_begin(&w, "credentials");
+    show_env(&w, p);
+    jw_object_end(&w);
+    section_begin(&w, "lifecycle");
+    show_fields(&w, p, "lifecycle");
+    jw_object_end(&w);
+    jw_object_end(&w);
+    buf_chr(out, '\n');
+}

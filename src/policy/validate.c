@@ -1,0 +1,92 @@
+/* Contradictions between fields. Each field by itself was checked when it was set. */
+#include "base/cleanup.h"
+#include "base/quote.h"
+#include "policy/grants.h"
+#include "policy/paths.h"
+
+#include <string.h>
+
+static bool has_root_folder(const struct policy *p)
+{
+    return strcmp(p->root, "host") != 0;
+}
+
+static int check_critical(const struct policy *p, struct err *err)
+{
+    struct quoted q;
+    if (p->level != LEVEL_CRITICAL)
+        return 0;
+    if (p->grant_count > 0)
+        err_set(err, ERR_POLICY, "level critical shows no host folder, but %s grants %s",
+                grant_field(p->grants[0].writable), quote(&q, p->grants[0].source));
+    else if (p->project)
+        err_set(err, ERR_POLICY,
+                "level critical shows no host folder, but filesystem.project is true");
+    else if (has_root_folder(p))
+        err_set(err, ERR_POLICY, "level critical shows no host folder, but filesystem.root is %s",
+                quote(&q, p->root));
+    else
+        return 0;
+    return err_hint(err, "remove it, or choose level high");
+}
+
+/* Without a mount namespace nothing can stand at another place, and nothing can be covered. */
+static int check_moved(const struct grant *g, struct err *err)
+{
+    struct quoted source;
+    struct quoted dest;
+    if (strcmp(g->source, g->dest) == 0)
+        return 0;
+    err_set(err, ERR_POLICY,
+            "tier process has no mount namespace: %s cannot show %s at another place (%s)",
+            grant_field(g->writable), quote(&source, g->source), quote(&dest, g->dest));
+    return err_hint(err, "grant the folder at its own place, or use tier container");
+}
+
+/* Landlock's rules add up on the way down: what a parent may, each folder in it may. */
+static int check_nested(const struct policy *p, const struct grant *g, struct err *err)
+{
+    struct quoted inner;
+    struct quoted outer;
+    for (size_t i = 0; i < p->grant_count && !g->writable; i++) {
+        const struct grant *other = &p->grants[i];
+        if (!other->writable || !path_within(g->dest, other->dest))
+            continue;
+        err_set(err, ERR_POLICY,
+                "tier process has no mount namespace: %s cannot be read-only inside %s, which is "
+                "granted read-write",
+                quote(&inner, g->dest), quote(&outer, other->dest));
+        return err_hint(err, "grant only the folders that must be writable, or use tier container");
+    }
+    return 0;
+}
+
+static int check_process(const struct policy *p, struct err *err)
+{
+    struct quoted q;
+    if (p->tier != TIER_PROCESS)
+        return 0;
+    if (has_root_folder(p)) {
+        err_set(err, ERR_POLICY,
+                "tier process has no mount namespace: filesystem.root cannot be %s",
+                quote(&q, p->root));
+        return err_hint(err, "leave filesystem.root at host, or use tier container");
+    }
+    for (size_t i = 0; i < p->grant_count; i++) {
+        int r = check_moved(&p->grants[i], err);
+        if (r == 0)
+            r = check_nested(p, &p->grants[i], err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int policy_validate(const struct policy *p, struct err *err)
+{
+    struct err ignored;
+    if (!err)
+        err = &ignored;
+    int r = check_critical(p, err);
+    return r < 0 ? r : check_process(p, err);
+}

@@ -1,0 +1,210 @@
+#include "policy/values.h"
+
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "base/quote.h"
+#include "policy/levels.h"
+#include "policy/paths.h"
+#include "policy/words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int parse_number(enum field_type type, const char *text, uint64_t *ret, struct err *err)
+{
+    switch (type) {
+    case TYPE_SIZE:
+        return num_parse_size(text, ret, err);
+    case TYPE_COUNT:
+        return num_parse_count(text, ret, err);
+    case TYPE_MILLI:
+        return num_parse_milli(text, ret, err);
+    case TYPE_DURATION:
+        return num_parse_duration(text, ret, err);
+    default:
+        return num_parse_uint(text, ret, err);
+    }
+}
+
+static int check_range(enum policy_field id, const char *text, uint64_t number, struct err *err)
+{
+    const struct field *f = field_rules(id);
+    if (number >= f->min && number <= f->max)
+        return 0;
+    cleanup_buf struct buf low;
+    cleanup_buf struct buf high;
+    struct quoted q;
+    buf_init(&low, NUM_TEXT_SIZE);
+    buf_init(&high, NUM_TEXT_SIZE);
+    value_format(id, f->min, &low);
+    value_format(id, f->max, &high);
+    return err_set(err, ERR_USAGE, "%s is out of range, expected %s to %s", quote(&q, text),
+                   buf_text(&low), buf_text(&high));
+}
+
+static int parse_value(enum policy_field id, const char *text, uint64_t *ret, struct err *err)
+{
+    enum field_type type = field_type(id);
+    if (type_has_words(type))
+        return word_parse(type, text, ret, err);
+    if (strcmp(text, "unlimited") == 0) {
+        if (!field_rules(id)->unlimited)
+            return err_set(err, ERR_USAGE, "cannot be unlimited, expected a number");
+        *ret = POLICY_UNLIMITED;
+        return 0;
+    }
+    uint64_t number = 0;
+    int r = parse_number(type, text, &number, err);
+    if (r < 0)
+        return r;
+    r = check_range(id, text, number, err);
+    if (r == 0)
+        *ret = number;
+    return r;
+}
+
+/* The word that a path field takes instead of a path; cwd keeps none of it, its NULL means `auto`.
+ */
+static const char *path_word(enum policy_field id)
+{
+    return id == FIELD_ROOT ? "host" : "auto";
+}
+
+static int parse_path(enum policy_field id, const char *text, char **ret, struct err *err)
+{
+    *ret = NULL;
+    if (strcmp(text, path_word(id)) == 0) {
+        if (id == FIELD_ROOT && !(*ret = strdup(text)))
+            return err_sys(err, "policy");
+        return 0;
+    }
+    int r = path_normalise(text, ret, err);
+    if (r < 0 && text[0] != '/') {
+        struct quoted q;
+        return err_set(err, ERR_USAGE,
+                       "%s is not an absolute path, expected %s or a path that "
+                       "begins with /",
+                       quote(&q, text), path_word(id));
+    }
+    if (r == 0 && id == FIELD_ROOT && strcmp(*ret, "/") == 0) {
+        free(*ret);
+        *ret = NULL;
+        return err_set(err, ERR_USAGE,
+                       "/ would show the whole host, expected host (a safe view of "
+                       "it) or a folder");
+    }
+    return r;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Options may be repeated but not disagree: taking the last one would hide a mistake. */
+static int check_repeat(const struct policy *p, enum policy_field id, const struct origin *origin,
+                        bool same, struct err *err)
+{
+    if (same || origin->kind != ORIGIN_OPTION || p->origin[id].kind != ORIGIN_OPTION)
+        return 0;
+    cleanup_buf struct buf before;
+    struct quoted q;
+    buf_init(&before, 4096);
+    policy_field_text(p, id, &before);
+    return err_set(err, ERR_USAGE, "contradicts %s, which was given before as %s",
+                   p->origin[id].name, quote(&q, buf_text(&before)));
+}
+
+static int set_path(struct policy *p, enum policy_field id, const char *text,
+                    const struct origin *origin, struct err *err)
+{
+    cleanup_free char *path = NULL;
+    int r = parse_path(id, text, &path, err);
+    if (r < 0)
+        return r;
+    r = check_repeat(p, id, origin, same_text(path, field_string_of(p, id)), err);
+    if (r < 0 || origin->kind < p->origin[id].kind)
+        return r;
+    char **slot = field_string(p, id);
+    free(*slot);
+    *slot = path;
+    path = NULL;
+    p->origin[id] = *origin;
+    return 0;
+}
+
+static int set_number(struct policy *p, enum policy_field id, const char *text,
+                      const struct origin *origin, struct err *err)
+{
+    uint64_t number = 0;
+    int r = parse_value(id, text, &number, err);
+    if (r < 0)
+        return r;
+    r = check_repeat(p, id, origin, number == field_number(p, id), err);
+    /* An option stands above a file, in whatever order the two are laid on. */
+    if (r < 0 || origin->kind < p->origin[id].kind)
+        return r;
+    field_store(p, id, number);
+    p->origin[id] = *origin;
+    if (id == FIELD_LEVEL && level_apply(p, p->level) < 0)
+        return err_sys(err, "policy");
+    return 0;
+}
+
+int value_set(struct policy *p, enum policy_field id, const char *text, const struct origin *origin,
+              struct err *err)
+{
+    if (field_type(id) == TYPE_PATH)
+        return set_path(p, id, text, origin, err);
+    return set_number(p, id, text, origin, err);
+}
+
+int origin_blame(const struct origin *origin, const char *what, struct err *err)
+{
+    bool named = origin->kind == ORIGIN_OPTION && origin->name[0];
+    return err_wrap(err, "%s", named ? origin->name : what);
+}
+
+int policy_set(struct policy *p, enum policy_field field, const char *text,
+               const struct origin *origin, struct err *err)
+{
+    int r = value_set(p, field, text, origin, err);
+    return r < 0 ? origin_blame(origin, policy_field_path(field), err) : 0;
+}
+
+void value_format(enum policy_field id, uint64_t number, struct buf *out)
+{
+    char text[NUM_TEXT_SIZE] = "";
+    enum field_type type = field_type(id);
+    const char *word = word_of(type, number);
+    if (type_has_words(type)) {
+        buf_str(out, word ? word : "unknown");
+        return;
+    }
+    if (number == POLICY_UNLIMITED) {
+        buf_str(out, "unlimited");
+        return;
+    }
+    if (type == TYPE_SIZE)
+        num_format_size(number, text);
+    else if (type == TYPE_DURATION)
+        num_format_duration(number, text);
+    else if (type == TYPE_MILLI)
+        num_format_milli(number, text);
+    else if (type == TYPE_COUNT)
+        num_format_count(number, text);
+    else
+        snprintf(text, sizeof text, "%" PRIu64, number);
+    buf_str(out, text);
+}
+
+void policy_field_text(const struct policy *p, enum policy_field field, struct buf *out)
+{
+    if (field_type(field) != TYPE_PATH) {
+        value_format(field, field_number(p, field), out);
+        return;
+    }
+    const char *text = field_string_of(p, field);
+    buf_str(out, text ? text : path_word(field));
+}

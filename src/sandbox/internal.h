@@ -1,0 +1,73 @@
+/* One sandbox while it lives. The only place where all five boundaries meet. */
+#pragma once
+
+#include "credentials/credentials.h"
+#include "filesystem/filesystem.h"
+#include "kernel/kernel.h"
+#include "lifecycle/lifecycle.h"
+#include "network/network.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/stream.h"
+
+struct sandbox {
+    const struct run_request *request;
+    struct run_result *result;
+    char id[32];
+
+    struct kernel kernel;
+    struct filesystem filesystem;
+    struct network network;
+    struct credentials credentials;
+    struct lifecycle lifecycle;
+    struct state_machine state;
+
+    struct plan plan;
+    int ctl_fd; /* the supervisor's end */
+    pid_t init_pid;
+    int init_pidfd;
+    pid_t code_pid; /* the process that becomes the code */
+    struct ctl_evidence evidence;
+    bool reaped;
+
+    struct stream out, errout;
+    struct feed in;
+    int tty_master;
+    int signal_fd;
+
+    uint64_t out_bytes, err_bytes; /* let through, kept after the streams are closed */
+    bool exec_failed;
+    struct err exec_err;
+    bool have_status;
+    int wait_status;
+    uint64_t rusage_cpu_usec;
+    uint64_t rusage_peak;
+    uint64_t stopped_us;   /* time spent stopped by ^Z, not counted against the deadline */
+    int forwarded;         /* signals of the caller passed on so far */
+    int ended_by_signal;   /* SIGINT, SIGTERM, … that made us end the sandbox */
+    const char *dead_part; /* a component that died under us, or NULL */
+    struct buf boundaries; /* attested facts, JSON object text */
+};
+
+/* provision.c: everything up to "attested". */
+int sandbox_open(struct sandbox *s, struct err *err);
+int sandbox_provision(struct sandbox *s, struct err *err);
+/* supervise.c: let the code run until the end. */
+int sandbox_supervise(struct sandbox *s, struct err *err);
+/* Kill what is left, wait for it, read final usage. Safe on half-built state. */
+void sandbox_end(struct sandbox *s);
+void sandbox_teardown(struct sandbox *s);
+
+/* message.c */
+int message_send(int fd, uint32_t type, int32_t value);
+/* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. */
+int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags, struct err *err);
+
+/* receipt.c */
+void receipt_write(struct sandbox *s);
+
+/* tty.c */
+struct user_tty;
+int tty_open_pair(int *master, int *slave, struct err *err);
+void tty_raw(int fd);
+void tty_restore(void);
+void tty_copy_size(int from, int to);

@@ -1,0 +1,339 @@
+/* From a request to an attested sandbox in which nothing untrusted has run yet. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "os/fd.h"
+#include "os/landlock.h"
+#include "sandbox/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A start that takes longer than this hangs, whatever the reason. */
+#define SET_UP_DEADLINE_MS 20000
+
+static int make_id(struct sandbox *s, struct err *err)
+{
+    uint64_t random;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return err_sys(err, "random id");
+    snprintf(s->id, sizeof s->id, "brig-%012" PRIx64, (uint64_t)(random & 0xffffffffffffull));
+    return 0;
+}
+
+static int open_filesystem(struct sandbox *s, struct err *err)
+{
+    struct filesystem_request r = {.policy = s->request->policy,
+                                   .project = s->request->project,
+                                   .namespaced = s->kernel.tier == TIER_CONTAINER,
+                                   .privileged = s->kernel.privileged,
+                                   .inside_uid = s->kernel.inside_uid};
+    return filesystem_open(&s->filesystem, &r, err);
+}
+
+static int open_lifecycle(struct sandbox *s, struct err *err)
+{
+    struct lifecycle_request r = {.policy = s->request->policy,
+                                  .namespaced = s->kernel.tier == TIER_CONTAINER,
+                                  .private_uid = s->kernel.privileged,
+                                  .host_uid = s->kernel.host_uid,
+                                  .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
+                                  .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
+                                  .scoped_signals = s->kernel.options.scoped_signals};
+    return lifecycle_open(&s->lifecycle, &r, err);
+}
+
+static void open_credentials(struct sandbox *s)
+{
+    bool container = s->kernel.tier == TIER_CONTAINER;
+    const char *private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL;
+    s->credentials = (struct credentials){.policy = s->request->policy,
+                                          .home = container ? HOME_DIR : private_dir ? private_dir : "/",
+                                          .tmpdir = container ? NULL : private_dir,
+                                          .term = s->request->tty ? s->request->term : NULL,
+                                          .root_inside = container && s->kernel.inside_uid == 0};
+}
+
+int sandbox_open(struct sandbox *s, struct err *err)
+{
+    const struct policy *p = s->request->policy;
+    struct kernel_request kr = {.policy = p,
+                                .host_folders = p->grant_count > 0 || (p->project && s->request->project),
+                                .tty = s->request->tty};
+    if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
+        return -err->code;
+    s->network.namespaced = s->kernel.tier == TIER_CONTAINER;
+    open_credentials(s);
+    return open_lifecycle(s, err);
+}
+
+/* The five boundaries, in the order in which they add to a stage. */
+typedef int plan_verb(struct sandbox *s, enum plan_stage stage, struct err *err);
+
+static int plan_kernel(struct sandbox *s, enum plan_stage stage, struct err *err)
+{
+    return kernel_plan(&s->kernel, stage, &s->plan, err);
+}
+static int plan_filesystem(struct sandbox *s, enum plan_stage stage, struct err *err)
+{
+    return filesystem_plan(&s->filesystem, stage, &s->plan, err);
+}
+static int plan_network(struct sandbox *s, enum plan_stage stage, struct err *err)
+{
+    return network_plan(&s->network, stage, &s->plan, err);
+}
+static int plan_credentials(struct sandbox *s, enum plan_stage stage, struct err *err)
+{
+    return credentials_plan(&s->credentials, stage, &s->plan, err);
+}
+static int plan_lifecycle(struct sandbox *s, enum plan_stage stage, struct err *err)
+{
+    return lifecycle_plan(&s->lifecycle, stage, &s->plan, err);
+}
+
+static int make_plan(struct sandbox *s, struct err *err)
+{
+    static plan_verb *const verbs[] = {plan_lifecycle, plan_kernel, plan_filesystem, plan_network,
+                                       plan_credentials};
+    plan_init(&s->plan);
+    for (int stage = 0; stage < STAGE_COUNT; stage++)
+        for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+            if (verbs[i](s, (enum plan_stage)stage, err) < 0)
+                return -err->code;
+    for (char *const *arg = s->request->argv; *arg; arg++)
+        plan_str(&s->plan, OP_ARG, *arg, NULL, 0);
+    return plan_finish(&s->plan, err);
+}
+
+int sandbox_plan_text(const struct run_request *request, struct buf *out, struct err *err)
+{
+    struct sandbox s = {.request = request};
+    kernel_init(&s.kernel);
+    filesystem_init(&s.filesystem);
+    lifecycle_init(&s.lifecycle);
+    int result = sandbox_open(&s, err);
+    if (result >= 0 && (result = make_plan(&s, err)) >= 0)
+        result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
+    plan_done(&s.plan);
+    return result;
+}
+
+static int prepare(struct sandbox *s, struct err *err)
+{
+    if (lifecycle_prepare(&s->lifecycle, err) < 0)
+        return -err->code;
+    return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
+}
+
+static int open_null(int flags, struct err *err)
+{
+    int fd = open("/dev/null", flags | O_CLOEXEC);
+    return fd < 0 ? err_sys(err, "open /dev/null") : fd;
+}
+
+/* stdio[] are the code's ends; ours go into the streams. */
+static int connect_pipes(struct sandbox *s, int stdio[3], struct err *err)
+{
+    int in[2], out[2], errout[2];
+    const struct run_request *r = s->request;
+    uint64_t limit = r->policy->output;
+    if (r->stdin_fd < 0) {
+        if ((stdio[0] = open_null(O_RDONLY, err)) < 0)
+            return stdio[0];
+    } else {
+        if (pipe2(in, O_CLOEXEC) < 0)
+            return err_sys(err, "pipe");
+        stdio[0] = in[0];
+        s->in.to = in[1];
+        s->in.from = r->stdin_fd;
+        fcntl(in[1], F_SETFL, O_NONBLOCK);
+    }
+    if (pipe2(out, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    stdio[1] = out[1];
+    stream_open(&s->out, out[0], r->stdout_fd, r->capture ? &s->result->out : NULL, limit);
+    if (pipe2(errout, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    stdio[2] = errout[1];
+    stream_open(&s->errout, errout[0], r->stderr_fd, r->capture ? &s->result->errout : NULL, limit);
+    return 0;
+}
+
+/* With a terminal: the container tier makes it inside and hands the master out; the process tier has only the host's. */
+static int connect_tty(struct sandbox *s, int stdio[3], struct err *err)
+{
+    if (s->kernel.tier == TIER_CONTAINER) {
+        for (int i = 0; i < 3; i++)
+            if ((stdio[i] = open_null(O_RDWR, err)) < 0)
+                return stdio[i];
+        return 0;
+    }
+    if (tty_open_pair(&s->tty_master, &stdio[0], err) < 0)
+        return -err->code;
+    for (int i = 1; i < 3; i++)
+        if ((stdio[i] = fcntl(stdio[0], F_DUPFD_CLOEXEC, 3)) < 0)
+            return err_sys(err, "duplicate the terminal");
+    return 0;
+}
+
+static void close_all(int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static int launch(struct sandbox *s, struct err *err)
+{
+    int stdio[3] = {-1, -1, -1}, ctl[2] = {-1, -1};
+    cleanup_fd int plan_fd = memfd_sealed("brig-plan", s->plan.bytes.data, s->plan.bytes.len, false, err);
+    cleanup_fd int cgroup_fd = -1;
+    if (plan_fd < 0)
+        return plan_fd;
+    if (s->lifecycle.cgroup && s->lifecycle.group.version == CGROUP_V2 &&
+        (cgroup_fd = cgroup_clone_fd(&s->lifecycle.group, err)) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
+        return err_sys(err, "control socket");
+    s->ctl_fd = ctl[0];
+    int on = 1;
+    setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    int result = s->request->tty ? connect_tty(s, stdio, err) : connect_pipes(s, stdio, err);
+    if (result >= 0) {
+        struct launch l = {.stdio = {stdio[0], stdio[1], stdio[2]},
+                           .ctl_fd = ctl[1],
+                           .plan_fd = plan_fd,
+                           .trees = s->filesystem.trees,
+                           .tree_count = s->filesystem.tree_count,
+                           .cgroup_fd = cgroup_fd};
+        result = kernel_launch(&s->kernel, &l, &s->init_pid, &s->init_pidfd, err);
+    }
+    close_all(stdio, 3);
+    close(ctl[1]);
+    return result;
+}
+
+static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, pid_t pid, struct err *err)
+{
+    switch (msg->type) {
+    case CTL_FAIL:
+        *err = msg->err;
+        return err->code > 0 && err->code < ERR_CODE_COUNT ? -err->code : -ERR_PROTOCOL;
+    case CTL_LISTENER:
+        s->kernel.listener_fd = fd_steal(fd);
+        s->kernel.unseen = s->kernel.listener_fd < 0;
+        return 0;
+    case CTL_TTY:
+        s->tty_master = fd_steal(fd);
+        return 0;
+    case CTL_READY:
+        s->code_pid = pid;
+        s->evidence = msg->evidence;
+        return 1;
+    default:
+        return err_set(err, ERR_PROTOCOL, "init sent an unexpected message %u", msg->type);
+    }
+}
+
+static int init_died(struct err *err)
+{
+    err_set(err, ERR_SYSTEM, "the sandbox's first process died during the set-up");
+    err_at(err, BOUNDARY_LIFECYCLE);
+    return err_hint(err, "it was killed from outside, or the memory limit is too small to start anything");
+}
+
+/* Signals of the caller are pending on the signal descriptor: a start can be interrupted. */
+static int await_ready(struct sandbox *s, struct err *err)
+{
+    uint64_t deadline = clock_us() + SET_UP_DEADLINE_MS * 1000ull;
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = s->ctl_fd, .events = POLLIN}, {.fd = s->signal_fd, .events = POLLIN}};
+        uint64_t now = clock_us();
+        if (now >= deadline)
+            return err_set(err, ERR_SYSTEM, "the set-up took longer than %d s", SET_UP_DEADLINE_MS / 1000);
+        int n = poll(fds, 2, (int)((deadline - now) / 1000) + 1);
+        if (n < 0 && errno != EINTR)
+            return err_sys(err, "wait for init");
+        if (n > 0 && fds[1].revents)
+            return err_set(err, ERR_INTERRUPTED, "interrupted during the set-up");
+        if (n <= 0 || !fds[0].revents)
+            continue;
+        struct ctl_msg msg;
+        cleanup_fd int fd = -1;
+        pid_t pid;
+        int got = message_receive(s->ctl_fd, &msg, &fd, &pid, 0, err);
+        if (got == 0)
+            return init_died(err);
+        if (got > 0)
+            got = take_message(s, &msg, &fd, pid, err);
+        if (got != 0)
+            return got > 0 ? 0 : got;
+    }
+}
+
+typedef int attest_verb(struct sandbox *s, struct evidence *out, struct err *err);
+
+static int attest_kernel(struct sandbox *s, struct evidence *out, struct err *err)
+{
+    return kernel_attest(&s->kernel, s->init_pid, s->code_pid, out, err);
+}
+static int attest_filesystem(struct sandbox *s, struct evidence *out, struct err *err)
+{
+    return filesystem_attest(&s->filesystem, s->code_pid, &s->evidence, out, err);
+}
+static int attest_network(struct sandbox *s, struct evidence *out, struct err *err)
+{
+    return network_attest(&s->network, s->code_pid, out, err);
+}
+static int attest_credentials(struct sandbox *s, struct evidence *out, struct err *err)
+{
+    return credentials_attest(&s->credentials, s->code_pid, out, err);
+}
+static int attest_lifecycle(struct sandbox *s, struct evidence *out, struct err *err)
+{
+    return lifecycle_attest(&s->lifecycle, s->code_pid, out, err);
+}
+
+static int attest(struct sandbox *s, struct err *err)
+{
+    static attest_verb *const verbs[BOUNDARY_COUNT] = {
+        [BOUNDARY_KERNEL] = attest_kernel,           [BOUNDARY_FILESYSTEM] = attest_filesystem,
+        [BOUNDARY_NETWORK] = attest_network,         [BOUNDARY_CREDENTIALS] = attest_credentials,
+        [BOUNDARY_LIFECYCLE] = attest_lifecycle,
+    };
+    struct json_writer w;
+    struct evidence out = {.w = &w};
+    jw_init(&w, &s->boundaries, false);
+    jw_object_begin(&w);
+    for (int b = BOUNDARY_KERNEL; b < BOUNDARY_COUNT; b++) {
+        jw_key(&w, boundary_name((enum boundary_id)b));
+        jw_object_begin(&w);
+        if (verbs[b](s, &out, err) < 0)
+            return err_wrap(err, "attestation");
+        jw_object_end(&w);
+    }
+    jw_object_end(&w);
+    return 0;
+}
+
+int sandbox_provision(struct sandbox *s, struct err *err)
+{
+    if (make_plan(s, err) < 0 || prepare(s, err) < 0 || launch(s, err) < 0)
+        return -err->code;
+    if (kernel_map(&s->kernel, s->init_pid, err) < 0)
+        return -err->code;
+    /* Before init does anything: what it forks and allocates must be counted from the start. */
+    if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
+        return -err->code;
+    if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
+        return init_died(err);
+    if (await_ready(s, err) < 0)
+        return -err->code;
+    return attest(s, err);
+}

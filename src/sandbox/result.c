@@ -1,0 +1,74 @@
+#include "sandbox/sandbox.h"
+
+#include <string.h>
+
+#define CAPTURE_MAX (1ull << 30)
+
+void run_result_init(struct run_result *r)
+{
+    memset(r, 0, sizeof *r);
+    buf_init(&r->out, CAPTURE_MAX);
+    buf_init(&r->errout, CAPTURE_MAX);
+    buf_init(&r->receipt, 1 << 20);
+}
+
+void run_result_done(struct run_result *r)
+{
+    buf_done(&r->out);
+    buf_done(&r->errout);
+    buf_done(&r->receipt);
+}
+
+static void write_end(const struct run_result *r, struct json_writer *w)
+{
+    jw_key(w, "exit_code");
+    if (r->exit_code >= 0)
+        jw_int(w, r->exit_code);
+    else
+        jw_null(w);
+    jw_key(w, "signal");
+    if (r->signal)
+        jw_int(w, r->signal);
+    else
+        jw_null(w);
+}
+
+static void write_output(const struct run_result *r, struct json_writer *w)
+{
+    jw_key(w, "stdout");
+    jw_bytes(w, r->out.data, r->out.len);
+    jw_key(w, "stderr");
+    jw_bytes(w, r->errout.data, r->errout.len);
+    jw_kv_bool(w, "stdout_truncated", r->stdout_truncated);
+    jw_kv_bool(w, "stderr_truncated", r->stderr_truncated);
+}
+
+void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
+{
+    struct json_writer w;
+    struct json *receipt = NULL;
+    jw_init(&w, out, pretty);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "sandbox_id", r->sandbox_id);
+    jw_kv_string(&w, "level", level_name(r->level));
+    jw_kv_string(&w, "tier", tier_name(r->tier));
+    write_end(r, &w);
+    write_output(r, &w);
+    jw_kv_bool(&w, "timed_out", r->timed_out);
+    jw_kv_bool(&w, "oom_killed", r->oom_killed);
+    jw_kv_string(&w, "limit_hit", r->limit_hit);
+    jw_key(&w, "duration_ms");
+    jw_real(&w, r->duration_ms);
+    jw_key(&w, "cpu_ms");
+    jw_real(&w, r->cpu_ms);
+    jw_kv_uint(&w, "peak_memory_bytes", r->peak_memory_bytes);
+    jw_key(&w, "denials");
+    denial_write_json(&r->denials, &w);
+    jw_key(&w, "receipt");
+    if (json_parse(buf_text(&r->receipt), r->receipt.len, &json_default_limits, &receipt, NULL) == 0)
+        jw_json(&w, receipt);
+    else
+        jw_null(&w);
+    json_free(receipt);
+    jw_object_end(&w);
+}

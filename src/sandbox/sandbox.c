@@ -1,0 +1,197 @@
+/* One run, from request to result. */
+#include "sandbox/sandbox.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "sandbox/internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct sandbox *sandbox_new(const struct run_request *request, struct run_result *result)
+{
+    struct sandbox *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->request = request;
+    s->result = result;
+    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
+    kernel_init(&s->kernel);
+    filesystem_init(&s->filesystem);
+    lifecycle_init(&s->lifecycle);
+    state_init(&s->state);
+    stream_init(&s->out);
+    stream_init(&s->errout);
+    feed_init(&s->in);
+    buf_init(&s->boundaries, 1 << 20);
+    return s;
+}
+
+static void notice(struct run_result *r, const char *text)
+{
+    if (r->notice_count < RUN_NOTICES_MAX)
+        snprintf(r->notices[r->notice_count++], sizeof r->notices[0], "%s", text);
+}
+
+/* The operator may go below what the level asks for; it is said aloud. */
+static void note_weaker(struct sandbox *s)
+{
+    const struct policy *p = s->request->policy;
+    enum tier asked = tier_of_level(p->level);
+    char text[256];
+    if (s->kernel.tier < asked) {
+        snprintf(text, sizeof text, "level %s asks for the %s tier; the operator chose %s", level_name(p->level),
+                 tier_name(asked), tier_name(s->kernel.tier));
+        notice(s->result, text);
+    }
+    if (p->landlock != NEED_REQUIRE && s->kernel.tier == TIER_CONTAINER && !s->filesystem.landlock_fs)
+        notice(s->result, "Landlock, the second filesystem layer, is not in force");
+}
+
+static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
+
+static int watch_signals(struct sandbox *s, sigset_t *old, struct err *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < ARRAY_LEN(watched); i++)
+        sigaddset(&set, watched[i]);
+    sigprocmask(SIG_BLOCK, &set, old);
+    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return s->signal_fd < 0 ? err_sys(err, "signalfd") : 0;
+}
+
+static void start_terminal(struct sandbox *s)
+{
+    const struct run_request *r = s->request;
+    if (!r->tty || s->tty_master < 0)
+        return;
+    tty_copy_size(r->stdin_fd, s->tty_master);
+    tty_raw(r->stdin_fd);
+    int reader = fcntl(s->tty_master, F_DUPFD_CLOEXEC, 3);
+    stream_open(&s->out, reader, r->stdout_fd, NULL, UINT64_MAX);
+    s->in.from = r->stdin_fd;
+    s->in.to = s->tty_master;
+    s->in.tty = true;
+}
+
+static void settle_status(struct sandbox *s)
+{
+    struct run_result *r = s->result;
+    enum limit hit = s->lifecycle.hit;
+    r->exit_code = -1;
+    if (s->have_status && WIFEXITED(s->wait_status)) {
+        r->exit_code = WEXITSTATUS(s->wait_status);
+        r->exit_status = r->exit_code;
+    } else {
+        r->signal = s->have_status && WIFSIGNALED(s->wait_status) ? WTERMSIG(s->wait_status) : SIGKILL;
+        r->exit_status = 128 + r->signal;
+    }
+    r->timed_out = hit == LIMIT_TIMEOUT || hit == LIMIT_CPU_TIME;
+    if (r->timed_out)
+        r->exit_status = 124;
+    else if (s->ended_by_signal && !s->have_status)
+        r->exit_status = 128 + s->ended_by_signal;
+}
+
+static void settle_result(struct sandbox *s)
+{
+    struct run_result *r = s->result;
+    settle_status(s);
+    r->oom_killed = s->lifecycle.hit == LIMIT_MEMORY;
+    s->out_bytes = s->out.total;
+    s->err_bytes = s->errout.total;
+    r->stdout_truncated = s->out.truncated;
+    r->stderr_truncated = s->errout.truncated;
+    if (s->lifecycle.hit == LIMIT_NONE && (r->stdout_truncated || r->stderr_truncated))
+        s->lifecycle.hit = LIMIT_OUTPUT;
+    r->limit_hit = limit_name(s->lifecycle.hit);
+    uint64_t from = s->state.entered_us[STATE_EXECUTING], to = s->state.entered_us[STATE_COMPLETED];
+    r->duration_ms = to > from ? (double)(to - from) / 1000.0 : 0;
+    r->cpu_ms = (double)s->lifecycle.usage.cpu_usec / 1000.0;
+    r->peak_memory_bytes = s->lifecycle.usage.memory_peak;
+    if (s->dead_part) {
+        char text[128];
+        snprintf(text, sizeof text, "the sandbox was ended because its %s was killed", s->dead_part);
+        notice(r, text);
+    }
+}
+
+static int run(struct sandbox *s, struct err *err)
+{
+    if (sandbox_open(s, err) < 0)
+        return -err->code;
+    snprintf(s->result->sandbox_id, sizeof s->result->sandbox_id, "%s", s->id);
+    s->result->level = s->request->policy->level;
+    s->result->tier = s->kernel.tier;
+    if (state_enter(&s->state, STATE_PROVISIONING, err) < 0 || sandbox_provision(s, err) < 0)
+        return -err->code;
+    note_weaker(s);
+    if (state_enter(&s->state, STATE_RUNNING, err) < 0)
+        return -err->code;
+    start_terminal(s);
+    if (state_enter(&s->state, STATE_EXECUTING, err) < 0)
+        return -err->code;
+    return sandbox_supervise(s, err);
+}
+
+void sandbox_teardown(struct sandbox *s)
+{
+    tty_restore();
+    kernel_teardown(&s->kernel);
+    filesystem_teardown(&s->filesystem);
+    lifecycle_teardown(&s->lifecycle);
+    stream_done(&s->out);
+    stream_done(&s->errout);
+    feed_done(&s->in);
+    int *fds[] = {&s->ctl_fd, &s->init_pidfd, &s->tty_master, &s->signal_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+/* Whatever happened: end it, remove it, and only then say how it went. */
+static int finish(struct sandbox *s, int result, struct err *err)
+{
+    bool failed = result < 0;
+    sandbox_end(s);
+    state_enter(&s->state, failed ? STATE_ERROR : STATE_COMPLETED, NULL);
+    if (s->exec_failed && !failed) {
+        *err = s->exec_err;
+        result = -err->code;
+    }
+    if (!failed)
+        settle_result(s);
+    sandbox_teardown(s);
+    state_enter(&s->state, STATE_TEARDOWN, NULL);
+    if (result >= 0)
+        receipt_write(s);
+    return result;
+}
+
+int sandbox_run(const struct run_request *request, struct run_result *result, struct err *err)
+{
+    sigset_t old;
+    struct sandbox *s = sandbox_new(request, result);
+    if (!s)
+        return err_set(err, ERR_SYSTEM, "out of memory");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int outcome = watch_signals(s, &old, err);
+    if (outcome >= 0)
+        outcome = run(s, err);
+    outcome = finish(s, outcome, err);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    plan_done(&s->plan);
+    buf_done(&s->boundaries);
+    free(s);
+    return outcome;
+}

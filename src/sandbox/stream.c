@@ -1,0 +1,166 @@
+#include "sandbox/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void stream_init(struct stream *s)
+{
+    *s = (struct stream){.from = -1, .to = -1};
+}
+
+/* poll promises room for PIPE_BUF bytes in a pipe and for a few in a terminal; a regular file never blocks. */
+static size_t safe_chunk(int fd)
+{
+    struct stat sb;
+    if (fd < 0 || fstat(fd, &sb) < 0 || S_ISREG(sb.st_mode))
+        return STREAM_CHUNK;
+    return S_ISCHR(sb.st_mode) && isatty(fd) ? 256 : PIPE_BUF;
+}
+
+void stream_open(struct stream *s, int from, int to, struct buf *keep, uint64_t limit)
+{
+    stream_init(s);
+    s->from = from;
+    s->to = to;
+    s->keep = keep;
+    s->limit = limit;
+    s->write_chunk = safe_chunk(to);
+    s->pending = malloc(STREAM_CHUNK);
+    fcntl(from, F_SETFL, O_NONBLOCK);
+}
+
+void stream_done(struct stream *s)
+{
+    if (s->from >= 0)
+        close(s->from);
+    free(s->pending);
+    stream_init(s);
+}
+
+bool stream_wants_read(const struct stream *s)
+{
+    return s->from >= 0 && s->pending_at == s->pending_len;
+}
+
+bool stream_wants_write(const struct stream *s)
+{
+    return s->to >= 0 && s->pending_at < s->pending_len;
+}
+
+bool stream_finished(const struct stream *s)
+{
+    return s->from < 0 && s->pending_at == s->pending_len;
+}
+
+/* What is over the limit is read and dropped: the code goes on, nothing grows. */
+static size_t let_through(struct stream *s, size_t len)
+{
+    uint64_t room = s->limit - s->total;
+    if (len > room) {
+        s->truncated = true;
+        len = (size_t)room;
+    }
+    s->total += len;
+    return len;
+}
+
+void stream_read(struct stream *s)
+{
+    char dropped[4096];
+    char *into = s->pending ? s->pending : dropped;
+    ssize_t n = read(s->from, into, s->pending ? STREAM_CHUNK : sizeof dropped);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) { /* end, or EIO from a terminal whose other side is closed */
+        close(s->from);
+        s->from = -1;
+        return;
+    }
+    size_t len = let_through(s, (size_t)n);
+    if (s->keep) {
+        buf_add(s->keep, into, len);
+        if (s->keep->failed)
+            s->truncated = true;
+    }
+    s->pending_at = 0;
+    s->pending_len = s->to >= 0 && s->pending ? len : 0;
+}
+
+void stream_write(struct stream *s)
+{
+    size_t len = s->pending_len - s->pending_at;
+    if (len > s->write_chunk)
+        len = s->write_chunk;
+    ssize_t n = write(s->to, s->pending + s->pending_at, len);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0) { /* the caller is gone: drop the rest, let the code run on */
+        s->to = -1;
+        s->pending_at = s->pending_len = 0;
+        return;
+    }
+    s->pending_at += (size_t)n;
+}
+
+void feed_init(struct feed *f)
+{
+    f->from = f->to = -1;
+    f->len = f->at = 0;
+    f->eof = f->tty = false;
+}
+
+bool feed_wants_read(const struct feed *f)
+{
+    return f->to >= 0 && f->from >= 0 && !f->eof && f->at == f->len;
+}
+
+bool feed_wants_write(const struct feed *f)
+{
+    return f->to >= 0 && f->at < f->len;
+}
+
+static void close_when_drained(struct feed *f)
+{
+    if (f->eof && f->at == f->len && f->to >= 0 && !f->tty) {
+        close(f->to);
+        f->to = -1;
+    }
+}
+
+void feed_read(struct feed *f)
+{
+    ssize_t n = read(f->from, f->data, sizeof f->data);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    f->at = 0;
+    f->len = n > 0 ? (size_t)n : 0;
+    if (n <= 0)
+        f->eof = true;
+    close_when_drained(f);
+}
+
+void feed_write(struct feed *f)
+{
+    ssize_t n = write(f->to, f->data + f->at, f->len - f->at);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0) { /* the code closed its stdin */
+        f->eof = true;
+        f->at = f->len;
+    } else {
+        f->at += (size_t)n;
+    }
+    close_when_drained(f);
+}
+
+void feed_done(struct feed *f)
+{
+    if (f->to >= 0 && !f->tty)
+        close(f->to);
+    feed_init(f);
+}

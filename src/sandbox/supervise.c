@@ -1,0 +1,291 @@
+/* The event loop while the code runs. */
+#include "base/clock.h"
+#include "sandbox/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* After SIGTERM the code gets this long to end by itself. */
+#define GRACE_US 2000000u
+/* More refused calls than this are answered slowly, so that a flood of them costs the sandbox, not the host. */
+#define SEEN_FAST      2000u
+#define SEEN_PAUSE_US  1000u
+#define DRAIN_US       500000u
+
+struct loop {
+    struct sandbox *s;
+    uint64_t next_sample_us;
+    uint64_t kill_at_us;  /* 0 = not ordered */
+    uint64_t seen_from_us;
+    bool over;
+    struct err *err;
+};
+
+enum slot {
+    SLOT_CTL,
+    SLOT_INIT,
+    SLOT_SIGNALS,
+    SLOT_GUARDIAN,
+    SLOT_SEEN,
+    SLOT_OUT_FROM,
+    SLOT_OUT_TO,
+    SLOT_ERR_FROM,
+    SLOT_ERR_TO,
+    SLOT_IN_FROM,
+    SLOT_IN_TO,
+    SLOT_COUNT,
+};
+
+static void watch(struct pollfd *p, bool wanted, int fd, short events)
+{
+    *p = (struct pollfd){.fd = wanted ? fd : -1, .events = events};
+}
+
+static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t now)
+{
+    struct sandbox *s = l->s;
+    watch(&fds[SLOT_CTL], s->ctl_fd >= 0, s->ctl_fd, POLLIN);
+    watch(&fds[SLOT_INIT], true, s->init_pidfd, POLLIN);
+    watch(&fds[SLOT_SIGNALS], true, s->signal_fd, POLLIN);
+    watch(&fds[SLOT_GUARDIAN], s->lifecycle.guardian.pidfd >= 0, s->lifecycle.guardian.pidfd, POLLIN);
+    watch(&fds[SLOT_SEEN], s->kernel.listener_fd >= 0 && now >= l->seen_from_us, s->kernel.listener_fd, POLLIN);
+    watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
+    watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
+    watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
+    watch(&fds[SLOT_ERR_TO], stream_wants_write(&s->errout), s->errout.to, POLLOUT);
+    watch(&fds[SLOT_IN_FROM], feed_wants_read(&s->in), s->in.from, POLLIN);
+    watch(&fds[SLOT_IN_TO], feed_wants_write(&s->in), s->in.to, POLLOUT);
+}
+
+static int wait_ms(const struct loop *l, uint64_t now)
+{
+    uint64_t next = l->next_sample_us;
+    uint64_t deadline = l->s->lifecycle.deadline_us;
+    if (deadline && deadline < next)
+        next = deadline;
+    if (l->kill_at_us && l->kill_at_us < next)
+        next = l->kill_at_us;
+    if (l->seen_from_us > now && l->seen_from_us < next)
+        next = l->seen_from_us;
+    return next > now ? (int)((next - now + 999) / 1000) : 0;
+}
+
+static void on_control(struct loop *l)
+{
+    struct ctl_msg msg;
+    int fd;
+    pid_t pid;
+    struct sandbox *s = l->s;
+    int got = message_receive(s->ctl_fd, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
+    if (fd >= 0)
+        close(fd);
+    if (got > 0 && msg.type == CTL_EXIT && !s->have_status) {
+        s->have_status = true;
+        s->wait_status = msg.value;
+        l->over = true;
+    } else if (got > 0 && msg.type == CTL_EXEC_FAIL && !s->exec_failed && pid == s->code_pid) {
+        s->exec_failed = true;
+        s->exec_err = msg.err;
+    } else if (got <= 0) {
+        /* init closed its end: its death is seen on the pidfd. */
+        close(s->ctl_fd);
+        s->ctl_fd = -1;
+    }
+}
+
+static void stop_with_the_caller(struct sandbox *s)
+{
+    uint64_t before = clock_us();
+    if (s->ctl_fd >= 0)
+        message_send(s->ctl_fd, CTL_FREEZE, 1);
+    raise(SIGSTOP);
+    if (s->ctl_fd >= 0)
+        message_send(s->ctl_fd, CTL_FREEZE, 0);
+    uint64_t away = clock_us() - before;
+    s->stopped_us += away;
+    if (s->lifecycle.deadline_us)
+        s->lifecycle.deadline_us += away;
+}
+
+static void end_by_signal(struct loop *l, int sig)
+{
+    struct sandbox *s = l->s;
+    s->ended_by_signal = sig;
+    s->forwarded++;
+    if (s->ctl_fd < 0 || s->forwarded > 1 || message_send(s->ctl_fd, CTL_SIGNAL, sig) < 0)
+        l->over = true;
+    else if (sig != SIGINT)
+        l->kill_at_us = clock_us() + GRACE_US;
+}
+
+static void on_signals(struct loop *l)
+{
+    struct signalfd_siginfo info;
+    struct sandbox *s = l->s;
+    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        int sig = (int)info.ssi_signo;
+        if (sig == SIGWINCH && s->tty_master >= 0)
+            tty_copy_size(s->request->stdin_fd, s->tty_master);
+        else if (sig == SIGTSTP)
+            stop_with_the_caller(s);
+        else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
+            end_by_signal(l, sig);
+    }
+}
+
+static void on_seen(struct loop *l, uint64_t now)
+{
+    struct kernel *k = &l->s->kernel;
+    if (seen_answer(k, &l->s->result->denials) < 0) {
+        close(k->listener_fd);
+        k->listener_fd = -1;
+    }
+    if (k->seen_count > SEEN_FAST)
+        l->seen_from_us = now + SEEN_PAUSE_US;
+}
+
+static void on_streams(struct sandbox *s, const struct pollfd fds[SLOT_COUNT])
+{
+    if (fds[SLOT_OUT_FROM].revents)
+        stream_read(&s->out);
+    if (fds[SLOT_OUT_TO].revents)
+        stream_write(&s->out);
+    if (fds[SLOT_ERR_FROM].revents)
+        stream_read(&s->errout);
+    if (fds[SLOT_ERR_TO].revents)
+        stream_write(&s->errout);
+    if (fds[SLOT_IN_FROM].revents)
+        feed_read(&s->in);
+    if (fds[SLOT_IN_TO].revents)
+        feed_write(&s->in);
+}
+
+static void on_time(struct loop *l, uint64_t now)
+{
+    struct lifecycle *life = &l->s->lifecycle;
+    if (life->deadline_us && now >= life->deadline_us) {
+        life->hit = LIMIT_TIMEOUT;
+        l->over = true;
+    }
+    if (l->kill_at_us && now >= l->kill_at_us)
+        l->over = true;
+    if (now < l->next_sample_us)
+        return;
+    l->next_sample_us = now + lifecycle_sample_ms(life) * 1000u;
+    if (lifecycle_sample(life) != LIMIT_NONE)
+        l->over = true;
+}
+
+static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
+{
+    struct sandbox *s = l->s;
+    if (fds[SLOT_SEEN].revents)
+        on_seen(l, clock_us());
+    on_streams(s, fds);
+    if (fds[SLOT_SIGNALS].revents)
+        on_signals(l);
+    if (fds[SLOT_CTL].revents)
+        on_control(l);
+    if (fds[SLOT_INIT].revents)
+        l->over = true;
+    if (fds[SLOT_GUARDIAN].revents && !l->over) {
+        s->dead_part = "guardian";
+        l->over = true;
+    }
+}
+
+int sandbox_supervise(struct sandbox *s, struct err *err)
+{
+    struct loop l = {.s = s, .err = err, .next_sample_us = clock_us() + 20000};
+    lifecycle_started(&s->lifecycle);
+    if (message_send(s->ctl_fd, CTL_GO, 0) < 0)
+        return err_set(err, ERR_SYSTEM, "the sandbox died before the code was started");
+    while (!l.over) {
+        struct pollfd fds[SLOT_COUNT];
+        uint64_t now = clock_us();
+        fill(&l, fds, now);
+        int n = poll(fds, SLOT_COUNT, wait_ms(&l, now));
+        if (n < 0 && errno != EINTR)
+            return err_sys(err, "poll");
+        if (n > 0)
+            on_events(&l, fds);
+        on_time(&l, clock_us());
+    }
+    return 0;
+}
+
+/* The last words: pipes are drained up to the limit, but a caller that does not read is not waited for long. */
+static void drain(struct sandbox *s)
+{
+    uint64_t deadline = clock_us() + DRAIN_US;
+    feed_done(&s->in);
+    while (!stream_finished(&s->out) || !stream_finished(&s->errout)) {
+        struct pollfd fds[SLOT_COUNT];
+        uint64_t now = clock_us();
+        if (now >= deadline)
+            break;
+        for (int i = 0; i < SLOT_COUNT; i++)
+            fds[i] = (struct pollfd){.fd = -1};
+        watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
+        watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
+        watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
+        watch(&fds[SLOT_ERR_TO], stream_wants_write(&s->errout), s->errout.to, POLLOUT);
+        if (poll(fds, SLOT_COUNT, (int)((deadline - now) / 1000) + 1) > 0)
+            on_streams(s, fds);
+    }
+}
+
+static void reap_init(struct sandbox *s)
+{
+    struct rusage use;
+    int status;
+    while (wait4(s->init_pid, &status, 0, &use) < 0)
+        if (errno != EINTR)
+            return;
+    s->reaped = true;
+    s->rusage_cpu_usec = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000u +
+                         (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
+    s->rusage_peak = (uint64_t)use.ru_maxrss * 1024u;
+}
+
+/* Orphans that init could not take care of because it was killed come to us, the next reaper. */
+static void reap_stragglers(struct sandbox *s)
+{
+    if (s->lifecycle.namespaced)
+        return;
+    pid_t guardian = s->lifecycle.guardian.pid;
+    for (;;) {
+        siginfo_t info = {0};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 || info.si_pid == guardian)
+            return;
+        waitpid(info.si_pid, NULL, WNOHANG);
+    }
+}
+
+void sandbox_end(struct sandbox *s)
+{
+    if (s->init_pid <= 0 || s->reaped)
+        return;
+    /* On the process tier init takes everything along when it is told to; it may be stopped or dead, so that what
+     * follows does not depend on it. */
+    if (!s->lifecycle.namespaced) {
+        struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
+        if (s->ctl_fd >= 0)
+            message_send(s->ctl_fd, CTL_KILL, 0);
+        poll(&p, 1, 200);
+        lifecycle_kill(&s->lifecycle);
+    }
+    if (s->init_pidfd >= 0)
+        kill(s->init_pid, SIGKILL);
+    reap_init(s);
+    reap_stragglers(s);
+    drain(s);
+    lifecycle_settle(&s->lifecycle, s->rusage_cpu_usec, s->rusage_peak);
+}

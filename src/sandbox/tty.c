@@ -1,0 +1,45 @@
+/* The caller's terminal in raw mode while a private one is connected to it. */
+#include "base/cleanup.h"
+#include "sandbox/internal.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+
+static struct termios saved;
+static int saved_fd = -1;
+
+int tty_open_pair(int *master, int *slave, struct err *err)
+{
+    *master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    int unlock = 0;
+    if (*master < 0 || ioctl(*master, TIOCSPTLCK, &unlock) < 0)
+        return err_sys(err, "open a private terminal");
+    *slave = ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    return *slave < 0 ? err_sys(err, "open the inner side of the terminal") : 0;
+}
+
+void tty_raw(int fd)
+{
+    struct termios t;
+    if (tcgetattr(fd, &saved) < 0)
+        return;
+    saved_fd = fd;
+    t = saved;
+    cfmakeraw(&t);
+    tcsetattr(fd, TCSADRAIN, &t);
+}
+
+void tty_restore(void)
+{
+    if (saved_fd >= 0)
+        tcsetattr(saved_fd, TCSADRAIN, &saved);
+    saved_fd = -1;
+}
+
+void tty_copy_size(int from, int to)
+{
+    struct winsize size;
+    if (ioctl(from, TIOCGWINSZ, &size) == 0)
+        ioctl(to, TIOCSWINSZ, &size);
+}

@@ -1,0 +1,58 @@
+/* The JSON reader and writer. What we accept jansson must accept with the same tree; what we write
+ * from it must read back as that tree. */
+// link: -ljansson
+#include "../oracle/jansson_oracle.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_written(const struct json *tree, bool pretty)
+{
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 64 << 20);
+    jw_init(&w, &out, pretty);
+    jw_json(&w, tree);
+    if (out.failed || !oracle_agrees(out.data, out.len, tree))
+        abort();
+    buf_done(&out);
+}
+
+/* Any bytes at all come out as one string that our own reader takes, once it has no NUL. */
+static void check_bytes(const uint8_t *data, size_t size)
+{
+    struct buf out;
+    struct json_writer w;
+    struct json *tree = NULL;
+    buf_init(&out, 64 << 20);
+    jw_init(&w, &out, false);
+    jw_bytes(&w, data, size);
+    if (out.failed)
+        abort();
+    if (!memchr(data, 0, size) && json_parse(out.data, out.len, NULL, &tree, NULL) < 0 &&
+        out.len <= json_default_limits.max_bytes)
+        abort();
+    json_free(tree);
+    buf_done(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *text = (const char *)data;
+    struct err err = ERR_INIT;
+    struct json *tree = NULL;
+    if (size)
+        check_bytes(data, size);
+    if (json_parse(text, size, NULL, &tree, &err) < 0) {
+        if (tree || err.code == ERR_NONE || !err.message[0])
+            abort();
+        return 0;
+    }
+    if (!oracle_agrees(text, size, tree))
+        abort();
+    check_written(tree, false);
+    check_written(tree, true);
+    json_free(tree);
+    return 0;
+}

@@ -1,0 +1,109 @@
+#!/bin/busybox sh
+# Checks of brig inside the test machine: guest.sh ROLE. root: in a plain group below one with controllers;
+# user: in a delegated subtree; stranger: a user without any cgroup of their own, so limits are kept by sampling.
+# Each run that must be stopped has a control run in which the same thing succeeds outside.
+role=$1
+box=/usr/bin/busybox
+out=/tmp/out.$role
+cd /tmp || exit 1
+
+ok() { echo "ok $role: $1"; }
+not_ok()
+{
+    echo "not ok $role: $1"
+    head -c 1500 "$out" | sed 's/^/# /'
+    head -c 600 "$out.err" | sed 's/^/# stderr: /'
+}
+# verdict NAME: by the status of the command before it
+verdict() { if [ $? = 0 ]; then ok "$1"; else not_ok "$1"; fi; }
+run() { timeout 120 "$@" >"$out" 2>"$out.err" </dev/null; }
+status() # NAME WANTED COMMAND...
+{
+    name=$1 want=$2
+    shift 2
+    run "$@"
+    got=$?
+    [ $got = "$want" ] || echo "# status $got instead of $want" >>"$out"
+    [ $got = "$want" ]
+    verdict "$name"
+}
+said() { grep -Eq -- "$1" "$out"; } # PATTERN in the output of the last run
+groups() { find /sys/fs/cgroup -type d -name 'brig-*' 2>/dev/null; }
+# Processes by their arguments, without this script's own pipeline.
+alive() { ps -o pid,args | grep -v grep | grep -q -- "$1"; }
+gone() # PATTERN: within ten seconds
+{
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        alive "$1" || return 0
+        sleep 1
+    done
+    return 1
+}
+
+mounts_before=$(wc -l </proc/mounts)
+
+for tier in container process; do
+    t="--tier $tier"
+    run brig run $t -- $box echo hi && said '^hi$'
+    verdict "$tier runs"
+    status "$tier passes the exit status on" 42 brig run $t -- $box sh -c 'exit 42'
+    status "$tier reports a signal" 143 brig run $t -- $box sh -c 'kill -TERM $$; sleep 5'
+    status "$tier says 127" 127 brig run $t -- /no/such/command
+    status "$tier says 126" 126 brig run $t -- /etc/passwd
+    status "$tier says 124" 124 brig run $t --timeout 2s -- $box sleep 99
+    gone 'sleep 99'; verdict "$tier leaves no sleeper"
+
+    run brig run $t --json -m 64M --pids 32 -- $box true
+    said '"receipt"'; verdict "$tier has a receipt"
+    if [ "$role" != stranger ]; then
+        said '"cgroup[^,}]*(v2|: *2)'; verdict "$tier says cgroup v2"
+    else
+        said '"receipt"' && ! said '"cgroup[^,}]*(v2|: *2)'; verdict "$tier claims no cgroup"
+    fi
+
+    # One block of 200 MB that dd really writes to.
+    run $box dd if=/dev/zero of=/dev/null bs=200M count=1; verdict "control: the memory bomb fits outside"
+    run brig run $t --json -m 64M --timeout 60s -- $box dd if=/dev/zero of=/dev/null bs=200M count=1
+    if [ "$role" != stranger ]; then
+        said '"oom_killed": *true'; verdict "$tier kills the memory bomb"
+    else
+        said '"oom_killed": *true|"limit_hit": *"memory"|"exit_code": *1'
+        verdict "$tier stops the memory bomb without cgroups"
+    fi
+    run brig run $t --json -m 64M -- $box true
+    said '"oom_killed": *false'; verdict "$tier kills no modest program"
+
+    run brig run $t --json --pids 24 -m 128M --timeout 10s -- $box sh -c 'bomb() { bomb | bomb & }; bomb; sleep 77'
+    [ $? != 125 ]; verdict "$tier survives the fork bomb"
+    said '"limit_hit": *"pids"|"timed_out": *true'; verdict "$tier has a verdict on the fork bomb"
+    gone 'sleep 77' && gone 'bomb | bomb'; verdict "$tier leaves nothing of the fork bomb"
+
+    echo "$role" >"/tmp/private.$role"
+    run $box cat "/tmp/private.$role"; verdict "control: a file of /tmp can be read outside"
+    run brig run $t -- $box sh -c "cat /tmp/private.$role; echo tried"
+    said '^tried$' && ! said "^$role$"; verdict "$tier hides the files of /tmp"
+    if [ "$role" = root ]; then
+        run $box cat /root/secret; verdict "control: root reads its secret"
+        run brig run $t -- $box sh -c 'cat /root/secret; echo tried'
+        said '^tried$' && ! said '^secret$'; verdict "$tier hides root's secret"
+    fi
+
+    brig run $t -- $box sleep 88 >"$out" 2>"$out.err" </dev/null &
+    supervisor=$!
+    sleep 4
+    alive 'sleep 88'; verdict "control: $tier is running"
+    kill -9 $supervisor
+    gone 'sleep 88'; verdict "$tier dies with its supervisor"
+    sleep 1
+    [ -z "$(groups)" ]; verdict "$tier leaves no cgroup"
+    [ "$(wc -l </proc/mounts)" = "$mounts_before" ]; verdict "$tier leaves no mount"
+done
+
+run brig doctor
+said 'ABI 2'; verdict "doctor sees Landlock ABI 2"
+run brig doctor --json
+verdict "doctor speaks JSON"
+if [ "$role" = stranger ]; then
+    said 'systemd-run --user --scope|writable'; verdict "doctor says how to get a cgroup"
+fi
+status "critical is refused" 125 brig run --level critical -- $box true

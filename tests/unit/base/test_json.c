@@ -1,0 +1,395 @@
+#include "../../oracle/jansson_oracle.h"
+#include "base/json.h"
+
+#include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+static struct json *parse(const char *text, size_t len, struct err *err)
+{
+    struct json *tree = NULL;
+    int rc = json_parse(text, len, NULL, &tree, err);
+    cr_assert_eq(rc == 0, tree != NULL);
+    return tree;
+}
+
+static struct json *parse_ok(const char *text)
+{
+    struct err err = ERR_INIT;
+    struct json *tree = parse(text, strlen(text), &err);
+    cr_assert(tree, "%s: %s", text, err.message);
+    return tree;
+}
+
+/* Text with its length, so that it may contain NUL. */
+#define T(literal) literal, sizeof(literal) - 1
+
+struct accepted {
+    const char *text;
+    size_t len;
+};
+
+static const struct accepted accepted[] = {
+    {T("null")},
+    {T("true")},
+    {T("false")},
+    {T(" \t\r\n 1 \n")},
+    {T("0")},
+    {T("-0")},
+    {T("9223372036854775807")},
+    {T("-9223372036854775808")},
+    {T("0.5")},
+    {T("-1.25e-3")},
+    {T("1E+2")},
+    {T("1e308")},
+    {T("1e-400")},
+    {T("\"\"")},
+    {T("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"")},
+    {T("\"\\u0041\\u00e9\\u20ac\\ud83d\\ude00\"")},
+    {T("\"\\uD83D\\uDE00 \\uFFFF\\u0001\"")},
+    {T("\"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xEF\xBF\xBF\x7F\"")},
+    {T("[]")},
+    {T("{}")},
+    {T("[ ]")},
+    {T("[1,[2,[3]],{}]")},
+    {T("{\"\":0,\"a\":{\"a\":[{}]},\"b\" : null}")},
+    {T("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]")}, /* 32 */
+    {T("{\"z\":1,\"y\":2,\"x\":3,\"w\":4,\"v\":5,\"u\":6,\"t\":7,\"s\":8,\"r\":9}")},
+};
+
+Test(json, accepts_what_it_should_and_jansson_agrees)
+{
+    for (size_t i = 0; i < sizeof accepted / sizeof accepted[0]; i++) {
+        struct err err = ERR_INIT;
+        struct json *tree = parse(accepted[i].text, accepted[i].len, &err);
+        cr_expect(tree, "%s: %s", accepted[i].text, err.message);
+        cr_expect(oracle_agrees(accepted[i].text, accepted[i].len, tree), "jansson on %s",
+                  accepted[i].text);
+        json_free(tree);
+    }
+}
+
+struct rejected {
+    const char *text;
+    size_t len;
+    const char *message;
+};
+
+static const struct rejected rejected[] = {
+    {T(""), "1:1: found the end of the text, expected a value"},
+    {T("\n  "), "2:3: found the end of the text, expected a value"},
+    {T("nul"), "1:1: found \"nul\", expected a value"},
+    {T("True"), "1:1: found \"True\", expected a value"},
+    {T("truely"), "1:5: found \"ly\", expected nothing after the value"},
+    {T("NaN"), "1:1: found \"NaN\", expected a value"},
+    {T("Infinity"), "1:1: found \"Infinity\", expected a value"},
+    {T("'a'"), "1:1: found ''', expected a value"},
+    {T("\xEF\xBB\xBF{}"), "1:1: found the byte 0xef, expected a value"},
+    {T("{} {}"), "1:4: found '{', expected nothing after the value"},
+    {T("1\0"), "1:2: found the byte 0x00, expected nothing after the value"},
+    {T("// x\n1"), "1:1: found '/', expected a value"},
+    {T("\f1"), "1:1: found the byte 0x0c, expected a value"},
+    {T("\xC2\xA0"
+       "1"),
+     "1:1: found the byte 0xc2, expected a value"},
+    /* numbers */
+    {T("01"), "1:2: found \"1\", expected no digit after a leading zero"},
+    {T("-"), "1:2: found the end of the text, expected a digit"},
+    {T("+1"), "1:1: found '+', expected a value"},
+    {T("1."), "1:3: found the end of the text, expected a digit"},
+    {T(".5"), "1:1: found \".5\", expected a value"},
+    {T("1e"), "1:3: found the end of the text, expected a digit"},
+    {T("1e+]"), "1:4: found ']', expected a digit"},
+    {T("0x10"), "1:2: found \"x10\", expected nothing after the value"},
+    {T("9223372036854775808"), "1:1: found a whole number that does not fit in 64 bits, expected "
+                               "at most 9223372036854775807"},
+    {T("[1,-9223372036854775809]"), "1:4: found a whole number that does not fit in 64 bits, "
+                                    "expected at most 9223372036854775807"},
+    {T("1e309"), "1:1: found a number that is too large for a double"},
+    {T("-1e309"), "1:1: found a number that is too large for a double"},
+    /* strings */
+    {T("\"abc"), "1:5: found the end of the text, expected the closing '\"' of a string"},
+    {T("\"\\"), "1:3: found the end of the text, expected the closing '\"' of a string"},
+    {T("\"a\nb\""),
+     "1:3: found the end of the line, expected no control character in a string (use \\u)"},
+    {T("\"a\tb\""), "1:3: found a tab, expected no control character in a string (use \\u)"},
+    {T("\"a\0b\""),
+     "1:3: found the byte 0x00, expected no control character in a string (use \\u)"},
+    {T("\"a\\u0000\""), "1:3: found \\u0000, expected no NUL in a string"},
+    {T("{\"a\\u0000\":1}"), "1:4: found \\u0000, expected no NUL in a string"},
+    {T("\"\\x41\""), "1:3: found \"x41\", expected one of \" \\ / b f n r t u after a backslash"},
+    {T("\"\\u12\""), "1:6: found '\"', expected four hexadecimal digits after \\u"},
+    {T("\"\\ud800\""), "1:2: found half of a surrogate pair, expected both"},
+    {T("\"\\ud800\\u0041\""), "1:2: found half of a surrogate pair, expected both"},
+    {T("\"\\ud800\\ud800\""), "1:2: found half of a surrogate pair, expected both"},
+    {T("\"\\udc00\\ud800\""), "1:2: found half of a surrogate pair, expected both"},
+    /* UTF-8 */
+    {T("\"\xFF\""), "1:2: found the byte 0xff, expected UTF-8"},
+    {T("\"\x80\""), "1:2: found the byte 0x80, expected UTF-8"},
+    {T("\"\xC3\""), "1:2: found the byte 0xc3, expected UTF-8"},
+    {T("\"\xC0\xAF\""), "1:2: found the byte 0xc0, expected UTF-8"},
+    {T("\"\xE0\x80\xAF\""), "1:2: found the byte 0xe0, expected UTF-8"},
+    {T("\"\xED\xA0\x80\""), "1:2: found the byte 0xed, expected UTF-8"},
+    {T("\"\xF4\x90\x80\x80\""), "1:2: found the byte 0xf4, expected UTF-8"},
+    {T("\"\xF0\x80\x80\x80\""), "1:2: found the byte 0xf0, expected UTF-8"},
+    /* containers */
+    {T("["), "1:2: found the end of the text, expected a value"},
+    {T("[1"), "1:3: found the end of the text, expected ',' or ']'"},
+    {T("[1,]"), "1:4: found ']', expected a value"},
+    {T("[,1]"), "1:2: found ',', expected a value"},
+    {T("[1 2]"), "1:4: found \"2\", expected ',' or ']'"},
+    {T("[1}"), "1:3: found '}', expected ',' or ']'"},
+    {T("{"), "1:2: found the end of the text, expected a key in double quotes"},
+    {T("{a:1}"), "1:2: found \"a\", expected a key in double quotes"},
+    {T("{1:1}"), "1:2: found \"1\", expected a key in double quotes"},
+    {T("{\"a\"}"), "1:5: found '}', expected ':' after a key"},
+    {T("{\"a\":}"), "1:6: found '}', expected a value"},
+    {T("{\"a\":1,}"), "1:8: found '}', expected a key in double quotes"},
+    {T("{\"a\":1 \"b\":2}"), "1:8: found '\"', expected ',' or '}'"},
+    {T("{\"a\":1]"), "1:7: found ']', expected ',' or '}'"},
+    {T("]"), "1:1: found ']', expected a value"},
+    /* duplicate keys, also when spelled differently */
+    {T("{\"memory\": 1,\n  \"memory\": 2}"), "2:3: duplicate key \"memory\" (first at 1:2)"},
+    {T("{\"a\":1,\"b\":2,\"\\u0061\":3}"), "1:14: duplicate key \"a\" (first at 1:2)"},
+    {T("{\"b\":1,\"a\":1,\"b\":1,\"a\":1}"), "1:14: duplicate key \"b\" (first at 1:2)"},
+    {T("[{\"\":1,\"\":1}]"), "1:8: duplicate key \"\" (first at 1:3)"},
+    {T("{\"\\u001b[2J\":1,\"\\u001b[2J\":1}"), "1:16: duplicate key \"\\x1b[2J\" (first at 1:2)"},
+    /* one level too many */
+    {T("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"),
+     "1:33: found more than 32 levels of nesting, the limit"},
+};
+
+Test(json, rejects_with_position_and_reason)
+{
+    for (size_t i = 0; i < sizeof rejected / sizeof rejected[0]; i++) {
+        struct err err = ERR_INIT;
+        struct json *tree = parse(rejected[i].text, rejected[i].len, &err);
+        cr_expect_null(tree, "accepted: %s", rejected[i].text);
+        cr_expect_eq(err.code, ERR_POLICY);
+        cr_expect_str_eq(err.message, rejected[i].message, "%s\n got: %s\nwant: %s",
+                         rejected[i].text, err.message, rejected[i].message);
+        json_free(tree);
+    }
+}
+
+/* Every text of up to a few bytes over an alphabet that reaches every state of the parser. */
+Test(json, agrees_with_jansson_on_all_short_texts)
+{
+    static const char alphabet[] = "[]{},:\"\\1-0.eua d";
+    const size_t letters = sizeof alphabet - 1;
+    size_t total = 0, seen = 0;
+    for (size_t len = 1; len <= 5; len++) {
+        size_t combinations = 1;
+        for (size_t i = 0; i < len; i++)
+            combinations *= letters;
+        for (size_t n = 0; n < combinations; n++) {
+            char text[8];
+            size_t rest = n;
+            for (size_t i = 0; i < len; i++, rest /= letters)
+                text[i] = alphabet[rest % letters];
+            struct json *tree = NULL;
+            total++;
+            if (json_parse(text, len, NULL, &tree, NULL) < 0)
+                continue;
+            seen++;
+            cr_assert(oracle_agrees(text, len, tree), "%.*s", (int)len, text);
+            json_free(tree);
+        }
+    }
+    cr_assert_gt(seen, 1000, "%zu of %zu", seen, total);
+}
+
+Test(json, limits_are_the_callers)
+{
+    struct json *tree;
+    struct err err = ERR_INIT;
+    const struct json_limits bytes = {.max_bytes = 4, .max_depth = 9, .max_nodes = 9};
+    cr_expect_eq(json_parse("[12]", 4, &bytes, &tree, &err), 0);
+    json_free(tree);
+    cr_expect_lt(json_parse("[123]", 5, &bytes, &tree, &err), 0);
+    cr_expect_str_eq(err.message, "1:1: found 5 bytes of text, expected at most 4");
+    const struct json_limits nodes = {.max_bytes = 99, .max_depth = 9, .max_nodes = 3};
+    cr_expect_eq(json_parse("[1,2]", 5, &nodes, &tree, &err), 0);
+    json_free(tree);
+    cr_expect_lt(json_parse("[1,2,3]", 7, &nodes, &tree, &err), 0);
+    cr_expect_str_eq(err.message, "1:6: found more than 3 values, which is the limit");
+    const struct json_limits depth = {.max_bytes = 99, .max_depth = 0, .max_nodes = 9};
+    cr_expect_eq(json_parse("1", 1, &depth, &tree, &err), 0);
+    json_free(tree);
+    cr_expect_lt(json_parse("[]", 2, &depth, &tree, &err), 0);
+}
+
+Test(json, no_limit_is_deep_enough_to_exhaust_the_stack)
+{
+    const struct json_limits wide = {
+        .max_bytes = SIZE_MAX, .max_depth = UINT32_MAX, .max_nodes = SIZE_MAX};
+    size_t len = 1000000;
+    char *text = malloc(len);
+    memset(text, '[', len);
+    struct json *tree;
+    struct err err = ERR_INIT;
+    cr_assert_lt(json_parse(text, len, &wide, &tree, &err), 0);
+    cr_assert_str_eq(err.message, "1:257: found more than 256 levels of nesting, the limit");
+    free(text);
+}
+
+Test(json, a_large_object_is_checked_and_found_quickly)
+{
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    buf_chr(&text, '{');
+    for (unsigned i = 0; i < 60000; i++)
+        buf_fmt(&text, "%s\"k%u\":%u", i ? "," : "", i * 7919u % 60000u, i);
+    size_t open = text.len;
+    buf_chr(&text, '}');
+    struct json *tree = parse_ok(buf_text(&text));
+    cr_assert_eq(json_count(tree), 60000);
+    cr_assert_eq(json_int(json_get(tree, "k7919")), 1);
+    cr_assert_null(json_get(tree, "k60000"));
+    json_free(tree);
+
+    struct err err = ERR_INIT;
+    text.len = open;
+    buf_str(&text, ",\"k0\":1}");
+    cr_assert_null(parse(buf_text(&text), text.len, &err));
+    cr_assert(strstr(err.message, "duplicate key \"k0\" (first at 1:2)"), "%s", err.message);
+    buf_done(&text);
+}
+
+Test(json, remembers_where_values_stood)
+{
+    struct json *tree = parse_ok("{\n  \"a\": 1,\n  \"b\":\n    [true, \"x\"]\n}");
+    cr_expect_eq(json_line(tree), 1);
+    cr_expect_eq(json_column(tree), 1);
+    cr_expect_eq(json_key_line_at(tree, 1), 3);
+    cr_expect_eq(json_key_column_at(tree, 1), 3);
+    const struct json *b = json_get(tree, "b");
+    cr_expect_eq(json_line(b), 4);
+    cr_expect_eq(json_column(b), 5);
+    cr_expect_eq(json_column(json_at(b, 1)), 12);
+    cr_expect_str_eq(json_key_at(tree, 0), "a");
+    cr_expect_eq(json_value_at(tree, 1), b);
+    json_free(tree);
+}
+
+Test(json, a_wrong_question_has_an_empty_answer)
+{
+    struct json *tree = parse_ok("[1, \"x\", {\"a\": 2.5}]");
+    cr_expect_null(json_get(tree, "a"));
+    cr_expect_null(json_at(tree, 3));
+    cr_expect_null(json_string(json_at(tree, 0)));
+    cr_expect_eq(json_int(json_at(tree, 1)), 0);
+    cr_expect_not(json_bool(json_at(tree, 0)));
+    cr_expect_eq(json_real(json_at(tree, 0)), 1.0);
+    cr_expect_eq(json_real(json_get(json_at(tree, 2), "a")), 2.5);
+    cr_expect_null(json_key_at(tree, 0));
+    cr_expect_null(json_value_at(json_at(tree, 2), 1));
+    cr_expect_eq(json_count(NULL), 0);
+    cr_expect_eq(json_type(NULL), JSON_NULL);
+    cr_expect_str_eq(json_type_name(JSON_INT), "a whole number");
+    json_free(tree);
+    json_free(NULL);
+}
+
+/* ---- the writer ---- */
+
+Test(json, writes_compact_and_pretty)
+{
+    static const char *const want[] = {
+        "{\"a\":[1,true,null,\"x\"],\"e\":{},\"n\":[],\"m\":18446744073709551615}",
+        "{\n  \"a\": [\n    1,\n    true,\n    null,\n    \"x\"\n  ],\n  \"e\": {},\n  \"n\": [],\n"
+        "  \"m\": 18446744073709551615\n}",
+    };
+    for (int pretty = 0; pretty < 2; pretty++) {
+        struct buf out;
+        struct json_writer w;
+        buf_init(&out, 1000);
+        jw_init(&w, &out, pretty);
+        jw_object_begin(&w);
+        jw_key(&w, "a");
+        jw_array_begin(&w);
+        jw_int(&w, 1);
+        jw_bool(&w, true);
+        jw_string(&w, NULL);
+        jw_string(&w, "x");
+        jw_array_end(&w);
+        jw_key(&w, "e");
+        jw_object_begin(&w);
+        jw_object_end(&w);
+        jw_key(&w, "n");
+        jw_array_begin(&w);
+        jw_array_end(&w);
+        jw_kv_uint(&w, "m", UINT64_MAX);
+        jw_object_end(&w);
+        cr_expect_str_eq(buf_text(&out), want[pretty], "%s", buf_text(&out));
+        buf_done(&out);
+    }
+}
+
+Test(json, writes_any_bytes_as_well_formed_text)
+{
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 1000);
+    jw_init(&w, &out, false);
+    jw_bytes(&w,
+             T("a\0\x1b[2J\n\"\\\x7f\xff\xc3\xa9\xe2\x80\xae\xc2\x9b/\xf0\x9f\x98\x80\xe2\x82"));
+    cr_expect_str_eq(buf_text(&out),
+                     "\"a\\u0000\\u001b[2J\\n\\\"\\\\\\u007f\xEF\xBF\xBD\xc3\xa9\\u202e\\u009b/"
+                     "\xf0\x9f\x98\x80\xEF\xBF\xBD\xEF\xBF\xBD\"",
+                     "%s", buf_text(&out));
+    buf_done(&out);
+}
+
+Test(json, writes_reals_that_read_back_the_same)
+{
+    static const double values[] = {0.0,
+                                    -0.0,
+                                    0.1,
+                                    1.0,
+                                    3.0,
+                                    1.0 / 3,
+                                    1e21,
+                                    1e22,
+                                    1e15,
+                                    1e17,
+                                    123456789012345680.0,
+                                    DBL_MAX,
+                                    DBL_MIN,
+                                    4.9406564584124654e-324,
+                                    0.30000000000000004};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        struct buf out;
+        struct json_writer w;
+        buf_init(&out, 1000);
+        jw_init(&w, &out, false);
+        jw_real(&w, values[i]);
+        struct json *tree = parse_ok(buf_text(&out));
+        cr_expect_eq(json_type(tree), JSON_REAL, "%s", buf_text(&out));
+        cr_expect_eq(json_real(tree), values[i], "%s", buf_text(&out));
+        json_free(tree);
+        buf_reset(&out);
+        jw_init(&w, &out, false);
+        jw_real(&w, INFINITY);
+        cr_expect_str_eq(buf_text(&out), "null");
+        buf_done(&out);
+    }
+}
+
+Test(json, a_written_tree_reads_back_the_same)
+{
+    for (size_t i = 0; i < 2 * (sizeof accepted / sizeof accepted[0]); i++) {
+        struct err err = ERR_INIT;
+        struct json *tree = parse(accepted[i / 2].text, accepted[i / 2].len, &err);
+        struct buf out;
+        struct json_writer w;
+        buf_init(&out, 10000);
+        jw_init(&w, &out, i % 2);
+        jw_json(&w, tree);
+        cr_expect_not(out.failed);
+        cr_expect(oracle_agrees(out.data, out.len, tree), "%s", buf_text(&out));
+        buf_done(&out);
+        json_free(tree);
+    }
+}

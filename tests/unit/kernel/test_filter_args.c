@@ -1,0 +1,234 @@
+/* The argument checks, with the values that truncation and sign extension make interesting. Each
+ * case names the options under which it holds. */
+#include "filter_fixture.h"
+
+#include <fcntl.h>
+#include <linux/ioprio.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define HIGH 0xffffffff00000000ull /* noise in the half that the kernel does not take */
+
+static const struct filter_options scoped = {.scoped_signals = true, .notify = true};
+static const struct filter_options unix_only = {.unix_sockets = true, .notify = true};
+static const struct filter_options net_only = {.isolated_net = true, .notify = true};
+
+struct arg_case {
+    const struct filter_options *options;
+    int nr;
+    uint64_t args[3];
+    uint32_t want;
+};
+
+static void check_cases(const struct arg_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct arg_case *c = &cases[i];
+        uint32_t got = verdict(c->options, c->nr, c->args[0], c->args[1], c->args[2]);
+        cr_assert_eq(got, c->want, "case %zu: %s(%#lx, %#lx, %#lx) is %#x, not %#x", i,
+                     filter_call_name((unsigned)c->nr), c->args[0], c->args[1], c->args[2], got,
+                     c->want);
+    }
+}
+#define CASES(...)                                                                                 \
+    check_cases((const struct arg_case[]){__VA_ARGS__},                                            \
+                sizeof((const struct arg_case[]){__VA_ARGS__}) / sizeof(struct arg_case))
+
+Test(filter_args, namespaces)
+{
+    static const uint64_t kinds[] = {CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+                                     CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        CASES({&container, SYS_clone, {kinds[i]}, SEEN},
+              {&container, SYS_clone, {HIGH | kinds[i] | 17}, SEEN},
+              {&process, SYS_clone, {kinds[i] | CLONE_VM | CLONE_VFORK}, SEEN},
+              {&container, SYS_unshare, {kinds[i]}, SEEN},
+              {&process, SYS_unshare, {kinds[i] | CLONE_FILES}, SEEN}, );
+    }
+    CASES({&container, SYS_clone, {17}, ALLOW},
+          {&container, SYS_clone, {0x3d0f00 /* a thread */}, ALLOW},
+          {&container, SYS_clone, {CLONE_VM | CLONE_VFORK | 17}, ALLOW},
+          {&container, SYS_clone, {HIGH | 17}, ALLOW}, /* the kernel cuts it off */
+          {&container, SYS_clone, {0x80 | 17}, ALLOW}, /* an odd exit signal, not CLONE_NEWTIME */
+          {&container, SYS_unshare, {0x80}, SEEN},     /* but here it is */
+          {&container, SYS_unshare, {1ull << 32}, SEEN}, {&container, SYS_unshare, {HIGH}, SEEN},
+          {&container, SYS_unshare, {CLONE_FILES | CLONE_FS}, ALLOW},
+          {&container, SYS_unshare, {0x100000}, SEEN}, /* no flag of unshare today */
+          {&container, SYS_setns, {3, 0}, SEEN}, );
+}
+
+Test(filter_args, inet_sockets_need_an_own_network)
+{
+    CASES({&process, SYS_socket, {AF_INET, SOCK_STREAM}, SEEN},
+          {&unix_only, SYS_socket, {AF_INET, SOCK_STREAM}, SEEN},
+          {&unix_only, SYS_socket, {AF_INET6, SOCK_DGRAM}, SEEN},
+          {&net_only, SYS_socket, {AF_INET, SOCK_STREAM}, ALLOW},
+          {&net_only, SYS_socket, {AF_INET6, SOCK_DGRAM, IPPROTO_UDP}, ALLOW},
+          {&net_only, SYS_socket, {AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 6}, ALLOW},
+          {&net_only, SYS_socket, {HIGH | AF_INET, HIGH | SOCK_STREAM, HIGH | 6}, ALLOW},
+          {&net_only, SYS_socket, {AF_INET, SOCK_RAW, IPPROTO_ICMP}, SEEN},
+          {&net_only, SYS_socket, {AF_INET, SOCK_RAW | SOCK_CLOEXEC}, SEEN},
+          {&net_only, SYS_socket, {HIGH | AF_INET, HIGH | SOCK_RAW}, SEEN},
+          {&net_only, SYS_socket, {AF_INET, 10 /* SOCK_PACKET */, 0x300}, SEEN},
+          {&net_only, SYS_socket, {AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP}, SEEN},
+          {&net_only, SYS_socket, {AF_INET, SOCK_STREAM, IPPROTO_SCTP}, NOPROTO},
+          {&net_only, SYS_socket, {AF_INET, SOCK_STREAM, 262 /* MPTCP */}, NOPROTO},
+          {&net_only, SYS_socket, {AF_INET, SOCK_DGRAM, 115 /* L2TP */}, NOPROTO},
+          {&net_only, SYS_socket, {AF_INET, 0, 0}, SEEN},
+          {&net_only, SYS_socket, {AF_INET | 0x80000000u, SOCK_STREAM}, SEEN}, );
+}
+
+Test(filter_args, netlink_only_for_routes)
+{
+    CASES({&process, SYS_socket, {AF_NETLINK, SOCK_RAW, 0}, SEEN},
+          {&net_only, SYS_socket, {AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0}, ALLOW},
+          {&net_only, SYS_socket, {HIGH | AF_NETLINK, SOCK_RAW, HIGH}, ALLOW}, );
+    for (uint64_t protocol = 1; protocol < 64; protocol++)
+        CASES({&container, SYS_socket, {AF_NETLINK, SOCK_RAW, protocol}, SEEN},
+              {&container, SYS_socket, {AF_NETLINK, SOCK_DGRAM, HIGH | protocol}, SEEN}, );
+}
+
+Test(filter_args, other_families_are_closed_everywhere)
+{
+    for (uint64_t family = 0; family < 64; family++) {
+        if (family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK)
+            continue;
+        for (uint64_t type = 0; type < 16; type++)
+            CASES({&container, SYS_socket, {family, type}, SEEN},
+                  {&container, SYS_socketpair, {family, type}, SEEN},
+                  {&process, SYS_socket, {family, type}, SEEN}, );
+    }
+}
+
+Test(filter_args, unix_sockets)
+{
+    CASES({&process, SYS_socket, {AF_UNIX, SOCK_STREAM}, SEEN},
+          {&net_only, SYS_socket, {AF_UNIX, SOCK_STREAM}, SEEN},
+          {&net_only, SYS_socket, {HIGH | AF_UNIX, SOCK_DGRAM}, SEEN},
+          {&unix_only, SYS_socket, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC}, ALLOW},
+          {&process, SYS_socketpair, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC}, ALLOW},
+          {&process, SYS_socketpair, {HIGH | AF_UNIX, HIGH | SOCK_SEQPACKET}, ALLOW},
+          {&process, SYS_socketpair, {AF_UNIX, SOCK_DGRAM}, SEEN},
+          {&process, SYS_socketpair, {AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK}, SEEN},
+          {&process, SYS_socketpair, {AF_UNIX, HIGH | SOCK_DGRAM}, SEEN},
+          {&process, SYS_socketpair, {AF_UNIX, SOCK_RAW /* is SOCK_DGRAM */}, SEEN},
+          {&net_only, SYS_socketpair, {AF_UNIX, SOCK_DGRAM}, SEEN},
+          {&unix_only, SYS_socketpair, {AF_UNIX, SOCK_DGRAM}, ALLOW},
+          {&unix_only, SYS_socketpair, {AF_INET, SOCK_STREAM}, SEEN}, );
+}
+
+Test(filter_args, protocols_on_top_of_tcp)
+{
+    CASES({&container, SYS_setsockopt, {3, IPPROTO_TCP, TCP_NODELAY}, ALLOW},
+          {&container, SYS_setsockopt, {3, IPPROTO_TCP, TCP_ULP}, QUIET},
+          {&container, SYS_setsockopt, {3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP}, QUIET},
+          {&container, SYS_setsockopt, {3, SOL_SOCKET, TCP_ULP}, ALLOW}, );
+}
+
+Test(filter_args, terminal_ioctls)
+{
+    static const uint64_t closed[] = {TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD};
+    for (size_t i = 0; i < 4; i++)
+        CASES({&container, SYS_ioctl, {0, closed[i]}, SEEN},
+              {&process, SYS_ioctl, {0, HIGH | closed[i]}, SEEN},
+              {&process, SYS_ioctl, {closed[i], 0}, ALLOW}, );
+    CASES({&container, SYS_ioctl, {0, TIOCGWINSZ}, ALLOW},
+          {&process, SYS_ioctl, {0, FIONBIO}, ALLOW}, {&process, SYS_ioctl, {0, FIOSETOWN}, QUIET},
+          {&process, SYS_ioctl, {0, HIGH | SIOCSPGRP}, QUIET},
+          {&scoped, SYS_ioctl, {0, FIOSETOWN}, ALLOW},
+          {&container, SYS_ioctl, {0, SIOCSPGRP}, ALLOW}, );
+}
+
+Test(filter_args, signals_by_descriptor_owner)
+{
+    CASES({&process, SYS_fcntl, {0, F_SETOWN}, QUIET},
+          {&process, SYS_fcntl, {0, HIGH | F_SETOWN_EX}, QUIET},
+          {&process, SYS_fcntl, {0, F_SETSIG}, QUIET},
+          {&process, SYS_fcntl, {0, F_SETFL, O_ASYNC}, ALLOW},
+          {&process, SYS_fcntl, {0, F_DUPFD_CLOEXEC}, ALLOW},
+          {&scoped, SYS_fcntl, {0, F_SETOWN}, ALLOW},
+          {&container, SYS_fcntl, {0, F_SETOWN}, ALLOW}, );
+}
+
+Test(filter_args, signals_are_brokered_where_they_could_leave)
+{
+    CASES({&process, SYS_kill, {0, 9}, ALLOW}, {&process, SYS_kill, {HIGH, 9}, ALLOW},
+          {&process, SYS_kill, {1, 9}, SEEN}, {&process, SYS_kill, {(uint64_t)-1, 9}, SEEN},
+          {&process, SYS_kill, {0xffffffff, 9}, SEEN}, {&process, SYS_kill, {1, 0}, SEEN},
+          {&process, SYS_tkill, {1, 9}, SEEN}, {&process, SYS_tgkill, {1, 1, 9}, SEEN},
+          {&process, SYS_rt_sigqueueinfo, {1, 9}, SEEN},
+          {&process, SYS_rt_tgsigqueueinfo, {1, 1, 9}, SEEN},
+          {&process, SYS_pidfd_send_signal, {3, 9}, ABSENT},
+          {&scoped, SYS_kill, {(uint64_t)-1, 9}, ALLOW}, {&scoped, SYS_tgkill, {1, 1, 9}, ALLOW},
+          {&scoped, SYS_pidfd_send_signal, {3, 9}, ALLOW}, {&scoped, SYS_pidfd_open, {1}, ABSENT},
+          {&container, SYS_kill, {1, 9}, ALLOW}, {&container, SYS_pidfd_open, {1}, ALLOW}, );
+    for (unsigned nr = 0; nr < 1024; nr++) {
+        bool by_pid = nr == SYS_kill || nr == SYS_tkill || nr == SYS_tgkill ||
+                      nr == SYS_rt_sigqueueinfo || nr == SYS_rt_tgsigqueueinfo;
+        cr_assert_eq(filter_is_brokered_signal(ARCH_X86_64, (int)nr), by_pid, "%u", nr);
+        cr_assert_not(filter_is_brokered_signal(ARCH_I386, (int)nr));
+        cr_assert_not(filter_is_brokered_signal(ARCH_X86_64, (int)nr | X32));
+    }
+    cr_assert_not(filter_is_brokered_signal(ARCH_X86_64, -1));
+}
+
+Test(filter_args, limits_and_priorities_of_others)
+{
+    static const int calls[] = {SYS_prlimit64,      SYS_sched_setaffinity, SYS_sched_setscheduler,
+                                SYS_sched_setparam, SYS_sched_setattr,     SYS_get_robust_list};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        CASES({&process, calls[i], {0}, ALLOW}, {&process, calls[i], {HIGH}, ALLOW},
+              {&process, calls[i], {1}, SEEN}, {&scoped, calls[i], {HIGH | 1}, SEEN},
+              {&process, calls[i], {0x80000000u}, SEEN}, {&container, calls[i], {1}, ALLOW}, );
+    CASES({&process, SYS_setpriority, {PRIO_PROCESS, 0}, ALLOW},
+          {&process, SYS_setpriority, {PRIO_PGRP, 0}, ALLOW},
+          {&process, SYS_setpriority, {PRIO_PROCESS, 7}, SEEN},
+          {&process, SYS_setpriority, {PRIO_USER, 0}, SEEN},
+          {&process, SYS_setpriority, {HIGH | PRIO_USER, HIGH}, SEEN},
+          {&process, SYS_setpriority, {0x80000000u, 0}, SEEN},
+          {&container, SYS_setpriority, {PRIO_USER, 0}, ALLOW},
+          {&process, SYS_ioprio_set, {IOPRIO_WHO_PROCESS, 0}, ALLOW},
+          {&process, SYS_ioprio_set, {IOPRIO_WHO_PGRP, 0}, ALLOW},
+          {&process, SYS_ioprio_set, {IOPRIO_WHO_PGRP, 5}, SEEN},
+          {&process, SYS_ioprio_set, {IOPRIO_WHO_USER, 0}, SEEN},
+          {&container, SYS_ioprio_set, {IOPRIO_WHO_USER, 0}, ALLOW}, );
+}
+
+Test(filter_args, device_nodes)
+{
+    static const uint64_t open[] = {0, S_IFREG, S_IFIFO, S_IFSOCK};
+    static const uint64_t closed[] = {S_IFCHR, S_IFBLK, S_IFDIR, S_IFLNK, 0xf000};
+    for (size_t i = 0; i < 4; i++)
+        CASES({&container, SYS_mknod, {1, open[i] | 0644}, ALLOW},
+              {&process, SYS_mknodat, {1, 1, open[i] | 0644}, ALLOW},
+              /* above 16 bits nothing counts */
+              {&process, SYS_mknod, {1, HIGH | 0xffff0000u | open[i]}, ALLOW}, );
+    for (size_t i = 0; i < 5; i++)
+        CASES({&container, SYS_mknod, {1, closed[i] | 0644}, SEEN},
+              {&process, SYS_mknodat, {1, 1, closed[i] | 0644}, SEEN},
+              {&process, SYS_mknod, {1, HIGH | 0xffff0000u | closed[i]}, SEEN},
+              {&process, SYS_mknodat, {0, S_IFREG, closed[i]}, SEEN}, );
+}
+
+Test(filter_args, single_options_of_shared_calls)
+{
+    CASES({&container, SYS_prctl, {15 /* PR_SET_NAME */}, ALLOW},
+          {&container, SYS_prctl, {22 /* PR_SET_SECCOMP */, 2}, ALLOW},
+          {&container, SYS_prctl, {35 /* PR_SET_MM */}, QUIET},
+          {&container, SYS_prctl, {HIGH | 62 /* PR_SCHED_CORE */}, QUIET},
+          {&container, SYS_seccomp, {SECCOMP_SET_MODE_FILTER, 0}, ALLOW},
+          {&container, SYS_seccomp, {SECCOMP_SET_MODE_FILTER, 8}, QUIET},
+          {&container, SYS_seccomp, {HIGH | SECCOMP_SET_MODE_FILTER, HIGH | 9}, QUIET},
+          {&container, SYS_seccomp, {SECCOMP_GET_ACTION_AVAIL, 8}, ALLOW},
+          {&container, SYS_personality, {0xffffffff}, ALLOW},
+          {&container, SYS_personality, {(uint64_t)-1}, ALLOW},
+          {&container, SYS_personality, {0x40000}, ALLOW},
+          {&container, SYS_personality, {HIGH | 0x20008}, ALLOW},
+          {&container, SYS_personality, {0x400000 /* READ_IMPLIES_EXEC */}, SEEN},
+          {&container, SYS_personality, {HIGH | 1}, SEEN}, );
+}
