@@ -49,10 +49,14 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     k->host_uid = k->privileged ? leased_uid() : getuid();
     k->host_gid = k->privileged ? (gid_t)k->host_uid : getgid();
     k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
+    int abi = landlock_abi();
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,
                                          .isolated_net = container,
-                                         .scoped_signals = landlock_abi() >= 6,
+                                         .scoped_signals = abi >= 6,
+                                         .own_view = container,
+                                         .own_uid = k->privileged,
+                                         .scoped_truncate = abi >= 3,
                                          .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;

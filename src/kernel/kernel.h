@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#define KERNEL_PLACES_MAX 65
+
 struct kernel {
     enum tier tier;
     bool privileged; /* the supervisor is root */
@@ -34,6 +36,8 @@ struct kernel {
     bool unseen;         /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
     pid_t init_pid;      /* for brokered signals */
+    const char *places[KERNEL_PLACES_MAX]; /* host folders whose metadata the code may change (process tier) */
+    unsigned place_count;
 };
 
 struct kernel_request {

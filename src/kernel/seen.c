@@ -44,6 +44,19 @@ static void record(const struct seccomp_notif *n, struct denial_list *list)
     denial_add(list, d.boundary, d.what, d.rule, d.hint);
 }
 
+/* 0 if the supervisor did what was asked, on its own copy of the arguments; else the error for the caller. */
+static int judge(struct kernel *k, const struct seccomp_notif *n)
+{
+    const struct filter_options *o = &k->options;
+    bool signals = filter_is_brokered_signal(n->data.arch, n->data.nr);
+    bool meta = filter_is_brokered_meta(n->data.arch, n->data.nr);
+    if (signals && !o->isolated_pids && !o->scoped_signals)
+        return broker_signal(k, n);
+    if (meta && !o->own_view && !o->own_uid)
+        return broker_meta(k, n);
+    return refusal(n);
+}
+
 int seen_answer(struct kernel *k, struct denial_list *list)
 {
     union {
@@ -60,16 +73,9 @@ int seen_answer(struct kernel *k, struct denial_list *list)
         return errno == ENOENT || errno == EINTR || errno == EAGAIN ? 0 : -errno;
     answer.r.id = got.n.id;
     k->seen_count++;
-    if (filter_is_brokered_signal(got.n.data.arch, got.n.data.nr) && !k->options.isolated_pids &&
-        !k->options.scoped_signals) {
-        int result = broker_signal(k, &got.n);
-        answer.r.error = result < 0 ? result : 0;
-        if (result == -EPERM)
-            record(&got.n, list);
-    } else {
+    answer.r.error = judge(k, &got.n);
+    if (answer.r.error == -EPERM || answer.r.error == -ENOSYS)
         record(&got.n, list);
-        answer.r.error = refusal(&got.n);
-    }
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) < 0 && errno != ENOENT)
         return -errno;
     return 0;

@@ -60,6 +60,18 @@ static void open_credentials(struct sandbox *s)
                                           .root_inside = container && s->kernel.inside_uid == 0};
 }
 
+/* Where the code may change metadata: its private folder and what it was granted to write. */
+static void share_places(struct sandbox *s)
+{
+    struct kernel *k = &s->kernel;
+    struct filesystem *fs = &s->filesystem;
+    if (fs->private_dir[0])
+        k->places[k->place_count++] = fs->private_dir;
+    for (unsigned i = 0; i < fs->grant_count && k->place_count < KERNEL_PLACES_MAX; i++)
+        if (fs->grants[i].writable)
+            k->places[k->place_count++] = fs->grants[i].source;
+}
+
 int sandbox_open(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
@@ -68,6 +80,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;
+    share_places(s);
     s->network.namespaced = s->kernel.tier == TIER_CONTAINER;
     open_credentials(s);
     return open_lifecycle(s, err);

@@ -21,6 +21,8 @@ uint32_t filter_return(enum filter_verdict verdict, const struct filter_options 
         return SECCOMP_RET_ERRNO | EPERM;
     case VERDICT_NOPROTO:
         return SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+    case VERDICT_NOTSUP:
+        return SECCOMP_RET_ERRNO | EOPNOTSUPP;
     case VERDICT_ABSENT: /* K-1 */
     case VERDICT_COUNT:
         break;
@@ -34,6 +36,8 @@ uint32_t filter_return(enum filter_verdict verdict, const struct filter_options 
 filter_target filter_resolve(enum filter_rule rule, const struct filter_options *o)
 {
     bool contained = o->isolated_pids || o->scoped_signals; /* no signal can leave */
+    bool own_files = o->own_view || o->own_uid; /* every file it owns is the sandbox's */
+    bool truncation = own_files || o->scoped_truncate;
 
     switch (rule) {
     case RULE_ALLOW:
@@ -62,6 +66,21 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return contained ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
     case RULE_IPC:
         return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_META:
+        return own_files ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_ATTR:
+        return own_files ? VERDICT_ALLOW : VERDICT_QUIET;
+    case RULE_XATTR:
+        return own_files ? VERDICT_ALLOW : VERDICT_NOTSUP;
+    case RULE_WATCH:
+        return o->own_view ? VERDICT_ALLOW : VERDICT_QUIET;
+    case RULE_TRUNCATE:
+        return truncation ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_OPEN:
+    case RULE_OPENAT:
+        return truncation ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
+    case RULE_OPENAT2:
+        return truncation ? VERDICT_ALLOW : VERDICT_ABSENT;
     case RULE_CLONE:
     case RULE_UNSHARE:
     case RULE_SOCKETPAIR:

@@ -20,6 +20,9 @@ struct filter_options {
     bool isolated_net;   /* own, empty network namespace: INET sockets lead nowhere */
     bool unix_sockets;   /* socket(AF_UNIX) allowed; socketpair of streams always is */
     bool scoped_signals; /* Landlock keeps signals inside (ABI 6); else signalling others is brokered */
+    bool own_view;       /* own mount namespace: paths of the host cannot be named */
+    bool own_uid;        /* a host uid that owns nothing: permissions protect the host's files */
+    bool scoped_truncate; /* Landlock guards truncation (ABI 3) */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
 
@@ -47,6 +50,10 @@ void filter_describe(uint32_t arch, int nr, const uint64_t args[6], struct filte
 /* True if the call is one of the signal calls that the supervisor must broker (process tier without scoped
  * signals) instead of refusing. */
 bool filter_is_brokered_signal(uint32_t arch, int nr);
+
+/* True if the call changes a file's metadata, which Landlock does not guard: on the process tier of an ordinary user the
+ * supervisor does it instead, in the sandbox's own places only. */
+bool filter_is_brokered_meta(uint32_t arch, int nr);
 
 /* For docs/seccomp.md, generated from the same table. */
 struct filter_call {

@@ -214,6 +214,14 @@ static void check_mknod(struct filter_check *c, unsigned mode_arg)
     ONE_OF(c, ALLOW, SEEN, 0, S_IFREG, S_IFIFO, S_IFSOCK);
 }
 
+/* Opening for reading with O_TRUNC empties a file that Landlock was only asked to let be read. */
+static void check_open(struct filter_check *c, unsigned flags_arg)
+{
+    load_low(c, flags_arg);
+    mask(c, O_ACCMODE | O_TRUNC);
+    if_equal(c, O_RDONLY | O_TRUNC, SEEN, ALLOW);
+}
+
 static void check_caller(struct filter_check *c, unsigned pid_arg)
 {
     load_low(c, pid_arg);
@@ -258,6 +266,10 @@ void filter_check_write(enum filter_rule rule, const struct filter_options *o,
         return check_mknod(ret, 1);
     case RULE_MKNODAT:
         return check_mknod(ret, 2);
+    case RULE_OPEN:
+        return check_open(ret, 1);
+    case RULE_OPENAT:
+        return check_open(ret, 2);
     case RULE_OWN_PID:
     case RULE_KILL: /* 0 is the own process group */
         return check_caller(ret, 0);

@@ -20,6 +20,9 @@ struct words {
 };
 
 static const struct words group_words[GROUP_COUNT] = {
+    [GROUP_FILES] = {BOUNDARY_FILESYSTEM,
+                     "kernel.seccomp: metadata and truncation of host files",
+                     "use --tier container, whose files are its own, or change files in the workspace"},
     [GROUP_SIGNALS] = {BOUNDARY_KERNEL, "kernel.seccomp: signals stay inside",
                        "signal only processes of this sandbox"},
     [GROUP_SOCKET] =

@@ -48,7 +48,10 @@ static const char intro[] =
     "host.\n"
     "- **own ipc**, **own network**: namespaces of their own (container tier).\n"
     "- **unix sockets**: no socket file of the host is in view (container tier).\n"
-    "- **scoped signals**: Landlock keeps signals inside (Linux 6.12 and newer).\n";
+    "- **scoped signals**: Landlock keeps signals inside (Linux 6.12 and newer).\n"
+    "- **own view**: a mount namespace of its own (container tier).\n"
+    "- **own uid**: a host uid that owns nothing (brig started by root).\n"
+    "- **Landlock guards truncation**: ABI 3 (Linux 6.2 and newer).\n";
 
 static const char sockets[] =
     "### Families of sockets\n"

@@ -41,11 +41,21 @@ void filter_call_at(size_t i, struct filter_call *ret)
     *ret = (struct filter_call){e->name, e->nr, rule_texts[e->rule], e->why};
 }
 
+static const struct filter_entry *native(uint32_t arch, int nr)
+{
+    return arch == FILTER_ARCH && nr >= 0 ? filter_find((unsigned)nr) : NULL;
+}
+
 bool filter_is_brokered_signal(uint32_t arch, int nr)
 {
     /* The first argument of each names a process or thread by number. pidfd_send_signal names a
      * descriptor and is not among them: where signals are brokered it is absent. */
-    const struct filter_entry *e =
-        arch == FILTER_ARCH && nr >= 0 ? filter_find((unsigned)nr) : NULL;
+    const struct filter_entry *e = native(arch, nr);
     return e && (e->rule == RULE_KILL || e->rule == RULE_SIGNAL);
+}
+
+bool filter_is_brokered_meta(uint32_t arch, int nr)
+{
+    const struct filter_entry *e = native(arch, nr);
+    return e && e->rule == RULE_META;
 }

@@ -32,7 +32,18 @@
     RULE(SIGNAL, "allow if own pids or scoped signals; else brokered")                             \
     RULE(PIDFD_SIGNAL, "allow if own pids or scoped signals; else absent (ENOSYS)")                \
     RULE(PIDFD_OPEN, "allow if own pids; else absent (ENOSYS)")                                    \
-    RULE(IPC, "allow if own ipc; else deny, seen")
+    RULE(IPC, "allow if own ipc; else deny, seen")                                                 \
+    RULE(META, "allow if own view or own uid; else brokered")                                      \
+    RULE(ATTR, "allow if own view or own uid; else deny, quiet")                                   \
+    RULE(XATTR, "allow if own view or own uid; else not supported (EOPNOTSUPP)")                   \
+    RULE(WATCH, "allow if own view; else deny, quiet")                                             \
+    RULE(TRUNCATE, "allow if own view, own uid or Landlock guards it; else deny, seen")            \
+    RULE(OPEN, "allow if own view, own uid or Landlock guards truncation, or not read-only with "  \
+               "O_TRUNC; else deny, seen")                                                         \
+    RULE(OPENAT, "allow if own view, own uid or Landlock guards truncation, or not read-only "     \
+                 "with O_TRUNC; else deny, seen")                                                  \
+    RULE(OPENAT2, "allow if own view, own uid or Landlock guards truncation; else absent "         \
+                  "(ENOSYS)")
 
 enum filter_rule {
 #define RULE(id, text) RULE_##id,
@@ -94,6 +105,7 @@ enum filter_verdict {
     VERDICT_QUIET,   /* EPERM */
     VERDICT_ABSENT,  /* ENOSYS */
     VERDICT_NOPROTO, /* EPROTONOSUPPORT, as on a kernel without that protocol */
+    VERDICT_NOTSUP,  /* EOPNOTSUPP, as on a file system without attributes */
     VERDICT_COUNT,
 };
 uint32_t filter_return(enum filter_verdict verdict, const struct filter_options *options);

@@ -16,6 +16,7 @@
 #define QUIET   (SECCOMP_RET_ERRNO | EPERM)
 #define ABSENT  (SECCOMP_RET_ERRNO | ENOSYS)
 #define NOPROTO (SECCOMP_RET_ERRNO | EPROTONOSUPPORT)
+#define NOTSUP  (SECCOMP_RET_ERRNO | EOPNOTSUPP)
 
 /* The two ends: everything isolated, nothing isolated. */
 __attribute__((unused)) static const struct filter_options container = {.isolated_pids = true,
@@ -23,6 +24,9 @@ __attribute__((unused)) static const struct filter_options container = {.isolate
                                                                         .isolated_net = true,
                                                                         .unix_sockets = true,
                                                                         .scoped_signals = true,
+                                                                        .own_view = true,
+                                                                        .own_uid = true,
+                                                                        .scoped_truncate = true,
                                                                         .notify = true};
 __attribute__((unused)) static const struct filter_options process = {.notify = true};
 
@@ -56,6 +60,9 @@ static inline struct filter_options option_set(unsigned bits)
                                    .isolated_net = bits & 4,
                                    .unix_sockets = bits & 8,
                                    .scoped_signals = bits & 16,
-                                   .notify = bits & 32};
+                                   .notify = bits & 32,
+                                   .own_view = bits & 64,
+                                   .own_uid = bits & 128,
+                                   .scoped_truncate = bits & 256};
 }
-#define OPTION_SETS 64
+#define OPTION_SETS 512

@@ -28,7 +28,15 @@ enum {
     R_SIGNAL,
     R_PIDFD_SIGNAL,
     R_PIDFD_OPEN,
-    R_IPC
+    R_IPC,
+    R_META,
+    R_ATTR,
+    R_XATTR,
+    R_WATCH,
+    R_TRUNCATE,
+    R_OPEN,
+    R_OPENAT,
+    R_OPENAT2
 };
 
 static const struct {
@@ -47,6 +55,7 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     uint32_t seen = o->notify ? SEEN : QUIET;
     bool signals_stay = o->isolated_pids || o->scoped_signals;
     bool sockets = o->isolated_net || o->unix_sockets;
+    bool own_files = o->own_view || o->own_uid;
 
     switch (rule) {
     case R_SEEN:
@@ -65,6 +74,18 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
         return o->isolated_pids ? ALLOW : ABSENT;
     case R_IPC:
         return o->isolated_ipc ? ALLOW : seen;
+    case R_META:
+        return own_files ? ALLOW : seen;
+    case R_ATTR:
+        return own_files ? ALLOW : QUIET;
+    case R_XATTR:
+        return own_files ? ALLOW : NOTSUP;
+    case R_WATCH:
+        return o->own_view ? ALLOW : QUIET;
+    case R_TRUNCATE:
+        return own_files || o->scoped_truncate ? ALLOW : seen;
+    case R_OPENAT2:
+        return own_files || o->scoped_truncate ? ALLOW : ABSENT;
     default: /* plain calls, and checks that let zeros pass */
         return ALLOW;
     }

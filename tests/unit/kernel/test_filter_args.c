@@ -232,3 +232,17 @@ Test(filter_args, single_options_of_shared_calls)
           {&container, SYS_personality, {0x400000 /* READ_IMPLIES_EXEC */}, SEEN},
           {&container, SYS_personality, {HIGH | 1}, SEEN}, );
 }
+
+Test(filter_args, truncation_by_a_read_only_open)
+{
+    static const struct filter_options guarded = {.scoped_truncate = true, .notify = true};
+    CASES({&process, SYS_open, {0, O_RDONLY | O_TRUNC}, SEEN},
+          {&process, SYS_open, {0, HIGH | O_RDONLY | O_TRUNC | O_CLOEXEC}, SEEN},
+          {&process, SYS_openat, {0, 0, O_RDONLY | O_TRUNC}, SEEN},
+          {&process, SYS_openat, {0, 0, O_RDONLY}, ALLOW},
+          {&process, SYS_openat, {0, 0, O_WRONLY | O_CREAT | O_TRUNC}, ALLOW}, /* Landlock asks for write */
+          {&process, SYS_openat2, {0}, ABSENT}, {&process, SYS_truncate, {0}, SEEN},
+          {&guarded, SYS_openat, {0, 0, O_RDONLY | O_TRUNC}, ALLOW},
+          {&guarded, SYS_openat2, {0}, ALLOW}, {&guarded, SYS_truncate, {0}, ALLOW},
+          {&container, SYS_openat, {0, 0, O_RDONLY | O_TRUNC}, ALLOW}, );
+}
