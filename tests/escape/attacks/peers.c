@@ -327,3 +327,31 @@ int cmd_init(int argc, char **argv)
     probe_run(&everyone);
     return 0;
 }
+
+/* killinit KILL|STOP FILE: daemons first, then the helper above us is ended or stopped; do the
+ * daemons live on? */
+int cmd_killinit(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    int sig = strcmp(argv[1], "STOP") == 0 ? SIGSTOP : SIGKILL;
+    pid_t helper = getppid();
+    for (int i = 0; i < 3; i++) {
+        if (fork() != 0)
+            continue;
+        setsid();
+        for (int beat = 0; beat < 400; beat++) {
+            int fd = open(argv[2], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+            if (fd >= 0 && write(fd, ".", 1) == 1)
+                close(fd);
+            usleep(50000);
+        }
+        _exit(0);
+    }
+    usleep(100000);
+    probe_print("K-11", "signal to the helper", outcome(kill(helper, sig)));
+    usleep(300000);
+    probe_print("K-11", "parent is still the helper", getppid() == helper ? 0 : ESRCH);
+    sleep(20);
+    return 0;
+}
