@@ -21,6 +21,11 @@ static int pin(struct filesystem *fs, const char *source, const char *dest, bool
         err_set(err, ERR_LIMIT, "more than %d granted folders", GRANTS_MAX);
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
+    if (strlen(dest) >= sizeof fs->mounts[0].dest) {
+        err_set(err, ERR_LIMIT, "the place %.40s… inside the sandbox has more than %zu bytes", dest,
+                sizeof fs->mounts[0].dest - 1);
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    }
     int result = grant_pin(&fs->grants[fs->grant_count], source, dest, writable, err);
     if (result == 0)
         fs->grant_count++;

@@ -113,10 +113,11 @@ static uint64_t bind_attr(uint64_t flags)
     return attr;
 }
 
+/* The caller closes it, also if it came from outside: the code must not inherit it. */
 static int bind_tree(const struct op *op, struct err *err)
 {
     if (op->num[1] != UINT64_MAX)
-        return dup((int)op->num[1]);
+        return (int)op->num[1];
     unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC;
     if (!(op->num[0] & BIND_FILE))
         flags |= SYS_AT_RECURSIVE;

@@ -12,6 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* 65536 groups of up to ten digits, and the rest. */
+#define STATUS_MAX (1u << 20)
+
 static const char *field(const char *text, const char *name)
 {
     size_t len = strlen(name);
@@ -87,10 +90,13 @@ int procfs_status_parse(const char *text, struct proc_status *ret)
 int procfs_status(pid_t pid, struct proc_status *ret, struct err *err)
 {
     char path[64], text[4096];
+    cleanup_free char *large = NULL;
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    if (n == sizeof text - 1 && (large = malloc(STATUS_MAX))) /* a user of a thousand groups */
+        n = file_read(AT_FDCWD, path, large, STATUS_MAX);
     if (n >= 0)
-        n = procfs_status_parse(text, ret);
+        n = procfs_status_parse(large ? large : text, ret);
     errno = (int)-n;
     return n < 0 ? err_sys(err, "read %s", path) : 0;
 }
