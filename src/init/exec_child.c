@@ -1,5 +1,6 @@
 #include "init/exec_child.h"
 
+#include "os/landlock.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -70,6 +71,18 @@ static int own_session(struct apply_state *st, struct err *err)
     return ioctl(0, TIOCSCTTY, 0) < 0 ? err_sys(err, "take the terminal") : 0;
 }
 
+static int own_scope(const struct apply_state *st, struct err *err)
+{
+    struct landlock_ruleset r = {.scoped = st->code_scope};
+    if (!st->code_scope)
+        return 0;
+    int fd = landlock_create(&r, sizeof r);
+    if (fd < 0 || landlock_restrict(fd) < 0)
+        return err_sys(err, "keep the code's signals from init");
+    close(fd);
+    return 0;
+}
+
 static void default_signals(void)
 {
     sigset_t none;
@@ -89,7 +102,7 @@ static void become_the_code(struct apply_state *st, int go_fd)
 {
     struct err err = ERR_INIT;
     char word;
-    if (own_session(st, &err) < 0 ||
+    if (own_session(st, &err) < 0 || own_scope(st, &err) < 0 ||
         (chdir(st->cwd ? st->cwd : "/") < 0 && err_sys(&err, "enter folder %s", st->cwd))) {
         report(CTL_FAIL, st, &err);
         _exit(125);

@@ -46,6 +46,7 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_DROP_CAPS] = apply_drop_caps,
     [OP_SECCOMP] = apply_seccomp,
     [OP_TTY] = apply_tty,
+    [OP_SCOPE_CODE] = apply_scope_code,
     [OP_SUBREAPER] = apply_subreaper,
     [OP_DIE_WITH_PARENT] = apply_die_with_parent,
     [OP_CWD] = apply_cwd,

@@ -57,7 +57,8 @@ static bool obey(const struct apply_state *st, struct started *code, const struc
         let_go(code);
         return true;
     case CTL_SIGNAL:
-        if (valid_signal(msg->value))
+        /* As a terminal does: the code leads a process group, and a shell waits for its children. */
+        if (valid_signal(msg->value) && kill(-code->pid, msg->value) < 0)
             kill(code->pid, msg->value);
         return true;
     case CTL_FREEZE:

@@ -32,7 +32,7 @@ static int check_privileges(const struct kernel *k, const struct proc_status *s,
     if (s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb)
         return wrong(err, "capability set", s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb);
     /* Without a user namespace an ordinary user cannot empty the bounding set, and no-new-privs makes it moot. */
-    bool can_empty = k->tier == TIER_CONTAINER;
+    bool can_empty = k->tier == TIER_CONTAINER || k->privileged;
     if (can_empty && s->cap_bnd != 0)
         return wrong(err, "capability bounding set", s->cap_bnd);
     if (s->no_new_privs != 1)

@@ -48,6 +48,9 @@ static int place_descriptors(const struct enter *e, int *image, struct err *err)
 /* K-7: before anything else the child stops having the supervisor's uid. */
 static int take_identity(const struct enter *e, struct err *err)
 {
+    /* Inside a user namespace init empties it; outside of one only who is still root can. */
+    for (int cap = 0; !e->namespaced && e->drop_groups && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+        ;
     if (e->drop_groups && syscall(SYS_setgroups, (size_t)0, NULL) < 0)
         return err_sys(err, "drop the supplementary groups");
     if (syscall(SYS_setresgid, e->gid, e->gid, e->gid) < 0 ||

@@ -57,6 +57,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .own_view = container,
                                          .own_uid = k->privileged,
                                          .scoped_truncate = abi >= 3,
+                                         .host_writable = r->host_writable,
                                          .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
@@ -89,6 +90,9 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
         plan_op(plan, OP_NO_NEW_PRIVS);
         break;
     case STAGE_SEAL:
+        /* Without a pid namespace init is a process like any other: a domain below init's keeps the code from it. */
+        if (!container && k->options.scoped_signals)
+            plan_num(plan, OP_SCOPE_CODE, LL_SCOPE_SIGNAL, 0, 0);
         plan_seal(k, plan);
         break;
     default:

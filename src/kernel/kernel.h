@@ -42,7 +42,8 @@ struct kernel {
 
 struct kernel_request {
     const struct policy *policy;
-    bool host_folders; /* any grant */
+    bool host_folders;  /* any grant */
+    bool host_writable; /* any grant to write */
     bool tty;
 };
 

@@ -33,5 +33,8 @@ void guardian_dismiss(struct guardian *g);
 
 /* guardian_child.c */
 int guardian_main(void *guardian);
-/* Kill everything below init_pid, then init itself; also used by a living supervisor on the process tier. */
+/* Kill everything below init_pid, then init itself. */
 void guardian_kill_tree(pid_t init_pid);
+/* For a living supervisor on the process tier: kill everything below it but the guardian. If init was killed, its orphans
+ * came up to the supervisor, the next reaper. */
+void guardian_kill_below(pid_t supervisor, pid_t guardian);

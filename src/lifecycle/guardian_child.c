@@ -90,7 +90,7 @@ struct raw_dirent {
 };
 
 /* Send a signal to every living task below `top`. Returns how many there were. */
-static int signal_below(int top, int sig)
+static int signal_below(int top, int except, int sig)
 {
     char block[4096] __attribute__((aligned(8)));
     int found = 0;
@@ -103,7 +103,7 @@ static int signal_below(int top, int sig)
             const char *name = e->name;
             at += e->reclen;
             int pid = take_number(&name);
-            if (pid > 1 && *name == '\0' && is_below(pid, top)) {
+            if (pid > 1 && pid != except && *name == '\0' && is_below(pid, top)) {
                 raw_kill(pid, sig);
                 found++;
             }
@@ -129,16 +129,21 @@ static int is_init(int pid)
 
 /* Orphans come up to init, which is their reaper: as long as init lives, everything is below it. Stopping first keeps a
  * fork bomb from outrunning the loop. */
-void guardian_kill_tree(pid_t init_pid)
+void guardian_kill_below(pid_t top, pid_t except)
 {
     int64_t deadline = raw_now_us() + 5000000;
-    if (init_pid <= 1 || !is_init(init_pid))
-        return;
     do {
-        signal_below(init_pid, SIGSTOP_NUMBER);
-        if (signal_below(init_pid, SIGKILL_NUMBER) == 0)
+        signal_below(top, except, SIGSTOP_NUMBER);
+        if (signal_below(top, except, SIGKILL_NUMBER) == 0)
             break;
     } while (raw_now_us() < deadline);
+}
+
+void guardian_kill_tree(pid_t init_pid)
+{
+    if (init_pid <= 1 || !is_init(init_pid))
+        return;
+    guardian_kill_below(init_pid, 0);
     raw_kill(init_pid, SIGKILL_NUMBER);
 }
 

@@ -152,7 +152,7 @@ void lifecycle_kill(struct lifecycle *l)
     if (l->cgroup)
         cgroup_kill(&l->group, 2000, NULL);
     if (!l->namespaced)
-        guardian_kill_tree(l->init_pid);
+        guardian_kill_below(getpid(), l->guardian.pid);
 }
 
 void lifecycle_teardown(struct lifecycle *l)

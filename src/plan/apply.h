@@ -15,6 +15,7 @@ struct apply_state {
     struct ctl_evidence evidence;
     bool tty;
     int tty_fd; /* the inner side of a terminal made inside, else -1 */
+    uint64_t code_scope; /* Landlock scope of the code alone, so that it cannot signal init */
     bool kill_all;  /* kill(-1) reaches only the sandbox (own pid namespace, own uid or scoped signals) */
     const char *cwd;
     char **argv; /* NULL-terminated, room for PLAN_MAX_OPS */
@@ -26,7 +27,7 @@ struct apply_state {
 typedef int apply_fn(struct apply_state *st, const struct op *op, struct err *err);
 
 /* kernel/process/apply_child.c */
-apply_fn apply_no_new_privs, apply_drop_caps, apply_seccomp, apply_tty;
+apply_fn apply_no_new_privs, apply_drop_caps, apply_seccomp, apply_tty, apply_scope_code;
 /* kernel/container/apply_child.c */
 apply_fn apply_hostname;
 /* network/apply_child.c */

@@ -20,7 +20,7 @@ enum ctl_type {
     /* supervisor → init */
     CTL_MAPPED, /* identity maps are written: go on with the set-up */
     CTL_GO,     /* attested: let the code run */
-    CTL_SIGNAL, /* send signal `value` to the code's main process */
+    CTL_SIGNAL, /* send signal `value` to the code's process group */
     CTL_FREEZE, /* SIGSTOP (value 1) or SIGCONT (value 0) to every task */
     CTL_KILL,   /* SIGKILL every task but init, reap them, exit */
     CTL_TYPE_COUNT,

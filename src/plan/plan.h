@@ -35,6 +35,7 @@
     OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                         \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \
     OP(TTY, "tty", KERNEL, "device", NULL, NULL, NULL, NULL, NULL)                                 \
+    OP(SCOPE_CODE, "scope-code", KERNEL, NULL, NULL, "scope", NULL, NULL, NULL)                    \
     OP(SUBREAPER, "subreaper", LIFECYCLE, NULL, NULL, "kill-all", NULL, NULL, NULL)                \
     OP(DIE_WITH_PARENT, "die-with-parent", LIFECYCLE, NULL, NULL, NULL, NULL, NULL, NULL)          \
     OP(CWD, "cwd", FILESYSTEM, "path", NULL, NULL, NULL, NULL, NULL)                               \

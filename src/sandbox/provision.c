@@ -72,11 +72,21 @@ static void share_places(struct sandbox *s)
             k->places[k->place_count++] = fs->grants[i].source;
 }
 
+static bool any_writable_grant(const struct policy *p)
+{
+    for (size_t i = 0; i < p->grant_count; i++)
+        if (p->grants[i].writable)
+            return true;
+    return false;
+}
+
 int sandbox_open(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
+    bool project = p->project && s->request->project;
     struct kernel_request kr = {.policy = p,
-                                .host_folders = p->grant_count > 0 || (p->project && s->request->project),
+                                .host_folders = p->grant_count > 0 || project,
+                                .host_writable = project || any_writable_grant(p),
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;

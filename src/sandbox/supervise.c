@@ -221,24 +221,47 @@ int sandbox_supervise(struct sandbox *s, struct err *err)
     return 0;
 }
 
-/* The last words: pipes are drained up to the limit, but a caller that does not read is not waited for long. */
+/* A signal while the caller is waited for: true if it asks for the end. */
+static bool told_to_stop(struct sandbox *s)
+{
+    struct signalfd_siginfo info;
+    bool stop = false;
+    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGTSTP)
+            raise(SIGSTOP);
+        else if (info.ssi_signo != SIGWINCH)
+            stop = true;
+    }
+    return stop;
+}
+
+/* The last words. Everything inside is dead, so that the pipes end by themselves. A caller that reads slowly is waited
+ * for, as by any program, if the code ended by itself; not after a limit or a signal, and not once a signal comes. */
 static void drain(struct sandbox *s)
 {
     uint64_t deadline = clock_us() + DRAIN_US;
+    bool patient = s->have_status && !s->ended_by_signal && s->signal_fd >= 0;
     feed_done(&s->in);
     while (!stream_finished(&s->out) || !stream_finished(&s->errout)) {
         struct pollfd fds[SLOT_COUNT];
         uint64_t now = clock_us();
-        if (now >= deadline)
+        bool wait = patient && (stream_wants_write(&s->out) || stream_wants_write(&s->errout));
+        if (!wait && now >= deadline)
             break;
         for (int i = 0; i < SLOT_COUNT; i++)
             fds[i] = (struct pollfd){.fd = -1};
+        watch(&fds[SLOT_SIGNALS], wait, s->signal_fd, POLLIN);
         watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
         watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
         watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
         watch(&fds[SLOT_ERR_TO], stream_wants_write(&s->errout), s->errout.to, POLLOUT);
-        if (poll(fds, SLOT_COUNT, (int)((deadline - now) / 1000) + 1) > 0)
-            on_streams(s, fds);
+        if (poll(fds, SLOT_COUNT, wait ? -1 : (int)((deadline - now) / 1000) + 1) <= 0)
+            continue;
+        on_streams(s, fds);
+        if (patient)
+            deadline = clock_us() + DRAIN_US;
+        if (fds[SLOT_SIGNALS].revents && told_to_stop(s))
+            patient = false;
     }
 }
 

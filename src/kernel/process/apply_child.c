@@ -85,3 +85,10 @@ int apply_tty(struct apply_state *st, const struct op *op, struct err *err)
     struct ctl_msg msg = {.type = CTL_TTY};
     return ctl_send(&msg, master) < 0 ? err_sys(err, "hand over the terminal") : 0;
 }
+
+int apply_scope_code(struct apply_state *st, const struct op *op, struct err *err)
+{
+    (void)err;
+    st->code_scope = op->num[0];
+    return 0;
+}

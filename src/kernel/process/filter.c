@@ -78,9 +78,16 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return truncation ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_OPEN:
     case RULE_OPENAT:
-        return truncation ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
-    case RULE_OPENAT2:
-        return truncation ? VERDICT_ALLOW : VERDICT_ABSENT;
+        return truncation && !o->host_writable ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
+    case RULE_OPENAT2: /* its flags and mode are behind a pointer */
+        return truncation && !o->host_writable ? VERDICT_ALLOW : VERDICT_ABSENT;
+    case RULE_CREAT:
+        return o->host_writable ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
+    case RULE_CHMOD:
+    case RULE_CHMODAT:
+        if (!own_files)
+            return VERDICT_SEEN;
+        return o->host_writable ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_CLONE:
     case RULE_UNSHARE:
     case RULE_SOCKETPAIR:

@@ -23,6 +23,7 @@ struct filter_options {
     bool own_view;       /* own mount namespace: paths of the host cannot be named */
     bool own_uid;        /* a host uid that owns nothing: permissions protect the host's files */
     bool scoped_truncate; /* Landlock guards truncation (ABI 3) */
+    bool host_writable;  /* host folders can be written: a set-id file there would outlive the sandbox */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
 

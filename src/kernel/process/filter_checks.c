@@ -206,20 +206,39 @@ static void check_seccomp(struct filter_check *c)
     if_any_bit(c, SECCOMP_FILTER_FLAG_NEW_LISTENER, QUIET, ALLOW);
 }
 
-/* The kernel takes 16 bits of the mode; the type is in them. */
-static void check_mknod(struct filter_check *c, unsigned mode_arg)
+#define SET_ID_BITS (S_ISUID | S_ISGID)
+
+static void check_set_id(struct filter_check *c, unsigned mode_arg)
 {
     load_low(c, mode_arg);
+    if_any_bit(c, SET_ID_BITS, SEEN, ALLOW);
+}
+
+/* The kernel takes 16 bits of the mode; the type is in them. */
+static void check_mknod(struct filter_check *c, unsigned mode_arg, const struct filter_options *o)
+{
+    load_low(c, mode_arg);
+    if (o->host_writable)
+        if_any_bit(c, SET_ID_BITS, SEEN, NEXT);
     mask(c, S_IFMT);
     ONE_OF(c, ALLOW, SEEN, 0, S_IFREG, S_IFIFO, S_IFSOCK);
 }
 
-/* Opening for reading with O_TRUNC empties a file that Landlock was only asked to let be read. */
-static void check_open(struct filter_check *c, unsigned flags_arg)
+/* Opening for reading with O_TRUNC empties a file that Landlock was only asked to let be read. A new
+ * file's mode follows the flags; without O_CREAT or O_TMPFILE that register is noise. */
+static void check_open(struct filter_check *c, unsigned flags_arg, const struct filter_options *o)
 {
+    bool truncation = o->own_view || o->own_uid || o->scoped_truncate;
+    if (!truncation) {
+        load_low(c, flags_arg);
+        mask(c, O_ACCMODE | O_TRUNC);
+        if_equal(c, O_RDONLY | O_TRUNC, SEEN, o->host_writable ? NEXT : ALLOW);
+    }
+    if (!o->host_writable)
+        return;
     load_low(c, flags_arg);
-    mask(c, O_ACCMODE | O_TRUNC);
-    if_equal(c, O_RDONLY | O_TRUNC, SEEN, ALLOW);
+    if_any_bit(c, O_CREAT | (O_TMPFILE & ~O_DIRECTORY), NEXT, ALLOW);
+    check_set_id(c, flags_arg + 1);
 }
 
 static void check_caller(struct filter_check *c, unsigned pid_arg)
@@ -263,13 +282,18 @@ void filter_check_write(enum filter_rule rule, const struct filter_options *o,
     case RULE_SECCOMP:
         return check_seccomp(ret);
     case RULE_MKNOD:
-        return check_mknod(ret, 1);
+        return check_mknod(ret, 1, o);
     case RULE_MKNODAT:
-        return check_mknod(ret, 2);
+        return check_mknod(ret, 2, o);
     case RULE_OPEN:
-        return check_open(ret, 1);
+        return check_open(ret, 1, o);
     case RULE_OPENAT:
-        return check_open(ret, 2);
+        return check_open(ret, 2, o);
+    case RULE_CREAT:
+    case RULE_CHMOD:
+        return check_set_id(ret, 1);
+    case RULE_CHMODAT:
+        return check_set_id(ret, 2);
     case RULE_OWN_PID:
     case RULE_KILL: /* 0 is the own process group */
         return check_caller(ret, 0);

@@ -64,7 +64,11 @@ static const struct words group_words[GROUP_COUNT] = {
 
 static const struct words unix_words = {
     BOUNDARY_FILESYSTEM, "kernel.seccomp: socket files cannot be confined by path",
-    "use --tier container, where no socket of the host is in view, or a stream socketpair"};
+    "use a stream socketpair; on the container tier --unix-sockets require allows them, also towards socket "
+    "files in granted folders"};
+static const struct words set_id_words = {
+    BOUNDARY_FILESYSTEM, "kernel.seccomp: no set-id files while host folders are writable",
+    "leave the set-id bits out, or work in the workspace without --rw"};
 static const struct words foreign_words = {BOUNDARY_KERNEL,
                                            "kernel.seccomp: only the native 64-bit entry is open",
                                            "use a native 64-bit build of the program"};
@@ -181,12 +185,22 @@ static void describe_ioctl(struct filter_denial *d, uint32_t cmd)
         append(d, "(%s)", name);
 }
 
+static void describe_set_id(struct filter_denial *d, uint32_t mode)
+{
+    if (!(mode & (S_ISUID | S_ISGID)))
+        return;
+    append(d, "(set-id)");
+    say(d, &set_id_words);
+}
+
 static void describe_mknod(struct filter_denial *d, uint32_t mode)
 {
     if (S_ISCHR(mode))
         append(d, "(character device)");
     else if (S_ISBLK(mode))
         append(d, "(block device)");
+    else
+        describe_set_id(d, mode);
 }
 
 static void describe_arguments(struct filter_denial *d, enum filter_rule rule,
@@ -206,6 +220,14 @@ static void describe_arguments(struct filter_denial *d, enum filter_rule rule,
         return describe_mknod(d, (uint32_t)args[1]);
     case RULE_MKNODAT:
         return describe_mknod(d, (uint32_t)args[2]);
+    case RULE_OPEN:
+    case RULE_CHMODAT:
+        return describe_set_id(d, (uint32_t)args[2]);
+    case RULE_OPENAT:
+        return describe_set_id(d, (uint32_t)args[3]);
+    case RULE_CHMOD:
+    case RULE_CREAT:
+        return describe_set_id(d, (uint32_t)args[1]);
     case RULE_OWN_PID:
     case RULE_PRIORITY:
     case RULE_IOPRIO:

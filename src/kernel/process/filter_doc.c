@@ -51,6 +51,8 @@ static const char intro[] =
     "- **scoped signals**: Landlock keeps signals inside (Linux 6.12 and newer).\n"
     "- **own view**: a mount namespace of its own (container tier).\n"
     "- **own uid**: a host uid that owns nothing (brig started by root).\n"
+    "- **host folders are writable**: `--rw` or a project folder. A set-id file left there would give its owner's rights "
+    "to whoever runs it later.\n"
     "- **Landlock guards truncation**: ABI 3 (Linux 6.2 and newer).\n";
 
 static const char sockets[] =

@@ -57,5 +57,5 @@ bool filter_is_brokered_signal(uint32_t arch, int nr)
 bool filter_is_brokered_meta(uint32_t arch, int nr)
 {
     const struct filter_entry *e = native(arch, nr);
-    return e && e->rule == RULE_META;
+    return e && (e->rule == RULE_META || e->rule == RULE_CHMOD || e->rule == RULE_CHMODAT);
 }

@@ -34,15 +34,20 @@
     RULE(PIDFD_OPEN, "allow if own pids; else absent (ENOSYS)")                                    \
     RULE(IPC, "allow if own ipc; else deny, seen")                                                 \
     RULE(META, "allow if own view or own uid; else brokered")                                      \
+    RULE(CHMOD, "allow if own view or own uid, and no set-id bits where host folders are "         \
+                "writable (deny, seen); else brokered")                                            \
+    RULE(CHMODAT, "allow if own view or own uid, and no set-id bits where host folders are "       \
+                  "writable (deny, seen); else brokered")                                          \
+    RULE(CREAT, "allow if no set-id bits where host folders are writable; else deny, seen")        \
     RULE(ATTR, "allow if own view or own uid; else deny, quiet")                                   \
     RULE(XATTR, "allow if own view or own uid; else not supported (EOPNOTSUPP)")                   \
     RULE(WATCH, "allow if own view; else deny, quiet")                                             \
     RULE(TRUNCATE, "allow if own view, own uid or Landlock guards it; else deny, seen")            \
-    RULE(OPEN, "allow if own view, own uid or Landlock guards truncation, or not read-only with "  \
-               "O_TRUNC; else deny, seen")                                                         \
-    RULE(OPENAT, "allow if own view, own uid or Landlock guards truncation, or not read-only "     \
-                 "with O_TRUNC; else deny, seen")                                                  \
-    RULE(OPENAT2, "allow if own view, own uid or Landlock guards truncation; else absent "         \
+    RULE(OPEN, "allow, but not read-only with O_TRUNC where nothing else guards truncation, and "  \
+               "no set-id bits where host folders are writable (deny, seen)")                      \
+    RULE(OPENAT, "allow, but not read-only with O_TRUNC where nothing else guards truncation, "    \
+                 "and no set-id bits where host folders are writable (deny, seen)")                \
+    RULE(OPENAT2, "allow if truncation is guarded and no host folder is writable; else absent "    \
                   "(ENOSYS)")
 
 enum filter_rule {

@@ -63,6 +63,7 @@ static inline struct filter_options option_set(unsigned bits)
                                    .notify = bits & 32,
                                    .own_view = bits & 64,
                                    .own_uid = bits & 128,
-                                   .scoped_truncate = bits & 256};
+                                   .scoped_truncate = bits & 256,
+                                   .host_writable = bits & 512};
 }
-#define OPTION_SETS 512
+#define OPTION_SETS 1024

@@ -30,6 +30,9 @@ enum {
     R_PIDFD_OPEN,
     R_IPC,
     R_META,
+    R_CHMOD,
+    R_CHMODAT,
+    R_CREAT,
     R_ATTR,
     R_XATTR,
     R_WATCH,
@@ -75,6 +78,8 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     case R_IPC:
         return o->isolated_ipc ? ALLOW : seen;
     case R_META:
+    case R_CHMOD:
+    case R_CHMODAT:
         return own_files ? ALLOW : seen;
     case R_ATTR:
         return own_files ? ALLOW : QUIET;
@@ -85,7 +90,7 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     case R_TRUNCATE:
         return own_files || o->scoped_truncate ? ALLOW : seen;
     case R_OPENAT2:
-        return own_files || o->scoped_truncate ? ALLOW : ABSENT;
+        return (own_files || o->scoped_truncate) && !o->host_writable ? ALLOW : ABSENT;
     default: /* plain calls, and checks that let zeros pass */
         return ALLOW;
     }

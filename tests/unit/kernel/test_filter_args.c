@@ -246,3 +246,24 @@ Test(filter_args, truncation_by_a_read_only_open)
           {&guarded, SYS_openat2, {0}, ALLOW}, {&guarded, SYS_truncate, {0}, ALLOW},
           {&container, SYS_openat, {0, 0, O_RDONLY | O_TRUNC}, ALLOW}, );
 }
+
+Test(filter_args, set_id_bits_where_host_folders_are_writable)
+{
+    static const struct filter_options writable = {
+        .isolated_pids = true, .own_view = true, .host_writable = true, .notify = true};
+    CASES({&writable, SYS_chmod, {0, 04755}, SEEN}, {&writable, SYS_chmod, {0, 02755}, SEEN},
+          {&writable, SYS_chmod, {0, HIGH | 0755}, ALLOW}, {&writable, SYS_fchmod, {0, 04000}, SEEN},
+          {&writable, SYS_fchmod, {0, 01777}, ALLOW}, {&writable, SYS_fchmodat, {0, 0, 06755}, SEEN},
+          {&writable, SYS_fchmodat2, {0, 0, 04755}, SEEN},
+          {&writable, SYS_fchmodat, {0, 0, 0755}, ALLOW}, {&writable, SYS_creat, {0, 04755}, SEEN},
+          {&writable, SYS_creat, {0, 0644}, ALLOW},
+          {&writable, SYS_open, {0, O_CREAT | O_WRONLY, 04755}, SEEN},
+          {&writable, SYS_open, {0, O_TMPFILE | O_RDWR, 02755}, SEEN},
+          {&writable, SYS_open, {0, O_RDONLY | O_DIRECTORY, 04755}, ALLOW}, /* no new file */
+          {&writable, SYS_open, {0, O_CREAT | O_WRONLY, 0755}, ALLOW},
+          {&writable, SYS_mknod, {0, S_IFREG | 04755}, SEEN},
+          {&writable, SYS_mknodat, {0, 0, S_IFIFO | 02644}, SEEN},
+          {&writable, SYS_mknodat, {0, 0, S_IFIFO | 0644}, ALLOW},
+          {&writable, SYS_openat2, {0}, ABSENT}, {&container, SYS_chmod, {0, 04755}, ALLOW},
+          {&container, SYS_open, {0, O_CREAT, 04755}, ALLOW}, );
+}
