@@ -1,10 +1,40 @@
-# The thin front: every target works on a fresh Debian 12 machine.
-.PHONY: all demo test unit integration escape fuzz bench soak format lint clean install deps deps-test
+# The thin front over Meson. Every target works on a fresh Debian 12 machine from a clone: as root it installs what is
+# missing first, as an ordinary user it says what to install. `make help` lists the targets.
+BUILD        ?= build
+TEST_BUILD   ?= build-test
+REPORTS      ?= $(BUILD)/reports
+FUZZ_SECONDS ?= 5
+PREFIX       ?= /usr/local
+DESTDIR      ?=
+BRIG         ?= $(BUILD)/brig
+RUN_TESTS     = FUZZ_SECONDS=$(FUZZ_SECONDS) /usr/bin/python3 tools/run-tests \
+                --build $(BUILD) --test-build $(TEST_BUILD) --reports $(REPORTS)
 
-BUILD ?= build
-TEST_BUILD ?= build-test
+BINDIR  = $(DESTDIR)$(PREFIX)/bin
+MANDIR  = $(DESTDIR)$(PREFIX)/share/man
+BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+MAN_SOURCES = $(wildcard docs/man/*.scd)
+MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
+
+.PHONY: all help demo test unit integration escape asan fuzz bench format lint man docs/man install clean
+.PHONY: deps-test test-build FORCE
 
 all: $(BUILD)/brig
+
+help:
+	@echo 'make              build brig into $(BUILD)/brig'
+	@echo 'make demo         build it and run the examples, with what they show'
+	@echo 'make test         everything: unit, integration, escape, sanitizer and fuzz parts'
+	@echo 'make unit | integration | escape | asan | fuzz    one part of it'
+	@echo 'make bench        measure against the peers that are installed'
+	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
+	@echo 'make man          manual pages into $(BUILD)/man'
+	@echo 'make install      into DESTDIR$(PREFIX);  make clean  removes what was built'
+
+# ---- build ----
 
 $(BUILD)/build.ninja:
 	@tools/bootstrap build
@@ -13,5 +43,77 @@ $(BUILD)/build.ninja:
 $(BUILD)/brig: $(BUILD)/build.ninja FORCE
 	@ninja -C $(BUILD) --quiet
 
-.PHONY: FORCE
-FORCE:
+$(TEST_BUILD)/build.ninja: | deps-test
+	@meson setup $(TEST_BUILD) -Dsanitize=true -Dtests=true >/dev/null
+
+test-build: $(TEST_BUILD)/build.ninja
+	@ninja -C $(TEST_BUILD) --quiet
+
+# ---- try ----
+
+demo:
+	@tools/bootstrap demo
+	@$(MAKE) --no-print-directory all
+	@BRIG=$(BRIG) tools/demo
+
+# ---- test ----
+
+deps-test:
+	@tools/bootstrap test
+
+test: deps-test
+	@$(MAKE) --no-print-directory all test-build
+	@$(RUN_TESTS) unit integration escape asan fuzz
+
+unit: deps-test test-build
+	@$(RUN_TESTS) unit
+
+integration: deps-test all
+	@$(RUN_TESTS) integration
+
+escape: deps-test all
+	@$(RUN_TESTS) escape
+
+asan: deps-test test-build
+	@$(RUN_TESTS) asan
+
+fuzz: deps-test
+	@$(RUN_TESTS) fuzz
+
+bench:
+	@tools/bootstrap bench
+	@$(MAKE) --no-print-directory all
+	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run; \
+	 else echo "bench: tests/bench/run is not there" >&2; exit 1; fi
+
+# ---- keep in order ----
+
+format:
+	@tools/bootstrap lint
+	@tools/lint --fix
+
+lint:
+	@tools/bootstrap lint
+	@tools/lint
+
+# ---- manual pages, install ----
+
+man docs/man: $(MAN_PAGES)
+
+$(BUILD)/man/%: docs/man/%.scd
+	@command -v scdoc >/dev/null || tools/bootstrap install
+	@mkdir -p $(BUILD)/man
+	@scdoc <$< >$@.tmp && mv $@.tmp $@
+
+install: $(BUILD)/brig $(MAN_PAGES)
+	install -D -m 0755 $(BUILD)/brig $(BINDIR)/brig
+	for page in $(MAN_PAGES); do install -D -m 0644 $$page $(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
+	$(BUILD)/brig completion bash >$(BUILD)/completion.bash
+	$(BUILD)/brig completion zsh >$(BUILD)/completion.zsh
+	$(BUILD)/brig completion fish >$(BUILD)/completion.fish
+	install -D -m 0644 $(BUILD)/completion.bash $(BASHDIR)/brig
+	install -D -m 0644 $(BUILD)/completion.zsh $(ZSHDIR)/_brig
+	install -D -m 0644 $(BUILD)/completion.fish $(FISHDIR)/brig.fish
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-uapi $(TEST_BUILD) build-fuzz

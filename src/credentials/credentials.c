@@ -44,6 +44,8 @@ int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *
     set_default(c, plan, "LANG", "C.UTF-8");
     set_default(c, plan, "TMPDIR", c->tmpdir);
     set_default(c, plan, "TERM", c->term);
+    /* git gives up when a system-wide configuration exists and cannot be read. */
+    set_default(c, plan, "GIT_CONFIG_NOSYSTEM", c->host_etc ? "1" : NULL);
     for (size_t i = 0; i < c->policy->env_count; i++)
         set(c, plan, c->policy->env[i].name, c->policy->env[i].value);
     return 0;

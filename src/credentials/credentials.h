@@ -17,6 +17,7 @@ struct credentials {
     const char *home;
     const char *tmpdir;
     const char *term; /* or NULL */
+    bool host_etc;    /* the host's /etc is there, but closed (process tier) */
     bool root_inside; /* the code's uid is 0 in its own view */
     unsigned count;   /* variables planned */
 };

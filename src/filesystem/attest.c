@@ -1,7 +1,9 @@
 /* The attest verb: what is mounted, seen from outside, against what was planned. */
 #include "filesystem/filesystem.h"
+#include "filesystem/proc_view.h"
 #include "os/procfs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 
@@ -57,7 +59,22 @@ static int check_mount(void *context, const struct proc_mount *m, struct err *er
     /* Below a grant the host may have mounts of its own; they carry the grant's flags. Nothing lies below the rest. */
     if (exact)
         want->seen = true;
+    else if (strcmp(want->dest, "/proc") == 0)
+        fs->covers_seen += m->read_only && strcmp(m->type, "tmpfs") == 0;
     return check_flags(m, want->flags, err);
+}
+
+/* The system view of /proc: every entry of the host's that does not stay must be covered inside. */
+static int check_covers(struct filesystem *fs, struct err *err)
+{
+    unsigned want = 0;
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return err_sys(err, "list /proc");
+    for (struct dirent *e; (e = readdir(proc));)
+        want += e->d_type != DT_LNK && !proc_view_keeps(e->d_name);
+    closedir(proc);
+    return fs->covers_seen >= want ? 0 : wrong("/proc", "not covered where it shows the kernel", err);
 }
 
 static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
@@ -100,12 +117,16 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
 {
     if (fs->namespaced && check_mounts(fs, pid, err) < 0)
         return -err->code;
+    if (fs->namespaced && fs->policy->proc == PROC_SYSTEM && check_covers(fs, err) < 0)
+        return -err->code;
     if (check_landlock(fs, evidence, err) < 0)
         return -err->code;
     evidence_string(out, "root", fs->namespaced ? fs->policy->root : "host, by Landlock only");
     evidence_uint(out, "mounts_checked", fs->mount_count);
     evidence_uint(out, "landlock_abi", fs->landlock_fs ? (uint64_t)fs->host.landlock_abi : 0);
     evidence_bool(out, "landlock_probe_denied", fs->landlock_fs != 0);
+    if (fs->namespaced)
+        evidence_string(out, "proc", fs->policy->proc == PROC_SYSTEM ? "system" : "pid");
     evidence_string(out, "workspace",
                     !fs->policy->workspace ? "none" : fs->namespaced ? "tmpfs" : "private folder");
     evidence_bool(out, "workspace_exec", fs->policy->exec);

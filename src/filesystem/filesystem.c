@@ -8,11 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 void filesystem_init(struct filesystem *fs)
 {
     memset(fs, 0, sizeof *fs);
     fs->private_fd = -1;
+}
+
+/* On the process tier nothing translates owners: a root supervisor's sandbox has a uid that owns nothing. Better to say so
+ * than to let the code fail at its first write. */
+static int check_reach(const struct filesystem *fs, const char *source, bool writable, struct err *err)
+{
+    struct stat sb;
+    if (fs->namespaced || !fs->privileged || !writable || stat(source, &sb) < 0 || (sb.st_mode & S_IWOTH))
+        return 0;
+    err_set(err, ERR_UNSUPPORTED, "%s cannot be granted read-write: as root, the process tier runs the code as a uid that "
+            "may not write there", source);
+    err_at(err, BOUNDARY_FILESYSTEM);
+    return err_hint(err, "use --tier container, or run brig as the owner of the folder");
 }
 
 static int pin(struct filesystem *fs, const char *source, const char *dest, bool writable, struct err *err)
@@ -27,6 +41,8 @@ static int pin(struct filesystem *fs, const char *source, const char *dest, bool
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
     int result = grant_pin(&fs->grants[fs->grant_count], source, dest, writable, err);
+    if (result == 0)
+        result = check_reach(fs, source, writable, err);
     if (result == 0)
         fs->grant_count++;
     return result;

@@ -73,6 +73,7 @@ struct filesystem {
     unsigned tree_count;
     struct expected_mount mounts[MOUNTS_MAX];
     unsigned mount_count;
+    unsigned covers_seen; /* mounts that hide kernel files in /proc */
     uint64_t landlock_fs;    /* handled rights; 0 = not used */
     uint64_t landlock_net;
     uint64_t landlock_scope;

@@ -5,6 +5,7 @@
  * FS-3  Every mount is nosuid; every one but the device nodes is nodev; what is not planned writable is read-only. */
 #include "base/cleanup.h"
 #include "filesystem/mount_child.h"
+#include "filesystem/proc_view.h"
 #include "os/sys.h"
 #include "plan/apply.h"
 
@@ -132,7 +133,7 @@ int apply_bind(struct apply_state *st, const struct op *op, struct err *err)
         return (op->num[0] & BIND_OPTIONAL) && errno == ENOENT ? 0 : tree;
     if (same_object(tree, op, err) < 0)
         return -err->code;
-    struct sys_mount_attr attr = {.attr_set = bind_attr(op->num[0])};
+    struct sys_mount_attr attr = {.attr_set = bind_attr(op->num[0]), .propagation = MS_PRIVATE};
     unsigned how = SYS_AT_EMPTY_PATH | (op->num[0] & BIND_FILE ? 0 : SYS_AT_RECURSIVE);
     if (sys_mount_setattr(tree, "", how, &attr) < 0)
         return err_sys(err, "set mount flags of %s", op->a);
@@ -175,30 +176,22 @@ int apply_devpts(struct apply_state *st, const struct op *op, struct err *err)
     return mnt < 0 ? mnt : tree_attach(mnt, st->root_fd, op->a, err);
 }
 
-int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
+/* What only served the set-up: the tmpfs as a whole, and the covers of /proc. */
+static int drop_helper(const char *path, struct err *err)
 {
-    static const struct fs_option pids_only[] = {
-        {"hidepid", "invisible"}, {"subset", "pid"}, {NULL, NULL}};
-    cleanup_fd int mnt = fs_make(
-        "proc", pids_only, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC, err);
-    if (mnt < 0) {
-        if (err->sys_errno == EPERM)
-            err_hint(err, "the host's /proc is partly hidden (as in a container), so the kernel refuses a "
-                          "private one; use --tier process there");
-        return mnt;
-    }
-    return tree_attach(mnt, st->root_fd, op->a, err);
+    if (umount2(path, MNT_DETACH) < 0)
+        return errno == ENOENT ? 0 : err_sys(err, "detach %s", path);
+    return rmdir(path) < 0 ? err_sys(err, "remove %s", path) : 0;
 }
 
-static int drop_work_handle(struct apply_state *st, struct err *err)
+static int drop_helpers(struct apply_state *st, struct err *err)
 {
-    if (st->work_fd < 0)
-        return 0;
-    close(st->work_fd);
+    if (st->work_fd >= 0)
+        close(st->work_fd);
     st->work_fd = -1;
-    if (umount2("/" WORK_NAME, MNT_DETACH) < 0 || rmdir("/" WORK_NAME) < 0)
-        return err_sys(err, "hide the work folder");
-    return 0;
+    if (drop_helper("/" WORK_NAME, err) < 0)
+        return -err->code;
+    return drop_helper("/" PROC_COVERS, err);
 }
 
 int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
@@ -213,7 +206,7 @@ int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
         return err_sys(err, "detach the old root");
     if (chdir("/") < 0)
         return err_sys(err, "chdir to the new root");
-    if (drop_work_handle(st, err) < 0)
+    if (drop_helpers(st, err) < 0)
         return -err->code;
     struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
     if (sys_mount_setattr(st->root_fd, "", SYS_AT_EMPTY_PATH, &attr) < 0)

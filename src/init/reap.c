@@ -24,11 +24,17 @@ static bool reap_ended(pid_t code, int *status)
 }
 
 /* In a pid namespace init's exit does this in the kernel; on the process tier the same uid or the Landlock scope
- * keeps kill(-1) inside. */
+ * keeps kill(-1) inside. Without either, init stays the reaper until the last one is gone: who ends the sandbox from
+ * outside, the supervisor or the guardian, finds all of it below init. */
 static void kill_everything(const struct apply_state *st)
 {
-    if (!st->kill_all || getpid() == 1)
+    if (getpid() == 1)
         return;
+    if (!st->kill_all) {
+        while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+            ;
+        return;
+    }
     while (kill(-1, SIGKILL) == 0 || errno == EPERM)
         if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD)
             break;

@@ -61,23 +61,34 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
+    k->report = r->policy->report;
+    return 0;
+}
+
+static int build_filters(struct kernel *k, struct err *err)
+{
+    if (filter_build(&k->options, &k->plain, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    k->options.report = k->report;
     if (filter_build(&k->options, &k->filter, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return 0;
 }
 
-static void plan_seal(struct kernel *k, struct plan *plan)
+static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
 {
+    if (build_filters(k, err) < 0)
+        return -err->code;
     plan_op(plan, OP_DROP_CAPS);
     plan_add(plan, &(struct op){.kind = OP_SECCOMP,
                                 .num = {k->options.notify},
                                 .data = k->filter.code,
                                 .data_len = k->filter.len * sizeof k->filter.code[0]});
+    return 0;
 }
 
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err)
 {
-    (void)err;
     bool container = k->tier == TIER_CONTAINER;
     switch (stage) {
     case STAGE_BIRTH:
@@ -93,8 +104,7 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
         /* Without a pid namespace init is a process like any other: a domain below init's keeps the code from it. */
         if (!container && k->options.scoped_signals)
             plan_num(plan, OP_SCOPE_CODE, LL_SCOPE_SIGNAL, 0, 0);
-        plan_seal(k, plan);
-        break;
+        return plan_seal(k, plan, err);
     default:
         break;
     }

@@ -21,7 +21,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define KERNEL_PLACES_MAX 65
+#define KERNEL_PLACES_MAX 160
+
+struct kernel_place {
+    const char *path; /* as the code names it */
+    bool writable;
+};
 
 struct kernel {
     enum tier tier;
@@ -33,11 +38,13 @@ struct kernel {
     struct filter_options options;
     struct filter_program filter;
     int listener_fd;     /* seccomp notifications, -1 if none */
+    bool report;         /* list refused files by path */
     bool unseen;         /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
     pid_t init_pid;      /* for brokered signals */
-    const char *places[KERNEL_PLACES_MAX]; /* host folders whose metadata the code may change (process tier) */
+    struct kernel_place places[KERNEL_PLACES_MAX]; /* what the code sees, for brokers and reports */
     unsigned place_count;
+    struct filter_program plain; /* the filter without reports, to tell a report from a refusal */
 };
 
 struct kernel_request {

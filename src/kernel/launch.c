@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <linux/securebits.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 /* The bytes of build/brig-init, laid into this program by init_blob.S: no path to find, nothing to replace on disk, and
  * what the sandbox can see of it is a sealed copy (K-02 of the attack list). */
@@ -33,6 +35,26 @@ static int launch_failed(const struct kernel *k, struct err *err)
     errno = code;
     err_sys(err, "start the sandbox's first process");
     return err_at(err, BOUNDARY_KERNEL);
+}
+
+/* Kernel quotas inside a user namespace (inotify, namespaces, …) are charged to who made it. Root's are shared with the host
+ * and with every other sandbox, so the namespace is made by the sandbox's own uid. The capabilities stay in effect for the
+ * moment: joining a cgroup at birth needs them. */
+static long clone_as_owner(const struct kernel *k, struct sys_clone_args *args)
+{
+    bool switched = false;
+    int bits = prctl(PR_GET_SECUREBITS);
+    if (k->privileged && k->tier == TIER_CONTAINER && bits >= 0 &&
+        prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP) == 0)
+        switched = syscall(SYS_setresuid, -1, k->host_uid, -1) == 0;
+    long child = sys_clone3(args);
+    int code = errno;
+    if (child != 0 && switched)
+        syscall(SYS_setresuid, -1, 0, -1);
+    if (child != 0 && bits >= 0 && k->privileged)
+        prctl(PR_SET_SECUREBITS, bits);
+    errno = code;
+    return child;
 }
 
 int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pidfd, struct err *err)
@@ -58,7 +80,7 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
         args.flags |= SYS_CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)l->cgroup_fd;
     }
-    long child = sys_clone3(&args);
+    long child = clone_as_owner(k, &args);
     if (child < 0)
         return launch_failed(k, err);
     if (child == 0)

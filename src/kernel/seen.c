@@ -1,7 +1,8 @@
 /* Refused calls are seen: the kernel parks the caller and asks the supervisor, which counts and answers with an error. The
- * answer never is "go on" (K-4): nothing behind a pointer is looked at, so there is nothing to race. */
+ * answer is "go on" only for reports, by which nothing is decided (K-4): no verdict rests on memory that can be raced. */
 #include "kernel/kernel.h"
 #include "kernel/process/broker.h"
+#include "kernel/process/report.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -57,6 +58,15 @@ static int judge(struct kernel *k, const struct seccomp_notif *n)
     return refusal(n);
 }
 
+/* Report mode: this very call, with these registers, is one that the plain filter allows. Letting it go on decides nothing:
+ * mounts and Landlock do, in the kernel, on what the call really names by then. */
+static bool is_report(const struct kernel *k, const struct seccomp_notif *n)
+{
+    struct seccomp_data data = n->data;
+    return k->options.report && filter_is_reported(n->data.arch, n->data.nr) &&
+           filter_run(&k->plain, &data) == SECCOMP_RET_ALLOW;
+}
+
 int seen_answer(struct kernel *k, struct denial_list *list)
 {
     union {
@@ -72,8 +82,13 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &got) < 0)
         return errno == ENOENT || errno == EINTR || errno == EAGAIN ? 0 : -errno;
     answer.r.id = got.n.id;
-    k->seen_count++;
-    answer.r.error = judge(k, &got.n);
+    if (is_report(k, &got.n)) {
+        report_path(k, &got.n, list);
+        answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    } else {
+        answer.r.error = judge(k, &got.n);
+        k->seen_count++;
+    }
     if (answer.r.error == -EPERM || answer.r.error == -ENOSYS)
         record(&got.n, list);
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) < 0 && errno != ENOENT)

@@ -2,6 +2,7 @@
 #include "lifecycle/lifecycle.h"
 
 #include "base/clock.h"
+#include "os/fd.h"
 #include "os/procfs.h"
 
 #include <errno.h>
@@ -72,6 +73,11 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     return 0;
 }
 
+bool lifecycle_counts_memory(const struct lifecycle *l)
+{
+    return l->cgroup && (l->group.controllers & CGROUP_MEMORY);
+}
+
 int lifecycle_prepare(struct lifecycle *l, struct err *err)
 {
     l->guardian.group = l->group;
@@ -92,6 +98,10 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     l->init_pid = init_pid;
     if (!l->namespaced)
         l->guardian.init_pid = init_pid;
+    /* Best effort: if the whole host runs out of memory, the sandbox goes before anybody else. */
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", init_pid);
+    file_write(AT_FDCWD, path, "800");
     if (l->cgroup && cgroup_attach(&l->group, init_pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     return 0;
@@ -120,8 +130,11 @@ static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 static void open_views(struct lifecycle *l, pid_t pid)
 {
     char path[64];
-    if (!l->namespaced)
+    if (!l->namespaced) {
+        if (l->guardian.private_dir[0])
+            l->work_fd = open(l->guardian.private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return;
+    }
     snprintf(path, sizeof path, "/proc/%d/root/proc", pid);
     l->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!l->policy->workspace)

@@ -55,7 +55,9 @@ struct lifecycle {
     bool guarded;
 
     uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */
+    uint64_t rlimit_data; /* RLIMIT_DATA as set, 0 if none */
     uint64_t deadline_us; /* 0 = none */
+    bool over_memory;     /* ended because memory ran out */
     enum limit hit;       /* the first limit that ended or cut the run */
     struct usage usage;
 
@@ -78,6 +80,8 @@ struct lifecycle_request {
 void lifecycle_init(struct lifecycle *l);
 int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *request, struct err *err);
 int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err);
+/* A cgroup counts all memory of the sandbox. */
+bool lifecycle_counts_memory(const struct lifecycle *l);
 /* Guardian first, then the cgroups that it would remove. */
 int lifecycle_prepare(struct lifecycle *l, struct err *err);
 /* init exists: put it into the cgroups (v1), tell the guardian. */
@@ -101,6 +105,7 @@ struct sampled {
     uint64_t cpu_usec;
     uint64_t tasks;
     uint64_t open_files_max;
+    uint64_t data_max; /* largest data segment of one process */
 };
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);
 /* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user namespace). */

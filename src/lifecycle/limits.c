@@ -24,14 +24,18 @@ static void plan_pids(struct lifecycle *l, struct plan *plan)
         return;
     /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone. */
     bool own_count = l->namespaced || l->private_uid;
-    l->rlimit_pids = l->policy->pids + (own_count ? 1 : sample_user_tasks(getuid()));
+    uint64_t others = own_count ? 0 : sample_user_tasks(getuid()) + l->guarded;
+    l->rlimit_pids = l->policy->pids + 1 /* init */ + others;
     rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
 }
 
 static void plan_memory(struct lifecycle *l, struct plan *plan)
 {
-    if (!(l->cgroup && (l->group.controllers & CGROUP_MEMORY)))
-        rlimit(plan, "data", RLIMIT_DATA, l->policy->memory, l->policy->memory);
+    if (!lifecycle_counts_memory(l)) {
+        /* The sampler ends the run with the right verdict; this only stops what would outrun it. */
+        l->rlimit_data = l->policy->memory > UINT64_MAX / 4 ? UINT64_MAX : l->policy->memory * 4;
+        rlimit(plan, "data", RLIMIT_DATA, l->rlimit_data, l->rlimit_data);
+    }
     rlimit(plan, "stack", RLIMIT_STACK, 8u << 20, 64u << 20);
     rlimit(plan, "memlock", RLIMIT_MEMLOCK, 8u << 20, 8u << 20);
     rlimit(plan, "core", RLIMIT_CORE, 0, 0);

@@ -45,19 +45,24 @@ static void add_stat(int proc, const char *pid, struct sampled *s, pid_t *ppid)
     s->cpu_usec += ticks_to_usec(ticks);
 }
 
-/* Private memory: resident minus what is shared with files; tmpfs is counted where it is mounted. */
+static uint64_t status_kib(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    return at ? strtoull(at + strlen(name), NULL, 10) * 1024u : 0;
+}
+
+/* Memory that belongs to this process, page tables included. Shared memory is counted for everyone who maps it: where nothing
+ * better than sampling can be had, too much is the safe side. */
 static void add_memory(int proc, const char *pid, struct sampled *s)
 {
-    char path[64], text[128];
-    snprintf(path, sizeof path, "%s/statm", pid);
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "%s/status", pid);
     if (file_read(proc, path, text, sizeof text) <= 0)
         return;
-    char *at = text;
-    strtoull(at, &at, 10);
-    uint64_t resident = strtoull(at, &at, 10);
-    uint64_t shared = strtoull(at, &at, 10);
-    if (resident > shared)
-        s->memory += (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+    s->memory += status_kib(text, "\nRssAnon:") + status_kib(text, "\nRssShmem:") + status_kib(text, "\nVmPTE:");
+    uint64_t data = status_kib(text, "\nVmData:");
+    if (data > s->data_max)
+        s->data_max = data;
 }
 
 /* Since Linux 6.2 the size of /proc/PID/fd is the number of descriptors. */
@@ -76,11 +81,12 @@ struct process {
     bool inside;
 };
 
-static void read_process(int proc, const char *name, struct process *p)
+static void read_process(int proc, const char *name, bool with_memory, struct process *p)
 {
     *p = (struct process){.pid = (pid_t)strtol(name, NULL, 10)};
     add_stat(proc, name, &p->use, &p->ppid);
-    add_memory(proc, name, &p->use);
+    if (with_memory)
+        add_memory(proc, name, &p->use);
     add_files(proc, name, &p->use);
 }
 
@@ -91,6 +97,8 @@ static void add(struct sampled *sum, const struct sampled *one)
     sum->tasks += one->tasks;
     if (one->open_files_max > sum->open_files_max)
         sum->open_files_max = one->open_files_max;
+    if (one->data_max > sum->data_max)
+        sum->data_max = one->data_max;
 }
 
 /* Without a pid namespace the sandbox is what lies below init. Parents may come after children in the list, so mark until
@@ -132,7 +140,7 @@ static void sample_host(const struct lifecycle *l, struct sampled *ret)
                 break;
             list = more;
         }
-        read_process(dirfd(dir), e->d_name, &list[count++]);
+        read_process(dirfd(dir), e->d_name, !l->cgroup, &list[count++]);
     }
     if (dir)
         closedir(dir);
@@ -148,7 +156,7 @@ static void sample_own_proc(const struct lifecycle *l, struct sampled *ret)
         struct process p;
         if (!is_pid(e->d_name))
             continue;
-        read_process(l->proc_fd, e->d_name, &p);
+        read_process(l->proc_fd, e->d_name, !l->cgroup, &p);
         add(ret, &p.use);
     }
     if (dir)

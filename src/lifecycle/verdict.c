@@ -1,12 +1,14 @@
 /* What the sampler saw, and the verdict at the end. */
 #include "lifecycle/lifecycle.h"
 
-#include "os/remove.h"
+#include "base/clock.h"
+#include "lifecycle/disk.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 unsigned lifecycle_sample_ms(const struct lifecycle *l)
 {
@@ -17,6 +19,20 @@ static void note(struct lifecycle *l, enum limit limit)
 {
     if (l->hit == LIMIT_NONE)
         l->hit = limit;
+}
+
+/* Process tier: the private folder lies on a file system of the host, so that too much of it is a reason to end the run. */
+static enum limit measure_private_dir(struct lifecycle *l)
+{
+    struct disk_usage u;
+    if (l->namespaced || l->work_fd < 0)
+        return LIMIT_NONE;
+    bool measurable = disk_measure(l->work_fd, &u);
+    if (measurable && u.inodes > l->policy->inodes)
+        return l->hit = LIMIT_INODES;
+    if (!measurable || u.bytes >= l->policy->disk)
+        return l->hit = LIMIT_DISK;
+    return LIMIT_NONE;
 }
 
 /* A full tmpfs is a verdict, not a reason to kill: the code sees ENOSPC and may cope. */
@@ -54,6 +70,18 @@ static bool over(uint64_t value, uint64_t limit_ms)
     return limit_ms != POLICY_UNLIMITED && value >= limit_ms * 1000;
 }
 
+/* An rlimit refuses without telling anybody: being at it is the sign. */
+static void look_at_rlimits(struct lifecycle *l, const struct sampled *s)
+{
+    bool own_count = l->namespaced || l->private_uid;
+    uint64_t tasks = own_count || !l->rlimit_pids ? s->tasks : sample_user_tasks(getuid());
+    uint64_t most = l->rlimit_pids ? l->rlimit_pids : l->policy->pids + 1;
+    if (tasks >= most)
+        note(l, LIMIT_PIDS);
+    if (l->rlimit_data && s->data_max >= l->rlimit_data - l->rlimit_data / 8)
+        note(l, LIMIT_MEMORY);
+}
+
 enum limit lifecycle_sample(struct lifecycle *l)
 {
     struct sampled s;
@@ -70,9 +98,10 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->usage.memory_peak = s.memory + disk;
     if (s.open_files_max >= l->policy->open_files)
         note(l, LIMIT_OPEN_FILES);
-    if (!l->cgroup && s.tasks > l->policy->pids)
-        note(l, LIMIT_PIDS);
+    if (!l->cgroup)
+        look_at_rlimits(l, &s);
     if (l->usage.oom_kills > 0 || (!l->cgroup && s.memory + disk > l->policy->memory)) {
+        l->over_memory = true;
         l->hit = LIMIT_MEMORY;
         return LIMIT_MEMORY;
     }
@@ -80,7 +109,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->hit = LIMIT_CPU_TIME;
         return LIMIT_CPU_TIME;
     }
-    return LIMIT_NONE;
+    return measure_private_dir(l);
 }
 
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak)
@@ -96,10 +125,13 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
         l->usage.cpu_usec = s.cpu_usec;
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
-    if (l->usage.oom_kills > 0)
+    measure_private_dir(l);
+    if (l->usage.oom_kills > 0) {
+        l->over_memory = true;
         l->hit = LIMIT_MEMORY;
-    else if (l->hit == LIMIT_NONE && over(l->usage.cpu_usec, l->policy->cpu_time_ms))
+    } else if (l->hit == LIMIT_NONE && over(l->usage.cpu_usec, l->policy->cpu_time_ms)) {
         l->hit = LIMIT_CPU_TIME;
+    }
 }
 
 static void limit_line(struct evidence *out, const char *name, uint64_t value, const char *by)
@@ -123,7 +155,7 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
     evidence_string(out, "cgroup", versions[l->cgroup ? l->group.version : 0]);
     if (!l->cgroup && l->host.why[0])
         evidence_string(out, "cgroup_missing", l->host.why);
-    limit_line(out, "memory", p->memory, memory ? "cgroup, swap off" : "RLIMIT_DATA per process and sampling");
+    limit_line(out, "memory", p->memory, memory ? "cgroup, swap off" : "sampling, and RLIMIT_DATA of four times as much per process");
     limit_line(out, "pids", p->pids, pids ? "cgroup" : "RLIMIT_NPROC");
     limit_line(out, "cpus_milli", p->cpus_milli, cpu ? "cgroup" : "nothing: no cgroup cpu controller");
     limit_line(out, "timeout_ms", p->timeout_ms, "supervisor");

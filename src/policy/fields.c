@@ -33,6 +33,8 @@ static const struct field rules[FIELD_COUNT] = {
                     .help = "/proc: own tasks only, or also harmless kernel files"},
     [FIELD_LANDLOCK] = {.tighter = TIGHTER_HIGHER,
                         .help = "Landlock as a second, independent wall around files"},
+    [FIELD_REPORT] = {.tighter = TIGHTER_HIGHER,
+                      .help = "list refused files by path among the denials; slows opening down"},
     [FIELD_DISK] = {.tighter = TIGHTER_LOWER,
                     .min = 4 * KIB,
                     .max = 1024 * TIB,

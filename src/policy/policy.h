@@ -53,6 +53,7 @@ enum proc_view {
     X(PROJECT, "filesystem.project", BOOL, project)                                                \
     X(PROC, "filesystem.proc", PROC, proc)                                                         \
     X(LANDLOCK, "filesystem.landlock", NEED, landlock)                                             \
+    X(REPORT, "filesystem.report", BOOL, report)                                                   \
     X(DISK, "lifecycle.disk", SIZE, disk)                                                          \
     X(INODES, "lifecycle.inodes", COUNT, inodes)                                                   \
     X(MEMORY, "lifecycle.memory", SIZE, memory)                                                    \
@@ -112,6 +113,7 @@ struct policy {
     bool project; /* the caller's folder is granted read-write (level medium) */
     enum proc_view proc;
     enum need landlock;
+    bool report; /* look at every opened path and list what lies outside of the view */
     uint64_t disk;
     uint64_t inodes;
     uint64_t memory;

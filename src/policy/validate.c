@@ -72,6 +72,10 @@ static int check_process(const struct policy *p, struct err *err)
                 quote(&q, p->root));
         return err_hint(err, "leave filesystem.root at host, or use tier container");
     }
+    if (p->origin[FIELD_UID].kind > ORIGIN_LEVEL) {
+        err_set(err, ERR_POLICY, "tier process has no user namespace: kernel.uid cannot be chosen");
+        return err_hint(err, "leave kernel.uid out, or use tier container");
+    }
     for (size_t i = 0; i < p->grant_count; i++) {
         int r = check_moved(&p->grants[i], err);
         if (r == 0)

@@ -32,7 +32,7 @@ static bool look_at_seccomp(struct host_report *r)
 {
     uint32_t action = SECCOMP_RET_USER_NOTIF;
     bool present = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
-    struct host_fact *f = fact(r, "seccomp with notification", present);
+    struct host_fact *f = fact(r, "seccomp notification", present);
     snprintf(f->detail, sizeof f->detail, "%s", present ? "refused calls are seen" : "");
     if (!present) {
         snprintf(f->why, sizeof f->why, "the kernel was built without it, or an outer sandbox hides it");

@@ -57,19 +57,36 @@ static void open_credentials(struct sandbox *s)
                                           .home = container ? HOME_DIR : private_dir ? private_dir : "/",
                                           .tmpdir = container ? NULL : private_dir,
                                           .term = s->request->tty ? s->request->term : NULL,
+                                          .host_etc = !container,
                                           .root_inside = container && s->kernel.inside_uid == 0};
 }
 
-/* Where the code may change metadata: its private folder and what it was granted to write. */
+static void share_place(struct kernel *k, const char *path, bool writable)
+{
+    if (k->place_count < KERNEL_PLACES_MAX)
+        k->places[k->place_count++] = (struct kernel_place){path, writable};
+}
+
+/* What the code sees, for the kernel boundary's brokers and reports. */
 static void share_places(struct sandbox *s)
 {
     struct kernel *k = &s->kernel;
     struct filesystem *fs = &s->filesystem;
+    static const char *const work[] = {WORKSPACE, "/tmp", "/var/tmp", HOME_DIR, "/run", "/dev"};
+    static const char *const synthesised[] = {"/etc/passwd",   "/etc/group",         "/etc/hosts",
+                                              "/etc/hostname", "/etc/nsswitch.conf", "/etc/resolv.conf"};
     if (fs->private_dir[0])
-        k->places[k->place_count++] = fs->private_dir;
-    for (unsigned i = 0; i < fs->grant_count && k->place_count < KERNEL_PLACES_MAX; i++)
-        if (fs->grants[i].writable)
-            k->places[k->place_count++] = fs->grants[i].source;
+        share_place(k, fs->private_dir, true);
+    for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(work); i++)
+        share_place(k, work[i], fs->policy->workspace);
+    for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(synthesised); i++)
+        share_place(k, synthesised[i], false);
+    share_place(k, "/proc", fs->namespaced);
+    share_place(k, "/dev/null", true);
+    for (unsigned i = 0; i < fs->host.view_count; i++)
+        share_place(k, fs->host.view[i].path, false);
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        share_place(k, fs->namespaced ? fs->grants[i].dest : fs->grants[i].source, fs->grants[i].writable);
 }
 
 static bool any_writable_grant(const struct policy *p)
@@ -93,7 +110,10 @@ int sandbox_open(struct sandbox *s, struct err *err)
     share_places(s);
     s->network.namespaced = s->kernel.tier == TIER_CONTAINER;
     open_credentials(s);
-    return open_lifecycle(s, err);
+    if (open_lifecycle(s, err) < 0)
+        return -err->code;
+    s->kernel.options.counted_memory = lifecycle_counts_memory(&s->lifecycle);
+    return 0;
 }
 
 /* The five boundaries, in the order in which they add to a stage. */

@@ -30,8 +30,7 @@ static void write_verdict(const struct run_result *r, struct json_writer *w)
 {
     jw_key(w, "verdict");
     jw_object_begin(w);
-    jw_kv_int(w, "exit_code", r->exit_code);
-    jw_kv_int(w, "signal", r->signal);
+    run_result_write_end(r, w);
     jw_kv_string(w, "limit_hit", r->limit_hit);
     jw_kv_uint(w, "denial_kinds", r->denials.count);
     jw_kv_uint(w, "denials_not_listed", r->denials.dropped);

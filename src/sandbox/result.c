@@ -19,7 +19,7 @@ void run_result_done(struct run_result *r)
     buf_done(&r->receipt);
 }
 
-static void write_end(const struct run_result *r, struct json_writer *w)
+void run_result_write_end(const struct run_result *r, struct json_writer *w)
 {
     jw_key(w, "exit_code");
     if (r->exit_code >= 0)
@@ -52,7 +52,7 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
     jw_kv_string(&w, "sandbox_id", r->sandbox_id);
     jw_kv_string(&w, "level", level_name(r->level));
     jw_kv_string(&w, "tier", tier_name(r->tier));
-    write_end(r, &w);
+    run_result_write_end(r, &w);
     write_output(r, &w);
     jw_kv_bool(&w, "timed_out", r->timed_out);
     jw_kv_bool(&w, "oom_killed", r->oom_killed);

@@ -106,7 +106,7 @@ static void settle_result(struct sandbox *s)
 {
     struct run_result *r = s->result;
     settle_status(s);
-    r->oom_killed = s->lifecycle.hit == LIMIT_MEMORY;
+    r->oom_killed = s->lifecycle.over_memory;
     s->out_bytes = s->out.total;
     s->err_bytes = s->errout.total;
     r->stdout_truncated = s->out.truncated;

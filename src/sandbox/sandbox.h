@@ -52,6 +52,8 @@ struct run_result {
 int sandbox_run(const struct run_request *request, struct run_result *result, struct err *err);
 void run_result_init(struct run_result *result);
 void run_result_done(struct run_result *result);
+/* Members exit_code and signal, null where there is none. */
+void run_result_write_end(const struct run_result *result, struct json_writer *w);
 /* The object of `--json`. */
 void run_result_json(const struct run_result *result, struct buf *out, bool pretty);
 /* The operations that this request would perform, as text (for --plan and golden tests). */

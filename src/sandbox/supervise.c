@@ -302,7 +302,8 @@ void sandbox_end(struct sandbox *s)
         struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
         if (s->ctl_fd >= 0)
             message_send(s->ctl_fd, CTL_KILL, 0);
-        poll(&p, 1, 200);
+        if (s->lifecycle.private_uid || s->lifecycle.scoped_signals)
+            poll(&p, 1, 200);
         lifecycle_kill(&s->lifecycle);
     }
     if (s->init_pidfd >= 0)

@@ -1,6 +1,7 @@
 #include "kernel/process/broker.h"
 
 #include "base/cleanup.h"
+#include "kernel/process/task_memory.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -13,35 +14,6 @@
 
 /* Set-id bits are not for a sandbox to give. */
 #define MODE_MASK 01777u
-
-/* Copied once; what the caller does to its memory afterwards does not matter. */
-static int copy_bytes(pid_t pid, uint64_t address, void *out, size_t size)
-{
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/mem", pid);
-    cleanup_fd int mem = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (mem < 0)
-        return -EPERM;
-    return pread(mem, out, size, (off_t)address) == (ssize_t)size ? 0 : -EFAULT;
-}
-
-/* A string may end right before an unmapped page: go page by page. */
-static int copy_path(pid_t pid, uint64_t address, char out[PATH_MAX])
-{
-    size_t used = 0;
-    while (used < PATH_MAX) {
-        size_t chunk = 4096 - (address + used) % 4096;
-        if (chunk > PATH_MAX - used)
-            chunk = PATH_MAX - used;
-        int result = copy_bytes(pid, address + used, out + used, chunk);
-        if (result < 0)
-            return result;
-        if (memchr(out + used, '\0', chunk))
-            return 0;
-        used += chunk;
-    }
-    return -ENAMETOOLONG;
-}
 
 static int open_fd_of(pid_t pid, int fd)
 {
@@ -64,7 +36,7 @@ static int open_start(pid_t pid, int dir)
 static int open_path_of(pid_t pid, int dir, uint64_t address, bool nofollow)
 {
     char path[PATH_MAX];
-    int result = copy_path(pid, address, path);
+    int result = task_copy_path(pid, address, path);
     if (result < 0)
         return result;
     cleanup_fd int start = path[0] == '/' ? -1 : open_start(pid, dir);
@@ -85,8 +57,8 @@ static bool is_own(const struct kernel *k, int fd)
         return false;
     where[n] = '\0';
     for (unsigned i = 0; i < k->place_count; i++) {
-        size_t len = strlen(k->places[i]);
-        if (strncmp(where, k->places[i], len) == 0 && where[len] == '/')
+        size_t len = strlen(k->places[i].path);
+        if (k->places[i].writable && strncmp(where, k->places[i].path, len) == 0 && where[len] == '/')
             return true;
     }
     return false;
@@ -104,7 +76,7 @@ static int read_stamps(pid_t pid, uint64_t address, struct change *c)
 {
     c->times = true;
     c->now = address == 0;
-    return c->now ? 0 : copy_bytes(pid, address, c->stamps, sizeof c->stamps);
+    return c->now ? 0 : task_copy(pid, address, c->stamps, sizeof c->stamps);
 }
 
 /* What is asked for, by the call's own order of arguments. Obsolete calls (utime, utimes, futimesat) are refused: libraries

@@ -21,6 +21,8 @@ uint32_t filter_return(enum filter_verdict verdict, const struct filter_options 
         return SECCOMP_RET_ERRNO | EPERM;
     case VERDICT_NOPROTO:
         return SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+    case VERDICT_REPORT:
+        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
     case VERDICT_NOTSUP:
         return SECCOMP_RET_ERRNO | EOPNOTSUPP;
     case VERDICT_ABSENT: /* K-1 */
@@ -66,6 +68,10 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return contained ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
     case RULE_IPC:
         return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_MEMFD:
+        return o->counted_memory ? VERDICT_ALLOW : VERDICT_ABSENT;
+    case RULE_SHM:
+        return o->isolated_ipc && o->counted_memory ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_META:
         return own_files ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_ATTR:
@@ -135,6 +141,15 @@ static void add_range(struct builder *b, uint32_t first, filter_target target)
         b->ranges[b->count++] = (struct filter_range){first, target};
 }
 
+/* In report mode a call that names a path and would be allowed, always or after a look at its arguments, is shown first. The
+ * supervisor runs the plain program over the same registers to find out which of the two it is. */
+static filter_target reported(const struct filter_entry *e, filter_target target,
+                              const struct filter_options *options)
+{
+    bool may_pass = target == VERDICT_ALLOW || target >= VERDICT_COUNT;
+    return options->report && may_pass && filter_is_reported(FILTER_ARCH, e->nr) ? VERDICT_REPORT : target;
+}
+
 static int place_calls(struct builder *b, const struct filter_options *options, struct err *err)
 {
     for (unsigned nr = 0; nr < MAX_NR; nr++)
@@ -145,7 +160,7 @@ static int place_calls(struct builder *b, const struct filter_options *options, 
             return err_set(err, ERR_INTERNAL, "system call filter: %s has number %d", e->name,
                            e->nr);
         if (e->nr >= 0)
-            b->targets[e->nr] = filter_resolve(e->rule, options);
+            b->targets[e->nr] = reported(e, filter_resolve(e->rule, options), options);
     }
     return 0;
 }

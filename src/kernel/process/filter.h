@@ -24,6 +24,8 @@ struct filter_options {
     bool own_uid;        /* a host uid that owns nothing: permissions protect the host's files */
     bool scoped_truncate; /* Landlock guards truncation (ABI 3) */
     bool host_writable;  /* host folders can be written: a set-id file there would outlive the sandbox */
+    bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V segments */
+    bool report;         /* calls that name a path are shown to the supervisor and then go on */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
 
@@ -35,6 +37,14 @@ struct filter_program {
 };
 
 int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err);
+
+/* What a program says about a call, computed as the kernel would (SECCOMP_RET_…). Tells a report from a refusal: the
+ * notification alone does not. */
+struct seccomp_data;
+uint32_t filter_run(const struct filter_program *program, const struct seccomp_data *data);
+
+/* True if the call names a path and is among those reported. */
+bool filter_is_reported(uint32_t arch, int nr);
 
 /* NULL if the number is unknown. Native numbers only. */
 const char *filter_call_name(unsigned nr);

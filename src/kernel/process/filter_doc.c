@@ -53,6 +53,8 @@ static const char intro[] =
     "- **own uid**: a host uid that owns nothing (brig started by root).\n"
     "- **host folders are writable**: `--rw` or a project folder. A set-id file left there would give its owner's rights "
     "to whoever runs it later.\n"
+    "- **memory is counted**: by a memory cgroup. Without one, a memfd or a System V segment that nobody maps would be "
+    "memory that no limit sees.\n"
     "- **Landlock guards truncation**: ABI 3 (Linux 6.2 and newer).\n";
 
 static const char sockets[] =

@@ -1,6 +1,8 @@
 /* The table of calls as data, and the questions about it that need no program. */
 #include "kernel/process/filter_rules.h"
 
+#include <string.h>
+
 const struct filter_entry filter_table[] = {
 #define CALL(name, x86_64, aarch64, rule, group, why)                                              \
     {#name, FILTER_NR(x86_64, aarch64), RULE_##rule, GROUP_##group, why},
@@ -58,4 +60,16 @@ bool filter_is_brokered_meta(uint32_t arch, int nr)
 {
     const struct filter_entry *e = native(arch, nr);
     return e && (e->rule == RULE_META || e->rule == RULE_CHMOD || e->rule == RULE_CHMODAT);
+}
+
+bool filter_is_reported(uint32_t arch, int nr)
+{
+    static const char *const names[] = {"open",   "openat",   "openat2", "creat",  "truncate", "mkdir",    "mkdirat",
+                                        "unlink", "unlinkat", "rmdir",   "rename", "renameat", "renameat2"};
+    const struct filter_entry *e = native(arch, nr);
+    for (size_t i = 0; e && i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(e->name, names[i]) == 0)
+            return true;
+    }
+    return false;
 }

@@ -33,6 +33,8 @@
     RULE(PIDFD_SIGNAL, "allow if own pids or scoped signals; else absent (ENOSYS)")                \
     RULE(PIDFD_OPEN, "allow if own pids; else absent (ENOSYS)")                                    \
     RULE(IPC, "allow if own ipc; else deny, seen")                                                 \
+    RULE(MEMFD, "allow if memory is counted; else absent (ENOSYS)")                               \
+    RULE(SHM, "allow if own ipc and memory is counted; else deny, seen")                          \
     RULE(META, "allow if own view or own uid; else brokered")                                      \
     RULE(CHMOD, "allow if own view or own uid, and no set-id bits where host folders are "         \
                 "writable (deny, seen); else brokered")                                            \
@@ -111,6 +113,7 @@ enum filter_verdict {
     VERDICT_ABSENT,  /* ENOSYS */
     VERDICT_NOPROTO, /* EPROTONOSUPPORT, as on a kernel without that protocol */
     VERDICT_NOTSUP,  /* EOPNOTSUPP, as on a file system without attributes */
+    VERDICT_REPORT,  /* the supervisor looks at the path; the call goes on */
     VERDICT_COUNT,
 };
 uint32_t filter_return(enum filter_verdict verdict, const struct filter_options *options);

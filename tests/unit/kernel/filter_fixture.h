@@ -25,6 +25,7 @@ __attribute__((unused)) static const struct filter_options container = {.isolate
                                                                         .unix_sockets = true,
                                                                         .scoped_signals = true,
                                                                         .own_view = true,
+                                                                        .counted_memory = true,
                                                                         .own_uid = true,
                                                                         .scoped_truncate = true,
                                                                         .notify = true};
@@ -64,6 +65,7 @@ static inline struct filter_options option_set(unsigned bits)
                                    .own_view = bits & 64,
                                    .own_uid = bits & 128,
                                    .scoped_truncate = bits & 256,
-                                   .host_writable = bits & 512};
+                                   .host_writable = bits & 512,
+                                   .counted_memory = bits & 1024};
 }
-#define OPTION_SETS 1024
+#define OPTION_SETS 2048

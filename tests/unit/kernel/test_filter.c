@@ -30,6 +30,8 @@ enum {
     R_PIDFD_OPEN,
     R_IPC,
     R_META,
+    R_MEMFD,
+    R_SHM,
     R_CHMOD,
     R_CHMODAT,
     R_CREAT,
@@ -77,6 +79,10 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
         return o->isolated_pids ? ALLOW : ABSENT;
     case R_IPC:
         return o->isolated_ipc ? ALLOW : seen;
+    case R_MEMFD:
+        return o->counted_memory ? ALLOW : ABSENT;
+    case R_SHM:
+        return o->isolated_ipc && o->counted_memory ? ALLOW : seen;
     case R_META:
     case R_CHMOD:
     case R_CHMODAT:

@@ -57,6 +57,8 @@ static const struct move moves[] = {
     {FIELD_CPUS, "2", "unlimited", false},
     {FIELD_CPUS, "0.5", "0.4", true},
     {FIELD_CPUS, "0.5", "0.6", false},
+    {FIELD_REPORT, "false", "true", true},
+    {FIELD_REPORT, "true", "false", false},
     {FIELD_PIDS, "10", "9", true},
     {FIELD_PIDS, "10", "11", false},
     {FIELD_TIMEOUT, "1h", "59m", true},

@@ -1,0 +1,220 @@
+"""Every limit ends in its field, with and without cgroups; each has a control that stays below it."""
+import os
+import subprocess
+import time
+
+import pytest
+
+from helpers import CALLERS, NO_CGROUP, TIERS, find_below
+
+PYTHON = ["--", "python3", "-c"]
+CGROUP = {"cgroup": [], "sampled": NO_CGROUP}
+
+
+# Root has cgroups; an ordinary user has them only where somebody gave a subtree away.
+CASES = [(c, t, "cgroup" if c.name == "root" else "sampled") for c in CALLERS for t in TIERS]
+
+
+@pytest.fixture(params=CASES, ids=lambda p: "-".join([p[0].name, *p[1:]]))
+def limited(request):
+    caller, tier, cgroup = request.param
+    return caller.with_options("--tier", tier, "-q", *CGROUP[cgroup])
+
+
+def namespaced(limited):
+    return "container" in limited.options
+
+
+def hit(told, name, **fields):
+    assert told["limit_hit"] == name, told
+    for field in ("timed_out", "oom_killed"):
+        assert told[field] is fields.get(field, False), told
+
+
+def not_hit(told):
+    assert told["status"] == 0, told
+    hit(told, None)
+
+
+# ---- memory ----
+
+HEAP = "b = []\nfor i in range({}): b.append(bytearray(1 << 20))"
+
+
+def refused_or_killed(told):
+    """A sampled limit may show as an allocation that fails: then the code has its own status."""
+    if told["limit_hit"] is None:
+        assert told["exit_code"] == 1 and "MemoryError" in told["stderr"], told
+        assert "sampling" in told["receipt"]["boundaries"]["lifecycle"]["memory"]
+    else:
+        hit(told, "memory", oom_killed=True)
+
+
+def test_memory_of_the_heap(limited):
+    refused_or_killed(limited.json("-m", "64M", *PYTHON, HEAP.format(200)))
+    not_hit(limited.json("-m", "64M", *PYTHON, HEAP.format(20)))
+
+
+def test_memory_of_many_processes_together(limited):
+    code = "import os, time\nfor i in range(6):\n  if os.fork() == 0:\n    b = bytearray({} << 20); time.sleep(1.5); os._exit(0)\nwhile True:\n  try: os.wait()\n  except ChildProcessError: break"
+    told = limited.json("-m", "100M", *PYTHON, code.format(30))
+    assert told["limit_hit"] == "memory" and told["oom_killed"], told
+    not_hit(limited.json("-m", "100M", *PYTHON, code.format(3)))
+
+
+MEMFD = "import os, time\nfd = os.memfd_create('x')\nfor i in range({}): os.write(fd, b'x' * (1 << 20))\ntime.sleep(0.3)"
+
+
+def test_memory_of_memfd(limited):
+    told = limited.json("-m", "64M", *PYTHON, MEMFD.format(200))
+    hit(told, "memory", oom_killed=True)
+    not_hit(limited.json("-m", "64M", *PYTHON, MEMFD.format(20)))
+
+
+def test_memory_of_the_workspace(limited):
+    if not namespaced(limited):
+        return  # a folder of the host's disk there, not memory
+    code = "import time\nwith open('/tmp/x', 'wb') as f:\n  for i in range({}): f.write(b'x' * (1 << 20))\n  f.flush(); time.sleep(0.3)"
+    hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(200)), "memory", oom_killed=True)
+    not_hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(20)))
+
+
+# ---- processes and CPU ----
+
+FORKS = "import os, time\nn = 0\ntry:\n  for i in range({}):\n    if os.fork() == 0: time.sleep(5); os._exit(0)\n    n += 1\nexcept OSError as e: print(e.errno, n)\ntime.sleep(0.5)"
+
+
+def test_processes(limited):
+    told = limited.json("--pids", "20", *PYTHON, FORKS.format(60))
+    hit(told, "pids")
+    error, made = told["stdout"].split()
+    assert error == "11" and int(made) <= 20, told
+    not_hit(limited.json("--pids", "20", *PYTHON, FORKS.format(5)))
+
+
+def test_a_fork_bomb_ends_and_neighbours_live(limited):
+    neighbour = limited.start("--", "sleep", "4")
+    began = time.monotonic()
+    told = limited.json("--pids", "64", "-m", "128M", "--timeout", "1s", "--", "bash", "-c", ":(){ :|:& };:; sleep 30")
+    assert time.monotonic() - began < 10
+    assert told["limit_hit"] in ("pids", "timeout", "memory"), told
+    assert neighbour.wait(15) == 0
+    neighbour.communicate()
+
+
+def test_a_share_of_a_cpu():
+    brig = CALLERS[0].with_options("-q")
+    spin = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
+    quarter = brig.json("--cpus", "0.25", *PYTHON, spin)
+    if "cgroup" not in quarter["receipt"]["boundaries"]["lifecycle"]["cpus_milli"]:
+        pytest.skip("no cpu controller, and the receipt says so")
+    assert quarter["cpu_ms"] < 0.45 * quarter["duration_ms"], quarter
+    assert brig.json("--cpus", "1", *PYTHON, spin)["cpu_ms"] > 0.5 * 2000
+
+
+def test_cpu_time(limited):
+    told = limited.json("--cpu-time", "500ms", *PYTHON, "while True: pass")
+    hit(told, "cpu_time", timed_out=True)
+    assert told["status"] == 124 and 400 <= told["cpu_ms"] < 2500
+    not_hit(limited.json("--cpu-time", "2s", *PYTHON, "import time; time.sleep(0.7)"))
+
+
+def test_cpu_time_of_many_short_processes(limited):
+    code = "import os\nwhile True:\n  if os.fork() == 0:\n    for i in range(300000): pass\n    os._exit(0)\n  os.wait()"
+    told = limited.json("--cpu-time", "700ms", *PYTHON, code)
+    hit(told, "cpu_time", timed_out=True)
+
+
+def test_timeout(limited):
+    began = time.monotonic()
+    told = limited.json("--timeout", "700ms", "--", "sleep", "60")
+    assert time.monotonic() - began < 5
+    hit(told, "timeout", timed_out=True)
+    assert told["status"] == 124
+    not_hit(limited.json("--timeout", "5s", "--", "sleep", "0.2"))
+
+
+def test_a_timeout_reaches_what_ignores_signals(limited):
+    code = "import os, signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nfor i in range(5):\n  if os.fork() == 0: os.setsid(); break\ntime.sleep(60)"
+    began = time.monotonic()
+    hit(limited.json("--timeout", "700ms", *PYTHON, code), "timeout", timed_out=True)
+    assert time.monotonic() - began < 5
+
+
+# ---- output, disk, descriptors ----
+
+def test_output(limited):
+    told = limited.json("--output", "10K", "--", "sh", "-c", "head -c 50000 /dev/zero | tr '\\0' x; echo end >&2")
+    hit(told, "output")
+    assert told["stdout"] == "x" * 10240 and told["stdout_truncated"] and not told["stderr_truncated"]
+    assert told["stderr"] == "end\n" and told["exit_code"] == 0
+    told = limited.json("--output", "10K", "--", "sh", "-c", "head -c 10240 /dev/zero | tr '\\0' x")
+    not_hit(told)
+    assert len(told["stdout"]) == 10240 and not told["stdout_truncated"]
+
+
+def test_output_flood_while_streaming(limited):
+    result = limited.run("--output", "1M", "--timeout", "2s", "--", "sh", "-c", "yes; yes >&2", text=False)
+    assert result.returncode == 124 and len(result.stdout) == 1 << 20
+
+
+FILL = "import os, time\np = os.environ.get('TMPDIR', '/tmp') + '/x'\ntry:\n  with open(p, 'wb', 0) as f:\n    for i in range({}): f.write(b'x' * (1 << 20))\nexcept OSError as e: print(e.errno)\ntime.sleep(0.6)"
+
+
+def test_disk(limited):
+    told = limited.json("--disk", "8M", *PYTHON, FILL.format(30))
+    hit(told, "disk")
+    assert told["stdout"] in ("28\n", "27\n", ""), told
+    not_hit(limited.json("--disk", "8M", *PYTHON, FILL.format(3)))
+
+
+def test_disk_in_many_files(limited):
+    code = "import os, time\nd = os.environ.get('TMPDIR', '/tmp')\ntry:\n  for i in range({}):\n    with open(f'{{d}}/{{i}}', 'wb', 0) as f: f.write(b'x' * (1 << 20))\nexcept OSError as e: print(e.errno)\ntime.sleep(0.6)"
+    hit(limited.json("--disk", "8M", *PYTHON, code.format(30)), "disk")
+    not_hit(limited.json("--disk", "8M", *PYTHON, code.format(3)))
+
+
+def test_inodes(limited):
+    code = "import os, time\nd = os.environ.get('TMPDIR', '/tmp')\ntry:\n  for i in range({}): open(f'{{d}}/{{i}}', 'w').close()\nexcept OSError as e: print(e.errno)\ntime.sleep(0.6)"
+    hit(limited.json("--inodes", "100", *PYTHON, code.format(500)), "inodes")
+    not_hit(limited.json("--inodes", "100", *PYTHON, code.format(20)))
+
+
+def test_open_files(limited):
+    code = "import os, time\nf = []\ntry:\n  for i in range({}): f.append(open('/dev/null'))\nexcept OSError as e: print(e.errno)\ntime.sleep(0.5)"
+    told = limited.json("--open-files", "50", *PYTHON, code.format(100))
+    hit(told, "open_files")
+    assert told["stdout"] == "24\n"
+    not_hit(limited.json("--open-files", "50", *PYTHON, code.format(10)))
+
+
+# ---- the host ----
+
+def test_pipes_do_not_eat_the_hosts_memory(limited):
+    code = "import os, fcntl\np = []\ntry:\n  while True:\n    r, w = os.pipe(); p.append((r, w)); fcntl.fcntl(w, 1031, 1 << 20); os.set_blocking(w, False); os.write(w, b'x' * (1 << 20))\nexcept OSError as e: print(e.errno)"
+    told = limited.json("-m", "64M", "--open-files", "4096", *PYTHON, code)
+    assert told["limit_hit"] in ("memory", "open_files", None), told
+    assert told["status"] != 125
+
+
+def test_page_tables_count_as_memory():
+    brig = CALLERS[0].with_options("-q", "--timeout", "20s")
+    code = "import mmap\nm = mmap.mmap(-1, 200 << 30, flags=mmap.MAP_PRIVATE | 0x4000 | mmap.MAP_ANONYMOUS)\nfor i in range(0, 200 << 30, 2 << 20): m[i]"
+    told = brig.json("-m", "64M", *PYTHON, code)
+    assert told["oom_killed"] and told["limit_hit"] == "memory", told
+
+
+def test_the_host_stays_responsive():
+    brig = CALLERS[-1].with_options("-q")
+    bomb = brig.start("--timeout", "3s", "--pids", "100", "--", "bash", "-c", ":(){ :|:& };:; while :; do :; done")
+    try:
+        find_below(bomb.pid, "bash")
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert subprocess.run(["true"]).returncode == 0
+        assert CALLERS[-1].run("--", "true").returncode == 0
+        assert time.monotonic() - began < 5
+    finally:
+        bomb.wait(15)
+        bomb.communicate()
+    assert os.getloadavg()
