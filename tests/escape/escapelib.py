@@ -138,7 +138,9 @@ class Cell:
         popen.setdefault("stdout", subprocess.PIPE)
         popen.setdefault("stderr", subprocess.PIPE)
         popen.setdefault("cwd", PLACE.base)
-        return subprocess.Popen(self.argv(command, options, json_out, wrapper), env=self.env(env), **popen)
+        process = subprocess.Popen(self.argv(command, options, json_out, wrapper), env=self.env(env), **popen)
+        hostview.STARTED.add(process)
+        return process
 
     def run(self, command, options=(), json_out=True, wrapper=(), env=None, timeout=60, stdin=None, **popen):
         if stdin is not None:
@@ -165,14 +167,17 @@ def finish(process, timeout=60, stdin=None):
 
 
 def end_tree(process):
-    """Only what we started ourselves."""
-    for pid in hostview.descendants(process.pid):
+    """Kill the supervisor, which must be enough; what is still there after a moment is ended one by one."""
+    below = set(hostview.descendants(process.pid))
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+    gone = hostview.wait_for(lambda: not below & hostview.alive_below(os.getpid()), 2)
+    for pid in [] if gone else below & hostview.alive_below(os.getpid()):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    process.kill()
-    process.communicate()
 
 
 def outside(*command, user="root", timeout=60, env=None, **popen):

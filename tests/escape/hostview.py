@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import time
+import weakref
 
 PROC = pathlib.Path("/proc")
 PR_SET_CHILD_SUBREAPER = 36
@@ -57,8 +58,12 @@ def alive_below(root):
     return {p for p, (_, state) in descendants(root).items() if state not in "ZX"}
 
 
-def reap(known=()):
-    """Collect dead orphans that came to us; `known` belong to somebody who will wait for them."""
+STARTED = weakref.WeakSet()  # the harness's own Popen objects: they wait for their process themselves
+
+
+def reap():
+    """Collect dead orphans that came to us."""
+    known = {process.pid for process in STARTED if process.returncode is None}
     for pid, (parent, state) in descendants(os.getpid()).items():
         if parent == os.getpid() and state == "Z" and pid not in known:
             try:
@@ -189,12 +194,24 @@ class Fence:
         return out
 
 
+def foreign_folders():
+    """Where tasks that are not ours work: another run of brig on this machine is not our leftover."""
+    ours, out = set(descendants(os.getpid())), set()
+    for pid in pids():
+        if pid not in ours:
+            try:
+                out.add(os.readlink(f"/proc/{pid}/cwd"))
+            except OSError:
+                pass
+    return out
+
+
 def temp_entries(ours):
     out = set()
     for place in TEMP_PLACES + [str(p) for p in pathlib.Path("/run/user").glob("*")]:
         try:
             for entry in os.scandir(place):
-                if "brig" in entry.name and not entry.path.startswith(ours):
+                if entry.name.startswith((".brig", "brig")) and not entry.path.startswith(ours):
                     out.add(entry.path)
         except OSError:
             pass
@@ -215,15 +232,11 @@ class Snapshot:
             "mounts": {(m["root"], m["point"], m["source"]) for m in mounts()},
             "groups": self.fence.groups(),
             "temp": temp_entries(self.base),
-            "ipc": {f"{kind} {line}" for kind in ("shm", "sem", "msg")
-                    for line in read(f"/proc/sysvipc/{kind}").splitlines()[1:]
-                    if line.split()[4 if kind != "sem" else 4:5]},
+            # Only how many objects there are: the lines also hold times.
+            "ipc": {f"{kind} {len(read(f'/proc/sysvipc/{kind}').splitlines())}" for kind in ("shm", "sem", "msg")},
             "namespaces": {n for p in alive_below(os.getpid()) for n in namespaces(p).values()},
             "watched": {str(p) for w in self.watched for p in pathlib.Path(w).rglob("*")},
         }
-        # Only how many objects there are: the lines also hold times.
-        view["ipc"] = {f"{kind} {n}" for kind in ("shm", "sem", "msg")
-                       for n in [len(read(f"/proc/sysvipc/{kind}").splitlines())]}
         return view
 
     def extra(self):
@@ -240,4 +253,6 @@ class Snapshot:
             # Something of another run comes and goes; a leftover is there every time.
             left = {k: [e for e in v if e in now.get(k, ())] for k, v in left.items()}
             left = {k: v for k, v in left.items() if v}
-        return left
+            if "temp" in left:
+                left["temp"] = [e for e in left["temp"] if e not in foreign_folders()]
+        return {k: v for k, v in left.items() if v}

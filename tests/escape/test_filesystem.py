@@ -17,7 +17,7 @@ from escapelib import (ABSENT, CONTAINERS, DENIED, PLACE, REFUSED, ROOT, TIERS, 
 SENSITIVE = ["/root/.ssh", "/root/.aws", "/root/.config/gcloud", "/home/escape-neighbour/.ssh", "/etc", "/var/lib",
              "/var/log", "/run", "/tmp", "/var/tmp", "/dev/shm", "/srv", "/opt", "/mnt", "/media", "/boot"]
 VIEW = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "workspace", "tmp", "var", "dev", "proc",
-        "home", "srv", "run", ".", "..", "root", "opt"}
+        "home", "srv", "run", ".", "..", ".landlock"}
 
 
 class Canaries:
@@ -84,7 +84,8 @@ def test_F02_climbing_out(cell):
     shown = probes(outside("chroot", jail, "/attack", "climb", token).out).get("F-02", {})
     assert shown.get("relative climb") == "OK", f"control: a bare chroot is left that way: {shown}"
     inside = probes(cell.attack("climb", str(token))).get("F-02", {})
-    assert_denied({k: v for k, v in shown.items() if k != "fchdir"}, inside, ABSENT)
+    # EBADF: the folder could not even be opened to be held.
+    assert_denied({k: v for k, v in shown.items() if k != "fchdir"}, inside, ABSENT | {"EBADF"})
 
 
 @needs_root
@@ -129,7 +130,7 @@ def test_F11_read_only_stays_read_only(cell):
     fresh()
     before = file.stat()
     inside = probes(cell.attack("rowrite", str(grant), str(file), options=["--ro", grant]))["F-11"]
-    assert_denied(shown, inside, {"EXDEV"})
+    assert_denied(shown, inside, {"EXDEV", "EOPNOTSUPP"})
     after = file.stat()
     assert [p.name for p in grant.iterdir()] == ["file"] and file.read_text() == "original"
     assert (before.st_mode, before.st_mtime_ns, before.st_uid, before.st_nlink) == \
@@ -196,7 +197,12 @@ def test_F15_no_propagation(cell, diff):
                              json_out=False)
         watcher = subprocess.Popen([PLACE.attack, "await", shared / "sub" / "late", "file", "2"],
                                    stdout=subprocess.PIPE)
-        hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack))
+        hostview.STARTED.add(watcher)
+        hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack) or process.poll() is not None)
+        if process.poll() is not None:
+            watcher.kill()
+            watcher.communicate()
+            raise AssertionError(f"a folder on a shared mount cannot be granted: {finish(process).err}")
         time.sleep(0.1)
         during = {(m["point"], m["source"]) for m in hostview.mounts()}
         subprocess.run(["mount", "-t", "tmpfs", "none", shared / "sub"], check=True)
@@ -250,7 +256,8 @@ def test_F19_extended_attributes(cell):
         pytest.skip("this level has no writable place")
     assert_denied({k: v for k, v in shown.items() if k != "create"}, inside, {"ENOTSUP", "EOPNOTSUPP"})
     taken = int(re.search(r"USER\t(\d+)", text)[1])
-    assert taken <= 16 << 20, f"{taken} bytes of attributes"
+    # tmpfs takes attributes out of the inode budget, a KiB each: the default is 32 000 inodes.
+    assert taken <= 33 << 20, f"{taken} bytes of attributes"
 
 
 @needs_root

@@ -119,7 +119,8 @@ def test_K06_every_number(cell):
         pytest.skip("docs/seccomp.md is not there")
     assert len(documented) > 200, "the page is not read as it is written"
     allowed = {n for n, is_allowed in documented.items() if is_allowed}
-    numbers = [n for n in range(1024) if n not in allowed]
+    # The kernel's own trampolines for probes are exempt from every filter, by its design: uretprobe and uprobe.
+    numbers = [n for n in range(1024) if n not in allowed | {335, 336}]
     answers = {}
     for line in cell.attack("sweep", *map(str, numbers), options=["--output", "1M"]).splitlines():
         nr, _, answer = line.partition("\t")
@@ -160,6 +161,7 @@ def start_victim(cell):
     report = PLACE.folder("victim", cell.user) / "report"
     process = subprocess.Popen([*cell.prefix(), PLACE.attack, "victim", report], stdin=subprocess.DEVNULL,
                                start_new_session=True)
+    hostview.STARTED.add(process)
     line = hostview.wait_for(lambda: hostview.read(report).startswith("ready") and hostview.read(report))
     return process, report, line.split()[1]
 

@@ -158,27 +158,41 @@ def test_L06_L07_L09():
     pytest.skip("verbs on a living sandbox, clients and their disconnects belong to the daemon")
 
 
+@pytest.mark.parametrize("which", ["workload", "init", "every helper"])
 @cells(TIERS)
-def test_L08_a_hanging_phase(cell, diff):
-    """A stopped init or workload, and code that comes from a pipe that never ends, still meet the deadline."""
-    process = cell.start([PLACE.attack, "stubborn", "30"], ["--timeout", "2s"])
+def test_L08_a_stopped_part(cell, which, diff):
+    """Whatever is stopped, the deadline is met."""
+    process = cell.start([PLACE.attack, "stubborn", "30"], ["--timeout", "1s"])
     start = time.monotonic()
-    assert hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack), 10)
-    for pid in diff_tasks(diff):
-        if pid != process.pid:
-            os.kill(pid, signal.SIGSTOP)
-    ended = hostview.wait_for(lambda: process.poll() is not None, 8)
+    work = hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack), 10)
+    assert work, finish(process).err
+    if which == "workload":
+        stopped = work
+    elif which == "init":
+        stopped = hostview.chain(work[0], process.pid)
+    else:
+        stopped = [p for p in diff_tasks(diff) if p != process.pid]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    ended = hostview.wait_for(lambda: process.poll() is not None, 5)
     took = time.monotonic() - start
     if not ended:
         end_tree(process)
-    assert ended and took < 5, f"everything stopped: {took:.1f} s with a deadline of 2 s"
-    assert finish(process).rc in (124, 137, REFUSED)
+        for pid in stopped:
+            if os.path.exists(f"/proc/{pid}"):
+                os.kill(pid, signal.SIGKILL)
+    assert ended and took < 4, f"{which} stopped: still there {took:.1f} s after a deadline of 1 s"
+    assert finish(process).rc == 124
+
+
+@cells(TIERS)
+def test_L08_input_that_never_ends(cell, diff):
+    """A workload that waits for input from a pipe that nobody closes meets its deadline."""
     reader, writer = os.pipe()
     try:
         start = time.monotonic()
-        process = cell.start(["/bin/cat"], ["--timeout", "1s"], stdin=reader)
-        result = finish(process, 8)
-        assert result.rc == 124 and time.monotonic() - start < 5, result
+        result = finish(cell.start(["/bin/cat"], ["--timeout", "1s"], stdin=reader), 8)
+        assert result.rc == 124 and time.monotonic() - start < 3, result
     finally:
         os.close(reader)
         os.close(writer)
@@ -198,7 +212,7 @@ def test_L10_honest_reasons(cell):
         assert rc == 128 + number and a["signal"] == number and not a["timed_out"] and not a["oom_killed"], a
     rc, a = ending([PLACE.attack, "stubborn", "9"], "--timeout", "300ms")
     assert rc == 124 and a["timed_out"] and a["limit_hit"] == "timeout" and not a["oom_killed"], a
-    rc, a = ending([PLACE.attack, "memory", "heap", "512"], "-m", "48M")
+    rc, a = ending([PLACE.attack, "memory", "many", "512"], "-m", "48M")
     assert a["oom_killed"] and a["limit_hit"] == "memory" and not a["timed_out"], a
     rc, a = ending([PLACE.attack, "flood", "4"], "--output", "10K")
     assert a["stdout_truncated"] and a["limit_hit"] in (None, "output"), a["limit_hit"]
