@@ -200,16 +200,17 @@ def test_R09_descriptors(cell):
 @cells(TIERS)
 def test_R10_quotas_of_the_same_user(cell):
     """One sandbox takes all that the kernel counts per user; the other, and the caller, still work."""
+    alone = values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
     base = values(cell.run([PLACE.attack, "quotas", "probe"], ["--pids", "32"]).json["stdout"])
     process = cell.start([PLACE.attack, "quotas", "hold", "6"], ["--pids", "64", "--open-files", "4096"],
                          json_out=False)
     try:
         hostview.wait_for(lambda: len(hostview.workload(process.pid, PLACE.attack)) > 20, 5)
         time.sleep(0.5)
+        host = values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
+        assert host == alone, f"the caller itself is short of something: {host}, before {alone}"
         other = values(cell.run([PLACE.attack, "quotas", "probe"], ["--pids", "32"]).json["stdout"])
         assert other == base, f"the second sandbox is short of something: {other}, alone {base}"
-        host = values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
-        assert host["processes"] == "4" and host["signals"] == "4", f"the caller is short of something: {host}"
     finally:
         end_tree(process)
 
@@ -229,6 +230,8 @@ def test_R11_disk(cell, diff):
     total = sum(int(x) for x in re.findall(r"filled\t\S*\t(\d+)", answer["stdout"]))
     assert 0 < total <= 12 << 20, f"{total} bytes with a quota of 10 MiB: {answer['stdout']} {verdict(answer)}"
     assert answer["limit_hit"] == "disk", verdict(answer)
+    one = cell.run(["/bin/sh", "-c", 'cat /dev/zero > "${TMPDIR:-/tmp}/one"'], ["--disk", "10M"]).json
+    assert one["limit_hit"] == "disk", f"a single file: {verdict(one)}"
     hostview.wait_for(lambda: before - free_bytes("/tmp") < 32 << 20, 3)
     assert before - free_bytes("/tmp") < 32 << 20, "the space did not come back"
 

@@ -83,31 +83,45 @@ int cmd_quotas(int argc, char **argv)
     return 0;
 }
 
-/* fill MIB DIR…: write until refused in each folder; the file is deleted but held open */
-int cmd_fill(int argc, char **argv)
+/* One file until it is refused; deleted but held open. Returns the bytes written, and why it ended.
+ */
+static unsigned long fill_file(const char *dir, unsigned long max, int *error)
 {
     static char block[65536];
+    char path[512];
     memset(block, 7, sizeof block);
-    unsigned long max = argc > 1 ? strtoul(argv[1], NULL, 10) * 16 : 16, all = 0;
-    for (int i = 2; i < argc; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/escape-fill", argv[i]);
-        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), error = errno;
-        unsigned long blocks = 0;
-        unlink(path);
-        while (fd >= 0 && blocks < max) {
-            ssize_t n = write(fd, block, sizeof block);
-            error = n < 0 ? errno : 0;
-            if (n <= 0)
-                break;
-            blocks++;
+    snprintf(path, sizeof path, "%s/escape-fill", dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    *error = fd < 0 ? errno : 0;
+    unlink(path);
+    unsigned long done = 0;
+    while (fd >= 0 && done < max) {
+        ssize_t n = write(fd, block, sizeof block);
+        if (n <= 0) {
+            *error = errno;
+            break;
         }
-        all += blocks;
-        printf("filled\t%s\t%lu\t%s\n", argv[i], blocks * sizeof block,
-               error ? strerrorname_np(error) : "OK");
+        done += (unsigned long)n;
+    }
+    return done;
+}
+
+/* fill MIB DIR…: write until refused in each folder; a limit per file is answered with another file
+ */
+int cmd_fill(int argc, char **argv)
+{
+    unsigned long max = (argc > 1 ? strtoul(argv[1], NULL, 10) : 1) << 20, all = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    for (int i = 2; i < argc; i++) {
+        unsigned long done = 0;
+        int error = 0;
+        for (int files = 0; files < 40 && done < max && (error == 0 || error == EFBIG); files++)
+            done += fill_file(argv[i], max - done, &error);
+        all += done;
+        printf("filled\t%s\t%lu\t%s\n", argv[i], done, error ? strerrorname_np(error) : "OK");
         fflush(stdout);
     }
-    printf("total\t%lu\n", all * sizeof block);
+    printf("total\t%lu\n", all);
     fflush(stdout);
     usleep(200000);
     return 0;

@@ -131,7 +131,8 @@ static void on_entry(struct task *task, const struct __ptrace_syscall_info *info
         kill(task->pid, SIGKILL);
         return;
     }
-    if (mode == MODE_FAIL && task->nr == wanted_nr && ++seen == wanted) {
+    bool question = wanted == 0 && task->arg[2] == 1;
+    if (mode == MODE_FAIL && task->nr == wanted_nr && (question || ++seen == wanted)) {
         hit = true;
         task->inject = true;
         cancel_call(task->pid);
