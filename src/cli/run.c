@@ -256,6 +256,7 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
         .tty = o->tty,
         .capture = o->json,
+        .receipt = o->json,
         .term = o->tty ? getenv("TERM") : NULL,
     };
     return o->plan ? print_plan(&request, err) : run_and_tell(o, &request, err);

@@ -103,6 +103,7 @@ int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool
 /* idmap.c: a detached mount of the grant on which the folder's owner appears as host_uid. */
 int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, struct err *err);
 /* protect.c: is this a place that never enters a sandbox? `path` is canonical. */
+int protect_folder(int fd, struct err *err);
 int protect_check(const char *path, struct err *err);
 /* image.c: the top-level entries of a folder that serves as root. */
 int image_probe(struct filesystem *fs, struct err *err);

@@ -59,7 +59,7 @@ int image_probe(struct filesystem *fs, struct err *err)
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
     fs->host.view_count = 0;
-    int result = 0;
+    int result = protect_folder(dir, err);
     for (struct dirent *e; result == 0 && (e = readdir(list));)
         if (!replaced(e->d_name))
             result = add_entry(fs, dir, e->d_name, err);

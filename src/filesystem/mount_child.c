@@ -52,6 +52,13 @@ int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err)
     return 0;
 }
 
+int helper_attach(int mount_fd, struct err *err)
+{
+    if (sys_move_mount(mount_fd, "", AT_FDCWD, "/proc", SYS_MOVE_MOUNT_F_EMPTY) < 0)
+        return err_sys(err, "attach a helper mount");
+    return 0;
+}
+
 static int configure(int fs, const struct fs_option *options, struct err *err)
 {
     for (; options->key; options++) {

@@ -31,7 +31,7 @@ struct dirent64 {
 #define TYPE_LINK   10
 
 /* A tmpfs that holds one empty folder and one empty file, read-only once they are there. It is used for covering and goes
- * away with this function's caller. */
+ * away with the old root. */
 static int covers_make(struct err *err)
 {
     static const struct fs_option options[] = {{"size", "4096"}, {"nr_inodes", "4"}, {"mode", "0755"}, {NULL, NULL}};
@@ -88,10 +88,8 @@ static int cover_kernel_files(struct apply_state *st, const char *dest, struct e
     cleanup_fd int proc = inside_open(st->root_fd, dest, O_RDONLY | O_DIRECTORY);
     if (proc < 0)
         return err_sys(err, "open the new /proc");
-    /* A detached mount cannot be cloned: it hangs on the new /tmp's parent for a moment. */
-    if (make_read_only(covers, err) < 0 || mkdirat(st->root_fd, PROC_COVERS, 0700) < 0 ||
-        tree_attach(covers, st->root_fd, PROC_COVERS, err) < 0)
-        return err->code ? -err->code : err_sys(err, "attach the covers");
+    if (make_read_only(covers, err) < 0 || helper_attach(covers, err) < 0)
+        return -err->code;
     return cover_all(covers, proc, err);
 }
 

@@ -5,9 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Where the covers hang while they are cloned; removed at the pivot. */
-#define PROC_COVERS ".brig-covers"
-
 static inline bool proc_view_keeps(const char *name)
 {
     static const char *const kept[] = {".",    "..",     "cpuinfo", "filesystems", "loadavg", "meminfo", "mounts",

@@ -63,17 +63,23 @@ static int check_home(const char *path, const char *home, struct err *err)
     return 0;
 }
 
-/* Canonical text of an environment path, or empty. */
-static void canonical_home(const char *home, char out[PATH_MAX])
+static int canonical_path(int fd, char out[PATH_MAX], struct err *err)
 {
-    out[0] = '\0';
-    cleanup_fd int fd = home && home[0] == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return;
     char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, out, PATH_MAX - 1);
-    out[n > 0 ? n : 0] = '\0';
+    if (n <= 0 || n >= PATH_MAX - 1)
+        return err_sys(err, "find the canonical path of a grant");
+    out[n] = '\0';
+    return 0;
+}
+
+/* Canonical text of an environment path, or empty. */
+static void canonical_home(const char *home, char out[PATH_MAX])
+{
+    cleanup_fd int fd = home && home[0] == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0 || canonical_path(fd, out, NULL) < 0)
+        out[0] = '\0';
 }
 
 /* A folder directly below /home is somebody's home, also where $HOME says otherwise. */
@@ -107,4 +113,11 @@ int protect_check(const char *path, struct err *err)
     if (home_of_path(path, home) && check_home(path, home, err) < 0)
         return -err->code;
     return check_home(path, "/root", err);
+}
+
+int protect_folder(int fd, struct err *err)
+{
+    char canonical[PATH_MAX];
+    int result = canonical_path(fd, canonical, err);
+    return result < 0 ? result : protect_check(canonical, err);
 }

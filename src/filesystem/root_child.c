@@ -15,9 +15,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-/* Where the writable tmpfs hangs until its folders are bound to their places. */
-#define WORK_NAME ".brig-work"
-
 int apply_mounts_private(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)st, (void)op;
@@ -146,11 +143,7 @@ int apply_work(struct apply_state *st, const struct op *op, struct err *err)
     if (op->num[2] & BIND_NOEXEC)
         attr |= SYS_MOUNT_ATTR_NOEXEC;
     st->work_fd = tmpfs_make(op->num[0], op->num[1], "0711", attr, err);
-    if (st->work_fd < 0)
-        return st->work_fd;
-    if (mkdirat(st->root_fd, WORK_NAME, 0700) < 0)
-        return err_sys(err, "make the work folder");
-    return tree_attach(st->work_fd, st->root_fd, WORK_NAME, err);
+    return st->work_fd < 0 ? st->work_fd : helper_attach(st->work_fd, err);
 }
 
 int apply_work_dir(struct apply_state *st, const struct op *op, struct err *err)
@@ -176,24 +169,6 @@ int apply_devpts(struct apply_state *st, const struct op *op, struct err *err)
     return mnt < 0 ? mnt : tree_attach(mnt, st->root_fd, op->a, err);
 }
 
-/* What only served the set-up: the tmpfs as a whole, and the covers of /proc. */
-static int drop_helper(const char *path, struct err *err)
-{
-    if (umount2(path, MNT_DETACH) < 0)
-        return errno == ENOENT ? 0 : err_sys(err, "detach %s", path);
-    return rmdir(path) < 0 ? err_sys(err, "remove %s", path) : 0;
-}
-
-static int drop_helpers(struct apply_state *st, struct err *err)
-{
-    if (st->work_fd >= 0)
-        close(st->work_fd);
-    st->work_fd = -1;
-    if (drop_helper("/" WORK_NAME, err) < 0)
-        return -err->code;
-    return drop_helper("/" PROC_COVERS, err);
-}
-
 int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)op;
@@ -201,13 +176,14 @@ int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
         return err_sys(err, "enter the new root");
     if (sys_pivot_root(".", ".") < 0)
         return err_sys(err, "pivot_root");
-    /* The old root now lies on top of the new one, at the same place. */
+    /* The old root now lies on top of the new one, at the same place, and the helper mounts hang in it. */
     if (umount2(".", MNT_DETACH) < 0)
         return err_sys(err, "detach the old root");
     if (chdir("/") < 0)
         return err_sys(err, "chdir to the new root");
-    if (drop_helpers(st, err) < 0)
-        return -err->code;
+    if (st->work_fd >= 0)
+        close(st->work_fd);
+    st->work_fd = -1;
     struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
     if (sys_mount_setattr(st->root_fd, "", SYS_AT_EMPTY_PATH, &attr) < 0)
         return err_sys(err, "make the root read-only");

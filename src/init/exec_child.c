@@ -107,8 +107,9 @@ static void become_the_code(struct apply_state *st, int go_fd)
         report(CTL_FAIL, st, &err);
         _exit(125);
     }
-    default_signals();
     report(CTL_READY, st, &err);
+    /* While the supervisor attests. */
+    default_signals();
     /* K-6  The code's first instruction comes after this read: everything was attested by then. */
     if (read(go_fd, &word, 1) != 1)
         _exit(125);

@@ -92,8 +92,10 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     bool container = k->tier == TIER_CONTAINER;
     switch (stage) {
     case STAGE_BIRTH:
-        if (container)
+        if (container) {
+            plan_op(plan, OP_NO_USER_NS);
             plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
+        }
         break;
     case STAGE_RESTRICT:
         if (k->tty)

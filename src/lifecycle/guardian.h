@@ -2,7 +2,7 @@
  * when the supervisor is killed: kill what is left of the sandbox, remove its cgroups and its private folder.
  *
  * LC-2  After SIGKILL of the supervisor at any point no process, cgroup or file of the sandbox stays.
- * LC-3  The guardian runs in a session of its own, holds one descriptor, and uses raw system calls only: the memory it
+ * LC-3  The guardian runs in a session of its own, holds no descriptor but the supervisor's pidfd, and uses raw system calls only: the memory it
  *       shares may be in the middle of anything. */
 #pragma once
 
@@ -22,7 +22,6 @@ struct guardian {
 
     pid_t pid;
     int pidfd;
-    int pipe_fd; /* the supervisor's end; its closing is the alarm */
     void *stack;
 };
 
@@ -35,6 +34,6 @@ void guardian_dismiss(struct guardian *g);
 int guardian_main(void *guardian);
 /* Kill everything below init_pid, then init itself. */
 void guardian_kill_tree(pid_t init_pid);
-/* For a living supervisor on the process tier: kill everything below it but the guardian. If init was killed, its orphans
- * came up to the supervisor, the next reaper. */
-void guardian_kill_below(pid_t supervisor, pid_t guardian);
+/* For a living supervisor on the process tier: kill everything below it but the guardian, which is nothing after an
+ * ordinary end. If init was killed, its orphans came up to the supervisor, the next reaper. */
+void guardian_kill_children(pid_t supervisor, pid_t guardian);

@@ -129,7 +129,7 @@ static int is_init(int pid)
 
 /* Orphans come up to init, which is their reaper: as long as init lives, everything is below it. Stopping first keeps a
  * fork bomb from outrunning the loop. */
-void guardian_kill_below(pid_t top, pid_t except)
+static void kill_below(pid_t top, pid_t except)
 {
     int64_t deadline = raw_now_us() + 5000000;
     do {
@@ -139,11 +139,41 @@ void guardian_kill_below(pid_t top, pid_t except)
     } while (raw_now_us() < deadline);
 }
 
+/* One small file tells, where the kernel has it; if in doubt the answer is yes. */
+static int has_living_child(int except)
+{
+    char text[512];
+    int fd = raw_openat(AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 1;
+    long n = raw_read(fd, text, sizeof text);
+    raw_close(fd);
+    if (n < 0 || n == (long)sizeof text)
+        return 1;
+    text[n] = '\0';
+    for (const char *at = text; *at;) {
+        int pid = take_number(&at);
+        if (pid > 0 && pid != except && parent_of(pid) != 0)
+            return 1;
+        while (*at == ' ')
+            at++;
+        if (*at && (*at < '0' || *at > '9'))
+            return 1;
+    }
+    return 0;
+}
+
+void guardian_kill_children(pid_t supervisor, pid_t guardian)
+{
+    if (has_living_child(guardian))
+        kill_below(supervisor, guardian);
+}
+
 void guardian_kill_tree(pid_t init_pid)
 {
     if (init_pid <= 1 || !is_init(init_pid))
         return;
-    guardian_kill_below(init_pid, 0);
+    kill_below(init_pid, 0);
     raw_kill(init_pid, SIGKILL_NUMBER);
 }
 
@@ -179,21 +209,16 @@ struct raw_pollfd {
     short events, revents;
 };
 
-/* True when the supervisor said that all is clean, false when it is dead. Its death is read from a pidfd: a child in the
- * middle of its start may still hold a copy of the pipe's other end. */
-static int wait_for_the_end(int supervisor)
+/* Returns when the supervisor is dead. If all goes well it never does: the supervisor ends the guardian when there is nothing
+ * left to clean. */
+static void wait_for_the_end(int supervisor)
 {
-    char word;
     int pidfd = raw_pidfd_open(supervisor);
-    if (pidfd < 0 || raw_syscall(__NR_getppid, 0, 0, 0, 0) != supervisor)
-        return 0;
-    for (;;) {
-        struct raw_pollfd fds[2] = {{0, 1 /* POLLIN */, 0}, {pidfd, 1, 0}};
-        raw_syscall5(__NR_ppoll, (long)fds, 2, 0, 0, 0);
-        if (fds[0].revents & 1 && raw_read(0, &word, 1) == 1)
-            return 1;
-        if (fds[0].revents || fds[1].revents)
-            return 0;
+    while (pidfd >= 0 && raw_syscall(__NR_getppid, 0, 0, 0, 0) == supervisor) {
+        struct raw_pollfd fds = {pidfd, 1 /* POLLIN */, 0};
+        raw_syscall5(__NR_ppoll, (long)&fds, 1, 0, 0, 0);
+        if (fds.revents)
+            return;
     }
 }
 
@@ -201,9 +226,8 @@ int guardian_main(void *argument)
 {
     struct guardian *g = argument;
     raw_syscall(__NR_setsid, 0, 0, 0, 0);
-    raw_syscall(__NR_close_range, 1, (long)~0u, 0, 0);
-    if (wait_for_the_end(g->supervisor))
-        return 0;
+    raw_syscall(__NR_close_range, 0, (long)~0u, 0, 0);
+    wait_for_the_end(g->supervisor);
     if (g->kill_uid)
         kill_by_uid(g->kill_uid);
     else if (g->init_pid)

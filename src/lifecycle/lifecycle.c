@@ -80,17 +80,19 @@ bool lifecycle_counts_memory(const struct lifecycle *l)
 
 int lifecycle_prepare(struct lifecycle *l, struct err *err)
 {
+    /* The guardian counts every planned folder as made: it cannot know how far this got. */
     l->guardian.group = l->group;
+    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++)
+        l->guardian.group.made[i] = l->group.dir[i][0] != '\0';
     if (l->guarded && guardian_start(&l->guardian, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     if (!l->cgroup)
         return 0;
-    /* The guardian counts every planned folder as made: it cannot know how far this got. */
-    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++)
-        l->guardian.group.made[i] = l->group.dir[i][0] != '\0';
-    if (cgroup_make(&l->group, &l->limits, err) < 0)
-        return err_at(err, BOUNDARY_LIFECYCLE);
-    return 0;
+    int result = cgroup_make(&l->group, &l->limits, err);
+    /* A name that somebody else has taken is struck out, so that nobody's group is cleaned but ours. */
+    if (result < 0)
+        l->guardian.group = l->group;
+    return result < 0 ? err_at(err, BOUNDARY_LIFECYCLE) : 0;
 }
 
 int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
@@ -165,7 +167,7 @@ void lifecycle_kill(struct lifecycle *l)
     if (l->cgroup)
         cgroup_kill(&l->group, 2000, NULL);
     if (!l->namespaced)
-        guardian_kill_below(getpid(), l->guardian.pid);
+        guardian_kill_children(getpid(), l->guardian.pid);
 }
 
 void lifecycle_teardown(struct lifecycle *l)

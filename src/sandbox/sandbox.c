@@ -174,7 +174,7 @@ static int finish(struct sandbox *s, int result, struct err *err)
         settle_result(s);
     sandbox_teardown(s);
     state_enter(&s->state, STATE_TEARDOWN, NULL);
-    if (result >= 0)
+    if (result >= 0 && s->request->receipt)
         receipt_write(s);
     return result;
 }

@@ -18,6 +18,7 @@ struct run_request {
     int stderr_fd;
     bool tty;          /* a private terminal; stdin_fd is then the user's terminal */
     bool capture;      /* keep stdout and stderr in the result */
+    bool receipt;      /* write the receipt */
     const char *term;  /* TERM for the private terminal, or NULL */
 };
 
@@ -41,7 +42,7 @@ struct run_result {
     double cpu_ms;
     uint64_t peak_memory_bytes;
     struct denial_list denials;
-    struct buf receipt; /* a JSON object, complete */
+    struct buf receipt; /* a JSON object, complete; empty if it was not asked for */
     /* Sentences for stderr about what is weaker than the level asks for because the operator said so. */
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;

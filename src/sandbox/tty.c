@@ -15,8 +15,9 @@ int tty_open_pair(int *master, int *slave, struct err *err)
     int unlock = 0;
     if (*master < 0 || ioctl(*master, TIOCSPTLCK, &unlock) < 0)
         return err_sys(err, "open a private terminal");
-    *slave = ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    return *slave < 0 ? err_sys(err, "open the inner side of the terminal") : 0;
+    /* O_CLOEXEC would stick to the open file here, and show on every copy of the descriptor. */
+    *slave = ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
+    return *slave < 0 || fcntl(*slave, F_SETFD, FD_CLOEXEC) < 0 ? err_sys(err, "open the inner side of the terminal") : 0;
 }
 
 void tty_raw(int fd)

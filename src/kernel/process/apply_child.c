@@ -79,8 +79,9 @@ int apply_tty(struct apply_state *st, const struct op *op, struct err *err)
     int unlock = 0;
     if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
         return err_sys(err, "open a private terminal");
-    st->tty_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (st->tty_fd < 0)
+    /* O_CLOEXEC would stick to the open file here, and show on every copy of the descriptor. */
+    st->tty_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
+    if (st->tty_fd < 0 || fcntl(st->tty_fd, F_SETFD, FD_CLOEXEC) < 0)
         return err_sys(err, "open the inner side of the terminal");
     struct ctl_msg msg = {.type = CTL_TTY};
     return ctl_send(&msg, master) < 0 ? err_sys(err, "hand over the terminal") : 0;

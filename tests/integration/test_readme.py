@@ -1,0 +1,133 @@
+"""Every command that README.md shows is run, and what it shows as output is compared.
+
+A `console` block is one shell session: `$ ` starts a command, `> ` goes on with it, other lines are the output (stdout
+and stderr together). `…` stands for any text within a line; a line that is only `…` stands for any lines. A comment
+`<!-- test: cgroup -->` before a block says what the host must have. The session runs in an empty folder that
+has brig as build/brig; as root it runs a second time as an ordinary user.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
+README = TOP / "README.md"
+USER_ID = 2000
+MARK = "--- end of command ---"
+
+
+def blocks():
+    """(line number, needs, text) of each console block."""
+    found = []
+    text = README.read_text()
+    for match in re.finditer(r"(?:<!-- test: (\w+) -->\n)?```console\n(.*?)```", text, re.S):
+        line = text[: match.start()].count("\n") + 1
+        found.append(pytest.param(match.group(1), match.group(2), id=f"line-{line}"))
+    return found
+
+
+def commands(block):
+    """[(command, [expected lines])]"""
+    out = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            out.append((line[2:], []))
+        elif line.startswith("> ") and not out[-1][1]:
+            out[-1] = (out[-1][0] + "\n" + line[2:], [])
+        else:
+            out[-1][1].append(line)
+    return out
+
+
+def pattern(expected):
+    parts = []
+    for line in expected:
+        if line == "…":
+            parts.append(r"(?:.*\n)*")
+        else:
+            # columns may be padded differently
+            parts.append(r"[^\n]*".join(re.escape(p.strip() if "…" in line else p) for p in line.split("…")) + r"\n")
+    return "".join(parts)
+
+
+def as_users():
+    if os.getuid() != 0:
+        return [pytest.param([], id="self")]
+    user = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--"]
+    return [pytest.param([], id="root"), pytest.param(user, id="user")]
+
+
+@pytest.fixture(params=as_users())
+def session(request):
+    """A folder that has build/brig, and how to start a command as this user."""
+    place = Path(tempfile.mkdtemp(prefix="brig-readme-", dir="/var/tmp"))
+    place.chmod(0o755)
+    (place / "build").mkdir()
+    shutil.copy2(BRIG, place / "build" / "brig")
+    (place / "build" / "brig").chmod(0o755)
+    if request.param:
+        os.chown(place, USER_ID, USER_ID)
+    yield place, request.param
+    shutil.rmtree(place)
+
+
+def start(session, argv):
+    place, prefix = session
+    process = subprocess.Popen([*prefix, *argv], cwd=place, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"},
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               start_new_session=True)
+    try:
+        return process.communicate(timeout=60)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        raise AssertionError(f"still running after 60 s: {argv}\n{process.communicate(timeout=10)[0]}")
+
+
+def host_has(session, what):
+    report = json.loads(start(session, ["build/brig", "doctor", "--json"]))
+    return any(fact["present"] for fact in report["facts"] if fact["name"].startswith(what))
+
+
+@pytest.mark.parametrize("needs, block", blocks())
+def test_the_readme_shows_what_happens(session, needs, block):
+    if needs and not host_has(session, needs):
+        pytest.skip(f"this user has no {needs} here")
+    steps = commands(block)
+    assert steps, "a console block without a command"
+    script = "".join(f"{command}\nstatus=$?; echo '{MARK}'; (exit $status)\n" for command, _ in steps)
+    text = start(session, ["bash", "-c", script])
+    outputs = text.split(MARK + "\n")
+    assert len(outputs) == len(steps) + 1, text
+    for (command, expected), output in zip(steps, outputs):
+        assert re.fullmatch(pattern(expected), output), f"$ {command}\n{output}\nREADME.md says:\n" + "\n".join(expected)
+
+
+def test_control_a_wrong_output_is_noticed():
+    assert not re.fullmatch(pattern(["42"]), "43\n")
+    assert not re.fullmatch(pattern(["42"]), "42\n43\n")
+    assert re.fullmatch(pattern(["a … c", "…", "end"]), "a b c\nx\ny\nend\n")
+    assert commands("$ one\n> two\nout\n$ three\n") == [("one\ntwo", ["out"]), ("three", [])]
+
+
+def test_there_is_something_to_test():
+    assert len(blocks()) >= 5
+
+
+@pytest.mark.parametrize("document", sorted(p.relative_to(TOP).as_posix() for p in
+                                            [*TOP.glob("*.md"), *TOP.glob("docs/**/*.md")]))
+def test_links_lead_somewhere(document):
+    path = TOP / document
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if re.match(r"[a-z]+:", target) or target.startswith("#"):
+            continue
+        if not (path.parent / target.split("#")[0]).exists():
+            broken.append(target)
+    assert not broken
