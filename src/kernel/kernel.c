@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 void kernel_init(struct kernel *k)
@@ -16,13 +17,14 @@ void kernel_init(struct kernel *k)
 
 /* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a neighbour. The
  * supervisor's pid is a lease that needs no file: it is unique while the supervisor lives, and the sandbox does not outlive
- * it. Supervisors in different pid namespaces are told apart by six bits of the namespace's number. */
+ * it. Six random bits tell apart supervisors in different pid namespaces, and one that got the number of a supervisor whose
+ * sandbox is still being killed. */
 static uid_t leased_uid(void)
 {
-    struct stat sb = {0};
-    stat("/proc/self/ns/pid", &sb);
-    uint32_t slot = (uint32_t)((sb.st_ino * 2654435761u) >> 26) & 63;
-    return 0x70000000u + (slot << 22) + ((uint32_t)getpid() & 0x3fffffu);
+    uint8_t slot = 0;
+    if (getrandom(&slot, sizeof slot, 0) != sizeof slot)
+        slot = (uint8_t)time(NULL);
+    return 0x70000000u + ((uint32_t)(slot & 63) << 22) + ((uint32_t)getpid() & 0x3fffffu);
 }
 
 static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r, struct err *err)
