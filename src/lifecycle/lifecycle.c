@@ -105,7 +105,7 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/oom_score_adj", init_pid);
     file_write(AT_FDCWD, path, "800");
-    if (l->cgroup && cgroup_attach(&l->group, init_pid, err) < 0)
+    if (l->cgroup && l->group.version == CGROUP_V2 && cgroup_attach(&l->group, init_pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     return 0;
 }
@@ -167,6 +167,8 @@ void lifecycle_started(struct lifecycle *l)
 
 void lifecycle_kill(struct lifecycle *l)
 {
+    if (!l->namespaced && !guardian_has_children(l->guardian.pid))
+        return;
     if (l->cgroup)
         cgroup_kill(&l->group, 2000, NULL);
     if (!l->namespaced)
@@ -180,10 +182,11 @@ void lifecycle_teardown(struct lifecycle *l)
     if (l->work_fd >= 0)
         close(l->work_fd);
     l->proc_fd = l->work_fd = -1;
-    if (l->cgroup) {
+    /* What can be removed is empty; what cannot is emptied first. */
+    if (l->cgroup && cgroup_remove(&l->group, 0, NULL) < 0) {
         cgroup_kill(&l->group, 2000, NULL);
         cgroup_remove(&l->group, 5000, NULL);
-        l->cgroup = false;
     }
+    l->cgroup = false;
     guardian_dismiss(&l->guardian);
 }

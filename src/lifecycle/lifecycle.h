@@ -85,7 +85,7 @@ int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan
 bool lifecycle_counts_memory(const struct lifecycle *l);
 /* Guardian first, then the cgroups that it would remove. */
 int lifecycle_prepare(struct lifecycle *l, struct err *err);
-/* init exists: put it into the cgroups (v1), tell the guardian. */
+/* init exists, and put itself into its cgroups (v1) or was born there (v2): tell the guardian. */
 int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err);
 int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err);
 /* The code starts now. */

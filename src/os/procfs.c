@@ -21,7 +21,7 @@ static const char *field(const char *text, const char *name)
     for (const char *line = text; line; line = strchr(line, '\n')) {
         if (*line == '\n')
             line++;
-        if (strncmp(line, name, len) == 0 && line[len] == ':')
+        if (*line == *name && strncmp(line, name, len) == 0 && line[len] == ':')
             return line + len + 1;
     }
     return NULL;
@@ -66,17 +66,26 @@ static unsigned count_words(const char *at)
     return count;
 }
 
+/* The capabilities stand together, two thirds down a long list: looked for from the first of them on. */
+static int capabilities(const char *text, struct proc_status *ret)
+{
+    const char *from = field(text, "CapInh");
+    if (!from)
+        return -ENODATA;
+    from -= strlen("CapInh:");
+    if (number(from, "CapInh", 16, &ret->cap_inh) < 0 || number(from, "CapPrm", 16, &ret->cap_prm) < 0 ||
+        number(from, "CapEff", 16, &ret->cap_eff) < 0 || number(from, "CapBnd", 16, &ret->cap_bnd) < 0 ||
+        number(from, "CapAmb", 16, &ret->cap_amb) < 0)
+        return -ENODATA;
+    return 0;
+}
+
 int procfs_status_parse(const char *text, struct proc_status *ret)
 {
     uint64_t ppid, threads, nnp, seccomp, filters;
-    if (four_ids(text, "Uid", ret->uid) < 0 || four_ids(text, "Gid", ret->gid) < 0 ||
-        number(text, "CapInh", 16, &ret->cap_inh) < 0 ||
-        number(text, "CapPrm", 16, &ret->cap_prm) < 0 ||
-        number(text, "CapEff", 16, &ret->cap_eff) < 0 ||
-        number(text, "CapBnd", 16, &ret->cap_bnd) < 0 ||
-        number(text, "CapAmb", 16, &ret->cap_amb) < 0 || number(text, "PPid", 10, &ppid) < 0 ||
-        number(text, "Threads", 10, &threads) < 0 || number(text, "NoNewPrivs", 10, &nnp) < 0 ||
-        number(text, "Seccomp", 10, &seccomp) < 0)
+    if (four_ids(text, "Uid", ret->uid) < 0 || four_ids(text, "Gid", ret->gid) < 0 || capabilities(text, ret) < 0 ||
+        number(text, "PPid", 10, &ppid) < 0 || number(text, "Threads", 10, &threads) < 0 ||
+        number(text, "NoNewPrivs", 10, &nnp) < 0 || number(text, "Seccomp", 10, &seccomp) < 0)
         return -ENODATA;
     ret->group_count = count_words(field(text, "Groups"));
     ret->ppid = (pid_t)ppid;

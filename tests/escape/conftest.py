@@ -1,0 +1,41 @@
+"""Sets the escape suite up: builds the attack programs, puts brig where an ordinary user can run it, and raises
+a fence around everything that the suite starts."""
+
+import os
+import pathlib
+
+import pytest
+
+import hostview
+from escapelib import FENCE, PLACE
+
+
+@pytest.fixture(scope="session", autouse=True)
+def house():
+    hostview.become_subreaper()
+    if os.getuid() == 0:
+        FENCE.raise_up()
+    PLACE.build()
+    yield
+    PLACE.remove()
+    FENCE.take_down()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def needs_brig(request, house):
+    """Without the binary only the controls can be run: pytest -m controls."""
+    if not pathlib.Path(PLACE.brig).exists() and request.config.option.markexpr != "controls":
+        pytest.exit(f"no brig at {PLACE.source}: build it, or set BRIG", returncode=2)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "controls: shows that the attacks work where nothing contains them")
+
+
+@pytest.fixture
+def diff(house):
+    """DIFF: nothing may be left on the host when the test is over."""
+    snapshot = hostview.Snapshot(FENCE, PLACE.base)
+    yield snapshot
+    left = snapshot.leftovers()
+    assert not left, f"left behind: {left}"
