@@ -129,8 +129,8 @@ def test_R04_R05_memory_bombs(cell, kind):
     assert drop < 700, f"the host lost {drop} MiB"
     assert got is None or got <= 80 or kind == "tables", f"{got} MiB obtained with a limit of 64"
     by_group = answer["receipt"]["boundaries"]["lifecycle"]["cgroup"] != "none"
-    # Without a control group a single process meets RLIMIT_DATA: it gets ENOMEM and may end as it likes.
-    if kind in ("many", "memfd") or kind == "heap" and by_group:
+    # Without a control group a process meets RLIMIT_DATA or RLIMIT_FSIZE: it gets an error and may end as it likes.
+    if kind == "many" or kind in ("heap", "memfd") and by_group:
         assert answer["oom_killed"] and answer["limit_hit"] == "memory", verdict(answer)
     assert not answer["timed_out"], verdict(answer)
     if answer["oom_killed"]:
@@ -210,6 +210,10 @@ def test_R10_quotas_of_the_same_user(cell):
         hostview.wait_for(lambda: len(hostview.workload(process.pid, PLACE.attack)) > 20, 5)
         time.sleep(0.5)
         host = values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
+        if cell.user == "user" and not cell.container:
+            # Same uid, no namespace: the kernel has only one inotify account, and one for queued signals.
+            assert host == {**alone, "inotify": host["inotify"]}, f"the caller is short of more than inotify: {host}"
+            pytest.skip("an ordinary user without namespaces shares his own quotas with what he starts")
         assert host == alone, f"the caller itself is short of something: {host}, before {alone}"
         other = values(cell.run([PLACE.attack, "quotas", "probe"], ["--pids", "32"]).json["stdout"])
         assert other == base, f"the second sandbox is short of something: {other}, alone {base}"
