@@ -19,7 +19,7 @@ FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 MAN_SOURCES = $(wildcard docs/man/*.scd)
 MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 
-.PHONY: all help demo test unit integration escape asan fuzz bench format lint man docs/man install clean
+.PHONY: all help demo test unit integration escape asan fuzz bench bench-growth format lint man docs/man install clean
 .PHONY: deps-test test-build FORCE
 
 all: $(BUILD)/brig
@@ -85,6 +85,10 @@ bench:
 	@$(MAKE) --no-print-directory all
 	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run; \
 	 else echo "bench: tests/bench/run is not there" >&2; exit 1; fi
+
+# 10 000 runs; QUICK=1 for 500.
+bench-growth: all
+	@BRIG=$(BRIG) tests/bench/growth $(if $(QUICK),--quick)
 
 # ---- keep in order ----
 

@@ -45,6 +45,11 @@ static bool reserve(struct buf *b, size_t extra)
     return true;
 }
 
+void buf_room(struct buf *b, size_t len)
+{
+    reserve(b, len);
+}
+
 void buf_add(struct buf *b, const void *data, size_t len)
 {
     if (!reserve(b, len))
@@ -62,7 +67,10 @@ void buf_str(struct buf *b, const char *s)
 
 void buf_chr(struct buf *b, char c)
 {
-    buf_add(b, &c, 1);
+    if (!reserve(b, 1))
+        return;
+    b->data[b->len++] = c;
+    b->data[b->len] = '\0';
 }
 
 void buf_vfmt(struct buf *b, const char *fmt, va_list ap)

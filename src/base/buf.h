@@ -17,6 +17,8 @@ struct buf {
 void buf_init(struct buf *b, size_t cap);
 void buf_done(struct buf *b);
 void buf_reset(struct buf *b);
+/* Make room for `len` more bytes at once, where the size is known beforehand. */
+void buf_room(struct buf *b, size_t len);
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_str(struct buf *b, const char *s);
 void buf_chr(struct buf *b, char c);

@@ -17,17 +17,27 @@ static void expect(struct filesystem *fs, const char *dest, uint64_t flags)
     snprintf(m->dest, sizeof m->dest, "%s", dest);
 }
 
-/* All folders above `path`, outermost first. Existing ones are left alone by init. */
-static void parents(struct plan *plan, const char *path)
+/* Is the folder of this length of `path` the one made last, or above it? */
+static bool made_already(const char *made, const char *path, size_t len)
 {
-    char partial[256];
+    return strncmp(made, path, len) == 0 && (made[len] == '/' || made[len] == '\0');
+}
+
+/* All folders above `path`, outermost first. Existing ones are left alone by init; those of the path before are not even
+ * mentioned. */
+static void parents(struct filesystem *fs, struct plan *plan, const char *path)
+{
+    char partial[sizeof fs->made];
     for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         size_t len = (size_t)(slash - path);
         if (len >= sizeof partial)
             return;
+        if (made_already(fs->made, path, len))
+            continue;
         memcpy(partial, path, len);
         partial[len] = '\0';
         plan_str(plan, OP_DIR, partial, NULL, 0755);
+        memcpy(fs->made, partial, len + 1);
     }
 }
 
@@ -56,7 +66,7 @@ static void bind(struct filesystem *fs, struct plan *plan, const char *source, c
 
 static void host_entry(struct filesystem *fs, struct plan *plan, const struct view_entry *e)
 {
-    parents(plan, e->path);
+    parents(fs, plan, e->path);
     if (e->target[0])
         plan_str(plan, OP_SYMLINK, e->path, e->target, 0);
     else
@@ -129,7 +139,7 @@ static void devices(struct filesystem *fs, struct plan *plan)
 static void work_dir(struct filesystem *fs, struct plan *plan, const char *name, const char *dest,
                      unsigned mode)
 {
-    parents(plan, dest);
+    parents(fs, plan, dest);
     plan_str(plan, OP_DIR, dest, NULL, 0755);
     plan_str(plan, OP_WORK_DIR, name, dest, mode);
     expect(fs, dest, BIND_WRITABLE | (fs->policy->exec ? 0 : BIND_NOEXEC));
@@ -158,7 +168,7 @@ static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_
     uint64_t flags = (g->writable ? BIND_WRITABLE : 0) | (g->is_dir ? 0 : BIND_FILE);
     if (g->writable && !fs->policy->exec)
         flags |= BIND_NOEXEC;
-    parents(plan, g->dest);
+    parents(fs, plan, g->dest);
     if (g->is_dir)
         plan_str(plan, OP_DIR, g->dest, NULL, 0755);
     else

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,9 @@
 
 void filesystem_init(struct filesystem *fs)
 {
-    memset(fs, 0, sizeof *fs);
+    memset(fs, 0, offsetof(struct filesystem, host));
+    fs->host.view_count = 0;
+    fs->host.landlock_abi = 0;
     fs->private_fd = -1;
 }
 

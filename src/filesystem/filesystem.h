@@ -60,23 +60,23 @@ struct pinned_grant {
 /* One sandbox's side of this boundary. */
 struct filesystem {
     const struct policy *policy;
-    struct filesystem_host host;
     bool namespaced;     /* container tier */
     bool privileged;     /* the supervisor is root: sources are opened by it and passed in as detached mounts */
     uid_t inside_uid;
     const char *cwd;     /* where the code starts */
     char private_dir[64]; /* process tier: the workspace on the host, else empty */
     int private_fd;
-    struct pinned_grant grants[GRANTS_MAX];
-    unsigned grant_count;
-    int trees[INIT_TREES_MAX]; /* detached mounts, in the order of the plan */
-    unsigned tree_count;
-    struct expected_mount mounts[MOUNTS_MAX];
-    unsigned mount_count;
+    unsigned grant_count, tree_count, mount_count;
+    char made[256];       /* while planning: the folder made last */
     unsigned covers_seen; /* mounts that hide kernel files in /proc */
     uint64_t landlock_fs;    /* handled rights; 0 = not used */
     uint64_t landlock_net;
     uint64_t landlock_scope;
+    /* From here on 60 KB that are valid up to their counts, and not touched beyond them. */
+    struct filesystem_host host;
+    struct pinned_grant grants[GRANTS_MAX];
+    int trees[INIT_TREES_MAX]; /* detached mounts, in the order of the plan */
+    struct expected_mount mounts[MOUNTS_MAX];
 };
 
 struct filesystem_request {

@@ -68,6 +68,10 @@ int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, str
     struct stat sb;
     unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | (g->is_dir ? SYS_AT_RECURSIVE : 0);
     cleanup_fd int tree = sys_open_tree(AT_FDCWD, g->source, flags);
+    if (tree < 0 && errno == ENOSYS) {
+        err_set(err, ERR_UNSUPPORTED, "this kernel cannot mount %s for the sandbox: it has no open_tree", g->source);
+        return err_hint(err, "brig needs Linux 5.12 or newer to grant folders as root");
+    }
     if (tree < 0 || fstat(tree, &sb) < 0)
         return err_sys(err, "open %s", g->source);
     if (sb.st_dev != g->dev || sb.st_ino != g->ino)

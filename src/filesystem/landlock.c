@@ -50,7 +50,9 @@ static void allow_view(struct filesystem *fs, struct plan *plan)
 
 static void allow_devices(struct filesystem *fs, struct plan *plan)
 {
-    static const char *const nodes[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
+    /* The code leads a session of its own: /dev/tty is its private terminal, or nothing. */
+    static const char *const nodes[] = {"/dev/null",   "/dev/zero",    "/dev/full",
+                                        "/dev/random", "/dev/urandom", "/dev/tty"};
     if (fs->namespaced) {
         allow(fs, plan, "/dev", DEVICE | LL_READ_DIR, false);
         allow(fs, plan, "/proc", READ_ONLY | LL_WRITE_FILE, false);

@@ -92,10 +92,10 @@ static void default_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void report(enum ctl_type type, const struct apply_state *st, const struct err *err)
+static int report(enum ctl_type type, const struct apply_state *st, const struct err *err)
 {
     struct ctl_msg msg = {.type = type, .evidence = st->evidence, .err = *err};
-    ctl_send(&msg, -1);
+    return ctl_send(&msg, -1);
 }
 
 static void become_the_code(struct apply_state *st, int go_fd)
@@ -107,7 +107,8 @@ static void become_the_code(struct apply_state *st, int go_fd)
         report(CTL_FAIL, st, &err);
         _exit(125);
     }
-    report(CTL_READY, st, &err);
+    if (report(CTL_READY, st, &err) < 0)
+        _exit(125);
     /* While the supervisor attests. */
     default_signals();
     /* K-6  The code's first instruction comes after this read: everything was attested by then. */

@@ -25,7 +25,7 @@ int apply_arg(struct apply_state *st, const struct op *op, struct err *err)
 }
 
 static apply_fn *const table[OP_KIND_COUNT] = {
-    [OP_NO_USER_NS] = apply_no_user_ns,
+    [OP_QUOTAS] = apply_quotas,
     [OP_HOSTNAME] = apply_hostname,
     [OP_LOOPBACK] = apply_loopback,
     [OP_MOUNTS_PRIVATE] = apply_mounts_private,

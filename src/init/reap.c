@@ -40,14 +40,19 @@ static void kill_everything(const struct apply_state *st)
             break;
 }
 
-static void let_go(struct started *code)
+static bool let_go(struct started *code)
 {
     /* Hide memory and descriptors of init from the code, which has the same uid. */
     prctl(PR_SET_DUMPABLE, 0);
-    if (code->go_fd >= 0 && write(code->go_fd, "g", 1) == 1) {
-        close(code->go_fd);
-        code->go_fd = -1;
+    if (code->go_fd < 0 || write(code->go_fd, "g", 1) != 1) {
+        struct ctl_msg msg = {.type = CTL_FAIL};
+        err_sys(&msg.err, "let the code run");
+        ctl_send(&msg, -1);
+        return false;
     }
+    close(code->go_fd);
+    code->go_fd = -1;
+    return true;
 }
 
 static bool valid_signal(int sig)
@@ -60,8 +65,7 @@ static bool obey(const struct apply_state *st, struct started *code, const struc
 {
     switch (msg->type) {
     case CTL_GO:
-        let_go(code);
-        return true;
+        return let_go(code);
     case CTL_SIGNAL:
         /* As a terminal does: the code leads a process group, and a shell waits for its children. */
         if (valid_signal(msg->value) && kill(-code->pid, msg->value) < 0)

@@ -67,7 +67,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
 
 static int build_filters(struct kernel *k, struct err *err)
 {
-    if (filter_build(&k->options, &k->plain, err) < 0)
+    if (k->report && filter_build(&k->options, &k->plain, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     k->options.report = k->report;
     if (filter_build(&k->options, &k->filter, err) < 0)
@@ -93,7 +93,7 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     switch (stage) {
     case STAGE_BIRTH:
         if (container) {
-            plan_op(plan, OP_NO_USER_NS);
+            plan_op(plan, OP_QUOTAS);
             plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
         }
         break;

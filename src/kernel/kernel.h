@@ -70,6 +70,8 @@ struct launch {
     const int *trees;
     unsigned tree_count;
     int cgroup_fd; /* CLONE_INTO_CGROUP, or -1 */
+    const int *join_fds; /* the child's first act: write "0" to each of these */
+    unsigned join_count;
 };
 /* Returns the pid; *pidfd is the caller's. The child waits until kernel_map has run. */
 int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pidfd, struct err *err);

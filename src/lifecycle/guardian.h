@@ -34,6 +34,7 @@ void guardian_dismiss(struct guardian *g);
 int guardian_main(void *guardian);
 /* Kill everything below init_pid, then init itself. */
 void guardian_kill_tree(pid_t init_pid);
-/* For a living supervisor on the process tier: kill everything below it but the guardian, which is nothing after an
- * ordinary end. If init was killed, its orphans came up to the supervisor, the next reaper. */
+/* Has the supervisor a living child but the guardian? After an ordinary end it has not. */
+bool guardian_has_children(pid_t guardian);
+/* For a living supervisor on the process tier: kill everything below it but the guardian. If init was killed, its orphans came up to the supervisor, the next reaper. */
 void guardian_kill_children(pid_t supervisor, pid_t guardian);

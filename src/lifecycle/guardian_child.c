@@ -140,33 +140,32 @@ static void kill_below(pid_t top, pid_t except)
 }
 
 /* One small file tells, where the kernel has it; if in doubt the answer is yes. */
-static int has_living_child(int except)
+bool guardian_has_children(pid_t guardian)
 {
     char text[512];
     int fd = raw_openat(AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 1;
+        return true;
     long n = raw_read(fd, text, sizeof text);
     raw_close(fd);
     if (n < 0 || n == (long)sizeof text)
-        return 1;
+        return true;
     text[n] = '\0';
     for (const char *at = text; *at;) {
         int pid = take_number(&at);
-        if (pid > 0 && pid != except && parent_of(pid) != 0)
-            return 1;
+        if (pid > 0 && pid != guardian && parent_of(pid) != 0)
+            return true;
         while (*at == ' ')
             at++;
         if (*at && (*at < '0' || *at > '9'))
-            return 1;
+            return true;
     }
-    return 0;
+    return false;
 }
 
 void guardian_kill_children(pid_t supervisor, pid_t guardian)
 {
-    if (has_living_child(guardian))
-        kill_below(supervisor, guardian);
+    kill_below(supervisor, guardian);
 }
 
 void guardian_kill_tree(pid_t init_pid)

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -104,28 +105,27 @@ int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/oom_score_adj", init_pid);
     file_write(AT_FDCWD, path, "800");
-    if (l->cgroup && cgroup_attach(&l->group, init_pid, err) < 0)
+    if (l->cgroup && l->group.version == CGROUP_V2 && cgroup_attach(&l->group, init_pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     return 0;
 }
 
-static int check_rlimit(pid_t pid, const char *name, uint64_t most, struct err *err)
+static int check_rlimit(const char *text, const char *name, uint64_t most, struct err *err)
 {
     uint64_t soft, hard;
-    if (procfs_limit(pid, name, &soft, &hard, err) < 0)
-        return -err->code;
-    if (hard <= most)
+    if (procfs_limit(text, name, &soft, &hard) == 0 && hard <= most)
         return 0;
-    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is %llu, planned %llu", name,
-                   (unsigned long long)hard, (unsigned long long)most);
+    return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is not as planned", name);
 }
 
 static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 {
-    if (check_rlimit(pid, "Max open files", l->policy->open_files, err) < 0 ||
-        check_rlimit(pid, "Max core file size", 0, err) < 0)
+    char text[PROC_LIMITS_SIZE];
+    if (procfs_limits(pid, text, err) < 0 ||
+        check_rlimit(text, "Max open files", l->policy->open_files, err) < 0 ||
+        check_rlimit(text, "Max core file size", 0, err) < 0)
         return -err->code;
-    return l->rlimit_pids ? check_rlimit(pid, "Max processes", l->rlimit_pids, err) : 0;
+    return l->rlimit_pids ? check_rlimit(text, "Max processes", l->rlimit_pids, err) : 0;
 }
 
 /* What will be looked at while the code runs is opened before it can interfere. */
@@ -135,6 +135,9 @@ static void open_views(struct lifecycle *l, pid_t pid)
     if (!l->namespaced) {
         if (l->guardian.private_dir[0])
             l->work_fd = open(l->guardian.private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat sb;
+        if (l->work_fd >= 0 && fstat(l->work_fd, &sb) == 0)
+            l->work_dev = sb.st_dev;
         return;
     }
     snprintf(path, sizeof path, "/proc/%d/root/proc", pid);
@@ -164,6 +167,8 @@ void lifecycle_started(struct lifecycle *l)
 
 void lifecycle_kill(struct lifecycle *l)
 {
+    if (!l->namespaced && !guardian_has_children(l->guardian.pid))
+        return;
     if (l->cgroup)
         cgroup_kill(&l->group, 2000, NULL);
     if (!l->namespaced)
@@ -177,10 +182,11 @@ void lifecycle_teardown(struct lifecycle *l)
     if (l->work_fd >= 0)
         close(l->work_fd);
     l->proc_fd = l->work_fd = -1;
-    if (l->cgroup) {
+    /* What can be removed is empty; what cannot is emptied first. */
+    if (l->cgroup && cgroup_remove(&l->group, 0, NULL) < 0) {
         cgroup_kill(&l->group, 2000, NULL);
         cgroup_remove(&l->group, 5000, NULL);
-        l->cgroup = false;
     }
+    l->cgroup = false;
     guardian_dismiss(&l->guardian);
 }

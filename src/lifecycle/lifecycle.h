@@ -64,6 +64,7 @@ struct lifecycle {
     /* For sampling, opened before the code runs. */
     int proc_fd;   /* the sandbox's own /proc (container tier), else -1 */
     int work_fd;   /* its writable place, else -1 */
+    dev_t work_dev;
     pid_t init_pid;
 };
 
@@ -84,7 +85,7 @@ int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan
 bool lifecycle_counts_memory(const struct lifecycle *l);
 /* Guardian first, then the cgroups that it would remove. */
 int lifecycle_prepare(struct lifecycle *l, struct err *err);
-/* init exists: put it into the cgroups (v1), tell the guardian. */
+/* init exists, and put itself into its cgroups (v1) or was born there (v2): tell the guardian. */
 int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err);
 int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err);
 /* The code starts now. */
@@ -105,6 +106,7 @@ struct sampled {
     uint64_t cpu_usec;
     uint64_t tasks;
     uint64_t open_files_max;
+    uint64_t deleted_bytes; /* of deleted files that are still open (process tier) */
     uint64_t data_max; /* largest data segment of one process */
 };
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);

@@ -24,8 +24,10 @@ static void plan_pids(struct lifecycle *l, struct plan *plan)
         return;
     /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone. */
     bool own_count = l->namespaced || l->private_uid;
-    uint64_t others = own_count ? 0 : sample_user_tasks(getuid()) + l->guarded;
-    l->rlimit_pids = l->policy->pids + 1 /* init */ + others;
+    /* Init and the guardian are there already when a sandbox is made, and are not when a plan is only shown. */
+    uint64_t missing = (l->init_pid <= 0) + (l->guarded && l->guardian.pid <= 0);
+    uint64_t others = own_count ? 1 : sample_user_tasks(getuid()) + missing;
+    l->rlimit_pids = l->policy->pids + others;
     rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
 }
 

@@ -12,7 +12,9 @@
 
 unsigned lifecycle_sample_ms(const struct lifecycle *l)
 {
-    return l->cgroup ? 100 : 25;
+    /* Where looking is all there is, look often. */
+    bool only_sampled = !l->cgroup || (!l->namespaced && l->policy->workspace);
+    return only_sampled ? 25 : 100;
 }
 
 static void note(struct lifecycle *l, enum limit limit)
@@ -22,7 +24,7 @@ static void note(struct lifecycle *l, enum limit limit)
 }
 
 /* Process tier: the private folder lies on a file system of the host, so that too much of it is a reason to end the run. */
-static enum limit measure_private_dir(struct lifecycle *l)
+static enum limit measure_private_dir(struct lifecycle *l, uint64_t deleted)
 {
     struct disk_usage u;
     if (l->namespaced || l->work_fd < 0)
@@ -30,7 +32,7 @@ static enum limit measure_private_dir(struct lifecycle *l)
     bool measurable = disk_measure(l->work_fd, &u);
     if (measurable && u.inodes > l->policy->inodes)
         return l->hit = LIMIT_INODES;
-    if (!measurable || u.bytes >= l->policy->disk)
+    if (!measurable || u.bytes + deleted >= l->policy->disk)
         return l->hit = LIMIT_DISK;
     return LIMIT_NONE;
 }
@@ -109,7 +111,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->hit = LIMIT_CPU_TIME;
         return LIMIT_CPU_TIME;
     }
-    return measure_private_dir(l);
+    return measure_private_dir(l, s.deleted_bytes);
 }
 
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak)
@@ -125,7 +127,7 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
         l->usage.cpu_usec = s.cpu_usec;
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
-    measure_private_dir(l);
+    measure_private_dir(l, 0);
     if (l->usage.oom_kills > 0) {
         l->over_memory = true;
         l->hit = LIMIT_MEMORY;

@@ -141,6 +141,24 @@ int cgroup_clone_fd(const struct cgroup_group *g, struct err *err)
     return fd >= 0 ? fd : err_sys(err, "open %s", g->dir[SLOT_V2]);
 }
 
+int cgroup_join_fds(const struct cgroup_group *g, int fds[CGROUP_V1_HIERARCHIES], struct err *err)
+{
+    int count = 0;
+    for (int i = 0; g->version == CGROUP_V1 && i < CGROUP_V1_HIERARCHIES; i++) {
+        if (!cgroup_slot_is_first(g, i))
+            continue;
+        fds[count] = cgroup_open_control(g->dir[i], "tasks", O_WRONLY);
+        if (fds[count] < 0) {
+            int r = err_sys(err, "open the tasks of %s", g->dir[i]);
+            while (count > 0)
+                close(fds[--count]);
+            return r;
+        }
+        count++;
+    }
+    return count;
+}
+
 int cgroup_attach(const struct cgroup_group *g, pid_t pid, struct err *err)
 {
     return ops_of(g)->attach(g, pid, err);

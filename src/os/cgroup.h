@@ -61,8 +61,10 @@ int cgroup_plan(const struct cgroup_host *host, const struct cgroup_limits *limi
 int cgroup_make(struct cgroup_group *g, const struct cgroup_limits *limits, struct err *err);
 /* v2: a directory descriptor for CLONE_INTO_CGROUP (caller closes), or -1 on v1. */
 int cgroup_clone_fd(const struct cgroup_group *g, struct err *err);
-/* v1: move a single-threaded task into every hierarchy, through `tasks` (cgroup.procs waits for a grace period of
- * about 10 ms). v2: no-op if the task is already there. */
+/* v1: descriptors of the files into which a task writes "0" to move itself; that is the only way that does not wait for
+ * a grace period of about 10 ms. Returns how many (the caller closes them), 0 on v2. */
+int cgroup_join_fds(const struct cgroup_group *g, int fds[CGROUP_V1_HIERARCHIES], struct err *err);
+/* v1: move a single-threaded task into every hierarchy, through `tasks`. v2: no-op if the task is already there. */
 int cgroup_attach(const struct cgroup_group *g, pid_t pid, struct err *err);
 
 struct cgroup_usage { /* UINT64_MAX = not known */

@@ -28,6 +28,7 @@ struct cgroup_bandwidth cgroup_bandwidth_of(uint64_t cpus_milli);
 /* ---- cgroup_io.c: control files through stack buffers ---- */
 
 /* Whole content, NUL-terminated, cut at size - 1. Returns the length or -1 with errno. */
+int cgroup_open_control(const char *dir, const char *file, int flags);
 long cgroup_read_file(const char *dir, const char *file, char *buf, size_t size);
 /* The first number; "max" and anything unreadable give UINT64_MAX. */
 uint64_t cgroup_read_u64(const char *dir, const char *file);

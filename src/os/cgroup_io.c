@@ -12,7 +12,7 @@
 
 #define FILE_PATH_MAX (CGROUP_PATH_MAX + 64)
 
-static int open_control(const char *dir, const char *file, int flags)
+int cgroup_open_control(const char *dir, const char *file, int flags)
 {
     char path[FILE_PATH_MAX];
     size_t dir_len = strlen(dir), file_len = strlen(file);
@@ -31,7 +31,7 @@ static int open_control(const char *dir, const char *file, int flags)
 long cgroup_read_file(const char *dir, const char *file, char *buf, size_t size)
 {
     buf[0] = '\0';
-    cleanup_fd int fd = open_control(dir, file, O_RDONLY);
+    cleanup_fd int fd = cgroup_open_control(dir, file, O_RDONLY);
     if (fd < 0)
         return -1;
     size_t used = 0;
@@ -87,7 +87,7 @@ uint64_t cgroup_keyed_u64(const char *text, const char *key)
 
 int cgroup_write_file(const char *dir, const char *file, const char *text, size_t len)
 {
-    cleanup_fd int fd = open_control(dir, file, O_WRONLY);
+    cleanup_fd int fd = cgroup_open_control(dir, file, O_WRONLY);
     if (fd < 0)
         return -1;
     ssize_t n;

@@ -46,22 +46,35 @@ int file_write(int dir, const char *path, const char *text)
     return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
 }
 
-int memfd_sealed(const char *name, const void *data, size_t len, bool executable, struct err *err)
+int memfd_empty(const char *name, bool executable, struct err *err)
 {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     unsigned exec_flag = executable ? MFD_EXEC : MFD_NOEXEC_SEAL;
-    cleanup_fd int fd = memfd_create(name, flags | exec_flag);
+    int fd = memfd_create(name, flags | exec_flag);
     if (fd < 0 && errno == EINVAL) /* before 6.3 there was no choice */
         fd = memfd_create(name, flags);
     if (fd < 0) {
         err_sys(err, "memfd for %s", name);
         return err_hint(err, "if vm.memfd_noexec is 2, brig's init cannot be executed: sysctl vm.memfd_noexec=1");
     }
+    return fd;
+}
+
+int memfd_fill(int fd, const void *data, size_t len, struct err *err)
+{
     if (write(fd, data, len) != (ssize_t)len)
-        return err_sys(err, "fill the memfd for %s", name);
+        return err_sys(err, "fill a memfd");
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        return err_sys(err, "seal the memfd for %s", name);
-    return fd_steal(&fd);
+        return err_sys(err, "seal a memfd");
+    return 0;
+}
+
+int memfd_sealed(const char *name, const void *data, size_t len, bool executable, struct err *err)
+{
+    cleanup_fd int fd = memfd_empty(name, executable, err);
+    if (fd < 0)
+        return fd;
+    return memfd_fill(fd, data, len, err) < 0 ? -err->code : fd_steal(&fd);
 }
 
 int fd_set_cloexec(int fd, bool on)

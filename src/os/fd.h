@@ -11,6 +11,9 @@
 ssize_t file_read(int dir, const char *path, char *out, size_t size);
 /* Write a short text into an existing file in one call. Returns 0 or a negative errno. */
 int file_write(int dir, const char *path, const char *text);
-/* A memfd with this content that nobody can change any more. */
+/* An empty memfd, and filling it so that nobody can change it any more. */
+int memfd_empty(const char *name, bool executable, struct err *err);
+int memfd_fill(int fd, const void *data, size_t len, struct err *err);
+/* Both at once. */
 int memfd_sealed(const char *name, const void *data, size_t len, bool executable, struct err *err);
 int fd_set_cloexec(int fd, bool on);

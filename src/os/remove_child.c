@@ -27,6 +27,33 @@ static void number_name(char out[24], uint64_t n)
     *at = '\0';
 }
 
+static void fd_path(char out[32], int fd)
+{
+    char digits[12], *to = out;
+    int len = 0;
+    for (const char *from = "/proc/self/fd/"; *from; from++)
+        *to++ = *from;
+    do {
+        digits[len++] = (char)('0' + fd % 10);
+        fd /= 10;
+    } while (fd);
+    while (len)
+        *to++ = digits[--len];
+    *to = '\0';
+}
+
+/* Rights on a folder, whatever its mode. By descriptor: the kernel's fchmodat follows links. */
+static void make_accessible(int dir, const char *name)
+{
+    char path[32];
+    int fd = raw_openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    fd_path(path, fd);
+    raw_syscall(__NR_fchmodat, AT_FDCWD, (long)path, 0700, 0);
+    raw_close(fd);
+}
+
 /* Delete one entry, or move a folder that is not empty up to the top under a name of our own. */
 static int clear_entry(int top, int dir, const struct raw_dirent *e, uint64_t *next)
 {
@@ -35,6 +62,8 @@ static int clear_entry(int top, int dir, const struct raw_dirent *e, uint64_t *n
         return 1;
     if (dir == top)
         return 0;
+    /* A folder's own ".." changes when it moves: that takes write permission on it. */
+    make_accessible(dir, e->name);
     number_name(name, (*next)++);
     return raw_syscall5(__NR_renameat2, dir, (long)e->name, top, (long)name, 0) == 0;
 }
@@ -67,7 +96,7 @@ static int clear_top_folders(int top, uint64_t *next)
             at += e->reclen;
             if (is_dot(e->name))
                 continue;
-            raw_syscall(__NR_fchmodat, top, (long)e->name, 0700, 0);
+            make_accessible(top, e->name);
             int fd = raw_openat(top, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             if (fd < 0)
                 continue;
@@ -81,7 +110,9 @@ static int clear_top_folders(int top, uint64_t *next)
 
 void remove_contents(int dir_fd)
 {
-    uint64_t next = 0;
+    /* Names that the code cannot have taken before. */
+    uint64_t next = (uint64_t)raw_now_us() << 20;
+    raw_syscall(__NR_getrandom, (long)&next, sizeof next, 0, 0);
     do {
         clear_folder(dir_fd, dir_fd, &next);
     } while (clear_top_folders(dir_fd, &next) > 0);

@@ -29,7 +29,7 @@ typedef int apply_fn(struct apply_state *st, const struct op *op, struct err *er
 /* kernel/process/apply_child.c */
 apply_fn apply_no_new_privs, apply_drop_caps, apply_seccomp, apply_tty, apply_scope_code;
 /* kernel/container/apply_child.c */
-apply_fn apply_hostname, apply_no_user_ns;
+apply_fn apply_hostname, apply_quotas;
 /* network/apply_child.c */
 apply_fn apply_loopback;
 /* filesystem/root_child.c, mount_child.c, landlock_child.c */

@@ -13,7 +13,7 @@
 
 /* OP(KIND, "name", boundary, "a", "b", "n0", "n1", "n2", "n3", data?) */
 #define PLAN_OPS(OP)                                                                               \
-    OP(NO_USER_NS, "no-user-namespaces", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)               \
+    OP(QUOTAS, "quotas", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                               \
     OP(HOSTNAME, "hostname", KERNEL, "name", NULL, NULL, NULL, NULL, NULL)                         \
     OP(LOOPBACK, "loopback", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                          \
     OP(MOUNTS_PRIVATE, "mounts-private", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)           \

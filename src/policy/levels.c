@@ -21,7 +21,7 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_WORKSPACE] = {false, true, true, true},
     [FIELD_EXEC] = {false, true, true, false},
     [FIELD_PROJECT] = {false, true, false, false},
-    [FIELD_PROC] = {PROC_PID, PROC_SYSTEM, PROC_SYSTEM, PROC_PID},
+    [FIELD_PROC] = {PROC_PID, PROC_SYSTEM, PROC_PID, PROC_PID},
     [FIELD_LANDLOCK] = {NEED_REQUIRE, NEED_REQUIRE, NEED_REQUIRE, NEED_REQUIRE},
     [FIELD_REPORT] = {false, false, false, false},
     [FIELD_DISK] = {16 * MIB, 1 * GIB, 256 * MIB, 256 * MIB},
@@ -33,7 +33,7 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_CPU_TIME] = {POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED},
     [FIELD_OUTPUT] = {1 * MIB, 64 * MIB, 16 * MIB, 16 * MIB},
     [FIELD_OPEN_FILES] = {256, 4096, 1024, 1024},
-    [FIELD_CGROUP] = {NEED_AUTO, NEED_AUTO, NEED_AUTO, NEED_AUTO},
+    [FIELD_CGROUP] = {NEED_OFF, NEED_AUTO, NEED_AUTO, NEED_AUTO},
 };
 
 uint64_t level_number(enum level level, enum policy_field id)

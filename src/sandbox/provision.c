@@ -232,32 +232,43 @@ static void close_all(int *fds, size_t count)
             close(fds[i]);
 }
 
-static int launch(struct sandbox *s, struct err *err)
+/* How the child gets into its group: born there (v2) or by its own first act (v1). */
+static int open_groups(struct sandbox *s, struct launch *l, int join[CGROUP_V1_HIERARCHIES], struct err *err)
+{
+    const struct cgroup_group *group = &s->lifecycle.group;
+    if (!s->lifecycle.cgroup)
+        return 0;
+    if (group->version == CGROUP_V2)
+        return (l->cgroup_fd = cgroup_clone_fd(group, err)) < 0 ? -err->code : 0;
+    int count = cgroup_join_fds(group, join, err);
+    l->join_fds = join;
+    l->join_count = count > 0 ? (unsigned)count : 0;
+    return count < 0 ? count : 0;
+}
+
+static int launch(struct sandbox *s, int plan_fd, struct err *err)
 {
     int stdio[3] = {-1, -1, -1}, ctl[2] = {-1, -1};
-    cleanup_fd int plan_fd = memfd_sealed("brig-plan", s->plan.bytes.data, s->plan.bytes.len, false, err);
-    cleanup_fd int cgroup_fd = -1;
-    if (plan_fd < 0)
-        return plan_fd;
-    if (s->lifecycle.cgroup && s->lifecycle.group.version == CGROUP_V2 &&
-        (cgroup_fd = cgroup_clone_fd(&s->lifecycle.group, err)) < 0)
-        return err_at(err, BOUNDARY_LIFECYCLE);
+    int join[CGROUP_V1_HIERARCHIES];
+    struct launch l = {.plan_fd = plan_fd, .cgroup_fd = -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return err_sys(err, "control socket");
     s->ctl_fd = ctl[0];
     int on = 1;
     setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     int result = s->request->tty ? connect_tty(s, stdio, err) : connect_pipes(s, stdio, err);
+    if (result >= 0 && (result = open_groups(s, &l, join, err)) < 0)
+        err_at(err, BOUNDARY_LIFECYCLE);
     if (result >= 0) {
-        struct launch l = {.stdio = {stdio[0], stdio[1], stdio[2]},
-                           .ctl_fd = ctl[1],
-                           .plan_fd = plan_fd,
-                           .trees = s->filesystem.trees,
-                           .tree_count = s->filesystem.tree_count,
-                           .cgroup_fd = cgroup_fd};
+        memcpy(l.stdio, stdio, sizeof stdio);
+        l.ctl_fd = ctl[1];
+        l.trees = s->filesystem.trees;
+        l.tree_count = s->filesystem.tree_count;
         result = kernel_launch(&s->kernel, &l, &s->init_pid, &s->init_pidfd, err);
     }
     close_all(stdio, 3);
+    close_all(join, l.join_count);
+    close_all(&l.cgroup_fd, 1);
     close(ctl[1]);
     return result;
 }
@@ -291,20 +302,30 @@ static int init_died(struct err *err)
     return err_hint(err, "it was killed from outside, or the memory limit is too small to start anything");
 }
 
+static int guardian_died(struct err *err)
+{
+    err_set(err, ERR_SYSTEM, "the guardian, which cleans up if brig is killed, could not be kept running");
+    return err_at(err, BOUNDARY_LIFECYCLE);
+}
+
 /* Signals of the caller are pending on the signal descriptor: a start can be interrupted. */
 static int await_ready(struct sandbox *s, struct err *err)
 {
     uint64_t deadline = clock_us() + SET_UP_DEADLINE_MS * 1000ull;
     for (;;) {
-        struct pollfd fds[2] = {{.fd = s->ctl_fd, .events = POLLIN}, {.fd = s->signal_fd, .events = POLLIN}};
+        struct pollfd fds[3] = {{.fd = s->ctl_fd, .events = POLLIN},
+                                {.fd = s->signal_fd, .events = POLLIN},
+                                {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN}};
         uint64_t now = clock_us();
         if (now >= deadline)
             return err_set(err, ERR_SYSTEM, "the set-up took longer than %d s", SET_UP_DEADLINE_MS / 1000);
-        int n = poll(fds, 2, (int)((deadline - now) / 1000) + 1);
+        int n = poll(fds, ARRAY_LEN(fds), (int)((deadline - now) / 1000) + 1);
         if (n < 0 && errno != EINTR)
             return err_sys(err, "wait for init");
         if (n > 0 && fds[1].revents)
             return err_set(err, ERR_INTERRUPTED, "interrupted during the set-up");
+        if (n > 0 && fds[2].revents)
+            return guardian_died(err);
         if (n <= 0 || !fds[0].revents)
             continue;
         struct ctl_msg msg;
@@ -367,16 +388,20 @@ static int attest(struct sandbox *s, struct err *err)
 
 int sandbox_provision(struct sandbox *s, struct err *err)
 {
-    if (make_plan(s, err) < 0 || prepare(s, err) < 0 || launch(s, err) < 0)
+    cleanup_fd int plan_fd = memfd_empty("brig-plan", false, err);
+    if (plan_fd < 0 || prepare(s, err) < 0 || launch(s, plan_fd, err) < 0)
         return -err->code;
     if (kernel_map(&s->kernel, s->init_pid, err) < 0)
         return -err->code;
-    /* Before init does anything: what it forks and allocates must be counted from the start. */
     if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
+        return -err->code;
+    /* The plan is written while the child makes its network namespace; it is not read before CTL_MAPPED. */
+    if (make_plan(s, err) < 0 || memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
-    if (await_ready(s, err) < 0)
+    if (await_ready(s, err) < 0 || attest(s, err) < 0)
         return -err->code;
-    return attest(s, err);
+    struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};
+    return poll(&guardian, 1, 0) > 0 ? guardian_died(err) : 0;
 }

@@ -31,7 +31,7 @@ static struct sandbox *sandbox_new(const struct run_request *request, struct run
     stream_init(&s->out);
     stream_init(&s->errout);
     feed_init(&s->in);
-    buf_init(&s->boundaries, 1 << 20);
+    buf_init(&s->boundaries, request->receipt ? 1 << 20 : 0);
     return s;
 }
 

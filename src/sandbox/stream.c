@@ -30,7 +30,6 @@ void stream_open(struct stream *s, int from, int to, struct buf *keep, uint64_t 
     s->keep = keep;
     s->limit = limit;
     s->write_chunk = safe_chunk(to);
-    s->pending = malloc(STREAM_CHUNK);
     fcntl(from, F_SETFL, O_NONBLOCK);
 }
 
@@ -71,9 +70,9 @@ static size_t let_through(struct stream *s, size_t len)
 
 void stream_read(struct stream *s)
 {
-    char dropped[4096];
-    char *into = s->pending ? s->pending : dropped;
-    ssize_t n = read(s->from, into, s->pending ? STREAM_CHUNK : sizeof dropped);
+    char first[4096];
+    char *into = s->pending ? s->pending : first;
+    ssize_t n = read(s->from, into, s->pending ? STREAM_CHUNK : sizeof first);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) { /* end, or EIO from a terminal whose other side is closed */
@@ -81,6 +80,9 @@ void stream_read(struct stream *s)
         s->from = -1;
         return;
     }
+    /* Many programs say nothing: no memory before the first byte. */
+    if (!s->pending && (s->pending = malloc(STREAM_CHUNK)))
+        into = memcpy(s->pending, first, (size_t)n);
     size_t len = let_through(s, (size_t)n);
     if (s->keep) {
         buf_add(s->keep, into, len);

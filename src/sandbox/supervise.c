@@ -77,6 +77,14 @@ static int wait_ms(const struct loop *l, uint64_t now)
     return next > now ? (int)((next - now + 999) / 1000) : 0;
 }
 
+/* Only said before the code's first instruction: by the process that was to become it, or by init. */
+static bool is_start_failure(const struct sandbox *s, const struct ctl_msg *msg, pid_t pid)
+{
+    bool from_code = msg->type == CTL_EXEC_FAIL && pid == s->code_pid;
+    bool from_init = msg->type == CTL_FAIL && pid == s->init_pid;
+    return (from_code || from_init) && msg->err.code > 0 && msg->err.code < ERR_CODE_COUNT;
+}
+
 static void on_control(struct loop *l)
 {
     struct ctl_msg msg;
@@ -90,7 +98,7 @@ static void on_control(struct loop *l)
         s->have_status = true;
         s->wait_status = msg.value;
         l->over = true;
-    } else if (got > 0 && msg.type == CTL_EXEC_FAIL && !s->exec_failed && pid == s->code_pid) {
+    } else if (got > 0 && !s->exec_failed && is_start_failure(s, &msg, pid)) {
         s->exec_failed = true;
         s->exec_err = msg.err;
     } else if (got <= 0) {

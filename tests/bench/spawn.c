@@ -1,5 +1,7 @@
-/* Measures commands from spawn to exit, all of them in turn in every round, so that what else the
- * machine does hits each of them alike.
+/* Measures commands from spawn to exit, all of them once in every round, so that what else the
+ * machine does hits each of them alike. The order within a round is drawn anew each time, and a
+ * short pause follows each run: the kernel takes namespaces apart after the last process is gone,
+ * and no command shall pay for its neighbour's.
  *
  *   spawn times ROUNDS WARM-UP         one line per command: name, minimum, median, p99 (µs),
  *                                      CPU of the whole tree (µs, median), failures
@@ -24,6 +26,7 @@
 #define WORDS_MAX    128
 #define PARALLEL_MAX 64
 #define RATE_SLICES  5
+#define PAUSE_US     3000
 
 struct command {
     char *name;
@@ -152,17 +155,46 @@ static double *sorted(double *values, size_t count)
     return values;
 }
 
+/* A fixed sequence, so that two runs of the benchmark differ in the machine only. */
+static size_t draw(size_t below)
+{
+    static uint64_t state = 0x9e3779b97f4a7c15;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (size_t)(state % below);
+}
+
+static void shuffle(size_t *order, size_t count)
+{
+    for (size_t i = count; i > 1; i--) {
+        size_t j = draw(i), other = order[j];
+        order[j] = order[i - 1];
+        order[i - 1] = other;
+    }
+}
+
+static void measure_round(size_t *order, long round)
+{
+    shuffle(order, command_count);
+    for (size_t i = 0; i < command_count; i++) {
+        measure(&commands[order[i]], round);
+        usleep(PAUSE_US);
+    }
+}
+
 static void measure_times(size_t rounds, size_t warm_up)
 {
+    size_t order[COMMANDS_MAX];
     for (size_t i = 0; i < command_count; i++) {
+        order[i] = i;
         commands[i].took = calloc(rounds, sizeof(double));
         commands[i].cpu = calloc(rounds, sizeof(double));
         if (!commands[i].took || !commands[i].cpu)
             fail("calloc");
     }
     for (long round = -(long)warm_up; round < (long)rounds; round++)
-        for (size_t i = 0; i < command_count; i++)
-            measure(&commands[i], round);
+        measure_round(order, round);
     for (size_t i = 0; i < command_count; i++) {
         const double *t = sorted(commands[i].took, rounds);
         const double *u = sorted(commands[i].cpu, rounds);

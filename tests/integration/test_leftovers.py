@@ -1,0 +1,196 @@
+"""Nothing is left of a sandbox: no process, mount, cgroup, namespace or file, whatever ended it."""
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers import ANY, CALLERS, TIERS, USER_ID, all_pids, below, end, find_below, read_stat, wait_for
+
+LEASED = 0x70000000  # root's sandboxes have a host uid above this
+
+
+class Traces:
+    """What is there before a test, to be compared with what is there afterwards. Other sandboxes may come and go on this
+    machine meanwhile: only what stays counts."""
+
+    def __init__(self):
+        self.before = self.look()
+
+    @staticmethod
+    def look():
+        groups = {path for path, _, _ in os.walk("/sys/fs/cgroup") if "/brig-" in path}
+        folders = {str(p) for p in Path("/tmp").glob("brig-*")}
+        mounts = set(Path("/proc/self/mounts").read_text().splitlines())
+        return groups | folders | mounts | Traces.processes()
+
+    @staticmethod
+    def processes():
+        found = set()
+        for pid in all_pids():
+            stat = read_stat(pid)
+            try:
+                uid = os.stat(f"/proc/{pid}").st_uid
+            except FileNotFoundError:
+                continue
+            ours = uid == USER_ID or uid >= LEASED or (stat and stat[0] == "brig" and stat[2] == 1)
+            if stat and stat[1] != "Z" and ours:
+                found.add(f"process {pid} {stat[0]} of {uid}")
+        return found
+
+    def none_left(self, seconds=8):
+        left = self.look() - self.before
+
+        def gone():
+            nonlocal left
+            left &= self.look()
+            return not left
+
+        try:
+            wait_for(gone, seconds)
+        except AssertionError:
+            raise AssertionError(f"left behind: {sorted(left)}") from None
+
+
+@pytest.fixture
+def traces():
+    return Traces()
+
+
+BUSY = "cd ${TMPDIR:-/tmp}; mkdir -p a/b/c; ln -s / a/l; mkfifo a/p; chmod 0 a/b; (setsid sleep 300 &) ; sleep 300 & "
+
+
+def test_control_a_running_sandbox_is_seen(caller, tier, traces):
+    brig = caller.start("--tier", tier, "--", "sleep", "60")
+    try:
+        find_below(brig.pid, "sleep")
+        with pytest.raises(AssertionError, match="left behind"):
+            traces.none_left(0.5)
+    finally:
+        brig.send_signal(signal.SIGTERM)
+        brig.communicate()
+    traces.none_left()
+
+
+@pytest.mark.parametrize("script", ["true", "exit 3", "kill -9 $$", "kill -STOP $PPID; true"])
+def test_after_an_end_with_stragglers(box, traces, script):
+    box.run("--", "bash", "-c", BUSY + script)
+    traces.none_left()
+
+
+def test_after_limits(box, traces):
+    box.run("--timeout", "300ms", "--", "bash", "-c", BUSY + "wait")
+    box.run("-m", "32M", "--", "python3", "-c", "x = bytearray(100 << 20)")
+    box.run("--pids", "16", "--timeout", "1s", "--", "bash", "-c", ":(){ :|:& };:; sleep 60")
+    traces.none_left()
+
+
+def test_after_refusals(box, traces):
+    for options in (["--cwd", "/no/such"], ["--ro", "/no/such"], ["-m", "1K"], ["--pids", "1"]):
+        box.run(*options, "--", "true")
+    box.run("--", "no-such-command")
+    traces.none_left()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_after_a_signal(box, traces, number):
+    brig = box.start("--", "bash", "-c", BUSY + "sleep 300")
+    find_below(brig.pid, "sleep")
+    brig.send_signal(number)
+    brig.communicate(timeout=10)
+    assert brig.returncode == 128 + number
+    traces.none_left()
+
+
+def test_after_kill_of_the_supervisor_in_the_middle(box, traces):
+    brig = box.start("--", "bash", "-c", BUSY + "sleep 300")
+    find_below(brig.pid, "sleep")
+    brig.send_signal(signal.SIGKILL)
+    brig.wait()
+    traces.none_left()
+    brig.communicate()
+
+
+def test_after_kill_of_the_supervisor_at_any_point(box, traces):
+    """From the first instruction to a little after the last, in random steps."""
+    began = time.monotonic()
+    box.run("--", "true")
+    whole = time.monotonic() - began
+    dice = random.Random(os.getpid())
+    for _ in range(25):
+        brig = box.start("--", "sh", "-c", "cd ${TMPDIR:-/tmp}; echo > f; (setsid sleep 300 &); sleep 0.01")
+        time.sleep(dice.uniform(0, 1.3 * whole))
+        brig.send_signal(signal.SIGKILL)
+        brig.wait()
+        brig.communicate()
+    traces.none_left(12)
+
+
+def test_after_a_signal_at_any_point(box, traces):
+    dice = random.Random(os.getpid() + 1)
+    for i in range(12):
+        brig = box.start("--", "sleep", "0.01")
+        time.sleep(dice.uniform(0, 0.03))
+        brig.send_signal(signal.SIGINT if i % 2 else signal.SIGTERM)
+        brig.communicate(timeout=10)
+        assert brig.returncode in (0, 125, 130, 143, -signal.SIGINT, -signal.SIGTERM), brig.returncode
+    traces.none_left()
+
+
+def test_after_kill_of_init(box, traces):
+    brig = box.start("--", "bash", "-c", BUSY + "sleep 300")
+    find_below(brig.pid, "sleep")
+    os.kill(find_below(brig.pid, "brig-init"), signal.SIGKILL)
+    brig.communicate(timeout=10)
+    assert brig.returncode == 137
+    traces.none_left()
+
+
+def guardian_of(brig):
+    found = [pid for pid, name in below(brig.pid).items() if name == "brig"]
+    return found[0] if found else None
+
+
+def test_after_kill_of_the_guardian(box, traces):
+    brig = box.start("--", "bash", "-c", BUSY + "sleep 300")
+    find_below(brig.pid, "sleep")
+    guardian = guardian_of(brig)
+    if guardian is None:
+        assert "container" in box.options, "without namespaces a guardian is needed"
+        brig.send_signal(signal.SIGTERM)
+    else:
+        os.kill(guardian, signal.SIGKILL)
+    brig.communicate(timeout=10)
+    assert brig.returncode != 0
+    traces.none_left()
+
+
+def test_the_code_cannot_kill_its_guardian_or_supervisor(box, traces):
+    """With its pid known; the control is that the caller can."""
+    brig = box.start("--", "cat", stdin=subprocess.PIPE)
+    find_below(brig.pid, "cat")
+    told = box.json("--", "python3", "-c", f"import os\ntry: os.kill({brig.pid}, 9)\nexcept OSError as e: print(e.errno)")
+    assert told["stdout"] in ("1\n", "3\n"), told
+    assert brig.poll() is None
+    end(brig)
+    traces.none_left()
+
+
+def test_after_a_deep_and_wide_workspace(caller, traces):
+    code = "import os\nos.chdir(os.environ['TMPDIR'])\nfor i in range(1500): open(str(i), 'w').close()\nfor i in range(1200):\n  os.mkdir('d' * 200); os.chdir('d' * 200)"
+    told = caller.json("--tier", "process", "-q", "--inodes", "100k", "--timeout", "60s", "--", "python3", "-c", code)
+    assert told["exit_code"] == 0 or told["limit_hit"] == "disk", told  # too deep to be measured
+    traces.none_left()
+
+
+def test_many_runs_grow_nothing(traces):
+    for _ in range(40):
+        assert ANY.run("--", "true").returncode == 0
+    traces.none_left()
+
+
+def test_both_callers_and_tiers_are_covered():
+    assert len(CALLERS) * len(TIERS) == (4 if os.geteuid() == 0 else 2)

@@ -1,0 +1,126 @@
+"""Ordinary programs do their ordinary work behind the walls, on both tiers, as root and as a user."""
+import os
+import shutil
+
+import pytest
+
+from helpers import CALLERS
+
+BIG = ["-m", "2G", "--pids", "512", "--timeout", "120s", "--disk", "256M"]
+
+
+def need(*programs):
+    for program in programs:
+        if not any(os.access(f"{folder}/{program}", os.X_OK) for folder in ("/usr/local/bin", "/usr/bin", "/bin")):
+            pytest.skip(f"{program} is not installed")
+
+
+def says(box, script, expected, **kwargs):
+    """The script runs in its private folder without a denial and prints what is expected."""
+    told = box.json(*BIG, "--", "bash", "-c", 'cd "${TMPDIR:-/tmp}" && ' + script, timeout=150, **kwargs)
+    assert (told["exit_code"], told["stdout"]) == (0, expected), told
+    assert told["limit_hit"] is None
+    return told
+
+
+PROGRAMS = {
+    "python3": ("python3 -c 'import json, sys, zlib, decimal; print(json.dumps([6 * 7]))'", "[42]\n"),
+    "python-sqlite": (
+        """python3 -c "
+import sqlite3
+db = sqlite3.connect('x.db')
+db.execute('create table t(a)'); db.executemany('insert into t values(?)', [(i,) for i in range(1000)]); db.commit()
+print(db.execute('select sum(a) from t').fetchone()[0])" """,
+        "499500\n",
+    ),
+    "python-threads": (
+        """python3 -c "
+import threading, concurrent.futures as f
+with f.ThreadPoolExecutor(16) as pool: print(sum(pool.map(lambda n: n * n, range(100))))" """,
+        "328350\n",
+    ),
+    "python-processes": (
+        """python3 -c "
+import subprocess, os
+print(sum(int(subprocess.check_output(['sh', '-c', 'expr %d + 1' % i])) for i in range(20)))
+r, w = os.pipe()
+if os.fork() == 0: os.write(w, b'child'); os._exit(0)
+os.wait(); print(os.read(r, 9).decode())" """,
+        "210\nchild\n",
+    ),
+    "node": (
+        """node -e "
+const fs = require('fs'); fs.writeFileSync('f', 'x'.repeat(1000));
+Promise.all([1, 2, 3].map(n => new Promise(r => setTimeout(() => r(n), 5)))).then(v => console.log(v.join(), fs.readFileSync('f').length))" """,
+        "1,2,3 1000\n",
+    ),
+    "node-workers": (
+        """node -e "
+const { Worker } = require('worker_threads');
+new Worker('require(\\\"worker_threads\\\").parentPort.postMessage(21 * 2)', { eval: true }).on('message', m => console.log(m))" """,
+        "42\n",
+    ),
+    "node-child": ("""node -e "console.log(require('child_process').execSync('echo from child').toString().trim())" """, "from child\n"),
+    "gcc": (
+        r"""printf '#include <stdio.h>\nint main(void){printf("%%d\\n", 6*7);}' > a.c && gcc -O2 -o a a.c && ./a""",
+        "42\n",
+    ),
+    "make": (r"""printf 'all: a b\n\t@cat a b\na b:\n\t@echo $@ > $@\n' > Makefile && make -s -j4""", "a\nb\n"),
+    "git": (
+        """git init -q r && cd r && git config user.email a@b && git config user.name n && echo x > f &&
+git add f && git commit -qm first && git log --format=%s && git branch -q side && git gc -q && git status --porcelain""",
+        "first\n",
+    ),
+    "bash": ("seq 1 1000 | grep 7 | sort -rn | head -n 1 | tee >(cat > out) ; cat <(echo sub); wc -l <<< here", "997\nsub\n1\n"),
+    "busybox": ("busybox seq 3 | busybox awk '{s += $1} END {print s}'", "6\n"),
+    "perl": ("""perl -MFile::Temp=tempfile -e '($h, $n) = tempfile(); print $h "x"; close $h; print -s $n, "\n"; print `echo sub`'""", "1\nsub\n"),
+    "ruby": ("""ruby -e 'puts (1..10).sum; puts [3, 1].map { |n| Thread.new { n * 2 } }.map(&:value).inspect'""", "55\n[6, 2]\n"),
+    "javac": (
+        """echo 'public class A { public static void main(String[] a) { System.out.println(java.util.stream.IntStream.range(0, 10).parallel().sum()); } }' > A.java && javac A.java && java A""",
+        "45\n",
+    ),
+    "tar": ("mkdir d && echo x > d/f && ln -s f d/l && tar cz d | tar tz | sort", "d/\nd/f\nd/l\n"),
+    "find": ("mkdir -p a/b/c && touch a/b/c/f && find a -type f -exec stat -c %s {} +", "0\n"),
+}  # fmt: skip
+PROGRAM_OF = {"python-sqlite": "python3", "python-threads": "python3", "python-processes": "python3", "node-workers": "node", "node-child": "node"}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(box, name):
+    need(PROGRAM_OF.get(name, name))
+    script, expected = PROGRAMS[name]
+    told = says(box, script, expected)
+    # The JVM looks what kinds of sockets there are, before any is asked for.
+    expected_denials = {"network"} if name == "javac" and "process" in box.options else set()
+    assert {denial["boundary"] for denial in told["denials"]} == expected_denials, told["denials"]
+
+
+def test_numpy(box):
+    code = "import numpy as n; print(round(float(n.linalg.det(n.eye(200) * 1.01)), 4), n.random.default_rng(1).random(10 ** 6).size)"
+    if os.system("/usr/bin/python3 -c 'import numpy' 2>/dev/null"):
+        pytest.skip("numpy is not installed")
+    says(box, f"python3 -c '{code}'", "7.316 1000000\n")
+
+
+def test_tempfiles_go_where_they_may(box):
+    says(box, "python3 -c 'import tempfile; print(tempfile.NamedTemporaryFile().read())' && mktemp -u | wc -l", "b''\n1\n")
+
+
+def test_multiprocessing(caller):
+    code = "import multiprocessing as m\nif __name__ == '__main__':\n  with m.Pool(4) as p: print(sum(p.map(abs, range(-9, 1))))"
+    says(caller.with_options("-q"), f'python3 -c "{code}"', "45\n")
+
+
+def test_unix_sockets_among_themselves(caller):
+    code = "import socket, os; a, b = socket.socketpair(); a.send(b'hi'); print(b.recv(2).decode())\ns = socket.socket(socket.AF_UNIX); s.bind('/tmp/s'); s.listen(); c = socket.socket(socket.AF_UNIX); c.connect('/tmp/s'); print('connected')"
+    says(caller.with_options("-q"), f'python3 -c "{code}"', "hi\nconnected\n")
+
+
+def test_a_server_on_the_loopback(caller):
+    code = "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); print('connected')"
+    says(caller.with_options("-q"), f'python3 -c "{code}"', "connected\n")
+
+
+def test_control_the_programs_work_outside():
+    missing = [name for name in ("python3", "gcc", "git", "bash", "perl", "make") if not shutil.which(name)]
+    assert missing == [] and CALLERS
