@@ -34,7 +34,7 @@ VOLATILE = ("receipt.finished", "receipt.sandbox_id", "receipt.usage", "receipt.
             "receipt.boundaries.kernel.seccomp_instructions", "receipt.boundaries.kernel.host_uid")
 # A run that falls back and says so in its receipt did not do it in silence.
 SAID = "receipt.boundaries.lifecycle"
-SAMPLE = int(os.environ.get("ESCAPE_FAULTS", "220"))
+SAMPLE = int(os.environ.get("ESCAPE_FAULTS", "5000"))
 
 
 def sha(path):
