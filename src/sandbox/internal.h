@@ -50,6 +50,8 @@ struct sandbox {
 
 /* provision.c: everything up to "attested". */
 int sandbox_open(struct sandbox *s, struct err *err);
+/* What init will do, from what the boundaries know of policy and host. */
+int sandbox_make_plan(struct sandbox *s, struct err *err);
 int sandbox_provision(struct sandbox *s, struct err *err);
 /* supervise.c: let the code run until the end. */
 int sandbox_supervise(struct sandbox *s, struct err *err);

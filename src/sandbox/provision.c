@@ -140,7 +140,7 @@ static int plan_lifecycle(struct sandbox *s, enum plan_stage stage, struct err *
     return lifecycle_plan(&s->lifecycle, stage, &s->plan, err);
 }
 
-static int make_plan(struct sandbox *s, struct err *err)
+int sandbox_make_plan(struct sandbox *s, struct err *err)
 {
     static plan_verb *const verbs[] = {plan_lifecycle, plan_kernel, plan_filesystem, plan_network,
                                        plan_credentials};
@@ -161,7 +161,7 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     filesystem_init(&s.filesystem);
     lifecycle_init(&s.lifecycle);
     int result = sandbox_open(&s, err);
-    if (result >= 0 && (result = make_plan(&s, err)) >= 0)
+    if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
     return result;
@@ -396,7 +396,7 @@ int sandbox_provision(struct sandbox *s, struct err *err)
     if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
         return -err->code;
     /* The plan is written while the child makes its network namespace; it is not read before CTL_MAPPED. */
-    if (make_plan(s, err) < 0 || memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
+    if (sandbox_make_plan(s, err) < 0 || memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
