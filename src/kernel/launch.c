@@ -42,17 +42,20 @@ static int launch_failed(const struct kernel *k, struct err *err)
  * moment: joining a cgroup at birth needs them. */
 static long clone_as_owner(const struct kernel *k, struct sys_clone_args *args)
 {
-    bool switched = false;
     int bits = prctl(PR_GET_SECUREBITS);
-    if (k->privileged && k->tier == TIER_CONTAINER && bits >= 0 &&
-        prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP) == 0)
-        switched = syscall(SYS_setresuid, -1, k->host_uid, -1) == 0;
+    if (bits < 0 || prctl(PR_SET_SECUREBITS, bits | SECBIT_NO_SETUID_FIXUP) < 0 ||
+        syscall(SYS_setresuid, -1, k->host_uid, -1) < 0)
+        return -1;
     long child = sys_clone3(args);
     int code = errno;
-    if (child != 0 && switched)
-        syscall(SYS_setresuid, -1, 0, -1);
-    if (child != 0 && bits >= 0 && k->privileged)
-        prctl(PR_SET_SECUREBITS, bits);
+    if (child == 0)
+        return 0;
+    if (syscall(SYS_setresuid, -1, 0, -1) < 0 || prctl(PR_SET_SECUREBITS, bits) < 0) {
+        /* A supervisor that is neither root nor the sandbox would do everything wrong from here on. */
+        if (child > 0)
+            kill((pid_t)child, SIGKILL);
+        return -1;
+    }
     errno = code;
     return child;
 }
@@ -80,7 +83,8 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
         args.flags |= SYS_CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)l->cgroup_fd;
     }
-    long child = clone_as_owner(k, &args);
+    bool as_owner = k->privileged && enter.namespaced;
+    long child = as_owner ? clone_as_owner(k, &args) : sys_clone3(&args);
     if (child < 0)
         return launch_failed(k, err);
     if (child == 0)

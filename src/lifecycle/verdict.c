@@ -154,12 +154,13 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
     bool memory = l->cgroup && (l->group.controllers & CGROUP_MEMORY);
     bool pids = l->cgroup && (l->group.controllers & CGROUP_PIDS);
     bool cpu = l->cgroup && (l->group.controllers & CGROUP_CPU);
+    const char *no_cpu = p->cgroup == NEED_OFF ? "nothing: lifecycle.cgroup is off" : "nothing: no cgroup cpu controller";
     evidence_string(out, "cgroup", versions[l->cgroup ? l->group.version : 0]);
     if (!l->cgroup && l->host.why[0])
         evidence_string(out, "cgroup_missing", l->host.why);
     limit_line(out, "memory", p->memory, memory ? "cgroup, swap off" : "sampling, and RLIMIT_DATA of four times as much per process");
     limit_line(out, "pids", p->pids, pids ? "cgroup" : "RLIMIT_NPROC");
-    limit_line(out, "cpus_milli", p->cpus_milli, cpu ? "cgroup" : "nothing: no cgroup cpu controller");
+    limit_line(out, "cpus_milli", p->cpus_milli, cpu ? "cgroup" : no_cpu);
     limit_line(out, "timeout_ms", p->timeout_ms, "supervisor");
     limit_line(out, "cpu_time_ms", p->cpu_time_ms, "sampling and RLIMIT_CPU per process");
     limit_line(out, "open_files", p->open_files, "RLIMIT_NOFILE per process");

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import pathlib
+import re
 import time
 import weakref
 
@@ -211,7 +212,7 @@ def temp_entries(ours):
     for place in TEMP_PLACES + [str(p) for p in pathlib.Path("/run/user").glob("*")]:
         try:
             for entry in os.scandir(place):
-                if entry.name.startswith((".brig", "brig")) and not entry.path.startswith(ours):
+                if re.fullmatch(r"\.?brig-[0-9a-f]{12,}.*", entry.name) and not entry.path.startswith(ours):
                     out.add(entry.path)
         except OSError:
             pass

@@ -11,7 +11,7 @@ import pytest
 import hostview
 from escapelib import FENCE, PLACE, REFUSED, TIERS, cells, end_tree, finish
 
-KILLS = int(os.environ.get("ESCAPE_KILLS", "160"))
+KILLS = int(os.environ.get("ESCAPE_KILLS", "5000"))
 
 
 @cells(TIERS)

@@ -34,7 +34,7 @@ VOLATILE = ("receipt.finished", "receipt.sandbox_id", "receipt.usage", "receipt.
             "receipt.boundaries.kernel.seccomp_instructions", "receipt.boundaries.kernel.host_uid")
 # A run that falls back and says so in its receipt did not do it in silence.
 SAID = "receipt.boundaries.lifecycle"
-SAMPLE = int(os.environ.get("ESCAPE_FAULTS", "220"))
+SAMPLE = int(os.environ.get("ESCAPE_FAULTS", "5000"))
 
 
 def sha(path):
@@ -190,10 +190,9 @@ class Payload:
         return ran, view, result
 
     def weaker(self, view):
-        """What is not as usual. A workload whose output was lost says nothing about its posture."""
-        told = any(k.startswith("posture") for k in view)
+        """What is not as usual. Lines of output that were lost say nothing about the posture."""
         return {k: (v, view.get(k)) for k, v in self.golden.items()
-                if view.get(k) != v and (told or not k.startswith("posture"))}
+                if view.get(k) != v and (k in view or not k.startswith("posture"))}
 
 
 def setup_calls(payload):
@@ -210,8 +209,8 @@ def setup_calls(payload):
         if nr in (59, 322) and fields[7].strip().startswith(PLACE.attack):
             break
         counts[nr] = counts.get(nr, 0) + 1
-        started = started or nr == 59  # the first exec is brig's own
-        if nr in names and (nr != 59 or counts[nr] > 1) and started:
+        started = started or nr == 59  # the first exec is brig's own, and the first poll its C library's
+        if nr in names and (nr not in (59, 7) or counts[nr] > 1) and started:
             out.append((names[nr], counts[nr]))
     return out
 

@@ -39,14 +39,14 @@ int cmd_forkbomb(int argc, char **argv)
     for (;;) {
         if (time(NULL) >= end)
             break;
-        if (__atomic_load_n(&count[0], __ATOMIC_RELAXED) >= max) {
+        /* Reserved before it is made: the control run must never make more than it says. */
+        if (__atomic_add_fetch(&count[0], 1, __ATOMIC_RELAXED) > max) {
+            __atomic_sub_fetch(&count[0], 1, __ATOMIC_RELAXED);
             usleep(10000);
             continue;
         }
-        pid_t pid = fork();
-        if (pid == 0) {
-            __atomic_add_fetch(&count[0], 1, __ATOMIC_RELAXED);
-        } else if (pid < 0) {
+        if (fork() < 0) {
+            __atomic_sub_fetch(&count[0], 1, __ATOMIC_RELAXED);
             __atomic_add_fetch(&count[1], 1, __ATOMIC_RELAXED);
             usleep(1000);
         }
