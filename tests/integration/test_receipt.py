@@ -1,6 +1,7 @@
 """The receipt against what /proc and the cgroup files say while the sandbox runs."""
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -95,7 +96,8 @@ def test_limits_by_cgroup_or_by_rlimit(caller, tier):
         assert version in ("v1", "v2"), "root has cgroups on this machine"
     if version == "none":
         assert seen.group_files == {} and "sampling" in life["memory"] and "RLIMIT_NPROC" in life["pids"]
-        assert f"Max data size             {100 << 20}" in seen.limits
+        data = int(re.search(r"Max data size +(\d+)", seen.limits).group(1))
+        assert 100 << 20 <= data <= 400 << 20  # the sampler ends the run; this stops what would outrun it
         return
     files = seen.group_files
     assert files.get("memory.limit_in_bytes", files.get("memory.max")) == str(100 << 20)

@@ -52,6 +52,8 @@ for tier in container process; do
     status "$tier says 126" 126 brig run $t -- /etc/passwd
     status "$tier says 124" 124 brig run $t --timeout 2s -- $box sleep 99
     gone 'sleep 99'; verdict "$tier leaves no sleeper"
+    run brig run $t -- $box sh -c 'cd ${TMPDIR:-/tmp}; mkdir -p a/b; chmod 0 a; setsid sleep 66 & exit 0'
+    gone 'sleep 66'; verdict "$tier leaves no straggler of a normal end"
 
     run brig run $t --json -m 64M --pids 32 -- $box true
     said '"receipt"'; verdict "$tier has a receipt"
@@ -96,6 +98,7 @@ for tier in container process; do
     gone 'sleep 88'; verdict "$tier dies with its supervisor"
     sleep 1
     [ -z "$(groups)" ]; verdict "$tier leaves no cgroup"
+    [ -z "$(ls -d /tmp/brig-* 2>/dev/null)" ]; verdict "$tier leaves no folder"
     [ "$(wc -l </proc/mounts)" = "$mounts_before" ]; verdict "$tier leaves no mount"
 done
 
