@@ -127,7 +127,10 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
         l->usage.cpu_usec = s.cpu_usec;
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
+    enum limit first = l->hit;
     measure_private_dir(l, 0);
+    if (first != LIMIT_NONE)
+        l->hit = first;
     if (l->usage.oom_kills > 0) {
         l->over_memory = true;
         l->hit = LIMIT_MEMORY;

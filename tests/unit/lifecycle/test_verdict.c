@@ -1,0 +1,158 @@
+/* Which limit gets the blame: the first that was hit, unless the kernel killed for memory. */
+#include "base/cleanup.h"
+#include "lifecycle/lifecycle.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct policy policy;
+static struct lifecycle life;
+static char folder[64];
+
+static void set_up(void)
+{
+    policy_init(&policy, LEVEL_HIGH);
+    lifecycle_init(&life);
+    life.policy = &policy;
+    life.namespaced = true;
+    folder[0] = '\0';
+}
+
+static void tear_down(void)
+{
+    char path[128];
+    for (int i = 0; *folder && i < 8; i++) {
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        unlink(path);
+    }
+    if (*folder)
+        rmdir(folder);
+    if (life.work_fd >= 0)
+        close(life.work_fd);
+    policy_done(&policy);
+}
+
+TestSuite(verdict, .init = set_up, .fini = tear_down);
+
+Test(verdict, every_limit_has_a_name_but_none)
+{
+    cr_assert_null(limit_name(LIMIT_NONE));
+    for (int a = LIMIT_TIMEOUT; a <= LIMIT_OUTPUT; a++)
+        for (int b = LIMIT_TIMEOUT; b < a; b++)
+            cr_assert_str_neq(limit_name((enum limit)a), limit_name((enum limit)b));
+    cr_assert_str_eq(limit_name(LIMIT_OUTPUT), "output");
+    cr_assert_str_eq(limit_name(LIMIT_OPEN_FILES), "open_files");
+}
+
+Test(verdict, a_modest_run_has_none)
+{
+    policy.cpu_time_ms = 1000;
+    lifecycle_settle(&life, 999999, 4096);
+    cr_assert_eq(life.hit, LIMIT_NONE);
+    cr_assert(life.usage.cpu_usec == 999999 && life.usage.memory_peak == 4096);
+}
+
+Test(verdict, cpu_time_is_also_seen_at_the_end)
+{
+    policy.cpu_time_ms = 1000;
+    lifecycle_settle(&life, 1000000, 0);
+    cr_assert_eq(life.hit, LIMIT_CPU_TIME);
+}
+
+Test(verdict, unlimited_cpu_time_is_never_over)
+{
+    lifecycle_settle(&life, UINT64_MAX, 0);
+    cr_assert_eq(life.hit, LIMIT_NONE);
+}
+
+Test(verdict, the_first_limit_keeps_the_blame)
+{
+    policy.cpu_time_ms = 1;
+    life.hit = LIMIT_TIMEOUT;
+    lifecycle_settle(&life, 5000000, 0);
+    cr_assert_eq(life.hit, LIMIT_TIMEOUT);
+}
+
+Test(verdict, a_kill_for_memory_takes_it)
+{
+    life.hit = LIMIT_PIDS;
+    life.usage.oom_kills = 1;
+    lifecycle_settle(&life, 0, 0);
+    cr_assert_eq(life.hit, LIMIT_MEMORY);
+}
+
+Test(verdict, usage_only_grows)
+{
+    life.usage.cpu_usec = 500;
+    life.usage.memory_peak = 900;
+    lifecycle_settle(&life, 100, 100);
+    cr_assert(life.usage.cpu_usec == 500 && life.usage.memory_peak == 900);
+}
+
+Test(verdict, an_exact_peak_is_not_replaced)
+{
+    life.usage.memory_exact = true;
+    life.usage.memory_peak = 100;
+    lifecycle_settle(&life, 0, 5000);
+    cr_assert_eq(life.usage.memory_peak, 100);
+}
+
+Test(verdict, without_cgroups_it_looks_more_often)
+{
+    unsigned sampled = lifecycle_sample_ms(&life);
+    life.cgroup = true;
+    cr_assert_lt(sampled, lifecycle_sample_ms(&life));
+}
+
+/* ---- the private folder of the process tier ---- */
+
+static void fill_folder(int files, size_t bytes)
+{
+    char path[128];
+    cleanup_free char *data = calloc(1, bytes);
+    snprintf(folder, sizeof folder, "/var/tmp/test-verdict-XXXXXX");
+    cr_assert(mkdtemp(folder));
+    for (int i = 0; i < files; i++) {
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        cleanup_fd int fd = open(path, O_CREAT | O_WRONLY, 0600);
+        memset(data, 'x', bytes);
+        cr_assert_eq(write(fd, data, bytes), (ssize_t)bytes);
+    }
+    life.namespaced = false;
+    life.work_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+Test(verdict, a_folder_within_its_limits)
+{
+    fill_folder(4, 1 << 16);
+    lifecycle_settle(&life, 0, 0);
+    cr_assert_eq(life.hit, LIMIT_NONE);
+}
+
+Test(verdict, too_many_bytes)
+{
+    fill_folder(4, 1 << 16);
+    policy.disk = 1 << 17;
+    lifecycle_settle(&life, 0, 0);
+    cr_assert_eq(life.hit, LIMIT_DISK);
+}
+
+Test(verdict, too_many_files)
+{
+    fill_folder(6, 1);
+    policy.inodes = 3;
+    lifecycle_settle(&life, 0, 0);
+    cr_assert_eq(life.hit, LIMIT_INODES);
+}
+
+Test(verdict, a_full_folder_does_not_hide_a_timeout)
+{
+    fill_folder(4, 1 << 16);
+    policy.disk = 1 << 17;
+    life.hit = LIMIT_TIMEOUT;
+    lifecycle_settle(&life, 0, 0);
+    cr_assert_eq(life.hit, LIMIT_TIMEOUT);
+}
