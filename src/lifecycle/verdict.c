@@ -42,7 +42,8 @@ static void look_at_disk(struct lifecycle *l, uint64_t *used)
 {
     struct statfs s;
     *used = 0;
-    if (l->work_fd < 0 || fstatfs(l->work_fd, &s) < 0 || s.f_type != 0x01021994 /* tmpfs */)
+    /* On the process tier it may be a tmpfs too, but then it is everybody's. */
+    if (!l->namespaced || l->work_fd < 0 || fstatfs(l->work_fd, &s) < 0 || s.f_type != 0x01021994 /* tmpfs */)
         return;
     *used = (uint64_t)(s.f_blocks - s.f_bfree) * (uint64_t)s.f_bsize;
     if (s.f_bfree == 0)

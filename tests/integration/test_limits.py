@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from helpers import CALLERS, NO_CGROUP, TIERS, find_below
+from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, find_below
 
 PYTHON = ["--", "python3", "-c"]
 CGROUP = {"cgroup": [], "sampled": NO_CGROUP}
@@ -206,6 +206,16 @@ def test_page_tables_count_as_memory():
     code = "import mmap\nm = mmap.mmap(-1, 200 << 30, flags=mmap.MAP_PRIVATE | 0x4000 | mmap.MAP_ANONYMOUS)\nfor i in range(0, 200 << 30, 2 << 20): m[i]"
     told = brig.json("-m", "64M", *PYTHON, code)
     assert told["oom_killed"] and told["limit_hit"] == "memory", told
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="needs a mount")
+def test_what_others_keep_in_a_tmpfs_is_not_counted():
+    """/run hides behind a tmpfs that holds the program, then /tmp behind one that is nearly full."""
+    command = " ".join(CALLERS[0].command("--tier", "process", "-q", "--json", "-m", "64M", *NO_CGROUP, "--", "sleep", "0.3"))
+    script = f"""mount -t tmpfs t /run && cp -r {PUBLIC} /run/public && mount -t tmpfs t /tmp && fallocate -l 100M /tmp/others &&
+        exec {command.replace(str(PUBLIC), "/run/public")}"""
+    result = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=30)
+    assert result.returncode == 0 and '"limit_hit":null' in result.stdout, result
 
 
 def test_the_host_stays_responsive():
