@@ -143,7 +143,7 @@ static int parse_unicode_escape(struct reader *r, uint32_t *ret)
 {
     struct json_pos pos = json_cursor_pos(&r->cursor);
     pos.column -= 2;
-    uint32_t high, low;
+    uint32_t high = 0, low = 0;
     int rc = parse_hex4(r, &high);
     if (rc < 0)
         return rc;
@@ -311,7 +311,7 @@ static int parse_value(struct reader *r, struct json *node)
         return parse_number(r, node);
     if (byte != '"')
         return parse_word(r, node);
-    char *string;
+    char *string = NULL;
     int rc = parse_string(r, &string);
     if (rc == 0)
         json_build_string(node, string);
