@@ -23,9 +23,10 @@ static bool reap_ended(pid_t code, int *status)
     return ended;
 }
 
-/* In a pid namespace init's exit does this in the kernel; on the process tier the same uid or the Landlock scope
- * keeps kill(-1) inside. Without either, init stays the reaper until the last one is gone: who ends the sandbox from
- * outside, the supervisor or the guardian, finds all of it below init. */
+/* In a pid namespace init's exit does this in the kernel; on the process tier the same uid or the
+ * Landlock scope keeps kill(-1) inside. Without either, init stays the reaper until the last one is
+ * gone: who ends the sandbox from outside, the supervisor or the guardian, finds all of it below
+ * init. */
 static void kill_everything(const struct apply_state *st)
 {
     if (getpid() == 1)
@@ -67,7 +68,8 @@ static bool obey(const struct apply_state *st, struct started *code, const struc
     case CTL_GO:
         return let_go(code);
     case CTL_SIGNAL:
-        /* As a terminal does: the code leads a process group, and a shell waits for its children. */
+        /* As a terminal does: the code leads a process group, and a shell waits for its children.
+         */
         if (valid_signal(msg->value) && kill(-code->pid, msg->value) < 0)
             kill(code->pid, msg->value);
         return true;

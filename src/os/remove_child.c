@@ -84,7 +84,8 @@ static int clear_folder(int top, int dir, uint64_t *next)
     return cleared;
 }
 
-/* Empty every folder that lies at the top; what was below them comes up and is emptied in the next round. */
+/* Empty every folder that lies at the top; what was below them comes up and is emptied in the next
+ * round. */
 static int clear_top_folders(int top, uint64_t *next)
 {
     char block[4096] __attribute__((aligned(8)));

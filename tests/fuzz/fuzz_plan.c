@@ -1,4 +1,5 @@
-/* Any bytes as a plan: refused, or every operation lies within the block and encodes to the same bytes again. */
+/* Any bytes as a plan: refused, or every operation lies within the block and encodes to the same
+ * bytes again. */
 #include "plan/plan.h"
 #include "plan/wire.h"
 
@@ -36,11 +37,14 @@ static void check_same(const struct plan *again, const uint8_t *data, size_t siz
     struct plan_reader r1, r2;
     struct op a, b;
     require(again->bytes.len == size);
-    require(plan_read_begin(&r1, data, size, NULL) == 0 && plan_read_begin(&r2, again->bytes.data, size, NULL) == 0);
+    require(plan_read_begin(&r1, data, size, NULL) == 0 &&
+            plan_read_begin(&r2, again->bytes.data, size, NULL) == 0);
     while (plan_read_next(&r1, &a, NULL) > 0) {
         require(plan_read_next(&r2, &b, NULL) == 1);
-        require(a.kind == b.kind && a.data_len == b.data_len && memcmp(a.num, b.num, sizeof a.num) == 0);
-        require(!a.a == !b.a && (!a.a || strcmp(a.a, b.a) == 0) && !a.b == !b.b && (!a.b || strcmp(a.b, b.b) == 0));
+        require(a.kind == b.kind && a.data_len == b.data_len &&
+                memcmp(a.num, b.num, sizeof a.num) == 0);
+        require(!a.a == !b.a && (!a.a || strcmp(a.a, b.a) == 0) && !a.b == !b.b &&
+                (!a.b || strcmp(a.b, b.b) == 0));
         require(!a.data_len || memcmp(a.data, b.data, a.data_len) == 0);
     }
     require(plan_read_next(&r2, &b, NULL) == 0);

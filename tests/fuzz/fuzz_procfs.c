@@ -27,7 +27,8 @@ static void check_mounts(const uint8_t *data, size_t size)
         struct proc_mount m;
         if (procfs_mount_line(line, &m) < 0)
             continue;
-        require(memchr(m.dest, '\0', sizeof m.dest) && memchr(m.type, '\0', sizeof m.type) && m.type[0]);
+        require(memchr(m.dest, '\0', sizeof m.dest) && memchr(m.type, '\0', sizeof m.type) &&
+                m.type[0]);
     }
     free(text);
 }
@@ -40,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct proc_status status;
     uint64_t soft = 1, hard = 1;
     if (procfs_status_parse(text, &status) == 0)
-        require(strstr(text, "Seccomp:") && strstr(text, "CapBnd:") && status.seccomp_filters >= -1 - INT32_MAX);
+        require(strstr(text, "Seccomp:") && strstr(text, "CapBnd:") &&
+                status.seccomp_filters >= -1 - INT32_MAX);
     if (procfs_limit(text, "Max open files", &soft, &hard) == 0)
         require(strstr(text, "Max open files") != NULL);
     free(text);

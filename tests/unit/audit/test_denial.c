@@ -60,10 +60,12 @@ Test(denial, json)
     buf_init(&out, 4096);
     jw_init(&w, &out, false);
     denial_write_json(&list, &w);
-    cr_assert_str_eq(buf_text(&out),
-                     "[{\"boundary\":\"kernel\",\"what\":\"ptrace\",\"rule\":\"kernel.seccomp: no\",\"count\":2,"
-                     "\"hint\":\"debug outside\"},"
-                     "{\"boundary\":\"network\",\"what\":\"socket \\\"x\\\"\\n\",\"rule\":\"net\",\"count\":1,\"hint\":\"\"}]");
+    cr_assert_str_eq(
+        buf_text(&out),
+        "[{\"boundary\":\"kernel\",\"what\":\"ptrace\",\"rule\":\"kernel.seccomp: no\",\"count\":2,"
+        "\"hint\":\"debug outside\"},"
+        "{\"boundary\":\"network\",\"what\":\"socket "
+        "\\\"x\\\"\\n\",\"rule\":\"net\",\"count\":1,\"hint\":\"\"}]");
     buf_done(&out);
 }
 
@@ -73,7 +75,8 @@ Test(denial, one_line_for_a_person)
     struct denial_list list = three();
     buf_init(&out, 4096);
     denial_line(&list.items[0], &out);
-    cr_assert_str_eq(buf_text(&out), "denied: kernel: ptrace (2 times): kernel.seccomp: no; debug outside");
+    cr_assert_str_eq(buf_text(&out),
+                     "denied: kernel: ptrace (2 times): kernel.seccomp: no; debug outside");
     buf_reset(&out);
     list.items[1].what[10] = '\0';
     denial_line(&list.items[1], &out);

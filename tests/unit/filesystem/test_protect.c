@@ -1,4 +1,5 @@
-/* FS-5: places that never enter a sandbox. Each refusal stands beside a neighbour that is allowed. */
+/* FS-5: places that never enter a sandbox. Each refusal stands beside a neighbour that is allowed.
+ */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
 
@@ -20,7 +21,8 @@ static void set_up(void)
 static void tear_down(void)
 {
     char command[128];
-    static const char *const made[] = {"project/.ssh", "project/src", "project", ".ssh", ".config/gcloud", ".config/x", ".config", "link"};
+    static const char *const made[] = {"project/.ssh",   "project/src", "project", ".ssh",
+                                       ".config/gcloud", ".config/x",   ".config", "link"};
     for (size_t i = 0; i < ARRAY_LEN(made); i++) {
         snprintf(command, sizeof command, "%s/%s", home, made[i]);
         if (rmdir(command) < 0)
@@ -59,8 +61,9 @@ static void make(const char *name)
 
 Test(protect, kernel_files_devices_and_host_sockets)
 {
-    static const char *const places[] = {"/proc", "/proc/1/root", "/sys",      "/sys/fs/cgroup", "/dev",
-                                         "/dev/x", "/run",        "/run/user", "/var/run",       "/var/run/docker.sock"};
+    static const char *const places[] = {
+        "/proc",  "/proc/1/root", "/sys",      "/sys/fs/cgroup", "/dev",
+        "/dev/x", "/run",         "/run/user", "/var/run",       "/var/run/docker.sock"};
     for (size_t i = 0; i < ARRAY_LEN(places); i++)
         refused(places[i]);
     allowed("/procedures");
@@ -70,8 +73,9 @@ Test(protect, kernel_files_devices_and_host_sockets)
 
 Test(protect, secrets_of_the_system)
 {
-    static const char *const places[] = {"/etc/shadow", "/etc/ssh",        "/etc/ssh/ssh_host_rsa_key", "/etc/ssl/private",
-                                         "/etc/sudoers", "/etc/sudoers.d/x", "/var/lib/docker/volumes", "/boot"};
+    static const char *const places[] = {
+        "/etc/shadow",  "/etc/ssh",         "/etc/ssh/ssh_host_rsa_key", "/etc/ssl/private",
+        "/etc/sudoers", "/etc/sudoers.d/x", "/var/lib/docker/volumes",   "/boot"};
     for (size_t i = 0; i < ARRAY_LEN(places); i++)
         refused(places[i]);
     allowed("/etc/ssl/certs");
@@ -81,7 +85,8 @@ Test(protect, secrets_of_the_system)
 
 Test(protect, folders_that_hold_too_much)
 {
-    static const char *const places[] = {"/", "/home", "/root", "/etc", "/var", "/tmp", "/var/tmp", "/var/lib", "/mnt"};
+    static const char *const places[] = {"/",    "/home",    "/root",    "/etc", "/var",
+                                         "/tmp", "/var/tmp", "/var/lib", "/mnt"};
     for (size_t i = 0; i < ARRAY_LEN(places); i++)
         refused(places[i]);
     allowed("/usr");
@@ -101,8 +106,10 @@ Test(protect, a_home_folder_is_refused_but_a_project_in_it_is_not)
 
 Test(protect, credentials_in_a_home)
 {
-    static const char *const names[] = {".ssh",  ".ssh/id_ed25519", ".aws", ".aws/credentials", ".config/gcloud", ".gnupg",
-                                        ".kube", ".docker",         ".netrc", ".npmrc",         ".bash_history",  ".config/gh/hosts.yml"};
+    static const char *const names[] = {
+        ".ssh",           ".ssh/id_ed25519", ".aws",          ".aws/credentials",
+        ".config/gcloud", ".gnupg",          ".kube",         ".docker",
+        ".netrc",         ".npmrc",          ".bash_history", ".config/gh/hosts.yml"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         refused(in_home(names[i]));
     allowed(in_home(".sshd-notes"));

@@ -24,7 +24,8 @@ Test(state, every_transition)
             state_init(&m);
             m.now = (enum state)from;
             int result = state_enter(&m, (enum state)to, &err);
-            cr_assert_eq(result == 0, ways[from][to], "%s to %s", state_name(m.now), state_name((enum state)to));
+            cr_assert_eq(result == 0, ways[from][to], "%s to %s", state_name(m.now),
+                         state_name((enum state)to));
             cr_assert_eq(m.now, (enum state)(result == 0 ? to : from));
             cr_assert(result == 0 || err.code == ERR_INTERNAL);
             cr_assert_eq(m.entered_us[to] != 0, result == 0);
@@ -64,7 +65,9 @@ Test(state, json_has_the_states_that_were_entered)
     jw_init(&w, &out, false);
     state_write_json(&m, &w);
     const char *text = buf_text(&out);
-    cr_assert(strstr(text, "\"provisioning\":") && strstr(text, "\"error\":") && strstr(text, "\"teardown\":"), "%s", text);
+    cr_assert(strstr(text, "\"provisioning\":") && strstr(text, "\"error\":") &&
+                  strstr(text, "\"teardown\":"),
+              "%s", text);
     cr_assert_not(strstr(text, "executing") || strstr(text, "dormant"), "%s", text);
     cr_assert_leq(m.entered_us[STATE_PROVISIONING], m.entered_us[STATE_TEARDOWN]);
     buf_done(&out);

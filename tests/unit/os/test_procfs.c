@@ -39,8 +39,9 @@ static void without(const char *name, char out[1024])
 
 Test(procfs, status_that_lacks_a_field_is_refused)
 {
-    static const char *const needed[] = {"Uid:",    "Gid:",    "CapInh:", "CapPrm:",  "CapEff:",     "CapBnd:",
-                                         "CapAmb:", "PPid:",   "Threads:", "NoNewPrivs:", "Seccomp:"};
+    static const char *const needed[] = {
+        "Uid:",    "Gid:",  "CapInh:",  "CapPrm:",     "CapEff:", "CapBnd:",
+        "CapAmb:", "PPid:", "Threads:", "NoNewPrivs:", "Seccomp:"};
     struct proc_status s;
     char text[1024];
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
@@ -92,7 +93,10 @@ static int mount_line(const char *text, struct proc_mount *m)
 Test(procfs, a_line_of_mountinfo)
 {
     struct proc_mount m;
-    cr_assert_eq(mount_line("36 35 98:0 /src /dest rw,nosuid,relatime shared:1 master:2 - ext4 /dev/x rw,ro", &m), 0);
+    cr_assert_eq(
+        mount_line("36 35 98:0 /src /dest rw,nosuid,relatime shared:1 master:2 - ext4 /dev/x rw,ro",
+                   &m),
+        0);
     cr_assert_str_eq(m.dest, "/dest");
     cr_assert_str_eq(m.type, "ext4");
     cr_assert(!m.read_only && m.nosuid && !m.nodev && !m.noexec && m.shared);
@@ -104,7 +108,8 @@ Test(procfs, options_are_whole_words)
 {
     struct proc_mount m;
     cr_assert_eq(mount_line("1 0 0:1 / / rw,nosuidx,xnodev,norox - tmpfs none ro,nosuid", &m), 0);
-    cr_assert(!m.read_only && !m.nosuid && !m.nodev && !m.noexec, "options of the file system are not the mount's");
+    cr_assert(!m.read_only && !m.nosuid && !m.nodev && !m.noexec,
+              "options of the file system are not the mount's");
 }
 
 Test(procfs, escapes_of_a_place_are_undone)
@@ -189,7 +194,8 @@ Test(procfs, descriptors_that_survive_exec)
     cr_assert_eq(procfs_inherited_fds(getpid(), &fds, &err), 0);
     cr_assert_not(fds & (1ull << kept));
     cr_assert_geq(fcntl(0, F_DUPFD, 64), 64);
-    cr_assert_lt(procfs_inherited_fds(getpid(), &fds, &err), 0, "one above 63 is an error, never overlooked");
+    cr_assert_lt(procfs_inherited_fds(getpid(), &fds, &err), 0,
+                 "one above 63 is an error, never overlooked");
 }
 
 Test(procfs, an_identity_map_has_its_blanks_folded)
@@ -197,5 +203,6 @@ Test(procfs, an_identity_map_has_its_blanks_folded)
     char text[64];
     struct err err = ERR_INIT;
     cr_assert_eq(procfs_id_map(getpid(), "uid_map", text, sizeof text, &err), 0, "%s", err.message);
-    cr_assert(strstr(text, "  ") == NULL && text[0] != ' ' && text[strlen(text) - 1] != ' ', "\"%s\"", text);
+    cr_assert(strstr(text, "  ") == NULL && text[0] != ' ' && text[strlen(text) - 1] != ' ',
+              "\"%s\"", text);
 }

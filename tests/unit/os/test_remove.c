@@ -1,4 +1,5 @@
-/* Emptying a folder that hostile code filled. Outside lies a canary that every attempt must leave as it is. */
+/* Emptying a folder that hostile code filled. Outside lies a canary that every attempt must leave
+ * as it is. */
 #include "base/cleanup.h"
 #include "os/remove.h"
 
@@ -15,18 +16,20 @@
 static char base[64];
 static int top = -1;
 
-/* base/canary/{file,folder/inner} and base/top, the folder to be emptied. As root the tests run as an ordinary user:
- * root passes where a user must not. */
+/* base/canary/{file,folder/inner} and base/top, the folder to be emptied. As root the tests run as
+ * an ordinary user: root passes where a user must not. */
 static void set_up(void)
 {
     snprintf(base, sizeof base, "/tmp/test-remove-XXXXXX");
     cr_assert(mkdtemp(base));
     if (geteuid() == 0) {
         cr_assert_eq(chown(base, 4321, 4321), 0);
-        cr_assert(setgroups(0, NULL) == 0 && setresgid(4321, 4321, 4321) == 0 && setresuid(4321, 4321, 4321) == 0);
+        cr_assert(setgroups(0, NULL) == 0 && setresgid(4321, 4321, 4321) == 0 &&
+                  setresuid(4321, 4321, 4321) == 0);
     }
     cr_assert_eq(chdir(base), 0);
-    cr_assert(mkdir("canary", 0750) == 0 && mkdir("canary/folder", 0750) == 0 && mkdir("top", 0700) == 0);
+    cr_assert(mkdir("canary", 0750) == 0 && mkdir("canary/folder", 0750) == 0 &&
+              mkdir("top", 0700) == 0);
     int fd = open("canary/file", O_CREAT | O_WRONLY, 0640);
     cr_assert_eq(write(fd, "alive", 5), 5);
     close(fd);
@@ -40,8 +43,10 @@ static void tear_down(void)
 {
     struct stat sb;
     cr_assert_eq(fchdir(top), 0);
-    cr_assert(stat("../canary/file", &sb) == 0 && sb.st_size == 5 && (sb.st_mode & 07777) == 0640, "the canary's file");
-    cr_assert(stat("../canary/folder", &sb) == 0 && (sb.st_mode & 07777) == 0750, "the canary's folder");
+    cr_assert(stat("../canary/file", &sb) == 0 && sb.st_size == 5 && (sb.st_mode & 07777) == 0640,
+              "the canary's file");
+    cr_assert(stat("../canary/folder", &sb) == 0 && (sb.st_mode & 07777) == 0750,
+              "the canary's folder");
     cr_assert(stat("../canary/folder/inner", &sb) == 0, "what is in it");
     cr_assert(rmdir("../canary/folder/inner") == 0 && rmdir("../canary/folder") == 0);
     cr_assert(unlink("../canary/file") == 0 && rmdir("../canary") == 0);
@@ -120,7 +125,7 @@ Test(remove, folders_of_any_mode)
         touch("f");
         cr_assert_eq(chmod("f", modes[i] & 0777), 0);
         cr_assert_eq(rename("f", strcat(name, "/f")), 0);
-        for (char *slash; (slash = strrchr(name, '/')); ) {
+        for (char *slash; (slash = strrchr(name, '/'));) {
             *slash = '\0';
             cr_assert_eq(chmod(name, modes[i]), 0);
             if (!(modes[i] & 0100))
@@ -141,7 +146,8 @@ Test(remove, a_closed_folder_within_an_open_one)
 Test(remove, links_are_removed_and_not_followed)
 {
     cr_assert(symlink("../canary", "link-up") == 0 && symlink("/", "link-root") == 0);
-    cr_assert(symlink("../canary/file", "link-file") == 0 && symlink("nowhere", "link-broken") == 0);
+    cr_assert(symlink("../canary/file", "link-file") == 0 &&
+              symlink("nowhere", "link-broken") == 0);
     cr_assert(symlink("loop", "loop") == 0 && mkdir("d", 0700) == 0);
     cr_assert(symlink("../../canary", "d/link") == 0 && symlink("../../canary/folder", "d/x") == 0);
     cr_assert(mkdir("d/e", 0700) == 0 && symlink("../../../canary/file", "d/e/link") == 0);
@@ -164,7 +170,8 @@ Test(remove, strange_names)
     memset(name, '\xff', 255);
     name[255] = '\0';
     touch(name);
-    static const char *const names[] = {"...", ".hidden", " ", "\n", "-rf", "*", "a\\b", "\x01\x7f"};
+    static const char *const names[] = {"...", ".hidden", " ",    "\n",
+                                        "-rf", "*",       "a\\b", "\x01\x7f"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         cr_assert_eq(mkdir(names[i], 0700), 0);
         cr_assert(chdir(names[i]) == 0 && mkdir(names[i], 0700) == 0 && chdir("..") == 0);
@@ -172,14 +179,16 @@ Test(remove, strange_names)
     remove_contents(top);
 }
 
-/* Folders are moved to the top under a number: one that took the numbers before must not be in the way. */
+/* Folders are moved to the top under a number: one that took the numbers before must not be in the
+ * way. */
 Test(remove, names_that_look_like_its_own)
 {
     char name[64];
     for (int i = 0; i < 64; i++) {
         snprintf(name, sizeof name, ".x%016x", i);
         cr_assert(mkdir(name, 0700) == 0 && chdir(name) == 0);
-        cr_assert(mkdir(name, 0700) == 0 && mkdir("y", 0700) == 0 && mkdir("y/z", 0700) == 0 && chdir("..") == 0);
+        cr_assert(mkdir(name, 0700) == 0 && mkdir("y", 0700) == 0 && mkdir("y/z", 0700) == 0 &&
+                  chdir("..") == 0);
     }
     cr_assert(mkdir("d", 0700) == 0 && mkdir("d/e", 0700) == 0 && mkdir("d/e/f", 0700) == 0);
     remove_contents(top);

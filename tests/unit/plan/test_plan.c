@@ -1,4 +1,5 @@
-/* The plan between host and init: what is encoded comes out again, and nothing malformed comes in. */
+/* The plan between host and init: what is encoded comes out again, and nothing malformed comes in.
+ */
 #include "base/cleanup.h"
 #include "plan/plan.h"
 #include "plan/wire.h"
@@ -92,8 +93,10 @@ Test(plan, shorthands)
     plan_str(&p, OP_SYMLINK, "/a", "b", 0);
     finish(&p);
     plan_read_begin(&r, p.bytes.data, p.bytes.len, NULL);
-    cr_assert(plan_read_next(&r, &op, NULL) == 1 && op.kind == OP_PIVOT && !op.a && !op.b && !op.data);
-    cr_assert(plan_read_next(&r, &op, NULL) == 1 && op.num[0] == 1 && op.num[2] == 3 && op.num[3] == 0);
+    cr_assert(plan_read_next(&r, &op, NULL) == 1 && op.kind == OP_PIVOT && !op.a && !op.b &&
+              !op.data);
+    cr_assert(plan_read_next(&r, &op, NULL) == 1 && op.num[0] == 1 && op.num[2] == 3 &&
+              op.num[3] == 0);
     cr_assert(plan_read_next(&r, &op, NULL) == 1 && strcmp(op.b, "b") == 0);
     plan_done(&p);
 }
@@ -136,7 +139,8 @@ struct bytes {
 
 static struct bytes one_op(void)
 {
-    struct bytes b = {.head = {PLAN_MAGIC, 1}, .op = {.kind = OP_SYMLINK, .a_len = 3, .b_len = 2, .data_len = 3}};
+    struct bytes b = {.head = {PLAN_MAGIC, 1},
+                      .op = {.kind = OP_SYMLINK, .a_len = 3, .b_len = 2, .data_len = 3}};
     memcpy(b.body, "/a\0b\0xyz", 8);
     return b;
 }
@@ -224,7 +228,8 @@ static void add_for_text(struct plan *p)
     plan_init(p);
     plan_str(p, OP_HOSTNAME, "brig", NULL, 0);
     plan_str(p, OP_DIR, "/tmp", NULL, 01777);
-    plan_add(p, &(struct op){.kind = OP_BIND, .a = "/a \"b\\\n", .b = "/d", .num = {5, UINT64_MAX, 7, 9}});
+    plan_add(p, &(struct op){
+                    .kind = OP_BIND, .a = "/a \"b\\\n", .b = "/d", .num = {5, UINT64_MAX, 7, 9}});
     plan_add(p, &(struct op){.kind = OP_SECCOMP, .num = {1}, .data = "12345678", .data_len = 8});
 }
 
@@ -236,10 +241,12 @@ Test(plan, text_has_one_line_for_each_operation)
     add_for_text(&p);
     finish(&p);
     cr_assert_eq(plan_text(p.bytes.data, p.bytes.len, &out, NULL), 0);
-    cr_assert_str_eq(buf_text(&out), "kernel      hostname name=\"brig\"\n"
-                                     "filesystem  dir path=\"/tmp\" mode=1777\n"
-                                     "filesystem  bind source=\"/a \\\"b\\\\\\x0a\" dest=\"/d\" flags=0x5 fd=- dev=7 ino=9\n"
-                                     "kernel      seccomp notify=1 (8 bytes)\n");
+    cr_assert_str_eq(
+        buf_text(&out),
+        "kernel      hostname name=\"brig\"\n"
+        "filesystem  dir path=\"/tmp\" mode=1777\n"
+        "filesystem  bind source=\"/a \\\"b\\\\\\x0a\" dest=\"/d\" flags=0x5 fd=- dev=7 ino=9\n"
+        "kernel      seccomp notify=1 (8 bytes)\n");
     plan_done(&p);
 }
 

@@ -1,5 +1,6 @@
-/* Policy and facts of a host in, operations out. The plans in golden/ are rewritten when BRIG_GOLDEN_UPDATE is set; look at
- * the difference before you commit it: each line is something that init does before hostile code runs. */
+/* Policy and facts of a host in, operations out. The plans in golden/ are rewritten when
+ * BRIG_GOLDEN_UPDATE is set; look at the difference before you commit it: each line is something
+ * that init does before hostile code runs. */
 #include "base/cleanup.h"
 #include "sandbox/internal.h"
 
@@ -39,7 +40,8 @@ static const struct scene scenes[] = {
 };
 /* clang-format on */
 
-static void add_entry(struct filesystem_host *host, const char *path, const char *target, bool is_dir)
+static void add_entry(struct filesystem_host *host, const char *path, const char *target,
+                      bool is_dir)
 {
     struct view_entry *e = &host->view[host->view_count++];
     *e = (struct view_entry){.is_dir = is_dir};
@@ -74,8 +76,8 @@ static void fixed_rlimits(void)
     static const struct {
         int resource;
         rlim_t value;
-    } low[] = {{RLIMIT_MEMLOCK, 65536}, {RLIMIT_SIGPENDING, 1000}, {RLIMIT_MSGQUEUE, 50000}, {RLIMIT_STACK, 8 << 20},
-               {RLIMIT_NICE, 0},        {RLIMIT_RTPRIO, 0}};
+    } low[] = {{RLIMIT_MEMLOCK, 65536}, {RLIMIT_SIGPENDING, 1000}, {RLIMIT_MSGQUEUE, 50000},
+               {RLIMIT_STACK, 8 << 20}, {RLIMIT_NICE, 0},          {RLIMIT_RTPRIO, 0}};
     for (size_t i = 0; i < ARRAY_LEN(low); i++) {
         struct rlimit limit = {low[i].value, low[i].value};
         cr_assert_eq(setrlimit(low[i].resource, &limit), 0);
@@ -90,7 +92,8 @@ static void fixed_kernel(struct sandbox *s, const struct scene *scene)
     s->kernel.privileged = scene->root;
     s->kernel.tty = scene->tty;
     s->kernel.inside_uid = container ? (uid_t)s->request->policy->uid : 4000;
-    s->kernel.options = (struct filter_options){.isolated_pids = container, .isolated_ipc = container, .notify = true};
+    s->kernel.options = (struct filter_options){
+        .isolated_pids = container, .isolated_ipc = container, .notify = true};
     cr_assert_eq(filter_build(&s->kernel.options, &s->kernel.filter, &err), 0, "%s", err.message);
 }
 
@@ -106,7 +109,10 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     fs->namespaced = container;
     fs->privileged = scene->root;
     fs->inside_uid = s->kernel.inside_uid;
-    fs->cwd = scene->project ? scene->project : container && p->workspace ? WORKSPACE : *private_dir ? private_dir : "/";
+    fs->cwd = scene->project              ? scene->project
+              : container && p->workspace ? WORKSPACE
+              : *private_dir              ? private_dir
+                                          : "/";
     snprintf(fs->private_dir, sizeof fs->private_dir, "%s", private_dir);
     fixed_host(&fs->host, scene->landlock_abi);
     fixed_grants(fs, p, scene->project);
@@ -119,7 +125,9 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     s->lifecycle.group.controllers = scene->cgroup ? CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU : 0;
     s->network.namespaced = container;
     s->credentials = (struct credentials){.policy = p,
-                                          .home = container ? HOME_DIR : *private_dir ? private_dir : "/",
+                                          .home = container      ? HOME_DIR
+                                                  : *private_dir ? private_dir
+                                                                 : "/",
                                           .tmpdir = *private_dir ? private_dir : NULL,
                                           .term = scene->tty ? "xterm" : NULL,
                                           .root_inside = container && p->uid == 0};
@@ -143,9 +151,11 @@ static void write_plan(const struct scene *scene, struct buf *out)
     struct policy policy;
     struct err err = ERR_INIT;
     policy_init(&policy, LEVEL_HIGH);
-    cr_assert_eq(policy_load(&policy, scene->name, scene->policy, strlen(scene->policy), &err), 0, "%s", err.message);
+    cr_assert_eq(policy_load(&policy, scene->name, scene->policy, strlen(scene->policy), &err), 0,
+                 "%s", err.message);
     cr_assert_eq(policy_validate(&policy, &err), 0, "%s", err.message);
-    struct run_request request = {.policy = &policy, .argv = argv, .project = scene->project, .tty = scene->tty};
+    struct run_request request = {
+        .policy = &policy, .argv = argv, .project = scene->project, .tty = scene->tty};
     memset(&s, 0, sizeof s);
     s.request = &request;
     kernel_init(&s.kernel);
@@ -206,8 +216,10 @@ Test(golden, every_plan_ends_sealed)
         const char *argument = strstr(buf_text(&text), " arg ");
         cr_assert(privs && caps && filter && argument, "%s", scenes[i].name);
         cr_assert(privs < caps && caps < filter && filter < argument, "%s", scenes[i].name);
-        cr_assert(scenes[i].landlock_abi == 0 || (landlock && landlock < filter), "%s", scenes[i].name);
-        cr_assert_not(strstr(filter + 1, "\nkernel"), "%s: nothing of the kernel boundary after the filter", scenes[i].name);
+        cr_assert(scenes[i].landlock_abi == 0 || (landlock && landlock < filter), "%s",
+                  scenes[i].name);
+        cr_assert_not(strstr(filter + 1, "\nkernel"),
+                      "%s: nothing of the kernel boundary after the filter", scenes[i].name);
     }
 }
 

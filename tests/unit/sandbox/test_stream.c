@@ -1,4 +1,5 @@
-/* Output and input of the code: limits, truncation, and callers that read slowly, never, or no longer. */
+/* Output and input of the code: limits, truncation, and callers that read slowly, never, or no
+ * longer. */
 #include "base/cleanup.h"
 #include "sandbox/stream.h"
 
@@ -148,7 +149,8 @@ Test(stream, a_caller_that_never_reads_blocks_nobody, .timeout = 20)
         stream_write(&j.s);
     }
     cr_assert_lt(rounds, 1000, "the pipe is full at some point");
-    cr_assert(stream_wants_write(&j.s) && !stream_wants_read(&j.s), "and nothing more is taken from the code");
+    cr_assert(stream_wants_write(&j.s) && !stream_wants_read(&j.s),
+              "and nothing more is taken from the code");
     part(&j);
 }
 
