@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what, const char *rule,
-                const char *hint)
+void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what,
+                const char *rule, const char *hint)
 {
     for (size_t i = 0; i < list->count; i++) {
         struct denial *d = &list->items[i];

@@ -1,5 +1,6 @@
-/* What was refused, as a typed list that a person or a model can read: which boundary, what, by which rule, how often,
- * and what would allow it. Bounded: a program that tries a million things fills one counter, not memory. */
+/* What was refused, as a typed list that a person or a model can read: which boundary, what, by
+ * which rule, how often, and what would allow it. Bounded: a program that tries a million things
+ * fills one counter, not memory. */
 #pragma once
 
 #include "base/err.h"
@@ -24,8 +25,8 @@ struct denial_list {
     uint64_t dropped; /* events of further kinds, when the table is full */
 };
 
-void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what, const char *rule,
-                const char *hint);
+void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what,
+                const char *rule, const char *hint);
 void denial_write_json(const struct denial_list *list, struct json_writer *w);
 /* One readable line: "denied: kernel: mount (3 times): … ; hint". No newline. */
 void denial_line(const struct denial *d, struct buf *out);

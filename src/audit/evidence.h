@@ -1,4 +1,5 @@
-/* The evidence of one boundary: facts that the supervisor checked from outside, written into the receipt. */
+/* The evidence of one boundary: facts that the supervisor checked from outside, written into the
+ * receipt. */
 #pragma once
 
 #include "base/json.h"

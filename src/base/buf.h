@@ -1,5 +1,6 @@
-/* A byte buffer with a hard cap. Appending past the cap, or running out of memory, sets `failed` and
- * drops the rest: a writer checks once at the end instead of after each call. Always NUL-terminated. */
+/* A byte buffer with a hard cap. Appending past the cap, or running out of memory, sets `failed`
+ * and drops the rest: a writer checks once at the end instead of after each call. Always
+ * NUL-terminated. */
 #pragma once
 
 #include <stdarg.h>

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 0))) static void vset(char *dst, size_t size, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void vset(char *dst, size_t size, const char *fmt,
+                                                       va_list ap)
 {
     if (vsnprintf(dst, size, fmt, ap) < 0)
         dst[0] = '\0';

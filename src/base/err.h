@@ -1,6 +1,6 @@
-/* One error type for the whole program. It has a fixed size and holds no pointers, so that a half-built
- * child can send it over a socket as it is. Library code fills one in and returns a negative number; it
- * never logs and never exits. */
+/* One error type for the whole program. It has a fixed size and holds no pointers, so that a
+ * half-built child can send it over a socket as it is. Library code fills one in and returns a
+ * negative number; it never logs and never exits. */
 #pragma once
 
 #include <stdarg.h>

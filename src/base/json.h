@@ -1,8 +1,9 @@
 /* A strict JSON reader that remembers where each value stood, and a writer.
  *
- * Strict means RFC 8259 and less: duplicate keys, trailing text, NUL (raw or escaped), lone surrogates,
- * invalid UTF-8, control characters in strings, numbers that do not fit (integers outside int64, non-finite
- * reals), depth and size over the limits are all errors. The tree is read-only after parsing. */
+ * Strict means RFC 8259 and less: duplicate keys, trailing text, NUL (raw or escaped), lone
+ * surrogates, invalid UTF-8, control characters in strings, numbers that do not fit (integers
+ * outside int64, non-finite reals), depth and size over the limits are all errors. The tree is
+ * read-only after parsing. */
 #pragma once
 
 #include "base/buf.h"
@@ -37,15 +38,17 @@ int json_parse(const char *text, size_t len, const struct json_limits *limits, s
 void json_free(struct json *root); /* takes NULL; frees the whole tree, root only */
 
 enum json_type json_type(const struct json *j);
-const char *json_type_name(enum json_type type); /* "null", "true or false", "a whole number", … for messages */
+const char *
+json_type_name(enum json_type type); /* "null", "true or false", "a whole number", … for messages */
 unsigned json_line(const struct json *j);
 unsigned json_column(const struct json *j);
 
 bool json_bool(const struct json *j);
 int64_t json_int(const struct json *j);
-double json_real(const struct json *j);       /* also for JSON_INT */
-const char *json_string(const struct json *j); /* NUL-terminated, no NUL inside; NULL if not a string */
-size_t json_count(const struct json *j);       /* elements or members; 0 for others */
+double json_real(const struct json *j); /* also for JSON_INT */
+const char *
+json_string(const struct json *j);       /* NUL-terminated, no NUL inside; NULL if not a string */
+size_t json_count(const struct json *j); /* elements or members; 0 for others */
 const struct json *json_at(const struct json *array, size_t i);
 const struct json *json_get(const struct json *object, const char *key);
 const char *json_key_at(const struct json *object, size_t i);
@@ -57,7 +60,7 @@ unsigned json_key_column_at(const struct json *object, size_t i);
 /* Writer: emits well-formed JSON into a buf whatever bytes it is given. */
 struct json_writer {
     struct buf *out;
-    bool pretty;    /* two-space indentation */
+    bool pretty; /* two-space indentation */
     unsigned depth;
     bool need_comma;
     bool after_key;

@@ -26,13 +26,15 @@ static void set(struct credentials *c, struct plan *plan, const char *name, cons
     c->count++;
 }
 
-static void set_default(struct credentials *c, struct plan *plan, const char *name, const char *value)
+static void set_default(struct credentials *c, struct plan *plan, const char *name,
+                        const char *value)
 {
     if (value && !overridden(c->policy, name))
         set(c, plan, name, value);
 }
 
-int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan, struct err *err)
+int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan,
+                     struct err *err)
 {
     (void)err;
     if (stage != STAGE_CODE)

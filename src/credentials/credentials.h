@@ -1,5 +1,5 @@
-/* BOUNDARY 4: what the code can use and never see. In this version it can use nothing: the environment starts empty, and
- * nothing of the caller's is copied unless the operator names it.
+/* BOUNDARY 4: what the code can use and never see. In this version it can use nothing: the
+ * environment starts empty, and nothing of the caller's is copied unless the operator names it.
  *
  * C-1  The environment of the code is exactly what the plan lists; nothing is inherited. */
 #pragma once
@@ -22,5 +22,6 @@ struct credentials {
     unsigned count;   /* variables planned */
 };
 
-int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan, struct err *err);
+int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan,
+                     struct err *err);
 int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err);

@@ -56,7 +56,8 @@ static int check_mount(void *context, const struct proc_mount *m, struct err *er
     struct expected_mount *want = covering(fs, m->dest, &exact);
     if (!want)
         return wrong(m->dest, "not planned", err);
-    /* Below a grant the host may have mounts of its own; they carry the grant's flags. Nothing lies below the rest. */
+    /* Below a grant the host may have mounts of its own; they carry the grant's flags. Nothing lies
+     * below the rest. */
     if (exact)
         want->seen = true;
     else if (strcmp(want->dest, "/proc") == 0)
@@ -75,7 +76,8 @@ static int check_covers(struct filesystem *fs, struct err *err)
     for (struct dirent *e; (e = readdir(proc)) && !(e->d_name[0] >= '1' && e->d_name[0] <= '9');)
         want += e->d_type != DT_LNK && !proc_view_keeps(e->d_name);
     closedir(proc);
-    return fs->covers_seen >= want ? 0 : wrong("/proc", "not covered where it shows the kernel", err);
+    return fs->covers_seen >= want ? 0
+                                   : wrong("/proc", "not covered where it shows the kernel", err);
 }
 
 static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
@@ -88,7 +90,8 @@ static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
 }
 
 /* FS-4 */
-static int check_landlock(const struct filesystem *fs, const struct ctl_evidence *evidence, struct err *err)
+static int check_landlock(const struct filesystem *fs, const struct ctl_evidence *evidence,
+                          struct err *err)
 {
     if (!fs->landlock_fs)
         return 0;
@@ -129,7 +132,9 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
     if (fs->namespaced)
         evidence_string(out, "proc", fs->policy->proc == PROC_SYSTEM ? "system" : "pid");
     evidence_string(out, "workspace",
-                    !fs->policy->workspace ? "none" : fs->namespaced ? "tmpfs" : "private folder");
+                    !fs->policy->workspace ? "none"
+                    : fs->namespaced       ? "tmpfs"
+                                           : "private folder");
     evidence_bool(out, "workspace_exec", fs->policy->exec);
     write_grants(fs, out);
     return 0;

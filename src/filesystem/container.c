@@ -23,8 +23,8 @@ static bool made_already(const char *made, const char *path, size_t len)
     return strncmp(made, path, len) == 0 && (made[len] == '/' || made[len] == '\0');
 }
 
-/* All folders above `path`, outermost first. Existing ones are left alone by init; those of the path before are not even
- * mentioned. */
+/* All folders above `path`, outermost first. Existing ones are left alone by init; those of the
+ * path before are not even mentioned. */
 static void parents(struct filesystem *fs, struct plan *plan, const char *path)
 {
     char partial[sizeof fs->made];
@@ -43,11 +43,10 @@ static void parents(struct filesystem *fs, struct plan *plan, const char *path)
 
 static void file(struct plan *plan, const char *path, const char *text)
 {
-    plan_add(plan, &(struct op){.kind = OP_FILE,
-                                .a = path,
-                                .num = {0644},
-                                .data = text,
-                                .data_len = strlen(text)});
+    plan_add(
+        plan,
+        &(struct op){
+            .kind = OP_FILE, .a = path, .num = {0644}, .data = text, .data_len = strlen(text)});
 }
 
 static void bind(struct filesystem *fs, struct plan *plan, const char *source, const char *dest,
@@ -57,10 +56,8 @@ static void bind(struct filesystem *fs, struct plan *plan, const char *source, c
         file(plan, dest, "");
     else
         plan_str(plan, OP_DIR, dest, NULL, 0755);
-    plan_add(plan, &(struct op){.kind = OP_BIND,
-                                .a = source,
-                                .b = dest,
-                                .num = {flags, tree, 0, 0}});
+    plan_add(plan,
+             &(struct op){.kind = OP_BIND, .a = source, .b = dest, .num = {flags, tree, 0, 0}});
     expect(fs, dest, flags);
 }
 
@@ -79,12 +76,14 @@ static void synthesised_etc(struct filesystem *fs, struct plan *plan)
     char passwd[320], group[160];
     unsigned uid = (unsigned)fs->inside_uid;
     plan_str(plan, OP_DIR, "/etc", NULL, 0755);
-    snprintf(passwd, sizeof passwd, "%sroot:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
-             "", uid == 0 ? HOME_DIR : "/");
+    snprintf(passwd, sizeof passwd,
+             "%sroot:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", "",
+             uid == 0 ? HOME_DIR : "/");
     snprintf(group, sizeof group, "root:x:0:\nnogroup:x:65534:\n");
     if (uid != 0) {
         size_t used = strlen(passwd);
-        snprintf(passwd + used, sizeof passwd - used, "user:x:%u:%u:user:%s:/bin/sh\n", uid, uid, HOME_DIR);
+        snprintf(passwd + used, sizeof passwd - used, "user:x:%u:%u:user:%s:/bin/sh\n", uid, uid,
+                 HOME_DIR);
         used = strlen(group);
         snprintf(group + used, sizeof group - used, "user:x:%u:\n", uid);
     }
@@ -103,8 +102,8 @@ static void host_view(struct filesystem *fs, struct plan *plan)
         host_entry(fs, plan, &fs->host.view[i]);
 }
 
-/* A folder as root: its entries appear one by one below a root of our own, so that no place that brig mounts on can be a
- * link or a file that the folder brought (FS-2). */
+/* A folder as root: its entries appear one by one below a root of our own, so that no place that
+ * brig mounts on can be a link or a file that the folder brought (FS-2). */
 static void image_view(struct filesystem *fs, struct plan *plan, uint64_t *next_tree)
 {
     for (unsigned i = 0; i < fs->host.view_count; i++) {
@@ -121,7 +120,7 @@ static void image_view(struct filesystem *fs, struct plan *plan, uint64_t *next_
 
 static void devices(struct filesystem *fs, struct plan *plan)
 {
-    static const char *const nodes[] = {"/dev/null", "/dev/zero",    "/dev/full",
+    static const char *const nodes[] = {"/dev/null",   "/dev/zero",    "/dev/full",
                                         "/dev/random", "/dev/urandom", "/dev/tty"};
     plan_str(plan, OP_DIR, "/dev", NULL, 0755);
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
@@ -152,7 +151,8 @@ static void writable(struct filesystem *fs, struct plan *plan)
         plan_str(plan, OP_DIR, "/tmp", NULL, 0755);
         return;
     }
-    plan_num(plan, OP_WORK, fs->policy->disk, fs->policy->inodes, fs->policy->exec ? 0 : BIND_NOEXEC);
+    plan_num(plan, OP_WORK, fs->policy->disk, fs->policy->inodes,
+             fs->policy->exec ? 0 : BIND_NOEXEC);
     work_dir(fs, plan, "workspace", WORKSPACE, 0755);
     work_dir(fs, plan, "tmp", "/tmp", 01777);
     if (strcmp(fs->policy->root, "host") == 0 || image_has_folder(fs, "/var/tmp"))

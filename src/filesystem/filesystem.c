@@ -19,20 +19,26 @@ void filesystem_init(struct filesystem *fs)
     fs->private_fd = -1;
 }
 
-/* On the process tier nothing translates owners: a root supervisor's sandbox has a uid that owns nothing. Better to say so
- * than to let the code fail at its first write. */
-static int check_reach(const struct filesystem *fs, const char *source, bool writable, struct err *err)
+/* On the process tier nothing translates owners: a root supervisor's sandbox has a uid that owns
+ * nothing. Better to say so than to let the code fail at its first write. */
+static int check_reach(const struct filesystem *fs, const char *source, bool writable,
+                       struct err *err)
 {
     struct stat sb;
-    if (fs->namespaced || !fs->privileged || !writable || stat(source, &sb) < 0 || (sb.st_mode & S_IWOTH))
+    if (fs->namespaced || !fs->privileged || !writable || stat(source, &sb) < 0 ||
+        (sb.st_mode & S_IWOTH))
         return 0;
-    err_set(err, ERR_UNSUPPORTED, "%s cannot be granted read-write: as root, the process tier runs the code as a uid that "
-            "may not write there", source);
+    err_set(
+        err, ERR_UNSUPPORTED,
+        "%s cannot be granted read-write: as root, the process tier runs the code as a uid that "
+        "may not write there",
+        source);
     err_at(err, BOUNDARY_FILESYSTEM);
     return err_hint(err, "use --tier container, or run brig as the owner of the folder");
 }
 
-static int pin(struct filesystem *fs, const char *source, const char *dest, bool writable, struct err *err)
+static int pin(struct filesystem *fs, const char *source, const char *dest, bool writable,
+               struct err *err)
 {
     if (fs->grant_count == GRANTS_MAX) {
         err_set(err, ERR_LIMIT, "more than %d granted folders", GRANTS_MAX);
@@ -92,7 +98,8 @@ static void choose_cwd(struct filesystem *fs, const char *project)
         fs->cwd = fs->private_dir[0] ? fs->private_dir : "/";
 }
 
-int filesystem_open(struct filesystem *fs, const struct filesystem_request *request, struct err *err)
+int filesystem_open(struct filesystem *fs, const struct filesystem_request *request,
+                    struct err *err)
 {
     fs->policy = request->policy;
     fs->namespaced = request->namespaced;
@@ -109,7 +116,8 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
     return 0;
 }
 
-int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *plan, struct err *err)
+int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *plan,
+                    struct err *err)
 {
     switch (stage) {
     case STAGE_VIEW:
@@ -141,7 +149,8 @@ static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *e
 {
     bool image = strcmp(fs->policy->root, "host") != 0;
     for (unsigned i = 0; image && i < fs->host.view_count; i++)
-        if (!fs->host.view[i].target[0] && keep_tree(fs, image_tree(fs, &fs->host.view[i], err), err) < 0)
+        if (!fs->host.view[i].target[0] &&
+            keep_tree(fs, image_tree(fs, &fs->host.view[i], err), err) < 0)
             return -err->code;
     for (unsigned i = 0; i < fs->grant_count; i++)
         if (keep_tree(fs, grant_tree(&fs->grants[i], uid, gid, err), err) < 0)

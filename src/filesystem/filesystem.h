@@ -1,14 +1,15 @@
 /* BOUNDARY 2: what the code sees.
  *
- * Container tier: a private root built from a chosen, read-only view of the host (or of one folder), one size-capped tmpfs
- * for everything writable, and Landlock on top. Process tier: Landlock alone, over the same choice of host folders.
+ * Container tier: a private root built from a chosen, read-only view of the host (or of one
+ * folder), one size-capped tmpfs for everything writable, and Landlock on top. Process tier:
+ * Landlock alone, over the same choice of host folders.
  *
  * FS-1  Nothing of the host is reachable but what the plan binds.
  * FS-2  No set-up step follows a symbolic link inside the new root.
- * FS-3  Every mount is nosuid, all but device nodes nodev, all but the planned ones read-only; checked from outside.
- * FS-4  Landlock is in force, shown by a probe.
- * FS-5  Folders that hold credentials or host sockets are never granted, whoever asks.
- * FS-6  A granted path is pinned when it is checked; if it leads elsewhere later, the start fails. */
+ * FS-3  Every mount is nosuid, all but device nodes nodev, all but the planned ones read-only;
+ * checked from outside. FS-4  Landlock is in force, shown by a probe. FS-5  Folders that hold
+ * credentials or host sockets are never granted, whoever asks. FS-6  A granted path is pinned when
+ * it is checked; if it leads elsewhere later, the start fails. */
 #pragma once
 
 #include "audit/evidence.h"
@@ -31,7 +32,8 @@ struct view_entry {
 
 #define VIEW_MAX 64
 
-/* What the host looks like; the only input of the plan beside the policy, so that plans can be golden-tested. */
+/* What the host looks like; the only input of the plan beside the policy, so that plans can be
+ * golden-tested. */
 struct filesystem_host {
     struct view_entry view[VIEW_MAX];
     unsigned view_count;
@@ -60,16 +62,17 @@ struct pinned_grant {
 /* One sandbox's side of this boundary. */
 struct filesystem {
     const struct policy *policy;
-    bool namespaced;     /* container tier */
-    bool privileged;     /* the supervisor is root: sources are opened by it and passed in as detached mounts */
+    bool namespaced; /* container tier */
+    bool privileged; /* the supervisor is root: sources are opened by it and passed in as detached
+                        mounts */
     uid_t inside_uid;
-    const char *cwd;     /* where the code starts */
+    const char *cwd;      /* where the code starts */
     char private_dir[64]; /* process tier: the workspace on the host, else empty */
     int private_fd;
     unsigned grant_count, tree_count, mount_count;
     char made[256];       /* while planning: the folder made last */
     unsigned covers_seen; /* mounts that hide kernel files in /proc */
-    uint64_t landlock_fs;    /* handled rights; 0 = not used */
+    uint64_t landlock_fs; /* handled rights; 0 = not used */
     uint64_t landlock_net;
     uint64_t landlock_scope;
     /* From here on 60 KB that are valid up to their counts, and not touched beyond them. */
@@ -89,9 +92,12 @@ struct filesystem_request {
 
 void filesystem_init(struct filesystem *fs);
 /* Checks and pins every grant. */
-int filesystem_open(struct filesystem *fs, const struct filesystem_request *request, struct err *err);
-int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *plan, struct err *err);
-/* Detached mounts for a supervisor that is root (host_uid is the sandbox's), the private folder of the process tier. */
+int filesystem_open(struct filesystem *fs, const struct filesystem_request *request,
+                    struct err *err);
+int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *plan,
+                    struct err *err);
+/* Detached mounts for a supervisor that is root (host_uid is the sandbox's), the private folder of
+ * the process tier. */
 int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err);
 int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
                       struct evidence *out, struct err *err);

@@ -1,5 +1,5 @@
-/* Grants: host folders and files that the operator lets in. FS-6: each is opened once, checked by its canonical path, and
- * pinned by device and inode. */
+/* Grants: host folders and files that the operator lets in. FS-6: each is opened once, checked by
+ * its canonical path, and pinned by device and inode. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
 

@@ -1,6 +1,7 @@
-/* A supervisor that is root runs each sandbox under a host uid of its own, which owns no file anywhere. So that a granted
- * folder is usable, it is mounted with its owner's ids mapped to the sandbox's: the code works as the owner of that
- * folder there and only there, and files it makes belong to the owner. */
+/* A supervisor that is root runs each sandbox under a host uid of its own, which owns no file
+ * anywhere. So that a granted folder is usable, it is mounted with its owner's ids mapped to the
+ * sandbox's: the code works as the owner of that folder there and only there, and files it makes
+ * belong to the owner. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
 #include "os/fd.h"
@@ -13,7 +14,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static int write_map(pid_t pid, const char *which, unsigned disk_id, unsigned host_id, struct err *err)
+static int write_map(pid_t pid, const char *which, unsigned disk_id, unsigned host_id,
+                     struct err *err)
 {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
@@ -34,7 +36,8 @@ static int map_and_open(pid_t pid, const struct stat *sb, uid_t uid, gid_t gid, 
     return fd < 0 ? err_sys(err, "open the mapping") : fd;
 }
 
-/* A user namespace is only reachable through a process: one that does nothing and is gone before this returns. */
+/* A user namespace is only reachable through a process: one that does nothing and is gone before
+ * this returns. */
 static int idmap_open(const struct stat *sb, uid_t uid, gid_t gid, struct err *err)
 {
     struct sys_clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
@@ -60,22 +63,27 @@ static int unusable(const struct pinned_grant *g, struct err *err)
     err_sys(err, "map the owner of %s to the sandbox", g->source);
     err->code = ERR_UNSUPPORTED;
     err_at(err, BOUNDARY_FILESYSTEM);
-    return err_hint(err, "its file system has no idmapped mounts; run brig as the folder's owner instead of root");
+    return err_hint(
+        err,
+        "its file system has no idmapped mounts; run brig as the folder's owner instead of root");
 }
 
 int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, struct err *err)
 {
     struct stat sb;
-    unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | (g->is_dir ? SYS_AT_RECURSIVE : 0);
+    unsigned flags =
+        SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | (g->is_dir ? SYS_AT_RECURSIVE : 0);
     cleanup_fd int tree = sys_open_tree(AT_FDCWD, g->source, flags);
     if (tree < 0 && errno == ENOSYS) {
-        err_set(err, ERR_UNSUPPORTED, "this kernel cannot mount %s for the sandbox: it has no open_tree", g->source);
+        err_set(err, ERR_UNSUPPORTED,
+                "this kernel cannot mount %s for the sandbox: it has no open_tree", g->source);
         return err_hint(err, "brig needs Linux 5.12 or newer to grant folders as root");
     }
     if (tree < 0 || fstat(tree, &sb) < 0)
         return err_sys(err, "open %s", g->source);
     if (sb.st_dev != g->dev || sb.st_ino != g->ino)
-        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built", g->source);
+        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built",
+                       g->source);
     cleanup_fd int map = idmap_open(&sb, host_uid, host_gid, err);
     if (map < 0)
         return map;

@@ -1,6 +1,7 @@
-/* The plan of the Landlock layer: the same choice of places as the view, said a second time in another mechanism. */
-#include "filesystem/filesystem.h"
+/* The plan of the Landlock layer: the same choice of places as the view, said a second time in
+ * another mechanism. */
 #include "os/landlock.h"
+#include "filesystem/filesystem.h"
 
 #include <string.h>
 
@@ -13,7 +14,8 @@
 
 static uint64_t known_fs(int abi)
 {
-    static const uint64_t by_abi[] = {0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1};
+    static const uint64_t by_abi[] = {0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1,
+                                      (1 << 15) - 1};
     return abi < 5 ? by_abi[abi] : (1 << 16) - 1;
 }
 
@@ -89,10 +91,12 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)
 {
     int abi = fs->host.landlock_abi;
     if (abi == 0 && (fs->policy->landlock == NEED_REQUIRE || !fs->namespaced)) {
-        err_set(err, ERR_UNSUPPORTED, "this kernel has no Landlock, the second layer of the filesystem boundary");
+        err_set(err, ERR_UNSUPPORTED,
+                "this kernel has no Landlock, the second layer of the filesystem boundary");
         err_at(err, BOUNDARY_FILESYSTEM);
         return err_hint(err, "boot with lsm=landlock,… (kernel 5.13 or newer)%s",
-                        fs->namespaced ? ", or accept mounts alone with filesystem.landlock: auto" : "");
+                        fs->namespaced ? ", or accept mounts alone with filesystem.landlock: auto"
+                                       : "");
     }
     if (abi == 0 || (fs->policy->landlock == NEED_OFF && fs->namespaced))
         return 0;
@@ -101,7 +105,8 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     fs->landlock_scope = abi >= 6 ? LL_SCOPE_ABSTRACT | LL_SCOPE_SIGNAL : 0;
     plan_add(plan, &(struct op){.kind = OP_LANDLOCK_BEGIN,
                                 .a = fs->namespaced ? "/.landlock" : "/",
-                                .num = {fs->landlock_fs, fs->landlock_net, fs->landlock_scope, (uint64_t)abi}});
+                                .num = {fs->landlock_fs, fs->landlock_net, fs->landlock_scope,
+                                        (uint64_t)abi}});
     allow_view(fs, plan);
     allow_devices(fs, plan);
     allow_writable(fs, plan);

@@ -1,7 +1,7 @@
 /* Landlock, the second and independent layer of the filesystem boundary.
  *
- * FS-4  A probe that opens before the restriction and must fail with EACCES after it shows that the layer is in force;
- *       both results go to the supervisor, which refuses to start without them. */
+ * FS-4  A probe that opens before the restriction and must fail with EACCES after it shows that the
+ * layer is in force; both results go to the supervisor, which refuses to start without them. */
 #include "base/cleanup.h"
 #include "os/landlock.h"
 #include "plan/apply.h"
@@ -41,7 +41,8 @@ int apply_landlock_allow(struct apply_state *st, const struct op *op, struct err
     struct landlock_beneath rule = {.parent_fd = fd, .allowed_access = op->num[0]};
     if (!S_ISDIR(sb.st_mode))
         rule.allowed_access &= FILE_RIGHTS;
-    return landlock_allow(st->ruleset_fd, &rule) < 0 ? err_sys(err, "landlock: allow %s", op->a) : 0;
+    return landlock_allow(st->ruleset_fd, &rule) < 0 ? err_sys(err, "landlock: allow %s", op->a)
+                                                     : 0;
 }
 
 static int probe(const char *path)

@@ -1,5 +1,6 @@
-/* Building blocks of the new root, inside. Everything is relative to a descriptor of the new root and refuses to pass
- * through a symbolic link (FS-2): what the root image or a grant brought cannot bend a set-up step. */
+/* Building blocks of the new root, inside. Everything is relative to a descriptor of the new root
+ * and refuses to pass through a symbolic link (FS-2): what the root image or a grant brought cannot
+ * bend a set-up step. */
 #include "filesystem/mount_child.h"
 
 #include "base/cleanup.h"
@@ -44,10 +45,12 @@ int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err)
     if (target < 0) {
         int result = err_sys(err, "mount point %s in the new root", dest);
         if (errno == ENOENT)
-            err_hint(err, "the place to mount on must exist in a read-only root; choose another DEST");
+            err_hint(err,
+                     "the place to mount on must exist in a read-only root; choose another DEST");
         return result;
     }
-    if (sys_move_mount(tree_fd, "", target, "", SYS_MOVE_MOUNT_F_EMPTY | SYS_MOVE_MOUNT_T_EMPTY) < 0)
+    if (sys_move_mount(tree_fd, "", target, "", SYS_MOVE_MOUNT_F_EMPTY | SYS_MOVE_MOUNT_T_EMPTY) <
+        0)
         return err_sys(err, "mount on %s", dest);
     return 0;
 }

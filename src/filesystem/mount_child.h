@@ -14,8 +14,9 @@ int inside_open(int root_fd, const char *path, int flags);
 int inside_parent(int root_fd, const char *path, const char **leaf, struct err *err);
 /* Attach a detached mount at `dest` of the new root. */
 int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err);
-/* Hang a mount that only serves the set-up into the old root, with which it goes away at the pivot: most kernels clone
- * only from what hangs somewhere, and every detaching of its own would cost a grace period. */
+/* Hang a mount that only serves the set-up into the old root, with which it goes away at the pivot:
+ * most kernels clone only from what hangs somewhere, and every detaching of its own would cost a
+ * grace period. */
 int helper_attach(int mount_fd, struct err *err);
 /* A new file system instance, mounted nowhere yet. */
 int fs_make(const char *type, const struct fs_option *options, unsigned attr, struct err *err);

@@ -1,5 +1,5 @@
-/* The workspace of the process tier, which cannot mount a tmpfs: a folder of mode 0700 with an unguessable name, made with
- * exclusive create, used by descriptor, and emptied by descriptor. */
+/* The workspace of the process tier, which cannot mount a tmpfs: a folder of mode 0700 with an
+ * unguessable name, made with exclusive create, used by descriptor, and emptied by descriptor. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
 #include "os/remove.h"

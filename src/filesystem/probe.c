@@ -1,5 +1,5 @@
-/* What of the host can become part of the view. Names are a fixed list: a new file in the host's /etc does not appear
- * inside because it happens to be there. */
+/* What of the host can become part of the view. Names are a fixed list: a new file in the host's
+ * /etc does not appear inside because it happens to be there. */
 #include "filesystem/filesystem.h"
 #include "os/landlock.h"
 
@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 /* Programs and what they need to start. Nothing that holds secrets on any distribution we know: no
- * shadow, no ssh, no ssl/private, no profile, environment, gitconfig or npmrc, where people keep tokens. */
+ * shadow, no ssh, no ssl/private, no profile, environment, gitconfig or npmrc, where people keep
+ * tokens. */
 static const char *const candidates[] = {
     "/usr",
     "/bin",

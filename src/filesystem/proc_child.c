@@ -1,9 +1,10 @@
 /* The private /proc. Two views:
  *
  * pid     only the sandbox's own tasks; the kernel's files do not exist at all.
- * system  the same, plus a fixed list of harmless files that ordinary tools read (ps, free, uptime, node's os.cpus).
- *         Everything else that this kernel puts into /proc is covered by an empty, read-only file or folder: the list
- *         names what stays, so that a newer kernel's new file is covered too.
+ * system  the same, plus a fixed list of harmless files that ordinary tools read (ps, free, uptime,
+ * node's os.cpus). Everything else that this kernel puts into /proc is covered by an empty,
+ * read-only file or folder: the list names what stays, so that a newer kernel's new file is covered
+ * too.
  *
  * In both, tasks that the code may not trace (init) are invisible. */
 #include "base/cleanup.h"
@@ -30,11 +31,12 @@ struct dirent64 {
 #define TYPE_FOLDER 4
 #define TYPE_LINK   10
 
-/* A tmpfs that holds one empty folder and one empty file, read-only once they are there. It is used for covering and goes
- * away with the old root. */
+/* A tmpfs that holds one empty folder and one empty file, read-only once they are there. It is used
+ * for covering and goes away with the old root. */
 static int covers_make(struct err *err)
 {
-    static const struct fs_option options[] = {{"size", "4096"}, {"nr_inodes", "4"}, {"mode", "0755"}, {NULL, NULL}};
+    static const struct fs_option options[] = {
+        {"size", "4096"}, {"nr_inodes", "4"}, {"mode", "0755"}, {NULL, NULL}};
     int mnt = fs_make("tmpfs", options, ATTR, err);
     if (mnt < 0)
         return mnt;
@@ -49,7 +51,8 @@ static int covers_make(struct err *err)
 static int cover(int covers, int proc, const struct dirent64 *e, struct err *err)
 {
     const char *source = e->type == TYPE_FOLDER ? "folder" : "file";
-    cleanup_fd int tree = sys_open_tree(covers, source, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
+    cleanup_fd int tree =
+        sys_open_tree(covers, source, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
     if (tree < 0)
         return err_sys(err, "open a cover");
     if (sys_move_mount(tree, "", proc, e->name, SYS_MOVE_MOUNT_F_EMPTY) < 0)
@@ -67,7 +70,8 @@ static int cover_all(int covers, int proc, struct err *err)
             const struct dirent64 *e = (const struct dirent64 *)(block + at);
             at += e->reclen;
             /* Links lead to the reader's own entries. */
-            if (e->type != TYPE_LINK && !proc_view_keeps(e->name) && cover(covers, proc, e, err) < 0)
+            if (e->type != TYPE_LINK && !proc_view_keeps(e->name) &&
+                cover(covers, proc, e, err) < 0)
                 return -err->code;
         }
     }
@@ -77,7 +81,9 @@ static int cover_all(int covers, int proc, struct err *err)
 static int make_read_only(int covers, struct err *err)
 {
     struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
-    return sys_mount_setattr(covers, "", SYS_AT_EMPTY_PATH, &attr) < 0 ? err_sys(err, "protect the covers") : 0;
+    return sys_mount_setattr(covers, "", SYS_AT_EMPTY_PATH, &attr) < 0
+               ? err_sys(err, "protect the covers")
+               : 0;
 }
 
 static int cover_kernel_files(struct apply_state *st, const char *dest, struct err *err)
@@ -96,13 +102,16 @@ static int cover_kernel_files(struct apply_state *st, const char *dest, struct e
 int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
 {
     static const struct fs_option all[] = {{"hidepid", "invisible"}, {NULL, NULL}};
-    static const struct fs_option pids_only[] = {{"hidepid", "invisible"}, {"subset", "pid"}, {NULL, NULL}};
+    static const struct fs_option pids_only[] = {
+        {"hidepid", "invisible"}, {"subset", "pid"}, {NULL, NULL}};
     bool system = op->num[0] == PROC_SYSTEM;
     cleanup_fd int mnt = fs_make("proc", system ? all : pids_only, ATTR, err);
     if (mnt < 0) {
         if (err->sys_errno == EPERM)
-            err_hint(err, "the host's /proc is partly hidden (as in a container), so the kernel refuses a "
-                          "private one; use --tier process there");
+            err_hint(
+                err,
+                "the host's /proc is partly hidden (as in a container), so the kernel refuses a "
+                "private one; use --tier process there");
         return mnt;
     }
     if (tree_attach(mnt, st->root_fd, op->a, err) < 0)

@@ -1,4 +1,5 @@
-/* Which entries of /proc stay in the `system` view. Shared by init, which covers the rest, and the attestation. */
+/* Which entries of /proc stay in the `system` view. Shared by init, which covers the rest, and the
+ * attestation. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,8 +8,9 @@
 
 static inline bool proc_view_keeps(const char *name)
 {
-    static const char *const kept[] = {".",    "..",     "cpuinfo", "filesystems", "loadavg", "meminfo", "mounts",
-                                       "net",  "self",   "stat",    "thread-self", "uptime",  "version"};
+    static const char *const kept[] = {".",           "..",     "cpuinfo", "filesystems", "loadavg",
+                                       "meminfo",     "mounts", "net",     "self",        "stat",
+                                       "thread-self", "uptime", "version"};
     if (name[0] >= '0' && name[0] <= '9')
         return true;
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)

@@ -1,5 +1,6 @@
-/* FS-5: places that never enter a sandbox, whoever asks: credentials, other people's homes, host sockets, kernel files.
- * A grant that is one of them, lies in one, or contains one is refused; the message names which. */
+/* FS-5: places that never enter a sandbox, whoever asks: credentials, other people's homes, host
+ * sockets, kernel files. A grant that is one of them, lies in one, or contains one is refused; the
+ * message names which. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
 
@@ -12,23 +13,61 @@
 
 /* The place and all below it. */
 static const char *const closed[] = {
-    "/proc",           "/sys",           "/dev",         "/boot",          "/run",
-    "/var/run",        "/etc/shadow",    "/etc/gshadow", "/etc/ssh",       "/etc/ssl/private",
-    "/etc/sudoers",    "/etc/sudoers.d", "/etc/security", "/var/lib/docker", "/var/lib/containerd",
-    "/var/lib/kubelet", "/var/spool/cron",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/boot",
+    "/run",
+    "/var/run",
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/security",
+    "/var/lib/docker",
+    "/var/lib/containerd",
+    "/var/lib/kubelet",
+    "/var/spool/cron",
 };
 
 /* The place itself, but not every folder below it. */
-static const char *const too_wide[] = {"/", "/home", "/root", "/etc", "/var", "/tmp", "/var/tmp", "/var/lib", "/mnt", "/media"};
+static const char *const too_wide[] = {"/",    "/home",    "/root",    "/etc", "/var",
+                                       "/tmp", "/var/tmp", "/var/lib", "/mnt", "/media"};
 
 /* In anybody's home. */
 static const char *const in_home[] = {
-    ".ssh",           ".aws",          ".azure",          ".config/gcloud", ".config/gh",
-    ".config/hub",    ".kube",         ".docker",         ".gnupg",         ".netrc",
-    ".git-credentials", ".config/git/credentials", ".npmrc", ".pypirc",     ".cargo/credentials.toml",
-    ".cargo/credentials", ".password-store", ".local/share/keyrings", ".config/op", ".vault-token",
-    ".terraform.d",   ".mozilla",      ".config/google-chrome", ".config/chromium", ".bash_history",
-    ".zsh_history",   ".gem/credentials", ".config/rclone", ".m2/settings.xml", ".gradle/gradle.properties",
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/hub",
+    ".kube",
+    ".docker",
+    ".gnupg",
+    ".netrc",
+    ".git-credentials",
+    ".config/git/credentials",
+    ".npmrc",
+    ".pypirc",
+    ".cargo/credentials.toml",
+    ".cargo/credentials",
+    ".password-store",
+    ".local/share/keyrings",
+    ".config/op",
+    ".vault-token",
+    ".terraform.d",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".bash_history",
+    ".zsh_history",
+    ".gem/credentials",
+    ".config/rclone",
+    ".m2/settings.xml",
+    ".gradle/gradle.properties",
 };
 
 static bool is_or_below(const char *path, const char *place)

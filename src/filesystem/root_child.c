@@ -1,8 +1,8 @@
 /* The apply verb of the filesystem boundary: builds the private root and pivots into it.
  *
- * FS-1  Nothing of the host is reachable but what the plan binds; the old root is detached before the code starts.
- * FS-2  No step follows a symbolic link inside the new root.
- * FS-3  Every mount is nosuid; every one but the device nodes is nodev; what is not planned writable is read-only. */
+ * FS-1  Nothing of the host is reachable but what the plan binds; the old root is detached before
+ * the code starts. FS-2  No step follows a symbolic link inside the new root. FS-3  Every mount is
+ * nosuid; every one but the device nodes is nodev; what is not planned writable is read-only. */
 #include "base/cleanup.h"
 #include "filesystem/mount_child.h"
 #include "filesystem/proc_view.h"
@@ -24,7 +24,8 @@ int apply_mounts_private(struct apply_state *st, const struct op *op, struct err
     return 0;
 }
 
-static int tmpfs_make(uint64_t size, uint64_t inodes, const char *mode, unsigned attr, struct err *err)
+static int tmpfs_make(uint64_t size, uint64_t inodes, const char *mode, unsigned attr,
+                      struct err *err)
 {
     char size_text[24], inodes_text[24];
     snprintf(size_text, sizeof size_text, "%llu", (unsigned long long)size);
@@ -95,7 +96,8 @@ static int same_object(int fd, const struct op *op, struct err *err)
     if (fstat(fd, &sb) < 0)
         return err_sys(err, "stat %s", op->a);
     if (sb.st_dev != op->num[2] || sb.st_ino != op->num[3])
-        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built", op->a);
+        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built",
+                       op->a);
     return 0;
 }
 
@@ -176,7 +178,8 @@ int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
         return err_sys(err, "enter the new root");
     if (sys_pivot_root(".", ".") < 0)
         return err_sys(err, "pivot_root");
-    /* The old root now lies on top of the new one, at the same place, and the helper mounts hang in it. */
+    /* The old root now lies on top of the new one, at the same place, and the helper mounts hang in
+     * it. */
     if (umount2(".", MNT_DETACH) < 0)
         return err_sys(err, "detach the old root");
     if (chdir("/") < 0)

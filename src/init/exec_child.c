@@ -16,7 +16,8 @@ static int exec_error(const char *name, const char *path, int code, struct err *
     errno = code;
     if (code == ENOENT) {
         err_set(err, ERR_NOT_FOUND, "%s: command not found inside the sandbox", name);
-        return err_hint(err, "it was looked for in %s; grant a folder that has it with --ro DIR", path);
+        return err_hint(err, "it was looked for in %s; grant a folder that has it with --ro DIR",
+                        path);
     }
     err_sys(err, "cannot execute %s", name);
     err->code = ERR_NOT_EXEC;

@@ -1,6 +1,7 @@
-/* init: the first process inside. It gets the plan as sealed bytes, applies it step by step to itself, then starts one
- * child that waits for the supervisor's word and becomes the code. From then on init only reaps, forwards signals and
- * reports the end. It holds nothing that the code does not have, and its death is the end of the sandbox. */
+/* init: the first process inside. It gets the plan as sealed bytes, applies it step by step to
+ * itself, then starts one child that waits for the supervisor's word and becomes the code. From
+ * then on init only reaps, forwards signals and reports the end. It holds nothing that the code
+ * does not have, and its death is the end of the sandbox. */
 #include "init/exec_child.h"
 #include "init/reap.h"
 #include "plan/apply.h"

@@ -1,5 +1,5 @@
-/* The attest verb: identity, capabilities, filter, namespaces and descriptors of init and of the process that will become
- * the code, read from the host's /proc. */
+/* The attest verb: identity, capabilities, filter, namespaces and descriptors of init and of the
+ * process that will become the code, read from the host's /proc. */
 #include "kernel/kernel.h"
 
 #include <inttypes.h>
@@ -31,7 +31,8 @@ static int check_privileges(const struct kernel *k, const struct proc_status *s,
 {
     if (s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb)
         return wrong(err, "capability set", s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb);
-    /* Without a user namespace an ordinary user cannot empty the bounding set, and no-new-privs makes it moot. */
+    /* Without a user namespace an ordinary user cannot empty the bounding set, and no-new-privs
+     * makes it moot. */
     bool can_empty = k->tier == TIER_CONTAINER || k->privileged;
     if (can_empty && s->cap_bnd != 0)
         return wrong(err, "capability bounding set", s->cap_bnd);
@@ -62,13 +63,15 @@ static int check_namespaces(const struct kernel *k, pid_t pid, struct err *err)
         return -err->code;
     for (int ns = 0; ns < NS_COUNT; ns++)
         if (inside[ns] == own[ns]) {
-            err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the host", proc_ns_name(ns));
+            err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the host",
+                    proc_ns_name(ns));
             return err_at(err, BOUNDARY_KERNEL);
         }
     return 0;
 }
 
-static int check_map(const struct kernel *k, pid_t pid, const char *which, uint32_t host_id, struct err *err)
+static int check_map(const struct kernel *k, pid_t pid, const char *which, uint32_t host_id,
+                     struct err *err)
 {
     char found[128], want[128];
     if (procfs_id_map(pid, which, found, sizeof found, err) < 0)
@@ -97,7 +100,8 @@ static int check_fds(pid_t pid, struct err *err)
     return inherited == 7 ? 0 : wrong(err, "set of inherited descriptors", inherited);
 }
 
-static void write_evidence(const struct kernel *k, const struct proc_status *s, struct evidence *out)
+static void write_evidence(const struct kernel *k, const struct proc_status *s,
+                           struct evidence *out)
 {
     char uid_map[48];
     evidence_string(out, "tier", tier_name(k->tier));

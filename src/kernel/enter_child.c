@@ -1,4 +1,5 @@
-/* Runs as a copy of the supervisor, before any namespace is configured: no heap, no locks, no stdio. */
+/* Runs as a copy of the supervisor, before any namespace is configured: no heap, no locks, no
+ * stdio. */
 #include "kernel/enter_child.h"
 
 #include "os/sys.h"
@@ -10,7 +11,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-/* What init needs inside its own user namespace to build the root; all of it is dropped before the code runs. */
+/* What init needs inside its own user namespace to build the root; all of it is dropped before the
+ * code runs. */
 static const int set_up_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP, CAP_SYS_RESOURCE};
 
 static void give_up(int ctl, struct err *err)
@@ -38,18 +40,19 @@ static int join_groups(const struct launch *l, struct err *err)
     return 0;
 }
 
-/* Everything at its fixed number, nothing else open. Sources are first moved out of the way of the targets. */
+/* Everything at its fixed number, nothing else open. Sources are first moved out of the way of the
+ * targets. */
 static int place_descriptors(const struct enter *e, int *image, struct err *err)
 {
     const struct launch *l = e->launch;
     int limit = INIT_FD_TREES + (int)l->tree_count + 1;
     int source[INIT_FD_TREES + INIT_TREES_MAX + 1];
     for (int i = 0; i < limit; i++) {
-        int fd = i < 3                   ? l->stdio[i]
-                 : i == INIT_FD_CTL      ? l->ctl_fd
-                 : i == INIT_FD_PLAN     ? l->plan_fd
-                 : i < limit - 1         ? l->trees[i - INIT_FD_TREES]
-                                         : e->image_fd;
+        int fd = i < 3               ? l->stdio[i]
+                 : i == INIT_FD_CTL  ? l->ctl_fd
+                 : i == INIT_FD_PLAN ? l->plan_fd
+                 : i < limit - 1     ? l->trees[i - INIT_FD_TREES]
+                                     : e->image_fd;
         source[i] = fd >= limit ? fd : fcntl(fd, F_DUPFD_CLOEXEC, limit);
         if (source[i] < 0)
             return err_sys(err, "move descriptor %d", fd);
@@ -67,15 +70,17 @@ static int place_descriptors(const struct enter *e, int *image, struct err *err)
 static int take_identity(const struct enter *e, struct err *err)
 {
     /* Inside a user namespace init empties it; outside of one only who is still root can. */
-    for (int cap = 0; !e->namespaced && e->drop_groups && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+    for (int cap = 0; !e->namespaced && e->drop_groups && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0;
+         cap++)
         ;
     if (e->drop_groups && syscall(SYS_setgroups, (size_t)0, NULL) < 0)
         return err_sys(err, "drop the supplementary groups");
     if (syscall(SYS_setresgid, e->gid, e->gid, e->gid) < 0 ||
         syscall(SYS_setresuid, e->uid, e->uid, e->uid) < 0)
         return err_sys(err, "take uid %u", e->uid);
-    /* The caller's session keyring would come along; an empty one of the sandbox's own takes its place. Where the kernel has
-     * no keys there is nothing to hide, and the filter closes the calls in any case. */
+    /* The caller's session keyring would come along; an empty one of the sandbox's own takes its
+     * place. Where the kernel has no keys there is nothing to hide, and the filter closes the calls
+     * in any case. */
     syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
     return 0;
 }

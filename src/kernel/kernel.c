@@ -15,10 +15,11 @@ void kernel_init(struct kernel *k)
     k->listener_fd = -1;
 }
 
-/* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a neighbour. The
- * supervisor's pid is a lease that needs no file: it is unique while the supervisor lives, and the sandbox does not outlive
- * it. Six random bits tell apart supervisors in different pid namespaces, and one that got the number of a supervisor whose
- * sandbox is still being killed. */
+/* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a
+ * neighbour. The supervisor's pid is a lease that needs no file: it is unique while the supervisor
+ * lives, and the sandbox does not outlive it. Six random bits tell apart supervisors in different
+ * pid namespaces, and one that got the number of a supervisor whose sandbox is still being killed.
+ */
 static uid_t leased_uid(void)
 {
     uint8_t slot = 0;
@@ -32,12 +33,16 @@ static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r,
     bool container = k->tier == TIER_CONTAINER;
     enum need need = r->policy->unix_sockets;
     if (need == NEED_REQUIRE && !container) {
-        err_set(err, ERR_UNSUPPORTED, "UNIX sockets cannot be allowed on the process tier: nothing there keeps the code from the host's sockets");
+        err_set(err, ERR_UNSUPPORTED,
+                "UNIX sockets cannot be allowed on the process tier: nothing there keeps the code "
+                "from the host's sockets");
         err_at(err, BOUNDARY_KERNEL);
         return err_hint(err, "use --tier container, or drop --unix-sockets");
     }
-    /* Neither mounts nor Landlock stop a connection to a socket file that lies in a granted folder. */
-    k->options.unix_sockets = container && (need == NEED_REQUIRE || (need == NEED_AUTO && !r->host_folders));
+    /* Neither mounts nor Landlock stop a connection to a socket file that lies in a granted folder.
+     */
+    k->options.unix_sockets =
+        container && (need == NEED_REQUIRE || (need == NEED_AUTO && !r->host_folders));
     return 0;
 }
 
@@ -105,7 +110,8 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
         plan_op(plan, OP_NO_NEW_PRIVS);
         break;
     case STAGE_SEAL:
-        /* Without a pid namespace init is a process like any other: a domain below init's keeps the code from it. */
+        /* Without a pid namespace init is a process like any other: a domain below init's keeps the
+         * code from it. */
         if (!container && k->options.scoped_signals)
             plan_num(plan, OP_SCOPE_CODE, LL_SCOPE_SIGNAL, 0, 0);
         return plan_seal(k, plan, err);

@@ -1,12 +1,13 @@
 /* BOUNDARY 1: which kernel runs the code, and how much of it the code can reach.
  *
- * Both tiers run on the host's kernel, narrowed: no-new-privs, no capability, a default-deny system call filter whose
- * refusals are seen. The container tier adds namespaces of every kind.
+ * Both tiers run on the host's kernel, narrowed: no-new-privs, no capability, a default-deny system
+ * call filter whose refusals are seen. The container tier adds namespaces of every kind.
  *
  * K-5  After set-up init has no more rights than the code.
  * K-6  The code's first instruction comes after the attestation.
- * K-7  No process of the sandbox has a host-root uid or a capability over the host, from its first instruction on.
- * K-8  Namespaces of the sandbox differ from the supervisor's, all seven of them (container tier). */
+ * K-7  No process of the sandbox has a host-root uid or a capability over the host, from its first
+ * instruction on. K-8  Namespaces of the sandbox differ from the supervisor's, all seven of them
+ * (container tier). */
 #pragma once
 
 #include "audit/denial.h"
@@ -37,11 +38,11 @@ struct kernel {
     bool tty;
     struct filter_options options;
     struct filter_program filter;
-    int listener_fd;     /* seccomp notifications, -1 if none */
-    bool report;         /* list refused files by path */
-    bool unseen;         /* somebody else listens: refused calls are refused but not counted */
+    int listener_fd; /* seccomp notifications, -1 if none */
+    bool report;     /* list refused files by path */
+    bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
-    pid_t init_pid;      /* for brokered signals */
+    pid_t init_pid;                                /* for brokered signals */
     struct kernel_place places[KERNEL_PLACES_MAX]; /* what the code sees, for brokers and reports */
     unsigned place_count;
     struct filter_program plain; /* the filter without reports, to tell a report from a refusal */
@@ -62,23 +63,26 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err);
 void kernel_teardown(struct kernel *k);
 
-/* launch.c: start init in its namespaces, as the sandbox's uid, with these descriptors and nothing else. */
+/* launch.c: start init in its namespaces, as the sandbox's uid, with these descriptors and nothing
+ * else. */
 struct launch {
     int stdio[3];
-    int ctl_fd;  /* init's end */
+    int ctl_fd; /* init's end */
     int plan_fd;
     const int *trees;
     unsigned tree_count;
-    int cgroup_fd; /* CLONE_INTO_CGROUP, or -1 */
+    int cgroup_fd;       /* CLONE_INTO_CGROUP, or -1 */
     const int *join_fds; /* the child's first act: write "0" to each of these */
     unsigned join_count;
 };
 /* Returns the pid; *pidfd is the caller's. The child waits until kernel_map has run. */
-int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pidfd, struct err *err);
+int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pidfd,
+                  struct err *err);
 /* Write the identity maps of the new user namespace. */
 int kernel_map(const struct kernel *k, pid_t pid, struct err *err);
 
-/* seen.c: answer one pending notification; adds to the list. Returns 0, or negative if the listener is useless. */
+/* seen.c: answer one pending notification; adds to the list. Returns 0, or negative if the listener
+ * is useless. */
 int seen_answer(struct kernel *k, struct denial_list *list);
 
 /* tier.c */

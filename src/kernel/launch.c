@@ -1,6 +1,7 @@
-/* Starting init: one clone3 into all namespaces but the network's, which costs as much as the others together and which
- * the child makes itself while the supervisor writes the plan; identity maps from outside, then the child closes everything it does not
- * need, takes the sandbox's uid and executes a sealed copy of init. */
+/* Starting init: one clone3 into all namespaces but the network's, which costs as much as the
+ * others together and which the child makes itself while the supervisor writes the plan; identity
+ * maps from outside, then the child closes everything it does not need, takes the sandbox's uid and
+ * executes a sealed copy of init. */
 #include "kernel/kernel.h"
 
 #include "base/cleanup.h"
@@ -9,14 +10,15 @@
 #include "os/sys.h"
 
 #include <errno.h>
+#include <linux/securebits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <linux/securebits.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-/* The bytes of build/brig-init, laid into this program by init_blob.S: no path to find, nothing to replace on disk, and
- * what the sandbox can see of it is a sealed copy (K-02 of the attack list). */
+/* The bytes of build/brig-init, laid into this program by init_blob.S: no path to find, nothing to
+ * replace on disk, and what the sandbox can see of it is a sealed copy (K-02 of the attack list).
+ */
 extern const char init_blob_start[], init_blob_end[];
 
 #define NAMESPACES                                                                                 \
@@ -26,7 +28,8 @@ static int launch_failed(const struct kernel *k, struct err *err)
 {
     char why[256], how[256];
     int code = errno;
-    if (k->tier == TIER_CONTAINER && (code == EPERM || code == ENOSPC || code == EINVAL || code == ENOSYS) &&
+    if (k->tier == TIER_CONTAINER &&
+        (code == EPERM || code == ENOSPC || code == EINVAL || code == ENOSYS) &&
         !tier_probe_namespaces(why, how)) {
         err_set(err, ERR_UNSUPPORTED, "the container tier cannot be had here: %s", why);
         err_at(err, BOUNDARY_KERNEL);
@@ -37,9 +40,9 @@ static int launch_failed(const struct kernel *k, struct err *err)
     return err_at(err, BOUNDARY_KERNEL);
 }
 
-/* Kernel quotas inside a user namespace (inotify, namespaces, …) are charged to who made it. Root's are shared with the host
- * and with every other sandbox, so the namespace is made by the sandbox's own uid. The capabilities stay in effect for the
- * moment: joining a cgroup at birth needs them. */
+/* Kernel quotas inside a user namespace (inotify, namespaces, …) are charged to who made it. Root's
+ * are shared with the host and with every other sandbox, so the namespace is made by the sandbox's
+ * own uid. The capabilities stay in effect for the moment: joining a cgroup at birth needs them. */
 static long clone_as_owner(const struct kernel *k, struct sys_clone_args *args)
 {
     int bits = prctl(PR_GET_SECUREBITS);
@@ -51,7 +54,8 @@ static long clone_as_owner(const struct kernel *k, struct sys_clone_args *args)
     if (child == 0)
         return 0;
     if (syscall(SYS_setresuid, -1, 0, -1) < 0 || prctl(PR_SET_SECUREBITS, bits) < 0) {
-        /* A supervisor that is neither root nor the sandbox would do everything wrong from here on. */
+        /* A supervisor that is neither root nor the sandbox would do everything wrong from here on.
+         */
         if (child > 0)
             kill((pid_t)child, SIGKILL);
         return -1;
@@ -66,7 +70,8 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
                                         (size_t)(init_blob_end - init_blob_start), true, err);
     if (image < 0)
         return err_at(err, BOUNDARY_KERNEL);
-    struct enter enter = {.launch = l, .image_fd = image, .uid = k->inside_uid, .gid = k->inside_uid};
+    struct enter enter = {
+        .launch = l, .image_fd = image, .uid = k->inside_uid, .gid = k->inside_uid};
     enter.namespaced = k->tier == TIER_CONTAINER;
     if (!enter.namespaced) {
         enter.uid = k->host_uid;
@@ -94,7 +99,8 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
     return 0;
 }
 
-static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t outside, struct err *err)
+static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t outside,
+                     struct err *err)
 {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
@@ -117,7 +123,8 @@ int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
     if (k->tier != TIER_CONTAINER)
         return 0;
     snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
-    /* An ordinary user may only map a gid after giving up setgroups; root drops the groups instead. */
+    /* An ordinary user may only map a gid after giving up setgroups; root drops the groups instead.
+     */
     int result = k->privileged ? 0 : file_write(AT_FDCWD, path, "deny");
     if (result < 0) {
         errno = -result;

@@ -1,5 +1,6 @@
-/* Refused calls are seen: the kernel parks the caller and asks the supervisor, which counts and answers with an error. The
- * answer is "go on" only for reports, by which nothing is decided (K-4): no verdict rests on memory that can be raced. */
+/* Refused calls are seen: the kernel parks the caller and asks the supervisor, which counts and
+ * answers with an error. The answer is "go on" only for reports, by which nothing is decided (K-4):
+ * no verdict rests on memory that can be raced. */
 #include "kernel/kernel.h"
 #include "kernel/process/broker.h"
 #include "kernel/process/report.h"
@@ -26,8 +27,8 @@ static int refusal(const struct seccomp_notif *n)
     return foreign ? -ENOSYS : -EPERM;
 }
 
-/* glibc asks a name service daemon, with exactly this socket, whenever a program looks up a user. It is refused like any
- * other, but listing it would put a line under every run. */
+/* glibc asks a name service daemon, with exactly this socket, whenever a program looks up a user.
+ * It is refused like any other, but listing it would put a line under every run. */
 static bool is_name_service_probe(const struct seccomp_data *d)
 {
     return d->arch == NATIVE_ARCH && d->nr == SYS_socket && (int)d->args[0] == AF_UNIX &&
@@ -45,7 +46,8 @@ static void record(const struct seccomp_notif *n, struct denial_list *list)
     denial_add(list, d.boundary, d.what, d.rule, d.hint);
 }
 
-/* 0 if the supervisor did what was asked, on its own copy of the arguments; else the error for the caller. */
+/* 0 if the supervisor did what was asked, on its own copy of the arguments; else the error for the
+ * caller. */
 static int judge(struct kernel *k, const struct seccomp_notif *n)
 {
     const struct filter_options *o = &k->options;
@@ -58,8 +60,9 @@ static int judge(struct kernel *k, const struct seccomp_notif *n)
     return refusal(n);
 }
 
-/* Report mode: this very call, with these registers, is one that the plain filter allows. Letting it go on decides nothing:
- * mounts and Landlock do, in the kernel, on what the call really names by then. */
+/* Report mode: this very call, with these registers, is one that the plain filter allows. Letting
+ * it go on decides nothing: mounts and Landlock do, in the kernel, on what the call really names by
+ * then. */
 static bool is_report(const struct kernel *k, const struct seccomp_notif *n)
 {
     struct seccomp_data data = n->data;

@@ -28,11 +28,14 @@ int tier_decide(const struct policy *p, enum tier *ret, struct err *err)
     *ret = p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier;
     if (*ret == TIER_PROCESS || *ret == TIER_CONTAINER)
         return 0;
-    err_set(err, ERR_UNSUPPORTED, "level %s needs the hardware tier (a KVM wall), which this version of brig does not have",
-            level_name(p->level));
+    err_set(
+        err, ERR_UNSUPPORTED,
+        "level %s needs the hardware tier (a KVM wall), which this version of brig does not have",
+        level_name(p->level));
     err_at(err, BOUNDARY_KERNEL);
-    return err_hint(err, "--level high is the strongest here; --tier container runs a critical policy behind a "
-                         "weaker kernel wall, and the receipt will say so");
+    return err_hint(
+        err, "--level high is the strongest here; --tier container runs a critical policy behind a "
+             "weaker kernel wall, and the receipt will say so");
 }
 
 static bool read_setting(const char *path, char value[static 32])
@@ -47,18 +50,27 @@ static bool read_setting(const char *path, char value[static 32])
 static void explain(int code, char why[static 256], char how[static 256])
 {
     char value[32];
-    if (read_setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", value) && value[0] == '1') {
-        snprintf(why, 256, "AppArmor forbids user namespaces to unconfined programs (Ubuntu 23.10 and newer)");
-        snprintf(how, 256, "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for brig with `userns,`");
-    } else if (read_setting("/proc/sys/kernel/unprivileged_userns_clone", value) && value[0] == '0') {
+    if (read_setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", value) &&
+        value[0] == '1') {
+        snprintf(
+            why, 256,
+            "AppArmor forbids user namespaces to unconfined programs (Ubuntu 23.10 and newer)");
+        snprintf(how, 256,
+                 "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor "
+                 "profile for brig with `userns,`");
+    } else if (read_setting("/proc/sys/kernel/unprivileged_userns_clone", value) &&
+               value[0] == '0') {
         snprintf(why, 256, "user namespaces are switched off for ordinary users");
         snprintf(how, 256, "sudo sysctl kernel.unprivileged_userns_clone=1");
-    } else if (read_setting("/proc/sys/user/max_user_namespaces", value) && strcmp(value, "0") == 0) {
+    } else if (read_setting("/proc/sys/user/max_user_namespaces", value) &&
+               strcmp(value, "0") == 0) {
         snprintf(why, 256, "user namespaces are switched off");
         snprintf(how, 256, "sudo sysctl user.max_user_namespaces=15000");
     } else {
         snprintf(why, 256, "the kernel refuses new namespaces: %s", strerror(code));
-        snprintf(how, 256, "in a container, allow them (for Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined)");
+        snprintf(how, 256,
+                 "in a container, allow them (for Docker: --security-opt seccomp=unconfined "
+                 "--security-opt apparmor=unconfined --security-opt systempaths=unconfined)");
     }
 }
 
@@ -77,7 +89,8 @@ static int try_namespaces(void)
 
 bool tier_probe_namespaces(char why[static 256], char how[static 256])
 {
-    struct sys_clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC,
+    struct sys_clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
+                                           CLONE_NEWNET | CLONE_NEWIPC,
                                   .exit_signal = SIGCHLD};
     int status = 0;
     why[0] = how[0] = '\0';

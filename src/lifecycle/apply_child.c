@@ -18,8 +18,8 @@ int apply_subreaper(struct apply_state *st, const struct op *op, struct err *err
     return prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? err_sys(err, "become the reaper") : 0;
 }
 
-/* LC-1  The kernel kills init, and with it the pid namespace, when the supervisor dies. A supervisor that died before
- *       this line is seen by the closed control socket. */
+/* LC-1  The kernel kills init, and with it the pid namespace, when the supervisor dies. A
+ * supervisor that died before this line is seen by the closed control socket. */
 int apply_die_with_parent(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)op;

@@ -1,5 +1,5 @@
-/* How much the private folder of the process tier holds. There is no file system to ask, so it is walked; a tree too large or
- * too deep to walk is over its limit by definition. */
+/* How much the private folder of the process tier holds. There is no file system to ask, so it is
+ * walked; a tree too large or too deep to walk is over its limit by definition. */
 #include "lifecycle/disk.h"
 
 #include <dirent.h>

@@ -19,16 +19,17 @@ void guardian_init(struct guardian *g)
 
 int guardian_start(struct guardian *g, struct err *err)
 {
-    g->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    g->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (g->stack == MAP_FAILED) {
         g->stack = NULL;
         return err_sys(err, "stack for the guardian");
     }
     g->supervisor = getpid();
-    /* CLONE_VM without CLONE_THREAD: a process of its own that SIGKILL of the supervisor does not take along, for the
-     * price of a kernel stack. */
-    g->pid = clone(guardian_main, (char *)g->stack + STACK_BYTES, CLONE_VM | CLONE_PIDFD | SIGCHLD, g, &g->pidfd, NULL,
-                   NULL);
+    /* CLONE_VM without CLONE_THREAD: a process of its own that SIGKILL of the supervisor does not
+     * take along, for the price of a kernel stack. */
+    g->pid = clone(guardian_main, (char *)g->stack + STACK_BYTES, CLONE_VM | CLONE_PIDFD | SIGCHLD,
+                   g, &g->pidfd, NULL, NULL);
     if (g->pid < 0) {
         g->pid = 0;
         return err_sys(err, "start the guardian");

@@ -1,9 +1,10 @@
-/* The guardian: a second process of the supervisor, sharing its memory but nothing else, whose only work is to clean up
- * when the supervisor is killed: kill what is left of the sandbox, remove its cgroups and its private folder.
+/* The guardian: a second process of the supervisor, sharing its memory but nothing else, whose only
+ * work is to clean up when the supervisor is killed: kill what is left of the sandbox, remove its
+ * cgroups and its private folder.
  *
- * LC-2  After SIGKILL of the supervisor at any point no process, cgroup or file of the sandbox stays.
- * LC-3  The guardian runs in a session of its own, holds no descriptor but the supervisor's pidfd, and uses raw system calls only: the memory it
- *       shares may be in the middle of anything. */
+ * LC-2  After SIGKILL of the supervisor at any point no process, cgroup or file of the sandbox
+ * stays. LC-3  The guardian runs in a session of its own, holds no descriptor but the supervisor's
+ * pidfd, and uses raw system calls only: the memory it shares may be in the middle of anything. */
 #pragma once
 
 #include "base/err.h"
@@ -13,7 +14,8 @@
 #include <sys/types.h>
 
 struct guardian {
-    /* What to clean, filled in before the thing exists. Read by the guardian after the supervisor's death. */
+    /* What to clean, filled in before the thing exists. Read by the guardian after the supervisor's
+     * death. */
     struct cgroup_group group;
     volatile pid_t init_pid;
     pid_t supervisor;
@@ -36,5 +38,6 @@ int guardian_main(void *guardian);
 void guardian_kill_tree(pid_t init_pid);
 /* Has the supervisor a living child but the guardian? After an ordinary end it has not. */
 bool guardian_has_children(pid_t guardian);
-/* For a living supervisor on the process tier: kill everything below it but the guardian. If init was killed, its orphans came up to the supervisor, the next reaper. */
+/* For a living supervisor on the process tier: kill everything below it but the guardian. If init
+ * was killed, its orphans came up to the supervisor, the next reaper. */
 void guardian_kill_children(pid_t supervisor, pid_t guardian);

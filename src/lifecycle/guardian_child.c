@@ -1,8 +1,8 @@
 /* The guardian's own code: raw system calls, its own stack, no libc state (LC-3). */
 #include "lifecycle/guardian.h"
-#include "plan/control.h"
 #include "os/raw_child.h"
 #include "os/remove.h"
+#include "plan/control.h"
 
 #include <fcntl.h>
 
@@ -54,7 +54,8 @@ static long read_stat(int pid, char *text, size_t size)
     return n > 0 ? n : 0;
 }
 
-/* The parent of a task, from the field after the last parenthesis of its name; 0 if it is gone or a zombie. */
+/* The parent of a task, from the field after the last parenthesis of its name; 0 if it is gone or a
+ * zombie. */
 static int parent_of(int pid)
 {
     char text[512];
@@ -127,8 +128,8 @@ static int is_init(int pid)
     return 1;
 }
 
-/* Orphans come up to init, which is their reaper: as long as init lives, everything is below it. Stopping first keeps a
- * fork bomb from outrunning the loop. */
+/* Orphans come up to init, which is their reaper: as long as init lives, everything is below it.
+ * Stopping first keeps a fork bomb from outrunning the loop. */
 static void kill_below(pid_t top, pid_t except)
 {
     int64_t deadline = raw_now_us() + 5000000;
@@ -208,8 +209,8 @@ struct raw_pollfd {
     short events, revents;
 };
 
-/* Returns when the supervisor is dead. If all goes well it never does: the supervisor ends the guardian when there is nothing
- * left to clean. */
+/* Returns when the supervisor is dead. If all goes well it never does: the supervisor ends the
+ * guardian when there is nothing left to clean. */
 static void wait_for_the_end(int supervisor)
 {
     int pidfd = raw_pidfd_open(supervisor);

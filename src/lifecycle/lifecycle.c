@@ -90,7 +90,8 @@ int lifecycle_prepare(struct lifecycle *l, struct err *err)
     if (!l->cgroup)
         return 0;
     int result = cgroup_make(&l->group, &l->limits, err);
-    /* A name that somebody else has taken is struck out, so that nobody's group is cleaned but ours. */
+    /* A name that somebody else has taken is struck out, so that nobody's group is cleaned but
+     * ours. */
     if (result < 0)
         l->guardian.group = l->group;
     return result < 0 ? err_at(err, BOUNDARY_LIFECYCLE) : 0;
@@ -134,7 +135,8 @@ static void open_views(struct lifecycle *l, pid_t pid)
     char path[64];
     if (!l->namespaced) {
         if (l->guardian.private_dir[0])
-            l->work_fd = open(l->guardian.private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            l->work_fd =
+                open(l->guardian.private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat sb;
         if (l->work_fd >= 0 && fstat(l->work_fd, &sb) == 0)
             l->work_dev = sb.st_dev;

@@ -1,11 +1,11 @@
 /* BOUNDARY 5: how long the code lives and how much it may use.
  *
- * Limits come from cgroups where they can be had; where not, from rlimits, the tmpfs size and a supervisor that samples and
- * kills. The receipt says which. Every limit has a verdict.
+ * Limits come from cgroups where they can be had; where not, from rlimits, the tmpfs size and a
+ * supervisor that samples and kills. The receipt says which. Every limit has a verdict.
  *
- * LC-1  The sandbox dies with its supervisor, by the kernel's doing (container tier) or the guardian's.
- * LC-2  Nothing stays after any death.
- * LC-4  No limit is silently absent: what could not be enforced is named in the receipt. */
+ * LC-1  The sandbox dies with its supervisor, by the kernel's doing (container tier) or the
+ * guardian's. LC-2  Nothing stays after any death. LC-4  No limit is silently absent: what could
+ * not be enforced is named in the receipt. */
 #pragma once
 
 #include "audit/evidence.h"
@@ -62,8 +62,8 @@ struct lifecycle {
     struct usage usage;
 
     /* For sampling, opened before the code runs. */
-    int proc_fd;   /* the sandbox's own /proc (container tier), else -1 */
-    int work_fd;   /* its writable place, else -1 */
+    int proc_fd; /* the sandbox's own /proc (container tier), else -1 */
+    int work_fd; /* its writable place, else -1 */
     dev_t work_dev;
     pid_t init_pid;
 };
@@ -107,8 +107,9 @@ struct sampled {
     uint64_t tasks;
     uint64_t open_files_max;
     uint64_t deleted_bytes; /* of deleted files that are still open (process tier) */
-    uint64_t data_max; /* largest data segment of one process */
+    uint64_t data_max;      /* largest data segment of one process */
 };
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);
-/* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user namespace). */
+/* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user
+ * namespace). */
 uint64_t sample_user_tasks(uid_t uid);

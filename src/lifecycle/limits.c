@@ -13,18 +13,19 @@ static void rlimit(struct plan *plan, const char *name, int resource, uint64_t s
         hard = now.rlim_max;
     if (soft > hard)
         soft = hard;
-    plan_add(plan, &(struct op){.kind = OP_RLIMIT,
-                                .a = name,
-                                .num = {(uint64_t)resource, soft, hard}});
+    plan_add(plan,
+             &(struct op){.kind = OP_RLIMIT, .a = name, .num = {(uint64_t)resource, soft, hard}});
 }
 
 static void plan_pids(struct lifecycle *l, struct plan *plan)
 {
     if (l->cgroup && (l->group.controllers & CGROUP_PIDS))
         return;
-    /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone. */
+    /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone.
+     */
     bool own_count = l->namespaced || l->private_uid;
-    /* Init and the guardian are there already when a sandbox is made, and are not when a plan is only shown. */
+    /* Init and the guardian are there already when a sandbox is made, and are not when a plan is
+     * only shown. */
     uint64_t missing = (l->init_pid <= 0) + (l->guarded && l->guardian.pid <= 0);
     uint64_t others = own_count ? 1 : sample_user_tasks(getuid()) + missing;
     l->rlimit_pids = l->policy->pids + others;

@@ -29,7 +29,8 @@ static uint64_t ticks_to_usec(uint64_t ticks)
     return ticks * 1000000u / (uint64_t)(hz > 0 ? hz : 100);
 }
 
-/* Fields 14 to 17 after the name: utime stime cutime cstime. A reaped child is counted by who reaped it. */
+/* Fields 14 to 17 after the name: utime stime cutime cstime. A reaped child is counted by who
+ * reaped it. */
 static void add_stat(int proc, const char *pid, struct sampled *s, pid_t *ppid)
 {
     char path[64], text[768];
@@ -58,15 +59,16 @@ static uint64_t status_kib(const char *text, const char *name)
     return at ? strtoull(at + strlen(name), NULL, 10) * 1024u : 0;
 }
 
-/* Memory that belongs to this process, page tables included. Shared memory is counted for everyone who maps it: where nothing
- * better than sampling can be had, too much is the safe side. */
+/* Memory that belongs to this process, page tables included. Shared memory is counted for everyone
+ * who maps it: where nothing better than sampling can be had, too much is the safe side. */
 static void add_memory(int proc, const char *pid, struct sampled *s)
 {
     char path[64], text[4096];
     snprintf(path, sizeof path, "%s/status", pid);
     if (file_read(proc, path, text, sizeof text) <= 0)
         return;
-    s->memory += status_kib(text, "\nRssAnon:") + status_kib(text, "\nRssShmem:") + status_kib(text, "\nVmPTE:");
+    s->memory += status_kib(text, "\nRssAnon:") + status_kib(text, "\nRssShmem:") +
+                 status_kib(text, "\nVmPTE:");
     uint64_t data = status_kib(text, "\nVmData:");
     if (data > s->data_max)
         s->data_max = data;
@@ -82,9 +84,10 @@ static void add_files(int proc, const char *pid, struct sampled *s)
         s->open_files_max = (uint64_t)sb.st_size;
 }
 
-/* Files that were deleted but are still open: no walk of the folder finds them. Each is counted once, however many
- * descriptors lead to it. */
-static void add_deleted(const struct lifecycle *l, pid_t pid, struct deleted_files *seen, struct sampled *s)
+/* Files that were deleted but are still open: no walk of the folder finds them. Each is counted
+ * once, however many descriptors lead to it. */
+static void add_deleted(const struct lifecycle *l, pid_t pid, struct deleted_files *seen,
+                        struct sampled *s)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
@@ -133,8 +136,8 @@ static void add(struct sampled *sum, const struct sampled *one)
         sum->data_max = one->data_max;
 }
 
-/* Without a pid namespace the sandbox is what lies below init. Parents may come after children in the list, so mark until
- * nothing changes. */
+/* Without a pid namespace the sandbox is what lies below init. Parents may come after children in
+ * the list, so mark until nothing changes. */
 static void sum_below(struct process *list, size_t count, pid_t top, struct sampled *sum)
 {
     bool changed = true;

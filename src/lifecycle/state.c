@@ -29,8 +29,8 @@ int state_enter(struct state_machine *m, enum state next, struct err *err)
 
 const char *state_name(enum state s)
 {
-    static const char *const names[STATE_COUNT] = {"dormant",   "provisioning", "running", "executing",
-                                                   "completed", "error",        "teardown"};
+    static const char *const names[STATE_COUNT] = {
+        "dormant", "provisioning", "running", "executing", "completed", "error", "teardown"};
     return names[s];
 }
 

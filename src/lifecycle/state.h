@@ -1,4 +1,5 @@
-/* The state machine of one sandbox. A sandbox that misbehaves goes to teardown; there is no way back. */
+/* The state machine of one sandbox. A sandbox that misbehaves goes to teardown; there is no way
+ * back. */
 #pragma once
 
 #include "base/err.h"

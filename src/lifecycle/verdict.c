@@ -23,7 +23,8 @@ static void note(struct lifecycle *l, enum limit limit)
         l->hit = limit;
 }
 
-/* Process tier: the private folder lies on a file system of the host, so that too much of it is a reason to end the run. */
+/* Process tier: the private folder lies on a file system of the host, so that too much of it is a
+ * reason to end the run. */
 static enum limit measure_private_dir(struct lifecycle *l, uint64_t deleted)
 {
     struct disk_usage u;
@@ -43,7 +44,8 @@ static void look_at_disk(struct lifecycle *l, uint64_t *used)
     struct statfs s;
     *used = 0;
     /* On the process tier it may be a tmpfs too, but then it is everybody's. */
-    if (!l->namespaced || l->work_fd < 0 || fstatfs(l->work_fd, &s) < 0 || s.f_type != 0x01021994 /* tmpfs */)
+    if (!l->namespaced || l->work_fd < 0 || fstatfs(l->work_fd, &s) < 0 ||
+        s.f_type != 0x01021994 /* tmpfs */)
         return;
     *used = (uint64_t)(s.f_blocks - s.f_bfree) * (uint64_t)s.f_bsize;
     if (s.f_bfree == 0)
@@ -158,18 +160,22 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
     bool memory = l->cgroup && (l->group.controllers & CGROUP_MEMORY);
     bool pids = l->cgroup && (l->group.controllers & CGROUP_PIDS);
     bool cpu = l->cgroup && (l->group.controllers & CGROUP_CPU);
-    const char *no_cpu = p->cgroup == NEED_OFF ? "nothing: lifecycle.cgroup is off" : "nothing: no cgroup cpu controller";
+    const char *no_cpu = p->cgroup == NEED_OFF ? "nothing: lifecycle.cgroup is off"
+                                               : "nothing: no cgroup cpu controller";
     evidence_string(out, "cgroup", versions[l->cgroup ? l->group.version : 0]);
     if (!l->cgroup && l->host.why[0])
         evidence_string(out, "cgroup_missing", l->host.why);
-    limit_line(out, "memory", p->memory, memory ? "cgroup, swap off" : "sampling, and RLIMIT_DATA of four times as much per process");
+    limit_line(out, "memory", p->memory,
+               memory ? "cgroup, swap off"
+                      : "sampling, and RLIMIT_DATA of four times as much per process");
     limit_line(out, "pids", p->pids, pids ? "cgroup" : "RLIMIT_NPROC");
     limit_line(out, "cpus_milli", p->cpus_milli, cpu ? "cgroup" : no_cpu);
     limit_line(out, "timeout_ms", p->timeout_ms, "supervisor");
     limit_line(out, "cpu_time_ms", p->cpu_time_ms, "sampling and RLIMIT_CPU per process");
     limit_line(out, "open_files", p->open_files, "RLIMIT_NOFILE per process");
     if (p->workspace) {
-        limit_line(out, "disk", p->disk, l->namespaced ? "tmpfs" : "sampling and RLIMIT_FSIZE per file");
+        limit_line(out, "disk", p->disk,
+                   l->namespaced ? "tmpfs" : "sampling and RLIMIT_FSIZE per file");
         limit_line(out, "inodes", p->inodes, l->namespaced ? "tmpfs" : "sampling");
     }
     limit_line(out, "output", p->output, "supervisor");

@@ -52,7 +52,8 @@ int network_attest(struct network *n, pid_t pid, struct evidence *out, struct er
             return refuse("a route", err);
     }
     evidence_string(out, "mode", "off");
-    evidence_string(out, "interfaces", n->namespaced ? "lo" : "none usable: no network socket can be made");
+    evidence_string(out, "interfaces",
+                    n->namespaced ? "lo" : "none usable: no network socket can be made");
     evidence_uint(out, "routes", 0);
     return 0;
 }

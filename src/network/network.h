@@ -1,7 +1,8 @@
 /* BOUNDARY 3: where the code can go. In this version: nowhere.
  *
- * N-1  Container tier: an empty network namespace with nothing but loopback; there is no route that could be opened.
- * N-2  Process tier: no socket of a network family can be made (system call filter), and Landlock refuses TCP besides. */
+ * N-1  Container tier: an empty network namespace with nothing but loopback; there is no route that
+ * could be opened. N-2  Process tier: no socket of a network family can be made (system call
+ * filter), and Landlock refuses TCP besides. */
 #pragma once
 
 #include "audit/evidence.h"

@@ -122,7 +122,8 @@ static int verify_cpu(const char *dir, uint64_t cpus_milli, struct err *err)
     uint64_t quota = cgroup_read_u64(dir, "cpu.cfs_quota_us");
     if (quota == UINT64_MAX && ancestor_is_tighter(dir, cpus_milli))
         return 0;
-    int r = quota == want.quota_us ? 0 : cgroup_expect_u64(dir, "cpu.cfs_quota_us", want.quota_us, err);
+    int r =
+        quota == want.quota_us ? 0 : cgroup_expect_u64(dir, "cpu.cfs_quota_us", want.quota_us, err);
     return r < 0 ? r : cgroup_expect_u64(dir, "cpu.cfs_period_us", want.period_us, err);
 }
 

@@ -55,7 +55,9 @@ int memfd_empty(const char *name, bool executable, struct err *err)
         fd = memfd_create(name, flags);
     if (fd < 0) {
         err_sys(err, "memfd for %s", name);
-        return err_hint(err, "if vm.memfd_noexec is 2, brig's init cannot be executed: sysctl vm.memfd_noexec=1");
+        return err_hint(
+            err,
+            "if vm.memfd_noexec is 2, brig's init cannot be executed: sysctl vm.memfd_noexec=1");
     }
     return fd;
 }

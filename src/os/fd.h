@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Read at most size-1 bytes and terminate with NUL. Returns the length, or a negative errno. Relative to dir (AT_FDCWD). */
+/* Read at most size-1 bytes and terminate with NUL. Returns the length, or a negative errno.
+ * Relative to dir (AT_FDCWD). */
 ssize_t file_read(int dir, const char *path, char *out, size_t size);
 /* Write a short text into an existing file in one call. Returns 0 or a negative errno. */
 int file_write(int dir, const char *path, const char *text);

@@ -66,15 +66,18 @@ static unsigned count_words(const char *at)
     return count;
 }
 
-/* The capabilities stand together, two thirds down a long list: looked for from the first of them on. */
+/* The capabilities stand together, two thirds down a long list: looked for from the first of them
+ * on. */
 static int capabilities(const char *text, struct proc_status *ret)
 {
     const char *from = field(text, "CapInh");
     if (!from)
         return -ENODATA;
     from -= strlen("CapInh:");
-    if (number(from, "CapInh", 16, &ret->cap_inh) < 0 || number(from, "CapPrm", 16, &ret->cap_prm) < 0 ||
-        number(from, "CapEff", 16, &ret->cap_eff) < 0 || number(from, "CapBnd", 16, &ret->cap_bnd) < 0 ||
+    if (number(from, "CapInh", 16, &ret->cap_inh) < 0 ||
+        number(from, "CapPrm", 16, &ret->cap_prm) < 0 ||
+        number(from, "CapEff", 16, &ret->cap_eff) < 0 ||
+        number(from, "CapBnd", 16, &ret->cap_bnd) < 0 ||
         number(from, "CapAmb", 16, &ret->cap_amb) < 0)
         return -ENODATA;
     return 0;
@@ -83,9 +86,10 @@ static int capabilities(const char *text, struct proc_status *ret)
 int procfs_status_parse(const char *text, struct proc_status *ret)
 {
     uint64_t ppid, threads, nnp, seccomp, filters;
-    if (four_ids(text, "Uid", ret->uid) < 0 || four_ids(text, "Gid", ret->gid) < 0 || capabilities(text, ret) < 0 ||
-        number(text, "PPid", 10, &ppid) < 0 || number(text, "Threads", 10, &threads) < 0 ||
-        number(text, "NoNewPrivs", 10, &nnp) < 0 || number(text, "Seccomp", 10, &seccomp) < 0)
+    if (four_ids(text, "Uid", ret->uid) < 0 || four_ids(text, "Gid", ret->gid) < 0 ||
+        capabilities(text, ret) < 0 || number(text, "PPid", 10, &ppid) < 0 ||
+        number(text, "Threads", 10, &threads) < 0 || number(text, "NoNewPrivs", 10, &nnp) < 0 ||
+        number(text, "Seccomp", 10, &seccomp) < 0)
         return -ENODATA;
     ret->group_count = count_words(field(text, "Groups"));
     ret->ppid = (pid_t)ppid;
@@ -112,7 +116,8 @@ int procfs_status(pid_t pid, struct proc_status *ret, struct err *err)
 
 const char *proc_ns_name(enum proc_ns ns)
 {
-    static const char *const names[NS_COUNT] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"};
+    static const char *const names[NS_COUNT] = {"user", "mnt", "pid",   "net",
+                                                "ipc",  "uts", "cgroup"};
     return names[ns];
 }
 
@@ -151,8 +156,8 @@ static void unescape(char *s)
 {
     char *to = s;
     for (; *s; s++) {
-        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' &&
-            s[3] <= '7') {
+        if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+            s[3] >= '0' && s[3] <= '7') {
             *to++ = (char)((s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0'));
             s += 3;
         } else {

@@ -49,10 +49,12 @@ int procfs_mount_line(char *line, struct proc_mount *ret);
 /* Descriptors that survive execve, as a bit set of 0 to 63; fails if there is a higher one. */
 int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err);
 
-/* /proc/PID/limits as text; unlike prlimit(2) it needs no privilege over a process with another uid. */
+/* /proc/PID/limits as text; unlike prlimit(2) it needs no privilege over a process with another
+ * uid. */
 #define PROC_LIMITS_SIZE 2048
 int procfs_limits(pid_t pid, char text[static PROC_LIMITS_SIZE], struct err *err);
-/* Soft and hard value of one line ("Max open files"); UINT64_MAX for unlimited. Negative if it is not there. */
+/* Soft and hard value of one line ("Max open files"); UINT64_MAX for unlimited. Negative if it is
+ * not there. */
 int procfs_limit(const char *text, const char *name, uint64_t *soft, uint64_t *hard);
 
 /* The text of /proc/PID/uid_map or gid_map with runs of blanks folded. */

@@ -1,5 +1,5 @@
-/* System calls that the C library has no wrapper for, and constants newer than the distribution's headers. Wrappers return
- * what the kernel returns through errno, like libc's. */
+/* System calls that the C library has no wrapper for, and constants newer than the distribution's
+ * headers. Wrappers return what the kernel returns through errno, like libc's. */
 #pragma once
 
 #include <fcntl.h>
@@ -67,18 +67,18 @@ struct sys_mount_attr {
 #define SYS_MOUNT_ATTR_NOEXEC 0x08
 #define SYS_MOUNT_ATTR_IDMAP  0x00100000
 
-#define SYS_OPEN_TREE_CLONE        1
-#define SYS_OPEN_TREE_CLOEXEC      O_CLOEXEC
-#define SYS_AT_RECURSIVE           0x8000
-#define SYS_AT_EMPTY_PATH          0x1000
-#define SYS_MOVE_MOUNT_F_EMPTY     0x04
-#define SYS_MOVE_MOUNT_T_EMPTY     0x40
-#define SYS_FSOPEN_CLOEXEC         1
-#define SYS_FSMOUNT_CLOEXEC        1
-#define SYS_FSCONFIG_SET_FLAG      0
-#define SYS_FSCONFIG_SET_STRING    1
-#define SYS_FSCONFIG_CMD_CREATE    6
-#define SYS_CLOSE_RANGE_CLOEXEC    4
+#define SYS_OPEN_TREE_CLONE     1
+#define SYS_OPEN_TREE_CLOEXEC   O_CLOEXEC
+#define SYS_AT_RECURSIVE        0x8000
+#define SYS_AT_EMPTY_PATH       0x1000
+#define SYS_MOVE_MOUNT_F_EMPTY  0x04
+#define SYS_MOVE_MOUNT_T_EMPTY  0x40
+#define SYS_FSOPEN_CLOEXEC      1
+#define SYS_FSMOUNT_CLOEXEC     1
+#define SYS_FSCONFIG_SET_FLAG   0
+#define SYS_FSCONFIG_SET_STRING 1
+#define SYS_FSCONFIG_CMD_CREATE 6
+#define SYS_CLOSE_RANGE_CLOEXEC 4
 
 static inline long sys_clone3(struct sys_clone_args *args)
 {
@@ -90,7 +90,8 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
     return (int)syscall(SYS_close_range, first, last, flags);
 }
 
-static inline int sys_openat2(int dir, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
+static inline int sys_openat2(int dir, const char *path, uint64_t flags, uint64_t mode,
+                              uint64_t resolve)
 {
     struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
     return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);

@@ -1,5 +1,5 @@
-/* What init carries from one operation to the next. The boundaries' apply functions (the *_child.c files) share it;
- * they use no heap, no locks and no stdio. */
+/* What init carries from one operation to the next. The boundaries' apply functions (the *_child.c
+ * files) share it; they use no heap, no locks and no stdio. */
 #pragma once
 
 #include "plan/control.h"
@@ -8,15 +8,16 @@
 #include <stdbool.h>
 
 struct apply_state {
-    int root_fd;     /* the new root, until the pivot */
-    int work_fd;     /* the writable tmpfs */
-    int ruleset_fd;  /* Landlock, between begin and enforce */
+    int root_fd;    /* the new root, until the pivot */
+    int work_fd;    /* the writable tmpfs */
+    int ruleset_fd; /* Landlock, between begin and enforce */
     const char *landlock_probe;
     struct ctl_evidence evidence;
     bool tty;
-    int tty_fd; /* the inner side of a terminal made inside, else -1 */
+    int tty_fd;          /* the inner side of a terminal made inside, else -1 */
     uint64_t code_scope; /* Landlock scope of the code alone, so that it cannot signal init */
-    bool kill_all;  /* kill(-1) reaches only the sandbox (own pid namespace, own uid or scoped signals) */
+    bool kill_all;       /* kill(-1) reaches only the sandbox (own pid namespace, own uid or scoped
+                            signals) */
     const char *cwd;
     char **argv; /* NULL-terminated, room for PLAN_MAX_OPS */
     char **envp;
@@ -33,8 +34,8 @@ apply_fn apply_hostname, apply_quotas;
 /* network/apply_child.c */
 apply_fn apply_loopback;
 /* filesystem/root_child.c, mount_child.c, landlock_child.c */
-apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_symlink, apply_bind, apply_work,
-    apply_work_dir, apply_devpts, apply_proc, apply_pivot, apply_cwd;
+apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_symlink, apply_bind,
+    apply_work, apply_work_dir, apply_devpts, apply_proc, apply_pivot, apply_cwd;
 apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_enforce;
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;

@@ -1,7 +1,8 @@
 /* The messages between the supervisor and init, over one SEQPACKET socket pair.
  *
- * Everything that init says after it let the code run is hostile input: the supervisor checks types and ranges, and
- * trusts the kernel (pidfd, wait status, credentials attached to a message) for what matters. */
+ * Everything that init says after it let the code run is hostile input: the supervisor checks types
+ * and ranges, and trusts the kernel (pidfd, wait status, credentials attached to a message) for
+ * what matters. */
 #pragma once
 
 #include "base/err.h"
@@ -12,7 +13,8 @@ enum ctl_type {
     CTL_NONE = 0,
     /* init → supervisor */
     CTL_FAIL,      /* set-up failed: err */
-    CTL_LISTENER,  /* with a descriptor: the seccomp listener; value = 0, or an errno and no descriptor */
+    CTL_LISTENER,  /* with a descriptor: the seccomp listener; value = 0, or an errno and no
+                      descriptor */
     CTL_TTY,       /* with a descriptor: the master side of the private terminal */
     CTL_READY,     /* from the process that will become the code: everything is in force */
     CTL_EXEC_FAIL, /* from the same process: execve failed: err */

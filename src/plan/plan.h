@@ -1,8 +1,9 @@
 /* The plan: the typed operations that init performs, in order, before the untrusted code starts.
  *
- * Each boundary adds its operations on the host; the finished plan crosses to init as one sealed block of
- * bytes. Every operation has the same shape (four numbers, two strings, one block of data), so that the decoder is
- * small enough to be read in a minute, and a table gives each kind its name and the meaning of its parts. */
+ * Each boundary adds its operations on the host; the finished plan crosses to init as one sealed
+ * block of bytes. Every operation has the same shape (four numbers, two strings, one block of
+ * data), so that the decoder is small enough to be read in a minute, and a table gives each kind
+ * its name and the meaning of its parts. */
 #pragma once
 
 #include "base/buf.h"
@@ -86,7 +87,8 @@ void plan_op(struct plan *p, enum op_kind kind);
 void plan_num(struct plan *p, enum op_kind kind, uint64_t n0, uint64_t n1, uint64_t n2);
 void plan_str(struct plan *p, enum op_kind kind, const char *a, const char *b, uint64_t n0);
 
-/* Decoding, in init: hostile input as far as the decoder is concerned. Strings and data point into the block. */
+/* Decoding, in init: hostile input as far as the decoder is concerned. Strings and data point into
+ * the block. */
 struct plan_reader {
     const uint8_t *at;
     const uint8_t *end;

@@ -33,7 +33,8 @@ static void number(struct buf *out, const char *label, uint64_t n)
 {
     if (strcmp(label, "mode") == 0)
         buf_fmt(out, " %s=%04" PRIo64, label, n);
-    else if (strcmp(label, "fs") == 0 || strcmp(label, "access") == 0 || strcmp(label, "flags") == 0)
+    else if (strcmp(label, "fs") == 0 || strcmp(label, "access") == 0 ||
+             strcmp(label, "flags") == 0)
         buf_fmt(out, " %s=0x%" PRIx64, label, n);
     else if (n == UINT64_MAX)
         buf_fmt(out, " %s=-", label);

@@ -1,4 +1,5 @@
-/* The bytes of a plan, shared by encoder and decoder. All fields are in host order: a plan never leaves the machine. */
+/* The bytes of a plan, shared by encoder and decoder. All fields are in host order: a plan never
+ * leaves the machine. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +11,8 @@ struct wire_head {
     uint32_t count;
 };
 
-/* Followed by a (with NUL), b (with NUL), data, then zeros up to a multiple of 8. A length of 0 means NULL. */
+/* Followed by a (with NUL), b (with NUL), data, then zeros up to a multiple of 8. A length of 0
+ * means NULL. */
 struct wire_op {
     uint32_t kind;
     uint32_t a_len; /* including the NUL */

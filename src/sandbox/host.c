@@ -35,7 +35,8 @@ static bool look_at_seccomp(struct host_report *r)
     struct host_fact *f = fact(r, "seccomp notification", present);
     snprintf(f->detail, sizeof f->detail, "%s", present ? "refused calls are seen" : "");
     if (!present) {
-        snprintf(f->why, sizeof f->why, "the kernel was built without it, or an outer sandbox hides it");
+        snprintf(f->why, sizeof f->why,
+                 "the kernel was built without it, or an outer sandbox hides it");
         snprintf(f->how, sizeof f->how, "use a kernel with CONFIG_SECCOMP_FILTER");
     }
     return present;
@@ -46,10 +47,12 @@ static int look_at_landlock(struct host_report *r)
     int abi = landlock_abi();
     struct host_fact *f = fact(r, "Landlock", abi > 0);
     if (abi > 0)
-        snprintf(f->detail, sizeof f->detail, "ABI %d: files%s%s%s", abi, abi >= 3 ? ", truncate" : "",
-                 abi >= 4 ? ", TCP" : "", abi >= 6 ? ", signals and abstract sockets" : "");
+        snprintf(f->detail, sizeof f->detail, "ABI %d: files%s%s%s", abi,
+                 abi >= 3 ? ", truncate" : "", abi >= 4 ? ", TCP" : "",
+                 abi >= 6 ? ", signals and abstract sockets" : "");
     else {
-        snprintf(f->why, sizeof f->why, "not built in, or not in the list of active security modules");
+        snprintf(f->why, sizeof f->why,
+                 "not built in, or not in the list of active security modules");
         snprintf(f->how, sizeof f->how, "add landlock to the lsm= list on the kernel command line");
     }
     return abi;
@@ -60,7 +63,8 @@ static bool look_at_namespaces(struct host_report *r)
     char why[256], how[256];
     bool present = tier_probe_namespaces(why, how);
     struct host_fact *f = fact(r, "user namespaces", present);
-    snprintf(f->detail, sizeof f->detail, "%s", present ? "all seven kinds, with a private /proc" : "");
+    snprintf(f->detail, sizeof f->detail, "%s",
+             present ? "all seven kinds, with a private /proc" : "");
     snprintf(f->why, sizeof f->why, "%s", why);
     snprintf(f->how, sizeof f->how, "%s", how);
     return present;
@@ -72,8 +76,10 @@ static void look_at_cgroups(struct host_report *r)
     cgroup_discover(&h);
     struct host_fact *f = fact(r, "cgroup limits", h.version != CGROUP_NONE);
     if (h.version != CGROUP_NONE)
-        snprintf(f->detail, sizeof f->detail, "v%d:%s%s%s", h.version, h.controllers & CGROUP_MEMORY ? " memory" : "",
-                 h.controllers & CGROUP_PIDS ? " pids" : "", h.controllers & CGROUP_CPU ? " cpu" : "");
+        snprintf(f->detail, sizeof f->detail, "v%d:%s%s%s", h.version,
+                 h.controllers & CGROUP_MEMORY ? " memory" : "",
+                 h.controllers & CGROUP_PIDS ? " pids" : "",
+                 h.controllers & CGROUP_CPU ? " cpu" : "");
     else
         snprintf(f->detail, sizeof f->detail, "limits by rlimit, tmpfs size and sampling instead");
     snprintf(f->why, sizeof f->why, "%s", h.why);
@@ -90,7 +96,8 @@ static void judge_tiers(struct host_report *r, bool seccomp, int abi, bool names
     for (int t = 0; t < 2; t++)
         for (unsigned i = 0; !r->tiers[t].available && i < r->fact_count; i++) {
             const struct host_fact *f = &r->facts[i];
-            bool matters = strcmp(f->name, "cgroup limits") != 0 && (t == 1 || strcmp(f->name, "user namespaces") != 0);
+            bool matters = strcmp(f->name, "cgroup limits") != 0 &&
+                           (t == 1 || strcmp(f->name, "user namespaces") != 0);
             if (f->present || !matters)
                 continue;
             snprintf(r->tiers[t].why, sizeof r->tiers[t].why, "%.80s: %.160s", f->name, f->why);

@@ -45,7 +45,8 @@ struct sandbox {
     int forwarded;         /* signals of the caller passed on so far */
     int ended_by_signal;   /* SIGINT, SIGTERM, … that made us end the sandbox */
     const char *dead_part; /* a component that died under us, or NULL */
-    struct buf boundaries; /* attested facts, JSON object text; stays empty if no receipt is wanted */
+    struct buf
+        boundaries; /* attested facts, JSON object text; stays empty if no receipt is wanted */
 };
 
 /* provision.c: everything up to "attested". */

@@ -20,7 +20,8 @@ static void take_control(struct msghdr *m, int *fd, pid_t *pid)
             if (*fd >= 0)
                 close(*fd);
             memcpy(fd, CMSG_DATA(c), sizeof *fd);
-        } else if (c->cmsg_type == SCM_CREDENTIALS && c->cmsg_len >= CMSG_LEN(sizeof(struct ucred))) {
+        } else if (c->cmsg_type == SCM_CREDENTIALS &&
+                   c->cmsg_len >= CMSG_LEN(sizeof(struct ucred))) {
             struct ucred cred;
             memcpy(&cred, CMSG_DATA(c), sizeof cred);
             *pid = cred.pid;
@@ -35,7 +36,10 @@ int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags
         char space[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
     } control;
     struct iovec iov = {.iov_base = msg, .iov_len = sizeof *msg};
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control};
     *fd = -1;
     *pid = 0;
     ssize_t n = recvmsg(ctl, &m, MSG_CMSG_CLOEXEC | flags);

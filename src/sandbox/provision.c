@@ -39,13 +39,14 @@ static int open_filesystem(struct sandbox *s, struct err *err)
 
 static int open_lifecycle(struct sandbox *s, struct err *err)
 {
-    struct lifecycle_request r = {.policy = s->request->policy,
-                                  .namespaced = s->kernel.tier == TIER_CONTAINER,
-                                  .private_uid = s->kernel.privileged,
-                                  .host_uid = s->kernel.host_uid,
-                                  .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
-                                  .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
-                                  .scoped_signals = s->kernel.options.scoped_signals};
+    struct lifecycle_request r = {
+        .policy = s->request->policy,
+        .namespaced = s->kernel.tier == TIER_CONTAINER,
+        .private_uid = s->kernel.privileged,
+        .host_uid = s->kernel.host_uid,
+        .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
+        .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
+        .scoped_signals = s->kernel.options.scoped_signals};
     return lifecycle_open(&s->lifecycle, &r, err);
 }
 
@@ -54,7 +55,9 @@ static void open_credentials(struct sandbox *s)
     bool container = s->kernel.tier == TIER_CONTAINER;
     const char *private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL;
     s->credentials = (struct credentials){.policy = s->request->policy,
-                                          .home = container ? HOME_DIR : private_dir ? private_dir : "/",
+                                          .home = container     ? HOME_DIR
+                                                  : private_dir ? private_dir
+                                                                : "/",
                                           .tmpdir = container ? NULL : private_dir,
                                           .term = s->request->tty ? s->request->term : NULL,
                                           .host_etc = !container,
@@ -73,8 +76,9 @@ static void share_places(struct sandbox *s)
     struct kernel *k = &s->kernel;
     struct filesystem *fs = &s->filesystem;
     static const char *const work[] = {WORKSPACE, "/tmp", "/var/tmp", HOME_DIR, "/run", "/dev"};
-    static const char *const synthesised[] = {"/etc/passwd",   "/etc/group",         "/etc/hosts",
-                                              "/etc/hostname", "/etc/nsswitch.conf", "/etc/resolv.conf"};
+    static const char *const synthesised[] = {"/etc/passwd",        "/etc/group",
+                                              "/etc/hosts",         "/etc/hostname",
+                                              "/etc/nsswitch.conf", "/etc/resolv.conf"};
     if (fs->private_dir[0])
         share_place(k, fs->private_dir, true);
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(work); i++)
@@ -86,7 +90,8 @@ static void share_places(struct sandbox *s)
     for (unsigned i = 0; i < fs->host.view_count; i++)
         share_place(k, fs->host.view[i].path, false);
     for (unsigned i = 0; i < fs->grant_count; i++)
-        share_place(k, fs->namespaced ? fs->grants[i].dest : fs->grants[i].source, fs->grants[i].writable);
+        share_place(k, fs->namespaced ? fs->grants[i].dest : fs->grants[i].source,
+                    fs->grants[i].writable);
 }
 
 static bool any_writable_grant(const struct policy *p)
@@ -208,7 +213,8 @@ static int connect_pipes(struct sandbox *s, int stdio[3], struct err *err)
     return 0;
 }
 
-/* With a terminal: the container tier makes it inside and hands the master out; the process tier has only the host's. */
+/* With a terminal: the container tier makes it inside and hands the master out; the process tier
+ * has only the host's. */
 static int connect_tty(struct sandbox *s, int stdio[3], struct err *err)
 {
     if (s->kernel.tier == TIER_CONTAINER) {
@@ -233,7 +239,8 @@ static void close_all(int *fds, size_t count)
 }
 
 /* How the child gets into its group: born there (v2) or by its own first act (v1). */
-static int open_groups(struct sandbox *s, struct launch *l, int join[CGROUP_V1_HIERARCHIES], struct err *err)
+static int open_groups(struct sandbox *s, struct launch *l, int join[CGROUP_V1_HIERARCHIES],
+                       struct err *err)
 {
     const struct cgroup_group *group = &s->lifecycle.group;
     if (!s->lifecycle.cgroup)
@@ -273,7 +280,8 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     return result;
 }
 
-static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, pid_t pid, struct err *err)
+static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, pid_t pid,
+                        struct err *err)
 {
     switch (msg->type) {
     case CTL_FAIL:
@@ -299,12 +307,14 @@ static int init_died(struct err *err)
 {
     err_set(err, ERR_SYSTEM, "the sandbox's first process died during the set-up");
     err_at(err, BOUNDARY_LIFECYCLE);
-    return err_hint(err, "it was killed from outside, or the memory limit is too small to start anything");
+    return err_hint(
+        err, "it was killed from outside, or the memory limit is too small to start anything");
 }
 
 static int guardian_died(struct err *err)
 {
-    err_set(err, ERR_SYSTEM, "the guardian, which cleans up if brig is killed, could not be kept running");
+    err_set(err, ERR_SYSTEM,
+            "the guardian, which cleans up if brig is killed, could not be kept running");
     return err_at(err, BOUNDARY_LIFECYCLE);
 }
 
@@ -318,7 +328,8 @@ static int await_ready(struct sandbox *s, struct err *err)
                                 {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN}};
         uint64_t now = clock_us();
         if (now >= deadline)
-            return err_set(err, ERR_SYSTEM, "the set-up took longer than %d s", SET_UP_DEADLINE_MS / 1000);
+            return err_set(err, ERR_SYSTEM, "the set-up took longer than %d s",
+                           SET_UP_DEADLINE_MS / 1000);
         int n = poll(fds, ARRAY_LEN(fds), (int)((deadline - now) / 1000) + 1);
         if (n < 0 && errno != EINTR)
             return err_sys(err, "wait for init");
@@ -367,8 +378,8 @@ static int attest_lifecycle(struct sandbox *s, struct evidence *out, struct err 
 static int attest(struct sandbox *s, struct err *err)
 {
     static attest_verb *const verbs[BOUNDARY_COUNT] = {
-        [BOUNDARY_KERNEL] = attest_kernel,           [BOUNDARY_FILESYSTEM] = attest_filesystem,
-        [BOUNDARY_NETWORK] = attest_network,         [BOUNDARY_CREDENTIALS] = attest_credentials,
+        [BOUNDARY_KERNEL] = attest_kernel,       [BOUNDARY_FILESYSTEM] = attest_filesystem,
+        [BOUNDARY_NETWORK] = attest_network,     [BOUNDARY_CREDENTIALS] = attest_credentials,
         [BOUNDARY_LIFECYCLE] = attest_lifecycle,
     };
     struct json_writer w;
@@ -395,8 +406,10 @@ int sandbox_provision(struct sandbox *s, struct err *err)
         return -err->code;
     if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
         return -err->code;
-    /* The plan is written while the child makes its network namespace; it is not read before CTL_MAPPED. */
-    if (sandbox_make_plan(s, err) < 0 || memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
+    /* The plan is written while the child makes its network namespace; it is not read before
+     * CTL_MAPPED. */
+    if (sandbox_make_plan(s, err) < 0 ||
+        memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);

@@ -1,4 +1,5 @@
-/* The receipt: what each boundary enforced, as checked from outside before the code ran, plus policy hash, usage, verdict. */
+/* The receipt: what each boundary enforced, as checked from outside before the code ran, plus
+ * policy hash, usage, verdict. */
 #include "sandbox/internal.h"
 
 #include <time.h>
@@ -64,7 +65,8 @@ void receipt_write(struct sandbox *s)
     jw_kv_string(&w, "policy_hash", hash);
     write_weaker(r, &w);
     jw_key(&w, "boundaries");
-    if (json_parse(buf_text(&s->boundaries), s->boundaries.len, &json_default_limits, &boundaries, NULL) == 0)
+    if (json_parse(buf_text(&s->boundaries), s->boundaries.len, &json_default_limits, &boundaries,
+                   NULL) == 0)
         jw_json(&w, boundaries);
     else
         jw_null(&w);

@@ -65,7 +65,8 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
     jw_key(&w, "denials");
     denial_write_json(&r->denials, &w);
     jw_key(&w, "receipt");
-    if (json_parse(buf_text(&r->receipt), r->receipt.len, &json_default_limits, &receipt, NULL) == 0)
+    if (json_parse(buf_text(&r->receipt), r->receipt.len, &json_default_limits, &receipt, NULL) ==
+        0)
         jw_json(&w, receipt);
     else
         jw_null(&w);

@@ -48,11 +48,12 @@ static void note_weaker(struct sandbox *s)
     enum tier asked = tier_of_level(p->level);
     char text[256];
     if (s->kernel.tier < asked) {
-        snprintf(text, sizeof text, "level %s asks for the %s tier; the operator chose %s", level_name(p->level),
-                 tier_name(asked), tier_name(s->kernel.tier));
+        snprintf(text, sizeof text, "level %s asks for the %s tier; the operator chose %s",
+                 level_name(p->level), tier_name(asked), tier_name(s->kernel.tier));
         notice(s->result, text);
     }
-    if (p->landlock != NEED_REQUIRE && s->kernel.tier == TIER_CONTAINER && !s->filesystem.landlock_fs)
+    if (p->landlock != NEED_REQUIRE && s->kernel.tier == TIER_CONTAINER &&
+        !s->filesystem.landlock_fs)
         notice(s->result, "Landlock, the second filesystem layer, is not in force");
 }
 
@@ -92,7 +93,8 @@ static void settle_status(struct sandbox *s)
         r->exit_code = WEXITSTATUS(s->wait_status);
         r->exit_status = r->exit_code;
     } else {
-        r->signal = s->have_status && WIFSIGNALED(s->wait_status) ? WTERMSIG(s->wait_status) : SIGKILL;
+        r->signal =
+            s->have_status && WIFSIGNALED(s->wait_status) ? WTERMSIG(s->wait_status) : SIGKILL;
         r->exit_status = 128 + r->signal;
     }
     r->timed_out = hit == LIMIT_TIMEOUT || hit == LIMIT_CPU_TIME;
@@ -120,7 +122,8 @@ static void settle_result(struct sandbox *s)
     r->peak_memory_bytes = s->lifecycle.usage.memory_peak;
     if (s->dead_part) {
         char text[128];
-        snprintf(text, sizeof text, "the sandbox was ended because its %s was killed", s->dead_part);
+        snprintf(text, sizeof text, "the sandbox was ended because its %s was killed",
+                 s->dead_part);
         notice(r, text);
     }
 }

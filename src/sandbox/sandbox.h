@@ -11,15 +11,15 @@
 
 struct run_request {
     const struct policy *policy;
-    char *const *argv; /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
-    const char *project;       /* absolute folder granted read-write when policy->project; else NULL */
-    int stdin_fd;      /* read by the supervisor and fed through a pipe; -1: empty */
-    int stdout_fd;     /* where output streams to; -1: capture only */
+    char *const *argv;   /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
+    const char *project; /* absolute folder granted read-write when policy->project; else NULL */
+    int stdin_fd;        /* read by the supervisor and fed through a pipe; -1: empty */
+    int stdout_fd;       /* where output streams to; -1: capture only */
     int stderr_fd;
-    bool tty;          /* a private terminal; stdin_fd is then the user's terminal */
-    bool capture;      /* keep stdout and stderr in the result */
-    bool receipt;      /* write the receipt */
-    const char *term;  /* TERM for the private terminal, or NULL */
+    bool tty;         /* a private terminal; stdin_fd is then the user's terminal */
+    bool capture;     /* keep stdout and stderr in the result */
+    bool receipt;     /* write the receipt */
+    const char *term; /* TERM for the private terminal, or NULL */
 };
 
 #define RUN_NOTICES_MAX 8
@@ -37,19 +37,21 @@ struct run_result {
     bool stderr_truncated;
     bool timed_out;
     bool oom_killed;
-    const char *limit_hit; /* NULL, "timeout", "cpu_time", "memory", "pids", "output", "disk", "inodes", "open_files" */
+    const char *limit_hit; /* NULL, "timeout", "cpu_time", "memory", "pids", "output", "disk",
+                              "inodes", "open_files" */
     double duration_ms;
     double cpu_ms;
     uint64_t peak_memory_bytes;
     struct denial_list denials;
     struct buf receipt; /* a JSON object, complete; empty if it was not asked for */
-    /* Sentences for stderr about what is weaker than the level asks for because the operator said so. */
+    /* Sentences for stderr about what is weaker than the level asks for because the operator said
+     * so. */
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;
 };
 
-/* Negative on failure: nothing untrusted was run (err_exit_status(err) is the exit status), everything is cleaned up.
- * Otherwise the result is complete. */
+/* Negative on failure: nothing untrusted was run (err_exit_status(err) is the exit status),
+ * everything is cleaned up. Otherwise the result is complete. */
 int sandbox_run(const struct run_request *request, struct run_result *result, struct err *err);
 void run_result_init(struct run_result *result);
 void run_result_done(struct run_result *result);
@@ -62,11 +64,11 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
 
 /* What this host can enforce, for `brig doctor`. */
 struct host_fact {
-    const char *name;  /* "user namespaces" */
+    const char *name; /* "user namespaces" */
     bool present;
-    char detail[160];  /* "ABI 7", "v1: memory, pids, cpu" */
-    char why[256];     /* if missing */
-    char how[256];     /* the command that enables it */
+    char detail[160]; /* "ABI 7", "v1: memory, pids, cpu" */
+    char why[256];    /* if missing */
+    char how[256];    /* the command that enables it */
 };
 #define HOST_FACTS_MAX 24
 struct host_report {

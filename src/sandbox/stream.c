@@ -13,7 +13,8 @@ void stream_init(struct stream *s)
     *s = (struct stream){.from = -1, .to = -1};
 }
 
-/* poll promises room for PIPE_BUF bytes in a pipe and for a few in a terminal; a regular file never blocks. */
+/* poll promises room for PIPE_BUF bytes in a pipe and for a few in a terminal; a regular file never
+ * blocks. */
 static size_t safe_chunk(int fd)
 {
     struct stat sb;

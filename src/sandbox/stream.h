@@ -1,7 +1,8 @@
 /* Output of the code: read from a pipe, counted, kept and passed on. Input: the other way round.
  *
- * The code never holds a descriptor of the caller: not its terminal (no injected input), not its files (no reading back, no
- * seeking). Writing to the caller never blocks the supervisor, so that a caller who does not read cannot stop a deadline. */
+ * The code never holds a descriptor of the caller: not its terminal (no injected input), not its
+ * files (no reading back, no seeking). Writing to the caller never blocks the supervisor, so that a
+ * caller who does not read cannot stop a deadline. */
 #pragma once
 
 #include "base/buf.h"
@@ -12,11 +13,11 @@
 #define STREAM_CHUNK 65536
 
 struct stream {
-    int from;          /* our end of the pipe, -1 when finished */
-    int to;            /* the caller's, -1: nowhere */
-    struct buf *keep;  /* captured bytes, or NULL */
-    uint64_t limit;    /* bytes let through, UINT64_MAX: all */
-    uint64_t total;    /* bytes let through so far */
+    int from;         /* our end of the pipe, -1 when finished */
+    int to;           /* the caller's, -1: nowhere */
+    struct buf *keep; /* captured bytes, or NULL */
+    uint64_t limit;   /* bytes let through, UINT64_MAX: all */
+    uint64_t total;   /* bytes let through so far */
     bool truncated;
     char *pending; /* read but not yet written */
     size_t pending_len, pending_at;

@@ -7,22 +7,23 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* After SIGTERM the code gets this long to end by itself. */
 #define GRACE_US 2000000u
-/* More refused calls than this are answered slowly, so that a flood of them costs the sandbox, not the host. */
-#define SEEN_FAST      2000u
-#define SEEN_PAUSE_US  1000u
-#define DRAIN_US       500000u
+/* More refused calls than this are answered slowly, so that a flood of them costs the sandbox, not
+ * the host. */
+#define SEEN_FAST     2000u
+#define SEEN_PAUSE_US 1000u
+#define DRAIN_US      500000u
 
 struct loop {
     struct sandbox *s;
     uint64_t next_sample_us;
-    uint64_t kill_at_us;  /* 0 = not ordered */
+    uint64_t kill_at_us; /* 0 = not ordered */
     uint64_t seen_from_us;
     bool over;
     struct err *err;
@@ -54,8 +55,10 @@ static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t n
     watch(&fds[SLOT_CTL], s->ctl_fd >= 0, s->ctl_fd, POLLIN);
     watch(&fds[SLOT_INIT], true, s->init_pidfd, POLLIN);
     watch(&fds[SLOT_SIGNALS], true, s->signal_fd, POLLIN);
-    watch(&fds[SLOT_GUARDIAN], s->lifecycle.guardian.pidfd >= 0, s->lifecycle.guardian.pidfd, POLLIN);
-    watch(&fds[SLOT_SEEN], s->kernel.listener_fd >= 0 && now >= l->seen_from_us, s->kernel.listener_fd, POLLIN);
+    watch(&fds[SLOT_GUARDIAN], s->lifecycle.guardian.pidfd >= 0, s->lifecycle.guardian.pidfd,
+          POLLIN);
+    watch(&fds[SLOT_SEEN], s->kernel.listener_fd >= 0 && now >= l->seen_from_us,
+          s->kernel.listener_fd, POLLIN);
     watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
     watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
     watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
@@ -77,7 +80,8 @@ static int wait_ms(const struct loop *l, uint64_t now)
     return next > now ? (int)((next - now + 999) / 1000) : 0;
 }
 
-/* Only said before the code's first instruction: by the process that was to become it, or by init. */
+/* Only said before the code's first instruction: by the process that was to become it, or by init.
+ */
 static bool is_start_failure(const struct sandbox *s, const struct ctl_msg *msg, pid_t pid)
 {
     bool from_code = msg->type == CTL_EXEC_FAIL && pid == s->code_pid;
@@ -243,8 +247,9 @@ static bool told_to_stop(struct sandbox *s)
     return stop;
 }
 
-/* The last words. Everything inside is dead, so that the pipes end by themselves. A caller that reads slowly is waited
- * for, as by any program, if the code ended by itself; not after a limit or a signal, and not once a signal comes. */
+/* The last words. Everything inside is dead, so that the pipes end by themselves. A caller that
+ * reads slowly is waited for, as by any program, if the code ended by itself; not after a limit or
+ * a signal, and not once a signal comes. */
 static void drain(struct sandbox *s)
 {
     uint64_t deadline = clock_us() + DRAIN_US;
@@ -294,7 +299,8 @@ static void reap_stragglers(struct sandbox *s)
     pid_t guardian = s->lifecycle.guardian.pid;
     for (;;) {
         siginfo_t info = {0};
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 || info.si_pid == guardian)
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 ||
+            info.si_pid == guardian)
             return;
         waitpid(info.si_pid, NULL, WNOHANG);
     }
@@ -304,8 +310,8 @@ void sandbox_end(struct sandbox *s)
 {
     if (s->init_pid <= 0 || s->reaped)
         return;
-    /* On the process tier init takes everything along when it is told to; it may be stopped or dead, so that what
-     * follows does not depend on it. */
+    /* On the process tier init takes everything along when it is told to; it may be stopped or
+     * dead, so that what follows does not depend on it. */
     if (!s->lifecycle.namespaced) {
         struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
         if (s->ctl_fd >= 0)

@@ -17,7 +17,9 @@ int tty_open_pair(int *master, int *slave, struct err *err)
         return err_sys(err, "open a private terminal");
     /* O_CLOEXEC would stick to the open file here, and show on every copy of the descriptor. */
     *slave = ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
-    return *slave < 0 || fcntl(*slave, F_SETFD, FD_CLOEXEC) < 0 ? err_sys(err, "open the inner side of the terminal") : 0;
+    return *slave < 0 || fcntl(*slave, F_SETFD, FD_CLOEXEC) < 0
+               ? err_sys(err, "open the inner side of the terminal")
+               : 0;
 }
 
 void tty_raw(int fd)

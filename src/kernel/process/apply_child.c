@@ -28,8 +28,9 @@ int apply_no_new_privs(struct apply_state *st, const struct op *op, struct err *
 int apply_drop_caps(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)st, (void)op;
-    /* Past the last capability the kernel says EINVAL; without CAP_SETPCAP (an ordinary user outside any user namespace)
-     * EPERM, and then no-new-privs already keeps the bounding set from mattering. */
+    /* Past the last capability the kernel says EINVAL; without CAP_SETPCAP (an ordinary user
+     * outside any user namespace) EPERM, and then no-new-privs already keeps the bounding set from
+     * mattering. */
     for (int cap = 0; cap < 64; cap++)
         if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
             break;
@@ -53,8 +54,9 @@ int apply_seccomp(struct apply_state *st, const struct op *op, struct err *err)
     unsigned flags = op->num[0] ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
     cleanup_fd int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
     if (fd < 0 && flags && errno == EBUSY) {
-        /* Somebody outside already listens to this process (a nested sandbox). Without a listener the same calls are
-         * refused all the same, but nobody sees them: the supervisor says so in the receipt. */
+        /* Somebody outside already listens to this process (a nested sandbox). Without a listener
+         * the same calls are refused all the same, but nobody sees them: the supervisor says so in
+         * the receipt. */
         fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
         if (fd < 0)
             return err_sys(err, "load the system call filter");

@@ -15,7 +15,8 @@ struct task {
     pid_t ppid, pgrp;
 };
 
-/* "PID (name) S PPID PGRP …": the name may contain anything, so search from its last parenthesis. */
+/* "PID (name) S PPID PGRP …": the name may contain anything, so search from its last parenthesis.
+ */
 static bool task_read(pid_t pid, struct task *ret)
 {
     char path[32], text[512];

@@ -58,7 +58,8 @@ static bool is_own(const struct kernel *k, int fd)
     where[n] = '\0';
     for (unsigned i = 0; i < k->place_count; i++) {
         size_t len = strlen(k->places[i].path);
-        if (k->places[i].writable && strncmp(where, k->places[i].path, len) == 0 && where[len] == '/')
+        if (k->places[i].writable && strncmp(where, k->places[i].path, len) == 0 &&
+            where[len] == '/')
             return true;
     }
     return false;
@@ -79,8 +80,8 @@ static int read_stamps(pid_t pid, uint64_t address, struct change *c)
     return c->now ? 0 : task_copy(pid, address, c->stamps, sizeof c->stamps);
 }
 
-/* What is asked for, by the call's own order of arguments. Obsolete calls (utime, utimes, futimesat) are refused: libraries
- * of today do not make them. */
+/* What is asked for, by the call's own order of arguments. Obsolete calls (utime, utimes,
+ * futimesat) are refused: libraries of today do not make them. */
 static int read_change(const struct seccomp_notif *n, struct change *c)
 {
     const struct seccomp_data *d = &n->data;
@@ -127,7 +128,8 @@ int broker_meta(struct kernel *k, const struct seccomp_notif *n)
     cleanup_fd int object = c.object;
     if (result < 0)
         return result;
-    /* Still the same caller: what was read came from it and not from a process that got its number. */
+    /* Still the same caller: what was read came from it and not from a process that got its number.
+     */
     uint64_t id = n->id;
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) < 0)
         return -ESRCH;

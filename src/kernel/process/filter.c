@@ -141,13 +141,15 @@ static void add_range(struct builder *b, uint32_t first, filter_target target)
         b->ranges[b->count++] = (struct filter_range){first, target};
 }
 
-/* In report mode a call that names a path and would be allowed, always or after a look at its arguments, is shown first. The
- * supervisor runs the plain program over the same registers to find out which of the two it is. */
+/* In report mode a call that names a path and would be allowed, always or after a look at its
+ * arguments, is shown first. The supervisor runs the plain program over the same registers to find
+ * out which of the two it is. */
 static filter_target reported(const struct filter_entry *e, filter_target target,
                               const struct filter_options *options)
 {
     bool may_pass = target == VERDICT_ALLOW || target >= VERDICT_COUNT;
-    return options->report && may_pass && filter_is_reported(FILTER_ARCH, e->nr) ? VERDICT_REPORT : target;
+    return options->report && may_pass && filter_is_reported(FILTER_ARCH, e->nr) ? VERDICT_REPORT
+                                                                                 : target;
 }
 
 static int place_calls(struct builder *b, const struct filter_options *options, struct err *err)

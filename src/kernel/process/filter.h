@@ -1,10 +1,10 @@
-/* The system call filter: a table of calls with a verdict and a reason each, compiled to a binary-tree BPF
- * program. Built on the host; init only loads the finished bytes.
+/* The system call filter: a table of calls with a verdict and a reason each, compiled to a
+ * binary-tree BPF program. Built on the host; init only loads the finished bytes.
  *
  * K-1  What is not in the table gets ENOSYS, as on an older kernel, so that libraries fall back.
- * K-2  Dangerous calls get EPERM and are seen by the supervisor (user notification); they never kill.
- * K-3  Only the native entry is open: i386 and x32 numbers are denied whatever they are.
- * K-4  A verdict depends on register values only, never on memory behind a pointer. */
+ * K-2  Dangerous calls get EPERM and are seen by the supervisor (user notification); they never
+ * kill. K-3  Only the native entry is open: i386 and x32 numbers are denied whatever they are. K-4
+ * A verdict depends on register values only, never on memory behind a pointer. */
 #pragma once
 
 #include "base/err.h"
@@ -15,16 +15,19 @@
 #include <stdint.h>
 
 struct filter_options {
-    bool isolated_pids;  /* own pid namespace: pid arguments cannot reach the host */
-    bool isolated_ipc;   /* own ipc namespace: System V and POSIX IPC are private */
-    bool isolated_net;   /* own, empty network namespace: INET sockets lead nowhere */
-    bool unix_sockets;   /* socket(AF_UNIX) allowed; socketpair of streams always is */
-    bool scoped_signals; /* Landlock keeps signals inside (ABI 6); else signalling others is brokered */
-    bool own_view;       /* own mount namespace: paths of the host cannot be named */
-    bool own_uid;        /* a host uid that owns nothing: permissions protect the host's files */
+    bool isolated_pids;   /* own pid namespace: pid arguments cannot reach the host */
+    bool isolated_ipc;    /* own ipc namespace: System V and POSIX IPC are private */
+    bool isolated_net;    /* own, empty network namespace: INET sockets lead nowhere */
+    bool unix_sockets;    /* socket(AF_UNIX) allowed; socketpair of streams always is */
+    bool scoped_signals;  /* Landlock keeps signals inside (ABI 6); else signalling others is
+                             brokered */
+    bool own_view;        /* own mount namespace: paths of the host cannot be named */
+    bool own_uid;         /* a host uid that owns nothing: permissions protect the host's files */
     bool scoped_truncate; /* Landlock guards truncation (ABI 3) */
-    bool host_writable;  /* host folders can be written: a set-id file there would outlive the sandbox */
-    bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V segments */
+    bool host_writable;   /* host folders can be written: a set-id file there would outlive the
+                             sandbox */
+    bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V
+                            segments */
     bool report;         /* calls that name a path are shown to the supervisor and then go on */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
@@ -38,8 +41,8 @@ struct filter_program {
 
 int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err);
 
-/* What a program says about a call, computed as the kernel would (SECCOMP_RET_…). Tells a report from a refusal: the
- * notification alone does not. */
+/* What a program says about a call, computed as the kernel would (SECCOMP_RET_…). Tells a report
+ * from a refusal: the notification alone does not. */
 struct seccomp_data;
 uint32_t filter_run(const struct filter_program *program, const struct seccomp_data *data);
 
@@ -58,12 +61,12 @@ struct filter_denial {
 };
 void filter_describe(uint32_t arch, int nr, const uint64_t args[6], struct filter_denial *ret);
 
-/* True if the call is one of the signal calls that the supervisor must broker (process tier without scoped
- * signals) instead of refusing. */
+/* True if the call is one of the signal calls that the supervisor must broker (process tier without
+ * scoped signals) instead of refusing. */
 bool filter_is_brokered_signal(uint32_t arch, int nr);
 
-/* True if the call changes a file's metadata, which Landlock does not guard: on the process tier of an ordinary user the
- * supervisor does it instead, in the sandbox's own places only. */
+/* True if the call changes a file's metadata, which Landlock does not guard: on the process tier of
+ * an ordinary user the supervisor does it instead, in the sandbox's own places only. */
 bool filter_is_brokered_meta(uint32_t arch, int nr);
 
 /* For docs/seccomp.md, generated from the same table. */

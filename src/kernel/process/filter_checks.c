@@ -224,8 +224,8 @@ static void check_mknod(struct filter_check *c, unsigned mode_arg, const struct 
     ONE_OF(c, ALLOW, SEEN, 0, S_IFREG, S_IFIFO, S_IFSOCK);
 }
 
-/* Opening for reading with O_TRUNC empties a file that Landlock was only asked to let be read. A new
- * file's mode follows the flags; without O_CREAT or O_TMPFILE that register is noise. */
+/* Opening for reading with O_TRUNC empties a file that Landlock was only asked to let be read. A
+ * new file's mode follows the flags; without O_CREAT or O_TMPFILE that register is noise. */
 static void check_open(struct filter_check *c, unsigned flags_arg, const struct filter_options *o)
 {
     bool truncation = o->own_view || o->own_uid || o->scoped_truncate;

@@ -20,9 +20,9 @@ struct words {
 };
 
 static const struct words group_words[GROUP_COUNT] = {
-    [GROUP_FILES] = {BOUNDARY_FILESYSTEM,
-                     "kernel.seccomp: metadata and truncation of host files",
-                     "use --tier container, whose files are its own, or change files in the workspace"},
+    [GROUP_FILES] =
+        {BOUNDARY_FILESYSTEM, "kernel.seccomp: metadata and truncation of host files",
+         "use --tier container, whose files are its own, or change files in the workspace"},
     [GROUP_SIGNALS] = {BOUNDARY_KERNEL, "kernel.seccomp: signals stay inside",
                        "signal only processes of this sandbox"},
     [GROUP_SOCKET] =
@@ -62,10 +62,11 @@ static const struct words group_words[GROUP_COUNT] = {
                         "no setting allows it; use -t for a private terminal"},
 };
 
-static const struct words unix_words = {
-    BOUNDARY_FILESYSTEM, "kernel.seccomp: socket files cannot be confined by path",
-    "use a stream socketpair; on the container tier --unix-sockets require allows them, also towards socket "
-    "files in granted folders"};
+static const struct words unix_words = {BOUNDARY_FILESYSTEM,
+                                        "kernel.seccomp: socket files cannot be confined by path",
+                                        "use a stream socketpair; on the container tier "
+                                        "--unix-sockets require allows them, also towards socket "
+                                        "files in granted folders"};
 static const struct words set_id_words = {
     BOUNDARY_FILESYSTEM, "kernel.seccomp: no set-id files while host folders are writable",
     "leave the set-id bits out, or work in the workspace without --rw"};

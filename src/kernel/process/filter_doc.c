@@ -51,9 +51,11 @@ static const char intro[] =
     "- **scoped signals**: Landlock keeps signals inside (Linux 6.12 and newer).\n"
     "- **own view**: a mount namespace of its own (container tier).\n"
     "- **own uid**: a host uid that owns nothing (brig started by root).\n"
-    "- **host folders are writable**: `--rw` or a project folder. A set-id file left there would give its owner's rights "
+    "- **host folders are writable**: `--rw` or a project folder. A set-id file left there would "
+    "give its owner's rights "
     "to whoever runs it later.\n"
-    "- **memory is counted**: by a memory cgroup. Without one, a memfd or a System V segment that nobody maps would be "
+    "- **memory is counted**: by a memory cgroup. Without one, a memfd or a System V segment that "
+    "nobody maps would be "
     "memory that no limit sees.\n"
     "- **Landlock guards truncation**: ABI 3 (Linux 6.2 and newer).\n";
 

@@ -64,8 +64,9 @@ bool filter_is_brokered_meta(uint32_t arch, int nr)
 
 bool filter_is_reported(uint32_t arch, int nr)
 {
-    static const char *const names[] = {"open",   "openat",   "openat2", "creat",  "truncate", "mkdir",    "mkdirat",
-                                        "unlink", "unlinkat", "rmdir",   "rename", "renameat", "renameat2"};
+    static const char *const names[] = {"open",   "openat",   "openat2",  "creat",    "truncate",
+                                        "mkdir",  "mkdirat",  "unlink",   "unlinkat", "rmdir",
+                                        "rename", "renameat", "renameat2"};
     const struct filter_entry *e = native(arch, nr);
     for (size_t i = 0; e && i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(e->name, names[i]) == 0)

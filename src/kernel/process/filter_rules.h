@@ -33,8 +33,8 @@
     RULE(PIDFD_SIGNAL, "allow if own pids or scoped signals; else absent (ENOSYS)")                \
     RULE(PIDFD_OPEN, "allow if own pids; else absent (ENOSYS)")                                    \
     RULE(IPC, "allow if own ipc; else deny, seen")                                                 \
-    RULE(MEMFD, "allow if memory is counted; else absent (ENOSYS)")                               \
-    RULE(SHM, "allow if own ipc and memory is counted; else deny, seen")                          \
+    RULE(MEMFD, "allow if memory is counted; else absent (ENOSYS)")                                \
+    RULE(SHM, "allow if own ipc and memory is counted; else deny, seen")                           \
     RULE(META, "allow if own view or own uid; else brokered")                                      \
     RULE(CHMOD, "allow if own view or own uid, and no set-id bits where host folders are "         \
                 "writable (deny, seen); else brokered")                                            \

@@ -1,4 +1,5 @@
-/* An interpreter for the instructions that our own compiler emits. What it does not know it takes for a refusal. */
+/* An interpreter for the instructions that our own compiler emits. What it does not know it takes
+ * for a refusal. */
 #include "kernel/process/filter.h"
 
 #include <linux/seccomp.h>

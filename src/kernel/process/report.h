@@ -1,5 +1,5 @@
-/* Report mode: which files the code asked for that lie outside of what it sees. A list for people and models; the walls are
- * elsewhere. */
+/* Report mode: which files the code asked for that lie outside of what it sees. A list for people
+ * and models; the walls are elsewhere. */
 #pragma once
 
 #include "kernel/kernel.h"

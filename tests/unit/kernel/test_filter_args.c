@@ -240,7 +240,10 @@ Test(filter_args, truncation_by_a_read_only_open)
           {&process, SYS_open, {0, HIGH | O_RDONLY | O_TRUNC | O_CLOEXEC}, SEEN},
           {&process, SYS_openat, {0, 0, O_RDONLY | O_TRUNC}, SEEN},
           {&process, SYS_openat, {0, 0, O_RDONLY}, ALLOW},
-          {&process, SYS_openat, {0, 0, O_WRONLY | O_CREAT | O_TRUNC}, ALLOW}, /* Landlock asks for write */
+          {&process,
+           SYS_openat,
+           {0, 0, O_WRONLY | O_CREAT | O_TRUNC},
+           ALLOW}, /* Landlock asks for write */
           {&process, SYS_openat2, {0}, ABSENT}, {&process, SYS_truncate, {0}, SEEN},
           {&guarded, SYS_openat, {0, 0, O_RDONLY | O_TRUNC}, ALLOW},
           {&guarded, SYS_openat2, {0}, ALLOW}, {&guarded, SYS_truncate, {0}, ALLOW},
@@ -252,8 +255,9 @@ Test(filter_args, set_id_bits_where_host_folders_are_writable)
     static const struct filter_options writable = {
         .isolated_pids = true, .own_view = true, .host_writable = true, .notify = true};
     CASES({&writable, SYS_chmod, {0, 04755}, SEEN}, {&writable, SYS_chmod, {0, 02755}, SEEN},
-          {&writable, SYS_chmod, {0, HIGH | 0755}, ALLOW}, {&writable, SYS_fchmod, {0, 04000}, SEEN},
-          {&writable, SYS_fchmod, {0, 01777}, ALLOW}, {&writable, SYS_fchmodat, {0, 0, 06755}, SEEN},
+          {&writable, SYS_chmod, {0, HIGH | 0755}, ALLOW},
+          {&writable, SYS_fchmod, {0, 04000}, SEEN}, {&writable, SYS_fchmod, {0, 01777}, ALLOW},
+          {&writable, SYS_fchmodat, {0, 0, 06755}, SEEN},
           {&writable, SYS_fchmodat2, {0, 0, 04755}, SEEN},
           {&writable, SYS_fchmodat, {0, 0, 0755}, ALLOW}, {&writable, SYS_creat, {0, 04755}, SEEN},
           {&writable, SYS_creat, {0, 0644}, ALLOW},
