@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +29,8 @@ int apply_arg(struct apply_state *st, const struct op *op, struct err *err)
 static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_QUOTAS] = apply_quotas,
     [OP_HOSTNAME] = apply_hostname,
-    [OP_LOOPBACK] = apply_loopback,
+    [OP_NETWORK_START] = apply_network_start,
+    [OP_NETWORK_JOIN] = apply_network_join,
     [OP_MOUNTS_PRIVATE] = apply_mounts_private,
     [OP_ROOT] = apply_root,
     [OP_DIR] = apply_dir,
@@ -89,6 +91,16 @@ static const void *map_plan(size_t *len, struct err *err)
     return bytes;
 }
 
+/* The supervisor may still be writing it; one that died shows as end of file. */
+static bool plan_is_complete(void)
+{
+    struct ctl_msg msg;
+    ssize_t n;
+    while ((n = recv(INIT_FD_CTL, &msg, sizeof msg, 0)) < 0 && errno == EINTR)
+        ;
+    return n == (ssize_t)sizeof msg && msg.type == CTL_PLAN;
+}
+
 static int fail(const struct err *err)
 {
     struct ctl_msg msg = {.type = CTL_FAIL, .err = *err};
@@ -109,6 +121,8 @@ int main(void)
         return 125;
     prctl(PR_SET_NAME, INIT_NAME);
     umask(022);
+    if (!plan_is_complete())
+        return 125;
     size_t len = 0;
     const void *plan = map_plan(&len, &err);
     if (!plan || apply_plan(&st, plan, len, &err) < 0)

@@ -23,14 +23,6 @@ static void give_up(int ctl, struct err *err)
     _exit(125);
 }
 
-/* Owned by the new user namespace, in which the child has every capability. */
-static int enter_network(const struct enter *e, struct err *err)
-{
-    if (!e->namespaced || syscall(SYS_unshare, CLONE_NEWNET) == 0)
-        return 0;
-    return err_sys(err, "make the network namespace");
-}
-
 /* v1 cgroups: before anything else, so that all that init forks and allocates is counted. */
 static int join_groups(const struct launch *l, struct err *err)
 {
@@ -110,8 +102,7 @@ void enter_child(const struct enter *e)
     struct err err = ERR_INIT;
     struct ctl_msg msg;
     int ctl = e->launch->ctl_fd, image = -1;
-    if (enter_network(e, &err) < 0 || join_groups(e->launch, &err) < 0 ||
-        place_descriptors(e, &image, &err) < 0)
+    if (join_groups(e->launch, &err) < 0 || place_descriptors(e, &image, &err) < 0)
         give_up(ctl, &err);
     /* A supervisor that died shows as end of file here. */
     if (recv(INIT_FD_CTL, &msg, sizeof msg, 0) != (ssize_t)sizeof msg || msg.type != CTL_MAPPED)

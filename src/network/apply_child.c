@@ -1,19 +1,76 @@
-/* The network namespace is empty but for loopback, which ordinary programs expect to be up. */
+/* The network namespace of the sandbox: empty but for loopback, which ordinary programs expect to
+ * be up.
+ *
+ * Making one costs as much as all other namespaces together, so that a helper process makes it
+ * while init builds the root. The helper shares init's memory and descriptors, hence raw system
+ * calls only; it hands the namespace over as a descriptor and is gone before init enters it. */
 #include "base/cleanup.h"
+#include "os/raw_child.h"
 #include "plan/apply.h"
 
+#include <errno.h>
 #include <net/if.h>
-#include <string.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
-int apply_loopback(struct apply_state *st, const struct op *op, struct err *err)
+#ifndef SIOCGSKNS
+#define SIOCGSKNS 0x894C
+#endif
+
+static struct {
+    char stack[16384] __attribute__((aligned(16)));
+    int ns_fd; /* or a negative errno */
+} helper;
+
+static int raw_socket(void)
 {
-    (void)st, (void)op;
-    cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return (int)raw_syscall(__NR_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0, 0);
+}
+
+static int make_namespace(void)
+{
+    struct ifreq up = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    long result = raw_syscall(__NR_unshare, CLONE_NEWNET, 0, 0, 0);
+    int fd = result < 0 ? (int)result : raw_socket();
     if (fd < 0)
-        return err_sys(err, "socket for the loopback interface");
-    struct ifreq request = {.ifr_flags = IFF_UP | IFF_RUNNING};
-    memcpy(request.ifr_name, "lo", 3);
-    return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? err_sys(err, "bring loopback up") : 0;
+        return fd;
+    result = raw_syscall(__NR_ioctl, fd, SIOCSIFFLAGS, (long)&up, 0);
+    if (result >= 0)
+        result = raw_syscall(__NR_ioctl, fd, SIOCGSKNS, 0, 0);
+    raw_close(fd);
+    return (int)result;
+}
+
+static int helper_main(void *unused)
+{
+    (void)unused;
+    helper.ns_fd = make_namespace();
+    return 0;
+}
+
+int apply_network_start(struct apply_state *st, const struct op *op, struct err *err)
+{
+    (void)op;
+    helper.ns_fd = -EPROTO;
+    st->network_pid = clone(helper_main, helper.stack + sizeof helper.stack,
+                            CLONE_VM | CLONE_FILES | SIGCHLD, NULL);
+    return st->network_pid < 0 ? err_sys(err, "start the helper for the network namespace") : 0;
+}
+
+int apply_network_join(struct apply_state *st, const struct op *op, struct err *err)
+{
+    (void)op;
+    int status;
+    while (waitpid(st->network_pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return err_sys(err, "wait for the network namespace");
+    if (helper.ns_fd < 0) {
+        errno = -helper.ns_fd;
+        return err_sys(err, "make the network namespace");
+    }
+    cleanup_fd int ns = helper.ns_fd;
+    return setns(ns, CLONE_NEWNET) < 0 ? err_sys(err, "enter the network namespace") : 0;
 }

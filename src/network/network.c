@@ -11,7 +11,9 @@ int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, st
 {
     (void)err;
     if (stage == STAGE_BIRTH && n->namespaced)
-        plan_op(plan, OP_LOOPBACK);
+        plan_op(plan, OP_NETWORK_START);
+    if (stage == STAGE_RESTRICT && n->namespaced)
+        plan_op(plan, OP_NETWORK_JOIN);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct apply_state {
     int root_fd;    /* the new root, until the pivot */
@@ -13,6 +14,7 @@ struct apply_state {
     int ruleset_fd; /* Landlock, between begin and enforce */
     const char *landlock_probe;
     struct ctl_evidence evidence;
+    pid_t network_pid; /* the helper that makes the network namespace */
     bool tty;
     int tty_fd;          /* the inner side of a terminal made inside, else -1 */
     uint64_t code_scope; /* Landlock scope of the code alone, so that it cannot signal init */
@@ -32,7 +34,7 @@ apply_fn apply_no_new_privs, apply_drop_caps, apply_seccomp, apply_tty, apply_sc
 /* kernel/container/apply_child.c */
 apply_fn apply_hostname, apply_quotas;
 /* network/apply_child.c */
-apply_fn apply_loopback;
+apply_fn apply_network_start, apply_network_join;
 /* filesystem/root_child.c, mount_child.c, landlock_child.c */
 apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_symlink, apply_bind,
     apply_work, apply_work_dir, apply_devpts, apply_proc, apply_pivot, apply_cwd;

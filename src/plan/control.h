@@ -20,6 +20,7 @@ enum ctl_type {
     CTL_EXEC_FAIL, /* from the same process: execve failed: err */
     CTL_EXIT,      /* the code ended: value = wait status */
     /* supervisor → init */
+    CTL_PLAN,   /* the plan is written and sealed: apply it */
     CTL_MAPPED, /* identity maps are written: go on with the set-up */
     CTL_GO,     /* attested: let the code run */
     CTL_SIGNAL, /* send signal `value` to the code's process group */

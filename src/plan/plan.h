@@ -16,7 +16,8 @@
 #define PLAN_OPS(OP)                                                                               \
     OP(QUOTAS, "quotas", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                               \
     OP(HOSTNAME, "hostname", KERNEL, "name", NULL, NULL, NULL, NULL, NULL)                         \
-    OP(LOOPBACK, "loopback", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                          \
+    OP(NETWORK_START, "network-start", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
+    OP(NETWORK_JOIN, "network-join", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                  \
     OP(MOUNTS_PRIVATE, "mounts-private", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)           \
     OP(ROOT, "root", FILESYSTEM, NULL, NULL, "size", "inodes", NULL, NULL)                         \
     OP(DIR, "dir", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                             \

@@ -2,7 +2,7 @@
 #pragma once
 
 enum plan_stage {
-    STAGE_BIRTH,    /* tie to the supervisor, names, loopback */
+    STAGE_BIRTH,    /* tie to the supervisor, names, a network namespace on its way */
     STAGE_VIEW,     /* the new root */
     STAGE_RESTRICT, /* limits, no-new-privs, Landlock: still with the rights to do it */
     STAGE_SEAL,     /* identity, capabilities, system call filter: nothing comes after */

@@ -406,12 +406,13 @@ int sandbox_provision(struct sandbox *s, struct err *err)
         return -err->code;
     if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
         return -err->code;
-    /* The plan is written while the child makes its network namespace; it is not read before
-     * CTL_MAPPED. */
+    if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
+        return init_died(err);
+    /* The plan is written while the child becomes init. */
     if (sandbox_make_plan(s, err) < 0 ||
         memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
-    if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
+    if (message_send(s->ctl_fd, CTL_PLAN, 0) < 0)
         return init_died(err);
     if (await_ready(s, err) < 0 || attest(s, err) < 0)
         return -err->code;
