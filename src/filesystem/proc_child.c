@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "filesystem/mount_child.h"
 #include "filesystem/proc_view.h"
+#include "os/raw_child.h"
 #include "os/sys.h"
 #include "plan/apply.h"
 #include "policy/policy.h"
@@ -19,14 +20,6 @@
 #include <sys/stat.h>
 
 #define ATTR (SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC)
-
-struct dirent64 {
-    uint64_t ino;
-    int64_t off;
-    uint16_t reclen;
-    uint8_t type;
-    char name[];
-};
 
 #define TYPE_FOLDER 4
 #define TYPE_LINK   10
@@ -48,7 +41,7 @@ static int covers_make(struct err *err)
     return mnt;
 }
 
-static int cover(int covers, int proc, const struct dirent64 *e, struct err *err)
+static int cover(int covers, int proc, const struct raw_dirent *e, struct err *err)
 {
     const char *source = e->type == TYPE_FOLDER ? "folder" : "file";
     cleanup_fd int tree =
@@ -67,7 +60,7 @@ static int cover_all(int covers, int proc, struct err *err)
         if (n < 0)
             return err_sys(err, "list /proc");
         for (long at = 0; at < n;) {
-            const struct dirent64 *e = (const struct dirent64 *)(block + at);
+            const struct raw_dirent *e = (const struct raw_dirent *)(block + at);
             at += e->reclen;
             /* Links lead to the reader's own entries. */
             if (e->type != TYPE_LINK && !proc_view_keeps(e->name) &&

@@ -82,14 +82,6 @@ static int is_below(int pid, int top)
     return 0;
 }
 
-struct raw_dirent {
-    uint64_t ino;
-    int64_t off;
-    uint16_t reclen;
-    uint8_t type;
-    char name[];
-};
-
 /* Send a signal to every living task below `top`. Returns how many there were. */
 static int signal_below(int top, int except, int sig)
 {

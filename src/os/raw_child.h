@@ -14,6 +14,15 @@
 #define __NR_pidfd_open 434
 #endif
 
+/* What getdents64 writes. */
+struct raw_dirent {
+    uint64_t ino;
+    int64_t off;
+    uint16_t reclen;
+    uint8_t type;
+    char name[];
+};
+
 struct raw_timespec {
     int64_t sec;
     int64_t nsec;

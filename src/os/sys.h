@@ -2,45 +2,15 @@
  * headers. Wrappers return what the kernel returns through errno, like libc's. */
 #pragma once
 
+#include "os/syscalls.h"
+
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
-
-#ifndef SYS_clone3
-#define SYS_clone3 435
-#endif
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
-#ifndef SYS_openat2
-#define SYS_openat2 437
-#endif
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_send_signal
-#define SYS_pidfd_send_signal 424
-#endif
-#ifndef SYS_open_tree
-#define SYS_open_tree  428
-#define SYS_move_mount 429
-#define SYS_fsopen     430
-#define SYS_fsconfig   431
-#define SYS_fsmount    432
-#endif
-#ifndef SYS_mount_setattr
-#define SYS_mount_setattr 442
-#endif
-#ifndef SYS_landlock_create_ruleset
-#define SYS_landlock_create_ruleset 444
-#define SYS_landlock_add_rule       445
-#define SYS_landlock_restrict_self  446
-#endif
 
 #define SYS_CLONE_CLEAR_SIGHAND 0x100000000ull
 #define SYS_CLONE_INTO_CGROUP   0x200000000ull
