@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -43,6 +44,12 @@ int main(int argc, char **argv)
     snprintf(point, sizeof point, "/%s.new", argv[3]);
     char final[256];
     snprintf(final, sizeof final, "/%s", argv[3]);
+    /* The host's root has no name in a file system of the sandbox's: make entries as its owner. */
+    struct stat sb;
+    if (fstat(root, &sb) < 0)
+        return fail("expose: stat");
+    setfsgid(sb.st_gid);
+    setfsuid(sb.st_uid);
     if (mkdir(point, 0755) < 0)
         return fail("expose: mkdir");
     if (syscall(SYS_move_mount, tree, "", AT_FDCWD, point, 4 /* empty from path */) < 0)
