@@ -238,3 +238,47 @@ def test_socket_files_in_granted_folders(cell):
     finally:
         server.kill()
         server.communicate()
+
+
+RANDOM_CALLS = """
+import ctypes, os, random, signal, sys, time
+libc = ctypes.CDLL(None)
+seed, seconds = int(sys.argv[1]), float(sys.argv[2])
+room = ctypes.create_string_buffer(b"/usr/bin/env\\0" + os.urandom(4096), 8192)
+end, rounds = time.monotonic() + seconds, 0
+def value(r):
+    return r.choice((0, 1, 2, 3, 5, -1, 2**31, 2**63 - 1, r.getrandbits(8), r.getrandbits(32), r.getrandbits(64),
+                     ctypes.addressof(room), ctypes.addressof(room) + r.randrange(8000), 0x7ffff000, os.getpid(), 1))
+while time.monotonic() < end:
+    rounds += 1
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(1)
+        r = random.Random(seed * 1000003 + rounds)
+        for _ in range(200):
+            libc.syscall(ctypes.c_long(r.randrange(0, 480)), *[ctypes.c_long(value(r) & (2**64 - 1)) for _ in range(6)])
+        os._exit(0)
+    deadline = time.monotonic() + 2
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            break
+        time.sleep(0.001)
+sys.stderr.write(f"rounds {rounds}\\n")
+"""
+
+
+@cells(TIERS)
+def test_X04_random_calls(cell, diff):
+    """Random numbers with random arguments for a few seconds: brig gives a verdict, the host and its canary stay, nothing is left."""
+    canary = PLACE.folder("canary", cell.user) / "c"
+    canary.write_text("still here")
+    name = os.uname().nodename
+    result = cell.run([PYTHON, "-c", RANDOM_CALLS, str(os.getpid()), "4"], ["--timeout", "15s", "--output", "64K"],
+                      timeout=40)
+    answer = result.json
+    assert result.rc != 125 and answer["receipt"], result.err
+    assert len(answer["denials"]) >= 10, f"hardly anything was tried: {answer['denials']}"
+    assert canary.read_text() == "still here" and os.uname().nodename == name
+    assert cell.run(["/bin/true"]).rc == 0, "no new sandbox can be started"
