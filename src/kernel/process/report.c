@@ -71,29 +71,6 @@ static bool start_folder(pid_t pid, int dir, char out[PATH_MAX])
     return out[0] == '/';
 }
 
-/* By text alone: ".", ".." and double slashes go. `path` has room for what stands in it. */
-static void clean(char *path)
-{
-    char *to = path;
-    for (const char *at = path; *at;) {
-        while (*at == '/')
-            at++;
-        size_t len = strcspn(at, "/");
-        if (len == 2 && at[0] == '.' && at[1] == '.') {
-            while (to > path && *--to != '/')
-                ;
-        } else if (len && !(len == 1 && at[0] == '.')) {
-            *to++ = '/';
-            memmove(to, at, len);
-            to += len;
-        }
-        at += len;
-    }
-    if (to == path)
-        *to++ = '/';
-    *to = '\0';
-}
-
 static bool absolute(pid_t pid, const struct asked *a, char out[PATH_MAX])
 {
     char name[PATH_MAX];
@@ -107,7 +84,7 @@ static bool absolute(pid_t pid, const struct asked *a, char out[PATH_MAX])
         return false;
     out[used++] = '/';
     memcpy(out + used, name, strlen(name) + 1);
-    clean(out);
+    report_path_clean(out);
     return true;
 }
 
