@@ -162,17 +162,37 @@ static void writable(struct filesystem *fs, struct plan *plan)
     work_dir(fs, plan, "shm", "/dev/shm", 01777);
 }
 
+/* A place below another grant lies in a folder of the host: it must be there already, since what
+ * brig would make to mount on would stay when the sandbox is gone. */
+static bool lies_in_a_grant(const struct filesystem *fs, const struct pinned_grant *g)
+{
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        const char *outer = fs->grants[i].dest;
+        size_t len = strlen(outer);
+        if (strncmp(g->dest, outer, len) == 0 && g->dest[len] == '/')
+            return true;
+    }
+    return false;
+}
+
+static void mount_point(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g)
+{
+    if (lies_in_a_grant(fs, g))
+        return;
+    parents(fs, plan, g->dest);
+    if (g->is_dir)
+        plan_str(plan, OP_DIR, g->dest, NULL, 0755);
+    else
+        file(plan, g->dest, "");
+}
+
 static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
                   uint64_t tree_index)
 {
     uint64_t flags = (g->writable ? BIND_WRITABLE : 0) | (g->is_dir ? 0 : BIND_FILE);
     if (g->writable && !fs->policy->exec)
         flags |= BIND_NOEXEC;
-    parents(fs, plan, g->dest);
-    if (g->is_dir)
-        plan_str(plan, OP_DIR, g->dest, NULL, 0755);
-    else
-        file(plan, g->dest, "");
+    mount_point(fs, plan, g);
     plan_add(plan, &(struct op){.kind = OP_BIND,
                                 .a = g->source,
                                 .b = g->dest,

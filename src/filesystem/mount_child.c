@@ -45,8 +45,8 @@ int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err)
     if (target < 0) {
         int result = err_sys(err, "mount point %s in the new root", dest);
         if (errno == ENOENT)
-            err_hint(err,
-                     "the place to mount on must exist in a read-only root; choose another DEST");
+            err_hint(err, "in a read-only root, and inside another granted folder, the place to "
+                          "mount on must exist; make it first or choose another DEST");
         return result;
     }
     if (sys_move_mount(tree_fd, "", target, "", SYS_MOVE_MOUNT_F_EMPTY | SYS_MOVE_MOUNT_T_EMPTY) <

@@ -63,6 +63,16 @@ int apply_dir(struct apply_state *st, const struct op *op, struct err *err)
     return 0;
 }
 
+/* An empty file is a place to mount on: a plain file that is there already does as well. */
+static int is_mountable_file(int parent, const char *leaf, const char *path, struct err *err)
+{
+    struct stat sb;
+    if (fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(sb.st_mode))
+        return 0;
+    err_set(err, ERR_REFUSED, "%s exists in the root and is not a plain file", path);
+    return err_hint(err, "choose another DEST for the granted file");
+}
+
 int apply_file(struct apply_state *st, const struct op *op, struct err *err)
 {
     const char *leaf;
@@ -71,6 +81,8 @@ int apply_file(struct apply_state *st, const struct op *op, struct err *err)
         return parent;
     cleanup_fd int fd = openat(parent, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                (mode_t)op->num[0]);
+    if (fd < 0 && errno == EEXIST && op->data_len == 0)
+        return is_mountable_file(parent, leaf, op->a, err);
     if (fd < 0)
         return err_sys(err, "create %s", op->a);
     if (op->data_len && write(fd, op->data, op->data_len) != (ssize_t)op->data_len)
