@@ -11,6 +11,7 @@ RUN_TESTS     = FUZZ_SECONDS=$(FUZZ_SECONDS) /usr/bin/python3 tools/run-tests \
                 --build $(BUILD) --test-build $(TEST_BUILD) --reports $(REPORTS)
 
 BINDIR  = $(DESTDIR)$(PREFIX)/bin
+LIBEXECDIR = $(DESTDIR)$(PREFIX)/libexec/brig
 MANDIR  = $(DESTDIR)$(PREFIX)/share/man
 BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -22,7 +23,7 @@ MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 .PHONY: all help demo test unit integration escape asan fuzz bench bench-growth format lint man docs/man install clean
 .PHONY: deps-test test-build FORCE
 
-all: $(BUILD)/brig
+all: $(BUILD)/brig $(BUILD)/brig-proxy
 
 help:
 	@echo 'make              build brig into $(BUILD)/brig'
@@ -42,6 +43,14 @@ $(BUILD)/build.ninja:
 
 $(BUILD)/brig: $(BUILD)/build.ninja FORCE
 	@ninja -C $(BUILD) --quiet
+
+# OpenSSL and c-ares are built for the system's C library: brig-proxy has a build folder of its own.
+$(BUILD)-proxy/build.ninja: $(BUILD)/build.ninja
+	@CC=gcc meson setup $(BUILD)-proxy >/dev/null
+
+$(BUILD)/brig-proxy: $(BUILD)-proxy/build.ninja FORCE
+	@ninja -C $(BUILD)-proxy --quiet brig-proxy
+	@cmp -s $(BUILD)-proxy/brig-proxy $@ || install -m 0755 $(BUILD)-proxy/brig-proxy $@
 
 $(TEST_BUILD)/build.ninja: | deps-test
 	@meson setup $(TEST_BUILD) -Dsanitize=true -Dtests=true >/dev/null
@@ -109,8 +118,9 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(BUILD)/man
 	@scdoc <$< >$@.tmp && mv $@.tmp $@
 
-install: $(BUILD)/brig $(MAN_PAGES)
+install: $(BUILD)/brig $(BUILD)/brig-proxy $(MAN_PAGES)
 	install -D -m 0755 $(BUILD)/brig $(BINDIR)/brig
+	install -D -m 0755 $(BUILD)/brig-proxy $(LIBEXECDIR)/brig-proxy
 	for page in $(MAN_PAGES); do install -D -m 0644 $$page $(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 	$(BUILD)/brig completion bash >$(BUILD)/completion.bash
 	$(BUILD)/brig completion zsh >$(BUILD)/completion.zsh
@@ -120,4 +130,4 @@ install: $(BUILD)/brig $(MAN_PAGES)
 	install -D -m 0644 $(BUILD)/completion.fish $(FISHDIR)/brig.fish
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-uapi $(TEST_BUILD) build-fuzz
+	rm -rf $(BUILD) $(BUILD)-proxy $(BUILD)-uapi $(TEST_BUILD) build-fuzz

@@ -6,6 +6,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "policy/egress.h"
+#include "policy/origin.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,8 +40,6 @@ enum proc_view {
     PROC_SYSTEM, /* plus a few harmless kernel files (cpuinfo, meminfo, stat, uptime, …) */
 };
 
-#define POLICY_UNLIMITED UINT64_MAX
-
 /* Every scalar field, once. X(id, "section.name", type, member) */
 #define POLICY_FIELDS(X)                                                                           \
     X(LEVEL, "level", LEVEL, level)                                                                \
@@ -70,22 +70,6 @@ enum policy_field {
     POLICY_FIELDS(X)
 #undef X
         FIELD_COUNT,
-};
-
-enum origin_kind {
-    ORIGIN_DEFAULT, /* same at every level */
-    ORIGIN_LEVEL,
-    ORIGIN_FILE,
-    ORIGIN_OPTION,
-};
-
-struct origin {
-    enum origin_kind kind;
-    unsigned line; /* ORIGIN_FILE */
-    unsigned column;
-    /* ORIGIN_OPTION: "--memory"; ORIGIN_LEVEL: "high"; ORIGIN_FILE: the file's last path component,
-     * cut to fit */
-    char name[64];
 };
 
 struct grant {

@@ -1,0 +1,28 @@
+/* Secrets out of responses: what an upstream echoes is overwritten with '*', in place and without
+ * changing the length, so that framing stays as it was. Finds the value raw, percent-encoded in any
+ * mixture, JSON-escaped, in hex and in base64 at any alignment (standard and URL alphabet), also
+ * across the borders of reads and chunks.
+ *
+ * A stream holds back the bytes that could be the beginning of a match: at most redact_lag(). */
+#pragma once
+
+#include "credentials/secret.h"
+
+#include <stdint.h>
+
+struct redactor; /* the patterns of one run's secrets, shared by all streams; wiped when freed */
+int redactor_new(struct secret *const *values, size_t count, struct redactor **ret, struct err *err);
+void redactor_free(struct redactor *r);
+size_t redactor_lag(const struct redactor *r); /* 0: there is nothing to look for */
+
+struct redact_stream; /* one direction of one connection */
+int redact_open(struct redactor *r, struct redact_stream **ret, struct err *err);
+void redact_close(struct redact_stream *s);
+/* Takes all of `data`; hands out what is safe: *ret_len bytes at *ret, valid until the next call.
+ * Returns how many matches were overwritten so far, or negative. */
+int redact_feed(struct redact_stream *s, const char *data, size_t len, const char **ret,
+                size_t *ret_len, struct err *err);
+/* The end: what was held back. */
+int redact_flush(struct redact_stream *s, const char **ret, size_t *ret_len);
+/* In one piece, for header values: overwrites in place, returns the number of matches. */
+int redact_text(struct redactor *r, char *text, size_t len);

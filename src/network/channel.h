@@ -1,0 +1,55 @@
+/* The messages between the supervisor and brig-proxy: one SEQPACKET pair that brig-proxy inherits as
+ * descriptor 3. The end of it is the end of the proxy.
+ *
+ * The supervisor treats everything the proxy says as hostile input: the proxy talks to the outside. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PROXY_FD_CONTROL 3
+#define CHANNEL_TEXT_MAX (32u * 1024)
+
+enum channel_type {
+    CH_NONE,
+    /* supervisor → proxy */
+    CH_CONFIG,     /* with a sealed memfd: struct egress as JSON. Again later: live replacement */
+    CH_LISTENER,   /* with a socket: value = enum channel_listener, port */
+    CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for */
+    CH_CHECK,      /* resolve every source, answer CH_CHECKED per secret, then end */
+    CH_END,        /* no more work: send what is left, revoke, answer CH_BYE and exit */
+    /* proxy → supervisor */
+    CH_READY,   /* text = JSON {"ca": PEM or null, "facts": {…}}; before any listener is served */
+    CH_FAIL,    /* err */
+    CH_REPLACED, /* new rules are in force; value = connections that they ended */
+    CH_EVENT,   /* text = JSON of one event */
+    CH_CHECKED, /* text = JSON {"name", "source", "ok", "error"} */
+    CH_BYE,     /* text = JSON of totals {"lost_events": n, …} */
+    CH_TYPE_COUNT,
+};
+
+enum channel_listener {
+    LISTENER_PROXY,       /* HTTP proxy, CONNECT, the gateway */
+    LISTENER_TRANSPARENT, /* the local address of each connection is what the code dialled */
+    LISTENER_DNS_UDP,
+    LISTENER_DNS_TCP,
+    LISTENER_KIND_COUNT,
+};
+
+struct channel_msg {
+    uint32_t type;
+    uint32_t value;
+    uint32_t port;
+    uint32_t text_len;
+    struct err err;
+    char text[CHANNEL_TEXT_MAX + 1];
+};
+
+/* 0 or negative; -EAGAIN where the other side does not read (non-blocking sockets). */
+int channel_send(int fd, uint32_t type, uint32_t value, uint32_t port, const char *text,
+                 int pass_fd, const struct err *why);
+/* 1 with a message, 0 at the end, negative on nonsense or -EAGAIN. *ret_fd gets a passed descriptor
+ * or -1. */
+int channel_receive(int fd, struct channel_msg *msg, int *ret_fd, struct err *err);

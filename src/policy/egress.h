@@ -1,0 +1,87 @@
+/* The network and credential rules of a policy, as one object that can cross to brig-proxy as JSON:
+ * the same reader and the same checks on both sides. Pure. */
+#pragma once
+
+#include "http/target.h"
+#include "policy/origin.h"
+
+#include "base/json.h"
+
+struct text_list {
+    char **items;
+    size_t count;
+};
+
+struct egress_rule {
+    struct host_pattern host;
+    enum scheme scheme;
+    uint16_t port;
+    bool pinned; /* dial `address` and nothing else; the only way to a private address */
+    struct host address;
+    struct text_list methods; /* empty: every method */
+    struct text_list paths;   /* empty: every path */
+    uint64_t upload;          /* bytes in all runs of this rule, or POLICY_UNLIMITED */
+    uint64_t max_connections; /* at one time */
+    uint64_t requests;        /* per minute */
+    char *text;               /* as a person would write it, for events: "https://api.github.com:443" */
+    struct origin origin;
+};
+
+enum inject_form {
+    INJECT_HEADER, /* `name`: `template`, where {} is the secret */
+    INJECT_QUERY,  /* ?name=secret */
+    INJECT_BASIC,  /* Authorization: Basic base64(name ":" secret) */
+    INJECT_NONE,   /* the placeholder only */
+};
+
+struct egress_secret {
+    char *name;         /* of the variable inside, which holds the placeholder */
+    char *source;       /* "env:NAME", "file:/path", "cmd:PROGRAM ARG…", "vault:PATH#FIELD" */
+    enum scheme scheme; /* the origin it is bound to, exactly */
+    struct host host;
+    uint16_t port;
+    struct text_list methods;
+    struct text_list paths;
+    enum inject_form form;
+    char *inject_name; /* header, query parameter or basic user */
+    char *template;    /* INJECT_HEADER */
+    bool swap_header;  /* the placeholder is swapped in headers (default) */
+    bool swap_body;    /* and in bodies */
+    uint64_t ttl_ms;   /* a value is fetched anew after this; POLICY_UNLIMITED: once */
+    char *placeholder; /* set per run, never in a policy file */
+    struct origin origin;
+};
+
+struct egress {
+    struct egress_rule *rules;
+    size_t rule_count;
+    struct host_pattern *blocked; /* wins over every rule */
+    size_t blocked_count;
+    struct egress_secret *secrets;
+    size_t secret_count;
+    uint64_t upload; /* totals of the run */
+    uint64_t max_connections;
+    uint64_t requests; /* per minute */
+};
+#define EGRESS_RULES_MAX   256
+#define EGRESS_SECRETS_MAX 32
+
+void egress_init(struct egress *e); /* nothing is allowed */
+void egress_done(struct egress *e);
+
+/* "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][/PATH…]": adds one rule, or two (http and https)
+ * where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another port is any. */
+int egress_allow(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
+int egress_block(struct egress *e, const char *pattern, struct err *err);
+/* "NAME=SOURCE@ORIGIN"; also adds the rule that allows the origin, if none does. */
+int egress_secret(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
+/* Random placeholders for every secret, before the run. */
+int egress_make_placeholders(struct egress *e, struct err *err);
+
+/* As proxies get it. */
+void egress_write_json(const struct egress *e, struct json_writer *w);
+int egress_read_json(struct egress *e, const struct json *j, struct err *err);
+/* Would this target be intercepted, that is: does any rule or secret for its host look inside TLS? */
+bool egress_needs_ca(const struct egress *e);
+/* The ports that listeners inside are made for, ascending, each once; returns how many. */
+size_t egress_ports(const struct egress *e, uint16_t *ret, size_t max);

@@ -1,0 +1,40 @@
+/* The event loop: epoll, timers, and things to do before the next wait. One thread. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct loop;
+
+/* Embedded in what it serves. */
+struct loop_io {
+    int fd;
+    uint32_t events; /* EPOLLIN, EPOLLOUT; 0: registered but silent */
+    void (*fn)(struct loop_io *io, uint32_t events);
+    bool added;
+};
+struct loop_timer {
+    uint64_t due_ms; /* 0: not set */
+    size_t at;       /* place in the heap */
+    void (*fn)(struct loop_timer *t);
+};
+struct loop_task {
+    struct loop_task *next;
+    void (*fn)(struct loop_task *t);
+    bool queued;
+};
+
+int loop_new(struct loop **ret, struct err *err);
+void loop_free(struct loop *l);
+int loop_watch(struct loop *l, struct loop_io *io, uint32_t events); /* adds or changes */
+void loop_forget(struct loop *l, struct loop_io *io);
+void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t after_ms);
+void loop_timer_cancel(struct loop *l, struct loop_timer *t);
+/* Runs once, after the callbacks of this round: the place to free what a callback may still hold. */
+void loop_defer(struct loop *l, struct loop_task *t);
+uint64_t loop_now_ms(const struct loop *l); /* monotonic, of this round */
+int loop_run(struct loop *l); /* until loop_stop */
+void loop_stop(struct loop *l);

@@ -1,0 +1,109 @@
+/* brig-proxy: the only process that talks to the outside, and the only one that holds secrets. This
+ * is what its files share. */
+#pragma once
+
+#include "credentials/inject.h"
+#include "credentials/redact.h"
+#include "network/budget.h"
+#include "network/channel.h"
+#include "base/json.h"
+#include "network/standin.h"
+#include "proxy/loop.h"
+#include "proxy/stream.h"
+#include "proxy/tls.h"
+
+/* By which way a connection came in. */
+enum entry {
+    ENTRY_PROXY,       /* absolute-form request */
+    ENTRY_CONNECT,
+    ENTRY_TRANSPARENT,
+    ENTRY_GATEWAY,     /* X-Forward-To */
+    ENTRY_DNS,
+};
+const char *entry_name(enum entry entry);
+
+/* The rules in force; connections hold a reference to those they were decided by. */
+struct rules {
+    struct egress egress;
+    unsigned refs;
+};
+
+struct proxy {
+    struct loop *loop;
+    int control_fd;
+    struct rules *rules;
+    struct budgets budgets;
+    struct standins standins;
+    struct tls_context *tls;
+    struct injector injector; /* injector.egress == &rules->egress */
+    struct redactor *redactor;
+    char *auth; /* standalone: what Proxy-Authorization must be ("Basic …"), else NULL */
+    uint64_t lost_events;
+    unsigned connections; /* from inside, of every kind */
+};
+
+/* ---- events.c: what was decided and what came of it. Never a query, a header or a body. ---- */
+struct event {
+    enum entry entry;
+    const struct target *target;
+    bool allowed;
+    enum deny_reason reason; /* if not allowed, or cut later (a budget) */
+    size_t rule;             /* or SIZE_MAX */
+    const char *hint;
+    const char *note; /* further words for an error ("certificate has expired"), or NULL */
+    int status;       /* of the HTTP response, 0 if none */
+    uint64_t up, down;
+    uint64_t ms;
+};
+void event_send(struct proxy *px, const struct event *ev);
+
+/* ---- dial.c: to the outside. ---- */
+/* Resolves (or takes the pin or the literal), checks every answer, connects to one that was checked,
+ * and for SCHEME_HTTPS with `tls` shakes hands. `rule` is what the verdict said. `done` gets the
+ * stream, or NULL and why (reason DENY_ADDRESS, or DENY_NONE with an error text). Never calls back
+ * before it returns. */
+typedef void dial_done(void *ctx, struct stream *upstream, enum deny_reason reason,
+                       const struct err *err);
+struct dial;
+struct dial *dial_start(struct proxy *px, const struct target *t, size_t rule, bool tls,
+                        dial_done *done, void *ctx);
+void dial_cancel(struct dial *d);
+
+/* ---- tunnel.c: bytes both ways, with splice(2) where both ends are plain. ---- */
+struct tunnel_options {
+    struct proxy *px;
+    struct target target; /* path NULL */
+    enum entry entry;
+    size_t rule;
+    bool websocket; /* check frames in both directions */
+    bool redact;    /* overwrite secrets in what comes back */
+    const void *first_up; /* bytes that were read from the client already, to be sent first */
+    size_t first_up_len;
+    const void *first_down;
+    size_t first_down_len;
+    int status;           /* for the event: 101, or 0 */
+};
+/* Takes both streams and counts for the rule's budgets until it ends; sends the event at its end.
+ * The rule's connection was counted by the caller (budget_connect) and is given back here. */
+void tunnel_start(const struct tunnel_options *o, struct stream *client, struct stream *upstream);
+
+/* ---- sniff.c: a connection whose destination is known by name or address, and nothing else: the
+ * transparent way, and what comes after a CONNECT. Looks at the first bytes, decides, and hands on to
+ * http_session or tunnel. Takes the stream. `seen`: bytes that were read already. ---- */
+void sniff_start(struct proxy *px, struct stream *client, enum entry entry, const struct host *host,
+                 uint16_t port, const void *seen, size_t seen_len);
+
+/* ---- session.c: HTTP on a stream of the sandbox. Takes the stream. ---- */
+/* `fixed`: scheme, host and port of every request (transparent or intercepted: what the Host header
+ * says must agree); NULL: the explicit proxy, where each request names its own, CONNECT is answered
+ * and the gateway listens. */
+void http_session_start(struct proxy *px, struct stream *client, enum entry entry,
+                        const struct target *fixed, const void *seen, size_t seen_len);
+/* Ends every session and tunnel that the rules no longer allow; returns how many. */
+unsigned sessions_review(struct proxy *px);
+unsigned tunnels_review(struct proxy *px);
+
+/* ---- seal.c: after everything was opened: no new privileges, no capability, Landlock without a
+ * single path, a system call filter without exec, open, ptrace or new processes; not dumpable, memory
+ * locked where the limit allows. Writes what is in force as JSON members. ---- */
+int proxy_seal(struct json_writer *facts, struct err *err);
