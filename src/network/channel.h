@@ -17,7 +17,11 @@
 enum channel_type {
     CH_NONE,
     /* supervisor → proxy */
-    CH_CONFIG,     /* with a sealed memfd: struct egress as JSON. Again later: live replacement */
+    /* With a sealed memfd, JSON: {"egress": as egress_write_json says, and, all optional,
+     * "auth": password of clients, "resolver": "ADDRESS:PORT", "roots": PEM file of further
+     * authorities, "uid", "gid": who to become as root}. Sent again later: only "egress" counts,
+     * the rules are replaced, the secrets stay. */
+    CH_CONFIG,
     CH_LISTENER,   /* with a socket: value = enum channel_listener, port */
     CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for */
     CH_CHECK,      /* resolve every source, answer CH_CHECKED per secret, then end */
