@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -54,9 +55,16 @@ struct channel_msg {
     char text[CHANNEL_TEXT_MAX + 1];
 };
 
+/* On the wire: everything before `text`, then text_len bytes of it. */
+#define CHANNEL_HEAD (4 * sizeof(uint32_t) + sizeof(struct err))
+/* Is what was received into msg (`len` bytes) a message? Terminates its texts. */
+int channel_check(struct channel_msg *msg, size_t len, struct err *err);
+
 /* 0 or negative; -EAGAIN where the other side does not read (non-blocking sockets). */
 int channel_send(int fd, uint32_t type, uint32_t value, uint32_t port, const char *text,
                  int pass_fd, const struct err *why);
 /* 1 with a message, 0 at the end, negative on nonsense or -EAGAIN. *ret_fd gets a passed descriptor
- * or -1. */
+ * or -1; a message of a type that needs one and has none, or of another type and has one, is
+ * nonsense. -EAGAIN and -ERR_INTERRUPTED are the same number: nonsense is always -ERR_PROTOCOL or
+ * -ERR_SYSTEM. */
 int channel_receive(int fd, struct channel_msg *msg, int *ret_fd, struct err *err);
