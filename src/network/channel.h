@@ -1,7 +1,8 @@
-/* The messages between the supervisor and brig-proxy: one SEQPACKET pair that brig-proxy inherits as
- * descriptor 3. The end of it is the end of the proxy.
+/* The messages between the supervisor and brig-proxy: one SEQPACKET pair that brig-proxy inherits
+ * as descriptor 3. The end of it is the end of the proxy.
  *
- * The supervisor treats everything the proxy says as hostile input: the proxy talks to the outside. */
+ * The supervisor treats everything the proxy says as hostile input: the proxy talks to the outside.
+ */
 #pragma once
 
 #include "base/err.h"
@@ -15,18 +16,22 @@
 enum channel_type {
     CH_NONE,
     /* supervisor → proxy */
-    CH_CONFIG,     /* with a sealed memfd: struct egress as JSON. Again later: live replacement */
+    /* With a sealed memfd, JSON: {"egress": as egress_write_json says, and, all optional,
+     * "auth": password of clients, "resolver": "ADDRESS:PORT", "roots": PEM file of further
+     * authorities, "uid", "gid": who to become as root}. Sent again later: only "egress" counts,
+     * the rules are replaced, the secrets stay. */
+    CH_CONFIG,
     CH_LISTENER,   /* with a socket: value = enum channel_listener, port */
     CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for */
     CH_CHECK,      /* resolve every source, answer CH_CHECKED per secret, then end */
     CH_END,        /* no more work: send what is left, revoke, answer CH_BYE and exit */
     /* proxy → supervisor */
-    CH_READY,   /* text = JSON {"ca": PEM or null, "facts": {…}}; before any listener is served */
-    CH_FAIL,    /* err */
+    CH_READY, /* text = JSON {"ca": PEM or null, "facts": {…}}; before any listener is served */
+    CH_FAIL,  /* err */
     CH_REPLACED, /* new rules are in force; value = connections that they ended */
-    CH_EVENT,   /* text = JSON of one event */
-    CH_CHECKED, /* text = JSON {"name", "source", "ok", "error"} */
-    CH_BYE,     /* text = JSON of totals {"lost_events": n, …} */
+    CH_EVENT,    /* text = JSON of one event */
+    CH_CHECKED,  /* text = JSON {"name", "source", "ok", "error"} */
+    CH_BYE,      /* text = JSON of totals {"lost_events": n, …} */
     CH_TYPE_COUNT,
 };
 

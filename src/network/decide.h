@@ -51,8 +51,8 @@ void deny_address_hint(const struct target *t, const struct sockaddr *answer,
                        char out[static DENY_HINT_MAX]);
 
 /* With method "" and path NULL: could any method and path be allowed (a tunnel, a connection before
- * its first request)? With scheme
- * SCHEME_ANY: could any protocol be? A rule on methods or paths never allows SCHEME_TCP. */
+ * its first request)? With scheme SCHEME_ANY: could any protocol be? A rule on methods or paths
+ * never allows SCHEME_TCP. */
 void egress_decide(const struct egress *e, const struct target *t, struct verdict *ret);
 /* Must TLS to this host and port be opened to decide: does any rule or secret for it look inside?
  */

@@ -9,7 +9,8 @@
 #include "http/host.h"
 #include "proxy/stream.h"
 
-struct tls_context; /* of the run: the authority, the certificates made so far, the client context */
+struct tls_context; /* of the run: the authority, the certificates made so far, the client context
+                     */
 
 /* `authority`: make one. Everything that must be read from files (the host's trust store) is read
  * here, before the process is sealed. */
@@ -24,15 +25,15 @@ typedef void tls_done(void *ctx, int result, const struct err *err);
 /* As a client; ALPN http/1.1. `host` may be an address (then the certificate must name it). */
 int tls_connect(struct tls_context *c, struct stream *s, const struct host *host, tls_done *done,
                 void *ctx, struct err *err);
-/* As the server for `host`, with bytes that were already read from the connection (the ClientHello).
- * ALPN: http/1.1 only. */
+/* As the server for `host`, with bytes that were already read from the connection (the
+ * ClientHello). ALPN: http/1.1 only. */
 int tls_accept(struct tls_context *c, struct stream *s, const struct host *host, const void *seen,
                size_t seen_len, tls_done *done, void *ctx, struct err *err);
 
 /* For stream.c. */
 ssize_t tls_read(struct tls *t, void *data, size_t len);
 ssize_t tls_write(struct tls *t, const void *data, size_t len);
-bool tls_pending(const struct tls *t);     /* decrypted bytes wait */
+bool tls_pending(const struct tls *t);                     /* decrypted bytes wait */
 uint32_t tls_events(const struct tls *t, unsigned wanted); /* EPOLL* to wait for */
 void tls_finish(struct tls *t);
 void tls_free(struct tls *t);
