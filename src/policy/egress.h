@@ -23,7 +23,7 @@ struct egress_rule {
     uint64_t upload;          /* bytes in all runs of this rule, or POLICY_UNLIMITED */
     uint64_t max_connections; /* at one time */
     uint64_t requests;        /* per minute */
-    char *text;               /* as a person would write it, for events: "https://api.github.com:443" */
+    char *text; /* as a person would write it, for events: "https://api.github.com:443" */
     struct origin origin;
 };
 
@@ -70,7 +70,8 @@ void egress_init(struct egress *e); /* nothing is allowed */
 void egress_done(struct egress *e);
 
 /* "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][/PATH…]": adds one rule, or two (http and https)
- * where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another port is any. */
+ * where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another port is any.
+ */
 int egress_allow(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
 int egress_block(struct egress *e, const char *pattern, struct err *err);
 /* "NAME=SOURCE@ORIGIN"; also adds the rule that allows the origin, if none does. */
@@ -81,7 +82,8 @@ int egress_make_placeholders(struct egress *e, struct err *err);
 /* As proxies get it. */
 void egress_write_json(const struct egress *e, struct json_writer *w);
 int egress_read_json(struct egress *e, const struct json *j, struct err *err);
-/* Would this target be intercepted, that is: does any rule or secret for its host look inside TLS? */
+/* Would this target be intercepted, that is: does any rule or secret for its host look inside TLS?
+ */
 bool egress_needs_ca(const struct egress *e);
 /* The ports that listeners inside are made for, ascending, each once; returns how many. */
 size_t egress_ports(const struct egress *e, uint16_t *ret, size_t max);
