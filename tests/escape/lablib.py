@@ -35,6 +35,7 @@ class Answer:
     def __init__(self, result):
         self.result, self.rc = result, result.rc
         self.brig = result.json
+        assert "stdout" in self.brig, f"did not run: rc={result.rc} {result.out[:1000]} {result.err[:1000]}"
         try:
             self.out = json.loads(self.brig["stdout"])
         except ValueError:

@@ -57,31 +57,30 @@ def test_N01_nothing_leaves_by_a_direct_path(cell, lab):
 
 
 TRICKY_CONNECT = r"""
-def odd(name, family, address, port, proto=0):
+def odd(name, family, address):
     def run():
-        with socket.socket(family, socket.SOCK_STREAM, proto) as s:
-            s.settimeout(1)
+        with blocking(family) as s:
             raw_connect(s.fileno(), address)
             s.sendall(b"GET /odd HTTP/1.0\r\nHost: x\r\n\r\n")
             return s.recv(200).decode("latin-1")
     out[name] = attempt(run)
 
-A = sys.argv[1]
-odd("plain", socket.AF_INET, sockaddr4(A, 80), 80)
-odd("family unspec", socket.AF_INET, sockaddr4(A, 80, 0), 80)
-odd("long address", socket.AF_INET, sockaddr4(A, 80) + b"x" * 100, 80)
-odd("mapped", socket.AF_INET6, sockaddr6("::ffff:" + A, 80), 80)
-odd("scope", socket.AF_INET6, sockaddr6("fd00:77::7", 80, 1), 80)
-odd("v4 address on a v6 socket", socket.AF_INET6, sockaddr4(A, 80), 80)
-odd("nat64", socket.AF_INET6, sockaddr6("64:ff9b::" + A, 80), 80)
-odd("6to4", socket.AF_INET6, sockaddr6("2002:a0d:d0d::1", 80), 80)
-odd("compatible", socket.AF_INET6, sockaddr6("::" + A, 80), 80)
-odd("zero", socket.AF_INET, sockaddr4("0.0.0.0", 80), 80)
-odd("broadcast", socket.AF_INET, sockaddr4("255.255.255.255", 80), 80)
+A, FIRST = sys.argv[1], (sys.argv[2], int(sys.argv[3]))
+odd("plain", socket.AF_INET, sockaddr4(A, 80))
+odd("family unspec", socket.AF_INET, sockaddr4(A, 80, 0))
+odd("long address", socket.AF_INET, sockaddr4(A, 80) + b"x" * 100)
+odd("mapped", socket.AF_INET6, sockaddr6("::ffff:" + A, 80))
+odd("scope", socket.AF_INET6, sockaddr6("fd00:77::7", 80, 1))
+odd("v4 address on a v6 socket", socket.AF_INET6, sockaddr4(A, 80))
+odd("nat64", socket.AF_INET6, sockaddr6("64:ff9b::" + A, 80))
+odd("6to4", socket.AF_INET6, sockaddr6("2002:a0d:d0d::1", 80))
+odd("compatible", socket.AF_INET6, sockaddr6("::" + A, 80))
+odd("zero", socket.AF_INET, sockaddr4("0.0.0.0", 80))
+odd("broadcast", socket.AF_INET, sockaddr4("255.255.255.255", 80))
 
 # An address that changes while somebody reads it.
-buf = ctypes.create_string_buffer(sockaddr4("127.0.0.1", 3128), 16)
-other, first = sockaddr4(A, 80), sockaddr4("127.0.0.1", 3128)
+buf = ctypes.create_string_buffer(sockaddr4(*FIRST), 16)
+other, first = sockaddr4(A, 80), sockaddr4(*FIRST)
 stop = []
 def flip():
     while not stop:
@@ -92,8 +91,7 @@ thread.start()
 hits = 0
 end = time.monotonic() + 1.0
 while time.monotonic() < end:
-    s = socket.socket()
-    s.settimeout(1)
+    s = blocking()
     if ctypes.CDLL(None).connect(s.fileno(), buf, 16) == 0:
         try:
             hits += s.getpeername()[0] == A
@@ -106,18 +104,19 @@ out["raced"] = hits
 
 # Connect again on a descriptor that is connected already; disconnect; share it.
 def again():
-    s = socket.create_connection(PROXY, 1)
+    s = blocking()
+    raw_connect(s.fileno(), sockaddr4(*FIRST))
     try:
         raw_connect(s.fileno(), struct.pack("=H", 0) + bytes(14))
     except OSError:
         pass
-    s.settimeout(1)
     raw_connect(s.fileno(), sockaddr4(A, 80))
     s.sendall(b"GET /again HTTP/1.0\r\n\r\n")
     return s.recv(200).decode("latin-1")
 out["disconnect, connect"] = attempt(again)
 def twice():
-    s = socket.create_connection(PROXY, 1)
+    s = blocking()
+    raw_connect(s.fileno(), sockaddr4(*FIRST))
     raw_connect(s.fileno(), sockaddr4(A, 80))
 out["connect twice"] = attempt(twice)
 def sendto():
@@ -133,11 +132,11 @@ out["sendto"] = attempt(sendto)
 def test_N01_odd_addresses_and_changing_ones(cell, lab):
     """Unspecified families, mapped and embedded addresses, an address that another thread changes, reconnects."""
     watch = lab.watch()
-    shown = control_script(TRICKY_CONNECT, ["10.13.13.13"], user=cell.user)
-    assert "SINK" in shown["plain"] and "SINK" in shown["family unspec"] and "SINK" in shown["mapped"], shown
-    assert watch.sink()
+    shown = control_script(TRICKY_CONNECT, ["10.13.13.13", "127.0.0.1", "80"], user=cell.user)
+    assert "SINK" in shown["plain"] and "SINK" in shown["mapped"] and "SINK" in shown["disconnect, connect"], shown
+    assert watch.sink() and shown["raced"], "control: the window is hit"
     watch.again()
-    answer = cell.script(TRICKY_CONNECT, ALLOW, ["10.13.13.13"])
+    answer = cell.script(TRICKY_CONNECT, ALLOW, ["10.13.13.13", "127.0.0.1", "3128"])
     assert not [k for k, v in answer.out.items() if "SINK" in str(v)], answer.out
     watch.nothing()
 

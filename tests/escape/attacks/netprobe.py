@@ -261,6 +261,14 @@ def connect_as(family, kind, protocol, address, port):
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def blocking(family=socket.AF_INET, kind=socket.SOCK_STREAM, protocol=0):
+    """A socket that blocks in the kernel, for a second at most."""
+    s = socket.socket(family, kind, protocol)
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        s.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 1, 0))
+    return s
+
+
 def raw_connect(fd, sockaddr):
     if _libc.connect(fd, sockaddr, len(sockaddr)):
         raise OSError(ctypes.get_errno(), "connect")
