@@ -129,7 +129,7 @@ unsigned sniffs_review(struct proxy *px);
 /* ---- listen.c: connections from inside. ---- */
 /* Serves a listener of the sandbox, or one connection that was accepted for it. Takes the socket. */
 int listener_add(struct proxy *px, int fd, uint32_t kind, struct err *err);
-int connection_add(struct proxy *px, int fd, const char *address_and_port, struct err *err);
+int connection_add(struct proxy *px, int fd, uint32_t kind, const char *asked, struct err *err);
 
 /* ---- dns.c: names inside. ---- */
 int dns_udp_add(struct proxy *px, int fd, struct err *err); /* takes the socket */
