@@ -359,11 +359,9 @@ static int read_request(struct http_request *r, struct err *err)
     if (r->form == FORM_AUTHORITY && (r->body == BODY_CHUNKED || r->length))
         return err_set(err, ERR_PROTOCOL, "CONNECT with a body");
     r->keep_alive = !f.close && (r->minor || f.keep_alive);
-    if (f.expect && r->minor) {
-        if (strcasecmp(f.expect, "100-continue") != 0)
-            return err_set(err, ERR_PROTOCOL, "an Expect other than 100-continue");
-        r->expects_continue = true;
-    }
+    if (f.expect && strcasecmp(f.expect, "100-continue") != 0)
+        return err_set(err, ERR_PROTOCOL, "an Expect other than 100-continue");
+    r->expects_continue = f.expect && r->minor;
     return 0;
 }
 
