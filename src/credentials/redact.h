@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 struct redactor; /* the patterns of one run's secrets, shared by all streams; wiped when freed */
-int redactor_new(struct secret *const *values, size_t count, struct redactor **ret, struct err *err);
+int redactor_new(struct secret *const *values, size_t count, struct redactor **ret,
+                 struct err *err);
 void redactor_free(struct redactor *r);
 size_t redactor_lag(const struct redactor *r); /* 0: there is nothing to look for */
 

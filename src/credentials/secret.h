@@ -13,8 +13,8 @@
 #define SECRET_MAX 8192
 
 struct secret;
-/* Refuses control bytes (so: CR, LF, NUL), non-ASCII, and lengths out of range; one trailing newline
- * is cut off first. */
+/* Refuses control bytes (so: CR, LF, NUL), non-ASCII, and lengths out of range; one trailing
+ * newline is cut off first. */
 int secret_new(const char *bytes, size_t len, struct secret **ret, struct err *err);
 void secret_free(struct secret *s); /* takes NULL */
 const char *secret_expose(const struct secret *s, size_t *ret_len);
