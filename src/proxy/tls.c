@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define HANDSHAKE_MS 15000
 /* System calls that one call of ours may read with: a peer that sends records without data (key
  * updates, empty ones) faster than we look at them must not keep the others waiting. */
 #define READS_AT_ONCE 16
@@ -199,7 +199,8 @@ static struct tls *tls_new(SSL_CTX *ctx, struct stream *s, bool server)
 
 /* The first step sends and looks at what was seen, but reads nothing: so it can fail, and then says
  * so to the caller, but never ends before the caller knows of it. */
-static int start(struct tls *t, tls_done *done, void *ctx, struct err *err)
+static int start(const struct tls_context *c, struct tls *t, tls_done *done, void *ctx,
+                 struct err *err)
 {
     struct stream *s = t->stream;
     t->handshaking = true;
@@ -215,7 +216,7 @@ static int start(struct tls *t, tls_done *done, void *ctx, struct err *err)
         return result < 0 ? result : err_set(err, ERR_INTERNAL, "a handshake without an answer");
     }
     s->tls = t;
-    loop_timer_set(s->loop, &t->timer, HANDSHAKE_MS);
+    loop_timer_set(s->loop, &t->timer, c->handshake_ms);
     stream_on(s, on_ready, t);
     stream_want(s, STREAM_READABLE | STREAM_WRITABLE);
     return 0;
@@ -241,7 +242,7 @@ int tls_connect(struct tls_context *c, struct stream *s, const struct host *host
         tls_free(t);
         return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
     }
-    return start(t, done, ctx, err);
+    return start(c, t, done, ctx, err);
 }
 
 static bool keep_seen(struct tls *t, const void *seen, size_t len)
@@ -270,7 +271,7 @@ int tls_accept(struct tls_context *c, struct stream *s, const struct host *host,
         ERR_clear_error();
         return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
     }
-    return start(t, done, ctx, err);
+    return start(c, t, done, ctx, err);
 }
 
 /* ---- the stream's side ---- */
