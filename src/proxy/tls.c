@@ -131,13 +131,31 @@ static int check_protocol(struct tls *t, struct err *err)
     return err_set(err, ERR_PROTOCOL, "the other side chose a protocol that was not offered");
 }
 
+/* Certificates that were looked at and will not be again: kilobytes each, for as long as the
+ * connection lives. OpenSSL keeps its own reference to the server's. */
+static void drop_certificates(STACK_OF(X509) * chain)
+{
+    X509 *x;
+    while (chain && (x = sk_X509_pop(chain)))
+        X509_free(x);
+}
+
+static void drop_chain(SSL *ssl)
+{
+    drop_certificates(SSL_get_peer_cert_chain(ssl));
+    drop_certificates(SSL_get0_verified_chain(ssl));
+}
+
 /* 1: done; 0: waits; negative: failed. */
 static int handshake(struct tls *t, struct err *err)
 {
     ERR_clear_error();
     int result = SSL_do_handshake(t->ssl);
-    if (result == 1)
+    if (result == 1) {
+        if (!t->server)
+            drop_chain(t->ssl);
         return check_protocol(t, err) < 0 ? -1 : 1;
+    }
     uint32_t needs = needs_of(SSL_get_error(t->ssl, result));
     t->read_needs = t->write_needs = needs;
     if (needs)
