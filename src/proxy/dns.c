@@ -2,8 +2,8 @@
  * that is asked here ever becomes a query to the outside.
  *
  * N-9  The outside learns of a name only when a connection to it was allowed. */
-#include "network/dns_parse.h"
 #include "base/cleanup.h"
+#include "network/dns_parse.h"
 #include "proxy/proxy.h"
 
 #include <errno.h>
@@ -64,8 +64,8 @@ static void tell_denied(struct proxy *px, const struct host *name)
 
 static enum dns_answer look_up(struct proxy *px, const struct dns_question *q, uint8_t addr[16])
 {
-    bool known = strcmp(q->name.text, GATEWAY) == 0 ||
-                 egress_knows_name(&px->rules->egress, &q->name);
+    bool known =
+        strcmp(q->name.text, GATEWAY) == 0 || egress_knows_name(&px->rules->egress, &q->name);
     if (!known) {
         tell_denied(px, &q->name);
         return DNS_NXDOMAIN;

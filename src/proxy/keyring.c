@@ -1,11 +1,11 @@
-/* The values of the secrets: fetched by the keeper before anything is served, asked for again before
- * they end, dropped when they end or when the keeper is gone. Requests that need a value that is not
- * there are refused (inject.c).
+/* The values of the secrets: fetched by the keeper before anything is served, asked for again
+ * before they end, dropped when they end or when the keeper is gone. Requests that need a value
+ * that is not there are refused (inject.c).
  *
  * The redactor knows the values of now and those before: what an upstream was sent a moment ago it
  * may still echo. */
-#include "credentials/keeper.h"
 #include "base/cleanup.h"
+#include "credentials/keeper.h"
 #include "policy/policy.h"
 #include "proxy/proxy.h"
 
@@ -17,10 +17,10 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
-#define FETCH_MS       60000
-#define FAREWELL_MS    5000
-#define RENEW_PART     5 /* in the last fifth of its time */
-#define RETRY_MS       5000
+#define FETCH_MS    60000
+#define FAREWELL_MS 5000
+#define RENEW_PART  5 /* in the last fifth of its time */
+#define RETRY_MS    5000
 
 struct key {
     struct keyring *k;
@@ -265,9 +265,9 @@ static int send_checked(struct keyring *k, size_t i, const struct err *why, stru
     else
         jw_bytes(&w, why->message, strlen(why->message));
     jw_object_end(&w);
-    int r = text.failed ? -EMSGSIZE
-                        : channel_send(k->px->control_fd, CH_CHECKED, (uint32_t)i, 0, text.data, -1,
-                                       NULL);
+    int r = text.failed
+                ? -EMSGSIZE
+                : channel_send(k->px->control_fd, CH_CHECKED, (uint32_t)i, 0, text.data, -1, NULL);
     errno = -r;
     return r < 0 ? err_sys(err, "tell of secret %s", s->name) : 0;
 }
@@ -294,7 +294,8 @@ int keyring_watch(struct keyring *k, struct err *err)
     return r < 0 ? err_sys(err, "watch the keeper") : 0;
 }
 
-/* The keeper revokes its leases when our end is closed; a proxy that was killed leaves it to that. */
+/* The keeper revokes its leases when our end is closed; a proxy that was killed leaves it to that.
+ */
 static void wait_for_keeper(struct keyring *k)
 {
     if (k->pid <= 0)

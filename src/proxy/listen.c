@@ -1,5 +1,5 @@
-/* Connections from inside: accepted from the listeners that init made in the sandbox's namespace, or
- * handed over one by one by the supervisor. */
+/* Connections from inside: accepted from the listeners that init made in the sandbox's namespace,
+ * or handed over one by one by the supervisor. */
 #include "base/cleanup.h"
 #include "http/url.h"
 #include "proxy/proxy.h"

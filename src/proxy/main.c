@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -21,6 +22,7 @@ static struct proxy px = {.control_fd = PROXY_FD_CONTROL};
 static struct loop_io control;
 static struct channel_msg msg;
 static int exit_status;
+static bool checking; /* `brig secrets check`: nothing is served */
 
 /* ---- the start ---- */
 
@@ -120,6 +122,7 @@ static int prepare(const struct config *c, struct buf *ready, struct err *err)
 
 static int check_secrets(const struct config *c, struct err *err)
 {
+    checking = true;
     px.rules = c->rules;
     if (start_keyring(err) < 0)
         return -err->code;
@@ -143,7 +146,6 @@ static int replace_rules(int fd, struct err *err)
 static void say_goodbye(void)
 {
     char text[128];
-    sessions_end(&px);
     tunnels_end(&px);
     keyring_free(px.keyring);
     px.keyring = NULL;
@@ -155,6 +157,8 @@ static void say_goodbye(void)
 
 static int obey(int *fd, struct err *err)
 {
+    if (checking && msg.type != CH_END)
+        return err_set(err, ERR_PROTOCOL, "message %u during a check", msg.type);
     switch (msg.type) {
     case CH_CONFIG:
         return replace_rules(*fd, err);
@@ -198,10 +202,10 @@ static int serve(struct err *err)
 {
     control = (struct loop_io){.fd = px.control_fd, .fn = on_control};
     int r = loop_watch(px.loop, &control, EPOLLIN);
-    if (r == 0) {
+    if (r == 0 && px.tls)
         tls_warm(px.tls);
+    if (r == 0)
         r = loop_run(px.loop);
-    }
     errno = -r;
     return r < 0 ? err_sys(err, "the event loop") : 0;
 }
@@ -242,6 +246,8 @@ int main(void)
         return 2;
     }
     struct err err = ERR_INIT;
+    /* From the first moment on: secrets come in before everything else is sealed. */
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
     sys_close_range(PROXY_FD_CONTROL + 1, ~0u, 0);
     fcntl(PROXY_FD_CONTROL, F_SETFD, FD_CLOEXEC);

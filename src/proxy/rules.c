@@ -49,7 +49,8 @@ static bool same_text(const struct egress_rule *a, const struct egress_rule *b)
     return a->text && b->text && strcmp(a->text, b->text) == 0;
 }
 
-/* Where the counts of an old rule went: budgets_replace moves the n-th rule of a text to the n-th. */
+/* Where the counts of an old rule went: budgets_replace moves the n-th rule of a text to the n-th.
+ */
 static size_t successor(const struct egress *old, size_t rule, const struct egress *e)
 {
     if (rule >= old->rule_count)

@@ -1,5 +1,5 @@
-/* The proxy gives away what it no longer needs, in this order, each step explained where it is made.
- * A step that fails stops the start. */
+/* The proxy gives away what it no longer needs, in this order, each step explained where it is
+ * made. A step that fails stops the start. */
 #include "base/cleanup.h"
 #include "os/landlock.h"
 #include "proxy/proxy.h"

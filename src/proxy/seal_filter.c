@@ -3,8 +3,8 @@
  *
  * What is not listed fails with EPERM; what only an attacker would try ends the process. */
 #include "base/cleanup.h"
-#include "proxy/proxy.h"
 #include "os/sys.h"
+#include "proxy/proxy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,28 +24,78 @@
 
 static const int allowed[] = {
     /* the loop */
-    SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_ppoll,
+    SYS_epoll_ctl,
+    SYS_epoll_pwait,
+    SYS_epoll_pwait2,
+    SYS_ppoll,
 #ifdef SYS_epoll_wait
-    SYS_epoll_wait, SYS_poll,
+    SYS_epoll_wait,
+    SYS_poll,
 #endif
     /* connections */
-    SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_recvfrom, SYS_recvmsg, SYS_sendto, SYS_sendmsg,
-    SYS_splice, SYS_pipe2, SYS_close, SYS_accept4, SYS_connect, SYS_shutdown, SYS_getsockname,
-    SYS_getpeername, SYS_getsockopt, SYS_setsockopt,
+    SYS_read,
+    SYS_write,
+    SYS_readv,
+    SYS_writev,
+    SYS_recvfrom,
+    SYS_recvmsg,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_splice,
+    SYS_pipe2,
+    SYS_close,
+    SYS_accept4,
+    SYS_connect,
+    SYS_shutdown,
+    SYS_getsockname,
+    SYS_getpeername,
+    SYS_getsockopt,
+    SYS_setsockopt,
     /* memory */
-    SYS_munmap, SYS_mremap, SYS_brk, SYS_madvise, SYS_mlock, SYS_mlock2, SYS_munlock,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_brk,
+    SYS_madvise,
+    SYS_mlock,
+    SYS_mlock2,
+    SYS_munlock,
     /* time, randomness, the end */
-    SYS_clock_gettime, SYS_gettimeofday, SYS_getrandom, SYS_futex, SYS_getpid, SYS_gettid,
-    SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_restart_syscall, SYS_wait4, SYS_exit, SYS_exit_group,
+    SYS_clock_gettime,
+    SYS_gettimeofday,
+    SYS_getrandom,
+    SYS_futex,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_rt_sigreturn,
+    SYS_rt_sigprocmask,
+    SYS_restart_syscall,
+    SYS_wait4,
+    SYS_exit,
+    SYS_exit_group,
 };
 
 static const int deadly[] = {
-    SYS_execve, SYS_execveat, SYS_clone, SYS_clone3, SYS_ptrace, SYS_process_vm_readv,
-    SYS_process_vm_writev, SYS_pidfd_getfd, SYS_bpf, SYS_mount, SYS_unshare, SYS_setns,
-    SYS_io_uring_setup, SYS_init_module, SYS_finit_module, SYS_userfaultfd, SYS_keyctl,
+    SYS_execve,
+    SYS_execveat,
+    SYS_clone,
+    SYS_clone3,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_pidfd_getfd,
+    SYS_bpf,
+    SYS_mount,
+    SYS_unshare,
+    SYS_setns,
+    SYS_io_uring_setup,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_userfaultfd,
+    SYS_keyctl,
     SYS_personality,
 #ifdef SYS_fork
-    SYS_fork, SYS_vfork,
+    SYS_fork,
+    SYS_vfork,
 #endif
 };
 
@@ -82,11 +132,11 @@ static void emit(struct program *p, struct sock_filter step)
 }
 
 #define LOAD(field)                                                                                \
-    (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define RETURN(what) (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, what)
+    (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN(what) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, what)
 /* Skip so many steps unless the accumulator is this. */
 #define UNLESS(value, skip)                                                                        \
-    (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, (skip))
+    (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, (skip))
 
 static void emit_choice(struct program *p, const struct choice *c)
 {

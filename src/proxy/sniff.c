@@ -6,8 +6,8 @@
  *   else   a stream of bytes, where a rule allows one.
  *
  * N-7  What is spoken never widens what is allowed: each branch asks egress_decide for its scheme.
- * N-8  A ClientHello that cannot be read, that hides its name, or that names another host is refused;
- *      it never falls back to a stream of bytes under a rule that means TLS. */
+ * N-8  A ClientHello that cannot be read, that hides its name, or that names another host is
+ * refused; it never falls back to a stream of bytes under a rule that means TLS. */
 #include "network/hello_parse.h"
 #include "proxy/proxy.h"
 
@@ -18,9 +18,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define SILENCE_MS 300   /* where the server may be the one to speak first */
+#define SILENCE_MS  300   /* where the server may be the one to speak first */
 #define PATIENCE_MS 10000 /* from the connection to the end of the ClientHello */
-#define METHOD_MAX 24
+#define METHOD_MAX  24
 
 struct sniff {
     struct sniff *next, **link;
@@ -213,7 +213,8 @@ static void intercept(struct sniff *s)
         return;
     }
     loop_timer_cancel(s->px->loop, &s->timer);
-    if (tls_accept(s->px->tls, s->client, &s->target.host, s->seen, s->len, on_accepted, s, &err) < 0)
+    if (tls_accept(s->px->tls, s->client, &s->target.host, s->seen, s->len, on_accepted, s, &err) <
+        0)
         refuse(s, DENY_NONE, NULL, err.message);
 }
 
@@ -280,7 +281,8 @@ static int looks_like_http(const uint8_t *data, size_t len)
 /* Where nothing at all is allowed the branches still differ in how the client is told. */
 static int judge(struct sniff *s)
 {
-    bool https = allows(s, SCHEME_HTTPS), http = allows(s, SCHEME_HTTP), tcp = allows(s, SCHEME_TCP);
+    bool https = allows(s, SCHEME_HTTPS), http = allows(s, SCHEME_HTTP),
+         tcp = allows(s, SCHEME_TCP);
     bool none = !https && !http && !tcp;
     if (s->len == 0)
         return 0;

@@ -1,6 +1,6 @@
 /* Bytes both ways. Between two plain sockets they never enter this process: splice(2) moves them
- * through a pipe. Where they must be looked at (WebSocket frames, secrets that an upstream echoes) or
- * be encrypted, they are copied.
+ * through a pipe. Where they must be looked at (WebSocket frames, secrets that an upstream echoes)
+ * or be encrypted, they are copied.
  *
  * An idle tunnel holds two sockets and this struct, no pipe and no buffer. */
 #include "base/cleanup.h"
@@ -375,4 +375,11 @@ unsigned tunnels_review(struct proxy *px)
         ended++;
     }
     return ended;
+}
+
+void tunnels_end(struct proxy *px)
+{
+    (void)px;
+    while (tunnels)
+        tunnel_end(tunnels);
 }
