@@ -5,6 +5,7 @@
  * The redactor knows the values of now and those before: what an upstream was sent a moment ago it
  * may still echo. */
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "credentials/keeper.h"
 #include "policy/policy.h"
 #include "proxy/proxy.h"
@@ -175,9 +176,7 @@ static int wait_readable(int fd, int control_fd, uint64_t end_ms, uint64_t now_m
 
 static uint64_t now_ms(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+    return clock_us() / 1000;
 }
 
 /* The next answer, waited for. */
@@ -225,25 +224,29 @@ int keyring_new(struct proxy *px, struct keyring **ret, struct err *err)
     return 0;
 }
 
+static bool all_answered(const struct keyring *k)
+{
+    for (size_t i = 0; i < k->count; i++)
+        if (!k->keys[i].answered)
+            return false;
+    return true;
+}
+
 int keyring_fetch(struct keyring *k, struct err *err)
 {
     uint64_t end = now_ms() + FETCH_MS;
-    for (size_t left = k->count; left > 0;) {
-        size_t i;
+    while (!all_answered(k)) {
+        size_t i = 0;
         struct err why = ERR_INIT;
-        bool known = false;
         if (next_answer(k, end, &i, &why, err) < 0)
             return -err->code;
-        if (!k->values[i]) {
-            *err = why;
-            if (err->code == ERR_NONE)
-                err_set(err, ERR_SYSTEM, "no value");
-            err_wrap(err, "secret %s", secret_of(k, i)->name);
-            return err_at(err, BOUNDARY_CREDENTIALS);
-        }
-        for (size_t j = 0; j < k->count; j++)
-            known |= !k->keys[j].answered;
-        left = known ? left : 0;
+        if (k->values[i])
+            continue;
+        *err = why;
+        if (err->code == ERR_NONE)
+            err_set(err, ERR_SYSTEM, "no value");
+        err_wrap(err, "secret %s", secret_of(k, i)->name);
+        return err_at(err, BOUNDARY_CREDENTIALS);
     }
     return redactor_new(k->values, 2 * k->count, &k->px->redactor, err);
 }
@@ -275,14 +278,11 @@ static int send_checked(struct keyring *k, size_t i, const struct err *why, stru
 int keyring_check(struct keyring *k, struct err *err)
 {
     uint64_t end = now_ms() + FETCH_MS;
-    for (size_t done = 0; done < k->count;) {
-        size_t i;
+    while (!all_answered(k)) {
+        size_t i = 0;
         struct err why = ERR_INIT;
         if (next_answer(k, end, &i, &why, err) < 0 || send_checked(k, i, &why, err) < 0)
             return -err->code;
-        done = 0;
-        for (size_t j = 0; j < k->count; j++)
-            done += k->keys[j].answered;
     }
     return 0;
 }

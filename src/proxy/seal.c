@@ -86,12 +86,14 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     struct rlimit none = {0, 0};
     const char *paths;
     const char *locked = lock_memory();
+    uid_t uid;
     /* A crash writes nothing down. */
     if (setrlimit(RLIMIT_CORE, &none) < 0)
         return err_sys(err, "forbid core files");
     drop_bounding_set();
     if (change_user(who, err) < 0 || drop_capabilities(err) < 0)
         return -err->code;
+    uid = geteuid();
     /* After the change of identity, which sets this anew. Nobody but root attaches to us or reads
      * our memory. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
@@ -106,6 +108,6 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     jw_kv_bool(facts, "no_new_privs", true);
     jw_kv_bool(facts, "capabilities", false);
     jw_kv_string(facts, "memory_locked", locked);
-    jw_kv_uint(facts, "uid", geteuid());
+    jw_kv_uint(facts, "uid", uid);
     return 0;
 }
