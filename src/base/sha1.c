@@ -20,35 +20,25 @@ static void store_be32(uint8_t *p, uint32_t x)
     p[3] = (uint8_t)x;
 }
 
-/* The five working variables of the standard. */
-struct vars {
-    uint32_t a, b, c, d, e;
-};
+#define CHOICE(b, c, d)   ((d) ^ ((b) & ((c) ^ (d))))
+#define PARITY(b, c, d)   ((b) ^ (c) ^ (d))
+#define MAJORITY(b, c, d) (((b) & (c)) | ((d) & ((b) | (c))))
 
-static inline void step(struct vars *v, uint32_t mixed, uint32_t kw)
-{
-    uint32_t t = rotate(v->a, 5) + mixed + v->e + kw;
-    v->e = v->d;
-    v->d = v->c;
-    v->c = rotate(v->b, 30);
-    v->b = v->a;
-    v->a = t;
-}
-
-static inline uint32_t choice(const struct vars *v)
-{
-    return v->d ^ (v->b & (v->c ^ v->d));
-}
-
-static inline uint32_t parity(const struct vars *v)
-{
-    return v->b ^ v->c ^ v->d;
-}
-
-static inline uint32_t majority(const struct vars *v)
-{
-    return (v->b & v->c) | (v->d & (v->b | v->c));
-}
+/* One step of the standard. Instead of moving the five variables along, the next step names them in
+ * turned order. */
+#define STEP(mix, a, b, c, d, e, kw)                                                               \
+    do {                                                                                           \
+        (e) += rotate(a, 5) + mix(b, c, d) + (kw);                                                 \
+        (b) = rotate(b, 30);                                                                       \
+    } while (0)
+#define FIVE(mix, k, i)                                                                            \
+    do {                                                                                           \
+        STEP(mix, a, b, c, d, e, (k) + w[i]);                                                      \
+        STEP(mix, e, a, b, c, d, (k) + w[(i) + 1]);                                                \
+        STEP(mix, d, e, a, b, c, (k) + w[(i) + 2]);                                                \
+        STEP(mix, c, d, e, a, b, (k) + w[(i) + 3]);                                                \
+        STEP(mix, b, c, d, e, a, (k) + w[(i) + 4]);                                                \
+    } while (0)
 
 static void compress(struct sha1 *h, const uint8_t block[static 64])
 {
@@ -57,20 +47,20 @@ static void compress(struct sha1 *h, const uint8_t block[static 64])
         w[i] = load_be32(block + 4 * i);
     for (int i = 16; i < 80; i++)
         w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
-    struct vars v = {h->state[0], h->state[1], h->state[2], h->state[3], h->state[4]};
-    for (int i = 0; i < 20; i++)
-        step(&v, choice(&v), 0x5a827999 + w[i]);
-    for (int i = 20; i < 40; i++)
-        step(&v, parity(&v), 0x6ed9eba1 + w[i]);
-    for (int i = 40; i < 60; i++)
-        step(&v, majority(&v), 0x8f1bbcdc + w[i]);
-    for (int i = 60; i < 80; i++)
-        step(&v, parity(&v), 0xca62c1d6 + w[i]);
-    h->state[0] += v.a;
-    h->state[1] += v.b;
-    h->state[2] += v.c;
-    h->state[3] += v.d;
-    h->state[4] += v.e;
+    uint32_t a = h->state[0], b = h->state[1], c = h->state[2], d = h->state[3], e = h->state[4];
+    for (int i = 0; i < 20; i += 5)
+        FIVE(CHOICE, 0x5a827999, i);
+    for (int i = 20; i < 40; i += 5)
+        FIVE(PARITY, 0x6ed9eba1, i);
+    for (int i = 40; i < 60; i += 5)
+        FIVE(MAJORITY, 0x8f1bbcdc, i);
+    for (int i = 60; i < 80; i += 5)
+        FIVE(PARITY, 0xca62c1d6, i);
+    h->state[0] += a;
+    h->state[1] += b;
+    h->state[2] += c;
+    h->state[3] += d;
+    h->state[4] += e;
 }
 
 void sha1_init(struct sha1 *h)
