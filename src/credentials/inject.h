@@ -1,9 +1,9 @@
 /* Credentials into requests: what the client itself sent in that place is taken out first, and the
  * value goes to exactly the origin it is bound to.
  *
- * C-2  No byte of a secret leaves for an origin (scheme, host, port, method, path) other than its own.
- * C-3  A placeholder is swapped only where it is declared, towards its own origin; elsewhere it stays
- *      the worthless text that it is. */
+ * C-2  No byte of a secret leaves for an origin (scheme, host, port, method, path) other than its
+ * own. C-3  A placeholder is swapped only where it is declared, towards its own origin; elsewhere
+ * it stays the worthless text that it is. */
 #pragma once
 
 #include "credentials/secret.h"
@@ -18,15 +18,16 @@ struct injector {
 
 /* Is any secret bound to this host and port? */
 bool inject_binds(const struct egress *e, const struct host *host, uint16_t port);
-/* Applies every secret bound to t to the request. Returns how many were put in, or negative: a bound
- * secret has no value (fail closed), or the request cannot carry it. The target of the request
- * (query form) may be replaced. */
+/* Applies every secret bound to t to the request. Returns how many were put in, or negative: a
+ * bound secret has no value (fail closed), or the request cannot carry it. The target of the
+ * request (query form) may be replaced. */
 int inject_apply(const struct injector *in, const struct target *t, struct http_request *r,
                  struct err *err);
 /* Does any secret bound to t want its placeholder swapped in the body? Then the body is collected
  * (at most INJECT_BODY_MAX) and handed here; *body is replaced. */
 #define INJECT_BODY_MAX (1024u * 1024)
 bool inject_wants_body(const struct injector *in, const struct target *t);
-int inject_body(const struct injector *in, const struct target *t, struct buf *body, struct err *err);
+int inject_body(const struct injector *in, const struct target *t, struct buf *body,
+                struct err *err);
 /* A placeholder in a request that goes elsewhere: its index, for the log, or -1. */
 int inject_stray(const struct egress *e, const struct target *t, const struct http_request *r);
