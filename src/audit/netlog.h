@@ -1,5 +1,5 @@
-/* What a run asked of the network: counts, and a bounded list of the last requests. Fed with the events
- * of brig-proxy, which are hostile input; written into the receipt and for `brig net`.
+/* What a run asked of the network: counts, and a bounded list of the last requests. Fed with the
+ * events of brig-proxy, which are hostile input; written into the receipt and for `brig net`.
  *
  * An event is a JSON object:
  *   {"time_ms": since the start, "entry": "proxy|connect|transparent|gateway|dns",
@@ -15,12 +15,13 @@
 struct netlog;
 int netlog_new(struct netlog **ret, struct err *err);
 void netlog_free(struct netlog *n);
-/* A malformed or oversized event is counted and dropped. Denied ones also go into `denials` (boundary
- * network; credentials for reason "credential" and "response"); NULL: nowhere. */
+/* A malformed or oversized event is counted and dropped. Denied ones also go into `denials`
+ * (boundary network; credentials for reason "credential" and "response"); NULL: nowhere. */
 void netlog_add(struct netlog *n, const char *text, size_t len, struct denial_list *denials);
 void netlog_lost(struct netlog *n, uint64_t events); /* the proxy could not deliver so many */
-/* {"total", "allowed", "denied", "errors", "by_method": {}, "by_status": {}, "by_host": {}, "denied_list":
- * [{what, reason, hint, count}], "recent": [events], "bytes_up", "bytes_down", "lost"}; every table is
- * bounded and ends with "other". `recent` may be left out (receipts). */
+/* {"total", "allowed", "denied", "errors", "by_method": {}, "by_status": {}, "by_host": {},
+ * "denied_list":
+ * [{what, reason, hint, count}], "recent": [events], "bytes_up", "bytes_down", "lost"}; every table
+ * is bounded and ends with "other". `recent` may be left out (receipts). */
 void netlog_write_json(const struct netlog *n, struct json_writer *w, bool recent);
 bool netlog_changed(struct netlog *n); /* since the last call */

@@ -19,8 +19,8 @@
 
 #include <string.h>
 
-#define RING         8 /* more than ESCAPE_MAX */
-#define THREADS      8 /* at one place; readings of one text that all match so far */
+#define RING         8  /* more than ESCAPE_MAX */
+#define THREADS      32 /* at one place; readings of one text that all match so far */
 #define STARS        32
 #define SKIPS        2 /* CR and LF */
 #define SKIP_AFTER   4 /* symbols of base64 before a line break is believed to be inside of it */

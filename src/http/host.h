@@ -1,12 +1,12 @@
-/* The one host parser. Everything that names a host (a rule, a request line, a Host header, an SNI, a
- * DNS question) comes through here, and what comes out is canonical: two texts that mean the same
+/* The one host parser. Everything that names a host (a rule, a request line, a Host header, an SNI,
+ * a DNS question) comes through here, and what comes out is canonical: two texts that mean the same
  * host give the same bytes, and a text that two programs could read differently is refused.
  *
- * Refused: empty, over 253 bytes, labels empty or over 63, anything but letters, digits, '-', '_' and
- * dots (so: control bytes, NUL, '%', '@', '/', ':', blanks, non-ASCII: names in other scripts are
- * written as xn-- labels), names whose last label is a number or 0x… but that are no strict dotted
- * quad (decimal, octal, hex and short IPv4), quads with leading zeros, IPv4-mapped, -compatible and
- * zone-scoped IPv6. One trailing dot is removed, letters are lowered. */
+ * Refused: empty, over 253 bytes, labels empty or over 63, anything but letters, digits, '-', '_'
+ * and dots (so: control bytes, NUL, '%', '@', '/', ':', blanks, non-ASCII: names in other scripts
+ * are written as xn-- labels), names whose last label is a number or 0x… but that are no strict
+ * dotted quad (decimal, octal, hex and short IPv4), quads with leading zeros, IPv4-mapped,
+ * -compatible and zone-scoped IPv6. One trailing dot is removed, letters are lowered. */
 #pragma once
 
 #include "base/err.h"
@@ -27,7 +27,8 @@ struct host {
     uint8_t addr[16]; /* HOST_IPV4: the first four; network order */
 };
 
-/* `text` is not NUL-terminated. Brackets around IPv6 are accepted and required where `bracketed`. */
+/* `text` is not NUL-terminated. Brackets around IPv6 are accepted and required where `bracketed`.
+ */
 int host_parse(const char *text, size_t len, bool bracketed, struct host *ret, struct err *err);
 bool host_equal(const struct host *a, const struct host *b);
 

@@ -3,9 +3,9 @@
  *
  * Refused, with a reason: bare CR or LF, NUL and other control bytes, obs-fold, blanks before the
  * colon or in names, empty names, a request line with other than three parts and two single blanks,
- * versions but HTTP/1.0 and HTTP/1.1, more than one Host, none in 1.1, Content-Length that is not one
- * plain number, twice, or together with Transfer-Encoding, Transfer-Encoding but exactly "chunked"
- * (and any in 1.0), heads over the limits. */
+ * versions but HTTP/1.0 and HTTP/1.1, more than one Host, none in 1.1, Content-Length that is not
+ * one plain number, twice, or together with Transfer-Encoding, Transfer-Encoding but exactly
+ * "chunked" (and any in 1.0), heads over the limits. */
 #pragma once
 
 #include "base/buf.h"
@@ -28,7 +28,8 @@ struct http_headers {
     size_t count;
 };
 void http_headers_done(struct http_headers *h);
-const char *http_header_get(const struct http_headers *h, const char *name); /* the first, or NULL */
+const char *http_header_get(const struct http_headers *h,
+                            const char *name); /* the first, or NULL */
 size_t http_header_count(const struct http_headers *h, const char *name);
 void http_header_remove(struct http_headers *h, const char *name); /* all of them */
 /* Refuses CR, LF, NUL and control bytes in either. */
@@ -85,8 +86,8 @@ int http_response_parse(const char *head, size_t len, const char *request_method
 void http_request_done(struct http_request *r);
 void http_response_done(struct http_response *r);
 
-/* Connection, Keep-Alive, Proxy-*, TE, Trailer, Transfer-Encoding, Upgrade and what Connection names
- * are taken out; framing headers are written from `body` and `length`. */
+/* Connection, Keep-Alive, Proxy-*, TE, Trailer, Transfer-Encoding, Upgrade and what Connection
+ * names are taken out; framing headers are written from `body` and `length`. */
 void http_strip_hop_by_hop(struct http_headers *h);
 /* Origin form towards a server. `host_header` is what stands after "Host: ". */
 void http_request_write(const struct http_request *r, const char *host_header, struct buf *out);

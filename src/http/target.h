@@ -1,5 +1,6 @@
 /* What a request asks for, in the one form that everything decides on: rules, secrets, budgets and
- * the log. All three ways into the proxy end in this object, and what it says is what is dialled. */
+ * the log. All three ways into the proxy end in this object, and what it says is what is dialled.
+ */
 #pragma once
 
 #include "http/host.h"
@@ -24,7 +25,8 @@ struct target {
 };
 
 /* "*" within one segment, "**" over segments; else literal. A path that could mean another after
- * decoding (%2e %2f %5c %00, backslash, "//", "." or ".." segments, control bytes) never matches. */
+ * decoding (%2e %2f %5c %00, backslash, "//", "." or ".." segments, control bytes) never matches.
+ */
 int path_pattern_check(const char *pattern, struct err *err);
 bool path_pattern_match(const char *pattern, const char *path);
 bool path_is_plain(const char *path);

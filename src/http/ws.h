@@ -17,6 +17,6 @@ struct ws_reader {
     bool closed; /* a close frame has passed */
 };
 void ws_reader_init(struct ws_reader *r, bool from_client);
-/* Checks the next bytes of one direction. 0, or negative at the first malformed frame: reserved bits
- * or opcodes, fragmented or long control frames, non-minimal lengths, data after close. */
+/* Checks the next bytes of one direction. 0, or negative at the first malformed frame: reserved
+ * bits or opcodes, fragmented or long control frames, non-minimal lengths, data after close. */
 int ws_check(struct ws_reader *r, const void *data, size_t len, struct err *err);

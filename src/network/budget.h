@@ -1,5 +1,5 @@
-/* Budgets of one run: connections at one time, bytes sent, requests per minute; in all and per rule.
- * Pure: the caller says what time it is. */
+/* Budgets of one run: connections at one time, bytes sent, requests per minute; in all and per
+ * rule. Pure: the caller says what time it is. */
 #pragma once
 
 #include "network/decide.h"

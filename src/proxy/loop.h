@@ -15,6 +15,7 @@ struct loop_io {
     uint32_t events; /* EPOLLIN, EPOLLOUT; 0: registered but silent */
     void (*fn)(struct loop_io *io, uint32_t events);
     bool added;
+    uint32_t armed; /* the loop's own: what the kernel was told */
 };
 struct loop_timer {
     uint64_t due_ms; /* 0: not set */
@@ -33,8 +34,9 @@ int loop_watch(struct loop *l, struct loop_io *io, uint32_t events); /* adds or 
 void loop_forget(struct loop *l, struct loop_io *io);
 void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t after_ms);
 void loop_timer_cancel(struct loop *l, struct loop_timer *t);
-/* Runs once, after the callbacks of this round: the place to free what a callback may still hold. */
+/* Runs once, after the callbacks of this round: the place to free what a callback may still hold.
+ */
 void loop_defer(struct loop *l, struct loop_task *t);
 uint64_t loop_now_ms(const struct loop *l); /* monotonic, of this round */
-int loop_run(struct loop *l); /* until loop_stop */
+int loop_run(struct loop *l);               /* until loop_stop */
 void loop_stop(struct loop *l);

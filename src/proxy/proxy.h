@@ -2,11 +2,11 @@
  * is what its files share. */
 #pragma once
 
+#include "base/json.h"
 #include "credentials/inject.h"
 #include "credentials/redact.h"
 #include "network/budget.h"
 #include "network/channel.h"
-#include "base/json.h"
 #include "network/standin.h"
 #include "proxy/loop.h"
 #include "proxy/stream.h"
@@ -14,10 +14,10 @@
 
 /* By which way a connection came in. */
 enum entry {
-    ENTRY_PROXY,       /* absolute-form request */
+    ENTRY_PROXY, /* absolute-form request */
     ENTRY_CONNECT,
     ENTRY_TRANSPARENT,
-    ENTRY_GATEWAY,     /* X-Forward-To */
+    ENTRY_GATEWAY, /* X-Forward-To */
     ENTRY_DNS,
 };
 const char *entry_name(enum entry entry);
@@ -58,10 +58,10 @@ struct event {
 void event_send(struct proxy *px, const struct event *ev);
 
 /* ---- dial.c: to the outside. ---- */
-/* Resolves (or takes the pin or the literal), checks every answer, connects to one that was checked,
- * and for SCHEME_HTTPS with `tls` shakes hands. `rule` is what the verdict said. `done` gets the
- * stream, or NULL and why (reason DENY_ADDRESS, or DENY_NONE with an error text). Never calls back
- * before it returns. */
+/* Resolves (or takes the pin or the literal), checks every answer, connects to one that was
+ * checked, and for SCHEME_HTTPS with `tls` shakes hands. `rule` is what the verdict said. `done`
+ * gets the stream, or NULL and why (reason DENY_ADDRESS, or DENY_NONE with an error text). Never
+ * calls back before it returns. */
 typedef void dial_done(void *ctx, struct stream *upstream, enum deny_reason reason,
                        const struct err *err);
 struct dial;
@@ -75,21 +75,21 @@ struct tunnel_options {
     struct target target; /* path NULL */
     enum entry entry;
     size_t rule;
-    bool websocket; /* check frames in both directions */
-    bool redact;    /* overwrite secrets in what comes back */
+    bool websocket;       /* check frames in both directions */
+    bool redact;          /* overwrite secrets in what comes back */
     const void *first_up; /* bytes that were read from the client already, to be sent first */
     size_t first_up_len;
     const void *first_down;
     size_t first_down_len;
-    int status;           /* for the event: 101, or 0 */
+    int status; /* for the event: 101, or 0 */
 };
 /* Takes both streams and counts for the rule's budgets until it ends; sends the event at its end.
  * The rule's connection was counted by the caller (budget_connect) and is given back here. */
 void tunnel_start(const struct tunnel_options *o, struct stream *client, struct stream *upstream);
 
 /* ---- sniff.c: a connection whose destination is known by name or address, and nothing else: the
- * transparent way, and what comes after a CONNECT. Looks at the first bytes, decides, and hands on to
- * http_session or tunnel. Takes the stream. `seen`: bytes that were read already. ---- */
+ * transparent way, and what comes after a CONNECT. Looks at the first bytes, decides, and hands on
+ * to http_session or tunnel. Takes the stream. `seen`: bytes that were read already. ---- */
 void sniff_start(struct proxy *px, struct stream *client, enum entry entry, const struct host *host,
                  uint16_t port, const void *seen, size_t seen_len);
 
@@ -104,6 +104,6 @@ unsigned sessions_review(struct proxy *px);
 unsigned tunnels_review(struct proxy *px);
 
 /* ---- seal.c: after everything was opened: no new privileges, no capability, Landlock without a
- * single path, a system call filter without exec, open, ptrace or new processes; not dumpable, memory
- * locked where the limit allows. Writes what is in force as JSON members. ---- */
+ * single path, a system call filter without exec, open, ptrace or new processes; not dumpable,
+ * memory locked where the limit allows. Writes what is in force as JSON members. ---- */
 int proxy_seal(struct json_writer *facts, struct err *err);

@@ -1,6 +1,6 @@
-/* One end of a connection, plain or TLS, non-blocking. The owner says what it waits for and is called
- * back; TLS's own needs (a write that must read first, bytes that are already decrypted) are hidden
- * here. */
+/* One end of a connection, plain or TLS, non-blocking. The owner says what it waits for and is
+ * called back; TLS's own needs (a write that must read first, bytes that are already decrypted) are
+ * hidden here. */
 #pragma once
 
 #include "proxy/loop.h"
@@ -16,10 +16,11 @@ struct tls; /* tls.c */
 struct stream {
     struct loop *loop;
     struct loop_io io;
-    struct tls *tls;  /* NULL: plain */
-    unsigned wanted;  /* STREAM_* that the owner waits for */
+    struct tls *tls; /* NULL: plain */
+    unsigned wanted; /* STREAM_* that the owner waits for */
     void (*fn)(void *ctx, unsigned ready);
     void *ctx;
+    unsigned *counted;      /* goes down by one when the stream is closed, or NULL */
     struct loop_task again; /* decrypted bytes wait: readable without the kernel saying so */
 };
 
