@@ -184,7 +184,7 @@ static int gather(const uint8_t *data, size_t len, uint8_t out[static HELLO_MAX]
             break;
     }
     if (have < need)
-        return len >= HELLO_MAX ? refuse("the ClientHello does not end", err) : 0;
+        return 0;
     if (have > need)
         return refuse("something follows the ClientHello", err);
     *ret_len = need;
@@ -198,6 +198,8 @@ int hello_parse(const uint8_t *data, size_t len, struct hello *ret, struct err *
     memset(ret, 0, sizeof *ret);
     ret->offers_http11 = true;
     int result = gather(data, len, message, &message_len, err);
+    if (result == 0 && len >= HELLO_MAX)
+        return refuse("the ClientHello does not end", err);
     if (result <= 0)
         return result;
     struct reader body = {message + 4, message_len - 4, false};

@@ -25,7 +25,8 @@ struct egress_rule {
     uint64_t upload;          /* bytes in all runs of this rule, or POLICY_UNLIMITED */
     uint64_t max_connections; /* at one time */
     uint64_t requests;        /* per minute */
-    char *text; /* as a person would write it, for events: "https://api.github.com:443" */
+    bool implied; /* there because a secret is bound to it; an own rule takes its place */
+    char *text;   /* as a person would write it, for events: "https://api.github.com:443"; unique */
     struct origin origin;
 };
 
@@ -74,9 +75,10 @@ struct egress {
 void egress_init(struct egress *e); /* nothing is allowed */
 void egress_done(struct egress *e);
 
-/* "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][/PATH…]": adds one rule, or two (http and https)
- * where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another port is any.
- */
+/* "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][=ADDRESS][/PATH]": adds one rule, or two (http
+ * and https) where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another
+ * port is any. The same again changes nothing, a contradiction (another address, other limits) is
+ * an error; an option stands above a file. */
 int egress_allow(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
 int egress_block(struct egress *e, const char *pattern, struct err *err);
 /* "NAME=SOURCE@ORIGIN", the origin with its scheme and perhaps a path. Also adds the rule that
@@ -88,8 +90,7 @@ int egress_make_placeholders(struct egress *e, struct err *err);
 /* As proxies get it. */
 void egress_write_json(const struct egress *e, struct json_writer *w);
 int egress_read_json(struct egress *e, const struct json *j, struct err *err);
-/* Would this target be intercepted, that is: does any rule or secret for its host look inside TLS?
- */
+/* Does any rule or secret look inside TLS? */
 bool egress_needs_ca(const struct egress *e);
 /* The secret goes out unencrypted over what may be any network: worth a note. */
 bool egress_secret_in_clear(const struct egress *e, const struct egress_secret *s);
