@@ -187,7 +187,7 @@ Test(netlog, nonsense_is_counted_and_dropped)
         feed(n, texts[i], &list);
     cleanup_free char *huge = calloc(1, 20000);
     memset(huge, ' ', 19999);
-    memcpy(huge, "{\"entry\": \"proxy\", \"verdict\": \"allowed\"}", 41);
+    memcpy(huge, "{\"entry\": \"proxy\", \"verdict\": \"allowed\"}", 40);
     feed(n, huge, &list);
     struct json *tree = read_back(n, true);
     cr_assert_eq(number(tree, "total"), 0);
@@ -195,7 +195,7 @@ Test(netlog, nonsense_is_counted_and_dropped)
     cr_assert_eq(list.count, 0);
     json_free(tree);
     /* Control: the same without the blanks. */
-    huge[41] = '\0';
+    huge[40] = '\0';
     feed(n, huge, &list);
     tree = read_back(n, true);
     cr_assert_eq(number(tree, "total"), 1);
