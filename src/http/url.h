@@ -20,3 +20,8 @@ int authority_parse(const char *text, size_t len, uint16_t default_port, struct 
                     uint16_t *ret_port, struct err *err);
 /* 1 to 65535, digits only, no leading zero. */
 int port_parse(const char *text, size_t len, uint16_t *ret);
+/* What stands in a Host header: as authority_parse, but *ret_port is 0 where none is given. */
+int host_header_parse(const char *text, size_t len, struct host *ret_host, uint16_t *ret_port,
+                      struct err *err);
+/* "/path?query", or empty: printable ASCII, no fragment, no backslash in the path. */
+int path_query_check(const char *text, size_t len, size_t *ret_path_len, struct err *err);

@@ -23,9 +23,11 @@ enum channel_type {
      * the rules are replaced, the secrets stay. */
     CH_CONFIG,
     CH_LISTENER,   /* with a socket: value = enum channel_listener, port */
-    CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for */
-    CH_CHECK,      /* resolve every source, answer CH_CHECKED per secret, then end */
-    CH_END,        /* no more work: send what is left, revoke, answer CH_BYE and exit */
+    CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for, value
+                      = enum channel_listener: what kind of listener it would have met */
+    CH_CHECK, /* in place of the first CH_CONFIG, with the same memfd: resolve every source, answer
+                 CH_CHECKED per secret whether it is to be had or not, then wait for the end */
+    CH_END,   /* no more work: send what is left, revoke, answer CH_BYE and exit */
     /* proxy → supervisor */
     CH_READY, /* text = JSON {"ca": PEM or null, "facts": {…}}; before any listener is served */
     CH_FAIL,  /* err */

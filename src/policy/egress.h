@@ -16,14 +16,17 @@ struct egress_rule {
     struct host_pattern host;
     enum scheme scheme;
     uint16_t port;
-    bool pinned; /* dial `address` and nothing else; the only way to a private address */
+    /* Dial `address` and nothing else; the only way to a private address. A rule for an address
+     * instead of a name is pinned to that. */
+    bool pinned;
     struct host address;
     struct text_list methods; /* empty: every method */
     struct text_list paths;   /* empty: every path */
     uint64_t upload;          /* bytes in all runs of this rule, or POLICY_UNLIMITED */
     uint64_t max_connections; /* at one time */
     uint64_t requests;        /* per minute */
-    char *text; /* as a person would write it, for events: "https://api.github.com:443" */
+    bool implied; /* there because a secret is bound to it; an own rule takes its place */
+    char *text;   /* as a person would write it, for events: "https://api.github.com:443"; unique */
     struct origin origin;
 };
 
@@ -53,7 +56,7 @@ struct egress_secret {
 };
 
 struct egress {
-    struct egress_rule *rules;
+    struct egress_rule *rules; /* the most specific first, in whatever order they came */
     size_t rule_count;
     struct host_pattern *blocked; /* wins over every rule */
     size_t blocked_count;
@@ -64,17 +67,22 @@ struct egress {
     uint64_t requests; /* per minute */
 };
 #define EGRESS_RULES_MAX   256
+#define EGRESS_BLOCKED_MAX 256
 #define EGRESS_SECRETS_MAX 32
+#define EGRESS_LIST_MAX    64           /* methods or paths of one rule */
+#define EGRESS_TEXT_MAX    (256 * 1024) /* all of them together: what is written can be read */
 
 void egress_init(struct egress *e); /* nothing is allowed */
 void egress_done(struct egress *e);
 
-/* "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][/PATH…]": adds one rule, or two (http and https)
- * where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another port is any.
- */
+/* "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][=ADDRESS][/PATH]": adds one rule, or two (http
+ * and https) where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another
+ * port is any. The same again changes nothing, a contradiction (another address, other limits) is
+ * an error; an option stands above a file. */
 int egress_allow(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
 int egress_block(struct egress *e, const char *pattern, struct err *err);
-/* "NAME=SOURCE@ORIGIN"; also adds the rule that allows the origin, if none does. */
+/* "NAME=SOURCE@ORIGIN", the origin with its scheme and perhaps a path. Also adds the rule that
+ * allows exactly that, if no rule names the origin. */
 int egress_secret(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
 /* Random placeholders for every secret, before the run. */
 int egress_make_placeholders(struct egress *e, struct err *err);
@@ -82,8 +90,10 @@ int egress_make_placeholders(struct egress *e, struct err *err);
 /* As proxies get it. */
 void egress_write_json(const struct egress *e, struct json_writer *w);
 int egress_read_json(struct egress *e, const struct json *j, struct err *err);
-/* Would this target be intercepted, that is: does any rule or secret for its host look inside TLS?
- */
+/* Does any rule or secret look inside TLS? */
 bool egress_needs_ca(const struct egress *e);
-/* The ports that listeners inside are made for, ascending, each once; returns how many. */
+/* The secret goes out unencrypted over what may be any network: worth a note. */
+bool egress_secret_in_clear(const struct egress *e, const struct egress_secret *s);
+/* The ports that transparent listeners inside are made for, ascending, each once; returns how many.
+ * 80 is always among them, for the gateway; 53 and 3128 never are, brig listens there itself. */
 size_t egress_ports(const struct egress *e, uint16_t *ret, size_t max);

@@ -2,6 +2,7 @@
  * sets, so that no name is dangerous here: LD_PRELOAD inside can only name what is inside. */
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "policy/egress_internal.h"
 #include "policy/grants.h"
 #include "policy/values.h"
 
@@ -19,7 +20,7 @@ const struct env_var *env_find(const struct policy *p, const char *name)
     return NULL;
 }
 
-static bool is_name(const char *s)
+bool variable_name_ok(const char *s)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
@@ -30,7 +31,7 @@ static bool is_name(const char *s)
 static int check_variable(const char *name, const char *value, struct err *err)
 {
     struct quoted q;
-    if (!is_name(name))
+    if (!variable_name_ok(name))
         return err_set(err, ERR_USAGE,
                        "%s is not a variable name, expected letters, digits and _, "
                        "not beginning with a digit",
