@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,9 +23,11 @@ enum channel_type {
      * the rules are replaced, the secrets stay. */
     CH_CONFIG,
     CH_LISTENER,   /* with a socket: value = enum channel_listener, port */
-    CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for */
-    CH_CHECK,      /* resolve every source, answer CH_CHECKED per secret, then end */
-    CH_END,        /* no more work: send what is left, revoke, answer CH_BYE and exit */
+    CH_CONNECTION, /* with a connected socket: text = "ADDRESS PORT" that the code asked for, value
+                      = enum channel_listener: what kind of listener it would have met */
+    CH_CHECK, /* in place of the first CH_CONFIG, with the same memfd: resolve every source, answer
+                 CH_CHECKED per secret whether it is to be had or not, then wait for the end */
+    CH_END,   /* no more work: send what is left, revoke, answer CH_BYE and exit */
     /* proxy → supervisor */
     CH_READY, /* text = JSON {"ca": PEM or null, "facts": {…}}; before any listener is served */
     CH_FAIL,  /* err */
@@ -52,9 +55,16 @@ struct channel_msg {
     char text[CHANNEL_TEXT_MAX + 1];
 };
 
+/* On the wire: everything before `text`, then text_len bytes of it. */
+#define CHANNEL_HEAD (4 * sizeof(uint32_t) + sizeof(struct err))
+/* Is what was received into msg (`len` bytes) a message? Terminates its texts. */
+int channel_check(struct channel_msg *msg, size_t len, struct err *err);
+
 /* 0 or negative; -EAGAIN where the other side does not read (non-blocking sockets). */
 int channel_send(int fd, uint32_t type, uint32_t value, uint32_t port, const char *text,
                  int pass_fd, const struct err *why);
 /* 1 with a message, 0 at the end, negative on nonsense or -EAGAIN. *ret_fd gets a passed descriptor
- * or -1. */
+ * or -1; a message of a type that needs one and has none, or of another type and has one, is
+ * nonsense. -EAGAIN and -ERR_INTERRUPTED are the same number: nonsense is always -ERR_PROTOCOL or
+ * -ERR_SYSTEM. */
 int channel_receive(int fd, struct channel_msg *msg, int *ret_fd, struct err *err);

@@ -8,6 +8,8 @@
 
 #include "policy/egress.h"
 
+#include <sys/socket.h>
+
 enum deny_reason {
     DENY_NONE,
     DENY_NO_RULE, /* no rule names the host */
@@ -32,15 +34,25 @@ const char *deny_text(enum deny_reason reason);
 /* "no-rule", "port", …: for programs. */
 const char *deny_name(enum deny_reason reason);
 
+#define DENY_HINT_MAX 192
+
 struct verdict {
     bool allow;
     enum deny_reason reason;
-    size_t rule;    /* index into egress->rules, where one matched, else SIZE_MAX */
-    char hint[192]; /* what would allow it: "add --allow evil.com:443"; empty if nothing should */
+    size_t rule;              /* index into egress->rules, where one matched, else SIZE_MAX */
+    char hint[DENY_HINT_MAX]; /* what would allow it: "add --allow evil.com:443"; empty if nothing
+                                 should */
 };
 
+/* hint.c: what would allow it, or "". egress_decide fills it in; for reasons that are found later,
+ * by others. For DENY_ADDRESS: the answer that was refused. */
+void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX]);
+void deny_address_hint(const struct target *t, const struct sockaddr *answer,
+                       char out[static DENY_HINT_MAX]);
+
 /* With method "" and path NULL: could any method and path be allowed (a tunnel, a connection before
- * its first request)? */
+ * its first request)? With scheme SCHEME_ANY: could any protocol be? A rule on methods or paths
+ * never allows SCHEME_TCP. */
 void egress_decide(const struct egress *e, const struct target *t, struct verdict *ret);
 /* Must TLS to this host and port be opened to decide: does any rule or secret for it look inside?
  */

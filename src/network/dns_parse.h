@@ -26,6 +26,7 @@ enum dns_answer {
     DNS_NO_DATA, /* the name exists, this type does not */
     DNS_NXDOMAIN,
     DNS_REFUSED, /* over a cap */
+    DNS_FORMERR, /* for a question that dns_question_parse refused with -EBADMSG */
 };
 size_t dns_answer_write(const struct dns_question *q, enum dns_answer answer, const uint8_t *addr,
                         uint8_t out[static DNS_MESSAGE_MAX]);

@@ -15,6 +15,7 @@ struct loop_io {
     uint32_t events; /* EPOLLIN, EPOLLOUT; 0: registered but silent */
     void (*fn)(struct loop_io *io, uint32_t events);
     bool added;
+    uint32_t armed; /* the loop's own: what the kernel was told */
 };
 struct loop_timer {
     uint64_t due_ms; /* 0: not set */

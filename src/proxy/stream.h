@@ -20,6 +20,7 @@ struct stream {
     unsigned wanted; /* STREAM_* that the owner waits for */
     void (*fn)(void *ctx, unsigned ready);
     void *ctx;
+    unsigned *counted;      /* goes down by one when the stream is closed, or NULL */
     struct loop_task again; /* decrypted bytes wait: readable without the kernel saying so */
 };
 

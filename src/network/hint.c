@@ -1,0 +1,169 @@
+/* The words around a denial: what it was, and what the operator could write to allow it. A hint is
+ * read by people and by models that may act on it, so there is none for what should stay closed. */
+#include "network/address.h"
+#include "network/decide.h"
+
+#include "base/cleanup.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *text;
+} reasons[] = {
+    [DENY_NONE] = {"none", "allowed"},
+    [DENY_NO_RULE] = {"no-rule", "no rule for this host"},
+    [DENY_BLOCKED] = {"blocked", "this host is blocked"},
+    [DENY_PORT] = {"port", "this host is allowed on other ports only"},
+    [DENY_SCHEME] = {"scheme", "this host and port are allowed for another protocol only"},
+    [DENY_METHOD] = {"method", "this method is not allowed there"},
+    [DENY_PATH] = {"path", "this path is not allowed there"},
+    [DENY_ADDRESS] = {"address", "the name leads to an address that is not public"},
+    [DENY_LITERAL] = {"literal", "an address instead of a name, and no rule names it"},
+    [DENY_CONNECTIONS] = {"connections", "too many connections at one time"},
+    [DENY_UPLOAD] = {"upload", "the upload budget is used up"},
+    [DENY_REQUESTS] = {"requests", "too many requests in this minute"},
+    [DENY_SNI] = {"sni", "the server name of the handshake is another, missing or encrypted"},
+    [DENY_MALFORMED] = {"malformed", "it cannot be read in exactly one way"},
+    [DENY_CREDENTIAL] = {"credential", "the secret for it is not to be had"},
+    [DENY_RESPONSE] = {"response", "the answer is malformed or could not be checked for secrets"},
+};
+_Static_assert(ARRAY_LEN(reasons) == DENY_REASON_COUNT, "words for each reason");
+
+const char *deny_text(enum deny_reason reason)
+{
+    return (unsigned)reason < DENY_REASON_COUNT ? reasons[reason].text : "denied";
+}
+
+const char *deny_name(enum deny_reason reason)
+{
+    return (unsigned)reason < DENY_REASON_COUNT ? reasons[reason].name : "denied";
+}
+
+/* Names under which clouds give out credentials to whoever asks from the inside. */
+static bool is_metadata_name(const char *name)
+{
+    static const char *const names[] = {
+        "metadata",
+        "metadata.goog",
+        "metadata.google.internal",
+        "metadata.tencentyun.com",
+        "instance-data",
+        "instance-data.ec2.internal",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum address_class class_of(const struct host *host)
+{
+    switch (host->kind) {
+    case HOST_IPV4:
+        return address_classify_v4(host->addr);
+    case HOST_IPV6:
+        return address_classify_v6(host->addr);
+    case HOST_NAME:
+        break;
+    }
+    return is_metadata_name(host->text) ? ADDRESS_METADATA : ADDRESS_PUBLIC;
+}
+
+/* "host:port", or "scheme://host:port" where the short form means another protocol. */
+static void write_spec(const struct target *t, bool explicit, char *out, size_t size)
+{
+    static const char *const prefix[] = {[SCHEME_ANY] = "",
+                                         [SCHEME_HTTP] = "http://",
+                                         [SCHEME_HTTPS] = "https://",
+                                         [SCHEME_TCP] = "tcp://"};
+    bool v6 = t->host.kind == HOST_IPV6;
+    enum scheme usual = t->port == 80 ? SCHEME_HTTP : t->port == 443 ? SCHEME_HTTPS : SCHEME_ANY;
+    bool short_form = usual == SCHEME_ANY || t->scheme == SCHEME_ANY || t->scheme == usual;
+    bool full = explicit || !short_form;
+    snprintf(out, size, "%s%s%s%s:%u",
+             full && (unsigned)t->scheme < SCHEME_COUNT ? prefix[t->scheme] : "", v6 ? "[" : "",
+             t->host.text, v6 ? "]" : "", t->port);
+}
+
+/* Brackets and slashes are kept from the shell. */
+static void hint_allow(const struct target *t, bool explicit, char out[static DENY_HINT_MAX])
+{
+    char spec[288];
+    write_spec(t, explicit, spec, sizeof spec);
+    const char *quote = strpbrk(spec, "[/") ? "'" : "";
+    size_t need = strlen(spec) + sizeof "add --allow ''";
+    if (need <= DENY_HINT_MAX)
+        snprintf(out, DENY_HINT_MAX, "add --allow %s%s%s", quote, spec, quote);
+}
+
+static void hint_pin(const struct target *t, const char *address, char out[static DENY_HINT_MAX])
+{
+    char spec[288];
+    write_spec(t, false, spec, sizeof spec);
+    const char *quote = strpbrk(spec, "[/") ? "'" : "";
+    size_t need = strlen(spec) + strlen(address) + sizeof "pin it: --allow ''=";
+    if (need <= DENY_HINT_MAX)
+        snprintf(out, DENY_HINT_MAX, "pin it: --allow %s%s=%s%s", quote, spec, address, quote);
+}
+
+static bool is_plain_word(const char *text)
+{
+    size_t len = strlen(text);
+    return len > 0 && strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == len;
+}
+
+void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX])
+{
+    enum address_class class = class_of(&t->host);
+    out[0] = '\0';
+    if (class == ADDRESS_METADATA || t->port == 0)
+        return;
+    switch (reason) {
+    case DENY_NO_RULE:
+    case DENY_PORT:
+    case DENY_LITERAL:
+        if (class == ADDRESS_PUBLIC)
+            hint_allow(t, false, out);
+        else if (class == ADDRESS_LOOPBACK || class == ADDRESS_PRIVATE || class == ADDRESS_CGNAT)
+            hint_pin(t, t->host.text, out);
+        break;
+    case DENY_SCHEME:
+        hint_allow(t, true, out);
+        break;
+    case DENY_METHOD:
+        if (is_plain_word(t->method))
+            snprintf(out, DENY_HINT_MAX, "add %s to the methods of the rule", t->method);
+        break;
+    case DENY_PATH:
+        snprintf(
+            out, DENY_HINT_MAX, "%s",
+            t->path && path_is_plain(t->path)
+                ? "add the path to the paths of the rule"
+                : "write the path without dot segments, double slashes and encoded separators");
+        break;
+    default: /* budgets and malformed input have no switch to open; a blocked host stays blocked */
+        break;
+    }
+}
+
+void deny_address_hint(const struct target *t, const struct sockaddr *answer,
+                       char out[static DENY_HINT_MAX])
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    enum address_class class = address_classify(answer);
+    out[0] = '\0';
+    if (class != ADDRESS_LOOPBACK && class != ADDRESS_PRIVATE && class != ADDRESS_CGNAT)
+        return;
+    if (class_of(&t->host) == ADDRESS_METADATA)
+        return;
+    if (answer->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)answer)->sin_addr, text,
+                  sizeof text);
+    else
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)answer)->sin6_addr, text,
+                  sizeof text);
+    hint_pin(t, text, out);
+}

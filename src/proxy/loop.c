@@ -1,0 +1,248 @@
+#include "proxy/loop.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+#define BATCH 128
+
+struct loop {
+    int epoll_fd;
+    bool stopped;
+    uint64_t now_ms;
+    struct loop_timer **heap;
+    size_t timers, timer_room;
+    struct loop_task *first, **end;
+    struct epoll_event batch[BATCH];
+    int ready, at; /* of the batch: how many, and which one is being served */
+};
+
+static uint64_t read_clock(void)
+{
+    return clock_us() / 1000;
+}
+
+int loop_new(struct loop **ret, struct err *err)
+{
+    struct loop *l = calloc(1, sizeof *l);
+    if (!l)
+        return err_set(err, ERR_LIMIT, "no memory for the event loop");
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (l->epoll_fd < 0) {
+        free(l);
+        return err_sys(err, "epoll_create1");
+    }
+    l->end = &l->first;
+    l->now_ms = read_clock();
+    *ret = l;
+    return 0;
+}
+
+void loop_free(struct loop *l)
+{
+    if (!l)
+        return;
+    close(l->epoll_fd);
+    free(l->heap);
+    free(l);
+}
+
+/* ---- descriptors ---- */
+
+static int arm(struct loop *l, struct loop_io *io, uint32_t events)
+{
+    /* Errors and hang-ups are reported whether asked for or not: who wants nothing must not be
+     * registered at all. */
+    int op = !io->added ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    if (op == EPOLL_CTL_ADD && !events)
+        return 0;
+    struct epoll_event ev = {.events = events, .data.ptr = io};
+    if (epoll_ctl(l->epoll_fd, op, io->fd, &ev) < 0)
+        return -errno;
+    io->added = events != 0;
+    io->armed = events;
+    return 0;
+}
+
+/* Wanting less is only written down; the kernel is told when it reports something unwanted. A
+ * request and its answer then cost no system call here. */
+int loop_watch(struct loop *l, struct loop_io *io, uint32_t events)
+{
+    io->events = events;
+    if (io->added && (io->armed & events) == events)
+        return 0;
+    return arm(l, io, events);
+}
+
+void loop_forget(struct loop *l, struct loop_io *io)
+{
+    if (io->added)
+        arm(l, io, 0);
+    io->events = 0;
+    for (int i = l->at + 1; i < l->ready; i++)
+        if (l->batch[i].data.ptr == io)
+            l->batch[i].data.ptr = NULL;
+}
+
+static void serve(struct loop *l, struct loop_io *io, uint32_t got)
+{
+    uint32_t wanted = io->events;
+    uint32_t always = EPOLLERR | EPOLLHUP;
+    if ((got & ~wanted & ~always) || !wanted)
+        arm(l, io, wanted);
+    got &= wanted | always;
+    if (wanted && got)
+        io->fn(io, got);
+}
+
+/* ---- timers: a binary heap, the next one first ---- */
+
+static void place(struct loop *l, size_t i, struct loop_timer *t)
+{
+    l->heap[i] = t;
+    t->at = i;
+}
+
+static void sift_up(struct loop *l, size_t i, struct loop_timer *t)
+{
+    for (; i > 0 && l->heap[(i - 1) / 2]->due_ms > t->due_ms; i = (i - 1) / 2)
+        place(l, i, l->heap[(i - 1) / 2]);
+    place(l, i, t);
+}
+
+static void sift_down(struct loop *l, size_t i, struct loop_timer *t)
+{
+    for (size_t child; (child = 2 * i + 1) < l->timers; i = child) {
+        if (child + 1 < l->timers && l->heap[child + 1]->due_ms < l->heap[child]->due_ms)
+            child++;
+        if (l->heap[child]->due_ms >= t->due_ms)
+            break;
+        place(l, i, l->heap[child]);
+    }
+    place(l, i, t);
+}
+
+static void settle(struct loop *l, size_t i, struct loop_timer *t)
+{
+    if (i > 0 && l->heap[(i - 1) / 2]->due_ms > t->due_ms)
+        sift_up(l, i, t);
+    else
+        sift_down(l, i, t);
+}
+
+static bool heap_room(struct loop *l)
+{
+    if (l->timers < l->timer_room)
+        return true;
+    size_t room = l->timer_room ? l->timer_room * 2 : 64;
+    struct loop_timer **heap = reallocarray(l->heap, room, sizeof(*heap));
+    if (!heap)
+        return false;
+    l->heap = heap;
+    l->timer_room = room;
+    return true;
+}
+
+void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t after_ms)
+{
+    bool known = t->due_ms != 0;
+    uint64_t due = l->now_ms + after_ms;
+    if (!known && !heap_room(l))
+        abort(); /* without its deadline a connection could stay for ever */
+    t->due_ms = due ? due : 1;
+    if (known)
+        settle(l, t->at, t);
+    else
+        sift_up(l, l->timers++, t);
+}
+
+void loop_timer_cancel(struct loop *l, struct loop_timer *t)
+{
+    if (t->due_ms == 0)
+        return;
+    t->due_ms = 0;
+    struct loop_timer *last = l->heap[--l->timers];
+    if (last != t)
+        settle(l, t->at, last);
+}
+
+static void run_timers(struct loop *l)
+{
+    while (l->timers > 0 && l->heap[0]->due_ms <= l->now_ms) {
+        struct loop_timer *t = l->heap[0];
+        loop_timer_cancel(l, t);
+        t->fn(t);
+    }
+}
+
+/* ---- tasks ---- */
+
+void loop_defer(struct loop *l, struct loop_task *t)
+{
+    if (t->queued)
+        return;
+    t->queued = true;
+    t->next = NULL;
+    *l->end = t;
+    l->end = &t->next;
+}
+
+/* Those that were there at the start: a task that defers itself again does not keep others waiting.
+ */
+static void run_tasks(struct loop *l)
+{
+    struct loop_task *t = l->first, *next;
+    l->first = NULL;
+    l->end = &l->first;
+    for (; t; t = next) {
+        next = t->next;
+        t->queued = false;
+        t->fn(t);
+    }
+}
+
+/* ---- the round ---- */
+
+uint64_t loop_now_ms(const struct loop *l)
+{
+    return l->now_ms;
+}
+
+static int wait_ms(const struct loop *l)
+{
+    if (l->first)
+        return 0;
+    if (l->timers == 0)
+        return -1;
+    uint64_t now = read_clock(), due = l->heap[0]->due_ms;
+    uint64_t left = due > now ? due - now : 0;
+    return left > 60000 ? 60000 : (int)left;
+}
+
+int loop_run(struct loop *l)
+{
+    l->stopped = false;
+    while (!l->stopped) {
+        int n = epoll_wait(l->epoll_fd, l->batch, BATCH, wait_ms(l));
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        l->now_ms = read_clock();
+        l->ready = n < 0 ? 0 : n;
+        for (l->at = 0; l->at < l->ready; l->at++) {
+            struct epoll_event *ev = &l->batch[l->at];
+            if (ev->data.ptr)
+                serve(l, ev->data.ptr, ev->events);
+        }
+        l->ready = l->at = 0;
+        run_timers(l);
+        run_tasks(l);
+    }
+    return 0;
+}
+
+void loop_stop(struct loop *l)
+{
+    l->stopped = true;
+}

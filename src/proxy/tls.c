@@ -1,0 +1,388 @@
+#include "proxy/tls_internal.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+/* System calls that one call of ours may read with: a peer that sends records without data (key
+ * updates, empty ones) faster than we look at them must not keep the others waiting. */
+#define READS_AT_ONCE 16
+
+/* Owned by its stream. */
+struct tls {
+    SSL *ssl;
+    struct stream *stream;
+    struct loop_timer timer; /* of the handshake */
+    tls_done *done;
+    void *ctx;
+    uint8_t *seen; /* bytes that were read before we came; NULL once they are consumed */
+    size_t seen_at, seen_len;
+    unsigned reads_left;
+    bool server, handshaking, failed;
+    bool eof;     /* the socket has ended */
+    bool drained; /* nothing can be read before the socket has more */
+    bool finished;
+    uint32_t read_needs, write_needs; /* EPOLL* */
+};
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* ---- the socket, as OpenSSL sees it ---- */
+
+static size_t take_seen(struct tls *t, char *out, size_t len)
+{
+    size_t n = t->seen_len - t->seen_at;
+    if (n > len)
+        n = len;
+    memcpy(out, t->seen + t->seen_at, n);
+    t->seen_at += n;
+    if (t->seen_at == t->seen_len) {
+        free(t->seen);
+        t->seen = NULL;
+    }
+    return n;
+}
+
+static int socket_read(BIO *bio, char *out, int len)
+{
+    struct tls *t = BIO_get_data(bio);
+    ssize_t n;
+    BIO_clear_retry_flags(bio);
+    if (len <= 0)
+        return 0;
+    if (t->seen)
+        return (int)take_seen(t, out, (size_t)len);
+    if (t->reads_left == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+    }
+    t->reads_left--;
+    do
+        n = recv(t->stream->io.fd, out, (size_t)len, 0);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        t->eof = true;
+    else if (n < 0 && errno == EAGAIN)
+        BIO_set_retry_read(bio);
+    return (int)n;
+}
+
+static int socket_write(BIO *bio, const char *data, int len)
+{
+    struct tls *t = BIO_get_data(bio);
+    ssize_t n;
+    BIO_clear_retry_flags(bio);
+    do
+        n = send(t->stream->io.fd, data, (size_t)len, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        BIO_set_retry_write(bio);
+    return (int)n;
+}
+
+static long socket_control(BIO *bio, int command, long number, void *pointer)
+{
+    const struct tls *t = BIO_get_data(bio);
+    switch (command) {
+    case BIO_CTRL_FLUSH:
+        return 1;
+    case BIO_CTRL_EOF:
+        return t->eof;
+    default:
+        return 0;
+    }
+}
+
+static BIO_METHOD *socket_method(void)
+{
+    static BIO_METHOD *method;
+    if (method)
+        return method;
+    BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
+    if (!m || !BIO_meth_set_read(m, socket_read) || !BIO_meth_set_write(m, socket_write) ||
+        !BIO_meth_set_ctrl(m, socket_control)) {
+        BIO_meth_free(m);
+        return NULL;
+    }
+    return method = m;
+}
+
+/* ---- the handshake ---- */
+
+/* What SSL_get_error says, as what to wait for; 0: nothing will help. */
+static uint32_t needs_of(int error)
+{
+    return error == SSL_ERROR_WANT_READ ? EPOLLIN : error == SSL_ERROR_WANT_WRITE ? EPOLLOUT : 0;
+}
+
+static int check_protocol(struct tls *t, struct err *err)
+{
+    const unsigned char *name;
+    unsigned len;
+    SSL_get0_alpn_selected(t->ssl, &name, &len);
+    if (len == 0 || (len == 8 && memcmp(name, "http/1.1", 8) == 0))
+        return 0;
+    return err_set(err, ERR_PROTOCOL, "the other side chose a protocol that was not offered");
+}
+
+/* Certificates that were looked at and will not be again: kilobytes each, for as long as the
+ * connection lives. OpenSSL keeps its own reference to the server's. */
+static void drop_certificates(STACK_OF(X509) * chain)
+{
+    X509 *x;
+    while (chain && (x = sk_X509_pop(chain)))
+        X509_free(x);
+}
+
+static void drop_chain(SSL *ssl)
+{
+    drop_certificates(SSL_get_peer_cert_chain(ssl));
+    drop_certificates(SSL_get0_verified_chain(ssl));
+}
+
+/* 1: done; 0: waits; negative: failed. */
+static int handshake(struct tls *t, struct err *err)
+{
+    ERR_clear_error();
+    int result = SSL_do_handshake(t->ssl);
+    if (result == 1) {
+        if (!t->server)
+            drop_chain(t->ssl);
+        return check_protocol(t, err) < 0 ? -1 : 1;
+    }
+    uint32_t needs = needs_of(SSL_get_error(t->ssl, result));
+    t->read_needs = t->write_needs = needs;
+    if (needs)
+        return 0;
+    tls_explain(t->ssl, t->server, t->eof, err);
+    ERR_clear_error();
+    return -1;
+}
+
+static void end_handshake(struct tls *t, int result, const struct err *err)
+{
+    tls_done *done = t->done;
+    loop_timer_cancel(t->stream->loop, &t->timer);
+    t->handshaking = false;
+    t->failed = result < 0;
+    t->read_needs = EPOLLIN;
+    t->write_needs = EPOLLOUT;
+    stream_on(t->stream, NULL, NULL);
+    stream_want(t->stream, 0);
+    done(t->ctx, result, err); /* which may end `t` */
+}
+
+static void on_ready(void *ctx, unsigned ready)
+{
+    struct tls *t = ctx;
+    struct err err = ERR_INIT;
+    t->reads_left = READS_AT_ONCE;
+    int result = handshake(t, &err);
+    if (result != 0)
+        end_handshake(t, result < 0 ? result : 0, result < 0 ? &err : NULL);
+}
+
+static void on_timeout(struct loop_timer *timer)
+{
+    struct tls *t = container_of(timer, struct tls, timer);
+    struct err err = ERR_INIT;
+    int result = err_set(&err, ERR_PROTOCOL, "the TLS handshake took too long");
+    end_handshake(t, result, &err);
+}
+
+static struct tls *tls_new(SSL_CTX *ctx, struct stream *s, bool server)
+{
+    struct tls *t = calloc(1, sizeof *t);
+    BIO_METHOD *method = socket_method();
+    BIO *bio = method ? BIO_new(method) : NULL;
+    if (!t || !bio || !(t->ssl = SSL_new(ctx))) {
+        BIO_free(bio);
+        free(t);
+        return NULL;
+    }
+    BIO_set_data(bio, t);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(t->ssl, bio, bio);
+    t->stream = s;
+    t->server = server;
+    t->timer.fn = on_timeout;
+    return t;
+}
+
+/* The first step sends and looks at what was seen, but reads nothing: so it can fail, and then says
+ * so to the caller, but never ends before the caller knows of it. */
+static int start(const struct tls_context *c, struct tls *t, tls_done *done, void *ctx,
+                 struct err *err)
+{
+    struct stream *s = t->stream;
+    t->handshaking = true;
+    t->done = done;
+    t->ctx = ctx;
+    if (t->server)
+        SSL_set_accept_state(t->ssl);
+    else
+        SSL_set_connect_state(t->ssl);
+    int result = handshake(t, err);
+    if (result != 0) {
+        tls_free(t);
+        return result < 0 ? result : err_set(err, ERR_INTERNAL, "a handshake without an answer");
+    }
+    s->tls = t;
+    loop_timer_set(s->loop, &t->timer, c->handshake_ms);
+    stream_on(s, on_ready, t);
+    stream_want(s, STREAM_READABLE | STREAM_WRITABLE);
+    return 0;
+}
+
+static bool expect_host(SSL *ssl, const struct host *host)
+{
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+    if (host->kind != HOST_NAME)
+        return X509_VERIFY_PARAM_set1_ip(param, host->addr, host->kind == HOST_IPV4 ? 4 : 16) == 1;
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                                               X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+    return X509_VERIFY_PARAM_set1_host(param, host->text, 0) == 1 &&
+           SSL_set_tlsext_host_name(ssl, host->text) == 1;
+}
+
+int tls_connect(struct tls_context *c, struct stream *s, const struct host *host, tls_done *done,
+                void *ctx, struct err *err)
+{
+    SSL_CTX *settings = tls_client_context(c);
+    struct tls *t = settings ? tls_new(settings, s, false) : NULL;
+    if (!t || !expect_host(t->ssl, host)) {
+        tls_free(t);
+        return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
+    }
+    return start(c, t, done, ctx, err);
+}
+
+static bool keep_seen(struct tls *t, const void *seen, size_t len)
+{
+    if (len == 0)
+        return true;
+    t->seen = malloc(len);
+    if (!t->seen)
+        return false;
+    memcpy(t->seen, seen, len);
+    t->seen_len = len;
+    return true;
+}
+
+int tls_accept(struct tls_context *c, struct stream *s, const struct host *host, const void *seen,
+               size_t seen_len, tls_done *done, void *ctx, struct err *err)
+{
+    if (!c->authority)
+        return err_set(err, ERR_INTERNAL, "this run has no authority");
+    X509 *leaf = authority_leaf(c->authority, host);
+    SSL_CTX *settings = leaf ? tls_server_context(c) : NULL;
+    struct tls *t = settings ? tls_new(settings, s, true) : NULL;
+    if (!t || !keep_seen(t, seen, seen_len) || SSL_use_certificate(t->ssl, leaf) != 1 ||
+        SSL_use_PrivateKey(t->ssl, authority_leaf_key(c->authority)) != 1) {
+        tls_free(t);
+        ERR_clear_error();
+        return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
+    }
+    return start(c, t, done, ctx, err);
+}
+
+/* ---- the stream's side ---- */
+
+/* How a call that moved nothing ended: -EAGAIN with what to wait for, 0 at a proper end, or an
+ * error. */
+static ssize_t outcome(struct tls *t, int result, uint32_t *needs)
+{
+    int error = SSL_get_error(t->ssl, result);
+    if ((*needs = needs_of(error)))
+        return -EAGAIN;
+    int saved = errno;
+    *needs = EPOLLIN;
+    ERR_clear_error();
+    if (error == SSL_ERROR_ZERO_RETURN)
+        return 0;
+    t->failed = true;
+    return error == SSL_ERROR_SYSCALL && saved && !t->eof ? -saved : -EPROTO;
+}
+
+ssize_t tls_read(struct tls *t, void *data, size_t len)
+{
+    size_t total = 0, n;
+    if (t->failed)
+        return -EPROTO;
+    if (t->handshaking || len == 0)
+        return -EAGAIN;
+    ERR_clear_error();
+    t->reads_left = READS_AT_ONCE;
+    do {
+        errno = 0;
+        int result = SSL_read_ex(t->ssl, (char *)data + total, len - total, &n);
+        if (result != 1) {
+            ssize_t end = outcome(t, result, &t->read_needs);
+            t->drained = end == -EAGAIN;
+            return total > 0 ? (ssize_t)total : end;
+        }
+        total += n;
+    } while (total < len && SSL_has_pending(t->ssl));
+    t->drained = false;
+    t->read_needs = EPOLLIN;
+    return (ssize_t)total;
+}
+
+ssize_t tls_write(struct tls *t, const void *data, size_t len)
+{
+    size_t total = 0, n;
+    if (t->failed || t->finished)
+        return -EPIPE;
+    if (t->handshaking)
+        return -EAGAIN;
+    ERR_clear_error();
+    t->reads_left = READS_AT_ONCE;
+    while (total < len) {
+        errno = 0;
+        int result = SSL_write_ex(t->ssl, (const char *)data + total, len - total, &n);
+        if (result != 1) {
+            ssize_t end = outcome(t, result, &t->write_needs);
+            return total > 0 ? (ssize_t)total : end == 0 ? -EPIPE : end;
+        }
+        total += n;
+    }
+    t->write_needs = EPOLLOUT;
+    return (ssize_t)total;
+}
+
+bool tls_pending(const struct tls *t)
+{
+    return !t->handshaking && !t->failed && !t->drained && SSL_has_pending(t->ssl);
+}
+
+uint32_t tls_events(const struct tls *t, unsigned wanted)
+{
+    return (wanted & STREAM_READABLE ? t->read_needs : 0) |
+           (wanted & STREAM_WRITABLE ? t->write_needs : 0);
+}
+
+void tls_finish(struct tls *t)
+{
+    if (t->handshaking || t->failed || t->finished)
+        return;
+    t->finished = true;
+    ERR_clear_error();
+    SSL_shutdown(t->ssl);
+    ERR_clear_error();
+}
+
+void tls_free(struct tls *t)
+{
+    if (!t)
+        return;
+    loop_timer_cancel(t->stream->loop, &t->timer);
+    SSL_free(t->ssl);
+    free(t->seen);
+    free(t);
+}

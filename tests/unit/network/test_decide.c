@@ -1,0 +1,336 @@
+/* The decision: rules, blocked hosts, ports, protocols, methods, paths; what is told about it. */
+#include "network/decide.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct egress_rule rules[8];
+static struct host_pattern blocked[4];
+static struct egress_secret secrets[2];
+static struct egress egress = {.rules = rules, .blocked = blocked, .secrets = secrets};
+
+static struct host_pattern pattern(const char *text)
+{
+    struct host_pattern p;
+    struct err err = ERR_INIT;
+    cr_assert_eq(host_pattern_parse(text, strlen(text), &p, &err), 0, "%s", err.message);
+    return p;
+}
+
+static struct host host(const char *text)
+{
+    struct host h;
+    struct err err = ERR_INIT;
+    cr_assert_eq(host_parse(text, strlen(text), text[0] == '[', &h, &err), 0, "%s", err.message);
+    return h;
+}
+
+static struct egress_rule *rule(const char *text, enum scheme scheme, uint16_t port)
+{
+    struct egress_rule *r = &rules[egress.rule_count++];
+    *r = (struct egress_rule){.host = pattern(text), .scheme = scheme, .port = port};
+    return r;
+}
+
+static void block(const char *text)
+{
+    blocked[egress.blocked_count++] = pattern(text);
+}
+
+static struct verdict ask_request(enum scheme scheme, const char *name, uint16_t port,
+                                  const char *method, const char *path)
+{
+    struct target t = {.scheme = scheme, .host = host(name), .port = port, .path = path};
+    struct verdict v;
+    strncpy(t.method, method, sizeof t.method - 1);
+    egress_decide(&egress, &t, &v);
+    cr_assert_eq(v.allow, v.reason == DENY_NONE);
+    if (v.allow)
+        cr_assert_lt(v.rule, egress.rule_count);
+    return v;
+}
+
+static struct verdict ask(enum scheme scheme, const char *name, uint16_t port)
+{
+    return ask_request(scheme, name, port, "", NULL);
+}
+
+static enum deny_reason reason(const char *name, uint16_t port)
+{
+    return ask(SCHEME_HTTPS, name, port).reason;
+}
+
+Test(decide, nothing_allows_nothing)
+{
+    cr_assert_eq(reason("example.org", 443), DENY_NO_RULE);
+    cr_assert_eq(ask(SCHEME_ANY, "example.org", 443).reason, DENY_NO_RULE);
+    cr_assert_eq(reason("127.0.0.1", 443), DENY_LITERAL);
+    cr_assert_eq(ask(SCHEME_HTTPS, "example.org", 443).rule, SIZE_MAX);
+}
+
+Test(decide, only_the_named_host)
+{
+    rule("example.org", SCHEME_HTTPS, 443);
+    cr_assert_eq(reason("example.org", 443), DENY_NONE);
+    static const char *const others[] = {"example.org.evil.com", "evil-example.org", "xexample.org",
+                                         "www.example.org",      "example.or",       "org",
+                                         "example.organic"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        cr_expect_eq(reason(others[i], 443), DENY_NO_RULE, "%s", others[i]);
+}
+
+Test(decide, stars_match_whole_labels)
+{
+    rule("*.one.test", SCHEME_HTTPS, 443);
+    rule("**.many.test", SCHEME_HTTPS, 443);
+    cr_assert_eq(reason("a.one.test", 443), DENY_NONE);
+    cr_assert_eq(reason("b.a.one.test", 443), DENY_NO_RULE);
+    cr_assert_eq(reason("one.test", 443), DENY_NO_RULE);
+    cr_assert_eq(reason("xone.test", 443), DENY_NO_RULE);
+    cr_assert_eq(reason("a.many.test", 443), DENY_NONE);
+    cr_assert_eq(reason("b.a.many.test", 443), DENY_NONE);
+    cr_assert_eq(reason("many.test", 443), DENY_NO_RULE);
+}
+
+Test(decide, blocked_wins)
+{
+    rule("**.example.org", SCHEME_HTTPS, 443);
+    rule("10.0.0.1", SCHEME_HTTPS, 443);
+    cr_assert_eq(reason("bad.example.org", 443), DENY_NONE);
+    cr_assert_eq(reason("10.0.0.1", 443), DENY_NONE);
+    block("bad.example.org");
+    block("*.worse.example.org");
+    block("10.0.0.1");
+    cr_assert_eq(reason("bad.example.org", 443), DENY_BLOCKED);
+    cr_assert_eq(reason("x.worse.example.org", 443), DENY_BLOCKED);
+    cr_assert_eq(reason("10.0.0.1", 443), DENY_BLOCKED);
+    cr_assert_eq(reason("good.example.org", 443), DENY_NONE);
+    cr_assert_str_eq(ask(SCHEME_HTTPS, "bad.example.org", 443).hint, "");
+}
+
+Test(decide, ports_and_protocols)
+{
+    rule("h.test", SCHEME_HTTPS, 443);
+    rule("h.test", SCHEME_ANY, 8080);
+    rule("h.test", SCHEME_TCP, 5432);
+    static const struct {
+        enum scheme scheme;
+        uint16_t port;
+        enum deny_reason reason;
+    } cases[] = {
+        {SCHEME_HTTPS, 443, DENY_NONE},   {SCHEME_HTTP, 443, DENY_SCHEME},
+        {SCHEME_TCP, 443, DENY_SCHEME},   {SCHEME_ANY, 443, DENY_NONE},
+        {SCHEME_HTTPS, 444, DENY_PORT},   {SCHEME_HTTPS, 22, DENY_PORT},
+        {SCHEME_HTTPS, 8080, DENY_NONE},  {SCHEME_HTTP, 8080, DENY_NONE},
+        {SCHEME_TCP, 8080, DENY_NONE},    {SCHEME_TCP, 5432, DENY_NONE},
+        {SCHEME_HTTP, 5432, DENY_SCHEME}, {SCHEME_HTTPS, 5432, DENY_SCHEME},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect_eq(ask(cases[i].scheme, "h.test", cases[i].port).reason, cases[i].reason,
+                     "%s to %u", scheme_name(cases[i].scheme), cases[i].port);
+}
+
+Test(decide, methods_and_paths)
+{
+    char *methods[] = {"GET", "HEAD"}, *paths[] = {"/v1/*", "/open/**"};
+    struct egress_rule *r = rule("h.test", SCHEME_HTTPS, 443);
+    r->methods = (struct text_list){methods, 2};
+    r->paths = (struct text_list){paths, 2};
+    static const struct {
+        const char *method, *path;
+        enum deny_reason reason;
+    } cases[] = {
+        {"GET", "/v1/x", DENY_NONE},
+        {"HEAD", "/open/a/b", DENY_NONE},
+        {"POST", "/v1/x", DENY_METHOD},
+        {"get", "/v1/x", DENY_METHOD},
+        {"GET", "/v1/x/y", DENY_PATH},
+        {"GET", "/v2/x", DENY_PATH},
+        {"GET", "/open/../v2", DENY_PATH},
+        {"GET", "/open/%2e%2e/v2", DENY_PATH},
+        {"GET", "/open/a%2fb", DENY_PATH},
+        {"GET", "/open//a", DENY_PATH},
+        {"GET", NULL, DENY_PATH},
+        {"", "/v1/x", DENY_METHOD},
+        {"", NULL, DENY_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect_eq(
+            ask_request(SCHEME_HTTPS, "h.test", 443, cases[i].method, cases[i].path).reason,
+            cases[i].reason, "%s %s", cases[i].method, cases[i].path);
+}
+
+/* Nobody would look for methods in a stream of bytes. */
+Test(decide, a_rule_on_requests_opens_no_tunnel)
+{
+    char *methods[] = {"GET"};
+    struct egress_rule *r = rule("h.test", SCHEME_ANY, 8080);
+    cr_assert_eq(ask(SCHEME_TCP, "h.test", 8080).reason, DENY_NONE);
+    r->methods = (struct text_list){methods, 1};
+    cr_assert_eq(ask(SCHEME_TCP, "h.test", 8080).reason, DENY_SCHEME);
+    cr_assert_eq(ask(SCHEME_HTTP, "h.test", 8080).reason, DENY_NONE);
+}
+
+Test(decide, rules_add_up)
+{
+    char *get[] = {"GET"}, *post[] = {"POST"}, *hooks[] = {"/hooks/*"};
+    rule("h.test", SCHEME_HTTPS, 443)->methods = (struct text_list){get, 1};
+    struct egress_rule *second = rule("h.test", SCHEME_HTTPS, 443);
+    second->methods = (struct text_list){post, 1};
+    second->paths = (struct text_list){hooks, 1};
+    cr_assert_eq(ask_request(SCHEME_HTTPS, "h.test", 443, "GET", "/x").rule, 0);
+    cr_assert_eq(ask_request(SCHEME_HTTPS, "h.test", 443, "POST", "/hooks/1").rule, 1);
+    struct verdict v = ask_request(SCHEME_HTTPS, "h.test", 443, "POST", "/x");
+    cr_assert(!v.allow && v.reason == DENY_PATH, "the reason of the rule that came furthest");
+}
+
+Test(decide, the_most_specific_rule_counts)
+{
+    rule("**.test", SCHEME_ANY, 443);
+    rule("*.h.test", SCHEME_ANY, 443);
+    rule("a.h.test", SCHEME_ANY, 443);
+    rule("a.h.test", SCHEME_ANY, 443)->pinned = true;
+    cr_assert_eq(ask(SCHEME_HTTPS, "x.test", 443).rule, 0);
+    cr_assert_eq(ask(SCHEME_HTTPS, "b.h.test", 443).rule, 1);
+    cr_assert_eq(ask(SCHEME_HTTPS, "a.h.test", 443).rule, 3);
+}
+
+/* N-4 */
+Test(decide, literals_only_by_name)
+{
+    rule("example.org", SCHEME_HTTPS, 443);
+    rule("192.0.1.7", SCHEME_HTTPS, 443);
+    rule("[2606:4700::1]", SCHEME_HTTPS, 443);
+    cr_assert_eq(reason("192.0.1.7", 443), DENY_NONE);
+    cr_assert_eq(reason("192.0.1.8", 443), DENY_LITERAL);
+    cr_assert_eq(reason("192.0.1.7", 80), DENY_PORT);
+    cr_assert_eq(reason("[2606:4700::1]", 443), DENY_NONE);
+    cr_assert_eq(reason("[2606:4700::2]", 443), DENY_LITERAL);
+}
+
+static void check_hint(enum scheme scheme, const char *name, uint16_t port, const char *hint)
+{
+    struct verdict v = ask(scheme, name, port);
+    cr_expect_str_eq(v.hint, hint, "%s %u: \"%s\", not \"%s\"", name, port, v.hint, hint);
+}
+
+Test(decide, hints)
+{
+    rule("known.test", SCHEME_HTTPS, 443);
+    check_hint(SCHEME_HTTPS, "evil.com", 443, "add --allow evil.com:443");
+    check_hint(SCHEME_HTTP, "evil.com", 80, "add --allow evil.com:80");
+    check_hint(SCHEME_ANY, "evil.com", 443, "add --allow evil.com:443");
+    check_hint(SCHEME_TCP, "evil.com", 5432, "add --allow evil.com:5432");
+    check_hint(SCHEME_TCP, "evil.com", 443, "add --allow 'tcp://evil.com:443'");
+    check_hint(SCHEME_HTTP, "evil.com", 443, "add --allow 'http://evil.com:443'");
+    check_hint(SCHEME_HTTPS, "known.test", 8443, "add --allow known.test:8443");
+    check_hint(SCHEME_HTTP, "known.test", 443, "add --allow 'http://known.test:443'");
+    check_hint(SCHEME_HTTPS, "8.8.8.8", 443, "add --allow 8.8.8.8:443");
+    check_hint(SCHEME_HTTPS, "[2606:4700::1]", 443, "add --allow '[2606:4700::1]:443'");
+    check_hint(SCHEME_TCP, "10.0.0.5", 5432, "pin it: --allow 10.0.0.5:5432=10.0.0.5");
+    check_hint(SCHEME_HTTPS, "[::1]", 443, "pin it: --allow '[::1]:443=::1'");
+}
+
+/* No way round is suggested where nobody should go. */
+Test(decide, no_hint_for_what_stays_closed)
+{
+    static const char *const names[] = {"169.254.169.254", "100.100.100.200",
+                                        "192.0.0.192",     "[fd00:ec2::254]",
+                                        "metadata",        "metadata.google.internal",
+                                        "169.254.1.1",     "224.0.0.1",
+                                        "0.0.0.0",         "[fe80::1]"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        check_hint(SCHEME_HTTP, names[i], 80, "");
+}
+
+Test(decide, hints_for_requests)
+{
+    char *methods[] = {"GET"}, *paths[] = {"/a"};
+    struct egress_rule *r = rule("h.test", SCHEME_HTTPS, 443);
+    r->methods = (struct text_list){methods, 1};
+    r->paths = (struct text_list){paths, 1};
+    cr_assert_str_eq(ask_request(SCHEME_HTTPS, "h.test", 443, "PUT", "/a").hint,
+                     "add PUT to the methods of the rule");
+    cr_assert_str_eq(ask_request(SCHEME_HTTPS, "h.test", 443, "x\033[1m", "/a").hint, "");
+    cr_assert_str_eq(ask_request(SCHEME_HTTPS, "h.test", 443, "GET", "/b").hint,
+                     "add the path to the paths of the rule");
+    cr_assert(strstr(ask_request(SCHEME_HTTPS, "h.test", 443, "GET", "/a/../b").hint, "dot"));
+}
+
+/* The longest name that fits nowhere: no cut command is suggested. */
+Test(decide, a_hint_is_whole_or_missing)
+{
+    char name[254];
+    memset(name, 'a', sizeof name);
+    for (size_t i = 50; i < sizeof name - 2; i += 50)
+        name[i] = '.';
+    name[253] = '\0';
+    struct verdict v = ask(SCHEME_HTTPS, name, 443);
+    cr_assert_eq(v.reason, DENY_NO_RULE);
+    cr_assert_str_eq(v.hint, "");
+}
+
+Test(decide, hints_for_answers)
+{
+    struct target t = {.scheme = SCHEME_HTTPS, .host = host("db.internal"), .port = 443};
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+    char out[DENY_HINT_MAX];
+    inet_pton(AF_INET, "10.0.0.5", &in.sin_addr);
+    deny_address_hint(&t, (struct sockaddr *)&in, out);
+    cr_assert_str_eq(out, "pin it: --allow db.internal:443=10.0.0.5");
+    inet_pton(AF_INET6, "fd12::5", &in6.sin6_addr);
+    deny_address_hint(&t, (struct sockaddr *)&in6, out);
+    cr_assert_str_eq(out, "pin it: --allow db.internal:443=fd12::5");
+    inet_pton(AF_INET, "169.254.169.254", &in.sin_addr);
+    deny_address_hint(&t, (struct sockaddr *)&in, out);
+    cr_assert_str_eq(out, "");
+    t.host = host("metadata.google.internal");
+    inet_pton(AF_INET, "10.0.0.5", &in.sin_addr);
+    deny_address_hint(&t, (struct sockaddr *)&in, out);
+    cr_assert_str_eq(out, "");
+}
+
+Test(decide, looking_inside)
+{
+    char *methods[] = {"GET"};
+    struct host h = host("h.test"), s = host("s.test"), other = host("x.test");
+    struct egress_rule *r = rule("h.test", SCHEME_HTTPS, 443);
+    rule("s.test", SCHEME_HTTPS, 443);
+    cr_assert(!egress_looks_inside(&egress, &h, 443));
+    r->methods = (struct text_list){methods, 1};
+    cr_assert(egress_looks_inside(&egress, &h, 443));
+    cr_assert(!egress_looks_inside(&egress, &h, 8443));
+    cr_assert(!egress_looks_inside(&egress, &other, 443));
+    r->scheme = SCHEME_HTTP;
+    cr_assert(!egress_looks_inside(&egress, &h, 443), "it allows no TLS");
+    cr_assert(!egress_looks_inside(&egress, &s, 443));
+    secrets[0] = (struct egress_secret){.scheme = SCHEME_HTTPS, .host = s, .port = 443};
+    egress.secret_count = 1;
+    cr_assert(egress_looks_inside(&egress, &s, 443));
+    cr_assert(!egress_looks_inside(&egress, &s, 8443));
+}
+
+Test(decide, names_that_are_answered)
+{
+    struct host a = host("a.test"), b = host("b.test"), literal = host("10.0.0.1");
+    cr_assert(!egress_knows_name(&egress, &a));
+    rule("*.test", SCHEME_TCP, 22);
+    rule("10.0.0.1", SCHEME_TCP, 22);
+    cr_assert(egress_knows_name(&egress, &a));
+    cr_assert(egress_knows_name(&egress, &b));
+    cr_assert(!egress_knows_name(&egress, &literal));
+    block("b.test");
+    cr_assert(!egress_knows_name(&egress, &b));
+}
+
+Test(decide, every_reason_has_words)
+{
+    for (int i = 0; i < DENY_REASON_COUNT; i++) {
+        cr_assert(deny_name(i) && deny_name(i)[0] && !strchr(deny_name(i), ' '));
+        cr_assert(deny_text(i) && deny_text(i)[0]);
+    }
+}

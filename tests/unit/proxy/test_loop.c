@@ -1,0 +1,131 @@
+#include "proxy/loop.h"
+
+#include "base/cleanup.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+static struct loop *loop;
+static char seen[256];
+
+static void note(char c)
+{
+    size_t len = strlen(seen);
+    cr_assert_lt(len, sizeof seen - 1);
+    seen[len] = c;
+}
+
+static void stop(struct loop_timer *t)
+{
+    (void)t;
+    loop_stop(loop);
+}
+
+/* Runs for a moment. */
+static void run(void)
+{
+    struct loop_timer end = {.fn = stop};
+    loop_timer_set(loop, &end, 30);
+    cr_assert_eq(loop_run(loop), 0);
+    loop_timer_cancel(loop, &end);
+}
+
+static void begin(void)
+{
+    cr_assert_eq(loop_new(&loop, NULL), 0);
+}
+
+struct named_timer {
+    struct loop_timer t;
+    char name;
+};
+
+static void on_timer(struct loop_timer *t)
+{
+    note(((struct named_timer *)t)->name);
+}
+
+Test(loop, timers_come_in_their_order, .init = begin)
+{
+    struct named_timer t[26] = {0};
+    for (int i = 0; i < 26; i++) {
+        t[i] = (struct named_timer){.t.fn = on_timer, .name = (char)('a' + i)};
+        loop_timer_set(loop, &t[i].t, (uint64_t)(1 + (i * 7) % 26)); /* a permutation */
+    }
+    for (int i = 0; i < 26; i++)
+        loop_timer_set(loop, &t[i].t, (uint64_t)(1 + (i * 11) % 26)); /* moved */
+    loop_timer_cancel(loop, &t[3].t);
+    loop_timer_cancel(loop, &t[3].t);
+    run();
+    cr_assert_eq(strlen(seen), 25);
+    for (size_t i = 1; i < 25; i++)
+        cr_assert_lt((seen[i - 1] - 'a') * 11 % 26, (seen[i] - 'a') * 11 % 26);
+    cr_assert_null(strchr(seen, 'd'));
+    loop_free(loop);
+}
+
+static struct loop_task task;
+static void on_task(struct loop_task *t)
+{
+    note('t');
+    if (strlen(seen) < 3)
+        loop_defer(loop, t);
+}
+
+Test(loop, a_task_runs_once_and_may_ask_again, .init = begin)
+{
+    task.fn = on_task;
+    loop_defer(loop, &task);
+    loop_defer(loop, &task);
+    run();
+    cr_assert_str_eq(seen, "ttt");
+    loop_free(loop);
+}
+
+static struct loop_io ios[2];
+static void on_io_forget_other(struct loop_io *io, uint32_t events)
+{
+    cr_assert(events & EPOLLIN);
+    note('i');
+    loop_forget(loop, &ios[io == &ios[0]]);
+    loop_forget(loop, io);
+}
+
+Test(loop, what_was_forgotten_in_the_same_round_is_not_called, .init = begin)
+{
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        cr_assert_eq(write(pair[1], "x", 1), 1);
+        ios[i] = (struct loop_io){.fd = pair[0], .fn = on_io_forget_other};
+        cr_assert_eq(loop_watch(loop, &ios[i], EPOLLIN), 0);
+    }
+    run();
+    cr_assert_str_eq(seen, "i");
+    loop_free(loop);
+}
+
+static void on_io_silent(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    note('s');
+    loop_watch(loop, io, 0);
+}
+
+Test(loop, who_wants_nothing_is_not_called_even_for_a_hang_up, .init = begin)
+{
+    int pair[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    cr_assert_eq(write(pair[1], "x", 1), 1);
+    close(pair[1]);
+    ios[0] = (struct loop_io){.fd = pair[0], .fn = on_io_silent};
+    loop_watch(loop, &ios[0], EPOLLIN);
+    run();
+    cr_assert_str_eq(seen, "s");
+    loop_watch(loop, &ios[0], EPOLLIN);
+    run();
+    cr_assert_str_eq(seen, "ss", "and is called again when it wants again");
+    loop_free(loop);
+}
