@@ -19,6 +19,7 @@ import ssl
 import threading
 import time
 import urllib.parse
+import warnings
 import zlib
 
 WS_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -174,7 +175,9 @@ def server_context(cert, key, version=None):
     context.set_alpn_protocols(["http/1.1"])
     if version:
         context.set_ciphers("ALL:@SECLEVEL=0")
-        context.minimum_version = context.maximum_version = version
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = context.maximum_version = version
 
     def note(sock, name, _):
         sock.lab_name = name
