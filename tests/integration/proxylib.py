@@ -68,7 +68,7 @@ class Proxy:
         fd = theirs.fileno()
         # Descriptor 3 is the channel: nothing that subprocess itself uses may be there.
         placeholders = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC) for _ in range(4)]
-        self.process = subprocess.Popen([*map(str, prefix), BINARY], env=env or {}, stdin=subprocess.DEVNULL, close_fds=False,
+        self.process = subprocess.Popen([*map(str, prefix), BINARY], env={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), **(env or {})}, stdin=subprocess.DEVNULL, close_fds=False,
                                         stdout=subprocess.DEVNULL, preexec_fn=lambda: os.dup2(fd, 3))
         for spare in placeholders:
             os.close(spare)
