@@ -398,6 +398,9 @@ void tls_free(struct tls *t)
     if (!t)
         return;
     loop_timer_cancel(t->stream->loop, &t->timer);
+    /* Closing a connection in a hurry is no reason to forget the session. */
+    if (!t->handshaking && !t->failed)
+        SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(t->ssl);
     free(t->seen);
     free(t);
