@@ -127,7 +127,7 @@ static enum step pass_interim(struct session *s)
     if (!wanted)
         return STEP_ON;
     x->request.expects_continue = false; /* once */
-    return side_send(&s->client, go_on, sizeof(go_on) - 1) < 0 ? session_end(s, false) : STEP_ON;
+    return side_send(&s->client, go_on, sizeof(go_on) - 1) < 0 ? client_gone(s) : STEP_ON;
 }
 
 /* STEP_WAIT: it has not come in full. */
@@ -229,7 +229,7 @@ static enum step body_step(struct session *s)
         if (s->client.out.len - s->client.out_at > COALESCE) {
             int r = side_flush(&s->client);
             if (r <= 0)
-                return r < 0 ? session_end(s, false) : STEP_WAIT;
+                return r < 0 ? client_gone(s) : STEP_WAIT;
         }
         int r = more_body(s);
         if (r < 0)
@@ -266,7 +266,7 @@ enum step response_step(struct session *s)
     if (!x->have_response) {
         enum step r = head_step(s);
         if (r == STEP_WAIT && side_pending(&s->client) && side_flush(&s->client) < 0)
-            return session_end(s, false);
+            return client_gone(s);
         if (r != STEP_ON || !x->have_response || s->state != SESSION_RELAY)
             return r;
     }
@@ -277,6 +277,6 @@ enum step response_step(struct session *s)
         return session_end(s, true);
     int flushed = side_flush(&s->client);
     if (flushed < 0)
-        return session_end(s, false);
+        return client_gone(s);
     return flushed && x->ended ? finish(s) : STEP_WAIT;
 }
