@@ -49,6 +49,8 @@ int sandbox_egress_open(struct sandbox *s, struct err *err)
         return 0;
     if (copy_egress(s, err) < 0)
         return err_at(err, BOUNDARY_NETWORK);
+    s->kernel.connected = sandbox_egress_connected;
+    s->kernel.connected_ctx = s;
     s->credentials.egress = &s->egress;
     set_variables(s);
     return 0;

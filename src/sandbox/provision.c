@@ -109,6 +109,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
     struct kernel_request kr = {.policy = p,
                                 .host_folders = p->grant_count > 0 || project,
                                 .host_writable = project || any_writable_grant(p),
+                                .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;
