@@ -179,7 +179,7 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
 
 static int prepare(struct sandbox *s, struct err *err)
 {
-    if (lifecycle_prepare(&s->lifecycle, err) < 0)
+    if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0)
         return -err->code;
     return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
 }
