@@ -443,3 +443,10 @@ unsigned sessions_review(struct proxy *px)
     }
     return ended;
 }
+
+void sessions_end(struct proxy *px)
+{
+    (void)px;
+    while (sessions)
+        session_end(sessions, true);
+}

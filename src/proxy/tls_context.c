@@ -44,9 +44,12 @@ static bool set_client(SSL_CTX *ctx, struct roots *roots)
     SSL_CTX_set_cert_store(ctx, store); /* which owns it now */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_verify_depth(ctx, CHAIN_DEPTH);
+    SSL_CTX_sess_set_new_cb(ctx, tls_on_session);
     SSL_CTX_set_max_cert_list(ctx, CHAIN_BYTES);
-    return set_common(ctx, CLIENT_CIPHERS) &&
-           SSL_CTX_set_alpn_protos(ctx, http11, sizeof http11) == 0;
+    if (!set_common(ctx, CLIENT_CIPHERS))
+        return false;
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    return SSL_CTX_set_alpn_protos(ctx, http11, sizeof http11) == 0;
 }
 
 /* A client that offers protocols must offer HTTP/1.1; one that offers none is taken to speak it. */
@@ -119,6 +122,7 @@ void tls_context_free(struct tls_context *c)
 {
     if (!c)
         return;
+    tickets_done(&c->tickets);
     SSL_CTX_free(c->client);
     SSL_CTX_free(c->server);
     authority_free(c->authority);

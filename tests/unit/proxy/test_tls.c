@@ -132,7 +132,7 @@ static ssize_t read_to_end(void)
 
 /* ---- towards the outside ---- */
 
-static int dial_server(const struct peer_spec *spec, struct host host, int *ret_exit)
+static int dial_again(const struct peer_spec *spec, struct host host, int *ret_exit)
 {
     struct peer p = peer_start(spec);
     int r = dial(&p, host);
@@ -145,6 +145,13 @@ static int dial_server(const struct peer_spec *spec, struct host host, int *ret_
     if (ret_exit)
         *ret_exit = code;
     return r;
+}
+
+/* As if for the first time. */
+static int dial_server(const struct peer_spec *spec, struct host host, int *ret_exit)
+{
+    tickets_done(&context->tickets);
+    return dial_again(spec, host, ret_exit);
 }
 
 TestSuite(tls_client, .init = begin, .fini = end, .timeout = 60);
@@ -190,6 +197,27 @@ Test(tls_client, a_root_that_was_renewed)
         cert_free(&leaf);
     }
     cert_free(&twin);
+}
+
+Test(tls_client, resumes_what_was_verified)
+{
+    int code;
+    struct cert leaf = cert_make(&(struct cert_spec){.name = "*.good.test"}, &root);
+    struct peer_spec spec = {.cert = &leaf, .say = "welcome"};
+    cr_assert_eq(dial_again(&spec, name_of("a.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE);
+    spec.resumed = true;
+    cr_assert_eq(dial_again(&spec, name_of("a.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE, "the second time it is resumed");
+    cr_assert_eq(got_len, 7);
+    spec.resumed = false;
+    cr_assert_eq(dial_again(&spec, name_of("b.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE, "another name is verified anew");
+    context->tickets.items[0].verified_ms -= 11 * 60 * 1000;
+    spec.resumed = false;
+    cr_assert_eq(dial_again(&spec, name_of("a.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE, "after some minutes as well");
+    cert_free(&leaf);
 }
 
 static void refused(const struct cert *leaf, struct host host, const char *words)
