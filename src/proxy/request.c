@@ -202,7 +202,7 @@ static enum step start_collecting(struct session *s)
         x->request.expects_continue = false;
         http_header_remove(&x->request.headers, "Expect");
         if (side_send(&s->client, go_on, strlen(go_on)) < 0)
-            return session_end(s, false);
+            return client_gone(s);
     }
     s->state = SESSION_COLLECT;
     return STEP_ON;
@@ -310,8 +310,7 @@ static int next_piece(struct session *s, const char **piece, size_t *len, size_t
     if (!s->client.len) {
         int r = side_read(&s->client, body_ask(&x->body, SIDE_READ_MAX));
         if (r < 0 || s->client.eof) {
-            x->note = "the client went away";
-            *ret = session_end(s, false);
+            *ret = client_gone(s);
             return -1;
         }
         if (!r)
@@ -344,7 +343,7 @@ enum step collect_step(struct session *s)
     struct exchange *x = s->x;
     enum step over = STEP_WAIT;
     if (side_flush(&s->client) < 0)
-        return session_end(s, false);
+        return client_gone(s);
     while (!x->body.done) {
         const char *piece;
         size_t len;
@@ -391,10 +390,15 @@ enum step request_body_step(struct session *s)
     size_t moved = 0;
     if (x->unsent)
         return STEP_WAIT;
-    while (!x->body.done && s->up.out.len < SIDE_READ_MAX && (moved < ROUND_MAX || s->client.len)) {
+    while (!x->body.done && (moved < ROUND_MAX || s->client.len)) {
         const char *piece;
         size_t len;
         size_t used;
+        if (s->up.out.len - s->up.out_at > SIDE_READ_MAX / 2) {
+            int flushed = side_flush(&s->up);
+            if (flushed <= 0)
+                return flushed < 0 ? stop_sending(s) : STEP_WAIT;
+        }
         int r = next_piece(s, &piece, &len, &used, &over);
         if (r < 0)
             return over;

@@ -341,6 +341,8 @@ ssize_t tls_read(struct tls *t, void *data, size_t len)
         if (result != 1) {
             ssize_t end = outcome(t, result, &t->read_needs);
             t->drained = end == -EAGAIN;
+            /* A session ticket makes OpenSSL take a buffer for an answer that it never gives. */
+            SSL_free_buffers(t->ssl);
             return total > 0 ? (ssize_t)total : end;
         }
         total += n;

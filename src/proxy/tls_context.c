@@ -5,6 +5,7 @@
 
 #include <openssl/crypto.h>
 #include <string.h>
+#include <time.h>
 
 /* With forward secrecy only; CBC still, for servers that have nothing newer. */
 #define CLIENT_CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:ECDHE+AES"
@@ -103,6 +104,7 @@ int tls_context_new(bool authority, struct tls_context **ret, struct err *err)
                              OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS,
                          NULL) != 1)
         return err_set(err, ERR_INTERNAL, "OpenSSL does not start");
+    tzset(); /* the dates of certificates need it, and it opens a file the first time */
     struct tls_context *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, ERR_LIMIT, "no memory for TLS");

@@ -566,6 +566,47 @@ Test(tls_server, much_data_comes_back_whole)
     peer_exit(&p);
 }
 
+/* ---- memory ---- */
+
+/* Of the sanitizer, where the test is built with it. */
+extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+/* All that is held for one intercepted connection at rest: towards the sandbox and, to a server
+ * that was there before, towards the outside. */
+Test(tls_memory, of_an_intercepted_connection, .init = begin, .fini = end, .timeout = 60)
+{
+    struct cert middle =
+        cert_make(&(struct cert_spec){.name = "m", .ca = true, .rsa = true}, &root);
+    struct cert leaf = cert_make(&(struct cert_spec){.name = "api.test", .rsa = true}, &middle);
+    struct peer_spec server = {.cert = &leaf, .chain = &middle, .say = "welcome"};
+    struct peer_spec client = {.trusted_pem = tls_authority_pem(context), .host = "api.test"};
+    cr_assert_eq(dial_server(&server, name_of("api.test"), NULL), 0, "%s", why.message);
+    server.resumed = true;
+    for (int i = 0; i < 2; i++) {
+        struct peer inside = peer_start(&client), outside = peer_start(&server);
+        size_t before = __sanitizer_get_current_allocated_bytes();
+        cr_assert_eq(serve(&inside, name_of("api.test"), NULL, 0), 0, "%s", why.message);
+        struct stream *first = stream;
+        cr_assert_eq(dial(&outside, name_of("api.test")), 0, "%s", why.message);
+        got_len = 0;
+        while (got_len < 7) {
+            last = stream_read(stream, got, sizeof got);
+            got_len += last > 0 ? (size_t)last : 0;
+        }
+        cr_assert_eq(stream_read(stream, got, sizeof got), -EAGAIN);
+        size_t used = __sanitizer_get_current_allocated_bytes() - before;
+        stream_finish(first);
+        stream_close(first);
+        stream_finish(stream);
+        finish();
+        cr_assert_eq(peer_exit(&inside), PEER_FINE);
+        cr_assert_eq(peer_exit(&outside), PEER_FINE);
+        cr_assert(i == 0 || used < 28 * 1024, "%zu bytes", used);
+    }
+    cert_free(&middle);
+    cert_free(&leaf);
+}
+
 /* ---- the authority ---- */
 
 Test(authority, remembers_within_bounds)
