@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/words.h"
 
@@ -38,9 +39,11 @@ static void write_field(struct json_writer *w, const struct policy *p, enum poli
     enum field_type type = field_type(id);
     uint64_t number = field_number(p, id);
     jw_key(w, field_member(id));
-    if (type == TYPE_PATH) {
-        const char *text = field_string_of(p, id);
-        jw_string(w, text ? text : "auto");
+    if (field_is_text(id)) {
+        cleanup_buf struct buf text;
+        buf_init(&text, w->out->cap);
+        policy_field_text(p, id, &text);
+        jw_string(w, buf_text(&text));
     } else if (type == TYPE_BOOL) {
         jw_bool(w, number != 0);
     } else if (type_has_words(type)) {
@@ -88,6 +91,50 @@ static void *sorted_pointers(struct json_writer *w, const void *array, size_t co
     return sorted;
 }
 
+static int compare_secrets(const void *a, const void *b)
+{
+    const struct egress_secret *const *x = a;
+    const struct egress_secret *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static void write_secrets(struct json_writer *w, const struct policy *p)
+{
+    const struct egress *e = &p->egress;
+    cleanup_free const struct egress_secret **secrets =
+        sorted_pointers(w, e->secrets, e->secret_count, sizeof *e->secrets, compare_secrets);
+    jw_key(w, "secrets");
+    jw_array_begin(w);
+    for (size_t i = 0; secrets && i < e->secret_count; i++)
+        secret_write(secrets[i], w, false);
+    jw_array_end(w);
+}
+
+/* Rules and blocked hosts have one order already. What a secret implies stands there too: it is
+ * enforced. */
+static void write_network(struct json_writer *w, const struct policy *p)
+{
+    const struct egress *e = &p->egress;
+    jw_key(w, "network");
+    jw_object_begin(w);
+    jw_key(w, "allow");
+    jw_array_begin(w);
+    for (size_t i = 0; i < e->rule_count; i++)
+        rule_write(&e->rules[i], w, false);
+    jw_array_end(w);
+    jw_key(w, "block");
+    jw_array_begin(w);
+    for (size_t i = 0; i < e->blocked_count; i++) {
+        cleanup_buf struct buf host;
+        buf_init(&host, 512);
+        pattern_text(&e->blocked[i], &host);
+        jw_string(w, buf_text(&host));
+    }
+    jw_array_end(w);
+    write_fields(w, p, "network");
+    jw_object_end(w);
+}
+
 static void write_env(struct json_writer *w, const struct policy *p)
 {
     cleanup_free const struct env_var **env =
@@ -99,6 +146,7 @@ static void write_env(struct json_writer *w, const struct policy *p)
     for (size_t i = 0; env && i < p->env_count; i++)
         jw_kv_string(w, env[i]->name, env[i]->value);
     jw_object_end(w);
+    write_secrets(w, p);
     jw_object_end(w);
 }
 
@@ -129,10 +177,7 @@ void policy_canonical(const struct policy *p, struct buf *out)
     write_section(&w, p, "kernel");
     write_fields(&w, p, "");
     write_section(&w, p, "lifecycle");
-    jw_key(&w, "network");
-    jw_object_begin(&w);
-    jw_kv_string(&w, "mode", "off");
-    jw_object_end(&w);
+    write_network(&w, p);
     jw_kv_uint(&w, "version", 1);
     jw_object_end(&w);
 }

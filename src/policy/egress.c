@@ -234,27 +234,3 @@ bool egress_secret_in_clear(const struct egress *e, const struct egress_secret *
     }
     return true;
 }
-
-int egress_copy(struct egress *to, const struct egress *from, struct err *err)
-{
-    egress_init(to);
-    to->upload = from->upload;
-    to->max_connections = from->max_connections;
-    to->requests = from->requests;
-    if (from->rule_count && !(to->rules = calloc(from->rule_count, sizeof *to->rules)))
-        return err_sys(err, "egress");
-    for (size_t i = 0; i < from->rule_count; i++) {
-        to->rule_count++;
-        int r = rule_copy(&to->rules[i], &from->rules[i], err);
-        if (r < 0)
-            return r;
-    }
-    if (from->blocked_count) {
-        to->blocked = calloc(from->blocked_count, sizeof *to->blocked);
-        if (!to->blocked)
-            return err_sys(err, "egress");
-        memcpy(to->blocked, from->blocked, from->blocked_count * sizeof *to->blocked);
-        to->blocked_count = from->blocked_count;
-    }
-    return 0;
-}

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "policy/egress.h"
+#include "policy/policy.h"
 
 /* Where a rule or a secret leads, as text says it. */
 struct place_spec {
@@ -43,7 +43,6 @@ void rule_draft_done(struct rule_draft *d);
 int rule_draft_add(struct egress *e, const struct rule_draft *d, struct err *err);
 
 void rule_done(struct egress_rule *r);
-int rule_copy(struct egress_rule *to, const struct egress_rule *from, struct err *err);
 int rule_make_text(struct egress_rule *r, struct err *err);
 /* Takes what is in r, also on failure. */
 int rule_insert(struct egress *e, struct egress_rule *r, struct err *err);
@@ -71,7 +70,6 @@ int secret_set_source(struct egress_secret *s, const char *source, struct err *e
 /* Bytes of the methods and paths of all rules and secrets. */
 int egress_check_text(const struct egress *e, struct err *err);
 
-int egress_copy(struct egress *to, const struct egress *from, struct err *err);
 bool blocked_find(const struct egress *e, const struct host_pattern *p);
 bool variable_name_ok(const char *name); /* env.c */
 
@@ -90,6 +88,11 @@ struct item_reader {
 int item_read_rule(struct item_reader *r, const struct json *item);
 int item_read_blocked(struct item_reader *r, const struct json *item);
 int item_read_secret(struct item_reader *r, const struct json *item);
+
+/* The same for a policy, which also remembers where things came from. */
+int policy_read_rule(struct policy *p, struct item_reader *r, const struct json *item);
+int policy_read_blocked(struct policy *p, struct item_reader *r, const struct json *item);
+int policy_read_secret(struct policy *p, struct item_reader *r, const struct json *item);
 
 /* ---- egress_write.c ---- */
 void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire);

@@ -19,15 +19,6 @@ void rule_done(struct egress_rule *r)
 }
 #define cleanup_rule __attribute__((cleanup(rule_done)))
 
-int rule_copy(struct egress_rule *to, const struct egress_rule *from, struct err *err)
-{
-    *to = *from;
-    to->methods = to->paths = (struct text_list){0};
-    to->text = strdup(from->text);
-    int r = to->text ? list_copy(&to->methods, &from->methods, err) : err_sys(err, "egress");
-    return r < 0 ? r : list_copy(&to->paths, &from->paths, err);
-}
-
 /* ---- texts ---- */
 
 static void host_text(const struct host *h, struct buf *out)

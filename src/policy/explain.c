@@ -2,7 +2,9 @@
  * this?" */
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/num.h"
 #include "base/quote.h"
+#include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
 
@@ -66,6 +68,66 @@ static void each_env(const struct policy *p, row_fn fn, void *arg)
         fn(&(struct row){"credentials.env", "none", help, &by_default}, arg);
 }
 
+static void add_limit(struct buf *out, const char *name, uint64_t value,
+                      void (*format)(uint64_t, char[static NUM_TEXT_SIZE]))
+{
+    char text[NUM_TEXT_SIZE];
+    if (value == POLICY_UNLIMITED)
+        return;
+    format(value, text);
+    buf_fmt(out, ", %s %s", name, text);
+}
+
+static void each_rule(const struct policy *p, row_fn fn, void *arg)
+{
+    static const char help[] = "where the code may go";
+    for (size_t i = 0; i < p->egress.rule_count; i++) {
+        const struct egress_rule *r = &p->egress.rules[i];
+        cleanup_buf struct buf value;
+        buf_init(&value, 1024);
+        buf_str(&value, r->text);
+        add_limit(&value, "upload", r->upload, num_format_size);
+        add_limit(&value, "max_connections", r->max_connections, num_format_count);
+        add_limit(&value, "requests", r->requests, num_format_count);
+        if (r->implied)
+            buf_str(&value, " (for a secret)");
+        fn(&(struct row){"network.allow", buf_text(&value), help, &r->origin}, arg);
+    }
+    if (p->egress.rule_count == 0)
+        fn(&(struct row){"network.allow", "none", help, &by_default}, arg);
+}
+
+static void each_blocked(const struct policy *p, row_fn fn, void *arg)
+{
+    static const char help[] = "where it may not go, whatever the rules say";
+    for (size_t i = 0; i < p->egress.blocked_count; i++) {
+        cleanup_buf struct buf value;
+        buf_init(&value, 512);
+        pattern_text(&p->egress.blocked[i], &value);
+        fn(&(struct row){"network.block", buf_text(&value), help, &p->blocked_from[i]}, arg);
+    }
+    if (p->egress.blocked_count == 0)
+        fn(&(struct row){"network.block", "none", help, &by_default}, arg);
+}
+
+static void each_secret(const struct policy *p, row_fn fn, void *arg)
+{
+    static const char help[] = "what brig-proxy adds to requests; inside stands a placeholder";
+    for (size_t i = 0; i < p->egress.secret_count; i++) {
+        const struct egress_secret *s = &p->egress.secrets[i];
+        cleanup_buf struct buf value;
+        struct quoted q;
+        buf_init(&value, 1024);
+        buf_fmt(&value, "%s from %s for ", s->name, quote(&q, s->source));
+        origin_text(s->scheme, &s->host, s->port, &value);
+        if (egress_secret_in_clear(&p->egress, s))
+            buf_str(&value, ", sent unencrypted");
+        fn(&(struct row){"credentials.secrets", buf_text(&value), help, &s->origin}, arg);
+    }
+    if (p->egress.secret_count == 0)
+        fn(&(struct row){"credentials.secrets", "none", help, &by_default}, arg);
+}
+
 static void each_row(const struct policy *p, row_fn fn, void *arg)
 {
     each_field(p, "", fn, arg);
@@ -73,12 +135,15 @@ static void each_row(const struct policy *p, row_fn fn, void *arg)
     each_field(p, "filesystem", fn, arg);
     each_grant(p, false, fn, arg);
     each_grant(p, true, fn, arg);
-    fn(&(struct row){"network.mode", "off", "no route out at all", &by_default}, arg);
+    each_field(p, "network", fn, arg);
+    each_rule(p, fn, arg);
+    each_blocked(p, fn, arg);
     each_env(p, fn, arg);
+    each_secret(p, fn, arg);
     each_field(p, "lifecycle", fn, arg);
 }
 
-static void origin_text(const struct origin *o, struct buf *out)
+static void from_text(const struct origin *o, struct buf *out)
 {
     switch (o->kind) {
     case ORIGIN_DEFAULT:
@@ -121,7 +186,7 @@ static void print(const struct row *row, void *arg)
 {
     struct columns *c = arg;
     buf_fmt(c->out, "%-*s  %-*s  ", c->field, row->field, c->value, row->value);
-    origin_text(row->origin, c->out);
+    from_text(row->origin, c->out);
     buf_chr(c->out, '\n');
 }
 

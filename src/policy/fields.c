@@ -35,6 +35,25 @@ static const struct field rules[FIELD_COUNT] = {
                         .help = "Landlock as a second, independent wall around files"},
     [FIELD_REPORT] = {.tighter = TIGHTER_HIGHER,
                       .help = "list refused files by path among the denials; slows opening down"},
+    [FIELD_NETWORK_MODE] = {.tighter = TIGHTER_LOWER,
+                            .help =
+                                "no network at all, or what the rules name, through brig-proxy"},
+    [FIELD_MAX_CONNECTIONS] = {.tighter = TIGHTER_LOWER,
+                               .min = 1,
+                               .max = 16384,
+                               .help = "connections to the outside at one time"},
+    [FIELD_UPLOAD] = {.tighter = TIGHTER_LOWER,
+                      .unlimited = true,
+                      .min = 1,
+                      .max = 1024 * TIB,
+                      .help = "bytes that the run may send in all"},
+    [FIELD_REQUESTS] = {.tighter = TIGHTER_LOWER,
+                        .unlimited = true,
+                        .min = 1,
+                        .max = UINT32_MAX,
+                        .help = "requests per minute"},
+    [FIELD_RESOLVER] = {.tighter = TIGHTER_NONE,
+                        .help = "who resolves the names: as the host does, or ADDRESS[:PORT]"},
     [FIELD_DISK] = {.tighter = TIGHTER_LOWER,
                     .min = 4 * KIB,
                     .max = 1024 * TIB,
@@ -115,7 +134,8 @@ const char *policy_field_help(enum policy_field field)
 
 const char *field_member(enum policy_field id)
 {
-    return places[id].member;
+    const char *dot = strrchr(places[id].member, '.');
+    return dot ? dot + 1 : places[id].member;
 }
 
 const char *field_key(enum policy_field id)
@@ -156,10 +176,12 @@ static enum storage storage_of(enum policy_field id)
     case TYPE_TIER:
     case TYPE_NEED:
     case TYPE_PROC:
+    case TYPE_NETWORK:
         return STORED_ENUM;
     case TYPE_BOOL:
         return STORED_BOOL;
     case TYPE_PATH:
+    case TYPE_RESOLVER:
         return STORED_TEXT;
     case TYPE_UINT:
     case TYPE_SIZE:
@@ -174,8 +196,14 @@ static enum storage storage_of(enum policy_field id)
 /* Each enum of a policy is as wide as an unsigned int, so that one accessor fits them all. */
 _Static_assert(sizeof(enum level) == sizeof(unsigned) && sizeof(enum tier) == sizeof(unsigned) &&
                    sizeof(enum need) == sizeof(unsigned) &&
-                   sizeof(enum proc_view) == sizeof(unsigned),
+                   sizeof(enum proc_view) == sizeof(unsigned) &&
+                   sizeof(enum network_mode) == sizeof(unsigned),
                "enums of a policy are stored as unsigned");
+
+bool field_is_text(enum policy_field id)
+{
+    return storage_of(id) == STORED_TEXT;
+}
 
 uint64_t field_number(const struct policy *p, enum policy_field id)
 {

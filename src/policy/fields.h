@@ -10,8 +10,10 @@ enum field_type {
     TYPE_TIER,
     TYPE_NEED,
     TYPE_PROC,
+    TYPE_NETWORK,
     TYPE_BOOL,
     TYPE_PATH,
+    TYPE_RESOLVER,
     TYPE_UINT,
     TYPE_SIZE,
     TYPE_COUNT,
@@ -48,9 +50,11 @@ bool field_in_section(enum policy_field id, const char *section);
 /* FIELD_COUNT if there is none. */
 enum policy_field field_find(const char *section, const char *key);
 
-/* Every type but TYPE_PATH is a number: in the order of its enum, or in its base unit. */
+/* Paths and the like: stored as a text, or as NULL for what happens where nobody says anything. */
+bool field_is_text(enum policy_field id);
+/* Every other type is a number: in the order of its enum, or in its base unit. */
 uint64_t field_number(const struct policy *p, enum policy_field id);
 void field_store(struct policy *p, enum policy_field id, uint64_t value);
-/* TYPE_PATH only; the slot owns its text. */
+/* Texts only; the slot owns its text. */
 char **field_string(struct policy *p, enum policy_field id);
 const char *field_string_of(const struct policy *p, enum policy_field id);

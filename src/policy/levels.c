@@ -24,6 +24,10 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_PROC] = {PROC_PID, PROC_SYSTEM, PROC_PID, PROC_PID},
     [FIELD_LANDLOCK] = {NEED_REQUIRE, NEED_REQUIRE, NEED_REQUIRE, NEED_REQUIRE},
     [FIELD_REPORT] = {false, false, false, false},
+    [FIELD_NETWORK_MODE] = {NETWORK_OFF, NETWORK_OFF, NETWORK_OFF, NETWORK_OFF},
+    [FIELD_MAX_CONNECTIONS] = {256, 256, 256, 256},
+    [FIELD_UPLOAD] = {POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED},
+    [FIELD_REQUESTS] = {POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED, POLICY_UNLIMITED},
     [FIELD_DISK] = {16 * MIB, 1 * GIB, 256 * MIB, 256 * MIB},
     [FIELD_INODES] = {4000, 128000, 32000, 32000},
     [FIELD_MEMORY] = {256 * MIB, 2 * GIB, 512 * MIB, 512 * MIB},
@@ -41,7 +45,7 @@ uint64_t level_number(enum level level, enum policy_field id)
     return numbers[id][level];
 }
 
-/* Paths are the same at every level; a working folder that nobody chose is NULL. */
+/* Texts are the same at every level; a working folder or a resolver that nobody chose is NULL. */
 static const char *default_string(enum policy_field id)
 {
     return id == FIELD_ROOT ? "host" : NULL;
@@ -72,7 +76,7 @@ int level_apply(struct policy *p, enum level level)
     for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
         if (p->origin[id].kind > ORIGIN_LEVEL)
             continue;
-        if (field_type(id) != TYPE_PATH)
+        if (!field_is_text(id))
             field_store(p, id, level_number(level, id));
         else if (apply_string(p, id, default_string(id)) < 0)
             return -(int)ERR_SYSTEM;

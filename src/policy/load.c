@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
 #include "policy/keys.h"
@@ -75,6 +76,7 @@ static struct spelling spelling_of(enum field_type type)
     static const struct spelling table[] = {
         [TYPE_BOOL] = {BIT(JSON_BOOL), NULL},
         [TYPE_PATH] = {BIT(JSON_STRING), "an absolute path"},
+        [TYPE_RESOLVER] = {BIT(JSON_STRING), "host, or an address such as 9.9.9.9"},
         [TYPE_UINT] = {BIT(JSON_INT), "a whole number"},
         [TYPE_SIZE] = {BIT(JSON_STRING) | BIT(JSON_INT), "a size such as 512M"},
         [TYPE_COUNT] = {BIT(JSON_STRING) | BIT(JSON_INT), "a count such as 256 or 10k"},
@@ -152,18 +154,43 @@ static int load_env(struct load *l, const struct json *j)
     return 0;
 }
 
-static int load_network_mode(struct load *l, const struct json *j)
+/* The lists of rules, blocked hosts and secrets. No list at all is an error: what null would mean
+ * is anybody's guess. */
+static int load_items(struct load *l, const struct json *j, const char *what, const char *expected,
+                      int (*add)(struct policy *, struct item_reader *, const struct json *))
 {
-    static const char what[] = "network.mode";
-    struct quoted q;
-    if (json_type(j) != JSON_STRING)
-        return wrong_type(l, j, what, "\"off\"");
-    if (strcmp(json_string(j), "off") == 0)
-        return 0;
-    err_set(l->err, ERR_UNSUPPORTED,
-            "this version of brig has no network for the sandbox: expected \"off\", found %s",
-            quote(&q, json_string(j)));
-    return blame(l, place_of(j), what);
+    if (json_type(j) != JSON_ARRAY)
+        return wrong_type(l, j, what, expected);
+    for (size_t i = 0; i < json_count(j); i++) {
+        const struct json *item = json_at(j, i);
+        struct item_reader r = {.e = &l->p->egress, .origin = origin_at(l, item), .err = l->err};
+        if (add(l->p, &r, item) < 0)
+            return blame(l, (struct place){r.at.line, r.at.column}, what);
+    }
+    return 0;
+}
+
+static int load_egress(struct load *l, const char *section, const char *key, const struct json *j)
+{
+    bool network = strcmp(section, "network") == 0;
+    if (network && strcmp(key, "allow") == 0) {
+        l->p->allow_given = true;
+        return load_items(l, j, "network.allow", "a list of rules such as [api.example.org]",
+                          policy_read_rule);
+    }
+    if (network)
+        return load_items(l, j, "network.block", "a list of hosts such as [ads.example.org]",
+                          policy_read_blocked);
+    return load_items(l, j, "credentials.secrets",
+                      "a list such as [\"TOKEN=env:TOKEN@https://api.example.org\"]",
+                      policy_read_secret);
+}
+
+static bool is_egress(const char *section, const char *key)
+{
+    if (strcmp(section, "credentials") == 0)
+        return strcmp(key, "secrets") == 0;
+    return strcmp(section, "network") == 0 && (!strcmp(key, "allow") || !strcmp(key, "block"));
 }
 
 static int load_version(struct load *l, const struct json *j)
@@ -190,8 +217,8 @@ static int load_member(struct load *l, const char *section, const struct json *o
         return load_grants(l, value, key[1] == 'w');
     if (strcmp(section, "credentials") == 0 && strcmp(key, "env") == 0)
         return load_env(l, value);
-    if (strcmp(section, "network") == 0 && strcmp(key, "mode") == 0)
-        return load_network_mode(l, value);
+    if (is_egress(section, key))
+        return load_egress(l, section, key, value);
     key_unknown(section, key, l->err);
     return blame(l, place_of_key(object, i), "");
 }

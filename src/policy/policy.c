@@ -8,6 +8,7 @@
 int policy_init(struct policy *p, enum level level)
 {
     *p = (struct policy){0};
+    egress_init(&p->egress);
     int r = level_apply(p, level);
     if (r < 0)
         policy_done(p);
@@ -36,6 +37,8 @@ void policy_done(struct policy *p)
         free(p->env[i].name);
         free(p->env[i].value);
     }
+    egress_done(&p->egress);
+    free(p->blocked_from);
     free(p->grants);
     free(p->env);
     *p = (struct policy){0};

@@ -40,6 +40,11 @@ enum proc_view {
     PROC_SYSTEM, /* plus a few harmless kernel files (cpuinfo, meminfo, stat, uptime, …) */
 };
 
+enum network_mode {
+    NETWORK_OFF,       /* no route, no proxy */
+    NETWORK_ALLOWLIST, /* what the rules name, through brig-proxy */
+};
+
 /* Every scalar field, once. X(id, "section.name", type, member) */
 #define POLICY_FIELDS(X)                                                                           \
     X(LEVEL, "level", LEVEL, level)                                                                \
@@ -54,6 +59,11 @@ enum proc_view {
     X(PROC, "filesystem.proc", PROC, proc)                                                         \
     X(LANDLOCK, "filesystem.landlock", NEED, landlock)                                             \
     X(REPORT, "filesystem.report", BOOL, report)                                                   \
+    X(NETWORK_MODE, "network.mode", NETWORK, network_mode)                                         \
+    X(MAX_CONNECTIONS, "network.max_connections", COUNT, egress.max_connections)                   \
+    X(UPLOAD, "network.upload", SIZE, egress.upload)                                               \
+    X(REQUESTS, "network.requests", COUNT, egress.requests)                                        \
+    X(RESOLVER, "network.resolver", RESOLVER, resolver)                                            \
     X(DISK, "lifecycle.disk", SIZE, disk)                                                          \
     X(INODES, "lifecycle.inodes", COUNT, inodes)                                                   \
     X(MEMORY, "lifecycle.memory", SIZE, memory)                                                    \
@@ -98,6 +108,8 @@ struct policy {
     enum proc_view proc;
     enum need landlock;
     bool report; /* look at every opened path and list what lies outside of the view */
+    enum network_mode network_mode;
+    char *resolver; /* "ADDRESS:PORT", v6 in brackets; NULL ("host"): as the host resolves */
     uint64_t disk;
     uint64_t inodes;
     uint64_t memory;
@@ -113,6 +125,9 @@ struct policy {
     size_t grant_count;
     struct env_var *env;
     size_t env_count;
+    struct egress egress;
+    struct origin *blocked_from; /* of each of egress.blocked */
+    bool allow_given;            /* network.allow was given, if only as an empty list */
 
     struct origin origin[FIELD_COUNT];
 };
@@ -132,6 +147,11 @@ int policy_grant(struct policy *p, const char *spec, bool writable, const struct
                  struct err *err);
 /* "KEY=VALUE" */
 int policy_env(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
+/* As egress_allow, egress_block and egress_secret; the first rule or secret turns the network on
+ * where nobody has chosen a mode. */
+int policy_allow(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
+int policy_block(struct policy *p, const char *host, const struct origin *origin, struct err *err);
+int policy_secret(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
 
 /* Read a policy document (JSON if the first non-blank byte is '{', else YAML) and lay it over p.
  * `name` is used in messages: "NAME:LINE:COLUMN: …, expected …". What an option has set stays; a
@@ -162,6 +182,7 @@ const char *level_name(enum level level);
 int level_parse(const char *text, enum level *ret);
 const char *tier_name(enum tier tier);
 const char *need_name(enum need need);
+const char *network_mode_name(enum network_mode mode);
 const char *policy_field_path(enum policy_field field);
 const char *policy_field_help(enum policy_field field); /* one line, for help texts and docs */
 /* The value as a person would write it: "256M", "30s", "unlimited". */

@@ -1,6 +1,7 @@
 /* A policy as a JSON document that brig reads back: every field, whether it was chosen or not. */
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
 
@@ -11,7 +12,7 @@ static void show_field(struct json_writer *w, const struct policy *p, enum polic
     jw_key(w, field_key(id));
     if (type == TYPE_BOOL) {
         jw_bool(w, number != 0);
-    } else if (type == TYPE_UINT || type == TYPE_COUNT) {
+    } else if ((type == TYPE_UINT || type == TYPE_COUNT) && number != POLICY_UNLIMITED) {
         jw_uint(w, number);
     } else if (type == TYPE_MILLI && number != POLICY_UNLIMITED) {
         if (number % 1000)
@@ -64,6 +65,40 @@ static void show_env(struct json_writer *w, const struct policy *p)
     jw_object_end(w);
 }
 
+/* What a secret implies comes back with the secret. */
+static void show_rules(struct json_writer *w, const struct policy *p)
+{
+    jw_key(w, "allow");
+    jw_array_begin(w);
+    for (size_t i = 0; i < p->egress.rule_count; i++) {
+        if (!p->egress.rules[i].implied)
+            rule_show(&p->egress.rules[i], w);
+    }
+    jw_array_end(w);
+}
+
+static void show_blocked(struct json_writer *w, const struct policy *p)
+{
+    jw_key(w, "block");
+    jw_array_begin(w);
+    for (size_t i = 0; i < p->egress.blocked_count; i++) {
+        cleanup_buf struct buf host;
+        buf_init(&host, 512);
+        pattern_text(&p->egress.blocked[i], &host);
+        jw_string(w, buf_text(&host));
+    }
+    jw_array_end(w);
+}
+
+static void show_secrets(struct json_writer *w, const struct policy *p)
+{
+    jw_key(w, "secrets");
+    jw_array_begin(w);
+    for (size_t i = 0; i < p->egress.secret_count; i++)
+        secret_show(&p->egress.secrets[i], w);
+    jw_array_end(w);
+}
+
 void policy_show_json(const struct policy *p, struct buf *out)
 {
     struct json_writer w;
@@ -80,10 +115,13 @@ void policy_show_json(const struct policy *p, struct buf *out)
     show_grants(&w, p, true);
     jw_object_end(&w);
     section_begin(&w, "network");
-    jw_kv_string(&w, "mode", "off");
+    show_fields(&w, p, "network");
+    show_rules(&w, p);
+    show_blocked(&w, p);
     jw_object_end(&w);
     section_begin(&w, "credentials");
     show_env(&w, p);
+    show_secrets(&w, p);
     jw_object_end(&w);
     section_begin(&w, "lifecycle");
     show_fields(&w, p, "lifecycle");

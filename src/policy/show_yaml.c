@@ -1,6 +1,7 @@
 /* A policy as a YAML document that brig reads back: every field, whether it was chosen or not. */
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
 
@@ -64,7 +65,7 @@ static void show_field(const struct policy *p, enum policy_field id, const char 
     policy_field_text(p, id, &text);
     buf_fmt(out, "%s%s: ", indent, field_key(id));
     /* Numbers and sizes need no quotes; only words and paths can be mistaken. */
-    if (field_type(id) == TYPE_NEED || field_type(id) == TYPE_PATH)
+    if (field_type(id) == TYPE_NEED || field_type(id) == TYPE_NETWORK || field_is_text(id))
         show_text(buf_text(&text), out);
     else
         buf_str(out, buf_text(&text));
@@ -110,6 +111,92 @@ static void show_env(const struct policy *p, struct buf *out)
     }
 }
 
+static void show_value(const struct json *j, struct buf *out);
+
+static void show_flow(const struct json *list, struct buf *out)
+{
+    buf_chr(out, '[');
+    for (size_t i = 0; i < json_count(list); i++) {
+        buf_str(out, i ? ", " : "");
+        show_value(json_at(list, i), out);
+    }
+    buf_chr(out, ']');
+}
+
+static void show_value(const struct json *j, struct buf *out)
+{
+    if (json_type(j) == JSON_STRING)
+        show_text(json_string(j), out);
+    else if (json_type(j) == JSON_ARRAY)
+        show_flow(j, out);
+    else
+        buf_fmt(out, "%lld", (long long)json_int(j));
+}
+
+/* One item of a list: a text, or a mapping of texts, numbers and lists of texts. Made from its
+ * JSON, so that the two languages cannot say different things. */
+static void show_item(const struct buf *text, struct buf *out)
+{
+    struct json *item = NULL;
+    if (text->failed || json_parse(buf_text(text), text->len, NULL, &item, NULL) < 0) {
+        out->failed = true;
+        return;
+    }
+    buf_str(out, "\n    - ");
+    if (json_type(item) != JSON_OBJECT)
+        show_value(item, out);
+    for (size_t i = 0; json_type(item) == JSON_OBJECT && i < json_count(item); i++) {
+        buf_fmt(out, "%s%s: ", i ? "\n      " : "", json_key_at(item, i));
+        show_value(json_value_at(item, i), out);
+    }
+    json_free(item);
+}
+
+static void show_rules(const struct policy *p, struct buf *out)
+{
+    bool any = false;
+    buf_str(out, "  allow:");
+    for (size_t i = 0; i < p->egress.rule_count; i++) {
+        cleanup_buf struct buf text;
+        struct json_writer w;
+        if (p->egress.rules[i].implied)
+            continue;
+        buf_init(&text, out->cap);
+        jw_init(&w, &text, false);
+        rule_show(&p->egress.rules[i], &w);
+        show_item(&text, out);
+        any = true;
+    }
+    buf_str(out, any ? "\n" : " []\n");
+}
+
+static void show_blocked(const struct policy *p, struct buf *out)
+{
+    buf_str(out, "  block:");
+    for (size_t i = 0; i < p->egress.blocked_count; i++) {
+        cleanup_buf struct buf host;
+        buf_init(&host, 512);
+        pattern_text(&p->egress.blocked[i], &host);
+        buf_str(out, "\n    - ");
+        show_text(buf_text(&host), out);
+    }
+    buf_str(out, p->egress.blocked_count ? "\n" : " []\n");
+}
+
+static void show_secrets(const struct policy *p, struct buf *out)
+{
+    buf_str(out, "  secrets:");
+    for (size_t i = 0; i < p->egress.secret_count; i++) {
+        cleanup_buf struct buf text;
+        struct json_writer w;
+        buf_init(&text, out->cap);
+        jw_init(&w, &text, false);
+        secret_show(&p->egress.secrets[i], &w);
+        show_item(&text, out);
+    }
+    buf_str(out, p->egress.secret_count ? "\n" : " []\n");
+}
+
 void policy_show_yaml(const struct policy *p, struct buf *out)
 {
     buf_str(out, "version: 1\n");
@@ -118,7 +205,11 @@ void policy_show_yaml(const struct policy *p, struct buf *out)
     show_section(p, "filesystem", out);
     show_grants(p, false, out);
     show_grants(p, true, out);
-    buf_str(out, "network:\n  mode: \"off\"\ncredentials:\n");
+    show_section(p, "network", out);
+    show_rules(p, out);
+    show_blocked(p, out);
+    buf_str(out, "credentials:\n");
     show_env(p, out);
+    show_secrets(p, out);
     show_section(p, "lifecycle", out);
 }

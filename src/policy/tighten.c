@@ -5,6 +5,7 @@
 #include "base/quote.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
+#include "policy/tighten_egress.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static bool is_as_strict(const struct policy *p, const struct policy *request, e
     case TIGHTER_NONE:
         break;
     }
-    return field_type(id) == TYPE_PATH ? same_string(p, request, id) : want == have;
+    return field_is_text(id) ? same_string(p, request, id) : want == have;
 }
 
 static int check_field(const struct policy *p, const struct policy *request, enum policy_field id,
@@ -112,7 +113,7 @@ static int take_field(struct policy *p, const struct policy *request, enum polic
                       struct err *err)
 {
     int r = 0;
-    if (field_type(id) == TYPE_PATH)
+    if (field_is_text(id))
         r = take_string(p, request, id, err);
     else
         field_store(p, id, field_number(request, id));
@@ -150,12 +151,15 @@ static int take_all(struct policy *p, const struct policy *request, struct err *
 
 int policy_tighten(struct policy *p, const struct policy *request, struct err *err)
 {
+    __attribute__((cleanup(egress_done))) struct egress next;
     int r;
+    egress_init(&next);
     for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
         if ((r = check_field(p, request, id, err)) < 0)
             return r;
     }
-    if ((r = check_grants(p, request, err)) < 0 || (r = check_env(p, request, err)) < 0)
+    if ((r = check_grants(p, request, err)) < 0 || (r = check_env(p, request, err)) < 0 ||
+        (r = egress_tighten(p, request, &next, err)) < 0 || (r = take_all(p, request, err)) < 0)
         return r;
-    return take_all(p, request, err);
+    return egress_take(p, request, &next, err);
 }

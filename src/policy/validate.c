@@ -86,11 +86,33 @@ static int check_process(const struct policy *p, struct err *err)
     return 0;
 }
 
+static int check_network(const struct policy *p, struct err *err)
+{
+    const struct egress *e = &p->egress;
+    if (p->network_mode == NETWORK_OFF && (e->rule_count || e->secret_count)) {
+        err_set(err, ERR_POLICY, "network.mode is off, but %s",
+                e->secret_count ? "credentials.secrets has secrets that go over the network"
+                                : "network.allow has rules");
+        return err_hint(err, "remove one of the two, or say mode: allowlist");
+    }
+    for (size_t i = 0; i < e->secret_count; i++) {
+        if (!env_find(p, e->secrets[i].name))
+            continue;
+        err_set(err, ERR_POLICY, "%s is both in credentials.env and the name of a secret",
+                e->secrets[i].name);
+        return err_hint(err, "inside, the variable of a secret holds its placeholder: remove the "
+                             "one in credentials.env");
+    }
+    return 0;
+}
+
 int policy_validate(const struct policy *p, struct err *err)
 {
     struct err ignored;
     if (!err)
         err = &ignored;
     int r = check_critical(p, err);
+    if (r == 0)
+        r = check_network(p, err);
     return r < 0 ? r : check_process(p, err);
 }

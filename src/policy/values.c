@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "base/quote.h"
+#include "http/url.h"
 #include "policy/levels.h"
 #include "policy/paths.h"
 #include "policy/words.h"
@@ -64,28 +65,44 @@ static int parse_value(enum policy_field id, const char *text, uint64_t *ret, st
     return r;
 }
 
-/* The word that a path field takes instead of a path; cwd keeps none of it, its NULL means `auto`.
- */
-static const char *path_word(enum policy_field id)
+/* The word that a text field takes instead of a text; only root keeps it, for the others it is
+ * NULL. */
+static const char *text_word(enum policy_field id)
 {
-    return id == FIELD_ROOT ? "host" : "auto";
+    return id == FIELD_CWD ? "auto" : "host";
+}
+
+static int parse_resolver(const char *text, char **ret, struct err *err)
+{
+    struct quoted q;
+    struct host host;
+    uint16_t port;
+    size_t len = strlen(text);
+    /* An IPv6 address alone has colons and no port. */
+    bool alone = text[0] != '[' && strchr(text, ':') != strrchr(text, ':');
+    int r = alone ? host_parse(text, len, false, &host, err)
+                  : authority_parse(text, len, 53, &host, &port, err);
+    if (r < 0 || host.kind == HOST_NAME)
+        return err_set(err, ERR_USAGE,
+                       "%s is not a resolver, expected host, an address such as 9.9.9.9, or "
+                       "ADDRESS:PORT",
+                       quote(&q, text));
+    char out[300];
+    snprintf(out, sizeof out, host.kind == HOST_IPV6 ? "[%s]:%u" : "%s:%u", host.text,
+             alone ? 53U : (unsigned)port);
+    *ret = strdup(out);
+    return *ret ? 0 : err_sys(err, "policy");
 }
 
 static int parse_path(enum policy_field id, const char *text, char **ret, struct err *err)
 {
-    *ret = NULL;
-    if (strcmp(text, path_word(id)) == 0) {
-        if (id == FIELD_ROOT && !(*ret = strdup(text)))
-            return err_sys(err, "policy");
-        return 0;
-    }
     int r = path_normalise(text, ret, err);
     if (r < 0 && text[0] != '/') {
         struct quoted q;
         return err_set(err, ERR_USAGE,
                        "%s is not an absolute path, expected %s or a path that "
                        "begins with /",
-                       quote(&q, text), path_word(id));
+                       quote(&q, text), text_word(id));
     }
     if (r == 0 && id == FIELD_ROOT && strcmp(*ret, "/") == 0) {
         free(*ret);
@@ -95,6 +112,17 @@ static int parse_path(enum policy_field id, const char *text, char **ret, struct
                        "it) or a folder");
     }
     return r;
+}
+
+static int parse_text(enum policy_field id, const char *text, char **ret, struct err *err)
+{
+    *ret = NULL;
+    if (strcmp(text, text_word(id)) == 0) {
+        if (id == FIELD_ROOT && !(*ret = strdup(text)))
+            return err_sys(err, "policy");
+        return 0;
+    }
+    return id == FIELD_RESOLVER ? parse_resolver(text, ret, err) : parse_path(id, text, ret, err);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -116,20 +144,20 @@ static int check_repeat(const struct policy *p, enum policy_field id, const stru
                    p->origin[id].name, quote(&q, buf_text(&before)));
 }
 
-static int set_path(struct policy *p, enum policy_field id, const char *text,
+static int set_text(struct policy *p, enum policy_field id, const char *text,
                     const struct origin *origin, struct err *err)
 {
-    cleanup_free char *path = NULL;
-    int r = parse_path(id, text, &path, err);
+    cleanup_free char *value = NULL;
+    int r = parse_text(id, text, &value, err);
     if (r < 0)
         return r;
-    r = check_repeat(p, id, origin, same_text(path, field_string_of(p, id)), err);
+    r = check_repeat(p, id, origin, same_text(value, field_string_of(p, id)), err);
     if (r < 0 || origin->kind < p->origin[id].kind)
         return r;
     char **slot = field_string(p, id);
     free(*slot);
-    *slot = path;
-    path = NULL;
+    *slot = value;
+    value = NULL;
     p->origin[id] = *origin;
     return 0;
 }
@@ -155,8 +183,8 @@ static int set_number(struct policy *p, enum policy_field id, const char *text,
 int value_set(struct policy *p, enum policy_field id, const char *text, const struct origin *origin,
               struct err *err)
 {
-    if (field_type(id) == TYPE_PATH)
-        return set_path(p, id, text, origin, err);
+    if (field_is_text(id))
+        return set_text(p, id, text, origin, err);
     return set_number(p, id, text, origin, err);
 }
 
@@ -201,10 +229,10 @@ void value_format(enum policy_field id, uint64_t number, struct buf *out)
 
 void policy_field_text(const struct policy *p, enum policy_field field, struct buf *out)
 {
-    if (field_type(field) != TYPE_PATH) {
+    if (!field_is_text(field)) {
         value_format(field, field_number(p, field), out);
         return;
     }
     const char *text = field_string_of(p, field);
-    buf_str(out, text ? text : path_word(field));
+    buf_str(out, text ? text : text_word(field));
 }

@@ -15,6 +15,7 @@ static const char *const level_words[] = {"low", "medium", "high", "critical"};
 static const char *const tier_words[] = {"auto", "process", "container", "hardware"};
 static const char *const need_words[] = {"off", "auto", "require"};
 static const char *const proc_words[] = {"pid", "system"};
+static const char *const network_words[] = {"off", "allowlist"};
 static const char *const bool_words[] = {"false", "true"};
 
 static const struct words *words_of(enum field_type type)
@@ -25,6 +26,7 @@ static const struct words *words_of(enum field_type type)
         [TYPE_TIER] = {tier_words, ARRAY_LEN(tier_words), TIER_PROCESS},
         [TYPE_NEED] = {need_words, ARRAY_LEN(need_words), 0},
         [TYPE_PROC] = {proc_words, ARRAY_LEN(proc_words), 0},
+        [TYPE_NETWORK] = {network_words, ARRAY_LEN(network_words), 0},
         [TYPE_BOOL] = {bool_words, ARRAY_LEN(bool_words), 0},
     };
     static const struct words none = {0};
@@ -88,6 +90,11 @@ const char *tier_name(enum tier tier)
 const char *need_name(enum need need)
 {
     return name_or_unknown(TYPE_NEED, need);
+}
+
+const char *network_mode_name(enum network_mode mode)
+{
+    return name_or_unknown(TYPE_NETWORK, mode);
 }
 
 int level_parse(const char *text, enum level *ret)

@@ -15,8 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECT_MS   5000 /* for each address */
-#define HANDSHAKE_MS 10000
+#define CONNECT_MS 5000 /* for each address */
 
 struct dial {
     struct proxy *px;
@@ -96,20 +95,12 @@ static void fail_later(struct dial *d)
 static void on_tls(void *ctx, int result, const struct err *err)
 {
     struct dial *d = ctx;
-    loop_timer_cancel(d->px->loop, &d->timer);
     if (result < 0) {
         d->err = *err;
-        fail_later(d); /* the handshake is still on the stack */
+        fail(d);
         return;
     }
     succeed(d);
-}
-
-static void on_tls_deadline(struct loop_timer *t)
-{
-    struct dial *d = container_of(t, struct dial, timer);
-    err_set(&d->err, ERR_SYSTEM, "the TLS handshake took too long");
-    fail(d);
 }
 
 static void connected(struct dial *d)
@@ -128,8 +119,6 @@ static void connected(struct dial *d)
         succeed(d);
         return;
     }
-    d->timer.fn = on_tls_deadline;
-    loop_timer_set(d->px->loop, &d->timer, HANDSHAKE_MS);
     if (tls_connect(d->px->tls, d->stream, &d->target.host, on_tls, d, &d->err) < 0)
         fail_later(d);
 }
@@ -235,6 +224,9 @@ static bool all_public(struct dial *d)
         d->reason = DENY_ADDRESS;
         err_set(&d->err, ERR_REFUSED, "%s leads to an address that is %s", d->target.host.text,
                 address_class_name(c));
+        char hint[DENY_HINT_MAX];
+        deny_address_hint(&d->target, (struct sockaddr *)&d->addrs[i], hint);
+        err_hint(&d->err, "%s", hint);
         return false;
     }
     return true;

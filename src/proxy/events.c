@@ -9,8 +9,11 @@
 const char *entry_name(enum entry entry)
 {
     static const char *const names[] = {
-        [ENTRY_PROXY] = "proxy",     [ENTRY_CONNECT] = "connect", [ENTRY_TRANSPARENT] = "transparent",
-        [ENTRY_GATEWAY] = "gateway", [ENTRY_DNS] = "dns",
+        [ENTRY_PROXY] = "proxy",
+        [ENTRY_CONNECT] = "connect",
+        [ENTRY_TRANSPARENT] = "transparent",
+        [ENTRY_GATEWAY] = "gateway",
+        [ENTRY_DNS] = "dns",
     };
     return names[entry];
 }

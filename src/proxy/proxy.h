@@ -7,8 +7,8 @@
 #include "credentials/redact.h"
 #include "network/budget.h"
 #include "network/channel.h"
-#include "network/standin.h"
 #include "network/decide.h"
+#include "network/standin.h"
 #include "proxy/loop.h"
 #include "proxy/stream.h"
 #include "proxy/tls.h"
@@ -55,8 +55,8 @@ void rules_drop(struct rules *r); /* takes NULL */
 /* Puts new rules into force: budgets move, what is no longer allowed is ended. Takes them. Returns
  * how many connections that were, or negative: then nothing has changed. */
 int rules_replace(struct proxy *px, struct rules *r, struct err *err);
-/* After a replacement: may what was decided by rule *rule of `old` go on? Then *rule is the index in
- * the rules of now and the counted connection has moved to it; else it has been given back. */
+/* After a replacement: may what was decided by rule *rule of `old` go on? Then *rule is the index
+ * in the rules of now and the counted connection has moved to it; else it has been given back. */
 bool rules_follow(struct proxy *px, const struct rules *old, const struct target *t, size_t *rule,
                   enum deny_reason *reason);
 
@@ -80,7 +80,8 @@ void event_send(struct proxy *px, const struct event *ev);
 /* `server`: "ADDRESS:PORT", or NULL for the host's. Reads every file that it will ever need. */
 int resolver_new(struct loop *loop, const char *server, struct resolver **ret, struct err *err);
 void resolver_free(struct resolver *r);
-/* `done` gets every answer, or none and why; never before resolve_start returns. NULL: no memory. */
+/* `done` gets every answer, or none and why; never before resolve_start returns. NULL: no memory.
+ */
 typedef void resolve_done(void *ctx, const struct sockaddr_storage *addrs, size_t count,
                           const char *error);
 struct resolution;
@@ -127,12 +128,13 @@ void sniff_start(struct proxy *px, struct stream *client, enum entry entry, cons
 unsigned sniffs_review(struct proxy *px);
 
 /* ---- listen.c: connections from inside. ---- */
-/* Serves a listener of the sandbox, or one connection that was accepted for it. Takes the socket. */
+/* Serves a listener of the sandbox, or one connection that was accepted for it. Takes the socket.
+ */
 int listener_add(struct proxy *px, int fd, uint32_t kind, struct err *err);
-int connection_add(struct proxy *px, int fd, const char *address_and_port, struct err *err);
+int connection_add(struct proxy *px, int fd, uint32_t kind, const char *asked, struct err *err);
 
 /* ---- dns.c: names inside. ---- */
-int dns_udp_add(struct proxy *px, int fd, struct err *err); /* takes the socket */
+int dns_udp_add(struct proxy *px, int fd, struct err *err);  /* takes the socket */
 void dns_tcp_start(struct proxy *px, struct stream *client); /* takes the stream */
 
 /* ---- keyring.c: the values of the secrets, fetched by the keeper and renewed in time. ---- */
@@ -156,6 +158,7 @@ void http_session_start(struct proxy *px, struct stream *client, enum entry entr
 /* Ends every session and tunnel that the rules no longer allow; returns how many. */
 unsigned sessions_review(struct proxy *px);
 unsigned tunnels_review(struct proxy *px);
+void tunnels_end(struct proxy *px); /* the run is over: all of them, each with its event */
 
 /* ---- seal.c: after everything was opened: no new privileges, no capability, Landlock without a
  * single path, a system call filter without exec, open, ptrace or new processes; not dumpable,

@@ -1,5 +1,5 @@
-/* Names to addresses, once per decision, with c-ares on our loop. Nothing is kept: what was asked for
- * one connection is checked and dialled for that connection.
+/* Names to addresses, once per decision, with c-ares on our loop. Nothing is kept: what was asked
+ * for one connection is checked and dialled for that connection.
  *
  * c-ares would open /etc/hosts at every lookup; a sealed process cannot. hosts.c reads it at the
  * start instead. */
@@ -51,7 +51,8 @@ static void set_timer(struct resolver *r)
 {
     struct timeval tv;
     if (ares_timeout(r->channel, NULL, &tv))
-        loop_timer_set(r->loop, &r->timer, (uint64_t)tv.tv_sec * 1000 + (uint64_t)tv.tv_usec / 1000 + 1);
+        loop_timer_set(r->loop, &r->timer,
+                       (uint64_t)tv.tv_sec * 1000 + (uint64_t)tv.tv_usec / 1000 + 1);
     else
         loop_timer_cancel(r->loop, &r->timer);
 }
@@ -226,9 +227,8 @@ struct resolution *resolve_start(struct resolver *r, const struct host *name, re
     }
     loop_timer_set(r->loop, &q->deadline, DEADLINE_MS);
     q->asked = true;
-    struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC,
-                                        .ai_flags = ARES_AI_NOSORT,
-                                        .ai_socktype = SOCK_STREAM};
+    struct ares_addrinfo_hints hints = {
+        .ai_family = AF_UNSPEC, .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM};
     ares_getaddrinfo(r->channel, name->text, NULL, &hints, on_answer, q);
     set_timer(r);
     return q;

@@ -40,6 +40,8 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     bool contained = o->isolated_pids || o->scoped_signals; /* no signal can leave */
     bool own_files = o->own_view || o->own_uid; /* every file it owns is the sandbox's */
     bool truncation = own_files || o->scoped_truncate;
+    bool sockets = o->isolated_net || o->unix_sockets;
+    bool brokered = o->brokered_net && !o->isolated_net;
 
     switch (rule) {
     case RULE_ALLOW:
@@ -47,12 +49,16 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_SEEN:
         return VERDICT_SEEN;
     case RULE_SOCKET:
-        return o->isolated_net || o->unix_sockets ? TARGET_CHECK(rule)
-                                                  : (filter_target)VERDICT_SEEN;
+        return sockets || brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_SEEN;
     case RULE_SOCKET_USE:
-        return o->isolated_net || o->unix_sockets ? VERDICT_ALLOW : VERDICT_SEEN;
+        return sockets ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_CONNECT: /* where it goes is behind a pointer */
+        return sockets && !brokered ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_SENDTO:
+    case RULE_SENDMSG:
+        return brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_SOCKOPT:
-        return o->isolated_net ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
+        return o->isolated_net || brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_OWN_PID:
     case RULE_PRIORITY:
     case RULE_IOPRIO:

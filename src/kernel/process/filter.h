@@ -18,6 +18,8 @@ struct filter_options {
     bool isolated_pids;   /* own pid namespace: pid arguments cannot reach the host */
     bool isolated_ipc;    /* own ipc namespace: System V and POSIX IPC are private */
     bool isolated_net;    /* own, empty network namespace: INET sockets lead nowhere */
+    bool brokered_net;    /* the host's network, without isolated_net: TCP sockets can be made, and
+                             every connect is the supervisor's */
     bool unix_sockets;    /* socket(AF_UNIX) allowed; socketpair of streams always is */
     bool scoped_signals;  /* Landlock keeps signals inside (ABI 6); else signalling others is
                              brokered */
@@ -68,6 +70,9 @@ bool filter_is_brokered_signal(uint32_t arch, int nr);
 /* True if the call changes a file's metadata, which Landlock does not guard: on the process tier of
  * an ordinary user the supervisor does it instead, in the sandbox's own places only. */
 bool filter_is_brokered_meta(uint32_t arch, int nr);
+
+/* True for connect, which the supervisor makes itself where the network is brokered. */
+bool filter_is_brokered_connect(uint32_t arch, int nr);
 
 /* For docs/seccomp.md, generated from the same table. */
 struct filter_call {

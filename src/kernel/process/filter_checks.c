@@ -35,6 +35,7 @@
 #define SEEN    CHECK_END(SEEN)
 #define QUIET   CHECK_END(QUIET)
 #define NOPROTO CHECK_END(NOPROTO)
+#define NOTSUP  CHECK_END(NOTSUP)
 #define NEXT    CHECK_NEXT
 
 static void add(struct filter_check *c, uint16_t code, uint32_t k, int yes, int no)
@@ -129,11 +130,33 @@ static void check_inet(struct filter_check *c)
     ONE_OF(c, ALLOW, NOPROTO, 0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6);
 }
 
+static bool is_brokered(const struct filter_options *o)
+{
+    return o->brokered_net && !o->isolated_net;
+}
+
+/* On the host's network: TCP and nothing else. Any datagram could be sent anywhere without a
+ * connect, and MPTCP or SCTP open connections by other means than the one that the supervisor looks
+ * at. */
+static void check_brokered_inet(struct filter_check *c)
+{
+    if_equal(c, AF_INET, CHECK_TO(0), NEXT);
+    if_equal(c, AF_INET6, NEXT, SEEN);
+    label(c, 0);
+    load_low(c, 1);
+    mask(c, SOCKET_TYPE_MASK);
+    if_equal(c, SOCK_STREAM, NEXT, SEEN);
+    load_low(c, 2);
+    ONE_OF(c, ALLOW, NOPROTO, 0, IPPROTO_TCP);
+}
+
 static void check_socket(struct filter_check *c, const struct filter_options *o)
 {
     load_low(c, 0);
     if (o->unix_sockets)
-        if_equal(c, AF_UNIX, ALLOW, o->isolated_net ? NEXT : SEEN);
+        if_equal(c, AF_UNIX, ALLOW, o->isolated_net || o->brokered_net ? NEXT : SEEN);
+    if (is_brokered(o))
+        return check_brokered_inet(c);
     if (!o->isolated_net)
         return;
     if_equal(c, AF_INET, CHECK_TO(0), NEXT);
@@ -160,17 +183,65 @@ static void check_socketpair(struct filter_check *c, const struct filter_options
     ONE_OF(c, ALLOW, SEEN, SOCK_STREAM, SOCK_SEQPACKET);
 }
 
-static void check_sockopt(struct filter_check *c)
+/* With MSG_FASTOPEN the address of a send is that of a connect. */
+static void check_send(struct filter_check *c, unsigned flags_arg)
 {
+    load_low(c, flags_arg);
+    if_any_bit(c, MSG_FASTOPEN, NOTSUP, ALLOW);
+}
+
+/* What is set on a socket also holds for the connect that the supervisor makes on it, and some
+ * options decide where its packets go: source routes (IP_OPTIONS, IPV6_RTHDR), interfaces
+ * (SO_BINDTODEVICE, IPV6_PKTINFO); others keep it from ever completing (filters, TCP_MD5SIG,
+ * TCP_FASTOPEN_CONNECT) or speak to groups. So: what clients use, and nothing else. The lowest
+ * numbers of SOL_SOCKET (up to SO_SNDTIMEO) and of TCP (up to TCP_CONGESTION) are buffers, times
+ * and the like throughout. */
+static void check_brokered_sockopt(struct filter_check *c)
+{
+    load_low(c, 1);
+    if_equal(c, SOL_SOCKET, CHECK_TO(0), NEXT);
+    if_equal(c, IPPROTO_TCP, CHECK_TO(1), NEXT);
+    if_equal(c, IPPROTO_IP, CHECK_TO(2), NEXT);
+    if_equal(c, IPPROTO_IPV6, CHECK_TO(3), QUIET);
+    label(c, 0);
+    load_low(c, 2);
+    if_greater(c, SO_SNDTIMEO, QUIET, ALLOW);
+    label(c, 1);
+    load_low(c, 2);
+    if_greater(c, TCP_CONGESTION, NEXT, ALLOW);
+    ONE_OF(c, ALLOW, QUIET, TCP_USER_TIMEOUT, TCP_NOTSENT_LOWAT);
+    label(c, 2);
+    load_low(c, 2);
+    ONE_OF(c, ALLOW, QUIET, IP_TOS, IP_TTL, IP_MTU_DISCOVER, IP_RECVERR, IP_BIND_ADDRESS_NO_PORT);
+    label(c, 3);
+    load_low(c, 2);
+    ONE_OF(c, ALLOW, QUIET, IPV6_V6ONLY, IPV6_TCLASS, IPV6_UNICAST_HOPS, IPV6_MTU_DISCOVER,
+           IPV6_RECVERR);
+}
+
+static void check_sockopt(struct filter_check *c, const struct filter_options *o)
+{
+    if (is_brokered(o))
+        return check_brokered_sockopt(c);
     load_low(c, 1);
     if_equal(c, IPPROTO_TCP, NEXT, ALLOW);
     load_low(c, 2);
     if_equal(c, TCP_ULP, QUIET, ALLOW);
 }
 
+/* Routes, interfaces and their addresses: of the host, where there is no network of its own. Any
+ * socket answers them, also one of a pair. */
+#define SIOC_FIRST 0x8908
+#define SIOC_LAST  0x89ff
+
 static void check_ioctl(struct filter_check *c, const struct filter_options *o)
 {
     load_low(c, 1);
+    if (!o->isolated_net) {
+        if_greater(c, SIOC_LAST, CHECK_TO(0), NEXT);
+        if_greater(c, SIOC_FIRST - 1, QUIET, NEXT);
+        label(c, 0);
+    }
     if (!signals_contained(o))
         ONE_OF(c, QUIET, NEXT, FIOSETOWN, SIOCSPGRP);
     ONE_OF(c, SEEN, ALLOW, TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD);
@@ -270,7 +341,11 @@ void filter_check_write(enum filter_rule rule, const struct filter_options *o,
     case RULE_SOCKETPAIR:
         return check_socketpair(ret, o);
     case RULE_SOCKOPT:
-        return check_sockopt(ret);
+        return check_sockopt(ret, o);
+    case RULE_SENDTO: /* and sendmmsg */
+        return check_send(ret, 3);
+    case RULE_SENDMSG:
+        return check_send(ret, 2);
     case RULE_IOCTL:
         return check_ioctl(ret, o);
     case RULE_FCNTL:

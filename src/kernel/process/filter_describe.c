@@ -25,10 +25,10 @@ static const struct words group_words[GROUP_COUNT] = {
          "use --tier container, whose files are its own, or change files in the workspace"},
     [GROUP_SIGNALS] = {BOUNDARY_KERNEL, "kernel.seccomp: signals stay inside",
                        "signal only processes of this sandbox"},
-    [GROUP_SOCKET] =
-        {BOUNDARY_NETWORK, "kernel.seccomp: no sockets that lead outside",
-         "the container tier gives a private loopback network; raw and special sockets stay "
-         "closed"},
+    [GROUP_SOCKET] = {BOUNDARY_NETWORK, "kernel.seccomp: no sockets that lead outside",
+                      "name the hosts with --allow; the container tier also gives a private "
+                      "loopback network; raw "
+                      "and special sockets stay closed"},
     [GROUP_IPC] = {BOUNDARY_KERNEL, "kernel.seccomp: IPC objects would be shared with the host",
                    "use --tier container, which has IPC of its own, or pipes and files"},
     [GROUP_NAMESPACE] = {BOUNDARY_KERNEL, "kernel.seccomp: no new or other namespaces",

@@ -47,6 +47,9 @@ static const char intro[] =
     "process of the "
     "host.\n"
     "- **own ipc**, **own network**: namespaces of their own (container tier).\n"
+    "- **the network is brokered**: some hosts are allowed and there is no own network (process "
+    "tier). The supervisor "
+    "makes each connection, to the proxy and nowhere else.\n"
     "- **unix sockets**: no socket file of the host is in view (container tier).\n"
     "- **scoped signals**: Landlock keeps signals inside (Linux 6.12 and newer).\n"
     "- **own view**: a mount namespace of its own (container tier).\n"
@@ -68,8 +71,26 @@ static const char sockets[] =
     "| `AF_INET`, `AF_INET6` | own network, and `SOCK_STREAM` or `SOCK_DGRAM`; protocols other "
     "than TCP, UDP "
     "and ICMP get `EPROTONOSUPPORT` |\n"
+    "| `AF_INET`, `AF_INET6` | the network is brokered, and `SOCK_STREAM`; protocols other than "
+    "TCP get "
+    "`EPROTONOSUPPORT` |\n"
     "| `AF_NETLINK` | own network, and `NETLINK_ROUTE` |\n"
-    "| all others | never |\n";
+    "| all others | never |\n"
+    "\n"
+    "### Options of sockets where the network is brokered\n"
+    "\n"
+    "An option holds for the connection that the supervisor makes, and some decide where packets "
+    "go (source routes, "
+    "interfaces). Open are, and all others get `EPERM`:\n"
+    "\n"
+    "| level | options |\n"
+    "|---|---|\n"
+    "| `SOL_SOCKET` | up to `SO_SNDTIMEO` (21): buffers, times, keep-alive, linger, reuse |\n"
+    "| `IPPROTO_TCP` | up to `TCP_CONGESTION` (13), `TCP_USER_TIMEOUT`, `TCP_NOTSENT_LOWAT` |\n"
+    "| `IPPROTO_IP` | `IP_TOS`, `IP_TTL`, `IP_MTU_DISCOVER`, `IP_RECVERR`, "
+    "`IP_BIND_ADDRESS_NO_PORT` |\n"
+    "| `IPPROTO_IPV6` | `IPV6_V6ONLY`, `IPV6_TCLASS`, `IPV6_UNICAST_HOPS`, `IPV6_MTU_DISCOVER`, "
+    "`IPV6_RECVERR` |\n";
 
 static void number(struct buf *out, int nr)
 {

@@ -62,6 +62,12 @@ bool filter_is_brokered_meta(uint32_t arch, int nr)
     return e && (e->rule == RULE_META || e->rule == RULE_CHMOD || e->rule == RULE_CHMODAT);
 }
 
+bool filter_is_brokered_connect(uint32_t arch, int nr)
+{
+    const struct filter_entry *e = native(arch, nr);
+    return e && e->rule == RULE_CONNECT;
+}
+
 bool filter_is_reported(uint32_t arch, int nr)
 {
     static const char *const names[] = {"open",   "openat",   "openat2",  "creat",    "truncate",

@@ -15,9 +15,15 @@
     RULE(SOCKETPAIR, "allow if AF_UNIX, and a datagram pair only with unix sockets; else deny, "   \
                      "seen")                                                                       \
     RULE(SOCKET_USE, "allow if unix sockets or an own network; else deny, seen")                   \
-    RULE(SOCKOPT, "allow if not TCP_ULP; else deny, quiet")                                        \
+    RULE(CONNECT, "brokered if the network is; else allow if unix sockets or an own network; "     \
+                  "else deny, seen")                                                               \
+    RULE(SENDTO, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")         \
+    RULE(SENDMSG, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")        \
+    RULE(SOCKOPT, "allow if not TCP_ULP, and where the network is brokered only the options "      \
+                  "listed below; else deny, quiet")                                                \
     RULE(IOCTL, "allow if not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD (deny, seen) or, where "      \
-                "signals could leave, FIOSETOWN, SIOCSPGRP (deny, quiet)")                         \
+                "signals could leave, FIOSETOWN, SIOCSPGRP or, without an own network, questions " \
+                "about interfaces (deny, quiet)")                                                  \
     RULE(FCNTL, "allow if not F_SETOWN, F_SETOWN_EX, F_SETSIG where signals could leave; else "    \
                 "deny, quiet")                                                                     \
     RULE(PRCTL, "allow if not PR_SET_MM, PR_SCHED_CORE; else deny, quiet")                         \

@@ -66,6 +66,7 @@ static inline struct filter_options option_set(unsigned bits)
                                    .own_uid = bits & 128,
                                    .scoped_truncate = bits & 256,
                                    .host_writable = bits & 512,
-                                   .counted_memory = bits & 1024};
+                                   .counted_memory = bits & 1024,
+                                   .brokered_net = bits & 2048};
 }
-#define OPTION_SETS 2048
+#define OPTION_SETS 4096

@@ -13,6 +13,9 @@ enum {
     R_SOCKET,
     R_SOCKETPAIR,
     R_SOCKET_USE,
+    R_CONNECT,
+    R_SENDTO,
+    R_SENDMSG,
     R_SOCKOPT,
     R_IOCTL,
     R_FCNTL,
@@ -61,6 +64,7 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     bool signals_stay = o->isolated_pids || o->scoped_signals;
     bool sockets = o->isolated_net || o->unix_sockets;
     bool own_files = o->own_view || o->own_uid;
+    bool brokered = o->brokered_net && !o->isolated_net;
 
     switch (rule) {
     case R_SEEN:
@@ -71,6 +75,10 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
         return ABSENT;
     case R_SOCKET_USE:
         return sockets ? ALLOW : seen;
+    case R_CONNECT:
+        return sockets && !brokered ? ALLOW : seen;
+    case R_SOCKOPT: /* IPPROTO_IP, option 0 */
+        return brokered ? QUIET : ALLOW;
     case R_SIGNAL:
         return signals_stay ? ALLOW : seen;
     case R_PIDFD_SIGNAL:
