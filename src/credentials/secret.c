@@ -111,7 +111,7 @@ int secret_new(const char *bytes, size_t len, struct secret **ret, struct err *e
         len--;
     if (check_bytes(bytes, len, err) < 0)
         return -1;
-    struct secret *s;
+    struct secret *s = NULL;
     if (map_pages(len + 1, &s, err) < 0)
         return -1;
     memcpy(s->bytes, bytes, len);
