@@ -1,9 +1,13 @@
 /* Secrets out of responses: what an upstream echoes is overwritten with '*', in place and without
  * changing the length, so that framing stays as it was. Finds the value raw, percent-encoded in any
  * mixture, JSON-escaped, in hex and in base64 at any alignment (standard and URL alphabet), also
- * across the borders of reads and chunks.
+ * across the borders of reads and chunks. Also finds HTML entities, \xNN, and base64 broken into
+ * lines.
  *
- * A stream holds back the bytes that could be the beginning of a match: at most redact_lag(). */
+ * C-5  What comes back from an origin that gets a value does not hold that value in any of these
+ * forms.
+ *
+ * A stream holds back the bytes that could be the beginning of a match: at most redactor_lag(). */
 #pragma once
 
 #include "credentials/secret.h"
@@ -23,7 +27,8 @@ void redact_close(struct redact_stream *s);
  * Returns how many matches were overwritten so far, or negative. */
 int redact_feed(struct redact_stream *s, const char *data, size_t len, const char **ret,
                 size_t *ret_len, struct err *err);
-/* The end: what was held back. */
+/* The end of the stream, or a place that no match can cross (the end of a WebSocket frame): what
+ * was held back. The stream can be fed again. Returns like redact_feed. */
 int redact_flush(struct redact_stream *s, const char **ret, size_t *ret_len);
 /* In one piece, for header values: overwrites in place, returns the number of matches. */
 int redact_text(struct redactor *r, char *text, size_t len);

@@ -18,6 +18,8 @@
 #define HTTP_HEADERS_MAX 128
 #define HTTP_TARGET_MAX  (16u * 1024)
 
+/* Both belong to the list and may lie in one block with others: they are changed in place or with
+ * the functions below, never freed alone. */
 struct http_header {
     char *name;  /* as it came; compared without case */
     char *value; /* without blanks around it */
@@ -26,14 +28,19 @@ struct http_header {
 struct http_headers {
     struct http_header *items;
     size_t count;
+    size_t room; /* for so many items */
+    char *block; /* what a parsed head left: the first items and their text */
+    size_t block_len;
 };
 void http_headers_done(struct http_headers *h);
 const char *http_header_get(const struct http_headers *h,
                             const char *name); /* the first, or NULL */
 size_t http_header_count(const struct http_headers *h, const char *name);
 void http_header_remove(struct http_headers *h, const char *name); /* all of them */
-/* Refuses CR, LF, NUL and control bytes in either. */
+/* Refuses CR, LF, NUL and control bytes in either. Blanks around the value are left out. */
 int http_header_add(struct http_headers *h, const char *name, const char *value, struct err *err);
+/* Another value for the i-th, checked in the same way. */
+int http_header_replace(struct http_headers *h, size_t i, const char *value, struct err *err);
 /* Is this word in a comma-separated list of tokens (Connection, Upgrade)? */
 bool http_header_has_token(const struct http_headers *h, const char *name, const char *token);
 
@@ -54,7 +61,7 @@ enum http_body {
 struct http_request {
     char method[24];
     enum http_form form;
-    char *target;     /* FORM_ORIGIN, FORM_ABSOLUTE: path and query, at least "/" */
+    char *target;     /* path and query, at least "/"; FORM_ASTERISK: "*"; FORM_AUTHORITY: NULL */
     struct url url;   /* FORM_ABSOLUTE: scheme, host, port (path and query are in `target`) */
     struct host host; /* FORM_AUTHORITY, and the Host header otherwise */
     uint16_t port;    /* of the same; 0 if the Host header names none */
@@ -80,6 +87,8 @@ struct http_response {
 /* Bytes of the head that ends at the first CRLF CRLF; 0 if more is needed; negative if it can never
  * be one (too long, bare LF, …). Cheap enough to be called after every read. */
 ssize_t http_head_length(const char *data, size_t len, struct err *err);
+/* The same, but goes on where the last call for this head left off: *scanned, 0 at first. */
+ssize_t http_head_scan(const char *data, size_t len, size_t *scanned, struct err *err);
 int http_request_parse(const char *head, size_t len, struct http_request *ret, struct err *err);
 int http_response_parse(const char *head, size_t len, const char *request_method,
                         struct http_response *ret, struct err *err);
@@ -89,6 +98,8 @@ void http_response_done(struct http_response *r);
 /* Connection, Keep-Alive, Proxy-*, TE, Trailer, Transfer-Encoding, Upgrade and what Connection
  * names are taken out; framing headers are written from `body` and `length`. */
 void http_strip_hop_by_hop(struct http_headers *h);
-/* Origin form towards a server. `host_header` is what stands after "Host: ". */
+/* Origin form towards a server. `host_header` is what stands after "Host: ". Where r->upgrade is
+ * not NULL that protocol is asked for. */
 void http_request_write(const struct http_request *r, const char *host_header, struct buf *out);
+/* Content-Length as it came for HEAD and 304; an Upgrade header is meant with 101 alone. */
 void http_response_write(const struct http_response *r, bool keep_alive, struct buf *out);

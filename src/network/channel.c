@@ -77,7 +77,7 @@ static size_t take_fds(struct msghdr *mh, int *ret)
 
 static bool carries_fd(uint32_t type)
 {
-    return type == CH_CONFIG || type == CH_LISTENER || type == CH_CONNECTION;
+    return type == CH_CONFIG || type == CH_CHECK || type == CH_LISTENER || type == CH_CONNECTION;
 }
 
 static int check_message(struct channel_msg *msg, const struct msghdr *mh, size_t len, size_t fds,

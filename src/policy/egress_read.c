@@ -80,7 +80,7 @@ static int read_list(struct item_reader *r, const struct json *j, const char *ke
     }
     for (size_t i = 0; i < json_count(j); i++) {
         const struct json *item = json_at(j, i);
-        const char *text;
+        const char *text = NULL;
         int n = read_text(r, item, key, "a text", &text);
         if (n < 0)
             return n;
@@ -135,7 +135,7 @@ static int missing(struct item_reader *r, const struct json *item, const char *k
 static int rule_host(struct item_reader *r, const struct json *j, void *out)
 {
     struct rule_draft *d = out;
-    const char *text;
+    const char *text = NULL;
     struct quoted q;
     int n = read_text(r, j, "host", "a host such as example.org", &text);
     if (n < 0)
@@ -149,7 +149,7 @@ static int rule_host(struct item_reader *r, const struct json *j, void *out)
 static int rule_scheme(struct item_reader *r, const struct json *j, void *out)
 {
     struct rule_draft *d = out;
-    const char *text;
+    const char *text = NULL;
     struct quoted q;
     int n = read_text(r, j, "scheme", "http, https, tcp or any", &text);
     if (n < 0)
@@ -179,7 +179,7 @@ static int rule_port(struct item_reader *r, const struct json *j, void *out)
 static int rule_address(struct item_reader *r, const struct json *j, void *out)
 {
     struct rule_draft *d = out;
-    const char *text;
+    const char *text = NULL;
     int n = read_text(r, j, "address", "an address such as 10.0.0.5", &text);
     if (n < 0)
         return n;
@@ -254,7 +254,7 @@ int item_read_rule(struct item_reader *r, const struct json *item)
 
 int item_read_blocked(struct item_reader *r, const struct json *item)
 {
-    const char *text;
+    const char *text = NULL;
     int n = read_text(r, item, NULL, "a host such as ads.example.org", &text);
     if (n < 0)
         return n;
@@ -268,7 +268,7 @@ static int text_member(struct item_reader *r, const struct json *j, const char *
                        const char *expected,
                        int (*set)(struct egress_secret *, const char *, struct err *), void *out)
 {
-    const char *text;
+    const char *text = NULL;
     int n = read_text(r, j, key, expected, &text);
     if (n < 0)
         return n;

@@ -7,6 +7,7 @@
 #include "credentials/redact.h"
 #include "network/budget.h"
 #include "network/channel.h"
+#include "network/decide.h"
 #include "network/standin.h"
 #include "proxy/loop.h"
 #include "proxy/stream.h"
@@ -28,6 +29,8 @@ struct rules {
     unsigned refs;
 };
 
+struct resolver;
+struct keyring;
 struct proxy {
     struct loop *loop;
     int control_fd;
@@ -40,7 +43,22 @@ struct proxy {
     char *auth; /* standalone: what Proxy-Authorization must be ("Basic …"), else NULL */
     uint64_t lost_events;
     unsigned connections; /* from inside, of every kind */
+    unsigned max_connections;
+    uint64_t start_ms;
+    struct resolver *resolver;
+    struct keyring *keyring; /* NULL: there are no secrets */
 };
+
+/* ---- rules.c ---- */
+struct rules *rules_hold(struct rules *r);
+void rules_drop(struct rules *r); /* takes NULL */
+/* Puts new rules into force: budgets move, what is no longer allowed is ended. Takes them. Returns
+ * how many connections that were, or negative: then nothing has changed. */
+int rules_replace(struct proxy *px, struct rules *r, struct err *err);
+/* After a replacement: may what was decided by rule *rule of `old` go on? Then *rule is the index
+ * in the rules of now and the counted connection has moved to it; else it has been given back. */
+bool rules_follow(struct proxy *px, const struct rules *old, const struct target *t, size_t *rule,
+                  enum deny_reason *reason);
 
 /* ---- events.c: what was decided and what came of it. Never a query, a header or a body. ---- */
 struct event {
@@ -56,6 +74,20 @@ struct event {
     uint64_t ms;
 };
 void event_send(struct proxy *px, const struct event *ev);
+
+/* ---- resolve.c: names to addresses, with the host's resolver and its /etc/hosts. ---- */
+#define RESOLVE_MAX 32
+/* `server`: "ADDRESS:PORT", or NULL for the host's. Reads every file that it will ever need. */
+int resolver_new(struct loop *loop, const char *server, struct resolver **ret, struct err *err);
+void resolver_free(struct resolver *r);
+/* `done` gets every answer, or none and why; never before resolve_start returns. NULL: no memory.
+ */
+typedef void resolve_done(void *ctx, const struct sockaddr_storage *addrs, size_t count,
+                          const char *error);
+struct resolution;
+struct resolution *resolve_start(struct resolver *r, const struct host *name, resolve_done *done,
+                                 void *ctx);
+void resolve_cancel(struct resolution *r);
 
 /* ---- dial.c: to the outside. ---- */
 /* Resolves (or takes the pin or the literal), checks every answer, connects to one that was
@@ -93,6 +125,30 @@ void tunnel_start(const struct tunnel_options *o, struct stream *client, struct 
 void sniff_start(struct proxy *px, struct stream *client, enum entry entry, const struct host *host,
                  uint16_t port, const void *seen, size_t seen_len);
 
+unsigned sniffs_review(struct proxy *px);
+
+/* ---- listen.c: connections from inside. ---- */
+/* Serves a listener of the sandbox, or one connection that was accepted for it. Takes the socket.
+ */
+int listener_add(struct proxy *px, int fd, uint32_t kind, struct err *err);
+int connection_add(struct proxy *px, int fd, uint32_t kind, const char *asked, struct err *err);
+
+/* ---- dns.c: names inside. ---- */
+int dns_udp_add(struct proxy *px, int fd, struct err *err);  /* takes the socket */
+void dns_tcp_start(struct proxy *px, struct stream *client); /* takes the stream */
+
+/* ---- keyring.c: the values of the secrets, fetched by the keeper and renewed in time. ---- */
+/* Forks the keeper; before anything is sealed. */
+int keyring_new(struct proxy *px, struct keyring **ret, struct err *err);
+/* Waits for every value; names the first secret that is not to be had. */
+int keyring_fetch(struct keyring *k, struct err *err);
+/* Asks for every value and says what came of it, by CH_CHECKED. */
+int keyring_check(struct keyring *k, struct err *err);
+/* Renewals, on the loop. */
+int keyring_watch(struct keyring *k, struct err *err);
+/* Wipes all values and lets the keeper revoke its leases; waits for it a while. */
+void keyring_free(struct keyring *k);
+
 /* ---- session.c: HTTP on a stream of the sandbox. Takes the stream. ---- */
 /* `fixed`: scheme, host and port of every request (transparent or intercepted: what the Host header
  * says must agree); NULL: the explicit proxy, where each request names its own, CONNECT is answered
@@ -102,8 +158,14 @@ void http_session_start(struct proxy *px, struct stream *client, enum entry entr
 /* Ends every session and tunnel that the rules no longer allow; returns how many. */
 unsigned sessions_review(struct proxy *px);
 unsigned tunnels_review(struct proxy *px);
+void tunnels_end(struct proxy *px); /* the run is over: all of them, each with its event */
 
 /* ---- seal.c: after everything was opened: no new privileges, no capability, Landlock without a
  * single path, a system call filter without exec, open, ptrace or new processes; not dumpable,
  * memory locked where the limit allows. Writes what is in force as JSON members. ---- */
-int proxy_seal(struct json_writer *facts, struct err *err);
+struct seal {
+    uid_t uid; /* who to become, where we are root */
+    gid_t gid;
+};
+int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *err);
+int seal_filter_load(struct err *err); /* seal_filter.c */

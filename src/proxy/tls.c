@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#define HANDSHAKE_MS 15000
 /* System calls that one call of ours may read with: a peer that sends records without data (key
  * updates, empty ones) faster than we look at them must not keep the others waiting. */
 #define READS_AT_ONCE 16
@@ -131,13 +131,31 @@ static int check_protocol(struct tls *t, struct err *err)
     return err_set(err, ERR_PROTOCOL, "the other side chose a protocol that was not offered");
 }
 
+/* Certificates that were looked at and will not be again: kilobytes each, for as long as the
+ * connection lives. OpenSSL keeps its own reference to the server's. */
+static void drop_certificates(STACK_OF(X509) * chain)
+{
+    X509 *x;
+    while (chain && (x = sk_X509_pop(chain)))
+        X509_free(x);
+}
+
+static void drop_chain(SSL *ssl)
+{
+    drop_certificates(SSL_get_peer_cert_chain(ssl));
+    drop_certificates(SSL_get0_verified_chain(ssl));
+}
+
 /* 1: done; 0: waits; negative: failed. */
 static int handshake(struct tls *t, struct err *err)
 {
     ERR_clear_error();
     int result = SSL_do_handshake(t->ssl);
-    if (result == 1)
+    if (result == 1) {
+        if (!t->server)
+            drop_chain(t->ssl);
         return check_protocol(t, err) < 0 ? -1 : 1;
+    }
     uint32_t needs = needs_of(SSL_get_error(t->ssl, result));
     t->read_needs = t->write_needs = needs;
     if (needs)
@@ -199,7 +217,8 @@ static struct tls *tls_new(SSL_CTX *ctx, struct stream *s, bool server)
 
 /* The first step sends and looks at what was seen, but reads nothing: so it can fail, and then says
  * so to the caller, but never ends before the caller knows of it. */
-static int start(struct tls *t, tls_done *done, void *ctx, struct err *err)
+static int start(const struct tls_context *c, struct tls *t, tls_done *done, void *ctx,
+                 struct err *err)
 {
     struct stream *s = t->stream;
     t->handshaking = true;
@@ -215,7 +234,7 @@ static int start(struct tls *t, tls_done *done, void *ctx, struct err *err)
         return result < 0 ? result : err_set(err, ERR_INTERNAL, "a handshake without an answer");
     }
     s->tls = t;
-    loop_timer_set(s->loop, &t->timer, HANDSHAKE_MS);
+    loop_timer_set(s->loop, &t->timer, c->handshake_ms);
     stream_on(s, on_ready, t);
     stream_want(s, STREAM_READABLE | STREAM_WRITABLE);
     return 0;
@@ -241,7 +260,7 @@ int tls_connect(struct tls_context *c, struct stream *s, const struct host *host
         tls_free(t);
         return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
     }
-    return start(t, done, ctx, err);
+    return start(c, t, done, ctx, err);
 }
 
 static bool keep_seen(struct tls *t, const void *seen, size_t len)
@@ -270,7 +289,7 @@ int tls_accept(struct tls_context *c, struct stream *s, const struct host *host,
         ERR_clear_error();
         return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
     }
-    return start(t, done, ctx, err);
+    return start(c, t, done, ctx, err);
 }
 
 /* ---- the stream's side ---- */

@@ -12,6 +12,7 @@
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305"
 #define TLS13_CIPHERS "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 #define GROUPS        "X25519:P-256:P-384"
+#define HANDSHAKE_MS  15000
 #define CHAIN_DEPTH   8
 #define CHAIN_BYTES   (64u * 1024)
 /* Several records with one system call; given back as soon as it is empty. */
@@ -102,6 +103,7 @@ int tls_context_new(bool authority, struct tls_context **ret, struct err *err)
     struct tls_context *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, ERR_LIMIT, "no memory for TLS");
+    c->handshake_ms = HANDSHAKE_MS;
     int result = roots_read(&c->roots, err);
     if (result == 0 && authority)
         result = authority_new(&c->authority, err);

@@ -12,6 +12,7 @@ struct tls_context {
     struct roots roots;
     SSL_CTX *client; /* both made at their first use */
     SSL_CTX *server;
+    unsigned handshake_ms;
 };
 
 /* tls_context.c */

@@ -1,0 +1,261 @@
+#include "credentials/patterns.h"
+
+#include "base/cleanup.h"
+#include "credentials/escape_parse.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+uint8_t symbol_of(enum symbol_class cls, uint8_t c, bool escaped)
+{
+    switch (cls) {
+    case SYM_BYTES:
+        return c == '+' ? ' ' : c >= 0x20 && c < 0x7f ? c : SYM_NONE;
+    case SYM_HEX:
+        if (escaped)
+            return SYM_NONE;
+        if (c >= '0' && c <= '9')
+            return (uint8_t)(c - '0');
+        c |= 0x20;
+        return c >= 'a' && c <= 'f' ? (uint8_t)(c - 'a' + 10) : SYM_NONE;
+    default:
+        if (c == '+' || c == '-')
+            return 62;
+        if (c == '/' || c == '_')
+            return 63;
+        if (c == '\n' || c == '\r')
+            return SYM_SKIP;
+        if (escaped)
+            return SYM_NONE;
+        if (c >= 'A' && c <= 'Z')
+            return (uint8_t)(c - 'A');
+        if (c >= 'a' && c <= 'z')
+            return (uint8_t)(c - 'a' + 26);
+        return c >= '0' && c <= '9' ? (uint8_t)(c - '0' + 52) : SYM_NONE;
+    }
+}
+
+bool symbol_is_base64(uint8_t c)
+{
+    return symbol_of(SYM_BASE64, c, false) < 64;
+}
+
+static uint32_t child_of(const struct patterns *p, uint32_t node, uint8_t symbol)
+{
+    if (node < SYM_CLASSES)
+        return p->first[node][symbol];
+    for (uint32_t c = p->nodes[node].child; c; c = p->nodes[c].sibling)
+        if (p->nodes[c].symbol == symbol)
+            return c;
+    return 0;
+}
+
+uint32_t patterns_step(const struct patterns *p, uint32_t node, uint8_t symbol)
+{
+    for (;;) {
+        uint32_t next = child_of(p, node, symbol);
+        if (next || node < SYM_CLASSES)
+            return next ? next : node;
+        node = p->nodes[node].fail;
+    }
+}
+
+/* ---- building ---- */
+
+static uint32_t add_child(struct patterns *p, uint32_t parent, uint8_t symbol, uint32_t path)
+{
+    uint32_t id = p->node_count++;
+    struct node *node = &p->nodes[id];
+    node->symbol = symbol;
+    node->cls = p->nodes[parent].cls;
+    node->depth = p->nodes[parent].depth + 1;
+    node->path = path;
+    node->sibling = p->nodes[parent].child;
+    p->nodes[parent].child = id;
+    if (parent < SYM_CLASSES)
+        p->first[parent][symbol] = id;
+    return id;
+}
+
+static struct node *add_pattern(struct patterns *p, enum symbol_class cls, uint32_t path,
+                                size_t len)
+{
+    uint32_t node = cls;
+    for (size_t i = 0; i < len; i++) {
+        uint32_t next = child_of(p, node, p->symbols[path + i]);
+        node = next ? next : add_child(p, node, p->symbols[path + i], path);
+    }
+    p->nodes[node].ends = true;
+    return &p->nodes[node];
+}
+
+/* The six-bit groups that lie wholly inside the value when it begins at byte `align` of a group of
+ * three. */
+static uint32_t add_base64(struct patterns *p, uint32_t used, const char *bytes, size_t len,
+                           unsigned align)
+{
+    size_t skip = align == 1 ? 4 : align == 2 ? 2 : 0;
+    size_t count = (len * 8 - skip) / 6;
+    for (size_t i = 0; i < count; i++) {
+        size_t bit = skip + i * 6, at = bit / 8;
+        unsigned pair = (unsigned char)bytes[at] << 8;
+        if (at + 1 < len)
+            pair |= (unsigned char)bytes[at + 1];
+        p->symbols[used + i] = (uint8_t)(pair >> (10 - bit % 8) & 63);
+    }
+    struct node *end = add_pattern(p, SYM_BASE64, used, count);
+    end->edge_before |= skip > 0;
+    end->edge_after |= (len * 8 - skip) % 6 != 0;
+    return used + (uint32_t)count;
+}
+
+static uint32_t add_value(struct patterns *p, uint32_t used, const struct secret *value)
+{
+    size_t len;
+    const char *bytes = secret_expose(value, &len);
+    for (size_t i = 0; i < len; i++)
+        p->symbols[used + i] = symbol_of(SYM_BYTES, (uint8_t)bytes[i], false);
+    add_pattern(p, SYM_BYTES, used, len);
+    used += (uint32_t)len;
+    for (size_t i = 0; i < len; i++) {
+        p->symbols[used + 2 * i] = (uint8_t)bytes[i] >> 4;
+        p->symbols[used + 2 * i + 1] = (uint8_t)bytes[i] & 15;
+    }
+    add_pattern(p, SYM_HEX, used, 2 * len);
+    used += (uint32_t)(2 * len);
+    for (unsigned align = 0; align < 3; align++)
+        used = add_base64(p, used, bytes, len, align);
+    return used;
+}
+
+/* Breadth first: a node's failure is known before its children's. */
+static int link_failures(struct patterns *p, struct err *err)
+{
+    cleanup_free uint32_t *queue = calloc(p->node_count, sizeof *queue);
+    if (!queue)
+        return err_sys(err, "link patterns");
+    size_t head = 0, tail = 0;
+    for (uint32_t root = 0; root < SYM_CLASSES; root++) {
+        for (uint32_t c = p->nodes[root].child; c; c = p->nodes[c].sibling) {
+            p->nodes[c].fail = root;
+            queue[tail++] = c;
+        }
+    }
+    while (head < tail) {
+        uint32_t id = queue[head++];
+        struct node *node = &p->nodes[id];
+        node->out = node->ends ? id : p->nodes[node->fail].out;
+        for (uint32_t c = node->child; c; c = p->nodes[c].sibling) {
+            p->nodes[c].fail = patterns_step(p, node->fail, p->nodes[c].symbol);
+            queue[tail++] = c;
+        }
+    }
+    return 0;
+}
+
+/* ---- which two bytes a match can begin with ---- */
+
+static void heat(void *ctx, char first, char second)
+{
+    struct patterns *p = ctx;
+    p->hot[patterns_pair((char[]){first, second})] = 1;
+}
+
+static void heat_first(struct patterns *p, uint32_t node, char first)
+{
+    if (p->nodes[node].cls != SYM_HEX) {
+        heat(p, first, '%');
+        heat(p, first, '\\');
+        heat(p, first, '&');
+    }
+    for (uint32_t c = p->nodes[node].child; c; c = p->nodes[c].sibling)
+        for (int byte = 0; byte < 256; byte++)
+            if (symbol_of(p->nodes[c].cls, (uint8_t)byte, false) == p->nodes[c].symbol)
+                heat(p, first, (char)byte);
+}
+
+static void heat_all(struct patterns *p)
+{
+    for (uint32_t root = 0; root < SYM_CLASSES; root++) {
+        for (uint32_t c = p->nodes[root].child; c; c = p->nodes[c].sibling) {
+            for (int byte = 0; byte < 256; byte++) {
+                if (symbol_of(root, (uint8_t)byte, false) == p->nodes[c].symbol)
+                    heat_first(p, c, (char)byte);
+                if (symbol_of(root, (uint8_t)byte, true) == p->nodes[c].symbol)
+                    escape_heads((uint8_t)byte, heat, p);
+            }
+        }
+    }
+}
+
+/* ---- */
+
+/* Room for every symbol to have a node of its own. */
+static int allocate(struct patterns *p, size_t symbols, struct err *err)
+{
+    size_t nodes_len = (symbols + SYM_CLASSES) * sizeof(struct node);
+    p->map_len = nodes_len + symbols;
+    void *map = mmap(NULL, p->map_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) {
+        p->map_len = 0;
+        return err_sys(err, "map memory for patterns");
+    }
+    madvise(map, p->map_len, MADV_DONTDUMP);
+    p->locked = mlock(map, p->map_len) == 0;
+    p->nodes = map;
+    p->symbols = (uint8_t *)map + nodes_len;
+    p->node_count = SYM_CLASSES;
+    for (uint32_t root = 0; root < SYM_CLASSES; root++)
+        p->nodes[root] = (struct node){.cls = (uint8_t)root, .fail = root};
+    return 0;
+}
+
+static int build(struct patterns *p, struct secret *const *values, size_t count, struct err *err)
+{
+    size_t symbols = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t len = 0;
+        if (values[i])
+            secret_expose(values[i], &len);
+        if (len > p->longest)
+            p->longest = len;
+        symbols += len ? len * 3 + 3 * (len * 8 / 6 + 1) : 0;
+    }
+    if (symbols == 0)
+        return 0;
+    if (allocate(p, symbols, err) < 0)
+        return -1;
+    uint32_t used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (values[i])
+            used = add_value(p, used, values[i]);
+    if (link_failures(p, err) < 0)
+        return -1;
+    heat_all(p);
+    return 0;
+}
+
+int patterns_new(struct secret *const *values, size_t count, struct patterns **ret, struct err *err)
+{
+    struct patterns *p = calloc(1, sizeof *p);
+    if (!p)
+        return err_sys(err, "make patterns");
+    if (build(p, values, count, err) < 0) {
+        patterns_free(p);
+        return -1;
+    }
+    *ret = p;
+    return 0;
+}
+
+void patterns_free(struct patterns *p)
+{
+    if (!p)
+        return;
+    if (p->map_len) {
+        secret_wipe(p->nodes, p->map_len);
+        munmap(p->nodes, p->map_len);
+    }
+    secret_wipe(p, sizeof *p);
+    free(p);
+}

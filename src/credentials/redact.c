@@ -1,0 +1,444 @@
+/* Theory of operation.
+ *
+ * Most bytes of most responses cannot begin a match: patterns.hot says which two bytes can, and
+ * skip_cold runs over the rest. From a byte that can, the automaton is followed until nothing is
+ * left of it.
+ *
+ * One text can be read in more than one way: "%41" is "A" to one reader and three bytes to another,
+ * and what stands in front of a value may have been put there to make us read its first bytes as
+ * the end of an escape. So nothing is decided: at each byte both readings go on, as threads. A
+ * thread is a node of the automaton, and the place in the text where what it has seen begins. A
+ * thread that has read an escape waits at the place after it: hence the ring of sets, by place.
+ *
+ * The text is overwritten only when it is handed out: threads may still have to look at it. */
+#include "credentials/redact.h"
+
+#include "base/cleanup.h"
+#include "credentials/escape_parse.h"
+#include "credentials/patterns.h"
+
+#include <string.h>
+
+#define RING         8  /* more than ESCAPE_MAX */
+#define THREADS      32 /* at one place; readings of one text that all match so far */
+#define STARS        32
+#define SKIPS        2 /* CR and LF */
+#define SKIP_AFTER   4 /* symbols of base64 before a line break is believed to be inside of it */
+#define NOWHERE      SIZE_MAX
+#define BYTES_PER    8 /* of text for one byte of a value, at most */
+#define LAG_CONSTANT 64
+
+struct redactor {
+    struct patterns *patterns;
+    size_t lag;
+};
+
+struct thread {
+    uint32_t node;
+    uint32_t skips;
+    size_t start;
+};
+struct set {
+    unsigned count;
+    struct thread items[THREADS];
+};
+struct stars { /* to be overwritten */
+    size_t from, to;
+};
+
+/* Places are counted from the beginning of the stream; text[0] is at `base`. */
+struct scan {
+    const struct redactor *r;
+    char *text;
+    size_t base;
+    size_t pos; /* the next byte to look at */
+    size_t end;
+    size_t edge; /* a base64 character here belongs to the match before it */
+    unsigned live;
+    unsigned stars_count;
+    int matches;
+    struct set ring[RING];
+    struct stars stars[STARS];
+};
+
+static void scan_init(struct scan *s, const struct redactor *r)
+{
+    *s = (struct scan){.r = r, .edge = NOWHERE};
+}
+
+static const char *text_at(const struct scan *s, size_t pos)
+{
+    return s->text + (pos - s->base);
+}
+
+/* Up to where nothing can change any more. */
+static size_t border_of(const struct scan *s)
+{
+    size_t border = s->pos;
+    if (s->live == 0)
+        return border;
+    for (unsigned i = 0; i < RING; i++) {
+        for (unsigned k = 0; k < s->ring[i].count; k++) {
+            const struct thread *t = &s->ring[i].items[k];
+            /* The character before base64 may hold bits of the value. */
+            size_t from = t->start;
+            from -= s->r->patterns->nodes[t->node].cls == SYM_BASE64 && from > s->base;
+            if (from < border)
+                border = from;
+        }
+    }
+    return border;
+}
+
+/* Overwrites what lies before `border` and forgets it. */
+static void apply_stars(struct scan *s, size_t border)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < s->stars_count; i++) {
+        struct stars *x = &s->stars[i];
+        size_t from = x->from < s->base ? s->base : x->from;
+        size_t to = x->to < border ? x->to : border;
+        if (from < to)
+            memset(s->text + (from - s->base), '*', to - from);
+        if (x->to > border)
+            s->stars[kept++] = *x;
+    }
+    s->stars_count = kept;
+}
+
+/* Ends come in ascending order, so what overlaps is at the end of the list. */
+static bool mark(struct scan *s, size_t from, size_t to)
+{
+    bool merged = false;
+    while (s->stars_count > 0 && s->stars[s->stars_count - 1].to >= from) {
+        struct stars last = s->stars[--s->stars_count];
+        from = last.from < from ? last.from : from;
+        to = last.to > to ? last.to : to;
+        merged = true;
+    }
+    if (s->stars_count ==
+        STARS) /* so many inside of what may be one: rather too much than too little */
+        from = s->stars[--s->stars_count].from;
+    s->stars[s->stars_count++] = (struct stars){from, to};
+    return merged;
+}
+
+/* ---- threads ---- */
+
+static size_t over_breaks(const struct scan *s, size_t at)
+{
+    for (uint8_t byte; at < s->end;) {
+        const char *text = text_at(s, at);
+        int len = escape_read(text, s->end - at, &byte);
+        if (symbol_of(SYM_BASE64, (uint8_t)*text, false) == SYM_SKIP)
+            at++;
+        else if (len > 0 && symbol_of(SYM_BASE64, byte, true) == SYM_SKIP)
+            at += (size_t)len;
+        else
+            break;
+    }
+    return at;
+}
+
+/* Where a thread that stands at `node` begins once its first `count` symbols are given up. */
+static size_t start_after(const struct scan *s, uint32_t node, size_t start, size_t count)
+{
+    const struct node *n = &s->r->patterns->nodes[node];
+    const uint8_t *path = s->r->patterns->symbols + n->path;
+    for (size_t i = 0; i < count; i++) {
+        uint8_t byte;
+        if (start < s->base || start >= s->end)
+            break;
+        const char *text = text_at(s, start);
+        if (symbol_of(n->cls, (uint8_t)*text, false) == path[i]) {
+            start++;
+        } else {
+            int len = escape_read(text, s->end - start, &byte);
+            if (len <= 0 || symbol_of(n->cls, byte, true) != path[i])
+                break;
+            start += (size_t)len;
+        }
+        if (n->cls == SYM_BASE64)
+            start = over_breaks(s, start);
+    }
+    return start;
+}
+
+static void fall(const struct scan *s, struct thread *t, uint32_t to)
+{
+    const struct node *nodes = s->r->patterns->nodes;
+    t->start = start_after(s, t->node, t->start, nodes[t->node].depth - nodes[to].depth);
+    t->node = to;
+}
+
+static void put(struct scan *s, struct set *set, struct thread t)
+{
+    const struct node *nodes = s->r->patterns->nodes;
+    unsigned shallow = 0;
+    for (unsigned i = 0; i < set->count; i++) {
+        if (set->items[i].node == t.node) {
+            if (t.start < set->items[i].start)
+                set->items[i].start = t.start;
+            return;
+        }
+        if (nodes[set->items[i].node].depth < nodes[set->items[shallow].node].depth)
+            shallow = i;
+    }
+    if (set->count < THREADS) {
+        set->items[set->count++] = t;
+        s->live++;
+    } else if (nodes[t.node].depth > nodes[set->items[shallow].node].depth) {
+        set->items[shallow] = t;
+    }
+}
+
+/* A thread has come to a node and stands at `pos`. */
+static void arrive(struct scan *s, struct thread t, size_t pos)
+{
+    const struct node *nodes = s->r->patterns->nodes;
+    uint32_t out = nodes[t.node].out;
+    if (out) {
+        struct thread found = t;
+        fall(s, &found, out);
+        size_t from = found.start;
+        from -= nodes[out].edge_before && from > s->base &&
+                symbol_is_base64((uint8_t)*text_at(s, from - 1));
+        s->matches += !mark(s, from, pos);
+        if (nodes[out].edge_after)
+            s->edge = pos;
+    }
+    while (t.node >= SYM_CLASSES && !nodes[t.node].child)
+        fall(s, &t, nodes[t.node].fail);
+    if (t.node >= SYM_CLASSES && pos - t.start <= s->r->lag)
+        put(s, &s->ring[pos % RING], t);
+}
+
+/* One thread reads one byte, spelled with `len` bytes of text. */
+static void advance_thread(struct scan *s, struct thread t, uint8_t symbol, size_t len)
+{
+    const struct patterns *p = s->r->patterns;
+    if (symbol == SYM_SKIP) {
+        if (p->nodes[t.node].depth < SKIP_AFTER || ++t.skips > SKIPS)
+            return;
+        put(s, &s->ring[(s->pos + len) % RING], t);
+        return;
+    }
+    uint32_t next = patterns_step(p, t.node, symbol);
+    if (next < SYM_CLASSES)
+        return;
+    size_t lost = p->nodes[t.node].depth + 1 - p->nodes[next].depth;
+    size_t start = p->nodes[next].depth == 1 ? s->pos
+                   : lost == 0               ? t.start
+                                             : start_after(s, t.node, t.start, lost);
+    arrive(s, (struct thread){.node = next, .start = start}, s->pos + len);
+}
+
+/* Every thread at this place reads one byte, and new ones begin with it. */
+static void advance(struct scan *s, const struct set *here, uint8_t byte, size_t len)
+{
+    const struct patterns *p = s->r->patterns;
+    uint8_t symbols[SYM_CLASSES];
+    bool covered[SYM_CLASSES] = {false};
+    for (unsigned cls = 0; cls < SYM_CLASSES; cls++)
+        symbols[cls] = symbol_of(cls, byte, len > 1);
+    for (unsigned i = 0; i < here->count; i++) {
+        unsigned cls = p->nodes[here->items[i].node].cls;
+        covered[cls] = true; /* a thread's failures are where a new one would be */
+        if (symbols[cls] != SYM_NONE)
+            advance_thread(s, here->items[i], symbols[cls], len);
+    }
+    for (unsigned cls = 0; cls < SYM_CLASSES; cls++) {
+        uint32_t first = symbols[cls] < SYM_SKIP ? p->first[cls][symbols[cls]] : 0;
+        if (first && !covered[cls])
+            arrive(s, (struct thread){.node = first, .start = s->pos}, s->pos + len);
+    }
+}
+
+/* ---- the text ---- */
+
+static size_t skip_cold(const struct scan *s)
+{
+    const uint8_t *hot = s->r->patterns->hot;
+    const char *text = text_at(s, s->pos);
+    size_t left = s->end - s->pos, i = 0;
+    while (i + 9 <= left) {
+        unsigned any = 0;
+        for (unsigned k = 0; k < 8; k++)
+            any |= hot[patterns_pair(text + i + k)];
+        if (any)
+            break;
+        i += 8;
+    }
+    while (i + 2 <= left && !hot[patterns_pair(text + i)])
+        i++;
+    return s->pos + i;
+}
+
+static void check_edge(struct scan *s)
+{
+    if (s->edge == s->pos) {
+        if (symbol_is_base64((uint8_t)*text_at(s, s->pos)))
+            mark(s, s->pos, s->pos + 1);
+        s->edge = NOWHERE;
+    }
+}
+
+/* Looks at all of the text, or up to an escape that is not there in full. */
+static void scan_run(struct scan *s, bool final)
+{
+    while (s->pos < s->end) {
+        if (s->stars_count > STARS / 2)
+            apply_stars(s, border_of(s));
+        check_edge(s);
+        if (s->live == 0)
+            s->pos = skip_cold(s);
+        if (s->pos == s->end)
+            break;
+        const char *text = text_at(s, s->pos);
+        uint8_t byte;
+        int len = escape_starts((uint8_t)*text) ? escape_read(text, s->end - s->pos, &byte) : 0;
+        if (len < 0 && !final)
+            break;
+        struct set *slot = &s->ring[s->pos % RING];
+        struct set here = {.count = slot->count};
+        memcpy(here.items, slot->items, slot->count * sizeof here.items[0]);
+        s->live -= slot->count;
+        slot->count = 0;
+        advance(s, &here, (uint8_t)*text, 1);
+        if (len > 0)
+            advance(s, &here, byte, (size_t)len);
+        s->pos++;
+    }
+}
+
+/* ---- from outside ---- */
+
+int redactor_new(struct secret *const *values, size_t count, struct redactor **ret, struct err *err)
+{
+    struct redactor *r = calloc(1, sizeof *r);
+    if (!r)
+        return err_sys(err, "make a redactor");
+    if (patterns_new(values, count, &r->patterns, err) < 0) {
+        free(r);
+        return -1;
+    }
+    if (r->patterns->longest > 0)
+        r->lag = r->patterns->longest * BYTES_PER + LAG_CONSTANT;
+    *ret = r;
+    return 0;
+}
+
+void redactor_free(struct redactor *r)
+{
+    if (!r)
+        return;
+    patterns_free(r->patterns);
+    free(r);
+}
+
+size_t redactor_lag(const struct redactor *r)
+{
+    return r->lag;
+}
+
+struct redact_stream {
+    struct scan scan;
+    char *data;
+    size_t size;
+    size_t len; /* bytes in `data` */
+    size_t out; /* of these were handed out by the last call */
+};
+
+int redact_open(struct redactor *r, struct redact_stream **ret, struct err *err)
+{
+    struct redact_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return err_sys(err, "watch a response");
+    scan_init(&s->scan, r);
+    *ret = s;
+    return 0;
+}
+
+void redact_close(struct redact_stream *s)
+{
+    if (!s)
+        return;
+    secret_wipe(s->data, s->size);
+    free(s->data);
+    free(s);
+}
+
+/* Forgets what was handed out; makes room for more. */
+static int make_room(struct redact_stream *s, size_t more, struct err *err)
+{
+    size_t held = s->len - s->out;
+    if (s->out > 0)
+        memmove(s->data, s->data + s->out, held);
+    s->scan.base += s->out;
+    s->len = held;
+    s->out = 0;
+    if (held + more <= s->size)
+        return 0;
+    char *bigger = malloc(held + more);
+    if (!bigger)
+        return err_sys(err, "watch a response");
+    if (held > 0)
+        memcpy(bigger, s->data, held);
+    secret_wipe(s->data, s->size);
+    free(s->data);
+    s->data = bigger;
+    s->size = held + more;
+    return 0;
+}
+
+static int hand_out(struct redact_stream *s, size_t border, const char **ret, size_t *ret_len)
+{
+    apply_stars(&s->scan, border);
+    s->out = border - s->scan.base;
+    *ret = s->data;
+    *ret_len = s->out;
+    return s->scan.matches;
+}
+
+int redact_feed(struct redact_stream *s, const char *data, size_t len, const char **ret,
+                size_t *ret_len, struct err *err)
+{
+    *ret = NULL;
+    *ret_len = 0;
+    if (make_room(s, len, err) < 0)
+        return -1;
+    if (len > 0)
+        memcpy(s->data + s->len, data, len);
+    s->len += len;
+    s->scan.text = s->data;
+    s->scan.end = s->scan.base + s->len;
+    if (s->scan.r->lag == 0)
+        s->scan.pos = s->scan.end;
+    scan_run(&s->scan, false);
+    return hand_out(s, border_of(&s->scan), ret, ret_len);
+}
+
+int redact_flush(struct redact_stream *s, const char **ret, size_t *ret_len)
+{
+    make_room(s, 0, NULL);
+    s->scan.text = s->data;
+    scan_run(&s->scan, true);
+    for (unsigned i = 0; i < RING; i++)
+        s->scan.ring[i].count = 0;
+    s->scan.live = 0;
+    s->scan.edge = NOWHERE;
+    return hand_out(s, s->scan.end, ret, ret_len);
+}
+
+int redact_text(struct redactor *r, char *text, size_t len)
+{
+    if (r->lag == 0)
+        return 0;
+    struct scan s;
+    scan_init(&s, r);
+    s.text = text;
+    s.end = len;
+    scan_run(&s, true);
+    apply_stars(&s, len);
+    return s.matches;
+}

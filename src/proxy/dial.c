@@ -1,0 +1,314 @@
+/* To the outside. What is dialled is what was checked in the same decision: the name is resolved
+ * once, every answer is looked at, and only those very addresses are connected to.
+ *
+ * N-5  A name with one answer that is not public is not dialled at all; only a pin leads elsewhere.
+ * N-6  A pin is dialled without asking any name server. */
+#include "network/address.h"
+#include "proxy/proxy.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECT_MS 5000 /* for each address */
+
+struct dial {
+    struct proxy *px;
+    struct target target;
+    bool tls, checked;
+    dial_done *done;
+    void *ctx;
+    struct resolution *resolution;
+    struct sockaddr_storage addrs[RESOLVE_MAX];
+    size_t count, next;
+    struct loop_io io; /* while connecting */
+    struct stream *stream;
+    struct loop_timer timer;
+    struct loop_task task;
+    enum deny_reason reason;
+    struct err err;
+};
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+static void forget_all(struct dial *d)
+{
+    resolve_cancel(d->resolution);
+    d->resolution = NULL;
+    loop_timer_cancel(d->px->loop, &d->timer);
+    if (d->io.fd >= 0) {
+        loop_forget(d->px->loop, &d->io);
+        close(d->io.fd);
+        d->io.fd = -1;
+    }
+    stream_close(d->stream);
+    d->stream = NULL;
+}
+
+static void free_task(struct loop_task *t)
+{
+    free(container_of(t, struct dial, task));
+}
+
+static void free_dial(struct dial *d)
+{
+    forget_all(d);
+    d->task.fn = free_task;
+    loop_defer(d->px->loop, &d->task);
+}
+
+static void succeed(struct dial *d)
+{
+    struct stream *s = d->stream;
+    d->stream = NULL;
+    stream_want(s, 0);
+    stream_on(s, NULL, NULL);
+    d->done(d->ctx, s, DENY_NONE, NULL);
+    free_dial(d);
+}
+
+static void fail(struct dial *d)
+{
+    forget_all(d);
+    d->done(d->ctx, NULL, d->reason, &d->err);
+    free_dial(d);
+}
+
+static void fail_task(struct loop_task *t)
+{
+    fail(container_of(t, struct dial, task));
+}
+
+static void fail_later(struct dial *d)
+{
+    d->task.fn = fail_task;
+    loop_defer(d->px->loop, &d->task);
+}
+
+/* ---- TLS ---- */
+
+static void on_tls(void *ctx, int result, const struct err *err)
+{
+    struct dial *d = ctx;
+    if (result < 0) {
+        d->err = *err;
+        fail(d);
+        return;
+    }
+    succeed(d);
+}
+
+static void connected(struct dial *d)
+{
+    int fd = d->io.fd;
+    loop_forget(d->px->loop, &d->io);
+    d->io.fd = -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    d->stream = stream_new(d->px->loop, fd);
+    if (!d->stream) {
+        err_set(&d->err, ERR_LIMIT, "no memory");
+        fail(d);
+        return;
+    }
+    if (!d->tls) {
+        succeed(d);
+        return;
+    }
+    if (tls_connect(d->px->tls, d->stream, &d->target.host, on_tls, d, &d->err) < 0)
+        fail_later(d);
+}
+
+/* ---- TCP: one address after the other ---- */
+
+static void try_next(struct dial *d);
+
+static void attempt_failed(struct dial *d, int error)
+{
+    loop_timer_cancel(d->px->loop, &d->timer);
+    if (d->io.fd >= 0) {
+        loop_forget(d->px->loop, &d->io);
+        close(d->io.fd);
+        d->io.fd = -1;
+    }
+    errno = error;
+    err_sys(&d->err, "connect to %s", d->target.host.text);
+    try_next(d);
+}
+
+static void on_connect(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    struct dial *d = container_of(io, struct dial, io);
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (getsockopt(io->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        error = errno;
+    loop_timer_cancel(d->px->loop, &d->timer);
+    if (error)
+        attempt_failed(d, error);
+    else
+        connected(d);
+}
+
+static void on_connect_deadline(struct loop_timer *t)
+{
+    attempt_failed(container_of(t, struct dial, timer), ETIMEDOUT);
+}
+
+static socklen_t address_size(const struct sockaddr_storage *sa)
+{
+    return sa->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+static void set_port(struct sockaddr_storage *sa, uint16_t port)
+{
+    if (sa->ss_family == AF_INET)
+        ((struct sockaddr_in *)sa)->sin_port = htons(port);
+    else
+        ((struct sockaddr_in6 *)sa)->sin6_port = htons(port);
+}
+
+static int start_attempt(struct dial *d, struct sockaddr_storage *sa)
+{
+    int fd = socket(sa->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (fd < 0)
+        return -errno;
+    d->io = (struct loop_io){.fd = fd, .fn = on_connect};
+    set_port(sa, d->target.port);
+    if (connect(fd, (struct sockaddr *)sa, address_size(sa)) < 0 && errno != EINPROGRESS)
+        return -errno;
+    d->timer.fn = on_connect_deadline;
+    loop_timer_set(d->px->loop, &d->timer, CONNECT_MS);
+    return loop_watch(d->px->loop, &d->io, EPOLLOUT);
+}
+
+static void try_next(struct dial *d)
+{
+    if (d->next == d->count) {
+        fail(d);
+        return;
+    }
+    int r = start_attempt(d, &d->addrs[d->next++]);
+    if (r < 0)
+        attempt_failed(d, -r);
+}
+
+/* ---- addresses ---- */
+
+/* v4 and v6 in turn, so that one dead family costs one attempt. */
+static void interleave(struct dial *d)
+{
+    for (size_t i = 1; i + 1 < d->count; i++) {
+        size_t j = i;
+        while (j < d->count && d->addrs[j].ss_family == d->addrs[i - 1].ss_family)
+            j++;
+        if (j == d->count)
+            return;
+        struct sockaddr_storage sa = d->addrs[j];
+        d->addrs[j] = d->addrs[i];
+        d->addrs[i] = sa;
+    }
+}
+
+static bool all_public(struct dial *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        enum address_class c = address_classify((struct sockaddr *)&d->addrs[i]);
+        if (c == ADDRESS_PUBLIC)
+            continue;
+        d->reason = DENY_ADDRESS;
+        err_set(&d->err, ERR_REFUSED, "%s leads to an address that is %s", d->target.host.text,
+                address_class_name(c));
+        char hint[DENY_HINT_MAX];
+        deny_address_hint(&d->target, (struct sockaddr *)&d->addrs[i], hint);
+        err_hint(&d->err, "%s", hint);
+        return false;
+    }
+    return true;
+}
+
+static void on_resolved(void *ctx, const struct sockaddr_storage *addrs, size_t count,
+                        const char *error)
+{
+    struct dial *d = ctx;
+    d->resolution = NULL;
+    if (error) {
+        err_set(&d->err, ERR_SYSTEM, "%s: %s", d->target.host.text, error);
+        fail(d);
+        return;
+    }
+    memcpy(d->addrs, addrs, count * sizeof *addrs);
+    d->count = count;
+    if (!all_public(d)) {
+        fail(d);
+        return;
+    }
+    interleave(d);
+    try_next(d);
+}
+
+static void go_task(struct loop_task *t)
+{
+    struct dial *d = container_of(t, struct dial, task);
+    if (d->checked || all_public(d))
+        try_next(d);
+    else
+        fail(d);
+}
+
+static void use_literal(struct dial *d, const struct host *h)
+{
+    if (h->kind == HOST_IPV4) {
+        struct sockaddr_in *sin = (struct sockaddr_in *)&d->addrs[0];
+        sin->sin_family = AF_INET;
+        memcpy(&sin->sin_addr, h->addr, 4);
+    } else {
+        struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)&d->addrs[0];
+        sin6->sin6_family = AF_INET6;
+        memcpy(&sin6->sin6_addr, h->addr, 16);
+    }
+    d->count = 1;
+    d->task.fn = go_task;
+    loop_defer(d->px->loop, &d->task);
+}
+
+struct dial *dial_start(struct proxy *px, const struct target *t, size_t rule, bool tls,
+                        dial_done *done, void *ctx)
+{
+    struct dial *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->px = px;
+    d->target = *t;
+    d->target.path = NULL;
+    d->tls = tls && t->scheme == SCHEME_HTTPS;
+    d->done = done;
+    d->ctx = ctx;
+    d->io.fd = -1;
+    const struct egress *e = &px->rules->egress;
+    const struct egress_rule *r = rule < e->rule_count ? &e->rules[rule] : NULL;
+    if (r && r->pinned) {
+        d->checked = true;
+        use_literal(d, &r->address);
+    } else if (t->host.kind != HOST_NAME) {
+        use_literal(d, &t->host);
+    } else {
+        d->resolution = resolve_start(px->resolver, &t->host, on_resolved, d);
+        if (!d->resolution) {
+            err_set(&d->err, ERR_LIMIT, "no memory");
+            fail_later(d);
+        }
+    }
+    return d;
+}
+
+void dial_cancel(struct dial *d)
+{
+    if (d)
+        free_dial(d);
+}

@@ -1,0 +1,323 @@
+/* The values of the secrets: fetched by the keeper before anything is served, asked for again
+ * before they end, dropped when they end or when the keeper is gone. Requests that need a value
+ * that is not there are refused (inject.c).
+ *
+ * The redactor knows the values of now and those before: what an upstream was sent a moment ago it
+ * may still echo. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "credentials/keeper.h"
+#include "policy/policy.h"
+#include "proxy/proxy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#define FETCH_MS    60000
+#define FAREWELL_MS 5000
+#define RENEW_PART  5 /* in the last fifth of its time */
+#define RETRY_MS    5000
+
+struct key {
+    struct keyring *k;
+    size_t index;
+    uint64_t ends_ms; /* 0: never */
+    bool answered;
+    struct loop_timer timer;
+};
+
+struct keyring {
+    struct proxy *px;
+    pid_t pid;
+    struct loop_io io;
+    size_t count;
+    struct key *keys;
+    struct secret **values; /* now, then those before: 2 × count */
+};
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+static const struct egress_secret *secret_of(const struct keyring *k, size_t i)
+{
+    return &k->px->rules->egress.secrets[i];
+}
+
+/* ---- values ---- */
+
+static void renew_redactor(struct keyring *k)
+{
+    struct redactor *fresh = NULL;
+    /* Without one that knows the new value nothing may be sent with it. */
+    if (redactor_new(k->values, 2 * k->count, &fresh, NULL) < 0) {
+        for (size_t i = 0; i < k->count; i++) {
+            secret_free(k->values[i]);
+            k->values[i] = NULL;
+        }
+        return;
+    }
+    redactor_free(k->px->redactor);
+    k->px->redactor = fresh;
+}
+
+static void set_value(struct keyring *k, size_t i, struct secret *value)
+{
+    if (k->values[i]) {
+        secret_free(k->values[k->count + i]);
+        k->values[k->count + i] = k->values[i];
+    }
+    k->values[i] = value;
+}
+
+static void schedule(struct key *key)
+{
+    uint64_t ttl = secret_of(key->k, key->index)->ttl_ms;
+    if (ttl == POLICY_UNLIMITED)
+        return;
+    key->ends_ms = loop_now_ms(key->k->px->loop) + ttl;
+    loop_timer_set(key->k->px->loop, &key->timer, ttl - ttl / RENEW_PART);
+}
+
+static void keeper_gone(struct keyring *k)
+{
+    if (k->io.fd < 0)
+        return;
+    loop_forget(k->px->loop, &k->io);
+    close(k->io.fd);
+    k->io.fd = -1;
+    for (size_t i = 0; i < k->count; i++) {
+        loop_timer_cancel(k->px->loop, &k->keys[i].timer);
+        set_value(k, i, NULL);
+    }
+}
+
+/* Asks in time; asks again while there is time; then the value ends. */
+static void on_timer(struct loop_timer *t)
+{
+    struct key *key = container_of(t, struct key, timer);
+    struct keyring *k = key->k;
+    uint64_t now = loop_now_ms(k->px->loop);
+    if (k->io.fd >= 0 && keeper_ask(k->io.fd, key->index, NULL) < 0)
+        keeper_gone(k);
+    if (now >= key->ends_ms) {
+        set_value(k, key->index, NULL);
+        if (k->io.fd >= 0)
+            loop_timer_set(k->px->loop, t, RETRY_MS);
+        return;
+    }
+    uint64_t left = key->ends_ms - now;
+    loop_timer_set(k->px->loop, t, left < RETRY_MS ? left : RETRY_MS);
+}
+
+/* ---- answers ---- */
+
+/* 1: one answer; 0: the keeper is gone; -EAGAIN: none. */
+static int take_answer(struct keyring *k, size_t *ret_index, struct err *err)
+{
+    struct secret *value = NULL;
+    size_t i = SIZE_MAX;
+    int r = keeper_answer(k->io.fd, &i, &value, err);
+    if (r == -EAGAIN)
+        return r;
+    if (r <= 0 || i >= k->count) {
+        secret_free(value);
+        return 0;
+    }
+    *ret_index = i;
+    k->keys[i].answered = true;
+    if (value) {
+        set_value(k, i, value);
+        schedule(&k->keys[i]);
+    }
+    return 1;
+}
+
+static void on_keeper(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    struct keyring *k = container_of(io, struct keyring, io);
+    bool changed = false;
+    for (;;) {
+        size_t i;
+        struct err err = ERR_INIT;
+        int r = take_answer(k, &i, &err);
+        if (r == -EAGAIN)
+            break;
+        if (r == 0) {
+            keeper_gone(k);
+            break;
+        }
+        /* A lease that was lost: its value is worth nothing, at best. A renewal that failed leaves
+         * the value until its end. */
+        if (err.code != ERR_NONE && k->keys[i].ends_ms == 0)
+            set_value(k, i, NULL);
+        changed = true;
+    }
+    if (changed)
+        renew_redactor(k);
+}
+
+/* ---- the start ---- */
+
+static int wait_readable(int fd, int control_fd, uint64_t end_ms, uint64_t now_ms)
+{
+    struct pollfd p[2] = {{fd, POLLIN, 0}, {control_fd, 0, 0}};
+    int r = poll(p, 2, end_ms > now_ms ? (int)(end_ms - now_ms) : 0);
+    if (r < 0 && errno == EINTR)
+        return 1;
+    if (p[1].revents & (POLLHUP | POLLERR))
+        return -EPIPE; /* the supervisor is gone */
+    return r <= 0 ? -ETIMEDOUT : 1;
+}
+
+static uint64_t now_ms(void)
+{
+    return clock_us() / 1000;
+}
+
+/* The next answer, waited for. */
+static int next_answer(struct keyring *k, uint64_t end_ms, size_t *ret_index, struct err *ret_why,
+                       struct err *err)
+{
+    for (;;) {
+        int r = take_answer(k, ret_index, ret_why);
+        if (r > 0)
+            return 1;
+        if (r == 0)
+            return err_set(err, ERR_SYSTEM, "the process that fetches the secrets has ended");
+        r = wait_readable(k->io.fd, k->px->control_fd, end_ms, now_ms());
+        if (r < 0)
+            return err_set(err, ERR_SYSTEM, "the secrets could not be fetched in time");
+    }
+}
+
+int keyring_new(struct proxy *px, struct keyring **ret, struct err *err)
+{
+    size_t count = px->rules->egress.secret_count;
+    struct keyring *k = calloc(1, sizeof *k);
+    if (!k || !(k->keys = calloc(count, sizeof *k->keys)) ||
+        !(k->values = calloc(2 * count, sizeof(*k->values)))) {
+        if (k)
+            free(k->keys);
+        free(k);
+        return err_set(err, ERR_LIMIT, "no memory for the secrets");
+    }
+    k->px = px;
+    k->count = count;
+    k->io = (struct loop_io){.fd = -1, .fn = on_keeper};
+    for (size_t i = 0; i < count; i++)
+        k->keys[i] = (struct key){.k = k, .index = i, .timer.fn = on_timer};
+    px->injector.values = k->values;
+    *ret = k;
+    if (keeper_start(&px->rules->egress, &k->pid, &k->io.fd, err) < 0)
+        return -err->code;
+    int flags = fcntl(k->io.fd, F_GETFL);
+    if (flags < 0 || fcntl(k->io.fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return err_sys(err, "the keeper's socket");
+    for (size_t i = 0; i < count; i++)
+        if (keeper_ask(k->io.fd, i, err) < 0)
+            return err_wrap(err, "secret %s", secret_of(k, i)->name);
+    return 0;
+}
+
+static bool all_answered(const struct keyring *k)
+{
+    for (size_t i = 0; i < k->count; i++)
+        if (!k->keys[i].answered)
+            return false;
+    return true;
+}
+
+int keyring_fetch(struct keyring *k, struct err *err)
+{
+    uint64_t end = now_ms() + FETCH_MS;
+    while (!all_answered(k)) {
+        size_t i = 0;
+        struct err why = ERR_INIT;
+        if (next_answer(k, end, &i, &why, err) < 0)
+            return -err->code;
+        if (k->values[i])
+            continue;
+        *err = why;
+        if (err->code == ERR_NONE)
+            err_set(err, ERR_SYSTEM, "no value");
+        err_wrap(err, "secret %s", secret_of(k, i)->name);
+        return err_at(err, BOUNDARY_CREDENTIALS);
+    }
+    return redactor_new(k->values, 2 * k->count, &k->px->redactor, err);
+}
+
+static int send_checked(struct keyring *k, size_t i, const struct err *why, struct err *err)
+{
+    const struct egress_secret *s = secret_of(k, i);
+    struct buf text cleanup_buf;
+    buf_init(&text, CHANNEL_TEXT_MAX);
+    struct json_writer w;
+    jw_init(&w, &text, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "name", s->name);
+    jw_kv_string(&w, "source", s->source);
+    jw_kv_bool(&w, "ok", k->values[i] != NULL);
+    jw_key(&w, "error");
+    if (k->values[i])
+        jw_null(&w);
+    else
+        jw_bytes(&w, why->message, strlen(why->message));
+    jw_object_end(&w);
+    int r = text.failed
+                ? -EMSGSIZE
+                : channel_send(k->px->control_fd, CH_CHECKED, (uint32_t)i, 0, text.data, -1, NULL);
+    errno = -r;
+    return r < 0 ? err_sys(err, "tell of secret %s", s->name) : 0;
+}
+
+int keyring_check(struct keyring *k, struct err *err)
+{
+    uint64_t end = now_ms() + FETCH_MS;
+    while (!all_answered(k)) {
+        size_t i = 0;
+        struct err why = ERR_INIT;
+        if (next_answer(k, end, &i, &why, err) < 0 || send_checked(k, i, &why, err) < 0)
+            return -err->code;
+    }
+    return 0;
+}
+
+int keyring_watch(struct keyring *k, struct err *err)
+{
+    int r = loop_watch(k->px->loop, &k->io, EPOLLIN);
+    errno = -r;
+    return r < 0 ? err_sys(err, "watch the keeper") : 0;
+}
+
+/* The keeper revokes its leases when our end is closed; a proxy that was killed leaves it to that.
+ */
+static void wait_for_keeper(struct keyring *k)
+{
+    if (k->pid <= 0)
+        return;
+    for (uint64_t end = now_ms() + FAREWELL_MS; now_ms() < end;) {
+        pid_t ended = waitpid(k->pid, NULL, WNOHANG);
+        if (ended != 0)
+            return;
+        poll(NULL, 0, 5);
+    }
+}
+
+void keyring_free(struct keyring *k)
+{
+    if (!k)
+        return;
+    keeper_gone(k);
+    for (size_t i = 0; i < 2 * k->count; i++)
+        secret_free(k->values[i]);
+    wait_for_keeper(k);
+    k->px->injector.values = NULL;
+    free(k->values);
+    free(k->keys);
+    free(k);
+}

@@ -1,0 +1,91 @@
+/* The rules in force, and what happens to connections when others take their place. */
+#include "proxy/proxy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct rules *rules_hold(struct rules *r)
+{
+    r->refs++;
+    return r;
+}
+
+void rules_drop(struct rules *r)
+{
+    if (!r || --r->refs > 0)
+        return;
+    egress_done(&r->egress);
+    free(r);
+}
+
+static void steal_secrets(struct egress *from, struct egress *to)
+{
+    struct egress_secret *secrets = to->secrets;
+    size_t count = to->secret_count;
+    to->secrets = from->secrets;
+    to->secret_count = from->secret_count;
+    from->secrets = secrets;
+    from->secret_count = count;
+}
+
+int rules_replace(struct proxy *px, struct rules *r, struct err *err)
+{
+    struct rules *old = px->rules;
+    if (budgets_replace(&px->budgets, &r->egress, err) < 0) {
+        rules_drop(r);
+        return -err->code;
+    }
+    /* The secrets of a run stay: values, and what they are bound to, were fixed at the start. */
+    steal_secrets(&old->egress, &r->egress);
+    px->rules = r;
+    px->injector.egress = &r->egress;
+    unsigned ended = sessions_review(px) + sniffs_review(px) + tunnels_review(px);
+    rules_drop(old);
+    return (int)ended;
+}
+
+static bool same_text(const struct egress_rule *a, const struct egress_rule *b)
+{
+    return a->text && b->text && strcmp(a->text, b->text) == 0;
+}
+
+/* Where the counts of an old rule went: budgets_replace moves the n-th rule of a text to the n-th.
+ */
+static size_t successor(const struct egress *old, size_t rule, const struct egress *e)
+{
+    if (rule >= old->rule_count)
+        return SIZE_MAX;
+    size_t skip = 0;
+    for (size_t i = 0; i < rule; i++)
+        skip += same_text(&old->rules[i], &old->rules[rule]);
+    for (size_t i = 0; i < e->rule_count; i++)
+        if (same_text(&e->rules[i], &old->rules[rule]) && skip-- == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+/* A connection leads where its rule led when it was dialled. */
+static bool same_pin(const struct egress_rule *a, const struct egress_rule *b)
+{
+    return a->pinned == b->pinned && (!a->pinned || host_equal(&a->address, &b->address));
+}
+
+bool rules_follow(struct proxy *px, const struct rules *old, const struct target *t, size_t *rule,
+                  enum deny_reason *reason)
+{
+    const struct egress *e = &px->rules->egress;
+    size_t counted_at = successor(&old->egress, *rule, e);
+    struct verdict v;
+    egress_decide(e, t, &v);
+    if (v.allow && *rule < old->egress.rule_count &&
+        !same_pin(&old->egress.rules[*rule], &e->rules[v.rule]))
+        v = (struct verdict){.reason = DENY_ADDRESS, .rule = v.rule};
+    if (v.allow && v.rule == counted_at) {
+        *rule = v.rule;
+        return true;
+    }
+    budget_disconnect(&px->budgets, counted_at);
+    *reason = v.allow ? budget_connect(&px->budgets, v.rule) : v.reason;
+    *rule = v.rule;
+    return *reason == DENY_NONE;
+}
