@@ -18,7 +18,7 @@ void kernel_init(struct kernel *k)
 
 /* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a
  * neighbour. The supervisor's pid is a lease that needs no file: it is unique while the supervisor
- * lives, and the sandbox does not outlive it. Six random bits tell apart supervisors in different
+ * lives, and the sandbox does not outlive it. Five random bits tell apart supervisors in different
  * pid namespaces, and one that got the number of a supervisor whose sandbox is still being killed.
  */
 static uid_t leased_uid(void)
@@ -26,7 +26,7 @@ static uid_t leased_uid(void)
     uint8_t slot = 0;
     if (getrandom(&slot, sizeof slot, 0) != sizeof slot)
         slot = (uint8_t)time(NULL);
-    return 0x70000000u + ((uint32_t)(slot & 63) << 22) + ((uint32_t)getpid() & 0x3fffffu);
+    return 0x70000000u + ((uint32_t)(slot & 31) << 22) + ((uint32_t)getpid() & 0x3fffffu);
 }
 
 static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r, struct err *err)

@@ -24,6 +24,8 @@
 #include <sys/types.h>
 
 #define KERNEL_PLACES_MAX 160
+/* Never set in a leased uid: with it, the uid is that of the same sandbox's brig-proxy. */
+#define KERNEL_UID_PROXY (1u << 27)
 
 struct kernel_place {
     const char *path; /* as the code names it */
