@@ -414,9 +414,8 @@ int broker_connect(struct kernel *k, const struct seccomp_notif *n)
     if (result < 0)
         return result;
     result = check_state(&k->connects, sock);
-    if (result <= 0)
-        return result;
-    result = join(k, sock, &asked, asked_len);
+    if (result > 0)
+        result = join(k, sock, &asked, asked_len);
     if (result == -EINPROGRESS) /* the next call on it gets its 0, as from the kernel */
         remember(&k->connects, cookie_of(sock));
     if (result == 0)
