@@ -54,6 +54,8 @@ static int check_bytes(const char *bytes, size_t len, struct err *err)
                 i + 1);
         return err_hint(err, "a credential is one line of printable ASCII");
     }
+    if (len > 0 && (bytes[0] == ' ' || bytes[len - 1] == ' '))
+        return err_set(err, ERR_REFUSED, "the value begins or ends with a blank");
     if (len < SECRET_MIN)
         return err_set(err, ERR_REFUSED,
                        "the value has %zu bytes; fewer than %d cannot be kept secret", len,

@@ -13,6 +13,7 @@ void kernel_init(struct kernel *k)
 {
     memset(k, 0, sizeof *k);
     k->listener_fd = -1;
+    broker_connect_init(&k->connects);
 }
 
 /* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a
@@ -60,6 +61,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,
                                          .isolated_net = container,
+                                         .brokered_net = r->network && !container,
                                          .scoped_signals = abi >= 6,
                                          .own_view = container,
                                          .own_uid = k->privileged,
@@ -70,6 +72,11 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
         return -err->code;
     k->report = r->policy->report;
     return 0;
+}
+
+int kernel_prepare(struct kernel *k, struct err *err)
+{
+    return k->options.brokered_net ? broker_connect_open(&k->connects, err) : 0;
 }
 
 static int build_filters(struct kernel *k, struct err *err)
@@ -126,4 +133,5 @@ void kernel_teardown(struct kernel *k)
     if (k->listener_fd >= 0)
         close(k->listener_fd);
     k->listener_fd = -1;
+    broker_connect_close(&k->connects);
 }

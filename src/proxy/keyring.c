@@ -130,6 +130,9 @@ static int take_answer(struct keyring *k, size_t *ret_index, struct err *err)
     *ret_index = i;
     k->keys[i].answered = true;
     if (value) {
+        uint64_t ttl = secret_of(k, i)->ttl_ms;
+        if (ttl < secret_lifetime_left(value))
+            secret_set_lifetime(value, ttl);
         set_value(k, i, value);
         schedule(&k->keys[i]);
     }

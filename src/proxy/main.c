@@ -146,6 +146,7 @@ static int replace_rules(int fd, struct err *err)
 static void say_goodbye(void)
 {
     char text[128];
+    sessions_end(&px);
     tunnels_end(&px);
     keyring_free(px.keyring);
     px.keyring = NULL;

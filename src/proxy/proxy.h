@@ -158,7 +158,9 @@ void http_session_start(struct proxy *px, struct stream *client, enum entry entr
 /* Ends every session and tunnel that the rules no longer allow; returns how many. */
 unsigned sessions_review(struct proxy *px);
 unsigned tunnels_review(struct proxy *px);
-void tunnels_end(struct proxy *px); /* the run is over: all of them, each with its event */
+/* The run is over: all of them, each with its event. */
+void sessions_end(struct proxy *px);
+void tunnels_end(struct proxy *px);
 
 /* ---- seal.c: after everything was opened: no new privileges, no capability, Landlock without a
  * single path, a system call filter without exec, open, ptrace or new processes; not dumpable,

@@ -3,11 +3,15 @@ a fence around everything that the suite starts."""
 
 import os
 import pathlib
+import sys
 
 import pytest
 
-import hostview
-from escapelib import FENCE, PLACE
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "netlab"))
+
+import hostview  # noqa: E402
+import lablib  # noqa: E402
+from escapelib import FENCE, PLACE  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,3 +43,18 @@ def diff(house):
     yield snapshot
     left = snapshot.leftovers()
     assert not left, f"left behind: {left}"
+
+
+@pytest.fixture(scope="session")
+def lab(house):
+    """The closed internet; made when the first test asks for it."""
+    import netlab
+    made = netlab.Lab()
+    try:
+        made.start()
+        hostview.STARTED.update(made.processes)
+        lablib.set_lab(made)
+        yield made
+    finally:
+        lablib.set_lab(None)
+        made.stop()

@@ -43,7 +43,7 @@ class Place:
         self.source = pathlib.Path(found).resolve()
         self.bin.mkdir()
         if self.source.exists():
-            for name in (self.source.name, "brig-init"):
+            for name in (self.source.name, "brig-init", "brig-proxy"):
                 if (self.source.parent / name).exists():
                     shutil.copy2(self.source.parent / name, self.bin / name)
                     (self.bin / name).chmod(0o755)

@@ -1,6 +1,12 @@
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
-from helpers import CALLERS, TIERS
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "netlab"))
+
+from helpers import CALLERS, TIERS  # noqa: E402
 
 
 @pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)
@@ -18,3 +24,30 @@ def tier(request):
 def box(caller, tier):
     """brig on each tier, as root and as an ordinary user."""
     return caller.with_options("--tier", tier, "--quiet")
+
+
+@pytest.fixture(scope="session")
+def lab():
+    """The closed internet of tests/netlab; made when the first test asks for it."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab's namespaces need root")
+    import netlab
+    from labcaller import LabCaller
+    made = netlab.Lab()
+    try:
+        LabCaller.lab = made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(params=["root", "user"])
+def lab_caller(request, lab):
+    from labcaller import LabCaller
+    return LabCaller(request.param)
+
+
+@pytest.fixture
+def lab_box(lab_caller, tier):
+    """brig in the lab on each tier, as root and as an ordinary user."""
+    return lab_caller.with_options("--tier", tier)

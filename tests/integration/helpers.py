@@ -25,6 +25,9 @@ def _public_folder():
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
     shutil.copy(BRIG, folder / "brig")
+    proxy = Path(BRIG).parent / "brig-proxy"
+    if proxy.exists():
+        shutil.copy(proxy, folder / "brig-proxy")
     (folder / "no-cgroup.yaml").write_text('lifecycle: {cgroup: "off"}\n')
     return folder
 

@@ -73,7 +73,7 @@ def trust_folder(folder, pem):
     name = subprocess.run(["openssl", "x509", "-in", pem, "-noout", "-hash"], check=True, capture_output=True, text=True)
     (folder / f"{name.stdout.strip()}.0").symlink_to("lab.pem")
     if shutil.which("keytool"):
-        subprocess.run(["keytool", "-importcert", "-noprompt", "-alias", "lab", "-storepass", "changeit", "-file", pem,
+        subprocess.run(["keytool", "-importcert", "-storetype", "JKS", "-noprompt", "-alias", "lab", "-storepass", "changeit", "-file", pem,
                         "-keystore", folder / "java" / "cacerts"], check=True, capture_output=True)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)

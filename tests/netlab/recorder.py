@@ -8,14 +8,19 @@ What the path says is done:
     /headers/BASE64URL           200 with this block of headers added
     /ws                          become a WebSocket that repeats what it gets
     /ws-raw                      switch protocols, then repeat bytes whatever they are
+    /reflect/HOW                 give the Authorization header back, as REFLECTIONS says
     anything else                JSON of the request: method, target, headers, body"""
 
 import base64
+import gzip
 import hashlib
 import json
 import ssl
 import threading
 import time
+import urllib.parse
+import warnings
+import zlib
 
 WS_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -27,6 +32,70 @@ def b64(data):
 
 def unb64(text):
     return base64.urlsafe_b64decode(text)
+
+
+def _length(body, status=b"200 Lab", extra=b""):
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), extra, body)
+
+
+def _chunks(pieces, trailer=b""):
+    body = b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in pieces if p)
+    return b"HTTP/1.1 200 Lab\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n" + trailer + b"\r\n"
+
+
+def _pieces(data, size):
+    return [data[i:i + size] for i in range(0, len(data), size)]
+
+
+def _range(value, request):
+    """One part of the body, as the client asks for it."""
+    wanted = (request.get("range") or ["bytes=0-"])[0].partition("=")[2].split("-")
+    first, last = int(wanted[0] or 0), int(wanted[1] or len(value) - 1) if len(wanted) > 1 else len(value) - 1
+    part = value[first:last + 1]
+    if not request.get("range"):
+        return _length(value)
+    return _length(part, b"206 Partial", b"Content-Range: bytes %d-%d/%d\r\n" % (first, last, len(value)))
+
+
+# How a server may give a header's value back: bytes of the whole response, or a list with pauses in it.
+REFLECTIONS = {
+    "raw": lambda v, r: _length(b"you sent: " + v + b" thanks"),
+    "error": lambda v, r: _length(b"bad key " + v, b"401 Unauthorized", b"WWW-Authenticate: Bearer error=" + v.split()[-1] + b"\r\n"),
+    "base64": lambda v, r: _length(base64.b64encode(v)),
+    "base64+1": lambda v, r: _length(base64.b64encode(b"x" + v + b"yz")),
+    "base64+2": lambda v, r: _length(base64.b64encode(b"xy" + v + b"z")),
+    "base64url": lambda v, r: _length(base64.urlsafe_b64encode(v)),
+    "url": lambda v, r: _length(urllib.parse.quote(v, safe="").encode()),
+    "url all": lambda v, r: _length(b"".join(b"%%%02x" % b for b in v)),
+    "url some": lambda v, r: _length(b"".join(b"%%%02X" % b if i % 3 == 0 else bytes([b]) for i, b in enumerate(v))),
+    "hex": lambda v, r: _length(v.hex().encode()),
+    "HEX": lambda v, r: _length(v.hex().upper().encode()),
+    "json": lambda v, r: _length(json.dumps({"key": v.decode("latin-1")}).encode()),
+    "json slash": lambda v, r: _length(json.dumps(v.decode("latin-1")).replace("/", "\\/").encode()),
+    "json unicode": lambda v, r: _length(b"".join(b"\\u%04x" % b for b in v)),
+    "header": lambda v, r: _length(b"ok", extra=b"X-Reflect: " + v + b"\r\n"),
+    "header base64": lambda v, r: _length(b"ok", extra=b"X-Reflect: " + base64.b64encode(v) + b"\r\n"),
+    "cookie": lambda v, r: _length(b"ok", extra=b"Set-Cookie: a=" + urllib.parse.quote(v, safe="").encode() + b"\r\n"),
+    "location": lambda v, r: _length(b"ok", b"302 Found", b"Location: https://api.lab.test/?k=" + urllib.parse.quote(v, safe="").encode() + b"\r\n"),
+    "header name": lambda v, r: _length(b"ok", extra=b"X-" + v.hex().encode() + b": 1\r\n"),
+    "reason": lambda v, r: _length(b"ok", b"200 " + v),
+    "hint": lambda v, r: b"HTTP/1.1 103 Early Hints\r\nLink: <" + v + b">\r\n\r\n" + _length(b"ok"),
+    "chunks of one": lambda v, r: _chunks(_pieces(v, 1)),
+    "chunks of seven": lambda v, r: _chunks(_pieces(b"abc" + v, 7)),
+    "base64 in chunks": lambda v, r: _chunks(_pieces(base64.b64encode(v), 5)),
+    "trailer": lambda v, r: _chunks([b"ok"], b"X-Trailer: " + v + b"\r\n"),
+    "until the end": lambda v, r: b"HTTP/1.1 200 Lab\r\nConnection: close\r\n\r\nyou: " + v,
+    "in two parts": lambda v, r: [_length(v)[:-len(v) // 2], 0.05, _length(v)[-len(v) // 2:]] if v else [_length(v)],
+    "byte by byte": lambda v, r: [x for b in _pieces(_length(v), 1) for x in (b, 0.001)],
+    "after a megabyte": lambda v, r: _length(b"p" * (1 << 20) + v + b"q" * 70000),
+    "at a border": lambda v, r: _length(b"p" * (65536 - len(v) // 2) + v + b"q" * 70000),
+    "many times": lambda v, r: _length(v * 300),
+    "gzip": lambda v, r: _length(gzip.compress(v), extra=b"Content-Encoding: gzip\r\n"),
+    "deflate": lambda v, r: _length(zlib.compress(v), extra=b"Content-Encoding: deflate\r\n"),
+    "unknown coding": lambda v, r: _length(bytes(b ^ 1 for b in v), extra=b"Content-Encoding: br\r\n"),
+    "transfer gzip": lambda v, r: b"HTTP/1.1 200 Lab\r\nTransfer-Encoding: gzip\r\nConnection: close\r\n\r\n" + gzip.compress(v),
+    "range": _range,
+}
 
 
 class Request:
@@ -106,7 +175,9 @@ def server_context(cert, key, version=None):
     context.set_alpn_protocols(["http/1.1"])
     if version:
         context.set_ciphers("ALL:@SECLEVEL=0")
-        context.minimum_version = context.maximum_version = version
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version = context.maximum_version = version
 
     def note(sock, name, _):
         sock.lab_name = name
@@ -190,17 +261,33 @@ class Talk:
             time.sleep(float(rest))
         if what in ("ws", "ws-raw"):
             return self.websocket(request, what == "ws")
+        if what == "reflect":
+            return self.reflect(request, urllib.parse.unquote(rest))
         extra = unb64(rest) if what == "headers" else b""
         seen = {"method": request.method, "target": request.target, "headers": request.headers,
                 "body": request.body[:4096].decode("latin-1"), "length": len(request.body), "at": self.connection.at[0],
                 "port": self.connection.at[1], "tls": self.connection.tls, "sni": self.connection.sni}
         return self.send(200, json.dumps(seen).encode(), b"Content-Type: application/json\r\n" + extra, request)
 
+    def reflect(self, request, how):
+        value = (request.get("authorization") or request.get("x-key") or [""])[0].encode("latin-1")
+        answer = REFLECTIONS[how](value, request)
+        for piece in answer if isinstance(answer, list) else [answer]:
+            if isinstance(piece, float):
+                time.sleep(piece)
+            else:
+                self.sock.sendall(piece)
+        return how not in ("until the end", "transfer gzip")
+
     def websocket(self, request, framed):
         key = (request.get("sec-websocket-key") or [""])[0].encode()
         accept = base64.b64encode(hashlib.sha1(key + WS_GUID).digest())
         self.sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                           b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
+        key = (request.get("authorization") or [""])[0].encode("latin-1")
+        if "reflect" in request.target and framed:
+            for opcode, part in ((1, key[:len(key) // 2]), (0x80, key[len(key) // 2:]), (0x81, key), (0x82, base64.b64encode(key))):
+                self.sock.sendall(bytes([opcode, len(part)]) + part)
         while not framed:
             if not self.data:
                 self.more()
