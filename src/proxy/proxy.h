@@ -34,6 +34,7 @@ struct keyring;
 struct proxy {
     struct loop *loop;
     int control_fd;
+    struct loop_io control;
     struct rules *rules;
     struct budgets budgets;
     struct standins standins;
@@ -74,6 +75,8 @@ struct event {
     uint64_t ms;
 };
 void event_send(struct proxy *px, const struct event *ev);
+/* The supervisor reads again: what had to wait. True: nothing waits any more. */
+bool events_flush(struct proxy *px);
 
 /* ---- resolve.c: names to addresses, with the host's resolver and its /etc/hosts. ---- */
 #define RESOLVE_MAX 32
