@@ -25,19 +25,6 @@ static int copy_egress(struct sandbox *s, struct err *err)
     return r < 0 ? r : egress_make_placeholders(&s->egress, err);
 }
 
-int sandbox_egress_open(struct sandbox *s, struct err *err)
-{
-    if (network_open(&s->network, s->request->policy, s->kernel.tier == TIER_CONTAINER, err) < 0)
-        return -err->code;
-    s->filesystem.resolver = s->network.allowlist;
-    if (!s->network.allowlist)
-        return 0;
-    if (copy_egress(s, err) < 0)
-        return err_at(err, BOUNDARY_NETWORK);
-    s->credentials.egress = &s->egress;
-    return 0;
-}
-
 /* Programs that know proxies use ours; the others are caught without knowing. */
 static void set_variables(struct sandbox *s)
 {
@@ -53,6 +40,22 @@ static void set_variables(struct sandbox *s)
         credentials_set(&s->credentials, "RES_OPTIONS", "use-vc");
 }
 
+int sandbox_egress_open(struct sandbox *s, struct err *err)
+{
+    if (network_open(&s->network, s->request->policy, s->kernel.tier == TIER_CONTAINER, err) < 0)
+        return -err->code;
+    s->filesystem.resolver = s->network.allowlist;
+    if (!s->network.allowlist)
+        return 0;
+    if (copy_egress(s, err) < 0)
+        return err_at(err, BOUNDARY_NETWORK);
+    s->kernel.connected = sandbox_egress_connected;
+    s->kernel.connected_ctx = s;
+    s->credentials.egress = &s->egress;
+    set_variables(s);
+    return 0;
+}
+
 int sandbox_egress_start(struct sandbox *s, struct err *err)
 {
     if (!s->network.allowlist)
@@ -65,7 +68,6 @@ int sandbox_egress_start(struct sandbox *s, struct err *err)
         return -err->code;
     s->network.proxy_pid = s->link.pid;
     netrecord_open(&s->netrecord, s->id);
-    set_variables(s);
     return 0;
 }
 
