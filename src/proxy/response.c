@@ -130,13 +130,30 @@ static enum step pass_interim(struct session *s)
     return side_send(&s->client, go_on, sizeof(go_on) - 1) < 0 ? client_gone(s) : STEP_ON;
 }
 
+/* Who speaks something else is not waited for. */
+static bool speaks_http(const struct side *up)
+{
+    static const char start[] = "HTTP/1.";
+    size_t len = up->len < sizeof(start) - 1 ? up->len : sizeof(start) - 1;
+    return !memcmp(up->data, start, len);
+}
+
+static ssize_t scan_head(struct session *s, struct err *err)
+{
+    if (!s->up.len)
+        return 0;
+    if (!speaks_http(&s->up))
+        return err_set(err, ERR_PROTOCOL, "the server does not speak HTTP/1.x");
+    return http_head_scan(s->up.data, s->up.len, &s->x->scanned, err);
+}
+
 /* STEP_WAIT: it has not come in full. */
 static enum step head_step(struct session *s)
 {
     struct exchange *x = s->x;
     struct err err = ERR_INIT;
     ssize_t n = 0;
-    while (!s->up.len || !(n = http_head_scan(s->up.data, s->up.len, &x->scanned, &err))) {
+    while (!(n = scan_head(s, &err))) {
         int r = side_read(&s->up, SIDE_READ_MAX);
         if (r < 0 || s->up.eof)
             return upstream_lost(s);

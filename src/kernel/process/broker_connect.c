@@ -422,3 +422,16 @@ int broker_connect(struct kernel *k, const struct seccomp_notif *n)
         k->connects.last = cookie_of(sock);
     return result;
 }
+
+void watch_connect(struct kernel *k, const struct seccomp_notif *n)
+{
+    union address asked;
+    socklen_t len;
+    if (read_address(n, &asked, &len) < 0 || !k->unserved ||
+        !k->unserved(k->connected_ctx, &asked.sa, len))
+        return;
+    /* Resolvers connect datagram sockets only to learn of a route. */
+    cleanup_fd int sock = take_socket(k, n);
+    if (sock >= 0 && socket_fact(sock, SO_TYPE) == SOCK_STREAM)
+        k->refused(k->connected_ctx, &asked.sa, len);
+}
