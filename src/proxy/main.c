@@ -173,6 +173,8 @@ static int obey(int *fd, struct err *err)
         return listener_add(&px, fd_steal(fd), msg.value, err);
     case CH_CONNECTION:
         return connection_add(&px, fd_steal(fd), msg.value, msg.text, err);
+    case CH_REFUSED:
+        return connection_refused(&px, msg.text, err);
     case CH_END:
         say_goodbye();
         return 0;

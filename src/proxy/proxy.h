@@ -134,6 +134,8 @@ unsigned sniffs_review(struct proxy *px);
 /* Serves a listener of the sandbox, or one connection that was accepted for it. Takes the socket.
  */
 int listener_add(struct proxy *px, int fd, uint32_t kind, struct err *err);
+/* The kernel turned it away, because no listener stands there; it is told like any denial. */
+int connection_refused(struct proxy *px, const char *asked, struct err *err);
 int connection_add(struct proxy *px, int fd, uint32_t kind, const char *asked, struct err *err);
 
 /* ---- dns.c: names inside. ---- */

@@ -273,6 +273,14 @@ int link_connection(struct link *l, int fd, enum channel_listener kind, const ch
     return l->fd < 0 ? -ENOTCONN : channel_send(l->fd, CH_CONNECTION, kind, port, text, fd, NULL);
 }
 
+void link_refused(struct link *l, const char *address, uint16_t port)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%s %u", address, port);
+    if (l->fd >= 0)
+        channel_send(l->fd, CH_REFUSED, 0, port, text, -1, NULL);
+}
+
 static void drain(struct link *l, void (*fn)(void *ctx, const struct channel_msg *msg), void *ctx)
 {
     uint64_t deadline = clock_us() + END_MS * 1000ull;
