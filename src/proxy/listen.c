@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #define ACCEPT_BATCH 64
-#define PAUSE_MS     100 /* when there is no descriptor left */
+#define PAUSE_MS     100 /* when there is no descriptor left, say */
 #define GATEWAY      "brig.proxy"
 #define GATEWAY_PORT 80
 
@@ -117,12 +117,13 @@ static void on_listener(struct loop_io *io, uint32_t events)
             start(l->px, fd, l->kind, NULL);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        if (errno == ECONNABORTED || errno == EINTR)
+            continue;
+        if (errno != EAGAIN) {
             loop_watch(l->px->loop, io, 0);
             loop_timer_set(l->px->loop, &l->pause, PAUSE_MS);
         }
-        if (errno != ECONNABORTED && errno != EINTR)
-            return;
+        return;
     }
 }
 

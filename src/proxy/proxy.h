@@ -151,8 +151,8 @@ int keyring_fetch(struct keyring *k, struct err *err);
 int keyring_check(struct keyring *k, struct err *err);
 /* Renewals, on the loop. */
 int keyring_watch(struct keyring *k, struct err *err);
-/* Wipes all values and lets the keeper revoke its leases; waits for it a while. */
-void keyring_free(struct keyring *k);
+/* Wipes all values and lets the keeper revoke its leases, which it does whether we wait or not. */
+void keyring_free(struct keyring *k, bool wait);
 
 /* ---- session.c: HTTP on a stream of the sandbox. Takes the stream. ---- */
 /* `fixed`: scheme, host and port of every request (transparent or intercepted: what the Host header
