@@ -151,7 +151,7 @@ static void say_goodbye(void)
     char text[128];
     sessions_end(&px);
     tunnels_end(&px);
-    keyring_free(px.keyring);
+    keyring_free(px.keyring, true);
     px.keyring = NULL;
     while (!events_flush(&px))
         if (!wait_room())
@@ -173,6 +173,8 @@ static int obey(int *fd, struct err *err)
         return listener_add(&px, fd_steal(fd), msg.value, err);
     case CH_CONNECTION:
         return connection_add(&px, fd_steal(fd), msg.value, msg.text, err);
+    case CH_REFUSED:
+        return connection_refused(&px, msg.text, err);
     case CH_END:
         say_goodbye();
         return 0;
@@ -264,6 +266,8 @@ int main(void)
         return fail(&err);
     px.start_ms = loop_now_ms(px.loop);
     int r = run(&err);
-    keyring_free(px.keyring);
-    return r < 0 ? fail(&err) : exit_status;
+    if (r < 0)
+        exit_status = fail(&err);
+    keyring_free(px.keyring, false);
+    return exit_status;
 }

@@ -1,9 +1,10 @@
 /* From the first byte of a request to the moment when it is sent: read, put into canonical form,
  * decided, given its credentials.
  *
- * N-8   Every way in ends in one target and one decision; where two places of a request name its
- * host they must agree. C-1   A secret is put in after everything that the client sent was
- * understood and decided. */
+ * N-8  Every way in ends in one target and one decision; where two places of a request name its
+ *      host they must agree.
+ *
+ * C-9  A secret is put in after everything that the client sent was understood and decided. */
 #include "proxy/session.h"
 
 #include <errno.h>
@@ -331,7 +332,8 @@ static enum step collected(struct session *s)
 {
     struct exchange *x = s->x;
     struct err err = ERR_INIT;
-    if (inject_body(&s->px->injector, &x->target, &x->collected, &err) < 0)
+    const char *type = http_header_get(&x->request.headers, "Content-Type");
+    if (inject_body_as(&s->px->injector, &x->target, type, &x->collected, &err) < 0)
         return refuse(s, DENY_CREDENTIAL, NULL);
     x->request.body = BODY_LENGTH;
     x->request.length = x->collected.len;

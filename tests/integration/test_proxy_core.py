@@ -233,6 +233,21 @@ def test_dns_over_udp_on_v6(server):
         assert source[:2] == ("::1", port) and read_answer(answer) == proxy.ask("origin.test", AAAA)
 
 
+def test_dns_over_udp_for_both_families_on_one_socket(server):
+    with Proxy([pinned(server)]) as proxy:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            sock.bind(("::", 0))
+            port = sock.getsockname()[1]
+            proxy.send("listener", DNS_UDP, port, fd=sock.fileno())
+        for family, address in ((socket.AF_INET, "127.0.0.7"), (socket.AF_INET6, "::1")):
+            with socket.socket(family, socket.SOCK_DGRAM) as sock:
+                sock.settimeout(5)
+                sock.sendto(question("origin.test"), (address, port))
+                answer, source = sock.recvfrom(600)
+            assert source[:2] == (address, port) and read_answer(answer) == proxy.ask("origin.test")
+
+
 def test_dns_survives_garbage_and_keeps_to_its_rate(server):
     with Proxy([pinned(server)]) as proxy:
         port = proxy.listen(DNS_UDP)
