@@ -33,12 +33,46 @@ static void set_default(struct credentials *c, struct plan *plan, const char *na
         set(c, plan, name, value);
 }
 
+void credentials_set(struct credentials *c, const char *name, const char *value)
+{
+    char *copy = strdup(value);
+    if (c->extra_count == EXTRA_VARIABLES_MAX || !copy)
+        c->incomplete = true;
+    if (c->incomplete)
+        free(copy);
+    else
+        c->extra[c->extra_count++] = (struct extra_variable){name, copy};
+}
+
+void credentials_teardown(struct credentials *c)
+{
+    while (c->extra_count)
+        free(c->extra[--c->extra_count].value);
+}
+
+/* The name of a secret is its placeholder's: a variable of the same name would be the value itself,
+ * put there by mistake. */
+static int plan_placeholders(struct credentials *c, struct plan *plan, struct err *err)
+{
+    for (size_t i = 0; c->egress && i < c->egress->secret_count; i++) {
+        const struct egress_secret *s = &c->egress->secrets[i];
+        if (overridden(c->policy, s->name)) {
+            err_set(err, ERR_POLICY, "%s is both a secret and a variable with a value", s->name);
+            err_at(err, BOUNDARY_CREDENTIALS);
+            return err_hint(err, "leave out one of --secret %s=… and --env %s=…", s->name, s->name);
+        }
+        set(c, plan, s->name, s->placeholder);
+    }
+    return 0;
+}
+
 int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan,
                      struct err *err)
 {
-    (void)err;
     if (stage != STAGE_CODE)
         return 0;
+    if (c->incomplete)
+        return err_set(err, ERR_LIMIT, "too many variables for the sandbox");
     set_default(c, plan, "PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
     set_default(c, plan, "HOME", c->home);
     set_default(c, plan, "USER", c->root_inside ? "root" : "user");
@@ -48,9 +82,23 @@ int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *
     set_default(c, plan, "TERM", c->term);
     /* git gives up when a system-wide configuration exists and cannot be read. */
     set_default(c, plan, "GIT_CONFIG_NOSYSTEM", c->host_etc ? "1" : NULL);
+    for (unsigned i = 0; i < c->extra_count; i++)
+        set_default(c, plan, c->extra[i].name, c->extra[i].value);
     for (size_t i = 0; i < c->policy->env_count; i++)
         set(c, plan, c->policy->env[i].name, c->policy->env[i].value);
-    return 0;
+    return plan_placeholders(c, plan, err);
+}
+
+/* Where it comes from and where it goes, never what it is. */
+static void write_secret(struct json_writer *w, const struct egress_secret *s)
+{
+    char origin[320];
+    snprintf(origin, sizeof origin, "%s://%s:%u", scheme_name(s->scheme), s->host.text, s->port);
+    jw_object_begin(w);
+    jw_kv_string(w, "name", s->name);
+    jw_kv_string(w, "origin", origin);
+    jw_kv_string(w, "inside", "placeholder");
+    jw_object_end(w);
 }
 
 /* C-1: the process that waits to become the code was itself started with an empty environment. */
@@ -67,6 +115,8 @@ int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, s
     evidence_uint(out, "variables", c->count);
     jw_key(out->w, "secrets");
     jw_array_begin(out->w);
+    for (size_t i = 0; c->egress && i < c->egress->secret_count; i++)
+        write_secret(out->w, &c->egress->secrets[i]);
     jw_array_end(out->w);
     return 0;
 }

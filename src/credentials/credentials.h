@@ -1,5 +1,6 @@
-/* BOUNDARY 4: what the code can use and never see. In this version it can use nothing: the
- * environment starts empty, and nothing of the caller's is copied unless the operator names it.
+/* BOUNDARY 4: what the code can use and never see. The environment starts empty, nothing of the
+ * caller's is copied unless the operator names it, and a secret is a worthless placeholder inside:
+ * brig-proxy swaps it on the way to the one origin that it is bound to.
  *
  * C-1  The environment of the code is exactly what the plan lists; nothing is inherited. */
 #pragma once
@@ -12,8 +13,19 @@
 
 #include <sys/types.h>
 
+/* What other rooms want the code to find in its environment. */
+struct extra_variable {
+    const char *name;
+    char *value; /* owned */
+};
+#define EXTRA_VARIABLES_MAX 48
+
 struct credentials {
     const struct policy *policy;
+    const struct egress *egress; /* of this run, with placeholders; NULL: no secrets */
+    struct extra_variable extra[EXTRA_VARIABLES_MAX];
+    unsigned extra_count;
+    bool incomplete; /* a variable did not fit */
     const char *home;
     const char *tmpdir;
     const char *term; /* or NULL */
@@ -24,4 +36,7 @@ struct credentials {
 
 int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan,
                      struct err *err);
+/* Before plan. What the policy sets by name stays. */
+void credentials_set(struct credentials *c, const char *name, const char *value);
+void credentials_teardown(struct credentials *c);
 int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err);

@@ -1,9 +1,11 @@
 /* Credentials into requests: what the client itself sent in that place is taken out first, and the
  * value goes to exactly the origin it is bound to.
  *
- * C-2  No byte of a secret leaves for an origin (scheme, host, port, method, path) other than its
- * own. C-3  A placeholder is swapped only where it is declared, towards its own origin; elsewhere
- * it stays the worthless text that it is. */
+ * C-2  No byte of a secret leaves for another origin (scheme, host, port, method, path) than its
+ * own.
+ *
+ * C-3  A placeholder is swapped only where it is declared, towards its own origin; elsewhere it
+ * stays the worthless text that it is. */
 #pragma once
 
 #include "credentials/secret.h"
@@ -19,15 +21,24 @@ struct injector {
 /* Is any secret bound to this host and port? */
 bool inject_binds(const struct egress *e, const struct host *host, uint16_t port);
 /* Applies every secret bound to t to the request. Returns how many were put in, or negative: a
- * bound secret has no value (fail closed), or the request cannot carry it. The target of the
- * request (query form) may be replaced. */
+ * bound secret has no value or its time is over (fail closed), or the request cannot carry it. The
+ * target of the request (query form) may be replaced.
+ *
+ * The hop-by-hop headers are gone already. A request that is bound also loses what would keep its
+ * response from being searched: Accept-Encoding becomes identity; Range, If-Range and
+ * Sec-WebSocket-Extensions go. */
 int inject_apply(const struct injector *in, const struct target *t, struct http_request *r,
                  struct err *err);
 /* Does any secret bound to t want its placeholder swapped in the body? Then the body is collected
- * (at most INJECT_BODY_MAX) and handed here; *body is replaced. */
+ * (at most INJECT_BODY_MAX) and handed here; *body is replaced. `type` is the Content-Type, or
+ * NULL: the value is escaped as JSON or as a form where it says so. */
 #define INJECT_BODY_MAX (1024u * 1024)
 bool inject_wants_body(const struct injector *in, const struct target *t);
+int inject_body_as(const struct injector *in, const struct target *t, const char *type,
+                   struct buf *body, struct err *err);
 int inject_body(const struct injector *in, const struct target *t, struct buf *body,
                 struct err *err);
-/* A placeholder in a request that goes elsewhere: its index, for the log, or -1. */
+/* A placeholder in the head of a request where it is not swapped (another origin, the target, a
+ * header though its secret says no): its index, for the log, or -1. To be asked before
+ * inject_apply. */
 int inject_stray(const struct egress *e, const struct target *t, const struct http_request *r);

@@ -153,37 +153,68 @@ static int link_failures(struct patterns *p, struct err *err)
     return 0;
 }
 
-/* ---- which two bytes a match can begin with ---- */
+/* ---- which bytes a match can begin with ---- */
 
-static void heat(void *ctx, char first, char second)
+static void heat_escape(void *ctx, char first, char second)
 {
     struct patterns *p = ctx;
-    p->hot[patterns_pair((char[]){first, second})] = 1;
+    p->hot[patterns_pair((char[]){first, second})] = HOT_ESCAPE;
 }
 
-static void heat_first(struct patterns *p, uint32_t node, char first)
+/* fn for each byte that means the symbol of `node`. */
+static void each_byte(struct patterns *p, uint32_t node,
+                      void (*fn)(struct patterns *p, uint32_t node, char before, char byte),
+                      char before)
 {
-    if (p->nodes[node].cls != SYM_HEX) {
-        heat(p, first, '%');
-        heat(p, first, '\\');
-        heat(p, first, '&');
-    }
+    for (int byte = 0; byte < 256; byte++)
+        if (symbol_of(p->nodes[node].cls, (uint8_t)byte, false) == p->nodes[node].symbol)
+            fn(p, node, before, (char)byte);
+}
+
+static void warm_pair(struct patterns *p, uint32_t node, char before, char byte)
+{
+    (void)node;
+    p->warm[patterns_pair((char[]){before, byte})] = 1;
+}
+
+static void warm_third(struct patterns *p, uint32_t node, char before, char byte)
+{
+    (void)before;
+    for (const char *escape = "%\\&"; *escape; escape++)
+        warm_pair(p, node, byte, *escape);
     for (uint32_t c = p->nodes[node].child; c; c = p->nodes[c].sibling)
-        for (int byte = 0; byte < 256; byte++)
-            if (symbol_of(p->nodes[c].cls, (uint8_t)byte, false) == p->nodes[c].symbol)
-                heat(p, first, (char)byte);
+        each_byte(p, c, warm_pair, byte);
+}
+
+static void heat_second(struct patterns *p, uint32_t node, char before, char byte)
+{
+    uint8_t *hot = &p->hot[patterns_pair((char[]){before, byte})];
+    if (!*hot)
+        *hot = HOT_PLAIN;
+    for (uint32_t c = p->nodes[node].child; c; c = p->nodes[c].sibling)
+        each_byte(p, c, warm_third, byte);
+}
+
+static void heat_first(struct patterns *p, uint32_t node, char before, char byte)
+{
+    (void)before;
+    for (const char *escape = "%\\&"; p->nodes[node].cls != SYM_HEX && *escape; escape++)
+        heat_escape(p, byte, *escape);
+    for (uint32_t c = p->nodes[node].child; c; c = p->nodes[c].sibling)
+        each_byte(p, c, heat_second, byte);
 }
 
 static void heat_all(struct patterns *p)
 {
+    for (int byte = 0; byte < 256; byte++)
+        for (const char *escape = "%\\&"; *escape; escape++)
+            warm_pair(p, 0, *escape, (char)byte);
     for (uint32_t root = 0; root < SYM_CLASSES; root++) {
         for (uint32_t c = p->nodes[root].child; c; c = p->nodes[c].sibling) {
-            for (int byte = 0; byte < 256; byte++) {
-                if (symbol_of(root, (uint8_t)byte, false) == p->nodes[c].symbol)
-                    heat_first(p, c, (char)byte);
+            each_byte(p, c, heat_first, 0);
+            for (int byte = 0; byte < 256; byte++)
                 if (symbol_of(root, (uint8_t)byte, true) == p->nodes[c].symbol)
-                    escape_heads((uint8_t)byte, heat, p);
-            }
+                    escape_heads((uint8_t)byte, heat_escape, p);
         }
     }
 }

@@ -20,6 +20,9 @@ enum symbol_class {
 #define SYM_NONE 0xff
 #define SYM_SKIP 0xfe /* line breaks in base64 */
 
+#define HOT_PLAIN  1
+#define HOT_ESCAPE 2
+
 struct node {
     uint32_t child, sibling; /* 0: none; the roots are no one's child */
     uint32_t fail;
@@ -42,7 +45,10 @@ struct patterns {
     bool locked;
     size_t longest;                   /* bytes of the longest value; 0: there is none */
     uint32_t first[SYM_CLASSES][256]; /* by symbol: the root's children */
-    uint8_t hot[65536];               /* by two bytes of text: a match could begin with them */
+    /* By two bytes of text: a match could begin with them (HOT_PLAIN: provided that the next two
+     * are warm; HOT_ESCAPE: an escape is among them). */
+    uint8_t hot[65536];
+    uint8_t warm[65536];
 };
 
 /* Entries of `values` may be NULL. */

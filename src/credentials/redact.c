@@ -29,6 +29,7 @@
 #define LAG_CONSTANT 64
 
 struct redactor {
+    unsigned refs; /* its owner's, and one for each stream */
     struct patterns *patterns;
     size_t lag;
 };
@@ -192,6 +193,17 @@ static void put(struct scan *s, struct set *set, struct thread t)
     }
 }
 
+/* A value that holds '%', '\\' or '&' can be read in two ways itself, and start_after then errs
+ * towards the beginning: so many symbols cannot have taken more text than this. Base64 with a line
+ * break after every few characters is nobody's encoding. */
+static bool bound_start(const struct scan *s, struct thread *t, size_t pos)
+{
+    const struct node *n = &s->r->patterns->nodes[t->node];
+    if (n->cls == SYM_BYTES && pos - t->start > ESCAPE_MAX * (size_t)n->depth)
+        t->start = pos - ESCAPE_MAX * (size_t)n->depth;
+    return pos - t->start <= s->r->lag;
+}
+
 /* A thread has come to a node and stands at `pos`. */
 static void arrive(struct scan *s, struct thread t, size_t pos)
 {
@@ -209,7 +221,7 @@ static void arrive(struct scan *s, struct thread t, size_t pos)
     }
     while (t.node >= SYM_CLASSES && !nodes[t.node].child)
         fall(s, &t, nodes[t.node].fail);
-    if (t.node >= SYM_CLASSES && pos - t.start <= s->r->lag)
+    if (t.node >= SYM_CLASSES && bound_start(s, &t, pos))
         put(s, &s->ring[pos % RING], t);
 }
 
@@ -256,20 +268,27 @@ static void advance(struct scan *s, const struct set *here, uint8_t byte, size_t
 
 /* ---- the text ---- */
 
+static bool could_begin(const struct patterns *p, const char *text, size_t left)
+{
+    uint8_t hot = left < 2 ? HOT_ESCAPE : p->hot[patterns_pair(text)];
+    return hot == HOT_ESCAPE ||
+           (hot == HOT_PLAIN && (left < 4 || p->warm[patterns_pair(text + 2)]));
+}
+
 static size_t skip_cold(const struct scan *s)
 {
-    const uint8_t *hot = s->r->patterns->hot;
+    const struct patterns *p = s->r->patterns;
     const char *text = text_at(s, s->pos);
     size_t left = s->end - s->pos, i = 0;
-    while (i + 9 <= left) {
+    for (; i + 9 <= left; i += 8) {
         unsigned any = 0;
         for (unsigned k = 0; k < 8; k++)
-            any |= hot[patterns_pair(text + i + k)];
-        if (any)
-            break;
-        i += 8;
+            any |= p->hot[patterns_pair(text + i + k)];
+        for (unsigned k = 0; any && k < 8; k++)
+            if (could_begin(p, text + i + k, left - i - k))
+                return s->pos + i + k;
     }
-    while (i + 2 <= left && !hot[patterns_pair(text + i)])
+    while (i < left && !could_begin(p, text + i, left - i))
         i++;
     return s->pos + i;
 }
@@ -324,13 +343,14 @@ int redactor_new(struct secret *const *values, size_t count, struct redactor **r
     }
     if (r->patterns->longest > 0)
         r->lag = r->patterns->longest * BYTES_PER + LAG_CONSTANT;
+    r->refs = 1;
     *ret = r;
     return 0;
 }
 
 void redactor_free(struct redactor *r)
 {
-    if (!r)
+    if (!r || --r->refs > 0)
         return;
     patterns_free(r->patterns);
     free(r);
@@ -342,6 +362,7 @@ size_t redactor_lag(const struct redactor *r)
 }
 
 struct redact_stream {
+    struct redactor *r;
     struct scan scan;
     char *data;
     size_t size;
@@ -355,6 +376,8 @@ int redact_open(struct redactor *r, struct redact_stream **ret, struct err *err)
     if (!s)
         return err_sys(err, "watch a response");
     scan_init(&s->scan, r);
+    s->r = r;
+    r->refs++;
     *ret = s;
     return 0;
 }
@@ -365,6 +388,7 @@ void redact_close(struct redact_stream *s)
         return;
     secret_wipe(s->data, s->size);
     free(s->data);
+    redactor_free(s->r);
     free(s);
 }
 

@@ -17,7 +17,7 @@
 struct redactor; /* the patterns of one run's secrets, shared by all streams; wiped when freed */
 int redactor_new(struct secret *const *values, size_t count, struct redactor **ret,
                  struct err *err);
-void redactor_free(struct redactor *r);
+void redactor_free(struct redactor *r);        /* streams that are open go on with it */
 size_t redactor_lag(const struct redactor *r); /* 0: there is nothing to look for */
 
 struct redact_stream; /* one direction of one connection */

@@ -54,6 +54,8 @@ static int check_bytes(const char *bytes, size_t len, struct err *err)
                 i + 1);
         return err_hint(err, "a credential is one line of printable ASCII");
     }
+    if (len > 0 && (bytes[0] == ' ' || bytes[len - 1] == ' '))
+        return err_set(err, ERR_REFUSED, "the value begins or ends with a blank");
     if (len < SECRET_MIN)
         return err_set(err, ERR_REFUSED,
                        "the value has %zu bytes; fewer than %d cannot be kept secret", len,
@@ -109,7 +111,7 @@ int secret_new(const char *bytes, size_t len, struct secret **ret, struct err *e
         len--;
     if (check_bytes(bytes, len, err) < 0)
         return -1;
-    struct secret *s;
+    struct secret *s = NULL;
     if (map_pages(len + 1, &s, err) < 0)
         return -1;
     memcpy(s->bytes, bytes, len);

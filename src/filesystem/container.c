@@ -92,7 +92,8 @@ static void synthesised_etc(struct filesystem *fs, struct plan *plan)
     file(plan, "/etc/hostname", "brig\n");
     file(plan, "/etc/hosts", "127.0.0.1 localhost brig\n::1 localhost\n");
     file(plan, "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n");
-    file(plan, "/etc/resolv.conf", "# no resolver: the sandbox has no network\n");
+    file(plan, "/etc/resolv.conf",
+         fs->resolver ? "nameserver 127.0.0.1\n" : "# no resolver: the sandbox has no network\n");
 }
 
 static void host_view(struct filesystem *fs, struct plan *plan)
@@ -200,6 +201,23 @@ static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_
     expect(fs, g->dest, flags);
 }
 
+static void shown(struct filesystem *fs, struct plan *plan)
+{
+    if (fs->shown_count)
+        plan_str(plan, OP_DIR, SHOWN_DIR, NULL, 0755);
+    for (unsigned i = 0; i < fs->shown_count; i++) {
+        const struct shown_file *f = &fs->shown[i];
+        plan_add(
+            plan,
+            &(struct op){
+                .kind = OP_FILE, .a = f->path, .num = {0644}, .data = f->data, .data_len = f->len});
+    }
+    for (unsigned i = 0; i < fs->cover_count; i++) {
+        plan_str(plan, OP_COVER, fs->covers[i].source, fs->covers[i].dest, 0);
+        expect(fs, fs->covers[i].dest, BIND_FILE | BIND_NOEXEC);
+    }
+}
+
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
 {
     (void)err;
@@ -218,6 +236,7 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     writable(fs, plan);
     for (unsigned i = 0; i < fs->grant_count; i++)
         grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree++ : NO_TREE);
+    shown(fs, plan);
     /* Covered by no Landlock rule: opening it must fail once the layer is in force. */
     file(plan, "/.landlock", "");
     plan_op(plan, OP_PIVOT);

@@ -167,6 +167,46 @@ int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, st
     return 0;
 }
 
+static bool in_view(const struct filesystem *fs, const char *path)
+{
+    for (unsigned i = 0; i < fs->host.view_count; i++) {
+        size_t len = strlen(fs->host.view[i].path);
+        if (strncmp(path, fs->host.view[i].path, len) == 0 && path[len] == '/')
+            return true;
+    }
+    return false;
+}
+
+/* On another root than the host's, programs find the files by the environment alone. */
+bool filesystem_cover(struct filesystem *fs, const char *shown, const char *dest)
+{
+    struct stat sb;
+    if (!fs->namespaced || strcmp(fs->policy->root, "host") != 0 || !in_view(fs, dest) ||
+        fs->cover_count == COVERS_MAX || lstat(dest, &sb) < 0 || !S_ISREG(sb.st_mode))
+        return false;
+    fs->covers[fs->cover_count++] = (struct cover){shown, dest};
+    return true;
+}
+
+const char *filesystem_show(struct filesystem *fs, const char *name, const void *data, size_t len,
+                            struct err *err)
+{
+    if (fs->shown_count == SHOWN_MAX || (!fs->namespaced && fs->private_fd < 0)) {
+        err_set(err, ERR_UNSUPPORTED, "there is no place in the sandbox for the file %s", name);
+        err_hint(err,
+                 "give it a workspace (filesystem.workspace: true), or use the container tier");
+        err_at(err, BOUNDARY_FILESYSTEM);
+        return NULL;
+    }
+    struct shown_file *f = &fs->shown[fs->shown_count];
+    *f = (struct shown_file){.data = data, .len = len};
+    snprintf(f->path, sizeof f->path, "%s/%s", fs->namespaced ? SHOWN_DIR : fs->private_dir, name);
+    if (!fs->namespaced && private_dir_write(fs, name, data, len, err) < 0)
+        return NULL;
+    fs->shown_count++;
+    return f->path;
+}
+
 void filesystem_teardown(struct filesystem *fs)
 {
     while (fs->tree_count)

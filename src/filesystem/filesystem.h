@@ -59,6 +59,21 @@ struct pinned_grant {
 
 #define GRANTS_MAX 64
 
+/* A file of brig's own making, to be read by the code. */
+struct shown_file {
+    char path[96]; /* as the code names it */
+    const void *data;
+    size_t len;
+};
+#define SHOWN_MAX 4
+/* A file of the host's view that a shown one stands for as well. */
+struct cover {
+    const char *source, *dest;
+};
+#define COVERS_MAX 8
+/* Where they lie on the container tier; on the process tier in the private folder. */
+#define SHOWN_DIR "/.brig"
+
 /* One sandbox's side of this boundary. */
 struct filesystem {
     const struct policy *policy;
@@ -69,7 +84,10 @@ struct filesystem {
     const char *cwd;      /* where the code starts */
     char private_dir[64]; /* process tier: the workspace on the host, else empty */
     int private_fd;
-    unsigned grant_count, tree_count, mount_count;
+    bool resolver; /* names can be asked for at 127.0.0.1 */
+    unsigned grant_count, tree_count, mount_count, shown_count, cover_count;
+    struct shown_file shown[SHOWN_MAX];
+    struct cover covers[COVERS_MAX];
     char made[256];       /* while planning: the folder made last */
     unsigned covers_seen; /* mounts that hide kernel files in /proc */
     uint64_t landlock_fs; /* handled rights; 0 = not used */
@@ -102,6 +120,12 @@ int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, st
 int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
                       struct evidence *out, struct err *err);
 void filesystem_teardown(struct filesystem *fs);
+/* Between prepare and plan: shows `data` (which must outlive the plan) as a file of this name.
+ * Returns its path inside, or NULL. */
+const char *filesystem_show(struct filesystem *fs, const char *name, const void *data, size_t len,
+                            struct err *err);
+/* Where the view has a plain file at `dest`, the shown file stands there too. True if it does. */
+bool filesystem_cover(struct filesystem *fs, const char *shown, const char *dest);
 
 /* grants.c */
 int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
@@ -122,6 +146,8 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err);
 /* private_dir.c */
 int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
 void private_dir_remove(struct filesystem *fs);
+int private_dir_write(struct filesystem *fs, const char *name, const void *data, size_t len,
+                      struct err *err);
 
 #define WORKSPACE "/workspace"
 #define HOME_DIR  "/home/user"

@@ -40,6 +40,8 @@ static void allow_view(struct filesystem *fs, struct plan *plan)
         allow(fs, plan, "/", LL_READ_DIR, false);
         allow(fs, plan, "/etc", READ_EXEC, true);
     }
+    for (unsigned i = 0; fs->namespaced && i < fs->shown_count; i++)
+        allow(fs, plan, fs->shown[i].path, LL_READ_FILE, false);
     for (unsigned i = 0; i < fs->host.view_count; i++) {
         const struct view_entry *e = &fs->host.view[i];
         if (fs->namespaced && strncmp(e->path, "/etc/", 5) == 0)

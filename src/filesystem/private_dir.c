@@ -22,6 +22,18 @@ int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *er
     return 0;
 }
 
+int private_dir_write(struct filesystem *fs, const char *name, const void *data, size_t len,
+                      struct err *err)
+{
+    cleanup_fd int fd =
+        openat(fs->private_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0 || fchmod(fd, 0644) < 0 || write(fd, data, len) != (ssize_t)len) {
+        err_sys(err, "write %s into the private folder", name);
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    }
+    return 0;
+}
+
 void private_dir_remove(struct filesystem *fs)
 {
     if (fs->private_fd >= 0) {

@@ -174,6 +174,23 @@ int apply_work_dir(struct apply_state *st, const struct op *op, struct err *err)
     return tree_attach(tree, st->root_fd, op->b, err);
 }
 
+/* A file of the new root over one that a view of the host brought. */
+int apply_cover(struct apply_state *st, const struct op *op, struct err *err)
+{
+    cleanup_fd int source = inside_open(st->root_fd, op->a, O_PATH);
+    if (source < 0)
+        return err_sys(err, "open %s in the new root", op->a);
+    cleanup_fd int tree =
+        sys_open_tree(source, "", SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH);
+    if (tree < 0)
+        return err_sys(err, "clone %s", op->a);
+    struct sys_mount_attr attr = {.attr_set = bind_attr(BIND_FILE | BIND_NOEXEC),
+                                  .propagation = MS_PRIVATE};
+    if (sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH, &attr) < 0)
+        return err_sys(err, "set mount flags of %s", op->a);
+    return tree_attach(tree, st->root_fd, op->b, err);
+}
+
 int apply_devpts(struct apply_state *st, const struct op *op, struct err *err)
 {
     static const struct fs_option options[] = {

@@ -122,6 +122,21 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
     evidence_bool(out, "unix_sockets", k->options.unix_sockets);
 }
 
+/* The code's connections pass through the supervisor: without a listener, or without the right to
+ * take them over, there would be none, and the policy promises some. */
+static int check_broker(const struct kernel *k, pid_t pid, struct err *err)
+{
+    if (!k->options.brokered_net && !k->options.watched_net)
+        return 0;
+    if (!k->unseen)
+        return k->options.brokered_net ? broker_connect_probe(pid, err) : 0;
+    err_set(err, ERR_UNSUPPORTED,
+            "there is no network for a sandbox here: somebody else already listens to this "
+            "process' system calls (a sandbox around this one)");
+    err_at(err, BOUNDARY_NETWORK);
+    return err_hint(err, "run brig outside of the other sandbox, or without a network");
+}
+
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err)
 {
     struct proc_status s;
@@ -132,6 +147,8 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
     if (s.ppid != init)
         return wrong(err, "parent", (uint64_t)s.ppid);
     if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
+        return -err->code;
+    if (check_broker(k, pid, err) < 0)
         return -err->code;
     write_evidence(k, &s, out);
     return 0;

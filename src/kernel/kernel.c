@@ -13,11 +13,12 @@ void kernel_init(struct kernel *k)
 {
     memset(k, 0, sizeof *k);
     k->listener_fd = -1;
+    broker_connect_init(&k->connects);
 }
 
 /* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a
  * neighbour. The supervisor's pid is a lease that needs no file: it is unique while the supervisor
- * lives, and the sandbox does not outlive it. Six random bits tell apart supervisors in different
+ * lives, and the sandbox does not outlive it. Five random bits tell apart supervisors in different
  * pid namespaces, and one that got the number of a supervisor whose sandbox is still being killed.
  */
 static uid_t leased_uid(void)
@@ -25,7 +26,7 @@ static uid_t leased_uid(void)
     uint8_t slot = 0;
     if (getrandom(&slot, sizeof slot, 0) != sizeof slot)
         slot = (uint8_t)time(NULL);
-    return 0x70000000u + ((uint32_t)(slot & 63) << 22) + ((uint32_t)getpid() & 0x3fffffu);
+    return 0x70000000u + ((uint32_t)(slot & 31) << 22) + ((uint32_t)getpid() & 0x3fffffu);
 }
 
 static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r, struct err *err)
@@ -60,6 +61,8 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,
                                          .isolated_net = container,
+                                         .brokered_net = r->network && !container,
+                                         .watched_net = r->network && container,
                                          .scoped_signals = abi >= 6,
                                          .own_view = container,
                                          .own_uid = k->privileged,
@@ -70,6 +73,11 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
         return -err->code;
     k->report = r->policy->report;
     return 0;
+}
+
+int kernel_prepare(struct kernel *k, struct err *err)
+{
+    return k->options.brokered_net ? broker_connect_open(&k->connects, err) : 0;
 }
 
 static int build_filters(struct kernel *k, struct err *err)
@@ -126,4 +134,5 @@ void kernel_teardown(struct kernel *k)
     if (k->listener_fd >= 0)
         close(k->listener_fd);
     k->listener_fd = -1;
+    broker_connect_close(&k->connects);
 }

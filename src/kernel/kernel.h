@@ -13,6 +13,7 @@
 #include "audit/denial.h"
 #include "audit/evidence.h"
 #include "base/err.h"
+#include "kernel/process/broker_connect.h"
 #include "kernel/process/filter.h"
 #include "os/procfs.h"
 #include "plan/plan.h"
@@ -23,6 +24,8 @@
 #include <sys/types.h>
 
 #define KERNEL_PLACES_MAX 160
+/* Never set in a leased uid: with it, the uid is that of the same sandbox's brig-proxy. */
+#define KERNEL_UID_PROXY (1u << 27)
 
 struct kernel_place {
     const char *path; /* as the code names it */
@@ -45,6 +48,17 @@ struct kernel {
     pid_t init_pid;                                /* for brokered signals */
     struct kernel_place places[KERNEL_PLACES_MAX]; /* what the code sees, for brokers and reports */
     unsigned place_count;
+    /* Process tier with a network: the code's connections. */
+    struct connect_broker connects;
+    /* Gets the other end of a connection of the code's, non-blocking, and the address that was
+     * asked for. The descriptor is closed after the call: pass it on, or copy it. Negative: the
+     * code is told that the connection was refused. */
+    int (*connected)(void *ctx, int fd, const struct sockaddr *asked, socklen_t len);
+    void *connected_ctx;
+    /* With a network namespace: is this a place where nobody inside answers? And, if it is:
+     * somebody tried. Both for the log alone. */
+    bool (*unserved)(void *ctx, const struct sockaddr *asked, socklen_t len);
+    void (*refused)(void *ctx, const struct sockaddr *asked, socklen_t len);
     struct filter_program plain; /* the filter without reports, to tell a report from a refusal */
 };
 
@@ -53,11 +67,14 @@ struct kernel_request {
     bool host_folders;  /* any grant */
     bool host_writable; /* any grant to write */
     bool tty;
+    bool network; /* some host may be reached */
 };
 
 void kernel_init(struct kernel *k);
 /* Decides the tier and builds the filter. */
 int kernel_open(struct kernel *k, const struct kernel_request *request, struct err *err);
+/* What must exist before the start: the listeners of the process tier's network. */
+int kernel_prepare(struct kernel *k, struct err *err);
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err);
 /* pid: the process that will become the code; init: its parent. */
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err);

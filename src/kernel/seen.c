@@ -35,9 +35,21 @@ static bool is_name_service_probe(const struct seccomp_data *d)
            (int)d->args[1] == (SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-static void record(const struct seccomp_notif *n, struct denial_list *list)
+/* With a network, every look-up of a name asks the kernel for the host's addresses (netlink) and
+ * for a route to each answer (a datagram socket that is connected and never used), and does
+ * without. */
+static bool is_address_probe(const struct kernel *k, const struct seccomp_data *d)
 {
-    if (is_name_service_probe(&n->data))
+    int family = (int)d->args[0], type = (int)d->args[1];
+    if (!k->options.brokered_net || d->arch != NATIVE_ARCH || d->nr != SYS_socket || d->args[2])
+        return false;
+    return (family == AF_NETLINK && type == (SOCK_RAW | SOCK_CLOEXEC)) ||
+           ((family == AF_INET || family == AF_INET6) && (type & ~SOCK_CLOEXEC) == SOCK_DGRAM);
+}
+
+static void record(const struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
+{
+    if (is_name_service_probe(&n->data) || is_address_probe(k, &n->data))
         return;
     struct filter_denial d;
     uint64_t args[6];
@@ -57,6 +69,8 @@ static int judge(struct kernel *k, const struct seccomp_notif *n)
         return broker_signal(k, n);
     if (meta && !o->own_view && !o->own_uid)
         return broker_meta(k, n);
+    if (o->brokered_net && filter_is_brokered_connect(n->data.arch, n->data.nr))
+        return broker_connect(k, n);
     return refusal(n);
 }
 
@@ -85,7 +99,10 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &got) < 0)
         return errno == ENOENT || errno == EINTR || errno == EAGAIN ? 0 : -errno;
     answer.r.id = got.n.id;
-    if (is_report(k, &got.n)) {
+    if (k->options.watched_net && filter_is_brokered_connect(got.n.data.arch, got.n.data.nr)) {
+        watch_connect(k, &got.n);
+        answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    } else if (is_report(k, &got.n)) {
         report_path(k, &got.n, list);
         answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     } else {
@@ -93,8 +110,12 @@ int seen_answer(struct kernel *k, struct denial_list *list)
         k->seen_count++;
     }
     if (answer.r.error == -EPERM || answer.r.error == -ENOSYS)
-        record(&got.n, list);
-    if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) < 0 && errno != ENOENT)
+        record(k, &got.n, list);
+    if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0)
+        return 0;
+    if (errno != ENOENT)
         return -errno;
+    if (filter_is_brokered_connect(got.n.data.arch, got.n.data.nr) && answer.r.error == 0)
+        broker_connect_unanswered(&k->connects);
     return 0;
 }

@@ -115,6 +115,12 @@ static bool is_plain_word(const char *text)
     return len > 0 && strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == len;
 }
 
+/* Addresses of a kind that an operator may have reasons to open. */
+static bool is_local(enum address_class class)
+{
+    return class == ADDRESS_LOOPBACK || class == ADDRESS_PRIVATE || class == ADDRESS_CGNAT;
+}
+
 void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX])
 {
     enum address_class class = class_of(&t->host);
@@ -125,10 +131,9 @@ void deny_hint(enum deny_reason reason, const struct target *t, char out[static 
     case DENY_NO_RULE:
     case DENY_PORT:
     case DENY_LITERAL:
-        if (class == ADDRESS_PUBLIC)
+        /* A rule for an address is pinned to it, so that it also holds for private ones. */
+        if (class == ADDRESS_PUBLIC || is_local(class))
             hint_allow(t, false, out);
-        else if (class == ADDRESS_LOOPBACK || class == ADDRESS_PRIVATE || class == ADDRESS_CGNAT)
-            hint_pin(t, t->host.text, out);
         break;
     case DENY_SCHEME:
         hint_allow(t, true, out);
@@ -155,9 +160,7 @@ void deny_address_hint(const struct target *t, const struct sockaddr *answer,
     char text[INET6_ADDRSTRLEN] = "";
     enum address_class class = address_classify(answer);
     out[0] = '\0';
-    if (class != ADDRESS_LOOPBACK && class != ADDRESS_PRIVATE && class != ADDRESS_CGNAT)
-        return;
-    if (class_of(&t->host) == ADDRESS_METADATA)
+    if (!is_local(class) || class_of(&t->host) == ADDRESS_METADATA)
         return;
     if (answer->sa_family == AF_INET)
         inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)answer)->sin_addr, text,

@@ -72,6 +72,18 @@ static inline int sys_pidfd_open(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+/* A thread of its own right (Linux 6.9); before, only the process it belongs to. */
+#define SYS_PIDFD_THREAD O_EXCL
+static inline int sys_pidfd_open_thread(pid_t tid)
+{
+    return (int)syscall(SYS_pidfd_open, tid, SYS_PIDFD_THREAD);
+}
+
+static inline int sys_pidfd_getfd(int pidfd, int fd)
+{
+    return (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+}
+
 static inline int sys_pidfd_send_signal(int pidfd, int sig)
 {
     return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);

@@ -15,6 +15,7 @@ enum ctl_type {
     CTL_FAIL,      /* set-up failed: err */
     CTL_LISTENER,  /* with a descriptor: the seccomp listener; value = 0, or an errno and no
                       descriptor */
+    CTL_SOCKET,    /* with a descriptor: a listener made inside; value = kind << 16 | port */
     CTL_TTY,       /* with a descriptor: the master side of the private terminal */
     CTL_READY,     /* from the process that will become the code: everything is in force */
     CTL_EXEC_FAIL, /* from the same process: execve failed: err */

@@ -18,6 +18,8 @@
     OP(HOSTNAME, "hostname", KERNEL, "name", NULL, NULL, NULL, NULL, NULL)                         \
     OP(NETWORK_START, "network-start", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
     OP(NETWORK_JOIN, "network-join", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                  \
+    OP(NETWORK_LOCAL, "network-local", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
+    OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", NULL)    \
     OP(MOUNTS_PRIVATE, "mounts-private", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)           \
     OP(ROOT, "root", FILESYSTEM, NULL, NULL, "size", "inodes", NULL, NULL)                         \
     OP(DIR, "dir", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                             \
@@ -26,6 +28,7 @@
     OP(BIND, "bind", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")                    \
     OP(WORK, "work", FILESYSTEM, NULL, NULL, "size", "inodes", "flags", NULL)                      \
     OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", NULL, NULL, NULL)                 \
+    OP(COVER, "cover", FILESYSTEM, "source", "dest", NULL, NULL, NULL, NULL)                       \
     OP(DEVPTS, "devpts", FILESYSTEM, "dest", NULL, NULL, NULL, NULL, NULL)                         \
     OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", NULL, NULL, NULL)                           \
     OP(PIVOT, "pivot", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)                             \

@@ -63,7 +63,11 @@ static int read_upload(struct item_reader *r, const struct json *j, uint64_t *re
 
 static int read_count(struct item_reader *r, const struct json *j, const char *key, uint64_t *ret)
 {
-    return read_limit(r, j, key, num_parse_count, "a count such as 60", ret);
+    int n = read_limit(r, j, key, num_parse_count, "a count such as 60", ret);
+    if (n < 0 || *ret == POLICY_UNLIMITED || *ret <= UINT32_MAX)
+        return n;
+    err_set(r->err, ERR_POLICY, "out of range, expected at most %u or unlimited", UINT32_MAX);
+    return fail_at(r, j, key);
 }
 
 /* An empty list would have to mean "none" or "all", and people do not agree which: it is an error.

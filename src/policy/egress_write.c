@@ -16,13 +16,18 @@ static void write_list(struct json_writer *w, const char *key, const struct text
 
 typedef void format_fn(uint64_t value, char out[static NUM_TEXT_SIZE]);
 
-/* Texts, not numbers: JSON's do not hold every uint64. */
+/* `format` NULL: a plain number. */
 static void write_limit(struct json_writer *w, const char *key, uint64_t value, format_fn *format)
 {
     char text[NUM_TEXT_SIZE];
-    if (value != POLICY_UNLIMITED)
+    if (value == POLICY_UNLIMITED) {
+        jw_kv_string(w, key, "unlimited");
+    } else if (format) {
         format(value, text);
-    jw_kv_string(w, key, value == POLICY_UNLIMITED ? "unlimited" : text);
+        jw_kv_string(w, key, text);
+    } else {
+        jw_kv_uint(w, key, value);
+    }
 }
 
 static void write_narrowing(struct json_writer *w, const char *key, uint64_t value,
@@ -51,8 +56,8 @@ void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire)
     write_list(w, "methods", &r->methods);
     write_list(w, "paths", &r->paths);
     write_narrowing(w, "upload", r->upload, num_format_size);
-    write_narrowing(w, "max_connections", r->max_connections, num_format_count);
-    write_narrowing(w, "requests", r->requests, num_format_count);
+    write_narrowing(w, "max_connections", r->max_connections, NULL);
+    write_narrowing(w, "requests", r->requests, NULL);
     if (wire && r->implied)
         jw_kv_bool(w, "implied", true);
     jw_object_end(w);
@@ -152,7 +157,7 @@ void egress_write_json(const struct egress *e, struct json_writer *w)
         secret_write(&e->secrets[i], w, true);
     jw_array_end(w);
     write_limit(w, "upload", e->upload, num_format_size);
-    write_limit(w, "max_connections", e->max_connections, num_format_count);
-    write_limit(w, "requests", e->requests, num_format_count);
+    write_limit(w, "max_connections", e->max_connections, NULL);
+    write_limit(w, "requests", e->requests, NULL);
     jw_object_end(w);
 }

@@ -157,10 +157,10 @@ static void show_rules(const struct policy *p, struct buf *out)
     bool any = false;
     buf_str(out, "  allow:");
     for (size_t i = 0; i < p->egress.rule_count; i++) {
-        cleanup_buf struct buf text;
-        struct json_writer w;
         if (p->egress.rules[i].implied)
             continue;
+        cleanup_buf struct buf text;
+        struct json_writer w;
         buf_init(&text, out->cap);
         jw_init(&w, &text, false);
         rule_show(&p->egress.rules[i], &w);

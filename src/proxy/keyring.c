@@ -9,6 +9,7 @@
 #include "credentials/keeper.h"
 #include "policy/policy.h"
 #include "proxy/proxy.h"
+#include "proxy/vault_tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,6 +131,9 @@ static int take_answer(struct keyring *k, size_t *ret_index, struct err *err)
     *ret_index = i;
     k->keys[i].answered = true;
     if (value) {
+        uint64_t ttl = secret_of(k, i)->ttl_ms;
+        if (ttl < secret_lifetime_left(value))
+            secret_set_lifetime(value, ttl);
         set_value(k, i, value);
         schedule(&k->keys[i]);
     }
@@ -213,6 +217,7 @@ int keyring_new(struct proxy *px, struct keyring **ret, struct err *err)
         k->keys[i] = (struct key){.k = k, .index = i, .timer.fn = on_timer};
     px->injector.values = k->values;
     *ret = k;
+    keeper_use_transport(&vault_transport);
     if (keeper_start(&px->rules->egress, &k->pid, &k->io.fd, err) < 0)
         return -err->code;
     int flags = fcntl(k->io.fd, F_GETFL);
@@ -308,14 +313,15 @@ static void wait_for_keeper(struct keyring *k)
     }
 }
 
-void keyring_free(struct keyring *k)
+void keyring_free(struct keyring *k, bool wait)
 {
     if (!k)
         return;
     keeper_gone(k);
     for (size_t i = 0; i < 2 * k->count; i++)
         secret_free(k->values[i]);
-    wait_for_keeper(k);
+    if (wait)
+        wait_for_keeper(k);
     k->px->injector.values = NULL;
     free(k->values);
     free(k->keys);

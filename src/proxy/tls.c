@@ -18,6 +18,7 @@
 struct tls {
     SSL *ssl;
     struct stream *stream;
+    struct tls_context *context;
     struct loop_timer timer; /* of the handshake */
     tls_done *done;
     void *ctx;
@@ -196,7 +197,7 @@ static void on_timeout(struct loop_timer *timer)
     end_handshake(t, result, &err);
 }
 
-static struct tls *tls_new(SSL_CTX *ctx, struct stream *s, bool server)
+static struct tls *tls_new(struct tls_context *c, SSL_CTX *ctx, struct stream *s, bool server)
 {
     struct tls *t = calloc(1, sizeof *t);
     BIO_METHOD *method = socket_method();
@@ -210,6 +211,7 @@ static struct tls *tls_new(SSL_CTX *ctx, struct stream *s, bool server)
     BIO_set_init(bio, 1);
     SSL_set_bio(t->ssl, bio, bio);
     t->stream = s;
+    t->context = c;
     t->server = server;
     t->timer.fn = on_timeout;
     return t;
@@ -217,8 +219,7 @@ static struct tls *tls_new(SSL_CTX *ctx, struct stream *s, bool server)
 
 /* The first step sends and looks at what was seen, but reads nothing: so it can fail, and then says
  * so to the caller, but never ends before the caller knows of it. */
-static int start(const struct tls_context *c, struct tls *t, tls_done *done, void *ctx,
-                 struct err *err)
+static int start(struct tls *t, tls_done *done, void *ctx, struct err *err)
 {
     struct stream *s = t->stream;
     t->handshaking = true;
@@ -234,7 +235,7 @@ static int start(const struct tls_context *c, struct tls *t, tls_done *done, voi
         return result < 0 ? result : err_set(err, ERR_INTERNAL, "a handshake without an answer");
     }
     s->tls = t;
-    loop_timer_set(s->loop, &t->timer, c->handshake_ms);
+    loop_timer_set(s->loop, &t->timer, t->context->handshake_ms);
     stream_on(s, on_ready, t);
     stream_want(s, STREAM_READABLE | STREAM_WRITABLE);
     return 0;
@@ -255,12 +256,17 @@ int tls_connect(struct tls_context *c, struct stream *s, const struct host *host
                 void *ctx, struct err *err)
 {
     SSL_CTX *settings = tls_client_context(c);
-    struct tls *t = settings ? tls_new(settings, s, false) : NULL;
+    struct tls *t = settings ? tls_new(c, settings, s, false) : NULL;
     if (!t || !expect_host(t->ssl, host)) {
         tls_free(t);
         return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
     }
-    return start(c, t, done, ctx, err);
+    SSL_SESSION *known = host->kind == HOST_NAME
+                             ? tickets_find(&c->tickets, host->text, loop_now_ms(s->loop))
+                             : NULL;
+    if (known)
+        SSL_set_session(t->ssl, known);
+    return start(t, done, ctx, err);
 }
 
 static bool keep_seen(struct tls *t, const void *seen, size_t len)
@@ -282,14 +288,24 @@ int tls_accept(struct tls_context *c, struct stream *s, const struct host *host,
         return err_set(err, ERR_INTERNAL, "this run has no authority");
     X509 *leaf = authority_leaf(c->authority, host);
     SSL_CTX *settings = leaf ? tls_server_context(c) : NULL;
-    struct tls *t = settings ? tls_new(settings, s, true) : NULL;
+    struct tls *t = settings ? tls_new(c, settings, s, true) : NULL;
     if (!t || !keep_seen(t, seen, seen_len) || SSL_use_certificate(t->ssl, leaf) != 1 ||
         SSL_use_PrivateKey(t->ssl, authority_leaf_key(c->authority)) != 1) {
         tls_free(t);
         ERR_clear_error();
         return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
     }
-    return start(c, t, done, ctx, err);
+    return start(t, done, ctx, err);
+}
+
+int tls_on_session(SSL *ssl, SSL_SESSION *session)
+{
+    const struct tls *t = BIO_get_data(SSL_get_rbio(ssl));
+    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    if (name)
+        tickets_keep(&t->context->tickets, name, session, SSL_session_reused(ssl),
+                     loop_now_ms(t->stream->loop));
+    return 0; /* the reference stays OpenSSL's */
 }
 
 /* ---- the stream's side ---- */
@@ -325,6 +341,8 @@ ssize_t tls_read(struct tls *t, void *data, size_t len)
         if (result != 1) {
             ssize_t end = outcome(t, result, &t->read_needs);
             t->drained = end == -EAGAIN;
+            /* A session ticket makes OpenSSL take a buffer for an answer that it never gives. */
+            SSL_free_buffers(t->ssl);
             return total > 0 ? (ssize_t)total : end;
         }
         total += n;
@@ -382,6 +400,9 @@ void tls_free(struct tls *t)
     if (!t)
         return;
     loop_timer_cancel(t->stream->loop, &t->timer);
+    /* Closing a connection in a hurry is no reason to forget the session. */
+    if (!t->handshaking && !t->failed)
+        SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(t->ssl);
     free(t->seen);
     free(t);

@@ -5,6 +5,7 @@
 
 #include <openssl/crypto.h>
 #include <string.h>
+#include <time.h>
 
 /* With forward secrecy only; CBC still, for servers that have nothing newer. */
 #define CLIENT_CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:ECDHE+AES"
@@ -44,9 +45,12 @@ static bool set_client(SSL_CTX *ctx, struct roots *roots)
     SSL_CTX_set_cert_store(ctx, store); /* which owns it now */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_verify_depth(ctx, CHAIN_DEPTH);
+    SSL_CTX_sess_set_new_cb(ctx, tls_on_session);
     SSL_CTX_set_max_cert_list(ctx, CHAIN_BYTES);
-    return set_common(ctx, CLIENT_CIPHERS) &&
-           SSL_CTX_set_alpn_protos(ctx, http11, sizeof http11) == 0;
+    if (!set_common(ctx, CLIENT_CIPHERS))
+        return false;
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    return SSL_CTX_set_alpn_protos(ctx, http11, sizeof http11) == 0;
 }
 
 /* A client that offers protocols must offer HTTP/1.1; one that offers none is taken to speak it. */
@@ -100,6 +104,7 @@ int tls_context_new(bool authority, struct tls_context **ret, struct err *err)
                              OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS,
                          NULL) != 1)
         return err_set(err, ERR_INTERNAL, "OpenSSL does not start");
+    tzset(); /* the dates of certificates need it, and it opens a file the first time */
     struct tls_context *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, ERR_LIMIT, "no memory for TLS");
@@ -119,6 +124,7 @@ void tls_context_free(struct tls_context *c)
 {
     if (!c)
         return;
+    tickets_done(&c->tickets);
     SSL_CTX_free(c->client);
     SSL_CTX_free(c->server);
     authority_free(c->authority);

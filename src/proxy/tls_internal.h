@@ -3,6 +3,7 @@
 
 #include "proxy/ca.h"
 #include "proxy/roots.h"
+#include "proxy/tickets.h"
 #include "proxy/tls.h"
 
 #include <openssl/ssl.h>
@@ -12,12 +13,16 @@ struct tls_context {
     struct roots roots;
     SSL_CTX *client; /* both made at their first use */
     SSL_CTX *server;
+    struct tickets tickets; /* with upstream servers */
     unsigned handshake_ms;
 };
 
 /* tls_context.c */
 SSL_CTX *tls_client_context(struct tls_context *c); /* NULL: no memory */
 SSL_CTX *tls_server_context(struct tls_context *c);
+
+/* tls.c */
+int tls_on_session(SSL *ssl, SSL_SESSION *session);
 
 /* tls_words.c: why a handshake failed, in a few words of our own. */
 int tls_explain(SSL *ssl, bool server, bool ended, struct err *err);

@@ -158,7 +158,9 @@ static int splice_out(struct flow *f)
 static int send_or_hold(struct flow *f, const char *data, size_t len)
 {
     ssize_t n = 0;
-    if (f->held_len == 0 && len > 0) {
+    if (len == 0)
+        return f->held_len == 0;
+    if (f->held_len == 0) {
         n = stream_write(f->to, data, len);
         if (n < 0 && n != -EAGAIN)
             return (int)n;
@@ -193,17 +195,33 @@ static int send_held(struct flow *f)
     return 1;
 }
 
+/* Between two frames nothing is held back: no match crosses the head of a frame, and the message
+ * must not wait for the next one. */
+static int pass_redacted(struct flow *f, const char *data, size_t len)
+{
+    const char *safe;
+    size_t safe_len;
+    if (redact_feed(f->redact, data, len, &safe, &safe_len, NULL) < 0)
+        return -EPROTO;
+    int r = send_or_hold(f, safe, safe_len);
+    if (r < 0 || !f->frames || f->frames->left > 0 || f->frames->have > 0)
+        return r;
+    return redact_flush(f->redact, &safe, &safe_len) < 0 ? -EPROTO
+                                                         : send_or_hold(f, safe, safe_len);
+}
+
 static int pass_on(struct flow *f, const char *data, size_t len)
 {
     if (f->frames && ws_check(f->frames, data, len, NULL) < 0) {
         f->t->reason = f->up ? DENY_MALFORMED : DENY_RESPONSE;
         return -EPROTO;
     }
-    if (f->redact && redact_feed(f->redact, data, len, &data, &len, NULL) < 0) {
+    if (!f->redact)
+        return send_or_hold(f, data, within_budget(f, len));
+    int r = pass_redacted(f, data, len);
+    if (r == -EPROTO)
         f->t->reason = DENY_RESPONSE;
-        return -EPROTO;
-    }
-    return send_or_hold(f, data, within_budget(f, len));
+    return r;
 }
 
 static int copy_in(struct flow *f)

@@ -5,8 +5,8 @@
 #include "base/buf.h"
 #include "policy/policy.h"
 
-/* Is each secret to be had? Calls back for each, in order; `error` is NULL where it is. Values stay in
- * brig-proxy. Negative: the check itself could not be made. */
+/* Is each secret to be had? Calls back for each, in order; `error` is NULL where it is. Values stay
+ * in brig-proxy. Negative: the check itself could not be made. */
 typedef void sandbox_check_fn(void *ctx, const char *name, const char *source, const char *error);
 int sandbox_secrets_check(const struct policy *p, sandbox_check_fn *fn, void *ctx, struct err *err);
 
@@ -15,15 +15,17 @@ int sandbox_secrets_check(const struct policy *p, sandbox_check_fn *fn, void *ct
 struct proxy_request {
     const struct policy *policy;
     const char *listen; /* "127.0.0.1:0", "[::1]:3128" */
-    const char *token;  /* what clients must show as password of user "brig"; NULL: nobody is asked */
+    const char
+        *token; /* what clients must show as password of user "brig"; NULL: nobody is asked */
     int (*ready)(void *ctx, uint16_t port, const char *ca_pem /* or NULL */);
     void (*event)(void *ctx, const char *json, size_t len);
     void *ctx;
 };
 int sandbox_proxy_serve(const struct proxy_request *r, struct buf *ret_summary, struct err *err);
 
-/* The record of a run with a network: {"sandbox_id", "state": "running|ended", "started", "rules": […],
- * "network": as netlog_write_json}. Kept below $XDG_STATE_HOME/brig/net (root: /var/lib/brig/net). */
+/* The record of a run with a network: {"sandbox_id", "state": "running|ended", "started", "rules":
+ * […], "network": as netlog_write_json}. Kept below $XDG_STATE_HOME/brig/net (root:
+ * /var/lib/brig/net). */
 int netrecord_read(const char *id, struct buf *ret, struct err *err);
 /* Newest first. */
 int netrecord_list(void (*fn)(void *ctx, const char *id, const char *json), void *ctx,

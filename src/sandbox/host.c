@@ -2,6 +2,7 @@
 #include "kernel/kernel.h"
 #include "os/cgroup.h"
 #include "os/landlock.h"
+#include "sandbox/link.h"
 #include "sandbox/sandbox.h"
 
 #include <linux/seccomp.h>
@@ -86,6 +87,19 @@ static void look_at_cgroups(struct host_report *r)
     snprintf(f->how, sizeof f->how, "%s", h.how);
 }
 
+static void look_at_proxy(struct host_report *r)
+{
+    char path[4200];
+    struct err err = ERR_INIT;
+    bool present = link_program(path, sizeof path, &err) == 0;
+    struct host_fact *f = fact(r, "brig-proxy", present);
+    snprintf(f->detail, sizeof f->detail, "%.150s", present ? path : "no network for any sandbox");
+    if (!present) {
+        snprintf(f->why, sizeof f->why, "%.250s", err.message);
+        snprintf(f->how, sizeof f->how, "%.250s", err.hint);
+    }
+}
+
 static void judge_tiers(struct host_report *r, bool seccomp, int abi, bool namespaces)
 {
     r->tiers[0].tier = TIER_PROCESS;
@@ -97,6 +111,7 @@ static void judge_tiers(struct host_report *r, bool seccomp, int abi, bool names
         for (unsigned i = 0; !r->tiers[t].available && i < r->fact_count; i++) {
             const struct host_fact *f = &r->facts[i];
             bool matters = strcmp(f->name, "cgroup limits") != 0 &&
+                           strcmp(f->name, "brig-proxy") != 0 &&
                            (t == 1 || strcmp(f->name, "user namespaces") != 0);
             if (f->present || !matters)
                 continue;
@@ -128,6 +143,7 @@ void sandbox_host_report(struct host_report *ret)
     int abi = look_at_landlock(ret);
     bool namespaces = look_at_namespaces(ret);
     look_at_cgroups(ret);
+    look_at_proxy(ret);
     judge_tiers(ret, seccomp, abi, namespaces);
     judge_levels(ret);
 }

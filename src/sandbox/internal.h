@@ -6,6 +6,8 @@
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
+#include "sandbox/link.h"
+#include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
 
@@ -20,6 +22,12 @@ struct sandbox {
     struct credentials credentials;
     struct lifecycle lifecycle;
     struct state_machine state;
+
+    struct egress egress; /* the rules of this run, with placeholders */
+    struct link link;
+    struct netlog *netlog; /* NULL: no network */
+    struct netrecord netrecord;
+    struct buf trust_bundle, trust_java;
 
     struct plan plan;
     int ctl_fd; /* the supervisor's end */
@@ -59,6 +67,17 @@ int sandbox_supervise(struct sandbox *s, struct err *err);
 /* Kill what is left, wait for it, read final usage. Safe on half-built state. */
 void sandbox_end(struct sandbox *s);
 void sandbox_teardown(struct sandbox *s);
+
+/* egress.c: the run's network, where it has one; each does nothing where it has not. */
+int sandbox_egress_open(struct sandbox *s, struct err *err);
+int sandbox_egress_start(struct sandbox *s, struct err *err);
+int sandbox_egress_trust(struct sandbox *s, struct err *err);
+int sandbox_egress_await(struct sandbox *s, struct err *err);
+int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err *err);
+void sandbox_egress_events(struct sandbox *s);
+void sandbox_egress_change(struct sandbox *s);
+void sandbox_egress_end(struct sandbox *s);
+void sandbox_egress_teardown(struct sandbox *s);
 
 /* message.c */
 int message_send(int fd, uint32_t type, int32_t value);

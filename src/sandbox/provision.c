@@ -109,12 +109,14 @@ int sandbox_open(struct sandbox *s, struct err *err)
     struct kernel_request kr = {.policy = p,
                                 .host_folders = p->grant_count > 0 || project,
                                 .host_writable = project || any_writable_grant(p),
+                                .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;
     share_places(s);
-    s->network.namespaced = s->kernel.tier == TIER_CONTAINER;
     open_credentials(s);
+    if (sandbox_egress_open(s, err) < 0)
+        return -err->code;
     if (open_lifecycle(s, err) < 0)
         return -err->code;
     s->kernel.options.counted_memory = lifecycle_counts_memory(&s->lifecycle);
@@ -165,16 +167,19 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     kernel_init(&s.kernel);
     filesystem_init(&s.filesystem);
     lifecycle_init(&s.lifecycle);
+    egress_init(&s.egress);
     int result = sandbox_open(&s, err);
     if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
+    credentials_teardown(&s.credentials);
+    egress_done(&s.egress);
     return result;
 }
 
 static int prepare(struct sandbox *s, struct err *err)
 {
-    if (lifecycle_prepare(&s->lifecycle, err) < 0)
+    if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0)
         return -err->code;
     return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
 }
@@ -291,6 +296,8 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
         s->kernel.listener_fd = fd_steal(fd);
         s->kernel.unseen = s->kernel.listener_fd < 0;
         return 0;
+    case CTL_SOCKET:
+        return sandbox_egress_listener(s, *fd, msg->value, err);
     case CTL_TTY:
         s->tty_master = fd_steal(fd);
         return 0;
@@ -400,7 +407,8 @@ static int attest(struct sandbox *s, struct err *err)
 int sandbox_provision(struct sandbox *s, struct err *err)
 {
     cleanup_fd int plan_fd = memfd_empty("brig-plan", false, err);
-    if (plan_fd < 0 || prepare(s, err) < 0 || launch(s, plan_fd, err) < 0)
+    if (plan_fd < 0 || sandbox_egress_start(s, err) < 0 || prepare(s, err) < 0 ||
+        launch(s, plan_fd, err) < 0)
         return -err->code;
     if (kernel_map(&s->kernel, s->init_pid, err) < 0)
         return -err->code;
@@ -409,12 +417,12 @@ int sandbox_provision(struct sandbox *s, struct err *err)
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
     /* The plan is written while the child becomes init. */
-    if (sandbox_make_plan(s, err) < 0 ||
+    if (sandbox_egress_trust(s, err) < 0 || sandbox_make_plan(s, err) < 0 ||
         memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_PLAN, 0) < 0)
         return init_died(err);
-    if (await_ready(s, err) < 0 || attest(s, err) < 0)
+    if (await_ready(s, err) < 0 || sandbox_egress_await(s, err) < 0 || attest(s, err) < 0)
         return -err->code;
     struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};
     return poll(&guardian, 1, 0) > 0 ? guardian_died(err) : 0;

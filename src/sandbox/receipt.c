@@ -74,6 +74,10 @@ void receipt_write(struct sandbox *s)
     jw_key(&w, "states_usec");
     state_write_json(&s->state, &w);
     write_usage(s, &w);
+    if (s->netlog) {
+        jw_key(&w, "network");
+        netlog_write_json(s->netlog, &w, false);
+    }
     write_verdict(r, &w);
     jw_object_end(&w);
 }

@@ -28,6 +28,11 @@ static struct sandbox *sandbox_new(const struct run_request *request, struct run
     filesystem_init(&s->filesystem);
     lifecycle_init(&s->lifecycle);
     state_init(&s->state);
+    egress_init(&s->egress);
+    link_init(&s->link);
+    netrecord_init(&s->netrecord);
+    buf_init(&s->trust_bundle, 2u << 20);
+    buf_init(&s->trust_java, 2u << 20);
     stream_init(&s->out);
     stream_init(&s->errout);
     feed_init(&s->in);
@@ -168,6 +173,7 @@ static int finish(struct sandbox *s, int result, struct err *err)
 {
     bool failed = result < 0;
     sandbox_end(s);
+    sandbox_egress_end(s);
     state_enter(&s->state, failed ? STATE_ERROR : STATE_COMPLETED, NULL);
     if (s->exec_failed && !failed) {
         *err = s->exec_err;
@@ -194,6 +200,7 @@ int sandbox_run(const struct run_request *request, struct run_result *result, st
         outcome = run(s, err);
     outcome = finish(s, outcome, err);
     sigprocmask(SIG_SETMASK, &old, NULL);
+    sandbox_egress_teardown(s);
     plan_done(&s->plan);
     buf_done(&s->boundaries);
     free(s);

@@ -35,6 +35,8 @@ enum slot {
     SLOT_SIGNALS,
     SLOT_GUARDIAN,
     SLOT_SEEN,
+    SLOT_PROXY,
+    SLOT_CHANGE,
     SLOT_OUT_FROM,
     SLOT_OUT_TO,
     SLOT_ERR_FROM,
@@ -59,6 +61,9 @@ static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t n
           POLLIN);
     watch(&fds[SLOT_SEEN], s->kernel.listener_fd >= 0 && now >= l->seen_from_us,
           s->kernel.listener_fd, POLLIN);
+    watch(&fds[SLOT_PROXY], s->link.fd >= 0, s->link.fd, POLLIN);
+    watch(&fds[SLOT_CHANGE], s->netrecord.listen_fd >= 0 && s->netrecord.client_fd < 0,
+          s->netrecord.listen_fd, POLLIN);
     watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
     watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
     watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
@@ -201,6 +206,10 @@ static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
     if (fds[SLOT_SEEN].revents)
         on_seen(l, clock_us());
     on_streams(s, fds);
+    if (fds[SLOT_PROXY].revents)
+        sandbox_egress_events(s);
+    if (fds[SLOT_CHANGE].revents)
+        sandbox_egress_change(s);
     if (fds[SLOT_SIGNALS].revents)
         on_signals(l);
     if (fds[SLOT_CTL].revents)

@@ -49,7 +49,6 @@ def sealed(text):
     fd = os.memfd_create("config", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     os.write(fd, text.encode())
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
-    os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
 
@@ -63,12 +62,12 @@ class Proxy:
 
     def __init__(self, rules=(), egress=None, env=None, prefix=(), start=True, check=False, **config):
         self.config = dict(config)
-        self.messages, self.events, self.sockets = [], [], []
+        self.messages, self.events, self.sockets, self.known = [], [], [], {}
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         fd = theirs.fileno()
         # Descriptor 3 is the channel: nothing that subprocess itself uses may be there.
         placeholders = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC) for _ in range(4)]
-        self.process = subprocess.Popen([*map(str, prefix), BINARY], env=env or {}, stdin=subprocess.DEVNULL, close_fds=False,
+        self.process = subprocess.Popen([*map(str, prefix), BINARY], env={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", ""), **(env or {})}, stdin=subprocess.DEVNULL, close_fds=False,
                                         stdout=subprocess.DEVNULL, preexec_fn=lambda: os.dup2(fd, 3))
         for spare in placeholders:
             os.close(spare)
@@ -170,8 +169,9 @@ class Proxy:
             socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
             address = host
         except OSError:
-            address = self.ask(host)
+            address = self.known.get(host) or self.ask(host)
             assert address, f"{host} does not exist inside"
+            self.known[host] = address  # stand-ins last as long as the run
         return self.hand_over(TRANSPARENT, address, port, **more)
 
     def explicit(self, **more):

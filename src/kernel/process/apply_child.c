@@ -15,6 +15,11 @@
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
 #define SECCOMP_FILTER_FLAG_NEW_LISTENER 8
 #endif
+/* Linux 5.19: a call that the supervisor is about to answer is not interrupted and made again,
+ * which would have it done twice. */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV 32
+#endif
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER 0x5441
 #endif
@@ -46,18 +51,27 @@ static int send_listener(int fd, int reason, struct err *err)
     return ctl_send(&msg, fd) < 0 ? err_sys(err, "hand over the seccomp listener") : 0;
 }
 
+static int load_filter(unsigned flags, struct sock_fprog *program)
+{
+    unsigned more = flags ? SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV : 0;
+    int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | more, program);
+    if (fd < 0 && errno == EINVAL && more)
+        fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program);
+    return fd;
+}
+
 int apply_seccomp(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)st;
     struct sock_fprog program = {.len = (unsigned short)(op->data_len / sizeof(struct sock_filter)),
                                  .filter = (struct sock_filter *)op->data};
     unsigned flags = op->num[0] ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
-    cleanup_fd int fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+    cleanup_fd int fd = load_filter(flags, &program);
     if (fd < 0 && flags && errno == EBUSY) {
         /* Somebody outside already listens to this process (a nested sandbox). Without a listener
          * the same calls are refused all the same, but nobody sees them: the supervisor says so in
          * the receipt. */
-        fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+        fd = load_filter(0, &program);
         if (fd < 0)
             return err_sys(err, "load the system call filter");
         fd = -1;

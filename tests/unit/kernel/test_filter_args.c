@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/ioprio.h>
 #include <linux/sched.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -128,6 +129,163 @@ Test(filter_args, protocols_on_top_of_tcp)
           {&container, SYS_setsockopt, {3, IPPROTO_TCP, TCP_ULP}, QUIET},
           {&container, SYS_setsockopt, {3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP}, QUIET},
           {&container, SYS_setsockopt, {3, SOL_SOCKET, TCP_ULP}, ALLOW}, );
+}
+
+static const struct filter_options brokered = {.brokered_net = true, .notify = true};
+static const struct filter_options brokered_unix = {
+    .brokered_net = true, .unix_sockets = true, .notify = true};
+
+Test(filter_args, brokered_sockets_are_tcp)
+{
+    static const uint64_t families[] = {AF_INET, AF_INET6};
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t f = families[i];
+        CASES({&process, SYS_socket, {f, SOCK_STREAM, 0}, SEEN},
+              {&brokered, SYS_socket, {f, SOCK_STREAM, 0}, ALLOW},
+              {&brokered, SYS_socket, {f, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 6}, ALLOW},
+              {&brokered, SYS_socket, {HIGH | f, HIGH | SOCK_STREAM, HIGH | 6}, ALLOW},
+              {&brokered_unix, SYS_socket, {f, SOCK_STREAM, 0}, ALLOW},
+              {&brokered, SYS_socket, {f, SOCK_STREAM, 262 /* MPTCP */}, NOPROTO},
+              {&brokered, SYS_socket, {f, SOCK_STREAM, IPPROTO_SCTP}, NOPROTO},
+              {&brokered, SYS_socket, {f, SOCK_STREAM, HIGH | 256 /* SMC */}, NOPROTO}, );
+        for (uint64_t type = 0; type < 16; type++)
+            for (uint64_t protocol = 0; protocol < 20; protocol++)
+                if (type != SOCK_STREAM)
+                    CASES({&brokered, SYS_socket, {f, type, protocol}, SEEN},
+                          {&brokered, SYS_socket, {f, HIGH | SOCK_NONBLOCK | type}, SEEN}, );
+    }
+    for (uint64_t family = 0; family < 64; family++)
+        if (family != AF_INET && family != AF_INET6)
+            CASES({&brokered, SYS_socket, {family, SOCK_STREAM}, SEEN},
+                  {&brokered, SYS_socket, {HIGH | family, SOCK_RAW}, SEEN}, );
+    CASES({&brokered_unix, SYS_socket, {AF_UNIX, SOCK_STREAM}, ALLOW},
+          {&brokered_unix, SYS_socket, {AF_NETLINK, SOCK_RAW, 0}, SEEN}, );
+}
+
+/* Whatever else is open, and whatever stands in its registers. */
+Test(filter_args, a_brokered_connect_is_always_seen)
+{
+    static const int others[] = {SYS_bind, SYS_listen, SYS_accept, SYS_accept4};
+    CASES({&brokered, SYS_connect, {3, 0x1000, 16}, SEEN},
+          {&brokered, SYS_connect, {HIGH, HIGH, HIGH}, SEEN},
+          {&brokered_unix, SYS_connect, {3, 0x1000, 110}, SEEN},
+          {&net_only, SYS_connect, {3, 0x1000, 16}, ALLOW},
+          {&unix_only, SYS_connect, {3, 0x1000, 110}, ALLOW}, );
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        CASES({&brokered, others[i], {3, 0x1000, 16}, SEEN},
+              {&net_only, others[i], {3, 0x1000, 16}, ALLOW}, );
+    for (unsigned nr = 0; nr < 1024; nr++) {
+        cr_assert_eq(filter_is_brokered_connect(ARCH_X86_64, (int)nr), nr == SYS_connect);
+        cr_assert_not(filter_is_brokered_connect(ARCH_I386, (int)nr));
+        cr_assert_not(filter_is_brokered_connect(ARCH_X86_64, (int)nr | X32));
+    }
+}
+
+/* A send that would connect. */
+Test(filter_args, fast_open)
+{
+    static const struct {
+        int nr;
+        unsigned flags;
+    } calls[] = {{SYS_sendto, 3}, {SYS_sendmsg, 2}, {SYS_sendmmsg, 3}};
+    static const uint64_t open[] = {0, MSG_NOSIGNAL, MSG_DONTWAIT | MSG_MORE, HIGH,
+                                    ~(uint64_t)MSG_FASTOPEN};
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t args[6] = {3, 0x1000, 0x1000, 0x1000, 0x1000, 16};
+        for (size_t j = 0; j < sizeof(open) / sizeof(open[0]); j++) {
+            args[calls[i].flags] = open[j];
+            build(&brokered);
+            cr_assert_eq(run(ARCH_X86_64, calls[i].nr, args).ret, ALLOW);
+            args[calls[i].flags] |= MSG_FASTOPEN;
+            cr_assert_eq(run(ARCH_X86_64, calls[i].nr, args).ret, NOTSUP);
+            build(&net_only);
+            cr_assert_eq(run(ARCH_X86_64, calls[i].nr, args).ret, ALLOW);
+        }
+    }
+}
+
+/* What decides where the packets of the supervisor's connect go, or keeps it from completing. */
+Test(filter_args, brokered_socket_options)
+{
+    static const struct {
+        int level, option;
+    } closed[] =
+        {
+            {IPPROTO_IP, IP_OPTIONS}, /* source routes */
+            {IPPROTO_IP, IP_TRANSPARENT},
+            {IPPROTO_IP, IP_UNICAST_IF},
+            {IPPROTO_IP, IP_ADD_MEMBERSHIP},
+            {IPPROTO_IP, MCAST_JOIN_GROUP},
+            {IPPROTO_IP, 64 /* iptables */},
+            {IPPROTO_IPV6, IPV6_RTHDR},
+            {IPPROTO_IPV6, IPV6_2292RTHDR},
+            {IPPROTO_IPV6, IPV6_2292PKTOPTIONS},
+            {IPPROTO_IPV6, IPV6_PKTINFO},
+            {IPPROTO_IPV6, IPV6_NEXTHOP},
+            {IPPROTO_IPV6, IPV6_ADDRFORM},
+            {IPPROTO_IPV6, IPV6_UNICAST_IF},
+            {IPPROTO_IPV6, IPV6_JOIN_GROUP},
+            {SOL_SOCKET, SO_BINDTODEVICE},
+            {SOL_SOCKET, 62 /* SO_BINDTOIFINDEX */},
+            {SOL_SOCKET, SO_MARK},
+            {SOL_SOCKET, SO_ATTACH_FILTER},
+            {SOL_SOCKET, SO_ATTACH_BPF},
+            {SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF},
+            {SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF},
+            {IPPROTO_TCP, TCP_MD5SIG},
+            {IPPROTO_TCP, TCP_REPAIR},
+            {IPPROTO_TCP, TCP_FASTOPEN},
+            {IPPROTO_TCP, TCP_FASTOPEN_CONNECT},
+            {IPPROTO_TCP, TCP_ULP},
+            {IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE},
+            {SOL_TCP, 38 /* TCP_AO_ADD_KEY */},
+            {270 /* SOL_NETLINK */, 1},
+            {284 /* SOL_MPTCP */, 1},
+            {282 /* SOL_TLS */, 1},
+            {-1, 1},
+        },
+      open[] = {
+          {SOL_SOCKET, SO_REUSEADDR},
+          {SOL_SOCKET, SO_KEEPALIVE},
+          {SOL_SOCKET, SO_SNDBUF},
+          {SOL_SOCKET, SO_RCVBUF},
+          {SOL_SOCKET, SO_LINGER},
+          {SOL_SOCKET, SO_RCVTIMEO},
+          {SOL_SOCKET, SO_SNDTIMEO},
+          {IPPROTO_TCP, TCP_NODELAY},
+          {IPPROTO_TCP, TCP_CORK},
+          {IPPROTO_TCP, TCP_KEEPIDLE},
+          {IPPROTO_TCP, TCP_KEEPINTVL},
+          {IPPROTO_TCP, TCP_KEEPCNT},
+          {IPPROTO_TCP, TCP_USER_TIMEOUT},
+          {IPPROTO_TCP, TCP_NOTSENT_LOWAT},
+          {IPPROTO_IP, IP_TOS},
+          {IPPROTO_IPV6, IPV6_V6ONLY},
+          {IPPROTO_IPV6, IPV6_TCLASS},
+      };
+    for (size_t i = 0; i < sizeof(closed) / sizeof(closed[0]); i++) {
+        uint64_t level = (uint32_t)closed[i].level, option = (uint32_t)closed[i].option;
+        CASES({&brokered, SYS_setsockopt, {3, level, option}, QUIET},
+              {&brokered, SYS_setsockopt, {3, HIGH | level, HIGH | option}, QUIET}, );
+    }
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+        uint64_t level = (uint32_t)open[i].level, option = (uint32_t)open[i].option;
+        CASES({&brokered, SYS_setsockopt, {3, level, option}, ALLOW},
+              {&brokered, SYS_setsockopt, {3, HIGH | level, HIGH | option}, ALLOW}, );
+    }
+}
+
+/* On the host's network, what it is made of is nobody's business. */
+Test(filter_args, interfaces_of_the_host)
+{
+    CASES({&process, SYS_ioctl, {3, SIOCGIFCONF}, QUIET},
+          {&brokered, SYS_ioctl, {3, SIOCGIFADDR}, QUIET},
+          {&brokered, SYS_ioctl, {3, HIGH | SIOCETHTOOL}, QUIET},
+          {&brokered, SYS_ioctl, {3, SIOCADDRT}, QUIET}, {&brokered, SYS_ioctl, {3, 0x89ff}, QUIET},
+          {&brokered, SYS_ioctl, {3, 0x8a00}, ALLOW},
+          {&brokered, SYS_ioctl, {3, SIOCATMARK}, ALLOW},
+          {&brokered, SYS_ioctl, {3, FIONREAD}, ALLOW},
+          {&net_only, SYS_ioctl, {3, SIOCGIFCONF}, ALLOW}, );
 }
 
 Test(filter_args, terminal_ioctls)

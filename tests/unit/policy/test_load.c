@@ -22,7 +22,14 @@ static const char everything_yaml[] = "# a policy that sets every key\n"
                                       "  ro: [/opt/tools, \"/a:/b\"]\n"
                                       "  rw:\n"
                                       "    - /data\n"
-                                      "network: {mode: \"off\"}\n"
+                                      "network:\n"
+                                      "  mode: allowlist\n"
+                                      "  max_connections: 9\n"
+                                      "  upload: 5M\n"
+                                      "  requests: 60\n"
+                                      "  resolver: 9.9.9.9\n"
+                                      "  allow: [x.org, {host: y.org, port: 22}]\n"
+                                      "  block: [z.org]\n"
                                       "credentials: {env: {KEY: value, OTHER: \"1\"}}\n"
                                       "lifecycle:\n"
                                       "  memory: 1.5G\n"
@@ -43,7 +50,9 @@ static const char everything_json[] =
     "  \"exec\": false, \"project\": false, \"proc\": \"system\", \"landlock\": \"auto\",\n"
     "  \"report\": true,\n"
     "  \"ro\": [\"/opt/tools\", \"/a:/b\"], \"rw\": [\"/data\"]},\n"
-    " \"network\": {\"mode\": \"off\"},\n"
+    " \"network\": {\"mode\": \"allowlist\", \"max_connections\": 9, \"upload\": \"5M\", "
+    "\"requests\": 60, \"resolver\": \"9.9.9.9\", \"allow\": [\"x.org\", {\"host\": \"y.org\", "
+    "\"port\": 22}], \"block\": [\"z.org\"]},\n"
     " \"credentials\": {\"env\": {\"OTHER\": \"1\", \"KEY\": \"value\"}},\n"
     " \"lifecycle\": {\"memory\": \"1536M\", \"cpus\": \"0.5\", \"pids\": 10000, \"timeout\": "
     "\"90s\",\n"
@@ -76,6 +85,13 @@ Test(load, takes_every_key)
     cr_assert_eq(p.cpu_time_ms, 250);
     cr_assert_eq(p.disk, 1048576);
     cr_assert_eq(p.output, POLICY_UNLIMITED);
+    cr_assert_eq(p.network_mode, NETWORK_ALLOWLIST);
+    cr_assert_eq(p.egress.max_connections, 9);
+    cr_assert_eq(p.egress.upload, 5UL << 20);
+    cr_assert_eq(p.egress.requests, 60);
+    cr_assert_str_eq(p.resolver, "9.9.9.9:53");
+    cr_assert_eq(p.egress.rule_count, 3);
+    cr_assert_eq(p.egress.blocked_count, 1);
     for (enum policy_field field = 0; field < FIELD_COUNT; field++)
         cr_assert_eq(p.origin[field].kind, ORIGIN_FILE, "%s", policy_field_path(field));
 }
@@ -190,7 +206,9 @@ Test(load, unknown_keys_are_errors_that_help)
         {"Level: high", AT("1:1") "unknown key \"Level\", did you mean level?"},
         {"files: {}", AT("1:1") "unknown key \"files\", did you mean filesystem? (expected one of"},
         {"filesystem: {ros: []}", AT("1:14") "unknown key \"ros\" in filesystem, did you mean "},
-        {"network: {allow: []}", AT("1:11") "unknown key \"allow\" in network (expected mode)"},
+        {"network: {alow: [x.org]}",
+         AT("1:11") "unknown key \"alow\" in network, did you mean allow? (expected mode, "
+                    "max_connections, upload, requests, resolver, allow, block)"},
         {"\"\": 1", AT("1:1") "unknown key \"\" (expected one of"},
         {"{\"\\u001b[2J\": 1}", AT("1:2") "unknown key \"\\x1b[2J\" (expected one of"},
         {"level: high\nan_extremely_long_key_that_is_nothing_at_all: 1",
@@ -224,7 +242,7 @@ Test(load, wrong_types_are_errors_that_help)
         {"filesystem: {rw: [/a, 5]}",
          AT("1:23") "filesystem.rw: expected a folder such as /opt/tools, found a whole number"},
         {"network: {mode: false}",
-         AT("1:17") "network.mode: expected \"off\", found true or false"},
+         AT("1:17") "network.mode: expected off or allowlist, found true or false"},
         {"credentials: {env: [A=1]}", AT("1:20") "credentials.env: expected names and values such "
                                                  "as {KEY: value}, found a list"},
         {"credentials: {env: {A: 1}}",
@@ -297,17 +315,6 @@ Test(load, an_empty_document_learns_what_a_policy_looks_like)
                          "%s", texts[i]);
         cr_assert(has(err.hint, "\"level: high\""), "%s", err.hint);
     }
-}
-
-Test(load, a_network_is_refused_as_not_yet_there)
-{
-    static const struct bad rows[] = {
-        {"network: {mode: allowlist}",
-         AT("1:17") "network.mode: this version of brig has no network for the sandbox: expected "
-                    "\"off\", found \"allowlist\""},
-        {"network: {mode: \"on\"}", AT("1:17") "network.mode: this version of brig has no network"},
-    };
-    check_bad(rows, ARRAY_LEN(rows), ERR_UNSUPPORTED);
 }
 
 Test(load, null_gets_a_hint)

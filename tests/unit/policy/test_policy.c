@@ -112,6 +112,16 @@ Test(set, takes_every_field_and_writes_it_back)
         {FIELD_OUTPUT, "unlimited", "unlimited"},
         {FIELD_OPEN_FILES, "64", "64"},
         {FIELD_CGROUP, "require", "require"},
+        {FIELD_NETWORK_MODE, "allowlist", "allowlist"},
+        {FIELD_MAX_CONNECTIONS, "1k", "1k"},
+        {FIELD_UPLOAD, "10M", "10M"},
+        {FIELD_UPLOAD, "unlimited", "unlimited"},
+        {FIELD_REQUESTS, "60", "60"},
+        {FIELD_RESOLVER, "host", "host"},
+        {FIELD_RESOLVER, "9.9.9.9", "9.9.9.9:53"},
+        {FIELD_RESOLVER, "127.0.0.1:5353", "127.0.0.1:5353"},
+        {FIELD_RESOLVER, "::1", "[::1]:53"},
+        {FIELD_RESOLVER, "[::1]:5353", "[::1]:5353"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         cleanup_policy struct policy p;
@@ -162,6 +172,16 @@ Test(set, refuses_with_a_sentence_that_helps)
         {FIELD_TIMEOUT, "30x", "is not a duration, expected a number with ms, s, m or h"},
         {FIELD_TIMEOUT, "9000h", "out of range"},
         {FIELD_OPEN_FILES, "3", "expected 16 to"},
+        {FIELD_NETWORK_MODE, "on", "expected off or allowlist"},
+        {FIELD_NETWORK_MODE, "", "expected off or allowlist"},
+        {FIELD_MAX_CONNECTIONS, "0", "expected more than zero"},
+        {FIELD_MAX_CONNECTIONS, "unlimited", "cannot be unlimited"},
+        {FIELD_UPLOAD, "0", "expected more than zero"},
+        {FIELD_REQUESTS, "-1", "is not a count"},
+        {FIELD_RESOLVER, "", "\"\" is not a resolver, expected host, an address"},
+        {FIELD_RESOLVER, "dns.example.org", "is not a resolver"},
+        {FIELD_RESOLVER, "1.1", "is not a resolver"},
+        {FIELD_RESOLVER, "1.1.1.1:0", "is not a resolver"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         cleanup_policy struct policy p;

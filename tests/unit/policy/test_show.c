@@ -52,7 +52,30 @@ static void mixed_policy(struct policy *p)
                  "  ro: [/opt/tools, \"/srv/a b:/data\"]\n"
                  "  rw: [/var/cache/build]\n"
                  "credentials: {env: {GREETING: \"hello\\nworld\", \"no\": \"yes\", EMPTY: \"\"}}\n"
-                 "lifecycle: {memory: 1G, cpus: 1.5, timeout: 90s, cpu_time: 30s, inodes: 1234}\n");
+                 "lifecycle: {memory: 1G, cpus: 1.5, timeout: 90s, cpu_time: 30s, inodes: 1234}\n"
+                 "network:\n"
+                 "  upload: 100M\n"
+                 "  resolver: \"2001:db8::53\"\n"
+                 "  allow:\n"
+                 "    - api.example.org\n"
+                 "    - \"db.internal:5432=10.0.0.5\"\n"
+                 "    - host: \"*.example.org\"\n"
+                 "      scheme: https\n"
+                 "      methods: [POST, GET]\n"
+                 "      paths: [/v1/**, /health]\n"
+                 "      upload: 1M\n"
+                 "      requests: 60\n"
+                 "  block: [\"**.evil.example.org\", ads.example.org]\n");
+    must_load(p, "credentials:\n"
+                 "  secrets:\n"
+                 "    - \"TOKEN=env:CI_TOKEN@https://api.example.org\"\n"
+                 "    - name: KEY\n"
+                 "      source: file:/run/secrets/key\n"
+                 "      origin: http://plain.example.org:8080\n"
+                 "      paths: [/upload/*]\n"
+                 "      header: \"X-Api-Key: {}\"\n"
+                 "      swap: [header, body]\n"
+                 "      ttl: 10m\n");
     cr_assert_eq(policy_set(p, FIELD_LEVEL, "medium", &level, NULL), 0);
     cr_assert_eq(policy_set(p, FIELD_MEMORY, "64M", &memory, NULL), 0);
     must_grant(p, "/home/me/x", true);
@@ -214,18 +237,27 @@ Test(hash, is_the_sha256_of_the_canonical_text)
     cr_assert_eq(strncmp(hash, "sha256:", 7), 0);
     cr_assert_eq(strlen(hash), 71);
     /* sha256sum golden/high.canonical.json */
-    cr_assert_str_eq(hash + 7, "6acf951a3aa03a99b03ccd7ccee23d50e8605c6fb08ccecffa1b709137695fca");
+    cr_assert_str_eq(hash + 7, "fa2abf7aca0b36bebf599ab0e01032155f8171281cd18b5b3d78ba6da99f369e");
 }
 
 Test(hash, does_not_depend_on_how_it_was_written)
 {
     char a[72], b[72];
-    hash_of("level: high\nfilesystem: {ro: [/b, /a]}\ncredentials: {env: {B: x, A: \"y\"}}\n"
+    hash_of("level: high\nfilesystem: {ro: [/b, /a]}\n"
+            "credentials: {env: {B: x, A: \"y\"}, secrets: [\"T=env:T@https://a.org\", "
+            "\"S=env:S@https://b.org:444\"]}\n"
+            "network: {allow: [b.org, {host: c.org, scheme: http, methods: [PUT, GET]}, A.org], "
+            "block: [d.org, c.org]}\n"
             "lifecycle: {memory: 1G}",
             a);
-    hash_of("{\"lifecycle\": {\"memory\": 1073741824}, \"credentials\": {\"env\": {\"A\": \"y\", "
-            "\"B\": \"x\"}}, \"filesystem\": {\"ro\": [\"/a:/a\", \"//b/\"]}}",
-            b);
+    hash_of(
+        "{\"lifecycle\": {\"memory\": 1073741824}, \"credentials\": {\"env\": {\"A\": \"y\", "
+        "\"B\": \"x\"}, \"secrets\": [\"S=env:S@https://b.org:444\", {\"name\": \"T\", "
+        "\"source\": \"env:T\", \"origin\": \"https://a.org:443\"}]}, \"network\": {\"allow\": "
+        "[\"http://a.org\", \"https://a.org.:443\", {\"host\": \"c.org\", \"port\": 80, "
+        "\"methods\": [\"GET\", \"PUT\"]}, \"b.org:80\", \"b.org:443\"], \"block\": [\"c.org\", "
+        "\"d.org\"]}, \"filesystem\": {\"ro\": [\"/a:/a\", \"//b/\"]}}",
+        b);
     cr_assert_str_eq(a, b);
 }
 
@@ -244,6 +276,29 @@ Test(hash, changes_with_every_field)
         "filesystem: {project: true}",
         "filesystem: {proc: system}",
         "filesystem: {landlock: auto}",
+        "network: {mode: allowlist}",
+        "network: {max_connections: 5}",
+        "network: {upload: 1M}",
+        "network: {requests: 60}",
+        "network: {resolver: 9.9.9.9}",
+        "network: {block: [x.org]}",
+        "network: {allow: [x.org]}",
+        "network: {allow: [\"x.org:443\"]}",
+        "network: {allow: [\"x.org:444\"]}",
+        "network: {allow: [\"tcp://x.org:444\"]}",
+        "network: {allow: [\"x.org:443=10.0.0.1\"]}",
+        "network: {allow: [\"https://x.org/a\"]}",
+        "network: {allow: [{host: x.org, port: 443, methods: [GET]}]}",
+        "network: {allow: [{host: x.org, port: 443, upload: 1M}]}",
+        "network: {allow: [{host: x.org, port: 443, max_connections: 1}]}",
+        "network: {allow: [{host: x.org, port: 443, requests: 1}]}",
+        "credentials: {secrets: [\"T=env:T@https://x.org\"]}",
+        "credentials: {secrets: [\"T=env:U@https://x.org\"]}",
+        "credentials: {secrets: [\"T=env:T@https://x.org/a\"]}",
+        "credentials: {secrets: [{name: T, source: env:T, origin: https://x.org, query: q}]}",
+        "credentials: {secrets: [{name: T, source: env:T, origin: https://x.org, basic: q}]}",
+        "credentials: {secrets: [{name: T, source: env:T, origin: https://x.org, swap: none}]}",
+        "credentials: {secrets: [{name: T, source: env:T, origin: https://x.org, ttl: 9}]}",
         "filesystem: {ro: [/x]}",
         "filesystem: {rw: [/x]}",
         "filesystem: {rw: [\"/x:/y\"]}",

@@ -69,6 +69,17 @@ static const struct move moves[] = {
     {FIELD_OUTPUT, "1M", "2M", false},
     {FIELD_OPEN_FILES, "64", "32", true},
     {FIELD_OPEN_FILES, "64", "128", false},
+    {FIELD_NETWORK_MODE, "allowlist", "off", true},
+    {FIELD_NETWORK_MODE, "off", "allowlist", false},
+    {FIELD_MAX_CONNECTIONS, "256", "8", true},
+    {FIELD_MAX_CONNECTIONS, "256", "257", false},
+    {FIELD_UPLOAD, "unlimited", "1M", true},
+    {FIELD_UPLOAD, "1M", "unlimited", false},
+    {FIELD_REQUESTS, "60", "59", true},
+    {FIELD_REQUESTS, "60", "61", false},
+    {FIELD_RESOLVER, "host", "host", true},
+    {FIELD_RESOLVER, "host", "9.9.9.9", false},
+    {FIELD_RESOLVER, "9.9.9.9", "host", false},
 };
 
 static void field_text(const struct policy *p, enum policy_field field, char out[static 64])
@@ -267,4 +278,141 @@ Test(tighten, remembers_which_level_a_value_came_from)
     cr_assert_eq(policy_tighten(&p, &request, NULL), 0);
     cr_assert_str_eq(p.origin[FIELD_PIDS].name, "low");
     cr_assert_str_eq(p.origin[FIELD_TIER].name, "medium");
+}
+
+/* ---- rules and secrets ---- */
+
+static const char *const all_rules =
+    "network:\n"
+    "  allow: [a.org, \"**.b.org:443\", \"db.internal:5432=10.0.0.5\",\n"
+    "    {host: c.org, scheme: https, methods: [GET, PUT], paths: [/v1/**, /x], upload: 10M}]\n"
+    "  block: [z.org]\n"
+    "credentials: {secrets: [\"T=env:T@https://s.org\"]}\n";
+
+static int tighten_with(struct policy *p, const char *document, struct err *err)
+{
+    cleanup_policy struct policy request;
+    policy_init(p, LEVEL_HIGH);
+    must_load(p, all_rules);
+    policy_init(&request, LEVEL_HIGH);
+    must_load(&request, document);
+    return policy_tighten(p, &request, err);
+}
+
+static bool has_rule(const struct policy *p, const char *text)
+{
+    for (size_t i = 0; i < p->egress.rule_count; i++) {
+        if (strcmp(p->egress.rules[i].text, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+Test(egress, a_request_may_leave_out_and_narrow)
+{
+    static const struct {
+        const char *document;
+        size_t count;
+        const char *rules[3];
+    } rows[] = {
+        {"network: {upload: 1M}",
+         6,
+         {"http://a.org:80", "https://s.org:443", "db.internal:5432=10.0.0.5"}},
+        {"network: {allow: []}", 0, {0}},
+        {"network: {allow: [a.org]}", 2, {"http://a.org:80", "https://a.org:443"}},
+        {"network: {allow: [\"a.org:443\"]}", 1, {"https://a.org:443"}},
+        {"network: {allow: [\"https://a.org/only\"]}", 1, {"https://a.org:443/only"}},
+        {"network: {allow: [\"x.y.b.org:443\", \"*.b.org:443\"]}",
+         2,
+         {"https://x.y.b.org:443", "https://*.b.org:443"}},
+        /* The pin and what is not said come from the policy. */
+        {"network: {allow: [\"db.internal:5432\"]}", 1, {"db.internal:5432=10.0.0.5"}},
+        {"network: {allow: [\"tcp://db.internal:5432\"]}", 1, {"tcp://db.internal:5432=10.0.0.5"}},
+        {"network: {allow: [\"c.org:443\"]}", 1, {"GET,PUT https://c.org:443/v1/** /x"}},
+        {"network: {allow: [{host: c.org, port: 443, methods: [GET], paths: [/v1/a]}]}",
+         1,
+         {"GET https://c.org:443/v1/a"}},
+        {"network: {allow: [\"s.org:443\"]}", 1, {"https://s.org:443"}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cleanup_policy struct policy p;
+        struct err err = ERR_INIT;
+        cr_assert_eq(tighten_with(&p, rows[i].document, &err), 0, "%s: %s", rows[i].document,
+                     err.message);
+        cr_assert(p.egress.rule_count == rows[i].count || i == 0, "%s: %zu", rows[i].document,
+                  p.egress.rule_count);
+        for (size_t k = 0; k < 3 && rows[i].rules[k]; k++)
+            cr_assert(has_rule(&p, rows[i].rules[k]), "%s: no %s but %s", rows[i].document,
+                      rows[i].rules[k], p.egress.rules[0].text);
+        cr_assert_eq(policy_validate(&p, &err), 0, "%s", err.message);
+    }
+}
+
+Test(egress, the_limits_of_a_narrowed_rule_stay)
+{
+    cleanup_policy struct policy p;
+    struct err err = ERR_INIT;
+    cr_assert_eq(tighten_with(&p, "network: {allow: [\"c.org:443\"]}", &err), 0, "%s", err.message);
+    cr_assert_eq(p.egress.rules[0].upload, 10UL << 20);
+}
+
+Test(egress, a_request_may_not_widen)
+{
+    static const char *const documents[] = {
+        "network: {allow: [d.org]}",
+        "network: {allow: [\"a.org:8443\"]}",
+        "network: {allow: [\"any://a.org:443\"]}",
+        "network: {allow: [\"*.a.org\"]}",
+        "network: {allow: [\"b.org:443\"]}",
+        "network: {allow: [\"**.x.org:443\"]}",
+        "network: {allow: [\"x.b.org:80\"]}",
+        "network: {allow: [\"a.org:443=10.0.0.1\"]}",
+        "network: {allow: [\"db.internal:5432=10.0.0.6\"]}",
+        "network: {allow: [{host: c.org, port: 443, methods: [GET, POST]}]}",
+        "network: {allow: [{host: c.org, port: 443, paths: [/v1/a, /y]}]}",
+        "network: {allow: [{host: c.org, port: 443, paths: [/**]}]}",
+        "network: {allow: [{host: c.org, port: 443, upload: 11M}]}",
+        /* Two rules with 10M each would be 20M. */
+        "network: {allow: [\"https://c.org/v1/a\", \"https://c.org/v1/b\"]}",
+        "credentials: {secrets: [\"U=env:U@https://a.org\"]}",
+        "credentials: {secrets: [\"T=env:OTHER@https://s.org\"]}",
+        "credentials: {secrets: [\"T=env:T@https://a.org\"]}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(documents); i++) {
+        cleanup_policy struct policy p;
+        cleanup_policy struct policy same;
+        struct err err = ERR_INIT;
+        char before[72], after[72];
+        policy_init(&same, LEVEL_HIGH);
+        must_load(&same, all_rules);
+        policy_hash(&same, before);
+        cr_assert_eq(tighten_with(&p, documents[i], &err), -ERR_REFUSED, "%s was granted",
+                     documents[i]);
+        policy_hash(&p, after);
+        cr_assert_str_eq(before, after, "%s changed the policy", documents[i]);
+        cr_assert(has(err.message, "a request may only tighten the policy"), "%s", err.message);
+        cr_assert(has(err.hint, "operator"), "%s", err.hint);
+    }
+}
+
+Test(egress, a_request_may_block_and_turn_off)
+{
+    cleanup_policy struct policy p;
+    cleanup_policy struct policy off;
+    struct err err = ERR_INIT;
+    cr_assert_eq(tighten_with(&p, "network: {block: [a.org, z.org]}", &err), 0, "%s", err.message);
+    cr_assert_eq(p.egress.blocked_count, 2);
+    cr_assert_eq(tighten_with(&off, "network: {mode: \"off\"}", &err), 0, "%s", err.message);
+    cr_assert(off.egress.rule_count == 0 && off.egress.secret_count == 0);
+    cr_assert_eq(off.network_mode, NETWORK_OFF);
+    cr_assert_eq(policy_validate(&off, &err), 0, "%s", err.message);
+}
+
+Test(egress, the_operators_own_secret_may_be_named)
+{
+    cleanup_policy struct policy p;
+    struct err err = ERR_INIT;
+    cr_assert_eq(tighten_with(&p, "credentials: {secrets: [\"T=env:T@https://s.org\"]}", &err), 0,
+                 "%s", err.message);
+    cr_assert_eq(p.egress.secret_count, 1);
 }

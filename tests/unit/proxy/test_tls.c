@@ -132,7 +132,7 @@ static ssize_t read_to_end(void)
 
 /* ---- towards the outside ---- */
 
-static int dial_server(const struct peer_spec *spec, struct host host, int *ret_exit)
+static int dial_again(const struct peer_spec *spec, struct host host, int *ret_exit)
 {
     struct peer p = peer_start(spec);
     int r = dial(&p, host);
@@ -145,6 +145,13 @@ static int dial_server(const struct peer_spec *spec, struct host host, int *ret_
     if (ret_exit)
         *ret_exit = code;
     return r;
+}
+
+/* As if for the first time. */
+static int dial_server(const struct peer_spec *spec, struct host host, int *ret_exit)
+{
+    tickets_done(&context->tickets);
+    return dial_again(spec, host, ret_exit);
 }
 
 TestSuite(tls_client, .init = begin, .fini = end, .timeout = 60);
@@ -190,6 +197,27 @@ Test(tls_client, a_root_that_was_renewed)
         cert_free(&leaf);
     }
     cert_free(&twin);
+}
+
+Test(tls_client, resumes_what_was_verified)
+{
+    int code;
+    struct cert leaf = cert_make(&(struct cert_spec){.name = "*.good.test"}, &root);
+    struct peer_spec spec = {.cert = &leaf, .say = "welcome"};
+    cr_assert_eq(dial_again(&spec, name_of("a.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE);
+    spec.resumed = true;
+    cr_assert_eq(dial_again(&spec, name_of("a.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE, "the second time it is resumed");
+    cr_assert_eq(got_len, 7);
+    spec.resumed = false;
+    cr_assert_eq(dial_again(&spec, name_of("b.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE, "another name is verified anew");
+    context->tickets.items[0].verified_ms -= 11 * 60 * 1000;
+    spec.resumed = false;
+    cr_assert_eq(dial_again(&spec, name_of("a.good.test"), &code), 0, "%s", why.message);
+    cr_assert_eq(code, PEER_FINE, "after some minutes as well");
+    cert_free(&leaf);
 }
 
 static void refused(const struct cert *leaf, struct host host, const char *words)
@@ -536,6 +564,47 @@ Test(tls_server, much_data_comes_back_whole)
     stream_finish(stream);
     finish();
     peer_exit(&p);
+}
+
+/* ---- memory ---- */
+
+/* Of the sanitizer, where the test is built with it. */
+extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
+/* All that is held for one intercepted connection at rest: towards the sandbox and, to a server
+ * that was there before, towards the outside. */
+Test(tls_memory, of_an_intercepted_connection, .init = begin, .fini = end, .timeout = 60)
+{
+    struct cert middle =
+        cert_make(&(struct cert_spec){.name = "m", .ca = true, .rsa = true}, &root);
+    struct cert leaf = cert_make(&(struct cert_spec){.name = "api.test", .rsa = true}, &middle);
+    struct peer_spec server = {.cert = &leaf, .chain = &middle, .say = "welcome"};
+    struct peer_spec client = {.trusted_pem = tls_authority_pem(context), .host = "api.test"};
+    cr_assert_eq(dial_server(&server, name_of("api.test"), NULL), 0, "%s", why.message);
+    server.resumed = true;
+    for (int i = 0; i < 2; i++) {
+        struct peer inside = peer_start(&client), outside = peer_start(&server);
+        size_t before = __sanitizer_get_current_allocated_bytes();
+        cr_assert_eq(serve(&inside, name_of("api.test"), NULL, 0), 0, "%s", why.message);
+        struct stream *first = stream;
+        cr_assert_eq(dial(&outside, name_of("api.test")), 0, "%s", why.message);
+        got_len = 0;
+        while (got_len < 7) {
+            last = stream_read(stream, got, sizeof got);
+            got_len += last > 0 ? (size_t)last : 0;
+        }
+        cr_assert_eq(stream_read(stream, got, sizeof got), -EAGAIN);
+        size_t used = __sanitizer_get_current_allocated_bytes() - before;
+        stream_finish(first);
+        stream_close(first);
+        stream_finish(stream);
+        finish();
+        cr_assert_eq(peer_exit(&inside), PEER_FINE);
+        cr_assert_eq(peer_exit(&outside), PEER_FINE);
+        cr_assert(i == 0 || used < 28 * 1024, "%zu bytes", used);
+    }
+    cert_free(&middle);
+    cert_free(&leaf);
 }
 
 /* ---- the authority ---- */

@@ -102,10 +102,18 @@ struct peer_spec {
     int max_version; /* 0: the newest */
     const char *say; /* sent after the handshake */
     bool echo;       /* send back all that comes */
+    bool resumed;    /* server: it must be a session that an earlier one gave out */
     bool drop;       /* end without close_notify */
 };
 
-enum peer_exit { PEER_FINE, PEER_NO_HANDSHAKE, PEER_WRONG_PROTOCOL, PEER_BROKEN, PEER_ALERT = 64 };
+enum peer_exit {
+    PEER_FINE,
+    PEER_NO_HANDSHAKE,
+    PEER_WRONG_PROTOCOL,
+    PEER_WRONG_SESSION,
+    PEER_BROKEN,
+    PEER_ALERT = 64
+};
 
 struct peer {
     pid_t pid;
@@ -132,6 +140,10 @@ static inline void peer_settings(SSL_CTX *ctx, const struct peer_spec *spec)
         SSL_CTX_use_PrivateKey(ctx, spec->cert->key);
         if (spec->chain)
             SSL_CTX_add1_chain_cert(ctx, spec->chain->x);
+        /* The same for all of them, as of a server with many processes. */
+        static uint8_t keys[80] = "not very secret";
+        SSL_CTX_set_tlsext_ticket_keys(ctx, keys, sizeof keys);
+        SSL_CTX_set_session_id_context(ctx, (const uint8_t *)"peer", 4);
         if (spec->alpn)
             SSL_CTX_set_alpn_select_cb(ctx, peer_choose, (void *)spec);
         return;
@@ -179,6 +191,8 @@ static inline int peer_run(int fd, const struct peer_spec *spec)
         return reason > SSL_AD_REASON_OFFSET ? PEER_ALERT + reason - SSL_AD_REASON_OFFSET
                                              : PEER_NO_HANDSHAKE;
     }
+    if (spec->cert && SSL_session_reused(ssl) != spec->resumed)
+        return PEER_WRONG_SESSION;
     const unsigned char *name;
     unsigned len;
     SSL_get0_alpn_selected(ssl, &name, &len);

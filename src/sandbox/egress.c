@@ -1,0 +1,258 @@
+/* A run's network: its brig-proxy from the start to the last event. */
+#include "base/cleanup.h"
+#include "sandbox/internal.h"
+#include "sandbox/trust.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The run's own copy of the rules: the policy belongs to the caller, the placeholders to this run.
+ */
+static int copy_egress(struct sandbox *s, struct err *err)
+{
+    cleanup_buf struct buf text;
+    struct json_writer w;
+    struct json *root = NULL;
+    buf_init(&text, 4u << 20);
+    jw_init(&w, &text, false);
+    egress_write_json(&s->request->policy->egress, &w);
+    if (text.failed || json_parse(text.data, text.len, &json_default_limits, &root, err) < 0)
+        return err_set(err, ERR_LIMIT, "the rules are too long");
+    int r = egress_read_json(&s->egress, root, err);
+    json_free(root);
+    return r < 0 ? r : egress_make_placeholders(&s->egress, err);
+}
+
+/* Programs that know proxies use ours; the others are caught without knowing. */
+static void set_variables(struct sandbox *s)
+{
+    static const char *const proxies[] = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"};
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%u", s->network.proxy_port);
+    for (size_t i = 0; i < ARRAY_LEN(proxies); i++)
+        credentials_set(&s->credentials, proxies[i], url);
+    credentials_set(&s->credentials, "NO_PROXY", "localhost,127.0.0.1,::1");
+    credentials_set(&s->credentials, "no_proxy", "localhost,127.0.0.1,::1");
+    /* Without a network namespace there is no UDP: names are asked for over TCP. */
+    if (!s->network.namespaced)
+        credentials_set(&s->credentials, "RES_OPTIONS", "use-vc");
+}
+
+/* v4-mapped v6 counts as v4. False: no address that could be meant. */
+static bool read_asked(const struct sockaddr *sa, socklen_t len,
+                       char address[static INET6_ADDRSTRLEN], uint16_t *port)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)sa;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)sa;
+    const void *bytes;
+    int family = sa->sa_family;
+    if (family == AF_INET && len >= sizeof *in) {
+        bytes = &in->sin_addr;
+        *port = ntohs(in->sin_port);
+    } else if (family == AF_INET6 && len >= sizeof *in6) {
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+        family = mapped ? AF_INET : AF_INET6;
+        bytes = mapped ? &in6->sin6_addr.s6_addr[12] : in6->sin6_addr.s6_addr;
+        *port = ntohs(in6->sin6_port);
+    } else {
+        return false;
+    }
+    return inet_ntop(family, bytes, address, INET6_ADDRSTRLEN) && *port;
+}
+
+/* Process tier: what the code wanted to connect to, and our end of what it got instead. */
+static int on_connected(void *ctx, int fd, const struct sockaddr *asked, socklen_t len)
+{
+    struct sandbox *s = ctx;
+    char address[INET6_ADDRSTRLEN];
+    uint16_t port;
+    if (!read_asked(asked, len, address, &port))
+        return -1;
+    return link_connection(&s->link, fd, network_kind(&s->network, address, port), address, port);
+}
+
+/* Container tier: the kernel inside says "connection refused"; the log should say more. */
+static bool is_unserved(void *ctx, const struct sockaddr *asked, socklen_t len)
+{
+    struct sandbox *s = ctx;
+    char address[INET6_ADDRSTRLEN];
+    uint16_t port;
+    return read_asked(asked, len, address, &port) && !network_serves(&s->network, address, port);
+}
+
+static void on_refused(void *ctx, const struct sockaddr *asked, socklen_t len)
+{
+    struct sandbox *s = ctx;
+    char address[INET6_ADDRSTRLEN];
+    uint16_t port;
+    if (read_asked(asked, len, address, &port))
+        link_refused(&s->link, address, port);
+}
+
+int sandbox_egress_open(struct sandbox *s, struct err *err)
+{
+    if (network_open(&s->network, s->request->policy, s->kernel.tier == TIER_CONTAINER, err) < 0)
+        return -err->code;
+    s->filesystem.resolver = s->network.allowlist;
+    if (!s->network.allowlist)
+        return 0;
+    if (copy_egress(s, err) < 0)
+        return err_at(err, BOUNDARY_NETWORK);
+    s->kernel.connected = on_connected;
+    s->kernel.unserved = is_unserved;
+    s->kernel.refused = on_refused;
+    s->kernel.connected_ctx = s;
+    s->credentials.egress = &s->egress;
+    set_variables(s);
+    return 0;
+}
+
+int sandbox_egress_start(struct sandbox *s, struct err *err)
+{
+    if (!s->network.allowlist)
+        return 0;
+    /* As root a uid that is nobody's: not the sandbox's, and not one that other proxies share. */
+    uid_t uid = s->kernel.privileged ? s->kernel.host_uid | KERNEL_UID_PROXY : 0;
+    struct link_config c = {
+        .egress = &s->egress, .resolver = s->request->policy->resolver, .uid = uid};
+    if (netlog_new(&s->netlog, err) < 0 || link_start(&s->link, &c, err) < 0)
+        return -err->code;
+    s->network.proxy_pid = s->link.pid;
+    netrecord_open(&s->netrecord, s->id);
+    return 0;
+}
+
+static void set_variable(void *ctx, const char *name, const char *value)
+{
+    credentials_set(ctx, name, value);
+}
+
+/* Where the proxy looks into TLS, its authority joins those that the sandbox trusts. */
+int sandbox_egress_trust(struct sandbox *s, struct err *err)
+{
+    if (!s->network.allowlist || !egress_needs_ca(&s->egress))
+        return 0;
+    if (link_await(&s->link, s->signal_fd, err) < 0)
+        return -err->code;
+    if (trust_build(buf_text(&s->link.ca), &s->trust_bundle, &s->trust_java, err) < 0)
+        return err_at(err, BOUNDARY_CREDENTIALS);
+    struct filesystem *fs = &s->filesystem;
+    const struct buf *files[] = {&s->trust_bundle, &s->link.ca, &s->trust_java};
+    static const char *const names[] = {"ca-bundle.pem", "authority.pem", "cacerts"};
+    const char *paths[3];
+    for (size_t i = 0; i < 3; i++)
+        if (!(paths[i] = filesystem_show(fs, names[i], files[i]->data, files[i]->len, err)))
+            return -err->code;
+    const char *place;
+    bool java_covered = false;
+    for (size_t i = 0; (place = trust_bundle_place(i)); i++)
+        filesystem_cover(fs, paths[0], place);
+    for (size_t i = 0; (place = trust_java_place(i)); i++)
+        java_covered |= filesystem_cover(fs, paths[2], place);
+    trust_environment(set_variable, &s->credentials, paths[0], paths[1],
+                      java_covered ? NULL : paths[2]);
+    return 0;
+}
+
+int sandbox_egress_await(struct sandbox *s, struct err *err)
+{
+    return s->network.allowlist ? link_await(&s->link, s->signal_fd, err) : 0;
+}
+
+int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err *err)
+{
+    if (network_take(&s->network, fd, value, err) < 0)
+        return -err->code;
+    int r = link_listener(&s->link, fd, (enum channel_listener)(value >> 16), (uint16_t)value);
+    /* It is gone: it may have said why. */
+    return r < 0 ? link_await(&s->link, s->signal_fd, err) : 0;
+}
+
+static void on_message(void *ctx, const struct channel_msg *msg)
+{
+    struct sandbox *s = ctx;
+    struct json *root = NULL;
+    if (msg->type == CH_EVENT) {
+        netlog_add(s->netlog, msg->text, msg->text_len, &s->result->denials);
+    } else if (msg->type == CH_REPLACED) {
+        s->netrecord.written_us = 0;
+        netrecord_write(&s->netrecord, s->netlog, &s->egress, false);
+        netrecord_answer(&s->netrecord, true, msg->value, NULL);
+    } else if (msg->type == CH_BYE &&
+               json_parse(msg->text, msg->text_len, &json_default_limits, &root, NULL) == 0) {
+        const struct json *lost = json_get(root, "lost_events");
+        if (lost && json_type(lost) == JSON_INT && json_int(lost) > 0)
+            netlog_lost(s->netlog, (uint64_t)json_int(lost));
+        json_free(root);
+    }
+}
+
+/* A dead proxy is no way out: the listeners that it held are closed with it. */
+static void on_death(struct sandbox *s)
+{
+    denial_add(&s->result->denials, BOUNDARY_NETWORK, "every connection: brig-proxy died",
+               "no proxy, no network", "run it again; if it happens again, report it");
+    netrecord_answer(&s->netrecord, false, 0, "brig-proxy died");
+}
+
+void sandbox_egress_events(struct sandbox *s)
+{
+    int r = 0;
+    for (int i = 0; i < 64 && (r = link_next(&s->link)) > 0; i++)
+        on_message(s, s->link.msg);
+    if (r < 0)
+        on_death(s);
+    if (netlog_changed(s->netlog))
+        netrecord_write(&s->netrecord, s->netlog, &s->egress, false);
+}
+
+/* New rules from `brig net`: the secrets of the run stay, and so do their placeholders. */
+void sandbox_egress_change(struct sandbox *s)
+{
+    struct egress fresh;
+    struct err err = ERR_INIT;
+    if (netrecord_accept(&s->netrecord, &fresh) <= 0)
+        return;
+    struct egress_secret *secrets = fresh.secrets;
+    size_t count = fresh.secret_count;
+    fresh.secrets = s->egress.secrets;
+    fresh.secret_count = s->egress.secret_count;
+    struct link_config c = {.egress = &fresh};
+    if (s->link.fd < 0 || link_replace(&s->link, &c, &err) < 0) {
+        netrecord_answer(&s->netrecord, false, 0, "brig-proxy does not take new rules");
+        fresh.secrets = secrets;
+        fresh.secret_count = count;
+        egress_done(&fresh);
+        return;
+    }
+    struct egress old = s->egress;
+    s->egress = fresh;
+    old.secrets = secrets;
+    old.secret_count = count;
+    egress_done(&old);
+}
+
+void sandbox_egress_end(struct sandbox *s)
+{
+    if (!s->network.allowlist || !s->netlog)
+        return;
+    link_end(&s->link, on_message, s);
+    if (s->link.died)
+        on_death(s);
+    netrecord_answer(&s->netrecord, false, 0, "the run has ended");
+    netrecord_write(&s->netrecord, s->netlog, &s->egress, true);
+}
+
+void sandbox_egress_teardown(struct sandbox *s)
+{
+    link_done(&s->link);
+    netrecord_done(&s->netrecord);
+    credentials_teardown(&s->credentials);
+    netlog_free(s->netlog);
+    s->netlog = NULL;
+    egress_done(&s->egress);
+    buf_done(&s->trust_bundle);
+    buf_done(&s->trust_java);
+}

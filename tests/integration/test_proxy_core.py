@@ -1,0 +1,734 @@
+"""brig-proxy alone: ways in, names, addresses, tunnels, budgets, replacement, its own confinement. The test is the
+supervisor. What needs addresses that count as public runs in a network namespace of its own, as root."""
+
+import contextlib
+import os
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from helpers import IS_ROOT, status_fields, wait_for
+from proxylib import (AAAA, BINARY, DNS_TCP, DNS_UDP, PROXY, TOP, TRANSPARENT, Failed, Proxy, Server, client_hello, drain,
+                      encode, question, read_answer, receive)
+
+sys.path.insert(0, str(TOP / "tests" / "netlab"))
+from nameserver import NameServer  # noqa: E402
+
+ALERT = bytes([0x15, 3, 3, 0, 2, 2, 49])
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="network namespaces with addresses of our own need root")
+
+
+def pinned(server, name="origin.test", scheme=""):
+    return f"{scheme}{name}:{server.port}=127.0.0.1"
+
+
+@pytest.fixture
+def server():
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def names():
+    """A name server on loopback: zone to be filled in, and where it is."""
+    dns = NameServer({})
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        threading.Thread(target=dns.serve_udp, args=(sock,), daemon=True).start()
+        dns.place = "127.0.0.1:%d" % sock.getsockname()[1]
+        yield dns
+
+
+def passes(client, data=b"hello"):
+    client.sendall(data)
+    return receive(client, len(data)) == data
+
+
+# ---- its own confinement ----
+
+def test_what_it_keeps_of_its_rights(server):
+    with Proxy([pinned(server)]) as proxy:
+        facts, status = proxy.ready["facts"], status_fields(proxy.pid)
+        assert proxy.ready["ca"] is None
+        assert facts["seccomp"] == "default-deny" and facts["no_new_privs"] and not facts["dumpable"]
+        assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1"
+        assert all(int(status[key], 16) == 0 for key in ("CapInh", "CapPrm", "CapEff", "CapAmb"))
+        uid = 65534 if IS_ROOT else os.geteuid()
+        assert status["Uid"].split() == [str(uid)] * 4 and facts["uid"] == uid
+        if IS_ROOT:
+            assert int(status["CapBnd"], 16) == 0 and status["Gid"].split() == ["65534"] * 4
+            assert status["Groups"] == ""
+        assert passes(proxy.connect("origin.test", server.port)), "and it works"
+
+
+@needs_root
+def test_the_user_it_becomes_can_be_chosen(server):
+    with Proxy([pinned(server)], uid=4321, gid=4322) as proxy:
+        status = status_fields(proxy.pid)
+        assert status["Uid"].split() == ["4321"] * 4 and status["Gid"].split() == ["4322"] * 4
+        assert passes(proxy.connect("origin.test", server.port))
+
+
+def test_another_process_of_its_user_cannot_look_into_it(server):
+    """Not dumpable: its memory and descriptors belong to root alone. Control: a process that is."""
+    uid = 65534 if IS_ROOT else os.geteuid()
+    look = [sys.executable, "-c", "import sys; open(f'/proc/{sys.argv[1]}/mem', 'rb')"]
+    as_user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"] if IS_ROOT else []
+    with Proxy([pinned(server)]) as proxy, subprocess.Popen([*as_user, "sleep", "60"]) as sleeper:
+        try:
+            time.sleep(0.3)
+            hidden = subprocess.run([*as_user, *look, str(proxy.pid)], capture_output=True, text=True)
+            seen = subprocess.run([*as_user, *look, str(sleeper.pid)], capture_output=True, text=True)
+        finally:
+            sleeper.kill()
+        assert "Permission" in hidden.stderr
+        assert seen.returncode == 0, seen.stderr
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="strace of a process that is not dumpable needs root")
+def test_it_opens_no_file_once_it_is_sealed(server, names, tmp_path):
+    """Resolving, dialling and ending, seen by strace from the moment it is ready."""
+    names.zone["asked.test"] = ["127.0.0.1"]
+    log = tmp_path / "trace"
+    with Proxy([pinned(server), "asked.test:1"], resolver=names.place) as proxy:
+        tracer = subprocess.Popen(["strace", "-f", "-o", str(log), "-p", str(proxy.pid)], stderr=subprocess.PIPE)
+        assert b"attached" in tracer.stderr.readline()
+        assert passes(proxy.connect("origin.test", server.port))
+        proxy.connect("asked.test", 1).sendall(b"\0x")
+        proxy.event(host="asked.test", reason="address")
+        proxy.end()
+        tracer.wait(10)
+    calls = log.read_text()
+    assert "splice" in calls or "sendto" in calls, "the trace saw it work"
+    assert not [line for line in calls.splitlines() if "open" in line.split("(")[0] or "exec" in line.split("(")[0]]
+    refused = [line for line in calls.splitlines() if "EPERM" in line]
+    assert not refused, "nothing that it needs is refused"
+
+
+# ---- the channel ----
+
+def test_it_ends_with_the_supervisor(server):
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        assert passes(client), "control"
+        proxy.control.close()
+        assert proxy.process.wait(5) == 0
+        assert drain(client) == b""
+
+
+def test_kill_9_ends_every_connection_and_frees_nothing_else(server):
+    with Proxy([pinned(server)]) as proxy:
+        client, port = proxy.connect("origin.test", server.port), proxy.listen(PROXY)
+        assert passes(client), "control"
+        proxy.process.kill()
+        proxy.process.wait(5)
+        assert drain(client) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 5)
+
+
+def test_nonsense_from_the_supervisor_ends_it(server):
+    for data in (b"x", encode("event") + b"more", b"\0" * 5000):
+        with Proxy([pinned(server)]) as proxy:
+            proxy.control.send(data)
+            assert proxy.process.wait(5) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"egress": {}}', '{"egress": 1}', '{"resolver": "x"}'])
+def test_a_configuration_that_is_none_is_refused(text):
+    from proxylib import sealed
+    with Proxy(start=False) as proxy:
+        fd = sealed(text)
+        proxy.send("config", fd=fd)
+        os.close(fd)
+        with pytest.raises(Failed):
+            proxy.expect("ready")
+
+
+def test_a_configuration_that_could_still_change_is_refused():
+    with Proxy(start=False) as proxy:
+        fd = os.memfd_create("config", os.MFD_ALLOW_SEALING)
+        os.write(fd, b"{}")
+        os.lseek(fd, 0, 0)
+        proxy.send("config", fd=fd)
+        os.close(fd)
+        with pytest.raises(Failed, match="sealed"):
+            proxy.expect("ready")
+
+
+def test_events_that_nobody_reads_are_counted_and_do_not_stop_it(server):
+    with Proxy([pinned(server)]) as proxy:
+        port = proxy.listen(TRANSPARENT)
+        asked = 0
+        while asked < 3000:  # each a denied literal
+            clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+            for client in clients:
+                client.sendall(client_hello("x.test"))
+            for client in clients:
+                client.settimeout(10)
+                assert drain(client) == ALERT
+                client.close()
+            asked += len(clients)
+        client = socket.create_connection(("127.0.0.1", port), 10)
+        client.sendall(client_hello("x.test"))
+        assert drain(client) == ALERT, "still serves"
+        client.close()
+        lost = proxy.end()["lost_events"]
+        assert lost > 0 and len(proxy.events) + lost == asked + 1
+
+
+def test_a_burst_of_events_arrives_whole(server):
+    with Proxy([pinned(server)]) as proxy:
+        port = proxy.listen(TRANSPARENT)
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(400)]
+        for client in clients:
+            client.sendall(client_hello("x.test"))
+        for client in clients:
+            client.settimeout(10)
+            assert drain(client) == ALERT
+            client.close()
+        assert proxy.end()["lost_events"] == 0 and len(proxy.events) == 400
+
+
+# ---- names inside ----
+
+def test_allowed_names_have_stand_ins_and_others_do_not_exist(server, names):
+    with Proxy([pinned(server), "**.wild.test:443"], egress={"blocked": ["no.wild.test"]}, resolver=names.place) as proxy:
+        assert proxy.ask("origin.test") == proxy.ask("ORIGIN.test") != proxy.ask("a.wild.test")
+        assert proxy.ask("origin.test").startswith("198.18.")
+        assert proxy.ask("origin.test", AAAA).startswith("fd62:7269:6700::")
+        assert proxy.ask("brig.proxy").startswith("198.18.")
+        assert proxy.ask("origin.test", 16) == "", "no other kinds"
+        for name in ("evil.test", "wild.test", "no.wild.test", "xorigin.test"):
+            assert proxy.ask(name) is None
+        event = proxy.event(host="evil.test")
+        assert (event["entry"], event["verdict"], event["reason"]) == ("dns", "denied", "no-rule")
+        assert "evil.test" in event["hint"]
+        assert names.asked == [], "the outside hears nothing of it"
+
+
+def test_dns_over_udp_answers_from_where_it_was_asked(server):
+    with Proxy([pinned(server)]) as proxy:
+        port = proxy.listen(DNS_UDP, "0.0.0.0")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(5)
+            sock.sendto(question("origin.test"), ("127.0.0.9", port))
+            answer, source = sock.recvfrom(600)
+        assert source == ("127.0.0.9", port) and read_answer(answer) == proxy.ask("origin.test")
+
+
+def test_dns_over_udp_on_v6(server):
+    with Proxy([pinned(server)]) as proxy:
+        port = proxy.listen(DNS_UDP, "::")
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(5)
+            sock.sendto(question("origin.test", AAAA), ("::1", port))
+            answer, source = sock.recvfrom(600)
+        assert source[:2] == ("::1", port) and read_answer(answer) == proxy.ask("origin.test", AAAA)
+
+
+def test_dns_over_udp_for_both_families_on_one_socket(server):
+    with Proxy([pinned(server)]) as proxy:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            sock.bind(("::", 0))
+            port = sock.getsockname()[1]
+            proxy.send("listener", DNS_UDP, port, fd=sock.fileno())
+        for family, address in ((socket.AF_INET, "127.0.0.7"), (socket.AF_INET6, "::1")):
+            with socket.socket(family, socket.SOCK_DGRAM) as sock:
+                sock.settimeout(5)
+                sock.sendto(question("origin.test"), (address, port))
+                answer, source = sock.recvfrom(600)
+            assert source[:2] == (address, port) and read_answer(answer) == proxy.ask("origin.test")
+
+
+def test_dns_survives_garbage_and_keeps_to_its_rate(server):
+    with Proxy([pinned(server)]) as proxy:
+        port = proxy.listen(DNS_UDP)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            for data in (b"", b"x", bytes(12), question("origin.test")[:-1], os.urandom(512), os.urandom(513), bytes(600)):
+                sock.sendto(data, ("127.0.0.1", port))
+            for i in range(1500):
+                sock.sendto(question("origin.test", ident=i), ("127.0.0.1", port))
+            sock.settimeout(1)
+            answers = 0
+            with contextlib.suppress(TimeoutError):
+                while sock.recv(600):
+                    answers += 1
+        assert 100 <= answers < 1000
+        wait_for(lambda: proxy.ask("origin.test"), what="an answer when it is quiet again")
+
+
+def test_many_denied_names_are_few_events(server):
+    with Proxy([pinned(server)]) as proxy:
+        for i in range(100):
+            assert proxy.ask(f"n{i}.evil.test") is None
+        proxy.read(0.2)
+        assert 1 <= len(proxy.events) < 60
+
+
+# ---- transparent connections ----
+
+def test_a_name_leads_to_its_pin_and_back(server):
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        assert passes(client)
+        client.shutdown(socket.SHUT_WR)
+        assert drain(client) == b""
+        event = proxy.event(host="origin.test")
+        assert (event["verdict"], event["entry"], event["scheme"]) == ("allowed", "transparent", "tcp")
+        assert (event["up"], event["down"]) == (5, 5) and event["port"] == server.port
+        assert event["rule"] == pinned(server)
+
+
+def test_another_port_of_an_allowed_name_is_refused(server):
+    with Proxy([pinned(server)]) as proxy, Server() as other:
+        client = proxy.connect("origin.test", other.port)
+        client.sendall(b"\0hello")
+        assert drain(client) == b"" and other.connections == 0
+        assert proxy.event(port=other.port)["reason"] == "port"
+        assert passes(proxy.connect("origin.test", server.port)), "control"
+
+
+def test_literals_need_a_rule_of_their_own(server):
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("127.0.0.1", server.port)
+        client.sendall(b"\0hello")
+        assert drain(client) == b"" and server.connections == 0
+        assert proxy.event(host="127.0.0.1")["reason"] == "literal"
+    with Proxy([f"127.0.0.1:{server.port}=127.0.0.1"]) as proxy:
+        assert passes(proxy.connect("127.0.0.1", server.port)), "control"
+        assert passes(proxy.connect("::ffff:127.0.0.1", server.port)), "the same address, in the other family"
+
+
+def test_the_listener_inside_knows_what_was_dialled(server):
+    """A transparent listener takes the address from the connection itself, v4 on a v6 socket too."""
+    with Proxy([f"127.0.0.1:{server.port}=127.0.0.1", pinned(server)]) as proxy:
+        with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as sock:
+            proxy.send("listener", TRANSPARENT, 0, fd=sock.fileno())
+            port = sock.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), 5) as client:
+            client.sendall(b"\0")
+            assert drain(client) == b""
+        assert proxy.event(host="127.0.0.1", port=port)["reason"] == "port"
+
+
+def test_servers_that_speak_first(server):
+    with Server(lambda peer: (peer.sendall(b"220 ready\r\n"), peer.recv(10))) as shy, Proxy([pinned(shy)]) as proxy:
+        assert proxy.connect("origin.test", shy.port).recv(20) == b"220 ready\r\n"
+
+
+def test_each_direction_ends_on_its_own(server):
+    def answer(peer):
+        data = drain(peer)
+        peer.sendall(b"got %d" % len(data))
+
+    def speak(peer):
+        peer.sendall(b"all that I say")
+        peer.shutdown(socket.SHUT_WR)
+        one_way.note(drain(peer))
+    with Server(answer) as late, Server(speak) as one_way:
+        with Proxy([pinned(late), pinned(one_way, "other.test", "tcp://")]) as proxy:
+            client = proxy.connect("origin.test", late.port)
+            client.sendall(b"\0" * 300000)
+            client.shutdown(socket.SHUT_WR)
+            assert drain(client) == b"got 300000"
+            client = proxy.connect("other.test", one_way.port)
+            assert drain(client) == b"all that I say"
+            client.sendall(b"still heard")
+            client.close()
+            wait_for(lambda: one_way.received == b"still heard")
+
+
+def test_a_large_transfer_arrives_whole(server):
+    blob = os.urandom(1 << 20) * 48
+    with Server(lambda peer: (peer.recv(1), peer.sendall(blob))) as big, Proxy([pinned(big)]) as proxy:
+        client = proxy.connect("origin.test", big.port)
+        client.sendall(b"\0")
+        assert drain(client) == blob
+        client.close()
+        assert proxy.event(host="origin.test")["down"] == len(blob)
+
+
+# ---- TLS that is passed on ----
+
+@pytest.fixture(scope="module")
+def tls_server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-keyout", folder / "key", "-out", folder / "cert", "-subj", "/CN=origin.test",
+                    "-addext", "subjectAltName=DNS:origin.test"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert", folder / "key")
+
+    def talk(peer):
+        with context.wrap_socket(peer, server_side=True) as secure:
+            while data := secure.recv(1000):
+                secure.sendall(data)
+    with Server(talk) as server:
+        server.trust = ssl.create_default_context(cafile=str(folder / "cert"))
+        yield server
+
+
+def test_tls_with_the_right_name_is_passed_on_untouched(tls_server):
+    """The client sees the server's own certificate: nothing was opened."""
+    with Proxy([f"https://origin.test:{tls_server.port}=127.0.0.1"]) as proxy:
+        with tls_server.trust.wrap_socket(proxy.connect("origin.test", tls_server.port), server_hostname="origin.test") as secure:
+            assert passes(secure)
+        event = proxy.event(host="origin.test")
+        assert event["verdict"] == "allowed" and event["scheme"] == "https" and event["up"] > 200
+
+
+HELLO = client_hello("origin.test")
+
+
+@pytest.mark.parametrize("hello, why", [
+    (client_hello("other.test"), "another"),
+    (client_hello("origin.test.evil.test"), "another"),
+    (client_hello(), "no server"),
+    (client_hello("origin.test", ech=True), "encrypted"),
+], ids=["another", "longer", "none", "encrypted"])
+def test_tls_with_another_name_is_refused(server, hello, why):
+    with Proxy([pinned(server, scheme="https://")]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(hello)
+        assert drain(client) == ALERT and server.connections == 0
+        event = proxy.event(host="origin.test")
+        assert event["verdict"] == "denied" and event["reason"] == "sni" and why in event["note"]
+        assert passes(proxy.connect("origin.test", server.port), HELLO), "control: arrives as it was sent"
+
+
+def test_a_hello_that_cannot_be_read_never_becomes_plain_bytes(server):
+    """Also under a rule for any protocol, where other bytes would pass."""
+    bad = bytearray(HELLO)
+    bad[8] += 1  # a length that does not fit
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(bytes(bad))
+        client.shutdown(socket.SHUT_WR)
+        drain(client)
+        assert server.connections == 0
+        assert passes(proxy.connect("origin.test", server.port), HELLO), "control"
+
+
+def test_a_hello_in_small_pieces(server):
+    hello = client_hello("origin.test", extra=struct.pack("!HH", 21, 3000) + bytes(3000))
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        for at in range(0, len(hello), 500):
+            client.sendall(hello[at:at + 500])
+            time.sleep(0.1)
+        assert receive(client, len(hello)) == hello
+
+
+def test_tls_without_a_name_to_a_rule_for_an_address(server):
+    with Proxy([f"https://127.0.0.1:{server.port}"]) as proxy:
+        assert passes(proxy.connect("127.0.0.1", server.port), client_hello())
+        client = proxy.connect("127.0.0.1", server.port)
+        client.sendall(HELLO)
+        assert drain(client) == ALERT, "a name is another host"
+
+
+def test_plain_bytes_under_a_rule_for_https_are_refused(server):
+    with Proxy([pinned(server, scheme="https://")]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(b"\0\1\2\3")
+        assert drain(client) == b"" and server.connections == 0
+        assert proxy.event(host="origin.test")["reason"] == "scheme"
+
+
+def test_a_rule_for_bytes_takes_tls_as_bytes(server):
+    with Proxy([pinned(server, scheme="tcp://")]) as proxy:
+        assert passes(proxy.connect("origin.test", server.port), client_hello("whatever.test"))
+
+
+# ---- addresses ----
+
+@pytest.mark.parametrize("records", [["127.0.0.1"], ["=alias.test"], ["93.184.216.10", "10.0.0.1"], ["::1"],
+                                     ["169.254.169.254"], ["64:ff9b::7f00:1"], ["93.184.216.10", "::ffff:127.0.0.1"]])
+def test_a_name_that_leads_inside_is_not_dialled(server, names, records):
+    names.zone.update({"origin.test": records, "alias.test": ["127.0.0.1"]})
+    with Proxy([f"origin.test:{server.port}"], resolver=names.place) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(b"\0hello")
+        assert drain(client) == b""
+        event = proxy.event(host="origin.test", port=server.port)
+        assert (event["verdict"], event["reason"]) == ("denied", "address")
+        assert server.connections == 0 and names.asked, "it was asked for, and judged"
+    with Proxy([pinned(server)], resolver=names.place) as proxy:
+        mark = names.mark()
+        assert passes(proxy.connect("origin.test", server.port)), "control: a pin leads there"
+        assert names.names_since(mark) == [], "without asking anybody"
+
+
+def test_names_that_do_not_exist_are_errors_not_denials(server, names):
+    with Proxy([f"origin.test:{server.port}"], resolver=names.place) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(b"\0hello")
+        assert drain(client) == b""
+        event = proxy.event(host="origin.test", port=server.port)
+        assert event["verdict"] == "error" and "does not exist" in event["note"]
+        assert names.names_since(0) == ["origin.test"], "as it was decided on, without a search list"
+
+
+@needs_root
+class TestPublic:
+    """A namespace whose loopback has addresses that count as public."""
+
+    @pytest.fixture(scope="class")
+    def net(self):
+        script = "ip link set lo up; ip addr add 93.184.216.10/32 dev lo; ip -6 addr add 2606:2800:220:1::10/128 dev lo nodad"
+        holder = subprocess.Popen(["unshare", "--net", "sh", "-c", f"{script}; echo ready; exec sleep infinity"],
+                                  stdout=subprocess.PIPE)
+        assert holder.stdout.readline() == b"ready\n"
+        yield f"/proc/{holder.pid}/ns/net"
+        holder.kill()
+        holder.wait()
+
+    def inside(self, net, function):
+        sys.path.insert(0, str(TOP / "tests" / "netlab"))
+        from netlab import in_namespace
+        return in_namespace(net, function)
+
+    @pytest.fixture(scope="class")
+    def places(self, net):
+        """Servers on a public v4, a loopback and a public v6 address; a name server."""
+        servers = [Server(make=lambda a=a: self.inside(net, lambda: socket.create_server(
+            (a, 8080), family=socket.AF_INET6 if ":" in a else socket.AF_INET)))
+            for a in ("93.184.216.10", "127.0.0.1", "2606:2800:220:1::10")]
+        udp = self.inside(net, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        udp.bind(("93.184.216.10", 5353))
+        names = NameServer({})
+        threading.Thread(target=names.serve_udp, args=(udp,), daemon=True).start()
+        yield servers, names
+        for server in servers:
+            server.close()
+
+    @pytest.fixture
+    def world(self, net, places):
+        self.servers, self.names = places
+        for server in self.servers:
+            server.connections = 0
+        return {"prefix": ["nsenter", f"--net={net}"], "resolver": "93.184.216.10:5353"}
+
+    def test_a_public_name_is_dialled(self, world):
+        public, private, _ = self.servers
+        names = self.names
+        names.zone["origin.test"] = ["=cdn.test"]
+        names.zone["cdn.test"] = ["93.184.216.10"]
+        with Proxy(["origin.test:8080"], **world) as proxy:
+            assert passes(proxy.connect("origin.test", 8080))
+            assert (public.connections, private.connections) == (1, 0)
+
+    def test_v6_and_the_other_family_where_one_does_not_answer(self, world):
+        names = self.names
+        names.zone["six.test"] = ["2606:2800:220:1::10"]
+        names.zone["both.test"] = ["93.184.216.77", "2606:2800:220:1::10"]
+        with Proxy(["six.test:8080", "both.test:8080"], **world) as proxy:
+            assert passes(proxy.connect("six.test", 8080))
+            assert passes(proxy.connect("both.test", 8080))
+            assert self.servers[2].connections == 2
+
+    def test_rebinding(self, world):
+        """Public the first time, loopback after that: every connection is judged by its own answer."""
+        public, private, _ = self.servers
+        names = self.names
+        names.zone["origin.test"] = lambda nth: ["93.184.216.10"] if nth == 0 else ["127.0.0.1"]
+        mark = names.mark()
+        with Proxy(["origin.test:8080"], **world) as proxy:
+            assert passes(proxy.connect("origin.test", 8080)), "control"
+            for _ in range(3):
+                client = proxy.connect("origin.test", 8080)
+                client.sendall(b"\0")
+                assert drain(client) == b""
+            assert proxy.event(reason="address")
+            assert (public.connections, private.connections) == (1, 0)
+            kinds = [q.kind for q in names.asked[mark:] if q.name == "origin.test"]
+            assert kinds.count(1) == kinds.count(28) == 4, "asked once per connection"
+
+
+# ---- CONNECT ----
+
+def test_connect_is_judged_like_the_others(server, tls_server):
+    rules = [pinned(server), f"https://secure.test:{tls_server.port}=127.0.0.1"]
+    with Proxy(rules) as proxy:
+        status, client, _ = proxy.tunnel("origin.test", server.port)
+        assert status == 200 and passes(client, b"\0hello")
+        client.close()
+        assert proxy.event(host="origin.test")["entry"] == "connect"
+        assert proxy.tunnel("evil.test", 443)[0] == 403
+        assert proxy.event(host="evil.test")["reason"] == "no-rule"
+        assert proxy.tunnel("127.0.0.1", server.port)[0] == 403
+        status, client, _ = proxy.tunnel("secure.test", tls_server.port)
+        client.sendall(client_hello("origin.test"))
+        assert status == 200 and drain(client) == ALERT
+        assert proxy.event(host="secure.test")["reason"] == "sni"
+
+
+# ---- budgets ----
+
+def test_uploads_are_cut_at_their_budget(server):
+    rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "upload": "100K"}
+    with Proxy([rule]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        assert passes(client, b"\0" * 1000), "control"
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                client.sendall(b"\0" * 10000)
+        event = proxy.event(host="origin.test")
+        assert event["verdict"] == "denied" and event["reason"] == "upload" and event["up"] == 100 * 1024
+        wait_for(lambda: len(server.received) <= 100 * 1024 and server.connections == 1)
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(b"\0more")
+        assert drain(client) == b"" and len(server.received) <= 100 * 1024
+
+
+def test_downloads_are_not_uploads(server):
+    rule = {"host": "origin.test", "port": 0, "address": "127.0.0.1", "upload": "1K"}
+    with Server(lambda peer: (peer.recv(1), peer.sendall(bytes(1 << 20)))) as big:
+        rule["port"] = big.port
+        with Proxy([rule]) as proxy:
+            client = proxy.connect("origin.test", big.port)
+            client.sendall(b"\0")
+            assert len(drain(client)) == 1 << 20
+
+
+def test_connections_at_one_time(server):
+    rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "max_connections": "2"}
+    with Proxy([rule]) as proxy:
+        first, second = (proxy.connect("origin.test", server.port) for _ in range(2))
+        assert passes(first) and passes(second)
+        third = proxy.connect("origin.test", server.port)
+        third.sendall(b"\0")
+        assert drain(third) == b""
+        assert proxy.event(reason="connections")["host"] == "origin.test"
+        first.close()
+        proxy.event(verdict="allowed")
+        assert passes(proxy.connect("origin.test", server.port)), "one was given back"
+
+
+def test_tunnels_count_as_requests(server):
+    rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "requests": "3"}
+    with Proxy([rule]) as proxy:
+        for _ in range(3):
+            assert passes(proxy.connect("origin.test", server.port))
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(b"\0")
+        assert drain(client) == b""
+        assert proxy.event(reason="requests")
+
+
+# ---- live replacement ----
+
+def test_new_rules_end_what_they_do_not_allow_and_nothing_else(server):
+    with Server() as other, Proxy([pinned(server), pinned(other, "other.test")]) as proxy:
+        stays, goes = proxy.connect("origin.test", server.port), proxy.connect("other.test", other.port)
+        assert passes(stays) and passes(goes)
+        assert proxy.replace([pinned(other, "third.test"), pinned(server)]) == 1
+        assert drain(goes) == b"" and passes(stays)
+        assert proxy.event(host="other.test")["verdict"] == "denied"
+        assert proxy.ask("other.test") is None
+        assert passes(proxy.connect("third.test", other.port))
+        stays.close()
+        event = proxy.event(host="origin.test")
+        assert event["verdict"] == "allowed" and event["rule"] == pinned(server)
+
+
+def test_a_rule_that_leads_elsewhere_ends_its_connections(server):
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        assert passes(client)
+        assert proxy.replace([f"origin.test:{server.port}=127.0.0.2"]) == 1
+        assert drain(client) == b""
+
+
+def test_budgets_go_on_under_new_rules(server):
+    rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "max_connections": "1"}
+    with Proxy([rule]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        assert passes(client)
+        assert proxy.replace(["unrelated.test", rule]) == 0
+        second = proxy.connect("origin.test", server.port)
+        second.sendall(b"\0")
+        assert drain(second) == b"" and proxy.event(reason="connections")
+        client.close()
+        proxy.event(verdict="allowed")
+        assert passes(proxy.connect("origin.test", server.port)), "and is given back to the right rule"
+
+
+def test_rules_that_cannot_be_read_change_nothing(server):
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        assert passes(client)
+        with pytest.raises(Failed):
+            proxy.replace(["*"])
+        proxy.messages.clear()
+        assert passes(client) and passes(proxy.connect("origin.test", server.port))
+
+
+# ---- many, slow, silent ----
+
+def test_ten_thousand_idle_connections(server):
+    """Memory is bounded, and who was there before is not disturbed."""
+    with Proxy([f"tcp://origin.test:{server.port}=127.0.0.1"]) as proxy:
+        port = proxy.listen(PROXY, backlog=4096)
+        before_client = proxy.connect("origin.test", server.port)
+        assert passes(before_client)
+        before = proxy.rss()
+        clients = []
+        with contextlib.suppress(OSError):
+            for _ in range(10000):
+                clients.append(socket.create_connection(("127.0.0.1", port), 5))
+        assert len(clients) > 5000
+        time.sleep(0.5)
+        grown = proxy.rss() - before
+        assert grown < 64 * 1024, f"{grown} KiB for {len(clients)} connections"
+        assert passes(before_client)
+        for client in clients:
+            client.close()
+        wait_for(lambda: passes(proxy.connect("origin.test", server.port)), what="a place for a new one")
+
+
+def test_an_idle_tunnel_costs_little(server):
+    with Proxy([f"tcp://origin.test:{server.port}=127.0.0.1"]) as proxy:
+        clients = [proxy.connect("origin.test", server.port) for _ in range(200)]
+        before = proxy.rss()
+        clients += [proxy.connect("origin.test", server.port) for _ in range(500)]
+        assert all(passes(client) for client in clients)
+        per_connection = (proxy.rss() - before) / 500
+        assert per_connection < 32
+        pipes = [fd for fd in os.listdir(f"/proc/{proxy.pid}/fd")
+                 if os.readlink(f"/proc/{proxy.pid}/fd/{fd}").startswith("pipe")] if IS_ROOT else []
+        assert len(pipes) <= 2 * 16, "idle tunnels hold no pipe"
+
+
+def test_a_client_that_never_reads(server):
+    with Server(lambda peer: [peer.sendall(bytes(1 << 20)) for _ in range(256)]) as endless:
+        with Proxy([f"tcp://endless.test:{endless.port}=127.0.0.1", pinned(server)]) as proxy:
+            before = proxy.rss()
+            stuck = [proxy.connect("endless.test", endless.port) for _ in range(20)]
+            time.sleep(1)
+            assert proxy.rss() - before < 16 * 1024
+            assert passes(proxy.connect("origin.test", server.port)), "others are served"
+            assert all(client.recv(1) == b"\0" for client in stuck)
+
+
+def test_a_hello_that_never_ends_is_given_up(tls_server):
+    with Proxy([f"https://origin.test:{tls_server.port}=127.0.0.1"]) as proxy:
+        client = proxy.connect("origin.test", tls_server.port, timeout=30)
+        client.sendall(client_hello("origin.test")[:-1])
+        drain(client)
+        event = proxy.event(host="origin.test")
+        assert event["reason"] == "malformed" and "in time" in event["note"]
+
+
+def test_without_a_channel_it_says_who_starts_it():
+    result = subprocess.run([BINARY], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10)
+    assert result.returncode == 2 and "started by brig" in result.stderr
