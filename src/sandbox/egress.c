@@ -177,6 +177,8 @@ static void on_message(void *ctx, const struct channel_msg *msg)
     if (msg->type == CH_EVENT) {
         netlog_add(s->netlog, msg->text, msg->text_len, &s->result->denials);
     } else if (msg->type == CH_REPLACED) {
+        s->netrecord.written_us = 0;
+        netrecord_write(&s->netrecord, s->netlog, &s->egress, false);
         netrecord_answer(&s->netrecord, true, msg->value, NULL);
     } else if (msg->type == CH_BYE &&
                json_parse(msg->text, msg->text_len, &json_default_limits, &root, NULL) == 0) {

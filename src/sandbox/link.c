@@ -159,6 +159,8 @@ static int start(struct link *l, struct err *err, const struct egress *egress)
     if (r < 0)
         return r;
     l->started = true;
+    /* From here on the values are brig-proxy's alone, and not in our /proc/PID/environ either. */
+    keeper_wipe_environment(egress);
     l->pidfd = sys_pidfd_open(l->pid);
     return l->pidfd < 0 ? err_sys(err, "pidfd of %s", PROXY_NAME) : 0;
 }
