@@ -885,6 +885,28 @@ def test_a_thousand_idle_connections():
             assert client.answer()[0] == 200
 
 
+def test_heads_that_never_end():
+    """Silence, and one byte now and then: both end, while a client that works stays."""
+    origin = Origin()
+    with through(origin) as (proxy, url):
+        working, silent, dripping = Client(proxy.explicit()), proxy.explicit(timeout=60), proxy.explicit(timeout=60)
+        head = f"GET {url}/ HTTP/1.1\r\nHost: {url[7:]}\r\n".encode()
+        silent.sendall(head)
+        dripping.sendall(head)
+        ended = False
+        for _ in range(80):
+            assert working.ask(url + "/")[0] == 200
+            try:
+                dripping.send(b"A")
+            except OSError:
+                ended = True
+                break
+            time.sleep(0.5)
+        assert ended, "a head that comes byte by byte is waited for without end"
+        assert drain(silent) == b""
+        assert working.ask(url + "/")[0] == 200
+
+
 def test_client_that_goes_away_frees_its_connections():
     release = threading.Event()
     closed = threading.Event()
