@@ -220,7 +220,7 @@ static void totals(struct buf *out, const struct json *n)
     buf_str(out, " received\n");
     if (number_of(n, "lost")) {
         label(out, "lost");
-        buf_fmt(out, "%" PRId64 " events came too fast to be recorded\n", number_of(n, "lost"));
+        buf_fmt(out, "%" PRId64 " events could not be recorded\n", number_of(n, "lost"));
     }
 }
 

@@ -155,9 +155,8 @@ static const struct verb verb_secrets_check = {
     .usage = "secrets check [--json] [--secret NAME=SOURCE@ORIGIN…] [--policy FILE]",
     .about = "Each source is asked as a run would ask it: the variable, the file, the program,\n"
              "Vault. The value stays in brig-proxy; only whether there is one comes back.",
-    .examples =
-        "brig secrets check --policy agent.yaml\n"
-        "brig secrets check --secret 'TOKEN=file:/run/secrets/token@https://api.example.org'",
+    .examples = "brig secrets check --policy agent.yaml\n"
+                "brig secrets check --secret 'TOKEN=file:/run/token@https://api.example.org'",
     .statuses = "0    every secret is to be had\n"
                 "1    at least one is not\n"
                 "125  the options or the file are wrong, or the check could not be made",

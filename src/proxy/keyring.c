@@ -313,14 +313,15 @@ static void wait_for_keeper(struct keyring *k)
     }
 }
 
-void keyring_free(struct keyring *k)
+void keyring_free(struct keyring *k, bool wait)
 {
     if (!k)
         return;
     keeper_gone(k);
     for (size_t i = 0; i < 2 * k->count; i++)
         secret_free(k->values[i]);
-    wait_for_keeper(k);
+    if (wait)
+        wait_for_keeper(k);
     k->px->injector.values = NULL;
     free(k->values);
     free(k->keys);

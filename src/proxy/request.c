@@ -1,10 +1,9 @@
 /* From the first byte of a request to the moment when it is sent: read, put into canonical form,
  * decided, given its credentials.
  *
- * N-8  Every way in ends in one target and one decision; where two places of a request name its
- *      host they must agree.
- *
- * C-9  A secret is put in after everything that the client sent was understood and decided. */
+ * N-8   Every way in ends in one target and one decision; where two places of a request name its
+ * host they must agree. C-9   A secret is put in after everything that the client sent was
+ * understood and decided. */
 #include "proxy/session.h"
 
 #include <errno.h>

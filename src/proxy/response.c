@@ -1,7 +1,7 @@
 /* The way back: a response is read strictly, written anew, and searched for the secrets of its
  * origin.
  *
- * C-4  Where a secret belongs to the origin, an answer that cannot be searched (encoded, in part)
+ * C-8  Where a secret belongs to the origin, an answer that cannot be searched (encoded, in part)
  * is not passed on. */
 #include "proxy/session.h"
 

@@ -4,10 +4,12 @@ import base64
 import contextlib
 import hashlib
 import http.client
+import io
 import json
 import os
 import shutil
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -907,6 +909,216 @@ def test_client_that_only_stops_sending_gets_its_answer():
         sock.sendall(f"GET {url}/half HTTP/1.1\r\nHost: {url[7:]}\r\n\r\n".encode())
         sock.shutdown(socket.SHUT_WR)
         assert drain(sock).endswith(b"/half")
+
+
+# ---- secrets ----
+
+SECRET = "s3cr3t-VALUE/with+signs=42"
+PLACEHOLDER = "brig_placeholder_0123456789abcdef"
+
+
+def secret_of(server, scheme="http", **more):
+    return {"name": "TOKEN", "source": "env:TOKEN", "origin": f"{scheme}://{HOST}:{server.port}", "placeholder": PLACEHOLDER, **more}
+
+
+@contextlib.contextmanager
+def with_secret(origin, rules=(), secret=None, **more):
+    egress = {"rules": [rule(origin), *rules], "secrets": [secret_of(origin, **(secret or {}))]}
+    with origin, Proxy(egress=egress, env={"TOKEN": SECRET}, **more) as proxy:
+        yield proxy, f"http://{HOST}:{origin.port}"
+        proxy.read()
+        assert SECRET not in json.dumps(proxy.events), "a secret in an event"
+
+
+def forms(value):
+    """What a server could make of it."""
+    raw = value.encode()
+    quoted = "".join(f"%{byte:02X}" for byte in raw).encode()
+    return [raw, base64.b64encode(raw), base64.b64encode(b"x" + raw + b"y"), base64.urlsafe_b64encode(b"xx" + raw), raw.hex().encode(), quoted]
+
+
+def test_secret_is_put_in_and_what_the_client_sent_there_is_not():
+    origin = Origin()
+    with with_secret(origin) as (proxy, url):
+        client = Client(proxy.explicit())
+        assert client.ask(url + "/", headers="Authorization: Bearer mine\r\nAccept-Encoding: gzip, br\r\nRange: bytes=0-3\r\n")[0] == 200
+        seen = origin.requests[0]["headers"]
+        assert [value for name, value in seen if name == "authorization"] == [f"Bearer {SECRET}"]
+        assert [value for name, value in seen if name == "accept-encoding"] == ["identity"]
+        assert "range" not in dict(seen)
+
+
+def test_secret_goes_nowhere_else():
+    origin, other = Origin(), Origin()
+    with other, with_secret(origin, [{**rule(other), "host": "other.test"}]) as (proxy, url):
+        client = Client(proxy.explicit())
+        elsewhere = f"http://other.test:{other.port}/"
+        assert client.ask(elsewhere, headers=f"Authorization: Bearer {PLACEHOLDER}\r\n")[0] == 200
+        assert client.ask(url + "/")[0] == 200
+        assert SECRET in str(origin.requests)
+        assert SECRET not in str(other.requests)
+        assert dict(other.requests[0]["headers"])["authorization"] == f"Bearer {PLACEHOLDER}"
+        assert "TOKEN" in proxy.event(host="other.test")["hint"]
+        gateway = Client(proxy.explicit())
+        assert gateway.ask("http://brig.proxy/", "POST", f"X-Forward-To: {url}/gw\r\nContent-Length: 0\r\n")[0] == 200
+        assert dict(origin.requests[-1]["headers"])["authorization"] == f"Bearer {SECRET}"
+
+
+def test_secret_that_the_server_sends_back():
+    def answer(request):
+        value = dict(request["headers"])["authorization"].split()[1]
+        text = b" ".join([b"begin", *forms(value), b"end"])
+        echo = f"X-Echo: {value}"
+        if request["target"] == "/length":
+            return ok(text, echo)
+        if request["target"] == "/close":
+            return f"HTTP/1.1 200 OK\r\nConnection: close\r\n{echo}\r\n\r\n".encode() + text
+        if request["target"] == "/status":
+            return ok(text, status=f"200 {value}")
+        pieces = [text[i:i + 3] for i in range(0, len(text), 3)]
+        return (f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{echo}\r\n\r\n".encode() +
+                b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\nX-Trailer: " + value.encode() + b"\r\n\r\n")
+
+    origin = Origin(answer)
+    with with_secret(origin) as (proxy, url):
+        for target in ("/length", "/chunked", "/close", "/status"):
+            sock = proxy.explicit()
+            sock.sendall(f"GET {url}{target} HTTP/1.1\r\nHost: {url[7:]}\r\nConnection: close\r\n\r\n".encode())
+            head, body = drain(sock).split(b"\r\n\r\n", 1)
+            got = head + (read_chunks(io.BytesIO(body)) if b"chunked" in head else body)
+            assert b"begin" in got and b"end" in got, "the control: the answer came"
+            for form in forms(SECRET):
+                assert form not in got and form[4:-6] not in got, (target, form)
+        assert "overwritten" in proxy.event(path="/length")["hint"]
+
+
+@pytest.mark.parametrize(("headers", "status"), [(["Content-Encoding: gzip"], "200 OK"), (["Content-Encoding: identity", "Content-Encoding: br"], "200 OK"),
+                                                 ([], "206 Partial Content")])
+def test_answers_that_cannot_be_searched(headers, status):
+    plain = Origin(lambda request: ok(b"packed", *headers, status=status))
+    with through(plain) as (proxy, url):
+        assert Client(proxy.explicit()).ask(url + "/")[2] == b"packed", "the control: without a secret it passes"
+    origin = Origin(lambda request: ok(b"packed", *headers, status=status))
+    with with_secret(origin) as (proxy, url):
+        assert reason(Client(proxy.explicit()).ask(url + "/")) == (502, "response")
+
+
+def test_placeholder_in_the_body():
+    origin = Origin()
+    with with_secret(origin, secret={"header": "none", "swap": ["header", "body"]}) as (proxy, url):
+        client = Client(proxy.explicit())
+        body = b'{"token": "' + PLACEHOLDER.encode() + b'"}'
+        assert client.ask(url + "/", "POST", f"X-Key: {PLACEHOLDER}\r\nContent-Length: {len(body)}\r\n", body)[0] == 200
+        assert json.loads(origin.requests[0]["body"]) == {"token": SECRET}
+        assert dict(origin.requests[0]["headers"])["x-key"] == SECRET
+        half = len(body) // 2
+        coded = b"%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (half, body[:half], len(body) - half, body[half:])
+        client.send(f"POST {url}/ HTTP/1.1\r\nHost: {url[7:]}\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+        assert client.answer()[0] == 100
+        client.send(coded)
+        assert client.answer()[0] == 200
+        assert json.loads(origin.requests[1]["body"]) == {"token": SECRET}
+        large = Client(proxy.explicit())
+        with contextlib.suppress(OSError):
+            large.send(f"POST {url}/ HTTP/1.1\r\nHost: {url[7:]}\r\nContent-Length: 1100000\r\n\r\n".encode() + bytes(1100000))
+        assert reason(large.answer()) == (413, "too-large")
+        assert len(origin.requests) == 2
+
+
+def test_secret_in_the_query_is_in_no_event():
+    origin = Origin()
+    with with_secret(origin, secret={"query": "key"}) as (proxy, url):
+        assert Client(proxy.explicit()).ask(url + "/p?a=b&key=mine")[0] == 200
+        target = origin.requests[0]["target"]
+        assert "a=b" in target and "mine" not in target and "key=" in target
+        event = proxy.event(path="/p")
+        assert "key" not in json.dumps(event)
+
+
+# ---- TLS ----
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pki")
+
+    def openssl(*args):
+        subprocess.run(["openssl", *map(str, args)], cwd=folder, check=True, capture_output=True)
+
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", 2, "-subj", "/CN=test authority")
+    for name in (HOST, "wrong.test"):
+        openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        (folder / "ext").write_text(f"subjectAltName=DNS:{name}")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", 2,
+                "-extfile", "ext", "-out", f"{name}.pem")
+    folder.chmod(0o755)
+    return folder
+
+
+class SecureOrigin(Origin):
+    def __init__(self, pki, answer=None, name=HOST):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(pki / f"{name}.pem", pki / f"{name}.key")
+        super().__init__(answer)
+
+    def run(self, peer):
+        with contextlib.suppress(OSError), self.context.wrap_socket(peer, server_side=True) as secure:
+            self.talk(secure)
+
+
+def inside(proxy, sock):
+    """The client's end of an intercepted connection."""
+    context = ssl.create_default_context(cadata=proxy.ready["ca"])
+    return Client(context.wrap_socket(sock, server_hostname=HOST))
+
+
+def test_intercepted_requests_are_decided_one_by_one(pki):
+    big = os.urandom(2 << 20)
+    origin = SecureOrigin(pki, lambda r: ok(big) if r["target"] == "/ok/big" else ok(r["body"] or r["target"].encode()))
+    rules = [{"host": HOST, "scheme": "https", "port": origin.port, "address": "127.0.0.1", "paths": ["/ok/**"]}]
+    with origin, Proxy(rules, roots=str(pki / "ca.pem")) as proxy:
+        for entry in ("connect", "transparent"):
+            sock = proxy.tunnel(HOST, origin.port)[1] if entry == "connect" else proxy.connect(HOST, origin.port)
+            client = inside(proxy, sock)
+            name = f"{HOST}:{origin.port}"
+
+            def ask(path, method="GET", headers="", body=b""):
+                client.send(f"{method} {path} HTTP/1.1\r\nHost: {name}\r\n{headers}\r\n".encode() + body)
+                return client.answer(method)
+
+            assert ask("/ok/a")[2] == b"/ok/a"
+            assert reason(ask("/other")) == (403, "path")
+            assert ask("/ok/big")[2] == big
+            assert ask("/ok/c", "POST", f"Content-Length: {len(big)}\r\n", big)[2] == big
+            client.send("GET /ok/d HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+            assert reason(client.answer()) == (400, "malformed")
+            assert proxy.event(path="/other", entry=entry)["scheme"] == "https"
+        assert origin.connections == 2
+        whole = Client(proxy.explicit()).ask(f"https://{HOST}:{origin.port}/ok/absolute")
+        assert whole[2] == b"/ok/absolute"
+        assert reason(Client(proxy.explicit()).ask(f"https://{HOST}:{origin.port}/other")) == (403, "path")
+
+
+def test_server_with_the_wrong_certificate(pki):
+    origin = SecureOrigin(pki, name="wrong.test")
+    rules = [{"host": HOST, "scheme": "https", "port": origin.port, "address": "127.0.0.1", "paths": ["/**"]}]
+    with origin, Proxy(rules, roots=str(pki / "ca.pem")) as proxy:
+        answer = Client(proxy.explicit()).ask(f"https://{HOST}:{origin.port}/")
+        assert reason(answer) == (502, "unreachable")
+        assert not origin.requests
+        assert proxy.event(status=502)["note"]
+
+
+def test_secret_over_tls(pki):
+    origin = SecureOrigin(pki, lambda r: ok(json.dumps(dict(r["headers"])).encode()))
+    egress = {"rules": [{"host": HOST, "scheme": "https", "port": origin.port, "address": "127.0.0.1"}],
+              "secrets": [secret_of(origin, "https")]}
+    with origin, Proxy(egress=egress, env={"TOKEN": SECRET}, roots=str(pki / "ca.pem")) as proxy:
+        client = inside(proxy, proxy.connect(HOST, origin.port))
+        client.send(f"GET / HTTP/1.1\r\nHost: {HOST}:{origin.port}\r\n\r\n")
+        status, _, body = client.answer()
+        assert status == 200 and dict(origin.requests[0]["headers"])["authorization"] == f"Bearer {SECRET}"
+        assert SECRET.encode() not in body and b"*" * len(SECRET) in body
 
 
 # ---- real programs ----
