@@ -2,8 +2,9 @@
  * decided, given its credentials.
  *
  * N-8   Every way in ends in one target and one decision; where two places of a request name its
- * host they must agree. C-9   A secret is put in after everything that the client sent was
- * understood and decided. */
+ *       host they must agree.
+ *
+ * C-9   A secret is put in after everything that the client sent was understood and decided. */
 #include "proxy/session.h"
 
 #include <errno.h>
