@@ -320,7 +320,7 @@ static int compare_rows(const void *a, const void *b)
 /* The most frequent first. */
 static void write_table(struct json_writer *w, const char *key, const struct table *t)
 {
-    const struct row *sorted[ROWS_MAX];
+    const struct row *sorted[ROWS_MAX] = {NULL};
     for (size_t i = 0; i < t->count; i++)
         sorted[i] = &t->rows[i];
     qsort(sorted, t->count, sizeof *sorted, compare_rows);

@@ -136,7 +136,7 @@ static const char bash_tail[] =
     "        fi\n"
     "    done\n"
     "    COMPREPLY=()\n"
-    "    if [[ $verb == run && -n $operand ]]; then\n"
+    "    if [[ ($verb == run || $verb == proxy) && -n $operand ]]; then\n"
     "        if [[ $prev == -- ]]; then _brig_reply -c -- \"$cur\"; else _brig_reply -f -- "
     "\"$cur\"; fi\n"
     "        return\n"
@@ -210,7 +210,7 @@ static void zsh_leaf(struct buf *out, const struct verb *verb)
         if (o->brief)
             zsh_option(out, o, "-", brief);
     }
-    if (verb == &verb_run)
+    if (verb == &verb_run || verb == &verb_proxy)
         buf_str(out, "        '1:command:_command_names -e' '*::argument:_normal' ;;\n");
     else if (verb->operands)
         buf_fmt(out, "        '*:word:(%s)' ;;\n", verb->operands);
@@ -237,8 +237,8 @@ static void zsh_script(struct buf *out)
                  "    local verb=\n"
                  "    if (( CURRENT > 2 )); then\n"
                  "        verb=$words[2]; shift words; (( CURRENT-- ))\n"
-                 "        if [[ $verb == policy ]] && (( CURRENT > 2 )); then\n"
-                 "            verb=\"policy $words[2]\"; shift words; (( CURRENT-- ))\n"
+                 "        if [[ $verb == (policy|secrets) ]] && (( CURRENT > 2 )); then\n"
+                 "            verb=\"$verb $words[2]\"; shift words; (( CURRENT-- ))\n"
                  "        fi\n"
                  "    fi\n"
                  "    case $verb in\n");
@@ -294,8 +294,8 @@ static void fish_script(struct buf *out)
                  "        test $n -eq 0\n"
                  "        return\n"
                  "    end\n"
-                 "    if test \"$argv[1]\" = policy\n"
-                 "        test \"$words\" = policy\n"
+                 "    if contains -- \"$argv[1]\" policy secrets\n"
+                 "        test \"$words\" = \"$argv[1]\"\n"
                  "        return\n"
                  "    end\n"
                  "    set -l k (count (string split ' ' -- $argv[1]))\n"

@@ -175,6 +175,6 @@ const struct verb verb_help = {
     .usage = "help [COMMAND]",
     .examples = "brig help run",
     .options = &common_options,
-    .operands = "run doctor policy completion",
+    .operands = "run net proxy secrets doctor policy completion",
     .main = help_main,
 };

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "cli/path.h"
+#include "cli/term.h"
 #include "cli/verb.h"
 
 #include <errno.h>
@@ -15,17 +16,21 @@
 
 #define KERNEL     "Kernel boundary"
 #define FILESYSTEM "Filesystem boundary"
+#define NETWORK    "Network boundary"
 #define LIFECYCLE  "Limits (lifecycle boundary)"
 #define CREDENTIAL "Credential boundary"
 #define POLICY     "Policy"
 
 /* clang-format off */
-static const struct opt items[] = {
+static const struct opt level_items[] = {
     {OPT_LEVEL, 0, "level", OPT_VALUE, "LEVEL", "low medium high critical", NULL, POLICY,
      "how hostile the code is taken to be: low, medium, high (default) or critical"},
+};
+static const struct opt file_items[] = {
     {OPT_POLICY, 0, "policy", OPT_VALUE, "FILE", NULL, NULL, POLICY,
      "policy file (YAML or JSON), laid over the level; options are laid over it"},
-
+};
+static const struct opt inside_items[] = {
     {OPT_FIELD + FIELD_TIER, 0, "tier", OPT_VALUE, "TIER", "process container", NULL, KERNEL,
      "process or container, instead of what the level asks for"},
     {OPT_FIELD + FIELD_UID, 0, "uid", OPT_VALUE, "N", NULL, NULL, KERNEL,
@@ -49,9 +54,35 @@ static const struct opt items[] = {
      "/proc: pid (own tasks only) or system (also what ps, free and uptime read)"},
     {OPT_FIELD + FIELD_REPORT, 0, "report-files", OPT_FLAG, NULL, NULL, "true", FILESYSTEM,
      "list refused files by path among the denials; makes each open slower"},
+};
+static const struct opt rule_items[] = {
+    {OPT_ALLOW, 0, "allow", OPT_LIST, "HOST[:PORT][=ADDRESS]", NULL, NULL, NETWORK,
+     "let the program reach a host: api.github.com (http and https), '*.pypi.org:443', "
+     "db.internal:5432=10.0.0.5, https://HOST/PATH; everything else stays closed; repeatable"},
+    {OPT_BLOCK, 0, "block", OPT_LIST, "HOST", NULL, NULL, NETWORK,
+     "keep a host closed, whatever the rules say; repeatable"},
+    {OPT_FIELD + FIELD_UPLOAD, 0, "upload", OPT_VALUE, "SIZE", NULL, NULL, NETWORK,
+     "bytes that may be sent in all: 10M"},
+    {OPT_FIELD + FIELD_MAX_CONNECTIONS, 0, "max-connections", OPT_VALUE, "N", NULL, NULL, NETWORK,
+     "connections to the outside at one time"},
+    {OPT_FIELD + FIELD_REQUESTS, 0, "requests", OPT_VALUE, "N", NULL, NULL, NETWORK,
+     "requests per minute"},
+};
+static const struct opt resolver_items[] = {
+    {OPT_FIELD + FIELD_RESOLVER, 0, "resolver", OPT_VALUE, "ADDRESS[:PORT]", NULL, NULL, NETWORK,
+     "who resolves the names, instead of the host's own resolver"},
+};
+static const struct opt secret_items[] = {
+    {OPT_SECRET, 0, "secret", OPT_LIST, "NAME=SOURCE@ORIGIN", NULL, NULL, CREDENTIAL,
+     "let requests to ORIGIN, such as https://api.github.com, use a secret that the program never "
+     "sees; SOURCE is env:NAME, file:/PATH, 'cmd:PROGRAM ARG…' or vault:PATH#FIELD; inside, $NAME "
+     "is a placeholder; repeatable"},
+};
+static const struct opt env_items[] = {
     {OPT_ENV, 'e', "env", OPT_LIST, "KEY[=VALUE]", NULL, NULL, CREDENTIAL,
      "set a variable in the otherwise empty environment; KEY alone copies yours; repeatable"},
-
+};
+static const struct opt limit_items[] = {
     {OPT_FIELD + FIELD_MEMORY, 'm', "memory", OPT_VALUE, "SIZE", NULL, NULL, LIFECYCLE,
      "memory, with all that the program writes to its workspace: 256M, 1G"},
     {OPT_FIELD + FIELD_CPUS, 0, "cpus", OPT_VALUE, "N", NULL, NULL, LIFECYCLE,
@@ -73,8 +104,30 @@ static const struct opt items[] = {
 };
 /* clang-format on */
 
-const struct opt_table policy_option_table = {
-    .items = items, .count = ARRAY_LEN(items), .next = &common_options};
+/* Verbs share the parts, each in a chain of its own. */
+#define CHAIN(part, following)                                                                     \
+    {                                                                                              \
+        .items = part, .count = ARRAY_LEN(part), .next = following                                 \
+    }
+
+static const struct opt_table run_limits = CHAIN(limit_items, &common_options);
+static const struct opt_table run_env = CHAIN(env_items, &run_limits);
+static const struct opt_table run_secrets = CHAIN(secret_items, &run_env);
+static const struct opt_table run_resolver = CHAIN(resolver_items, &run_secrets);
+static const struct opt_table run_rules = CHAIN(rule_items, &run_resolver);
+static const struct opt_table run_inside = CHAIN(inside_items, &run_rules);
+static const struct opt_table run_file = CHAIN(file_items, &run_inside);
+const struct opt_table policy_option_table = CHAIN(level_items, &run_file);
+
+static const struct opt_table rules_file = CHAIN(file_items, &common_options);
+const struct opt_table rule_option_table = CHAIN(rule_items, &rules_file);
+
+static const struct opt_table secrets_file = CHAIN(file_items, &common_options);
+const struct opt_table secret_option_table = CHAIN(secret_items, &secrets_file);
+
+static const struct opt_table proxy_secrets = CHAIN(secret_items, &secrets_file);
+static const struct opt_table proxy_resolver = CHAIN(resolver_items, &proxy_secrets);
+const struct opt_table egress_option_table = CHAIN(rule_items, &proxy_resolver);
 
 int policy_options_init(struct policy_options *o, int argc, struct err *err)
 {
@@ -202,6 +255,12 @@ static int apply(struct policy *p, const struct policy_use *use, struct err *err
         return apply_grant(p, use->opt, use->value, &origin, err);
     case OPT_ENV:
         return apply_env(p, use->value, &origin, err);
+    case OPT_ALLOW:
+        return policy_allow(p, use->value, &origin, err);
+    case OPT_BLOCK:
+        return policy_block(p, use->value, &origin, err);
+    case OPT_SECRET:
+        return policy_secret(p, use->value, &origin, err);
     case OPT_FIELD + FIELD_ROOT:
         return apply_root(p, use->opt, use->value, &origin, err);
     default:
@@ -261,4 +320,14 @@ int policy_options_build(const struct policy_options *o, struct policy *ret, str
             return r;
     }
     return policy_validate(ret, err);
+}
+
+void policy_options_notes(const struct policy *p)
+{
+    for (size_t i = 0; i < p->egress.secret_count; i++) {
+        const struct egress_secret *s = &p->egress.secrets[i];
+        if (egress_secret_in_clear(&p->egress, s))
+            term_say("the secret %s goes to http://%s:%u unencrypted", s->name, s->host.text,
+                     s->port);
+    }
 }

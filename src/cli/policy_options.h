@@ -13,10 +13,16 @@ enum policy_option_id {
     OPT_RO,
     OPT_RW,
     OPT_ENV,
+    OPT_ALLOW,
+    OPT_BLOCK,
+    OPT_SECRET,
     OPT_FIELD, /* + enum policy_field; the last */
 };
 
-extern const struct opt_table policy_option_table;
+extern const struct opt_table policy_option_table; /* all of them */
+extern const struct opt_table rule_option_table;   /* rules, --policy */
+extern const struct opt_table secret_option_table; /* secrets, --policy */
+extern const struct opt_table egress_option_table; /* rules, resolver, secrets, --policy */
 
 struct policy_use {
     const struct opt *opt;
@@ -40,5 +46,7 @@ int policy_options_take(struct policy_options *o, const struct opt *opt, const c
                         struct err *err);
 /* The policy in force, validated. policy_done() it also on failure. */
 int policy_options_build(const struct policy_options *o, struct policy *ret, struct err *err);
+/* What is allowed but should be known, on stderr. */
+void policy_options_notes(const struct policy *p);
 /* Lay one policy file over p. */
 int policy_options_load(struct policy *p, const char *file, struct err *err);

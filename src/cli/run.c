@@ -274,6 +274,8 @@ static int run_options(const struct run_options *o, char *const *command, struct
     }
     struct policy policy;
     r = policy_options_build(&o->policy, &policy, err);
+    if (r >= 0 && !o->quiet)
+        policy_options_notes(&policy);
     if (r >= 0)
         r = run_policy(o, &policy, command, err);
     policy_done(&policy);
@@ -302,8 +304,9 @@ const struct verb verb_run = {
     .usage = "run [OPTIONS] [--] COMMAND [ARGUMENT…]\n"
              "run [OPTIONS] --lang LANG [- | FILE] [-- ARGUMENT…]",
     .about = "The program sees a read-only system, a private workspace that disappears with\n"
-             "it, an empty environment and no network. Its limits, and all else, follow from\n"
-             "the threat level; a policy file and options change single values.",
+             "it, an empty environment and no network but what --allow names. Its limits, and\n"
+             "all else, follow from the threat level; a policy file and options change single\n"
+             "values.",
     .examples = "# one command; level high is the default\n"
                 "brig run -- python3 -c 'print(6*7)'\n"
                 "# code from stdin, nothing touches the disk\n"
@@ -312,6 +315,10 @@ const struct verb verb_run = {
                 "brig run --json -m 256M --timeout 30s -- ./configure\n"
                 "# data in, results out\n"
                 "brig run --ro data:/data --rw out:/out -- sort -o /out/s /data/list\n"
+                "# one host, and nothing else; what was denied is told afterwards\n"
+                "brig run --allow '*.pypi.org:443' -- pip download requests\n"
+                "# a secret that the program can use but never sees\n"
+                "brig run --secret 'TOKEN=env:TOKEN@https://api.github.com' -- ./agent\n"
                 "# a shell in the current project, which it may change\n"
                 "brig run --level medium -t -- bash",
     .statuses = "N    the program's own status; 128+N when signal N ended it\n"

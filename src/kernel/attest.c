@@ -126,15 +126,15 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
  * take them over, there would be none, and the policy promises some. */
 static int check_broker(const struct kernel *k, pid_t pid, struct err *err)
 {
-    if (!k->options.brokered_net)
+    if (!k->options.brokered_net && !k->options.watched_net)
         return 0;
     if (!k->unseen)
-        return broker_connect_probe(pid, err);
+        return k->options.brokered_net ? broker_connect_probe(pid, err) : 0;
     err_set(err, ERR_UNSUPPORTED,
-            "the process tier has no network here: somebody else already listens to this "
+            "there is no network for a sandbox here: somebody else already listens to this "
             "process' system calls (a sandbox around this one)");
     err_at(err, BOUNDARY_NETWORK);
-    return err_hint(err, "use --tier container, or run without a network");
+    return err_hint(err, "run brig outside of the other sandbox, or without a network");
 }
 
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err)

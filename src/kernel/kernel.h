@@ -55,6 +55,10 @@ struct kernel {
      * code is told that the connection was refused. */
     int (*connected)(void *ctx, int fd, const struct sockaddr *asked, socklen_t len);
     void *connected_ctx;
+    /* With a network namespace: is this a place where nobody inside answers? And, if it is:
+     * somebody tried. Both for the log alone. */
+    bool (*unserved)(void *ctx, const struct sockaddr *asked, socklen_t len);
+    void (*refused)(void *ctx, const struct sockaddr *asked, socklen_t len);
     struct filter_program plain; /* the filter without reports, to tell a report from a refusal */
 };
 

@@ -44,7 +44,7 @@ static bool is_address_probe(const struct kernel *k, const struct seccomp_data *
     if (!k->options.brokered_net || d->arch != NATIVE_ARCH || d->nr != SYS_socket || d->args[2])
         return false;
     return (family == AF_NETLINK && type == (SOCK_RAW | SOCK_CLOEXEC)) ||
-           ((family == AF_INET || family == AF_INET6) && type == (SOCK_DGRAM | SOCK_CLOEXEC));
+           ((family == AF_INET || family == AF_INET6) && (type & ~SOCK_CLOEXEC) == SOCK_DGRAM);
 }
 
 static void record(const struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
@@ -99,7 +99,10 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &got) < 0)
         return errno == ENOENT || errno == EINTR || errno == EAGAIN ? 0 : -errno;
     answer.r.id = got.n.id;
-    if (is_report(k, &got.n)) {
+    if (k->options.watched_net && filter_is_brokered_connect(got.n.data.arch, got.n.data.nr)) {
+        watch_connect(k, &got.n);
+        answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    } else if (is_report(k, &got.n)) {
         report_path(k, &got.n, list);
         answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     } else {

@@ -35,6 +35,9 @@ enum channel_type {
     CH_EVENT,    /* text = JSON of one event */
     CH_CHECKED,  /* text = JSON {"name", "source", "ok", "error"} */
     CH_BYE,      /* text = JSON of totals {"lost_events": n, …} */
+    /* supervisor → proxy; text = "ADDRESS PORT" that the code asked for, where nobody listens
+       inside */
+    CH_REFUSED,
     CH_TYPE_COUNT,
 };
 

@@ -129,6 +129,12 @@ enum channel_listener network_kind(const struct network *n, const char *address,
     return port == NETWORK_DNS_PORT ? LISTENER_DNS_TCP : LISTENER_TRANSPARENT;
 }
 
+bool network_serves(const struct network *n, const char *address, uint16_t port)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
+           port == NETWORK_DNS_PORT || has_port(n, port);
+}
+
 /* "Inter-| …", " face |…", then one line per interface. */
 static bool only_loopback(const char *text)
 {

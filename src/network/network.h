@@ -40,4 +40,6 @@ int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, st
 int network_take(struct network *n, int fd, int32_t value, struct err *err);
 /* The meaning of an address that the code asks for, on the process tier. */
 enum channel_listener network_kind(const struct network *n, const char *address, uint16_t port);
+/* Does anybody inside answer there? What the code itself listens on counts only on loopback. */
+bool network_serves(const struct network *n, const char *address, uint16_t port);
 int network_attest(struct network *n, pid_t pid, struct evidence *out, struct err *err);

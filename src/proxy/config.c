@@ -14,12 +14,13 @@
 #define NOBODY         65534
 #define SEALS_EXPECTED (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* No fstat: it would need a system call that takes paths. */
+/* No fstat: it would need a system call that takes paths. From the beginning, wherever the one who
+ * wrote it stopped. */
 static ssize_t read_all(int fd, char *out, size_t size)
 {
     size_t len = 0;
     while (len < size) {
-        ssize_t n = read(fd, out + len, size - len);
+        ssize_t n = pread(fd, out + len, size - len, (off_t)len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

@@ -1,7 +1,7 @@
 /* Names inside: an allowed name gets a stand-in address, every other name does not exist. Nothing
  * that is asked here ever becomes a query to the outside.
  *
- * N-9  The outside learns of a name only when a connection to it was allowed. */
+ * N-12  The outside learns of a name only when a connection to it was allowed. */
 #include "base/cleanup.h"
 #include "network/dns_parse.h"
 #include "proxy/proxy.h"

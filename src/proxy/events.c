@@ -2,7 +2,10 @@
  * query, a header or a body. */
 #include "proxy/proxy.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #define PATH_SHOWN 1024
 
@@ -52,12 +55,64 @@ static void write_verdict(struct json_writer *w, const struct egress *e, const s
         jw_null(w);
 }
 
-void event_send(struct proxy *px, const struct event *ev)
+/* ---- on their way ---- */
+
+/* A supervisor that does not read for a moment misses nothing; one that does not read at all never
+ * stops the network of the run, and is told how much it missed. */
+#define QUEUE_BYTES (512u * 1024)
+
+struct queued {
+    struct queued *next;
+    size_t size;
+    char text[];
+};
+static struct queued *first, **last = &first;
+static size_t queued_bytes;
+
+static int send_text(struct proxy *px, const char *text)
 {
-    struct buf text cleanup_buf;
-    buf_init(&text, CHANNEL_TEXT_MAX);
+    return channel_send(px->control_fd, CH_EVENT, 0, 0, text, -1, NULL);
+}
+
+static void queue_text(struct proxy *px, const struct buf *text)
+{
+    size_t size = sizeof(struct queued) + text->len + 1;
+    struct queued *q = queued_bytes + size <= QUEUE_BYTES ? malloc(size) : NULL;
+    if (!q) {
+        px->lost_events++;
+        return;
+    }
+    q->next = NULL;
+    q->size = size;
+    memcpy(q->text, text->data, text->len + 1);
+    *last = q;
+    last = &q->next;
+    queued_bytes += size;
+    loop_watch(px->loop, &px->control, EPOLLIN | EPOLLOUT);
+}
+
+bool events_flush(struct proxy *px)
+{
+    while (first) {
+        int r = send_text(px, first->text);
+        if (r == -EAGAIN)
+            return false;
+        px->lost_events += r < 0;
+        struct queued *sent = first;
+        first = sent->next;
+        queued_bytes -= sent->size;
+        free(sent);
+        if (!first)
+            last = &first;
+    }
+    loop_watch(px->loop, &px->control, EPOLLIN);
+    return true;
+}
+
+static void write_event(struct proxy *px, const struct event *ev, struct buf *text)
+{
     struct json_writer w;
-    jw_init(&w, &text, false);
+    jw_init(&w, text, false);
     jw_object_begin(&w);
     jw_kv_uint(&w, "time_ms", loop_now_ms(px->loop) - px->start_ms);
     jw_kv_string(&w, "entry", entry_name(ev->entry));
@@ -75,7 +130,16 @@ void event_send(struct proxy *px, const struct event *ev)
     if (px->lost_events)
         jw_kv_uint(&w, "lost", px->lost_events);
     jw_object_end(&w);
-    /* Never waits: a supervisor that does not read must not stop the network of the run. */
-    if (text.failed || channel_send(px->control_fd, CH_EVENT, 0, 0, text.data, -1, NULL) < 0)
+}
+
+void event_send(struct proxy *px, const struct event *ev)
+{
+    struct buf text cleanup_buf;
+    buf_init(&text, CHANNEL_TEXT_MAX);
+    write_event(px, ev, &text);
+    int r = text.failed ? -ENOMEM : first ? -EAGAIN : send_text(px, text.data);
+    if (r == -EAGAIN)
+        queue_text(px, &text);
+    else if (r < 0)
         px->lost_events++;
 }

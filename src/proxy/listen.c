@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #define ACCEPT_BATCH 64
-#define PAUSE_MS     100 /* when there is no descriptor left */
+#define PAUSE_MS     100 /* when there is no descriptor left, say */
 #define GATEWAY      "brig.proxy"
 #define GATEWAY_PORT 80
 
@@ -117,12 +117,13 @@ static void on_listener(struct loop_io *io, uint32_t events)
             start(l->px, fd, l->kind, NULL);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        if (errno == ECONNABORTED || errno == EINTR)
+            continue;
+        if (errno != EAGAIN) {
             loop_watch(l->px->loop, io, 0);
             loop_timer_set(l->px->loop, &l->pause, PAUSE_MS);
         }
-        if (errno != ECONNABORTED && errno != EINTR)
-            return;
+        return;
     }
 }
 
@@ -196,5 +197,28 @@ int connection_add(struct proxy *px, int fd, uint32_t kind, const char *asked, s
     if (set_nonblocking(fd, err) < 0)
         return -err->code;
     start(px, fd_steal(&owned), (enum channel_listener)kind, &sa);
+    return 0;
+}
+
+int connection_refused(struct proxy *px, const char *asked, struct err *err)
+{
+    struct sockaddr_storage sa;
+    struct target t = {0};
+    struct verdict v;
+    if (parse_asked(asked, &sa) < 0)
+        return err_set(err, ERR_PROTOCOL, "a connection that leads nowhere");
+    unmap(&sa);
+    if (host_of(px, &sa, &t.host) < 0)
+        return 0;
+    t.port = port_of(&sa);
+    t.scheme = t.port == 80 ? SCHEME_HTTP : t.port == 443 ? SCHEME_HTTPS : SCHEME_TCP;
+    egress_decide(&px->rules->egress, &t, &v);
+    /* Allowed since, for a port that had no listener when the run began. */
+    struct event ev = {.entry = ENTRY_TRANSPARENT,
+                       .target = &t,
+                       .reason = v.allow ? DENY_PORT : v.reason,
+                       .rule = v.rule,
+                       .hint = v.allow ? "use the proxy variables, or start the run anew" : v.hint};
+    event_send(px, &ev);
     return 0;
 }

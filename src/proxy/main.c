@@ -19,7 +19,6 @@
 #include <sys/socket.h>
 
 static struct proxy px = {.control_fd = PROXY_FD_CONTROL};
-static struct loop_io control;
 static struct channel_msg msg;
 static int exit_status;
 static bool checking; /* `brig secrets check`: nothing is served */
@@ -43,13 +42,17 @@ static int receive_wait(int *ret_fd, struct err *err)
     }
 }
 
+static bool wait_room(void)
+{
+    struct pollfd p = {.fd = px.control_fd, .events = POLLOUT};
+    return poll(&p, 1, 1000) > 0;
+}
+
 static void send_wait(uint32_t type, uint32_t value, const char *text, const struct err *why)
 {
-    while (channel_send(px.control_fd, type, value, 0, text, -1, why) == -EAGAIN) {
-        struct pollfd p = {.fd = px.control_fd, .events = POLLOUT};
-        if (poll(&p, 1, 1000) <= 0)
+    while (channel_send(px.control_fd, type, value, 0, text, -1, why) == -EAGAIN)
+        if (!wait_room())
             return;
-    }
 }
 
 static int fail(const struct err *err)
@@ -143,16 +146,31 @@ static int replace_rules(int fd, struct err *err)
     return ended;
 }
 
+static void write_totals(struct buf *text, const struct err *not_revoked)
+{
+    struct json_writer w;
+    jw_init(&w, text, false);
+    jw_object_begin(&w);
+    jw_kv_uint(&w, "lost_events", px.lost_events);
+    jw_kv_uint(&w, "uploaded", px.budgets.total.uploaded);
+    jw_kv_string(&w, "not_revoked", not_revoked->code ? not_revoked->message : NULL);
+    jw_object_end(&w);
+}
+
 static void say_goodbye(void)
 {
-    char text[128];
+    struct err not_revoked = ERR_INIT;
+    struct buf text cleanup_buf;
+    buf_init(&text, CHANNEL_TEXT_MAX);
     sessions_end(&px);
     tunnels_end(&px);
-    keyring_free(px.keyring);
+    keyring_free(px.keyring, &not_revoked);
     px.keyring = NULL;
-    snprintf(text, sizeof text, "{\"lost_events\":%llu,\"uploaded\":%llu}",
-             (unsigned long long)px.lost_events, (unsigned long long)px.budgets.total.uploaded);
-    send_wait(CH_BYE, 0, text, NULL);
+    while (!events_flush(&px))
+        if (!wait_room())
+            break;
+    write_totals(&text, &not_revoked);
+    send_wait(CH_BYE, 0, buf_text(&text), NULL);
     loop_stop(px.loop);
 }
 
@@ -167,6 +185,8 @@ static int obey(int *fd, struct err *err)
         return listener_add(&px, fd_steal(fd), msg.value, err);
     case CH_CONNECTION:
         return connection_add(&px, fd_steal(fd), msg.value, msg.text, err);
+    case CH_REFUSED:
+        return connection_refused(&px, msg.text, err);
     case CH_END:
         say_goodbye();
         return 0;
@@ -177,7 +197,8 @@ static int obey(int *fd, struct err *err)
 
 static void on_control(struct loop_io *io, uint32_t events)
 {
-    (void)events;
+    if (events & EPOLLOUT)
+        events_flush(&px);
     for (int i = 0; i < 64; i++) {
         cleanup_fd int fd = -1;
         struct err err = ERR_INIT;
@@ -201,8 +222,8 @@ static void on_control(struct loop_io *io, uint32_t events)
 
 static int serve(struct err *err)
 {
-    control = (struct loop_io){.fd = px.control_fd, .fn = on_control};
-    int r = loop_watch(px.loop, &control, EPOLLIN);
+    px.control = (struct loop_io){.fd = px.control_fd, .fn = on_control};
+    int r = loop_watch(px.loop, &px.control, EPOLLIN);
     if (r == 0 && px.tls)
         tls_warm(px.tls);
     if (r == 0)
@@ -257,6 +278,8 @@ int main(void)
         return fail(&err);
     px.start_ms = loop_now_ms(px.loop);
     int r = run(&err);
-    keyring_free(px.keyring);
-    return r < 0 ? fail(&err) : exit_status;
+    if (r < 0)
+        exit_status = fail(&err);
+    keyring_free(px.keyring, NULL);
+    return exit_status;
 }

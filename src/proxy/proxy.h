@@ -34,6 +34,7 @@ struct keyring;
 struct proxy {
     struct loop *loop;
     int control_fd;
+    struct loop_io control;
     struct rules *rules;
     struct budgets budgets;
     struct standins standins;
@@ -74,6 +75,8 @@ struct event {
     uint64_t ms;
 };
 void event_send(struct proxy *px, const struct event *ev);
+/* The supervisor reads again: what had to wait. True: nothing waits any more. */
+bool events_flush(struct proxy *px);
 
 /* ---- resolve.c: names to addresses, with the host's resolver and its /etc/hosts. ---- */
 #define RESOLVE_MAX 32
@@ -131,6 +134,8 @@ unsigned sniffs_review(struct proxy *px);
 /* Serves a listener of the sandbox, or one connection that was accepted for it. Takes the socket.
  */
 int listener_add(struct proxy *px, int fd, uint32_t kind, struct err *err);
+/* The kernel turned it away, because no listener stands there; it is told like any denial. */
+int connection_refused(struct proxy *px, const char *asked, struct err *err);
 int connection_add(struct proxy *px, int fd, uint32_t kind, const char *asked, struct err *err);
 
 /* ---- dns.c: names inside. ---- */
@@ -146,8 +151,9 @@ int keyring_fetch(struct keyring *k, struct err *err);
 int keyring_check(struct keyring *k, struct err *err);
 /* Renewals, on the loop. */
 int keyring_watch(struct keyring *k, struct err *err);
-/* Wipes all values and lets the keeper revoke its leases; waits for it a while. */
-void keyring_free(struct keyring *k);
+/* Wipes all values and lets the keeper revoke its leases, which it does whether we wait or not.
+ * With `ret_why`: waits, and says what could not be revoked. */
+void keyring_free(struct keyring *k, struct err *ret_why);
 
 /* ---- session.c: HTTP on a stream of the sandbox. Takes the stream. ---- */
 /* `fixed`: scheme, host and port of every request (transparent or intercepted: what the Host header

@@ -1,9 +1,10 @@
 /* From the first byte of a request to the moment when it is sent: read, put into canonical form,
  * decided, given its credentials.
  *
- * N-8   Every way in ends in one target and one decision; where two places of a request name its
- * host they must agree. C-1   A secret is put in after everything that the client sent was
- * understood and decided. */
+ * N-8  Every way in ends in one target and one decision; where two places of a request name its
+ *      host they must agree.
+ *
+ * C-9  A secret is put in after everything that the client sent was understood and decided. */
 #include "proxy/session.h"
 
 #include <errno.h>
@@ -202,7 +203,7 @@ static enum step start_collecting(struct session *s)
         x->request.expects_continue = false;
         http_header_remove(&x->request.headers, "Expect");
         if (side_send(&s->client, go_on, strlen(go_on)) < 0)
-            return session_end(s, false);
+            return client_gone(s);
     }
     s->state = SESSION_COLLECT;
     return STEP_ON;
@@ -310,8 +311,7 @@ static int next_piece(struct session *s, const char **piece, size_t *len, size_t
     if (!s->client.len) {
         int r = side_read(&s->client, body_ask(&x->body, SIDE_READ_MAX));
         if (r < 0 || s->client.eof) {
-            x->note = "the client went away";
-            *ret = session_end(s, false);
+            *ret = client_gone(s);
             return -1;
         }
         if (!r)
@@ -332,7 +332,8 @@ static enum step collected(struct session *s)
 {
     struct exchange *x = s->x;
     struct err err = ERR_INIT;
-    if (inject_body(&s->px->injector, &x->target, &x->collected, &err) < 0)
+    const char *type = http_header_get(&x->request.headers, "Content-Type");
+    if (inject_body_as(&s->px->injector, &x->target, type, &x->collected, &err) < 0)
         return refuse(s, DENY_CREDENTIAL, NULL);
     x->request.body = BODY_LENGTH;
     x->request.length = x->collected.len;
@@ -344,7 +345,7 @@ enum step collect_step(struct session *s)
     struct exchange *x = s->x;
     enum step over = STEP_WAIT;
     if (side_flush(&s->client) < 0)
-        return session_end(s, false);
+        return client_gone(s);
     while (!x->body.done) {
         const char *piece;
         size_t len;
@@ -391,10 +392,15 @@ enum step request_body_step(struct session *s)
     size_t moved = 0;
     if (x->unsent)
         return STEP_WAIT;
-    while (!x->body.done && s->up.out.len < SIDE_READ_MAX && (moved < ROUND_MAX || s->client.len)) {
+    while (!x->body.done && (moved < ROUND_MAX || s->client.len)) {
         const char *piece;
         size_t len;
         size_t used;
+        if (s->up.out.len - s->up.out_at > SIDE_READ_MAX / 2) {
+            int flushed = side_flush(&s->up);
+            if (flushed <= 0)
+                return flushed < 0 ? stop_sending(s) : STEP_WAIT;
+        }
         int r = next_piece(s, &piece, &len, &used, &over);
         if (r < 0)
             return over;

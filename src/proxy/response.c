@@ -1,7 +1,7 @@
 /* The way back: a response is read strictly, written anew, and searched for the secrets of its
  * origin.
  *
- * C-4  Where a secret belongs to the origin, an answer that cannot be searched (encoded, in part)
+ * C-8  Where a secret belongs to the origin, an answer that cannot be searched (encoded, in part)
  * is not passed on. */
 #include "proxy/session.h"
 
@@ -127,7 +127,24 @@ static enum step pass_interim(struct session *s)
     if (!wanted)
         return STEP_ON;
     x->request.expects_continue = false; /* once */
-    return side_send(&s->client, go_on, sizeof(go_on) - 1) < 0 ? session_end(s, false) : STEP_ON;
+    return side_send(&s->client, go_on, sizeof(go_on) - 1) < 0 ? client_gone(s) : STEP_ON;
+}
+
+/* Who speaks something else is not waited for. */
+static bool speaks_http(const struct side *up)
+{
+    static const char start[] = "HTTP/1.";
+    size_t len = up->len < sizeof(start) - 1 ? up->len : sizeof(start) - 1;
+    return !memcmp(up->data, start, len);
+}
+
+static ssize_t scan_head(struct session *s, struct err *err)
+{
+    if (!s->up.len)
+        return 0;
+    if (!speaks_http(&s->up))
+        return err_set(err, ERR_PROTOCOL, "the server does not speak HTTP/1.x");
+    return http_head_scan(s->up.data, s->up.len, &s->x->scanned, err);
 }
 
 /* STEP_WAIT: it has not come in full. */
@@ -136,7 +153,7 @@ static enum step head_step(struct session *s)
     struct exchange *x = s->x;
     struct err err = ERR_INIT;
     ssize_t n = 0;
-    while (!s->up.len || !(n = http_head_scan(s->up.data, s->up.len, &x->scanned, &err))) {
+    while (!(n = scan_head(s, &err))) {
         int r = side_read(&s->up, SIDE_READ_MAX);
         if (r < 0 || s->up.eof)
             return upstream_lost(s);
@@ -229,7 +246,7 @@ static enum step body_step(struct session *s)
         if (s->client.out.len - s->client.out_at > COALESCE) {
             int r = side_flush(&s->client);
             if (r <= 0)
-                return r < 0 ? session_end(s, false) : STEP_WAIT;
+                return r < 0 ? client_gone(s) : STEP_WAIT;
         }
         int r = more_body(s);
         if (r < 0)
@@ -266,7 +283,7 @@ enum step response_step(struct session *s)
     if (!x->have_response) {
         enum step r = head_step(s);
         if (r == STEP_WAIT && side_pending(&s->client) && side_flush(&s->client) < 0)
-            return session_end(s, false);
+            return client_gone(s);
         if (r != STEP_ON || !x->have_response || s->state != SESSION_RELAY)
             return r;
     }
@@ -277,6 +294,6 @@ enum step response_step(struct session *s)
         return session_end(s, true);
     int flushed = side_flush(&s->client);
     if (flushed < 0)
-        return session_end(s, false);
+        return client_gone(s);
     return flushed && x->ended ? finish(s) : STEP_WAIT;
 }

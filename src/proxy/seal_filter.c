@@ -34,6 +34,7 @@ static const int allowed[] = {
 #endif
     /* connections */
     SYS_read,
+    SYS_pread64,
     SYS_write,
     SYS_readv,
     SYS_writev,

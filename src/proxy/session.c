@@ -95,6 +95,13 @@ enum step session_end(struct session *s, bool broken)
     return STEP_GONE;
 }
 
+enum step client_gone(struct session *s)
+{
+    if (s->x && !s->x->note)
+        s->x->note = "the client went away";
+    return session_end(s, false);
+}
+
 void session_moved(struct session *s)
 {
     s->active_ms = loop_now_ms(s->px->loop);
@@ -109,11 +116,7 @@ static enum step watch_client(struct session *s)
 {
     if (s->client.len >= READ_AHEAD || !s->x->body.done)
         return STEP_WAIT;
-    if (side_read(&s->client, READ_AHEAD) < 0) {
-        s->x->note = "the client went away";
-        return session_end(s, false);
-    }
-    return STEP_WAIT;
+    return side_read(&s->client, READ_AHEAD) < 0 ? client_gone(s) : STEP_WAIT;
 }
 
 static enum step relay_step(struct session *s)
@@ -146,7 +149,7 @@ static enum step answer_step(struct session *s)
 {
     int r = side_flush(&s->client);
     if (r < 0)
-        return session_end(s, false);
+        return client_gone(s);
     return r ? session_answered(s) : STEP_WAIT;
 }
 
@@ -198,7 +201,7 @@ static enum step hand_on_step(struct session *s)
 {
     int r = side_flush(&s->client);
     if (r < 0)
-        return session_end(s, false);
+        return client_gone(s);
     if (!r)
         return STEP_WAIT;
     if (s->x->request.form == FORM_AUTHORITY)

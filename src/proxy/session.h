@@ -85,8 +85,9 @@ enum step {
 /* ---- session.c ---- */
 /* The end of it all; `broken`: the client is to notice that something is missing. */
 enum step session_end(struct session *s, bool broken);
+enum step client_gone(struct session *s);
 void session_moved(struct session *s);
-void session_go(struct session *s);            /* runs steps until it must wait */
+void session_go(struct session *s); /* runs steps until it must wait */
 /* For the event: what went wrong, in words of our own. */
 void exchange_note(struct exchange *x, const char *text);
 enum step session_answered(struct session *s); /* the client has its response */

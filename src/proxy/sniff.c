@@ -6,7 +6,7 @@
  *   else   a stream of bytes, where a rule allows one.
  *
  * N-7  What is spoken never widens what is allowed: each branch asks egress_decide for its scheme.
- * N-8  A ClientHello that cannot be read, that hides its name, or that names another host is
+ * N-11  A ClientHello that cannot be read, that hides its name, or that names another host is
  * refused; it never falls back to a stream of bytes under a rule that means TLS. */
 #include "network/hello_parse.h"
 #include "proxy/proxy.h"

@@ -25,19 +25,6 @@ static int copy_egress(struct sandbox *s, struct err *err)
     return r < 0 ? r : egress_make_placeholders(&s->egress, err);
 }
 
-int sandbox_egress_open(struct sandbox *s, struct err *err)
-{
-    if (network_open(&s->network, s->request->policy, s->kernel.tier == TIER_CONTAINER, err) < 0)
-        return -err->code;
-    s->filesystem.resolver = s->network.allowlist;
-    if (!s->network.allowlist)
-        return 0;
-    if (copy_egress(s, err) < 0)
-        return err_at(err, BOUNDARY_NETWORK);
-    s->credentials.egress = &s->egress;
-    return 0;
-}
-
 /* Programs that know proxies use ours; the others are caught without knowing. */
 static void set_variables(struct sandbox *s)
 {
@@ -53,6 +40,75 @@ static void set_variables(struct sandbox *s)
         credentials_set(&s->credentials, "RES_OPTIONS", "use-vc");
 }
 
+/* v4-mapped v6 counts as v4. False: no address that could be meant. */
+static bool read_asked(const struct sockaddr *sa, socklen_t len,
+                       char address[static INET6_ADDRSTRLEN], uint16_t *port)
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)sa;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)sa;
+    const void *bytes;
+    int family = sa->sa_family;
+    if (family == AF_INET && len >= sizeof *in) {
+        bytes = &in->sin_addr;
+        *port = ntohs(in->sin_port);
+    } else if (family == AF_INET6 && len >= sizeof *in6) {
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+        family = mapped ? AF_INET : AF_INET6;
+        bytes = mapped ? &in6->sin6_addr.s6_addr[12] : in6->sin6_addr.s6_addr;
+        *port = ntohs(in6->sin6_port);
+    } else {
+        return false;
+    }
+    return inet_ntop(family, bytes, address, INET6_ADDRSTRLEN) && *port;
+}
+
+/* Process tier: what the code wanted to connect to, and our end of what it got instead. */
+static int on_connected(void *ctx, int fd, const struct sockaddr *asked, socklen_t len)
+{
+    struct sandbox *s = ctx;
+    char address[INET6_ADDRSTRLEN];
+    uint16_t port;
+    if (!read_asked(asked, len, address, &port))
+        return -1;
+    return link_connection(&s->link, fd, network_kind(&s->network, address, port), address, port);
+}
+
+/* Container tier: the kernel inside says "connection refused"; the log should say more. */
+static bool is_unserved(void *ctx, const struct sockaddr *asked, socklen_t len)
+{
+    struct sandbox *s = ctx;
+    char address[INET6_ADDRSTRLEN];
+    uint16_t port;
+    return read_asked(asked, len, address, &port) && !network_serves(&s->network, address, port);
+}
+
+static void on_refused(void *ctx, const struct sockaddr *asked, socklen_t len)
+{
+    struct sandbox *s = ctx;
+    char address[INET6_ADDRSTRLEN];
+    uint16_t port;
+    if (read_asked(asked, len, address, &port))
+        link_refused(&s->link, address, port);
+}
+
+int sandbox_egress_open(struct sandbox *s, struct err *err)
+{
+    if (network_open(&s->network, s->request->policy, s->kernel.tier == TIER_CONTAINER, err) < 0)
+        return -err->code;
+    s->filesystem.resolver = s->network.allowlist;
+    if (!s->network.allowlist)
+        return 0;
+    if (copy_egress(s, err) < 0)
+        return err_at(err, BOUNDARY_NETWORK);
+    s->kernel.connected = on_connected;
+    s->kernel.unserved = is_unserved;
+    s->kernel.refused = on_refused;
+    s->kernel.connected_ctx = s;
+    s->credentials.egress = &s->egress;
+    set_variables(s);
+    return 0;
+}
+
 int sandbox_egress_start(struct sandbox *s, struct err *err)
 {
     if (!s->network.allowlist)
@@ -65,7 +121,6 @@ int sandbox_egress_start(struct sandbox *s, struct err *err)
         return -err->code;
     s->network.proxy_pid = s->link.pid;
     netrecord_open(&s->netrecord, s->id);
-    set_variables(s);
     return 0;
 }
 
@@ -115,29 +170,6 @@ int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err
     return r < 0 ? link_await(&s->link, s->signal_fd, err) : 0;
 }
 
-/* Process tier: what the code wanted to connect to, and our end of what it got instead. */
-int sandbox_egress_connected(void *ctx, int fd, const struct sockaddr *asked, socklen_t len)
-{
-    struct sandbox *s = ctx;
-    char address[INET6_ADDRSTRLEN];
-    uint16_t port;
-    if (asked->sa_family == AF_INET && len >= sizeof(struct sockaddr_in)) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)asked;
-        inet_ntop(AF_INET, &in->sin_addr, address, sizeof address);
-        port = ntohs(in->sin_port);
-    } else if (asked->sa_family == AF_INET6 && len >= sizeof(struct sockaddr_in6)) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)asked;
-        bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
-        inet_ntop(mapped ? AF_INET : AF_INET6,
-                  mapped ? (const void *)&in6->sin6_addr.s6_addr[12] : &in6->sin6_addr, address,
-                  sizeof address);
-        port = ntohs(in6->sin6_port);
-    } else {
-        return -1;
-    }
-    return link_connection(&s->link, fd, network_kind(&s->network, address, port), address, port);
-}
-
 static void on_message(void *ctx, const struct channel_msg *msg)
 {
     struct sandbox *s = ctx;
@@ -145,6 +177,8 @@ static void on_message(void *ctx, const struct channel_msg *msg)
     if (msg->type == CH_EVENT) {
         netlog_add(s->netlog, msg->text, msg->text_len, &s->result->denials);
     } else if (msg->type == CH_REPLACED) {
+        s->netrecord.written_us = 0;
+        netrecord_write(&s->netrecord, s->netlog, &s->egress, false);
         netrecord_answer(&s->netrecord, true, msg->value, NULL);
     } else if (msg->type == CH_BYE &&
                json_parse(msg->text, msg->text_len, &json_default_limits, &root, NULL) == 0) {

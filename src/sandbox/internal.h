@@ -1,8 +1,6 @@
 /* One sandbox while it lives. The only place where all five boundaries meet. */
 #pragma once
 
-#include <sys/socket.h>
-
 #include "credentials/credentials.h"
 #include "filesystem/filesystem.h"
 #include "kernel/kernel.h"
@@ -76,7 +74,6 @@ int sandbox_egress_start(struct sandbox *s, struct err *err);
 int sandbox_egress_trust(struct sandbox *s, struct err *err);
 int sandbox_egress_await(struct sandbox *s, struct err *err);
 int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err *err);
-int sandbox_egress_connected(void *ctx, int fd, const struct sockaddr *asked, socklen_t len);
 void sandbox_egress_events(struct sandbox *s);
 void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);

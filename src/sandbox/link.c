@@ -159,6 +159,8 @@ static int start(struct link *l, struct err *err, const struct egress *egress)
     if (r < 0)
         return r;
     l->started = true;
+    /* From here on the values are brig-proxy's alone, and not in our /proc/PID/environ either. */
+    keeper_wipe_environment(egress);
     l->pidfd = sys_pidfd_open(l->pid);
     return l->pidfd < 0 ? err_sys(err, "pidfd of %s", PROXY_NAME) : 0;
 }
@@ -271,6 +273,14 @@ int link_connection(struct link *l, int fd, enum channel_listener kind, const ch
     char text[80];
     snprintf(text, sizeof text, "%s %u", address, port);
     return l->fd < 0 ? -ENOTCONN : channel_send(l->fd, CH_CONNECTION, kind, port, text, fd, NULL);
+}
+
+void link_refused(struct link *l, const char *address, uint16_t port)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%s %u", address, port);
+    if (l->fd >= 0)
+        channel_send(l->fd, CH_REFUSED, 0, port, text, -1, NULL);
 }
 
 static void drain(struct link *l, void (*fn)(void *ctx, const struct channel_msg *msg), void *ctx)

@@ -109,6 +109,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
     struct kernel_request kr = {.policy = p,
                                 .host_folders = p->grant_count > 0 || project,
                                 .host_writable = project || any_writable_grant(p),
+                                .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;
@@ -171,13 +172,14 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
+    credentials_teardown(&s.credentials);
     egress_done(&s.egress);
     return result;
 }
 
 static int prepare(struct sandbox *s, struct err *err)
 {
-    if (lifecycle_prepare(&s->lifecycle, err) < 0)
+    if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0)
         return -err->code;
     return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
 }

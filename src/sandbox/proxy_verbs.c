@@ -210,6 +210,10 @@ int sandbox_proxy_serve(const struct proxy_request *r, struct buf *ret_summary, 
         return -err->code;
     cleanup_fd int signals = watch_signals(&old, err);
     int result = signals < 0 ? signals : start_and_serve(&s, &l, signals, err);
+    /* What ended it has been heard: left pending it would end us as soon as it is let through. */
+    struct signalfd_siginfo heard;
+    while (signals >= 0 && read(signals, &heard, sizeof heard) == (ssize_t)sizeof heard)
+        continue;
     sigprocmask(SIG_SETMASK, &old, NULL);
     jw_init(&w, ret_summary, false);
     netlog_write_json(s.log, &w, true);

@@ -1,5 +1,6 @@
 /* Any bytes as a policy document: a message with a place, or a policy that survives being written
  * and read back in both languages, and that no request made of itself can widen. */
+#include "policy/egress_internal.h"
 #include "policy/policy.h"
 
 #include <stdint.h>
@@ -60,6 +61,71 @@ static void only_tightens(const struct policy *request)
     require(p.memory <= 512UL << 20 && p.pids <= 256 && p.timeout_ms <= 300000 && !p.project);
 }
 
+/* ---- the network of an operator, and a request about it ---- */
+
+static const char operators[] =
+    "network:\n"
+    "  allow: [a.org, \"**.b.org:443\", \"x.org:8443\", \"db.internal:5432=10.0.0.5\",\n"
+    "    {host: c.org, scheme: https, methods: [GET, PUT], paths: [/v1/**, /x], upload: 10M},\n"
+    "    {host: \"*.example.org\", scheme: https, methods: [GET, POST], paths: [/v1/**]}]\n"
+    "  block: [z.org]\n"
+    "credentials: {secrets: [\"T=env:T@https://s.org\"]}\n";
+
+static int path_is_in(const struct text_list *have, const char *path)
+{
+    for (size_t i = 0; i < have->count; i++) {
+        if (strcmp(have->items[i], path) == 0 || path_pattern_match(have->items[i], path))
+            return 1;
+    }
+    return have->count == 0;
+}
+
+/* Everything that `now` lets through, `before` let through. */
+static int is_within(const struct egress_rule *before, const struct egress_rule *now)
+{
+    if (before->port != now->port || !pattern_covers(&before->host, &now->host) ||
+        (before->scheme != now->scheme && before->scheme != SCHEME_ANY) ||
+        before->pinned != now->pinned || !host_equal(&before->address, &now->address) ||
+        now->upload > before->upload || now->requests > before->requests ||
+        now->max_connections > before->max_connections)
+        return 0;
+    if ((before->methods.count && !now->methods.count) ||
+        (before->paths.count && !now->paths.count))
+        return 0;
+    for (size_t i = 0; i < now->methods.count; i++) {
+        if (before->methods.count && !list_has(&before->methods, now->methods.items[i]))
+            return 0;
+    }
+    for (size_t i = 0; i < now->paths.count; i++) {
+        if (!path_is_in(&before->paths, now->paths.items[i]))
+            return 0;
+    }
+    return 1;
+}
+
+static void opens_nothing(const struct policy *request)
+{
+    cleanup_policy struct policy before;
+    cleanup_policy struct policy p;
+    struct err err = ERR_INIT;
+    require(policy_init(&before, LEVEL_LOW) == 0 && policy_init(&p, LEVEL_LOW) == 0);
+    require(policy_load(&before, "o", operators, sizeof operators - 1, &err) == 0);
+    require(policy_load(&p, "o", operators, sizeof operators - 1, &err) == 0);
+    if (policy_tighten(&p, request, &err) < 0)
+        return;
+    uint64_t uploads = 0;
+    for (size_t i = 0; i < p.egress.rule_count; i++) {
+        int found = 0;
+        for (size_t k = 0; k < before.egress.rule_count; k++)
+            found |= is_within(&before.egress.rules[k], &p.egress.rules[i]);
+        require(found);
+        if (strcmp(p.egress.rules[i].host.host.text, "c.org") == 0)
+            uploads += p.egress.rules[i].upload;
+    }
+    require(uploads <= 10UL << 20);
+    require(p.egress.blocked_count >= 1 && p.egress.secret_count <= 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -77,5 +143,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     reads_back(&p, policy_show_yaml);
     explains(&p);
     only_tightens(&p);
+    opens_nothing(&p);
     return 0;
 }

@@ -49,7 +49,6 @@ def sealed(text):
     fd = os.memfd_create("config", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     os.write(fd, text.encode())
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
-    os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
 

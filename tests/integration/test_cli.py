@@ -42,6 +42,10 @@ def test_control_the_command_of_the_refusals_runs():
 VERBS = [
     [],
     ["run"],
+    ["net"],
+    ["proxy"],
+    ["secrets"],
+    ["secrets", "check"],
     ["doctor"],
     ["policy"],
     ["policy", "show"],
@@ -154,7 +158,22 @@ def test_colour_only_on_a_terminal_that_wants_it():
         (["--project", "."], ["--project", "--level medium"]),
         (["--level", "medium", "--project", "/no/such"], ["/no/such"]),
         (["--level", "medium", "--project", "/etc/passwd"], ["not a folder"]),
+        (["--allow", ""], ["--allow needs a value"]),
+        (["--allow", "*"], ["--allow", "a star stands only for whole parts"]),
+        (["--allow", "x.org:0"], ["--allow", "x.org:0", "1 to 65535"]),
+        (["--allow", "ftp://x.org"], ["--allow", "http, https, tcp or any"]),
+        (["--allow", "x.org=localhost"], ["--allow", "not an address"]),
+        (["--block", "x.org:443"], ["--block", "x.org:443"]),
+        (["--upload", "0"], ["--upload"]),
+        (["--max-connections", "unlimited"], ["--max-connections"]),
+        (["--requests", "x"], ["--requests"]),
+        (["--resolver", "dns.example.org"], ["--resolver", "9.9.9.9"]),
+        (["--secret", "TOKEN=env:TOKEN"], ["--secret", "NAME=SOURCE@https://HOST"]),
+        (["--secret", "TOKEN=x@https://x.org"], ["--secret", "env:NAME, file:/PATH"]),
         # what contradicts
+        (["--allow", "x.org:22", "--allow", "x.org:22=10.0.0.1"], ["--allow", "without an address"]),
+        (["--secret", "A=env:A@https://x.org", "--secret", "A=env:B@https://x.org"], ["--secret", "given before"]),
+        (["-e", "A=1", "--secret", "A=env:A@https://x.org"], ["A is both in credentials.env"]),
         (["-m", "1G", "--memory=2G"], ["--memory", "contradict", "1G", "2G"]),
         (["--level", "high", "--level", "low"], ["contradict"]),
         (["--json", "-t"], ["--json", "--tty", "contradict"]),
@@ -235,6 +254,10 @@ def test_a_colon_in_the_current_folder_grants_nothing_else(tmp_path):
         ["doctor", "--json", "now"],
         ["policy", "check", "--json", "/no/such"],
         ["policy", "show", "--json", "-m", "x"],
+        ["net", "--json", "brig-0"],
+        ["net", "--json", "--allow", "x.org"],
+        ["proxy", "--json"],
+        ["secrets", "check", "--json"],
     ],
     ids=" ".join,
 )
@@ -273,6 +296,11 @@ def policy_file(tmp_path, text):
         ("level: [high]\n", ":1:"),
         ("a: &x 1\n", ":1:"),
         ("\x00", ":1:"),
+        ("network:\n  allow:\n", ":2:"),
+        ("network:\n  allow: x.org\n", ":2:"),
+        ("network:\n  allow:\n    - host: x.org\n      methods: []\n", ":4:"),
+        ("network:\n  allwo: [x.org]\n", ":2:"),
+        ("credentials:\n  secrets:\n    - name: T\n", ":3:"),
     ],
 )
 def test_a_bad_policy_is_refused_with_its_place(tmp_path, text, place):
@@ -482,6 +510,11 @@ def test_bash_completes_from_the_tables():
     assert complete("brig", "run", "-m", "1G", "--ti") == ["--tier", "--timeout"]
     assert complete("brig", "policy", "") == ["show", "check", "explain"]
     assert complete("brig", "policy", "show", "--pol") == ["--policy"]
+    assert complete("brig", "run", "--al") == ["--allow"]
+    assert complete("brig", "secrets", "") == ["check"]
+    assert complete("brig", "secrets", "check", "--se") == ["--secret"]
+    assert complete("brig", "net", "--no") == ["--none"]
+    assert complete("brig", "proxy", "--li") == ["--listen"]
     assert "/usr" in complete("brig", "run", "--ro", "/us")
     assert "zsh" in complete("brig", "completion", "")
     assert complete("brig", "run", "ls", "--js") == []
@@ -496,8 +529,9 @@ def test_bash_completes_names_with_spaces(tmp_path):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_every_option(shell):
     script = brig("completion", shell).stdout
-    for name in re.findall(r"--([a-z][a-z-]+)", options_part("run")):
-        assert re.search(rf"(--|-l ){name}\b", script), name
+    for verb in (["run"], ["net"], ["proxy"], ["secrets", "check"]):
+        for name in re.findall(r"--([a-z][a-z-]+)", options_part(*verb)):
+            assert re.search(rf"(--|-l ){name}\b", script), name
 
 
 # ---- manual pages ----
@@ -516,6 +550,9 @@ def options_part(*verb):
         (["policy", "show"], "brig-policy.1"),
         (["policy", "check"], "brig-policy.1"),
         (["policy", "explain"], "brig-policy.1"),
+        (["net"], "brig-net.1"),
+        (["proxy"], "brig-proxy.1"),
+        (["secrets", "check"], "brig-secrets.1"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else v,
 )

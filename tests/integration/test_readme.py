@@ -3,7 +3,7 @@
 A `console` block is one shell session: `$ ` starts a command, `> ` goes on with it, other lines are the output (stdout
 and stderr together). `…` stands for any text within a line; a line that is only `…` stands for any lines. A comment
 `<!-- test: cgroup -->` before a block says what the host must have. The session runs in an empty folder that
-has brig as build/brig; as root it runs a second time as an ordinary user.
+has brig as build/brig and brig-proxy beside it; as root it runs a second time as an ordinary user.
 """
 import json
 import os
@@ -72,6 +72,8 @@ def session(request):
     (place / "build").mkdir()
     shutil.copy2(BRIG, place / "build" / "brig")
     (place / "build" / "brig").chmod(0o755)
+    shutil.copy2(BRIG.parent / "brig-proxy", place / "build" / "brig-proxy")
+    (place / "build" / "brig-proxy").chmod(0o755)
     if request.param:
         os.chown(place, USER_ID, USER_ID)
     yield place, request.param

@@ -414,12 +414,24 @@ int broker_connect(struct kernel *k, const struct seccomp_notif *n)
     if (result < 0)
         return result;
     result = check_state(&k->connects, sock);
-    if (result <= 0)
-        return result;
-    result = join(k, sock, &asked, asked_len);
+    if (result > 0)
+        result = join(k, sock, &asked, asked_len);
     if (result == -EINPROGRESS) /* the next call on it gets its 0, as from the kernel */
         remember(&k->connects, cookie_of(sock));
     if (result == 0)
         k->connects.last = cookie_of(sock);
     return result;
+}
+
+void watch_connect(struct kernel *k, const struct seccomp_notif *n)
+{
+    union address asked;
+    socklen_t len;
+    if (read_address(n, &asked, &len) < 0 || !k->unserved ||
+        !k->unserved(k->connected_ctx, &asked.sa, len))
+        return;
+    /* Resolvers connect datagram sockets only to learn of a route. */
+    cleanup_fd int sock = take_socket(k, n);
+    if (sock >= 0 && socket_fact(sock, SO_TYPE) == SOCK_STREAM)
+        k->refused(k->connected_ctx, &asked.sa, len);
 }

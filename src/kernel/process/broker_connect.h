@@ -37,6 +37,9 @@ struct kernel;
 struct seccomp_notif;
 /* 0, -EINPROGRESS, or another negative errno for the caller. */
 int broker_connect(struct kernel *k, const struct seccomp_notif *n);
+/* Container tier: looks where a connection goes that the kernel will make or refuse by itself.
+ * Nothing is decided by it. */
+void watch_connect(struct kernel *k, const struct seccomp_notif *n);
 /* The last answer of broker_connect did not reach the caller, which was interrupted by a signal:
  * the call will be made again. */
 void broker_connect_unanswered(struct connect_broker *b);

@@ -53,7 +53,7 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_SOCKET_USE:
         return sockets ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_CONNECT: /* where it goes is behind a pointer */
-        return sockets && !brokered ? VERDICT_ALLOW : VERDICT_SEEN;
+        return sockets && !brokered && !o->watched_net ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_SENDTO:
     case RULE_SENDMSG:
         return brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;

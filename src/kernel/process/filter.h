@@ -15,12 +15,13 @@
 #include <stdint.h>
 
 struct filter_options {
-    bool isolated_pids;   /* own pid namespace: pid arguments cannot reach the host */
-    bool isolated_ipc;    /* own ipc namespace: System V and POSIX IPC are private */
-    bool isolated_net;    /* own, empty network namespace: INET sockets lead nowhere */
-    bool brokered_net;    /* the host's network, without isolated_net: TCP sockets can be made, and
-                             every connect is the supervisor's */
-    bool unix_sockets;    /* socket(AF_UNIX) allowed; socketpair of streams always is */
+    bool isolated_pids; /* own pid namespace: pid arguments cannot reach the host */
+    bool isolated_ipc;  /* own ipc namespace: System V and POSIX IPC are private */
+    bool isolated_net;  /* own, empty network namespace: INET sockets lead nowhere */
+    bool brokered_net;  /* the host's network, without isolated_net: TCP sockets can be made, and
+                           every connect is the supervisor's */
+    bool watched_net;   /* with isolated_net: each connect is shown to the supervisor and goes on */
+    bool unix_sockets;  /* socket(AF_UNIX) allowed; socketpair of streams always is */
     bool scoped_signals;  /* Landlock keeps signals inside (ABI 6); else signalling others is
                              brokered */
     bool own_view;        /* own mount namespace: paths of the host cannot be named */

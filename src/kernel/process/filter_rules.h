@@ -15,8 +15,8 @@
     RULE(SOCKETPAIR, "allow if AF_UNIX, and a datagram pair only with unix sockets; else deny, "   \
                      "seen")                                                                       \
     RULE(SOCKET_USE, "allow if unix sockets or an own network; else deny, seen")                   \
-    RULE(CONNECT, "brokered if the network is; else allow if unix sockets or an own network; "     \
-                  "else deny, seen")                                                               \
+    RULE(CONNECT, "brokered if the network is; else allow if unix sockets or an own network, "     \
+                  "shown to the supervisor where hosts are allowed; else deny, seen")              \
     RULE(SENDTO, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")         \
     RULE(SENDMSG, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")        \
     RULE(SOCKOPT, "allow if not TCP_ULP, and where the network is brokered only the options "      \

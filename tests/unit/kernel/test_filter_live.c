@@ -105,6 +105,7 @@ Test(filter_live, every_refused_number_gets_its_errno)
     o.notify = false;
     check_all(&o);
     check_all(&(struct filter_options){0});
+    check_all(&(struct filter_options){.brokered_net = true});
     cr_assert_eq(in_child(call_all_x32, true), 0);
     for (int nr = 0; nr < 1024; nr++)
         cr_assert_eq(results[nr], ENOSYS, "x32 call %d: errno %d", nr, results[nr]);

@@ -36,6 +36,8 @@ static const struct scene scenes[] = {
     {"process-sampled",    "kernel: {tier: process}\nlifecycle: {pids: 50}\ncredentials: {env: {A: b}}\n",
                                                                                       true,  false, false, 4, NULL},
     {"process-terminal",   "kernel: {tier: process}\nfilesystem: {ro: [/opt/tools]}\n", true, true, true,  7, NULL},
+    {"high-egress",        "network: {allow: [api.example.org, \"db.example.org:5432\"]}\n", false, false, false, 7, NULL},
+    {"process-egress",     "kernel: {tier: process}\nnetwork: {allow: [api.example.org]}\n", true, true, false,  7, NULL},
     {"image",              "filesystem: {root: /no/such/image}\n",                    true,  true,  false, 7, NULL},
 };
 /* clang-format on */
@@ -123,7 +125,6 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     s->lifecycle.private_uid = scene->root;
     s->lifecycle.cgroup = scene->cgroup;
     s->lifecycle.group.controllers = scene->cgroup ? CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU : 0;
-    s->network.namespaced = container;
     s->credentials = (struct credentials){.policy = p,
                                           .home = container      ? HOME_DIR
                                                   : *private_dir ? private_dir
@@ -131,6 +132,9 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
                                           .tmpdir = *private_dir ? private_dir : NULL,
                                           .term = scene->tty ? "xterm" : NULL,
                                           .root_inside = container && p->uid == 0};
+    struct err err = ERR_INIT;
+    egress_init(&s->egress);
+    cr_assert_eq(sandbox_egress_open(s, &err), 0, "%s", err.message);
 }
 
 /* The size of the filter says nothing about the plan. */
@@ -163,6 +167,8 @@ static void write_plan(const struct scene *scene, struct buf *out)
     cr_assert_eq(sandbox_make_plan(&s, &err), 0, "%s: %s", scene->name, err.message);
     cr_assert_eq(plan_text(s.plan.bytes.data, s.plan.bytes.len, out, &err), 0, "%s", err.message);
     plan_done(&s.plan);
+    credentials_teardown(&s.credentials);
+    egress_done(&s.egress);
     policy_done(&policy);
     mask_filter(out);
 }
