@@ -190,7 +190,7 @@ for host in ("www.lab.test", "other.lab.test", "evil.test", "a.deep.lab.test", "
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_C02_C14_only_to_its_own_origin(cell, lab):
     """Other ports, plain HTTP, sub-domains and look-alikes, all allowed: none gets it, with or without the placeholder."""
     secret = new_secret()
@@ -262,7 +262,7 @@ out["basic"] = https("www.lab.test", "/basic", headers=["Authorization: Basic bW
 
 # ---- C-03 ----
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_C03_redirects(cell, lab):
     """The bound origin redirects to others, allowed ones too; clients follow with all their headers."""
     secret = new_secret()
@@ -307,7 +307,7 @@ def test_C04_values_that_would_break_a_header(cell, lab):
         assert result.rc == REFUSED, (header, result)
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_C04_hostile_neighbours_of_the_header(cell, lab):
     """What the client puts beside, before or in place of the header: upstream gets exactly one, the right one."""
     secret = new_secret()
@@ -359,7 +359,7 @@ out["ws all"] = read_all(sock, 1.0, None)
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_C05_reflection(cell, lab):
     """A server that gives the header back, in bodies and headers, encoded, in pieces, compressed, in frames."""
     secret = new_secret()

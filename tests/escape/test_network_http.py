@@ -81,7 +81,7 @@ out["good"] = {k: status(v) for k, v in good.items()}
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N05_lookalike_hosts(cell, lab):
     """The decision is on the parsed host only: whatever is glued to it, no byte goes to another one."""
     watch = lab.watch()
@@ -101,7 +101,7 @@ def test_N05_lookalike_hosts(cell, lab):
 
 # ---- N-06 ----
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N06_wildcards(cell, lab):
     """One star one label, two stars one or more, never the apex, never half a label; blocked wins."""
     code = """
@@ -150,17 +150,17 @@ PORTS = r"""
 for p in (22, 25, 53, 2375, 3128, 6379, 8080, 8443, 1, 65535):
     out[f"absolute {p}"] = by_proxy(f"http://api.lab.test:{p}/port", f"api.lab.test:{p}")
     out[f"host {p}"] = talk(("api.lab.test", 80), request("/port", f"api.lab.test:{p}"))
-    out[f"connect {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"))
+    out[f"connect {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), wait=0.7)
     out[f"connect tls {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), tls="api.lab.test")
     out[f"gateway {p}"] = by_gateway(f"http://api.lab.test:{p}/port")
     out[f"direct {p}"] = by_name("api.lab.test", p, "/port")
-out["http on 443"] = by_connect("api.lab.test:443", request("/port", "api.lab.test"))
+out["http on 443"] = by_connect("api.lab.test:443", request("/port", "api.lab.test"), wait=0.7)
 out["http url on 443"] = by_proxy("http://api.lab.test:443/port", "api.lab.test:443")
 out["https url on 80"] = by_gateway("https://api.lab.test:80/port")
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N07_ports(cell, lab):
     """An allowed host on another port: denied by every way; with the port in the rule it is reached."""
     watch = lab.watch()
@@ -291,7 +291,7 @@ for name, text in json.load(open(sys.argv[1])).items():
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N09_smuggling(cell, lab):
     """Messages that two programs could read differently: refused, closed, and nothing behind them is obeyed."""
     folder = PLACE.folder("smuggle")
@@ -376,7 +376,7 @@ with dial(PROXY) as s:
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N10_each_request_is_judged(cell, lab):
     """An allowed request first, then another host, path, method, port on the same connection."""
     watch = lab.watch()
@@ -405,7 +405,7 @@ for url in json.loads(sys.argv[1]):
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N11_redirects(cell, lab):
     """A redirect is the client's to follow, and what it then asks is judged anew."""
     targets = ["http://169.254.169.254/latest", "http://10.13.13.13/", "http://evil.test/followed", "https://evil.test/followed", "//evil.test/followed",
@@ -436,7 +436,7 @@ def upgrade(make, target, host, then=(), headers=UP):
             for piece in then:
                 s.sendall(piece)
                 time.sleep(0.05)
-            return [101, read_all(s, 0.6, None)]
+            return [101, read_all(s, 0.25, None)]
     except OSError as e:
         return [name_of(e), ""]
 def frame(payload, opcode=1, masked=True, fin=True, rsv=0):
@@ -458,7 +458,7 @@ for way, (make, prefix) in ways.items():
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N15_websocket(cell, lab):
     """An upgrade obeys host and path; behind it only frames pass, to that peer only, and they are counted."""
     shown = control_script(WEBSOCKET.replace('ways = {', 'ways = {"plain": (lambda: dial(("api.lab.test", 80)), "")}\nunused = {', 1)
@@ -512,7 +512,7 @@ out.clear()
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N16_slow_clients(cell, lab):
     """Hundreds of idle and dripping connections: the proxy's memory is bounded, a neighbour notices nothing."""
     ping = 'start = time.monotonic()\nfor i in range(20): out[str(i)] = status(by_proxy("http://api.lab.test/n", "api.lab.test"))\nout["s"] = time.monotonic() - start'
@@ -568,7 +568,7 @@ out.clear()
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N16_oversized_and_lazy_clients(cell, lab):
     """Heads without end are refused; a client that never reads is not buffered for."""
     watch = lab.watch()
@@ -597,7 +597,7 @@ GARBAGE = {
     "empty": "", "two responses": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nLEAKED"}
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N16_a_server_that_sends_garbage(cell, lab):
     """Answers that cannot be read in one way are not passed on; the proxy goes on working."""
     code = """
@@ -686,7 +686,7 @@ for i in range(8):
 
 # ---- N-22 ----
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N22_upstream_certificates(cell, lab):
     """Expired, self-signed, for another name, of an unknown authority, of an old protocol: the request ends here."""
     hosts = [f"{name}.lab.test" for name in BAD_TLS] + ["api.lab.test"]

@@ -48,3 +48,12 @@ def policy_file(name, text):
     path.write_text(text)
     path.chmod(0o644)
     return path
+
+
+def state_folder(caller):
+    """Variables that let a caller without a home keep records."""
+    folder = PUBLIC / f"state-{caller.name}"
+    folder.mkdir(exist_ok=True)
+    os.chown(folder, caller.uid, caller.uid)
+    folder.chmod(0o700)
+    return {**os.environ, "HOME": str(folder), "XDG_RUNTIME_DIR": str(folder), "XDG_STATE_HOME": str(folder)}

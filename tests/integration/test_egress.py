@@ -95,13 +95,24 @@ PROGRAMS = {
 }
 # Node has a list of authorities of its own, on which the lab's is not: where nothing is looked into the user says so.
 NODE_STORE = {"NODE_EXTRA_CA_CERTS": "/etc/ssl/certs/ca-certificates.crt"}
+GNUTLS = ("wget", "wget-no-proxy", "gnutls")
 NEEDS = {"npm": "npm", "node-fetch": "node", "node-https": "node", "java": "java", "gnutls": "gnutls-cli"}
 
 
+# Each way on each tier, each way as each caller; the whole square would only take longer.
+WAYS = [("root", "container", "spliced"), ("user", "container", "intercepted"), ("user", "process", "spliced"),
+        ("root", "process", "intercepted")]
+
+
+def on(caller, tier):
+    return LabCaller(caller, "--tier", tier)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("mode", ["spliced", "intercepted"])
-def test_program(lab_box, mode, name, rules, programs, lab):
+@pytest.mark.parametrize("caller,tier,mode", WAYS, ids="-".join)
+def test_program(caller, tier, mode, name, rules, programs, lab):
     """It prints what it prints without brig, every byte came from the lab, nothing was denied."""
+    lab_box = on(caller, tier)
     if name in NEEDS and not shutil.which(NEEDS[name]):
         pytest.skip(f"{NEEDS[name]} is not installed")
     script, expected = PROGRAMS[name]
@@ -111,8 +122,13 @@ def test_program(lab_box, mode, name, rules, programs, lab):
     watch = lab.watch()
     told = lab_box.json(*BIG, *rules[mode], *node, "--ro", programs, "-e", f"PROGRAMS={programs}", "--", "bash", "-c",
                         'cd "${TMPDIR:-/tmp}" && ' + script, timeout=150)
+    if name in GNUTLS and mode == "intercepted" and "process" in lab_box.options:
+        # Its list of authorities is a file of the host that no variable moves: it must refuse, not go on unsure.
+        assert told["stdout"] != expected and "from nginx" not in told["stdout"].partition(HELLO)[2], told
+        return
     assert (told["exit_code"], told["stdout"]) == (0, expected), told
-    assert not [d for d in told["denials"] if d["boundary"] in ("network", "credentials")], told["denials"]
+    # Some libraries try a bind to learn whether there is IPv6; the process tier refuses that and says so.
+    assert not [d for d in told["denials"] if d["boundary"] in ("network", "credentials") and "seccomp" not in d["rule"]], told["denials"]
     assert told["receipt"]["network"]["allowed"] > 0 and told["receipt"]["network"]["denied"] == 0
     watch.only(netlab.NGINX, netlab.NGINX6, netlab.API, netlab.API6)
     assert set(watch.names()) <= set(HOSTS), watch.names()
@@ -138,7 +154,7 @@ DENIED = {
     "git": "git clone -q https://evil.test/repo.git r", "python": "python3 -c \"import urllib.request as u; u.urlopen('https://evil.test/', timeout=10)\"",
     "node": "node -e \"fetch('https://evil.test/').catch(e => process.exit(1))\"", "go": "$PROGRAMS/fetch https://evil.test/",
     "java": "java -Xmx256m -XX:+UseSerialGC -cp $PROGRAMS Fetch https://evil.test/", "dig-like": "getent hosts evil.test",
-    "port": "curl -sS -m 10 http://files.lab.test:8080/", "plain": NO_PROXY + "curl -sS -m 10 http://evil.test/", }
+    "port": "curl -sSf -m 10 http://files.lab.test:8080/", "plain": NO_PROXY + "curl -sS -m 10 http://evil.test/", }
 
 
 @pytest.mark.parametrize("name", DENIED)
@@ -217,14 +233,19 @@ TRUST = {
 
 
 @pytest.mark.parametrize("store", TRUST)
-def test_trust_stores(lab_box, store, rules, programs, lab):
+@pytest.mark.parametrize("caller,tier", [("user", "container"), ("root", "process")], ids="-".join)
+def test_trust_stores(caller, tier, store, rules, programs, lab):
     """Each store knows the run's authority where TLS is looked into, and only there; what the server's bad certificate
     means is not hidden by it."""
+    lab_box = on(caller, tier)
     def run(options, script):
         return lab_box.json(*BIG, *options, "--ro", programs, "-e", f"PROGRAMS={programs}", "--", "bash", "-c",
                             'cd "${TMPDIR:-/tmp}" && ' + script)
     told = run(rules["intercepted"], TRUST[store])
-    assert told["stdout"] == HELLO, told
+    if store == "gnutls" and "process" in lab_box.options:
+        assert told["stdout"] == "", told
+    else:
+        assert told["stdout"] == HELLO, told
     for mode in ("spliced", "intercepted"):
         bad = policy_file(f"bad-{mode}", "network:\n  mode: allowlist\n  allow:\n    - {host: wrongname.lab.test, scheme: https, port: 443"
                           + (", methods: [GET]}\n" if mode == "intercepted" else "}\n"))
@@ -253,10 +274,11 @@ def test_a_secret_as_the_readme_shows(lab_box, lab):
 
 def test_what_is_told(lab_box, lab):
     """The result, the receipt and `brig net` agree with what the servers and the programs saw."""
+    state = labcaller.state_folder(lab_box)
     told = lab_box.json("--allow", "api.lab.test", "--", "sh", "-c",
                         "curl -sS 'http://api.lab.test/a?query-not-told=1' http://api.lab.test/b -o /dev/null -o /dev/null; "
                         "curl -sS -X POST -d hidden-body http://api.lab.test/c -o /dev/null; curl -sS http://evil.test/d -D -; "
-                        "curl -sS http://api.lab.test:81/e -o /dev/null; true")
+                        "curl -sS http://api.lab.test:81/e -o /dev/null; true", env=state)
     head, _, body = told["stdout"].replace("\r\n", "\n").partition("\n\n")
     assert head.startswith("HTTP/1.1 403") and "x-brig-denied:" in head.lower(), told["stdout"]
     refusal = json.loads(body)
@@ -269,11 +291,11 @@ def test_what_is_told(lab_box, lab):
     assert any("evil.test" in w for w in what) and any("81" in w for w in what), what
     network = told["receipt"]["boundaries"]["network"]
     assert network["mode"] == "allowlist", network
-    asked = lab_box.brig("net", told["sandbox_id"], "--json")
+    asked = lab_box.brig("net", told["sandbox_id"], "--json", env=state)
     assert asked.returncode == 0, asked
-    shown = json.loads(asked.stdout)
+    shown = json.loads(asked.stdout)["network"]
     assert (shown["allowed"], shown["denied"]) == (3, 2) and len(shown["recent"]) == 5, shown
-    for text in (asked.stdout, json.dumps(told["receipt"]), lab_box.brig("net", told["sandbox_id"]).stdout):
+    for text in (asked.stdout, json.dumps(told["receipt"]), lab_box.brig("net", told["sandbox_id"], env=state).stdout):
         assert "query-not-told" not in text and "hidden-body" not in text
     assert lab_box.brig("net", "brig-000000000000").returncode != 0
 
@@ -294,16 +316,10 @@ def test_brig_proxy_alone(lab, lab_caller):
     """`brig proxy` serves other tools, asks for its password, and keeps the same rules."""
     import re
     import subprocess
-    import time
     process = subprocess.Popen(lab_caller.outside(str(labcaller.PUBLIC / "brig"), "proxy", "--allow", "api.lab.test"), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, stdin=subprocess.PIPE)
     try:
-        os.set_blocking(process.stdout.fileno(), False)
-        os.set_blocking(process.stderr.fileno(), False)
-        text, end = "", time.monotonic() + 5
-        while not re.search(r"http://\S+", text) and time.monotonic() < end and process.poll() is None:
-            text += (process.stdout.read() or "") + (process.stderr.read() or "")
-            time.sleep(0.05)
+        text = process.stdout.readline()
         url = re.search(r"http://[^\s'\"]+", text)
         assert url, f"no address in {text!r}"
         url = url.group(0)
