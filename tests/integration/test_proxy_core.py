@@ -132,7 +132,7 @@ os.kill(proxy.pid, signal.SIGSTOP)
 print(proxy.pid, flush=True)
 time.sleep(60)
 """
-    supervisor = subprocess.Popen([sys.executable, "-c", script, str(TOP / "tests/integration")], stdout=subprocess.PIPE)
+    supervisor = subprocess.Popen([sys.executable, "-c", script, os.path.dirname(os.path.abspath(__file__))], stdout=subprocess.PIPE)
     pid = int(supervisor.stdout.readline())
     wait_for(lambda: status_fields(pid)["State"][0] == "T")
     supervisor.kill()
