@@ -1,33 +1,26 @@
-/* The values of the secrets: fetched by the keeper before anything is served, asked for again
- * before they end, dropped when they end or when the keeper is gone. Requests that need a value
- * that is not there are refused (inject.c).
+/* The values of the secrets: fetched by the keeper before anything is served, renewed by it in
+ * time, dropped when they end, when it says that they are lost, or when it is gone. Requests that
+ * need a value that is not there are refused (inject.c).
  *
  * The redactor knows the values of now and those before: what an upstream was sent a moment ago it
  * may still echo. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "credentials/keeper.h"
-#include "policy/policy.h"
 #include "proxy/proxy.h"
 #include "proxy/vault_tls.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/wait.h>
 
 #define FETCH_MS    60000
-#define FAREWELL_MS 5000
-#define RENEW_PART  5 /* in the last fifth of its time */
-#define RETRY_MS    5000
+#define FAREWELL_MS 11000 /* it takes ten at most */
 
 struct key {
     struct keyring *k;
     size_t index;
-    uint64_t ends_ms; /* 0: never */
     bool answered;
     struct loop_timer timer;
 };
@@ -74,13 +67,25 @@ static void set_value(struct keyring *k, size_t i, struct secret *value)
     k->values[i] = value;
 }
 
+/* The keeper brings a new one before that; if it does not, nobody uses the old one any more. */
 static void schedule(struct key *key)
 {
-    uint64_t ttl = secret_of(key->k, key->index)->ttl_ms;
-    if (ttl == POLICY_UNLIMITED)
-        return;
-    key->ends_ms = loop_now_ms(key->k->px->loop) + ttl;
-    loop_timer_set(key->k->px->loop, &key->timer, ttl - ttl / RENEW_PART);
+    struct loop *loop = key->k->px->loop;
+    uint64_t left = secret_lifetime_left(key->k->values[key->index]);
+    if (left == SECRET_FOREVER)
+        loop_timer_cancel(loop, &key->timer);
+    else
+        loop_timer_set(loop, &key->timer, left);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+    struct key *key = container_of(t, struct key, timer);
+    struct secret *value = key->k->values[key->index];
+    if (value && !secret_expired(value))
+        schedule(key);
+    else
+        set_value(key->k, key->index, NULL);
 }
 
 static void keeper_gone(struct keyring *k)
@@ -94,24 +99,6 @@ static void keeper_gone(struct keyring *k)
         loop_timer_cancel(k->px->loop, &k->keys[i].timer);
         set_value(k, i, NULL);
     }
-}
-
-/* Asks in time; asks again while there is time; then the value ends. */
-static void on_timer(struct loop_timer *t)
-{
-    struct key *key = container_of(t, struct key, timer);
-    struct keyring *k = key->k;
-    uint64_t now = loop_now_ms(k->px->loop);
-    if (k->io.fd >= 0 && keeper_ask(k->io.fd, key->index, NULL) < 0)
-        keeper_gone(k);
-    if (now >= key->ends_ms) {
-        set_value(k, key->index, NULL);
-        if (k->io.fd >= 0)
-            loop_timer_set(k->px->loop, t, RETRY_MS);
-        return;
-    }
-    uint64_t left = key->ends_ms - now;
-    loop_timer_set(k->px->loop, t, left < RETRY_MS ? left : RETRY_MS);
 }
 
 /* ---- answers ---- */
@@ -130,13 +117,9 @@ static int take_answer(struct keyring *k, size_t *ret_index, struct err *err)
     }
     *ret_index = i;
     k->keys[i].answered = true;
-    if (value) {
-        uint64_t ttl = secret_of(k, i)->ttl_ms;
-        if (ttl < secret_lifetime_left(value))
-            secret_set_lifetime(value, ttl);
-        set_value(k, i, value);
+    set_value(k, i, value);
+    if (value)
         schedule(&k->keys[i]);
-    }
     return 1;
 }
 
@@ -147,18 +130,13 @@ static void on_keeper(struct loop_io *io, uint32_t events)
     bool changed = false;
     for (;;) {
         size_t i;
-        struct err err = ERR_INIT;
-        int r = take_answer(k, &i, &err);
+        int r = take_answer(k, &i, NULL);
         if (r == -EAGAIN)
             break;
         if (r == 0) {
             keeper_gone(k);
             break;
         }
-        /* A lease that was lost: its value is worth nothing, at best. A renewal that failed leaves
-         * the value until its end. */
-        if (err.code != ERR_NONE && k->keys[i].ends_ms == 0)
-            set_value(k, i, NULL);
         changed = true;
     }
     if (changed)
@@ -218,11 +196,9 @@ int keyring_new(struct proxy *px, struct keyring **ret, struct err *err)
     px->injector.values = k->values;
     *ret = k;
     keeper_use_transport(&vault_transport);
+    keeper_use_transport(&vault_transport);
     if (keeper_start(&px->rules->egress, &k->pid, &k->io.fd, err) < 0)
         return -err->code;
-    int flags = fcntl(k->io.fd, F_GETFL);
-    if (flags < 0 || fcntl(k->io.fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return err_sys(err, "the keeper's socket");
     for (size_t i = 0; i < count; i++)
         if (keeper_ask(k->io.fd, i, err) < 0)
             return err_wrap(err, "secret %s", secret_of(k, i)->name);
@@ -299,29 +275,35 @@ int keyring_watch(struct keyring *k, struct err *err)
     return r < 0 ? err_sys(err, "watch the keeper") : 0;
 }
 
-/* The keeper revokes its leases when our end is closed; a proxy that was killed leaves it to that.
- */
-static void wait_for_keeper(struct keyring *k)
+/* What it could not revoke, or nothing. */
+static void wait_for_keeper(struct keyring *k, struct err *ret_why)
 {
-    if (k->pid <= 0)
-        return;
-    for (uint64_t end = now_ms() + FAREWELL_MS; now_ms() < end;) {
-        pid_t ended = waitpid(k->pid, NULL, WNOHANG);
-        if (ended != 0)
+    uint64_t end = now_ms() + FAREWELL_MS;
+    keeper_end(k->io.fd);
+    for (;;) {
+        size_t i;
+        int r = take_answer(k, &i, ret_why);
+        if (r == 0)
             return;
-        poll(NULL, 0, 5);
+        struct pollfd p = {k->io.fd, POLLIN, 0};
+        uint64_t now = now_ms();
+        if (r == -EAGAIN && (now >= end || poll(&p, 1, (int)(end - now)) == 0)) {
+            err_set(ret_why, ERR_SYSTEM, "the leases are still being revoked");
+            return;
+        }
+        *ret_why = (struct err)ERR_INIT;
     }
 }
 
-void keyring_free(struct keyring *k, bool wait)
+void keyring_free(struct keyring *k, struct err *ret_why)
 {
     if (!k)
         return;
+    if (ret_why && k->io.fd >= 0)
+        wait_for_keeper(k, ret_why);
     keeper_gone(k);
     for (size_t i = 0; i < 2 * k->count; i++)
         secret_free(k->values[i]);
-    if (wait)
-        wait_for_keeper(k);
     k->px->injector.values = NULL;
     free(k->values);
     free(k->keys);

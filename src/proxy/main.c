@@ -146,19 +146,31 @@ static int replace_rules(int fd, struct err *err)
     return ended;
 }
 
+static void write_totals(struct buf *text, const struct err *not_revoked)
+{
+    struct json_writer w;
+    jw_init(&w, text, false);
+    jw_object_begin(&w);
+    jw_kv_uint(&w, "lost_events", px.lost_events);
+    jw_kv_uint(&w, "uploaded", px.budgets.total.uploaded);
+    jw_kv_string(&w, "not_revoked", not_revoked->code ? not_revoked->message : NULL);
+    jw_object_end(&w);
+}
+
 static void say_goodbye(void)
 {
-    char text[128];
+    struct err not_revoked = ERR_INIT;
+    struct buf text cleanup_buf;
+    buf_init(&text, CHANNEL_TEXT_MAX);
     sessions_end(&px);
     tunnels_end(&px);
-    keyring_free(px.keyring, true);
+    keyring_free(px.keyring, &not_revoked);
     px.keyring = NULL;
     while (!events_flush(&px))
         if (!wait_room())
             break;
-    snprintf(text, sizeof text, "{\"lost_events\":%llu,\"uploaded\":%llu}",
-             (unsigned long long)px.lost_events, (unsigned long long)px.budgets.total.uploaded);
-    send_wait(CH_BYE, 0, text, NULL);
+    write_totals(&text, &not_revoked);
+    send_wait(CH_BYE, 0, buf_text(&text), NULL);
     loop_stop(px.loop);
 }
 
@@ -268,6 +280,6 @@ int main(void)
     int r = run(&err);
     if (r < 0)
         exit_status = fail(&err);
-    keyring_free(px.keyring, false);
+    keyring_free(px.keyring, NULL);
     return exit_status;
 }

@@ -151,8 +151,9 @@ int keyring_fetch(struct keyring *k, struct err *err);
 int keyring_check(struct keyring *k, struct err *err);
 /* Renewals, on the loop. */
 int keyring_watch(struct keyring *k, struct err *err);
-/* Wipes all values and lets the keeper revoke its leases, which it does whether we wait or not. */
-void keyring_free(struct keyring *k, bool wait);
+/* Wipes all values and lets the keeper revoke its leases, which it does whether we wait or not.
+ * With `ret_why`: waits, and says what could not be revoked. */
+void keyring_free(struct keyring *k, struct err *ret_why);
 
 /* ---- session.c: HTTP on a stream of the sandbox. Takes the stream. ---- */
 /* `fixed`: scheme, host and port of every request (transparent or intercepted: what the Host header

@@ -673,6 +673,182 @@ def test_rules_that_cannot_be_read_change_nothing(server):
         assert passes(client) and passes(proxy.connect("origin.test", server.port))
 
 
+# ---- secrets: fetched at the start, renewed, dropped ----
+
+VALUE = "s3cr3t-value-of-this-test"
+
+
+def http_echo(peer):
+    """Answers each request with its Authorization header."""
+    data = b""
+    while piece := peer.recv(1 << 16):
+        data += piece
+        while b"\r\n\r\n" in data:
+            head, data = data.split(b"\r\n\r\n", 1)
+            seen.append(head.decode())
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+
+seen = []
+
+
+@pytest.fixture
+def origin():
+    seen.clear()
+    with Server(http_echo) as server:
+        yield server
+
+
+def bound(server, source, **more):
+    return {"secrets": [{"name": "TOKEN", "source": source, "origin": f"http://origin.test:{server.port}",
+                         "placeholder": "brig_placeholder_0123456789", **more}]}
+
+
+def get(proxy, server):
+    """The status of one request, and the Authorization header that arrived."""
+    before = len(seen)
+    client = proxy.connect("origin.test", server.port)
+    client.sendall(f"GET / HTTP/1.1\r\nHost: origin.test:{server.port}\r\nConnection: close\r\n\r\n".encode())
+    answer = drain(client)
+    client.close()
+    sent = [line for head in seen[before:] for line in head.split("\r\n") if line.lower().startswith("authorization:")]
+    return int(answer.split()[1]), sent[0] if sent else None
+
+
+def rule_for(server):
+    return pinned(server, scheme="http://")
+
+
+def test_a_secret_comes_from_the_environment_and_leaves_it(origin):
+    with Proxy([rule_for(origin)], bound(origin, "env:TOKEN"), env={"TOKEN": VALUE}) as proxy:
+        assert get(proxy, origin) == (200, f"Authorization: Bearer {VALUE}")
+        if IS_ROOT:
+            assert VALUE.encode() not in open(f"/proc/{proxy.pid}/environ", "rb").read()
+        assert proxy.end()["not_revoked"] is None
+        assert VALUE not in str(proxy.events)
+
+
+@pytest.mark.parametrize("source", ["env:TOKEN", "file:/nonexistent/secret", "cmd:false", "vault:kv/x#y"])
+def test_a_secret_that_is_not_to_be_had_stops_the_start(origin, source):
+    with pytest.raises(Failed, match="secret TOKEN"):
+        Proxy([rule_for(origin)], bound(origin, source))
+
+
+def test_a_value_that_is_no_credential_stops_the_start_and_is_not_repeated(origin):
+    with pytest.raises(Failed, match="secret TOKEN") as failure:
+        Proxy([rule_for(origin)], bound(origin, "env:TOKEN"), env={"TOKEN": "line one of it\nX-Injected: 1"})
+    assert "line one" not in str(failure.value)
+
+
+def test_secrets_check_tells_of_each(origin, tmp_path):
+    good = tmp_path / "secret"
+    good.write_text(VALUE + "\n")
+    good.chmod(0o600)
+    secrets = bound(origin, f"file:{good}")["secrets"] + [
+        {"name": "OTHER", "source": "env:NOT_THERE", "origin": "https://other.test", "placeholder": "brig_placeholder_9876543210"}]
+    with Proxy([rule_for(origin), "https://other.test"], {"secrets": secrets}, check=True) as proxy:
+        told = {}
+        for _ in range(2):
+            one = proxy.expect("checked")
+            assert VALUE not in one.text
+            one = __import__("json").loads(one.text)
+            told[one["name"]] = one
+        assert told["TOKEN"]["ok"] is True and told["TOKEN"]["error"] is None
+        assert told["OTHER"]["ok"] is False and told["OTHER"]["error"]
+        proxy.end()
+
+
+def test_a_value_with_an_end_is_renewed_and_otherwise_ends(origin, tmp_path):
+    file = tmp_path / "secret"
+    file.write_text(VALUE)
+    file.chmod(0o600)
+    with Proxy([rule_for(origin)], bound(origin, f"file:{file}", ttl="1500ms")) as proxy:
+        assert get(proxy, origin) == (200, f"Authorization: Bearer {VALUE}")
+        file.write_text("the-second-value")
+        wait_for(lambda: get(proxy, origin) == (200, "Authorization: Bearer the-second-value"), what="the new value")
+        file.unlink()
+        wait_for(lambda: get(proxy, origin)[0] == 502, what="the end of the value")
+        arrived = len(seen)
+        assert get(proxy, origin) == (502, None) and len(seen) == arrived, "nothing was sent"
+        assert proxy.event(reason="credential")
+        file.write_text("the-third-value!")
+        file.chmod(0o600)
+        wait_for(lambda: get(proxy, origin)[0] == 200, 15, "the value that came back")
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="whose child the keeper is, is not for everybody to see")
+def test_without_its_keeper_there_are_no_values(origin):
+    with Proxy([rule_for(origin)], bound(origin, "env:TOKEN"), env={"TOKEN": VALUE}) as proxy:
+        assert get(proxy, origin)[0] == 200, "control"
+        children = open(f"/proc/{proxy.pid}/task/{proxy.pid}/children").read().split()
+        assert len(children) == 1
+        os.kill(int(children[0]), 9)
+        wait_for(lambda: get(proxy, origin) == (502, None), what="the end of the value")
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="whose child the keeper is, is not for everybody to see")
+def test_the_keeper_ends_with_the_proxy(origin):
+    with Proxy([rule_for(origin)], bound(origin, "env:TOKEN"), env={"TOKEN": VALUE}) as proxy:
+        keeper = int(open(f"/proc/{proxy.pid}/task/{proxy.pid}/children").read())
+        assert os.path.exists(f"/proc/{keeper}"), "control"
+        proxy.process.kill()
+        proxy.process.wait()
+        wait_for(lambda: not os.path.exists(f"/proc/{keeper}") or status_fields(keeper)["State"][0] == "Z")
+        assert not proxy.read(1), "and holds nothing of the channel"
+
+
+def test_new_rules_leave_the_secrets_as_they_are(origin):
+    with Proxy([rule_for(origin)], bound(origin, "env:TOKEN"), env={"TOKEN": VALUE}) as proxy:
+        proxy.replace(["unrelated.test", rule_for(origin)])
+        assert get(proxy, origin) == (200, f"Authorization: Bearer {VALUE}")
+        proxy.replace(["unrelated.test"])
+        client = proxy.connect("origin.test", origin.port)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: origin.test:%d\r\n\r\n" % origin.port)
+        assert b" 403 " in client.recv(1000)
+
+
+# ---- HTTP that nobody announced ----
+
+def test_transparent_http_goes_through_the_codec(origin):
+    rule = {"host": "origin.test", "scheme": "http", "port": origin.port, "address": "127.0.0.1", "paths": ["/ok"]}
+    with Proxy([rule]) as proxy:
+        client = proxy.connect("origin.test", origin.port)
+        for path, status in (("/ok", b"200"), ("/other", b"403")):
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: origin.test:{origin.port}\r\n\r\n".encode())
+            assert client.recv(4096).split()[1] == status
+        assert proxy.event(path="/other")["reason"] == "path" and len(seen) == 1
+
+
+def test_denied_http_is_told_so_in_http(origin):
+    with Proxy([rule_for(origin)]) as proxy:
+        client = proxy.connect("127.0.0.1", origin.port)
+        client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{origin.port}\r\n\r\n".encode())
+        assert b" 403 " in client.recv(4096)
+        assert proxy.event(host="127.0.0.1")["reason"] == "literal" and seen == []
+
+
+def test_the_gateway_has_a_name_inside(origin):
+    with Proxy([rule_for(origin)]) as proxy:
+        client = proxy.connect("brig.proxy", 80)
+        client.sendall(b"POST / HTTP/1.1\r\nHost: brig.proxy\r\nContent-Length: 0\r\n"
+                       b"X-Forward-To: http://origin.test:%d/there\r\n\r\n" % origin.port)
+        assert b" 200 " in client.recv(4096) and seen[0].startswith("POST /there ")
+        assert proxy.event(path="/there")["entry"] == "gateway"
+
+
+def test_a_password_for_clients_of_a_proxy_alone(origin):
+    import base64
+    with Proxy([rule_for(origin)], auth="a-token") as proxy:
+        url = f"http://origin.test:{origin.port}/"
+        for header, status in (("", b"407"), ("Basic " + base64.b64encode(b"brig:wrong").decode(), b"407"),
+                               ("Basic " + base64.b64encode(b"brig:a-token").decode(), b"200")):
+            client = proxy.explicit()
+            lines = f"Proxy-Authorization: {header}\r\n" if header else ""
+            client.sendall(f"GET {url} HTTP/1.1\r\nHost: origin.test:{origin.port}\r\n{lines}\r\n".encode())
+            assert client.recv(4096).split()[1] == status
+        assert len(seen) == 1 and "a-token" not in seen[0] and "Proxy-" not in seen[0]
+
+
 # ---- many, slow, silent ----
 
 def test_ten_thousand_idle_connections(server):
