@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -224,8 +225,9 @@ static void answer(struct keeper *k, size_t i)
 static bool renew_lease(struct keeper *k, size_t i)
 {
     struct vault_lease *lease = k->slots[i].lease;
-    if (!k->vault || !lease || !lease->renewable || k->e->secrets[i].ttl_ms < lease->lifetime_ms ||
-        !k->slots[i].value || vault_renew(k->vault, lease, NULL) < 0)
+    if (!k->vault || !lease || !lease->renewable || vault_outlived(k->vault, lease) ||
+        k->e->secrets[i].ttl_ms < lease->lifetime_ms || !k->slots[i].value ||
+        vault_renew(k->vault, lease, NULL) < 0)
         return false;
     /* Near the most that Vault allows it gives less and less. */
     if (lease->lifetime_ms / 1000 <= lease->asked_s / 2)
@@ -274,9 +276,15 @@ static void renew_all(struct keeper *k)
 {
     if (vault_due_ms(k->vault) <= now_ms())
         vault_renew_token(k->vault);
-    for (size_t i = 0; i < k->e->secret_count; i++)
-        if (k->slots[i].asked && k->slots[i].due_ms <= now_ms())
+    bool old = false;
+    for (size_t i = 0; i < k->e->secret_count; i++) {
+        struct slot *s = &k->slots[i];
+        if (s->asked && (s->due_ms <= now_ms() || (s->lease && vault_outlived(k->vault, s->lease))))
             renew(k, i);
+        old |= s->lease && vault_outlived(k->vault, s->lease);
+    }
+    if (k->vault && !old)
+        vault_drop_old(k->vault);
 }
 
 /* ---- life ---- */
@@ -305,11 +313,15 @@ static void detach(int fd)
         _exit(1);
 }
 
+/* Root without capabilities still reads what belongs to root, which is all that it reads. */
 static void hide(void)
 {
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct nothing[2] = {{0}};
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
-    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        syscall(SYS_capset, &head, nothing) < 0)
         _exit(1);
     prctl(PR_SET_NAME, "brig-keeper");
 }

@@ -102,6 +102,9 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
      * our memory. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
         return err_sys(err, "make the proxy undumpable");
+    /* Also after it. The end of the control socket ends us, but not while we are stopped. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return err_sys(err, "tie the proxy to its supervisor");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return err_sys(err, "no_new_privs");
     if (deny_paths(&paths, err) < 0 || seal_filter_load(err) < 0)

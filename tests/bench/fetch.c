@@ -250,6 +250,16 @@ static double at(double *values, size_t count, double part)
 
 /* ---- modes ---- */
 
+/* A new order for each round: nobody always comes after the same neighbour. */
+static void shuffle(size_t order[ROUTES_MAX])
+{
+    for (size_t i = 0; i < route_count; i++) {
+        size_t j = (size_t)random() % (i + 1);
+        order[i] = order[j];
+        order[j] = i;
+    }
+}
+
 /* Has the other side ended the connection without a word? */
 static bool is_over(const struct route *r)
 {
@@ -276,8 +286,11 @@ static void take_turns(unsigned rounds, unsigned warm, bool fresh)
     for (size_t i = 0; i < route_count; i++)
         routes[i].took = calloc(rounds, sizeof(double));
     size_t good[ROUTES_MAX] = {0};
-    for (unsigned round = 0; round < rounds + warm; round++)
-        for (size_t i = 0; i < route_count; i++) {
+    size_t order[ROUTES_MAX];
+    for (unsigned round = 0; round < rounds + warm; round++) {
+        shuffle(order);
+        for (size_t k = 0; k < route_count; k++) {
+            size_t i = order[k];
             struct route *r = &routes[i];
             double took;
             if (round == warm)
@@ -290,6 +303,7 @@ static void take_turns(unsigned rounds, unsigned warm, bool fresh)
             else
                 r->failed++;
         }
+    }
     for (size_t i = 0; i < route_count; i++) {
         struct route *r = &routes[i];
         printf("%s\t%.1f\t%.1f\t%.1f\t%u\t%u\n", r->name, at(r->took, good[i], 0),
