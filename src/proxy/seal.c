@@ -95,6 +95,9 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     if (change_user(who, err) < 0 || drop_capabilities(err) < 0)
         return -err->code;
     uid = geteuid();
+    /* Also set anew by it: who started us takes us along. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return err_sys(err, "die with the supervisor");
     /* After the change of identity, which sets this anew. Nobody but root attaches to us or reads
      * our memory. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
