@@ -155,7 +155,7 @@ def test_C01_the_proxy_is_closed_to_its_own_user(cell, lab, diff):
         if cell.user == "user":
             assert lab.run("/usr/bin/head", "-c1", f"/proc/{os.getpid()}/stat", user=USER_ID).returncode == 0, "control"
         for pid in holders:
-            os.kill(pid, signal.SIGQUIT)
+            os.kill(pid, signal.SIGSEGV)
         hostview.wait_for(lambda: not proxy_of(process), 5)
         assert core_files() <= cores, core_files() - cores
     finally:

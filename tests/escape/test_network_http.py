@@ -151,7 +151,8 @@ for p in (22, 25, 53, 2375, 3128, 6379, 8080, 8443, 1, 65535):
     out[f"absolute {p}"] = by_proxy(f"http://api.lab.test:{p}/port", f"api.lab.test:{p}")
     out[f"host {p}"] = talk(("api.lab.test", 80), request("/port", f"api.lab.test:{p}"))
     out[f"connect {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), wait=0.7)
-    out[f"connect tls {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), tls="api.lab.test")
+    if p not in (8080, 2375):  # plain servers never answer a handshake
+        out[f"connect tls {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), tls="api.lab.test")
     out[f"gateway {p}"] = by_gateway(f"http://api.lab.test:{p}/port")
     out[f"direct {p}"] = by_name("api.lab.test", p, "/port")
 out["http on 443"] = by_connect("api.lab.test:443", request("/port", "api.lab.test"), wait=0.7)
@@ -215,7 +216,7 @@ out["mismatch"] = {k: status(v) for k, v in MISMATCH.items()}
 """
 
 
-@lab_cells()
+@lab_cells(LAB_ONE_EACH)
 def test_N08_every_way_the_same_verdict(cell, lab):
     """Absolute form, tunnels, transparent connections and the gateway, plain and TLS, all decide alike."""
     watch = lab.watch()
@@ -362,7 +363,7 @@ for name, (url, host, method) in BAD.items():
         except OSError as e:
             return [name_of(e), ""]
     out["proxy " + name] = tried(lambda: dial(PROXY), first, keep(url, host, method))
-    out["pipelined " + name] = [status(x) for x in re.findall(r"HTTP/1\.1 \d\d\d", talk(PROXY, first + keep(url, host, method), wait=0.8, enough=None))]
+    out["pipelined " + name] = [status(x) for x in re.findall(r"HTTP/1\.1 \d\d\d", talk(PROXY, first + keep(url, host, method), wait=0.3, enough=None))]
     origin = keep("/ok/first", "api.lab.test")
     out["direct " + name] = tried(lambda: dial(("api.lab.test", 80)), origin, keep(path, host, method))
     out["direct absolute " + name] = tried(lambda: dial(("api.lab.test", 80)), origin, keep(url, host, method))
