@@ -224,8 +224,9 @@ static void answer(struct keeper *k, size_t i)
 static bool renew_lease(struct keeper *k, size_t i)
 {
     struct vault_lease *lease = k->slots[i].lease;
-    if (!k->vault || !lease || !lease->renewable || k->e->secrets[i].ttl_ms < lease->lifetime_ms ||
-        !k->slots[i].value || vault_renew(k->vault, lease, NULL) < 0)
+    if (!k->vault || !lease || !lease->renewable || vault_outlived(k->vault, lease) ||
+        k->e->secrets[i].ttl_ms < lease->lifetime_ms || !k->slots[i].value ||
+        vault_renew(k->vault, lease, NULL) < 0)
         return false;
     /* Near the most that Vault allows it gives less and less. */
     if (lease->lifetime_ms / 1000 <= lease->asked_s / 2)
@@ -274,9 +275,15 @@ static void renew_all(struct keeper *k)
 {
     if (vault_due_ms(k->vault) <= now_ms())
         vault_renew_token(k->vault);
-    for (size_t i = 0; i < k->e->secret_count; i++)
-        if (k->slots[i].asked && k->slots[i].due_ms <= now_ms())
+    bool old = false;
+    for (size_t i = 0; i < k->e->secret_count; i++) {
+        struct slot *s = &k->slots[i];
+        if (s->asked && (s->due_ms <= now_ms() || (s->lease && vault_outlived(k->vault, s->lease))))
             renew(k, i);
+        old |= s->lease && vault_outlived(k->vault, s->lease);
+    }
+    if (k->vault && !old)
+        vault_drop_old(k->vault);
 }
 
 /* ---- life ---- */

@@ -4,7 +4,7 @@
  *
  * Exists in brig-proxy and its keeper alone: the supervisor and the sandbox never hold one.
  *
- * C-8  A value is printable ASCII: nothing in it can end a header line or begin another. */
+ * C-4  A value is printable ASCII: nothing in it can end a header line or begin another. */
 #pragma once
 
 #include "base/err.h"

@@ -17,6 +17,8 @@ struct vault {
     struct vault_server server;
     struct secret *token;
     struct secret *role_id, *secret_id; /* AppRole; else NULL */
+    unsigned login;                     /* how many there were */
+    struct secret *old_token;           /* of the login before */
     uint64_t token_due_ms;
     bool token_renewable;
     struct vault_lease leases[LEASES_MAX];
@@ -77,6 +79,13 @@ static int call(struct vault *v, const char *method, const char *path, const str
     return ret ? vault_parse(buf_text(&reply), reply.len, ret, err) : 0;
 }
 
+static const struct buf *empty_object(void)
+{
+    static char text[] = "{}";
+    static struct buf body = {.data = text, .len = 2};
+    return &body;
+}
+
 static void add_secret(struct json_writer *w, const char *key, const struct secret *s)
 {
     size_t len;
@@ -115,20 +124,28 @@ static int log_in(struct vault *v, struct err *err)
     jw_object_end(&w);
     struct json *reply = NULL;
     int r = call(v, "POST", "auth/approle/login", NULL, &body, &reply, err);
+    struct secret *before = v->token;
+    v->token = NULL;
     if (r == 0)
         r = take_token(v, reply, err);
     vault_json_wipe(reply);
+    if (r < 0) {
+        v->token = before;
+    } else {
+        secret_free(v->old_token);
+        v->old_token = before;
+        v->login++;
+    }
     return r < 0 ? err_wrap(err, "log in to Vault") : 0;
 }
 
-static void drop_token(struct vault *v)
+/* Refused, and not only this path: the token itself is no longer known. */
+static bool token_is_dead(struct vault *v)
 {
-    secret_free(v->token);
-    v->token = NULL;
-    v->token_due_ms = UINT64_MAX;
+    return call(v, "GET", "auth/token/lookup-self", v->token, NULL, NULL, NULL) == -403;
 }
 
-/* With a token; a login's that is no longer accepted is replaced once. */
+/* With a token; a login's that is no longer known is replaced once. */
 static int call_as_us(struct vault *v, const char *method, const char *path, const struct buf *body,
                       struct json **ret, struct err *err)
 {
@@ -136,8 +153,7 @@ static int call_as_us(struct vault *v, const char *method, const char *path, con
     if (fresh && log_in(v, err) < 0)
         return -1;
     int r = call(v, method, path, v->token, body, ret, err);
-    if (r == -403 && v->role_id && !fresh) {
-        drop_token(v);
+    if (r == -403 && v->role_id && !fresh && token_is_dead(v)) {
         if (log_in(v, err) < 0)
             return -1;
         r = call(v, method, path, v->token, body, ret, err);
@@ -152,19 +168,35 @@ uint64_t vault_due_ms(const struct vault *v)
 
 void vault_renew_token(struct vault *v)
 {
-    struct buf body cleanup_wiped;
     struct json *reply = NULL;
-    buf_init(&body, 16);
-    buf_str(&body, "{}");
     int r = -1;
     if (v->token && v->token_renewable)
-        r = call(v, "POST", "auth/token/renew-self", v->token, &body, &reply, NULL);
+        r = call(v, "POST", "auth/token/renew-self", v->token, empty_object(), &reply, NULL);
     if (r == 0)
         r = take_token(v, reply, NULL);
     vault_json_wipe(reply);
-    /* What hangs on the old token ends with it; the next call logs in and finds out. */
+    /* What hangs on the old token ends with it: vault_outlived. */
     if (r < 0 && log_in(v, NULL) < 0)
         v->token_due_ms = now_ms() + 5000;
+}
+
+bool vault_outlived(const struct vault *v, const struct vault_lease *lease)
+{
+    return lease->used && lease->login != v->login;
+}
+
+void vault_drop_old(struct vault *v)
+{
+    if (!v->old_token)
+        return;
+    int r = call(v, "POST", "auth/token/revoke-self", v->old_token, empty_object(), NULL, NULL);
+    secret_free(v->old_token);
+    v->old_token = NULL;
+    if (r != 0 && r != -403)
+        return; /* its leases stay on the list */
+    for (size_t i = 0; i < LEASES_MAX; i++)
+        if (vault_outlived(v, &v->leases[i]))
+            v->leases[i].used = false;
 }
 
 /* ---- leases ---- */
@@ -206,6 +238,7 @@ int vault_fetch(struct vault *v, const char *path, struct json **ret,
     }
     if (terms.id) {
         keep_lease(lease, &terms);
+        lease->login = v->login;
         *ret_lease = lease;
     }
     return 0;
@@ -247,7 +280,8 @@ int vault_revoke(struct vault *v, struct vault_lease *lease, struct err *err)
     struct buf body cleanup_buf;
     buf_init(&body, 4096);
     lease_body(&body, lease, false);
-    int r = call_as_us(v, "PUT", "sys/leases/revoke", &body, NULL, err);
+    /* Never with a new login: what is left hangs on the token that there is. */
+    int r = v->token ? call(v, "PUT", "sys/leases/revoke", v->token, &body, NULL, err) : -1;
     if (r == 0)
         lease->used = false;
     return r;
@@ -312,6 +346,7 @@ static int read_environment(struct vault *v, struct err *err)
 static void vault_free(struct vault *v)
 {
     secret_free(v->token);
+    secret_free(v->old_token);
     secret_free(v->role_id);
     secret_free(v->secret_id);
     free(v->server.ns);
@@ -339,12 +374,9 @@ int vault_new(const struct keeper_transport *t, int control_fd, struct vault **r
 /* Ours is only the token that a login gave; its leases go with it, should one be left. */
 static int revoke_token(struct vault *v, struct err *err)
 {
-    struct buf body cleanup_buf;
-    buf_init(&body, 16);
-    buf_str(&body, "{}");
     if (!v->role_id || !v->token)
         return 0;
-    return call(v, "POST", "auth/token/revoke-self", v->token, &body, NULL, err);
+    return call(v, "POST", "auth/token/revoke-self", v->token, empty_object(), NULL, err);
 }
 
 int vault_end(struct vault *v, struct err *err)
@@ -355,12 +387,14 @@ int vault_end(struct vault *v, struct err *err)
     struct err why = ERR_INIT;
     v->server.control_fd = -1;
     v->server.deadline_ms = now_ms() + END_MS;
+    vault_drop_old(v);
     for (size_t i = 0; i < LEASES_MAX; i++)
         if (v->leases[i].used && vault_revoke(v, &v->leases[i], &why) < 0)
             left++;
     int token = revoke_token(v, &why);
-    if (token == 0 && v->role_id && v->token)
-        left = 0;
+    for (size_t i = 0; token == 0 && v->role_id && i < LEASES_MAX; i++)
+        if (v->leases[i].used && v->leases[i].login == v->login)
+            left--; /* gone with the token */
     vault_free(v);
     if (left == 0 && token == 0)
         return 0;

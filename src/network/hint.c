@@ -131,9 +131,10 @@ void deny_hint(enum deny_reason reason, const struct target *t, char out[static 
     case DENY_NO_RULE:
     case DENY_PORT:
     case DENY_LITERAL:
-        /* A rule for an address is pinned to it, so that it also holds for private ones. */
-        if (class == ADDRESS_PUBLIC || is_local(class))
+        if (class == ADDRESS_PUBLIC)
             hint_allow(t, false, out);
+        else if (is_local(class))
+            hint_pin(t, t->host.text, out);
         break;
     case DENY_SCHEME:
         hint_allow(t, true, out);

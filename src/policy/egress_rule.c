@@ -51,7 +51,7 @@ static void full_text(const struct egress_rule *r, struct buf *out)
         buf_fmt(out, "%s://", scheme_name(r->scheme));
     pattern_text(&r->host, out);
     buf_fmt(out, ":%u", r->port);
-    if (r->pinned && !host_equal(&r->host.host, &r->address)) {
+    if (r->pinned) {
         buf_chr(out, '=');
         host_text(&r->address, out);
     }
@@ -309,7 +309,6 @@ static int add_one(struct egress *e, const struct rule_draft *d, enum scheme sch
                    struct err *err)
 {
     const struct place_spec *p = &d->place;
-    bool literal = p->host.host.kind != HOST_NAME;
     int r = check_draft(d, scheme, port, err);
     if (r < 0)
         return r;
@@ -317,10 +316,8 @@ static int add_one(struct egress *e, const struct rule_draft *d, enum scheme sch
         .host = p->host,
         .scheme = scheme,
         .port = port,
-        .pinned = p->pinned || literal,
-        .address = p->pinned ? p->address
-                   : literal ? p->host.host
-                             : (struct host){0},
+        .pinned = p->pinned,
+        .address = p->pinned ? p->address : (struct host){0},
         .upload = d->upload,
         .max_connections = d->max_connections,
         .requests = d->requests,

@@ -37,11 +37,6 @@ static void write_narrowing(struct json_writer *w, const char *key, uint64_t val
         write_limit(w, key, value, format);
 }
 
-static bool has_address(const struct egress_rule *r)
-{
-    return r->pinned && r->host.host.kind == HOST_NAME;
-}
-
 void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire)
 {
     cleanup_buf struct buf host;
@@ -51,7 +46,7 @@ void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire)
     jw_kv_string(w, "host", buf_text(&host));
     jw_kv_string(w, "scheme", scheme_name(r->scheme));
     jw_kv_uint(w, "port", r->port);
-    if (has_address(r))
+    if (r->pinned)
         jw_kv_string(w, "address", r->address.text);
     write_list(w, "methods", &r->methods);
     write_list(w, "paths", &r->paths);

@@ -1,6 +1,6 @@
-/* The values of the secrets: fetched by the keeper before anything is served, renewed by it in time,
- * dropped when they end, when it says that they are lost, or when it is gone. Requests that need a
- * value that is not there are refused (inject.c).
+/* The values of the secrets: fetched by the keeper before anything is served, renewed by it in
+ * time, dropped when they end, when it says that they are lost, or when it is gone. Requests that
+ * need a value that is not there are refused (inject.c).
  *
  * The redactor knows the values of now and those before: what an upstream was sent a moment ago it
  * may still echo. */

@@ -64,6 +64,8 @@ static int use_named(struct session *s, struct exchange *x, struct err *err)
     struct target *t = &x->target;
     if (gateway_is_meant(s, r)) {
         x->entry = ENTRY_GATEWAY;
+        t->host = r->host;
+        t->port = r->port ? r->port : usual_port(SCHEME_HTTP);
         if (r->form == FORM_ABSOLUTE && use_url(r, t, err) < 0)
             return -1;
         return gateway_resolve(r, t, err);
@@ -102,11 +104,10 @@ static int make_target(struct session *s, struct exchange *x, struct err *err)
 static bool same_secret(const char *a, const char *b)
 {
     size_t len = strlen(b);
-    unsigned char differs = strlen(a) != len;
-    for (size_t i = 0; i < len && !differs; i++)
-        if (!a[i])
-            differs = 1;
-    for (size_t i = 0; i < len && a[i]; i++)
+    unsigned char differs = 0;
+    if (strlen(a) != len)
+        return false;
+    for (size_t i = 0; i < len; i++)
         differs |= (unsigned char)(a[i] ^ b[i]);
     return !differs;
 }
@@ -172,6 +173,7 @@ static int add_credentials(struct session *s, struct exchange *x, struct err *er
     if (n < 0)
         return n;
     x->redact = x->redact || n > 0;
+    s->up.wipe = s->up.wipe || n > 0;
     return x->redact ? ask_for_plain_answer(&x->request, err) : 0;
 }
 

@@ -34,6 +34,8 @@ static void drop_in(struct side *s)
 
 static void drop_out(struct side *s)
 {
+    if (s->wipe && s->out.data)
+        explicit_bzero(s->out.data, s->out.size);
     buf_done(&s->out);
     buf_init(&s->out, OUT_MAX);
     s->out_at = 0;

@@ -21,6 +21,7 @@ struct side {
     size_t own_room;
     struct buf out; /* from out_at on: not taken yet */
     size_t out_at;
+    bool wipe; /* a secret may be among them: they are not left behind in freed memory */
     uint64_t written;
 };
 

@@ -34,6 +34,11 @@ static SSL_CTX *client_context(const char *ca_file, struct err *err)
     SSL_CTX *ctx = tls_client_context(context);
     if (!ctx)
         err_set(err, ERR_LIMIT, "no memory for TLS");
+    if (ctx) {
+        /* Sessions are kept for streams of the loop; this is none. */
+        SSL_CTX_sess_set_new_cb(ctx, NULL);
+        SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    }
     if (ctx && (!ca_file || trust_only(ctx, ca_file, err) == 0))
         return ctx;
     tls_context_free(context);

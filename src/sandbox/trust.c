@@ -223,6 +223,7 @@ static const char *const bundle_names[] = {
     "CURL_CA_BUNDLE",     /* curl */
     "REQUESTS_CA_BUNDLE", /* Python's requests, which else has a store of its own */
     "PIP_CERT",
+    "npm_config_cafile", /* a system-wide npmrc may name another */
     "GIT_SSL_CAINFO",
     "CARGO_HTTP_CAINFO",
     "AWS_CA_BUNDLE",

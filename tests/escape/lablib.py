@@ -41,6 +41,7 @@ class Answer:
         except ValueError:
             raise AssertionError(f"the script gave no answer: rc={result.rc} {self.brig['stdout'][-500:]!r} "
                                  f"{self.brig['stderr'][-1500:]!r} {result.err[-500:]!r}")
+        assert self.brig["exit_code"] == 0, f"the script failed: {self.brig['stderr'][-1500:]}"
 
     def __getitem__(self, key):
         return self.out[key]

@@ -56,7 +56,7 @@ for h in json.loads(sys.argv[1]):
     try:
         out[f"sni {h}"] = talk(("api.lab.test", 443), request("/trick", "api.lab.test"), tls=h.split("/")[0] or "x")
         out[f"lookup {h}"] = lookup(h)
-    except (ValueError, UnicodeError):
+    except (ValueError, TypeError):
         pass
 for line in ("GET http:/\\evil.test/trick HTTP/1.1", "GET http:///evil.test/trick HTTP/1.1", "GET //evil.test/trick HTTP/1.1",
              "GET http:evil.test/trick HTTP/1.1", "GET evil.test/trick HTTP/1.1", "GET \\\\evil.test\\trick HTTP/1.1", "GET @evil.test/trick HTTP/1.1",
@@ -150,8 +150,8 @@ PORTS = r"""
 for p in (22, 25, 53, 2375, 3128, 6379, 8080, 8443, 1, 65535):
     out[f"absolute {p}"] = by_proxy(f"http://api.lab.test:{p}/port", f"api.lab.test:{p}")
     out[f"host {p}"] = talk(("api.lab.test", 80), request("/port", f"api.lab.test:{p}"))
-    out[f"connect {p}"] = by_connect(f"api.lab.test:{p}", request("/port", "api.lab.test"))
-    out[f"connect tls {p}"] = by_connect(f"api.lab.test:{p}", request("/port", "api.lab.test"), tls="api.lab.test")
+    out[f"connect {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"))
+    out[f"connect tls {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), tls="api.lab.test")
     out[f"gateway {p}"] = by_gateway(f"http://api.lab.test:{p}/port")
     out[f"direct {p}"] = by_name("api.lab.test", p, "/port")
 out["http on 443"] = by_connect("api.lab.test:443", request("/port", "api.lab.test"))

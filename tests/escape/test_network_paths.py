@@ -187,13 +187,16 @@ def test_N02_metadata(cell, lab):
 
 @lab_cells()
 def test_N02_only_a_pin_leads_there(cell, lab):
-    """A rule that names the address itself is no way there either; a name pinned to it is."""
+    """Only the operator's own word for that very address opens it: a pinned name, or a rule that is the address. Its
+    neighbours, and names that lead to it, stay closed."""
     get = 'out["x"] = by_proxy("http://%s/latest", "%s")'
-    for host in ("169.254.169.254", "10.13.13.13", "127.0.0.1", "[::1]", "[fd00:ec2::254]"):
+    lab.dns.zone["lead.rebind.test"] = ["169.254.169.254"]
+    for rule in ("169.254.169.253", "169.254.0.1:80", "10.0.0.1", "meta.lab.test:80=169.254.169.253", "lead.rebind.test"):
         watch = lab.watch()
-        result = cell.run(cell.script_command(get % (host, host)), ["--allow", host])
+        code = "\n".join(get.replace('"x"', f'"{h}"') % (h, h) for h in ("169.254.169.254", "lead.rebind.test", "10.13.13.13", "127.0.0.1", "[::1]"))
+        result = cell.run(cell.script_command(code), ["--allow", rule])
         assert result.rc == REFUSED or "SINK" not in result.out, result.out[:300]
-        assert not watch.sink(), host
+        assert not watch.sink(), rule
     watch = lab.watch()
     answer = cell.script(get % ("meta.lab.test", "meta.lab.test"), ["--allow", "meta.lab.test:80=169.254.169.254"])
     assert "SINK" in answer["x"] and watch.sink(), "control: with the operator's word it works"
@@ -638,7 +641,7 @@ def test_N20_the_proxy_is_stopped(cell, lab, diff):
         assert results is None or 200 not in results, results
         assert not watch.sink() and not watch.requests()
         process.kill()
-        process.communicate()
+        process.wait(5)
         assert hostview.wait_for(lambda: not [p for p in pids if os.path.exists(f"/proc/{p}")
                                               and hostview.stat_fields(p)[1] not in "ZX"], 5), "a stopped proxy stays"
     finally:

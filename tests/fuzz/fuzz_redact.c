@@ -62,6 +62,11 @@ static unsigned spellings(size_t at, char c)
 {
     unsigned found = 0;
     char with[16];
+    bool blank = (c == ' ' || c == '+') && (text[at] == ' ' || text[at] == '+');
+    if (text[at] == c || blank)
+        found |= 1u << 1;
+    if (text[at] != '%' && text[at] != '\\' && text[at] != '&')
+        return found;
     static const char *const forms[] = {"%%%02x", "\\u00%02x", "\\x%02x", "&#x%02x;", "&#X%02x;"};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         size_t len = (size_t)snprintf(with, sizeof with, forms[i], (unsigned char)c);
@@ -84,9 +89,6 @@ static unsigned spellings(size_t at, char c)
             found |= 1u << strlen(named[i] + 1);
     if (strchr("/\"'\\", c) && spelled(at, (char[]){'\\', c, 0}))
         found |= 1u << 2;
-    if (at < text_len &&
-        (text[at] == c || ((c == ' ' || c == '+') && strchr(" +", text[at]) && text[at])))
-        found |= 1u << 1;
     return found;
 }
 

@@ -230,8 +230,8 @@ Test(decide, hints)
     check_hint(SCHEME_HTTP, "known.test", 443, "add --allow 'http://known.test:443'");
     check_hint(SCHEME_HTTPS, "8.8.8.8", 443, "add --allow 8.8.8.8:443");
     check_hint(SCHEME_HTTPS, "[2606:4700::1]", 443, "add --allow '[2606:4700::1]:443'");
-    check_hint(SCHEME_TCP, "10.0.0.5", 5432, "add --allow 10.0.0.5:5432");
-    check_hint(SCHEME_HTTPS, "[::1]", 443, "add --allow '[::1]:443'");
+    check_hint(SCHEME_TCP, "10.0.0.5", 5432, "pin it: --allow 10.0.0.5:5432=10.0.0.5");
+    check_hint(SCHEME_HTTPS, "[::1]", 443, "pin it: --allow '[::1]:443=::1'");
 }
 
 /* No way round is suggested where nobody should go. */

@@ -66,7 +66,7 @@ Test(allow, a_text_means_one_rule_or_two)
         {"x.org:22=[::1]", "x.org:22=[::1]"},
         {"x.org:22=::1", "x.org:22=[::1]"},
         {"10.0.0.5:22", "10.0.0.5:22"},
-        {"10.0.0.5:22=10.0.0.5", "10.0.0.5:22"},
+        {"10.0.0.5:22=10.0.0.5", "10.0.0.5:22=10.0.0.5"},
         {"[2001:DB8::1]:443", "https://[2001:db8::1]:443"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -156,14 +156,15 @@ Test(allow, is_refused_with_the_reason)
     }
 }
 
-Test(allow, an_address_is_pinned_to_itself)
+/* "=" is the only way to an address that is not public, also where the rule names the address. */
+Test(allow, only_a_pin_is_a_pin)
 {
     cleanup_egress struct egress e;
     egress_init(&e);
     must_allow(&e, "10.0.0.5:22");
-    must_allow(&e, "x.org:22");
-    cr_assert(e.rules[0].pinned && e.rules[0].address.addr[3] == 5);
-    cr_assert_not(e.rules[1].pinned);
+    must_allow(&e, "10.0.0.6:22=10.0.0.6");
+    cr_assert_not(e.rules[0].pinned);
+    cr_assert(e.rules[1].pinned && e.rules[1].address.addr[3] == 6);
 }
 
 Test(allow, order_does_not_matter)
