@@ -13,6 +13,7 @@
  * The text is overwritten only when it is handed out: threads may still have to look at it. */
 #include "credentials/redact.h"
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "credentials/escape_parse.h"
 #include "credentials/patterns.h"
@@ -27,6 +28,7 @@
 #define NOWHERE      SIZE_MAX
 #define BYTES_PER    8 /* of text for one byte of a value, at most */
 #define LAG_CONSTANT 64
+#define INSERTS      64
 
 struct redactor {
     unsigned refs; /* its owner's, and one for each stream */
@@ -361,13 +363,23 @@ size_t redactor_lag(const struct redactor *r)
     return r->lag;
 }
 
+/* Stands before the byte at `at`. */
+struct insert {
+    size_t at;
+    size_t len;
+    char bytes[REDACT_INSERT_MAX];
+};
+
 struct redact_stream {
     struct redactor *r;
     struct scan scan;
     char *data;
     size_t size;
-    size_t len; /* bytes in `data` */
-    size_t out; /* of these were handed out by the last call */
+    size_t len;             /* bytes in `data` */
+    size_t out;             /* of these were handed out by the last call */
+    struct insert *inserts; /* INSERTS of them, once there was one */
+    size_t insert_count;
+    struct buf merged; /* what was handed out, where something was inserted */
 };
 
 int redact_open(struct redactor *r, struct redact_stream **ret, struct err *err)
@@ -388,6 +400,8 @@ void redact_close(struct redact_stream *s)
         return;
     secret_wipe(s->data, s->size);
     free(s->data);
+    free(s->inserts);
+    buf_done(&s->merged);
     redactor_free(s->r);
     free(s);
 }
@@ -415,12 +429,52 @@ static int make_room(struct redact_stream *s, size_t more, struct err *err)
     return 0;
 }
 
-static int hand_out(struct redact_stream *s, size_t border, const char **ret, size_t *ret_len)
+int redact_insert(struct redact_stream *s, const char *data, size_t len, struct err *err)
+{
+    if (!s->inserts && !(s->inserts = calloc(INSERTS, sizeof *s->inserts)))
+        return err_sys(err, "watch a response");
+    if (s->insert_count == INSERTS || len > REDACT_INSERT_MAX)
+        return err_set(err, ERR_LIMIT, "too many pieces of what may be one secret");
+    struct insert *x = &s->inserts[s->insert_count++];
+    x->at = s->scan.base + s->len;
+    x->len = len;
+    memcpy(x->bytes, data, len);
+    return 0;
+}
+
+/* s->data up to `border`, with what was inserted there. */
+static int merge(struct redact_stream *s, size_t border, struct err *err)
+{
+    size_t at = s->scan.base, used = 0;
+    buf_done(&s->merged);
+    buf_init(&s->merged, border - at + INSERTS * REDACT_INSERT_MAX);
+    for (; used < s->insert_count && s->inserts[used].at <= border; used++) {
+        const struct insert *x = &s->inserts[used];
+        if (x->at > at)
+            buf_add(&s->merged, s->data + (at - s->scan.base), x->at - at);
+        buf_add(&s->merged, x->bytes, x->len);
+        at = x->at;
+    }
+    if (border > at)
+        buf_add(&s->merged, s->data + (at - s->scan.base), border - at);
+    s->insert_count -= used;
+    memmove(s->inserts, s->inserts + used, s->insert_count * sizeof *s->inserts);
+    return s->merged.failed ? err_set(err, ERR_LIMIT, "no memory to watch a response") : 0;
+}
+
+static int hand_out(struct redact_stream *s, size_t border, const char **ret, size_t *ret_len,
+                    struct err *err)
 {
     apply_stars(&s->scan, border);
     s->out = border - s->scan.base;
     *ret = s->data;
     *ret_len = s->out;
+    if (s->insert_count > 0 && s->inserts[0].at <= border) {
+        if (merge(s, border, err) < 0)
+            return -1;
+        *ret = s->merged.data;
+        *ret_len = s->merged.len;
+    }
     return s->scan.matches;
 }
 
@@ -439,7 +493,7 @@ int redact_feed(struct redact_stream *s, const char *data, size_t len, const cha
     if (s->scan.r->lag == 0)
         s->scan.pos = s->scan.end;
     scan_run(&s->scan, false);
-    return hand_out(s, border_of(&s->scan), ret, ret_len);
+    return hand_out(s, border_of(&s->scan), ret, ret_len, err);
 }
 
 int redact_flush(struct redact_stream *s, const char **ret, size_t *ret_len)
@@ -451,7 +505,7 @@ int redact_flush(struct redact_stream *s, const char **ret, size_t *ret_len)
         s->scan.ring[i].count = 0;
     s->scan.live = 0;
     s->scan.edge = NOWHERE;
-    return hand_out(s, s->scan.end, ret, ret_len);
+    return hand_out(s, s->scan.end, ret, ret_len, NULL);
 }
 
 int redact_text(struct redactor *r, char *text, size_t len)

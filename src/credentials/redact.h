@@ -27,7 +27,12 @@ void redact_close(struct redact_stream *s);
  * Returns how many matches were overwritten so far, or negative. */
 int redact_feed(struct redact_stream *s, const char *data, size_t len, const char **ret,
                 size_t *ret_len, struct err *err);
-/* The end of the stream, or a place that no match can cross (the end of a WebSocket frame): what
+/* Bytes that stand between those that are fed and belong to none of them (the head of a WebSocket
+ * frame): passed on in their place, by the next call of feed or flush, and not looked at. Negative:
+ * too many at one time. */
+#define REDACT_INSERT_MAX 127
+int redact_insert(struct redact_stream *s, const char *data, size_t len, struct err *err);
+/* The end of the stream, or a place that no match can cross (the end of a WebSocket message): what
  * was held back. The stream can be fed again. Returns like redact_feed. */
 int redact_flush(struct redact_stream *s, const char **ret, size_t *ret_len);
 /* In one piece, for header values: overwrites in place, returns the number of matches. */

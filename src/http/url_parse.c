@@ -48,8 +48,8 @@ int host_header_parse(const char *text, size_t len, struct host *ret_host, uint1
 int authority_parse(const char *text, size_t len, uint16_t default_port, struct host *ret_host,
                     uint16_t *ret_port, struct err *err)
 {
-    struct host host;
-    uint16_t port;
+    struct host host = {0};
+    uint16_t port = 0;
     if (host_header_parse(text, len, &host, &port, err) < 0)
         return -1;
     if (!port && !default_port)

@@ -82,8 +82,19 @@ static int is_below(int pid, int top)
     return 0;
 }
 
+/* Who is below the supervisor and is no part of the sandbox: the guardian, and the helper with all
+ * that is below it. */
+struct spared {
+    int guardian, helper;
+};
+
+static int is_spared(int pid, const struct spared *s)
+{
+    return pid == s->guardian || (s->helper && (pid == s->helper || is_below(pid, s->helper)));
+}
+
 /* Send a signal to every living task below `top`. Returns how many there were. */
-static int signal_below(int top, int except, int sig)
+static int signal_below(int top, const struct spared *spared, int sig)
 {
     char block[4096] __attribute__((aligned(8)));
     int found = 0;
@@ -96,7 +107,7 @@ static int signal_below(int top, int except, int sig)
             const char *name = e->name;
             at += e->reclen;
             int pid = take_number(&name);
-            if (pid > 1 && pid != except && *name == '\0' && is_below(pid, top)) {
+            if (pid > 1 && *name == '\0' && is_below(pid, top) && !is_spared(pid, spared)) {
                 raw_kill(pid, sig);
                 found++;
             }
@@ -122,18 +133,18 @@ static int is_init(int pid)
 
 /* Orphans come up to init, which is their reaper: as long as init lives, everything is below it.
  * Stopping first keeps a fork bomb from outrunning the loop. */
-static void kill_below(pid_t top, pid_t except)
+static void kill_below(pid_t top, const struct spared *spared)
 {
     int64_t deadline = raw_now_us() + 5000000;
     do {
-        signal_below(top, except, SIGSTOP_NUMBER);
-        if (signal_below(top, except, SIGKILL_NUMBER) == 0)
+        signal_below(top, spared, SIGSTOP_NUMBER);
+        if (signal_below(top, spared, SIGKILL_NUMBER) == 0)
             break;
     } while (raw_now_us() < deadline);
 }
 
 /* One small file tells, where the kernel has it; if in doubt the answer is yes. */
-bool guardian_has_children(pid_t guardian)
+bool guardian_has_children(pid_t guardian, pid_t helper)
 {
     char text[512];
     int fd = raw_openat(AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
@@ -146,7 +157,7 @@ bool guardian_has_children(pid_t guardian)
     text[n] = '\0';
     for (const char *at = text; *at;) {
         int pid = take_number(&at);
-        if (pid > 0 && pid != guardian && parent_of(pid) != 0)
+        if (pid > 0 && pid != guardian && pid != helper && parent_of(pid) != 0)
             return true;
         while (*at == ' ')
             at++;
@@ -156,16 +167,18 @@ bool guardian_has_children(pid_t guardian)
     return false;
 }
 
-void guardian_kill_children(pid_t supervisor, pid_t guardian)
+void guardian_kill_children(pid_t supervisor, pid_t guardian, pid_t helper)
 {
-    kill_below(supervisor, guardian);
+    const struct spared spared = {guardian, helper};
+    kill_below(supervisor, &spared);
 }
 
 void guardian_kill_tree(pid_t init_pid)
 {
     if (init_pid <= 1 || !is_init(init_pid))
         return;
-    kill_below(init_pid, 0);
+    const struct spared nobody = {0, 0};
+    kill_below(init_pid, &nobody);
     raw_kill(init_pid, SIGKILL_NUMBER);
 }
 

@@ -52,6 +52,7 @@ struct lifecycle {
     struct cgroup_group group;
     bool cgroup;
     struct guardian guardian;
+    pid_t helper; /* of the supervisor, to be left alone when the code is killed; or 0 */
     bool guarded;
 
     uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */

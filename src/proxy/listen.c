@@ -78,7 +78,7 @@ static void start_transparent(struct proxy *px, struct stream *client, struct so
 static void start(struct proxy *px, int fd, enum channel_listener kind,
                   struct sockaddr_storage *asked)
 {
-    struct sockaddr_storage own;
+    struct sockaddr_storage own = {0};
     socklen_t len = sizeof own;
     if (px->connections >= px->max_connections ||
         (!asked && getsockname(fd, (struct sockaddr *)&own, &len) < 0)) {

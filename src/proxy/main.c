@@ -268,6 +268,8 @@ int main(void)
         return 2;
     }
     struct err err = ERR_INIT;
+    /* The end of the channel says it too, but not to a process that somebody has stopped. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     /* From the first moment on: secrets come in before everything else is sealed. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);

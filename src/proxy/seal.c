@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -94,10 +95,16 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     if (change_user(who, err) < 0 || drop_capabilities(err) < 0)
         return -err->code;
     uid = geteuid();
+    /* Also set anew by it: who started us takes us along. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return err_sys(err, "die with the supervisor");
     /* After the change of identity, which sets this anew. Nobody but root attaches to us or reads
      * our memory. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
         return err_sys(err, "make the proxy undumpable");
+    /* Also after it. The end of the control socket ends us, but not while we are stopped. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return err_sys(err, "tie the proxy to its supervisor");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return err_sys(err, "no_new_privs");
     if (deny_paths(&paths, err) < 0 || seal_filter_load(err) < 0)

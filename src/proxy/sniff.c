@@ -313,6 +313,14 @@ static bool make_room(struct sniff *s)
     return true;
 }
 
+/* It came and said nothing: that is no attempt at anything. */
+static void leave(struct sniff *s)
+{
+    stream_close(s->client);
+    s->client = NULL;
+    sniff_done(s);
+}
+
 static void on_readable(void *ctx, unsigned ready)
 {
     (void)ready;
@@ -324,31 +332,39 @@ static void on_readable(void *ctx, unsigned ready)
     ssize_t n = stream_read(s->client, s->seen + s->len, s->room - s->len);
     if (n == -EAGAIN)
         return;
-    if (n <= 0) { /* it came and went without a word */
-        stream_close(s->client);
-        s->client = NULL;
-        sniff_done(s);
+    if (n <= 0) {
+        leave(s);
         return;
     }
     s->len += (size_t)n;
     judge(s);
 }
 
+static void hello_is_late(struct sniff *s)
+{
+    uint64_t now = loop_now_ms(s->px->loop);
+    if (s->deadline_ms > now) {
+        loop_timer_set(s->px->loop, &s->timer, s->deadline_ms - now);
+        return;
+    }
+    s->target.scheme = SCHEME_HTTPS;
+    refuse(s, DENY_MALFORMED, NULL, "the ClientHello did not come in time");
+}
+
 /* Silence: either the server speaks first, or nobody ever does. */
 static void on_silence(struct loop_timer *t)
 {
     struct sniff *s = container_of(t, struct sniff, timer);
-    bool may_wait = s->deadline_ms > loop_now_ms(s->px->loop);
-    if (s->len > 0 && s->seen[0] == 0x16 && may_wait) {
-        loop_timer_set(s->px->loop, &s->timer, s->deadline_ms - loop_now_ms(s->px->loop));
-        return;
-    }
-    if (s->len > 0 && s->seen[0] == 0x16) {
-        s->target.scheme = SCHEME_HTTPS;
-        refuse(s, DENY_MALFORMED, NULL, "the ClientHello did not come in time");
-        return;
-    }
-    start_tunnel(s, SCHEME_TCP);
+    struct verdict v;
+    bool tcp = allows(s, SCHEME_TCP), any = decide(s, SCHEME_ANY, &v);
+    if (s->len > 0 && s->seen[0] == 0x16 && (!tcp || allows(s, SCHEME_HTTPS)))
+        hello_is_late(s);
+    else if (tcp || s->len > 0)
+        start_tunnel(s, SCHEME_TCP);
+    else if (any)
+        leave(s);
+    else
+        refuse(s, v.reason, v.hint, NULL);
 }
 
 static void begin_task(struct loop_task *t)

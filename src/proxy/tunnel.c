@@ -7,6 +7,7 @@
 #include "http/ws.h"
 #include "proxy/pipes.h"
 #include "proxy/proxy.h"
+#include "proxy/ws_search.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +33,7 @@ struct flow {
     uint64_t bytes;
     struct ws_reader *frames;
     struct redact_stream *redact;
+    struct ws_search search; /* where there are frames */
 };
 
 struct tunnel {
@@ -195,19 +197,20 @@ static int send_held(struct flow *f)
     return 1;
 }
 
-/* Between two frames nothing is held back: no match crosses the head of a frame, and the message
- * must not wait for the next one. */
+static int send_piece(void *ctx, const char *data, size_t len)
+{
+    return send_or_hold(ctx, data, len);
+}
+
 static int pass_redacted(struct flow *f, const char *data, size_t len)
 {
     const char *safe;
     size_t safe_len;
+    if (f->frames)
+        return ws_search_feed(&f->search, data, len, send_piece, f);
     if (redact_feed(f->redact, data, len, &safe, &safe_len, NULL) < 0)
         return -EPROTO;
-    int r = send_or_hold(f, safe, safe_len);
-    if (r < 0 || !f->frames || f->frames->left > 0 || f->frames->have > 0)
-        return r;
-    return redact_flush(f->redact, &safe, &safe_len) < 0 ? -EPROTO
-                                                         : send_or_hold(f, safe, safe_len);
+    return send_or_hold(f, safe, safe_len);
 }
 
 static int pass_on(struct flow *f, const char *data, size_t len)
@@ -334,6 +337,7 @@ static int first_bytes(struct tunnel *t, const struct tunnel_options *o, struct 
     if (o->redact && redactor_lag(t->px->redactor) > 0 &&
         redact_open(t->px->redactor, &t->down.redact, err) < 0)
         return -err->code;
+    t->down.search = (struct ws_search){.redactor = t->px->redactor, .redact = t->down.redact};
     if (o->first_up_len && pass_on(&t->up, o->first_up, o->first_up_len) < 0)
         return -1;
     return o->first_down_len ? pass_on(&t->down, o->first_down, o->first_down_len) : 0;

@@ -134,8 +134,8 @@ static int parse_listen(const char *text, struct sockaddr_storage *ret, socklen_
 
 static int open_listener(const char *text, uint16_t *ret_port, struct err *err)
 {
-    struct sockaddr_storage at;
-    socklen_t len;
+    struct sockaddr_storage at = {0};
+    socklen_t len = 0;
     int on = 1;
     if (parse_listen(text, &at, &len, err) < 0)
         return -err->code;

@@ -61,27 +61,28 @@ static bool spelled(size_t at, const char *with)
 static unsigned spellings(size_t at, char c)
 {
     unsigned found = 0;
-    char with[16];
     bool blank = (c == ' ' || c == '+') && (text[at] == ' ' || text[at] == '+');
     if (text[at] == c || blank)
         found |= 1u << 1;
     if (text[at] != '%' && text[at] != '\\' && text[at] != '&')
         return found;
-    static const char *const forms[] = {"%%%02x", "\\u00%02x", "\\x%02x", "&#x%02x;", "&#X%02x;"};
+    static const struct {
+        const char *before, *after;
+    } forms[] = {{"%", ""}, {"\\u00", ""}, {"\\x", ""}, {"&#x", ";"}, {"&#X", ";"}};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        size_t len = (size_t)snprintf(with, sizeof with, forms[i], (unsigned char)c);
-        size_t digits = i == 0 ? 1 : i == 1 ? 4 : i == 2 ? 2 : 3;
-        if (at + len <= text_len && memcmp(text + at, with, digits) == 0 &&
-            digit(text[at + digits]) == (unsigned char)c >> 4 &&
-            digit(text[at + digits + 1]) == (c & 15) &&
-            memcmp(text + at + digits + 2, with + digits + 2, len - digits - 2) == 0)
-            found |= 1u << len;
+        size_t digits = at + strlen(forms[i].before);
+        if (spelled(at, forms[i].before) && digits + 2 <= text_len &&
+            digit(text[digits]) == (unsigned char)c >> 4 && digit(text[digits + 1]) == (c & 15) &&
+            spelled(digits + 2, forms[i].after))
+            found |= 1u << (digits + 2 + strlen(forms[i].after) - at);
     }
-    static const char *const decimal[] = {"&#%d;", "&#0%d;"};
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(with, sizeof with, decimal[i], c);
-        if (strlen(with) <= 6 && spelled(at, with))
-            found |= 1u << strlen(with);
+    unsigned number = 0;
+    for (size_t i = at + 2; spelled(at, "&#") && i < text_len && i < at + 6; i++) {
+        if (text[i] == ';' && i > at + 2 && number == (unsigned char)c)
+            found |= 1u << (i + 1 - at);
+        if (text[i] < '0' || text[i] > '9')
+            break;
+        number = number * 10 + (unsigned)(text[i] - '0');
     }
     static const char *const named[] = {"&&amp;", "<&lt;", ">&gt;", "\"&quot;", "'&apos;"};
     for (size_t i = 0; i < 5; i++)

@@ -122,6 +122,24 @@ def test_it_ends_with_the_supervisor(server):
         assert drain(client) == b""
 
 
+def test_it_dies_with_the_supervisor_even_when_it_was_stopped(server):
+    script = """
+import sys, os, signal, time
+sys.path.insert(0, sys.argv[1])
+from proxylib import Proxy
+proxy = Proxy(["origin.test"])
+os.kill(proxy.pid, signal.SIGSTOP)
+print(proxy.pid, flush=True)
+time.sleep(60)
+"""
+    supervisor = subprocess.Popen([sys.executable, "-c", script, os.path.dirname(os.path.abspath(__file__))], stdout=subprocess.PIPE)
+    pid = int(supervisor.stdout.readline())
+    wait_for(lambda: status_fields(pid)["State"][0] == "T")
+    supervisor.kill()
+    supervisor.wait()
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}") or status_fields(pid)["State"][0] == "Z", what="its end")
+
+
 def test_kill_9_ends_every_connection_and_frees_nothing_else(server):
     with Proxy([pinned(server)]) as proxy:
         client, port = proxy.connect("origin.test", server.port), proxy.listen(PROXY)
@@ -903,6 +921,17 @@ def test_a_hello_that_never_ends_is_given_up(tls_server):
         drain(client)
         event = proxy.event(host="origin.test")
         assert event["reason"] == "malformed" and "in time" in event["note"]
+
+
+def test_silence_is_no_denial(server):
+    """A connection that is opened in advance and never used, under a rule for https."""
+    with Proxy([pinned(server, scheme="https://")]) as proxy:
+        client = proxy.connect("origin.test", server.port, timeout=30)
+        assert drain(client) == b""
+        other = proxy.connect("8.8.8.8", 443)
+        assert drain(other) == b"", "control: where nothing is allowed silence is told of"
+        proxy.event(host="8.8.8.8", scheme="https", verdict="denied")
+        assert not [e for e in proxy.events if e["host"] == "origin.test"] and server.connections == 0
 
 
 def test_without_a_channel_it_says_who_starts_it():

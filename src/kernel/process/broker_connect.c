@@ -316,7 +316,7 @@ static int accept_peer(int listener, const union address *wanted)
 {
     uint64_t deadline = clock_us() + HANDSHAKE_US;
     for (uint64_t now; (now = clock_us()) < deadline;) {
-        union address peer;
+        union address peer = {0};
         socklen_t len = sizeof peer;
         struct pollfd p = {.fd = listener, .events = POLLIN};
         int fd = accept4(listener, &peer.sa, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -376,8 +376,8 @@ static int hand_on(const struct kernel *k, int accepted, const union address *as
 /* K-9: from here on the code's address is words for the proxy, and no destination. */
 static int join(struct kernel *k, int sock, const union address *asked, socklen_t asked_len)
 {
-    union address to, own;
-    socklen_t len;
+    union address to = {0}, own = {0};
+    socklen_t len = 0;
     int listener = listener_for(&k->connects, asked->sa.sa_family, &to, &len);
     if (listener < 0)
         return -ENETUNREACH;
