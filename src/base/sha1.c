@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-bool sha1_portable;
-
 static inline uint32_t rotate(uint32_t x, unsigned n)
 {
     return x << n | x >> (32 - n);
@@ -42,7 +40,7 @@ static void store_be32(uint8_t *p, uint32_t x)
         STEP(mix, b, c, d, e, a, (k) + w[(i) + 4]);                                                \
     } while (0)
 
-static void compress_portable(struct sha1 *h, const uint8_t block[static 64])
+static void compress(struct sha1 *h, const uint8_t block[static 64])
 {
     uint32_t w[80];
     for (int i = 0; i < 16; i++)
@@ -63,69 +61,6 @@ static void compress_portable(struct sha1 *h, const uint8_t block[static 64])
     h->state[2] += c;
     h->state[3] += d;
     h->state[4] += e;
-}
-
-#ifdef __x86_64__
-#include <cpuid.h>
-#include <immintrin.h>
-
-/* Five times four steps, with the processor's own instructions. w[] turns: four blocks of four
- * words, of which each new one takes the oldest's place. */
-#define TWENTY(part, first)                                                                        \
-    for (int g = (first); g < (first) + 5; g++) {                                                  \
-        if (g >= 4)                                                                                \
-            w[g % 4] = _mm_sha1msg2_epu32(                                                         \
-                _mm_xor_si128(_mm_sha1msg1_epu32(w[g % 4], w[(g + 1) % 4]), w[(g + 2) % 4]),       \
-                w[(g + 3) % 4]);                                                                   \
-        __m128i before = abcd;                                                                     \
-        e = g == 0 ? _mm_add_epi32(e, w[0]) : _mm_sha1nexte_epu32(e, w[g % 4]);                    \
-        abcd = _mm_sha1rnds4_epu32(abcd, e, part);                                                 \
-        e = before;                                                                                \
-    }
-
-__attribute__((target("sha,sse4.1,ssse3"))) static void compress_sha(struct sha1 *h,
-                                                                     const uint8_t *block)
-{
-    const __m128i reversed = _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f);
-    __m128i first = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)h->state), 0x1b);
-    __m128i last = _mm_set_epi32((int)h->state[4], 0, 0, 0);
-    __m128i abcd = first, e = last, w[4];
-    for (int i = 0; i < 4; i++)
-        w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)block + i), reversed);
-    TWENTY(0, 0)
-    TWENTY(1, 5)
-    TWENTY(2, 10)
-    TWENTY(3, 15)
-    e = _mm_sha1nexte_epu32(e, last);
-    abcd = _mm_shuffle_epi32(_mm_add_epi32(abcd, first), 0x1b);
-    _mm_storeu_si128((__m128i *)h->state, abcd);
-    h->state[4] = (uint32_t)_mm_extract_epi32(e, 3);
-}
-
-static bool has_sha(void)
-{
-    static int known; /* 0: not asked yet */
-    unsigned a, b, c, d;
-    if (known == 0) {
-        bool sse = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSSE3) && (c & bit_SSE4_1);
-        known = sse && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA) ? 1 : -1;
-    }
-    return known > 0;
-}
-#else
-static bool has_sha(void)
-{
-    return false;
-}
-#define compress_sha compress_portable
-#endif
-
-static void compress(struct sha1 *h, const uint8_t block[static 64])
-{
-    if (has_sha() && !sha1_portable)
-        compress_sha(h, block);
-    else
-        compress_portable(h, block);
 }
 
 void sha1_init(struct sha1 *h)

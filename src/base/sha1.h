@@ -1,7 +1,6 @@
 /* SHA-1 (FIPS 180-4). For formats that demand it, never as a promise of ours. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ void sha1_init(struct sha1 *h);
 void sha1_add(struct sha1 *h, const void *data, size_t len);
 /* Ends the computation; h must be initialised again before it is used again. */
 void sha1_finish(struct sha1 *h, uint8_t out[static SHA1_SIZE]);
-/* For tests: without the processor's instructions for it. */
-extern bool sha1_portable;
