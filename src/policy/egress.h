@@ -16,8 +16,7 @@ struct egress_rule {
     struct host_pattern host;
     enum scheme scheme;
     uint16_t port;
-    /* Dial `address` and nothing else; the only way to a private address. A rule for an address
-     * instead of a name is pinned to that. */
+    /* Dial `address` and nothing else; the only way to an address that is not public. */
     bool pinned;
     struct host address;
     struct text_list methods; /* empty: every method */

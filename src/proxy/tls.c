@@ -326,23 +326,30 @@ static ssize_t outcome(struct tls *t, int result, uint32_t *needs)
     return error == SSL_ERROR_SYSCALL && saved && !t->eof ? -saved : -EPROTO;
 }
 
-ssize_t tls_read(struct tls *t, void *data, size_t len)
+/* A session ticket makes OpenSSL take a buffer for an answer that it never gives. Versions before
+ * the fix of CVE-2024-4741 freed buffers that were still in use. */
+static void give_back_buffers(SSL *ssl)
+{
+#if OPENSSL_VERSION_NUMBER >= 0x30300010L ||                                                       \
+    (OPENSSL_VERSION_NUMBER >= 0x30200020L && OPENSSL_VERSION_NUMBER < 0x30300000L) ||             \
+    (OPENSSL_VERSION_NUMBER >= 0x30100060L && OPENSSL_VERSION_NUMBER < 0x30200000L) ||             \
+    (OPENSSL_VERSION_NUMBER >= 0x300000e0L && OPENSSL_VERSION_NUMBER < 0x30100000L)
+    if (!SSL_has_pending(ssl))
+        SSL_free_buffers(ssl);
+#else
+    (void)ssl;
+#endif
+}
+
+static ssize_t read_records(struct tls *t, char *data, size_t len)
 {
     size_t total = 0, n;
-    if (t->failed)
-        return -EPROTO;
-    if (t->handshaking || len == 0)
-        return -EAGAIN;
-    ERR_clear_error();
-    t->reads_left = READS_AT_ONCE;
     do {
         errno = 0;
-        int result = SSL_read_ex(t->ssl, (char *)data + total, len - total, &n);
+        int result = SSL_read_ex(t->ssl, data + total, len - total, &n);
         if (result != 1) {
             ssize_t end = outcome(t, result, &t->read_needs);
             t->drained = end == -EAGAIN;
-            /* A session ticket makes OpenSSL take a buffer for an answer that it never gives. */
-            SSL_free_buffers(t->ssl);
             return total > 0 ? (ssize_t)total : end;
         }
         total += n;
@@ -350,6 +357,19 @@ ssize_t tls_read(struct tls *t, void *data, size_t len)
     t->drained = false;
     t->read_needs = EPOLLIN;
     return (ssize_t)total;
+}
+
+ssize_t tls_read(struct tls *t, void *data, size_t len)
+{
+    if (t->failed)
+        return -EPROTO;
+    if (t->handshaking || len == 0)
+        return -EAGAIN;
+    ERR_clear_error();
+    t->reads_left = READS_AT_ONCE;
+    ssize_t n = read_records(t, data, len);
+    give_back_buffers(t->ssl);
+    return n;
 }
 
 ssize_t tls_write(struct tls *t, const void *data, size_t len)

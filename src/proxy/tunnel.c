@@ -15,8 +15,10 @@
 
 #define IDLE_MS    (10u * 60 * 1000)
 #define SPLICE_MAX (1u << 20)
-#define ROUND_MAX  (4u << 20) /* then the others get a turn */
-#define COPY_MAX   (64u * 1024)
+#ifndef ROUND_MAX
+#define ROUND_MAX (4u << 20) /* then the others get a turn */
+#endif
+#define COPY_MAX (64u * 1024)
 
 struct flow {
     struct tunnel *t;
@@ -264,7 +266,8 @@ static int flow_run(struct flow *f)
 {
     uint64_t end = f->bytes + ROUND_MAX;
     int r = f->done ? 0 : 1;
-    while (r > 0 && f->bytes < end)
+    /* Who has reached an end waits for nothing that would call it again: it goes on now. */
+    while (r > 0 && (f->bytes < end || f->eof || f->cut))
         r = flow_step(f);
     /* Between two bursts nothing is kept. */
     if (f->in_pipe == 0)

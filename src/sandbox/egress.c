@@ -181,6 +181,8 @@ static void on_message(void *ctx, const struct channel_msg *msg)
         s->netrecord.written_us = 0;
         netrecord_write(&s->netrecord, s->netlog, &s->egress, false);
         netrecord_answer(&s->netrecord, true, msg->value, NULL);
+    } else if (msg->type == CH_FAIL) {
+        netrecord_answer(&s->netrecord, false, 0, msg->err.message);
     } else if (msg->type == CH_BYE &&
                json_parse(msg->text, msg->text_len, &json_default_limits, &root, NULL) == 0) {
         const struct json *lost = json_get(root, "lost_events");

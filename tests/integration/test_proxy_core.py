@@ -447,7 +447,7 @@ def test_a_hello_in_small_pieces(server):
 
 
 def test_tls_without_a_name_to_a_rule_for_an_address(server):
-    with Proxy([f"https://127.0.0.1:{server.port}"]) as proxy:
+    with Proxy([f"https://127.0.0.1:{server.port}=127.0.0.1"]) as proxy:
         assert passes(proxy.connect("127.0.0.1", server.port), client_hello())
         client = proxy.connect("127.0.0.1", server.port)
         client.sendall(HELLO)

@@ -349,6 +349,27 @@ Test(tls_client, closed_in_the_middle)
     close(pair[1]);
 }
 
+/* Records larger than what is asked for, and behind them more: nothing is lost in between. */
+Test(tls_client, small_bites)
+{
+    static char text[40001];
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof text - 1; i++)
+        text[i] = (char)('a' + i * 7 % 26);
+    struct cert leaf = cert_make(&(struct cert_spec){.name = "good.test"}, &root);
+    struct peer_spec spec = {.cert = &leaf, .say = text, .drop = true};
+    struct peer p = peer_start(&spec);
+    cr_assert_eq(dial(&p, name_of("good.test")), 0);
+    ssize_t n;
+    while ((n = stream_read(stream, got, 13)) > 0 || n == -EAGAIN)
+        for (ssize_t i = 0; i < n; i++)
+            cr_assert_eq(got[i], text[at++]);
+    cr_assert_eq(at, sizeof text - 1);
+    finish();
+    peer_exit(&p);
+    cert_free(&leaf);
+}
+
 /* An end that anybody on the way could have made is no end. */
 Test(tls_client, a_cut_is_not_an_end)
 {
