@@ -234,6 +234,60 @@ def test_N08_every_way_the_same_verdict(cell, lab):
     assert answer.audited("method") and answer.audited("path"), answer.denials
 
 
+HELLOS = r"""
+def extension(kind, body):
+    return struct.pack("!HH", kind, len(body)) + body
+def sni(*names):
+    entries = b"".join(b"\0" + struct.pack("!H", len(n)) + n for n in names)
+    return extension(0, struct.pack("!H", len(entries)) + entries)
+BASE = (extension(10, b"\0\2\0\x17") + extension(11, b"\1\0") + extension(13, b"\0\x0a\4\3\5\3\x08\4\x08\5\4\1") + extension(16, b"\0\x09\x08http/1.1"))
+def hello(extensions, version=b"\3\3"):
+    extensions += BASE
+    body = version + bytes(32) + b"\0" + struct.pack("!H", 4) + b"\xc0\x2b\xc0\x2f" + b"\1\0" + struct.pack("!H", len(extensions)) + extensions
+    return b"\1" + struct.pack("!I", len(body))[1:] + body
+def record(data, kind=22):
+    return bytes([kind]) + b"\3\1" + struct.pack("!H", len(data)) + data
+good = hello(sni(b"api.lab.test"))
+CASES = {
+    "good": record(good), "good upper": record(hello(sni(b"API.lab.TEST"))), "good in two records": record(good[:40]) + record(good[40:]),
+    "ech": record(hello(sni(b"api.lab.test") + extension(0xfe0d, b"\0\0\1\0\1\7\0\x20" + bytes(32) + b"\0\x10" + bytes(16)))),
+    "old esni": record(hello(extension(0xffce, bytes(64)))), "none": record(hello(b"")), "evil": record(hello(sni(b"evil.test"))),
+    "two names": record(hello(sni(b"api.lab.test", b"evil.test"))), "two names, other order": record(hello(sni(b"evil.test", b"api.lab.test"))),
+    "two extensions": record(hello(sni(b"api.lab.test") + sni(b"evil.test"))), "two extensions, other order": record(hello(sni(b"evil.test") + sni(b"api.lab.test"))),
+    "nul": record(hello(sni(b"api.lab.test\0.evil.test"))), "prefix": record(hello(sni(b"api.lab.test.evil.test"))), "address": record(hello(sni(b"93.184.216.10"))),
+    "empty name": record(hello(sni(b""))), "other name": record(hello(sni(b"www.lab.test"))), "long": record(hello(sni(b"a" * 300))),
+    "half": record(good)[:60], "then evil": record(hello(sni(b"api.lab.test"))[:-1]) , "garbage": record(b"\1\0\0\5hello"), "alert": record(b"\2\x28", 21),
+    "data": record(b"GET / HTTP/1.1\r\n\r\n", 23), "sslv2": b"\x80\x2e\1\0\2\0\x15\0\0\0\x10" + bytes(37), "http": b"GET /hello HTTP/1.1\r\nHost: api.lab.test\r\n\r\n",
+    "ssh": b"SSH-2.0-hello\r\n", "zero": bytes(100), "long record": b"\x16\3\1\xff\xff" + bytes(70000), "server hello": record(b"\2" + good[1:])}
+for name, data in CASES.items():
+    def answered(make):
+        try:
+            with make() as s:
+                s.sendall(data)
+                text = read_all(s, 0.6, lambda d: len(d) > 5)
+                return text[:1] == "\x16"
+        except (OSError, AttributeError):
+            return False
+    out["direct " + name] = answered(lambda: dial(("api.lab.test", 443)))
+    out["tunnel " + name] = answered(lambda: tunnel("api.lab.test:443")[0])
+"""
+
+
+@pytest.mark.parametrize("mode", ["spliced", "intercepted"])
+@lab_cells(LAB_ONE_EACH)
+def test_N08_first_words_of_tls(cell, mode, lab):
+    """The server name of the handshake decides with: missing, encrypted, doubled, other, malformed ones end here, before a
+    byte of them is passed on."""
+    watch = lab.watch()
+    answer = cell.script(HELLOS, [*ALLOW, *MANY] if mode == "spliced" else policy(INSPECTED), timeout=120)
+    good = {k for k, v in answer.out.items() if v}
+    assert good == {f"{way} {name}" for way in ("direct", "tunnel") for name in ("good", "good upper", "good in two records")}, good
+    # Each of the six good ones is one connection at most; nothing else came that far.
+    assert len(watch.connections()) <= 6, len(watch.connections())
+    watch.only(*WEB)
+    assert answer.audited("server name") or answer.audited("SNI") or answer.audited("sni"), answer.denials
+
+
 # ---- N-09 ----
 
 SMUGGLE = {

@@ -681,3 +681,20 @@ def test_N20_no_proxy_program_no_start(cell, lab):
     done = subprocess.run(argv, capture_output=True, text=True, env=cell.env(), stdin=subprocess.DEVNULL)
     assert done.returncode == REFUSED and "ran" not in done.stdout, done
     assert "brig-proxy" in done.stderr + done.stdout, done
+
+
+@lab_cells(LAB_ONE_EACH)
+def test_N20_K26_a_proxy_that_does_not_come_up(cell, lab, diff):
+    """One that exits at once, one that says nothing, one that talks nonsense: the code never runs, nothing is left."""
+    place = PLACE.folder("broken")
+    (place / "brig").write_bytes(open(PLACE.brig, "rb").read())
+    (place / "brig").chmod(0o755)
+    bodies = {"exits": "exit 0", "fails": "exit 1", "dies": "kill -9 $$", "nonsense": "head -c 2000 /dev/urandom >&3; sleep 1"}
+    for name, body in bodies.items():
+        (place / "brig-proxy").write_text(f"#!/bin/sh\n{body}\n")
+        (place / "brig-proxy").chmod(0o755)
+        argv = cell.argv(["/bin/echo", "ran"], ALLOW)
+        argv[argv.index(PLACE.brig)] = str(place / "brig")
+        done = subprocess.run(argv, capture_output=True, text=True, env=cell.env(), stdin=subprocess.DEVNULL, timeout=60)
+        assert done.returncode == REFUSED and '"ran' not in done.stdout, (name, done)
+        assert "brig-proxy" in done.stdout + done.stderr, (name, done)
