@@ -268,13 +268,16 @@ static void note(struct netlog *n, const struct entry *e, struct denial_list *de
     }
     if (e->host[0])
         count(&n->hosts, e->host);
-    if (denied) {
-        char what[384];
-        what_of(e, what, sizeof what);
+    char what[384];
+    what_of(e, what, sizeof what);
+    if (denied)
         add_denied(n, e, what);
-        if (denials)
-            denial_add(denials, boundary_of(e), what, e->text[0] ? e->text : e->reason, e->hint);
-    }
+    if (denied && denials)
+        denial_add(denials, boundary_of(e), what, e->text[0] ? e->text : e->reason, e->hint);
+    /* What was allowed has nothing to hint at, but that something in it was not done. */
+    if (!denied && e->hint[0] && denials)
+        denial_add(denials, BOUNDARY_CREDENTIALS, what,
+                   "a placeholder is swapped for its origin only", e->hint);
     n->recent[n->recent_next] = *e;
     n->recent_next = (n->recent_next + 1) % RECENT_MAX;
     n->recent_count += n->recent_count < RECENT_MAX;

@@ -162,6 +162,27 @@ Test(netlog, secrets_that_were_not_to_be_had_are_the_other_boundary)
     }
 }
 
+/* The request went out; its placeholder stayed one. */
+Test(netlog, strays_are_told)
+{
+    cleanup_log struct netlog *n = new_log();
+    struct denial_list denials = {0};
+    feed(n, allowed, &denials);
+    cr_assert_eq(denials.count, 0);
+    feed(n,
+         "{\"time_ms\": 5, \"entry\": \"proxy\", \"verdict\": \"allowed\", \"scheme\": \"http\", "
+         "\"method\": \"GET\", \"host\": \"a.org\", \"port\": 80, \"path\": \"/x\", \"status\": "
+         "200, "
+         "\"rule\": \"http://a.org:80\", \"reason\": null, \"text\": null, \"hint\": \"the "
+         "placeholder "
+         "of T went to an origin it is not for\", \"note\": null, \"up\": 1, \"down\": 1, \"ms\": "
+         "1}",
+         &denials);
+    cr_assert_eq(denials.count, 1);
+    cr_assert_eq(denials.items[0].boundary, BOUNDARY_CREDENTIALS);
+    cr_assert_str_eq(denials.items[0].hint, "the placeholder of T went to an origin it is not for");
+}
+
 Test(netlog, nonsense_is_counted_and_dropped)
 {
     static const char *const texts[] = {
