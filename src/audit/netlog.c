@@ -274,10 +274,10 @@ static void note(struct netlog *n, const struct entry *e, struct denial_list *de
         add_denied(n, e, what);
     if (denied && denials)
         denial_add(denials, boundary_of(e), what, e->text[0] ? e->text : e->reason, e->hint);
-    /* What was allowed has nothing to hint at, but that something in it was not done. */
+    /* A request that was allowed has a hint only where a placeholder went astray, or where its
+     * answer held a secret. */
     if (!denied && e->hint[0] && denials)
-        denial_add(denials, BOUNDARY_CREDENTIALS, what,
-                   "a placeholder is swapped for its origin only", e->hint);
+        denial_add(denials, BOUNDARY_CREDENTIALS, what, "secrets stay with brig-proxy", e->hint);
     n->recent[n->recent_next] = *e;
     n->recent_next = (n->recent_next + 1) % RECENT_MAX;
     n->recent_count += n->recent_count < RECENT_MAX;
