@@ -42,6 +42,10 @@ gone() # PATTERN: within ten seconds
 
 mounts_before=$(wc -l </proc/mounts)
 
+mkdir -p "/tmp/www.$role" && echo served >"/tmp/www.$role/word"
+$box httpd -f -p 127.0.0.1:8099 -h "/tmp/www.$role" &
+server=$!
+
 for tier in container process; do
     t="--tier $tier"
     run brig run $t -- $box echo hi && said '^hi$'
@@ -80,6 +84,16 @@ for tier in container process; do
     said '"limit_hit": *"pids"|"timed_out": *true'; verdict "$tier has a verdict on the fork bomb"
     gone 'sleep 77' && gone 'bomb | bomb'; verdict "$tier leaves nothing of the fork bomb"
 
+    get="$box wget -q -O - http://www.test:8099/word"
+    run brig run $t --allow 'http://www.test:8099=127.0.0.1' -- $get && said '^served$'
+    verdict "$tier reaches the host that is allowed"
+    run $box wget -q -O - http://127.0.0.1:8099/word && said '^served$'
+    verdict "control: the server can be reached outside"
+    run brig run $t --allow 'http://other.test:8099=127.0.0.1' -- $get
+    [ $? != 0 ] && ! said '^served$'; verdict "$tier reaches no other host"
+    run brig run $t --allow 'http://other.test:8099=127.0.0.1' -- $box wget -q -O - http://127.0.0.1:8099/word
+    [ $? != 0 ] && ! said '^served$'; verdict "$tier reaches no server of the host's"
+
     echo "$role" >"/tmp/private.$role"
     run $box cat "/tmp/private.$role"; verdict "control: a file of /tmp can be read outside"
     run brig run $t -- $box sh -c "cat /tmp/private.$role; echo tried"
@@ -110,3 +124,4 @@ if [ "$role" = stranger ]; then
     said 'systemd-run --user --scope|writable'; verdict "doctor says how to get a cgroup"
 fi
 status "critical is refused" 125 brig run --level critical -- $box true
+kill $server
