@@ -135,8 +135,10 @@ static int next_of_name(const char **at, const char *end)
     if (*at == end || **at == '=')
         return -1;
     int c = (unsigned char)*(*at)++;
-    if (c == '%' && end - *at >= 2 && hex_digit((*at)[0]) >= 0 && hex_digit((*at)[1]) >= 0) {
-        c = hex_digit((*at)[0]) << 4 | hex_digit((*at)[1]);
+    int high = c == '%' && end - *at >= 2 ? hex_digit((*at)[0]) : -1;
+    int low = high >= 0 ? hex_digit((*at)[1]) : -1;
+    if (low >= 0) {
+        c = high << 4 | low;
         *at += 2;
     } else if (c == '+') {
         c = ' ';

@@ -129,7 +129,7 @@ static int shake_hands(struct call *c, struct err *err)
 
 static int connect_any(struct call *c, struct err *err)
 {
-    struct sockaddr_storage to[ADDRESS_MAX];
+    struct sockaddr_storage to[ADDRESS_MAX] = {0};
     int count = find_addresses(c, to, err);
     if (count == 0)
         return err_set(err, ERR_SYSTEM, "Vault's name has no address");

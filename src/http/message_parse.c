@@ -368,7 +368,7 @@ static int read_request(struct http_request *r, struct err *err)
 int http_request_parse(const char *head, size_t len, struct http_request *ret, struct err *err)
 {
     struct http_request r = {.body = BODY_NONE};
-    struct lines lines;
+    struct lines lines = {0};
     size_t line_len = 0;
     if (make_block(head, len, &r.headers, &lines, err) < 0)
         return -1;
@@ -455,7 +455,7 @@ int http_response_parse(const char *head, size_t len, const char *request_method
                         struct http_response *ret, struct err *err)
 {
     struct http_response r = {0};
-    struct lines lines;
+    struct lines lines = {0};
     size_t line_len = 0;
     if (make_block(head, len, &r.headers, &lines, err) < 0)
         return -1;

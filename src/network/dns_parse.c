@@ -140,7 +140,7 @@ size_t dns_answer_write(const struct dns_question *q, enum dns_answer answer, co
     size_t at = put16(out, 0, q->id);
     at = put16(out, at, FLAG_QR | rd | FLAG_RA | rcode_of(answer));
     at = put16(out, at, q->raw_len ? 1 : 0);
-    at = put16(out, at, has_answer);
+    at = put16(out, at, has_answer ? 1 : 0);
     at = put16(out, at, 0);
     at = put16(out, at, 0);
     memcpy(out + at, q->raw, q->raw_len);

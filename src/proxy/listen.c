@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -39,11 +40,15 @@ static void unmap(struct sockaddr_storage *sa)
     memcpy(sa, &v4, sizeof v4);
 }
 
+/* Of both families, at the same place. */
 static uint16_t port_of(const struct sockaddr_storage *sa)
 {
-    return ntohs(sa->ss_family == AF_INET ? ((const struct sockaddr_in *)sa)->sin_port
-                                          : ((const struct sockaddr_in6 *)sa)->sin6_port);
+    in_port_t port;
+    memcpy(&port, (const char *)sa + offsetof(struct sockaddr_in, sin_port), sizeof port);
+    return ntohs(port);
 }
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+               "one place for the port");
 
 /* The name that a stand-in leads back to, or the address itself. */
 static int host_of(struct proxy *px, const struct sockaddr_storage *sa, struct host *ret)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -146,8 +147,9 @@ static int open_listener(const char *text, uint16_t *ret_port, struct err *err)
     if (bind(fd, (struct sockaddr *)&at, len) < 0 || listen(fd, 512) < 0 ||
         getsockname(fd, (struct sockaddr *)&at, &len) < 0)
         return err_sys(err, "listen on %s", text);
-    *ret_port = ntohs(at.ss_family == AF_INET ? ((struct sockaddr_in *)&at)->sin_port
-                                              : ((struct sockaddr_in6 *)&at)->sin6_port);
+    in_port_t bound; /* of both families, at the same place */
+    memcpy(&bound, (char *)&at + offsetof(struct sockaddr_in, sin_port), sizeof bound);
+    *ret_port = ntohs(bound);
     return fd_steal(&fd);
 }
 
