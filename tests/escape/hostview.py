@@ -186,12 +186,11 @@ class Fence:
                 pass
 
     def groups(self):
-        """The folders that are not ours."""
-        if self.dirs:
-            return {str(d) for own in self.dirs for d in own.glob("**/") if d != own}
+        """The folders that are not ours. os.walk: one that is removed while it is looked at is no error."""
         out = set()
-        for folder, names, _ in os.walk(CGROUP_ROOT):
-            out.update(os.path.join(folder, n) for n in names if "brig" in n)
+        for own in self.dirs or [CGROUP_ROOT]:
+            for folder, names, _ in os.walk(own):
+                out.update(os.path.join(folder, n) for n in names if self.dirs or "brig" in n)
         return out
 
 
