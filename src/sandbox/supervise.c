@@ -214,8 +214,13 @@ static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
         on_signals(l);
     if (fds[SLOT_CTL].revents)
         on_control(l);
-    if (fds[SLOT_INIT].revents)
+    if (fds[SLOT_INIT].revents) {
+        /* poll looks at one descriptor after the other: what init said before it ended may have
+         * come after its socket was looked at. */
+        while (s->ctl_fd >= 0 && !s->have_status)
+            on_control(l);
         l->over = true;
+    }
     if (fds[SLOT_GUARDIAN].revents && !l->over) {
         s->dead_part = "guardian";
         l->over = true;
