@@ -23,7 +23,7 @@ MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 .PHONY: all help demo test unit integration escape asan fuzz bench bench-growth format lint man docs/man install clean
 .PHONY: deps-test test-build FORCE
 
-all: $(BUILD)/brig $(BUILD)/brig-proxy
+all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon
 
 help:
 	@echo 'make              build brig into $(BUILD)/brig'
@@ -44,7 +44,8 @@ $(BUILD)/build.ninja:
 $(BUILD)/brig: $(BUILD)/build.ninja FORCE
 	@ninja -C $(BUILD) --quiet
 
-# OpenSSL and c-ares are built for the system's C library: brig-proxy has a build folder of its own.
+# OpenSSL, c-ares and SQLite are built for the system's C library: brig-proxy and brig-daemon have a build folder of
+# their own.
 $(BUILD)-proxy/build.ninja: $(BUILD)/build.ninja
 	@CC=gcc meson setup $(BUILD)-proxy >/dev/null
 
@@ -54,6 +55,11 @@ $(BUILD)/brig-proxy: $(BUILD)-proxy/build.ninja FORCE
 	@said=$$(ninja -C $(BUILD)-proxy --quiet brig-proxy 2>&1); status=$$?; \
 	 printf '%s\n' "$$said" | grep -vE 'in statically linked applications requires|: in function |^$$' >&2; exit $$status
 	@cmp -s $(BUILD)-proxy/brig-proxy $@ || install -m 0755 $(BUILD)-proxy/brig-proxy $@
+
+$(BUILD)/brig-daemon: $(BUILD)/brig-proxy FORCE
+	@said=$$(ninja -C $(BUILD)-proxy --quiet brig-daemon 2>&1); status=$$?; \
+	 printf '%s\n' "$$said" | grep -vE 'in statically linked applications requires|: in function |^$$' >&2; exit $$status
+	@cmp -s $(BUILD)-proxy/brig-daemon $@ || install -m 0755 $(BUILD)-proxy/brig-daemon $@
 
 $(TEST_BUILD)/build.ninja: | deps-test
 	@meson setup $(TEST_BUILD) -Dsanitize=true -Dtests=true >/dev/null
@@ -121,9 +127,10 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(BUILD)/man
 	@scdoc <$< >$@.tmp && mv $@.tmp $@
 
-install: $(BUILD)/brig $(BUILD)/brig-proxy $(MAN_PAGES)
+install: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(MAN_PAGES)
 	install -D -m 0755 $(BUILD)/brig $(BINDIR)/brig
 	install -D -m 0755 $(BUILD)/brig-proxy $(LIBEXECDIR)/brig-proxy
+	install -D -m 0755 $(BUILD)/brig-daemon $(LIBEXECDIR)/brig-daemon
 	for page in $(MAN_PAGES); do install -D -m 0644 $$page $(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 	$(BUILD)/brig completion bash >$(BUILD)/completion.bash
 	$(BUILD)/brig completion zsh >$(BUILD)/completion.zsh

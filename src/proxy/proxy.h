@@ -9,7 +9,7 @@
 #include "network/channel.h"
 #include "network/decide.h"
 #include "network/standin.h"
-#include "proxy/loop.h"
+#include "os/loop.h"
 #include "proxy/stream.h"
 #include "proxy/tls.h"
 

@@ -3,7 +3,7 @@
  * hidden here. */
 #pragma once
 
-#include "proxy/loop.h"
+#include "os/loop.h"
 
 #include <stddef.h>
 #include <sys/types.h>

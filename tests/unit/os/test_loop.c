@@ -1,4 +1,4 @@
-#include "proxy/loop.h"
+#include "os/loop.h"
 
 #include "base/cleanup.h"
 

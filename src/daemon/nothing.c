@@ -1,0 +1,2 @@
+/* Until the first part of the daemon is here. */
+typedef int daemon_nothing;

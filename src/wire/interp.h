@@ -1,0 +1,66 @@
+/* What the front and the interpreter inside a sandbox say to each other, over one stream socket
+ * (descriptor 3 of the interpreter): frames of {u32 length, little-endian} and that many bytes of
+ * JSON. The interpreter's stdout and stderr are pipes of their own, read by the front: what code,
+ * its children and its C libraries print arrives whether or not the driver knows of it.
+ *
+ * to the driver     {"op":"execute","id":N,"code":"…","env":{…}}
+ *                   {"op":"exit"}
+ *                   (an interrupt is SIGINT, sent through the warden)
+ * from the driver   {"type":"ready","language":"python","version":"3.11.2","pid":N}   once
+ *                   {"type":"count","id":N,"value":N}      first word of an execution
+ *                   {"type":"result","id":N,"main":bool,"data":{"text":"…","html":"…","png":base64,…}}
+ *                   {"type":"error","id":N,"name":"…","value":"…","traceback":"…"}
+ *                   {"type":"end","id":N}                  stdout and stderr were flushed before
+ *
+ * The driver is assumed to be compromised: it runs the user's code in its own process. All that it
+ * says is bounded, parsed strictly and written anew; what it says out of turn is dropped, and a
+ * driver that speaks nonsense loses its context, nothing else. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define INTERP_FD_CHANNEL 3
+#define INTERP_FRAME_MAX  (16u << 20) /* a figure, a table */
+#define INTERP_CODE_MAX   (8u << 20)
+
+enum interp_language { INTERP_NONE, INTERP_PYTHON, INTERP_JAVASCRIPT, INTERP_BASH, INTERP_COUNT };
+/* "python", also "python3", "py"; "javascript", "js", "node", "typescript"→NONE; "bash", "sh". */
+enum interp_language interp_language_parse(const char *name);
+const char *interp_language_name(enum interp_language l);
+
+enum interp_word { INTERP_READY, INTERP_COUNTED, INTERP_RESULT, INTERP_ERROR, INTERP_END };
+/* MIME-like members that a result may have; all others are dropped. */
+struct interp_said {
+    enum interp_word word;
+    uint64_t id;
+    int64_t count;           /* INTERP_COUNTED */
+    bool main;               /* INTERP_RESULT */
+    const struct json *data; /* INTERP_RESULT: an object of the known members, all checked */
+    const char *name, *value, *traceback; /* INTERP_ERROR */
+    struct json *tree;                    /* owns all of the above */
+};
+/* interp_parse.c: one frame's text. */
+int interp_parse(const char *text, size_t len, struct interp_said *ret, struct err *err);
+void interp_said_done(struct interp_said *s);
+
+/* Cuts a stream into frames. */
+struct interp_reader {
+    char *data;
+    size_t len, size;
+};
+void interp_reader_init(struct interp_reader *r);
+void interp_reader_done(struct interp_reader *r);
+/* Where to read to (at least 4 KB), and how much came. Negative: frame too long. */
+int interp_reader_room(struct interp_reader *r, void **ret, size_t *ret_len, struct err *err);
+void interp_reader_add(struct interp_reader *r, size_t len);
+/* 1: a frame (valid until the next call), 0: not yet, negative: nonsense. */
+int interp_reader_next(struct interp_reader *r, const char **ret, size_t *ret_len, struct err *err);
+/* A request to the driver as one frame. */
+void interp_write_execute(struct buf *out, uint64_t id, const char *code, size_t len,
+                          const struct json *env);
