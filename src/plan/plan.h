@@ -46,7 +46,9 @@
     OP(DIE_WITH_PARENT, "die-with-parent", LIFECYCLE, NULL, NULL, NULL, NULL, NULL, NULL)          \
     OP(CWD, "cwd", FILESYSTEM, "path", NULL, NULL, NULL, NULL, NULL)                               \
     OP(ENV, "env", CREDENTIALS, "entry", NULL, NULL, NULL, NULL, NULL)                             \
-    OP(ARG, "arg", NONE, "value", NULL, NULL, NULL, NULL, NULL)
+    OP(ARG, "arg", NONE, "value", NULL, NULL, NULL, NULL, NULL)                                    \
+    OP(FILE_WORK, "file-work", FILESYSTEM, "path", "to", "op", "limit", "depth", "recursive")      \
+    OP(FILE_META, "file-meta", FILESYSTEM, "name", "value", NULL, NULL, NULL, NULL)
 
 enum op_kind {
     OP_NONE = 0,
