@@ -31,7 +31,7 @@ void link_init(struct link *l)
 }
 
 /* Beside brig itself, and nowhere else: what stands in PATH or in the environment has no say. */
-int link_program(char *ret, size_t size, struct err *err)
+int link_program_named(const char *name, char *ret, size_t size, struct err *err)
 {
     static const char *const places[] = {"", "../libexec/brig/"};
     char self[4000];
@@ -43,14 +43,18 @@ int link_program(char *ret, size_t size, struct err *err)
     if (slash)
         slash[1] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        snprintf(ret, size, "%s%s%s", self, places[i], PROXY_NAME);
+        snprintf(ret, size, "%s%s%s", self, places[i], name);
         if (access(ret, X_OK) == 0)
             return 0;
     }
     err_set(err, ERR_UNSUPPORTED, "%s is not beside brig (looked in %s and %s../libexec/brig)",
-            PROXY_NAME, self, self);
-    err_at(err, BOUNDARY_NETWORK);
+            name, self, self);
     return err_hint(err, "build it with `make`, or install it with `make install`");
+}
+
+int link_program(char *ret, size_t size, struct err *err)
+{
+    return link_program_named(PROXY_NAME, ret, size, err) < 0 ? err_at(err, BOUNDARY_NETWORK) : 0;
 }
 
 /* The variables that the sources name, and nothing else of the caller's. */
