@@ -107,6 +107,8 @@ static void say_hello(struct launcher *l)
     jw_kv_string(&w, "id", l->c->key_id);
     jw_kv_string(&w, "hash", l->c->key_hash);
     jw_object_end(&w);
+    if (l->c->max_boxes)
+        jw_kv_uint(&w, "max_boxes", l->c->max_boxes);
     write_listeners(l->c, &w);
     jw_object_end(&w);
     tell(l, WIRE_HELLO, 0, 0, buf_text(&text), text.len, -1);

@@ -97,8 +97,7 @@ int templates_init(struct templates *t, struct err *err)
                    "aliases: [code-interpreter-v1]\n"
                    "interpreter: python\n"
                    "modules: [json, re, math, datetime, collections, itertools, random]\n"},
-        {"node", "description: JavaScript on Node.js\n"
-                 "interpreter: javascript\n"},
+        {"node", "description: JavaScript on Node.js\n"},
     };
     t->count = 0;
     for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
