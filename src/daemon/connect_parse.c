@@ -1,49 +1,22 @@
-/* Reads and writes the frames of Connect streams; connect.h says what they are. */
+/* The envelope of a stream's request: see connect.h. */
 #include "daemon/connect.h"
 
-ssize_t connect_frame_parse(const char *data, size_t len, size_t max, struct connect_frame *ret,
-                            struct err *err)
+int connect_unwrap(const char *data, size_t len, const char **ret, size_t *ret_len, struct err *err)
 {
-    const uint8_t *p = (const uint8_t *)data;
-    if (len < 1)
-        return 0;
-    if (p[0] & CONNECT_COMPRESSED)
-        return err_set(err, ERR_USAGE, "compressed messages are not understood");
-    if (p[0] & ~CONNECT_END)
-        return err_set(err, ERR_USAGE, "a message with unknown flags: 0x%02x", p[0]);
-    if (len < CONNECT_HEAD)
-        return 0;
-    size_t size = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
-    if (size > max)
-        return err_set(err, ERR_USAGE, "a message of %zu bytes; %zu are the most", size, max);
-    if (len - CONNECT_HEAD < size)
-        return 0;
-    *ret = (struct connect_frame){.flags = p[0], .data = data + CONNECT_HEAD, .len = size};
-    return (ssize_t)(CONNECT_HEAD + size);
-}
-
-int connect_body_parse(const char *data, size_t len, size_t max, struct connect_frame *ret,
-                       struct err *err)
-{
-    struct connect_frame f;
-    ssize_t n = connect_frame_parse(data, len, max, &f, err);
-    if (n < 0)
-        return -1;
-    if (n == 0)
-        return err_set(err, ERR_USAGE, "the message is not complete");
-    if (f.flags & CONNECT_END)
-        return err_set(err, ERR_USAGE, "an end of stream in place of a message");
-    if ((size_t)n != len)
-        return err_set(err, ERR_USAGE, "more than one message");
-    *ret = f;
+    const unsigned char *head = (const unsigned char *)data;
+    uint32_t size;
+    if (len < 5)
+        return err_set(err, ERR_USAGE, "the message is cut off");
+    if (head[0] & 1)
+        return err_set(err, ERR_USAGE, "a compressed message was not offered");
+    if (head[0])
+        return err_set(err, ERR_USAGE, "the first frame must be a message");
+    size = (uint32_t)head[1] << 24 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 8 | head[4];
+    if (size > len - 5)
+        return err_set(err, ERR_USAGE, "the message is cut off");
+    if (size < len - 5)
+        return err_set(err, ERR_USAGE, "one message was expected");
+    *ret = data + 5;
+    *ret_len = size;
     return 0;
-}
-
-void connect_frame_write(struct buf *out, uint8_t flags, const char *data, size_t len)
-{
-    const uint8_t head[CONNECT_HEAD] = {flags, (uint8_t)(len >> 24), (uint8_t)(len >> 16),
-                                        (uint8_t)(len >> 8), (uint8_t)len};
-    buf_room(out, sizeof head + len);
-    buf_add(out, head, sizeof head);
-    buf_add(out, data, len);
 }

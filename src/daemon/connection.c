@@ -43,12 +43,12 @@ static int give_up(struct connection *c)
     c->io.fd = -1;
     c->phase = PHASE_DEAD;
     output_release(c);
-    if (c->peer)
+    if (c->caller)
         s->connections--;
     else
         s->refusing--;
-    peer_drop(s, c->peer);
-    c->peer = NULL;
+    caller_drop(s, c->caller);
+    c->caller = NULL;
     if (c->x)
         c->x->over = true;
     connection_later(c);
@@ -414,11 +414,11 @@ static void on_event(struct loop_io *io, uint32_t events)
     connection_settle(c);
 }
 
-void connection_new(struct server *s, int fd, bool local, struct peer *peer)
+void connection_new(struct server *s, int fd, bool local, struct caller *caller)
 {
     struct connection *c = calloc(1, sizeof *c);
     if (!c) {
-        peer_drop(s, peer);
+        caller_drop(s, caller);
         close(fd);
         return;
     }
@@ -426,7 +426,7 @@ void connection_new(struct server *s, int fd, bool local, struct peer *peer)
     c->timer.fn = on_timer;
     c->task.fn = on_task;
     c->server = s;
-    c->peer = peer;
+    c->caller = caller;
     c->local = local;
     buf_init(&c->out, OUT_MAX);
     c->mark_ms = now_ms(c);
@@ -435,7 +435,7 @@ void connection_new(struct server *s, int fd, bool local, struct peer *peer)
     if (c->next)
         c->next->at = &c->next;
     s->all = c;
-    if (peer) {
+    if (caller) {
         s->connections++;
         connection_settle(c);
     } else {

@@ -31,8 +31,8 @@ enum phase {
     PHASE_DEAD,     /* closed */
 };
 
-struct peer {
-    struct peer *next;
+struct caller {
+    struct caller *next;
     uint64_t id[2];
     bool local;
     unsigned count;
@@ -53,7 +53,7 @@ struct connection {
     struct loop_task task;
     struct server *server;
     struct connection *next, **at; /* of all */
-    struct peer *peer;             /* NULL: not counted, it is being refused */
+    struct caller *caller;         /* NULL: not counted, it is being refused */
     struct exchange *x;
     enum phase phase;
     bool local;          /* a UNIX socket */
@@ -131,8 +131,8 @@ struct streams {
     unsigned count;
 };
 
-#define PEER_SLOTS 256
-#define SPARES     32
+#define CALLER_SLOTS 256
+#define SPARES       32
 struct server {
     struct loop *loop;
     struct server_limits limits;
@@ -143,7 +143,7 @@ struct server {
     struct connection *all;
     unsigned connections; /* counted ones */
     unsigned refusing;    /* those that are only told to come back later */
-    struct peer *peers[PEER_SLOTS];
+    struct caller *callers[CALLER_SLOTS];
     struct streams *streams;
     struct host_rule *hosts;
     size_t host_count;
@@ -158,11 +158,11 @@ struct server {
     uint64_t date_ms;
 };
 
-/* ---- peers.c ---- */
+/* ---- callers.c ---- */
 /* NULL: has too many, or no memory. */
-struct peer *peer_take(struct server *s, const struct peer *who);
-void peer_drop(struct server *s, struct peer *p);
-void peers_free(struct server *s);
+struct caller *caller_take(struct server *s, const struct caller *who);
+void caller_drop(struct server *s, struct caller *p);
+void callers_free(struct server *s);
 /* NULL: has too many. */
 unsigned *stream_take(struct server *s, const struct key *key);
 
@@ -172,8 +172,8 @@ int host_check(const struct server *s, const struct http_request *r, bool local,
                const char **ret_why);
 
 /* ---- connection.c ---- */
-/* Takes fd. `peer` NULL: it is only told that there is no room. */
-void connection_new(struct server *s, int fd, bool local, struct peer *peer);
+/* Takes fd. `caller` NULL: it is only told that there is no room. */
+void connection_new(struct server *s, int fd, bool local, struct caller *caller);
 void connection_advance(struct connection *c);
 /* What to wait for, and how long. At the end of everything that changed something. */
 void connection_settle(struct connection *c);

@@ -1,6 +1,6 @@
 /* Errors, in the form that each kind of client expects. Two tables: from our codes to HTTP's, and
  * from HTTP's to Connect's. */
-#include "daemon/connect.h"
+#include "http/connect.h"
 #include "daemon/connection.h"
 
 #include <stdarg.h>

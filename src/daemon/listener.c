@@ -21,9 +21,9 @@ static const char *memory_of(const struct sockaddr_in6 *v6)
 }
 
 /* A local peer by its uid; others by address, IPv6 by the network that one of them has. */
-static struct peer peer_of(int fd, bool local, const struct sockaddr_storage *sa)
+static struct caller caller_of(int fd, bool local, const struct sockaddr_storage *sa)
 {
-    struct peer p = {.local = local};
+    struct caller p = {.local = local};
     struct ucred cred = {.uid = (uid_t)-1};
     socklen_t len = sizeof cred;
     if (local) {
@@ -42,17 +42,17 @@ static struct peer peer_of(int fd, bool local, const struct sockaddr_storage *sa
 static void take(struct listener *l, int fd, const struct sockaddr_storage *sa)
 {
     struct server *s = l->server;
-    struct peer who = peer_of(fd, l->local, sa);
-    struct peer *peer = s->connections < s->limits.connections ? peer_take(s, &who) : NULL;
+    struct caller who = caller_of(fd, l->local, sa);
+    struct caller *caller = s->connections < s->limits.connections ? caller_take(s, &who) : NULL;
     s->stats.accepted++;
-    if (!peer) {
+    if (!caller) {
         s->stats.no_room++;
         if (s->refusing >= REFUSING_MAX) {
             close(fd);
             return;
         }
     }
-    connection_new(s, fd, l->local, peer);
+    connection_new(s, fd, l->local, caller);
 }
 
 static void on_pause_over(struct loop_timer *t)

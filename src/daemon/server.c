@@ -74,7 +74,7 @@ void server_free(struct server *s)
     stop_listening(s);
     while (s->all)
         connection_free(s->all);
-    peers_free(s);
+    callers_free(s);
     for (unsigned i = 0; i < s->spares; i++)
         free(s->spare[i]);
     free(s->hosts);

@@ -4,22 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct peer **slot_of(struct server *s, const struct peer *who)
+static struct caller **slot_of(struct server *s, const struct caller *who)
 {
     uint64_t h = (who->id[0] ^ who->id[1] * 0x9e3779b97f4a7c15u) + who->local;
     h ^= h >> 32;
     h *= 0x9e3779b97f4a7c15u;
-    return &s->peers[h >> 56];
+    return &s->callers[h >> 56];
 }
 
-static bool is_same(const struct peer *a, const struct peer *b)
+static bool is_same(const struct caller *a, const struct caller *b)
 {
     return a->local == b->local && a->id[0] == b->id[0] && a->id[1] == b->id[1];
 }
 
-struct peer *peer_take(struct server *s, const struct peer *who)
+struct caller *caller_take(struct server *s, const struct caller *who)
 {
-    struct peer **slot = slot_of(s, who), *p = *slot;
+    struct caller **slot = slot_of(s, who), *p = *slot;
     while (p && !is_same(p, who))
         p = p->next;
     if (p && p->count >= s->limits.connections_per_peer)
@@ -37,21 +37,21 @@ struct peer *peer_take(struct server *s, const struct peer *who)
     return p;
 }
 
-void peer_drop(struct server *s, struct peer *p)
+void caller_drop(struct server *s, struct caller *p)
 {
     if (!p || --p->count)
         return;
-    struct peer **at = slot_of(s, p);
+    struct caller **at = slot_of(s, p);
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
     free(p);
 }
 
-void peers_free(struct server *s)
+void callers_free(struct server *s)
 {
-    for (size_t i = 0; i < PEER_SLOTS; i++)
-        for (struct peer *p = s->peers[i], *next; p; p = next) {
+    for (size_t i = 0; i < CALLER_SLOTS; i++)
+        for (struct caller *p = s->callers[i], *next; p; p = next) {
             next = p->next;
             free(p);
         }
