@@ -81,6 +81,7 @@ struct lifecycle_request {
     bool scoped_signals;
     bool stem;
     bool cloned;
+    bool watched; /* usage is asked for while it lives */
 };
 
 void lifecycle_init(struct lifecycle *l);
