@@ -113,8 +113,7 @@ static int open_all(struct front *f, int recorder, struct err *err)
 {
     static const struct server_limits limits = {0};
     static const struct core_config config = {0};
-    if (loop_new(&f->loop, err) < 0 ||
-        core_new(&f->core, f->loop, &config, FD_LAUNCHER, recorder, err) < 0 ||
+    if (core_new(&f->core, f->loop, &config, FD_LAUNCHER, recorder, err) < 0 ||
         server_new(&f->server, f->loop, &limits, api_auth, api_serve, f->core, err) < 0 ||
         server_allow_host(f->server, ".localhost", err) < 0)
         return -err->code;
@@ -125,7 +124,8 @@ static int run(struct front *f, struct err *err)
 {
     struct front_seal sealed;
     int recorder = start_recorder(err);
-    if (recorder < 0 || front_seal(&sealed, err) < 0 || open_all(f, recorder, err) < 0)
+    if (recorder < 0 || loop_new(&f->loop, err) < 0 || front_seal(&sealed, err) < 0 ||
+        open_all(f, recorder, err) < 0)
         return -err->code;
     core_on_lost(f->core, lost, f);
     core_on_stop(f->core, stop, f);
