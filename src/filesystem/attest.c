@@ -121,7 +121,8 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
 {
     if (fs->namespaced && check_mounts(fs, pid, err) < 0)
         return -err->code;
-    if (fs->namespaced && fs->policy->proc == PROC_SYSTEM && check_covers(fs, err) < 0)
+    if (fs->namespaced && !fs->whole_proc && fs->policy->proc == PROC_SYSTEM &&
+        check_covers(fs, err) < 0)
         return -err->code;
     if (check_landlock(fs, evidence, err) < 0)
         return -err->code;

@@ -30,7 +30,7 @@
     OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", NULL, NULL, NULL)                 \
     OP(COVER, "cover", FILESYSTEM, "source", "dest", NULL, NULL, NULL, NULL)                       \
     OP(DEVPTS, "devpts", FILESYSTEM, "dest", NULL, NULL, NULL, NULL, NULL)                         \
-    OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", NULL, NULL, NULL)                           \
+    OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", "whole", NULL, NULL)                        \
     OP(PIVOT, "pivot", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)                             \
     OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", NULL, "fs", "net", "scope", "abi")   \
     OP(LANDLOCK_ALLOW, "landlock-allow", FILESYSTEM, "path", NULL, "access", "optional", NULL,     \
@@ -38,7 +38,7 @@
     OP(LANDLOCK_ENFORCE, "landlock-enforce", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)       \
     OP(RLIMIT, "rlimit", LIFECYCLE, "name", NULL, "resource", "soft", "hard", NULL)                \
     OP(NO_NEW_PRIVS, "no-new-privs", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                   \
-    OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                         \
+    OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, "keep", NULL, NULL, NULL)                       \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \
     OP(TTY, "tty", KERNEL, "device", NULL, NULL, NULL, NULL, NULL)                                 \
     OP(SCOPE_CODE, "scope-code", KERNEL, NULL, NULL, "scope", NULL, NULL, NULL)                    \
