@@ -122,7 +122,8 @@ const struct json *process_config(const struct process *p);
 /* Another client on top; several may be attached. Returns a handle for detaching; it is the
  * caller's until it is detached, also after `end`. NULL: no memory. */
 struct process_client *process_attach(struct process *p, const struct process_sink *sink);
-struct process_client *process_first(struct process *p); /* of the sink that process_start was given */
+struct process_client *
+process_first(struct process *p); /* of the sink that process_start was given */
 void process_detach(struct process_client *c);
 void process_resume(struct process_client *c); /* its sink can take more */
 /* 0: all taken; -EAGAIN: kept, and no more until `fn` is called; -EPIPE: stdin is closed; -ENOBUFS:

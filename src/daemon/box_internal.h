@@ -30,11 +30,12 @@ struct box {
     char *metadata, *network, *env; /* JSON text; env: only for the interpreter that waited */
     struct tmpl *tmpl;
     struct peer warden;
-    bool launched;  /* the launcher has a process for it (or will have) */
-    bool pooled;    /* was launched for the pool */
-    bool in_pool;   /* counts there */
-    bool freezing, ended, evicted;
-    unsigned version; /* of the template when it was launched */
+    bool launched; /* the launcher has a process for it (or will have) */
+    bool pooled;   /* was launched for the pool */
+    bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
+    bool pool_idle;
+    bool freezing, ended;
+    unsigned version;          /* of the template when it was launched */
     struct box *newer, *older; /* in the pool */
     uint64_t idle_since_ms;
     struct create *create; /* who waits for it */
@@ -47,6 +48,7 @@ struct box {
     struct box_waiter *waiters; /* for its end */
     char reason[32];
     uint64_t launched_us;
+    uint32_t launch_request;
 
     int interp_fds[3]; /* channel, stdout, stderr of the interpreter that waited; -1: none */
     int64_t interp_pid;
@@ -64,22 +66,24 @@ struct box {
 };
 
 /* box_state.c: the only file that writes info.state. */
-int box_enter(struct box *b, enum box_state next, const char *detail_json);
+int box_enter(struct box *b, enum box_state next, const char *reason);
 void box_on_launched(struct box *b, int fd);
 void box_on_launch_failed(struct box *b, const struct err *err);
-void box_on_ready(struct box *b, struct wire_msg *m);
+void box_on_ready(struct box *b, struct wire_msg *m, const struct json *tree);
 void box_on_claimed(struct box *b);
 void box_on_frozen(struct box *b);
 void box_on_thawed(struct box *b);
 void box_on_ended(struct box *b, const char *reason);
 void box_on_gone(struct box *b, int64_t wait_status);
+void box_end_is_late(struct box *b);
 void box_fail(struct box *b, const struct err *err); /* misbehaved, or cannot be had: ends */
 
 /* box.c */
+struct box *box_lookup(struct core *c, const char *id); /* in any state */
 struct box *box_new(struct core *c, struct tmpl *t, struct err *err);
 void box_unlist(struct box *b);
 bool box_usable(const struct box *b, struct err *err);
-int box_launch(struct box *b, struct err *err);
+void box_launch(struct box *b); /* what goes wrong is told to who waits for it */
 void box_stop_work(struct box *b, const struct err *why); /* everything that clients wait for */
 extern const struct peer_ops warden_ops;
 
@@ -98,12 +102,10 @@ void box_on_timer(struct loop_timer *t);
 
 /* box_stats.c */
 void box_stats_free(struct box *b);
-void box_stats_write(const struct box *b, struct json_writer *w);
 
 /* process.c, process_io.c, process_log.c */
 bool process_on_exit(struct box *b, int64_t pid, int wait_status);
 void process_stop_all(struct box *b);
-void process_kill_late(struct box *b, int64_t pid);
 /* file_work.c */
 void file_stop_all(struct box *b, int error);
 /* context.c */

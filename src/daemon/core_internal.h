@@ -12,7 +12,6 @@
 #define IO_SIZE       (64u * 1024)
 #define BOX_BUCKETS   1024u /* a power of two */
 #define TEMPLATES_MAX 64u   /* also the bound of what the metrics name */
-#define STATES_MAX    16u
 
 /* Freed after the callbacks of this round, one of which may still hold it. First member of what is
  * freed that way. */
@@ -31,7 +30,7 @@ struct usual {
 enum usual_id { USUAL_MEMORY, USUAL_CPU, USUAL_DENIALS, USUAL_COUNT };
 
 struct demand {
-    double rate;       /* claims per second, weighted towards now */
+    double rate; /* claims per second, weighted towards now */
     unsigned this_second;
 };
 /* pool_size.c, pure. */
@@ -64,7 +63,7 @@ struct tmpl {
     unsigned boxes[BOX_STATE_COUNT];
     struct pool pool;
     struct usual usual[USUAL_COUNT];
-    uint32_t exits_window;                       /* the last 32 exits, 1: failed */
+    uint32_t exits_window;                      /* the last 32 exits, 1: failed */
     uint64_t exits, exits_failed, last_flag_at; /* of the failures */
 };
 
@@ -84,7 +83,7 @@ struct reason_count {
 #define ANOMALIES_MAX 64u
 struct anomaly {
     int64_t time_ms;
-    char template_name[48], box[BOX_ID_LEN + 1], what[24];
+    char template_name[64], box[BOX_ID_LEN + 1], what[24];
     double value, mean, deviation; /* how many standard deviations away */
 };
 
@@ -95,7 +94,7 @@ struct quota {
 };
 
 struct create;
-struct ready_waiter;
+struct setting;
 
 struct core {
     struct loop *loop;
@@ -105,7 +104,6 @@ struct core {
     char *io_room; /* IO_SIZE: what is read from any pipe */
     struct peer launcher, recorder;
     struct buf scratch; /* for one message that is being written */
-    bool scratch_used;
 
     bool hello, restored, ready, lost, draining, drained;
     void (*ready_fn)(void *ctx, const struct err *err);
@@ -120,12 +118,12 @@ struct core {
 
     struct tmpl *templates;
     unsigned template_count, pool_starting;
-    struct json *settings; /* pools as they were resized, until the templates are known */
+    struct setting *settings; /* pools as they were resized, until the templates are known */
+    unsigned setting_count;
 
     struct box *buckets[BOX_BUCKETS];
     struct box *first; /* all of them */
     unsigned live;     /* those that are not gone; never more than config.max_boxes */
-    unsigned evicting; /* pooled ones that make room for who waits */
     struct quota *quotas;
     struct create *creates, *waiting, **waiting_end;
 
@@ -178,4 +176,5 @@ void pool_flush(struct tmpl *t);
 bool pool_evict(struct core *c); /* ends an idle one of any template */
 void pool_restore(struct core *c, const char *key, const struct json *value);
 void pool_apply_settings(struct tmpl *t);
+void pool_settings_free(struct core *c);
 void pool_poke(struct tmpl *t); /* look whether more are wanted */

@@ -30,7 +30,7 @@ struct peer_ask {
     void *ctx;
 };
 
-#define ask_of(t) ((struct peer_ask *)((char *)(t)-offsetof(struct peer_ask, timer)))
+#define ask_of(t)  ((struct peer_ask *)((char *)(t)-offsetof(struct peer_ask, timer)))
 #define peer_of(i) ((struct peer *)((char *)(i)-offsetof(struct peer, io)))
 
 static void on_io(struct loop_io *io, uint32_t events);
@@ -157,6 +157,13 @@ static void refuse(struct peer *p, enum wire_type type, int error, peer_answer_f
     fn(ctx, NULL, &err);
 }
 
+uint32_t peer_number(struct peer *p)
+{
+    if (++p->next_request == 0)
+        p->next_request = 1;
+    return p->next_request;
+}
+
 void peer_ask(struct peer *p, enum wire_type type, int64_t value, const char *text, size_t len,
               uint64_t timeout_ms, peer_answer_fn *fn, void *ctx)
 {
@@ -169,9 +176,7 @@ void peer_ask(struct peer *p, enum wire_type type, int64_t value, const char *te
         refuse(p, type, -ENOMEM, fn, ctx);
         return;
     }
-    if (++p->next_request == 0)
-        p->next_request = 1;
-    *a = (struct peer_ask){.peer = p, .id = p->next_request, .type = type, .fn = fn, .ctx = ctx};
+    *a = (struct peer_ask){.peer = p, .id = peer_number(p), .type = type, .fn = fn, .ctx = ctx};
     a->timer.fn = on_timeout;
     int r = peer_send(p, type, a->id, value, text, len);
     if (r < 0) {
@@ -197,8 +202,11 @@ static void answer(struct peer *p, struct wire_msg *m)
     struct peer_ask *a = p->asks;
     while (a && a->id != m->request)
         a = a->next;
-    if (!a)
+    if (!a) {
+        if (m->type == WIRE_FAIL)
+            p->ops->message(p, m); /* of something that was said, not asked */
         return;
+    }
     ask_remove(a);
     struct err err = ERR_INIT;
     if (a->late) {

@@ -21,11 +21,12 @@ struct peer_out;
 typedef void peer_answer_fn(void *ctx, struct wire_msg *m, const struct err *err);
 
 struct peer_ops {
-    const char *name;                                     /* for messages */
-    void (*message)(struct peer *p, struct wire_msg *m);  /* what is no answer */
+    const char *name;                                                       /* for messages */
+    void (*message)(struct peer *p, struct wire_msg *m);                    /* what is no answer */
     void (*late)(struct peer *p, enum wire_type asked, struct wire_msg *m); /* or NULL */
-    void (*closed)(struct peer *p, const struct err *why); /* by the other side; it is closed here */
-    size_t out_max;                                        /* bytes that may wait */
+    void (*closed)(struct peer *p,
+                   const struct err *why); /* by the other side; it is closed here */
+    size_t out_max;                        /* bytes that may wait */
     unsigned ask_max;
 };
 
@@ -54,6 +55,7 @@ int peer_send(struct peer *p, enum wire_type type, uint32_t request, int64_t val
 /* fn may be called before this returns. 0: no time-out. */
 void peer_ask(struct peer *p, enum wire_type type, int64_t value, const char *text, size_t len,
               uint64_t timeout_ms, peer_answer_fn *fn, void *ctx);
+uint32_t peer_number(struct peer *p); /* a request number of its own, never 0 */
 /* What has arrived and was not looked at yet. Uses `room`: whoever is in the middle of another
  * message must be done with it. */
 void peer_drain(struct peer *p);

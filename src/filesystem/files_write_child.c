@@ -41,12 +41,39 @@ static int look_at_old(struct upload *u)
     return 0;
 }
 
+static void fd_path(char ret[32], int fd)
+{
+    char digits[12], *to = ret + 14;
+    int len = 0;
+    memcpy(ret, "/proc/self/fd/", 14);
+    do
+        digits[len++] = (char)('0' + fd % 10);
+    while (fd /= 10);
+    while (len)
+        *to++ = digits[--len];
+    *to = '\0';
+}
+
+/* By descriptor needs a capability before Linux 6.10; by /proc it needs /proc. */
+static int give_name(const struct upload *u, const char *name)
+{
+    char path[32];
+    if (linkat(u->fd, "", u->dir, name, AT_EMPTY_PATH) == 0)
+        return 0;
+    if (errno != ENOENT && errno != EPERM)
+        return -errno;
+    fd_path(path, u->fd);
+    return linkat(AT_FDCWD, path, u->dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
 static int open_new(struct upload *u)
 {
-    u->temp[0] = '\0';
     u->fd = openat(u->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, u->mode);
-    if (u->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
-        return u->fd < 0 ? -errno : 0;
+    /* Could it get a name later? "." is taken, and what cannot be done is said before that. */
+    if (u->fd >= 0 && give_name(u, ".") == -EEXIST)
+        return 0;
+    if (u->fd >= 0)
+        close(u->fd);
     files_temp_name(u->temp);
     u->fd = openat(u->dir, u->temp, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, u->mode);
     if (u->fd < 0)
@@ -117,31 +144,6 @@ static int set_metadata(int fd, const struct files_request *r)
             return -errno;
     }
     return 0;
-}
-
-static void fd_path(char ret[32], int fd)
-{
-    char digits[12], *to = ret + 14;
-    int len = 0;
-    memcpy(ret, "/proc/self/fd/", 14);
-    do
-        digits[len++] = (char)('0' + fd % 10);
-    while (fd /= 10);
-    while (len)
-        *to++ = digits[--len];
-    *to = '\0';
-}
-
-/* By descriptor needs a capability before Linux 6.10; by /proc it needs /proc. */
-static int give_name(const struct upload *u, const char *name)
-{
-    char path[32];
-    if (linkat(u->fd, "", u->dir, name, AT_EMPTY_PATH) == 0)
-        return 0;
-    if (errno != ENOENT && errno != EPERM)
-        return -errno;
-    fd_path(path, u->fd);
-    return linkat(AT_FDCWD, path, u->dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
 static int put_in_place(struct upload *u)
