@@ -3,6 +3,7 @@
 #include "cli/serve.h"
 
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "cli/path.h"
 #include "cli/term.h"
 #include "cli/verb.h"
@@ -20,6 +21,7 @@ enum serve_option_id {
     OPT_KEY_FILE,
     OPT_TEMPLATE,
     OPT_TEMPLATES,
+    OPT_MAX_SANDBOXES,
     OPT_FOREGROUND,
     OPT_DAEMON,
 };
@@ -42,6 +44,8 @@ static const struct opt serve_items[] = {
      "a template that has this folder as its root"},
     {OPT_TEMPLATES, 0, "templates", OPT_VALUE, "DIR", NULL, NULL, MAKING,
      "templates, one file NAME.yaml or NAME.json each; default: templates in the state folder"},
+    {OPT_MAX_SANDBOXES, 0, "max-sandboxes", OPT_VALUE, "N", NULL, NULL, MAKING,
+     "at most so many at one time, those that wait in pools included"},
     {OPT_FOREGROUND, 0, "foreground", OPT_FLAG, NULL, NULL, NULL, "Output",
      "say on stderr what happens, for a person to read"},
     {OPT_DAEMON, 0, "daemon", OPT_VALUE, "PROGRAM", NULL, NULL, "Other",
@@ -60,6 +64,16 @@ struct serve {
     struct serve_sockets sockets;
     struct launcher_config config;
 };
+
+static int take_count(const char *text, unsigned *ret, struct err *err)
+{
+    uint64_t n = 0;
+    if (num_parse_uint(text, &n, NULL) < 0 || n == 0 || n > 4096)
+        return err_set(err, ERR_USAGE, "--max-sandboxes %.20s: expected a number from 1 to 4096",
+                       text);
+    *ret = (unsigned)n;
+    return 0;
+}
 
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
@@ -82,6 +96,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_TEMPLATES:
         s->templates = value;
         break;
+    case OPT_MAX_SANDBOXES:
+        return take_count(value, &s->config.max_boxes, err);
     case OPT_DAEMON:
         s->daemon = value;
         break;

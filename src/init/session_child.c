@@ -1,6 +1,7 @@
 #include "init/session_child.h"
 
 #include "init/exec_child.h"
+#include "init/perform_child.h"
 #include "init/reap.h"
 
 #include <errno.h>
@@ -56,6 +57,16 @@ static void reap_all(void)
     }
 }
 
+static void work_on_files(const int *fds, int count)
+{
+    struct err err = ERR_INIT;
+    size_t len = 0;
+    const void *block = perform_map(fds[FILE_BLOCK], &len, &err);
+    exec_default_signals();
+    _exit(block ? file_worker_child(block, len, count > FILE_IN ? fds[FILE_IN] : -1, fds[FILE_OUT])
+                : 125);
+}
+
 /* Is the right number of descriptors there? Looked at here, so that a child need not. */
 static bool is_complete(const struct ctl_msg *msg, int count)
 {
@@ -74,6 +85,8 @@ static void carry_out(struct apply_state *st, const struct ctl_msg *msg, const i
     st->request = msg->request;
     if (msg->type == CTL_SPAWN)
         spawn_child(st, fds, count);
+    if (msg->type == CTL_FILE)
+        work_on_files(fds, count);
     connect_child(msg->request, msg->value);
 }
 
@@ -122,6 +135,7 @@ static bool obey(struct apply_state *st, const struct ctl_msg *msg, const int *f
         return false;
     switch (msg->type) {
     case CTL_SPAWN:
+    case CTL_FILE:
     case CTL_CONNECT:
         start(st, msg, fds, count);
         return true;

@@ -50,6 +50,10 @@ apply_fn apply_env;
 /* init/perform_child.c */
 apply_fn apply_arg, apply_session;
 
+/* filesystem/files_serve_child.c: carries out the file request in a sealed block, in a process of
+ * its own; returns its exit status. */
+int file_worker_child(const void *block, size_t len, int in, int out);
+
 /* init/control_child.c: send one message, with a descriptor if fd >= 0. */
 int ctl_send(const struct ctl_msg *msg, int fd);
 /* The number of descriptors that came with it, which are the caller's; negative: end or nonsense.

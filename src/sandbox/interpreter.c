@@ -1,12 +1,18 @@
 #include "sandbox/interpreter.h"
 
-#include <stddef.h>
+#include "filesystem/filesystem.h"
+
 #include <string.h>
 
+/* Laid into this program by tools/embed-files. */
+extern const char driver_python_start[], driver_python_end[];
+
 static const struct interpreter interpreters[] = {
-    {"python", {"python3", "-I", "-u", "/.brig/python.py", NULL}},
-    {"javascript", {"node", "/.brig/node.js", NULL}},
-    {"bash", {"bash", "--noprofile", "--norc", "/.brig/bash.sh", NULL}},
+    {"python",
+     {"python3", "-I", "-u", SHOWN_DIR "/python.py", NULL},
+     "python.py",
+     driver_python_start,
+     driver_python_end},
 };
 
 const struct interpreter *interpreter_at(unsigned i)
@@ -21,4 +27,13 @@ const struct interpreter *interpreter_find(const char *language)
         if (strcmp(it->language, language) == 0)
             return it;
     return NULL;
+}
+
+int interpreters_show(struct filesystem *fs, struct err *err)
+{
+    const struct interpreter *it;
+    for (unsigned i = 0; (it = interpreter_at(i)); i++)
+        if (!filesystem_show(fs, it->file, it->start, (size_t)(it->end - it->start), err))
+            return -err->code;
+    return 0;
 }

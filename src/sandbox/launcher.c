@@ -1,10 +1,10 @@
 #include "sandbox/launcher.h"
 
 #include "base/cleanup.h"
+#include "os/beside.h"
 #include "os/cgroup.h"
 #include "os/loop.h"
 #include "os/sys.h"
-#include "sandbox/link.h"
 #include "sandbox/warden.h"
 #include "wire/wire.h"
 
@@ -107,6 +107,8 @@ static void say_hello(struct launcher *l)
     jw_kv_string(&w, "id", l->c->key_id);
     jw_kv_string(&w, "hash", l->c->key_hash);
     jw_object_end(&w);
+    if (l->c->max_boxes)
+        jw_kv_uint(&w, "max_boxes", l->c->max_boxes);
     write_listeners(l->c, &w);
     jw_object_end(&w);
     tell(l, WIRE_HELLO, 0, 0, buf_text(&text), text.len, -1);
@@ -235,7 +237,7 @@ static int on_clean(struct launcher *l, uint32_t request, const struct json *j)
         if (id_ok(id) && !find(l, id))
             cleaned += cgroup_clean(&host, id);
     }
-    tell(l, WIRE_DONE, request, cleaned, NULL, 0, -1);
+    tell(l, WIRE_DONE, request, cleaned, "{}", 2, -1);
     return 0;
 }
 
@@ -276,7 +278,7 @@ static void stop(struct launcher *l)
         return;
     }
     l->stopping = true;
-    tell(l, WIRE_STOP, 0, 0, NULL, 0, -1);
+    tell(l, WIRE_STOP, 0, 0, "{}", 2, -1);
 }
 
 /* ---- what comes in ---- */
@@ -438,7 +440,7 @@ static int start_front(struct launcher *l, struct err *err)
     int pair[2];
     if (l->c->program)
         snprintf(program, sizeof program, "%s", l->c->program);
-    else if (link_program_named("brig-daemon", program, sizeof program, err) < 0)
+    else if (program_beside("brig-daemon", program, sizeof program, err) < 0)
         return -err->code;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "socket for brig-daemon");

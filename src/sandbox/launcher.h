@@ -35,6 +35,7 @@ struct launcher_config {
     int state_fd;
     struct listener listeners[LAUNCHER_LISTENERS_MAX];
     unsigned listener_count;
+    unsigned max_boxes; /* 0: as the front has it */
     char key_id[16];
     char key_hash[65]; /* SHA-256 of the operator's key, as text */
     /* At the start and at SIGHUP. */

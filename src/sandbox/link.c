@@ -31,14 +31,10 @@ void link_init(struct link *l)
     buf_init(&l->ca, CHANNEL_TEXT_MAX);
 }
 
-int link_program_named(const char *name, char *ret, size_t size, struct err *err)
-{
-    return program_beside(name, ret, size, err);
-}
-
 int link_program(char *ret, size_t size, struct err *err)
 {
-    return link_program_named(PROXY_NAME, ret, size, err) < 0 ? err_at(err, BOUNDARY_NETWORK) : 0;
+    int r = program_beside(PROXY_NAME, ret, size, err);
+    return r < 0 ? err_at(err, BOUNDARY_NETWORK) : 0;
 }
 
 /* The variables that the sources name, and nothing else of the caller's. */

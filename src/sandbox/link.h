@@ -28,8 +28,6 @@ struct link_config {
     const char *resolver; /* "ADDRESS:PORT"; NULL: as the host resolves */
 };
 
-/* Where a program of brig's own is: beside brig itself, and nowhere else. */
-int link_program_named(const char *name, char *ret, size_t size, struct err *err);
 /* Where brig-proxy is. */
 int link_program(char *ret, size_t size, struct err *err);
 

@@ -4,6 +4,7 @@
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "sandbox/internal.h"
+#include "sandbox/interpreter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -432,7 +433,9 @@ int sandbox_provision(struct sandbox *s, struct err *err)
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
     /* The plan is written while the child becomes init. */
-    if (sandbox_egress_trust(s, err) < 0 || sandbox_make_plan(s, err) < 0 ||
+    if (sandbox_egress_trust(s, err) < 0 ||
+        (s->session && interpreters_show(&s->filesystem, err) < 0) ||
+        sandbox_make_plan(s, err) < 0 ||
         memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_PLAN, 0) < 0)

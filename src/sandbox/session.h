@@ -111,6 +111,9 @@ int spawn_interpreter(struct warden *w, struct err *err);
 void spawn_settle(struct ask *a); /* is it known by now whether it runs? */
 void spawn_exited(struct warden *w, pid_t pid, int status);
 
+/* session_file.c */
+int file_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
+
 /* session_network.c */
 int rules_claim(struct warden *w, const struct json *network, struct err *err);
 int rules_change(struct warden *w, const struct wire_msg *msg, const struct json *j,

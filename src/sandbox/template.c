@@ -97,8 +97,7 @@ int templates_init(struct templates *t, struct err *err)
                    "aliases: [code-interpreter-v1]\n"
                    "interpreter: python\n"
                    "modules: [json, re, math, datetime, collections, itertools, random]\n"},
-        {"node", "description: JavaScript on Node.js\n"
-                 "interpreter: javascript\n"},
+        {"node", "description: JavaScript on Node.js\n"},
     };
     t->count = 0;
     for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
@@ -201,8 +200,12 @@ int templates_load(struct templates *t, int dir, const char *folder, struct err 
 static void write_one(const struct template *t, struct json_writer *w)
 {
     const struct interpreter *it;
+    char hash[72];
+    policy_hash(&t->policy, hash);
     jw_object_begin(w);
     jw_kv_string(w, "name", t->name);
+    /* What waits in a pool under another policy is of no use: a change must be seen. */
+    jw_kv_string(w, "policy_hash", hash);
     jw_key(w, "aliases");
     jw_array_begin(w);
     for (unsigned i = 0; i < t->alias_count; i++)

@@ -219,6 +219,8 @@ static int obey(struct warden *w, const struct wire_msg *msg, const struct json 
         return claim(w, msg, j, err);
     case WIRE_SPAWN:
         return spawn_start(w, msg, j, err);
+    case WIRE_FILE:
+        return file_start(w, msg, j, err);
     case WIRE_SIGNAL:
         return ask_signal(w, msg, j, err);
     case WIRE_CONNECT:
