@@ -127,7 +127,7 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
  * take them over, there would be none, and the policy promises some. */
 static int check_broker(const struct kernel *k, pid_t pid, struct err *err)
 {
-    if (!k->options.brokered_net && !k->options.watched_net)
+    if (!k->options.brokered_net && (!k->options.watched_net || k->watch_only))
         return 0;
     if (!k->unseen)
         return k->options.brokered_net ? broker_connect_probe(pid, err) : 0;
@@ -145,7 +145,8 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
         return err_wrap(err, "init");
     if (check_task(k, pid, &s, err) < 0)
         return -err->code;
-    if (s.ppid != init)
+    /* In a session init itself is looked at: what it starts later inherits exactly this. */
+    if (pid != init && s.ppid != init)
         return wrong(err, "parent", (uint64_t)s.ppid);
     if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
         return -err->code;

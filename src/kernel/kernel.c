@@ -76,7 +76,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .isolated_ipc = container,
                                          .isolated_net = container,
                                          .brokered_net = r->network && !container,
-                                         .watched_net = r->network && container,
+                                         .watched_net = (r->network || r->prepared) && container,
                                          .scoped_signals = abi >= 6,
                                          .own_view = container,
                                          .own_uid = k->privileged,
@@ -86,6 +86,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
     k->report = r->policy->report;
+    k->watch_only = !r->network;
     return 0;
 }
 

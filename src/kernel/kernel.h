@@ -50,6 +50,7 @@ struct kernel {
     struct filter_program filter;
     int listener_fd; /* seccomp notifications, -1 if none */
     bool report;     /* list refused files by path */
+    bool watch_only; /* connects are watched for the log alone, no rule needs it */
     bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
     pid_t init_pid;                                /* for brokered signals */
@@ -74,7 +75,8 @@ struct kernel_request {
     bool host_folders;  /* any grant */
     bool host_writable; /* any grant to write */
     bool tty;
-    bool network; /* some host may be reached */
+    bool network;  /* some host may be reached */
+    bool prepared; /* or might be later */
     bool stem;
     uid_t lease; /* the block of host uids to take one from; 0: any */
 };
@@ -85,7 +87,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *request, struct e
 /* What must exist before the start: the listeners of the process tier's network. */
 int kernel_prepare(struct kernel *k, struct err *err);
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err);
-/* pid: the process that will become the code; init: its parent. */
+/* pid: the process that will become the code; init: its parent, or, in a session, itself. */
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err);
 /* Besides, of a clone that waits beside init: it was not executed by init, so that everything that
  * it has is looked at. */
