@@ -243,6 +243,8 @@ static int send_head(struct call *call, const struct client *c, const struct ask
         buf_str(&head, "Connect-Protocol-Version: 1\r\n");
     if (stream)
         buf_str(&head, "Keepalive-Ping-Interval: 50\r\n");
+    if (ask->timeout_ms)
+        buf_fmt(&head, "Connect-Timeout-Ms: %llu\r\n", (unsigned long long)ask->timeout_ms);
     if (length > 0 || strcmp(ask->method, "GET") != 0)
         buf_fmt(&head, "Content-Type: %s\r\nContent-Length: %llu\r\n",
                 ask->type ? ask->type : "application/json", (unsigned long long)length);

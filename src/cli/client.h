@@ -34,9 +34,10 @@ int client_open(struct client *c, struct err *err);
 /* A request; `box` sends it to that sandbox's own services. */
 struct ask {
     const char *method;
-    const char *path; /* with the query, already encoded */
-    const char *box;  /* or NULL */
-    const char *type; /* of the body; NULL: application/json */
+    const char *path;    /* with the query, already encoded */
+    const char *box;     /* or NULL */
+    const char *type;    /* of the body; NULL: application/json */
+    uint64_t timeout_ms; /* of what is started; 0: none */
     const char *body;
     size_t body_len;
 };

@@ -25,6 +25,17 @@ extern const struct opt_table common_options;
 
 extern const struct verb verb_root;
 extern const struct verb verb_run;
+extern const struct verb verb_ps;
+extern const struct verb verb_create;
+extern const struct verb verb_exec;
+extern const struct verb verb_cp;
+extern const struct verb verb_logs;
+extern const struct verb verb_kill;
+extern const struct verb verb_rm;
+extern const struct verb verb_pause;
+extern const struct verb verb_resume;
+extern const struct verb verb_stats;
+extern const struct verb verb_pool;
 extern const struct verb verb_net;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;
