@@ -36,6 +36,8 @@ extern const struct json_limits json_default_limits; /* 1 MiB, 32 levels, 65536 
 int json_parse(const char *text, size_t len, const struct json_limits *limits, struct json **ret,
                struct err *err);
 void json_free(struct json *root); /* takes NULL; frees the whole tree, root only */
+/* Removes the members of an object, with all below them, whose names `keep` does not want. */
+void json_keep(struct json *object, bool (*keep)(const char *key));
 
 enum json_type json_type(const struct json *j);
 const char *

@@ -169,6 +169,23 @@ int json_build_close(struct json_builder *b, struct json *node)
     return refuse_duplicates(b, node);
 }
 
+void json_keep(struct json *object, bool (*keep)(const char *key))
+{
+    size_t kept = 0;
+    if (!object || object->type != JSON_OBJECT || object->count == 0)
+        return;
+    for (size_t i = 0; i < object->count; i++) {
+        if (keep(object->items[i].key))
+            object->items[kept++] = object->items[i];
+        else
+            json_release(&object->items[i]);
+    }
+    object->count = kept;
+    for (size_t i = 0; i < kept; i++)
+        object->by_key[i] = &object->items[i];
+    qsort(object->by_key, kept, sizeof *object->by_key, compare_keys);
+}
+
 int json_build_int(struct json_builder *b, struct json *node, const char *text, size_t len)
 {
     bool negative = len && text[0] == '-';

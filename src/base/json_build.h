@@ -88,6 +88,9 @@ int json_build_int(struct json_builder *b, struct json *node, const char *text, 
 int json_build_real(struct json_builder *b, struct json *node, const char *text, size_t len);
 void json_build_string(struct json *node, char *string); /* consumes string */
 
+/* Frees all that a node owns, not the node. */
+void json_release(struct json *j);
+
 int json_build_fail(struct json_builder *b, struct json_pos pos, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int json_build_no_memory(struct json_builder *b);

@@ -16,11 +16,11 @@ static bool is_box(const struct json *j)
 }
 
 /* Recursion is bounded by JSON_DEPTH_CEILING. */
-static void release(struct json *j)
+void json_release(struct json *j)
 {
     if (is_box(j)) {
         for (size_t i = 0; i < j->count; i++)
-            release(&j->items[i]);
+            json_release(&j->items[i]);
         free(j->items);
         free(j->by_key);
     } else if (j->type == JSON_STRING) {
@@ -33,7 +33,7 @@ void json_free(struct json *root)
 {
     if (!root)
         return;
-    release(root);
+    json_release(root);
     free(root);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/client.h"
 
 #include "base/cleanup.h"
+#include "cli/serve.h"
 #include "cli/verb.h"
 #include "http/url.h"
 #include "os/fd.h"
@@ -58,24 +59,6 @@ int client_take(struct client *c, const struct opt *opt, const char *value)
 }
 
 /* ---- where it is ---- */
-
-static int state_folder(const struct client *c, struct buf *out, struct err *err)
-{
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    if (c->state)
-        buf_str(out, c->state);
-    else if (geteuid() == 0)
-        buf_str(out, "/var/lib/brig/serve");
-    else if (state && state[0] == '/')
-        buf_fmt(out, "%s/brig/serve", state);
-    else if (home && home[0] == '/')
-        buf_fmt(out, "%s/.local/state/brig/serve", home);
-    else
-        return err_set(err, ERR_USAGE,
-                       "neither $HOME nor --state says where the daemon's state is");
-    return out->failed ? err_set(err, ERR_LIMIT, "the state folder's name is too long") : 0;
-}
 
 /* The first line of a small file, without its end. */
 static int first_line(const char *path, char *ret, size_t size)
@@ -157,11 +140,12 @@ static int find_key(struct client *c, const char *state, struct err *err)
 
 int client_open(struct client *c, struct err *err)
 {
-    cleanup_buf struct buf state;
-    buf_init(&state, 3000);
-    if (state_folder(c, &state, err) < 0 || find_address(c, buf_text(&state), err) < 0)
+    char place[3072];
+    const char *state = c->state ? c->state : place;
+    if ((!c->state && serve_state_place(place, sizeof place, err) < 0) ||
+        find_address(c, state, err) < 0)
         return -err->code;
-    return find_key(c, buf_text(&state), err);
+    return find_key(c, state, err);
 }
 
 /* ---- one call ---- */

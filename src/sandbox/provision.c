@@ -4,6 +4,7 @@
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "sandbox/internal.h"
+#include "sandbox/interpreter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,8 @@
 static int make_id(struct sandbox *s, struct err *err)
 {
     uint64_t random;
+    if (s->id[0])
+        return 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return err_sys(err, "random id");
     snprintf(s->id, sizeof s->id, "brig-%012" PRIx64, (uint64_t)(random & 0xffffffffffffull));
@@ -46,7 +49,8 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .host_uid = s->kernel.host_uid,
         .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
         .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
-        .scoped_signals = s->kernel.options.scoped_signals};
+        .scoped_signals = s->kernel.options.scoped_signals,
+        .watched = s->session};
     return lifecycle_open(&s->lifecycle, &r, err);
 }
 
@@ -110,6 +114,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                 .host_folders = p->grant_count > 0 || project,
                                 .host_writable = project || any_writable_grant(p),
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
+                                .prepared = s->session,
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;
@@ -156,7 +161,9 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
         for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
             if (verbs[i](s, (enum plan_stage)stage, err) < 0)
                 return -err->code;
-    for (char *const *arg = s->request->argv; *arg; arg++)
+    if (s->session)
+        plan_op(&s->plan, OP_SESSION);
+    for (char *const *arg = s->request->argv; arg && *arg; arg++)
         plan_str(&s->plan, OP_ARG, *arg, NULL, 0);
     return plan_finish(&s->plan, err);
 }
@@ -218,16 +225,20 @@ static int connect_pipes(struct sandbox *s, int stdio[3], struct err *err)
     return 0;
 }
 
+static int connect_null(int stdio[3], struct err *err)
+{
+    for (int i = 0; i < 3; i++)
+        if ((stdio[i] = open_null(O_RDWR, err)) < 0)
+            return stdio[i];
+    return 0;
+}
+
 /* With a terminal: the container tier makes it inside and hands the master out; the process tier
  * has only the host's. */
 static int connect_tty(struct sandbox *s, int stdio[3], struct err *err)
 {
-    if (s->kernel.tier == TIER_CONTAINER) {
-        for (int i = 0; i < 3; i++)
-            if ((stdio[i] = open_null(O_RDWR, err)) < 0)
-                return stdio[i];
-        return 0;
-    }
+    if (s->kernel.tier == TIER_CONTAINER)
+        return connect_null(stdio, err);
     if (tty_open_pair(&s->tty_master, &stdio[0], err) < 0)
         return -err->code;
     for (int i = 1; i < 3; i++)
@@ -268,7 +279,9 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     s->ctl_fd = ctl[0];
     int on = 1;
     setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-    int result = s->request->tty ? connect_tty(s, stdio, err) : connect_pipes(s, stdio, err);
+    int result = s->session        ? connect_null(stdio, err)
+                 : s->request->tty ? connect_tty(s, stdio, err)
+                                   : connect_pipes(s, stdio, err);
     if (result >= 0 && (result = open_groups(s, &l, join, err)) < 0)
         err_at(err, BOUNDARY_LIFECYCLE);
     if (result >= 0) {
@@ -302,6 +315,8 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
         s->tty_master = fd_steal(fd);
         return 0;
     case CTL_READY:
+        if (s->session && pid != s->init_pid)
+            return err_set(err, ERR_PROTOCOL, "somebody else speaks for init");
         s->code_pid = pid;
         s->evidence = msg->evidence;
         return 1;
@@ -382,7 +397,7 @@ static int attest_lifecycle(struct sandbox *s, struct evidence *out, struct err 
     return lifecycle_attest(&s->lifecycle, s->code_pid, out, err);
 }
 
-static int attest(struct sandbox *s, struct err *err)
+int sandbox_attest(struct sandbox *s, struct err *err)
 {
     static attest_verb *const verbs[BOUNDARY_COUNT] = {
         [BOUNDARY_KERNEL] = attest_kernel,       [BOUNDARY_FILESYSTEM] = attest_filesystem,
@@ -391,6 +406,7 @@ static int attest(struct sandbox *s, struct err *err)
     };
     struct json_writer w;
     struct evidence out = {.w = &w};
+    buf_reset(&s->boundaries);
     jw_init(&w, &s->boundaries, false);
     jw_object_begin(&w);
     for (int b = BOUNDARY_KERNEL; b < BOUNDARY_COUNT; b++) {
@@ -417,12 +433,14 @@ int sandbox_provision(struct sandbox *s, struct err *err)
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
     /* The plan is written while the child becomes init. */
-    if (sandbox_egress_trust(s, err) < 0 || sandbox_make_plan(s, err) < 0 ||
+    if (sandbox_egress_trust(s, err) < 0 ||
+        (s->session && interpreters_show(&s->filesystem, err) < 0) ||
+        sandbox_make_plan(s, err) < 0 ||
         memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_PLAN, 0) < 0)
         return init_died(err);
-    if (await_ready(s, err) < 0 || sandbox_egress_await(s, err) < 0 || attest(s, err) < 0)
+    if (await_ready(s, err) < 0 || sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0)
         return -err->code;
     struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};
     return poll(&guardian, 1, 0) > 0 ? guardian_died(err) : 0;

@@ -28,6 +28,10 @@
 #define INTERP_FD_CHANNEL 3
 #define INTERP_FRAME_MAX  (16u << 20) /* a figure, a table */
 #define INTERP_CODE_MAX   (8u << 20)
+/* Of an error; the drivers cut what is longer. */
+#define INTERP_NAME_MAX      256u
+#define INTERP_VALUE_MAX     (64u << 10)
+#define INTERP_TRACEBACK_MAX (1u << 20)
 
 enum interp_language { INTERP_NONE, INTERP_PYTHON, INTERP_JAVASCRIPT, INTERP_BASH, INTERP_COUNT };
 /* "python", also "python3", "py"; "javascript", "js", "node", "typescript"→NONE; "bash", "sh". */
@@ -53,6 +57,7 @@ void interp_said_done(struct interp_said *s);
 struct interp_reader {
     char *data;
     size_t len, size;
+    size_t taken; /* bytes of frames that were handed out, at the start of data */
 };
 void interp_reader_init(struct interp_reader *r);
 void interp_reader_done(struct interp_reader *r);
@@ -64,3 +69,4 @@ int interp_reader_next(struct interp_reader *r, const char **ret, size_t *ret_le
 /* A request to the driver as one frame. */
 void interp_write_execute(struct buf *out, uint64_t id, const char *code, size_t len,
                           const struct json *env);
+void interp_write_exit(struct buf *out);

@@ -1,0 +1,1016 @@
+"""Runs cells of Python for brig: requests come over descriptor 3, results go back over it (wire/interp.h).
+
+One process is one context: a namespace that stays, a count, an event loop. What is printed goes to descriptors 1 and 2,
+which are pipes of the front: nothing here stands between code and its output.
+
+This program shares its process with the code that it runs. Nothing in it protects anybody: it is made to be useful to
+honest code and to stay alive under clumsy code. Importing it has no effect; serve() does the work, warm() and renew()
+are for a process that is cloned.
+
+Python 3.8 or newer, the standard library only.
+"""
+import __future__
+import ast
+import binascii
+import builtins
+import io
+import json
+import linecache
+import os
+import re
+import signal
+import sys
+import types
+from _thread import allocate_lock, get_ident
+
+FRAME_MAX = 15 << 20  # of 16: a frame that is longer costs the context
+TEXT_MAX = 1 << 20
+VALUE_MAX = 32 << 10
+TRACEBACK_MAX = 256 << 10
+VALUES_MAX = 100_000  # of one result, as JSON
+TABLE_MAX = 10_000  # cells of a table that is sent as data, too
+FRAMES_SHOWN = 30
+
+MEMBERS = {
+    "text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg",
+    "image/png": "png", "image/jpeg": "jpeg", "application/pdf": "pdf", "text/latex": "latex",
+    "application/json": "json", "application/javascript": "javascript",
+}
+BINARY = ("png", "jpeg", "pdf")
+METHODS = [(f"_repr_{name}_", name) for name in MEMBERS.values() if name != "text"]
+
+session = None  # of this process, once it serves
+
+
+# ---- text and values that the front accepts ----
+
+def clean(text):
+    """The same text without what JSON cannot carry to the front: NUL and halves of characters."""
+    text = str.__str__(text)
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def cut(text, most):
+    """Cleaned, and at most so many bytes."""
+    text = clean(text)
+    if len(text) * 4 > most:
+        data = text.encode()
+        if len(data) > most:
+            note = f"\n… ({len(data)} bytes in all)"
+            text = data[:most - 40].decode(errors="ignore") + note
+    return text
+
+
+class Plain:
+    """Values as JSON has them; counts them, so that a huge one fails instead of filling the channel."""
+
+    def __init__(self, other=None):
+        self.left = VALUES_MAX
+        self.other = other
+
+    def value(self, value, depth=0):
+        self.left -= 1
+        if self.left < 0 or depth > 24:
+            raise ValueError("too much for one result")
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return int(value) if -2 ** 63 <= value < 2 ** 63 else str(value)
+        if isinstance(value, float):
+            return float(value) if value - value == 0 else None
+        if isinstance(value, str):
+            return clean(value)
+        if isinstance(value, dict):
+            return {clean(str(key)): self.value(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.value(item, depth + 1) for item in value]
+        if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a number of numpy
+            return self.value(value.item(), depth + 1)
+        if self.other is None:
+            raise TypeError(f"{type(value).__name__} is not plain data")
+        return clean(self.other(value))
+
+
+def spoken(value):
+    """How a value of a table reads."""
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+# ---- the channel ----
+
+class Channel:
+    def __init__(self, fd):
+        self.fd = fd
+        self.lock = allocate_lock()
+        self.writer = None  # the thread that is in the middle of a frame
+
+    def _read_exactly(self, size):
+        parts = []
+        while size:
+            part = os.read(self.fd, min(size, 1 << 20))
+            if not part:
+                return None
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def read(self):
+        """The next request; None at the end."""
+        header = self._read_exactly(4)
+        body = header and self._read_exactly(int.from_bytes(header, "little"))
+        return json.loads(body) if body else None
+
+    def write(self, message):
+        body = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        data = memoryview(len(body).to_bytes(4, "little") + body)
+        with self.lock:
+            self.writer = get_ident()
+            try:
+                while data and self.fd >= 0:
+                    data = data[os.write(self.fd, data):]
+            finally:
+                self.writer = None
+
+
+# ---- what a value looks like ----
+
+def binary(value):
+    if isinstance(value, str):  # base64 already
+        value = binascii.a2b_base64(value)
+    return binascii.b2a_base64(bytes(value), newline=False).decode()
+
+
+def member(data, name, value):
+    """Puts one member into a result; what is not of the kind that it must be is left out."""
+    if isinstance(value, tuple) and value:  # with metadata
+        value = value[0]
+    if value is None:
+        return
+    if name in BINARY:
+        data[name] = binary(value)
+    elif name == "json":
+        data[name] = Plain().value(json.loads(value) if isinstance(value, str) else value)
+    else:
+        data[name] = clean(str(value))
+
+
+def complain(what):
+    print(f"brig: {what}: {describe(sys.exc_info()[1])}", file=sys.stderr)
+
+
+def describe(error):
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
+def attempt(data, name, produce):
+    try:
+        member(data, name, produce())
+    except NotImplementedError:
+        pass
+    except Exception:
+        complain(f"no {name} of this value")
+
+
+def add_bundle(data, bundle):
+    if isinstance(bundle, tuple):
+        bundle = bundle[0] if bundle else None
+    for mime, value in (bundle or {}).items():
+        if mime in MEMBERS:
+            attempt(data, MEMBERS[mime], lambda v=value: v)
+
+
+def text_of(value):
+    text = repr(value)
+    if isinstance(value, str) and text[:1] in "'\"" and text[:1] == text[-1:]:
+        text = text[1:-1]
+    return text
+
+
+def look(value):
+    """A value as a result's data."""
+    kind = type(value)
+    data = {}
+    if hasattr(kind, "_repr_mimebundle_"):
+        try:
+            add_bundle(data, value._repr_mimebundle_(include=None, exclude=None))
+        except Exception:
+            complain("no bundle of this value")
+    for method, name in METHODS:
+        if name not in data and hasattr(kind, method):
+            attempt(data, name, lambda: getattr(value, method)())
+    if "text" not in data:
+        data["text"] = clean(text_of(value))
+    look_at_known(value, data)
+    return data
+
+
+def look_at_known(value, data):
+    """What libraries' own values have besides; a library that nobody loaded is not asked."""
+    figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
+    frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
+    if figure and isinstance(value, figure) and "png" not in data:
+        attempt(data, "png", lambda: picture(value))
+    if frame and isinstance(value, frame) and value.size <= TABLE_MAX:
+        try:
+            data["data"] = Plain(spoken).value(value.to_dict(orient="list"))
+        except Exception:
+            pass
+
+
+def picture(figure):
+    out = io.BytesIO()
+    colors = {"facecolor": figure.get_facecolor(), "edgecolor": figure.get_edgecolor()}
+    figure.canvas.print_figure(out, format="png", dpi=figure.dpi, bbox_inches="tight", **colors)
+    return out.getvalue()
+
+
+def fit(data):
+    """Leaves out what is too large, the largest first."""
+    sizes = {}
+    for name, value in data.items():
+        sizes[name] = len(json.dumps(value, ensure_ascii=False).encode())
+    if sizes.get("text", 0) > TEXT_MAX:
+        data["text"] = cut(data["text"], TEXT_MAX)
+        sizes["text"] = len(json.dumps(data["text"], ensure_ascii=False).encode())
+    while sum(sizes.values()) > FRAME_MAX:
+        name = max((n for n in sizes if n != "text"), key=sizes.get, default="text")
+        print(f"brig: the {name} of this result has {sizes.pop(name)} bytes, too many to be sent", file=sys.stderr)
+        del data[name]
+    return data
+
+
+# ---- errors ----
+
+CELL = re.compile(r"<cell (\d+)(?:\.time)?>")
+
+
+def place(filename, line, function):
+    cell = CELL.fullmatch(filename)
+    where = f"Cell In[{cell[1]}], line {line}" if cell else f"File {filename}:{line}"
+    return where + (f", in {function}" if function else "")
+
+
+def signature(code):
+    if code.co_name == "<module>":
+        return ""
+    count = code.co_argcount + code.co_kwonlyargcount
+    return f"{code.co_name}({', '.join(code.co_varnames[:count])})"
+
+
+def excerpt(filename, line, names):
+    """The lines around this one, with an arrow."""
+    lines = linecache.getlines(filename, names)
+    text = []
+    for number in range(max(1, line - 2), min(len(lines), line + 2) + 1):
+        mark = str(number)
+        mark = "-" * (5 - len(mark)) + "> " + mark if number == line else mark.rjust(7)
+        text.append(f"{mark} {lines[number - 1].rstrip()}"[:400])
+    return text if 1 <= line <= len(lines) else []
+
+
+def frames_of(trace):
+    """(frame, line) of each step that is not ours."""
+    found = []
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_filename != __file__ and frame.f_code.co_filename != "<brig>":
+            found.append((frame, trace.tb_lineno or 0))
+        trace = trace.tb_next
+    return found
+
+
+def trace_text(error):
+    frames = frames_of(error.__traceback__)
+    blocks = []
+    skipped = len(frames) - FRAMES_SHOWN
+    for at, (frame, line) in enumerate(frames):
+        if skipped > 0 and FRAMES_SHOWN // 2 <= at < FRAMES_SHOWN // 2 + skipped:
+            if at == FRAMES_SHOWN // 2:
+                blocks.append(f"    [... {skipped} more frames ...]")
+            continue
+        code = frame.f_code
+        lines = [place(code.co_filename, line, signature(code))]
+        lines += excerpt(code.co_filename, line, frame.f_globals)
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def one_error(error):
+    import traceback
+    only = "".join(traceback.format_exception_only(type(error), error))
+    only = re.sub(r'File "<cell (\d+)(?:\.time)?>", line', r"Cell In[\1], line", only).rstrip("\n")
+    if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
+        only = "".join(traceback.format_exception(type(error), error, None)).rstrip("\n")
+    trace = trace_text(error)
+    if not trace and isinstance(error, SyntaxError):
+        return only
+    name = type(error).__name__
+    head = f"{name:<42}Traceback (most recent call last)"
+    return "\n".join(["-" * 75, head] + ([trace, ""] if trace else []) + [only])
+
+
+def error_text(error):
+    """The error and those that led to it, the first first."""
+    parts, seen = [], set()
+    while error is not None and id(error) not in seen and len(parts) < 20:
+        seen.add(id(error))
+        parts.append(one_error(error))
+        if error.__cause__ is not None:
+            parts.append("The above exception was the direct cause of the following exception:")
+            error = error.__cause__
+        elif error.__context__ is not None and not error.__suppress_context__:
+            parts.append("During handling of the above exception, another exception occurred:")
+            error = error.__context__
+        else:
+            break
+    else:
+        parts = parts[:-1] if len(parts) % 2 == 0 else parts
+    return "\n\n".join(reversed(parts))
+
+
+def error_message(error):
+    name = clean(type(error).__name__)[:60]
+    try:
+        value = str(error.code if type(error) is SystemExit else error)
+    except Exception:
+        value = "(its text cannot be had)"
+    try:
+        text = error_text(error)
+    except Exception:
+        text = f"{name}: {value}"
+    return {"name": name, "value": cut(value, VALUE_MAX), "traceback": cut(text, TRACEBACK_MAX)}
+
+
+# ---- the marks that are not Python: !command, %word, %%word ----
+
+class UsageError(Exception):
+    pass
+
+
+LINE = re.compile(r"(?P<indent>\s*)(?P<target>[A-Za-z_][\w.\[\]'\", ]*=\s*)?(?P<mark>[!%])(?P<rest>(?![%=]).*)")
+
+
+def translate_line(line):
+    """A line that begins with a mark, or assigns one, as Python; None if it is neither."""
+    match = LINE.fullmatch(line)
+    if not match or not match["rest"].strip():
+        return None
+    target, rest = match["target"] or "", match["rest"].strip()
+    if match["mark"] == "!":
+        call = f"__brig__.{'lines' if target else 'system'}({rest!r})"
+    else:
+        name, _, rest = rest.partition(" ")
+        call = f"__brig__.magic({name!r}, {rest.strip()!r})"
+    return match["indent"] + target + call
+
+
+def parse(code, filename, flags):
+    """The tree of a cell. Lines that Python refuses and that begin with a mark are translated, one by one: so a mark
+    inside a string, or an operator at the start of a line, stays what it is."""
+    lines = None
+    while True:
+        try:
+            return compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+        except SyntaxError as error:
+            lines = lines or code.split("\n")
+            at = (error.lineno or 0) - 1
+            line = translate_line(lines[at]) if 0 <= at < len(lines) else None
+            if line is None:
+                raise
+            while lines[at].endswith("\\") and at + 1 < len(lines):  # a command that goes on
+                lines[at] = lines[at][:-1] + " " + lines[at + 1].strip()
+                line = translate_line(lines[at])
+                del lines[at + 1]
+            lines[at] = line
+            code = "\n".join(lines)
+
+
+def expand(command, names):
+    """$name and {expression} of Python's in a command; what Python does not know is left to the shell."""
+    def braces(match):
+        try:
+            return str(eval(match[1], names))
+        except Exception:
+            return match[0]
+
+    def dollar(match):
+        return str(names[match[1]]) if match[1] in names else match[0]
+
+    command = re.sub(r"(?<!\$)\{([^{}]+)\}", braces, command)
+    return re.sub(r"(?<!\$)\$([A-Za-z_]\w*)", dollar, command).replace("$$", "$")
+
+
+class Marks:
+    """What !, % and %% stand for; code knows it as __brig__."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def _shell(self):
+        return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+
+    def _call(self, command, **options):
+        import subprocess
+        flush()
+        return subprocess.call(command, stdin=subprocess.DEVNULL, **options)
+
+    def system(self, command):
+        status = self._call(expand(command, self.names), shell=True, executable=self._shell())
+        self.names["_exit_code"] = status
+
+    def lines(self, command):
+        import subprocess
+        flush()
+        done = subprocess.run(expand(command, self.names), shell=True, executable=self._shell(),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        self.names["_exit_code"] = done.returncode
+        return done.stdout.decode(errors="replace").splitlines()
+
+    def magic(self, name, rest):
+        work = getattr(self, "line_" + name, None)
+        if work is None:
+            raise UsageError(f"%{name} is not supported here; there are {self._known('line_', '%')} and !command")
+        return work(rest)
+
+    def cell(self, name, rest, body):
+        work = getattr(self, "cell_" + name, None)
+        if work is None:
+            raise UsageError(f"%%{name} is not supported here; there are {self._known('cell_', '%%')}")
+        return work(rest, body)
+
+    def _known(self, prefix, mark):
+        return ", ".join(mark + name[len(prefix):] for name in dir(self) if name.startswith(prefix))
+
+    def line_pip(self, rest):
+        import importlib
+        import shlex
+        words = shlex.split(expand(rest, self.names))
+        self.names["_exit_code"] = self._call([sys.executable, "-m", "pip", *words])
+        importlib.invalidate_caches()
+
+    def line_cd(self, rest):
+        os.chdir(os.path.expanduser(expand(rest, self.names).strip("'\"") or "~"))
+        print(os.getcwd())
+
+    def line_pwd(self, rest):
+        return os.getcwd()
+
+    def line_env(self, rest):
+        if not rest:
+            return dict(os.environ)
+        name, mark, value = rest.partition("=") if "=" in rest else rest.partition(" ")
+        if not mark:
+            return os.environ[name]
+        os.environ[name.strip()] = expand(value.strip(), self.names)
+        print(f"env: {name.strip()}={os.environ[name.strip()]}")
+
+    line_set_env = line_env
+
+    def line_matplotlib(self, rest):
+        if rest not in ("", "inline", "agg", "notebook", "widget"):
+            raise UsageError(f"%matplotlib {rest}: there is no screen; figures are sent as pictures")
+
+    def line_time(self, rest):
+        return session.timed(rest)
+
+    def line_timeit(self, rest):
+        import getopt
+        import timeit
+        options, words = getopt.getopt(rest.split(" "), "n:r:")
+        options = dict(options)
+        timer = timeit.Timer(" ".join(words), globals=self.names)
+        number = int(options.get("-n", 0)) or timer.autorange()[0]
+        times = [t / number for t in timer.repeat(int(options.get("-r", 5)), number)]
+        print(f"{short_time(min(times))} per loop, the best of {len(times)} runs of {number} loops; "
+              f"{short_time(sum(times) / len(times))} on average")
+
+    def cell_time(self, rest, body):
+        return session.timed(rest + "\n" + body)
+
+    def cell_bash(self, rest, body):
+        self._script("bash", body)
+
+    def cell_sh(self, rest, body):
+        self._script("sh", body)
+
+    def _script(self, program, body):
+        import subprocess
+        status = self._call([program, "-c", body]) if len(body) < 100_000 else self._long_script(program, body)
+        self.names["_exit_code"] = status
+        if status:
+            raise subprocess.CalledProcessError(status, program)
+
+    def _long_script(self, program, body):
+        import subprocess
+        flush()
+        return subprocess.run([program, "-s"], input=body.encode()).returncode
+
+    def cell_writefile(self, rest, body):
+        words = rest.split()
+        if not words or len(words) > 2 or (len(words) == 2 and words[0] != "-a"):
+            raise UsageError("%%writefile [-a] FILE")
+        with open(os.path.expanduser(words[-1]), "a" if len(words) == 2 else "w", encoding="utf-8") as file:
+            file.write(body)
+        print(f"{'Appending to' if len(words) == 2 else 'Writing'} {words[-1]}")
+
+    def cell_html(self, rest, body):
+        session.send({"html": clean(body)})
+
+    def cell_markdown(self, rest, body):
+        session.send({"markdown": clean(body)})
+
+
+def short_time(seconds):
+    for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+# ---- figures ----
+
+class PyplotHook:
+    """Gives matplotlib.pyplot our show() when it is imported. matplotlib itself is never imported by us."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                break
+        else:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            hook_pyplot(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def hook_pyplot(module):
+    def show(*args, **kwargs):
+        """Sends the figures that are open, and closes them."""
+        for data in take_figures():
+            session.send(data)
+
+    module.show = show
+
+
+def take_figures():
+    """The open figures as results; they are closed."""
+    plt = sys.modules.get("matplotlib.pyplot")
+    if plt is None or not hasattr(plt, "get_fignums"):
+        return []
+    try:
+        figures = [plt.figure(number) for number in plt.get_fignums()]
+        return [look(figure) for figure in figures if figure.axes or figure.lines or figure.texts]
+    finally:
+        plt.close("all")
+
+
+# ---- IPython's display module, where IPython is not installed ----
+
+class DisplayObject:
+    def __init__(self, data=None, url=None, filename=None, metadata=None, **ignored):
+        if data is None and filename is not None:
+            with open(filename, "rb") as file:
+                data = file.read()
+        self.data, self.url = data, url
+
+    def _text(self):
+        return self.data.decode() if isinstance(self.data, bytes) else self.data
+
+
+def display_class(name, member_name):
+    method = f"_repr_{member_name}_"
+    return type(name, (DisplayObject,), {method: lambda self: self._text(), "__module__": "IPython.display"})
+
+
+class Image(DisplayObject):
+    def __init__(self, data=None, url=None, filename=None, format=None, **ignored):
+        if isinstance(data, str):
+            url, filename = (data, None) if "://" in data else (None, data)
+            data = None
+        super().__init__(data, url, filename)
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        if self.data is None:
+            return {"text/html": f'<img src="{self.url}"/>'}
+        start = bytes(self.data[:4])
+        mime = "image/png" if start == b"\x89PNG" else "image/jpeg" if start[:2] == b"\xff\xd8" else None
+        return {mime: self.data} if mime else {}
+
+
+class IPythonStandIn:
+    """Finds a small IPython and IPython.display: the last finder, so that a real one goes first."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in ("IPython", "IPython.display", "IPython.core.display"):
+            return None
+        import importlib.machinery
+        return importlib.machinery.ModuleSpec(name, self, is_package=name == "IPython")
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        module.get_ipython = lambda: None
+        module.display = display
+        if module.__name__ == "IPython":
+            module.version_info = (8, 0, 0)
+            module.__version__ = "8.0.0"
+            return
+        module.clear_output = lambda wait=False: None
+        module.Image = Image
+        for name, kind in (("HTML", "html"), ("Markdown", "markdown"), ("SVG", "svg"), ("Latex", "latex"),
+                           ("Math", "latex"), ("Javascript", "javascript")):
+            setattr(module, name, display_class(name, kind))
+        module.JSON = type("JSON", (DisplayObject,), {"_repr_json_": lambda self: self.data})
+
+
+def display(*values, raw=False, **ignored):
+    """Shows values as results, before the cell ends."""
+    for value in values:
+        data = {}
+        if raw:
+            add_bundle(data, value)
+        else:
+            data = look(value)
+        session.send(data)
+
+
+def no_input(prompt=""):
+    raise EOFError("input() is not possible: nobody is at a keyboard here. Put the values into the code.")
+
+
+# ---- a context ----
+
+def stream(fd):
+    """Line by line, and not closed with the descriptor when code closes it."""
+    return open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def flush():
+    for out in {sys.stdout, sys.stderr}:
+        try:
+            out.flush()
+        except Exception:
+            pass
+
+
+class Session:
+    def __init__(self, channel):
+        self.channel = channel
+        self.count = 0
+        self.id = None  # of the execution that is under way
+        self.running = False  # the user's code is, or what shows its values
+        self.pending = False  # interrupted where it could not be
+        self.cancelled = False
+        self.forked = False
+        self.loop = self.task = None
+        self.flags = 0
+        self.module = types.ModuleType("__main__")
+        self.names = self.module.__dict__
+        self.names.update(__builtins__=builtins, __name__="__main__")
+        self.before = sys.modules.get("__main__"), sys.stdin, sys.stdout, sys.stderr  # kept open, kept alive
+
+    def prepare(self):
+        sys.modules["__main__"] = self.module
+        sys.argv = [""]
+        own = os.path.dirname(os.path.abspath(__file__))
+        sys.path[:] = [""] + [p for p in sys.path if p not in ("", own)]
+        sys.stdin = sys.__stdin__ = open(os.devnull, encoding="utf-8")
+        self.streams()
+        builtins.input = no_input
+        builtins.display = display
+        builtins.__brig__ = self.marks = Marks(self.names)
+        os.environ.setdefault("MPLBACKEND", "agg")
+        sys.meta_path.insert(0, PyplotHook())
+        sys.meta_path.append(IPythonStandIn())
+        if "matplotlib.pyplot" in sys.modules:
+            hook_pyplot(sys.modules["matplotlib.pyplot"])
+        os.set_inheritable(self.channel.fd, False)
+        os.register_at_fork(after_in_child=self.in_fork)
+        signal.signal(signal.SIGINT, self.on_interrupt)
+
+    def streams(self):
+        for name, fd in (("stdout", 1), ("stderr", 2)):
+            if getattr(getattr(sys, name), "closed", True) or self.count == 0:
+                setattr(sys, name, stream(fd))
+                setattr(sys, f"__{name}__", getattr(sys, name))
+
+    def in_fork(self):
+        """A child of the code's may print, and that is all: its parent speaks for the cell."""
+        self.forked = True
+        fd, self.channel.fd = self.channel.fd, -1
+        self.channel.lock = allocate_lock()
+        try:
+            os.close(fd)
+        except OSError:
+            pass
+
+    # An interrupt raises KeyboardInterrupt only inside the user's code: not between cells, not in the middle of a
+    # frame, not in guard() itself, whose caller must go on.
+    def on_interrupt(self, number, frame):
+        if not self.running:
+            return
+        if self.channel.writer == get_ident() or frame is None or frame.f_code is Session.guard.__code__:
+            self.pending = True
+        elif self.task is not None and self.is_waiting():
+            self.cancelled = True
+            self.loop.call_soon_threadsafe(self.task.cancel)
+        else:
+            raise KeyboardInterrupt
+
+    def is_waiting(self):
+        """The loop runs, but none of its tasks does."""
+        import asyncio
+        return self.loop.is_running() and asyncio.current_task(self.loop) is None
+
+    def check(self):
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def guard(self, work, *args):
+        """(value, error) of work that may be interrupted."""
+        self.pending = False
+        self.running = True
+        try:
+            return work(*args), None
+        except BaseException as error:
+            return None, error
+        finally:
+            self.running = False
+
+    def send(self, data, main=False):
+        """A result, if there is an execution that it can belong to."""
+        if self.id is None or self.forked:
+            return
+        flush()
+        self.channel.write({"type": "result", "id": self.id, "main": main, "data": fit(data)})
+        if self.running:
+            self.check()
+
+    # ---- one cell ----
+
+    def execute(self, request):
+        self.count += 1
+        self.id = request["id"]
+        self.channel.write({"type": "count", "id": self.id, "value": self.count})
+        signal.signal(signal.SIGINT, self.on_interrupt)
+        restore = self.set_environment(request.get("env") or {})
+        shown, error = self.guard(self.cell, request["code"])
+        figures, late = ([], None) if isinstance(error, KeyboardInterrupt) else self.guard(self.figures)
+        error = error or late
+        if self.forked:
+            self.end_fork(error)
+        restore()
+        self.tell(shown, figures or [], error)
+        self.channel.write({"type": "end", "id": self.id})
+        self.id = None
+
+    def tell(self, shown, figures, error):
+        self.streams()
+        flush()
+        if shown:
+            self.send(shown, True)
+        for data in figures:
+            self.send(data)
+        if error is not None:
+            self.channel.write({"type": "error", "id": self.id, **error_message(error)})
+            forget(error)
+        flush()
+
+    def end_fork(self, error):
+        flush()
+        if error is not None and not isinstance(error, SystemExit):
+            print(error_message(error)["traceback"], file=sys.stderr)
+        os._exit(0 if error is None else 1)
+
+    def set_environment(self, wanted):
+        before = {name: os.environ.get(name) for name in wanted}
+        for name, value in wanted.items():
+            try:
+                os.environ[name] = value
+            except ValueError:  # no name that a variable can have
+                pass
+
+        def restore():
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+        return restore
+
+    def cell(self, code):
+        """Runs a cell; the data of its last expression, if it has one."""
+        self.check()
+        value = self.run(code, f"<cell {self.count}>")
+        if value is None:
+            return None
+        if not isinstance(self.names.get("_"), types.FunctionType):  # gettext's habit
+            self.names["_"] = value
+        return look(value)
+
+    def figures(self):
+        self.check()
+        return take_figures()
+
+    def run(self, code, filename):
+        linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
+        stripped = code.lstrip()
+        if stripped.startswith("%%"):
+            first, _, body = stripped.partition("\n")
+            name, _, rest = first[2:].partition(" ")
+            return self.marks.cell(name.strip(), rest.strip(), body)
+        flags = self.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        tree = parse(code, filename, flags)
+        self.note_futures(tree)
+        flags |= self.flags
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = tree.body.pop()
+        value = None
+        if tree.body:
+            self.step(compile(tree, filename, "exec", flags, True))
+        if last is not None:
+            value = self.step(compile(ast.Expression(last.value), filename, "eval", flags, True))
+        return None if last is not None and silenced(code, last) else value
+
+    def note_futures(self, tree):
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                for alias in node.names:
+                    self.flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
+
+    def step(self, code):
+        value = eval(code, self.names)
+        return self.wait_for(value) if code.co_flags & 0x80 else value  # CO_COROUTINE
+
+    def timed(self, code):
+        import time
+        start, before = time.perf_counter(), os.times()
+        value = self.run(code, f"<cell {self.count}.time>")
+        wall, after = time.perf_counter() - start, os.times()
+        user, system = after.user - before.user, after.system - before.system
+        print(f"CPU times: user {short_time(user)}, sys: {short_time(system)}, total: {short_time(user + system)}")
+        print(f"Wall time: {short_time(wall)}")
+        return value
+
+    # ---- the event loop: one for all cells; what a cell leaves in it goes on between cells ----
+
+    def own_loop(self):
+        import asyncio
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        return self.loop
+
+    def wait_for(self, coroutine):
+        import asyncio
+        loop = self.own_loop()
+        self.cancelled = False
+        self.task = task = loop.create_task(coroutine)
+        try:
+            return loop.run_until_complete(task)
+        except asyncio.CancelledError as error:
+            if self.cancelled:
+                raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+            raise
+        except KeyboardInterrupt:
+            self.abandon(task)
+            raise
+        finally:
+            self.task = None
+
+    def abandon(self, task):
+        if not task.done():
+            task.cancel()
+            try:
+                self.loop.run_until_complete(task)
+            except BaseException:
+                pass
+        if not task.cancelled():
+            task.exception()  # seen
+
+    def idle(self):
+        """Runs the loop, if there is one, until a request comes."""
+        if self.loop is None or self.loop.is_closed() or self.loop.is_running():
+            return
+        came = self.loop.create_future()
+        self.loop.add_reader(self.channel.fd, lambda: came.done() or came.set_result(None))
+        try:
+            self.loop.run_until_complete(came)
+        except BaseException as error:
+            print(error_message(error)["traceback"], file=sys.stderr)
+            flush()
+        finally:
+            if not self.loop.is_closed():
+                self.loop.remove_reader(self.channel.fd)
+
+    def serve(self):
+        self.prepare()
+        version = "%d.%d.%d" % sys.version_info[:3]
+        self.channel.write({"type": "ready", "language": "python", "version": version, "pid": os.getpid()})
+        while True:
+            self.idle()
+            request = self.channel.read()
+            if request is None or request.get("op") == "exit":
+                return
+            if request.get("op") == "execute":
+                self.execute(request)
+
+
+def silenced(code, node):
+    """The last expression is followed by a semicolon."""
+    lines = code.splitlines()
+    if not 0 < node.end_lineno <= len(lines):
+        return False
+    rest = lines[node.end_lineno - 1].encode()[node.end_col_offset:].decode(errors="replace")
+    return rest.lstrip().startswith(";")
+
+
+def forget(error):
+    """Lets go of the frames, and of what they hold."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+# ---- for who starts us ----
+
+def warm(modules):
+    """Loads modules before anybody's code is here; those that are not installed are left out. Returns their names."""
+    import gc
+    import importlib
+    loaded = []
+    for name in ["asyncio", "subprocess", "traceback", *modules]:
+        try:
+            importlib.import_module(name)
+            loaded.append(name)
+        except Exception:
+            continue
+    gc.collect()
+    gc.freeze()
+    return loaded
+
+
+def renew():
+    """In a process that was cloned: all that was random in the template, and would be the same in each clone, is made
+    anew. (The seed of str hashes cannot be: it belongs to the interpreter's start.)"""
+    import random
+    import time
+    modules = sys.modules
+    random.seed()
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed(int.from_bytes(os.urandom(4), "little"))
+    if "torch" in modules:
+        modules["torch"].seed()
+    if "tempfile" in modules:
+        modules["tempfile"]._name_sequence = modules["tempfile"].tempdir = None
+    if "uuid" in modules:
+        modules["uuid"]._node = modules["uuid"]._last_timestamp = None
+    if "ssl" in modules:
+        modules["ssl"].RAND_add(os.urandom(64), 64.0)
+    if "multiprocessing.process" in modules:
+        modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+    if "logging" in modules:
+        modules["logging"]._startTime = time.time()
+
+
+def serve(channel_fd):
+    """Runs cells until the other side has no more; does not come back."""
+    global session
+    session = Session(Channel(channel_fd))
+    status = 0
+    try:
+        session.serve()
+        import atexit
+        atexit._run_exitfuncs()
+    except BaseException:
+        complain("the interpreter ends")
+        status = 1
+    flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    serve(3)
