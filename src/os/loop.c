@@ -189,16 +189,32 @@ void loop_defer(struct loop *l, struct loop_task *t)
     l->end = &t->next;
 }
 
+void loop_undefer(struct loop *l, struct loop_task *t)
+{
+    if (!t->queued)
+        return;
+    struct loop_task **at = &l->first;
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    if (l->end == &t->next)
+        l->end = at;
+    t->queued = false;
+}
+
 /* Those that were there at the start: a task that defers itself again does not keep others waiting.
  */
 static void run_tasks(struct loop *l)
 {
-    struct loop_task *t = l->first, *next;
-    l->first = NULL;
-    l->end = &l->first;
-    for (; t; t = next) {
-        next = t->next;
-        t->queued = false;
+    struct loop_task stop = {0};
+    if (!l->first)
+        return;
+    loop_defer(l, &stop);
+    for (;;) {
+        struct loop_task *t = l->first;
+        loop_undefer(l, t);
+        if (t == &stop)
+            return;
         t->fn(t);
     }
 }
