@@ -187,7 +187,7 @@ static void on_input(struct exec_verb *v)
     }
     buf_init(&json, 1u << 20);
     buf_fmt(&json, "{\"%s\":\"", v->tty ? "pty" : "stdin");
-    base64_encode(&json, block, (size_t)n);
+    base64_encode(block, (size_t)n, &json);
     buf_str(&json, "\"}");
     /* A process that is gone, or does not read any more, is told by the stream. */
     if (tell(v, "SendInput", "input", buf_text(&json), &err) < 0)
@@ -228,13 +228,13 @@ static void on_signals(struct exec_verb *v)
 static int put(const struct json *data, const char *name, int fd, struct err *err)
 {
     const char *text = member_string(data, name);
+    cleanup_buf struct buf bytes;
     if (!text)
         return 0;
-    cleanup_free char *bytes = malloc(strlen(text) + 1);
-    ssize_t n = bytes ? base64_decode(bytes, text, strlen(text)) : -1;
-    if (n < 0)
-        return err_set(err, ERR_PROTOCOL, "the daemon's output is not base64");
-    return term_write(fd, bytes, (size_t)n) < 0 ? err_sys(err, "write") : 0;
+    buf_init(&bytes, strlen(text) + 1);
+    if (base64_decode(text, strlen(text), &bytes, err) < 0)
+        return err_wrap(err, "the daemon's output");
+    return term_write(fd, buf_text(&bytes), bytes.len) < 0 ? err_sys(err, "write") : 0;
 }
 
 /* The daemon's word for a process that a signal ended is "signal: N". */
