@@ -173,8 +173,6 @@ static void leave_launcher(const int *keep, int count)
 {
     sigset_t none;
     int from[3];
-    for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
     sigemptyset(&none);
     /* A session of its own: ^C on the terminal is for the launcher, which ends all in order. */
     setsid();
