@@ -119,7 +119,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                 .host_folders = p->grant_count > 0 || project,
                                 .host_writable = project || any_writable_grant(p),
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
-                                .prepared = s->session,
+                                .prepared = s->session && !s->stem,
                                 .stem = s->stem != NULL,
                                 .lease = s->source ? s->source->lease
                                          : s->stem ? s->stem->lease

@@ -133,7 +133,7 @@ static struct policy own_policy(const struct template *t)
     p.landlock = NEED_OFF;
     p.proc = PROC_PID;
     p.network_mode = NETWORK_OFF;
-    memset(&p.egress, 0, sizeof p.egress);
+    p.egress.rule_count = p.egress.blocked_count = p.egress.secret_count = 0;
     p.memory = p.memory > MEMORY ? p.memory : MEMORY;
     p.pids = PIDS;
     p.cpus_milli = p.timeout_ms = p.cpu_time_ms = POLICY_UNLIMITED;
