@@ -17,6 +17,15 @@ struct sandbox {
     struct run_result *result;
     char id[32];
     bool session; /* serves requests instead of running one command; sandbox/warden.c */
+    /* Sessions of `brig serve`, see stem.h. */
+    const struct stem_files *stem;     /* it is the sandbox of a template process */
+    const struct clone_source *source; /* it is to be cloned from one; NULL: started */
+    struct {
+        pid_t pid;    /* of the interpreter; 0: not there yet */
+        pid_t inside; /* as the sandbox counts */
+        int fds[3];   /* the ends of its channel, stdout and stderr */
+        bool checked;
+    } cloned;
 
     struct kernel kernel;
     struct filesystem filesystem;
