@@ -15,8 +15,8 @@ static const struct opt common[] = {
 const struct opt_table common_options = {.items = common, .count = ARRAY_LEN(common)};
 
 static const struct verb *const verbs[] = {
-    &verb_run,    &verb_serve,  &verb_net,        &verb_proxy, &verb_secrets,
-    &verb_doctor, &verb_policy, &verb_completion, &verb_help,  NULL,
+    &verb_run,     &verb_serve,  &verb_audit,  &verb_keys,       &verb_net,  &verb_proxy,
+    &verb_secrets, &verb_doctor, &verb_policy, &verb_completion, &verb_help, NULL,
 };
 
 const struct verb verb_root = {

@@ -26,6 +26,8 @@ extern const struct opt_table common_options;
 extern const struct verb verb_root;
 extern const struct verb verb_run;
 extern const struct verb verb_serve;
+extern const struct verb verb_audit;
+extern const struct verb verb_keys;
 extern const struct verb verb_net;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;
