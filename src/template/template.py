@@ -1,5 +1,5 @@
 """The template process of a Python template: an interpreter with its modules loaded that has never seen anybody's data
-and never will. It is cloned (template/clone.h); each clone wakes up in wake() behind all boundaries of its own sandbox,
+and never will. It is cloned (template/clone.h); each clone wakes up behind all boundaries of its own sandbox,
 makes anew what must not be the same in two of them, and serves cells like any other interpreter.
 
 /.brig/template.json: {"modules": […], "environ": {…}}; descriptor 3 is the door: this process says on it, once, whether
@@ -68,7 +68,7 @@ def rehearse(driver):
         modules["uuid"]._node = modules["uuid"]._last_timestamp = None
     if hasattr(platform, "_uname_cache"):
         platform._uname_cache = None
-    return driver.prepare(CHANNEL)
+    driver.prepare(CHANNEL)
 
 
 # ---- what must differ from clone to clone ----
@@ -121,6 +121,8 @@ def renew(hooks):
     modules = sys.modules
     for hook in hooks:
         hook()
+    if "torch" in modules:
+        modules["torch"].seed()
     if "multiprocessing.process" in modules:
         modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
     if "logging" in modules:
@@ -142,7 +144,7 @@ def take_environment(library):
     time.tzset()
 
 
-def main():
+def become_template():
     with open(HERE + "template.json", encoding="utf-8") as file:
         config = json.load(file)
     driver = load_driver()
@@ -150,22 +152,30 @@ def main():
     hooks, unwatch = watch_forks()
     loaded = load_modules(driver, library, config)
     unwatch()
-    threads = len(os.listdir("/proc/self/task"))
-    missing = [name for name in config["modules"] if name not in loaded]
-    say({"ready": threads == 1, "threads": threads, "version": "%d.%d.%d" % sys.version_info[:3], "loaded": loaded,
-         "missing": missing})
-    if threads != 1:
-        os._exit(1)
-    session = rehearse(driver)
+    rehearse(driver)
     hooks += own_entropy(library)
     gc.collect()
     gc.freeze()
+    threads = len(os.listdir("/proc/self/task"))
+    say({"ready": threads == 1, "threads": threads, "version": "%d.%d.%d" % sys.version_info[:3], "loaded": loaded,
+         "missing": [name for name in config["modules"] if name not in loaded]})
+    if threads != 1:
+        os._exit(1)
+    return driver, library, hooks
+
+
+def main():
+    try:
+        driver, library, hooks = become_template()
+    except Exception as error:
+        say({"ready": False, "error": f"the template process failed: {type(error).__name__}: {error}"})
+        os._exit(1)
     # One thread, no lock held, and the clone is an exact copy of it: there is nothing to repair in the interpreter.
     if library.template_serve(DOOR) != 1:
         os._exit(0)
     take_environment(library)
     renew(hooks)
-    driver.run(session)
+    driver.run()
 
 
 main()
