@@ -23,7 +23,7 @@ MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 .PHONY: all help demo test unit integration escape asan fuzz bench bench-growth format lint man docs/man install clean
 .PHONY: deps-test test-build FORCE
 
-all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon
+all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so
 
 help:
 	@echo 'make              build brig into $(BUILD)/brig'
@@ -60,6 +60,11 @@ $(BUILD)/brig-daemon: $(BUILD)/brig-proxy FORCE
 	@said=$$(ninja -C $(BUILD)-proxy --quiet brig-daemon 2>&1); status=$$?; \
 	 printf '%s\n' "$$said" | grep -vE 'in statically linked applications requires|: in function |^$$' >&2; exit $$status
 	@cmp -s $(BUILD)-proxy/brig-daemon $@ || install -m 0755 $(BUILD)-proxy/brig-daemon $@
+
+$(BUILD)/brig-template.so: $(BUILD)/brig-proxy FORCE
+	@ninja -C $(BUILD)-proxy --quiet brig-template.so
+	@strip -S -o $@.new $(BUILD)-proxy/brig-template.so
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(TEST_BUILD)/build.ninja: | deps-test
 	@meson setup $(TEST_BUILD) -Dsanitize=true -Dtests=true >/dev/null
@@ -127,10 +132,11 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(BUILD)/man
 	@scdoc <$< >$@.tmp && mv $@.tmp $@
 
-install: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(MAN_PAGES)
+install: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so $(MAN_PAGES)
 	install -D -m 0755 $(BUILD)/brig $(BINDIR)/brig
 	install -D -m 0755 $(BUILD)/brig-proxy $(LIBEXECDIR)/brig-proxy
 	install -D -m 0755 $(BUILD)/brig-daemon $(LIBEXECDIR)/brig-daemon
+	install -D -m 0755 $(BUILD)/brig-template.so $(LIBEXECDIR)/brig-template.so
 	for page in $(MAN_PAGES); do install -D -m 0644 $$page $(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 	$(BUILD)/brig completion bash >$(BUILD)/completion.bash
 	$(BUILD)/brig completion zsh >$(BUILD)/completion.zsh

@@ -41,3 +41,5 @@ void loop_undefer(struct loop *l, struct loop_task *t); /* it will not run; also
 uint64_t loop_now_ms(const struct loop *l);             /* monotonic, of this round */
 int loop_run(struct loop *l);                           /* until loop_stop */
 void loop_stop(struct loop *l);
+/* For tests: time passes as they say. The loop then never waits. */
+void loop_set_clock(struct loop *l, uint64_t (*now_ms)(void));

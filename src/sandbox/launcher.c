@@ -168,8 +168,6 @@ static struct child *make_room(struct launcher *l)
 static void become_warden(const struct template *t, const char *id, int sock)
 {
     sigset_t none;
-    for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
     sigemptyset(&none);
     /* A session of its own: ^C on the terminal is for the launcher, which ends all in order. */
     setsid();

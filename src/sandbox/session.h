@@ -97,7 +97,8 @@ int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err);
 /* NULL: too many. */
 struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struct err *err);
 int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count, struct err *err);
-void ask_drop(struct ask *a); /* unanswered */
+struct ask *ask_find(struct warden *w, uint32_t request); /* NULL: settled */
+void ask_drop(struct ask *a);                             /* unanswered */
 void ask_fail(struct ask *a, const struct err *err);
 void ask_done(struct ask *a); /* tells the front, and drops it */
 void asks_abandon(struct warden *w);

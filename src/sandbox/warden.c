@@ -181,6 +181,7 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
 {
     cleanup_buf struct buf text;
     struct json_writer out;
+    buf_init(&text, WIRE_TEXT_MAX);
     if (w->claimed)
         return err_set(err, ERR_REFUSED, "the sandbox is claimed already");
     if (claim_env(w, json_get(j, "env"), err) < 0 ||
@@ -189,7 +190,6 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
         return -err->code;
     w->claimed = true;
     watch_start(w);
-    buf_init(&text, WIRE_TEXT_MAX);
     jw_init(&out, &text, false);
     jw_object_begin(&out);
     write_boundaries(w->s, &out);
