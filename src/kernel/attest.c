@@ -159,7 +159,7 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
 /* 0 to 2, the channel, and the pipe by which it is let go. */
 #define CLONE_FDS 0x1fu
 
-int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, struct err *err)
+int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err)
 {
     struct proc_status s;
     uint64_t fds;
@@ -169,6 +169,8 @@ int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, struct err *err
         return wrong(err, "clone's parent", (uint64_t)s.ppid);
     if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0)
         return err_wrap(err, "the clone");
+    if (!waiting)
+        return 0;
     if (procfs_fds(pid, &fds, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return fds == CLONE_FDS ? 0 : wrong(err, "clone's set of descriptors", fds);

@@ -109,6 +109,8 @@ void ask_hear(struct warden *w);
 int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j,
                 struct err *err);
 int spawn_interpreter(struct warden *w, struct err *err);
+/* One that is there already. */
+void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count);
 void spawn_settle(struct ask *a); /* is it known by now whether it runs? */
 void spawn_exited(struct warden *w, pid_t pid, int status);
 

@@ -264,6 +264,17 @@ static bool add_pid(struct warden *w, pid_t pid)
     return true;
 }
 
+void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count)
+{
+    struct err err = ERR_INIT;
+    if (add_pid(w, pid)) {
+        warden_ready(w, pid, NULL, fds, count);
+        return;
+    }
+    err_set(&err, ERR_SYSTEM, "out of memory");
+    warden_ready(w, 0, &err, NULL, 0);
+}
+
 static void failed(struct ask *a, struct err *err, ssize_t n)
 {
     if (n != (ssize_t)sizeof *err || err->code <= ERR_NONE || err->code >= ERR_CODE_COUNT)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -50,7 +51,7 @@ struct answer {
 
 /* ---- the place ---- */
 
-static void lab_begin(void)
+static inline void lab_begin(void)
 {
     const char *place = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(lab.base, sizeof lab.base, "%s/files-lab-XXXXXX", place);
@@ -66,7 +67,7 @@ static void lab_begin(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void lab_end(void)
+static inline void lab_end(void)
 {
     int base = open(lab.base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     remove_contents(base);
@@ -75,19 +76,19 @@ static void lab_end(void)
     rmdir(lab.base);
 }
 
-static void lab_own(const char *path)
+static inline void lab_own(const char *path)
 {
     if (geteuid() == 0)
         cr_assert_eq(fchownat(lab.root, path, LAB_UID, LAB_UID, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-static void lab_dir(const char *path)
+static inline void lab_dir(const char *path)
 {
     cr_assert_eq(mkdirat(lab.root, path, 0755), 0, "%s", path);
     lab_own(path);
 }
 
-static void lab_file(const char *path, const char *text, mode_t mode)
+static inline void lab_file(const char *path, const char *text, mode_t mode)
 {
     int fd = openat(lab.root, path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, mode);
     cr_assert_geq(fd, 0, "%s", path);
@@ -96,25 +97,25 @@ static void lab_file(const char *path, const char *text, mode_t mode)
     lab_own(path);
 }
 
-static void lab_link(const char *target, const char *path)
+static inline void lab_link(const char *target, const char *path)
 {
     cr_assert_eq(symlinkat(target, lab.root, path), 0);
     lab_own(path);
 }
 
-static bool lab_has(const char *path)
+static inline bool lab_has(const char *path)
 {
     return faccessat(lab.root, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static struct stat lab_stat(const char *path)
+static inline struct stat lab_stat(const char *path)
 {
     struct stat sb;
     cr_assert_eq(fstatat(lab.root, path, &sb, AT_SYMLINK_NOFOLLOW), 0, "%s", path);
     return sb;
 }
 
-static const char *lab_text(const char *path)
+static inline const char *lab_text(const char *path)
 {
     static char text[256];
     int fd = openat(lab.root, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -126,7 +127,7 @@ static const char *lab_text(const char *path)
     return text;
 }
 
-static unsigned lab_count(const char *path)
+static inline unsigned lab_count(const char *path)
 {
     unsigned count = 0;
     struct {
@@ -145,7 +146,7 @@ static unsigned lab_count(const char *path)
 
 /* ---- the worker ---- */
 
-static void lab_write_file(const char *path, const char *text)
+static inline void lab_write_file(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, text, strlen(text)) < 0)
@@ -153,7 +154,7 @@ static void lab_write_file(const char *path, const char *text)
     close(fd);
 }
 
-static void lab_hide_calls(void)
+static inline void lab_hide_calls(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -170,7 +171,7 @@ static void lab_hide_calls(void)
 }
 
 /* Into the root, without the rights that it takes to get there. */
-static void lab_enter(void)
+static inline void lab_enter(void)
 {
     char map[64];
     uid_t uid = geteuid();
@@ -191,6 +192,10 @@ static void lab_enter(void)
     if (uid == 0 && (setgroups(0, NULL) < 0 || setresgid(LAB_UID, LAB_UID, LAB_UID) < 0 ||
                      setresuid(LAB_UID, LAB_UID, LAB_UID) < 0))
         _exit(93);
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {0};
+    if (uid && syscall(SYS_capset, &head, none) < 0)
+        _exit(92);
     if (lab.old)
         lab_hide_calls();
 }
@@ -200,7 +205,7 @@ struct started {
     int in, out; /* our ends */
 };
 
-static struct started lab_start(const struct files_request *r)
+static inline struct started lab_start(const struct files_request *r)
 {
     int in[2], out[2];
     struct started s;
@@ -227,7 +232,7 @@ static struct started lab_start(const struct files_request *r)
 
 /* ---- its answer ---- */
 
-static void on_head(void *ctx, int error, uint64_t size)
+static inline void on_head(void *ctx, int error, uint64_t size)
 {
     struct answer *a = ctx;
     cr_assert(!a->headed);
@@ -236,7 +241,7 @@ static void on_head(void *ctx, int error, uint64_t size)
     a->size = size;
 }
 
-static void on_entry(void *ctx, const struct files_entry *e)
+static inline void on_entry(void *ctx, const struct files_entry *e)
 {
     struct answer *a = ctx;
     if (a->entries < LAB_SEEN)
@@ -244,7 +249,7 @@ static void on_entry(void *ctx, const struct files_entry *e)
     a->entries++;
 }
 
-static void on_event(void *ctx, const struct files_event *e)
+static inline void on_event(void *ctx, const struct files_event *e)
 {
     struct answer *a = ctx;
     if (a->events < 64)
@@ -252,7 +257,7 @@ static void on_event(void *ctx, const struct files_event *e)
     a->events++;
 }
 
-static void on_data(void *ctx, const void *bytes, size_t len)
+static inline void on_data(void *ctx, const void *bytes, size_t len)
 {
     struct answer *a = ctx;
     const uint8_t *at = bytes;
@@ -263,7 +268,7 @@ static void on_data(void *ctx, const void *bytes, size_t len)
     }
 }
 
-static void on_end(void *ctx, int error)
+static inline void on_end(void *ctx, int error)
 {
     struct answer *a = ctx;
     cr_assert(a->headed && !a->ended);
@@ -274,7 +279,7 @@ static void on_end(void *ctx, int error)
 static const struct files_sink lab_sink = {
     .head = on_head, .entry = on_entry, .event = on_event, .data = on_data, .end = on_end};
 
-static struct files_reader *lab_reader(enum files_op op, struct answer *a)
+static inline struct files_reader *lab_reader(enum files_op op, struct answer *a)
 {
     struct files_reader *reader;
     struct files_sink sink = lab_sink;
@@ -284,7 +289,7 @@ static struct files_reader *lab_reader(enum files_op op, struct answer *a)
     return reader;
 }
 
-static void lab_feed(struct started *s, const char **data, size_t *len)
+static inline void lab_feed(struct started *s, const char **data, size_t *len)
 {
     ssize_t n = *len ? write(s->in, *data, *len) : 0;
     if (n > 0) {
@@ -298,7 +303,7 @@ static void lab_feed(struct started *s, const char **data, size_t *len)
 }
 
 /* One request from its start to its end. */
-static struct answer *lab_run(const struct files_request *r, const char *data, size_t len)
+static inline struct answer *lab_run(const struct files_request *r, const char *data, size_t len)
 {
     static struct answer a;
     static char block[1 << 16];
@@ -329,7 +334,7 @@ static struct answer *lab_run(const struct files_request *r, const char *data, s
     return &a;
 }
 
-static struct files_request lab_request(enum files_op op, const char *path)
+static inline struct files_request lab_request(enum files_op op, const char *path)
 {
     return (struct files_request){.op = op,
                                   .path = path,
@@ -338,19 +343,19 @@ static struct files_request lab_request(enum files_op op, const char *path)
                                   .limit = op == FILES_LIST ? FILES_ENTRIES_MAX : FILES_BYTES_MAX};
 }
 
-static struct answer *lab_do(enum files_op op, const char *path)
+static inline struct answer *lab_do(enum files_op op, const char *path)
 {
     struct files_request r = lab_request(op, path);
     return lab_run(&r, NULL, 0);
 }
 
-static struct answer *lab_write(const char *path, const char *text)
+static inline struct answer *lab_write(const char *path, const char *text)
 {
     struct files_request r = lab_request(FILES_WRITE, path);
     return lab_run(&r, text, strlen(text));
 }
 
-static struct answer *lab_move(const char *path, const char *to)
+static inline struct answer *lab_move(const char *path, const char *to)
 {
     struct files_request r = lab_request(FILES_MOVE, path);
     r.to = to;
