@@ -173,6 +173,7 @@ class Serve:
         self.wire = Wire(array.array("i", control[0][2][:4])[0])
         self.hello = self.wire.recv().json
         self.count = 0
+        self.boxes = []
 
     @property
     def pid(self):
@@ -195,7 +196,8 @@ class Serve:
                 raise Failed(message)
             if message.type == "launched":
                 assert message.json["id"] == id and len(message.fds) == 1
-                return Box(self, id, message.fds[0])
+                self.boxes.append(Box(self, id, message.fds[0]))
+                return self.boxes[-1]
 
     def box(self, template="base", **claim):
         """Launched, ready and claimed."""
@@ -212,6 +214,8 @@ class Serve:
 
     def stop(self):
         """The front ends; so does everything."""
+        for box in self.boxes:
+            box.close()
         if self.wire:
             self.wire.close()
         if self.relay:

@@ -345,7 +345,6 @@ def test_rules_of_the_template_and_live_ones(caller, web):
     template = {"policy": {"level": "high", "network": {"allow": [rule]}}}
     with Serve(caller, templates={"web.json": template}) as serve:
         box = serve.box("web")
-        assert box.python(FETCH, )[0] != 0  # without an argument: the control of the helper
         fetch = lambda: box.run("python3", "-c", FETCH, host)[1].strip()  # noqa: E731
         assert fetch() == "from outside"
         seen = box.next("event").json
@@ -375,8 +374,7 @@ def test_rules_where_the_template_has_none(caller, web):
         assert "HTTPError" in fetch()
         env = box.run("env")[1]
         assert "HTTP_PROXY=http://127.0.0.1:3128" in env
-        again = box.claim if False else box.ask("network", {"allow": [], "block": []})
-        assert again.value >= 0
+        assert box.ask("network", {"allow": [], "block": []}).value >= 0
         box.close()
         claimed = serve.launch()
         claimed.ready()
@@ -494,7 +492,7 @@ def can_run(box):
 def test_the_disk_is_full_and_the_sandbox_lives(serve):
     box = serve.box("small")
     code = "import errno\ntry: open('/tmp/f', 'wb').write(bytes(64 << 20))\nexcept OSError as e: print(errno.errorcode[e.errno])"
-    assert box.python(code)[1] in ("ENOSPC\n", "") or True
+    assert box.python(code)[1] == "ENOSPC\n"
     assert can_run(box)
     box.close()
 
