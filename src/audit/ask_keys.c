@@ -65,9 +65,9 @@ int ask_keys_put(struct ask *a, struct err *err)
     const struct json *value = json_get(a->request, "value");
     cleanup_buf struct buf text;
     struct json_writer w;
+    buf_init(&text, 16384);
     if (!id || !value || json_type(value) != JSON_OBJECT)
         return err_set(err, ERR_USAGE, "which key?");
-    buf_init(&text, 16384);
     jw_init(&w, &text, false);
     jw_json(&w, value);
     if (text.failed)

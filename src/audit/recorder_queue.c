@@ -129,10 +129,10 @@ static int write_trouble(struct recorder *r, struct err *err)
     cleanup_buf struct buf detail;
     struct json_writer w;
     char since[RECORD_TIME_SIZE];
+    buf_init(&detail, 2048);
     if (!t->on && !t->lost)
         return 0;
     record_time(t->since_us ? t->since_us : recorder_now(), since);
-    buf_init(&detail, 2048);
     jw_init(&w, &detail, false);
     jw_object_begin(&w);
     jw_kv_uint(&w, "late", t->late);

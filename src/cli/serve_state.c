@@ -17,15 +17,15 @@
 #define KEY_BYTES  32
 #define KEY_CHARS  43
 
-static int choose(char *ret, size_t size, struct err *err)
+int serve_state_place(char *ret, size_t size, struct err *err)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     if (geteuid() == 0)
-        snprintf(ret, size, "/var/lib/brig");
+        snprintf(ret, size, "/var/lib/brig/serve");
     else if (state && state[0] == '/')
-        snprintf(ret, size, "%s/brig", state);
+        snprintf(ret, size, "%s/brig/serve", state);
     else if (home && home[0] == '/')
-        snprintf(ret, size, "%s/.local/state/brig", home);
+        snprintf(ret, size, "%s/.local/state/brig/serve", home);
     else
         return err_set(err, ERR_USAGE, "no HOME to keep the state in; name a folder with --state");
     return 0;
@@ -76,7 +76,7 @@ int serve_state_open(struct serve_state *s, const char *path, struct err *err)
     cleanup_buf struct buf full;
     buf_init(&full, sizeof s->path - 1);
     *s = (struct serve_state){.fd = -1, .lock_fd = -1};
-    if (!path && choose(s->path, sizeof s->path, err) < 0)
+    if (!path && serve_state_place(s->path, sizeof s->path, err) < 0)
         return -err->code;
     if (path) {
         if (path_resolve(path, &full, err) < 0)

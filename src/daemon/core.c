@@ -74,7 +74,7 @@ void core_check_ready(struct core *c)
     if (c->ready || c->lost || !c->hello || !c->restored)
         return;
     c->ready = true;
-    cleanup_buf struct buf detail;
+    cleanup_buf struct buf detail = {0};
     buf_init(&detail, 256);
     buf_fmt(&detail, "{\"leftovers\":%llu,\"version\":\"%s\"}", (unsigned long long)c->leftovers,
             BRIG_VERSION);
@@ -186,6 +186,30 @@ void core_drain(struct core *c, void (*fn)(void *ctx), void *ctx)
         box_end(b, "shutdown", NULL, NULL);
     }
     core_check_drained(c);
+}
+
+static void stop_loop(void *ctx)
+{
+    loop_stop(((struct core *)ctx)->loop);
+}
+
+void core_on_stop(struct core *c, void (*fn)(void *ctx), void *ctx)
+{
+    c->stop_fn = fn;
+    c->stop_ctx = ctx;
+}
+
+void core_stop(struct core *c)
+{
+    if (c->stop_fn)
+        c->stop_fn(c->stop_ctx);
+    else
+        core_drain(c, stop_loop, c);
+}
+
+void core_serving(struct core *c)
+{
+    peer_send(&c->launcher, WIRE_READY, 0, 0, NULL, 0);
 }
 
 void core_reload(struct core *c)

@@ -6,6 +6,7 @@
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
+#include "os/tty.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
@@ -123,10 +124,3 @@ int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags
 
 /* receipt.c */
 void receipt_write(struct sandbox *s);
-
-/* tty.c */
-struct user_tty;
-int tty_open_pair(int *master, int *slave, struct err *err);
-void tty_raw(int fd);
-void tty_restore(void);
-void tty_copy_size(int from, int to);

@@ -22,8 +22,8 @@
 #define MEMORY      (4ull << 30) /* modules are large; what clones change of it is theirs */
 #define PIDS        64
 
-/* Laid into this program by tools/embed-files. */
-extern const char driver_template_start[], driver_template_end[];
+/* drivers.S, which the build writes */
+extern const char driver_template_py_start[], driver_template_py_end[];
 
 bool stem_possible(const struct template *t, char why[static STEM_WHY_SIZE])
 {
@@ -113,8 +113,8 @@ int stem_show(const struct stem_files *f, struct filesystem *fs, struct err *err
         const void *data;
         size_t len;
     } files[] = {
-        {"template.py", driver_template_start,
-         (size_t)(driver_template_end - driver_template_start)},
+        {"template.py", driver_template_py_start,
+         (size_t)(driver_template_py_end - driver_template_py_start)},
         {"template.so", f->library.data, f->library.len},
         {"template.json", f->config.data, f->config.len},
     };
