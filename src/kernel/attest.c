@@ -93,13 +93,9 @@ static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
     return check_map(k, pid, "gid_map", k->host_gid, err);
 }
 
-/* Once: a session's init hides them when it is let go, also from an ordinary user's supervisor. */
-static int check_fds(struct kernel *k, pid_t pid, struct err *err)
+static int check_fds(pid_t pid, struct err *err)
 {
     uint64_t inherited;
-    if (k->fds_checked)
-        return 0;
-    k->fds_checked = true;
     if (procfs_inherited_fds(pid, &inherited, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return inherited == 7 ? 0 : wrong(err, "set of inherited descriptors", inherited);
@@ -152,12 +148,26 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
     /* In a session init itself is looked at: what it starts later inherits exactly this. */
     if (pid != init && s.ppid != init)
         return wrong(err, "parent", (uint64_t)s.ppid);
-    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 ||
-        check_fds(k, pid, err) < 0)
+    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
         return -err->code;
     if (check_broker(k, pid, err) < 0)
         return -err->code;
     write_evidence(k, &s, out);
+    return 0;
+}
+
+/* What was read of init's mounts and network is true of the clone only if it has the same. */
+static int check_same(pid_t init, pid_t pid, struct err *err)
+{
+    uint64_t of_init[NS_COUNT], of_clone[NS_COUNT];
+    if (procfs_namespaces(init, of_init, err) < 0 || procfs_namespaces(pid, of_clone, err) < 0)
+        return -err->code;
+    for (int ns = 0; ns < NS_COUNT; ns++)
+        if (of_init[ns] != of_clone[ns]) {
+            err_set(err, ERR_ATTEST, "the clone has another %s namespace than init",
+                    proc_ns_name(ns));
+            return err_at(err, BOUNDARY_KERNEL);
+        }
     return 0;
 }
 
@@ -172,7 +182,8 @@ int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, s
         return err_wrap(err, "the clone");
     if (s.ppid != init)
         return wrong(err, "clone's parent", (uint64_t)s.ppid);
-    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0)
+    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 ||
+        check_same(init, pid, err) < 0)
         return err_wrap(err, "the clone");
     if (!waiting)
         return 0;

@@ -51,8 +51,7 @@ struct kernel {
     int listener_fd; /* seccomp notifications, -1 if none */
     bool report;     /* list refused files by path */
     bool watch_only; /* connects are watched for the log alone, no rule needs it */
-    bool fds_checked;
-    bool unseen; /* somebody else listens: refused calls are refused but not counted */
+    bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
     pid_t init_pid;                                /* for brokered signals */
     struct kernel_place places[KERNEL_PLACES_MAX]; /* what the code sees, for brokers and reports */
