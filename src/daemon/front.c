@@ -9,12 +9,14 @@
 
 #include "audit/recorder.h"
 #include "daemon/api.h"
+#include "daemon/fault.h"
 #include "daemon/seal.h"
 #include "os/sys.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -152,7 +154,7 @@ int front_run(char *const kinds[])
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    if (run(&f, &err) == 0)
+    if (fault_init(getenv("BRIG_FAULT"), &err) == 0 && run(&f, &err) == 0)
         return 0;
     fprintf(stderr, "brig-daemon: %s\n", err.message);
     return STATUS_FAILED;

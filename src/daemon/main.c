@@ -3,6 +3,7 @@
 #include "audit/ask.h"
 #include "audit/recorder.h"
 #include "daemon/api.h"
+#include "daemon/fault.h"
 #include "daemon/front.h"
 
 #include <stdio.h>
@@ -18,6 +19,16 @@ static int print_routes(void)
     return 0;
 }
 
+static int print_faults(void)
+{
+    struct buf out;
+    buf_init(&out, 64u * 1024);
+    fault_list(&out);
+    fputs(buf_text(&out), stdout);
+    buf_done(&out);
+    return 0;
+}
+
 int main(int argc, char *argv[])
 {
     /* For `brig audit` and `brig keys`, which have no SQLite, and for the recorder's tests. */
@@ -27,6 +38,8 @@ int main(int argc, char *argv[])
         return recorder_main(3, 4);
     if (argc == 2 && strcmp(argv[1], "--routes") == 0)
         return print_routes();
+    if (argc == 2 && strcmp(argv[1], "--faults") == 0)
+        return print_faults();
     if (argc > 1 && (strcmp(argv[1], "unix") == 0 || strcmp(argv[1], "tcp") == 0))
         return front_run(argv + 1);
     fputs("brig-daemon is started by brig serve\n", stderr);
