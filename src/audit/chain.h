@@ -20,6 +20,7 @@ struct verify_result {
     uint64_t signed_to;   /* the newest record that a signature covers */
     uint64_t withheld;    /* of an export: records that only their digest stands for */
     char signed_at[RECORD_TIME_SIZE]; /* when; may be empty */
+    uint8_t hash[32];                 /* of the last record, if good */
 };
 
 struct checkpoint {
@@ -49,6 +50,8 @@ void chain_check_head(struct chain_check *c, const char *line, size_t len,
  * come. */
 bool chain_check_row(struct chain_check *c, uint64_t place, const char *line, size_t len,
                      const uint8_t hash[32]);
+/* The same where nothing but the line says its number. */
+bool chain_check_filed(struct chain_check *c, const char *line, size_t len, const uint8_t hash[32]);
 /* A record that is not shown. */
 bool chain_check_withheld(struct chain_check *c, const uint8_t digest[32]);
 /* The checkpoint of the row that was given last. */

@@ -14,13 +14,15 @@ struct entry {
     uint64_t held;     /* not yet written */
     int64_t time_us;   /* wall clock of the last one */
     size_t len;
-    char *identity; /* boundary, kind, box, key, detail: each with its NUL; owned */
-    bool further;   /* stands for kinds that have no entry */
+    char *identity;  /* boundary, kind, box, key, detail: each with its NUL; owned */
+    const char *box; /* inside it; may be empty */
+    bool further;    /* stands for kinds that have no entry */
 };
 
 struct merge {
     struct entry entries[ROOM];
     size_t count;
+    uint64_t swept_us; /* when what is over was last looked for */
     struct buf room;
     struct buf detail;
 };
@@ -127,12 +129,11 @@ static struct entry *insert(struct merge *m, const struct buf *identity, uint64_
                         .since_us = now_us,
                         .len = identity->len,
                         .identity = copy};
+    const char *p = copy;
+    next_part(&p);
+    next_part(&p);
+    e->box = p;
     return e;
-}
-
-static bool same(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 /* Has this box had its share of the second? */
@@ -140,9 +141,9 @@ static bool is_full(const struct merge *m, const char *box)
 {
     size_t kinds = 0, mine = 0;
     for (size_t i = 0; i < m->count; i++) {
-        struct record r = record_of(&m->entries[i]);
-        kinds += !m->entries[i].further;
-        mine += !m->entries[i].further && same(r.box, box);
+        const struct entry *e = &m->entries[i];
+        kinds += !e->further;
+        mine += !e->further && strcmp(e->box, box ? box : "") == 0;
     }
     return kinds >= MERGE_MAX || mine >= MERGE_PER_BOX;
 }
@@ -181,6 +182,8 @@ void merge_add(struct merge *m, const struct record *r, const struct json *detai
                merge_fn *fn, void *ctx)
 {
     static const uint64_t zero = 0;
+    if (now_us - m->swept_us >= MERGE_WINDOW_US / 8)
+        merge_flush(m, now_us, false, fn, ctx);
     buf_reset(&m->detail);
     if (detail && record_detail_write(detail, &zero, &m->detail, NULL) < 0) {
         fn(ctx, r);
@@ -224,6 +227,7 @@ static void emit(struct merge *m, struct entry *e, merge_fn *fn, void *ctx)
 
 void merge_flush(struct merge *m, uint64_t now_us, bool all, merge_fn *fn, void *ctx)
 {
+    m->swept_us = now_us;
     for (size_t i = 0; i < m->count;) {
         struct entry *e = &m->entries[i];
         bool over = now_us - e->since_us >= MERGE_WINDOW_US;

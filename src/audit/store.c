@@ -19,6 +19,8 @@ int store_fail(struct store *s, const char *what, struct err *err)
     const char *text = s->db ? sqlite3_errmsg(s->db) : "out of memory";
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         return err_set(err, ERR_ATTEST, "%s: the database is damaged (%s)", what, text);
+    if (code == SQLITE_CONSTRAINT)
+        return err_set(err, ERR_ATTEST, "%s: somebody else wrote to the database (%s)", what, text);
     if (code == SQLITE_FULL || (code == SQLITE_IOERR && errno == ENOSPC)) {
         errno = ENOSPC;
         return err_sys(err, "%s", what);

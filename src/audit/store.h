@@ -45,6 +45,8 @@ int store_each(struct store *s, const char *table /* NULL: all */, store_row_fn 
  * inside a transaction. */
 int store_each_untold(struct store *s, store_row_fn *fn, void *ctx, struct err *err);
 int store_told(struct store *s, const char *key, struct err *err);
+/* told: only rows that were told of count. */
+bool store_has(struct store *s, const char *table, const char *key, bool told);
 /* For a verb: one row of table keys, in a transaction of its own, untold. */
 int store_put_key(struct store *s, const char *key, const char *value, struct err *err);
 /* The process that has the lock, 0: none, -1: one of another pid namespace. */

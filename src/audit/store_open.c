@@ -106,7 +106,6 @@ static int open_file(struct store *s, bool create, struct err *err)
         return store_fail(s, "open " STORE_FILE, err);
     sqlite3_busy_timeout(s->db, BUSY_MS);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     if (create && store_sql(s, "PRAGMA journal_mode = WAL", err) < 0)
         return -err->code;
     return store_sql(s,

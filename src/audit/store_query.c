@@ -237,6 +237,18 @@ int store_each_untold(struct store *s, store_row_fn *fn, void *ctx, struct err *
                 NULL, fn, ctx, err);
 }
 
+bool store_has(struct store *s, const char *table, const char *key, bool told)
+{
+    cleanup_stmt sqlite3_stmt *stmt = NULL;
+    if (sqlite3_prepare_v2(s->db, "SELECT 1 FROM state WHERE tbl = ?1 AND key = ?2 AND told >= ?3",
+                           -1, &stmt, NULL) != SQLITE_OK)
+        return false;
+    sqlite3_bind_text(stmt, 1, table, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 2, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int(stmt, 3, told);
+    return sqlite3_step(stmt) == SQLITE_ROW;
+}
+
 int store_put_key(struct store *s, const char *key, const char *value, struct err *err)
 {
     if (store_sql(s, "PRAGMA query_only = OFF", err) < 0 || store_begin(s, err) < 0)

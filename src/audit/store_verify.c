@@ -187,7 +187,7 @@ static void check_keys(struct verify_run *v)
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     static const char sql[] =
         "SELECT key FROM state WHERE tbl = 'keys' AND told = 1 AND NOT EXISTS (SELECT 1 FROM "
-        "records WHERE kind = 'key.added' AND records.key = state.key) LIMIT 1";
+        "records WHERE kind GLOB 'key.*' AND records.key = state.key) LIMIT 1";
     if (sqlite3_prepare_v2(v->store->db, sql, -1, &stmt, NULL) == SQLITE_OK &&
         sqlite3_step(stmt) == SQLITE_ROW)
         chain_check_bad(v->chain, 0, "API key %.40s is there and no record says who added it",
@@ -231,4 +231,8 @@ void verify_write_json(const struct verify_result *r, struct json_writer *w)
     jw_kv_uint(w, "signed_to", r->signed_to);
     jw_kv_string(w, "signed_at", r->signed_at[0] ? r->signed_at : NULL);
     jw_kv_uint(w, "withheld", r->withheld);
+    cleanup_buf struct buf hash;
+    buf_init(&hash, 64);
+    chain_hex_write(&hash, r->hash, 32);
+    jw_kv_string(w, "hash", r->good && r->records ? buf_text(&hash) : NULL);
 }

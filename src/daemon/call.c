@@ -56,6 +56,11 @@ void call_watch(struct call *call)
     exchange_on(call->x, client_writable, client_gone, call);
 }
 
+void call_unwatch(struct call *call)
+{
+    exchange_on(call->x, client_writable, NULL, call);
+}
+
 void call_wait(struct call *call)
 {
     call->pending++;

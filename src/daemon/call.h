@@ -36,6 +36,7 @@ void call_body(struct call *call, size_t cap,
                void (*fn)(struct call *call, const char *data, size_t len));
 /* From here on: on_gone when the client leaves. call_json and call_body do it by themselves. */
 void call_watch(struct call *call);
+void call_unwatch(struct call *call); /* on_writable stays */
 
 void call_wait(struct call *call);
 bool call_back(struct call *call); /* false: nobody waits any more, do not touch the call */

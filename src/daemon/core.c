@@ -39,9 +39,12 @@ struct buf *core_scratch(struct core *c)
 
 static void empty_trash(struct core *c)
 {
+    /* In the order in which they came: parts go before what they are part of. */
     while (c->trash) {
         struct trash *t = c->trash;
         c->trash = t->next;
+        if (!c->trash)
+            c->trash_end = &c->trash;
         t->free(t);
     }
 }
@@ -53,8 +56,9 @@ static void on_trash(struct loop_task *t)
 
 void core_discard(struct core *c, struct trash *t)
 {
-    t->next = c->trash;
-    c->trash = t;
+    t->next = NULL;
+    *c->trash_end = t;
+    c->trash_end = &t->next;
     loop_defer(c->loop, &c->trash_task);
 }
 
@@ -74,7 +78,7 @@ void core_check_ready(struct core *c)
     if (c->ready || c->lost || !c->hello || !c->restored)
         return;
     c->ready = true;
-    cleanup_buf struct buf detail;
+    cleanup_buf struct buf detail = {0};
     buf_init(&detail, 256);
     buf_fmt(&detail, "{\"leftovers\":%llu,\"version\":\"%s\"}", (unsigned long long)c->leftovers,
             BRIG_VERSION);
@@ -188,6 +192,30 @@ void core_drain(struct core *c, void (*fn)(void *ctx), void *ctx)
     core_check_drained(c);
 }
 
+static void stop_loop(void *ctx)
+{
+    loop_stop(((struct core *)ctx)->loop);
+}
+
+void core_on_stop(struct core *c, void (*fn)(void *ctx), void *ctx)
+{
+    c->stop_fn = fn;
+    c->stop_ctx = ctx;
+}
+
+void core_stop(struct core *c)
+{
+    if (c->stop_fn)
+        c->stop_fn(c->stop_ctx);
+    else
+        core_drain(c, stop_loop, c);
+}
+
+void core_serving(struct core *c)
+{
+    peer_send(&c->launcher, WIRE_READY, 0, 0, NULL, 0);
+}
+
 void core_reload(struct core *c)
 {
     core_record(c, "daemon.reloaded", NULL, NULL, NULL);
@@ -232,6 +260,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     c->loop = loop;
     set_config(c, config);
     c->waiting_end = &c->waiting;
+    c->trash_end = &c->trash;
     c->trash_task.fn = on_trash;
     c->ready_timer.fn = on_ready_timeout;
     c->drain_timer.fn = on_drain_timeout;

@@ -111,6 +111,8 @@ struct core {
     struct loop_timer ready_timer;
     void (*lost_fn)(void *ctx, const struct err *err);
     void *lost_ctx;
+    void (*stop_fn)(void *ctx);
+    void *stop_ctx;
     void (*drain_fn)(void *ctx);
     void *drain_ctx;
     struct loop_timer drain_timer;
@@ -127,7 +129,7 @@ struct core {
     struct quota *quotas;
     struct create *creates, *waiting, **waiting_end;
 
-    struct trash *trash;
+    struct trash *trash, **trash_end;
     struct loop_task trash_task;
 
     size_t log_bytes; /* of all processes' last output */
@@ -142,6 +144,7 @@ struct core {
 
 void core_discard(struct core *c, struct trash *t);
 int64_t core_wall_ms(void);
+void core_stop(struct core *c);                        /* the launcher wants an end in order */
 void core_lose(struct core *c, const struct err *err); /* the daemon cannot go on */
 /* One message at a time is written into it; NULL never. */
 struct buf *core_scratch(struct core *c);

@@ -2,7 +2,7 @@
  *
  * A stream is one client's view of a process. It may leave and come back: the process goes on, and
  * what it says while nobody listens is dropped (the last of it is kept for `brig logs`). */
-#include "daemon/connect.h"
+#include "daemon/frames.h"
 
 #include "base/base64.h"
 
@@ -64,12 +64,12 @@ static void stream_finish(struct stream *s, const char *code, const char *messag
 {
     struct call *call = s->call;
     stream_close(s);
-    connect_finish(call, code, message);
+    frames_finish(call, code, message);
 }
 
-static void event_begin(struct connect_frame *f, const char *what, size_t cap)
+static void event_begin(struct frame *f, const char *what, size_t cap)
 {
-    connect_frame_begin(f, cap);
+    frame_begin(f, cap);
     jw_object_begin(&f->w);
     jw_key(&f->w, "event");
     jw_object_begin(&f->w);
@@ -77,20 +77,20 @@ static void event_begin(struct connect_frame *f, const char *what, size_t cap)
     jw_object_begin(&f->w);
 }
 
-static bool event_send(struct connect_frame *f, struct stream *s)
+static bool event_send(struct frame *f, struct stream *s)
 {
     jw_object_end(&f->w);
     jw_object_end(&f->w);
     jw_object_end(&f->w);
     if (s->keepalive_ms)
         loop_timer_set(s->loop, &s->keepalive, s->keepalive_ms);
-    return connect_frame_send(f, s->call);
+    return frame_send(f, s->call);
 }
 
 static void on_keepalive(struct loop_timer *t)
 {
     struct stream *s = STREAM_OF(keepalive, t);
-    struct connect_frame f;
+    struct frame f;
     event_begin(&f, "keepalive", 256);
     event_send(&f, s);
 }
@@ -101,11 +101,11 @@ static void on_deadline(struct loop_timer *t)
 }
 
 /* Base64 needs no escapes: it goes into the frame as it is. */
-static void write_output(struct connect_frame *f, const char *key, const void *data, size_t len)
+static void write_output(struct frame *f, const char *key, const void *data, size_t len)
 {
     jw_key(&f->w, key);
     buf_chr(&f->text, '"');
-    base64_encode(&f->text, data, len);
+    base64_encode(data, len, &f->text);
     buf_chr(&f->text, '"');
     f->w.after_key = false;
     f->w.need_comma = true;
@@ -118,7 +118,7 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     bool more = true;
     while (len) {
         size_t n = len < OUTPUT_FRAME ? len : OUTPUT_FRAME;
-        struct connect_frame f;
+        struct frame f;
         event_begin(&f, "data", BASE64_SIZE(n) + 256);
         write_output(&f, keys[stream], data, n);
         more = event_send(&f, s);
@@ -130,13 +130,11 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
 
 static void write_status(struct json_writer *w, int status)
 {
-    char text[64];
+    char text[32];
     bool exited = WIFEXITED(status);
-    int code = exited ? WEXITSTATUS(status) : -1;
-    if (exited)
-        snprintf(text, sizeof(text), "exit status %d", code);
-    else
-        snprintf(text, sizeof(text), "signal: %s", strsignal(WTERMSIG(status)));
+    int code = exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    snprintf(text, sizeof(text), exited ? "exit status %d" : "signal: %d",
+             exited ? code : WTERMSIG(status));
     if (code)
         jw_kv_int(w, "exitCode", code);
     if (exited)
@@ -149,7 +147,7 @@ static void write_status(struct json_writer *w, int status)
 static void on_end(void *ctx, int wait_status, bool timed_out)
 {
     struct stream *s = ctx;
-    struct connect_frame f;
+    struct frame f;
     if (timed_out) {
         stream_finish(s, "deadline_exceeded", "the command ran longer than it was given");
         return;
@@ -167,7 +165,7 @@ static struct stream *stream_new(struct call *call)
         return NULL;
     s->call = call;
     s->loop = exchange_loop(call->x);
-    s->keepalive_ms = connect_keepalive_ms(call);
+    s->keepalive_ms = frames_keepalive_ms(call);
     s->keepalive.fn = on_keepalive;
     s->deadline.fn = on_deadline;
     s->release.fn = stream_free;
@@ -178,7 +176,7 @@ static struct stream *stream_new(struct call *call)
 static void stream_attach(struct call *call, struct process *p, uint64_t deadline_ms)
 {
     struct stream *s = stream_new(call);
-    struct connect_frame f;
+    struct frame f;
     if (!s) {
         call_fail(call, 503, "no memory");
         return;
@@ -186,7 +184,7 @@ static void stream_attach(struct call *call, struct process *p, uint64_t deadlin
     call->data = s;
     call->on_gone = stream_gone;
     call->on_writable = stream_writable;
-    connect_start(call);
+    frames_start(call);
     event_begin(&f, "start", 256);
     jw_kv_int(&f.w, "pid", process_pid(p));
     event_send(&f, s);
@@ -256,8 +254,10 @@ static void started(void *ctx, struct process *p, const struct err *err)
         return; /* it runs on, as if the client had left a moment later */
     if (p)
         stream_attach(call, p, 0);
+    else if (err->code == ERR_NOT_EXEC)
+        call_fail(call, 403, "%s", err->message);
     else
-        connect_finish_err(call, err);
+        call_fail_err(call, err);
 }
 
 static void start_process(struct call *call, struct box *b, const struct start *s,
@@ -295,10 +295,10 @@ static void start_body(struct call *call, const struct json *body)
     struct start s = {.has_stdin = true, .cols = 80, .rows = 24};
     uint64_t timeout_ms;
     struct box *b;
-    if (!connect_timeout(call, &timeout_ms))
+    if (!frames_timeout(call, &timeout_ms))
         return;
     if (read_start(body, &s, &err) < 0) {
-        connect_finish_err(call, &err);
+        call_fail_err(call, &err);
         return;
     }
     b = call_sandbox(call);
@@ -308,7 +308,7 @@ static void start_body(struct call *call, const struct json *body)
 
 static void process_rpc_start(struct call *call)
 {
-    connect_json(call, start_body);
+    frames_json(call, start_body);
 }
 
 /* ---- which process ---- */
@@ -372,19 +372,19 @@ static void attach_body(struct call *call, const struct json *body)
     struct process *p = NULL;
     uint64_t deadline_ms;
     struct box *b;
-    if (!connect_timeout(call, &deadline_ms) || !(b = call_sandbox(call)))
+    if (!frames_timeout(call, &deadline_ms) || !(b = call_sandbox(call)))
         return;
     if (FIELDS_READ(body, FIELDS_PROTO, fields, &err) == 0)
         p = selected(b, selector, &err);
     if (p)
         stream_attach(call, p, deadline_ms);
     else
-        connect_finish_err(call, &err);
+        call_fail_err(call, &err);
 }
 
 static void process_rpc_connect(struct call *call)
 {
-    connect_json(call, attach_body);
+    frames_json(call, attach_body);
 }
 
 /* ---- List ---- */
@@ -440,18 +440,16 @@ static void input_taken(void *ctx)
 
 static void send_input(struct call *call, struct process *p, const char *text)
 {
-    size_t len = strlen(text);
-    char *bytes = malloc(len + 1);
-    ssize_t n = bytes ? base64_decode(bytes, text, len) : -1;
+    struct buf bytes cleanup_buf = {0};
     int r = 0;
-    if (n < 0) {
+    buf_init(&bytes, CALL_JSON_MAX);
+    if (base64_decode(text, strlen(text), &bytes, NULL) < 0) {
         call_fail(call, 400, "\"input\": expected base64");
-        free(bytes);
         return;
     }
     call_wait(call);
-    r = n ? process_input(p, bytes, (size_t)n, input_taken, call) : 0;
-    free(bytes);
+    if (bytes.len)
+        r = process_input(p, bytes.data, bytes.len, input_taken, call);
     if (r == -EAGAIN)
         return;
     if (!call_back(call))

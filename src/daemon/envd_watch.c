@@ -4,8 +4,8 @@
  * The worker inside says what changed; with includeEntry another one is asked, one at a time, what
  * stands there now, and events wait for it in their order. Everything is bounded: events that wait,
  * watchers of a sandbox, time without anybody asking. */
-#include "daemon/connect.h"
 #include "daemon/envd.h"
+#include "daemon/frames.h"
 
 #include "base/base64.h"
 
@@ -114,7 +114,7 @@ static void watch_finish(struct watch *w, const char *code, const char *message)
 {
     struct call *call = w->call;
     watch_close(w);
-    connect_finish(call, code, message);
+    frames_finish(call, code, message);
 }
 
 static void watch_gone(struct call *call)
@@ -174,15 +174,15 @@ static void send_ready(struct watch *w)
 {
     while (w->is_stream && w->call && w->first && w->first->ready) {
         struct event *e = event_pop(w);
-        struct connect_frame f;
-        connect_frame_begin(&f, 64u * 1024);
+        struct frame f;
+        frame_begin(&f, 64u * 1024);
         jw_object_begin(&f.w);
         jw_key(&f.w, "filesystem");
         write_event(&f.w, e);
         jw_object_end(&f.w);
         event_free(e);
         rearm_keepalive(w);
-        if (!connect_frame_send(&f, w->call))
+        if (!frame_send(&f, w->call))
             file_pause(w->file, true);
     }
 }
@@ -319,11 +319,11 @@ static void answer_create(struct watch *w)
 
 static void send_start(struct watch *w)
 {
-    struct connect_frame f;
-    connect_start(w->call);
-    connect_frame_begin(&f, 256);
+    struct frame f;
+    frames_start(w->call);
+    frame_begin(&f, 256);
     buf_str(&f.text, "{\"start\":{}}");
-    connect_frame_send(&f, w->call);
+    frame_send(&f, w->call);
     rearm_keepalive(w);
 }
 
@@ -379,10 +379,10 @@ static void on_started(void *ctx, struct file_work *file, int in_fd, const struc
 static void on_keepalive(struct loop_timer *t)
 {
     struct watch *w = WATCH_OF(keepalive, t);
-    struct connect_frame f;
-    connect_frame_begin(&f, 256);
+    struct frame f;
+    frame_begin(&f, 256);
     buf_str(&f.text, "{\"keepalive\":{}}");
-    connect_frame_send(&f, w->call);
+    frame_send(&f, w->call);
     rearm_keepalive(w);
 }
 
@@ -459,7 +459,7 @@ static void stream_body(struct call *call, const struct json *body)
     uint64_t deadline_ms;
     struct watch *w;
     struct box *b;
-    if (!connect_timeout(call, &deadline_ms) || !(b = call_sandbox(call)))
+    if (!frames_timeout(call, &deadline_ms) || !(b = call_sandbox(call)))
         return;
     w = watch_new(call, true);
     if (!w) {
@@ -468,10 +468,10 @@ static void stream_body(struct call *call, const struct json *body)
     }
     if (read_request(w, body, &err) < 0) {
         free(w);
-        connect_finish_err(call, &err);
+        call_fail_err(call, &err);
         return;
     }
-    w->keepalive_ms = connect_keepalive_ms(call);
+    w->keepalive_ms = frames_keepalive_ms(call);
     if (deadline_ms)
         loop_timer_set(w->loop, &w->deadline, deadline_ms);
     watch_start(w, b);
@@ -479,7 +479,7 @@ static void stream_body(struct call *call, const struct json *body)
 
 void envd_watch_dir(struct call *call)
 {
-    connect_json(call, stream_body);
+    frames_json(call, stream_body);
 }
 
 /* ---- those who ask ---- */
@@ -498,7 +498,7 @@ static bool watcher_name(struct watch *w)
     char text[BASE64_SIZE(sizeof(random))];
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return false;
-    base64url_encode(text, random, sizeof(random));
+    base64url_encode(random, sizeof(random), text);
     snprintf(w->id, sizeof(w->id), "%s", text);
     return true;
 }

@@ -96,7 +96,7 @@ void core_put(struct core *c, const char *table, const char *key, const char *va
  * left. */
 static void restore_box(struct core *c, const char *id)
 {
-    cleanup_buf struct buf detail;
+    cleanup_buf struct buf detail = {0};
     struct json_writer w;
     buf_init(&detail, 1024);
     jw_init(&w, &detail, false);
@@ -121,7 +121,7 @@ static int restore(struct core *c, const struct json *row, struct err *err)
         pool_restore(c, key, value);
     if (strcmp(table, "keys") != 0)
         return 0;
-    cleanup_buf struct buf text;
+    cleanup_buf struct buf text = {0};
     struct json_writer w;
     buf_init(&text, WIRE_TEXT_MAX);
     jw_init(&w, &text, false);

@@ -82,6 +82,9 @@ static int check_covers(struct filesystem *fs, struct err *err)
 
 static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
 {
+    fs->covers_seen = 0;
+    for (unsigned i = 0; i < fs->mount_count; i++)
+        fs->mounts[i].seen = false;
     int result = procfs_mounts(pid, check_mount, fs, err);
     for (unsigned i = 0; result >= 0 && i < fs->mount_count; i++)
         if (!fs->mounts[i].seen)

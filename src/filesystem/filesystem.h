@@ -65,7 +65,7 @@ struct shown_file {
     const void *data;
     size_t len;
 };
-#define SHOWN_MAX 4
+#define SHOWN_MAX 8
 /* A file of the host's view that a shown one stands for as well. */
 struct cover {
     const char *source, *dest;

@@ -22,13 +22,18 @@ void kernel_init(struct kernel *k)
  * lives, and the sandbox does not outlive it. Five random bits tell apart supervisors in different
  * pid namespaces, and one that got the number of a supervisor whose sandbox is still being killed.
  */
-static uid_t leased_uid(uid_t lease)
+uid_t kernel_lease(void)
 {
     uint8_t slot = 0;
     if (getrandom(&slot, sizeof slot, 0) != sizeof slot)
         slot = (uint8_t)time(NULL);
+    return 0x70000000u + (uint32_t)(slot & 31) * KERNEL_LEASE_SIZE;
+}
+
+static uid_t leased_uid(uid_t lease)
+{
     if (!lease)
-        lease = 0x70000000u + (uint32_t)(slot & 31) * KERNEL_LEASE_SIZE;
+        lease = kernel_lease();
     return lease + ((uint32_t)getpid() & (KERNEL_LEASE_SIZE - 1));
 }
 
@@ -76,7 +81,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .isolated_ipc = container,
                                          .isolated_net = container,
                                          .brokered_net = r->network && !container,
-                                         .watched_net = r->network && container,
+                                         .watched_net = (r->network || r->prepared) && container,
                                          .scoped_signals = abi >= 6,
                                          .own_view = container,
                                          .own_uid = k->privileged,
@@ -86,6 +91,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
     k->report = r->policy->report;
+    k->watch_only = !r->network;
     return 0;
 }
 

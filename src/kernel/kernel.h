@@ -50,6 +50,7 @@ struct kernel {
     struct filter_program filter;
     int listener_fd; /* seccomp notifications, -1 if none */
     bool report;     /* list refused files by path */
+    bool watch_only; /* connects are watched for the log alone, no rule needs it */
     bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
     pid_t init_pid;                                /* for brokered signals */
@@ -74,22 +75,25 @@ struct kernel_request {
     bool host_folders;  /* any grant */
     bool host_writable; /* any grant to write */
     bool tty;
-    bool network; /* some host may be reached */
+    bool network;  /* some host may be reached */
+    bool prepared; /* or might be later */
     bool stem;
     uid_t lease; /* the block of host uids to take one from; 0: any */
 };
 
+/* A block of host uids for sandboxes that root makes. */
+uid_t kernel_lease(void);
 void kernel_init(struct kernel *k);
 /* Decides the tier and builds the filter. */
 int kernel_open(struct kernel *k, const struct kernel_request *request, struct err *err);
 /* What must exist before the start: the listeners of the process tier's network. */
 int kernel_prepare(struct kernel *k, struct err *err);
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err);
-/* pid: the process that will become the code; init: its parent. */
+/* pid: the process that will become the code; init: its parent, or, in a session, itself. */
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err);
 /* Besides, of a clone that waits beside init: it was not executed by init, so that everything that
- * it has is looked at. */
-int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, struct err *err);
+ * it has is looked at. `waiting`: it has not been let go yet. */
+int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err);
 void kernel_teardown(struct kernel *k);
 
 /* launch.c: start init in its namespaces, as the sandbox's uid, with these descriptors and nothing

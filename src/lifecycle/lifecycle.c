@@ -45,7 +45,8 @@ static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, s
         return 0;
     l->limits = (struct cgroup_limits){.memory = l->policy->memory,
                                        .pids = l->policy->pids + 1, /* init */
-                                       .cpu_time = l->policy->cpu_time_ms != POLICY_UNLIMITED};
+                                       .cpu_time = r->watched ||
+                                                   l->policy->cpu_time_ms != POLICY_UNLIMITED};
     /* Without a cpu controller the share is not enforced; the receipt says so (LC-4). */
     if (l->policy->cpus_milli != POLICY_UNLIMITED && (l->host.controllers & CGROUP_CPU))
         l->limits.cpus_milli = l->policy->cpus_milli;
@@ -161,7 +162,8 @@ int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struc
         return err_at(err, BOUNDARY_LIFECYCLE);
     if (l->cgroup && cgroup_verify(&l->group, &l->limits, pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
-    open_views(l, pid);
+    if (l->proc_fd < 0)
+        open_views(l, pid);
     lifecycle_write_enforced(l, out);
     return 0;
 }

@@ -79,6 +79,7 @@ struct lifecycle_request {
     const char *sandbox_id;
     const char *private_dir;
     bool scoped_signals;
+    bool watched; /* usage is asked for while it lives */
     bool stem;
     bool cloned;
 };

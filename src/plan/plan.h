@@ -19,7 +19,7 @@
     OP(NETWORK_START, "network-start", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
     OP(NETWORK_JOIN, "network-join", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                  \
     OP(NETWORK_LOCAL, "network-local", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
-    OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", NULL)    \
+    OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", "quiet") \
     OP(MOUNTS_PRIVATE, "mounts-private", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)           \
     OP(ROOT, "root", FILESYSTEM, NULL, NULL, "size", "inodes", NULL, NULL)                         \
     OP(DIR, "dir", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                             \
@@ -40,13 +40,14 @@
     OP(NO_NEW_PRIVS, "no-new-privs", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                   \
     OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, "keep", NULL, NULL, NULL)                       \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \
-    OP(TTY, "tty", KERNEL, "device", NULL, NULL, NULL, NULL, NULL)                                 \
+    OP(TTY, "tty", KERNEL, "device", NULL, "cols", "rows", NULL, NULL)                             \
     OP(SCOPE_CODE, "scope-code", KERNEL, NULL, NULL, "scope", NULL, NULL, NULL)                    \
     OP(SUBREAPER, "subreaper", LIFECYCLE, NULL, NULL, "kill-all", NULL, NULL, NULL)                \
     OP(DIE_WITH_PARENT, "die-with-parent", LIFECYCLE, NULL, NULL, NULL, NULL, NULL, NULL)          \
     OP(CWD, "cwd", FILESYSTEM, "path", NULL, NULL, NULL, NULL, NULL)                               \
     OP(ENV, "env", CREDENTIALS, "entry", NULL, NULL, NULL, NULL, NULL)                             \
     OP(ARG, "arg", NONE, "value", NULL, NULL, NULL, NULL, NULL)                                    \
+    OP(SESSION, "session", LIFECYCLE, NULL, NULL, NULL, NULL, NULL, NULL)                          \
     OP(FILE_WORK, "file-work", FILESYSTEM, "path", "to", "op", "limit", "depth", "recursive")      \
     OP(FILE_META, "file-meta", FILESYSTEM, "name", "value", NULL, NULL, NULL, NULL)
 

@@ -23,7 +23,8 @@
     /* front → launcher */                                                                       \
     X(LAUNCH, "launch") /* {"id","template","pooled"}: fork a warden for it */                     \
     X(RETIRE, "retire") /* {"template"}: no clone of it is wanted any more */                      \
-    X(STOP, "stop")     /* no more launches; end when the last warden has */                       \
+    X(STOP, "stop")     /* no more launches; end when the last warden has. From the launcher: it   \
+                           was told to end, so drain */                                            \
     /* launcher → front */                                                                       \
     X(HELLO, "hello") /* {"version","templates":[{…}],"state","leftovers":[…]}: the first */   \
     X(LAUNCHED, "launched") /* {"id"} with the warden's socket */                                  \
@@ -56,7 +57,10 @@
     X(QUERY, "query")   /* {"what":"audit",…}: see audit/recorder.h */                           \
     X(SYNC, "sync")     /* answered with DONE when everything before is on disk */                 \
     /* recorder → front: DONE, FAIL, and */                                                      \
-    X(RESTORE, "restore") /* {"table","key","value"}: at the start, one per row; then DONE */
+    X(RESTORE, "restore") /* {"table","key","value"}: at the start, one per row; then DONE */      \
+    /* front → launcher, later additions. READY (without text) says that the front serves. */    \
+    X(CLEAN, "clean") /* {"ids":[…]}: boxes of an earlier run that crashed; removes what is left \
+                         of them. DONE, value = how many had left something */
 
 enum wire_type {
     WIRE_NONE = 0,

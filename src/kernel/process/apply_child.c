@@ -104,7 +104,11 @@ int apply_tty(struct apply_state *st, const struct op *op, struct err *err)
     st->tty_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
     if (st->tty_fd < 0 || fcntl(st->tty_fd, F_SETFD, FD_CLOEXEC) < 0)
         return err_sys(err, "open the inner side of the terminal");
-    struct ctl_msg msg = {.type = CTL_TTY};
+    struct winsize size = {.ws_col = (unsigned short)op->num[0],
+                           .ws_row = (unsigned short)op->num[1]};
+    if (size.ws_col && size.ws_row && ioctl(master, TIOCSWINSZ, &size) < 0)
+        return err_sys(err, "set the size of the terminal");
+    struct ctl_msg msg = {.type = CTL_TTY, .request = st->request};
     return ctl_send(&msg, master) < 0 ? err_sys(err, "hand over the terminal") : 0;
 }
 
