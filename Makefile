@@ -20,7 +20,7 @@ FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 MAN_SOURCES = $(wildcard docs/man/*.scd)
 MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 
-.PHONY: all help demo test unit integration escape asan fuzz bench bench-growth format lint man docs/man install clean
+.PHONY: all help demo test unit integration escape asan fuzz bench bench-growth soak format lint man docs/man install clean
 .PHONY: deps-test test-build FORCE
 
 all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so
@@ -31,6 +31,7 @@ help:
 	@echo 'make test         everything: unit, integration, escape, sanitizer and fuzz parts'
 	@echo 'make unit | integration | escape | asan | fuzz    one part of it'
 	@echo 'make bench        measure against the peers that are installed'
+	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon'
 	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
 	@echo 'make man          manual pages into $(BUILD)/man'
 	@echo 'make install      into DESTDIR$(PREFIX);  make clean  removes what was built'
@@ -106,12 +107,16 @@ fuzz: deps-test
 bench:
 	@tools/bootstrap bench
 	@$(MAKE) --no-print-directory all
-	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run; \
+	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run && BRIG=$(BRIG) tests/bench/serve; \
 	 else echo "bench: tests/bench/run is not there" >&2; exit 1; fi
 
 # 10 000 runs; QUICK=1 for 500.
 bench-growth: all
 	@BRIG=$(BRIG) tests/bench/growth $(if $(QUICK),--quick)
+
+# Longer than a test run may take: MINUTES=10.
+soak: all
+	@BRIG=$(BRIG) tests/soak/run --minutes $(or $(MINUTES),10)
 
 # ---- keep in order ----
 

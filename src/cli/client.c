@@ -1,7 +1,7 @@
 #include "cli/client.h"
 
 #include "base/cleanup.h"
-#include "cli/serve.h"
+#include "cli/state.h"
 #include "cli/verb.h"
 #include "http/url.h"
 #include "os/fd.h"
@@ -140,12 +140,11 @@ static int find_key(struct client *c, const char *state, struct err *err)
 
 int client_open(struct client *c, struct err *err)
 {
-    char place[3072];
-    const char *state = c->state ? c->state : place;
-    if ((!c->state && serve_state_place(place, sizeof place, err) < 0) ||
-        find_address(c, state, err) < 0)
+    cleanup_buf struct buf state;
+    buf_init(&state, 3000);
+    if (state_folder(c->state, &state, err) < 0 || find_address(c, buf_text(&state), err) < 0)
         return -err->code;
-    return find_key(c, state, err);
+    return find_key(c, buf_text(&state), err);
 }
 
 /* ---- one call ---- */

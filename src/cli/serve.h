@@ -15,8 +15,6 @@ struct serve_state {
     char key[64]; /* only while it is new, to be shown once */
     char key_path[3200];
 };
-/* Where the state is if nobody says otherwise. */
-int serve_state_place(char *ret, size_t size, struct err *err);
 /* Opens or makes the folder and takes its lock. `path` NULL: where the caller's state belongs. */
 int serve_state_open(struct serve_state *s, const char *path, struct err *err);
 /* Reads or makes the operator's key; only its hash goes on. `file` NULL: STATE/key. */

@@ -3,33 +3,17 @@
 
 #include "base/cleanup.h"
 #include "base/sha256.h"
-#include "cli/path.h"
+#include "cli/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #define KEY_PREFIX "brig_"
-#define KEY_BYTES  32
 #define KEY_CHARS  43
-
-int serve_state_place(char *ret, size_t size, struct err *err)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (geteuid() == 0)
-        snprintf(ret, size, "/var/lib/brig/serve");
-    else if (state && state[0] == '/')
-        snprintf(ret, size, "%s/brig/serve", state);
-    else if (home && home[0] == '/')
-        snprintf(ret, size, "%s/.local/state/brig/serve", home);
-    else
-        return err_set(err, ERR_USAGE, "no HOME to keep the state in; name a folder with --state");
-    return 0;
-}
 
 /* The folders above are made as any program makes them; the last one is ours alone. */
 static void make_parents(const char *path)
@@ -76,13 +60,9 @@ int serve_state_open(struct serve_state *s, const char *path, struct err *err)
     cleanup_buf struct buf full;
     buf_init(&full, sizeof s->path - 1);
     *s = (struct serve_state){.fd = -1, .lock_fd = -1};
-    if (!path && serve_state_place(s->path, sizeof s->path, err) < 0)
+    if (state_folder(path, &full, err) < 0)
         return -err->code;
-    if (path) {
-        if (path_resolve(path, &full, err) < 0)
-            return -err->code;
-        snprintf(s->path, sizeof s->path, "%s", buf_text(&full));
-    }
+    snprintf(s->path, sizeof s->path, "%s", buf_text(&full));
     make_parents(s->path);
     if (mkdir(s->path, 0700) < 0 && errno != EEXIST)
         return err_sys(err, "make the state folder %s", s->path);
@@ -93,24 +73,6 @@ int serve_state_open(struct serve_state *s, const char *path, struct err *err)
 }
 
 /* ---- the key ---- */
-
-static int make_key(char key[static 64], struct err *err)
-{
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint8_t bytes[KEY_BYTES + 1] = {0};
-    if (getrandom(bytes, KEY_BYTES, 0) != KEY_BYTES)
-        return err_sys(err, "random key");
-    size_t used = (size_t)snprintf(key, 64, KEY_PREFIX);
-    for (unsigned i = 0; i < KEY_CHARS; i++) {
-        unsigned bit = i * 6;
-        unsigned pair = (unsigned)bytes[bit / 8] << 8 | bytes[bit / 8 + 1];
-        key[used++] = alphabet[pair >> (10 - bit % 8) & 63];
-    }
-    key[used] = '\0';
-    explicit_bzero(bytes, sizeof bytes);
-    return 0;
-}
 
 static bool key_ok(const char *key)
 {
@@ -127,7 +89,7 @@ static int write_key(int dir, const char *file, char key[static 64], struct err 
     char line[66];
     if (fd < 0)
         return err_sys(err, "make the key file %s", file);
-    if (make_key(key, err) < 0)
+    if (api_key_make(key, err) < 0)
         return -err->code;
     int len = snprintf(line, sizeof line, "%s\n", key);
     bool good = write(fd, line, (size_t)len) == len && fsync(fd) == 0;

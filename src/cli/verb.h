@@ -37,6 +37,8 @@ extern const struct verb verb_pause;
 extern const struct verb verb_resume;
 extern const struct verb verb_stats;
 extern const struct verb verb_pool;
+extern const struct verb verb_audit;
+extern const struct verb verb_keys;
 extern const struct verb verb_net;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;

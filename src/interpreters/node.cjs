@@ -446,8 +446,16 @@ function quietImports() {
   };
 }
 
+// What was printed is in the pipe before the cell ends, and code that prints without end waits for its reader.
+function waitForReaders() {
+  for (const stream of [process.stdout, process.stderr]) {
+    if (stream._handle && stream._handle.setBlocking) stream._handle.setBlocking(true);
+  }
+}
+
 function main() {
   quietImports();
+  waitForReaders();
   process.on('SIGINT', () => { if (current) current.stop(interrupted()); });
   process.on('uncaughtException', onUncaught);
   process.on('unhandledRejection', onUncaught);

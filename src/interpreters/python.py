@@ -802,12 +802,9 @@ class Session:
         os._exit(0 if error is None else 1)
 
     def set_environment(self, wanted):
+        wanted = {name: value for name, value in wanted.items() if name and not {"=", "\0"} & set(name)}
         before = {name: os.environ.get(name) for name in wanted}
-        for name, value in wanted.items():
-            try:
-                os.environ[name] = value
-            except ValueError:  # no name that a variable can have
-                pass
+        os.environ.update({name: value.replace("\0", "") for name, value in wanted.items()})
 
         def restore():
             for name, value in before.items():
