@@ -39,9 +39,12 @@ struct buf *core_scratch(struct core *c)
 
 static void empty_trash(struct core *c)
 {
+    /* In the order in which they came: parts go before what they are part of. */
     while (c->trash) {
         struct trash *t = c->trash;
         c->trash = t->next;
+        if (!c->trash)
+            c->trash_end = &c->trash;
         t->free(t);
     }
 }
@@ -53,8 +56,9 @@ static void on_trash(struct loop_task *t)
 
 void core_discard(struct core *c, struct trash *t)
 {
-    t->next = c->trash;
-    c->trash = t;
+    t->next = NULL;
+    *c->trash_end = t;
+    c->trash_end = &t->next;
     loop_defer(c->loop, &c->trash_task);
 }
 
@@ -256,6 +260,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     c->loop = loop;
     set_config(c, config);
     c->waiting_end = &c->waiting;
+    c->trash_end = &c->trash;
     c->trash_task.fn = on_trash;
     c->ready_timer.fn = on_ready_timeout;
     c->drain_timer.fn = on_drain_timeout;

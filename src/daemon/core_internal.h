@@ -129,7 +129,7 @@ struct core {
     struct quota *quotas;
     struct create *creates, *waiting, **waiting_end;
 
-    struct trash *trash;
+    struct trash *trash, **trash_end;
     struct loop_task trash_task;
 
     size_t log_bytes; /* of all processes' last output */

@@ -3,6 +3,7 @@
 #pragma once
 
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-variable"
 
 #include "base/cleanup.h"
 #include "daemon/box_internal.h"
@@ -313,17 +314,8 @@ static void ward_signal(const char *text)
     json_free(tree);
 }
 
-static void on_ward(struct loop_io *io, uint32_t events)
+static void ward_hear(struct ward *d)
 {
-    (void)events;
-    struct ward *d = container_of(io, struct ward, io);
-    int r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT);
-    if (r == -EAGAIN)
-        return;
-    if (r <= 0) {
-        ward_end(d);
-        return;
-    }
     snprintf(w.last_text, sizeof w.last_text, "%s", w.msg.text);
     enum wire_type type = w.msg.type;
     if (type == WIRE_SIGNAL)
@@ -336,6 +328,21 @@ static void on_ward(struct loop_io *io, uint32_t events)
         ward_end(d);
     else
         ward_answer(d, type, w.msg.request, w.msg.text);
+}
+
+static void on_ward(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    struct ward *d = container_of(io, struct ward, io);
+    while (d->io.fd >= 0) {
+        int r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT);
+        if (r == -EAGAIN)
+            return;
+        if (r <= 0)
+            ward_end(d);
+        else
+            ward_hear(d);
+    }
 }
 
 static void ward_ready(struct ward *d)
@@ -411,16 +418,8 @@ static void on_double_launcher(struct loop_io *io, uint32_t events)
 
 /* ---- recorder ---- */
 
-static void on_double_recorder(struct loop_io *io, uint32_t events)
+static void recorder_hear(struct loop_io *io)
 {
-    (void)events;
-    int r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT);
-    if (r == -EAGAIN)
-        return;
-    if (r <= 0) {
-        loop_forget(w.loop, io);
-        return;
-    }
     if (w.msg.type == WIRE_RECORD) {
         struct json *tree = NULL;
         cr_assert_eq(json_parse(w.msg.text, w.msg.text_len, NULL, &tree, NULL), 0,
@@ -435,6 +434,16 @@ static void on_double_recorder(struct loop_io *io, uint32_t events)
     } else {
         send_text(io->fd, WIRE_DONE, w.msg.request, 0, "{\"records\":[]}", NULL, 0);
     }
+}
+
+static void on_double_recorder(struct loop_io *io, uint32_t events)
+{
+    int r;
+    (void)events;
+    while ((r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT)) > 0)
+        recorder_hear(io);
+    if (r != -EAGAIN)
+        loop_forget(w.loop, io);
 }
 
 /* How often a record of this kind was made. */
