@@ -1,18 +1,32 @@
 /* The recorder: the process that owns the daemon's SQLite file and the signing key. It gets records
  * and state from the front over wire/wire.h and has no other way in; the front has no file open.
  *
- * One database (WAL) in the state folder, 0600: records, checkpoints, keys, boxes that live (to
- * find leftovers after a crash), pool sizes. Messages: RECORD  {"boundary","kind",…} appended;
- * written in batches, at most 50 ms late PUT {"table":"keys|boxes|settings","key","value":{…}|null}
- *   QUERY   {"what":"audit","after":seq,"limit":n,"box"?,"kind"?,"key"?}  → DONE
- * {"records":[…],"next"}
+ * It works in the folder `audit` of the state folder, 0700, which belongs to the recorder's uid:
+ *   records.db    SQLite (WAL): records, checkpoints, and what the daemon keeps: keys, boxes that
+ *                 live (to find leftovers after a crash), settings
+ *   head          the signed place that the records reached last
+ *   signing.key, signing.pub, lock
+ *
+ * Messages
+ *   RECORD  {"boundary","kind",…} appended; written in batches, at most 50 ms late
+ *   PUT     {"table":"keys|boxes|settings","key","value":{…}|null}; with a request number: DONE
+ * once it is on disk. What happens to keys is recorded here ("key.added", "key.revoked",
+ *           "key.removed"): nobody else needs to.
+ *   QUERY   {"what":"audit","after":seq,"limit":n,"box"?,"kind"?,"key"?,"boundary"?,"since_us"?}
+ *                                                    → DONE {"records":[…],"next":seq|null}
  *           {"what":"summary","since_us"?}            → DONE {"by_kind":{},"by_boundary":{},…}
- *           {"what":"verify"}                         → DONE {"good":bool,"records","why","seq"}
+ *           {"what":"verify"}                         → DONE {"good":bool,"records","why","seq",…}
  *   SYNC                                              → DONE when all of it is on disk
- * At its start it sends RESTORE for every row of keys, boxes and settings, then DONE; a database
- * whose last record is not "daemon.stopped" gets the record "daemon.crashed". */
+ * At its start it sends RESTORE for every row of keys, boxes and settings, then DONE with request
+ * 0; FAIL with request 0 when it cannot work, and ends. RESTORE of table keys may come at any later
+ * time as well: `brig keys` wrote one. A database whose last record is not "daemon.stopped" gets
+ * the record "daemon.crashed".
+ *
+ * At the end of file it writes what it has, then "daemon.stopped" if the front had said so with a
+ * record of kind "daemon.stopping" or "daemon.stopped", else "daemon.crashed". */
 #pragma once
 
+#include "audit/chain.h"
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -20,17 +34,13 @@
 #include <stdint.h>
 
 struct store; /* store.c: SQLite */
-int store_open(struct store **ret, int state_dir, bool create, struct err *err);
+/* dir: the folder `audit`. create: to write, alone (the recorder); else to read. The current folder
+ * becomes `dir`, which SQLite's names are relative to. */
+int store_open(struct store **ret, int dir, bool create, struct err *err);
 void store_close(struct store *s);
 
-/* The process' main: never returns. Seals itself (own filter, Landlock: the state folder alone). */
+/* The process' main: never returns. Seals itself (own filter, Landlock: the folder alone). */
 int recorder_main(int sock, int state_dir);
 
-struct verify_result {
-    bool good;
-    uint64_t records, checkpoints;
-    uint64_t seq;  /* where it first went wrong */
-    char why[160]; /* "record 17 was changed", "records 5 to 9 are missing", … */
-};
-/* For `brig audit verify`, on a database or on an export, with the public key alone. */
+/* For `brig audit verify`, with the public key alone. */
 int store_verify(struct store *s, struct verify_result *ret, struct err *err);

@@ -86,6 +86,8 @@ struct box_stats {
 /* Sampled while it lives, the newest last; at most `max`. */
 size_t box_stats(const struct box *b, int64_t from_ms, int64_t to_ms, struct box_stats *ret,
                  size_t max);
+/* A fresh one, at the end of those; then fn. */
+void box_sample(struct box *b, box_done_fn *fn, void *ctx);
 void box_touch(struct box *b); /* somebody used it: idle time starts anew */
 
 /* ---- processes ---- */
@@ -109,6 +111,7 @@ struct process_sink {
     void *ctx;
 };
 typedef void process_fn(void *ctx, struct process *p, const struct err *err);
+/* `sink` may be NULL. Nothing is read before `fn` returns: who attaches there misses nothing. */
 void process_start(struct box *b, const struct process_request *r, const struct process_sink *sink,
                    process_fn *fn, void *ctx);
 struct process *process_find(struct box *b, int64_t pid, const char *tag);
@@ -116,16 +119,32 @@ void process_each(struct box *b, void (*fn)(void *ctx, struct process *p), void 
 int64_t process_pid(const struct process *p);
 const char *process_tag(const struct process *p);
 const struct json *process_config(const struct process *p);
-/* Another client on top; several may be attached. Returns a handle for detaching. */
+/* Another client on top; several may be attached. Returns a handle for detaching; it is the
+ * caller's until it is detached, also after `end`. NULL: no memory. */
 struct process_client *process_attach(struct process *p, const struct process_sink *sink);
+struct process_client *
+process_first(struct process *p); /* of the sink that process_start was given */
 void process_detach(struct process_client *c);
 void process_resume(struct process_client *c); /* its sink can take more */
-/* 0: all taken; -EAGAIN: kept, and no more until `fn` is called; -EPIPE: stdin is closed. */
+/* 0: all taken; -EAGAIN: kept, and no more until `fn` is called; -EPIPE: stdin is closed; -ENOBUFS:
+ * others wait already and there is no room for more, nothing was taken. */
 int process_input(struct process *p, const void *data, size_t len, void (*fn)(void *ctx),
                   void *ctx);
+void process_input_forget(struct process *p, void *ctx); /* fn is not called any more */
 void process_close_input(struct process *p);
 void process_signal(struct process *p, int sig);
 void process_resize(struct process *p, uint16_t cols, uint16_t rows);
+/* The last output of a process, also of the last few that ended; oldest first. */
+struct process_log {
+    int64_t pid;
+    const char *tag; /* or NULL */
+    bool ended;
+    int wait_status;
+    const char *data; /* at most 64 KiB, all streams together as they came */
+    size_t len;
+    uint64_t lost; /* bytes before them */
+};
+void process_logs(struct box *b, void (*fn)(void *ctx, const struct process_log *log), void *ctx);
 
 /* ---- files ---- */
 struct file_work;

@@ -11,6 +11,7 @@ struct core_config {
     int64_t idle_timeout_ms;    /* nobody used it; 0: none */
 };
 /* Takes both sockets. */
+/* What is 0 in `config` gets the value in the comment (idle_timeout_ms stays 0). */
 int core_new(struct core **ret, struct loop *loop, const struct core_config *config,
              int launcher_fd, int recorder_fd, struct err *err);
 void core_free(struct core *c);
@@ -18,6 +19,14 @@ struct loop *core_loop(struct core *c);
 struct keys *core_keys(struct core *c);
 /* Until the launcher said hello and the recorder gave back what it keeps. */
 void core_when_ready(struct core *c, void (*fn)(void *ctx, const struct err *err), void *ctx);
+/* Afterwards: the launcher or the recorder is gone, and the daemon must end. Without fn the loop is
+ * stopped. */
+void core_on_lost(struct core *c, void (*fn)(void *ctx, const struct err *err), void *ctx);
+bool core_lost(const struct core *c);
+/* The launcher was told to end: drain, then stop the loop. Without fn that is done here. */
+void core_on_stop(struct core *c, void (*fn)(void *ctx), void *ctx);
+/* The listeners are served: the launcher tells whoever waits for that. */
+void core_serving(struct core *c);
 /* SIGTERM: no new boxes; end all; then fn. */
 void core_drain(struct core *c, void (*fn)(void *ctx), void *ctx);
 void core_reload(struct core *c);
@@ -27,6 +36,9 @@ void core_record(struct core *c, const char *kind, const struct box *b, const st
 typedef void core_query_fn(void *ctx, const char *json, size_t len, bool more,
                            const struct err *err);
 void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx);
+
+/* State that outlives the daemon: a row of "keys" or "settings". NULL removes it. */
+void core_put(struct core *c, const char *table, const char *key, const char *value_json);
 
 /* templates: as the launcher said in HELLO: {"name","aliases":[],"cpus_milli","memory","disk",
  * "interpreters":[…],"pool":{"min","max","idle_ms"},"description"} */

@@ -82,6 +82,9 @@ static int check_covers(struct filesystem *fs, struct err *err)
 
 static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
 {
+    fs->covers_seen = 0;
+    for (unsigned i = 0; i < fs->mount_count; i++)
+        fs->mounts[i].seen = false;
     int result = procfs_mounts(pid, check_mount, fs, err);
     for (unsigned i = 0; result >= 0 && i < fs->mount_count; i++)
         if (!fs->mounts[i].seen)
@@ -121,7 +124,8 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
 {
     if (fs->namespaced && check_mounts(fs, pid, err) < 0)
         return -err->code;
-    if (fs->namespaced && fs->policy->proc == PROC_SYSTEM && check_covers(fs, err) < 0)
+    if (fs->namespaced && !fs->whole_proc && fs->policy->proc == PROC_SYSTEM &&
+        check_covers(fs, err) < 0)
         return -err->code;
     if (check_landlock(fs, evidence, err) < 0)
         return -err->code;

@@ -231,7 +231,8 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
         image_view(fs, plan, &next_tree);
     devices(fs, plan);
     plan_str(plan, OP_DIR, "/proc", NULL, 0555);
-    plan_str(plan, OP_PROC, "/proc", NULL, fs->policy->proc);
+    plan_add(plan, &(struct op){
+                       .kind = OP_PROC, .a = "/proc", .num = {fs->policy->proc, fs->whole_proc}});
     expect(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC);
     writable(fs, plan);
     for (unsigned i = 0; i < fs->grant_count; i++)

@@ -23,16 +23,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct plan;
+
 enum files_op {
     FILES_NONE = 0,
-    FILES_READ,   /* path → HEAD then the bytes until end of file */
+    FILES_READ,   /* path → HEAD then DATA…, exactly as many bytes as HEAD said, or an error */
     FILES_WRITE,  /* path, bytes from `in` until its end → HEAD when renamed into place; makes
                      parents; metadata = user.e2b.* attributes, replaced as a whole */
-    FILES_STAT,   /* path → HEAD, ENTRY */
-    FILES_LIST,   /* path, depth → HEAD, ENTRY… (at most limit), END */
-    FILES_MKDIR,  /* path → HEAD, ENTRY; EEXIST when it is there */
+    FILES_STAT,   /* path → HEAD, ENTRY; a link is described, not followed */
+    FILES_LIST,   /* path, depth → HEAD, ENTRY… (at most limit; more: END with EFBIG) */
+    FILES_MKDIR,  /* path → HEAD, ENTRY; makes parents; EEXIST when it is there */
     FILES_REMOVE, /* path; a folder with everything in it → HEAD */
-    FILES_MOVE,   /* path, to → HEAD, ENTRY */
+    FILES_MOVE,   /* path, to → HEAD, ENTRY; makes parents of `to`, replaces a file there */
     FILES_WATCH,  /* path, recursive → HEAD, then EVENT… until the reader closes `out` */
     FILES_OP_COUNT,
 };
@@ -43,15 +45,18 @@ enum files_op files_op_parse(const char *name);
 #define FILES_ENTRIES_MAX  20000
 #define FILES_DEPTH_MAX    64
 #define FILES_METADATA_MAX 16
+#define FILES_FOLDERS_MAX  4096 /* that one recursive WATCH may watch */
+#define FILES_HOME         "/home/user"
+#define FILES_BYTES_MAX    (1ull << 40) /* READ and WRITE where the request names no limit */
 
-/* What crosses to the worker, as one sealed block (plan/plan.h encodes it: OP_FILE). */
+/* What crosses to the worker, as one sealed block (plan/plan.h encodes it: OP_FILE_WORK). */
 struct files_request {
     enum files_op op;
-    const char *path; /* absolute; or relative to `home` */
+    const char *path; /* absolute; or relative to `home`; "//", "." and ".." go away as text */
     const char *to;   /* FILES_MOVE */
-    const char *home; /* "/home/user" */
+    const char *home; /* FILES_HOME, or what the caller puts there */
     uint64_t limit;   /* bytes for READ and WRITE, entries for LIST */
-    uint32_t depth;
+    uint32_t depth;   /* LIST: 1 is the folder's own entries */
     bool recursive;
     /* FILES_WRITE */
     unsigned metadata_count;
@@ -62,13 +67,31 @@ struct files_request {
 /* From the text of WIRE_FILE: {"op","path","to"?,"limit"?,"depth"?,"recursive"?,"metadata"?{}}.
  * Strings point into `json`, which must outlive the request. */
 int files_request_read(const struct json *json, struct files_request *ret, struct err *err);
+/* To the worker: one OP_FILE_WORK and an OP_FILE_META for each attribute; then plan_finish. */
+void files_request_plan(const struct files_request *r, struct plan *plan);
+/* files_decode_parse.c, in init: no heap, strings point into the block. Checks all that the worker
+ * relies on. */
+int files_request_decode(const void *bytes, size_t len, struct files_request *ret, struct err *err);
 
 /* files_child.c. Runs in the worker, sealed. `in`: what is to be written, or -1; `out`: the answer.
- * Never returns to its caller with anything to do but _exit. */
+ * Never returns to its caller with anything to do but _exit.
+ *
+ * Giving up. Who closes the other end of `out` no longer wants the work: the worker stops, and a
+ * WRITE leaves nothing behind. The end of `in` alone means that the file is complete. So a caller
+ * whose client went away in the middle of an upload closes `out` FIRST and `in` after it; never the
+ * other way round. */
 int files_work_child(const struct files_request *r, int in, int out);
 
 /* The answer: a sequence of frames, each {u8 type, u8 zero, u16 zero, u32 length (LE)} and
- * `length` bytes. After HEAD of a READ the rest is DATA frames and one END. */
+ * `length` bytes: a HEAD with an error and nothing more; or a HEAD without one, what the op says
+ * above, and one END. What was cut short is thus always seen.
+ *
+ * Errors, beside those of the system calls: EINVAL no regular file (FIFO, socket, device), or a
+ * path that names nothing ("/" to be removed); EISDIR, ENOTDIR, ENOENT, EEXIST, ENAMETOOLONG, ELOOP
+ * (also: a magic link); EACCES (also: /proc, /sys and their like); EFBIG over the limit; ENOSPC and
+ * EDQUOT the quota; EBUSY a place where something is mounted; EXDEV a move between two of them; EIO
+ * the file shrank while it was read; EOVERFLOW events were lost (END of a WATCH), ENOENT there: the
+ * folder is gone. */
 enum files_frame_type {
     FILES_HEAD = 1, /* struct files_head */
     FILES_ENTRY,    /* struct files_entry_wire, then name bytes, then link target bytes, then
@@ -77,6 +100,12 @@ enum files_frame_type {
     FILES_DATA,     /* bytes of the file */
     FILES_END,      /* nothing; or struct files_head with an error in the middle */
 };
+struct files_frame {
+    uint8_t type, zero1;
+    uint16_t zero2;
+    uint32_t length;
+};
+#define FILES_FRAME_DATA_MAX (1u << 20)
 struct files_head {
     int32_t error; /* 0 or an errno; EFBIG: over the limit */
     uint32_t reserved;
@@ -112,6 +141,8 @@ struct files_event {
     char name[FILES_PATH_MAX + 1];
 };
 struct files_reader; /* cuts the stream into frames; bounded */
+/* `head` comes first and once, `end` last and once (after a head with an error, with the same
+ * error). A callback must not free the reader. Callbacks that the op never uses may be NULL. */
 struct files_sink {
     void (*head)(void *ctx, int error, uint64_t size);
     void (*entry)(void *ctx, const struct files_entry *e);

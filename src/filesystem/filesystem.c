@@ -105,6 +105,7 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
     fs->namespaced = request->namespaced;
     fs->privileged = request->privileged;
     fs->inside_uid = request->inside_uid;
+    fs->whole_proc = request->whole_proc;
     filesystem_probe(&fs->host);
     if (strcmp(fs->policy->root, "host") != 0 && image_probe(fs, err) < 0)
         return -err->code;

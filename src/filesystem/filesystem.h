@@ -65,7 +65,7 @@ struct shown_file {
     const void *data;
     size_t len;
 };
-#define SHOWN_MAX 4
+#define SHOWN_MAX 8
 /* A file of the host's view that a shown one stands for as well. */
 struct cover {
     const char *source, *dest;
@@ -84,7 +84,9 @@ struct filesystem {
     const char *cwd;      /* where the code starts */
     char private_dir[64]; /* process tier: the workspace on the host, else empty */
     int private_fd;
-    bool resolver; /* names can be asked for at 127.0.0.1 */
+    bool resolver;   /* names can be asked for at 127.0.0.1 */
+    bool whole_proc; /* a template process: the kernel lets its clones have a /proc only where there
+                        is one of which nothing is covered */
     unsigned grant_count, tree_count, mount_count, shown_count, cover_count;
     struct shown_file shown[SHOWN_MAX];
     struct cover covers[COVERS_MAX];
@@ -106,6 +108,7 @@ struct filesystem_request {
     bool namespaced;
     bool privileged;
     uid_t inside_uid;
+    bool whole_proc;
 };
 
 void filesystem_init(struct filesystem *fs);

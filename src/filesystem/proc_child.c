@@ -6,7 +6,9 @@
  * read-only file or folder: the list names what stays, so that a newer kernel's new file is covered
  * too.
  *
- * In both, tasks that the code may not trace (init) are invisible. */
+ * In both, tasks that the code may not trace (init) are invisible.
+ *
+ * A template process, which runs nobody's code, has all of it. */
 #include "base/cleanup.h"
 #include "filesystem/mount_child.h"
 #include "filesystem/proc_view.h"
@@ -94,11 +96,12 @@ static int cover_kernel_files(struct apply_state *st, const char *dest, struct e
 
 int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
 {
+    static const struct fs_option whole[] = {{NULL, NULL}};
     static const struct fs_option all[] = {{"hidepid", "invisible"}, {NULL, NULL}};
     static const struct fs_option pids_only[] = {
         {"hidepid", "invisible"}, {"subset", "pid"}, {NULL, NULL}};
-    bool system = op->num[0] == PROC_SYSTEM;
-    cleanup_fd int mnt = fs_make("proc", system ? all : pids_only, ATTR, err);
+    bool system = op->num[0] == PROC_SYSTEM && !op->num[1];
+    cleanup_fd int mnt = fs_make("proc", op->num[1] ? whole : system ? all : pids_only, ATTR, err);
     if (mnt < 0) {
         if (err->sys_errno == EPERM)
             err_hint(

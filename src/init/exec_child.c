@@ -33,7 +33,7 @@ static const char *env_path(const struct apply_state *st)
 }
 
 /* As execvp: the first hit wins, but "permission denied" is remembered over "not found". */
-static int exec_search(struct apply_state *st, struct err *err)
+int exec_search(struct apply_state *st, struct err *err)
 {
     const char *name = st->argv[0];
     if (strchr(name, '/')) {
@@ -59,7 +59,7 @@ static int exec_search(struct apply_state *st, struct err *err)
     return exec_error(name, path, worst, err);
 }
 
-static int own_session(struct apply_state *st, struct err *err)
+int exec_session(struct apply_state *st, struct err *err)
 {
     if (setsid() < 0)
         return err_sys(err, "start a session");
@@ -84,7 +84,7 @@ static int own_scope(const struct apply_state *st, struct err *err)
     return 0;
 }
 
-static void default_signals(void)
+void exec_default_signals(void)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -103,7 +103,7 @@ static void become_the_code(struct apply_state *st, int go_fd)
 {
     struct err err = ERR_INIT;
     char word;
-    if (own_session(st, &err) < 0 || own_scope(st, &err) < 0 ||
+    if (exec_session(st, &err) < 0 || own_scope(st, &err) < 0 ||
         (chdir(st->cwd ? st->cwd : "/") < 0 && err_sys(&err, "enter folder %s", st->cwd))) {
         report(CTL_FAIL, st, &err);
         _exit(125);
@@ -111,7 +111,7 @@ static void become_the_code(struct apply_state *st, int go_fd)
     if (report(CTL_READY, st, &err) < 0)
         _exit(125);
     /* While the supervisor attests. */
-    default_signals();
+    exec_default_signals();
     /* K-6  The code's first instruction comes after this read: everything was attested by then. */
     if (read(go_fd, &word, 1) != 1)
         _exit(125);

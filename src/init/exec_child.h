@@ -10,4 +10,9 @@ struct started {
     int go_fd; /* closing it without writing makes the child give up */
 };
 
+/* The steps, for who starts a process in another way. Only exec_search returns on failure alone. */
+int exec_session(struct apply_state *st, struct err *err); /* a session, and its terminal if any */
+void exec_default_signals(void);
+int exec_search(struct apply_state *st, struct err *err);
+
 int exec_start(struct apply_state *st, struct started *ret, struct err *err);

@@ -82,7 +82,7 @@ static bool obey(const struct apply_state *st, struct started *code, const struc
     }
 }
 
-static int open_sigchld(void)
+int reap_open_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -101,7 +101,7 @@ int reap_until_end(struct apply_state *st, struct started *code)
 {
     int status = 0;
     struct pollfd fds[2] = {{.fd = INIT_FD_CTL, .events = POLLIN},
-                            {.fd = open_sigchld(), .events = POLLIN}};
+                            {.fd = reap_open_signals(), .events = POLLIN}};
     if (reap_ended(code->pid, &status)) {
         report_end(status);
         return 0;

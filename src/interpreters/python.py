@@ -4,8 +4,8 @@ One process is one context: a namespace that stays, a count, an event loop. What
 which are pipes of the front: nothing here stands between code and its output.
 
 This program shares its process with the code that it runs. Nothing in it protects anybody: it is made to be useful to
-honest code and to stay alive under clumsy code. Importing it has no effect; serve() does the work, warm() and renew()
-are for a process that is cloned.
+honest code and to stay alive under clumsy code. Importing it has no effect; serve() does the work, in two parts for a
+process that is cloned in between (template/template.py): prepare() and run().
 
 Python 3.8 or newer, the standard library only.
 """
@@ -937,7 +937,6 @@ class Session:
                 self.loop.remove_reader(self.channel.fd)
 
     def serve(self):
-        self.prepare()
         version = "%d.%d.%d" % sys.version_info[:3]
         self.channel.write({"type": "ready", "language": "python", "version": version, "pid": os.getpid()})
         while True:
@@ -985,33 +984,15 @@ def warm(modules):
     return loaded
 
 
-def renew():
-    """In a process that was cloned: all that was random in the template, and would be the same in each clone, is made
-    anew. (The seed of str hashes cannot be: it belongs to the interpreter's start.)"""
-    import random
-    import time
-    modules = sys.modules
-    random.seed()
-    if "numpy.random" in modules:
-        modules["numpy.random"].seed(int.from_bytes(os.urandom(4), "little"))
-    if "torch" in modules:
-        modules["torch"].seed()
-    if "tempfile" in modules:
-        modules["tempfile"]._name_sequence = modules["tempfile"].tempdir = None
-    if "uuid" in modules:
-        modules["uuid"]._node = modules["uuid"]._last_timestamp = None
-    if "ssl" in modules:
-        modules["ssl"].RAND_add(os.urandom(64), 64.0)
-    if "multiprocessing.process" in modules:
-        modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
-    if "logging" in modules:
-        modules["logging"]._startTime = time.time()
-
-
-def serve(channel_fd):
-    """Runs cells until the other side has no more; does not come back."""
+def prepare(channel_fd):
+    """All that can be done before there is a channel behind that descriptor."""
     global session
     session = Session(Channel(channel_fd))
+    session.prepare()
+
+
+def run():
+    """Runs cells until the other side has no more; does not come back."""
     status = 0
     try:
         session.serve()
@@ -1022,6 +1003,11 @@ def serve(channel_fd):
         status = 1
     flush()
     os._exit(status)
+
+
+def serve(channel_fd):
+    prepare(channel_fd)
+    run()
 
 
 if __name__ == "__main__":

@@ -29,16 +29,17 @@ static int check_identity(const struct kernel *k, const struct proc_status *s, s
 
 static int check_privileges(const struct kernel *k, const struct proc_status *s, struct err *err)
 {
-    if (s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb)
-        return wrong(err, "capability set", s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb);
+    uint64_t caps = s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb;
+    if (caps & ~k->keep_caps)
+        return wrong(err, "capability set", caps);
     /* Without a user namespace an ordinary user cannot empty the bounding set, and no-new-privs
      * makes it moot. */
     bool can_empty = k->tier == TIER_CONTAINER || k->privileged;
-    if (can_empty && s->cap_bnd != 0)
+    if (can_empty && (s->cap_bnd & ~k->keep_caps))
         return wrong(err, "capability bounding set", s->cap_bnd);
     if (s->no_new_privs != 1)
         return wrong(err, "no_new_privs flag", (uint64_t)s->no_new_privs);
-    if (s->seccomp != 2)
+    if (s->seccomp != 2 && !k->stem)
         return wrong(err, "seccomp mode", (uint64_t)s->seccomp);
     if (s->threads != 1)
         return wrong(err, "number of threads", (uint64_t)s->threads);
@@ -62,9 +63,9 @@ static int check_namespaces(const struct kernel *k, pid_t pid, struct err *err)
     if (procfs_namespaces(pid, inside, err) < 0 || procfs_namespaces(0, own, err) < 0)
         return -err->code;
     for (int ns = 0; ns < NS_COUNT; ns++)
-        if (inside[ns] == own[ns]) {
-            err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the host",
-                    proc_ns_name(ns));
+        if (inside[ns] == own[ns] || inside[ns] == k->foreign[ns]) {
+            err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the %s",
+                    proc_ns_name(ns), inside[ns] == own[ns] ? "host" : "template");
             return err_at(err, BOUNDARY_KERNEL);
         }
     return 0;
@@ -73,10 +74,10 @@ static int check_namespaces(const struct kernel *k, pid_t pid, struct err *err)
 static int check_map(const struct kernel *k, pid_t pid, const char *which, uint32_t host_id,
                      struct err *err)
 {
-    char found[128], want[128];
+    char found[128], want[KERNEL_MAP_SIZE];
     if (procfs_id_map(pid, which, found, sizeof found, err) < 0)
         return -err->code;
-    snprintf(want, sizeof want, "%u %u 1", k->inside_uid, host_id);
+    kernel_map_text(k, host_id, want);
     if (strcmp(found, want) == 0)
         return 0;
     err_set(err, ERR_ATTEST, "the sandbox's %s is \"%s\", planned \"%s\"", which, found, want);
@@ -103,11 +104,11 @@ static int check_fds(pid_t pid, struct err *err)
 static void write_evidence(const struct kernel *k, const struct proc_status *s,
                            struct evidence *out)
 {
-    char uid_map[48];
+    char uid_map[KERNEL_MAP_SIZE];
     evidence_string(out, "tier", tier_name(k->tier));
     evidence_uint(out, "host_uid", k->host_uid);
     if (k->tier == TIER_CONTAINER) {
-        snprintf(uid_map, sizeof uid_map, "%u %u 1", k->inside_uid, k->host_uid);
+        kernel_map_text(k, k->host_uid, uid_map);
         evidence_string(out, "uid_map", uid_map);
         evidence_string(out, "namespaces", "user mnt pid net ipc uts cgroup");
     } else {
@@ -115,7 +116,7 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
     }
     evidence_uint(out, "capabilities", s->cap_eff | s->cap_prm | s->cap_amb);
     evidence_bool(out, "no_new_privs", s->no_new_privs == 1);
-    evidence_string(out, "seccomp", "filter");
+    evidence_string(out, "seccomp", k->stem ? "none" : "filter");
     evidence_uint(out, "seccomp_instructions", k->filter.len);
     evidence_bool(out, "refused_calls_seen", !k->unseen);
     evidence_string(out, "descriptors", "0 1 2");
@@ -126,7 +127,7 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
  * take them over, there would be none, and the policy promises some. */
 static int check_broker(const struct kernel *k, pid_t pid, struct err *err)
 {
-    if (!k->options.brokered_net && !k->options.watched_net)
+    if (!k->options.brokered_net && (!k->options.watched_net || k->watch_only))
         return 0;
     if (!k->unseen)
         return k->options.brokered_net ? broker_connect_probe(pid, err) : 0;
@@ -144,7 +145,8 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
         return err_wrap(err, "init");
     if (check_task(k, pid, &s, err) < 0)
         return -err->code;
-    if (s.ppid != init)
+    /* In a session init itself is looked at: what it starts later inherits exactly this. */
+    if (pid != init && s.ppid != init)
         return wrong(err, "parent", (uint64_t)s.ppid);
     if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
         return -err->code;
@@ -152,4 +154,40 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
         return -err->code;
     write_evidence(k, &s, out);
     return 0;
+}
+
+/* What was read of init's mounts and network is true of the clone only if it has the same. */
+static int check_same(pid_t init, pid_t pid, struct err *err)
+{
+    uint64_t of_init[NS_COUNT], of_clone[NS_COUNT];
+    if (procfs_namespaces(init, of_init, err) < 0 || procfs_namespaces(pid, of_clone, err) < 0)
+        return -err->code;
+    for (int ns = 0; ns < NS_COUNT; ns++)
+        if (of_init[ns] != of_clone[ns]) {
+            err_set(err, ERR_ATTEST, "the clone has another %s namespace than init",
+                    proc_ns_name(ns));
+            return err_at(err, BOUNDARY_KERNEL);
+        }
+    return 0;
+}
+
+/* 0 to 2, the channel, and the pipe by which it is let go. */
+#define CLONE_FDS 0x1fu
+
+int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err)
+{
+    struct proc_status s;
+    uint64_t fds;
+    if (check_task(k, pid, &s, err) < 0)
+        return err_wrap(err, "the clone");
+    if (s.ppid != init)
+        return wrong(err, "clone's parent", (uint64_t)s.ppid);
+    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 ||
+        check_same(init, pid, err) < 0)
+        return err_wrap(err, "the clone");
+    if (!waiting)
+        return 0;
+    if (procfs_fds(pid, &fds, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    return fds == CLONE_FDS ? 0 : wrong(err, "clone's set of descriptors", fds);
 }

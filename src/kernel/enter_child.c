@@ -79,22 +79,22 @@ static int take_identity(const struct enter *e, struct err *err)
 }
 
 /* An exec drops capabilities of a uid other than 0 unless they are ambient. */
-static int keep_set_up_caps(struct err *err)
+static int keep_set_up_caps(uint64_t more, struct err *err)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
     if (syscall(SYS_capget, &head, data) < 0)
         return err_sys(err, "capget");
-    uint32_t wanted = 0;
+    uint32_t wanted = (uint32_t)more;
     for (size_t i = 0; i < sizeof set_up_caps / sizeof set_up_caps[0]; i++)
         wanted |= 1u << set_up_caps[i];
     data[0].inheritable = wanted;
     data[1].inheritable = 0;
     if (syscall(SYS_capset, &head, data) < 0)
         return err_sys(err, "capset");
-    for (size_t i = 0; i < sizeof set_up_caps / sizeof set_up_caps[0]; i++)
-        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, set_up_caps[i], 0, 0) < 0)
-            return err_sys(err, "keep capability %d for the set-up", set_up_caps[i]);
+    for (int cap = 0; cap < 32; cap++)
+        if ((wanted & 1u << cap) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+            return err_sys(err, "keep capability %d for the set-up", cap);
     return 0;
 }
 
@@ -108,7 +108,7 @@ void enter_child(const struct enter *e)
     /* A supervisor that died shows as end of file here. */
     if (recv(INIT_FD_CTL, &msg, sizeof msg, 0) != (ssize_t)sizeof msg || msg.type != CTL_MAPPED)
         _exit(125);
-    if (take_identity(e, &err) < 0 || (e->namespaced && keep_set_up_caps(&err) < 0))
+    if (take_identity(e, &err) < 0 || (e->namespaced && keep_set_up_caps(e->more_caps, &err) < 0))
         give_up(INIT_FD_CTL, &err);
     char *const argv[] = {"brig-init", NULL};
     char *const envp[] = {NULL};

@@ -8,7 +8,8 @@ struct enter {
     int image_fd;
     bool namespaced;
     bool drop_groups;
-    uid_t uid; /* as seen from the user namespace the child is in */
+    uint64_t more_caps; /* than every set-up needs */
+    uid_t uid;          /* as seen from the user namespace the child is in */
     gid_t gid;
 };
 

@@ -3,6 +3,7 @@
 
 #include "os/landlock.h"
 
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -21,12 +22,28 @@ void kernel_init(struct kernel *k)
  * lives, and the sandbox does not outlive it. Five random bits tell apart supervisors in different
  * pid namespaces, and one that got the number of a supervisor whose sandbox is still being killed.
  */
-static uid_t leased_uid(void)
+uid_t kernel_lease(void)
 {
     uint8_t slot = 0;
     if (getrandom(&slot, sizeof slot, 0) != sizeof slot)
         slot = (uint8_t)time(NULL);
-    return 0x70000000u + ((uint32_t)(slot & 31) << 22) + ((uint32_t)getpid() & 0x3fffffu);
+    return 0x70000000u + (uint32_t)(slot & 31) * KERNEL_LEASE_SIZE;
+}
+
+static uid_t leased_uid(uid_t lease)
+{
+    if (!lease)
+        lease = kernel_lease();
+    return lease + ((uint32_t)getpid() & (KERNEL_LEASE_SIZE - 1));
+}
+
+/* A template process makes user namespaces, for which nobody needs a capability; root's makes each
+ * under another uid of its block, for which it needs two, over that block and nothing else. */
+static void open_stem(struct kernel *k)
+{
+    k->stem = true;
+    k->inside_uid = k->privileged ? k->host_uid : KERNEL_STEM_UID;
+    k->keep_caps = k->privileged ? 1u << CAP_SETUID | 1u << CAP_SETGID : 0;
 }
 
 static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r, struct err *err)
@@ -54,15 +71,17 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     bool container = k->tier == TIER_CONTAINER;
     k->privileged = geteuid() == 0;
     k->tty = r->tty;
-    k->host_uid = k->privileged ? leased_uid() : getuid();
+    k->host_uid = k->privileged ? leased_uid(r->lease) : getuid();
     k->host_gid = k->privileged ? (gid_t)k->host_uid : getgid();
     k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
+    if (r->stem)
+        open_stem(k);
     int abi = landlock_abi();
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,
                                          .isolated_net = container,
                                          .brokered_net = r->network && !container,
-                                         .watched_net = r->network && container,
+                                         .watched_net = (r->network || r->prepared) && container,
                                          .scoped_signals = abi >= 6,
                                          .own_view = container,
                                          .own_uid = k->privileged,
@@ -72,6 +91,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
     k->report = r->policy->report;
+    k->watch_only = !r->network;
     return 0;
 }
 
@@ -92,6 +112,10 @@ static int build_filters(struct kernel *k, struct err *err)
 
 static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
 {
+    if (k->stem) {
+        plan_num(plan, OP_DROP_CAPS, k->keep_caps, 0, 0);
+        return 0;
+    }
     if (build_filters(k, err) < 0)
         return -err->code;
     plan_op(plan, OP_DROP_CAPS);
@@ -107,10 +131,10 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     bool container = k->tier == TIER_CONTAINER;
     switch (stage) {
     case STAGE_BIRTH:
-        if (container) {
+        if (container && !k->stem)
             plan_op(plan, OP_QUOTAS);
+        if (container)
             plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
-        }
         break;
     case STAGE_RESTRICT:
         if (k->tty)

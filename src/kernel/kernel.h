@@ -26,6 +26,10 @@
 #define KERNEL_PLACES_MAX 160
 /* Never set in a leased uid: with it, the uid is that of the same sandbox's brig-proxy. */
 #define KERNEL_UID_PROXY (1u << 27)
+/* Leased uids come in blocks; a template process and its clones share one. */
+#define KERNEL_LEASE_SIZE (1u << 22)
+/* Of an ordinary user's template process, inside. */
+#define KERNEL_STEM_UID 1000
 
 struct kernel_place {
     const char *path; /* as the code names it */
@@ -39,10 +43,14 @@ struct kernel {
     uid_t host_uid;
     gid_t host_gid;
     bool tty;
+    bool stem;          /* a template process: it is in namespaces of its own, but not sealed */
+    uint64_t keep_caps; /* of a stem, in its own user namespace */
+    uint64_t foreign[NS_COUNT]; /* of a clone: the namespaces of its stem */
     struct filter_options options;
     struct filter_program filter;
     int listener_fd; /* seccomp notifications, -1 if none */
     bool report;     /* list refused files by path */
+    bool watch_only; /* connects are watched for the log alone, no rule needs it */
     bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
     pid_t init_pid;                                /* for brokered signals */
@@ -67,17 +75,25 @@ struct kernel_request {
     bool host_folders;  /* any grant */
     bool host_writable; /* any grant to write */
     bool tty;
-    bool network; /* some host may be reached */
+    bool network;  /* some host may be reached */
+    bool prepared; /* or might be later */
+    bool stem;
+    uid_t lease; /* the block of host uids to take one from; 0: any */
 };
 
+/* A block of host uids for sandboxes that root makes. */
+uid_t kernel_lease(void);
 void kernel_init(struct kernel *k);
 /* Decides the tier and builds the filter. */
 int kernel_open(struct kernel *k, const struct kernel_request *request, struct err *err);
 /* What must exist before the start: the listeners of the process tier's network. */
 int kernel_prepare(struct kernel *k, struct err *err);
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err);
-/* pid: the process that will become the code; init: its parent. */
+/* pid: the process that will become the code; init: its parent, or, in a session, itself. */
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err);
+/* Besides, of a clone that waits beside init: it was not executed by init, so that everything that
+ * it has is looked at. `waiting`: it has not been let go yet. */
+int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err);
 void kernel_teardown(struct kernel *k);
 
 /* launch.c: start init in its namespaces, as the sandbox's uid, with these descriptors and nothing
@@ -95,8 +111,17 @@ struct launch {
 /* Returns the pid; *pidfd is the caller's. The child waits until kernel_map has run. */
 int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pidfd,
                   struct err *err);
+/* clone.c: ask a template process for it instead. The clone presents itself on the control socket
+ * (CTL_BORN, with its pidfd), writes its own identity maps and waits for CTL_MAPPED. The plan must
+ * be complete. `channel` becomes the interpreter's descriptor 3. */
+int kernel_clone(struct kernel *k, const struct launch *l, int door, int image, int channel,
+                 struct err *err);
+/* The image of init, sealed. */
+int kernel_image(struct err *err);
 /* Write the identity maps of the new user namespace. */
 int kernel_map(const struct kernel *k, pid_t pid, struct err *err);
+#define KERNEL_MAP_SIZE 48
+void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static KERNEL_MAP_SIZE]);
 
 /* seen.c: answer one pending notification; adds to the list. Returns 0, or negative if the listener
  * is useless. */

@@ -64,12 +64,18 @@ static long clone_as_owner(const struct kernel *k, struct sys_clone_args *args)
     return child;
 }
 
+int kernel_image(struct err *err)
+{
+    int image = memfd_sealed("brig-init", init_blob_start,
+                             (size_t)(init_blob_end - init_blob_start), true, err);
+    return image < 0 ? err_at(err, BOUNDARY_KERNEL) : image;
+}
+
 int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pidfd, struct err *err)
 {
-    cleanup_fd int image = memfd_sealed("brig-init", init_blob_start,
-                                        (size_t)(init_blob_end - init_blob_start), true, err);
+    cleanup_fd int image = kernel_image(err);
     if (image < 0)
-        return err_at(err, BOUNDARY_KERNEL);
+        return image;
     struct enter enter = {
         .launch = l, .image_fd = image, .uid = k->inside_uid, .gid = k->inside_uid};
     enter.namespaced = k->tier == TIER_CONTAINER;
@@ -78,6 +84,7 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
         enter.gid = k->host_gid;
     }
     enter.drop_groups = k->privileged;
+    enter.more_caps = k->keep_caps;
     *pidfd = -1;
     struct sys_clone_args args = {.flags = SYS_CLONE_PIDFD | SYS_CLONE_CLEAR_SIGHAND,
                                   .pidfd = (uint64_t)(uintptr_t)pidfd,
@@ -99,12 +106,22 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
     return 0;
 }
 
-static int write_map(pid_t pid, const char *which, uint32_t inside, uint32_t outside,
+/* A stem of root's has its whole block, under the same numbers: its clones get one each. */
+void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static KERNEL_MAP_SIZE])
+{
+    uint32_t first = host_id & ~(KERNEL_LEASE_SIZE - 1);
+    if (k->stem && k->privileged)
+        snprintf(out, KERNEL_MAP_SIZE, "%u %u %u", first, first, KERNEL_LEASE_SIZE);
+    else
+        snprintf(out, KERNEL_MAP_SIZE, "%u %u 1", k->inside_uid, host_id);
+}
+
+static int write_map(const struct kernel *k, pid_t pid, const char *which, uint32_t outside,
                      struct err *err)
 {
-    char path[64], text[64];
+    char path[64], text[KERNEL_MAP_SIZE];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
-    snprintf(text, sizeof text, "%u %u 1", inside, outside);
+    kernel_map_text(k, outside, text);
     int result = file_write(AT_FDCWD, path, text);
     if (result == 0)
         return 0;
@@ -131,7 +148,7 @@ int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
         err_sys(err, "forbid setgroups in the sandbox");
         return err_at(err, BOUNDARY_KERNEL);
     }
-    if (write_map(pid, "uid_map", k->inside_uid, k->host_uid, err) < 0)
+    if (write_map(k, pid, "uid_map", k->host_uid, err) < 0)
         return -err->code;
-    return write_map(pid, "gid_map", k->inside_uid, k->host_gid, err);
+    return write_map(k, pid, "gid_map", k->host_gid, err);
 }

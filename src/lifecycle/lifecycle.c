@@ -45,7 +45,8 @@ static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, s
         return 0;
     l->limits = (struct cgroup_limits){.memory = l->policy->memory,
                                        .pids = l->policy->pids + 1, /* init */
-                                       .cpu_time = l->policy->cpu_time_ms != POLICY_UNLIMITED};
+                                       .cpu_time = r->watched ||
+                                                   l->policy->cpu_time_ms != POLICY_UNLIMITED};
     /* Without a cpu controller the share is not enforced; the receipt says so (LC-4). */
     if (l->policy->cpus_milli != POLICY_UNLIMITED && (l->host.controllers & CGROUP_CPU))
         l->limits.cpus_milli = l->policy->cpus_milli;
@@ -63,10 +64,13 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->namespaced = r->namespaced;
     l->private_uid = r->private_uid;
     l->scoped_signals = r->scoped_signals;
+    l->stem = r->stem;
+    l->cloned = r->cloned;
     if (open_cgroup(l, r, err) < 0)
         return -err->code;
-    /* A container without cgroups leaves nothing that the kernel does not clean by itself. */
-    l->guarded = l->cgroup || !l->namespaced;
+    /* A container without cgroups leaves nothing that the kernel does not clean by itself; a clone
+     * ends by itself when it finds its supervisor gone, and the guardian does not wait for that. */
+    l->guarded = l->cgroup || !l->namespaced || l->cloned;
     if (r->private_dir)
         snprintf(l->guardian.private_dir, sizeof l->guardian.private_dir, "%s", r->private_dir);
     if (!l->namespaced && r->private_uid)
@@ -100,7 +104,7 @@ int lifecycle_prepare(struct lifecycle *l, struct err *err)
 int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err)
 {
     l->init_pid = init_pid;
-    if (!l->namespaced)
+    if (!l->namespaced || l->cloned)
         l->guardian.init_pid = init_pid;
     /* Best effort: if the whole host runs out of memory, the sandbox goes before anybody else. */
     char path[64];
@@ -122,6 +126,8 @@ static int check_rlimit(const char *text, const char *name, uint64_t most, struc
 static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 {
     char text[PROC_LIMITS_SIZE];
+    if (l->stem)
+        return 0;
     if (procfs_limits(pid, text, err) < 0 ||
         check_rlimit(text, "Max open files", l->policy->open_files, err) < 0 ||
         check_rlimit(text, "Max core file size", 0, err) < 0)
@@ -156,7 +162,8 @@ int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struc
         return err_at(err, BOUNDARY_LIFECYCLE);
     if (l->cgroup && cgroup_verify(&l->group, &l->limits, pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
-    open_views(l, pid);
+    if (l->proc_fd < 0)
+        open_views(l, pid);
     lifecycle_write_enforced(l, out);
     return 0;
 }

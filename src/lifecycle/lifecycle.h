@@ -47,6 +47,8 @@ struct lifecycle {
     bool namespaced;
     bool private_uid; /* a host uid of its own */
     bool scoped_signals;
+    bool stem;   /* a template process: its limits would be the most that its clones could have */
+    bool cloned; /* init is the child of a template process, not of the supervisor */
     struct cgroup_host host;
     struct cgroup_limits limits;
     struct cgroup_group group;
@@ -77,6 +79,9 @@ struct lifecycle_request {
     const char *sandbox_id;
     const char *private_dir;
     bool scoped_signals;
+    bool watched; /* usage is asked for while it lives */
+    bool stem;
+    bool cloned;
 };
 
 void lifecycle_init(struct lifecycle *l);

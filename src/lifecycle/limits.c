@@ -71,7 +71,9 @@ int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan
         plan_op(plan, OP_DIE_WITH_PARENT);
     if (stage == STAGE_BIRTH && !l->namespaced)
         plan_num(plan, OP_SUBREAPER, l->private_uid || l->scoped_signals, 0, 0);
-    if (stage == STAGE_RESTRICT) {
+    if (stage == STAGE_RESTRICT && l->stem)
+        rlimit(plan, "core", RLIMIT_CORE, 0, 0);
+    if (stage == STAGE_RESTRICT && !l->stem) {
         plan_memory(l, plan);
         plan_cpu(l, plan);
         plan_files(l, plan);

@@ -5,7 +5,8 @@
 static const unsigned allowed[STATE_COUNT] = {
     [STATE_DORMANT] = 1u << STATE_PROVISIONING | 1u << STATE_ERROR,
     [STATE_PROVISIONING] = 1u << STATE_RUNNING | 1u << STATE_ERROR,
-    [STATE_RUNNING] = 1u << STATE_EXECUTING | 1u << STATE_ERROR,
+    /* A sandbox of a pool may end before anybody wanted it. */
+    [STATE_RUNNING] = 1u << STATE_EXECUTING | 1u << STATE_COMPLETED | 1u << STATE_ERROR,
     [STATE_EXECUTING] = 1u << STATE_COMPLETED | 1u << STATE_ERROR,
     [STATE_COMPLETED] = 1u << STATE_TEARDOWN,
     [STATE_ERROR] = 1u << STATE_TEARDOWN,

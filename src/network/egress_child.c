@@ -122,7 +122,7 @@ static int bind_to(int fd, int family, const char *address, uint16_t port)
     return bind(fd, (struct sockaddr *)&v4, sizeof v4);
 }
 
-static int make_listener(const char *address, uint16_t port, bool udp)
+static int make_listener(const char *address, uint16_t port, bool udp, bool only_bind)
 {
     int type = (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;
     int family = address ? AF_INET : AF_INET6;
@@ -131,7 +131,7 @@ static int make_listener(const char *address, uint16_t port, bool udp)
         fd = socket(family = AF_INET, type, 0);
     if (fd < 0)
         return -1;
-    if (bind_to(fd, family, address, port) == 0 && (udp || listen(fd, BACKLOG) == 0))
+    if (bind_to(fd, family, address, port) == 0 && (udp || only_bind || listen(fd, BACKLOG) == 0))
         return fd;
     int why = errno;
     close(fd);
@@ -143,7 +143,7 @@ int apply_network_listen(struct apply_state *st, const struct op *op, struct err
 {
     (void)st;
     uint16_t port = (uint16_t)op->num[1];
-    cleanup_fd int fd = make_listener(op->a, port, op->num[2] != 0);
+    cleanup_fd int fd = make_listener(op->a, port, op->num[2] != 0, op->num[3] != 0);
     if (fd < 0)
         return err_sys(err, "listen on port %u inside", port);
     struct ctl_msg msg = {.type = CTL_SOCKET, .value = (int32_t)(op->num[0] << 16 | port)};

@@ -18,6 +18,8 @@
 
 #define LOCALHOST    "127.0.0.1"
 #define GATEWAY_PORT 80
+#define HTTPS_PORT   443
+#define PROXY_PORT   3128
 
 static bool has_port(const struct network *n, uint16_t port)
 {
@@ -54,16 +56,31 @@ int network_open(struct network *n, const struct policy *p, bool namespaced, str
     drop_port(n, NETWORK_DNS_PORT);
     if (!has_port(n, GATEWAY_PORT))
         n->ports[n->port_count++] = GATEWAY_PORT;
-    for (n->proxy_port = 3128; has_port(n, n->proxy_port);)
+    for (n->proxy_port = PROXY_PORT; has_port(n, n->proxy_port);)
         n->proxy_port++;
+    return 0;
+}
+
+int network_open_prepared(struct network *n, const struct policy *p, struct err *err)
+{
+    if (network_open(n, p, true, err) < 0)
+        return -err->code;
+    n->prepared = true;
+    if (!n->allowlist) {
+        n->ports[n->port_count++] = GATEWAY_PORT;
+        n->proxy_port = PROXY_PORT;
+    }
+    if (!has_port(n, HTTPS_PORT))
+        n->ports[n->port_count++] = HTTPS_PORT;
     return 0;
 }
 
 static void listen_on(struct network *n, struct plan *plan, enum channel_listener kind,
                       const char *address, uint16_t port, bool udp)
 {
-    plan_add(plan,
-             &(struct op){.kind = OP_NETWORK_LISTEN, .a = address, .num = {kind, port, udp, 0}});
+    plan_add(plan, &(struct op){.kind = OP_NETWORK_LISTEN,
+                                .a = address,
+                                .num = {kind, port, udp, n->prepared}});
     n->listeners++;
 }
 
@@ -85,7 +102,7 @@ int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, st
         plan_op(plan, OP_NETWORK_START);
     if (stage == STAGE_RESTRICT && n->namespaced) {
         plan_op(plan, OP_NETWORK_JOIN);
-        if (n->allowlist)
+        if (n->allowlist || n->prepared)
             plan_listeners(n, plan);
     }
     return 0;
@@ -99,7 +116,7 @@ static int refuse(const char *what, struct err *err)
 
 /* A socket belongs for ever to the namespace in which it was made; kernels before 5.14 do not say
  * to which. */
-static bool is_ours(int fd)
+bool network_is_ours(int fd)
 {
     uint64_t theirs, own;
     socklen_t len = sizeof theirs;
@@ -111,12 +128,12 @@ static bool is_ours(int fd)
 int network_take(struct network *n, int fd, int32_t value, struct err *err)
 {
     unsigned kind = (uint32_t)value >> 16;
-    if (!n->allowlist || fd < 0 || kind >= LISTENER_KIND_COUNT ||
+    if (!(n->allowlist || n->prepared) || fd < 0 || kind >= LISTENER_KIND_COUNT ||
         n->listeners_seen >= n->listeners) {
         err_set(err, ERR_PROTOCOL, "init sent a listener that was not planned");
         return err_at(err, BOUNDARY_NETWORK);
     }
-    if (is_ours(fd))
+    if (network_is_ours(fd))
         return refuse("a listener that stands in the host's", err);
     n->listeners_seen++;
     return 0;
@@ -131,8 +148,8 @@ enum channel_listener network_kind(const struct network *n, const char *address,
 
 bool network_serves(const struct network *n, const char *address, uint16_t port)
 {
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 ||
-           port == NETWORK_DNS_PORT || has_port(n, port);
+    bool loopback = strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+    return loopback || (n->allowlist && (port == NETWORK_DNS_PORT || has_port(n, port)));
 }
 
 /* "Inter-| …", " face |…", then one line per interface. */
@@ -208,6 +225,8 @@ int network_attest(struct network *n, pid_t pid, struct evidence *out, struct er
                     : n->allowlist ? "none usable: each connection is made by the supervisor"
                                    : "none usable: no network socket can be made");
     evidence_uint(out, "routes", 0);
+    if (n->prepared && !n->allowlist)
+        evidence_uint(out, "sockets_nobody_listens_on", n->listeners_seen);
     if (!n->allowlist)
         return 0;
     evidence_uint(out, "rules", n->rules);

@@ -222,3 +222,23 @@ int cgroup_remove(struct cgroup_group *g, unsigned deadline_ms, struct err *err)
     }
     return result;
 }
+
+bool cgroup_clean(const struct cgroup_host *host, const char *name)
+{
+    struct cgroup_group g;
+    struct cgroup_limits all = {.cpus_milli = host->controllers & CGROUP_CPU ? 1 : 0,
+                                .cpu_time = (host->controllers & CGROUP_CPUACCT) != 0};
+    bool any = false;
+    if (host->version == CGROUP_NONE || cgroup_plan(host, &all, name, &g, NULL) < 0)
+        return false;
+    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++) {
+        g.made[i] = g.dir[i][0] && access(g.dir[i], F_OK) == 0;
+        any |= g.made[i];
+    }
+    forget_unmade(&g);
+    if (!any)
+        return false;
+    cgroup_kill(&g, 2000, NULL);
+    cgroup_remove(&g, 5000, NULL);
+    return true;
+}

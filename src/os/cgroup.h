@@ -97,6 +97,10 @@ int cgroup_freeze(const struct cgroup_group *g, bool freeze, struct err *err);
  * Idempotent. */
 int cgroup_remove(struct cgroup_group *g, unsigned deadline_ms, struct err *err);
 
+/* A sandbox of an earlier run, whose supervisor and guardian were both killed: kill and remove what
+ * is left of its group. True if there was any. */
+bool cgroup_clean(const struct cgroup_host *host, const char *name);
+
 /* The same two for the guardian: raw system calls only, no heap, no errno, no stdio (it shares the
  * dead supervisor's memory). In cgroup_child.c. */
 void cgroup_kill_and_remove_child(const struct cgroup_group *g);

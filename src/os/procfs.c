@@ -242,7 +242,7 @@ static int fd_survives_exec(int dir, const char *name, bool *ret)
     return 0;
 }
 
-int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err)
+static int list_fds(pid_t pid, bool inherited, uint64_t *ret, struct err *err)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d", pid);
@@ -254,19 +254,40 @@ int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err)
     *ret = 0;
     int result = 0;
     for (struct dirent *e; result == 0 && (e = readdir(list));) {
-        bool survives = false;
+        bool counts = true;
         if (e->d_name[0] == '.')
             continue;
         unsigned long fd = strtoul(e->d_name, NULL, 10);
-        if (fd_survives_exec(dir, e->d_name, &survives) < 0)
+        if (inherited && fd_survives_exec(dir, e->d_name, &counts) < 0)
             result = err_set(err, ERR_ATTEST, "cannot read descriptor %lu of the sandbox", fd);
-        else if (survives && fd > 63)
+        else if (counts && fd > 63)
             result = err_set(err, ERR_ATTEST, "unexpected descriptor %lu in the sandbox", fd);
-        else if (survives)
+        else if (counts)
             *ret |= 1ull << fd;
     }
     closedir(list);
     return result;
+}
+
+int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err)
+{
+    return list_fds(pid, true, ret, err);
+}
+
+int procfs_fds(pid_t pid, uint64_t *ret, struct err *err)
+{
+    return list_fds(pid, false, ret, err);
+}
+
+pid_t procfs_pidfd(int pidfd)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    const char *at = strstr(text, "\nPid:");
+    long pid = at ? strtol(at + 5, NULL, 10) : 0;
+    return pid > 0 ? (pid_t)pid : 0;
 }
 
 static uint64_t limit_value(const char **at)

@@ -48,6 +48,11 @@ int procfs_mount_line(char *line, struct proc_mount *ret);
 
 /* Descriptors that survive execve, as a bit set of 0 to 63; fails if there is a higher one. */
 int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err);
+/* All of them, in the same way. */
+int procfs_fds(pid_t pid, uint64_t *ret, struct err *err);
+
+/* Whom a pidfd of ours stands for; 0: somebody who is gone or not to be seen from here. */
+pid_t procfs_pidfd(int pidfd);
 
 /* /proc/PID/limits as text; unlike prlimit(2) it needs no privilege over a process with another
  * uid. */

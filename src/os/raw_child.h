@@ -29,7 +29,9 @@ struct raw_timespec {
 };
 
 #if defined(__x86_64__)
-static inline long raw_syscall5(long nr, long a, long b, long c, long d, long e)
+/* Inlined always: a call that returns twice must not come back to a frame that is gone. */
+static inline __attribute__((always_inline)) long raw_syscall5(long nr, long a, long b, long c,
+                                                               long d, long e)
 {
     long ret;
     register long r10 __asm__("r10") = d;
@@ -41,7 +43,8 @@ static inline long raw_syscall5(long nr, long a, long b, long c, long d, long e)
     return ret;
 }
 #elif defined(__aarch64__)
-static inline long raw_syscall5(long nr, long a, long b, long c, long d, long e)
+static inline __attribute__((always_inline)) long raw_syscall5(long nr, long a, long b, long c,
+                                                               long d, long e)
 {
     register long x8 __asm__("x8") = nr;
     register long x0 __asm__("x0") = a;
@@ -56,7 +59,8 @@ static inline long raw_syscall5(long nr, long a, long b, long c, long d, long e)
 #error "raw_child.h: no system call entry for this architecture"
 #endif
 
-static inline long raw_syscall(long nr, long a, long b, long c, long d)
+static inline __attribute__((always_inline)) long raw_syscall(long nr, long a, long b, long c,
+                                                              long d)
 {
     return raw_syscall5(nr, a, b, c, d, 0);
 }

@@ -25,6 +25,8 @@ struct apply_state {
     char **envp;
     size_t argc;
     size_t envc;
+    bool session;     /* serve requests instead of running one command */
+    uint32_t request; /* session: the one that is being carried out */
 };
 
 typedef int apply_fn(struct apply_state *st, const struct op *op, struct err *err);
@@ -45,8 +47,15 @@ apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_enforce;
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;
 /* credentials/apply_child.c */
 apply_fn apply_env;
-/* init/main.c */
-apply_fn apply_arg;
+/* init/perform_child.c */
+apply_fn apply_arg, apply_session;
+
+/* filesystem/files_serve_child.c: carries out the file request in a sealed block, in a process of
+ * its own; returns its exit status. */
+int file_worker_child(const void *block, size_t len, int in, int out);
 
 /* init/control_child.c: send one message, with a descriptor if fd >= 0. */
 int ctl_send(const struct ctl_msg *msg, int fd);
+/* The number of descriptors that came with it, which are the caller's; negative: end or nonsense.
+ */
+int ctl_receive(struct ctl_msg *msg, int fds[static CTL_FDS_MAX]);

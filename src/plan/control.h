@@ -20,15 +20,45 @@ enum ctl_type {
     CTL_READY,     /* from the process that will become the code: everything is in force */
     CTL_EXEC_FAIL, /* from the same process: execve failed: err */
     CTL_EXIT,      /* the code ended: value = wait status */
+    CTL_ANSWER,    /* session: `request` was carried out (pid = of what CTL_SPAWN started; with a
+                      descriptor where one was asked for), or was not: err */
+    CTL_EXITED,    /* session: `pid`, which CTL_SPAWN started, ended; value = wait status */
+    CTL_BORN,      /* a clone, before its set-up; with a descriptor: its own pidfd */
+    CTL_CLONED,    /* from the interpreter of a clone, which waits: `pid` */
     /* supervisor → init */
     CTL_PLAN,   /* the plan is written and sealed: apply it */
     CTL_MAPPED, /* identity maps are written: go on with the set-up */
     CTL_GO,     /* attested: let the code run */
-    CTL_SIGNAL, /* send signal `value` to the code's process group */
+    CTL_SIGNAL, /* send signal `value` to the code's process group; session: to `pid`, which
+                   CTL_SPAWN started, or, if negative, to its group */
     CTL_FREEZE, /* SIGSTOP (value 1) or SIGCONT (value 0) to every task */
     CTL_KILL,   /* SIGKILL every task but init, reap them, exit */
+    /* supervisor → init in session mode; each is answered with CTL_ANSWER */
+    CTL_SPAWN,   /* with descriptors, see below: start a process */
+    CTL_FILE,    /* with descriptors, see below: work on files */
+    CTL_HIDE,    /* not answered: it was attested for the last time, code of others comes next */
+    CTL_CONNECT, /* value = port: connect to it inside, and hand the socket out */
     CTL_TYPE_COUNT,
 };
+
+/* What comes with a request. The block is a sealed plan of OP_ARG, OP_ENV, OP_CWD and OP_TTY
+ * (CTL_SPAWN), or as filesystem/files.h says (CTL_FILE). */
+enum {
+    SPAWN_BLOCK,
+    SPAWN_STATUS, /* a pipe: its end means that the program was executed, a struct err why not */
+    SPAWN_STDIN,  /* this and the next two: not with OP_TTY */
+    SPAWN_STDOUT,
+    SPAWN_STDERR,
+    SPAWN_CHANNEL, /* becomes descriptor 3; may be left out */
+    SPAWN_FDS,
+};
+enum {
+    FILE_BLOCK,
+    FILE_OUT, /* the answer */
+    FILE_IN,  /* what is to be written; may be left out */
+    FILE_FDS,
+};
+#define CTL_FDS_MAX 6
 
 /* What the probe around landlock_restrict_self saw, part of CTL_READY. */
 struct ctl_evidence {
@@ -39,6 +69,8 @@ struct ctl_evidence {
 struct ctl_msg {
     uint32_t type;
     int32_t value;
+    uint32_t request; /* session: chosen by who asks, given back in the answer; never 0 */
+    int32_t pid;      /* session: as the sandbox counts them */
     struct ctl_evidence evidence;
     struct err err;
 };
@@ -47,7 +79,8 @@ struct ctl_msg {
 enum {
     INIT_FD_CTL = 3,
     INIT_FD_PLAN = 4,
-    INIT_FD_TREES = 5, /* detached mounts for OP_BIND, in order */
+    INIT_FD_GO = INIT_FD_PLAN, /* of an init that took over a clone: lets the clone go */
+    INIT_FD_TREES = 5,         /* detached mounts for OP_BIND, in order */
 };
 #define INIT_TREES_MAX 64
 

@@ -19,7 +19,7 @@
     OP(NETWORK_START, "network-start", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
     OP(NETWORK_JOIN, "network-join", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                  \
     OP(NETWORK_LOCAL, "network-local", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
-    OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", NULL)    \
+    OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", "quiet") \
     OP(MOUNTS_PRIVATE, "mounts-private", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)           \
     OP(ROOT, "root", FILESYSTEM, NULL, NULL, "size", "inodes", NULL, NULL)                         \
     OP(DIR, "dir", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                             \
@@ -30,7 +30,7 @@
     OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", NULL, NULL, NULL)                 \
     OP(COVER, "cover", FILESYSTEM, "source", "dest", NULL, NULL, NULL, NULL)                       \
     OP(DEVPTS, "devpts", FILESYSTEM, "dest", NULL, NULL, NULL, NULL, NULL)                         \
-    OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", NULL, NULL, NULL)                           \
+    OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", "whole", NULL, NULL)                        \
     OP(PIVOT, "pivot", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)                             \
     OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", NULL, "fs", "net", "scope", "abi")   \
     OP(LANDLOCK_ALLOW, "landlock-allow", FILESYSTEM, "path", NULL, "access", "optional", NULL,     \
@@ -38,15 +38,18 @@
     OP(LANDLOCK_ENFORCE, "landlock-enforce", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)       \
     OP(RLIMIT, "rlimit", LIFECYCLE, "name", NULL, "resource", "soft", "hard", NULL)                \
     OP(NO_NEW_PRIVS, "no-new-privs", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                   \
-    OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                         \
+    OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, "keep", NULL, NULL, NULL)                       \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \
-    OP(TTY, "tty", KERNEL, "device", NULL, NULL, NULL, NULL, NULL)                                 \
+    OP(TTY, "tty", KERNEL, "device", NULL, "cols", "rows", NULL, NULL)                             \
     OP(SCOPE_CODE, "scope-code", KERNEL, NULL, NULL, "scope", NULL, NULL, NULL)                    \
     OP(SUBREAPER, "subreaper", LIFECYCLE, NULL, NULL, "kill-all", NULL, NULL, NULL)                \
     OP(DIE_WITH_PARENT, "die-with-parent", LIFECYCLE, NULL, NULL, NULL, NULL, NULL, NULL)          \
     OP(CWD, "cwd", FILESYSTEM, "path", NULL, NULL, NULL, NULL, NULL)                               \
     OP(ENV, "env", CREDENTIALS, "entry", NULL, NULL, NULL, NULL, NULL)                             \
-    OP(ARG, "arg", NONE, "value", NULL, NULL, NULL, NULL, NULL)
+    OP(ARG, "arg", NONE, "value", NULL, NULL, NULL, NULL, NULL)                                    \
+    OP(SESSION, "session", LIFECYCLE, NULL, NULL, NULL, NULL, NULL, NULL)                          \
+    OP(FILE_WORK, "file-work", FILESYSTEM, "path", "to", "op", "limit", "depth", "recursive")      \
+    OP(FILE_META, "file-meta", FILESYSTEM, "name", "value", NULL, NULL, NULL, NULL)
 
 enum op_kind {
     OP_NONE = 0,

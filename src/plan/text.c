@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 struct labels {
@@ -42,6 +43,12 @@ static void number(struct buf *out, const char *label, uint64_t n)
         buf_fmt(out, " %s=%" PRIu64, label, n);
 }
 
+/* What almost no plan has is shown where it is. */
+static bool is_rare(const char *label)
+{
+    return strcmp(label, "keep") == 0 || strcmp(label, "whole") == 0;
+}
+
 static void line(struct buf *out, const struct op *op)
 {
     const struct labels *l = &labels[op->kind];
@@ -55,7 +62,7 @@ static void line(struct buf *out, const struct op *op)
         quoted(out, op->b);
     }
     for (int i = 0; i < 4; i++)
-        if (l->num[i])
+        if (l->num[i] && (op->num[i] || !is_rare(l->num[i])))
             number(out, l->num[i], op->num[i]);
     if (op->data_len)
         buf_fmt(out, " (%zu bytes)", op->data_len);

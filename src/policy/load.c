@@ -286,6 +286,13 @@ static int read_failed(struct load *l)
     return -l->err->code;
 }
 
+int policy_load_json(struct policy *p, const char *name, const struct json *root, struct err *err)
+{
+    struct err ignored = ERR_INIT;
+    struct load l = {p, name, err ? err : &ignored};
+    return load_document(&l, root);
+}
+
 int policy_load(struct policy *p, const char *name, const char *text, size_t len, struct err *err)
 {
     struct err ignored = ERR_INIT;

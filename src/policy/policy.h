@@ -158,6 +158,8 @@ int policy_secret(struct policy *p, const char *spec, const struct origin *origi
  * `level` in the document refills what nobody has set. After a failure p is only good for
  * policy_done. */
 int policy_load(struct policy *p, const char *name, const char *text, size_t len, struct err *err);
+/* The same for a document that stands in another one. */
+int policy_load_json(struct policy *p, const char *name, const struct json *root, struct err *err);
 /* Contradictions between fields; call once after everything was laid on top of each other. */
 int policy_validate(const struct policy *p, struct err *err);
 /* A request may only tighten: every field of `request` that was set from a file or option must be

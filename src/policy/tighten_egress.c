@@ -17,7 +17,7 @@ static int refuse(const char *text, const char *why, struct err *err)
     return err_hint(err, "the operator can allow it in the policy file or by an option");
 }
 
-static bool reaches(const struct egress_rule *have, const struct egress_rule *want)
+bool rule_reaches(const struct egress_rule *have, const struct egress_rule *want)
 {
     return have->port == want->port &&
            (have->scheme == want->scheme || have->scheme == SCHEME_ANY) &&
@@ -70,9 +70,8 @@ static bool has_text(const struct egress *e, const char *text)
     return false;
 }
 
-/* The part of `have` that `want` asks for, into `next`. 1: there is none. */
-static int derive(struct egress *next, const struct egress_rule *have,
-                  const struct egress_rule *want, struct err *err)
+int rule_derive(struct egress *next, const struct egress_rule *have, const struct egress_rule *want,
+                struct err *err)
 {
     __attribute__((cleanup(rule_done))) struct egress_rule rule = {
         .host = want->host,
@@ -105,7 +104,7 @@ static const char *beyond(const struct policy *p, const struct egress_rule *want
             for (size_t k = 0; k < p->egress.rule_count && !found; k++) {
                 const struct egress_rule *have = &p->egress.rules[k];
                 const char *item = lists[l]->items[i];
-                found = reaches(have, want) &&
+                found = rule_reaches(have, want) &&
                         (l == 0 ? !have->methods.count || list_has(&have->methods, item)
                                 : !have->paths.count || path_is_within(&have->paths, item));
             }
@@ -139,13 +138,13 @@ static int narrow(const struct policy *p, const struct egress_rule *want, struct
         return refuse(item, "is not allowed there", err);
     for (size_t i = 0; i < p->egress.rule_count; i++) {
         const struct egress_rule *have = &p->egress.rules[i];
-        if (!reaches(have, want))
+        if (!rule_reaches(have, want))
             continue;
         if (other_address(have, want))
             return refuse(want->text, "leads to another address", err);
         if (wants_more(have, want))
             return refuse(want->text, "has a higher limit", err);
-        int r = derive(next, have, want, err);
+        int r = rule_derive(next, have, want, err);
         if (r < 0)
             return r;
         if (r > 0)

@@ -4,9 +4,13 @@
 #include "sandbox/trust.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#define LISTEN_BACKLOG 512
 
 /* The run's own copy of the rules: the policy belongs to the caller, the placeholders to this run.
  */
@@ -26,18 +30,20 @@ static int copy_egress(struct sandbox *s, struct err *err)
 }
 
 /* Programs that know proxies use ours; the others are caught without knowing. */
-static void set_variables(struct sandbox *s)
+void sandbox_egress_variables(const struct sandbox *s,
+                              void (*set)(void *ctx, const char *name, const char *value),
+                              void *ctx)
 {
     static const char *const proxies[] = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"};
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%u", s->network.proxy_port);
     for (size_t i = 0; i < ARRAY_LEN(proxies); i++)
-        credentials_set(&s->credentials, proxies[i], url);
-    credentials_set(&s->credentials, "NO_PROXY", "localhost,127.0.0.1,::1");
-    credentials_set(&s->credentials, "no_proxy", "localhost,127.0.0.1,::1");
+        set(ctx, proxies[i], url);
+    set(ctx, "NO_PROXY", "localhost,127.0.0.1,::1");
+    set(ctx, "no_proxy", "localhost,127.0.0.1,::1");
     /* Without a network namespace there is no UDP: names are asked for over TCP. */
     if (!s->network.namespaced)
-        credentials_set(&s->credentials, "RES_OPTIONS", "use-vc");
+        set(ctx, "RES_OPTIONS", "use-vc");
 }
 
 /* v4-mapped v6 counts as v4. False: no address that could be meant. */
@@ -87,16 +93,37 @@ static void on_refused(void *ctx, const struct sockaddr *asked, socklen_t len)
     struct sandbox *s = ctx;
     char address[INET6_ADDRSTRLEN];
     uint16_t port;
-    if (read_asked(asked, len, address, &port))
+    if (!read_asked(asked, len, address, &port))
+        return;
+    if (s->network.allowlist) {
         link_refused(&s->link, address, port);
+        return;
+    }
+    char what[96];
+    snprintf(what, sizeof what, "connect to %s port %u", address, port);
+    denial_add(&s->result->denials, BOUNDARY_NETWORK, what, "the sandbox has no network rules",
+               "allow the host: network.allow in the template, or when the sandbox is made");
+}
+
+static void set_variable(void *ctx, const char *name, const char *value)
+{
+    credentials_set(ctx, name, value);
+}
+
+static int open_network(struct sandbox *s, struct err *err)
+{
+    const struct policy *p = s->request->policy;
+    return s->session && !s->stem
+               ? network_open_prepared(&s->network, p, err)
+               : network_open(&s->network, p, s->kernel.tier == TIER_CONTAINER, err);
 }
 
 int sandbox_egress_open(struct sandbox *s, struct err *err)
 {
-    if (network_open(&s->network, s->request->policy, s->kernel.tier == TIER_CONTAINER, err) < 0)
+    if (open_network(s, err) < 0)
         return -err->code;
-    s->filesystem.resolver = s->network.allowlist;
-    if (!s->network.allowlist)
+    s->filesystem.resolver = s->network.allowlist || s->network.prepared;
+    if (!s->filesystem.resolver)
         return 0;
     if (copy_egress(s, err) < 0)
         return err_at(err, BOUNDARY_NETWORK);
@@ -105,14 +132,13 @@ int sandbox_egress_open(struct sandbox *s, struct err *err)
     s->kernel.refused = on_refused;
     s->kernel.connected_ctx = s;
     s->credentials.egress = &s->egress;
-    set_variables(s);
+    if (s->network.allowlist)
+        sandbox_egress_variables(s, set_variable, &s->credentials);
     return 0;
 }
 
-int sandbox_egress_start(struct sandbox *s, struct err *err)
+static int start_proxy(struct sandbox *s, struct err *err)
 {
-    if (!s->network.allowlist)
-        return 0;
     /* As root a uid that is nobody's: not the sandbox's, and not one that other proxies share. */
     uid_t uid = s->kernel.privileged ? s->kernel.host_uid | KERNEL_UID_PROXY : 0;
     struct link_config c = {
@@ -121,13 +147,19 @@ int sandbox_egress_start(struct sandbox *s, struct err *err)
         return -err->code;
     s->network.proxy_pid = s->link.pid;
     s->lifecycle.helper = s->link.pid;
-    netrecord_open(&s->netrecord, s->id);
     return 0;
 }
 
-static void set_variable(void *ctx, const char *name, const char *value)
+int sandbox_egress_start(struct sandbox *s, struct err *err)
 {
-    credentials_set(ctx, name, value);
+    if (!s->network.allowlist)
+        return 0;
+    if (start_proxy(s, err) < 0)
+        return -err->code;
+    /* A session's network is seen and changed through the daemon. */
+    if (!s->session)
+        netrecord_open(&s->netrecord, s->id);
+    return 0;
 }
 
 /* Where the proxy looks into TLS, its authority joins those that the sandbox trusts. */
@@ -159,13 +191,42 @@ int sandbox_egress_trust(struct sandbox *s, struct err *err)
 
 int sandbox_egress_await(struct sandbox *s, struct err *err)
 {
-    return s->network.allowlist ? link_await(&s->link, s->signal_fd, err) : 0;
+    if (!s->network.allowlist)
+        return 0;
+    if (link_await(&s->link, s->signal_fd, err) < 0)
+        return -err->code;
+    return s->session ? sandbox_egress_serve(s, err) : 0;
+}
+
+static int keep_quiet(struct sandbox *s, int fd, int32_t value, struct err *err)
+{
+    int copy = s->quiet_count < ARRAY_LEN(s->quiet) ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+    if (copy < 0)
+        return err_sys(err, "keep a socket of the sandbox");
+    s->quiet[s->quiet_count++] = (struct quiet_socket){copy, value};
+    return 0;
+}
+
+int sandbox_egress_serve(struct sandbox *s, struct err *err)
+{
+    int result = 0;
+    for (; s->quiet_count; close(s->quiet[s->quiet_count].fd)) {
+        const struct quiet_socket *q = &s->quiet[--s->quiet_count];
+        enum channel_listener kind = (enum channel_listener)(q->value >> 16);
+        if (kind != LISTENER_DNS_UDP && listen(q->fd, LISTEN_BACKLOG) < 0)
+            result = err_sys(err, "listen inside the sandbox");
+        else if (link_listener(&s->link, q->fd, kind, (uint16_t)q->value) < 0)
+            result = err_set(err, ERR_SYSTEM, "brig-proxy died");
+    }
+    return result;
 }
 
 int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err *err)
 {
     if (network_take(&s->network, fd, value, err) < 0)
         return -err->code;
+    if (s->session)
+        return keep_quiet(s, fd, value, err);
     int r = link_listener(&s->link, fd, (enum channel_listener)(value >> 16), (uint16_t)value);
     /* It is gone: it may have said why. */
     return r < 0 ? link_await(&s->link, s->signal_fd, err) : 0;
@@ -175,6 +236,8 @@ static void on_message(void *ctx, const struct channel_msg *msg)
 {
     struct sandbox *s = ctx;
     struct json *root = NULL;
+    if (s->proxy_said)
+        s->proxy_said(s->proxy_said_ctx, msg);
     if (msg->type == CH_EVENT) {
         netlog_add(s->netlog, msg->text, msg->text_len, &s->result->denials);
     } else if (msg->type == CH_REPLACED) {
@@ -238,6 +301,51 @@ void sandbox_egress_change(struct sandbox *s)
     egress_done(&old);
 }
 
+/* The secrets of the run stay, and so do their placeholders. */
+static void take_rules(struct sandbox *s, struct egress *fresh)
+{
+    struct egress old = s->egress;
+    struct egress_secret *secrets = fresh->secrets;
+    size_t count = fresh->secret_count;
+    fresh->secrets = old.secrets;
+    fresh->secret_count = old.secret_count;
+    s->egress = *fresh;
+    old.secrets = secrets;
+    old.secret_count = count;
+    egress_done(&old);
+    egress_init(fresh);
+}
+
+static int start_late(struct sandbox *s, struct err *err)
+{
+    if (start_proxy(s, err) < 0 || link_await(&s->link, s->signal_fd, err) < 0)
+        return -err->code;
+    s->network.allowlist = true;
+    return sandbox_egress_serve(s, err);
+}
+
+int sandbox_egress_replace(struct sandbox *s, struct egress *fresh, struct err *err)
+{
+    if (egress_needs_ca(fresh) && !s->trust_bundle.len) {
+        err_set(err, ERR_UNSUPPORTED,
+                "rules with methods or paths of https need the template to have some from the "
+                "start: programs inside would not trust the certificates");
+        err_hint(err, "name the host alone, or put the rule into the template");
+        return err_at(err, BOUNDARY_NETWORK);
+    }
+    if (s->network.allowlist && s->link.fd < 0) {
+        err_set(err, ERR_SYSTEM, "brig-proxy died: the sandbox has no network any more");
+        return err_at(err, BOUNDARY_NETWORK);
+    }
+    bool late = !s->network.allowlist;
+    if (late && fresh->rule_count == 0)
+        return 0;
+    take_rules(s, fresh);
+    s->network.rules = (unsigned)s->egress.rule_count;
+    struct link_config c = {.egress = &s->egress};
+    return late ? start_late(s, err) : link_replace(&s->link, &c, err);
+}
+
 void sandbox_egress_end(struct sandbox *s)
 {
     if (!s->network.allowlist || !s->netlog)
@@ -251,6 +359,8 @@ void sandbox_egress_end(struct sandbox *s)
 
 void sandbox_egress_teardown(struct sandbox *s)
 {
+    while (s->quiet_count)
+        close(s->quiet[--s->quiet_count].fd);
     link_done(&s->link);
     netrecord_done(&s->netrecord);
     credentials_teardown(&s->credentials);

@@ -6,6 +6,7 @@
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
+#include "os/tty.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
@@ -15,6 +16,16 @@ struct sandbox {
     const struct run_request *request;
     struct run_result *result;
     char id[32];
+    bool session; /* serves requests instead of running one command; sandbox/warden.c */
+    /* Sessions of `brig serve`, see stem.h. */
+    const struct stem_files *stem;     /* it is the sandbox of a template process */
+    const struct clone_source *source; /* it is to be cloned from one; NULL: started */
+    struct {
+        pid_t pid;    /* of the interpreter; 0: not there yet */
+        pid_t inside; /* as the sandbox counts */
+        int fds[3];   /* the ends of its channel, stdout and stderr */
+        bool checked;
+    } cloned;
 
     struct kernel kernel;
     struct filesystem filesystem;
@@ -24,9 +35,17 @@ struct sandbox {
     struct state_machine state;
 
     struct egress egress; /* the rules of this run, with placeholders */
+    struct quiet_socket {
+        int fd;
+        int32_t value;              /* as CTL_SOCKET has it */
+    } quiet[NETWORK_PORTS_MAX + 3]; /* session: bound inside, waiting for rules */
+    unsigned quiet_count;
     struct link link;
     struct netlog *netlog; /* NULL: no network */
     struct netrecord netrecord;
+    /* Sessions: hears of each message of brig-proxy. */
+    void (*proxy_said)(void *ctx, const struct channel_msg *msg);
+    void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
 
     struct plan plan;
@@ -57,11 +76,20 @@ struct sandbox {
         boundaries; /* attested facts, JSON object text; stays empty if no receipt is wanted */
 };
 
+/* sandbox.c */
+struct sandbox *sandbox_new(const struct run_request *request, struct run_result *result);
+void sandbox_free(struct sandbox *s);
+void sandbox_note_weaker(struct sandbox *s);
+/* Ends and removes everything, whatever happened; fills in the result. */
+int sandbox_finish(struct sandbox *s, int result, struct err *err);
+
 /* provision.c: everything up to "attested". */
 int sandbox_open(struct sandbox *s, struct err *err);
 /* What init will do, from what the boundaries know of policy and host. */
 int sandbox_make_plan(struct sandbox *s, struct err *err);
 int sandbox_provision(struct sandbox *s, struct err *err);
+/* Reads back what is in force, into s->boundaries. Part of provisioning; may be repeated. */
+int sandbox_attest(struct sandbox *s, struct err *err);
 /* supervise.c: let the code run until the end. */
 int sandbox_supervise(struct sandbox *s, struct err *err);
 /* Kill what is left, wait for it, read final usage. Safe on half-built state. */
@@ -74,6 +102,14 @@ int sandbox_egress_start(struct sandbox *s, struct err *err);
 int sandbox_egress_trust(struct sandbox *s, struct err *err);
 int sandbox_egress_await(struct sandbox *s, struct err *err);
 int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err *err);
+/* Sessions: the sockets that were made beforehand begin to listen, and brig-proxy serves them. */
+int sandbox_egress_serve(struct sandbox *s, struct err *err);
+/* Sessions: takes these rules in place of all others; starts brig-proxy if there is none. */
+int sandbox_egress_replace(struct sandbox *s, struct egress *fresh, struct err *err);
+/* What programs that know proxies look for. */
+void sandbox_egress_variables(const struct sandbox *s,
+                              void (*set)(void *ctx, const char *name, const char *value),
+                              void *ctx);
 void sandbox_egress_events(struct sandbox *s);
 void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);
@@ -81,15 +117,10 @@ void sandbox_egress_teardown(struct sandbox *s);
 
 /* message.c */
 int message_send(int fd, uint32_t type, int32_t value);
+/* The same with descriptors, for sessions. */
+int message_ask(int fd, const struct ctl_msg *msg, const int *fds, unsigned count);
 /* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. */
 int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags, struct err *err);
 
 /* receipt.c */
 void receipt_write(struct sandbox *s);
-
-/* tty.c */
-struct user_tty;
-int tty_open_pair(int *master, int *slave, struct err *err);
-void tty_raw(int fd);
-void tty_restore(void);
-void tty_copy_size(int from, int to);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "credentials/keeper.h"
+#include "os/beside.h"
 #include "os/fd.h"
 #include "os/sys.h"
 
@@ -30,27 +31,10 @@ void link_init(struct link *l)
     buf_init(&l->ca, CHANNEL_TEXT_MAX);
 }
 
-/* Beside brig itself, and nowhere else: what stands in PATH or in the environment has no say. */
 int link_program(char *ret, size_t size, struct err *err)
 {
-    static const char *const places[] = {"", "../libexec/brig/"};
-    char self[4000];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return err_sys(err, "find brig's own folder");
-    self[n] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash)
-        slash[1] = '\0';
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        snprintf(ret, size, "%s%s%s", self, places[i], PROXY_NAME);
-        if (access(ret, X_OK) == 0)
-            return 0;
-    }
-    err_set(err, ERR_UNSUPPORTED, "%s is not beside brig (looked in %s and %s../libexec/brig)",
-            PROXY_NAME, self, self);
-    err_at(err, BOUNDARY_NETWORK);
-    return err_hint(err, "build it with `make`, or install it with `make install`");
+    int r = program_beside(PROXY_NAME, ret, size, err);
+    return r < 0 ? err_at(err, BOUNDARY_NETWORK) : 0;
 }
 
 /* The variables that the sources name, and nothing else of the caller's. */

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct sandbox *sandbox_new(const struct run_request *request, struct run_result *result)
+struct sandbox *sandbox_new(const struct run_request *request, struct run_result *result)
 {
     struct sandbox *s = calloc(1, sizeof *s);
     if (!s)
@@ -24,6 +24,8 @@ static struct sandbox *sandbox_new(const struct run_request *request, struct run
     s->request = request;
     s->result = result;
     s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
+    for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
+        s->cloned.fds[i] = -1;
     kernel_init(&s->kernel);
     filesystem_init(&s->filesystem);
     lifecycle_init(&s->lifecycle);
@@ -40,6 +42,14 @@ static struct sandbox *sandbox_new(const struct run_request *request, struct run
     return s;
 }
 
+void sandbox_free(struct sandbox *s)
+{
+    sandbox_egress_teardown(s);
+    plan_done(&s->plan);
+    buf_done(&s->boundaries);
+    free(s);
+}
+
 static void notice(struct run_result *r, const char *text)
 {
     if (r->notice_count < RUN_NOTICES_MAX)
@@ -47,7 +57,7 @@ static void notice(struct run_result *r, const char *text)
 }
 
 /* The operator may go below what the level asks for; it is said aloud. */
-static void note_weaker(struct sandbox *s)
+void sandbox_note_weaker(struct sandbox *s)
 {
     const struct policy *p = s->request->policy;
     enum tier asked = tier_of_level(p->level);
@@ -94,6 +104,8 @@ static void settle_status(struct sandbox *s)
     struct run_result *r = s->result;
     enum limit hit = s->lifecycle.hit;
     r->exit_code = -1;
+    if (s->session)
+        return;
     if (s->have_status && WIFEXITED(s->wait_status)) {
         r->exit_code = WEXITSTATUS(s->wait_status);
         r->exit_status = r->exit_code;
@@ -142,7 +154,7 @@ static int run(struct sandbox *s, struct err *err)
     s->result->tier = s->kernel.tier;
     if (state_enter(&s->state, STATE_PROVISIONING, err) < 0 || sandbox_provision(s, err) < 0)
         return -err->code;
-    note_weaker(s);
+    sandbox_note_weaker(s);
     if (state_enter(&s->state, STATE_RUNNING, err) < 0)
         return -err->code;
     start_terminal(s);
@@ -160,7 +172,8 @@ void sandbox_teardown(struct sandbox *s)
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd, &s->init_pidfd, &s->tty_master, &s->signal_fd};
+    int *fds[] = {&s->ctl_fd,    &s->init_pidfd,    &s->tty_master,   &s->signal_fd,
+                  s->cloned.fds, s->cloned.fds + 1, s->cloned.fds + 2};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
@@ -169,7 +182,7 @@ void sandbox_teardown(struct sandbox *s)
 }
 
 /* Whatever happened: end it, remove it, and only then say how it went. */
-static int finish(struct sandbox *s, int result, struct err *err)
+int sandbox_finish(struct sandbox *s, int result, struct err *err)
 {
     bool failed = result < 0;
     sandbox_end(s);
@@ -198,11 +211,8 @@ int sandbox_run(const struct run_request *request, struct run_result *result, st
     int outcome = watch_signals(s, &old, err);
     if (outcome >= 0)
         outcome = run(s, err);
-    outcome = finish(s, outcome, err);
+    outcome = sandbox_finish(s, outcome, err);
     sigprocmask(SIG_SETMASK, &old, NULL);
-    sandbox_egress_teardown(s);
-    plan_done(&s->plan);
-    buf_done(&s->boundaries);
-    free(s);
+    sandbox_free(s);
     return outcome;
 }

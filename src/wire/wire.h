@@ -23,7 +23,8 @@
     /* front → launcher */                                                                       \
     X(LAUNCH, "launch") /* {"id","template","pooled"}: fork a warden for it */                     \
     X(RETIRE, "retire") /* {"template"}: no clone of it is wanted any more */                      \
-    X(STOP, "stop")     /* no more launches; end when the last warden has */                       \
+    X(STOP, "stop")     /* no more launches; end when the last warden has. From the launcher: it   \
+                           was told to end, so drain */                                            \
     /* launcher → front */                                                                       \
     X(HELLO, "hello") /* {"version","templates":[{…}],"state","leftovers":[…]}: the first */   \
     X(LAUNCHED, "launched") /* {"id"} with the warden's socket */                                  \
@@ -56,7 +57,10 @@
     X(QUERY, "query")   /* {"what":"audit",…}: see audit/recorder.h */                           \
     X(SYNC, "sync")     /* answered with DONE when everything before is on disk */                 \
     /* recorder → front: DONE, FAIL, and */                                                      \
-    X(RESTORE, "restore") /* {"table","key","value"}: at the start, one per row; then DONE */
+    X(RESTORE, "restore") /* {"table","key","value"}: at the start, one per row; then DONE */      \
+    /* front → launcher, later additions. READY (without text) says that the front serves. */    \
+    X(CLEAN, "clean") /* {"ids":[…]}: boxes of an earlier run that crashed; removes what is left \
+                         of them. DONE, value = how many had left something */
 
 enum wire_type {
     WIRE_NONE = 0,
@@ -77,13 +81,24 @@ struct wire_msg {
     unsigned fd_count;
 };
 
+/* In front of the text; host order, the packets never leave the machine. */
+struct wire_packet {
+    uint32_t type;
+    uint32_t request;
+    int64_t value;
+    uint32_t text_len;
+    uint32_t zero;
+};
+
 /* -errno, -EAGAIN when the socket is full. fds stay the caller's. */
 int wire_send(int sock, enum wire_type type, uint32_t request, int64_t value, const char *text,
               size_t text_len, const int *fds, unsigned fd_count);
 /* 1: *msg filled in; 0: end of file; -EAGAIN; -EPROTO for nonsense (its descriptors are closed). */
 int wire_receive(int sock, struct wire_msg *msg, int flags);
-/* Pure: checks a packet as it came. For wire_receive and the fuzzer. */
+/* Pure: checks a packet as it came. For the fuzzer and the tests. */
 int wire_parse(const void *packet, size_t len, struct wire_msg *msg);
+/* The same where head and text are already apart (the text in msg->text). */
+int wire_check(const struct wire_packet *head, size_t text_len, struct wire_msg *msg);
 void wire_close_fds(struct wire_msg *msg); /* those that were not stolen */
 int wire_steal_fd(struct wire_msg *msg, unsigned i);
 /* An error as the text of FAIL, and back. */

@@ -30,19 +30,24 @@ int apply_no_new_privs(struct apply_state *st, const struct op *op, struct err *
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_sys(err, "no_new_privs") : 0;
 }
 
+/* All of them but those named, which only the plan of a template process does. */
 int apply_drop_caps(struct apply_state *st, const struct op *op, struct err *err)
 {
-    (void)st, (void)op;
+    (void)st;
+    uint32_t keep = (uint32_t)op->num[0];
     /* Past the last capability the kernel says EINVAL; without CAP_SETPCAP (an ordinary user
      * outside any user namespace) EPERM, and then no-new-privs already keeps the bounding set from
      * mattering. */
     for (int cap = 0; cap < 64; cap++)
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+        if (!(cap < 32 && (keep & 1u << cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
             break;
-    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (!keep)
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {{0}};
-    return syscall(SYS_capset, &head, none) < 0 ? err_sys(err, "drop all capabilities") : 0;
+    /* What is ambient goes with what is inheritable. */
+    struct __user_cap_data_struct left[2] = {
+        {.effective = keep, .permitted = keep, .inheritable = keep}};
+    return syscall(SYS_capset, &head, left) < 0 ? err_sys(err, "drop all capabilities") : 0;
 }
 
 static int send_listener(int fd, int reason, struct err *err)
@@ -99,7 +104,11 @@ int apply_tty(struct apply_state *st, const struct op *op, struct err *err)
     st->tty_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
     if (st->tty_fd < 0 || fcntl(st->tty_fd, F_SETFD, FD_CLOEXEC) < 0)
         return err_sys(err, "open the inner side of the terminal");
-    struct ctl_msg msg = {.type = CTL_TTY};
+    struct winsize size = {.ws_col = (unsigned short)op->num[0],
+                           .ws_row = (unsigned short)op->num[1]};
+    if (size.ws_col && size.ws_row && ioctl(master, TIOCSWINSZ, &size) < 0)
+        return err_sys(err, "set the size of the terminal");
+    struct ctl_msg msg = {.type = CTL_TTY, .request = st->request};
     return ctl_send(&msg, master) < 0 ? err_sys(err, "hand over the terminal") : 0;
 }
 

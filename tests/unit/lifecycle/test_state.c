@@ -9,7 +9,7 @@
 static const bool ways[STATE_COUNT][STATE_COUNT] = {
     [STATE_DORMANT] = {[STATE_PROVISIONING] = true, [STATE_ERROR] = true},
     [STATE_PROVISIONING] = {[STATE_RUNNING] = true, [STATE_ERROR] = true},
-    [STATE_RUNNING] = {[STATE_EXECUTING] = true, [STATE_ERROR] = true},
+    [STATE_RUNNING] = {[STATE_EXECUTING] = true, [STATE_COMPLETED] = true, [STATE_ERROR] = true},
     [STATE_EXECUTING] = {[STATE_COMPLETED] = true, [STATE_ERROR] = true},
     [STATE_COMPLETED] = {[STATE_TEARDOWN] = true},
     [STATE_ERROR] = {[STATE_TEARDOWN] = true},

@@ -1,0 +1,156 @@
+#include "audit/ask.h"
+
+#include "base/cleanup.h"
+#include "os/seal.h"
+#include "wire/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OUT_MAX (1u << 20)
+
+/* ---- the request ---- */
+
+uint64_t ask_number(const struct ask *a, const char *name, uint64_t otherwise)
+{
+    const struct json *j = json_get(a->request, name);
+    return j && json_type(j) == JSON_INT && json_int(j) >= 0 ? (uint64_t)json_int(j) : otherwise;
+}
+
+const char *ask_text(const struct ask *a, const char *name)
+{
+    const struct json *j = json_get(a->request, name);
+    return j ? json_string(j) : NULL;
+}
+
+bool ask_flag(const struct ask *a, const char *name)
+{
+    const struct json *j = json_get(a->request, name);
+    return j && json_type(j) == JSON_BOOL && json_bool(j);
+}
+
+const char *ask_since(const struct ask *a, char room[static RECORD_TIME_SIZE])
+{
+    uint64_t us = ask_number(a, "since_us", 0);
+    if (!us)
+        return NULL;
+    record_time((int64_t)us, room);
+    return room;
+}
+
+/* ---- the answer ---- */
+
+int ask_flush(struct ask *a, struct err *err)
+{
+    const char *p = buf_text(&a->out);
+    size_t left = a->out.len;
+    if (a->out.failed)
+        return err_set(err, ERR_LIMIT, "a line of the answer is too long");
+    while (left > 0) {
+        ssize_t n = write(STDOUT_FILENO, p, left);
+        if (n < 0 && errno != EINTR)
+            return err_sys(err, "write");
+        p += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    buf_reset(&a->out);
+    return 0;
+}
+
+static int fail(struct ask *a, const struct err *err)
+{
+    struct err ignored = ERR_INIT;
+    cleanup_buf struct buf text;
+    buf_init(&text, 8192);
+    wire_err_write(err, &text);
+    buf_reset(&a->out);
+    buf_fmt(&a->out, "{\"error\":%s}\n", buf_text(&text));
+    (void)ask_flush(a, &ignored);
+    return 125;
+}
+
+/* ---- the folder ---- */
+
+/* What was opened stays open; nothing more is opened with root's rights. */
+static int become_owner(int folder, struct err *err)
+{
+    struct stat st;
+    if (fstat(folder, &st) < 0)
+        return err_sys(err, "look at the audit folder");
+    if (geteuid() != 0 || st.st_uid == 0)
+        return 0;
+    return seal_identity(st.st_uid, st.st_gid, "this process", err);
+}
+
+static int open_folder(struct ask *a, struct err *err)
+{
+    const char *state = ask_text(a, "state");
+    if (!state)
+        return err_set(err, ERR_USAGE, "which state folder?");
+    cleanup_fd int dir = open(state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    a->folder =
+        dir < 0 ? -1 : openat(dir, STORE_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (a->folder >= 0)
+        return become_owner(a->folder, err);
+    if (errno != ENOENT) {
+        err_sys(err, "open the audit folder of %s", state);
+        return errno == EACCES ? err_hint(err, "it belongs to who runs `brig serve`") : -err->code;
+    }
+    err_set(err, ERR_NOT_FOUND, "there is no audit log in %s", state);
+    return err_hint(err, "`brig serve` makes it; --state DIR names another folder");
+}
+
+/* ---- verbs ---- */
+
+static const struct {
+    const char *name;
+    int (*fn)(struct ask *a, struct err *err);
+} verbs[] = {
+    {"tail", ask_tail},         {"show", ask_show},     {"summary", ask_summary},
+    {"verify", ask_verify},     {"export", ask_export}, {"keys.list", ask_keys_list},
+    {"keys.put", ask_keys_put},
+};
+
+/* An export is verified without any folder. */
+static bool needs_store(const struct ask *a)
+{
+    return strcmp(a->verb, "verify") != 0 || !ask_text(a, "export");
+}
+
+static int answer(struct ask *a, struct err *err)
+{
+    a->verb = ask_text(a, "verb");
+    for (size_t i = 0; a->verb && i < ARRAY_LEN(verbs); i++) {
+        if (strcmp(verbs[i].name, a->verb) != 0)
+            continue;
+        if (needs_store(a) && (open_folder(a, err) < 0 || sign_prepare(err) < 0 ||
+                               store_open(&a->store, a->folder, false, err) < 0))
+            return -err->code;
+        return verbs[i].fn(a, err);
+    }
+    return err_set(err, ERR_USAGE, "there is no such question");
+}
+
+int audit_ask(const char *request)
+{
+    struct err err = ERR_INIT;
+    struct ask a = {.folder = -1};
+    buf_init(&a.out, OUT_MAX);
+    umask(077);
+    int r = json_parse(request, strlen(request), &json_default_limits, &a.request, &err);
+    if (r >= 0 && json_type(a.request) != JSON_OBJECT)
+        r = err_set(&err, ERR_USAGE, "a request is an object");
+    if (r >= 0)
+        r = answer(&a, &err);
+    int status = r < 0 ? fail(&a, &err) : r;
+    store_close(a.store);
+    if (a.folder >= 0)
+        close(a.folder);
+    json_free(a.request);
+    buf_done(&a.out);
+    return status;
+}

@@ -1,0 +1,258 @@
+#include "audit/merge.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Two more than kinds can fill: for what is beyond. */
+#define ROOM (2 * MERGE_MAX)
+
+struct entry {
+    uint64_t hash;
+    uint64_t since_us; /* start of its second */
+    uint64_t held;     /* not yet written */
+    int64_t time_us;   /* wall clock of the last one */
+    size_t len;
+    char *identity;  /* boundary, kind, box, key, detail: each with its NUL; owned */
+    const char *box; /* inside it; may be empty */
+    bool further;    /* stands for kinds that have no entry */
+};
+
+struct merge {
+    struct entry entries[ROOM];
+    size_t count;
+    uint64_t swept_us; /* when what is over was last looked for */
+    struct buf room;
+    struct buf detail;
+};
+
+int merge_new(struct merge **ret, struct err *err)
+{
+    struct merge *m = calloc(1, sizeof *m);
+    if (!m)
+        return err_set(err, ERR_SYSTEM, "out of memory");
+    buf_init(&m->room, 2 * RECORD_MAX);
+    buf_init(&m->detail, 2 * RECORD_MAX);
+    *ret = m;
+    return 0;
+}
+
+void merge_free(struct merge *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->count; i++)
+        free(m->entries[i].identity);
+    buf_done(&m->room);
+    buf_done(&m->detail);
+    free(m);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), n = strlen(end);
+    return len >= n && strcmp(text + len - n, end) == 0;
+}
+
+bool merge_wants(const char *kind)
+{
+    return strncmp(kind, "denial", 6) == 0 || ends_with(kind, ".refused") ||
+           ends_with(kind, ".denied");
+}
+
+/* ---- identity ---- */
+
+static uint64_t hash_of(const char *data, size_t len)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (uint8_t)data[i]) * 0x100000001b3u;
+    return h;
+}
+
+static void add_part(struct buf *out, const char *part)
+{
+    buf_str(out, part ? part : "");
+    buf_chr(out, '\0');
+}
+
+static void identify(struct buf *out, const struct record *r, const char *detail)
+{
+    buf_reset(out);
+    add_part(out, r->boundary);
+    add_part(out, r->kind);
+    add_part(out, r->box);
+    add_part(out, r->key);
+    add_part(out, detail);
+}
+
+static const char *next_part(const char **p)
+{
+    const char *part = *p;
+    *p += strlen(part) + 1;
+    return part[0] ? part : NULL;
+}
+
+static struct record record_of(const struct entry *e)
+{
+    const char *p = e->identity;
+    struct record r = {.time_us = e->time_us};
+    r.boundary = next_part(&p);
+    r.kind = next_part(&p);
+    r.box = next_part(&p);
+    r.key = next_part(&p);
+    r.detail = next_part(&p);
+    return r;
+}
+
+static struct entry *find(struct merge *m, const struct buf *identity)
+{
+    uint64_t hash = hash_of(identity->data, identity->len);
+    for (size_t i = 0; i < m->count; i++) {
+        struct entry *e = &m->entries[i];
+        if (e->hash == hash && e->len == identity->len &&
+            memcmp(e->identity, identity->data, e->len) == 0)
+            return e;
+    }
+    return NULL;
+}
+
+static struct entry *insert(struct merge *m, const struct buf *identity, uint64_t now_us)
+{
+    char *copy = m->count < ROOM ? malloc(identity->len) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, identity->data, identity->len);
+    struct entry *e = &m->entries[m->count++];
+    *e = (struct entry){.hash = hash_of(copy, identity->len),
+                        .since_us = now_us,
+                        .len = identity->len,
+                        .identity = copy};
+    const char *p = copy;
+    next_part(&p);
+    next_part(&p);
+    e->box = p;
+    return e;
+}
+
+/* Has this box had its share of the second? */
+static bool is_full(const struct merge *m, const char *box)
+{
+    size_t kinds = 0, mine = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct entry *e = &m->entries[i];
+        kinds += !e->further;
+        mine += !e->further && strcmp(e->box, box ? box : "") == 0;
+    }
+    return kinds >= MERGE_MAX || mine >= MERGE_PER_BOX;
+}
+
+/* ---- in ---- */
+
+static const char further_detail[] = "{\"count\":0,\"what\":\"further kinds\"}";
+
+/* Where it is counted when it can have no entry of its own: per box, then for all together. */
+static struct entry *further(struct merge *m, const struct record *r, uint64_t now_us)
+{
+    struct record common = {.boundary = r->boundary, .kind = r->kind, .box = r->box};
+    struct record last = {.boundary = "audit", .kind = "denial"};
+    for (int i = 0; i < 2; i++) {
+        identify(&m->room, i == 0 ? &common : &last, further_detail);
+        struct entry *e = find(m, &m->room);
+        /* The last place is always kept for the one of all. */
+        if (!e && m->count + (i == 0) < ROOM)
+            e = insert(m, &m->room, now_us);
+        if (e) {
+            e->further = true;
+            return e;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t count_of(const struct json *detail)
+{
+    const struct json *j = detail ? json_get(detail, "count") : NULL;
+    int64_t n = j && json_type(j) == JSON_INT ? json_int(j) : 1;
+    return n > 0 ? (uint64_t)n : 1;
+}
+
+void merge_add(struct merge *m, const struct record *r, const struct json *detail, uint64_t now_us,
+               merge_fn *fn, void *ctx)
+{
+    static const uint64_t zero = 0;
+    if (now_us - m->swept_us >= MERGE_WINDOW_US / 8)
+        merge_flush(m, now_us, false, fn, ctx);
+    buf_reset(&m->detail);
+    if (detail && record_detail_write(detail, &zero, &m->detail, NULL) < 0) {
+        fn(ctx, r);
+        return;
+    }
+    identify(&m->room, r, detail ? buf_text(&m->detail) : NULL);
+    struct entry *e = m->room.failed ? NULL : find(m, &m->room);
+    bool first = !e;
+    if (!e && !m->room.failed && !is_full(m, r->box))
+        e = insert(m, &m->room, now_us);
+    if (e && first) {
+        fn(ctx, r);
+        return;
+    }
+    e = e ? e : further(m, r, now_us);
+    if (!e) { /* out of memory: better too much than too little */
+        fn(ctx, r);
+        return;
+    }
+    uint64_t n = count_of(detail);
+    e->held = e->held > UINT64_MAX - n ? UINT64_MAX : e->held + n;
+    e->time_us = r->time_us;
+}
+
+/* ---- out ---- */
+
+static void emit(struct merge *m, struct entry *e, merge_fn *fn, void *ctx)
+{
+    struct record r = record_of(e);
+    struct json *tree = NULL;
+    const char *text = r.detail ? r.detail : "{}";
+    uint64_t count = e->held > INT64_MAX ? INT64_MAX : e->held;
+    buf_reset(&m->detail);
+    if (json_parse(text, strlen(text), &json_default_limits, &tree, NULL) >= 0 &&
+        record_detail_write(tree, &count, &m->detail, NULL) >= 0)
+        r.detail = buf_text(&m->detail);
+    json_free(tree);
+    fn(ctx, &r);
+    e->held = 0;
+}
+
+void merge_flush(struct merge *m, uint64_t now_us, bool all, merge_fn *fn, void *ctx)
+{
+    m->swept_us = now_us;
+    for (size_t i = 0; i < m->count;) {
+        struct entry *e = &m->entries[i];
+        bool over = now_us - e->since_us >= MERGE_WINDOW_US;
+        if ((over || all) && e->held) {
+            emit(m, e, fn, ctx);
+            /* It goes on: the next second begins. */
+            if (over)
+                e->since_us = now_us;
+            i++;
+        } else if (over) {
+            free(e->identity);
+            *e = m->entries[--m->count];
+        } else {
+            i++;
+        }
+    }
+}
+
+uint64_t merge_due_us(const struct merge *m)
+{
+    uint64_t due = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        uint64_t at = m->entries[i].since_us + MERGE_WINDOW_US;
+        if (m->entries[i].held && (!due || at < due))
+            due = at;
+    }
+    return due;
+}

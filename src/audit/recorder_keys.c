@@ -1,0 +1,96 @@
+/* API keys that `brig keys` wrote into the database. The verb has no part in the chain: it leaves a
+ * row that is marked as untold; the recorder, told by SIGHUP or at its next start, writes the
+ * record and tells the front. What the front itself PUTs is recorded in the same words. */
+#include "audit/recorder_internal.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_revoked(const struct json *value)
+{
+    const struct json *j = json_get(value, "revoked_ms");
+    return j && json_type(j) == JSON_INT && json_int(j) != 0;
+}
+
+static void write_detail(struct recorder *r, const struct json *value, const char *by)
+{
+    struct json_writer w;
+    const struct json *name = value ? json_get(value, "name") : NULL;
+    const struct json *is_operator = value ? json_get(value, "operator") : NULL;
+    buf_reset(&r->detail);
+    jw_init(&w, &r->detail, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "by", by);
+    if (name && json_type(name) == JSON_STRING)
+        jw_kv_string(&w, "name", json_string(name));
+    if (is_operator && json_type(is_operator) == JSON_BOOL)
+        jw_kv_bool(&w, "operator", json_bool(is_operator));
+    jw_object_end(&w);
+}
+
+int keys_record(struct recorder *r, const char *key, const char *value, const char *by,
+                struct err *err)
+{
+    struct json *tree = NULL;
+    if (value && json_parse(value, strlen(value), &json_default_limits, &tree, err) < 0)
+        return -err->code;
+    if (tree && json_type(tree) != JSON_OBJECT) {
+        json_free(tree);
+        tree = NULL;
+    }
+    struct record record = {.time_us = recorder_now(), .boundary = "api", .key = key};
+    record.kind = !value                                   ? "key.removed"
+                  : tree && is_revoked(tree)               ? "key.revoked"
+                  : store_has(r->store, "keys", key, true) ? "key.changed"
+                                                           : "key.added";
+    write_detail(r, tree, by);
+    record.detail = buf_text(&r->detail);
+    json_free(tree);
+    return store_append(r->store, &record, err);
+}
+
+static int collect(void *ctx, const char *table, const char *key, const char *value,
+                   struct err *err)
+{
+    struct key_rows *rows = ctx;
+    struct key_row *grown = reallocarray(rows->items, rows->count + 1, sizeof *grown);
+    if (!grown)
+        return err_set(err, ERR_SYSTEM, "out of memory");
+    rows->items = grown;
+    struct key_row *row = &rows->items[rows->count];
+    *row = (struct key_row){.key = strdup(key), .value = strdup(value)};
+    rows->count++;
+    return row->key && row->value ? 0 : err_set(err, ERR_SYSTEM, "out of memory");
+}
+
+int keys_collect(struct recorder *r, struct key_rows *ret, struct err *err)
+{
+    if (store_each_untold(r->store, collect, ret, err) < 0)
+        return -err->code;
+    for (size_t i = 0; i < ret->count; i++) {
+        const struct key_row *row = &ret->items[i];
+        if (keys_record(r, row->key, row->value, "brig keys", err) < 0 ||
+            store_told(r->store, row->key, err) < 0)
+            return -err->code;
+    }
+    return 0;
+}
+
+void keys_tell(struct recorder *r, const struct key_rows *rows)
+{
+    struct err err = ERR_INIT;
+    for (size_t i = 0; i < rows->count; i++)
+        (void)recorder_restore(r, "keys", rows->items[i].key, rows->items[i].value, &err);
+}
+
+void key_rows_done(struct key_rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        free(rows->items[i].key);
+        free(rows->items[i].value);
+    }
+    free(rows->items);
+    *rows = (struct key_rows){.count = 0};
+}

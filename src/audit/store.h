@@ -1,0 +1,105 @@
+/* What the recorder keeps on disk. SQLite is seen by store*.c alone. */
+#pragma once
+
+#include "audit/recorder.h"
+#include "audit/sign.h"
+#include "base/json.h"
+
+#include <sys/types.h>
+
+#define STORE_FOLDER   "audit"
+#define STORE_FILE     "records.db"
+#define STORE_VERSION  1
+#define STORE_LOCK     "lock"
+#define STORE_NAME_MAX 64
+
+/* Once per process, before a filter is in force. */
+int store_prepare(struct err *err);
+
+/* ---- writing: between begin and commit; a failure rolls everything back ---- */
+
+int store_begin(struct store *s, struct err *err);
+/* Gives it its number (r->seq is not looked at). */
+int store_append(struct store *s, const struct record *r, struct err *err);
+/* Signs the place that was reached, unless it is signed already. */
+int store_checkpoint(struct store *s, int64_t time_us, struct err *err);
+/* value NULL: removes. told: nobody needs to hear of it, see store_untold. */
+int store_put(struct store *s, const char *table, const char *key, const char *value, bool told,
+              struct err *err);
+int store_commit(struct store *s, struct err *err);
+void store_rollback(struct store *s);
+/* After a commit: the file `head`. */
+int store_write_head(struct store *s, int64_t time_us, struct err *err);
+
+uint64_t store_seq(const struct store *s);       /* of the last record that is on disk */
+uint64_t store_signed_to(const struct store *s); /* by a checkpoint */
+const char *store_last_kind(const struct store *s);
+
+/* ---- state ---- */
+
+typedef int store_row_fn(void *ctx, const char *table, const char *key, const char *value,
+                         struct err *err);
+int store_each(struct store *s, const char *table /* NULL: all */, store_row_fn *fn, void *ctx,
+               struct err *err);
+/* Rows of table keys that a verb wrote and of which there is no record yet; store_told marks them,
+ * inside a transaction. */
+int store_each_untold(struct store *s, store_row_fn *fn, void *ctx, struct err *err);
+int store_told(struct store *s, const char *key, struct err *err);
+/* told: only rows that were told of count. */
+bool store_has(struct store *s, const char *table, const char *key, bool told);
+/* For a verb: one row of table keys, in a transaction of its own, untold. */
+int store_put_key(struct store *s, const char *key, const char *value, struct err *err);
+/* The process that has the lock, 0: none, -1: one of another pid namespace. */
+pid_t store_owner(int dir);
+
+/* ---- queries ---- */
+
+struct store_filter {
+    uint64_t after;        /* numbers above this */
+    const char *box, *key; /* NULL: any */
+    const char *kind;      /* "box.*" is a kind as well */
+    const char *boundary;
+    const char *since; /* record_time()'s form */
+    uint64_t limit;    /* 0: none */
+    bool last;         /* the last `limit` of them, still in order */
+};
+/* Negative: stop, with this error. Positive: stop. */
+typedef int store_record_fn(void *ctx, uint64_t seq, const char *line, size_t len,
+                            const uint8_t hash[32], struct err *err);
+int store_find(struct store *s, const struct store_filter *f, store_record_fn *fn, void *ctx,
+               struct err *err);
+/* The members of an object that the caller has opened. */
+int store_summary(struct store *s, const char *since, struct json_writer *w, struct err *err);
+/* Checkpoints in order, from this number on. */
+typedef int store_checkpoint_fn(void *ctx, uint64_t seq, const char *line, size_t len,
+                                const uint8_t signature[CHAIN_SIGNATURE], struct err *err);
+int store_checkpoints(struct store *s, uint64_t from, uint64_t limit, store_checkpoint_fn *fn,
+                      void *ctx, struct err *err);
+/* All reads until the end see one moment. */
+int store_snapshot(struct store *s, bool begin, struct err *err);
+int store_hash_of(struct store *s, uint64_t seq, uint8_t ret[32], struct err *err);
+
+/* ---- verification, in pieces ---- */
+
+struct verify_run;
+/* verifier NULL: the folder's own public key. */
+int store_verify_begin(struct store *s, struct verifier *verifier, struct verify_run **ret,
+                       struct err *err);
+/* The folder's own key, from the record after this checkpoint on. */
+int store_verify_begin_at(struct store *s, uint64_t checkpoint, struct verify_run **ret,
+                          struct err *err);
+/* 1: there is more. */
+int store_verify_step(struct verify_run *v, unsigned rows, struct err *err);
+void store_verify_end(struct verify_run *v, struct verify_result *ret);       /* frees */
+void verify_write_json(const struct verify_result *r, struct json_writer *w); /* members */
+
+/* ---- head.c ---- */
+
+struct head {
+    char line[CHAIN_CHECKPOINT_MAX + 1];
+    size_t len;
+    uint8_t signature[CHAIN_SIGNATURE];
+};
+/* 1: read; 0: there is none. */
+int head_read(int dir, struct head *ret, struct err *err);
+int head_write(int dir, const struct head *h, struct err *err);

@@ -1,0 +1,514 @@
+/* brig keys: who may use the daemon's API. A key is made here, shown once, and kept as a hash; the
+ * row is written by brig-daemon (cli/backend.h), and the running daemon takes it up at once. */
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "base/sha256.h"
+#include "cli/backend.h"
+#include "cli/state.h"
+#include "cli/term.h"
+#include "cli/verb.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAME_MAX_  63
+#define ID_SIZE    13
+#define OUTPUT_MAX ((size_t)4 * 1024 * 1024)
+
+enum { OPT_JSON = 1, OPT_STATE, OPT_OPERATOR, OPT_MAX, OPT_ALL };
+
+struct keys_options {
+    bool json, operator_key, all;
+    const char *state, *name; /* name: the operand */
+    uint64_t max_boxes;
+};
+
+static const struct opt common_items[] = {
+    {.id = OPT_JSON, .name = "json", .group = "Output", .help = "print JSON"},
+    {.id = OPT_STATE,
+     .name = "state",
+     .kind = OPT_VALUE,
+     .value = "DIR",
+     .group = "Where",
+     .help = "the daemon's state folder, as given to brig serve"},
+};
+static const struct opt_table keys_table = {
+    .items = common_items, .count = ARRAY_LEN(common_items), .next = &common_options};
+
+static const struct opt add_items[] = {
+    {.id = OPT_OPERATOR,
+     .name = "operator",
+     .group = "What it may do",
+     .help = "everything: all sandboxes, hosts beyond the template's, audit"},
+    {.id = OPT_MAX,
+     .name = "max-sandboxes",
+     .kind = OPT_VALUE,
+     .value = "N",
+     .group = "What it may do",
+     .help = "at most so many sandboxes at a time"},
+};
+static const struct opt_table add_table = {
+    .items = add_items, .count = ARRAY_LEN(add_items), .next = &keys_table};
+
+static const struct opt list_items[] = {
+    {.id = OPT_ALL, .name = "all", .group = "Output", .help = "revoked ones as well"},
+};
+static const struct opt_table list_table = {
+    .items = list_items, .count = ARRAY_LEN(list_items), .next = &keys_table};
+
+static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
+{
+    struct keys_options *o = ctx;
+    if (!opt && o->name)
+        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", value);
+    if (!opt)
+        o->name = value;
+    else if (opt->id == OPT_JSON)
+        o->json = true;
+    else if (opt->id == OPT_OPERATOR)
+        o->operator_key = true;
+    else if (opt->id == OPT_ALL)
+        o->all = true;
+    else if (opt->id == OPT_STATE)
+        o->state = value;
+    else if (opt->id == OPT_MAX && num_parse_count(value, &o->max_boxes, err) < 0)
+        return err_wrap(err, "--max-sandboxes");
+    return 0;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* ---- a key as it is kept ---- */
+
+struct key_row {
+    char id[32];
+    char name[NAME_MAX_ + 1];
+    char hash[SHA256_HEX_SIZE];
+    bool operator_key;
+    int64_t created_ms, revoked_ms, max_boxes;
+};
+
+static void copy_text(char *out, size_t size, const struct json *j, const char *key)
+{
+    const struct json *value = json_get(j, key);
+    const char *text = value ? json_string(value) : NULL;
+    snprintf(out, size, "%s", text ? text : "");
+}
+
+static int64_t number_of(const struct json *j, const char *key)
+{
+    const struct json *value = json_get(j, key);
+    return value && json_type(value) == JSON_INT ? json_int(value) : 0;
+}
+
+/* {"id","value":{…}} */
+static bool row_read(const struct json *j, struct key_row *ret)
+{
+    const struct json *value = json_get(j, "value"), *id = json_get(j, "id");
+    if (!value || json_type(value) != JSON_OBJECT || !id || !json_string(id))
+        return false;
+    const struct json *is_operator = json_get(value, "operator");
+    *ret = (struct key_row){.created_ms = number_of(value, "created_ms"),
+                            .revoked_ms = number_of(value, "revoked_ms"),
+                            .max_boxes = number_of(value, "max_boxes")};
+    ret->operator_key =
+        is_operator && json_type(is_operator) == JSON_BOOL && json_bool(is_operator);
+    copy_text(ret->id, sizeof ret->id, j, "id");
+    copy_text(ret->name, sizeof ret->name, value, "name");
+    copy_text(ret->hash, sizeof ret->hash, value, "hash");
+    return true;
+}
+
+static void row_write(const struct key_row *row, struct json_writer *w)
+{
+    jw_object_begin(w);
+    jw_kv_int(w, "created_ms", row->created_ms);
+    jw_kv_string(w, "hash", row->hash);
+    jw_kv_int(w, "max_boxes", row->max_boxes);
+    jw_kv_string(w, "name", row->name);
+    jw_kv_bool(w, "operator", row->operator_key);
+    jw_kv_int(w, "revoked_ms", row->revoked_ms);
+    jw_object_end(w);
+}
+
+/* ---- asking ---- */
+
+static int no_line(void *ctx, const char *line, size_t len, struct err *err)
+{
+    return 0;
+}
+
+/* ret_effect: "now", "next start" or "unknown". */
+static int put(const struct keys_options *o, const struct key_row *row, char ret_effect[static 16],
+               struct err *err)
+{
+    cleanup_buf struct buf request;
+    struct json_writer w;
+    struct json *end = NULL;
+    struct backend_reader reader = {.line = no_line};
+    buf_init(&request, 16384);
+    buf_init(&reader.end, 4096);
+    int r = backend_begin(&w, &request, "keys.put", o->state, err);
+    if (r >= 0) {
+        jw_kv_string(&w, "id", row->id);
+        jw_key(&w, "value");
+        row_write(row, &w);
+        r = backend_end(&w, err);
+    }
+    if (r >= 0)
+        r = backend_run(buf_text(&request), &reader, err);
+    snprintf(ret_effect, 16, "unknown");
+    if (r >= 0 &&
+        json_parse(buf_text(&reader.end), reader.end.len, &json_default_limits, &end, NULL) >= 0) {
+        const struct json *inner = json_get(end, "end");
+        if (inner && json_type(inner) == JSON_OBJECT)
+            copy_text(ret_effect, 16, inner, "effect");
+    }
+    json_free(end);
+    buf_done(&reader.end);
+    return r;
+}
+
+struct rows {
+    int (*fn)(void *ctx, const struct key_row *row, struct err *err);
+    void *ctx;
+};
+
+static int row_line(void *ctx, const char *line, size_t len, struct err *err)
+{
+    struct rows *rows = ctx;
+    struct json *j = NULL;
+    struct key_row row;
+    if (json_parse(line, len, &json_default_limits, &j, err) < 0)
+        return err_wrap(err, "the answer of brig-daemon");
+    int r = json_type(j) == JSON_OBJECT && row_read(j, &row) ? rows->fn(rows->ctx, &row, err) : 0;
+    json_free(j);
+    return r;
+}
+
+static int each_row(const struct keys_options *o, struct rows *rows, struct err *err)
+{
+    cleanup_buf struct buf request;
+    struct json_writer w;
+    struct backend_reader reader = {.line = row_line, .ctx = rows};
+    buf_init(&request, 16384);
+    buf_init(&reader.end, 4096);
+    int r = backend_begin(&w, &request, "keys.list", o->state, err);
+    if (r >= 0)
+        r = backend_end(&w, err);
+    if (r >= 0)
+        r = backend_run(buf_text(&request), &reader, err);
+    buf_done(&reader.end);
+    return r;
+}
+
+static void effect_text(const char *effect, const char *done)
+{
+    if (strcmp(effect, "now") == 0)
+        term_say("%s: in force now", done);
+    else if (strcmp(effect, "next start") == 0)
+        term_say("%s: in force when brig serve starts", done);
+    else
+        term_say("%s, but the running daemon did not answer: restart it", done);
+}
+
+/* ---- add ---- */
+
+static int make_id(char ret[static ID_SIZE], struct err *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
+    uint8_t bytes[10];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return err_sys(err, "random id");
+    memcpy(ret, "k_", 2);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        ret[2 + i] = letters[bytes[i] & 31];
+    ret[12] = '\0';
+    return 0;
+}
+
+static int check_name(const char *name, struct err *err)
+{
+    if (!name)
+        return err_set(err, ERR_USAGE, "a key needs a name: who is it for?");
+    size_t len = strlen(name);
+    if (len == 0 || len > NAME_MAX_ || name[0] == '-' ||
+        strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@-") != len)
+        return err_set(err, ERR_USAGE,
+                       "a name is at most %d letters, digits and . _ - @, and no blank", NAME_MAX_);
+    return 0;
+}
+
+static int print_new(const struct keys_options *o, const struct key_row *row, const char *key,
+                     const char *effect, struct err *err)
+{
+    cleanup_buf struct buf out;
+    struct json_writer w;
+    buf_init(&out, 4096);
+    if (o->json) {
+        jw_init(&w, &out, false);
+        jw_object_begin(&w);
+        jw_kv_string(&w, "id", row->id);
+        jw_kv_string(&w, "key", key);
+        jw_kv_string(&w, "name", row->name);
+        jw_kv_bool(&w, "operator", row->operator_key);
+        jw_kv_string(&w, "effect", effect);
+        jw_object_end(&w);
+    } else {
+        buf_str(&out, key);
+    }
+    buf_chr(&out, '\n');
+    int r = term_write(STDOUT_FILENO, buf_text(&out), out.len);
+    explicit_bzero(out.data, out.len);
+    return r < 0 ? err_sys(err, "write the key") : 0;
+}
+
+/* Its hash alone leaves this process; the key itself is printed here and nowhere kept. */
+static int add(const struct keys_options *o, struct err *err)
+{
+    char key[API_KEY_SIZE], effect[16], done[160];
+    struct key_row row = {.operator_key = o->operator_key,
+                          .created_ms = now_ms(),
+                          .max_boxes = (int64_t)o->max_boxes};
+    if (check_name(o->name, err) < 0 || make_id(row.id, err) < 0 || api_key_make(key, err) < 0)
+        return -err->code;
+    snprintf(row.name, sizeof row.name, "%s", o->name);
+    sha256_hex(key, strlen(key), row.hash);
+    int r = put(o, &row, effect, err);
+    if (r >= 0)
+        r = print_new(o, &row, key, effect, err);
+    explicit_bzero(key, sizeof key);
+    if (r >= 0 && !o->json) {
+        snprintf(done, sizeof done, "key %s (%s) was made and is not shown again", row.id,
+                 row.name);
+        effect_text(effect, done);
+    }
+    return r < 0 ? r : 0;
+}
+
+/* ---- list ---- */
+
+struct list {
+    const struct keys_options *options;
+    struct buf out;
+    struct json_writer w;
+    size_t count, hidden;
+};
+
+static void day(int64_t ms, char out[static 20])
+{
+    struct tm tm = {0};
+    gmtime_r(&(time_t){ms / 1000}, &tm);
+    if (!ms || !strftime(out, 20, "%Y-%m-%d %H:%M", &tm))
+        snprintf(out, 20, "-");
+}
+
+static int list_row(void *ctx, const struct key_row *row, struct err *err)
+{
+    struct list *l = ctx;
+    char created[20], revoked[20];
+    if (row->revoked_ms && !l->options->all && !l->options->json) {
+        l->hidden++;
+        return 0;
+    }
+    l->count++;
+    if (l->options->json) {
+        jw_object_begin(&l->w);
+        jw_kv_string(&l->w, "id", row->id);
+        jw_kv_string(&l->w, "name", row->name);
+        jw_kv_bool(&l->w, "operator", row->operator_key);
+        jw_kv_int(&l->w, "created_ms", row->created_ms);
+        jw_kv_int(&l->w, "revoked_ms", row->revoked_ms);
+        jw_kv_int(&l->w, "max_boxes", row->max_boxes);
+        jw_object_end(&l->w);
+        return 0;
+    }
+    day(row->created_ms, created);
+    day(row->revoked_ms, revoked);
+    if (l->count == 1)
+        buf_fmt(&l->out, "%-13s %-24s %-9s %-17s %s\n", "ID", "NAME", "MAY", "MADE (UTC)", "");
+    buf_fmt(&l->out, "%-13s ", row->id);
+    cleanup_buf struct buf name;
+    buf_init(&name, 256);
+    term_clean(&name, row->name);
+    buf_fmt(&l->out, "%-24s %-9s %-17s", buf_text(&name), row->operator_key ? "all" : "own",
+            created);
+    if (row->max_boxes)
+        buf_fmt(&l->out, " at most %" PRId64 " sandboxes", row->max_boxes);
+    if (row->revoked_ms)
+        buf_fmt(&l->out, " revoked %s", revoked);
+    buf_chr(&l->out, '\n');
+    return 0;
+}
+
+static int list(const struct keys_options *o, struct err *err)
+{
+    struct list l = {.options = o};
+    struct rows rows = {.fn = list_row, .ctx = &l};
+    buf_init(&l.out, OUTPUT_MAX);
+    jw_init(&l.w, &l.out, false);
+    if (o->json) {
+        jw_object_begin(&l.w);
+        jw_key(&l.w, "keys");
+        jw_array_begin(&l.w);
+    }
+    int r = each_row(o, &rows, err);
+    if (r >= 0 && o->json) {
+        jw_array_end(&l.w);
+        jw_object_end(&l.w);
+        buf_chr(&l.out, '\n');
+    }
+    if (r >= 0 && !o->json && l.count == 0)
+        buf_str(&l.out, "no key but the operator's own (the file `key` of the state folder)\n");
+    if (r >= 0 && l.hidden)
+        buf_fmt(&l.out, "%zu revoked; --all shows them\n", l.hidden);
+    if (r >= 0 && term_write(STDOUT_FILENO, buf_text(&l.out), l.out.len) < 0)
+        r = err_sys(err, "write");
+    buf_done(&l.out);
+    return r < 0 ? r : 0;
+}
+
+/* ---- revoke ---- */
+
+struct find {
+    const char *name;
+    struct key_row row;
+    size_t by_id, by_name;
+};
+
+static int find_row(void *ctx, const struct key_row *row, struct err *err)
+{
+    struct find *f = ctx;
+    if (strcmp(row->id, f->name) == 0) {
+        f->by_id++;
+        f->row = *row;
+    } else if (strcmp(row->name, f->name) == 0 && !row->revoked_ms) {
+        f->by_name++;
+        if (!f->by_id)
+            f->row = *row;
+    }
+    return 0;
+}
+
+static int find_one(const struct keys_options *o, struct find *f, struct err *err)
+{
+    struct rows rows = {.fn = find_row, .ctx = f};
+    if (!o->name)
+        return err_set(err, ERR_USAGE, "which key? `brig keys list` shows them");
+    if (each_row(o, &rows, err) < 0)
+        return -err->code;
+    if (!f->by_id && f->by_name > 1) {
+        err_set(err, ERR_USAGE, "%zu keys have the name %.60s", f->by_name, o->name);
+        return err_hint(err, "name it by its id: brig keys list");
+    }
+    if (!f->by_id && !f->by_name) {
+        err_set(err, ERR_USAGE, "there is no key %.60s", o->name);
+        return err_hint(err, "`brig keys list` shows them; the operator's own key is the file "
+                             "`key` of the state folder");
+    }
+    if (f->row.revoked_ms)
+        return err_set(err, ERR_USAGE, "key %s was revoked before", f->row.id);
+    return 0;
+}
+
+static int revoke_key(const struct keys_options *o, struct err *err)
+{
+    struct find f = {.name = o->name};
+    char effect[16], done[160];
+    cleanup_buf struct buf out;
+    buf_init(&out, 1024);
+    if (find_one(o, &f, err) < 0)
+        return -err->code;
+    f.row.revoked_ms = now_ms();
+    if (put(o, &f.row, effect, err) < 0)
+        return -err->code;
+    snprintf(done, sizeof done, "key %s (%.60s) is revoked", f.row.id, f.row.name);
+    if (!o->json) {
+        effect_text(effect, done);
+        return 0;
+    }
+    buf_fmt(&out, "{\"id\":\"%s\",\"effect\":\"%s\"}\n", f.row.id, effect);
+    return term_write(STDOUT_FILENO, buf_text(&out), out.len) < 0 ? err_sys(err, "write") : 0;
+}
+
+/* ---- verbs ---- */
+
+static int keys_main(const struct verb *verb, int argc, char *const argv[])
+{
+    struct err err = ERR_INIT;
+    struct keys_options o = {.json = false};
+    const char *word = verb_word(verb);
+    int rest = 0;
+    int r = verb_parse(verb, argc, argv, take, &o, &rest, &err);
+    if (r > 0)
+        return 0;
+    for (; r >= 0 && rest < argc; rest++)
+        r = take(&o, NULL, argv[rest], &err);
+    if (r >= 0 && o.name && strcmp(word, "list") == 0)
+        r = err_set(&err, ERR_USAGE, "unexpected argument '%.60s'", o.name);
+    if (r >= 0)
+        r = strcmp(word, "add") == 0    ? add(&o, &err)
+            : strcmp(word, "list") == 0 ? list(&o, &err)
+                                        : revoke_key(&o, &err);
+    return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : 0;
+}
+
+#define STATUS_125 "125  there is no such key, or no state"
+
+static const struct verb verb_add = {
+    .name = "keys add",
+    .summary = "make an API key and show it once",
+    .usage = "keys add NAME [--operator] [--max-sandboxes N] [--json]",
+    .about = "The key goes to stdout, everything else to stderr. Only its hash is kept. A key\n"
+             "sees and ends its own sandboxes and no others; with --operator it may do\n"
+             "everything. A running daemon takes it up at once.",
+    .examples = "brig keys add ci --max-sandboxes 8\n"
+                "export E2B_API_KEY=$(brig keys add agent)",
+    .statuses = "0    made\n125  it could not be made",
+    .options = &add_table,
+    .main = keys_main,
+};
+static const struct verb verb_list = {
+    .name = "keys list",
+    .summary = "which keys there are",
+    .usage = "keys list [--all] [--json]",
+    .about = "Ids, names, what they may do, when they were made. Never the keys themselves:\n"
+             "they are not kept.",
+    .examples = "brig keys list --all",
+    .statuses = "0    printed\n" STATUS_125,
+    .options = &list_table,
+    .main = keys_main,
+};
+static const struct verb verb_revoke = {
+    .name = "keys revoke",
+    .summary = "a key is good for nothing from now on",
+    .usage = "keys revoke ID|NAME [--json]",
+    .about = "Requests with it are refused at once. Its sandboxes live on until their time is\n"
+             "over; an operator can end them before.",
+    .examples = "brig keys revoke ci",
+    .statuses = "0    revoked\n" STATUS_125,
+    .options = &keys_table,
+    .main = keys_main,
+};
+
+static const struct verb *const children[] = {&verb_add, &verb_list, &verb_revoke, NULL};
+
+const struct verb verb_keys = {
+    .name = "keys",
+    .summary = "who may use the daemon's API",
+    .usage = "keys add|list|revoke [OPTIONS]",
+    .about = "The first key, an operator's, is made by `brig serve`: the file `key` of its\n"
+             "state folder. What is done here is an audit record, like everything else.",
+    .examples = "brig keys add ci\n"
+                "brig keys revoke ci",
+    .children = children,
+};

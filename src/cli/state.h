@@ -1,0 +1,13 @@
+/* What all that has to do with `brig serve` must agree on: where its state is, what a key is. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* `given` (--state), else root: /var/lib/brig/serve, else $XDG_STATE_HOME/brig/serve or
+ * ~/.local/state/brig/serve. */
+int state_folder(const char *given, struct buf *out, struct err *err);
+
+#define API_KEY_SIZE 64
+/* "brig_" and 256 random bits in base64url. The caller wipes it. */
+int api_key_make(char ret[static API_KEY_SIZE], struct err *err);

@@ -1,0 +1,54 @@
+/* Which sandbox, and which face of it, a request is meant for. Pure: decided from the head alone,
+ * before anything is looked up, so that a malformed id or port is refused first (D-04).
+ *
+ *   Host: 49983-<id>.anything        envd of that sandbox; 49999: its code interpreter;
+ *                                    every other port: the user's own
+ *   E2b-Sandbox-Id, E2b-Sandbox-Port the same by headers (no port: envd)
+ *   /files?…&signature=v1_…        envd of the sandbox whose token made the signature
+ *   everything else                  the control plane and our own routes */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ENVD_PORT   49983
+#define KERNEL_PORT 49999
+#define AIM_ID_LEN  20 /* as BOX_ID_LEN */
+#define PARAMS_MAX  3
+#define PARAM_LEN   128
+#define QUERY_LEN   4096 /* of one decoded value */
+
+enum face { FACE_API, FACE_ENVD, FACE_KERNEL, FACE_PORT };
+
+struct aim {
+    enum face face;
+    char id[AIM_ID_LEN + 1]; /* empty: none was named */
+    uint16_t port;           /* of a named sandbox */
+    bool is_signed;          /* /files with a signature */
+};
+
+/* What stands in the head; NULL where it does not. `target` is path and query as they came. */
+struct aim_head {
+    const char *host; /* canonical, without the port */
+    const char *id, *port;
+    const char *target;
+};
+int aim_parse(const struct aim_head *head, struct aim *ret, struct err *err);
+bool box_id_valid(const char *id);
+
+/* One parameter of a query, decoded as forms are ('+' is a blank). 1: found, 0: not there;
+ * negative: malformed, too long, or NUL or invalid UTF-8 in it. The first of several counts. */
+int target_query(const char *target, const char *name, char *out, size_t size, struct err *err);
+/* The same decoding for one piece of text; negative as above. */
+int percent_decode(const char *text, size_t len, bool form, char *out, size_t size);
+
+/* "/sandboxes/{id}/timeout" against a path. {…} stands for one whole segment, which is copied. */
+struct params {
+    unsigned count;
+    char value[PARAMS_MAX][PARAM_LEN];
+};
+bool path_match(const char *pattern, const char *path, struct params *ret);

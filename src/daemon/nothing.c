@@ -1,2 +1,0 @@
-/* Until the first part of the daemon is here. */
-typedef int daemon_nothing;

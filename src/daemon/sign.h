@@ -1,0 +1,25 @@
+/* Tokens of a sandbox and what is derived from them. All comparisons take the same time whatever
+ * differs. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Lengths are no secret, contents are. */
+bool token_equal(const char *a, const char *b);
+
+/* A second, weaker token: for the user's own ports and the list of contexts, where clients do not
+ * send the first. Derived, so that there is nothing to keep. */
+#define TRAFFIC_TOKEN_LEN 43
+void traffic_token(const char *token, char out[static TRAFFIC_TOKEN_LEN + 1]);
+
+/* "v1_" and base64 of SHA-256 over "path:read|write:user:token[:expiry]", without padding. */
+struct signature {
+    const char *text;
+    const char *path, *user; /* as in the query, "" where absent */
+    bool write;
+    const char *expiration; /* seconds since 1970 as in the query, or NULL */
+};
+/* Its shape, and that it has not expired. */
+bool signature_current(const struct signature *s, int64_t now_s);
+bool signature_check(const struct signature *s, const char *token);

@@ -1,0 +1,59 @@
+/* From a request to a program: everything that a shell would do between fork and exec. */
+#include "init/exec_child.h"
+#include "init/perform_child.h"
+#include "init/session_child.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+static bool is_allowed(enum op_kind kind)
+{
+    return kind == OP_ARG || kind == OP_ENV || kind == OP_CWD || kind == OP_TTY;
+}
+
+static int connect_stdio(const int *fds, int count, struct err *err)
+{
+    for (int fd = 0; fd < 3 && count > SPAWN_STDERR; fd++)
+        if (dup2(fds[SPAWN_STDIN + fd], fd) < 0)
+            return err_sys(err, "connect descriptor %d", fd);
+    /* Takes the place of the control socket, of which this process has no more need. */
+    if (count > SPAWN_CHANNEL && dup2(fds[SPAWN_CHANNEL], INIT_FD_CTL) < 0)
+        return err_sys(err, "connect the channel");
+    return 0;
+}
+
+static int read_block(struct apply_state *st, int fd, struct err *err)
+{
+    size_t len = 0;
+    const void *block = perform_map(fd, &len, err);
+    st->argc = st->envc = 0;
+    st->cwd = NULL;
+    st->tty = false;
+    st->tty_fd = -1;
+    if (!block || perform_plan(st, block, len, is_allowed, err) < 0)
+        return -err->code;
+    st->argv[st->argc] = NULL;
+    st->envp[st->envc] = NULL;
+    return st->argc ? 0 : err_set(err, ERR_USAGE, "no command");
+}
+
+static int enter_folder(const struct apply_state *st, struct err *err)
+{
+    if (chdir(st->cwd ? st->cwd : "/") == 0)
+        return 0;
+    err_sys(err, "cannot enter folder %s", st->cwd);
+    err->code = ERR_NOT_FOUND;
+    return -err->code;
+}
+
+void spawn_child(struct apply_state *st, const int *fds, int count)
+{
+    struct err err = ERR_INIT;
+    if (read_block(st, fds[SPAWN_BLOCK], &err) == 0 && connect_stdio(fds, count, &err) == 0 &&
+        exec_session(st, &err) == 0 && enter_folder(st, &err) == 0) {
+        exec_default_signals();
+        exec_search(st, &err);
+    }
+    (void)!write(fds[SPAWN_STATUS], &err, sizeof err);
+    _exit(err_exit_status(&err));
+}

@@ -1,0 +1,44 @@
+/* What a process of brig gives away once it has opened what it needs: identity, capabilities,
+ * paths, system calls. Each step is irreversible; one that fails stops the start. In the order in
+ * which they must be made:
+ *
+ *   seal_identity   nobody's uid (as root), no capability, no core file, not traceable, no way back
+ *   seal_paths      Landlock: nothing, or one folder
+ *   seal_ports      Landlock: nothing
+ *   seal_calls      the system calls that are left */
+#pragma once
+
+#include "base/err.h"
+#include "os/landlock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* uid and gid are taken when started by root alone. `who` is for messages. */
+int seal_identity(uid_t uid, gid_t gid, const char *who, struct err *err);
+
+/* folder -1: no path at all. Returns 1, or 0 where the kernel has no Landlock. */
+int seal_paths(int folder, uint64_t rights, const char *who, struct err *err);
+
+/* No TCP port is bound and none dialled. Returns 1, or 0 where Landlock knows nothing of ports. */
+int seal_ports(const char *who, struct err *err);
+
+/* A call where one argument must be one of a few values. */
+struct seal_choice {
+    int call;
+    unsigned argument;
+    uint32_t mask; /* bits that do not matter are cleared first */
+    uint32_t values[8];
+    unsigned count;
+};
+/* Allowed, or allowed so; some end the process, since only an attacker would try them (execve,
+ * clone, ptrace, bpf, …: the same for everyone). All others fail with EPERM. */
+struct seal_calls {
+    const int *allowed;
+    size_t allowed_count;
+    const struct seal_choice *choices;
+    size_t choice_count;
+};
+int seal_calls(const struct seal_calls *calls, const char *who, struct err *err);

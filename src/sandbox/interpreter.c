@@ -1,0 +1,27 @@
+#include "sandbox/interpreter.h"
+
+#include "filesystem/filesystem.h"
+
+#include <string.h>
+
+_Static_assert(sizeof INTERPRETER_DIR == sizeof SHOWN_DIR, "drivers are looked for where they are");
+
+const struct interpreter *interpreter_find(const char *language)
+{
+    for (int l = INTERP_NONE + 1; l < INTERP_COUNT; l++) {
+        const struct interpreter *it = interpreter_get((enum interp_language)l);
+        if (it && strcmp(it->name, language) == 0)
+            return it;
+    }
+    return NULL;
+}
+
+int interpreters_show(struct filesystem *fs, struct err *err)
+{
+    for (int l = INTERP_NONE + 1; l < INTERP_COUNT; l++) {
+        const struct interpreter *it = interpreter_get((enum interp_language)l);
+        if (it && !filesystem_show(fs, it->file, it->data, it->len, err))
+            return -err->code;
+    }
+    return 0;
+}
