@@ -664,3 +664,20 @@ Test(box, the_loss_of_launcher_or_recorder_is_the_end, .init = world_begin, .fin
     cr_assert(core_lost(w.core));
     cr_assert_eq(waiting.calls, 1);
 }
+
+Test(box, what_an_earlier_life_left_is_cleaned)
+{
+    struct core_config config = {.max_boxes = 20};
+    world_rows[0] = "{\"table\":\"boxes\",\"key\":\"abcdefghij0123456789\",\"value\":{}}";
+    world_rows[1] =
+        "{\"table\":\"settings\",\"key\":\"pool.base\",\"value\":{\"min\":1,\"max\":2}}";
+    world_rows[2] = "{\"table\":\"boxes\",\"key\":\"../../etc/passwd\",\"value\":{}}";
+    world_begin_with(&config, "[" BASE "]");
+    cr_assert_str_eq(w.cleaned, "{\"ids\":[\"abcdefghij0123456789\"]}");
+    cr_assert_eq(recorded("box.leftover"), 1);
+    cr_assert_eq(w.put_nulls, 1);
+    cr_assert_eq(recorded("daemon.started"), 1);
+    pass(100);
+    cr_assert_eq(core_template(w.core, "base")->pool.idle, 1, "sizes are restored as well");
+    world_end();
+}
