@@ -156,7 +156,7 @@ static int tell(struct exec_verb *v, const char *method, const char *member, con
 {
     char path[64];
     cleanup_json struct json *none = NULL;
-    cleanup_buf struct buf body;
+    cleanup_buf struct buf body = {0};
     snprintf(path, sizeof path, "/process.Process/%s", method);
     buf_init(&body, 1u << 20);
     buf_fmt(&body, "{\"process\":{\"pid\":%lld}", (long long)v->pid);
@@ -175,7 +175,7 @@ static void on_input(struct exec_verb *v)
 {
     char block[32768];
     struct err err = ERR_INIT;
-    cleanup_buf struct buf json;
+    cleanup_buf struct buf json = {0};
     ssize_t n = read(v->stdin_fd, block, sizeof block);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
@@ -200,7 +200,7 @@ static void on_signals(struct exec_verb *v)
     struct err err = ERR_INIT;
     while (read(v->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGWINCH) {
-            cleanup_buf struct buf json;
+            cleanup_buf struct buf json = {0};
             struct json_writer w;
             buf_init(&json, 256);
             jw_init(&w, &json, false);
@@ -228,7 +228,7 @@ static void on_signals(struct exec_verb *v)
 static int put(const struct json *data, const char *name, int fd, struct err *err)
 {
     const char *text = member_string(data, name);
-    cleanup_buf struct buf bytes;
+    cleanup_buf struct buf bytes = {0};
     if (!text)
         return 0;
     buf_init(&bytes, strlen(text) + 1);
@@ -331,7 +331,7 @@ static int loop(struct exec_verb *v, struct err *err)
 
 static int start(struct exec_verb *v, struct err *err)
 {
-    cleanup_buf struct buf json, frame;
+    cleanup_buf struct buf json = {0}, frame = {0};
     char path[96];
     buf_init(&json, 1u << 20);
     buf_init(&frame, 1u << 20);

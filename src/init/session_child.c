@@ -142,6 +142,11 @@ static bool obey(struct apply_state *st, const struct ctl_msg *msg, const int *f
     case CTL_SIGNAL:
         pass_signal(msg);
         return true;
+    case CTL_HIDE:
+        /* Memory and descriptors of init, and of what is not yet a program, are not for the code,
+         * which has the same uid; nor for a supervisor without privileges, hence not before. */
+        prctl(PR_SET_DUMPABLE, 0);
+        return true;
     case CTL_FREEZE:
         kill(-1, msg->value ? SIGSTOP : SIGCONT);
         answer(msg->request, 0, NULL);
@@ -180,9 +185,6 @@ int session_serve(struct apply_state *st)
     /* K-6  Nothing is started before this word: everything was attested by then. */
     if (fds[1].fd < 0 || ctl_send(&ready, -1) < 0 || !wait_for_the_word())
         return 125;
-    /* Hide memory and descriptors of init, and of what is not yet a program, from the code, which
-     * has the same uid. */
-    prctl(PR_SET_DUMPABLE, 0);
     if (waiting_fd >= 0 && (write(waiting_fd, "g", 1) != 1 || close(waiting_fd) < 0))
         return 125;
     for (;;) {

@@ -22,7 +22,7 @@
 #define MEMORY      (4ull << 30) /* modules are large; what clones change of it is theirs */
 #define PIDS        64
 
-/* Laid into this program by tools/embed-files. */
+/* drivers.S, which the build writes */
 extern const char driver_template_py_start[], driver_template_py_end[];
 
 bool stem_possible(const struct template *t, char why[static STEM_WHY_SIZE])

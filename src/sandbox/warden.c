@@ -188,6 +188,8 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
         rules_claim(w, json_get(j, "network"), err) < 0 || sandbox_attest(w->s, err) < 0 ||
         state_enter(&w->s->state, STATE_EXECUTING, err) < 0)
         return -err->code;
+    if (message_send(w->s->ctl_fd, CTL_HIDE, 0) < 0)
+        return err_set(err, ERR_SYSTEM, "the sandbox died before it was of use");
     w->claimed = true;
     watch_start(w);
     jw_init(&out, &text, false);

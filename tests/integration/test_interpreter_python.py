@@ -206,7 +206,7 @@ def test_traceback(driver):
 def test_traceback_of_a_library(shared):
     error = shared.run("import json\njson.loads('{')").error
     assert error["name"] == "JSONDecodeError" and "json/decoder.py" in error["traceback"]
-    assert "python.py" not in error["traceback"].replace("interpreters", "python.py", 0).split("json/")[0]
+    assert str(DRIVERS) not in error["traceback"]
 
 
 def test_chained_errors(shared):
@@ -253,7 +253,7 @@ def test_errors_let_go_of_what_they_held(driver):
 # ---- interrupts ----
 
 @pytest.mark.parametrize("code", [
-    "import time\nprint('go')\ntime.sleep(1000)", "print('go')\nwhile True: pass", "print('go')\nsum(iter(int, 1))",
+    "import time\nprint('go')\ntime.sleep(1000)", "print('go')\nwhile True: pass", "print('go')\nfor _ in iter(int, 1): pass",
     "import asyncio\nprint('go')\nawait asyncio.sleep(1000)", "print('go')\nawait asyncio.Event().wait()",
     "async def busy():\n  await asyncio.sleep(0)\n  print('go')\n  while True: pass\nawait busy()",
     "async def busy():\n  print('go')\n  while True: pass\nasyncio.ensure_future(busy())\nawait asyncio.sleep(1000)",
@@ -267,13 +267,13 @@ def test_interrupts(shared, code, group):
     shared.run("import asyncio; kept = 5")
     done = shared.interrupted(code, group)
     assert done.error["name"] == "KeyboardInterrupt", done.error
-    assert "python.py" not in done.error["traceback"]
+    assert str(DRIVERS) not in done.error["traceback"]
     done = shared.run("kept")
     assert done.text == "5" and done.error is None
 
 
 def test_an_interrupt_that_is_caught(driver):
-    driver.start("import time\nprint('go')\nwhile True:\n  try:\n    time.sleep(1000)\n"
+    driver.start("import time\nwhile True:\n  try:\n    print('go')\n    time.sleep(1000)\n"
                  "  except KeyboardInterrupt:\n    print('again')\n    break\n'done'")
     driver.wait_output("go")
     driver.interrupt()
@@ -468,4 +468,5 @@ def test_clones_differ():
     one, two, same, also = [eval(line) for line in done.stdout.splitlines()]
     assert all(a != b for a, b in zip(one, two))
     # The control: without renew() the random numbers are the same ones.
-    assert same[0] == also[0] and same[1] == also[1] and same[4] == also[4]
+    # (Python's own random module looks after itself in a fork, but not in a clone.)
+    assert same[1] == also[1] and same[4] == also[4]
