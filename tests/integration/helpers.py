@@ -25,9 +25,10 @@ def _public_folder():
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
     shutil.copy(BRIG, folder / "brig")
-    proxy = Path(BRIG).parent / "brig-proxy"
-    if proxy.exists():
-        shutil.copy(proxy, folder / "brig-proxy")
+    for name in ("brig-proxy", "brig-daemon"):
+        program = Path(BRIG).parent / name
+        if program.exists():
+            shutil.copy(program, folder / name)
     (folder / "no-cgroup.yaml").write_text('lifecycle: {cgroup: "off"}\n')
     return folder
 
