@@ -20,10 +20,10 @@ FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 MAN_SOURCES = $(wildcard docs/man/*.scd)
 MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 
-.PHONY: all help demo test unit integration escape asan fuzz bench bench-growth format lint man docs/man install clean
+.PHONY: all help demo test unit integration escape asan fuzz bench bench-growth soak format lint man docs/man install clean
 .PHONY: deps-test test-build FORCE
 
-all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon
+all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so
 
 help:
 	@echo 'make              build brig into $(BUILD)/brig'
@@ -31,6 +31,7 @@ help:
 	@echo 'make test         everything: unit, integration, escape, sanitizer and fuzz parts'
 	@echo 'make unit | integration | escape | asan | fuzz    one part of it'
 	@echo 'make bench        measure against the peers that are installed'
+	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon'
 	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
 	@echo 'make man          manual pages into $(BUILD)/man'
 	@echo 'make install      into DESTDIR$(PREFIX);  make clean  removes what was built'
@@ -60,6 +61,11 @@ $(BUILD)/brig-daemon: $(BUILD)/brig-proxy FORCE
 	@said=$$(ninja -C $(BUILD)-proxy --quiet brig-daemon 2>&1); status=$$?; \
 	 printf '%s\n' "$$said" | grep -vE 'in statically linked applications requires|: in function |^$$' >&2; exit $$status
 	@cmp -s $(BUILD)-proxy/brig-daemon $@ || install -m 0755 $(BUILD)-proxy/brig-daemon $@
+
+$(BUILD)/brig-template.so: $(BUILD)/brig-proxy FORCE
+	@ninja -C $(BUILD)-proxy --quiet brig-template.so
+	@strip -S -o $@.new $(BUILD)-proxy/brig-template.so
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(TEST_BUILD)/build.ninja: | deps-test
 	@meson setup $(TEST_BUILD) -Dsanitize=true -Dtests=true >/dev/null
@@ -101,12 +107,16 @@ fuzz: deps-test
 bench:
 	@tools/bootstrap bench
 	@$(MAKE) --no-print-directory all
-	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run; \
+	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run && BRIG=$(BRIG) tests/bench/serve; \
 	 else echo "bench: tests/bench/run is not there" >&2; exit 1; fi
 
 # 10 000 runs; QUICK=1 for 500.
 bench-growth: all
 	@BRIG=$(BRIG) tests/bench/growth $(if $(QUICK),--quick)
+
+# Longer than a test run may take: MINUTES=10.
+soak: all
+	@BRIG=$(BRIG) tests/soak/run --minutes $(or $(MINUTES),10)
 
 # ---- keep in order ----
 
@@ -127,10 +137,11 @@ $(BUILD)/man/%: docs/man/%.scd
 	@mkdir -p $(BUILD)/man
 	@scdoc <$< >$@.tmp && mv $@.tmp $@
 
-install: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(MAN_PAGES)
+install: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so $(MAN_PAGES)
 	install -D -m 0755 $(BUILD)/brig $(BINDIR)/brig
 	install -D -m 0755 $(BUILD)/brig-proxy $(LIBEXECDIR)/brig-proxy
 	install -D -m 0755 $(BUILD)/brig-daemon $(LIBEXECDIR)/brig-daemon
+	install -D -m 0755 $(BUILD)/brig-template.so $(LIBEXECDIR)/brig-template.so
 	for page in $(MAN_PAGES); do install -D -m 0644 $$page $(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 	$(BUILD)/brig completion bash >$(BUILD)/completion.bash
 	$(BUILD)/brig completion zsh >$(BUILD)/completion.zsh

@@ -6,7 +6,7 @@
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-void base64_encode(struct buf *out, const void *data, size_t len)
+void base64_encode(const void *data, size_t len, struct buf *out)
 {
     const uint8_t *in = data;
     size_t done = 0;
@@ -36,7 +36,7 @@ static char url_digit(uint32_t v)
     return v == 62 ? '-' : v == 63 ? '_' : digits[v];
 }
 
-void base64url_encode(char *out, const void *data, size_t len)
+void base64url_encode(const void *data, size_t len, char *out)
 {
     const uint8_t *in = data;
     uint32_t bits = 0;
@@ -64,27 +64,38 @@ static int digit_value(char c)
     return c == '/' || c == '_' ? 63 : -1;
 }
 
-ssize_t base64_decode(void *out, const char *text, size_t len)
+/* The bytes of up to four digits; negative: one of them is none, or bits are left over. */
+static int decode_group(const char *text, size_t len, uint8_t out[3])
 {
-    uint8_t *to = out;
     uint32_t bits = 0;
-    unsigned have = 0;
-    if (len && len % 4 == 0 && text[len - 1] == '=')
-        len -= text[len - 2] == '=' ? 2 : 1;
-    if (len % 4 == 1)
-        return -EINVAL;
     for (size_t i = 0; i < len; i++) {
         int v = digit_value(text[i]);
         if (v < 0)
             return -EINVAL;
-        bits = bits << 6 | (uint32_t)v;
-        have += 6;
-        if (have >= 8) {
-            have -= 8;
-            *to++ = (uint8_t)(bits >> have);
-        }
+        bits |= (uint32_t)v << (18 - 6 * i);
     }
-    if (bits & ((1u << have) - 1))
+    if (len == 1 || (len == 2 && bits & 0xffff) || (len == 3 && bits & 0xff))
         return -EINVAL;
-    return to - (uint8_t *)out;
+    for (int i = 0; i < 3; i++)
+        out[i] = (uint8_t)(bits >> (16 - 8 * i));
+    return (int)len - 1;
+}
+
+int base64_decode(const char *text, size_t len, struct buf *out, struct err *err)
+{
+    size_t start = out->len;
+    if (len && len % 4 == 0 && text[len - 1] == '=')
+        len -= text[len - 2] == '=' ? 2 : 1;
+    if (len)
+        buf_room(out, len / 4 * 3 + 2);
+    for (size_t at = 0; at < len; at += 4) {
+        uint8_t bytes[3];
+        int n = decode_group(text + at, len - at < 4 ? len - at : 4, bytes);
+        if (n < 0) {
+            out->len = start;
+            return err_set(err, ERR_USAGE, "malformed base64");
+        }
+        buf_add(out, bytes, (size_t)n);
+    }
+    return out->failed ? err_set(err, ERR_LIMIT, "too much base64") : 0;
 }

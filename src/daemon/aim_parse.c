@@ -2,9 +2,11 @@
 #include "daemon/aim.h"
 
 #include "base/utf8.h"
+#include "http/query.h"
 #include "http/url.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 bool box_id_valid(const char *id)
@@ -133,29 +135,23 @@ int percent_decode(const char *text, size_t len, bool form, char *out, size_t si
     return is_utf8(out, n) ? 0 : -EILSEQ;
 }
 
-/* Is `text` the name, written with or without percent signs? */
-static bool name_is(const char *text, size_t len, const char *name)
-{
-    char decoded[PARAM_LEN];
-    return percent_decode(text, len, true, decoded, sizeof(decoded)) == 0 && !strcmp(decoded, name);
-}
-
 int target_query(const char *target, const char *name, char *out, size_t size, struct err *err)
 {
-    const char *at = strchr(target, '?');
-    while (at) {
-        const char *pair = at + 1;
-        size_t len = strcspn(pair, "&");
-        size_t key = strcspn(pair, "=&");
-        at = pair[len] ? pair + len : NULL;
-        if (!name_is(pair, key, name))
-            continue;
-        size_t skip = key < len ? key + 1 : key;
-        if (percent_decode(pair + skip, len - skip, true, out, size) < 0)
-            return err_set(err, ERR_USAGE, "%s: malformed or too long", name);
-        return 1;
-    }
-    return 0;
+    const char *text = strchr(target, '?');
+    struct query q;
+    const char *value;
+    int result = 0;
+    if (!text)
+        return 0;
+    if (query_parse(text + 1, strlen(text + 1), &q, err) < 0)
+        return err_wrap(err, "%s", name);
+    value = query_get(&q, name);
+    if (value && (strlen(value) >= size || !is_utf8(value, strlen(value))))
+        result = err_set(err, ERR_USAGE, "%s: malformed or too long", name);
+    else if (value)
+        result = snprintf(out, size, "%s", value) >= 0;
+    query_done(&q);
+    return result;
 }
 
 static size_t segment_len(const char *text)

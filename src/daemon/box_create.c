@@ -122,7 +122,7 @@ static void finish(struct create *cr, struct box *b, const struct err *err)
 
 static void create_fail(struct create *cr, const struct err *err)
 {
-    cleanup_buf struct buf detail;
+    cleanup_buf struct buf detail = {0};
     struct json_writer w;
     buf_init(&detail, 4096);
     jw_init(&w, &detail, false);

@@ -54,7 +54,7 @@ static bool is_over(const struct box *b)
 
 static void record(struct box *b, enum box_state from, enum box_state to, const char *reason)
 {
-    cleanup_buf struct buf detail;
+    cleanup_buf struct buf detail = {0};
     struct json_writer w;
     buf_init(&detail, 4096);
     jw_init(&w, &detail, false);
@@ -96,10 +96,10 @@ int box_enter(struct box *b, enum box_state next, const char *reason)
     snprintf(text, sizeof text, "{\"from\":\"%s\",\"to\":\"%s\"}", box_state_name(b->info.state),
              box_state_name(next));
     core_record(b->core, "box.bug", b, b->info.owner, text);
-    if (!is_over(b)) {
+    if (!is_over(b))
         move(b, BOX_ERROR, "a bug in brig");
+    if (b->info.state == BOX_ERROR)
         begin_end(b, "error");
-    }
     return -EINVAL;
 }
 
@@ -179,7 +179,7 @@ void box_on_thawed(struct box *b)
 
 static void tell_warden(struct box *b)
 {
-    cleanup_buf struct buf text;
+    cleanup_buf struct buf text = {0};
     struct json_writer w;
     if (!peer_is_open(&b->warden))
         return;
@@ -191,7 +191,7 @@ static void tell_warden(struct box *b)
     fault_point(FAULT_END_BEFORE);
     int r = peer_send(&b->warden, WIRE_END, 0, 0, buf_text(&text), text.len);
     fault_point(FAULT_END_SENT);
-    if (r < 0)
+    if (r < 0 && r != -EPIPE) /* one that has gone may have left its last words */
         peer_close(&b->warden, NULL);
 }
 
@@ -320,6 +320,8 @@ void box_on_gone(struct box *b, int64_t wait_status)
         peer_drain(&b->warden);
     explain_status(wait_status, &err);
     box_fail(b, &err); /* if it was not on its way out */
+    if (b->info.state == BOX_ERROR)
+        begin_end(b, "error");
     peer_close(&b->warden, &err);
     if (box_enter(b, BOX_GONE, b->reason) < 0)
         return;

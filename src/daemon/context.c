@@ -117,7 +117,7 @@ bool context_on_exit(struct box *b, int64_t pid, int wait_status)
     if (b->interp_fds[0] >= 0 && pid == b->interp_pid)
         for (unsigned i = 0; i < 3; i++)
             close(fd_steal(&b->interp_fds[i])); /* it did not wait long enough */
-    while (c && (c->pid != pid || c->exited))
+    while (c && (c->pid != pid || c->exit_known))
         c = c->next;
     if (!c)
         return false;

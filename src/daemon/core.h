@@ -10,7 +10,7 @@ struct core_config {
     int64_t max_timeout_ms;     /* 24 h */
     int64_t idle_timeout_ms;    /* nobody used it; 0: none */
 };
-/* Takes both sockets. */
+/* Takes both sockets. The program ignores SIGPIPE: processes may close their stdin. */
 /* What is 0 in `config` gets the value in the comment (idle_timeout_ms stays 0). */
 int core_new(struct core **ret, struct loop *loop, const struct core_config *config,
              int launcher_fd, int recorder_fd, struct err *err);
@@ -23,6 +23,10 @@ void core_when_ready(struct core *c, void (*fn)(void *ctx, const struct err *err
  * stopped. */
 void core_on_lost(struct core *c, void (*fn)(void *ctx, const struct err *err), void *ctx);
 bool core_lost(const struct core *c);
+/* The launcher was told to end: drain, then stop the loop. Without fn that is done here. */
+void core_on_stop(struct core *c, void (*fn)(void *ctx), void *ctx);
+/* The listeners are served: the launcher tells whoever waits for that. */
+void core_serving(struct core *c);
 /* SIGTERM: no new boxes; end all; then fn. */
 void core_drain(struct core *c, void (*fn)(void *ctx), void *ctx);
 void core_reload(struct core *c);

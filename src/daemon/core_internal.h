@@ -95,6 +95,7 @@ struct quota {
 
 struct create;
 struct setting;
+struct leftover;
 
 struct core {
     struct loop *loop;
@@ -111,10 +112,14 @@ struct core {
     struct loop_timer ready_timer;
     void (*lost_fn)(void *ctx, const struct err *err);
     void *lost_ctx;
+    void (*stop_fn)(void *ctx);
+    void *stop_ctx;
     void (*drain_fn)(void *ctx);
     void *drain_ctx;
     struct loop_timer drain_timer;
-    uint64_t records_lost, leftovers;
+    uint64_t records_lost;
+    struct leftover *leftovers; /* boxes of an earlier life whose rows are still there */
+    unsigned leftover_count;
 
     struct tmpl *templates;
     unsigned template_count, pool_starting;
@@ -127,7 +132,7 @@ struct core {
     struct quota *quotas;
     struct create *creates, *waiting, **waiting_end;
 
-    struct trash *trash;
+    struct trash *trash, **trash_end;
     struct loop_task trash_task;
 
     size_t log_bytes; /* of all processes' last output */
@@ -142,6 +147,7 @@ struct core {
 
 void core_discard(struct core *c, struct trash *t);
 int64_t core_wall_ms(void);
+void core_stop(struct core *c);                        /* the launcher wants an end in order */
 void core_lose(struct core *c, const struct err *err); /* the daemon cannot go on */
 /* One message at a time is written into it; NULL never. */
 struct buf *core_scratch(struct core *c);
@@ -150,6 +156,11 @@ struct buf *core_scratch(struct core *c);
 struct tmpl *core_template(struct core *c, const char *name); /* by name or alias; listed ones */
 int templates_read(struct core *c, const struct json *list, struct err *err);
 void templates_free(struct core *c);
+
+/* leftovers.c */
+void leftovers_add(struct core *c, const char *id);
+void leftovers_clean(struct core *c); /* has the launcher remove what is left of them */
+void leftovers_free(struct core *c);
 
 /* launcher_link.c */
 int launcher_open(struct core *c, int fd, struct err *err);

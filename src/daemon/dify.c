@@ -229,8 +229,6 @@ static void context_ready(void *ctx, struct context *context, const struct err *
     loop_timer_set(j->loop, &j->deadline, RUN_MS);
     if (execution_start(context, j->code, strlen(j->code), NULL, &sink, &j->execution, &own) < 0)
         job_fail(j, &own);
-    else
-        core_count(j->core, COUNT_EXECUTED, 1);
 }
 
 static void box_ready(void *ctx, struct box *b, const struct err *err)

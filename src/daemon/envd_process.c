@@ -105,7 +105,7 @@ static void write_output(struct frame *f, const char *key, const void *data, siz
 {
     jw_key(&f->w, key);
     buf_chr(&f->text, '"');
-    base64_encode(&f->text, data, len);
+    base64_encode(data, len, &f->text);
     buf_chr(&f->text, '"');
     f->w.after_key = false;
     f->w.need_comma = true;
@@ -130,13 +130,11 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
 
 static void write_status(struct json_writer *w, int status)
 {
-    char text[64];
+    char text[32];
     bool exited = WIFEXITED(status);
-    int code = exited ? WEXITSTATUS(status) : -1;
-    if (exited)
-        snprintf(text, sizeof(text), "exit status %d", code);
-    else
-        snprintf(text, sizeof(text), "signal: %s", strsignal(WTERMSIG(status)));
+    int code = exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    snprintf(text, sizeof(text), exited ? "exit status %d" : "signal: %d",
+             exited ? code : WTERMSIG(status));
     if (code)
         jw_kv_int(w, "exitCode", code);
     if (exited)
@@ -256,6 +254,8 @@ static void started(void *ctx, struct process *p, const struct err *err)
         return; /* it runs on, as if the client had left a moment later */
     if (p)
         stream_attach(call, p, 0);
+    else if (err->code == ERR_NOT_EXEC)
+        call_fail(call, 403, "%s", err->message);
     else
         call_fail_err(call, err);
 }
@@ -440,18 +440,16 @@ static void input_taken(void *ctx)
 
 static void send_input(struct call *call, struct process *p, const char *text)
 {
-    size_t len = strlen(text);
-    char *bytes = malloc(len + 1);
-    ssize_t n = bytes ? base64_decode(bytes, text, len) : -1;
+    struct buf bytes cleanup_buf = {0};
     int r = 0;
-    if (n < 0) {
+    buf_init(&bytes, CALL_JSON_MAX);
+    if (base64_decode(text, strlen(text), &bytes, NULL) < 0) {
         call_fail(call, 400, "\"input\": expected base64");
-        free(bytes);
         return;
     }
     call_wait(call);
-    r = n ? process_input(p, bytes, (size_t)n, input_taken, call) : 0;
-    free(bytes);
+    if (bytes.len)
+        r = process_input(p, bytes.data, bytes.len, input_taken, call);
     if (r == -EAGAIN)
         return;
     if (!call_back(call))

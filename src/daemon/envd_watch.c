@@ -498,7 +498,7 @@ static bool watcher_name(struct watch *w)
     char text[BASE64_SIZE(sizeof(random))];
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         return false;
-    base64url_encode(text, random, sizeof(random));
+    base64url_encode(random, sizeof(random), text);
     snprintf(w->id, sizeof(w->id), "%s", text);
     return true;
 }

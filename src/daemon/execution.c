@@ -220,7 +220,7 @@ void execution_resume(struct execution *e)
 static struct json *whole_env(const struct context *c, const struct json *env)
 {
     struct json *mine = NULL, *all = NULL;
-    cleanup_buf struct buf text;
+    cleanup_buf struct buf text = {0};
     struct json_writer w;
     const char *box_env = c->waited ? c->box->env : NULL;
     if (!box_env || json_parse(box_env, strlen(box_env), NULL, &mine, NULL) < 0)

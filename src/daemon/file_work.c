@@ -210,7 +210,7 @@ static void on_started(void *ctx, struct wire_msg *m, const struct err *err)
 static void record(struct box *b, const char *json, size_t len, enum files_op op)
 {
     struct json *tree = NULL;
-    cleanup_buf struct buf detail;
+    cleanup_buf struct buf detail = {0};
     struct json_writer w;
     char kind[32];
     if (json_parse(json, len, NULL, &tree, NULL) < 0)

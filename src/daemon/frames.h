@@ -1,9 +1,9 @@
-/* Streams of envd as handlers see them: Connect's frames (daemon/connect.h) around JSON. */
+/* Streams of envd as handlers see them: Connect's frames (http/connect.h) around JSON. */
 #pragma once
 
 #include "base/buf.h"
 #include "daemon/call.h"
-#include "daemon/connect.h"
+#include "http/connect.h"
 
 #define CONNECT_UNARY  "application/json"
 #define CONNECT_STREAM "application/connect+json"

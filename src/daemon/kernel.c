@@ -247,8 +247,6 @@ static void run_in(struct call *call, struct context *context)
     loop_timer_set(r->loop, &r->keepalive, KEEPALIVE_MS);
     if (execution_start(context, e.code, strlen(e.code), e.env, &sink, &r->execution, &err) < 0)
         on_end(r, &err);
-    else
-        core_count(call->core, COUNT_EXECUTED, 1);
 }
 
 static void context_ready(void *ctx, struct context *context, const struct err *err)

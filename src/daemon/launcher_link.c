@@ -33,10 +33,35 @@ static void on_templates(struct core *c, const struct json *tree, struct err *er
         core_record(c, "daemon.templates", NULL, NULL, NULL);
 }
 
+/* The key that the launcher made or read: as good as one that was kept. */
+static int take_operator_key(struct core *c, const struct json *key, struct err *err)
+{
+    const char *id = json_string(json_get(key, "id")), *hash = json_string(json_get(key, "hash"));
+    cleanup_buf struct buf text = {0};
+    struct json_writer w;
+    if (!id || !hash || !*hash || keys_find(c->keys, id))
+        return 0;
+    buf_init(&text, 4096);
+    jw_init(&w, &text, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "name", "operator");
+    jw_kv_string(&w, "hash", hash);
+    jw_kv_bool(&w, "operator", true);
+    jw_kv_int(&w, "created_ms", core_wall_ms());
+    jw_kv_int(&w, "revoked_ms", 0);
+    jw_kv_int(&w, "max_boxes", 0);
+    jw_object_end(&w);
+    return keys_restore(c->keys, id, buf_text(&text), text.len, err);
+}
+
 static void on_hello(struct core *c, const struct json *tree, struct err *err)
 {
+    const struct json *most = json_get(tree, "max_boxes");
+    if (json_type(most) == JSON_INT && json_int(most) > 0 && json_int(most) <= 100000)
+        c->config.max_boxes = (unsigned)json_int(most);
+    if (take_operator_key(c, json_get(tree, "operator_key"), err) < 0)
+        core_lose(c, err);
     on_templates(c, tree, err);
-    c->leftovers += json_count(json_get(tree, "leftovers"));
     c->hello = true;
     core_check_ready(c);
 }
@@ -75,6 +100,10 @@ static void on_message(struct peer *p, struct wire_msg *m)
     struct err err = ERR_INIT;
     if (m->type == WIRE_FAIL) {
         on_fail(c, m);
+        return;
+    }
+    if (m->type == WIRE_STOP) {
+        core_stop(c);
         return;
     }
     struct json *tree = parse(m, &err);

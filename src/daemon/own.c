@@ -1,7 +1,6 @@
 /* What only brig has: pools, metrics, anomalies, the audit, the last output of processes. */
 #include "daemon/call.h"
 
-#include "base/base64.h"
 #include "base/num.h"
 
 #include <stdlib.h>
@@ -181,42 +180,67 @@ static void get_verify(struct call *call)
 
 /* ---- GET /sandboxes/{id}/logs ---- */
 
-static void write_log(void *ctx, const struct process_log *log)
+struct logs {
+    struct buf out;
+    int64_t pid; /* 0: all */
+    unsigned found;
+};
+
+static void write_log_head(struct buf *out, const struct process_log *log)
 {
-    struct json_writer *w = ctx;
-    struct buf text cleanup_buf = {0};
-    buf_init(&text, BASE64_SIZE(log->len));
-    base64_encode(&text, log->data, log->len);
-    jw_object_begin(w);
-    jw_kv_int(w, "pid", log->pid);
+    buf_fmt(out, "== process %lld", (long long)log->pid);
     if (log->tag)
-        jw_kv_string(w, "tag", log->tag);
-    jw_kv_bool(w, "ended", log->ended);
+        buf_fmt(out, " (%s)", log->tag);
     if (log->ended && WIFEXITED(log->wait_status))
-        jw_kv_int(w, "exitCode", WEXITSTATUS(log->wait_status));
+        buf_fmt(out, ", exit status %d", WEXITSTATUS(log->wait_status));
     if (log->ended && WIFSIGNALED(log->wait_status))
-        jw_kv_int(w, "signal", WTERMSIG(log->wait_status));
-    jw_kv_uint(w, "lost", log->lost);
-    jw_kv_string(w, "output", buf_text(&text));
-    jw_object_end(w);
+        buf_fmt(out, ", signal: %d", WTERMSIG(log->wait_status));
+    buf_str(out, " ==\n");
 }
 
+static void write_log(void *ctx, const struct process_log *log)
+{
+    struct logs *l = ctx;
+    if (l->pid && l->pid != log->pid)
+        return;
+    l->found++;
+    if (!l->pid)
+        write_log_head(&l->out, log);
+    if (log->lost)
+        buf_fmt(&l->out, "== %llu bytes before this are not kept ==\n",
+                (unsigned long long)log->lost);
+    buf_add(&l->out, log->data, log->len);
+    if (!l->pid && log->len && log->data[log->len - 1] != '\n')
+        buf_chr(&l->out, '\n');
+}
+
+static bool read_pid(struct call *call, int64_t *ret)
+{
+    char text[16];
+    uint64_t pid = 0;
+    int r = call_query(call, "pid", text, sizeof(text));
+    if (r > 0 && (num_parse_uint(text, &pid, NULL) < 0 || !pid || pid > INT32_MAX)) {
+        call_fail(call, 400, "pid: expected a number");
+        return false;
+    }
+    *ret = (int64_t)pid;
+    return r >= 0;
+}
+
+/* Text, as it came: the last of what processes said, for `brig logs`. */
 static void get_logs(struct call *call)
 {
-    struct buf out cleanup_buf = {0};
-    struct json_writer w;
-    struct box *b = call_box(call);
-    if (!b)
+    struct logs l = {0};
+    struct box *b;
+    if (!read_pid(call, &l.pid) || !(b = call_box(call)))
         return;
-    buf_init(&out, 64u << 20);
-    jw_init(&w, &out, false);
-    jw_object_begin(&w);
-    jw_key(&w, "processes");
-    jw_array_begin(&w);
-    process_logs(b, write_log, &w);
-    jw_array_end(&w);
-    jw_object_end(&w);
-    call_reply(call, 200, &out);
+    buf_init(&l.out, 16u << 20);
+    process_logs(b, write_log, &l);
+    if (l.pid && !l.found)
+        call_fail(call, 404, "nothing is kept of a process %lld", (long long)l.pid);
+    else
+        call_text(call, 200, "text/plain; charset=utf-8", buf_text(&l.out), l.out.len);
+    buf_done(&l.out);
 }
 
 const struct route own_routes[] = {

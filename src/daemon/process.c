@@ -355,7 +355,7 @@ static char *write_record(const struct process_request *r)
 static struct json *copy_json(const struct json *json)
 {
     struct json *copy = NULL;
-    cleanup_buf struct buf text;
+    cleanup_buf struct buf text = {0};
     struct json_writer w;
     if (!json)
         return NULL;

@@ -57,18 +57,31 @@ int server_allow_host(struct server *s, const char *name, struct err *err);
 void server_drain(struct server *s, void (*fn)(void *ctx),
                   void *ctx); /* stop accepting; fn when idle */
 unsigned server_connections(const struct server *s);
+struct server_stats {
+    uint64_t accepted, requests;
+    uint64_t no_room;   /* connections turned away: too many, in all or of one peer */
+    uint64_t malformed; /* requests that are none */
+    uint64_t foreign;   /* Host or Origin */
+    uint64_t no_key;    /* the auth callback said no */
+    uint64_t timed_out; /* too slow */
+};
+const struct server_stats *server_stats(const struct server *s);
 
 /* ---- for handlers ---- */
 const struct http_request *exchange_request(const struct exchange *x);
 const struct auth *exchange_auth(const struct exchange *x);
 struct loop *exchange_loop(const struct exchange *x);
-/* Path without the query, percent-decoded strictly (no %00, no %2f), valid while x lives; the value
- * of a query parameter, decoded, or NULL (the first; _all counts). */
+/* Path without the query, percent-decoded strictly (no %00, no %2f, no "." and ".."), valid while x
+ * lives; the value of a query parameter, decoded, or NULL (the first; _all counts). A target that
+ * is malformed in either part has the path "" and no parameters: who forwards it uses the request's
+ * own, everybody else answers 400. */
 const char *exchange_path(const struct exchange *x);
 const char *exchange_query(const struct exchange *x, const char *name);
+size_t exchange_query_all(const struct exchange *x, const char *name, const char **ret, size_t max);
 const char *exchange_header(const struct exchange *x, const char *name);
 
-/* The whole body, at most `cap` bytes (413 beyond, and fn is not called). */
+/* The whole body, at most `cap` bytes (413 beyond, and fn is not called). Here and below fn may be
+ * called before this returns. The bytes stay as long as the exchange does. */
 void exchange_read_all(struct exchange *x, size_t cap,
                        void (*fn)(void *ctx, const char *data, size_t len), void *ctx);
 /* The same, parsed; an empty body is an empty object; nonsense is answered with 400 here, in the
@@ -99,13 +112,20 @@ void exchange_add_header(struct exchange *x, const char *name, const char *value
 void exchange_begin(struct exchange *x, int status, const char *type, int64_t length);
 /* Queues; true: go on; false: enough for now, `writable` will be called. */
 bool exchange_write(struct exchange *x, const void *data, size_t len);
-/* Moves up to `max` bytes from a pipe without copying; as read(): > 0, 0 at its end, -EAGAIN (pipe
- * empty, or client slow: then `writable` is called), -errno. */
+/* Moves up to `max` bytes from a pipe without copying; as read(): > 0, 0 at its end, -EAGAIN (the
+ * pipe is empty: watch it), -EBUSY (the client is slow: `writable` is called), -errno. SIGPIPE must
+ * be ignored. */
 ssize_t exchange_splice(struct exchange *x, int pipe_fd, size_t max);
 void exchange_end(struct exchange *x); /* complete */
 void exchange_abort(
     struct exchange *x); /* cut the connection: the client sees that it is not complete */
-/* gone: the client went away before the end; the exchange is freed after the call. */
+/* gone: the client went away before the end; the exchange is freed after the call. It is also
+ * called where the server itself had to answer (a body that is too long, too slow or malformed, too
+ * many streams). Both are called from the loop, never from within another call of this header.
+ *
+ * Without `gone`: who is reading the body hears of it by `done` (exchange_read_stream) or not at
+ * all, and the exchange is freed. Everybody else may go on as if nothing had happened: what is
+ * written goes nowhere, and the exchange is freed when its handler ends it. */
 void exchange_on(struct exchange *x, void (*writable)(void *ctx), void (*gone)(void *ctx),
                  void *ctx);
 /* Hands the client's socket over for good (a user's own port, WebSocket): everything already read

@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIPE_BYTES (1 << 20)
-
 static int check_kind(int fd, struct stat *sb)
 {
     if (fstat(fd, sb) < 0)
@@ -102,9 +100,6 @@ static int send_frame(int fd, uint64_t len, int *error)
 static int send_all(int fd, uint64_t size)
 {
     int error = 0;
-    /* Fewer turns between the two; where it is refused, the usual size does. */
-    if (size > 4 * 4096)
-        fcntl(files_out_fd(), F_SETPIPE_SZ, PIPE_BYTES);
     if (files_out_flush() < 0)
         return -EPIPE;
     while (size > 0 && !error) {

@@ -14,7 +14,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define PIPE_BYTES (1 << 20)
+#define STEP_BYTES (1 << 20)
 
 struct upload {
     int dir, fd;
@@ -117,7 +117,7 @@ static int receive(struct upload *u, int in, uint64_t limit, uint64_t *ret)
     for (;;) {
         uint64_t room = limit - size;
         ssize_t n = room == 0 ? one_more(in)
-                              : move_some(in, u->fd, room < PIPE_BYTES ? (size_t)room : PIPE_BYTES);
+                              : move_some(in, u->fd, room < STEP_BYTES ? (size_t)room : STEP_BYTES);
         if (n == 0)
             break;
         if (n > 0)
@@ -195,7 +195,6 @@ int files_write_child(const struct files_request *r, const char *path, int in)
     if (in < 0)
         return -EBADF;
     fcntl(in, F_SETFL, O_NONBLOCK);
-    fcntl(in, F_SETPIPE_SZ, PIPE_BYTES);
     u.dir = files_path_parent(path, true, &u.leaf);
     if (u.dir < 0)
         return u.dir;

@@ -7,8 +7,11 @@
 #include "init/perform_child.h"
 #include "init/reap.h"
 #include "init/session_child.h"
+#include "plan/clone.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
@@ -19,7 +22,19 @@ static int fail(const struct err *err)
     return 125;
 }
 
-int main(void)
+/* In a clone of a template everything was done before this image was executed, by the process that
+ * executed it: what is left is to serve, with the interpreter as the first child. */
+static int adopt(struct apply_state *st, char **numbers)
+{
+    st->evidence = (struct ctl_evidence){.landlock_before = (int32_t)strtol(numbers[1], NULL, 10),
+                                         .landlock_after = (int32_t)strtol(numbers[2], NULL, 10)};
+    if (fcntl(INIT_FD_GO, F_SETFD, FD_CLOEXEC) < 0 ||
+        session_adopt((pid_t)strtol(numbers[0], NULL, 10), INIT_FD_GO) < 0)
+        return 125;
+    return session_serve(st);
+}
+
+int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
     struct apply_state st;
@@ -29,6 +44,8 @@ int main(void)
         return 125;
     prctl(PR_SET_NAME, INIT_NAME);
     umask(022);
+    if (argc == 5 && strcmp(argv[1], CLONE_ADOPT) == 0)
+        return adopt(&st, argv + 2);
     if (!perform_ready())
         return 125;
     size_t len = 0;

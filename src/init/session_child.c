@@ -16,11 +16,14 @@
 static pid_t children[SESSION_CHILDREN_MAX];
 static unsigned child_count;
 
-int session_adopt(pid_t pid)
+static int waiting_fd = -1; /* of the one that was adopted */
+
+int session_adopt(pid_t pid, int go_fd)
 {
     if (child_count == SESSION_CHILDREN_MAX)
         return -ERR_LIMIT;
     children[child_count++] = pid;
+    waiting_fd = go_fd;
     return 0;
 }
 
@@ -103,7 +106,7 @@ static void start(struct apply_state *st, const struct ctl_msg *msg, const int *
         return;
     }
     if (msg->type == CTL_SPAWN)
-        session_adopt(pid);
+        session_adopt(pid, -1);
     if (msg->type != CTL_CONNECT) /* who connects answers himself, with the socket */
         answer(msg->request, pid, NULL);
 }
@@ -138,6 +141,11 @@ static bool obey(struct apply_state *st, const struct ctl_msg *msg, const int *f
         return true;
     case CTL_SIGNAL:
         pass_signal(msg);
+        return true;
+    case CTL_HIDE:
+        /* Memory and descriptors of init, and of what is not yet a program, are not for the code,
+         * which has the same uid; nor for a supervisor without privileges, hence not before. */
+        prctl(PR_SET_DUMPABLE, 0);
         return true;
     case CTL_FREEZE:
         kill(-1, msg->value ? SIGSTOP : SIGCONT);
@@ -177,9 +185,8 @@ int session_serve(struct apply_state *st)
     /* K-6  Nothing is started before this word: everything was attested by then. */
     if (fds[1].fd < 0 || ctl_send(&ready, -1) < 0 || !wait_for_the_word())
         return 125;
-    /* Hide memory and descriptors of init, and of what is not yet a program, from the code, which
-     * has the same uid. */
-    prctl(PR_SET_DUMPABLE, 0);
+    if (waiting_fd >= 0 && (write(waiting_fd, "g", 1) != 1 || close(waiting_fd) < 0))
+        return 125;
     for (;;) {
         struct signalfd_siginfo drained;
         if (poll(fds, 2, -1) < 0 && errno != EINTR)

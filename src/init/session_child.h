@@ -17,8 +17,8 @@
  * caller is the first process of the sandbox, and descriptors 0 to 2 are open. */
 int session_serve(struct apply_state *st);
 /* Before that: a child that is already there, whose end is to be reported like that of any other.
- * 0, or negative. */
-int session_adopt(pid_t pid);
+ * `go_fd`: one byte there, after the word, lets it go. 0, or negative. */
+int session_adopt(pid_t pid, int go_fd);
 
 /* spawn_child.c, connect_child.c: run in the child, and do not return. `fds` as CTL_SPAWN says. */
 void spawn_child(struct apply_state *st, const int *fds, int count) __attribute__((noreturn));

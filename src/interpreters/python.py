@@ -4,8 +4,8 @@ One process is one context: a namespace that stays, a count, an event loop. What
 which are pipes of the front: nothing here stands between code and its output.
 
 This program shares its process with the code that it runs. Nothing in it protects anybody: it is made to be useful to
-honest code and to stay alive under clumsy code. Importing it has no effect; serve() does the work, warm() and renew()
-are for a process that is cloned.
+honest code and to stay alive under clumsy code. Importing it has no effect; serve() does the work, in two parts for a
+process that is cloned in between (template/template.py): prepare() and run().
 
 Python 3.8 or newer, the standard library only.
 """
@@ -30,6 +30,7 @@ TRACEBACK_MAX = 256 << 10
 VALUES_MAX = 100_000  # of one result, as JSON
 TABLE_MAX = 10_000  # cells of a table that is sent as data, too
 FRAMES_SHOWN = 30
+COROUTINE = 0x80  # of a code object's flags: it awaits at its top
 
 MEMBERS = {
     "text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg",
@@ -278,12 +279,12 @@ def excerpt(filename, line, names):
 
 
 def frames_of(trace):
-    """(frame, line) of each step that is not ours."""
+    """(frame, line) of each step that is not ours, nor of the loop that we run cells in."""
     found = []
     while trace is not None:
-        frame = trace.tb_frame
-        if frame.f_code.co_filename != __file__ and frame.f_code.co_filename != "<brig>":
-            found.append((frame, trace.tb_lineno or 0))
+        file = trace.tb_frame.f_code.co_filename
+        if file != __file__ and (found or f"{os.sep}asyncio{os.sep}" not in file):
+            found.append((trace.tb_frame, trace.tb_lineno or 0))
         trace = trace.tb_next
     return found
 
@@ -802,12 +803,9 @@ class Session:
         os._exit(0 if error is None else 1)
 
     def set_environment(self, wanted):
+        wanted = {name: value for name, value in wanted.items() if name and not {"=", "\0"} & set(name)}
         before = {name: os.environ.get(name) for name in wanted}
-        for name, value in wanted.items():
-            try:
-                os.environ[name] = value
-            except ValueError:  # no name that a variable can have
-                pass
+        os.environ.update({name: value.replace("\0", "") for name, value in wanted.items()})
 
         def restore():
             for name, value in before.items():
@@ -846,12 +844,11 @@ class Session:
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body.pop()
-        value = None
-        if tree.body:
-            self.step(compile(tree, filename, "exec", flags, True))
+        steps = [compile(tree, filename, "exec", flags, True)] if tree.body else []
         if last is not None:
-            value = self.step(compile(ast.Expression(last.value), filename, "eval", flags, True))
-        return None if last is not None and silenced(code, last) else value
+            steps.append(compile(ast.Expression(last.value), filename, "eval", flags, True))
+        value = self.steps(steps)
+        return None if last is None or silenced(code, last) else value
 
     def note_futures(self, tree):
         for node in tree.body:
@@ -859,9 +856,24 @@ class Session:
                 for alias in node.names:
                     self.flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
 
-    def step(self, code):
-        value = eval(code, self.names)
-        return self.wait_for(value) if code.co_flags & 0x80 else value  # CO_COROUTINE
+    def steps(self, steps):
+        """The value of the last. A cell that awaits anywhere runs in the loop as a whole."""
+        if any(code.co_flags & COROUTINE for code in steps):
+            return self.wait_for(self.steps_in_loop(steps))
+        if "asyncio" in sys.modules:
+            self.own_loop()
+        value = None
+        for code in steps:
+            value = eval(code, self.names)
+        return value
+
+    async def steps_in_loop(self, steps):
+        value = None
+        for code in steps:
+            value = eval(code, self.names)
+            if code.co_flags & COROUTINE:
+                value = await value
+        return value
 
     def timed(self, code):
         import time
@@ -925,7 +937,6 @@ class Session:
                 self.loop.remove_reader(self.channel.fd)
 
     def serve(self):
-        self.prepare()
         version = "%d.%d.%d" % sys.version_info[:3]
         self.channel.write({"type": "ready", "language": "python", "version": version, "pid": os.getpid()})
         while True:
@@ -973,33 +984,15 @@ def warm(modules):
     return loaded
 
 
-def renew():
-    """In a process that was cloned: all that was random in the template, and would be the same in each clone, is made
-    anew. (The seed of str hashes cannot be: it belongs to the interpreter's start.)"""
-    import random
-    import time
-    modules = sys.modules
-    random.seed()
-    if "numpy.random" in modules:
-        modules["numpy.random"].seed(int.from_bytes(os.urandom(4), "little"))
-    if "torch" in modules:
-        modules["torch"].seed()
-    if "tempfile" in modules:
-        modules["tempfile"]._name_sequence = modules["tempfile"].tempdir = None
-    if "uuid" in modules:
-        modules["uuid"]._node = modules["uuid"]._last_timestamp = None
-    if "ssl" in modules:
-        modules["ssl"].RAND_add(os.urandom(64), 64.0)
-    if "multiprocessing.process" in modules:
-        modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
-    if "logging" in modules:
-        modules["logging"]._startTime = time.time()
-
-
-def serve(channel_fd):
-    """Runs cells until the other side has no more; does not come back."""
+def prepare(channel_fd):
+    """All that can be done before there is a channel behind that descriptor."""
     global session
     session = Session(Channel(channel_fd))
+    session.prepare()
+
+
+def run():
+    """Runs cells until the other side has no more; does not come back."""
     status = 0
     try:
         session.serve()
@@ -1010,6 +1003,11 @@ def serve(channel_fd):
         status = 1
     flush()
     os._exit(status)
+
+
+def serve(channel_fd):
+    prepare(channel_fd)
+    run()
 
 
 if __name__ == "__main__":

@@ -22,13 +22,18 @@ void kernel_init(struct kernel *k)
  * lives, and the sandbox does not outlive it. Five random bits tell apart supervisors in different
  * pid namespaces, and one that got the number of a supervisor whose sandbox is still being killed.
  */
-static uid_t leased_uid(uid_t lease)
+uid_t kernel_lease(void)
 {
     uint8_t slot = 0;
     if (getrandom(&slot, sizeof slot, 0) != sizeof slot)
         slot = (uint8_t)time(NULL);
+    return 0x70000000u + (uint32_t)(slot & 31) * KERNEL_LEASE_SIZE;
+}
+
+static uid_t leased_uid(uid_t lease)
+{
     if (!lease)
-        lease = 0x70000000u + (uint32_t)(slot & 31) * KERNEL_LEASE_SIZE;
+        lease = kernel_lease();
     return lease + ((uint32_t)getpid() & (KERNEL_LEASE_SIZE - 1));
 }
 

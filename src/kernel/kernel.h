@@ -81,6 +81,8 @@ struct kernel_request {
     uid_t lease; /* the block of host uids to take one from; 0: any */
 };
 
+/* A block of host uids for sandboxes that root makes. */
+uid_t kernel_lease(void);
 void kernel_init(struct kernel *k);
 /* Decides the tier and builds the filter. */
 int kernel_open(struct kernel *k, const struct kernel_request *request, struct err *err);
@@ -90,8 +92,8 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
 /* pid: the process that will become the code; init: its parent, or, in a session, itself. */
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err);
 /* Besides, of a clone that waits beside init: it was not executed by init, so that everything that
- * it has is looked at. */
-int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, struct err *err);
+ * it has is looked at. `waiting`: it has not been let go yet. */
+int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err);
 void kernel_teardown(struct kernel *k);
 
 /* launch.c: start init in its namespaces, as the sandbox's uid, with these descriptors and nothing

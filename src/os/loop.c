@@ -12,6 +12,7 @@ struct loop {
     int epoll_fd;
     bool stopped;
     uint64_t now_ms;
+    uint64_t (*clock)(void); /* NULL: the real one */
     struct loop_timer **heap;
     size_t timers, timer_room;
     struct loop_task *first, **end;
@@ -19,9 +20,9 @@ struct loop {
     int ready, at; /* of the batch: how many, and which one is being served */
 };
 
-static uint64_t read_clock(void)
+static uint64_t read_clock(const struct loop *l)
 {
-    return clock_us() / 1000;
+    return l->clock ? l->clock() : clock_us() / 1000;
 }
 
 int loop_new(struct loop **ret, struct err *err)
@@ -35,7 +36,7 @@ int loop_new(struct loop **ret, struct err *err)
         return err_sys(err, "epoll_create1");
     }
     l->end = &l->first;
-    l->now_ms = read_clock();
+    l->now_ms = read_clock(l);
     *ret = l;
     return 0;
 }
@@ -189,16 +190,32 @@ void loop_defer(struct loop *l, struct loop_task *t)
     l->end = &t->next;
 }
 
+void loop_undefer(struct loop *l, struct loop_task *t)
+{
+    if (!t->queued)
+        return;
+    struct loop_task **at = &l->first;
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    if (l->end == &t->next)
+        l->end = at;
+    t->queued = false;
+}
+
 /* Those that were there at the start: a task that defers itself again does not keep others waiting.
  */
 static void run_tasks(struct loop *l)
 {
-    struct loop_task *t = l->first, *next;
-    l->first = NULL;
-    l->end = &l->first;
-    for (; t; t = next) {
-        next = t->next;
-        t->queued = false;
+    struct loop_task stop = {0};
+    if (!l->first)
+        return;
+    loop_defer(l, &stop);
+    for (;;) {
+        struct loop_task *t = l->first;
+        loop_undefer(l, t);
+        if (t == &stop)
+            return;
         t->fn(t);
     }
 }
@@ -212,11 +229,11 @@ uint64_t loop_now_ms(const struct loop *l)
 
 static int wait_ms(const struct loop *l)
 {
-    if (l->first)
+    if (l->first || l->clock)
         return 0;
     if (l->timers == 0)
         return -1;
-    uint64_t now = read_clock(), due = l->heap[0]->due_ms;
+    uint64_t now = read_clock(l), due = l->heap[0]->due_ms;
     uint64_t left = due > now ? due - now : 0;
     return left > 60000 ? 60000 : (int)left;
 }
@@ -228,7 +245,7 @@ int loop_run(struct loop *l)
         int n = epoll_wait(l->epoll_fd, l->batch, BATCH, wait_ms(l));
         if (n < 0 && errno != EINTR)
             return -errno;
-        l->now_ms = read_clock();
+        l->now_ms = read_clock(l);
         l->ready = n < 0 ? 0 : n;
         for (l->at = 0; l->at < l->ready; l->at++) {
             struct epoll_event *ev = &l->batch[l->at];
@@ -245,4 +262,10 @@ int loop_run(struct loop *l)
 void loop_stop(struct loop *l)
 {
     l->stopped = true;
+}
+
+void loop_set_clock(struct loop *l, uint64_t (*now_ms)(void))
+{
+    l->clock = now_ms;
+    l->now_ms = now_ms();
 }

@@ -37,6 +37,9 @@ void loop_timer_cancel(struct loop *l, struct loop_timer *t);
 /* Runs once, after the callbacks of this round: the place to free what a callback may still hold.
  */
 void loop_defer(struct loop *l, struct loop_task *t);
-uint64_t loop_now_ms(const struct loop *l); /* monotonic, of this round */
-int loop_run(struct loop *l);               /* until loop_stop */
+void loop_undefer(struct loop *l, struct loop_task *t); /* it will not run; also if it would not */
+uint64_t loop_now_ms(const struct loop *l);             /* monotonic, of this round */
+int loop_run(struct loop *l);                           /* until loop_stop */
 void loop_stop(struct loop *l);
+/* For tests: time passes as they say. The loop then never waits. */
+void loop_set_clock(struct loop *l, uint64_t (*now_ms)(void));

@@ -279,6 +279,17 @@ int procfs_fds(pid_t pid, uint64_t *ret, struct err *err)
     return list_fds(pid, false, ret, err);
 }
 
+pid_t procfs_pidfd(int pidfd)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    const char *at = strstr(text, "\nPid:");
+    long pid = at ? strtol(at + 5, NULL, 10) : 0;
+    return pid > 0 ? (pid_t)pid : 0;
+}
+
 static uint64_t limit_value(const char **at)
 {
     char *end;

@@ -51,6 +51,9 @@ int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err);
 /* All of them, in the same way. */
 int procfs_fds(pid_t pid, uint64_t *ret, struct err *err);
 
+/* Whom a pidfd of ours stands for; 0: somebody who is gone or not to be seen from here. */
+pid_t procfs_pidfd(int pidfd);
+
 /* /proc/PID/limits as text; unlike prlimit(2) it needs no privilege over a process with another
  * uid. */
 #define PROC_LIMITS_SIZE 2048

@@ -86,3 +86,14 @@ int seal_paths(int folder, uint64_t rights, const char *who, struct err *err)
         return err_sys(err, "landlock for %s", who);
     return 1;
 }
+
+int seal_ports(const char *who, struct err *err)
+{
+    struct landlock_ruleset r = {.handled_access_net = LL_NET_BIND_TCP | LL_NET_CONNECT_TCP};
+    if (landlock_abi() < 4)
+        return 0;
+    cleanup_fd int fd = landlock_create(&r, offsetof(struct landlock_ruleset, scoped));
+    if (fd < 0 || landlock_restrict(fd) < 0)
+        return err_sys(err, "landlock for the ports of %s", who);
+    return 1;
+}

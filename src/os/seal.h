@@ -4,6 +4,7 @@
  *
  *   seal_identity   nobody's uid (as root), no capability, no core file, not traceable, no way back
  *   seal_paths      Landlock: nothing, or one folder
+ *   seal_ports      Landlock: nothing
  *   seal_calls      the system calls that are left */
 #pragma once
 
@@ -20,6 +21,9 @@ int seal_identity(uid_t uid, gid_t gid, const char *who, struct err *err);
 
 /* folder -1: no path at all. Returns 1, or 0 where the kernel has no Landlock. */
 int seal_paths(int folder, uint64_t rights, const char *who, struct err *err);
+
+/* No TCP port is bound and none dialled. Returns 1, or 0 where Landlock knows nothing of ports. */
+int seal_ports(const char *who, struct err *err);
 
 /* A call where one argument must be one of a few values. */
 struct seal_choice {

@@ -23,6 +23,8 @@ enum ctl_type {
     CTL_ANSWER,    /* session: `request` was carried out (pid = of what CTL_SPAWN started; with a
                       descriptor where one was asked for), or was not: err */
     CTL_EXITED,    /* session: `pid`, which CTL_SPAWN started, ended; value = wait status */
+    CTL_BORN,      /* a clone, before its set-up; with a descriptor: its own pidfd */
+    CTL_CLONED,    /* from the interpreter of a clone, which waits: `pid` */
     /* supervisor → init */
     CTL_PLAN,   /* the plan is written and sealed: apply it */
     CTL_MAPPED, /* identity maps are written: go on with the set-up */
@@ -34,6 +36,7 @@ enum ctl_type {
     /* supervisor → init in session mode; each is answered with CTL_ANSWER */
     CTL_SPAWN,   /* with descriptors, see below: start a process */
     CTL_FILE,    /* with descriptors, see below: work on files */
+    CTL_HIDE,    /* not answered: it was attested for the last time, code of others comes next */
     CTL_CONNECT, /* value = port: connect to it inside, and hand the socket out */
     CTL_TYPE_COUNT,
 };
@@ -76,7 +79,8 @@ struct ctl_msg {
 enum {
     INIT_FD_CTL = 3,
     INIT_FD_PLAN = 4,
-    INIT_FD_TREES = 5, /* detached mounts for OP_BIND, in order */
+    INIT_FD_GO = INIT_FD_PLAN, /* of an init that took over a clone: lets the clone go */
+    INIT_FD_TREES = 5,         /* detached mounts for OP_BIND, in order */
 };
 #define INIT_TREES_MAX 64
 

@@ -113,8 +113,9 @@ static void set_variable(void *ctx, const char *name, const char *value)
 static int open_network(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
-    return s->session ? network_open_prepared(&s->network, p, err)
-                      : network_open(&s->network, p, s->kernel.tier == TIER_CONTAINER, err);
+    return s->session && !s->stem
+               ? network_open_prepared(&s->network, p, err)
+               : network_open(&s->network, p, s->kernel.tier == TIER_CONTAINER, err);
 }
 
 int sandbox_egress_open(struct sandbox *s, struct err *err)

@@ -6,6 +6,7 @@
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
+#include "os/tty.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
@@ -16,6 +17,15 @@ struct sandbox {
     struct run_result *result;
     char id[32];
     bool session; /* serves requests instead of running one command; sandbox/warden.c */
+    /* Sessions of `brig serve`, see stem.h. */
+    const struct stem_files *stem;     /* it is the sandbox of a template process */
+    const struct clone_source *source; /* it is to be cloned from one; NULL: started */
+    struct {
+        pid_t pid;    /* of the interpreter; 0: not there yet */
+        pid_t inside; /* as the sandbox counts */
+        int fds[3];   /* the ends of its channel, stdout and stderr */
+        bool checked;
+    } cloned;
 
     struct kernel kernel;
     struct filesystem filesystem;
@@ -114,10 +124,3 @@ int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags
 
 /* receipt.c */
 void receipt_write(struct sandbox *s);
-
-/* tty.c */
-struct user_tty;
-int tty_open_pair(int *master, int *slave, struct err *err);
-void tty_raw(int fd);
-void tty_restore(void);
-void tty_copy_size(int from, int to);

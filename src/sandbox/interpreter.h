@@ -1,20 +1,11 @@
-/* The interpreters that a sandbox of the daemon can have: what starts each, and the driver that it
- * runs, which is brig's own file and shown inside. */
+/* The interpreters of a sandbox of the daemon's: their drivers are shown inside. */
 #pragma once
 
 #include "base/err.h"
+#include "interpreters/interpreters.h"
 
-#include <stddef.h>
-
-struct interpreter {
-    const char *language; /* as the wire names it */
-    const char *argv[6];  /* NULL-terminated */
-    const char *file;     /* in the folder of shown files; what argv ends with */
-    const char *start, *end;
-};
-/* NULL: there is none. */
+/* By the name that the wire uses. NULL: there is none. */
 const struct interpreter *interpreter_find(const char *language);
-const struct interpreter *interpreter_at(unsigned i); /* NULL past the last */
 
 struct filesystem;
 /* Between prepare and plan: every driver can be read inside. */

@@ -5,6 +5,8 @@
 #include "os/cgroup.h"
 #include "os/loop.h"
 #include "os/sys.h"
+#include "sandbox/stem.h"
+#include "sandbox/stems.h"
 #include "sandbox/warden.h"
 #include "wire/wire.h"
 
@@ -23,6 +25,7 @@
 
 struct child {
     pid_t pid;
+    struct stem *stem; /* that it was cloned from, or NULL */
     char id[LAUNCHER_ID_LEN + 1];
 };
 
@@ -32,6 +35,7 @@ struct launcher {
     struct loop_io front, signals;
     struct loop_timer last;
     struct templates templates;
+    struct stems stems;
     struct wire_msg *msg;
     pid_t front_pid;
     struct child *children;
@@ -165,18 +169,47 @@ static struct child *make_room(struct launcher *l)
 }
 
 /* In the child: nothing of the launcher's stays but memory, of which the template is wanted. */
-static void become_warden(const struct template *t, const char *id, int sock)
+static void leave_launcher(const int *keep, int count)
 {
     sigset_t none;
-    for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
+    int from[3];
     sigemptyset(&none);
     /* A session of its own: ^C on the terminal is for the launcher, which ends all in order. */
     setsid();
-    if (dup2(sock, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0 || sys_close_range(4, ~0u, 0) < 0)
+    for (int i = 0; i < count; i++)
+        if ((from[i] = fcntl(keep[i], F_DUPFD_CLOEXEC, 3 + count)) < 0)
+            _exit(125);
+    for (int i = 0; i < count; i++)
+        if (dup3(from[i], 3 + i, O_CLOEXEC) < 0)
+            _exit(125);
+    if (sys_close_range(3 + (unsigned)count, ~0u, 0) < 0)
         _exit(125);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    _exit(warden_main(3, t, id));
+}
+
+static void become_warden(const struct template *t, const char *id, int sock,
+                          struct clone_source *source)
+{
+    const int keep[] = {sock, source ? source->door : -1, source ? source->image : -1};
+    leave_launcher(keep, source ? 3 : 1);
+    if (source) {
+        source->door = 4;
+        source->image = 5;
+    }
+    _exit(warden_main(3, t, id, source));
+}
+
+static void become_stem(void *ctx, int sock, int door, const struct template *t, uid_t lease)
+{
+    const int keep[] = {sock, door};
+    (void)ctx;
+    leave_launcher(keep, 2);
+    _exit(stem_main(3, 4, t, lease));
+}
+
+static void say_of_stem(void *ctx, const char *text)
+{
+    say(ctx, text);
 }
 
 static int launch(struct launcher *l, const char *id, const struct template *t, int *ret_sock,
@@ -188,17 +221,21 @@ static int launch(struct launcher *l, const char *id, const struct template *t, 
         return err_set(err, ERR_LIMIT, "more than %d sandboxes", WARDENS_MAX / 2);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "socket for a warden");
+    struct clone_source source;
+    struct stem *stem = stems_take(&l->stems, t, &source);
     pid_t pid = fork();
     if (pid == 0)
-        become_warden(t, id, pair[1]);
+        become_warden(t, id, pair[1], stem ? &source : NULL);
     int why = errno;
     close(pair[1]);
     if (pid < 0) {
         close(pair[0]);
+        if (stem)
+            stems_drop(&l->stems, stem);
         errno = why;
         return err_sys(err, "start a warden");
     }
-    *c = (struct child){.pid = pid};
+    *c = (struct child){.pid = pid, .stem = stem};
     memcpy(c->id, id, sizeof c->id);
     l->count++;
     *ret_sock = pair[0];
@@ -253,7 +290,7 @@ static void on_last(struct loop_timer *t)
 
 static void settle(struct launcher *l)
 {
-    if (l->front_gone && l->count == 0 && l->front_pid == 0)
+    if (l->front_gone && l->count == 0 && l->stems.count == 0 && l->front_pid == 0)
         loop_stop(l->loop);
 }
 
@@ -266,6 +303,7 @@ static void lose_front(struct launcher *l)
     close(l->front.fd);
     l->front.fd = -1;
     loop_timer_set(l->loop, &l->last, LAST_MS);
+    stems_close(&l->stems);
     settle(l);
 }
 
@@ -302,6 +340,8 @@ static int take_object(struct launcher *l, const struct wire_msg *msg, struct er
         r = on_launch(l, msg->request, root, err);
     else if (r == 0 && msg->type == WIRE_CLEAN)
         r = on_clean(l, msg->request, root);
+    else if (r == 0 && json_get(root, "template") && json_string(json_get(root, "template")))
+        stems_retire(&l->stems, json_string(json_get(root, "template")));
     json_free(root);
     return r;
 }
@@ -317,7 +357,6 @@ static void take_order(struct launcher *l, const struct wire_msg *msg)
         l->stopping = true;
         break;
     case WIRE_RETIRE:
-        break;
     case WIRE_LAUNCH:
     case WIRE_CLEAN:
         if (take_object(l, msg, &err) < 0)
@@ -352,11 +391,14 @@ static void on_child(struct launcher *l, pid_t pid, int status)
         l->front_status = status;
         lose_front(l);
     }
+    stems_child(&l->stems, pid, status);
     for (size_t i = 0; i < l->count; i++) {
         if (l->children[i].pid != pid)
             continue;
         struct child gone = l->children[i];
         l->children[i] = l->children[--l->count];
+        if (gone.stem)
+            stems_drop(&l->stems, gone.stem);
         tell_id(l, WIRE_GONE, 0, status, gone.id, -1);
         break;
     }
@@ -372,6 +414,7 @@ static void reload(struct launcher *l)
         say_err(l, "the templates stay as they are", &err);
         return;
     }
+    stems_retire(&l->stems, NULL);
     templates_done(&l->templates);
     l->templates = fresh;
     tell_templates(l);
@@ -484,8 +527,14 @@ static int run(struct launcher *l, struct err *err)
     l->msg = calloc(1, sizeof *l->msg);
     if (!l->msg)
         return err_set(err, ERR_SYSTEM, "out of memory");
-    if (loop_new(&l->loop, err) < 0 || l->c->load(l->c->ctx, &l->templates, err) < 0 ||
-        watch_signals(l, err) < 0 || start_front(l, err) < 0)
+    if (loop_new(&l->loop, err) < 0)
+        return -err->code;
+    stems_init(&l->stems, l->loop);
+    l->stems.say = say_of_stem;
+    l->stems.become = become_stem;
+    l->stems.ctx = l;
+    if (l->c->load(l->c->ctx, &l->templates, err) < 0 || watch_signals(l, err) < 0 ||
+        start_front(l, err) < 0)
         return -err->code;
     l->front.fn = on_front;
     l->last.fn = on_last;
@@ -499,6 +548,7 @@ int launcher_run(const struct launcher_config *c, struct err *err)
 {
     struct launcher l = {.c = c, .front = {.fd = -1}, .signals = {.fd = -1}};
     int result = run(&l, err);
+    stems_done(&l.stems);
     templates_done(&l.templates);
     loop_free(l.loop);
     free(l.children);

@@ -3,8 +3,10 @@
 #include "base/clock.h"
 #include "os/fd.h"
 #include "os/landlock.h"
+#include "sandbox/clone.h"
 #include "sandbox/internal.h"
 #include "sandbox/interpreter.h"
+#include "sandbox/stem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +38,8 @@ static int open_filesystem(struct sandbox *s, struct err *err)
                                    .project = s->request->project,
                                    .namespaced = s->kernel.tier == TIER_CONTAINER,
                                    .privileged = s->kernel.privileged,
-                                   .inside_uid = s->kernel.inside_uid};
+                                   .inside_uid = s->kernel.inside_uid,
+                                   .whole_proc = s->stem != NULL};
     return filesystem_open(&s->filesystem, &r, err);
 }
 
@@ -49,6 +52,8 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .host_uid = s->kernel.host_uid,
         .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
         .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
+        .stem = s->stem != NULL,
+        .cloned = s->source != NULL,
         .scoped_signals = s->kernel.options.scoped_signals,
         .watched = s->session};
     return lifecycle_open(&s->lifecycle, &r, err);
@@ -114,7 +119,11 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                 .host_folders = p->grant_count > 0 || project,
                                 .host_writable = project || any_writable_grant(p),
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
-                                .prepared = s->session,
+                                .prepared = s->session && !s->stem,
+                                .stem = s->stem != NULL,
+                                .lease = s->source ? s->source->lease
+                                         : s->stem ? s->stem->lease
+                                                   : 0,
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;
@@ -163,6 +172,8 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
                 return -err->code;
     if (s->session)
         plan_op(&s->plan, OP_SESSION);
+    if (s->source)
+        clone_plan(s);
     for (char *const *arg = s->request->argv; arg && *arg; arg++)
         plan_str(&s->plan, OP_ARG, *arg, NULL, 0);
     return plan_finish(&s->plan, err);
@@ -279,7 +290,9 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     s->ctl_fd = ctl[0];
     int on = 1;
     setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-    int result = s->session        ? connect_null(stdio, err)
+    int channel = -1;
+    int result = s->source         ? clone_connect(s, stdio, &channel, err)
+                 : s->session      ? connect_null(stdio, err)
                  : s->request->tty ? connect_tty(s, stdio, err)
                                    : connect_pipes(s, stdio, err);
     if (result >= 0 && (result = open_groups(s, &l, join, err)) < 0)
@@ -289,9 +302,12 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
         l.ctl_fd = ctl[1];
         l.trees = s->filesystem.trees;
         l.tree_count = s->filesystem.tree_count;
-        result = kernel_launch(&s->kernel, &l, &s->init_pid, &s->init_pidfd, err);
+        result = s->source
+                     ? kernel_clone(&s->kernel, &l, s->source->door, s->source->image, channel, err)
+                     : kernel_launch(&s->kernel, &l, &s->init_pid, &s->init_pidfd, err);
     }
     close_all(stdio, 3);
+    close_all(&channel, 1);
     close_all(join, l.join_count);
     close_all(&l.cgroup_fd, 1);
     close(ctl[1]);
@@ -314,12 +330,16 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
     case CTL_TTY:
         s->tty_master = fd_steal(fd);
         return 0;
+    case CTL_BORN:
+        return clone_born(s, fd, pid, err);
+    case CTL_CLONED:
+        return clone_waits(s, msg->pid, pid, err);
     case CTL_READY:
         if (s->session && pid != s->init_pid)
             return err_set(err, ERR_PROTOCOL, "somebody else speaks for init");
         s->code_pid = pid;
         s->evidence = msg->evidence;
-        return 1;
+        return !s->source || s->cloned.pid > 0;
     default:
         return err_set(err, ERR_PROTOCOL, "init sent an unexpected message %u", msg->type);
     }
@@ -343,15 +363,15 @@ static int guardian_died(struct err *err)
 /* Signals of the caller are pending on the signal descriptor: a start can be interrupted. */
 static int await_ready(struct sandbox *s, struct err *err)
 {
-    uint64_t deadline = clock_us() + SET_UP_DEADLINE_MS * 1000ull;
+    unsigned patience = s->source ? s->source->patience_ms : SET_UP_DEADLINE_MS;
+    uint64_t deadline = clock_us() + patience * 1000ull;
     for (;;) {
         struct pollfd fds[3] = {{.fd = s->ctl_fd, .events = POLLIN},
                                 {.fd = s->signal_fd, .events = POLLIN},
                                 {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN}};
         uint64_t now = clock_us();
         if (now >= deadline)
-            return err_set(err, ERR_SYSTEM, "the set-up took longer than %d s",
-                           SET_UP_DEADLINE_MS / 1000);
+            return err_set(err, ERR_SYSTEM, "the set-up took longer than %u s", patience / 1000);
         int n = poll(fds, ARRAY_LEN(fds), (int)((deadline - now) / 1000) + 1);
         if (n < 0 && errno != EINTR)
             return err_sys(err, "wait for init");
@@ -406,6 +426,8 @@ int sandbox_attest(struct sandbox *s, struct err *err)
     };
     struct json_writer w;
     struct evidence out = {.w = &w};
+    if (s->source && clone_attest(s, err) < 0)
+        return err_wrap(err, "attestation");
     buf_reset(&s->boundaries);
     jw_init(&w, &s->boundaries, false);
     jw_object_begin(&w);
@@ -420,26 +442,41 @@ int sandbox_attest(struct sandbox *s, struct err *err)
     return 0;
 }
 
-int sandbox_provision(struct sandbox *s, struct err *err)
+static int write_plan(struct sandbox *s, int plan_fd, struct err *err)
 {
-    cleanup_fd int plan_fd = memfd_empty("brig-plan", false, err);
-    if (plan_fd < 0 || sandbox_egress_start(s, err) < 0 || prepare(s, err) < 0 ||
-        launch(s, plan_fd, err) < 0)
+    if (sandbox_egress_trust(s, err) < 0 ||
+        (s->session && interpreters_show(&s->filesystem, err) < 0) ||
+        (s->stem && stem_show(s->stem, &s->filesystem, err) < 0) || sandbox_make_plan(s, err) < 0)
         return -err->code;
-    if (kernel_map(&s->kernel, s->init_pid, err) < 0)
-        return -err->code;
-    if (lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
+    return memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err);
+}
+
+static int start(struct sandbox *s, int plan_fd, struct err *err)
+{
+    if (launch(s, plan_fd, err) < 0 || kernel_map(&s->kernel, s->init_pid, err) < 0 ||
+        lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
         return -err->code;
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
     /* The plan is written while the child becomes init. */
-    if (sandbox_egress_trust(s, err) < 0 ||
-        (s->session && interpreters_show(&s->filesystem, err) < 0) ||
-        sandbox_make_plan(s, err) < 0 ||
-        memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err) < 0)
+    if (write_plan(s, plan_fd, err) < 0)
         return -err->code;
-    if (message_send(s->ctl_fd, CTL_PLAN, 0) < 0)
-        return init_died(err);
+    return message_send(s->ctl_fd, CTL_PLAN, 0) < 0 ? init_died(err) : 0;
+}
+
+/* A template process stands still while it is cloned: it is not made to wait for the plan. */
+static int start_clone(struct sandbox *s, int plan_fd, struct err *err)
+{
+    return write_plan(s, plan_fd, err) < 0 ? -err->code : launch(s, plan_fd, err);
+}
+
+int sandbox_provision(struct sandbox *s, struct err *err)
+{
+    cleanup_fd int plan_fd = memfd_empty("brig-plan", false, err);
+    if (plan_fd < 0 || sandbox_egress_start(s, err) < 0 || prepare(s, err) < 0)
+        return -err->code;
+    if ((s->source ? start_clone(s, plan_fd, err) : start(s, plan_fd, err)) < 0)
+        return -err->code;
     if (await_ready(s, err) < 0 || sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0)
         return -err->code;
     struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};

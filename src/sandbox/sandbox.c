@@ -24,6 +24,8 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
     s->request = request;
     s->result = result;
     s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
+    for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
+        s->cloned.fds[i] = -1;
     kernel_init(&s->kernel);
     filesystem_init(&s->filesystem);
     lifecycle_init(&s->lifecycle);
@@ -170,7 +172,8 @@ void sandbox_teardown(struct sandbox *s)
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd, &s->init_pidfd, &s->tty_master, &s->signal_fd};
+    int *fds[] = {&s->ctl_fd,    &s->init_pidfd,    &s->tty_master,   &s->signal_fd,
+                  s->cloned.fds, s->cloned.fds + 1, s->cloned.fds + 2};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);

@@ -97,7 +97,8 @@ int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err);
 /* NULL: too many. */
 struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struct err *err);
 int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count, struct err *err);
-void ask_drop(struct ask *a); /* unanswered */
+struct ask *ask_find(struct warden *w, uint32_t request); /* NULL: settled */
+void ask_drop(struct ask *a);                             /* unanswered */
 void ask_fail(struct ask *a, const struct err *err);
 void ask_done(struct ask *a); /* tells the front, and drops it */
 void asks_abandon(struct warden *w);
@@ -108,6 +109,8 @@ void ask_hear(struct warden *w);
 int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j,
                 struct err *err);
 int spawn_interpreter(struct warden *w, struct err *err);
+/* One that is there already. */
+void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count);
 void spawn_settle(struct ask *a); /* is it known by now whether it runs? */
 void spawn_exited(struct warden *w, pid_t pid, int status);
 

@@ -217,7 +217,7 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
     ask_done(a);
 }
 
-static struct ask *find(struct warden *w, uint32_t request)
+struct ask *ask_find(struct warden *w, uint32_t request)
 {
     struct ask *a = w->asks;
     while (a && a->request != request)
@@ -227,7 +227,7 @@ static struct ask *find(struct warden *w, uint32_t request)
 
 static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
 {
-    struct ask *a = find(w, msg->request);
+    struct ask *a = ask_find(w, msg->request);
     if (msg->type == CTL_EXITED) {
         spawn_exited(w, msg->pid, msg->value);
     } else if (msg->type == CTL_TTY && a && a->wants_tty && a->fd_count == 0 && is_terminal(*fd)) {

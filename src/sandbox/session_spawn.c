@@ -191,13 +191,12 @@ static void on_status(struct loop_io *io, uint32_t events)
 {
     struct ask *a = (struct ask *)((char *)io - offsetof(struct ask, status));
     (void)events;
-    /* What was said before it ended must be heard first. */
-    ask_hear(a->w);
-    for (struct ask *each = a->w->asks; each; each = each->next)
-        if (each == a) {
-            spawn_settle(a);
-            return;
-        }
+    struct warden *w = a->w;
+    uint32_t request = a->request;
+    /* What was said before it ended must be heard first; that may have settled it. */
+    ask_hear(w);
+    if ((a = ask_find(w, request)))
+        spawn_settle(a);
 }
 
 static int make_status(struct ask *a, int *theirs, struct err *err)
@@ -263,6 +262,17 @@ static bool add_pid(struct warden *w, pid_t pid)
     }
     w->pids[w->pid_count++] = pid;
     return true;
+}
+
+void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count)
+{
+    struct err err = ERR_INIT;
+    if (add_pid(w, pid)) {
+        warden_ready(w, pid, NULL, fds, count);
+        return;
+    }
+    err_set(&err, ERR_SYSTEM, "out of memory");
+    warden_ready(w, 0, &err, NULL, 0);
 }
 
 static void failed(struct ask *a, struct err *err, ssize_t n)

@@ -1,5 +1,6 @@
 /* The event loop while the code runs. */
 #include "base/clock.h"
+#include "os/sys.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
@@ -292,6 +293,15 @@ static void drain(struct sandbox *s)
     }
 }
 
+/* A clone's init is no child of ours. */
+static void await_clone(struct sandbox *s)
+{
+    struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
+    while (poll(&p, 1, -1) < 0 && errno == EINTR)
+        ;
+    s->reaped = true;
+}
+
 static void reap_init(struct sandbox *s)
 {
     struct rusage use;
@@ -335,8 +345,11 @@ void sandbox_end(struct sandbox *s)
         lifecycle_kill(&s->lifecycle);
     }
     if (s->init_pidfd >= 0)
-        kill(s->init_pid, SIGKILL);
-    reap_init(s);
+        sys_pidfd_send_signal(s->init_pidfd, SIGKILL);
+    if (s->source)
+        await_clone(s);
+    else
+        reap_init(s);
     reap_stragglers(s);
     drain(s);
     lifecycle_settle(&s->lifecycle, s->rusage_cpu_usec, s->rusage_peak);

@@ -199,7 +199,6 @@ int templates_load(struct templates *t, int dir, const char *folder, struct err 
 
 static void write_one(const struct template *t, struct json_writer *w)
 {
-    const struct interpreter *it;
     char hash[72];
     policy_hash(&t->policy, hash);
     jw_object_begin(w);
@@ -218,8 +217,8 @@ static void write_one(const struct template *t, struct json_writer *w)
     jw_kv_uint(w, "pids", t->policy.pids);
     jw_key(w, "interpreters");
     jw_array_begin(w);
-    for (unsigned i = 0; (it = interpreter_at(i)); i++)
-        jw_string(w, it->language);
+    for (int l = INTERP_NONE + 1; l < INTERP_COUNT; l++)
+        jw_string(w, interp_language_name((enum interp_language)l));
     jw_array_end(w);
     jw_kv_string(w, "interpreter", t->interpreter[0] ? t->interpreter : NULL);
     jw_key(w, "pool");

@@ -181,15 +181,17 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
 {
     cleanup_buf struct buf text;
     struct json_writer out;
+    buf_init(&text, WIRE_TEXT_MAX);
     if (w->claimed)
         return err_set(err, ERR_REFUSED, "the sandbox is claimed already");
     if (claim_env(w, json_get(j, "env"), err) < 0 ||
         rules_claim(w, json_get(j, "network"), err) < 0 || sandbox_attest(w->s, err) < 0 ||
         state_enter(&w->s->state, STATE_EXECUTING, err) < 0)
         return -err->code;
+    if (message_send(w->s->ctl_fd, CTL_HIDE, 0) < 0)
+        return err_set(err, ERR_SYSTEM, "the sandbox died before it was of use");
     w->claimed = true;
     watch_start(w);
-    buf_init(&text, WIRE_TEXT_MAX);
     jw_init(&out, &text, false);
     jw_object_begin(&out);
     write_boundaries(w->s, &out);
@@ -370,7 +372,9 @@ static void serve(struct warden *w)
     struct err err = ERR_INIT;
     watch_all(w);
     warden_watch(w, &w->front, w->front.fd, on_front);
-    if (!w->template->interpreter[0] || spawn_interpreter(w, &err) < 0)
+    if (w->s->cloned.pid > 0)
+        spawn_adopt(w, w->s->cloned.inside, w->s->cloned.fds, ARRAY_LEN(w->s->cloned.fds));
+    else if (!w->template->interpreter[0] || spawn_interpreter(w, &err) < 0)
         warden_ready(w, 0, err.code ? &err : NULL, NULL, 0);
     if (!w->over)
         loop_run(w->loop);
@@ -423,23 +427,57 @@ static void warden_free(struct warden *w)
     free(w);
 }
 
-static struct warden *warden_new(int sock, const struct template *t, const char *id,
-                                 const struct run_request *request, struct run_result *result)
+static bool make_sandbox(struct warden *w, const char *id, const struct run_request *request,
+                         struct run_result *result, const struct clone_source *source)
+{
+    if (!(w->s = sandbox_new(request, result)))
+        return false;
+    w->s->session = true;
+    w->s->source = source;
+    snprintf(w->s->id, sizeof w->s->id, "brig-%s", id);
+    snprintf(result->sandbox_id, sizeof result->sandbox_id, "%s", w->s->id);
+    return true;
+}
+
+static struct warden *warden_new(int sock, const struct template *t)
 {
     struct warden *w = calloc(1, sizeof *w);
     struct err err = ERR_INIT;
-    if (!w || loop_new(&w->loop, &err) < 0 || !(w->msg = calloc(1, sizeof *w->msg)) ||
-        !(w->s = sandbox_new(request, result)))
+    if (!w || loop_new(&w->loop, &err) < 0 || !(w->msg = calloc(1, sizeof *w->msg)))
         return NULL; /* the process ends */
     w->template = t;
     w->front.fd = sock;
-    w->s->session = true;
-    snprintf(w->s->id, sizeof w->s->id, "brig-%s", id);
-    snprintf(result->sandbox_id, sizeof result->sandbox_id, "%s", w->s->id);
     return w;
 }
 
-int warden_main(int sock, const struct template *t, const char *id)
+/* What cannot be cloned is started; the template process may be gone, or busy beyond patience. */
+static void note_cold(struct warden *w, const struct err *err)
+{
+    cleanup_buf struct buf text;
+    struct json_writer j;
+    buf_init(&text, 4096);
+    jw_init(&j, &text, false);
+    jw_object_begin(&j);
+    jw_kv_string(&j, "boundary", "kernel");
+    jw_kv_string(&j, "kind", "cold start");
+    jw_kv_string(&j, "what", err->message);
+    jw_kv_string(&j, "rule", "it could not be cloned from its template");
+    jw_kv_string(&j, "hint", "");
+    jw_kv_uint(&j, "count", 1);
+    jw_object_end(&j);
+    warden_event(w, buf_text(&text), text.len);
+}
+
+static void close_source(const struct clone_source *source)
+{
+    if (!source)
+        return;
+    close(source->door);
+    close(source->image);
+}
+
+int warden_main(int sock, const struct template *t, const char *id,
+                const struct clone_source *source)
 {
     struct err err = ERR_INIT;
     struct run_result result;
@@ -449,10 +487,21 @@ int warden_main(int sock, const struct template *t, const char *id)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);
     run_result_init(&result);
-    struct warden *w = warden_new(sock, t, id, &request, &result);
-    if (!w)
+    struct warden *w = warden_new(sock, t);
+    if (!w || !make_sandbox(w, id, &request, &result, source))
         return 125;
     int outcome = provision(w, &err);
+    close_source(source);
+    if (outcome < 0 && source) {
+        note_cold(w, &err);
+        sandbox_finish(w->s, outcome, &err);
+        sandbox_free(w->s);
+        environment_done(&w->env);
+        if (!make_sandbox(w, id, &request, &result, NULL))
+            return 125;
+        err = (struct err)ERR_INIT;
+        outcome = provision(w, &err);
+    }
     if (outcome >= 0)
         serve(w);
     finish(w, outcome, &err);

@@ -1,7 +1,10 @@
 /* One process per sandbox of `brig serve`: provisions it, and serves it until the end. */
 #pragma once
 
+#include "sandbox/clone.h"
 #include "sandbox/template.h"
 
-/* `sock`: to the front, taken. `id`: 20 letters and digits. Returns the exit status. */
-int warden_main(int sock, const struct template *t, const char *id);
+/* `sock`: to the front, taken. `id`: 20 letters and digits. `source`: where to clone it from, NULL
+ * to start it; its descriptors are closed. Returns the exit status. */
+int warden_main(int sock, const struct template *t, const char *id,
+                const struct clone_source *source);

@@ -1,6 +1,5 @@
 /* The caller's terminal in raw mode while a private one is connected to it. */
-#include "base/cleanup.h"
-#include "sandbox/internal.h"
+#include "os/tty.h"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>

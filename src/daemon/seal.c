@@ -1,0 +1,94 @@
+/* The daemon's front reads what anybody may send. What it needs for that: descriptors that it has,
+ * that it accepts, and that wardens hand to it. No path, no new socket, no process, no code. */
+#include "daemon/seal.h"
+
+#include "base/cleanup.h"
+#include "os/seal.h"
+#include "os/sys.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <termios.h>
+
+static const int allowed[] = {
+    /* the loop */
+    SYS_epoll_ctl,
+    SYS_epoll_pwait,
+#ifdef SYS_epoll_wait
+    SYS_epoll_wait,
+#endif
+    /* connections, pipes, terminals */
+    SYS_read,
+    SYS_write,
+    SYS_readv,
+    SYS_writev,
+    SYS_recvfrom,
+    SYS_recvmsg,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_splice,
+    SYS_pipe2,
+    SYS_close,
+    SYS_accept4,
+    SYS_shutdown,
+    SYS_getsockopt,
+    SYS_setsockopt,
+    /* memory */
+    SYS_munmap,
+    SYS_mremap,
+    SYS_brk,
+    SYS_madvise,
+    /* time, randomness, the end */
+    SYS_clock_gettime,
+    SYS_gettimeofday,
+    SYS_getrandom,
+    SYS_futex,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_rt_sigreturn,
+    SYS_rt_sigprocmask,
+    SYS_restart_syscall,
+    SYS_exit,
+    SYS_exit_group,
+};
+
+static const struct seal_choice choices[] = {
+    {SYS_fcntl,
+     1,
+     UINT32_MAX,
+     {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_SETPIPE_SZ, F_GETPIPE_SZ, F_DUPFD_CLOEXEC},
+     7},
+    {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2},
+    /* no code: neither a mapping nor a later change of one may be executable */
+    {SYS_mmap, 2, PROT_EXEC, {0}, 1},
+    {SYS_mprotect, 2, PROT_EXEC, {0}, 1},
+};
+
+int front_seal_calls(struct err *err)
+{
+    const struct seal_calls calls = {.allowed = allowed,
+                                     .allowed_count = ARRAY_LEN(allowed),
+                                     .choices = choices,
+                                     .choice_count = ARRAY_LEN(choices)};
+    return seal_calls(&calls, "brig-daemon", err);
+}
+
+int front_seal(struct front_seal *ret, struct err *err)
+{
+    static const char who[] = "brig-daemon";
+    if (seal_identity(FRONT_UID, FRONT_UID, who, err) < 0)
+        return -err->code;
+    /* Set anew by the change of identity. The end of the launcher's socket says it too, but not to
+     * a process that somebody has stopped. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return err_sys(err, "tie brig-daemon to its launcher");
+    int paths = seal_paths(-1, 0, who, err);
+    int ports = paths < 0 ? paths : seal_ports(who, err);
+    if (ports < 0 || front_seal_calls(err) < 0)
+        return -err->code;
+    *ret = (struct front_seal){.paths = paths > 0, .ports = ports > 0};
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* The programs that run cells of code inside a sandbox ("drivers"), as bytes inside brig. Who
+ * starts an interpreter shows `data` inside as a file that the code can read, starts `argv` with
+ * the channel of wire/interp.h as descriptor 3, stdin empty, stdout and stderr as pipes, and as the
+ * leader of a process group of its own.
+ *
+ * A driver is written in the language that it runs: nothing has to be executable or installed
+ * inside besides the language itself. */
+#pragma once
+
+#include "wire/interp.h"
+
+#include <stddef.h>
+
+#define INTERPRETER_DIR "/.brig" /* where argv expects the file; filesystem/filesystem.h shows it  \
+                                  */
+
+struct interpreter {
+    const char *name;        /* as interp_language_name says */
+    const char *const *argv; /* NULL-terminated; the first is searched for in PATH inside */
+    const char *file;        /* the driver's name in INTERPRETER_DIR */
+    const char *data;
+    size_t len;
+};
+
+/* NULL for INTERP_NONE and what is no language. */
+const struct interpreter *interpreter_get(enum interp_language l);

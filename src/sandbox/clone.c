@@ -1,0 +1,93 @@
+#include "sandbox/clone.h"
+
+#include "base/cleanup.h"
+#include "os/procfs.h"
+#include "sandbox/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+void clone_plan(struct sandbox *s)
+{
+    plan_str(&s->plan, OP_CWD, s->request->policy->workspace ? HOME_DIR : "/", NULL, 0);
+}
+
+static int make_pipe(int *ours, int *theirs, struct err *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    *ours = ends[0];
+    *theirs = ends[1];
+    return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(err, "pipe") : 0;
+}
+
+int clone_connect(struct sandbox *s, int stdio[3], int *channel, struct err *err)
+{
+    int ends[2];
+    if ((stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
+        return err_sys(err, "open /dev/null");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return err_sys(err, "socket pair");
+    s->cloned.fds[0] = ends[0];
+    *channel = ends[1];
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK | O_RDWR) < 0)
+        return err_sys(err, "socket pair");
+    if (make_pipe(&s->cloned.fds[1], &stdio[1], err) < 0)
+        return -err->code;
+    return make_pipe(&s->cloned.fds[2], &stdio[2], err);
+}
+
+static int wrong(const char *what, struct err *err)
+{
+    err_set(err, ERR_PROTOCOL, "%s", what);
+    return err_at(err, BOUNDARY_KERNEL);
+}
+
+int clone_born(struct sandbox *s, int *pidfd, pid_t pid, struct err *err)
+{
+    if (!s->source || s->init_pid > 0 || pid <= 1 || *pidfd < 0 || procfs_pidfd(*pidfd) != pid)
+        return wrong("a clone did not present itself", err);
+    s->init_pid = s->kernel.init_pid = pid;
+    s->init_pidfd = fd_steal(pidfd);
+    if (lifecycle_adopt(&s->lifecycle, pid, err) < 0)
+        return -err->code;
+    int r = message_send(s->ctl_fd, CTL_MAPPED, 0);
+    errno = -r;
+    return r < 0 ? err_sys(err, "answer the clone") : 0;
+}
+
+int clone_waits(struct sandbox *s, pid_t inside, pid_t pid, struct err *err)
+{
+    if (!s->source || s->cloned.pid > 0 || pid <= 1 || pid == s->init_pid || inside <= 1)
+        return wrong("an interpreter that was not asked for", err);
+    s->cloned.pid = pid;
+    s->cloned.inside = inside;
+    return s->code_pid > 0;
+}
+
+/* The parent is the template process, or, when that is gone, the first process of its sandbox. */
+static int look_at_stem(struct sandbox *s, struct err *err)
+{
+    struct proc_status status;
+    if (procfs_status(s->init_pid, &status, err) < 0)
+        return -err->code;
+    if (status.ppid <= 1)
+        return wrong("the clone's template is gone", err);
+    return procfs_namespaces(status.ppid, s->kernel.foreign, err);
+}
+
+int clone_attest(struct sandbox *s, struct err *err)
+{
+    if (look_at_stem(s, err) < 0 ||
+        kernel_attest_clone(&s->kernel, s->init_pid, s->cloned.pid, !s->cloned.checked, err) < 0)
+        return -err->code;
+    /* What its parent was checked for, and what a process has for itself. */
+    if (credentials_check(s->cloned.pid, err) < 0 ||
+        (s->lifecycle.cgroup &&
+         cgroup_verify(&s->lifecycle.group, &s->lifecycle.limits, s->cloned.pid, err) < 0))
+        return -err->code;
+    s->cloned.checked = true;
+    return 0;
+}

@@ -1,0 +1,229 @@
+"""Speaks with an interpreter's driver as the front does: a socket as its descriptor 3, pipes as 1 and 2.
+
+Every frame is held against what the front accepts (wire/interp_parse.c). Uses the standard library only: the same file
+runs inside a sandbox.
+"""
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+DRIVERS = Path(os.environ.get("DRIVERS", HERE.parents[2] / "src" / "interpreters"))
+COMMANDS = {
+    "python": ["/usr/bin/python3", str(DRIVERS / "python.py")],
+    "node": ["node", str(DRIVERS / "node.cjs")],
+    "bash": ["bash", str(DRIVERS / "bash.sh")],
+}
+FRAME_MAX = 16 << 20
+MEMBERS = {"text", "html", "markdown", "svg", "png", "jpeg", "pdf", "latex", "json", "javascript", "data", "chart"}
+PATIENCE = float(os.environ.get("PATIENCE", 60))
+
+
+class Ended(Exception):
+    """The driver's side of the channel is closed."""
+
+
+def _object(pairs):
+    names = [name for name, _ in pairs]
+    assert len(names) == len(set(names)), f"two members of one name: {names}"
+    return dict(pairs)
+
+
+def _refuse(word):
+    raise AssertionError(f"{word} is no JSON")
+
+
+def _check(value):
+    if isinstance(value, str):
+        assert "\0" not in value
+        value.encode()  # fails on halves of characters
+    elif isinstance(value, bool) or value is None:
+        pass
+    elif isinstance(value, int):
+        assert -2 ** 63 <= value < 2 ** 63
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            _check(name)
+            _check(item)
+    elif isinstance(value, list):
+        for item in value:
+            _check(item)
+
+
+def read_frame(text):
+    frame = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+    _check(frame)
+    if frame["type"] == "result":
+        assert set(frame) == {"type", "id", "main", "data"} and set(frame["data"]) <= MEMBERS
+    if frame["type"] == "error":
+        assert set(frame) == {"type", "id", "name", "value", "traceback"}
+        assert len(frame["name"].encode()) <= 256 and len(frame["value"].encode()) <= 64 << 10
+        assert len(frame["traceback"].encode()) <= 1 << 20
+    return frame
+
+
+class Execution:
+    def __init__(self, frames, out, err):
+        assert frames[0]["type"] == "count" and frames[-1]["type"] == "end"
+        self.frames, self.out, self.err = frames, out, err
+        self.count = frames[0]["value"]
+        self.results = [f for f in frames if f["type"] == "result"]
+        errors = [f for f in frames if f["type"] == "error"]
+        assert len(errors) <= 1
+        self.error = errors[0] if errors else None
+        mains = [f["data"] for f in self.results if f["main"]]
+        assert len(mains) <= 1
+        self.data = mains[0] if mains else None
+        self.text = self.data and self.data.get("text")
+        self.shown = [f["data"] for f in self.results if not f["main"]]
+
+
+class Driver:
+    def __init__(self, language, command=None, **options):
+        mine, theirs = socket.socketpair()
+        out, out_end = os.pipe()
+        err, err_end = os.pipe()
+        self.socket, self.out, self.err = mine, out, err
+
+        def place():
+            os.dup2(theirs.fileno(), 3)
+            os.set_inheritable(3, True)
+
+        self.process = subprocess.Popen(command or COMMANDS[language], stdin=subprocess.DEVNULL, stdout=out_end,
+                                        stderr=err_end, preexec_fn=place, pass_fds=(3,), start_new_session=True,
+                                        **options)
+        theirs.close()
+        os.close(out_end)
+        os.close(err_end)
+        self.bytes, self.id, self.output = b"", 0, {out: b"", err: b""}
+        self.ready = self.frame()
+        assert self.ready["type"] == "ready"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.socket.close()
+        os.close(self.out)
+        os.close(self.err)
+
+    def _receive(self, end):
+        ready = select.select([self.socket, *self.output], [], [], max(0, end - time.monotonic()))[0]
+        assert ready, f"nothing is said any more; so far {self.output}"
+        for fd in ready:
+            if fd is self.socket:
+                data = self.socket.recv(1 << 20)
+                if not data:
+                    raise Ended
+                self.bytes += data
+            else:
+                self._drain(fd)
+
+    def _drain(self, fd):
+        while fd in self.output and select.select([fd], [], [], 0)[0]:
+            data = os.read(fd, 1 << 16)
+            if not data:
+                return
+            self.output[fd] += data
+
+    def raw_frame(self, seconds=PATIENCE):
+        end = time.monotonic() + seconds
+        while True:
+            if len(self.bytes) >= 4:
+                length, = struct.unpack("<I", self.bytes[:4])
+                assert 0 < length <= FRAME_MAX, f"a frame of {length} bytes"
+                if len(self.bytes) >= 4 + length:
+                    text, self.bytes = self.bytes[4:4 + length], self.bytes[4 + length:]
+                    return text
+            self._receive(end)
+
+    def frame(self):
+        return read_frame(self.raw_frame())
+
+    def send(self, request, ascii_only=False):
+        body = json.dumps(request, ensure_ascii=ascii_only, separators=(",", ":")).encode()
+        self.socket.sendall(struct.pack("<I", len(body)) + body)
+
+    def start(self, code, env=None, ascii_only=False):
+        self.id += 1
+        self.send({"op": "execute", "id": self.id, "code": code, "env": env or {}}, ascii_only)
+
+    def finish(self):
+        frames = []
+        while not frames or frames[-1]["type"] != "end":
+            frames.append(self.frame())
+            assert frames[-1]["id"] == self.id
+        texts = []
+        for fd in (self.out, self.err):
+            self._drain(fd)
+            texts.append(self.output[fd].decode(errors="replace"))
+            self.output[fd] = b""
+        return Execution(frames, *texts)
+
+    def run(self, code, env=None, ascii_only=False):
+        self.start(code, env, ascii_only)
+        return self.finish()
+
+    def wait_output(self, word):
+        """Until the code has printed this."""
+        end = time.monotonic() + PATIENCE
+        while word.encode() not in self.output[self.out]:
+            self._receive(end)
+
+    def interrupt(self, group=True):
+        (os.killpg if group else os.kill)(self.process.pid, signal.SIGINT)
+
+    def interrupted(self, code, group=True, again=False):
+        """The end of a cell that prints "go" and is interrupted then; again and again, until it notices."""
+        self.start(code)
+        self.wait_output("go")
+        self.interrupt(group)
+        while again and not select.select([self.socket], [], [], 0.3)[0]:
+            self.interrupt(group)
+        return self.finish()
+
+    def ends(self):
+        """Waits until the driver has closed the channel; its exit status."""
+        try:
+            while True:
+                self.raw_frame()
+        except Ended:
+            return self.process.wait(PATIENCE)
+
+
+SMOKE = {
+    "python": ("import subprocess, threading, asyncio\nx = 20\nprint('out')\nawait asyncio.sleep(0)\nx + 1", "21",
+               "import time\nprint('go')\ntime.sleep(1000)"),
+    "node": ("const x = 20; console.log('out'); await null; x + 1", "21", "console.log('go'); for (;;) ;"),
+    "bash": ("x=20; echo out", None, "echo go; sleep 1000"),
+}
+
+
+def smoke(language):
+    """That a driver works at all, wherever this runs."""
+    code, text, busy = SMOKE[language]
+    with Driver(language) as driver:
+        done = driver.run(code)
+        assert done.error is None, done.error
+        assert done.out == "out\n" and done.text == text
+        assert driver.interrupted(busy).error
+        kept = driver.run("echo $x" if language == "bash" else "x")
+        assert (kept.out.strip() if language == "bash" else kept.text) == "20"
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        smoke(name)
+        print(name, "works")

@@ -1,0 +1,482 @@
+/* The daemon's HTTP server with handlers that only exercise it, for
+ * tests/integration/test_server.py and tests/bench/http: server_lab PORT|/unix/path [connections
+ * [per_peer [head_ms [idle_ms]]]]. Prints the port when it listens. */
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "daemon/connection.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+static struct loop *loop;
+static struct server *server;
+static unsigned gone_count, done_bad;
+static const char one_key[1];
+
+static uint64_t number(const struct exchange *x, const char *name, uint64_t otherwise)
+{
+    const char *text = exchange_query(x, name);
+    uint64_t n = otherwise;
+    if (text)
+        num_parse_uint(text, &n, NULL);
+    return n;
+}
+
+/* ---- whole ---- */
+
+static void on_echo(void *ctx, const char *data, size_t len)
+{
+    exchange_reply(ctx, 200, "application/octet-stream", data, len);
+}
+
+static void on_json(void *ctx, const struct json *body)
+{
+    struct buf out cleanup_buf;
+    struct json_writer w;
+    buf_init(&out, 1u << 20);
+    jw_init(&w, &out, false);
+    jw_json(&w, body);
+    exchange_reply(ctx, 200, "application/json", buf_text(&out), out.len);
+}
+
+/* ---- pieces, by a timer or as fast as they are taken ---- */
+
+struct stream {
+    struct exchange *x;
+    struct loop_timer timer;
+    uint64_t left, size, pause;
+    int fd;
+    pid_t child;
+    struct loop_io io;
+    char *data;
+};
+
+static void stream_free(struct stream *s)
+{
+    loop_timer_cancel(loop, &s->timer);
+    if (s->fd >= 0) {
+        loop_forget(loop, &s->io);
+        close(s->fd);
+    }
+    if (s->child > 0) {
+        kill(s->child, SIGKILL);
+        waitpid(s->child, NULL, 0);
+    }
+    free(s->data);
+    free(s);
+}
+
+static void on_gone(void *ctx)
+{
+    gone_count++;
+    stream_free(ctx);
+}
+
+static void stream_more(void *ctx)
+{
+    struct stream *s = ctx;
+    while (s->left) {
+        s->left--;
+        bool more = exchange_write(s->x, s->data, s->size);
+        if (!s->left)
+            break;
+        if (s->pause) {
+            loop_timer_set(loop, &s->timer, s->pause);
+            return;
+        }
+        if (!more)
+            return;
+    }
+    exchange_end(s->x);
+    stream_free(s);
+}
+
+static void on_stream_timer(struct loop_timer *t)
+{
+    stream_more(container_of(t, struct stream, timer));
+}
+
+static struct stream *stream_new(struct exchange *x, void (*writable)(void *))
+{
+    struct stream *s = calloc(1, sizeof *s);
+    s->x = x;
+    s->fd = -1;
+    s->timer.fn = on_stream_timer;
+    s->left = number(x, "n", 3);
+    s->size = number(x, "size", 6);
+    s->pause = number(x, "pause", 0);
+    s->data = malloc(s->size + 1);
+    memset(s->data, 'x', s->size);
+    exchange_on(x, writable, on_gone, s);
+    return s;
+}
+
+static void serve_stream(struct exchange *x)
+{
+    struct stream *s = stream_new(x, stream_more);
+    bool known = number(x, "length", 0);
+    exchange_begin(x, 200, "text/plain", known ? (int64_t)(s->left * s->size) : -1);
+    stream_more(s);
+}
+
+static void serve_quiet(struct exchange *x)
+{
+    stream_new(x, NULL);
+    exchange_begin(x, 200, "text/plain", -1);
+}
+
+/* ---- a pipe ---- */
+
+static void pipe_more(void *ctx)
+{
+    struct stream *s = ctx;
+    loop_watch(loop, &s->io, EPOLLIN);
+    for (int i = 0; i < 4; i++) {
+        ssize_t n = exchange_splice(s->x, s->fd, 256 * 1024);
+        if (n == -EAGAIN)
+            return;
+        if (n == -EBUSY) {
+            loop_watch(loop, &s->io, 0);
+            return;
+        }
+        if (n <= 0) {
+            if (n < 0)
+                exchange_abort(s->x);
+            else
+                exchange_end(s->x);
+            stream_free(s);
+            return;
+        }
+    }
+}
+
+static void on_pipe(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    pipe_more(container_of(io, struct stream, io));
+}
+
+static void serve_pipe(struct exchange *x)
+{
+    struct stream *s = stream_new(x, pipe_more);
+    int fds[2];
+    uint64_t bytes = s->left * s->size;
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        abort();
+    s->child = fork();
+    if (s->child == 0) {
+        for (uint64_t i = 0; i < s->left; i++) {
+            if (write(fds[1], s->data, s->size) < 0)
+                _exit(1);
+            if (s->pause)
+                usleep((useconds_t)s->pause * 1000);
+        }
+        _exit(0);
+    }
+    close(fds[1]);
+    s->fd = fds[0];
+    fcntl(s->fd, F_SETFL, O_NONBLOCK);
+    s->io = (struct loop_io){.fd = s->fd, .fn = on_pipe};
+    exchange_begin(x, 200, "application/octet-stream",
+                   number(x, "length", 0) ? (int64_t)bytes : -1);
+    loop_watch(loop, &s->io, EPOLLIN);
+}
+
+/* ---- uploads ---- */
+
+struct upload {
+    struct exchange *x;
+    uint64_t bytes, most, pause;
+    struct loop_timer timer;
+};
+
+static void on_upload_timer(struct loop_timer *t)
+{
+    struct upload *u = container_of(t, struct upload, timer);
+    exchange_body_resume(u->x);
+}
+
+static size_t on_upload(void *ctx, const char *data, size_t len)
+{
+    struct upload *u = ctx;
+    (void)data;
+    size_t n = u->most && len > u->most ? u->most : len;
+    u->bytes += n;
+    if (n < len)
+        loop_timer_set(loop, &u->timer, u->pause);
+    return n;
+}
+
+static void on_upload_done(void *ctx, bool good)
+{
+    struct upload *u = ctx;
+    char text[32];
+    snprintf(text, sizeof text, "%llu\n", (unsigned long long)u->bytes);
+    loop_timer_cancel(loop, &u->timer);
+    if (good)
+        exchange_reply(u->x, 200, "text/plain", text, strlen(text));
+    else
+        done_bad++;
+    free(u);
+}
+
+static void serve_upload(struct exchange *x)
+{
+    struct upload *u = calloc(1, sizeof *u);
+    u->x = x;
+    u->most = number(x, "most", 0);
+    u->pause = number(x, "pause", 1);
+    u->timer.fn = on_upload_timer;
+    exchange_read_stream(x, on_upload, on_upload_done, u);
+}
+
+/* ---- late answers, by a handler that never heard of clients going away ---- */
+
+struct late {
+    struct exchange *x;
+    struct loop_timer timer;
+};
+
+static void on_late(struct loop_timer *t)
+{
+    struct late *l = container_of(t, struct late, timer);
+    exchange_reply(l->x, 200, "text/plain", "late\n", 5);
+    free(l);
+}
+
+static void serve_late(struct exchange *x)
+{
+    struct late *l = calloc(1, sizeof *l);
+    l->x = x;
+    l->timer.fn = on_late;
+    loop_timer_set(loop, &l->timer, number(x, "pause", 50));
+}
+
+/* ---- a tunnel: everything in capitals ---- */
+
+struct tunnel {
+    struct loop_io io;
+};
+
+static void on_tunnel(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    char data[4096];
+    ssize_t n = read(io->fd, data, sizeof data);
+    if (n > 0) {
+        for (ssize_t i = 0; i < n; i++)
+            if (data[i] >= 'a' && data[i] <= 'z')
+                data[i] = (char)(data[i] - 32);
+        if (write(io->fd, data, (size_t)n) == n)
+            return;
+    }
+    if (n < 0 && errno == EAGAIN)
+        return;
+    loop_forget(loop, io);
+    close(io->fd);
+    free(container_of(io, struct tunnel, io));
+}
+
+static void serve_tunnel(struct exchange *x)
+{
+    struct buf rest cleanup_buf;
+    buf_init(&rest, 65536);
+    int fd = exchange_tunnel(x, &rest);
+    if (fd < 0)
+        return;
+    struct tunnel *t = calloc(1, sizeof *t);
+    t->io = (struct loop_io){.fd = fd, .fn = on_tunnel};
+    const char head[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n";
+    if (write(fd, head, sizeof head - 1) < 0 || write(fd, buf_text(&rest), rest.len) < 0)
+        fputs("tunnel\n", stderr);
+    loop_watch(loop, &t->io, EPOLLIN);
+}
+
+/* ---- numbers ---- */
+
+static long resident_kb(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f) {
+        if (fscanf(f, "%*s %ld", &pages) != 1)
+            pages = 0;
+        fclose(f);
+    }
+    return pages * 4;
+}
+
+static void serve_stats(struct exchange *x)
+{
+    const struct server_stats *st = server_stats(server);
+    char text[512];
+    int n =
+        snprintf(text, sizeof text,
+                 "{\"connections\":%u,\"gone\":%u,\"done_bad\":%u,\"rss_kb\":%ld,\"accepted\":%llu,"
+                 "\"requests\":%llu,\"no_room\":%llu,\"malformed\":%llu,\"foreign\":%llu,"
+                 "\"no_key\":%llu,\"timed_out\":%llu}\n",
+                 server_connections(server), gone_count, done_bad, resident_kb(),
+                 (unsigned long long)st->accepted, (unsigned long long)st->requests,
+                 (unsigned long long)st->no_room, (unsigned long long)st->malformed,
+                 (unsigned long long)st->foreign, (unsigned long long)st->no_key,
+                 (unsigned long long)st->timed_out);
+    exchange_reply(x, 200, "application/json", text, (size_t)n);
+}
+
+static void serve_fail(struct exchange *x)
+{
+    exchange_set_style(x, (enum error_style)number(x, "style", 0));
+    if (exchange_query(x, "begin")) {
+        exchange_begin(x, 200, "application/connect+json", -1);
+        exchange_write(x, "first", 5);
+    }
+    exchange_fail(x, (int)number(x, "status", 500), "it \"failed\"");
+}
+
+static void serve_path(struct exchange *x)
+{
+    struct buf out cleanup_buf;
+    buf_init(&out, 65536);
+    buf_fmt(&out, "%s\n", exchange_path(x));
+    const char *values[8];
+    size_t n = exchange_query_all(x, "v", values, 8);
+    for (size_t i = 0; i < n && i < 8; i++)
+        buf_fmt(&out, "v=%s\n", values[i]);
+    exchange_add_header(x, "X-Good", "yes");
+    exchange_add_header(x, "X-Bad", "a\r\nX-Injected: 1");
+    exchange_reply(x, 200, "text/plain", buf_text(&out), out.len);
+}
+
+static void serve(void *ctx, struct exchange *x)
+{
+    (void)ctx;
+    const char *path = exchange_path(x);
+    if (!strcmp(path, "/hello") || !strcmp(path, "/health"))
+        exchange_reply(x, 200, "text/plain", "hello\n", 6);
+    else if (!strcmp(path, "/big"))
+        exchange_reply(x, 200, "text/plain", memset(calloc(1, 4u << 20), 'b', 4u << 20), 4u << 20);
+    else if (!strcmp(path, "/echo"))
+        exchange_read_all(x, number(x, "cap", 1u << 20), on_echo, x);
+    else if (!strcmp(path, "/json"))
+        exchange_read_json(x, on_json, x);
+    else if (!strcmp(path, "/stream"))
+        serve_stream(x);
+    else if (!strcmp(path, "/quiet"))
+        serve_quiet(x);
+    else if (!strcmp(path, "/pipe"))
+        serve_pipe(x);
+    else if (!strcmp(path, "/upload"))
+        serve_upload(x);
+    else if (!strcmp(path, "/late"))
+        serve_late(x);
+    else if (!strcmp(path, "/tunnel"))
+        serve_tunnel(x);
+    else if (!strcmp(path, "/stats"))
+        serve_stats(x);
+    else if (!strcmp(path, "/fail"))
+        serve_fail(x);
+    else if (!strncmp(path, "/path/", 6))
+        serve_path(x);
+    else
+        exchange_fail(x, path[0] ? 404 : 400, "no such thing");
+}
+
+static int authenticate(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+{
+    (void)ctx;
+    const char *key = http_header_get(&r->headers, "X-API-KEY");
+    if (!strcmp(r->target, "/health")) {
+        ret->anonymous = true;
+        return 0;
+    }
+    if (!key || strcmp(key, "secret") != 0) {
+        *ret_status = key && !strcmp(key, "other") ? 403 : 401;
+        return -1;
+    }
+    ret->key = (const struct key *)(const void *)one_key;
+    return 0;
+}
+
+static int listen_at(const char *where)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    uint64_t port = 0;
+    if (where[0] == '/') {
+        snprintf(un.sun_path, sizeof un.sun_path, "%s", where);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        return bind(fd, (struct sockaddr *)&un, sizeof un) < 0 || listen(fd, 1024) < 0 ? -1 : fd;
+    }
+    num_parse_uint(where, &port, NULL);
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof in;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+    if (bind(fd, (struct sockaddr *)&in, sizeof in) < 0 || listen(fd, 1024) < 0)
+        return -1;
+    getsockname(fd, (struct sockaddr *)&in, &len);
+    printf("%d\n", ntohs(in.sin_port));
+    fflush(stdout);
+    return fd;
+}
+
+static void on_drained(void *ctx)
+{
+    (void)ctx;
+    loop_stop(loop);
+}
+
+/* SIGTERM drains: the leak check of the sanitizer then sees all that is left. */
+static void on_signal(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    loop_forget(loop, io);
+    server_drain(server, on_drained, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    struct server_limits limits = {0};
+    uint64_t n[4] = {0};
+    if (argc < 2)
+        return 2;
+    for (int i = 0; i < 4 && i + 2 < argc; i++)
+        num_parse_uint(argv[i + 2], &n[i], NULL);
+    limits.connections = (unsigned)n[0];
+    limits.connections_per_peer = (unsigned)n[1];
+    limits.head_timeout_ms = n[2];
+    limits.idle_timeout_ms = n[3];
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    struct loop_io sig = {.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .fn = on_signal};
+    int fd = listen_at(argv[1]);
+    if (fd < 0 || loop_new(&loop, &err) < 0 ||
+        server_new(&server, loop, &limits, authenticate, serve, NULL, &err) < 0 ||
+        server_listen(server, fd, argv[1][0] == '/', &err) < 0 ||
+        server_allow_host(server, "brig.example", &err) < 0 ||
+        server_allow_host(server, ".boxes.example", &err) < 0) {
+        fprintf(stderr, "server_lab: %s\n", err.message);
+        return 1;
+    }
+    loop_watch(loop, &sig, EPOLLIN);
+    loop_run(loop);
+    server_free(server);
+    loop_free(loop);
+    close(sig.fd);
+    return 0;
+}

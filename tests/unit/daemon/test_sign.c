@@ -1,0 +1,88 @@
+#include "daemon/sign.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* Made with: printf '%s' "$text" | openssl dgst -sha256 -binary | base64 | tr -d = */
+static const struct signature plain = {.text = "v1_VV5cnKMLm+JJ6UtC8V1agQ4x7dIUMCEZwYlYmh0UPy8",
+                                       .path = "/home/user/a b.txt",
+                                       .user = "",
+                                       .write = false};
+
+Test(sign, tokens_are_equal_or_not)
+{
+    cr_assert(token_equal("abc", "abc"));
+    cr_assert_not(token_equal("abc", "abd"));
+    cr_assert_not(token_equal("abc", "abcd"));
+    cr_assert_not(token_equal("", ""));
+}
+
+Test(sign, accepts_what_a_client_signs)
+{
+    struct signature s = plain;
+    s.text = "v1_VV5cnKMLm+JJ6UtC8V1agQ4x7dIUMCEZwYlYmh0UPy8";
+    cr_assert(signature_check(&s, "token"));
+    s.write = true;
+    cr_assert_not(signature_check(&s, "token"), "another direction");
+    s.text = "v1_TPIihHglbE6vXaPkgoTHHF0mCssa/SefpBgKaCSSdqI";
+    cr_assert(signature_check(&s, "token"));
+    s.user = "root";
+    cr_assert_not(signature_check(&s, "token"), "another user");
+}
+
+Test(sign, is_bound_to_path_token_and_time)
+{
+    struct signature s = plain;
+    s.path = "/home/user/a b.txt/../x";
+    cr_assert_not(signature_check(&s, "token"));
+    s = plain;
+    cr_assert_not(signature_check(&s, "token2"));
+    cr_assert_not(signature_check(&s, ""));
+    s.expiration = "1700000000";
+    cr_assert_not(signature_check(&s, "token"), "an expiration that was not signed");
+    s.text = "v1_6ezZXR9pEimnWDIY4qQlvgFoN6mWSd4NfZ8F2jf2SNg";
+    cr_assert(signature_check(&s, "token"));
+    s.expiration = "1800000000";
+    cr_assert_not(signature_check(&s, "token"), "another expiration");
+}
+
+Test(sign, expires)
+{
+    struct signature s = plain;
+    cr_assert(signature_current(&s, 1));
+    s.expiration = "100";
+    cr_assert(signature_current(&s, 99));
+    cr_assert_not(signature_current(&s, 100));
+    static const char *const bad[] = {"", "-1", "1e9", "99999999999999999999", " 200", "0x200"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        s.expiration = bad[i];
+        cr_assert_not(signature_current(&s, 1), "%s", bad[i]);
+    }
+    s = plain;
+    s.text = "v2_SIG1";
+    cr_assert_not(signature_current(&s, 1));
+}
+
+Test(sign, malformed_signatures_are_none)
+{
+    static const char *const bad[] = {
+        "v1_", "v1_=", "v1_AAAA", "v1_????",
+        "v1_"
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};
+    struct signature s = plain;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        s.text = bad[i];
+        cr_assert_not(signature_check(&s, "token"), "%s", bad[i]);
+    }
+}
+
+Test(sign, a_traffic_token_is_another_one)
+{
+    char a[TRAFFIC_TOKEN_LEN + 1], b[TRAFFIC_TOKEN_LEN + 1];
+    traffic_token("token", a);
+    traffic_token("token2", b);
+    cr_assert_eq(strlen(a), TRAFFIC_TOKEN_LEN);
+    cr_assert_str_neq(a, b);
+    traffic_token("token", b);
+    cr_assert_str_eq(a, b);
+}
