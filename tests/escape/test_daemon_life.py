@@ -31,8 +31,16 @@ def nothing_left(daemon):
 
 def unowned(daemon):
     pools = sum(p["idle"] + p["starting"] for p in daemon.request("GET", "/pools").json)
-    names = list(daemon.children().values())
-    return names.count("brig-warden") - pools - names.count("brig-stem")
+    wardens = [pid for pid, name in daemon.children().items() if name == "brig-warden" and parent(pid) == daemon.pid]
+    stems = [pid for pid, name in daemon.children().items() if name == "brig-stem"]
+    return len(wardens) - pools - len(stems)
+
+
+def parent(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
 
 
 def resident(pid):
@@ -73,8 +81,7 @@ def test_L04_no_way_back_after_a_crash(daemon, nothing_left):
     sleeper = wait_for(lambda: [p for p in set(daemon.children()) - set(before)
                                 if b"4242" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()], what="its process")[0]
     # The parent of what runs inside is its init: that one is killed from outside.
-    init = int(pathlib.Path(f"/proc/{sleeper}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    os.kill(init, signal.SIGKILL)
+    os.kill(parent(sleeper), signal.SIGKILL)
     wait_for(lambda: box.info().status == 404, what="its end is noticed")
     refused_for_good(daemon, box)
     assert other.sh("echo fine").out == b"fine\n", "its neighbour does not care"
@@ -168,7 +175,7 @@ def test_L07_a_client_that_leaves_during_create(daemon, nothing_left):
     assert daemon.request("PUT", "/pools/small", {"min": 0, "max": 0}).status == 204
     before = daemon.metric("brig_boxes_created_total")
     for turn in range(20):
-        drop(daemon, "POST", "/sandboxes", b'{"templateID":"small"}', after=0.0004 * turn)
+        drop(daemon, "POST", "/sandboxes", b'{"templateID":"small"}', after=0.00002 * turn)
     wait_for(lambda: daemon.metric("brig_boxes_created_total") > before or not daemon.live(), 10)
     wait_for(lambda: not daemon.live(), 10, "what nobody knows of has ended")
     control = daemon.create("small")
@@ -226,7 +233,10 @@ def test_L09_time_is_not_made_inside(daemon, nothing_left):
     streams = [b.begin("/bin/sh", "-c", STAY) for b in (short, long)]
     begin = time.monotonic()
     while short.info().status == 200:
-        short.request("GET", "/files?path=/tmp/beat")  # use does not extend it either
+        try:
+            short.request("GET", "/files?path=/tmp/beat")  # use does not extend it either
+        except (OSError, daemonlib.http.client.HTTPException):
+            pass  # it ended in the middle
         assert time.monotonic() - begin < 20, "it lives on"
         time.sleep(0.1)
     assert time.monotonic() - begin > 1.5, "it lived"
@@ -307,6 +317,8 @@ def test_R13_both_streams_and_a_slow_client(daemon, nothing_left):
 def test_R14_admission(user):
     limit = 6
     with Daemon(user, "--max-sandboxes", str(limit)) as daemon:
+        # What waits in a pool counts as well; here it would only blur the numbers.
+        assert daemon.request("PUT", "/pools/base", {"min": 0, "max": 0}).status == 204
         seen, stop = [], threading.Event()
 
         def watch():

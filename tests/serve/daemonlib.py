@@ -221,11 +221,11 @@ class Daemon:
 
 def frames(data):
     """[(flags, message)] of a Connect stream."""
-    found = []
-    while data:
-        flags, size = struct.unpack(">BI", data[:5])
-        found.append((flags, json.loads(data[5:5 + size])))
-        data = data[5 + size:]
+    found, at = [], 0
+    while at < len(data):
+        flags, size = struct.unpack_from(">BI", data, at)
+        found.append((flags, json.loads(data[at + 5:at + 5 + size])))
+        at += 5 + size
     return found
 
 
@@ -233,14 +233,15 @@ class Result:
     def __init__(self, told):
         self.events = [message for flags, message in told if not flags & 2]
         self.error = next((message.get("error") for flags, message in told if flags & 2), "no end")
-        self.out = self.err = b""
+        out, err = [], []
         self.pid = self.status = None
         for event in (e["event"] for e in self.events if "event" in e):
             self.pid = event.get("start", {}).get("pid", self.pid)
-            self.out += base64.b64decode(event.get("data", {}).get("stdout", ""))
-            self.err += base64.b64decode(event.get("data", {}).get("stderr", ""))
+            out.append(base64.b64decode(event.get("data", {}).get("stdout", "")))
+            err.append(base64.b64decode(event.get("data", {}).get("stderr", "")))
             if "end" in event:
                 self.status = event["end"].get("exitCode", 0)
+        self.out, self.err = b"".join(out), b"".join(err)
 
     def __repr__(self):
         return f"<{self.status} {self.error} {self.out[:200]!r} {self.err[:200]!r}>"
