@@ -17,7 +17,6 @@ import pytest
 
 from helpers import CALLERS, PUBLIC, TOP, USER_ID, all_pids, below, read_stat, wait_for
 from servelib import Failed, Gone, Serve, frame, read_frame
-from test_leftovers import Traces
 
 LIBRARY = Path(PUBLIC) / "brig-template.so"
 MODULES = ["json", "multiprocessing", "numpy", "ssl", "tempfile", "uuid"]
@@ -109,12 +108,39 @@ def pair(serve):
         each.close()
 
 
+class Left:
+    """What there is of one `brig serve`, to be gone after its end. (Others may run on this machine.)"""
+
+    def __init__(self, serve):
+        self.serve = serve
+        self.pids = set(below(serve.pid))
+
+    def groups(self):
+        marks = (f"brig-t{os.getpid():07d}", f"brig-stem-{self.serve.pid}-")
+        return [path for path, _, _ in os.walk("/sys/fs/cgroup") if path.rsplit("/", 1)[1].startswith(marks)]
+
+    def check(self):
+        wait_gone(*self.pids)
+        wait_for(lambda: not self.groups(), 8, f"the end of {self.groups()}")
+
+
 @pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)
 def fresh(request):
-    traces = Traces()
     with Serve(request.param, templates={"data.json": DATA}) as made:
         yield made
-    traces.none_left()
+        left = Left(made)
+    left.check()
+
+
+def test_control_what_there_is_is_seen():
+    for caller in CALLERS:
+        with Serve(caller, templates={"data.json": DATA}) as serve:
+            one = clone(serve)
+            left = Left(serve)
+            assert {*stem_of(one), one.init, one.host_pid} <= left.pids
+            assert caller.uid != 0 or len(left.groups()) >= 4
+            one.close()
+        left.check()
 
 
 # ---- it is a clone, and a Python like any other ----
@@ -523,9 +549,9 @@ def test_interpreter_of_an_idle_clone_killed(fresh):
 @pytest.mark.parametrize("victim", ["launcher", "stem"])
 def test_the_rest_goes_along(request, victim):
     for caller in CALLERS:
-        traces = Traces()
         with Serve(caller, templates={"data.json": DATA}) as serve:
             made = [clone(serve), clone(serve, claim=False)]
+            left = Left(serve)
             template, first = stem_of(made[0])
             everything = [template, first, *(p for each in made for p in (each.init, each.host_pid))]
             if victim == "launcher":
@@ -539,7 +565,7 @@ def test_the_rest_goes_along(request, victim):
             for each in made:
                 if each.fds:
                     each.close()
-        traces.none_left()
+        left.check()
 
 
 @pytest.mark.parametrize("after_ms", [0, 1, 3, 6, 10, 20])
