@@ -9,8 +9,8 @@ import pytest
 
 from helpers import CALLERS, PUBLIC, TOP
 
-SOURCES = [TOP / "tests/integration/files/worker.c", *sorted((TOP / "src/filesystem").glob("files_*_child.c")),
-           TOP / "src/filesystem/files_child.c"]
+SOURCES = [TOP / "tests/integration/files/worker.c", *sorted((TOP / "src/filesystem").glob("files_*child.c")),
+           TOP / "src/filesystem/files_decode_parse.c", TOP / "src/plan/decode_parse.c", TOP / "src/base/err.c"]
 WORKER = PUBLIC / "files" / "worker"
 
 
