@@ -5,7 +5,6 @@
 #include "daemon/fault.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -78,11 +77,8 @@ void core_check_ready(struct core *c)
     if (c->ready || c->lost || !c->hello || !c->restored)
         return;
     c->ready = true;
-    cleanup_buf struct buf detail = {0};
-    buf_init(&detail, 256);
-    buf_fmt(&detail, "{\"leftovers\":%llu,\"version\":\"%s\"}", (unsigned long long)c->leftovers,
-            BRIG_VERSION);
-    core_record(c, "daemon.started", NULL, NULL, buf_text(&detail));
+    core_record(c, "daemon.started", NULL, NULL, "{\"version\":\"" BRIG_VERSION "\"}");
+    leftovers_clean(c);
     for (struct tmpl *t = c->templates; t; t = t->next)
         pool_apply_settings(t);
     pool_settings_free(c);
@@ -256,7 +252,6 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     struct core *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, ERR_LIMIT, "no memory for the core");
-    signal(SIGPIPE, SIG_IGN); /* a process that closed its stdin is no reason to die */
     c->loop = loop;
     set_config(c, config);
     c->waiting_end = &c->waiting;
@@ -302,6 +297,7 @@ void core_free(struct core *c)
     templates_free(c);
     keys_free(c->keys);
     pool_settings_free(c);
+    leftovers_free(c);
     buf_done(&c->scratch);
     free(c->room);
     free(c->io_room);

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from helpers import IS_ROOT, PUBLIC
+from helpers import IS_ROOT, PUBLIC, all_pids, below, wait_for
 from wirelib import Gone, Wire
 
 # Hands its launcher socket to the test and lives as long as the test wants.
@@ -19,7 +19,7 @@ RELAY = """#!/usr/bin/python3 -I
 import array, os, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "relay.sock"))
-told = repr((sys.argv[1:], sorted(int(n) for n in os.listdir("/proc/self/fd")), dict(os.environ))).encode()
+told = repr((sys.argv[1:], sorted(int(n) for n in os.listdir("/proc/self/fd")), open("/proc/self/environ").read())).encode()
 s.sendmsg([told], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [3]))])
 os.close(3)
 word = s.recv(1)
@@ -125,6 +125,47 @@ class Box:
 
     def close(self):
         self.wire.close()
+
+
+def start_time(pid):
+    """Tells a process from another one that got its number later; None when it is gone."""
+    try:
+        rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return None if rest[0] in "ZX" else rest[19]
+
+
+class Left:
+    """What is left of the sandboxes of one daemon. Others may run on this machine: only what is ours counts."""
+
+    def __init__(self):
+        self.namespaces, self.processes, self.ids = set(), set(), set()
+
+    def note(self, box):
+        self.ids.add(box.id)
+        if hasattr(box, "told"):
+            self.namespaces.add(os.readlink(f"/proc/{box.told['init']}/ns/pid"))
+            for pid in [box.told["warden"], *below(box.told["warden"])]:
+                self.processes.add((pid, start_time(pid)))
+
+    def look(self):
+        found = {f"process {pid}" for pid, since in self.processes if since and start_time(pid) == since}
+        for pid in all_pids():
+            try:
+                if os.readlink(f"/proc/{pid}/ns/pid") in self.namespaces and start_time(pid):
+                    found.add(f"process {pid} inside")
+            except OSError:
+                pass
+        for path, _, _ in os.walk("/sys/fs/cgroup"):
+            found |= {path for id in self.ids if id in path}
+        return found
+
+    def none(self, seconds=10):
+        try:
+            wait_for(lambda: not self.look(), seconds)
+        except AssertionError:
+            raise AssertionError(f"left behind: {sorted(self.look())}") from None
 
 
 def read_all(fd):
@@ -257,4 +298,4 @@ def read_frame(fd):
     return json.loads(exactly(struct.unpack("<I", exactly(4))[0]))
 
 
-__all__ = ["Box", "Failed", "Gone", "IS_ROOT", "Serve", "frame", "read_all", "read_frame", "signal"]
+__all__ = ["Box", "Failed", "Gone", "IS_ROOT", "Left", "Serve", "frame", "read_all", "read_frame", "signal", "start_time"]

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from helpers import CALLERS, ROOT, below, wait_for
-from servelib import Failed, Gone, Serve, frame, read_all, read_frame
-from test_leftovers import Traces
+from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, start_time
 
-SMALL = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "cpu_time": "1s", "pids": 20, "disk": "16M"}}}
+SMALL = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "cpu_time": "1s", "disk": "16M"}}}
+FEW = {"policy": {"level": "high", "lifecycle": {"pids": 20}}}
 
 
 @pytest.fixture(scope="module", params=CALLERS, ids=lambda caller: caller.name)
 def serve(request):
-    with Serve(request.param, templates={"small.json": SMALL}) as made:
+    with Serve(request.param, templates={"small.json": SMALL, "few.json": FEW}) as made:
         yield made
 
 
@@ -475,7 +475,7 @@ def test_cpu_time_ends_the_sandbox_and_is_named(serve):
 
 
 def test_processes_are_limited_and_the_sandbox_lives(serve):
-    box = serve.box("small")
+    box = serve.box("few")
     code = "import os,time\nn=0\ntry:\n  for i in range(100):\n    if os.fork()==0: time.sleep(30); os._exit(0)\n    n+=1\nexcept OSError: print(n < 30)\nos.kill(0, 9)"
     assert box.python(code)[1] in ("True\n", "")
     assert wait_for(lambda: can_run(box), 10, "room for a process")
@@ -501,20 +501,21 @@ def test_the_disk_is_full_and_the_sandbox_lives(serve):
 
 @pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)
 def fresh(request):
-    """A daemon of its own, and what was there before."""
-    traces = Traces()
+    """A daemon of its own, and what is left of its sandboxes."""
+    left = Left()
     with Serve(request.param) as made:
-        yield made, traces
-    traces.none_left()
+        yield made, left
+    left.none()
 
 
 BUSY = "mkdir -p a/b; mkfifo a/p; (setsid sleep 300 &) ; sleep 300 & sleep 300"
 
 
 def test_an_orderly_end_tells_what_was_used(fresh):
-    serve, traces = fresh
+    serve, left = fresh
     box = serve.box()
     box.spawn("sh", "-c", BUSY)
+    left.note(box)
     ended = box.end("the client is done").json
     assert ended["reason"] == "the client is done" and ended["usage"]["memory_peak"] > 0
     assert ended["receipt"]["sandbox_id"] == "brig-" + box.id and "teardown" in ended["receipt"]["states_usec"]
@@ -522,25 +523,32 @@ def test_an_orderly_end_tells_what_was_used(fresh):
     with pytest.raises(Gone):
         box.next("none")
     box.close()
-    traces_of(serve, traces)
+    left.none()
 
 
-def traces_of(serve, traces):
-    """Nothing is left but `brig serve` and its front."""
-    wait_for(lambda: set(below(serve.pid).values()) <= {"relay"}, 10, "the end of the sandbox")
+def test_control_what_lives_is_seen(fresh):
+    serve, left = fresh
+    box = serve.box()
+    box.spawn("sh", "-c", BUSY)
+    left.note(box)
+    with pytest.raises(AssertionError, match="inside"):
+        left.none(0.5)
+    if serve.caller is ROOT:
+        assert [path for path in left.look() if "/sys/fs/cgroup" in path]
 
 
 def test_the_end_of_the_front_socket_ends_the_sandbox(fresh):
-    serve, traces = fresh
+    serve, left = fresh
     for claim in (False, True):
         box = serve.launch()
         if claim:
             box.ready()
             box.claim()
             box.spawn("sh", "-c", BUSY)
+        left.note(box)
         box.close()
         assert serve.gone().json["id"] == box.id
-        traces_of(serve, traces)
+        left.none()
 
 
 def warden_parts(box):
@@ -552,7 +560,7 @@ def warden_parts(box):
 @pytest.mark.parametrize("part", ["warden", "init", "guardian"])
 @pytest.mark.parametrize("when", ["ready", "claimed", "busy", "paused"])
 def test_killing_a_part_leaves_nothing(fresh, part, when):
-    serve, traces = fresh
+    serve, left = fresh
     box = serve.launch()
     box.ready()
     if when != "ready":
@@ -561,6 +569,7 @@ def test_killing_a_part_leaves_nothing(fresh, part, when):
         box.spawn("sh", "-c", BUSY)
     if when == "paused":
         box.ask("freeze", value=1)
+    left.note(box)
     pid = warden_parts(box)[part]
     if pid is None:
         pytest.skip("a container without cgroups has no guardian: the kernel cleans up")
@@ -571,32 +580,37 @@ def test_killing_a_part_leaves_nothing(fresh, part, when):
         assert os.WTERMSIG(gone.value) == signal.SIGKILL
     else:
         assert box.next("fail").request == 0 and box.next("ended")
-    traces_of(serve, traces)
+    left.none()
     assert serve.box().run("true")[0] == 0  # the others are not touched
 
 
 def test_killing_the_warden_during_the_start_leaves_nothing(fresh):
-    serve, traces = fresh
-    for delay in (0, 0.001, 0.003, 0.006, 0.01, 0.015):
+    serve, left = fresh
+    for delay in (0, 0.001, 0.002, 0.003, 0.004, 0.006, 0.008, 0.01, 0.015):
         box = serve.launch()
         time.sleep(delay)
         warden = [pid for pid, name in below(serve.pid).items() if name in ("brig-warden", "brig")]
+        left.note(box)
+        left.processes |= {(pid, start_time(pid)) for top in warden for pid in (top, *below(top))}
         if warden:
             os.kill(min(warden), signal.SIGKILL)
         serve.gone()
         box.close()
-        traces_of(serve, traces)
+        left.none()
 
 
 @pytest.mark.parametrize("victim", ["launcher", "front"])
 def test_killing_the_daemon_leaves_nothing(victim):
     for caller in CALLERS:
-        traces = Traces()
+        left = Left()
         serve = Serve(caller)
         boxes = [serve.box() for _ in range(3)]
         boxes.append(serve.launch())
+        boxes[3].ready()
         for box in boxes[:3]:
             box.spawn("sh", "-c", BUSY)
+        for box in boxes:
+            left.note(box)
         if victim == "launcher":
             serve.process.kill()
         else:
@@ -606,7 +620,7 @@ def test_killing_the_daemon_leaves_nothing(victim):
             box.close()  # as the kernel does when the front dies
         status, _, err = serve.stop()
         assert status == (-9 if victim == "launcher" else 1)
-        traces.none_left()
+        left.none()
 
 
 # ---- who is hostile ----
