@@ -234,6 +234,12 @@ struct box *pool_take(struct tmpl *t)
     return b;
 }
 
+void pool_undemand(struct tmpl *t)
+{
+    if (t->pool.demand.this_second > 0)
+        t->pool.demand.this_second--;
+}
+
 void pool_failed(struct box *b)
 {
     struct pool *p = &b->tmpl->pool;
