@@ -99,9 +99,9 @@ static int restore(struct core *c, const struct json *row, struct err *err)
     const struct json *value = json_get(row, "value");
     if (!table || !key || !value)
         return err_set(err, ERR_PROTOCOL, "the recorder gave back a row without its parts");
-    if (strcmp(table, "boxes") == 0)
+    if (strcmp(table, "boxes") == 0 && !c->restored)
         leftovers_add(c, key);
-    if (strcmp(table, "settings") == 0)
+    if (strcmp(table, "settings") == 0 && !c->restored)
         pool_restore(c, key, value);
     if (strcmp(table, "keys") != 0)
         return 0;
@@ -131,7 +131,8 @@ static void on_message(struct peer *p, struct wire_msg *m)
 {
     struct core *c = core_of(p);
     struct err err = ERR_INIT;
-    if (m->type == WIRE_RESTORE && !c->restored) {
+    /* Keys may come at any time: `brig keys` made or revoked one. */
+    if (m->type == WIRE_RESTORE) {
         on_restore(c, m);
     } else if (m->type == WIRE_DONE && m->request == 0) {
         c->restored = true;

@@ -703,7 +703,6 @@ class Session:
         sys.meta_path.append(IPythonStandIn())
         if "matplotlib.pyplot" in sys.modules:
             hook_pyplot(sys.modules["matplotlib.pyplot"])
-        os.set_inheritable(self.channel.fd, False)
         os.register_at_fork(after_in_child=self.in_fork)
         signal.signal(signal.SIGINT, self.on_interrupt)
 
@@ -937,6 +936,7 @@ class Session:
                 self.loop.remove_reader(self.channel.fd)
 
     def serve(self):
+        os.set_inheritable(self.channel.fd, False)
         version = "%d.%d.%d" % sys.version_info[:3]
         self.channel.write({"type": "ready", "language": "python", "version": version, "pid": os.getpid()})
         while True:

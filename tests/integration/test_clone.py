@@ -30,7 +30,7 @@ class Interpreter:
     def __init__(self, box):
         self.box, self.ready = box, box.ready()
         self.pid = self.ready.value
-        self.cold = [m.json for m in box.kept if m.type == "event" and m.json["kind"] == "cold start"]
+        self.cold = [m.json["what"] for m in box.kept if m.type == "event" and m.json["kind"] == "cold start"]
         self.fds = self.ready.fds
         for fd in self.fds:
             os.set_blocking(fd, True)
@@ -58,8 +58,9 @@ class Interpreter:
     def value(self, code):
         tree = ast.parse(code)
         last = tree.body[-1].value
-        tree.body[-1].value = ast.Call(ast.Name("repr", ast.Load()), [last], [])
-        return ast.literal_eval(self.run(ast.unparse(ast.fix_missing_locations(tree))))
+        tree.body[-1].value = ast.parse("repr(0).encode().hex()", mode="eval").body
+        tree.body[-1].value.func.value.func.value.args[0] = last
+        return ast.literal_eval(bytes.fromhex(self.run(ast.unparse(ast.fix_missing_locations(tree)))).decode())
 
     @property
     def init(self):
@@ -270,8 +271,8 @@ def test_files_and_shared_memory_are_their_own(pair):
 
 
 def test_descriptors(pair):
-    listing = "import os; d = os.open('/proc/self/fd', os.O_RDONLY); r = {int(n): os.readlink(f'/proc/self/fd/{n}') " \
-              "for n in os.listdir(d)}; os.close(d); r"
+    listing = "import os; {int(n): os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd') " \
+              "if os.path.lexists(f'/proc/self/fd/{n}')}"
     for each in pair:
         found = each.value(listing)
         kinds = {fd: target.split(":")[0] for fd, target in found.items() if fd <= 3}
@@ -283,7 +284,7 @@ def test_descriptors(pair):
 # ---- as closed as one that was started ----
 
 POSTURE = r"""
-import ctypes, json, os, resource, socket, subprocess
+import ctypes, json, locale, os, resource, signal, socket, subprocess, sys
 def tree(top):
     return sorted((d, sorted(files)[:50]) for d, _, files in os.walk(top))
 def attempt(what):
@@ -307,7 +308,7 @@ posture = {
     "root": sorted(os.listdir("/")), "brig": sorted(os.listdir("/.brig")), "dev": sorted(os.listdir("/dev")),
     "proc": sorted(n for n in os.listdir("/proc") if not n.isdigit()),
     "places": {n: tree(n) for n in ("/workspace", "/tmp", "/home", "/run")},
-    "net": open("/proc/net/dev").read().count(":"), "cgroup": attempt(lambda: os.listdir("/sys/fs/cgroup")),
+    "net": socket.if_nameindex(), "cgroup": attempt(lambda: os.listdir("/sys/fs/cgroup")),
     "refused": {
         "mount": call(165, b"none", b"/tmp", b"tmpfs", 0, 0), "unshare": call(272, 0x10000000),
         "ptrace": call(101, 16, 1, 0, 0), "setns": call(308, 0, 0), "pivot_root": call(155, b"/", b"/"),
@@ -316,6 +317,12 @@ posture = {
         "memory of init": attempt(lambda: open("/proc/1/mem", "rb")), "root of init": attempt(lambda: os.listdir("/proc/1/root")),
         "userns": attempt(lambda: subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode),
     },
+    "python": {"sys": [repr(getattr(sys, n)) for n in ("executable", "flags", "path", "prefix", "argv", "base_prefix",
+                                                        "warnoptions", "_xoptions", "dont_write_bytecode", "platlibdir")],
+               "streams": [(s.encoding, s.errors, s.line_buffering, s.mode) for s in (sys.stdout, sys.stderr)],
+               "locale": [locale.getpreferredencoding(), locale.setlocale(locale.LC_CTYPE), sys.getfilesystemencoding()],
+               "handlers": [str(signal.getsignal(n)).split(" of ")[0] for n in signal.valid_signals() if n < 32],
+               "main": sorted(n for n in sys.modules["__main__"].__dict__ if n.startswith("__"))},
     "signals": [n for n in range(1, 65) if int(status["SigIgn"], 16) >> (n - 1) & 1],
 }
 posture
@@ -336,9 +343,13 @@ def test_posture_is_that_of_a_started_sandbox(request, serve):
     cloned = one.value(POSTURE)
     one.close()
     assert started["refused"]["mount"] not in ("done", 0)
+    assert cloned.pop("initial") == ""  # the template was started with an empty environment
+    assert started.pop("initial") != ""
     for each in (started, cloned):
         each["maps"] = [[n if i != 1 else "HOST" for i, n in enumerate(m)] for m in each["maps"]]
-    assert cloned == started
+    for part in started:
+        assert cloned[part] == started[part], part
+    assert set(cloned) == set(started)
 
 
 def test_what_is_attested_is_the_same(serve):
@@ -348,6 +359,8 @@ def test_what_is_attested_is_the_same(serve):
     for each in (told, other):
         for name in ("host_uid", "uid_map"):
             each["kernel"].pop(name)
+        # A clone has one in any case: its supervisor is not its parent.
+        assert each["lifecycle"].pop("guardian") in ({True} if each is told else {True, False})
     assert told == other
     one.close()
     base.close()
@@ -622,7 +635,7 @@ def template(tmp_path):
             os.dup2(theirs.fileno(), 3)
 
         process = subprocess.Popen(["/usr/bin/python3", "-I", str(tmp_path / "template.py")], preexec_fn=place,
-                                   close_fds=False, env={})
+                                   pass_fds=[3], env={})
         theirs.close()
         made.append(process)
         return process, ours
