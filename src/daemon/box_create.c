@@ -326,12 +326,16 @@ void create_box_running(struct create *cr)
     finish(cr, b, NULL);
 }
 
-/* May it be different the next time? */
-static bool is_transient(const struct err *err)
+/* May it be different the next time? What befell a box that waited says nothing about the next;
+ * only what was asked for would fail again. */
+static bool is_transient(const struct err *err, bool pooled)
 {
-    static const int errors[] = {EAGAIN, ENOMEM,    EMFILE,     ENFILE,  EBUSY,  EINTR, ENOSPC,
-                                 EDQUOT, ETIMEDOUT, ECONNRESET, ETXTBSY, EUSERS, EIO,   EPIPE};
+    static const int errors[] = {EAGAIN,  ENOMEM, EMFILE, ENFILE,    EBUSY,
+                                 EINTR,   ENOSPC, EDQUOT, ETIMEDOUT, ECONNRESET,
+                                 ETXTBSY, EUSERS, EIO,    EPIPE,     ESRCH};
     if (err->code == ERR_ATTEST || err->code == ERR_INTERRUPTED)
+        return true;
+    if (pooled && (err->code == ERR_PROTOCOL || err->code == ERR_SYSTEM))
         return true;
     if (err->code != ERR_SYSTEM)
         return false;
@@ -348,11 +352,10 @@ void create_box_failed(struct create *cr, const struct err *err)
     cr->box = NULL;
     if (cr->done)
         return;
-    if (!is_transient(err) || ++cr->attempt >= ATTEMPTS || c->draining || c->lost) {
+    if (!is_transient(err, b && b->pooled) || ++cr->attempt >= ATTEMPTS || c->draining || c->lost) {
         create_fail(cr, err);
         return;
     }
-    /* A pooled one that went bad says nothing about the next. */
     uint64_t wait = (uint64_t)BACKOFF_MS << (cr->attempt - 1);
     if (b && b->pooled)
         wait = 0;
