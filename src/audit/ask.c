@@ -127,8 +127,10 @@ static int answer(struct ask *a, struct err *err)
     for (size_t i = 0; a->verb && i < ARRAY_LEN(verbs); i++) {
         if (strcmp(verbs[i].name, a->verb) != 0)
             continue;
-        if (needs_store(a) && (open_folder(a, err) < 0 || sign_prepare(err) < 0 ||
-                               store_open(&a->store, a->folder, false, err) < 0))
+        if (sign_prepare(err) < 0 || ask_load_key(a, err) < 0)
+            return -err->code;
+        if (needs_store(a) &&
+            (open_folder(a, err) < 0 || store_open(&a->store, a->folder, false, err) < 0))
             return -err->code;
         return verbs[i].fn(a, err);
     }
@@ -148,6 +150,7 @@ int audit_ask(const char *request)
         r = answer(&a, &err);
     int status = r < 0 ? fail(&a, &err) : r;
     store_close(a.store);
+    verifier_free(a.verifier);
     if (a.folder >= 0)
         close(a.folder);
     json_free(a.request);

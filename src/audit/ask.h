@@ -24,6 +24,7 @@ struct ask {
     const char *verb;
     int folder; /* `audit` */
     struct store *store;
+    struct verifier *verifier; /* of the public key that was named; NULL: none was */
     struct buf out;
 };
 uint64_t ask_number(const struct ask *a, const char *name, uint64_t otherwise);
@@ -38,6 +39,8 @@ int ask_tail(struct ask *a, struct err *err);
 int ask_show(struct ask *a, struct err *err);
 int ask_summary(struct ask *a, struct err *err);
 int ask_verify(struct ask *a, struct err *err);
+/* The caller's own file, read before the folder's owner takes over. */
+int ask_load_key(struct ask *a, struct err *err);
 int ask_export(struct ask *a, struct err *err);
 int ask_keys_list(struct ask *a, struct err *err);
 int ask_keys_put(struct ask *a, struct err *err);

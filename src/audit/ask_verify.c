@@ -22,14 +22,17 @@ static int print_result(struct ask *a, const struct verify_result *r, struct err
     return ask_flush(a, err) < 0 ? -err->code : !r->good;
 }
 
-static int load_public(const char *path, struct verifier **ret, struct err *err)
+int ask_load_key(struct ask *a, struct err *err)
 {
+    const char *path = ask_text(a, "public_key");
     char text[SIGN_PEM_MAX];
+    if (!path)
+        return 0;
     cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
     if (n < 0)
         return err_sys(err, "read %s", path);
-    return verifier_new(ret, text, (size_t)n, err) < 0 ? err_wrap(err, "%s", path) : 0;
+    return verifier_new(&a->verifier, text, (size_t)n, err) < 0 ? err_wrap(err, "%s", path) : 0;
 }
 
 /* ---- the database ---- */
@@ -60,11 +63,11 @@ static int check_expected(struct ask *a, struct verify_result *result, struct er
     return 0;
 }
 
-static int verify_store(struct ask *a, struct verifier *verifier, struct err *err)
+static int verify_store(struct ask *a, struct err *err)
 {
     struct verify_run *run = NULL;
     struct verify_result result;
-    int r = store_verify_begin(a->store, verifier, &run, err);
+    int r = store_verify_begin(a->store, a->verifier, &run, err);
     if (r < 0)
         return r;
     while ((r = store_verify_step(run, 10000, err)) > 0)
@@ -99,15 +102,14 @@ static void close_file(FILE **f)
         fclose(*f);
 }
 
-static int verify_export(struct ask *a, const char *path, struct verifier *verifier,
-                         struct err *err)
+static int verify_export(struct ask *a, const char *path, struct err *err)
 {
     struct verify_result result;
     struct export_check *c = NULL;
     __attribute__((cleanup(close_file))) FILE *f = fopen(path, "re");
     if (!f)
         return err_sys(err, "open %s", path);
-    if (export_check_new(&c, verifier_check, verifier, err) < 0)
+    if (export_check_new(&c, verifier_check, a->verifier, err) < 0)
         return -err->code;
     int r = read_lines(f, c, err);
     export_check_end(c, &result);
@@ -116,15 +118,10 @@ static int verify_export(struct ask *a, const char *path, struct verifier *verif
 
 int ask_verify(struct ask *a, struct err *err)
 {
-    const char *path = ask_text(a, "export"), *key = ask_text(a, "public_key");
-    struct verifier *verifier = NULL;
-    if (path && !key) {
+    const char *path = ask_text(a, "export");
+    if (path && !a->verifier) {
         err_set(err, ERR_USAGE, "an export is verified with a public key");
         return err_hint(err, "give --public-key FILE: signing.pub, from where you kept it");
     }
-    if (sign_prepare(err) < 0 || (key && load_public(key, &verifier, err) < 0))
-        return -err->code;
-    int r = path ? verify_export(a, path, verifier, err) : verify_store(a, verifier, err);
-    verifier_free(verifier);
-    return r;
+    return path ? verify_export(a, path, err) : verify_store(a, err);
 }

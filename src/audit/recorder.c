@@ -179,10 +179,11 @@ static void take(struct recorder *r)
     json_free(j);
 }
 
-/* What is there now, up to one batch. */
+/* What is there now, up to one batch; while nothing can be written, it is taken all the same and
+ * the queue counts what it cannot hold. */
 static void receive(struct recorder *r)
 {
-    for (int i = 0; i < MESSAGES_TURN && r->items < BATCH_RECORDS; i++) {
+    for (int i = 0; i < MESSAGES_TURN && (r->trouble.on || r->items < BATCH_RECORDS); i++) {
         int n = wire_receive(r->sock, &r->msg, MSG_DONTWAIT);
         if (n == -EAGAIN)
             return;

@@ -222,11 +222,21 @@ static int load_last(struct store *s, struct err *err)
     return 0;
 }
 
+static int not_as_left(const char *why, struct err *err)
+{
+    err_set(err, ERR_ATTEST, "the audit log is not as it was left: %s", why);
+    return err_hint(err,
+                    "see `brig audit verify`; move the folder `audit` away to begin a new log");
+}
+
 /* From the newest checkpoint to the end; the whole is `brig audit verify`'s. */
 static int check_end(struct store *s, struct err *err)
 {
     struct verify_run *run = NULL;
     struct verify_result result;
+    if (s->disk.signed_to > s->disk.seq)
+        return not_as_left("the end is cut off: there are checkpoints of records that are missing",
+                           err);
     if (store_verify_begin_at(s, s->disk.signed_to, &run, err) < 0)
         return -err->code;
     int r;
@@ -235,11 +245,7 @@ static int check_end(struct store *s, struct err *err)
     store_verify_end(run, &result);
     if (r < 0)
         return r;
-    if (result.good)
-        return 0;
-    err_set(err, ERR_ATTEST, "the audit log is not as it was left: %s", result.why);
-    return err_hint(err,
-                    "see `brig audit verify`; move the folder `audit` away to begin a new log");
+    return result.good ? 0 : not_as_left(result.why, err);
 }
 
 int store_resume(struct store *s, struct err *err)

@@ -67,6 +67,9 @@ static int take_error(const char *line, size_t len, struct err *err)
     static const size_t head = sizeof "{\"error\":" - 1;
     if (len < head + 1 || wire_err_read(line + head, len - head - 1, err) < 0)
         return err_set(err, ERR_PROTOCOL, DAEMON_NAME " failed and did not say why");
+    /* That code is for commands inside a sandbox, and has an exit status of its own. */
+    if (err->code == ERR_NOT_FOUND)
+        err->code = ERR_SYSTEM;
     return -err->code;
 }
 

@@ -120,7 +120,7 @@ int boxes_print(const struct buf *out, struct err *err)
 
 int boxes_print_json(const struct json *j, struct err *err)
 {
-    cleanup_buf struct buf out;
+    cleanup_buf struct buf out = {0};
     struct json_writer w;
     buf_init(&out, OUTPUT_MAX);
     jw_init(&w, &out, false);
@@ -163,7 +163,7 @@ int boxes_watch_loop(struct boxes *b,
                      struct err *err)
 {
     for (;;) {
-        cleanup_buf struct buf out;
+        cleanup_buf struct buf out = {0};
         buf_init(&out, OUTPUT_MAX);
         if (b->watch && isatty(STDOUT_FILENO))
             buf_str(&out, "\033[H\033[2J");

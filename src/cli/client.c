@@ -104,7 +104,7 @@ static int read_address(struct client *c, const char *text, struct err *err)
 static int find_address(struct client *c, const char *state, struct err *err)
 {
     char line[256];
-    cleanup_buf struct buf path;
+    cleanup_buf struct buf path = {0};
     const char *text = c->host ? c->host : c->state ? NULL : getenv("BRIG_HOST");
     if (text && text[0])
         return read_address(c, text, err);
@@ -117,7 +117,7 @@ static int find_address(struct client *c, const char *state, struct err *err)
 
 static int find_key(struct client *c, const char *state, struct err *err)
 {
-    cleanup_buf struct buf path;
+    cleanup_buf struct buf path = {0};
     const char *text = c->key_file || c->state ? NULL : getenv("BRIG_API_KEY");
     buf_init(&path, 4096);
     if (text && text[0]) {
@@ -140,7 +140,7 @@ static int find_key(struct client *c, const char *state, struct err *err)
 
 int client_open(struct client *c, struct err *err)
 {
-    cleanup_buf struct buf state;
+    cleanup_buf struct buf state = {0};
     buf_init(&state, 3000);
     if (state_folder(c->state, &state, err) < 0 || find_address(c, buf_text(&state), err) < 0)
         return -err->code;
@@ -215,7 +215,7 @@ int call_send(struct call *call, const void *data, size_t len, struct err *err)
 static int send_head(struct call *call, const struct client *c, const struct ask *ask,
                      uint64_t length, struct err *err)
 {
-    cleanup_buf struct buf head;
+    cleanup_buf struct buf head = {0};
     bool stream = ask->type && strncmp(ask->type, "application/connect+", 20) == 0;
     buf_init(&head, 64u << 10);
     buf_fmt(&head, "%s %s HTTP/1.1\r\nHost: %s\r\nX-API-KEY: %s\r\nUser-Agent: brig/%s\r\n",
@@ -275,7 +275,7 @@ static int ended_early(struct err *err)
 static int say_status(struct call *call, struct err *err)
 {
     cleanup_json struct json *root = NULL;
-    cleanup_buf struct buf body;
+    cleanup_buf struct buf body = {0};
     const char *piece;
     buf_init(&body, 64u << 10);
     for (ssize_t n; body.len < 60000 && (n = call_read(call, &piece, NULL)) > 0;)
@@ -333,11 +333,6 @@ int call_start(struct call *call, const struct client *c, const struct ask *ask,
     return call_head(call, err);
 }
 
-bool call_pending(const struct call *call)
-{
-    return call->done || call->in.len > call->taken;
-}
-
 /* What is already here: > 0 with a piece, 0 when more must come, or `done`. */
 static ssize_t next_piece(struct call *call, const char **ret, struct err *err)
 {
@@ -361,6 +356,20 @@ static ssize_t next_piece(struct call *call, const char **ret, struct err *err)
     call->left -= call->response.body == BODY_LENGTH ? len : 0;
     call->done = call->response.body == BODY_LENGTH && call->left == 0;
     return (ssize_t)len;
+}
+
+ssize_t call_take(struct call *call, const char **ret, struct err *err)
+{
+    return call->done ? 0 : next_piece(call, ret, err);
+}
+
+int call_fill(struct call *call, struct err *err)
+{
+    ssize_t n = fill(call, err);
+    if (n == 0 && call->response.body != BODY_UNTIL_CLOSE)
+        return ended_early(err);
+    call->done |= n == 0;
+    return n < 0 ? (int)n : 0;
 }
 
 ssize_t call_read(struct call *call, const char **ret, struct err *err)

@@ -46,7 +46,7 @@ static int put_file(struct copy *c, int fd, const struct stat *sb, const char *i
                     struct err *err)
 {
     struct call call;
-    cleanup_buf struct buf path;
+    cleanup_buf struct buf path = {0};
     file_path(&path, inside);
     if (path.failed)
         return err_set(err, ERR_LIMIT, "the path is too long");
@@ -68,7 +68,7 @@ static int put_file(struct copy *c, int fd, const struct stat *sb, const char *i
 static int make_folder(struct copy *c, const char *inside, struct err *err)
 {
     cleanup_json struct json *none = NULL;
-    cleanup_buf struct buf body;
+    cleanup_buf struct buf body = {0};
     struct json_writer w;
     buf_init(&body, 16384);
     jw_init(&w, &body, false);
@@ -98,7 +98,7 @@ static int put_folder(struct copy *c, int fd, const char *inside, unsigned depth
     if (!dir)
         close(fd);
     for (struct dirent *e; r >= 0 && (e = readdir(dir));) {
-        cleanup_buf struct buf below;
+        cleanup_buf struct buf below = {0};
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         buf_init(&below, 4096);
@@ -148,7 +148,7 @@ static int put_any(struct copy *c, int dir, const char *name, const char *inside
 
 int copy_in(struct copy *c, struct err *err)
 {
-    cleanup_buf struct buf inside;
+    cleanup_buf struct buf inside = {0};
     size_t len = strlen(c->inside);
     buf_init(&inside, 4096);
     buf_str(&inside, c->inside);

@@ -57,7 +57,7 @@ static int receive(struct copy *c, struct call *call, int fd, struct err *err)
 static int fetch(struct copy *c, const char *inside, int fd, struct err *err)
 {
     struct call call;
-    cleanup_buf struct buf path;
+    cleanup_buf struct buf path = {0};
     buf_init(&path, 16384);
     buf_str(&path, "/files?path=");
     client_encode(&path, inside);
@@ -103,7 +103,7 @@ static int ask_entry(struct copy *c, const char *method, const char *inside, int
                      struct json **ret, struct err *err)
 {
     char path[80];
-    cleanup_buf struct buf body;
+    cleanup_buf struct buf body = {0};
     struct json_writer w;
     snprintf(path, sizeof path, "/filesystem.Filesystem/%s", method);
     buf_init(&body, 16384);

@@ -164,7 +164,7 @@ static int run(struct boxes *b, struct err *err)
 {
     const struct create *c = b->ctx;
     cleanup_json struct json *made = NULL;
-    cleanup_buf struct buf body;
+    cleanup_buf struct buf body = {0};
     if (b->count)
         return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", b->words[0]);
     buf_init(&body, 1u << 20);
@@ -178,7 +178,7 @@ static int run(struct boxes *b, struct err *err)
     const char *id = member_string(made, "sandboxID");
     if (!id || !client_id_good(id))
         return err_set(err, ERR_PROTOCOL, "the daemon's answer names no sandbox");
-    cleanup_buf struct buf out;
+    cleanup_buf struct buf out = {0};
     buf_init(&out, 128);
     buf_fmt(&out, "%s\n", id);
     return boxes_print(&out, err);

@@ -156,7 +156,7 @@ static int tell(struct exec_verb *v, const char *method, const char *member, con
 {
     char path[64];
     cleanup_json struct json *none = NULL;
-    cleanup_buf struct buf body;
+    cleanup_buf struct buf body = {0};
     snprintf(path, sizeof path, "/process.Process/%s", method);
     buf_init(&body, 1u << 20);
     buf_fmt(&body, "{\"process\":{\"pid\":%lld}", (long long)v->pid);
@@ -175,7 +175,7 @@ static void on_input(struct exec_verb *v)
 {
     char block[32768];
     struct err err = ERR_INIT;
-    cleanup_buf struct buf json;
+    cleanup_buf struct buf json = {0};
     ssize_t n = read(v->stdin_fd, block, sizeof block);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
@@ -200,7 +200,7 @@ static void on_signals(struct exec_verb *v)
     struct err err = ERR_INIT;
     while (read(v->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGWINCH) {
-            cleanup_buf struct buf json;
+            cleanup_buf struct buf json = {0};
             struct json_writer w;
             buf_init(&json, 256);
             jw_init(&w, &json, false);
@@ -228,7 +228,7 @@ static void on_signals(struct exec_verb *v)
 static int put(const struct json *data, const char *name, int fd, struct err *err)
 {
     const char *text = member_string(data, name);
-    cleanup_buf struct buf bytes;
+    cleanup_buf struct buf bytes = {0};
     if (!text)
         return 0;
     buf_init(&bytes, strlen(text) + 1);
@@ -297,32 +297,36 @@ static int on_frames(struct exec_verb *v, struct err *err)
     return r;
 }
 
-static int on_stream(struct exec_verb *v, struct err *err)
+/* All that is here already. */
+static int on_pieces(struct exec_verb *v, struct err *err)
 {
     const char *piece;
-    ssize_t n = call_read(&v->call, &piece, err);
-    if (n < 0)
-        return (int)n;
-    if (n == 0 && !v->over)
+    ssize_t n;
+    int r = 0;
+    while (r >= 0 && (n = call_take(&v->call, &piece, err)) != 0) {
+        if (n < 0)
+            return (int)n;
+        connect_reader_feed(&v->frames, piece, (size_t)n);
+        r = on_frames(v, err);
+    }
+    if (r >= 0 && v->call.done && !v->over)
         return err_set(err, ERR_PROTOCOL, "the sandbox is gone");
-    connect_reader_feed(&v->frames, piece, (size_t)n);
-    return on_frames(v, err);
+    return r;
 }
 
 static int loop(struct exec_verb *v, struct err *err)
 {
-    int r = 0;
+    int r = on_pieces(v, err);
     while (r >= 0 && !v->over) {
         struct pollfd fds[3] = {{.fd = v->call.fd, .events = POLLIN},
                                 {.fd = v->pid ? v->stdin_fd : -1, .events = POLLIN},
                                 {.fd = v->signal_fd, .events = POLLIN}};
-        bool more = call_pending(&v->call);
-        if (poll(fds, 3, more ? 0 : -1) < 0 && errno != EINTR)
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
             return err_sys(err, "poll");
         if (fds[2].revents)
             on_signals(v);
-        if (more || fds[0].revents)
-            r = on_stream(v, err);
+        if (fds[0].revents && (r = call_fill(&v->call, err)) >= 0)
+            r = on_pieces(v, err);
         if (r >= 0 && !v->over && fds[1].revents)
             on_input(v);
     }
@@ -331,7 +335,7 @@ static int loop(struct exec_verb *v, struct err *err)
 
 static int start(struct exec_verb *v, struct err *err)
 {
-    cleanup_buf struct buf json, frame;
+    cleanup_buf struct buf json = {0}, frame = {0};
     char path[96];
     buf_init(&json, 1u << 20);
     buf_init(&frame, 1u << 20);

@@ -29,10 +29,10 @@ static int run(struct boxes *b, struct err *err)
     if (!isatty(STDOUT_FILENO))
         return boxes_print(&text, err);
     /* What a program printed must not command the terminal. */
-    cleanup_buf struct buf clean;
+    cleanup_buf struct buf clean = {0};
     buf_init(&clean, text.len * 2 + 1);
     for (const char *at = buf_text(&text), *end; *at; at = *end ? end + 1 : end) {
-        cleanup_buf struct buf one;
+        cleanup_buf struct buf one = {0};
         for (end = at; *end && *end != '\n'; end++)
             ;
         buf_init(&one, (size_t)(end - at) + 1);

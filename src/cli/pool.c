@@ -45,7 +45,7 @@ static int resize(struct boxes *b, struct err *err)
 {
     const struct pool_verb *p = b->ctx;
     cleanup_json struct json *none = NULL;
-    cleanup_buf struct buf path, body;
+    cleanup_buf struct buf path = {0}, body = {0};
     struct json_writer w;
     buf_init(&path, 1024);
     buf_init(&body, 1024);
@@ -66,7 +66,7 @@ static int resize(struct boxes *b, struct err *err)
 static int show(struct boxes *b, struct err *err)
 {
     cleanup_json struct json *list = NULL;
-    cleanup_buf struct buf out;
+    cleanup_buf struct buf out = {0};
     struct ask ask = {.method = "GET", .path = "/pools"};
     if (client_json(&b->client, &ask, &list, err) < 0)
         return -err->code;

@@ -101,16 +101,21 @@ static void write_secret(struct json_writer *w, const struct egress_secret *s)
     jw_object_end(w);
 }
 
-/* C-1: the process that waits to become the code was itself started with an empty environment. */
-int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err)
+int credentials_check(pid_t pid, struct err *err)
 {
     char path[64], text[16];
     snprintf(path, sizeof path, "/proc/%d/environ", pid);
     ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
-    if (n != 0) {
-        err_set(err, ERR_ATTEST, "the sandbox inherited an environment (%zd)", n);
-        return err_at(err, BOUNDARY_CREDENTIALS);
-    }
+    if (n == 0)
+        return 0;
+    err_set(err, ERR_ATTEST, "the sandbox inherited an environment (%zd)", n);
+    return err_at(err, BOUNDARY_CREDENTIALS);
+}
+
+int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err)
+{
+    if (credentials_check(pid, err) < 0)
+        return -err->code;
     evidence_uint(out, "inherited_variables", 0);
     evidence_uint(out, "variables", c->count);
     jw_key(out->w, "secrets");

@@ -39,4 +39,6 @@ int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *
 /* Before plan. What the policy sets by name stays. */
 void credentials_set(struct credentials *c, const char *name, const char *value);
 void credentials_teardown(struct credentials *c);
+/* C-1: the process that waits to become the code was itself started with an empty environment. */
+int credentials_check(pid_t pid, struct err *err);
 int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err);

@@ -30,6 +30,12 @@ double root_of(double v)
     return x;
 }
 
+/* What a record can hold as a whole number. */
+static double whole(double v)
+{
+    return v > 9e15 ? 9e15 : v;
+}
+
 static void flag(struct core *c, struct tmpl *t, const struct box *b, const char *what,
                  double value, double mean, double deviation)
 {
@@ -41,8 +47,8 @@ static void flag(struct core *c, struct tmpl *t, const struct box *b, const char
     snprintf(a->what, sizeof a->what, "%s", what);
     c->anomaly_count++;
     char text[160];
-    snprintf(text, sizeof text, "{\"what\":\"%s\",\"value\":%.0f,\"mean\":%.0f}", what, value,
-             mean);
+    snprintf(text, sizeof text, "{\"what\":\"%s\",\"value\":%.0f,\"mean\":%.0f}", what,
+             whole(value), whole(mean));
     core_record(c, "anomaly.seen", b, b ? b->info.owner : NULL, text);
 }
 

@@ -65,7 +65,7 @@ static void tell(struct context *c, struct context *as, const struct err *err)
 static void stop_interpreter(struct context *c)
 {
     loop_timer_cancel(c->box->core->loop, &c->timer);
-    if (c->pid && !c->exited && peer_is_open(&c->box->warden))
+    if (c->pid && !c->exited && c->box->info.state < BOX_ENDING)
         box_signal(c->box, c->pid, SIGKILL, true, NULL, NULL);
     c->pid = 0;
     c->spawn++;
@@ -117,7 +117,7 @@ bool context_on_exit(struct box *b, int64_t pid, int wait_status)
     if (b->interp_fds[0] >= 0 && pid == b->interp_pid)
         for (unsigned i = 0; i < 3; i++)
             close(fd_steal(&b->interp_fds[i])); /* it did not wait long enough */
-    while (c && (c->pid != pid || c->exited))
+    while (c && (c->pid != pid || c->exit_known))
         c = c->next;
     if (!c)
         return false;
@@ -179,7 +179,7 @@ static void on_spawned(void *ctx, struct wire_msg *m, const struct err *err)
     struct context *c = still_there(s);
     struct err mine = ERR_INIT;
     if (!c) {
-        if (!err)
+        if (!err && s->box->info.state < BOX_ENDING)
             box_signal(s->box, m->value, SIGKILL, true, NULL, NULL);
     } else if (err) {
         context_lose(c, err);

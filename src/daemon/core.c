@@ -5,7 +5,6 @@
 #include "daemon/fault.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -39,9 +38,12 @@ struct buf *core_scratch(struct core *c)
 
 static void empty_trash(struct core *c)
 {
+    /* In the order in which they came: parts go before what they are part of. */
     while (c->trash) {
         struct trash *t = c->trash;
         c->trash = t->next;
+        if (!c->trash)
+            c->trash_end = &c->trash;
         t->free(t);
     }
 }
@@ -53,8 +55,9 @@ static void on_trash(struct loop_task *t)
 
 void core_discard(struct core *c, struct trash *t)
 {
-    t->next = c->trash;
-    c->trash = t;
+    t->next = NULL;
+    *c->trash_end = t;
+    c->trash_end = &t->next;
     loop_defer(c->loop, &c->trash_task);
 }
 
@@ -74,11 +77,8 @@ void core_check_ready(struct core *c)
     if (c->ready || c->lost || !c->hello || !c->restored)
         return;
     c->ready = true;
-    cleanup_buf struct buf detail = {0};
-    buf_init(&detail, 256);
-    buf_fmt(&detail, "{\"leftovers\":%llu,\"version\":\"%s\"}", (unsigned long long)c->leftovers,
-            BRIG_VERSION);
-    core_record(c, "daemon.started", NULL, NULL, buf_text(&detail));
+    core_record(c, "daemon.started", NULL, NULL, "{\"version\":\"" BRIG_VERSION "\"}");
+    leftovers_clean(c);
     for (struct tmpl *t = c->templates; t; t = t->next)
         pool_apply_settings(t);
     pool_settings_free(c);
@@ -252,10 +252,10 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     struct core *c = calloc(1, sizeof *c);
     if (!c)
         return err_set(err, ERR_LIMIT, "no memory for the core");
-    signal(SIGPIPE, SIG_IGN); /* a process that closed its stdin is no reason to die */
     c->loop = loop;
     set_config(c, config);
     c->waiting_end = &c->waiting;
+    c->trash_end = &c->trash;
     c->trash_task.fn = on_trash;
     c->ready_timer.fn = on_ready_timeout;
     c->drain_timer.fn = on_drain_timeout;
@@ -297,6 +297,7 @@ void core_free(struct core *c)
     templates_free(c);
     keys_free(c->keys);
     pool_settings_free(c);
+    leftovers_free(c);
     buf_done(&c->scratch);
     free(c->room);
     free(c->io_room);

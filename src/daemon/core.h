@@ -10,7 +10,7 @@ struct core_config {
     int64_t max_timeout_ms;     /* 24 h */
     int64_t idle_timeout_ms;    /* nobody used it; 0: none */
 };
-/* Takes both sockets. */
+/* Takes both sockets. The program ignores SIGPIPE: processes may close their stdin. */
 /* What is 0 in `config` gets the value in the comment (idle_timeout_ms stays 0). */
 int core_new(struct core **ret, struct loop *loop, const struct core_config *config,
              int launcher_fd, int recorder_fd, struct err *err);

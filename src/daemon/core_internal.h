@@ -95,6 +95,7 @@ struct quota {
 
 struct create;
 struct setting;
+struct leftover;
 
 struct core {
     struct loop *loop;
@@ -116,7 +117,9 @@ struct core {
     void (*drain_fn)(void *ctx);
     void *drain_ctx;
     struct loop_timer drain_timer;
-    uint64_t records_lost, leftovers;
+    uint64_t records_lost;
+    struct leftover *leftovers; /* boxes of an earlier life whose rows are still there */
+    unsigned leftover_count;
 
     struct tmpl *templates;
     unsigned template_count, pool_starting;
@@ -129,7 +132,7 @@ struct core {
     struct quota *quotas;
     struct create *creates, *waiting, **waiting_end;
 
-    struct trash *trash;
+    struct trash *trash, **trash_end;
     struct loop_task trash_task;
 
     size_t log_bytes; /* of all processes' last output */
@@ -153,6 +156,11 @@ struct buf *core_scratch(struct core *c);
 struct tmpl *core_template(struct core *c, const char *name); /* by name or alias; listed ones */
 int templates_read(struct core *c, const struct json *list, struct err *err);
 void templates_free(struct core *c);
+
+/* leftovers.c */
+void leftovers_add(struct core *c, const char *id);
+void leftovers_clean(struct core *c); /* has the launcher remove what is left of them */
+void leftovers_free(struct core *c);
 
 /* launcher_link.c */
 int launcher_open(struct core *c, int fd, struct err *err);

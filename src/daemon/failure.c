@@ -1,7 +1,7 @@
 /* Errors, in the form that each kind of client expects. Two tables: from our codes to HTTP's, and
  * from HTTP's to Connect's. */
-#include "http/connect.h"
 #include "daemon/connection.h"
+#include "http/connect.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -41,8 +41,9 @@ enum fault_id {
         FAULT_COUNT,
 };
 
-/* "NAME", "NAME:kill", "NAME:stop", each with "@N" for the N-th time. stop is SIGSTOP: whoever
- * tests then ends another part and lets this one go on. NULL: off. */
+/* "NAME", "NAME:kill", "NAME:pause", each with "@N" for the N-th time. pause: two seconds, in which
+ * whoever tests ends another part. The name is written to stderr when the point is reached. NULL:
+ * off. */
 int fault_init(const char *spec, struct err *err);
 void fault_hit(enum fault_id id);
 extern bool fault_armed;

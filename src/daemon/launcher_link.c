@@ -62,7 +62,6 @@ static void on_hello(struct core *c, const struct json *tree, struct err *err)
     if (take_operator_key(c, json_get(tree, "operator_key"), err) < 0)
         core_lose(c, err);
     on_templates(c, tree, err);
-    c->leftovers += json_count(json_get(tree, "leftovers"));
     c->hello = true;
     core_check_ready(c);
 }

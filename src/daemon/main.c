@@ -1,34 +1,309 @@
-/* brig-daemon: the part of `brig serve` that talks to clients. Started by `brig serve` alone, with
- * its sockets at fixed descriptors. */
+/* brig-daemon: the part of `brig serve` that talks to clients, the front. Started by `brig serve`
+ * alone, with its sockets at fixed descriptors:
+ *
+ *   3     the launcher
+ *   4     the state folder, for the recorder; closed here once that has it
+ *   5…    listening sockets; the arguments are their kinds, in order ("unix" or "tcp"), and then
+ *         names that may stand in Host besides this machine's ("--host=NAME")
+ *
+ * It forks the recorder, makes what it needs, gives away every right that it does not need, and
+ * only then reads the first byte from anyone. Ends with the launcher, with the recorder, or when it
+ * is told to (SIGTERM, or the launcher's word). */
 #include "audit/ask.h"
 #include "audit/recorder.h"
+#include "base/cleanup.h"
 #include "daemon/api.h"
-#include "daemon/front.h"
+#include "daemon/fault.h"
+#include "daemon/seal.h"
+#include "os/fd.h"
+#include "os/sys.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <time.h>
 
-static int print_routes(void)
+#define FD_LAUNCHER   3
+#define FD_STATE      4
+#define FD_LISTENERS  5
+#define LISTENERS_MAX 16
+#define LAST_WORDS_MS 2000 /* for answers that are on their way when all sandboxes have ended */
+
+static struct front {
+    struct loop *loop;
+    struct core *core;
+    struct server *server;
+    struct loop_io signals;
+    struct loop_timer last_words;
+    struct front_seal seal;
+    unsigned listeners;
+    bool local[LISTENERS_MAX];
+    bool stopping, idle, drained;
+    int status;
+} front;
+
+/* ---- the end ---- */
+
+static void end(int status)
 {
-    struct buf out;
-    buf_init(&out, 64u * 1024);
-    api_print_routes(&out);
-    fputs(buf_text(&out), stdout);
-    buf_done(&out);
+    front.status = status;
+    loop_stop(front.loop);
+}
+
+static void on_last_words(struct loop_timer *t)
+{
+    (void)t;
+    end(0);
+}
+
+static void check_end(void)
+{
+    if (front.drained && front.idle)
+        end(0);
+    else if (front.drained)
+        loop_timer_set(front.loop, &front.last_words, LAST_WORDS_MS);
+}
+
+static void on_idle(void *ctx)
+{
+    (void)ctx;
+    front.idle = true;
+    check_end();
+}
+
+static void on_drained(void *ctx)
+{
+    (void)ctx;
+    front.drained = true;
+    check_end();
+}
+
+/* No new connection, no new sandbox; those that are there end, and with them the answers that wait
+ * for them. */
+static void stop(void *ctx)
+{
+    (void)ctx;
+    if (front.stopping)
+        return;
+    front.stopping = true;
+    server_drain(front.server, on_idle, NULL);
+    core_drain(front.core, on_drained, NULL);
+}
+
+static void on_lost(void *ctx, const struct err *err)
+{
+    (void)ctx;
+    if (!front.stopping)
+        dprintf(STDERR_FILENO, "brig serve: %s\n", err->message);
+    end(front.stopping ? 0 : 1);
+}
+
+static void on_signals(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    struct signalfd_siginfo info;
+    while (read(io->fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP)
+            core_reload(front.core);
+        else
+            stop(NULL);
+    }
+}
+
+/* ---- the start ---- */
+
+static void record_start(void)
+{
+    char detail[160];
+    snprintf(detail, sizeof detail,
+             "{\"landlock_paths\":%s,\"landlock_ports\":%s,\"seccomp\":true,\"uid\":%u}",
+             front.seal.paths ? "true" : "false", front.seal.ports ? "true" : "false",
+             (unsigned)geteuid());
+    core_record(front.core, "daemon.sealed", NULL, NULL, detail);
+}
+
+static void on_ready(void *ctx, const struct err *why)
+{
+    (void)ctx;
+    struct err err = ERR_INIT;
+    if (why) {
+        on_lost(NULL, why);
+        return;
+    }
+    record_start();
+    for (unsigned i = 0; i < front.listeners; i++)
+        if (server_listen(front.server, FD_LISTENERS + (int)i, front.local[i], &err) < 0) {
+            on_lost(NULL, &err);
+            return;
+        }
+    core_serving(front.core);
+}
+
+static int start_recorder(struct err *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_sys(err, "a socket for the recorder");
+    pid_t pid = fork();
+    if (pid < 0)
+        return err_sys(err, "start the recorder");
+    if (pid == 0) {
+        close(pair[0]);
+        close(FD_LAUNCHER);
+        for (unsigned i = 0; i < front.listeners; i++)
+            close(FD_LISTENERS + (int)i);
+        recorder_main(pair[1], FD_STATE);
+        _exit(125);
+    }
+    close(pair[1]);
+    close(FD_STATE);
+    fcntl(pair[0], F_SETFL, O_RDWR | O_NONBLOCK);
+    return pair[0];
+}
+
+/* A connection, and what a warden hands over for it. */
+static unsigned raise_descriptors(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+        return 0;
+    l.rlim_cur = l.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &l);
+    return l.rlim_cur / 4 < 2048 ? (unsigned)(l.rlim_cur / 4) : 0;
+}
+
+/* A listener at an address of its own may be called by that address. */
+static int allow_own_address(int fd, struct err *err)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof sa;
+    char text[INET6_ADDRSTRLEN];
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+        return err_sys(err, "the address of a listening socket");
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&sa;
+    bool is_v4 = sa.ss_family == AF_INET;
+    if (is_v4 ? v4->sin_addr.s_addr == htonl(INADDR_ANY)
+              : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return 0;
+    const void *address = is_v4 ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr;
+    if (!inet_ntop(sa.ss_family, address, text, sizeof text))
+        return err_sys(err, "the address of a listening socket");
+    return server_allow_host(front.server, text, err);
+}
+
+static int take_argument(const char *text, struct err *err)
+{
+    if (!strncmp(text, "--host=", 7))
+        return server_allow_host(front.server, text + 7, err);
+    bool local = !strcmp(text, "unix");
+    if ((!local && strcmp(text, "tcp") != 0) || front.listeners == LISTENERS_MAX)
+        return err_set(err, ERR_USAGE, "brig-daemon: %.80s?", text);
+    int fd = FD_LISTENERS + (int)front.listeners;
+    front.local[front.listeners++] = local;
+    return local ? 0 : allow_own_address(fd, err);
+}
+
+static int watch_signals(struct err *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    front.signals =
+        (struct loop_io){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .fn = on_signals};
+    if (front.signals.fd < 0 || loop_watch(front.loop, &front.signals, EPOLLIN) < 0)
+        return err_sys(err, "signalfd");
     return 0;
 }
 
-int main(int argc, char *argv[])
+/* The recorder is forked first, while there is little to inherit. */
+static int prepare(int argc, char **argv, struct err *err)
 {
+    static const struct core_config defaults;
+    struct server_limits limits = {.connections = raise_descriptors()};
+    cleanup_fd int recorder = -1;
+    for (int i = 1; i < argc; i++)
+        front.listeners += argv[i][0] != '-';
+    if (front.listeners > LISTENERS_MAX)
+        return err_set(err, ERR_USAGE, "brig-daemon: too many listeners");
+    sys_close_range(FD_LISTENERS + front.listeners, ~0u, 0);
+    for (int fd = FD_LAUNCHER; fd < FD_LISTENERS + (int)front.listeners; fd++)
+        if (fd_set_cloexec(fd, true) < 0)
+            return err_sys(err, "brig-daemon: descriptor %d", fd);
+    recorder = start_recorder(err);
+    if (recorder < 0 || loop_new(&front.loop, err) < 0 || watch_signals(err) < 0 ||
+        core_new(&front.core, front.loop, &defaults, FD_LAUNCHER, fd_steal(&recorder), err) < 0 ||
+        server_new(&front.server, front.loop, &limits, api_auth, api_serve, front.core, err) < 0 ||
+        /* "3000-<id>.localhost" is a port of a sandbox; nobody else's name ends so. */
+        server_allow_host(front.server, ".localhost", err) < 0)
+        return -err->code;
+    front.listeners = 0;
+    for (int i = 1; i < argc; i++)
+        if (take_argument(argv[i], err) < 0)
+            return -err->code;
+    return 0;
+}
+
+static int run(int argc, char **argv, struct err *err)
+{
+    front.last_words.fn = on_last_words;
+    if (prepare(argc, argv, err) < 0)
+        return -err->code;
+    tzset(); /* reads a file, if it is to be read */
+    if (front_seal(&front.seal, err) < 0)
+        return -err->code;
+    core_on_lost(front.core, on_lost, NULL);
+    core_on_stop(front.core, stop, NULL);
+    core_when_ready(front.core, on_ready, NULL);
+    int r = loop_run(front.loop);
+    errno = -r;
+    return r < 0 ? err_sys(err, "the event loop") : 0;
+}
+
+static int print(void (*write)(struct buf *out))
+{
+    struct buf out cleanup_buf;
+    buf_init(&out, 1u << 20);
+    write(&out);
+    return fwrite(buf_text(&out), 1, out.len, stdout) == out.len ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    int type = 0;
+    socklen_t len = sizeof type;
+    if (argc == 2 && !strcmp(argv[1], "--routes"))
+        return print(api_print_routes);
+    if (argc == 2 && !strcmp(argv[1], "--faults"))
+        return print(fault_list);
     /* For `brig audit` and `brig keys`, which have no SQLite, and for the recorder's tests. */
-    if (argc == 3 && strcmp(argv[1], "audit") == 0)
+    if (argc == 3 && !strcmp(argv[1], "audit"))
         return audit_ask(argv[2]);
-    if (argc == 2 && strcmp(argv[1], "recorder") == 0)
-        return recorder_main(3, 4);
-    if (argc == 2 && strcmp(argv[1], "--routes") == 0)
-        return print_routes();
-    if (argc > 1 && (strcmp(argv[1], "unix") == 0 || strcmp(argv[1], "tcp") == 0))
-        return front_run(argv + 1);
-    fputs("brig-daemon is started by brig serve\n", stderr);
-    return 125;
+    if (argc == 2 && !strcmp(argv[1], "recorder"))
+        return recorder_main(FD_LAUNCHER, FD_STATE);
+    if (getsockopt(FD_LAUNCHER, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET) {
+        fputs("brig-daemon is started by brig serve\n", stderr);
+        return 2;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    signal(SIGPIPE, SIG_IGN);
+    if (fault_init(getenv("BRIG_FAULT"), &err) < 0 || run(argc, argv, &err) < 0) {
+        dprintf(STDERR_FILENO, "brig serve: %s%s%s\n", err.message, err.hint[0] ? "; " : "",
+                err.hint);
+        return 1;
+    }
+    return front.status;
 }

@@ -92,22 +92,6 @@ void core_put(struct core *c, const char *table, const char *key, const char *va
         c->records_lost++;
 }
 
-/* A box of an earlier life: its sandbox went with that launcher, and this one removed what was
- * left. */
-static void restore_box(struct core *c, const char *id)
-{
-    cleanup_buf struct buf detail = {0};
-    struct json_writer w;
-    buf_init(&detail, 1024);
-    jw_init(&w, &detail, false);
-    jw_object_begin(&w);
-    jw_kv_string(&w, "id", id);
-    jw_object_end(&w);
-    c->leftovers++;
-    core_record(c, "box.leftover", NULL, NULL, buf_text(&detail));
-    core_put(c, "boxes", id, NULL);
-}
-
 static int restore(struct core *c, const struct json *row, struct err *err)
 {
     const char *table = json_string(json_get(row, "table"));
@@ -115,9 +99,9 @@ static int restore(struct core *c, const struct json *row, struct err *err)
     const struct json *value = json_get(row, "value");
     if (!table || !key || !value)
         return err_set(err, ERR_PROTOCOL, "the recorder gave back a row without its parts");
-    if (strcmp(table, "boxes") == 0)
-        restore_box(c, key);
-    if (strcmp(table, "settings") == 0)
+    if (strcmp(table, "boxes") == 0 && !c->restored)
+        leftovers_add(c, key);
+    if (strcmp(table, "settings") == 0 && !c->restored)
         pool_restore(c, key, value);
     if (strcmp(table, "keys") != 0)
         return 0;
@@ -147,7 +131,8 @@ static void on_message(struct peer *p, struct wire_msg *m)
 {
     struct core *c = core_of(p);
     struct err err = ERR_INIT;
-    if (m->type == WIRE_RESTORE && !c->restored) {
+    /* Keys may come at any time: `brig keys` made or revoked one. */
+    if (m->type == WIRE_RESTORE) {
         on_restore(c, m);
     } else if (m->type == WIRE_DONE && m->request == 0) {
         c->restored = true;

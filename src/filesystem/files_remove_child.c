@@ -1,6 +1,7 @@
 /* Removing a file, or a folder with everything in it. Each step is one name in a folder that is
  * held open, and no name is followed: what the code moves or links in the meantime decides what is
- * still found, never where the worker looks. A place where something else is mounted is left alone.
+ * still found, never where the worker looks. A folder is entered only after the kernel said that it
+ * is not empty; of a place where something is mounted it says that it is busy, and that is that.
  *
  * One descriptor for each level. Folders below the last level are moved up to the top, where a
  * later pass finds them: the depth of a tree costs nothing. */
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <stdio.h> /* renameat */
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOOK_EVERY 256u /* entries: is anybody still waiting? */
@@ -46,7 +46,6 @@ static void move_up(const char *name)
 
 static void descend(const char *name)
 {
-    struct stat sb;
     size_t len = strlen(name);
     if (removal.level + 1 == FILES_DEPTH_MAX || len >= sizeof here()->name) {
         move_up(name);
@@ -55,11 +54,6 @@ static void descend(const char *name)
     int fd = files_dir_open(here()->fd, name);
     if (fd < 0) {
         failed(-fd);
-        return;
-    }
-    if (fstat(fd, &sb) < 0 || sb.st_dev != files_dirs[0].dev) {
-        failed(EBUSY);
-        close(fd);
         return;
     }
     removal.level++;
@@ -114,17 +108,11 @@ static int clear_tree(void)
 
 static int remove_folder(int dir, const char *leaf)
 {
-    struct stat above, sb;
     int fd = files_dir_open(dir, leaf);
     if (fd < 0)
         return fd;
-    if (fstat(dir, &above) < 0 || fstat(fd, &sb) < 0 || sb.st_dev != above.st_dev) {
-        close(fd);
-        return -EBUSY;
-    }
     memset(&removal, 0, sizeof removal);
     files_dir_begin(&files_dirs[0], fd);
-    files_dirs[0].dev = sb.st_dev;
     int done = clear_tree();
     files_dir_end(&files_dirs[0]);
     if (done < 0)

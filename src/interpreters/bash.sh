@@ -6,7 +6,7 @@
 # cell and one that reports its status. A cell's own input is empty, its output goes to descriptors 1 and 2.
 #
 # SIGINT may come to this process or to its group. Between cells the other shell ignores it: a line that it is reading
-# would be lost. The report may be lost; it is asked for again.
+# would be lost. Right after a cell the report may be lost; it is asked for again.
 #
 # bash 4.2 or newer, and nothing else.
 locale=${LC_ALL-} has_locale=${LC_ALL+x}
@@ -92,7 +92,7 @@ __brig_begin() {
     shift
     while [ $# -gt 1 ]; do
         if [ -n "${!1+x}" ]; then
-            __brig_restore+=("$(builtin declare -p "$1")")
+            __brig_restore+=("builtin unset $1" "$(builtin declare -p "$1")")
         else
             __brig_restore+=("builtin unset $1")
         fi
@@ -108,7 +108,7 @@ __brig_said() {
     builtin trap '' INT
     local __brig_word
     for __brig_word in ${__brig_restore[@]+"${__brig_restore[@]}"}; do
-        builtin eval "${__brig_word/#declare /builtin declare -g }"
+        builtin eval "${__brig_word/#declare /declare -g }"
     done
     __brig_restore=()
     builtin printf '%s %s\n' "$1" "$__brig_last" >&253
@@ -133,26 +133,45 @@ start_shell() {
     shell_pid=${shell_pid#pid }
 }
 
-on_interrupt() {
-    [[ -n $id ]] || return 0
-    interrupts=$((interrupts + 1))
-    ((interrupts <= 50)) || return 0
+forward() {
     trap '' INT
     kill -INT 0
-    trap on_interrupt INT
-    printf '__brig_said %s\n' "$id" >&"$to"
+    trap 'interrupts=$((interrupts + 1))' INT
 }
 
-# Sets `status`, and `ended` if there is no shell any more.
+# Sets `status`, and `ended` if there is no shell any more. An interrupt ends the reading: first the cell gets a moment to
+# end of itself, in case that the signal came to the whole group; then it gets the signal from here. Then the report is
+# asked for again, ever more rarely, and with the signal once more: a shell takes no notice of one that comes just as a
+# command ends. A second is the longest wait for a signal that came just before the reading began.
 wait_for_report() {
-    local word
+    set -o posix # so that a signal ends a read
+    read_reports
+    set +o posix
+}
+
+read_reports() {
+    local word seen=0 delay=1 left=0 got
     status=1 ended=
-    while IFS=' ' read -r word status <&"$from"; do
-        [[ $status =~ ^[0-9]{1,3}$ ]] || continue
-        [[ $word == exit ]] && ended=1
-        [[ $word == exit || $word == "$id" ]] && return
+    while :; do
+        IFS=' ' read -r -t "$delay" -u "$from" word status
+        got=$?
+        if ((got == 0)); then
+            [[ $word == exit ]] && ended=1
+            [[ $status =~ ^[0-9]{1,3}$ && ($word == exit || $word == "$id") ]] && return
+        elif ((got <= 128)); then
+            ended=1 status=1
+            return
+        elif ((interrupts > seen)); then
+            seen=$interrupts delay=0.05 left=12
+        elif ((left)); then
+            ((left == 12 || left < 9)) && forward
+            printf '__brig_said %s\n' "$id" >&"$to"
+            printf -v delay '%d.%d' $((2 ** (12 - left) / 10)) $((2 ** (12 - left) % 10))
+            left=$((left - 1))
+        else
+            delay=1
+        fi
     done
-    ended=1
 }
 
 # ---- one cell ----
@@ -196,7 +215,7 @@ complain() { # ID NAME VALUE TRACEBACK, of which none needs escapes
 }
 
 id= count=0 interrupts=0
-trap on_interrupt INT
+trap 'interrupts=$((interrupts + 1))' INT
 trap '' PIPE
 start_shell
 say '{"type":"ready","language":"bash","version":"'"${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}.${BASH_VERSINFO[2]}"'","pid":'"$$}"

@@ -10,6 +10,7 @@ const net = require('net');
 const path = require('path');
 const util = require('util');
 const vm = require('vm');
+const { Writable } = require('stream');
 const { createRequire, isBuiltin } = require('module');
 const { pathToFileURL } = require('url');
 
@@ -69,10 +70,10 @@ const safeNumber = (value) => (Number.isInteger(value) && Math.abs(value) >= 2 *
 
 // ---- the channel: written synchronously, so that nothing is lost when code never gives the loop its turn ----
 
-function writeAll(data) {
+function writeAll(fd, data) {
   for (let at = 0; at < data.length;) {
     try {
-      at += fs.writeSync(CHANNEL, data, at);
+      at += fs.writeSync(fd, data, at);
     } catch (error) {
       if (error.code !== 'EAGAIN') throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
@@ -85,7 +86,7 @@ function send(message) {
   const data = Buffer.allocUnsafe(body.length + 4);
   data.writeUInt32LE(body.length, 0);
   body.copy(data, 4);
-  writeAll(data);
+  writeAll(CHANNEL, data);
 }
 
 function listen(onRequest, onEnd) {
@@ -183,7 +184,7 @@ function errorMessage(error) {
   const name = wellFormed(String(error.name || 'Error')).slice(0, 60);
   const lines = String(error.stack || `${name}: ${error.message}`).split('\n');
   let traceback = lines.filter((line) => !/^\s+at /.test(line) || !OWN.some((own) => line.includes(own))).join('\n');
-  if (error.cause !== undefined) traceback += `\n[cause]: ${util.inspect(error.cause)}`;
+  if (error.cause !== undefined) traceback += `\n[cause]: ${safeErrorMessage(error.cause).traceback}`;
   return { name, value: cut(error.message, VALUE_MAX), traceback: cut(traceback, TRACEBACK_MAX) };
 }
 
@@ -446,16 +447,33 @@ function quietImports() {
   };
 }
 
-// What was printed is in the pipe before the cell ends, and code that prints without end waits for its reader.
-function waitForReaders() {
-  for (const stream of [process.stdout, process.stderr]) {
-    if (stream._handle && stream._handle.setBlocking) stream._handle.setBlocking(true);
+// What is printed is in the pipe at once, and code that prints without end waits for its reader. An interrupt can stop
+// code at any place, in the middle of a stream's work, too: this one has no state that could be left half changed.
+class Output extends Writable {
+  constructor(fd) {
+    super();
+    this.fd = fd;
+  }
+
+  write(chunk, encoding, done) {
+    const data = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk;
+    writeAll(this.fd, data);
+    const call = typeof encoding === 'function' ? encoding : done;
+    if (typeof call === 'function') process.nextTick(call);
+    return true;
+  }
+
+  end(chunk, encoding) {
+    if (chunk !== undefined && chunk !== null && typeof chunk !== 'function') this.write(chunk, encoding);
+    return this;
   }
 }
 
 function main() {
   quietImports();
-  waitForReaders();
+  for (const [name, fd] of [['stdout', 1], ['stderr', 2]]) {
+    Object.defineProperty(process, name, { value: new Output(fd), configurable: true, enumerable: true });
+  }
   process.on('SIGINT', () => { if (current) current.stop(interrupted()); });
   process.on('uncaughtException', onUncaught);
   process.on('unhandledRejection', onUncaught);

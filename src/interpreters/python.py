@@ -30,6 +30,7 @@ TRACEBACK_MAX = 256 << 10
 VALUES_MAX = 100_000  # of one result, as JSON
 TABLE_MAX = 10_000  # cells of a table that is sent as data, too
 FRAMES_SHOWN = 30
+COROUTINE = 0x80  # of a code object's flags: it awaits at its top
 
 MEMBERS = {
     "text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg",
@@ -278,12 +279,12 @@ def excerpt(filename, line, names):
 
 
 def frames_of(trace):
-    """(frame, line) of each step that is not ours."""
+    """(frame, line) of each step that is not ours, nor of the loop that we run cells in."""
     found = []
     while trace is not None:
-        frame = trace.tb_frame
-        if frame.f_code.co_filename != __file__ and frame.f_code.co_filename != "<brig>":
-            found.append((frame, trace.tb_lineno or 0))
+        file = trace.tb_frame.f_code.co_filename
+        if file != __file__ and (found or f"{os.sep}asyncio{os.sep}" not in file):
+            found.append((trace.tb_frame, trace.tb_lineno or 0))
         trace = trace.tb_next
     return found
 
@@ -702,7 +703,6 @@ class Session:
         sys.meta_path.append(IPythonStandIn())
         if "matplotlib.pyplot" in sys.modules:
             hook_pyplot(sys.modules["matplotlib.pyplot"])
-        os.set_inheritable(self.channel.fd, False)
         os.register_at_fork(after_in_child=self.in_fork)
         signal.signal(signal.SIGINT, self.on_interrupt)
 
@@ -843,12 +843,11 @@ class Session:
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body.pop()
-        value = None
-        if tree.body:
-            self.step(compile(tree, filename, "exec", flags, True))
+        steps = [compile(tree, filename, "exec", flags, True)] if tree.body else []
         if last is not None:
-            value = self.step(compile(ast.Expression(last.value), filename, "eval", flags, True))
-        return None if last is not None and silenced(code, last) else value
+            steps.append(compile(ast.Expression(last.value), filename, "eval", flags, True))
+        value = self.steps(steps)
+        return None if last is None or silenced(code, last) else value
 
     def note_futures(self, tree):
         for node in tree.body:
@@ -856,9 +855,24 @@ class Session:
                 for alias in node.names:
                     self.flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
 
-    def step(self, code):
-        value = eval(code, self.names)
-        return self.wait_for(value) if code.co_flags & 0x80 else value  # CO_COROUTINE
+    def steps(self, steps):
+        """The value of the last. A cell that awaits anywhere runs in the loop as a whole."""
+        if any(code.co_flags & COROUTINE for code in steps):
+            return self.wait_for(self.steps_in_loop(steps))
+        if "asyncio" in sys.modules:
+            self.own_loop()
+        value = None
+        for code in steps:
+            value = eval(code, self.names)
+        return value
+
+    async def steps_in_loop(self, steps):
+        value = None
+        for code in steps:
+            value = eval(code, self.names)
+            if code.co_flags & COROUTINE:
+                value = await value
+        return value
 
     def timed(self, code):
         import time
@@ -922,6 +936,7 @@ class Session:
                 self.loop.remove_reader(self.channel.fd)
 
     def serve(self):
+        os.set_inheritable(self.channel.fd, False)
         version = "%d.%d.%d" % sys.version_info[:3]
         self.channel.write({"type": "ready", "language": "python", "version": version, "pid": os.getpid()})
         while True:

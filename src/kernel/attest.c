@@ -156,6 +156,21 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
     return 0;
 }
 
+/* What was read of init's mounts and network is true of the clone only if it has the same. */
+static int check_same(pid_t init, pid_t pid, struct err *err)
+{
+    uint64_t of_init[NS_COUNT], of_clone[NS_COUNT];
+    if (procfs_namespaces(init, of_init, err) < 0 || procfs_namespaces(pid, of_clone, err) < 0)
+        return -err->code;
+    for (int ns = 0; ns < NS_COUNT; ns++)
+        if (of_init[ns] != of_clone[ns]) {
+            err_set(err, ERR_ATTEST, "the clone has another %s namespace than init",
+                    proc_ns_name(ns));
+            return err_at(err, BOUNDARY_KERNEL);
+        }
+    return 0;
+}
+
 /* 0 to 2, the channel, and the pipe by which it is let go. */
 #define CLONE_FDS 0x1fu
 
@@ -167,7 +182,8 @@ int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, s
         return err_wrap(err, "the clone");
     if (s.ppid != init)
         return wrong(err, "clone's parent", (uint64_t)s.ppid);
-    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0)
+    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 ||
+        check_same(init, pid, err) < 0)
         return err_wrap(err, "the clone");
     if (!waiting)
         return 0;

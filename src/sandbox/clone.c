@@ -83,6 +83,11 @@ int clone_attest(struct sandbox *s, struct err *err)
     if (look_at_stem(s, err) < 0 ||
         kernel_attest_clone(&s->kernel, s->init_pid, s->cloned.pid, !s->cloned.checked, err) < 0)
         return -err->code;
+    /* What its parent was checked for, and what a process has for itself. */
+    if (credentials_check(s->cloned.pid, err) < 0 ||
+        (s->lifecycle.cgroup &&
+         cgroup_verify(&s->lifecycle.group, &s->lifecycle.limits, s->cloned.pid, err) < 0))
+        return -err->code;
     s->cloned.checked = true;
     return 0;
 }

@@ -167,7 +167,8 @@ static int connect_clone(const struct apply_state *st, const struct places *p, s
     return ctl_send(&msg, -1) < 0 ? err_sys(err, "reach the warden") : 0;
 }
 
-/* T-3: the clone waits here, with four descriptors and the pipe, until its warden has looked. */
+/* T-3: the clone waits here, with four descriptors and the pipe, until its warden has looked. That
+ * all others are closed ends another pipe: init says so. */
 static int await_word(const struct places *p, int go, struct err *err)
 {
     char word;
@@ -206,19 +207,20 @@ static int open_nulls(struct err *err)
     return 0;
 }
 
-static int open_pipe(const struct places *p, int go[2], struct err *err)
+static int open_pipe(const struct places *p, int ends[2], struct err *err)
 {
     int low[2];
     if (pipe2(low, O_CLOEXEC) < 0)
         return err_sys(err, "pipe");
     for (int i = 0; i < 2; i++) {
-        go[i] = fcntl(low[i], F_DUPFD_CLOEXEC, p->end);
+        ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, p->end);
         close(low[i]);
     }
-    return go[0] < 0 || go[1] < 0 ? err_sys(err, "pipe") : 0;
+    return ends[0] < 0 || ends[1] < 0 ? err_sys(err, "pipe") : 0;
 }
 
-static void be_init(const struct apply_state *st, const struct places *p, pid_t clone, int go)
+static void be_init(const struct apply_state *st, const struct places *p, pid_t clone, int go,
+                    int settled)
 {
     struct err err = ERR_INIT;
     char pid[16], before[16], after[16];
@@ -227,9 +229,11 @@ static void be_init(const struct apply_state *st, const struct places *p, pid_t 
     snprintf(after, sizeof after, "%d", st->evidence.landlock_after);
     char *const argv[] = {INIT_NAME, CLONE_ADOPT, pid, before, after, NULL};
     char *const envp[] = {NULL};
+    int image = fcntl(p->image, F_DUPFD_CLOEXEC, p->end);
     /* Only what init finds at its fixed numbers outlives the exec. */
-    if (fcntl(INIT_FD_CTL, F_SETFD, 0) == 0 && dup2(go, INIT_FD_GO) == INIT_FD_GO)
-        syscall(SYS_execveat, p->image, "", argv, envp, SYS_AT_EMPTY_PATH);
+    if (image >= 0 && fcntl(INIT_FD_CTL, F_SETFD, 0) == 0 && dup2(go, INIT_FD_GO) == INIT_FD_GO &&
+        dup2(settled, INIT_FD_SETTLED) == INIT_FD_SETTLED)
+        syscall(SYS_execveat, image, "", argv, envp, SYS_AT_EMPTY_PATH);
     err_sys(&err, "execute init");
     give_up(INIT_FD_CTL, &err);
 }
@@ -238,8 +242,8 @@ static void be_init(const struct apply_state *st, const struct places *p, pid_t 
 static int divide(struct clone_job *j, struct apply_state *st, const struct places *p,
                   struct err *err)
 {
-    int go[2] = {-1, -1};
-    if (open_nulls(err) < 0 || open_pipe(p, go, err) < 0)
+    int go[2] = {-1, -1}, settled[2] = {-1, -1};
+    if (open_nulls(err) < 0 || open_pipe(p, go, err) < 0 || open_pipe(p, settled, err) < 0)
         return -err->code;
     pid_t clone = fork();
     if (clone < 0)
@@ -248,7 +252,7 @@ static int divide(struct clone_job *j, struct apply_state *st, const struct plac
         close(go[1]);
         return be_clone(j, st, p, go[0]);
     }
-    be_init(st, p, clone, go[1]);
+    be_init(st, p, clone, go[1], settled[0]);
     __builtin_unreachable();
 }
 

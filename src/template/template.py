@@ -9,9 +9,11 @@ import ctypes
 import gc
 import importlib.util
 import json
+import locale
 import os
 import platform
 import random
+import site
 import sys
 import time
 
@@ -41,9 +43,21 @@ def load_library():
     return library
 
 
-def load_modules(driver, library, config):
+def take_place(config):
+    """As if it had been started with the environment that its clones have."""
+    sys._xoptions.clear()
     os.environ.clear()
     os.environ.update(config["environ"])
+    try:
+        locale.setlocale(locale.LC_CTYPE, "")
+    except locale.Error:
+        pass
+    time.tzset()
+    site.USER_BASE = site.USER_SITE = None
+    site.getusersitepackages()
+
+
+def load_modules(driver, library, config):
     given = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     loaded = driver.warm(config["modules"])
@@ -147,6 +161,7 @@ def take_environment(library):
 def become_template():
     with open(HERE + "template.json", encoding="utf-8") as file:
         config = json.load(file)
+    take_place(config)
     driver = load_driver()
     library = load_library()
     hooks, unwatch = watch_forks()

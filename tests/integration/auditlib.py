@@ -1,4 +1,5 @@
 """A front of one's own for the recorder: speaks src/wire/wire.h to `brig-daemon recorder` over a socket pair."""
+import fcntl
 import json
 import os
 import re
@@ -6,12 +7,11 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
-from helpers import BRIG, TOP
+from helpers import ANY, PUBLIC, TOP
 
-DAEMON = os.environ.get("DAEMON", str(Path(BRIG).parent / "brig-daemon"))
+DAEMON = os.environ.get("DAEMON", str(PUBLIC / "brig-daemon"))
 HEAD = struct.Struct("=IIqII")
 MAX = 160 * 1024 + HEAD.size
 
@@ -32,23 +32,23 @@ class Gone(Exception):
 
 
 class Recorder:
-    def __init__(self, state, prefix=(), wait=True):
+    def __init__(self, state, caller=ANY, prefix=(), wait=True):
         self.state = Path(state)
-        self.state.mkdir(mode=0o700, exist_ok=True)
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (self.ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         folder = os.open(self.state, os.O_RDONLY | os.O_DIRECTORY)
 
         def place():
-            sock, dir_fd = os.dup(theirs.fileno()), os.dup(folder)
-            sock, dir_fd = os.dup2(sock, 20), os.dup2(dir_fd, 21)
-            os.dup2(20, 3)
-            os.dup2(21, 4)
-            os.closerange(5, 64)
+            # First out of the way of each other.
+            high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in (theirs.fileno(), folder)]
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+            os.closerange(5, 200)
 
-        self.process = subprocess.Popen([*prefix, DAEMON, "recorder"], preexec_fn=place, close_fds=False,
-                                        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([*prefix, *caller.outside(DAEMON, "recorder")], preexec_fn=place, close_fds=False,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE)
         theirs.close()
         os.close(folder)
         self.request = 0
@@ -147,7 +147,8 @@ class Recorder:
         return self.wait()
 
 
-def brig(*args, **kwargs):
+def brig(*args, caller=ANY, **kwargs):
     kwargs.setdefault("stdin", subprocess.DEVNULL)
     kwargs.setdefault("timeout", 120)
-    return subprocess.run([BRIG, *map(str, args)], capture_output=True, text=True, **kwargs)
+    kwargs.setdefault("cwd", "/")
+    return subprocess.run(caller.outside(str(PUBLIC / "brig"), *map(str, args)), capture_output=True, text=True, **kwargs)

@@ -23,7 +23,7 @@ COMMANDS = {
 }
 FRAME_MAX = 16 << 20
 MEMBERS = {"text", "html", "markdown", "svg", "png", "jpeg", "pdf", "latex", "json", "javascript", "data", "chart"}
-PATIENCE = 60
+PATIENCE = float(os.environ.get("PATIENCE", 60))
 
 
 class Ended(Exception):
@@ -185,11 +185,13 @@ class Driver:
     def interrupt(self, group=True):
         (os.killpg if group else os.kill)(self.process.pid, signal.SIGINT)
 
-    def interrupted(self, code, group=True):
-        """The end of a cell that prints "go" and is interrupted then."""
+    def interrupted(self, code, group=True, again=False):
+        """The end of a cell that prints "go" and is interrupted then; again and again, until it notices."""
         self.start(code)
         self.wait_output("go")
         self.interrupt(group)
+        while again and not select.select([self.socket], [], [], 0.3)[0]:
+            self.interrupt(group)
         return self.finish()
 
     def ends(self):

@@ -72,8 +72,9 @@ def session(request):
     (place / "build").mkdir()
     shutil.copy2(BRIG, place / "build" / "brig")
     (place / "build" / "brig").chmod(0o755)
-    shutil.copy2(BRIG.parent / "brig-proxy", place / "build" / "brig-proxy")
-    (place / "build" / "brig-proxy").chmod(0o755)
+    for name in ("brig-proxy", "brig-daemon", "brig-template.so"):
+        shutil.copy2(BRIG.parent / name, place / "build" / name)
+        (place / "build" / name).chmod(0o755)
     if request.param:
         os.chown(place, USER_ID, USER_ID)
     yield place, request.param

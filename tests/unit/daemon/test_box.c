@@ -314,6 +314,23 @@ Test(box, the_launchers_word_may_overtake_the_wardens, .init = world_begin, .fin
     cr_assert_not_null(strstr(w.records, "\"memory_peak\":4096"), "its last words were heard");
 }
 
+Test(box, last_words_are_heard_though_ours_were_not, .init = world_begin, .fini = world_end)
+{
+    struct box *b = make_box();
+    struct ward *d = ward_of(b);
+    struct got g = {0};
+    loop_watch(w.loop, &d->io, 0);
+    loop_forget(w.loop, &d->io);
+    box_sample(b, on_done, &g); /* it is not read any more: the kernel reports a reset */
+    settle();
+    ward_end(d);
+    settle();
+    cr_assert_eq(w.core->live, 0);
+    cr_assert_eq(g.calls, 1);
+    cr_assert_not_null(strstr(w.records, "\"memory_peak\":4096"));
+    cr_assert_eq(recorded("box.error"), 0);
+}
+
 Test(box, a_warden_that_dies_ends_its_box, .init = world_begin, .fini = world_end)
 {
     struct box *b = make_box();
@@ -663,4 +680,21 @@ Test(box, the_loss_of_launcher_or_recorder_is_the_end, .init = world_begin, .fin
     cr_assert_eq(g.calls, 1);
     cr_assert(core_lost(w.core));
     cr_assert_eq(waiting.calls, 1);
+}
+
+Test(box, what_an_earlier_life_left_is_cleaned)
+{
+    struct core_config config = {.max_boxes = 20};
+    world_rows[0] = "{\"table\":\"boxes\",\"key\":\"abcdefghij0123456789\",\"value\":{}}";
+    world_rows[1] =
+        "{\"table\":\"settings\",\"key\":\"pool.base\",\"value\":{\"min\":1,\"max\":2}}";
+    world_rows[2] = "{\"table\":\"boxes\",\"key\":\"../../etc/passwd\",\"value\":{}}";
+    world_begin_with(&config, "[" BASE "]");
+    cr_assert_str_eq(w.cleaned, "{\"ids\":[\"abcdefghij0123456789\"]}");
+    cr_assert_eq(recorded("box.leftover"), 1);
+    cr_assert_eq(w.put_nulls, 1);
+    cr_assert_eq(recorded("daemon.started"), 1);
+    pass(100);
+    cr_assert_eq(core_template(w.core, "base")->pool.idle, 1, "sizes are restored as well");
+    world_end();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-variable"
 
 #include "base/cleanup.h"
 #include "daemon/box_internal.h"
@@ -11,6 +12,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -50,7 +52,7 @@ static struct {
     unsigned signals, last_signal;
     int64_t last_signal_pid;
     bool last_group;
-    char last_text[1 << 16];
+    char last_text[1 << 16], cleaned[4096];
 
     /* the other ends of what was handed out last */
     int pid;
@@ -60,29 +62,6 @@ static struct {
 static struct key owner = {.id = "k_owner", .max_boxes = 0};
 static struct key other = {.id = "k_other"};
 static struct key boss = {.id = "k_boss", .operator_key = true};
-
-/* The keys are another part. */
-__attribute__((weak)) int keys_new(struct keys **ret, struct err *err)
-{
-    (void)err;
-    *ret = NULL;
-    return 0;
-}
-__attribute__((weak)) void keys_free(struct keys *k)
-{
-    (void)k;
-}
-__attribute__((weak)) int keys_restore(struct keys *k, const char *id, const char *json, size_t len,
-                                       struct err *err)
-{
-    (void)k, (void)id, (void)json, (void)len, (void)err;
-    return 0;
-}
-__attribute__((weak)) const struct key *keys_find(const struct keys *k, const char *id)
-{
-    (void)k, (void)id;
-    return NULL;
-}
 
 static uint64_t world_clock(void)
 {
@@ -313,17 +292,8 @@ static void ward_signal(const char *text)
     json_free(tree);
 }
 
-static void on_ward(struct loop_io *io, uint32_t events)
+static void ward_hear(struct ward *d)
 {
-    (void)events;
-    struct ward *d = container_of(io, struct ward, io);
-    int r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT);
-    if (r == -EAGAIN)
-        return;
-    if (r <= 0) {
-        ward_end(d);
-        return;
-    }
     snprintf(w.last_text, sizeof w.last_text, "%s", w.msg.text);
     enum wire_type type = w.msg.type;
     if (type == WIRE_SIGNAL)
@@ -336,6 +306,21 @@ static void on_ward(struct loop_io *io, uint32_t events)
         ward_end(d);
     else
         ward_answer(d, type, w.msg.request, w.msg.text);
+}
+
+static void on_ward(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    struct ward *d = container_of(io, struct ward, io);
+    while (d->io.fd >= 0) {
+        int r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT);
+        if (r == -EAGAIN)
+            return;
+        if (r <= 0)
+            ward_end(d);
+        else
+            ward_hear(d);
+    }
 }
 
 static void ward_ready(struct ward *d)
@@ -399,6 +384,10 @@ static void on_double_launcher(struct loop_io *io, uint32_t events)
         w.retires++;
     if (w.msg.type == WIRE_STOP)
         w.stops++;
+    if (w.msg.type == WIRE_CLEAN) {
+        snprintf(w.cleaned, sizeof w.cleaned, "%s", w.msg.text);
+        send_text(io->fd, WIRE_DONE, w.msg.request, 1, "", NULL, 0);
+    }
     if (w.msg.type != WIRE_LAUNCH)
         return;
     cr_assert_eq(json_parse(w.msg.text, w.msg.text_len, NULL, &tree, NULL), 0);
@@ -411,16 +400,8 @@ static void on_double_launcher(struct loop_io *io, uint32_t events)
 
 /* ---- recorder ---- */
 
-static void on_double_recorder(struct loop_io *io, uint32_t events)
+static void recorder_hear(struct loop_io *io)
 {
-    (void)events;
-    int r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT);
-    if (r == -EAGAIN)
-        return;
-    if (r <= 0) {
-        loop_forget(w.loop, io);
-        return;
-    }
     if (w.msg.type == WIRE_RECORD) {
         struct json *tree = NULL;
         cr_assert_eq(json_parse(w.msg.text, w.msg.text_len, NULL, &tree, NULL), 0,
@@ -435,6 +416,16 @@ static void on_double_recorder(struct loop_io *io, uint32_t events)
     } else {
         send_text(io->fd, WIRE_DONE, w.msg.request, 0, "{\"records\":[]}", NULL, 0);
     }
+}
+
+static void on_double_recorder(struct loop_io *io, uint32_t events)
+{
+    int r;
+    (void)events;
+    while ((r = wire_receive(io->fd, &w.msg, MSG_DONTWAIT)) > 0)
+        recorder_hear(io);
+    if (r != -EAGAIN)
+        loop_forget(w.loop, io);
 }
 
 /* How often a record of this kind was made. */
@@ -457,11 +448,13 @@ static void on_world_ready(void *ctx, const struct err *err)
     world_ready = !err;
 }
 
+static const char *world_rows[8]; /* what the recorder gives back */
 static void world_begin_with(const struct core_config *config, const char *templates)
 {
     int a[2], b[2];
     struct err err = ERR_INIT;
     char hello[8192];
+    signal(SIGPIPE, SIG_IGN);
     memset(&w, 0, sizeof w);
     w.now = 1000000;
     w.pid = 100;
@@ -479,6 +472,8 @@ static void world_begin_with(const struct core_config *config, const char *templ
     snprintf(hello, sizeof hello, "{\"version\":\"0\",\"templates\":%s,\"leftovers\":[]}",
              templates);
     send_text(w.launcher.fd, WIRE_HELLO, 0, 0, hello, NULL, 0);
+    for (unsigned i = 0; world_rows[i]; i++)
+        send_text(w.recorder.fd, WIRE_RESTORE, 0, 0, world_rows[i], NULL, 0);
     send_text(w.recorder.fd, WIRE_DONE, 0, 0, "", NULL, 0);
     settle();
     cr_assert(world_ready);

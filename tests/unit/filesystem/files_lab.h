@@ -196,6 +196,8 @@ static inline void lab_enter(void)
     struct __user_cap_data_struct none[2] = {0};
     if (uid && syscall(SYS_capset, &head, none) < 0)
         _exit(92);
+    /* A worker that hangs ends with its test. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (lab.old)
         lab_hide_calls();
 }

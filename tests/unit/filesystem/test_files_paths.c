@@ -3,8 +3,10 @@
  * not asked for ("/precious"). */
 #include "files_lab.h"
 
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
@@ -367,6 +369,193 @@ LAB_TEST(files_paths, a_race_inside_a_tree_stays_in_it)
     cr_assert_eq(race(&r, NULL, "no such text", NULL), 0);
     stop_flipping(&f);
     cr_assert_str_eq(lab_text("precious/g"), "kept");
+}
+
+/* ---- the same, with certainty: between any two calls of the worker ---- */
+
+static const int stopped_at[] = {SYS_openat,     SYS_openat2,    SYS_unlinkat,  SYS_renameat,
+                                 SYS_newfstatat, SYS_linkat,     SYS_mkdirat,   SYS_readlinkat,
+                                 SYS_fstat,      SYS_llistxattr, SYS_getdents64};
+
+/* Every call in the list waits for us. The listener is told to the parent by its number. */
+static int stop_at_calls(void)
+{
+    struct sock_filter code[2 * ARRAY_LEN(stopped_at) + 2];
+    size_t n = 0;
+    code[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (size_t i = 0; i < ARRAY_LEN(stopped_at); i++) {
+        code[n++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)stopped_at[i], 0, 1);
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+    }
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {.len = (unsigned short)n, .filter = code};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                        &program);
+}
+
+static int take_listener(pid_t pid, int word)
+{
+    int number = -1, pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    cr_assert_eq(read(word, &number, sizeof number), (ssize_t)sizeof number);
+    cr_assert_geq(number, 0);
+    int fd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+    cr_assert_geq(fd, 0);
+    close(pidfd);
+    return fd;
+}
+
+static void exchange(void)
+{
+    syscall(SYS_renameat2, lab.root, "work/a", lab.root, "work/b", 2 /* RENAME_EXCHANGE */);
+}
+
+/* Lets the worker run, with an exchange before its call number `when` and every `again` after it.
+ * Returns how many calls it made. */
+static unsigned let_run(int listener, unsigned when, unsigned again)
+{
+    unsigned calls = 0;
+    for (;;) {
+        struct seccomp_notif n = {0};
+        struct pollfd p = {.fd = listener, .events = POLLIN};
+        poll(&p, 1, -1);
+        if (!(p.revents & POLLIN) || ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0)
+            return calls;
+        calls++;
+        if (calls == when || (again && calls > when && (calls - when) % again == 0))
+            exchange();
+        struct seccomp_notif_resp resp = {.id = n.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+        ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+    }
+}
+
+static unsigned step_through(const struct files_request *r, unsigned when, unsigned again)
+{
+    int in[2], out[2], word[2], hold[2];
+    char block[4096];
+    cr_assert(pipe(in) == 0 && pipe(out) == 0 && pipe(word) == 0 && pipe(hold) == 0);
+    cr_assert_eq(write(in[1], "written", 7), 7);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(in[1]);
+        close(hold[1]);
+        lab_enter();
+        int listener = stop_at_calls();
+        if (write(word[1], &listener, sizeof listener) < 0 || read(hold[0], block, 1) != 0)
+            _exit(91);
+        close(listener);
+        _exit(files_work_child(r, in[0], out[1]));
+    }
+    close(in[1]);
+    int listener = take_listener(pid, word[0]);
+    close(hold[1]);
+    unsigned calls = let_run(listener, when, again);
+    waitpid(pid, NULL, 0);
+    close(out[1]);
+    ssize_t n = read(out[0], block, sizeof block);
+    cr_assert_gt(n, 0);
+    cr_assert(!memmem(block, (size_t)n, "secret", 6) && !memmem(block, (size_t)n, "kept", 4));
+    const int fds[] = {in[0], out[0], word[0], word[1], hold[0], listener};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        close(fds[i]);
+    return calls;
+}
+
+/* /work/a: a folder with a file and a folder in it. /work/b: a link to "/precious", in the root. */
+static void set_the_stage(void)
+{
+    lab_do(FILES_REMOVE, "/work");
+    lab_dir("work");
+    lab_dir("work/a");
+    lab_file("work/a/f", "mine", 0666);
+    lab_dir("work/a/sub");
+    lab_file("work/a/sub/f", "mine", 0666);
+    lab_link("/precious", "work/b");
+}
+
+static bool precious_is_untouched(void)
+{
+    return strcmp(lab_text("precious/f"), "kept") == 0 &&
+           strcmp(lab_text("precious/sub/f"), "kept") == 0 && lab_count("precious") == 2 &&
+           lab_count("precious/sub") == 1;
+}
+
+static void at_every_call(struct files_request r)
+{
+    unsigned calls = 1000;
+    for (unsigned when = 1; when <= calls; when++)
+        for (unsigned again = 0; again < 3; again++) {
+            set_the_stage();
+            calls = step_through(&r, when, again);
+            cr_assert_gt(calls, 0);
+            cr_assert(precious_is_untouched(), "%s: call %u of %u", files_op_name(r.op), when,
+                      calls);
+        }
+}
+
+static void precious(void)
+{
+    lab_dir("precious");
+    lab_file("precious/f", "kept", 0666);
+    lab_dir("precious/sub");
+    lab_file("precious/sub/f", "kept", 0666);
+}
+
+LAB_TEST(files_paths, at_no_call_does_a_removal_lose_its_way)
+{
+    precious();
+    at_every_call(lab_request(FILES_REMOVE, "/work/a"));
+    at_every_call(lab_request(FILES_REMOVE, "/work"));
+    /* The control: by path, there is such a call. */
+    set_the_stage();
+    exchange();
+    cr_assert_eq(lab_do(FILES_REMOVE, "/work/a/sub")->error, 0, "asked for by this name");
+    cr_assert(!precious_is_untouched());
+}
+
+LAB_TEST(files_paths, at_no_call_does_a_list_lose_its_way)
+{
+    struct files_request r = lab_request(FILES_LIST, "/work");
+    precious();
+    lab_file("precious/kept", "", 0666);
+    cr_assert_eq(unlinkat(lab.root, "precious/f", 0), 0);
+    lab_file("precious/sub/kept", "", 0666);
+    cr_assert_eq(unlinkat(lab.root, "precious/sub/f", 0), 0);
+    r.depth = 5;
+    unsigned calls = 1000;
+    for (unsigned when = 1; when <= calls; when++) {
+        set_the_stage();
+        calls = step_through(&r, when, 0);
+    }
+    cr_assert_gt(calls, 5);
+    r.path = "/precious";
+    cr_assert_eq(lab_run(&r, NULL, 0)->entries, 3, "the control: asked for, it is listed");
+}
+
+LAB_TEST(files_paths, at_no_call_does_a_write_to_a_link_go_through_it)
+{
+    /* Here the two are files: the leaf itself becomes a link. */
+    struct files_request r = lab_request(FILES_WRITE, "/work/a");
+    unsigned calls = 1000;
+    precious();
+    for (unsigned when = 1; when <= calls; when++)
+        for (unsigned again = 0; again < 3; again++) {
+            lab_do(FILES_REMOVE, "/work");
+            lab_dir("work");
+            lab_file("work/a", "mine", 0666);
+            lab_link("../precious/f", "work/b");
+            calls = step_through(&r, when, again);
+            cr_assert(precious_is_untouched());
+        }
+    /* The control: who opens the link writes through it. */
+    lab_do(FILES_REMOVE, "/work/link");
+    lab_link("../precious/f", "work/link");
+    int fd = openat(lab.root, "work/link", O_WRONLY | O_CLOEXEC);
+    cr_assert_eq(write(fd, "lost", 4), 4);
+    close(fd);
+    cr_assert(!precious_is_untouched());
 }
 
 /* Somebody who fills what is being emptied cannot keep the worker for longer than who asked waits.

@@ -270,3 +270,24 @@ LAB_TEST(files_watch, folders_that_change_places_confuse_nobody)
     expect(&w, FILES_CREATE, "b/after");
     leave(&w);
 }
+
+/* By the time that its first event is looked at, "a/b" is the folder that "a" was. */
+LAB_TEST(files_watch, a_folder_that_is_told_to_lie_in_itself)
+{
+    struct watching w;
+    lab_dir("d");
+    lab_dir("d/a");
+    begin(&w, "/d", true);
+    kill(w.s.pid, SIGSTOP);
+    lab_dir("d/a/b");
+    cr_assert_eq(renameat(lab.root, "d/a", lab.root, "d/c"), 0);
+    lab_dir("d/a");
+    cr_assert_eq(renameat(lab.root, "d/c", lab.root, "d/a/b"), 0);
+    kill(w.s.pid, SIGCONT);
+    expect(&w, FILES_CREATE, "a/b");
+    lab_file("d/a/b/b/deep", "", 0644);
+    expect(&w, FILES_CREATE, "a/b/b/deep");
+    cr_assert_eq(lab_do(FILES_REMOVE, "/d/a")->error, 0);
+    expect(&w, FILES_DELETE, "a");
+    leave(&w);
+}

@@ -174,6 +174,33 @@ LAB_TEST(files_worker, an_upload_that_is_given_up_leaves_nothing)
     cr_assert_str_eq(lab_text("file"), "half");
 }
 
+static int wait_for_word(void)
+{
+    return raise(SIGSTOP);
+}
+
+/* The worker finds data and its end without ever having had to wait. */
+LAB_TEST(files_worker, an_upload_that_is_given_up_before_it_began)
+{
+    struct files_request r = lab_request(FILES_WRITE, "/file");
+    lab.before = wait_for_word;
+    for (int give_up = 1; give_up >= 0; give_up--) {
+        int status;
+        struct started s = lab_start(&r);
+        cr_assert_eq(waitpid(s.pid, &status, WUNTRACED), s.pid);
+        cr_assert_eq(write(s.in, "half", 4), 4);
+        if (give_up)
+            close(s.out);
+        close(s.in);
+        kill(s.pid, SIGCONT);
+        cr_assert_eq(waitpid(s.pid, &status, 0), s.pid);
+        cr_assert_eq(WEXITSTATUS(status), give_up);
+        cr_assert_eq(lab_count("."), !give_up);
+        if (!give_up)
+            close(s.out);
+    }
+}
+
 Test(files_worker, half_an_upload_has_no_name_and_does_not_outlive_its_worker)
 {
     struct files_request r = lab_request(FILES_WRITE, "/file");
@@ -502,9 +529,13 @@ LAB_TEST(files_worker, a_removal_that_nobody_waits_for_stops)
         snprintf(name, sizeof name, "many/%d", i);
         lab_file(name, "", 0644);
     }
+    lab.before = wait_for_word;
     struct started s = lab_start(&r);
+    waitpid(s.pid, NULL, WUNTRACED);
     close(s.out);
+    kill(s.pid, SIGCONT);
     waitpid(s.pid, NULL, 0);
     cr_assert_gt(lab_count("many"), 0);
+    lab.before = NULL;
     cr_assert_eq(lab_do(FILES_REMOVE, "/many")->error, 0, "the control");
 }

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict'
+import { Sandbox } from '@e2b/code-interpreter'
+import { check, finish, rejects, until, withSandbox } from './check.mjs'
+
+await withSandbox(Sandbox, undefined, { timeoutMs: 300_000, envs: { OURS: 'from create' } }, async (sandbox) => {
+  const run = (...args) => sandbox.runCode(...args)
+
+  await check('results, output, state', async () => {
+    const first = await run('x = 40\nprint("hello")\nimport sys; print("oops", file=sys.stderr)\nx + 2')
+    assert.equal(first.text, '42')
+    assert.equal(first.logs.stdout.join(''), 'hello\n')
+    assert.equal(first.logs.stderr.join(''), 'oops\n')
+    assert.equal(first.error, undefined)
+    assert.equal(first.results.length, 1)
+    assert.equal(first.results[0].isMainResult, true)
+    const second = await run('x += 1; x')
+    assert.equal(second.text, '41')
+    assert.equal(second.executionCount, first.executionCount + 1)
+    assert.equal((await run("'a string'")).text, 'a string')
+    assert.equal((await run('y = 1')).text, undefined)
+  })
+
+  await check('callbacks as things happen', async () => {
+    const said = []
+    await run('import time\nfor i in range(3):\n    print(i, flush=True)\n    time.sleep(0.3)\n7', {
+      onStdout: (m) => said.push(['out', m.line, Date.now()]),
+      onResult: (r) => said.push(['result', r.text, Date.now()]),
+    })
+    assert.equal(said.filter((s) => s[0] === 'out').map((s) => s[1]).join(''), '0\n1\n2\n')
+    assert.deepEqual(said.at(-1).slice(0, 2), ['result', '7'])
+    assert.ok(said.at(-1)[2] - said[0][2] > 500)
+  })
+
+  await check('errors', async () => {
+    const e = await run('def f():\n    return 1/0\nf()')
+    assert.equal(e.error.name, 'ZeroDivisionError')
+    assert.equal(e.error.value, 'division by zero')
+    assert.match(e.error.traceback, /ZeroDivisionError/)
+    assert.match(e.error.traceback, /1\/0/)
+    assert.equal((await run('if:')).error.name, 'SyntaxError')
+    assert.equal((await run('2+2')).text, '4', 'the context goes on')
+  })
+
+  await check('text in other scripts, in every way it can be cut', async () => {
+    const { logs, text } = await run("s = '日本語テキスト😀é' * 3000\nprint(s)\ns[:8]")
+    assert.equal(logs.stdout.join(''), '日本語テキスト😀é'.repeat(3000) + '\n')
+    assert.equal(text, '日本語テキスト😀')
+    const bytes = await run("import os\nfor b in '😀é日'.encode():\n    os.write(1, bytes([b]))")
+    assert.equal(bytes.logs.stdout.join(''), '😀é日')
+  })
+
+  await check('what is not text is printed too', async () => {
+    const { logs } = await run("import os; os.write(1, b'a\\xff\\x00b'); os.system('echo from a child')")
+    assert.equal(logs.stdout.join('').replace('�', '?'), 'a?\0bfrom a child\n')
+  })
+
+  await check('rich results', async () => {
+    const { results } = await run(
+      'class R:\n    def _repr_html_(self): return "<b>hi</b>"\n    def _repr_markdown_(self): return "**hi**"\n' +
+        '    def _repr_latex_(self): return "$x$"\n    def _repr_svg_(self): return "<svg/>"\n    def __repr__(self): return "R()"\nR()')
+    assert.equal(results[0].html, '<b>hi</b>')
+    assert.equal(results[0].markdown, '**hi**')
+    assert.equal(results[0].latex, '$x$')
+    assert.equal(results[0].svg, '<svg/>')
+    assert.equal(results[0].text, 'R()')
+  })
+
+  await check('figures', async () => {
+    const has = await run('import importlib.util; importlib.util.find_spec("matplotlib") is not None')
+    if (has.text !== 'True') {
+      console.log('skip figures: matplotlib is not installed')
+      return
+    }
+    const { results } = await run('import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.title("t")\nplt.show()')
+    const picture = results.find((r) => r.png)
+    assert.ok(picture, 'a figure')
+    assert.equal(Buffer.from(picture.png, 'base64').subarray(1, 4).toString(), 'PNG')
+  })
+
+  await check('tables', async () => {
+    const has = await run('import importlib.util; importlib.util.find_spec("pandas") is not None')
+    if (has.text !== 'True') {
+      console.log('skip tables: pandas is not installed')
+      return
+    }
+    const { results } = await run('import pandas as pd; pd.DataFrame({"a": [1, 2]})')
+    assert.match(results[0].html, /<table/)
+  })
+
+  await check('environment of one execution', async () => {
+    const code = 'import os; (os.environ.get("OURS"), os.environ.get("ONCE"))'
+    assert.equal((await run(code, { envs: { ONCE: 'now' } })).text, "('from create', 'now')")
+    assert.equal((await run(code)).text, "('from create', None)")
+  })
+
+  await check('await at the top', async () => {
+    assert.equal((await run('import asyncio\nasync def f():\n    await asyncio.sleep(0.01)\n    return 5\nawait f()')).text, '5')
+  })
+
+  await check('contexts', async () => {
+    const a = await sandbox.createCodeContext({ cwd: '/tmp' })
+    const b = await sandbox.createCodeContext({ language: 'python' })
+    assert.equal(a.language, 'python')
+    assert.equal(a.cwd, '/tmp')
+    assert.equal(b.cwd, '/home/user')
+    await run('v = "a"', { context: a })
+    await run('v = "b"', { context: b })
+    assert.equal((await run('v', { context: a })).text, 'a')
+    assert.equal((await run('v', { context: b })).text, 'b')
+    assert.equal((await run('import os; os.getcwd()', { context: a })).text, '/tmp')
+    assert.equal((await run('v')).error.name, 'NameError')
+    const ids = (await sandbox.listCodeContexts()).map((c) => c.id)
+    assert.ok(ids.includes(a.id) && ids.includes(b.id))
+    await sandbox.restartCodeContext(a)
+    assert.equal((await run('v', { context: a })).error.name, 'NameError')
+    await sandbox.removeCodeContext(b)
+    await rejects(run('1', { context: b }), (e) => assert.match(e.message, /404|not found|no context/i))
+    await rejects(run('1', { language: 'cobol' }))
+  })
+
+  await check('contexts run at the same time, one context in order', async () => {
+    const a = await sandbox.createCodeContext()
+    const b = await sandbox.createCodeContext()
+    const begin = Date.now()
+    await Promise.all([run('import time; time.sleep(1.5)', { context: a }), run('import time; time.sleep(1.5)', { context: b })])
+    assert.ok(Date.now() - begin < 2_900, 'both at once')
+    const order = await Promise.all([1, 2, 3].map((i) => run(`n = globals().get("n", "") + "${i}"; n`, { context: a })))
+    assert.equal(order.at(-1).text.length, 3)
+  })
+
+  await check('a client that leaves interrupts, and the context stays', async () => {
+    await run('import time\nstate = "kept"')
+    await rejects(run('try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    state = "interrupted"\n    raise', { timeoutMs: 1_000 }))
+    const next = await until('the next one', async () => run('state'), 30)
+    assert.equal(next.text, 'interrupted')
+  })
+
+  await check('a loop that prints for ever can be left', async () => {
+    await rejects(run('while True: print("x" * 1000)', { timeoutMs: 1_000 }))
+    assert.equal((await run('1+1')).text, '2')
+  })
+
+  await check('JavaScript', async () => {
+    const js = (code) => run(code, { language: 'js' })
+    assert.equal((await js('const a = 20; console.log("log"); a * 2')).text, '40')
+    assert.equal((await js('a + 1')).text, '21')
+    const failed = await js('throw new TypeError("no")')
+    assert.equal(failed.error.name, 'TypeError')
+    assert.equal(failed.error.value, 'no')
+    assert.equal((await js('await new Promise(r => setTimeout(() => r("later"), 20))')).text, 'later')
+  })
+
+  await check('bash', async () => {
+    const bash = (code) => run(code, { language: 'bash' })
+    assert.equal((await bash('V=1; cd /tmp; echo one')).logs.stdout.join(''), 'one\n')
+    assert.equal((await bash('echo $V $PWD')).logs.stdout.join(''), '1 /tmp\n')
+    assert.equal((await bash('false; exit 3')).error.value, '3')
+    await until('a new shell', async () => (await bash('echo still here')).logs.stdout.join('') === 'still here\n')
+  })
+
+  await check('an interpreter that ends is replaced', async () => {
+    await run('import os; os._exit(3)')
+    await until('a new one', async () => (await run('1+1')).text === '2')
+  })
+
+  await check('commands and code see the same files', async () => {
+    await sandbox.files.write('shared.txt', 'x')
+    assert.equal((await run('open("shared.txt").read()')).text, 'x')
+    await run('open("from_code", "w").write("y")')
+    assert.equal((await sandbox.commands.run('cat from_code')).stdout, 'y')
+  })
+})
+
+finish()

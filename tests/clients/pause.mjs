@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { Sandbox } from 'e2b'
+import { check, finish, rejects, sleep, until } from './check.mjs'
+
+await check('a paused sandbox stands still and goes on where it was', async () => {
+  const sandbox = await Sandbox.create('base', { timeoutMs: 60_000 })
+  await sandbox.files.write('kept', 'content')
+  const counter = await sandbox.commands.run('i=0; while :; do i=$((i+1)); echo $i > /tmp/count; sleep 0.05; done', { background: true })
+  const count = async (s) => Number(await s.files.read('/tmp/count'))
+  await until('it counts', async () => (await count(sandbox).catch(() => 0)) > 3)
+  const before = await count(sandbox)
+  assert.equal(await sandbox.pause(), true)
+  const info = await sandbox.getInfo()
+  assert.equal(info.state, 'paused')
+  assert.equal(await sandbox.isRunning(), false)
+  assert.equal(await sandbox.pause(), false, 'paused already')
+  await rejects(sandbox.commands.run('true'))
+  const listed = await Sandbox.list({ query: { state: ['paused'] } }).nextItems()
+  assert.ok(listed.some((s) => s.sandboxId === sandbox.sandboxId))
+  await sleep(2_000)
+  const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 60_000 })
+  assert.equal((await again.getInfo()).state, 'running')
+  const after = await count(again)
+  assert.ok(after - before < 30, `counted ${after - before} while it was paused`)
+  await until('it counts again', async () => (await count(again)) > after)
+  assert.equal(await again.files.read('kept'), 'content')
+  await again.commands.kill(counter.pid)
+  await again.kill()
+})
+
+await check('the time of a paused sandbox stands', async () => {
+  const sandbox = await Sandbox.create('base', { timeoutMs: 2_000 })
+  await sandbox.pause()
+  await sleep(3_000)
+  assert.equal((await sandbox.getInfo()).state, 'paused')
+  const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 30_000 })
+  assert.equal(await again.isRunning(), true)
+  await again.pause()
+  assert.equal(await again.kill(), true, 'a paused one can be ended')
+  assert.equal(await Sandbox.kill(sandbox.sandboxId), false)
+})
+
+await check('pause in place of the end', async () => {
+  const sandbox = await Sandbox.create('base', { timeoutMs: 1_500, lifecycle: { onTimeout: 'pause' } })
+  assert.equal((await sandbox.getInfo()).lifecycle.onTimeout, 'pause')
+  await until('it is paused', async () => (await sandbox.getInfo()).state === 'paused')
+  const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 30_000 })
+  assert.equal((await again.commands.run('echo back')).stdout, 'back\n')
+  await again.kill()
+})
+
+finish()

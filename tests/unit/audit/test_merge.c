@@ -1,0 +1,125 @@
+/* Floods: counted, bounded, and nothing dropped uncounted (AU-3). */
+#include "audit/merge.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    size_t records;
+    uint64_t total; /* of all counts */
+    char last[512];
+} seen;
+
+static void note(void *ctx, const struct record *r)
+{
+    struct json *j = NULL;
+    uint64_t n = 1;
+    seen.records++;
+    if (r->detail) {
+        cr_assert(json_parse(r->detail, strlen(r->detail), NULL, &j, NULL) == 0, "%s", r->detail);
+        const struct json *count = json_get(j, "count");
+        n = count ? (uint64_t)json_int(count) : 1;
+        json_free(j);
+    }
+    seen.total += n;
+    snprintf(seen.last, sizeof seen.last, "%s %s %s", r->kind, r->box ? r->box : "-",
+             r->detail ? r->detail : "-");
+}
+
+static struct merge *m;
+static uint64_t now = 1000000;
+
+static void setup(void)
+{
+    cr_assert(merge_new(&m, NULL) == 0);
+}
+
+static void done(void)
+{
+    merge_free(m);
+}
+TestSuite(merge, .init = setup, .fini = done);
+
+static void deny(const char *box, const char *text)
+{
+    struct json *j = NULL;
+    struct record r = {.boundary = "kernel", .kind = "denial", .box = box, .detail = text};
+    cr_assert(json_parse(text, strlen(text), NULL, &j, NULL) == 0);
+    merge_add(m, &r, j, now, note, NULL);
+    json_free(j);
+}
+
+Test(merge, which_kinds)
+{
+    cr_assert(merge_wants("denial") && merge_wants("request.refused") && merge_wants("x.denied"));
+    cr_assert(!merge_wants("box.running") && !merge_wants("key.added"));
+}
+
+Test(merge, the_first_is_written_at_once_and_the_rest_when_the_second_is_over)
+{
+    for (int i = 0; i < 1000; i++)
+        deny("a", "{\"what\":\"mount\"}");
+    cr_assert(seen.records == 1 && seen.total == 1);
+    cr_assert(merge_due_us(m) == now + MERGE_WINDOW_US);
+    merge_flush(m, now + 10, false, note, NULL);
+    cr_assert(seen.records == 1, "not before its time");
+    now += MERGE_WINDOW_US;
+    merge_flush(m, now, false, note, NULL);
+    cr_assert(seen.records == 2 && seen.total == 1000);
+    cr_assert_str_eq(seen.last, "denial a {\"count\":999,\"what\":\"mount\"}");
+    cr_assert(merge_due_us(m) == 0);
+}
+
+Test(merge, counts_that_come_along_are_added)
+{
+    deny("a", "{\"count\":5,\"what\":\"mount\"}");
+    deny("a", "{\"count\":7,\"what\":\"mount\"}");
+    deny("a", "{\"what\":\"mount\",\"count\":1}");
+    merge_flush(m, now, true, note, NULL);
+    cr_assert(seen.records == 2 && seen.total == 13);
+}
+
+Test(merge, other_boxes_and_other_things_are_other_records)
+{
+    deny("a", "{\"what\":\"mount\"}");
+    deny("b", "{\"what\":\"mount\"}");
+    deny("a", "{\"what\":\"ptrace\"}");
+    deny(NULL, "{\"what\":\"mount\"}");
+    cr_assert(seen.records == 4);
+}
+
+Test(merge, after_a_quiet_second_it_is_written_at_once_again)
+{
+    deny("a", "{\"what\":\"mount\"}");
+    now += MERGE_WINDOW_US + 1;
+    deny("a", "{\"what\":\"mount\"}");
+    cr_assert(seen.records == 2 && seen.total == 2);
+}
+
+Test(merge, who_varies_what_it_tries_is_bounded_and_counted)
+{
+    char text[64];
+    for (int i = 0; i < 100000; i++) {
+        snprintf(text, sizeof text, "{\"what\":\"/file/%d\"}", i);
+        deny("a", text);
+    }
+    cr_assert(seen.records == MERGE_PER_BOX);
+    deny("b", "{\"what\":\"mount\"}");
+    cr_assert(seen.records == MERGE_PER_BOX + 1, "a neighbour is not silenced");
+    merge_flush(m, now, true, note, NULL);
+    cr_assert(seen.records == MERGE_PER_BOX + 2 && seen.total == 100001);
+}
+
+Test(merge, many_boxes_that_vary_are_bounded_and_counted)
+{
+    char text[64], box[16];
+    for (int i = 0; i < 200000; i++) {
+        snprintf(text, sizeof text, "{\"what\":\"/file/%d\"}", i);
+        snprintf(box, sizeof box, "box%d", i % 2000);
+        deny(box, text);
+    }
+    merge_flush(m, now, true, note, NULL);
+    cr_assert(seen.records <= 2 * MERGE_MAX && seen.total == 200000, "%zu records of %lu",
+              seen.records, (unsigned long)seen.total);
+}

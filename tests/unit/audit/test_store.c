@@ -1,0 +1,289 @@
+/* The database and its key: made once, continued, refused when it is not as it was left. */
+#include "audit/store.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/test-brig-store-XXXXXX";
+static int dir = -1;
+static struct err err;
+
+static void setup(void)
+{
+    cr_assert(mkdtemp(folder));
+    dir = open(folder, O_RDONLY | O_DIRECTORY);
+    cr_assert(dir >= 0 && sign_prepare(&err) == 0, "%s", err.message);
+}
+
+static void done(void)
+{
+    char command[100];
+    const char *names[] = {"records.db", "records.db-wal", "records.db-shm", "head", "head.new",
+                           "lock",       "signing.key",    "signing.pub",    "other"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unlinkat(dir, names[i], 0);
+    snprintf(command, sizeof command, "%s", folder);
+    rmdir(command);
+    close(dir);
+}
+TestSuite(store, .init = setup, .fini = done);
+
+static struct store *open_store(bool create)
+{
+    struct store *s = NULL;
+    cr_assert(store_open(&s, dir, create, &err) == 0, "%s", err.message);
+    return s;
+}
+
+static void refuse_open(bool create, const char *why)
+{
+    struct store *s = NULL;
+    cr_assert(store_open(&s, dir, create, &err) < 0, "it was opened");
+    cr_assert(strstr(err.message, why), "said: %s; expected: %s", err.message, why);
+}
+
+static void append(struct store *s, int n)
+{
+    struct record r = {.boundary = "lifecycle", .kind = "box.running", .box = "abc"};
+    cr_assert(store_begin(s, &err) == 0, "%s", err.message);
+    for (int i = 0; i < n; i++) {
+        r.time_us++;
+        cr_assert(store_append(s, &r, &err) == 0, "%s", err.message);
+    }
+    cr_assert(store_commit(s, &err) == 0, "%s", err.message);
+    cr_assert(store_write_head(s, 1, &err) == 0, "%s", err.message);
+}
+
+static struct verify_result verify(void)
+{
+    struct verify_result result;
+    struct store *s = open_store(false);
+    cr_assert(store_verify(s, &result, &err) == 0, "%s", err.message);
+    store_close(s);
+    return result;
+}
+
+/* As somebody with a shell would. */
+static void tamper(const char *sql)
+{
+    sqlite3 *db = NULL;
+    char *why = NULL;
+    cr_assert(sqlite3_open("records.db", &db) == SQLITE_OK);
+    cr_assert(sqlite3_exec(db, sql, NULL, NULL, &why) == SQLITE_OK, "%s", why);
+    sqlite3_close(db);
+}
+
+Test(store, is_made_private_and_goes_on_where_it_was)
+{
+    struct stat st;
+    struct store *s = open_store(true);
+    append(s, 3);
+    store_close(s);
+    cr_assert(fstatat(dir, "signing.key", &st, 0) == 0 && (st.st_mode & 07777) == 0600);
+    cr_assert(fstatat(dir, "signing.pub", &st, 0) == 0 && (st.st_mode & 07777) == 0644);
+    s = open_store(true);
+    cr_assert(store_seq(s) == 3);
+    cr_assert_str_eq(store_last_kind(s), "box.running");
+    append(s, 2);
+    store_close(s);
+    struct verify_result r = verify();
+    cr_assert(r.good && r.records == 5, "%s", r.why);
+}
+
+Test(store, a_checkpoint_every_thousand)
+{
+    struct store *s = open_store(true);
+    append(s, 2500);
+    cr_assert(store_signed_to(s) == 2000);
+    store_close(s);
+    struct verify_result r = verify();
+    cr_assert(r.good && r.checkpoints == 2 && r.signed_to == 2500, "%s", r.why);
+}
+
+Test(store, has_one_writer)
+{
+    struct store *s = open_store(true);
+    pid_t child = fork();
+    if (child == 0) {
+        struct store *other = NULL;
+        struct err why = ERR_INIT;
+        int r = store_open(&other, dir, true, &why);
+        _exit(r < 0 && strstr(why.message, "another brig serve") ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    cr_assert(status == 0);
+    store_close(s);
+    store_close(open_store(true));
+}
+
+Test(store, what_was_rolled_back_leaves_no_trace)
+{
+    struct store *s = open_store(true);
+    struct record r = {.boundary = "lifecycle", .kind = "box.running"};
+    append(s, 2);
+    cr_assert(store_begin(s, &err) == 0 && store_append(s, &r, &err) == 0);
+    store_rollback(s);
+    append(s, 1);
+    cr_assert(store_seq(s) == 3);
+    store_close(s);
+    cr_assert(verify().good);
+}
+
+Test(store, a_newer_version_is_left_alone)
+{
+    struct store *s = open_store(true);
+    append(s, 1);
+    store_close(s);
+    tamper("PRAGMA user_version = 2");
+    refuse_open(true, "has version 2, this brig knows 1");
+    refuse_open(false, "has version 2, this brig knows 1");
+    tamper("PRAGMA user_version = 1");
+    store_close(open_store(true));
+}
+
+Test(store, a_missing_key_stops_the_start)
+{
+    struct store *s = open_store(true);
+    append(s, 1);
+    store_close(s);
+    cr_assert(renameat(dir, "signing.key", dir, "other") == 0);
+    refuse_open(true, "signing.key is gone");
+    cr_assert(renameat(dir, "other", dir, "signing.key") == 0);
+    store_close(open_store(true));
+}
+
+Test(store, a_key_that_others_can_read_stops_the_start)
+{
+    store_close(open_store(true));
+    cr_assert(fchmodat(dir, "signing.key", 0640, 0) == 0);
+    refuse_open(true, "nobody else can read");
+}
+
+Test(store, a_missing_public_key_is_written_again_and_another_is_refused)
+{
+    struct store *s = open_store(true);
+    append(s, 1);
+    store_close(s);
+    cr_assert(unlinkat(dir, "signing.pub", 0) == 0);
+    store_close(open_store(true));
+    cr_assert(verify().good);
+    cr_assert(unlinkat(dir, "signing.pub", 0) == 0);
+    int fd = openat(dir, "signing.pub", O_WRONLY | O_CREAT, 0644);
+    cr_assert(write(fd, "x", 1) == 1);
+    close(fd);
+    refuse_open(true, "signing.pub does not belong to signing.key");
+}
+
+Test(store, a_start_does_not_continue_what_was_tampered_with)
+{
+    struct store *s = open_store(true);
+    append(s, 5);
+    store_close(s);
+    tamper("CREATE TABLE keep AS SELECT * FROM records; DELETE FROM records WHERE seq > 3");
+    refuse_open(true, "not as it was left");
+}
+
+Test(store, a_missing_head_is_found)
+{
+    struct store *s = open_store(true);
+    append(s, 5);
+    store_close(s);
+    cr_assert(verify().good, "control");
+    unlinkat(dir, "head", 0);
+    struct verify_result r = verify();
+    cr_assert(!r.good && strstr(r.why, "the file of the newest checkpoint is missing"));
+    refuse_open(true, "is missing");
+}
+
+Test(store, changed_tables_are_found)
+{
+    struct store *s = open_store(true);
+    append(s, 5);
+    store_close(s);
+    tamper("DROP INDEX records_kind; CREATE INDEX records_kind ON records(seq)");
+    struct verify_result r = verify();
+    cr_assert(!r.good && strstr(r.why, "tables"), "%s", r.why);
+}
+
+Test(store, a_key_that_nobody_recorded_is_found)
+{
+    struct store *s = open_store(true);
+    append(s, 1);
+    store_close(s);
+    tamper("INSERT INTO state VALUES('keys', 'k_forged', '{}', 1)");
+    struct verify_result r = verify();
+    cr_assert(!r.good && strstr(r.why, "k_forged"), "%s", r.why);
+}
+
+/* ---- queries ---- */
+
+static int count_record(void *ctx, uint64_t seq, const char *line, size_t len,
+                        const uint8_t hash[32], struct err *e)
+{
+    uint64_t *found = ctx;
+    found[0]++;
+    found[1] = found[1] ? found[1] : seq;
+    found[2] = seq;
+    return 0;
+}
+
+static void expect_found(struct store *s, struct store_filter f, uint64_t n, uint64_t first,
+                         uint64_t last)
+{
+    uint64_t found[3] = {0};
+    cr_assert(store_find(s, &f, count_record, found, &err) == 0, "%s", err.message);
+    cr_assert(found[0] == n && found[1] == first && found[2] == last, "%lu: %lu to %lu",
+              (unsigned long)found[0], (unsigned long)found[1], (unsigned long)found[2]);
+}
+
+Test(store, records_are_found_by_what_they_are_about)
+{
+    struct store *s = open_store(true);
+    struct record other = {
+        .boundary = "kernel", .kind = "denial", .box = "xyz", .key = "k_1", .time_us = 5000000};
+    append(s, 10);
+    cr_assert(store_begin(s, &err) == 0 && store_append(s, &other, &err) == 0 &&
+              store_commit(s, &err) == 0);
+    expect_found(s, (struct store_filter){.after = 0}, 11, 1, 11);
+    expect_found(s, (struct store_filter){.after = 8}, 3, 9, 11);
+    expect_found(s, (struct store_filter){.limit = 3}, 3, 1, 3);
+    expect_found(s, (struct store_filter){.limit = 3, .last = true}, 3, 9, 11);
+    expect_found(s, (struct store_filter){.box = "xyz"}, 1, 11, 11);
+    expect_found(s, (struct store_filter){.kind = "denial"}, 1, 11, 11);
+    expect_found(s, (struct store_filter){.kind = "box.*"}, 10, 1, 10);
+    expect_found(s, (struct store_filter){.key = "k_1"}, 1, 11, 11);
+    expect_found(s, (struct store_filter){.boundary = "kernel"}, 1, 11, 11);
+    expect_found(s, (struct store_filter){.since = "1970-01-01T00:00:04.000000Z"}, 1, 11, 11);
+    expect_found(s, (struct store_filter){.box = "' OR 1 --"}, 0, 0, 0);
+    store_close(s);
+}
+
+static int count_row(void *ctx, const char *table, const char *key, const char *value,
+                     struct err *e)
+{
+    (*(int *)ctx)++;
+    return 0;
+}
+
+Test(store, state_is_kept_and_removed)
+{
+    struct store *s = open_store(true);
+    int n = 0;
+    cr_assert(store_begin(s, &err) == 0 && store_put(s, "boxes", "a", "{}", true, &err) == 0 &&
+              store_put(s, "boxes", "b", "{}", true, &err) == 0 &&
+              store_put(s, "settings", "x", "{}", true, &err) == 0 && store_commit(s, &err) == 0);
+    cr_assert(store_each(s, NULL, count_row, &n, &err) == 0 && n == 3);
+    cr_assert(store_begin(s, &err) == 0 && store_put(s, "boxes", "a", NULL, true, &err) == 0 &&
+              store_put(s, "boxes", "never", NULL, true, &err) == 0 && store_commit(s, &err) == 0);
+    n = 0;
+    cr_assert(store_each(s, "boxes", count_row, &n, &err) == 0 && n == 1);
+    store_close(s);
+}

@@ -1,0 +1,464 @@
+#include "daemon/context_internal.h"
+
+#include "world.h"
+
+#include <signal.h>
+
+static struct box *box;
+
+struct made {
+    struct context *context;
+    struct err err;
+    unsigned calls;
+};
+
+static void on_context(void *ctx, struct context *c, const struct err *err)
+{
+    struct made *m = ctx;
+    m->calls++;
+    m->context = c;
+    if (err)
+        m->err = *err;
+}
+
+struct run {
+    char text[8192];
+    size_t len;
+    bool full;
+    unsigned ends;
+    struct err err;
+    struct execution *execution;
+};
+
+static bool on_output(void *ctx, int stream, const void *data, size_t len)
+{
+    struct run *r = ctx;
+    if (r->len + len + 2 < sizeof r->text)
+        r->len += (size_t)snprintf(r->text + r->len, sizeof r->text - r->len, "%d%.*s;", stream,
+                                   (int)len, (const char *)data);
+    return !r->full;
+}
+
+static void on_said(void *ctx, const struct interp_said *s)
+{
+    struct run *r = ctx;
+    static const char letters[] = "RCrex";
+    r->len += (size_t)snprintf(r->text + r->len, sizeof r->text - r->len, "%c;", letters[s->word]);
+}
+
+static void on_end(void *ctx, const struct err *err)
+{
+    struct run *r = ctx;
+    r->ends++;
+    r->len += (size_t)snprintf(r->text + r->len, sizeof r->text - r->len, "end");
+    if (err)
+        r->err = *err;
+}
+
+static void execute(struct context *c, const char *code, struct run *r)
+{
+    struct execution_sink sink = {on_output, on_said, on_end, r};
+    struct err err = ERR_INIT;
+    cr_assert_eq(execution_start(c, code, strlen(code), NULL, &sink, &r->execution, &err), 0, "%s",
+                 err.message);
+    settle();
+}
+
+static void frame(const char *json)
+{
+    uint32_t len = (uint32_t)strlen(json);
+    cr_assert_eq(write(w.channel, &len, 4), 4);
+    cr_assert_eq(write(w.channel, json, len), (ssize_t)len);
+}
+
+static void say(int fd, const char *text)
+{
+    cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+/* What the driver was asked, or "". */
+static const char *asked(void)
+{
+    static char text[65536];
+    ssize_t n = recv(w.channel, text, sizeof text - 1, MSG_DONTWAIT);
+    text[n > 4 ? n : 4] = '\0';
+    return n > 4 ? text + 4 : "";
+}
+
+#define READY_WORD "{\"type\":\"ready\",\"language\":\"python\",\"version\":\"3\",\"pid\":5}"
+
+static struct context *make(void)
+{
+    struct made m = {0};
+    context_create(box, INTERP_PYTHON, "/tmp", on_context, &m);
+    settle();
+    cr_assert_eq(m.calls, 0, "not before it said so");
+    frame(READY_WORD);
+    settle();
+    cr_assert_eq(m.calls, 1);
+    cr_assert_not_null(m.context, "%s", m.err.message);
+    return m.context;
+}
+
+static void begin(void)
+{
+    world_begin();
+    box = make_box();
+    box_set_timeout(box, 3600000, false);
+}
+
+Test(context, is_made_found_and_removed, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    cr_assert_not_null(strstr(w.last_text, "\"cwd\":\"/tmp\""));
+    cr_assert_not_null(strstr(w.last_text, "\"interpreter\":\"python\""));
+    cr_assert_eq(context_find(box, context_info(c)->id), c);
+    cr_assert_eq(strlen(context_info(c)->id), 36);
+    char id[40];
+    memcpy(id, context_info(c)->id, 40);
+    context_remove(c);
+    settle();
+    cr_assert_null(context_find(box, id));
+    cr_assert_eq(w.last_signal, SIGKILL);
+    cr_assert_eq(box->context_count, 0);
+}
+
+Test(context, output_comes_before_the_words_that_followed_it, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0};
+    execute(c, "print(1)", &r);
+    cr_assert_not_null(strstr(asked(), "\"code\":\"print(1)\""));
+    /* All at once: nothing tells the core which of the three descriptors came first. */
+    say(w.out, "out");
+    say(w.err, "err");
+    frame("{\"type\":\"count\",\"id\":1,\"value\":1}");
+    frame("{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"text\":\"2\"}}");
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(r.text, "C;1out;2err;r;end");
+    cr_assert_eq(r.err.code, ERR_NONE);
+    cr_assert_eq(recorded("execution.ended"), 1);
+    cr_assert_null(strstr(w.records, "print"), "no code in the records");
+    struct run again = {0};
+    execute(c, "x", &again);
+    frame("{\"type\":\"error\",\"id\":2,\"name\":\"E\",\"value\":\"v\",\"traceback\":\"t\"}");
+    frame("{\"type\":\"end\",\"id\":2}");
+    settle();
+    cr_assert_str_eq(again.text, "e;end");
+}
+
+Test(context, one_at_a_time_and_the_others_wait, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r[3] = {0};
+    for (int i = 0; i < 3; i++)
+        execute(c, i == 0 ? "first" : i == 1 ? "second" : "third", &r[i]);
+    cr_assert_not_null(strstr(asked(), "first"));
+    cr_assert_str_eq(asked(), "");
+    execution_cancel(r[1].execution); /* one that waits leaves without a word */
+    say(w.out, "a");
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(r[0].text, "1a;end");
+    cr_assert_eq(r[1].len, 0);
+    cr_assert_eq(w.signals, 0);
+    cr_assert_not_null(strstr(asked(), "third"));
+    frame("{\"type\":\"end\",\"id\":1}"); /* out of turn */
+    frame("{\"type\":\"end\",\"id\":2}");
+    settle();
+    cr_assert_eq(r[2].ends, 0);
+    frame("{\"type\":\"end\",\"id\":3}");
+    settle();
+    cr_assert_eq(r[2].ends, 1);
+}
+
+Test(context, the_queue_is_bounded, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    static struct run r[QUEUE_MAX + 1];
+    struct execution_sink sink = {on_output, on_said, on_end, &r[QUEUE_MAX]};
+    struct err err = ERR_INIT;
+    for (unsigned i = 0; i < QUEUE_MAX; i++)
+        execute(c, "x", &r[i]);
+    cr_assert_lt(execution_start(c, "x", 1, NULL, &sink, &r[QUEUE_MAX].execution, &err), 0);
+    cr_assert_eq(err.code, ERR_LIMIT);
+    context_remove(c);
+    for (unsigned i = 0; i < QUEUE_MAX; i++) {
+        cr_assert_eq(r[i].ends, 1);
+        cr_assert_eq(r[i].err.code, ERR_NOT_FOUND);
+    }
+}
+
+Test(context, an_interrupt_is_a_signal_and_the_context_stays, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r[2] = {0};
+    w.hold[WIRE_SIGNAL] = true;
+    execute(c, "loop", &r[0]);
+    execute(c, "next", &r[1]);
+    cr_assert_not_null(strstr(asked(), "loop"));
+    execution_cancel(r[0].execution);
+    settle();
+    cr_assert_eq(w.last_signal, SIGINT);
+    cr_assert_eq(w.last_signal_pid, w.pid);
+    say(w.out, "nobody hears this");
+    frame("{\"type\":\"error\",\"id\":1,\"name\":\"KeyboardInterrupt\",\"value\":\"\","
+          "\"traceback\":\"\"}");
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_eq(r[0].len, 0, "no callback after it was cancelled");
+    cr_assert_str_eq(asked(), "", "the signal may still be on its way");
+    struct ward *d = ward_of(box);
+    ward_answer(d, WIRE_SIGNAL, d->held[WIRE_SIGNAL], "");
+    settle();
+    cr_assert_not_null(strstr(asked(), "next"));
+    frame("{\"type\":\"end\",\"id\":2}");
+    settle();
+    cr_assert_eq(r[1].ends, 1);
+    cr_assert_eq(c->state, CONTEXT_READY);
+}
+
+Test(context, code_that_does_not_heed_the_signal_loses_its_context, .init = begin,
+     .fini = world_end)
+{
+    struct context *c = make();
+    struct run r[2] = {0};
+    execute(c, "loop", &r[0]);
+    execute(c, "next", &r[1]);
+    execution_cancel(r[0].execution);
+    pass(60000);
+    cr_assert_eq(w.last_signal, SIGKILL);
+    cr_assert_geq(w.signals, INTERRUPTS);
+    cr_assert_eq(r[0].ends, 0);
+    cr_assert_eq(r[1].ends, 1);
+    cr_assert_eq(r[1].err.code, ERR_INTERRUPTED);
+    cr_assert_eq(box->context_count, 0);
+    cr_assert_eq(box->info.state, BOX_RUNNING);
+}
+
+Test(context, nonsense_costs_the_driver_its_context_and_nothing_else, .init = begin,
+     .fini = world_end)
+{
+    struct context *good = make();
+    int good_channel = dup(w.channel), good_out = dup(w.out), good_err = dup(w.err);
+    struct context *bad = make();
+    struct run r[2] = {0};
+    execute(bad, "evil", &r[0]);
+    frame("{\"type\":\"launch missiles\"}");
+    settle();
+    cr_assert_eq(r[0].ends, 1);
+    cr_assert_neq(r[0].err.code, ERR_NONE);
+    cr_assert_eq(box->context_count, 1);
+    cr_assert_eq(w.last_signal, SIGKILL);
+    set_end(&w.channel, good_channel);
+    execute(good, "fine", &r[1]);
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(r[1].text, "end");
+    close(good_out);
+    close(good_err);
+}
+
+Test(context, a_frame_that_is_too_long_is_nonsense, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0};
+    execute(c, "evil", &r);
+    say(w.channel, "\xff\xff\xff\xff");
+    settle();
+    cr_assert_eq(r.ends, 1);
+    cr_assert_eq(box->context_count, 0);
+}
+
+Test(context, its_last_words_are_heard_before_its_end, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0};
+    execute(c, "os._exit(3)", &r);
+    say(w.out, "bye");
+    set_end(&w.channel, -1);
+    settle();
+    cr_assert_eq(r.ends, 0);
+    ward_exited(ward_of(box), w.pid, 3 << 8);
+    settle();
+    pass(10);
+    cr_assert_str_eq(r.text, "1bye;end");
+    cr_assert_not_null(strstr(r.err.message, "status 3"), "%s", r.err.message);
+    cr_assert_eq(box->context_count, 0);
+}
+
+Test(context, one_that_only_closes_its_channel_ends_too, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0};
+    execute(c, "x", &r);
+    set_end(&w.channel, -1);
+    pass(1500);
+    cr_assert_eq(r.ends, 1);
+    cr_assert_neq(r.err.code, ERR_NONE);
+}
+
+Test(context, a_client_that_does_not_read_stops_it, .init = begin, .fini = world_end)
+{
+    static char block[4000];
+    struct context *c = make();
+    struct run r = {.full = true};
+    execute(c, "flood", &r);
+    memset(block, 'x', sizeof block);
+    fcntl(w.out, F_SETFL, O_NONBLOCK);
+    size_t written = 0;
+    for (int i = 0; i < 200; i++) {
+        ssize_t n = write(w.out, block, sizeof block);
+        written += n > 0 ? (size_t)n : 0;
+        settle();
+    }
+    cr_assert_lt(written, 200 * sizeof block);
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_eq(r.ends, 0);
+    r.full = false;
+    execution_resume(r.execution);
+    pass(20);
+    cr_assert_eq(r.ends, 1);
+}
+
+Test(context, a_thread_that_prints_without_end_holds_no_word_up, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0};
+    execute(c, "x", &r);
+    say(w.out, "before");
+    frame("{\"type\":\"end\",\"id\":1}");
+    /* More arrives while what came before the word is read. */
+    settle();
+    say(w.out, "after");
+    settle();
+    cr_assert_str_eq(r.text, "1before;end");
+}
+
+Test(context, the_default_one_is_made_once, .init = begin, .fini = world_end)
+{
+    struct made one = {0}, two = {0}, three = {0};
+    context_default(box, INTERP_PYTHON, on_context, &one);
+    context_default(box, INTERP_PYTHON, on_context, &two);
+    settle();
+    frame(READY_WORD);
+    settle();
+    cr_assert_eq(one.calls, 1);
+    cr_assert_eq(two.context, one.context);
+    context_default(box, INTERP_PYTHON, on_context, &three);
+    cr_assert_eq(three.context, one.context);
+    cr_assert_eq(box->context_count, 1);
+}
+
+Test(context, a_restart_keeps_the_id_and_nothing_else, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0}, after = {0};
+    struct made m = {0};
+    int64_t old = c->pid;
+    execute(c, "x", &r);
+    context_restart(c, on_context, &m);
+    cr_assert_eq(r.ends, 1);
+    settle();
+    cr_assert_eq(w.last_signal_pid, old);
+    frame(READY_WORD);
+    settle();
+    cr_assert_eq(m.context, c);
+    cr_assert_neq(c->pid, old);
+    ward_exited(ward_of(box), old, SIGKILL);
+    execute(c, "y", &after);
+    frame("{\"type\":\"end\",\"id\":2}");
+    settle();
+    cr_assert_str_eq(after.text, "end");
+}
+
+Test(context, an_interpreter_that_does_not_start_is_not_waited_for, .init = begin,
+     .fini = world_end)
+{
+    struct made m = {0};
+    context_create(box, INTERP_PYTHON, NULL, on_context, &m);
+    pass(61000);
+    cr_assert_eq(m.calls, 1);
+    cr_assert_null(m.context);
+    cr_assert_eq(m.err.sys_errno, ETIMEDOUT);
+    cr_assert_eq(w.last_signal, SIGKILL);
+    context_create(box, INTERP_NONE, NULL, on_context, &m);
+    cr_assert_eq(m.calls, 2);
+    cr_assert_eq(m.err.code, ERR_USAGE);
+}
+
+Test(context, the_end_of_the_box_ends_all, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r[2] = {0};
+    struct made pending = {0}, spawning = {0};
+    execute(c, "x", &r[0]);
+    execute(c, "y", &r[1]);
+    context_create(box, INTERP_BASH, NULL, on_context, &pending);
+    settle();
+    w.hold[WIRE_SPAWN] = true;
+    context_create(box, INTERP_BASH, NULL, on_context, &spawning);
+    settle();
+    box_end(box, "asked", NULL, NULL);
+    cr_assert(r[0].ends == 1 && r[1].ends == 1);
+    cr_assert(pending.calls == 1 && spawning.calls == 1);
+    settle();
+    cr_assert(pending.calls == 1 && spawning.calls == 1);
+}
+
+/* ---- the interpreter that waited ---- */
+
+static void begin_warm(void)
+{
+    struct core_config config = {.max_boxes = 20};
+    world_begin_with(&config, "[" BASE "]");
+    w.with_interpreter = true;
+}
+
+Test(context, the_interpreter_that_waited_is_the_default, .init = begin_warm, .fini = world_end)
+{
+    struct json *env = NULL;
+    struct got g = {0};
+    cr_assert_eq(json_parse("{\"A\":\"box\",\"B\":\"box\"}", 21, NULL, &env, NULL), 0);
+    struct box_request q = {.template_name = "base", .owner = &owner, .timeout_ms = 1000};
+    q.env = env;
+    box_create(w.core, &q, on_box, &g);
+    settle();
+    json_free(env);
+    box = g.box;
+    struct made m = {0};
+    struct run r = {0};
+    frame(READY_WORD); /* said long ago */
+    context_default(box, INTERP_PYTHON, on_context, &m);
+    cr_assert_eq(m.calls, 1, "at once");
+    struct execution_sink sink = {on_output, on_said, on_end, &r};
+    cr_assert_eq(json_parse("{\"B\":\"mine\"}", 12, NULL, &env, NULL), 0);
+    cr_assert_eq(execution_start(m.context, "1", 1, env, &sink, &r.execution, NULL), 0);
+    json_free(env);
+    settle();
+    cr_assert_not_null(strstr(asked(), "\"env\":{\"A\":\"box\",\"B\":\"mine\"}"));
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(r.text, "end");
+    struct made other_one = {0};
+    context_create(box, INTERP_PYTHON, NULL, on_context, &other_one);
+    settle();
+    cr_assert_not_null(strstr(w.last_text, "\"interpreter\""), "another one is started");
+}
+
+Test(context, one_that_did_not_wait_is_replaced, .init = begin_warm, .fini = world_end)
+{
+    box = make_box();
+    ward_exited(ward_of(box), w.pid, 9);
+    settle();
+    struct made m = {0};
+    context_default(box, INTERP_PYTHON, on_context, &m);
+    settle();
+    cr_assert_eq(m.calls, 0);
+    frame(READY_WORD);
+    settle();
+    cr_assert_eq(m.calls, 1);
+    cr_assert_not_null(m.context);
+}

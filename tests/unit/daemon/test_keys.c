@@ -1,0 +1,98 @@
+#include "daemon/keys.h"
+
+#include "base/sha256.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct keys *keys;
+
+static void setup(void)
+{
+    cr_assert_eq(keys_new(&keys, NULL), 0);
+}
+static void teardown(void)
+{
+    keys_free(keys);
+}
+
+static int restore(const char *id, const char *secret, const char *more)
+{
+    char json[512], hex[SHA256_HEX_SIZE];
+    struct err err = ERR_INIT;
+    sha256_hex(secret, strlen(secret), hex);
+    snprintf(json, sizeof json, "{\"name\":\"n\",\"hash\":\"%s\"%s}", hex, more);
+    return keys_restore(keys, id, json, strlen(json), &err);
+}
+
+static const char *check(const char *text)
+{
+    const struct key *k = keys_check(keys, text, strlen(text));
+    return k ? k->id : "none";
+}
+
+TestSuite(keys, .init = setup, .fini = teardown);
+
+Test(keys, the_right_one_is_found)
+{
+    cr_assert_str_eq(check("one"), "none");
+    cr_assert_eq(restore("k_1", "one", ",\"operator\":true,\"max_boxes\":7"), 0);
+    for (int i = 2; i < 40; i++) {
+        char id[16], secret[16];
+        snprintf(id, sizeof id, "k_%d", i);
+        snprintf(secret, sizeof secret, "secret%d", i);
+        cr_assert_eq(restore(id, secret, ""), 0);
+    }
+    cr_assert_str_eq(check("one"), "k_1");
+    cr_assert_str_eq(check("secret2"), "k_2");
+    cr_assert_str_eq(check("secret39"), "k_39");
+    cr_assert_str_eq(check("secret40"), "none");
+    cr_assert_str_eq(check(""), "none");
+    cr_assert(keys_find(keys, "k_1")->operator_key);
+    cr_assert(!keys_find(keys, "k_2")->operator_key);
+    cr_assert_eq(keys_find(keys, "k_1")->max_boxes, 7);
+    cr_assert_null(keys_find(keys, "k_0"));
+}
+
+Test(keys, a_revoked_one_is_none)
+{
+    cr_assert_eq(restore("k_1", "one", ""), 0);
+    const struct key *before = keys_find(keys, "k_1");
+    cr_assert_str_eq(check("one"), "k_1");
+    cr_assert_eq(restore("k_1", "one", ",\"revoked_ms\":5"), 0);
+    cr_assert_str_eq(check("one"), "none");
+    cr_assert_eq(keys_find(keys, "k_1"), before, "who holds it still does");
+}
+
+Test(keys, a_prefix_is_none)
+{
+    cr_assert_eq(restore("k_1", "one", ""), 0);
+    cr_assert_str_eq(check("on"), "none");
+    cr_assert_str_eq(check("one "), "none");
+    cr_assert_null(keys_check(keys, "one\0", 4));
+    cr_assert_not_null(keys_check(keys, "one\0", 3));
+}
+
+Test(keys, nonsense_is_refused)
+{
+    static const char *const bad[] = {
+        "",
+        "[]",
+        "{}",
+        "{\"hash\":\"00\"}",
+        "{\"hash\":\"zz000000000000000000000000000000000000000000000000000000000000\"}",
+        "{\"hash\":\"0000000000000000000000000000000000000000000000000000000000000000\","
+        "\"operator\":1}",
+        "{\"hash\":\"0000000000000000000000000000000000000000000000000000000000000000\","
+        "\"revoked_ms\":-1}",
+        "{\"hash\":\"0000000000000000000000000000000000000000000000000000000000000000\","
+        "\"revoked_ms\":\"no\"}",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err err = ERR_INIT;
+        cr_assert_lt(keys_restore(keys, "k_1", bad[i], strlen(bad[i]), &err), 0, "%s", bad[i]);
+    }
+    cr_assert_lt(restore("k_0123456789abcdef", "x", ""), 0, "an id that is too long");
+    cr_assert_eq(restore("k_0123456789", "x", ""), 0);
+}
