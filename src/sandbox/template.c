@@ -1,9 +1,9 @@
 #include "sandbox/template.h"
 
 #include "base/cleanup.h"
-#include "sandbox/interpreter.h"
 #include "sandbox/stem.h"
 #include "sandbox/template_parse.h"
+#include "wire/interp.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,6 +47,9 @@ static struct template *template_new(const char *name, struct err *err)
     snprintf(t->name, sizeof t->name, "%s", name);
     t->policy.cpus_milli = 2000;
     t->policy.disk = 512 * MIB;
+    /* A file that only names the level does not change them. */
+    t->policy.origin[FIELD_CPUS] = t->policy.origin[FIELD_DISK] =
+        (struct origin){.kind = ORIGIN_FILE, .name = "base"};
     t->pool_max = 32;
     t->pool_idle_ms = 60000;
     return t;
@@ -95,12 +98,19 @@ int templates_init(struct templates *t, struct err *err)
     } built_in[] = {
         {"base", "description: a shell and the host's programs\n"},
         {"python",
-         "description: Python, started and waiting\n"
-         "aliases: [code-interpreter-v1]\n"
-         "interpreter: python\n"
-         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]\n"},
-        {"node", "description: JavaScript on Node.js\n"},
-    };
+         "description: Python, started and waiting
+         "
+         "aliases: [code-interpreter-v1]
+         "
+         "interpreter: python
+         "
+         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]
+         "},
+         {"node", "description: JavaScript on Node.js
+                  "
+                  "interpreter: javascript
+                  "},
+         };
     t->count = 0;
     for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
         if (templates_add(t, built_in[i].name, built_in[i].text, strlen(built_in[i].text), err) < 0)
