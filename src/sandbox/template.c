@@ -98,19 +98,13 @@ int templates_init(struct templates *t, struct err *err)
     } built_in[] = {
         {"base", "description: a shell and the host's programs\n"},
         {"python",
-         "description: Python, started and waiting
-         "
-         "aliases: [code-interpreter-v1]
-         "
-         "interpreter: python
-         "
-         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]
-         "},
-         {"node", "description: JavaScript on Node.js
-                  "
-                  "interpreter: javascript
-                  "},
-         };
+         "description: Python, started and waiting\n"
+         "aliases: [code-interpreter-v1]\n"
+         "interpreter: python\n"
+         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]\n"},
+        {"node", "description: JavaScript on Node.js\n"
+                 "interpreter: javascript\n"},
+    };
     t->count = 0;
     for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
         if (templates_add(t, built_in[i].name, built_in[i].text, strlen(built_in[i].text), err) < 0)
