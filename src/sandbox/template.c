@@ -1,9 +1,9 @@
 #include "sandbox/template.h"
 
 #include "base/cleanup.h"
-#include "sandbox/interpreter.h"
 #include "sandbox/stem.h"
 #include "sandbox/template_parse.h"
+#include "wire/interp.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,6 +47,9 @@ static struct template *template_new(const char *name, struct err *err)
     snprintf(t->name, sizeof t->name, "%s", name);
     t->policy.cpus_milli = 2000;
     t->policy.disk = 512 * MIB;
+    /* A file that only names the level does not change them. */
+    t->policy.origin[FIELD_CPUS] = t->policy.origin[FIELD_DISK] =
+        (struct origin){.kind = ORIGIN_FILE, .name = "base"};
     t->pool_max = 32;
     t->pool_idle_ms = 60000;
     return t;
@@ -99,7 +102,8 @@ int templates_init(struct templates *t, struct err *err)
          "aliases: [code-interpreter-v1]\n"
          "interpreter: python\n"
          "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]\n"},
-        {"node", "description: JavaScript on Node.js\n"},
+        {"node", "description: JavaScript on Node.js\n"
+                 "interpreter: javascript\n"},
     };
     t->count = 0;
     for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
