@@ -511,8 +511,13 @@ def test_template_stopped(fresh):
     os.kill(template, signal.SIGSTOP)
     made = Interpreter(launch(fresh)).claim()
     assert made.cold and made.value("6 * 7") == 42
-    os.kill(template, signal.SIGCONT)
     made.close()
+    other = usable(fresh, 60)  # and it is replaced
+    assert stem_of(other)[0] != template
+    os.kill(template, signal.SIGCONT)
+    wait_gone(template)
+    assert one.value("6 * 7") == 42
+    other.close()
     one.close()
 
 
