@@ -1,6 +1,7 @@
 #include "sandbox/template.h"
 
 #include "base/cleanup.h"
+#include "sandbox/stem.h"
 #include "sandbox/template_parse.h"
 #include "wire/interp.h"
 
@@ -96,10 +97,11 @@ int templates_init(struct templates *t, struct err *err)
         const char *name, *text;
     } built_in[] = {
         {"base", "description: a shell and the host's programs\n"},
-        {"python", "description: Python, started and waiting\n"
-                   "aliases: [code-interpreter-v1]\n"
-                   "interpreter: python\n"
-                   "modules: [json, re, math, datetime, collections, itertools, random]\n"},
+        {"python",
+         "description: Python, started and waiting\n"
+         "aliases: [code-interpreter-v1]\n"
+         "interpreter: python\n"
+         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]\n"},
         {"node", "description: JavaScript on Node.js\n"
                  "interpreter: javascript\n"},
     };
@@ -225,6 +227,9 @@ static void write_one(const struct template *t, struct json_writer *w)
         jw_string(w, interp_language_name((enum interp_language)l));
     jw_array_end(w);
     jw_kv_string(w, "interpreter", t->interpreter[0] ? t->interpreter : NULL);
+    char why[STEM_WHY_SIZE];
+    jw_kv_string(w, "start", stem_possible(t, why) ? "clone" : "cold");
+    jw_kv_string(w, "start_why", why[0] ? why : NULL);
     jw_key(w, "pool");
     jw_object_begin(w);
     jw_kv_uint(w, "min", t->pool_min);
