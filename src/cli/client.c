@@ -333,11 +333,6 @@ int call_start(struct call *call, const struct client *c, const struct ask *ask,
     return call_head(call, err);
 }
 
-bool call_pending(const struct call *call)
-{
-    return call->done || call->in.len > call->taken;
-}
-
 /* What is already here: > 0 with a piece, 0 when more must come, or `done`. */
 static ssize_t next_piece(struct call *call, const char **ret, struct err *err)
 {
@@ -361,6 +356,20 @@ static ssize_t next_piece(struct call *call, const char **ret, struct err *err)
     call->left -= call->response.body == BODY_LENGTH ? len : 0;
     call->done = call->response.body == BODY_LENGTH && call->left == 0;
     return (ssize_t)len;
+}
+
+ssize_t call_take(struct call *call, const char **ret, struct err *err)
+{
+    return call->done ? 0 : next_piece(call, ret, err);
+}
+
+int call_fill(struct call *call, struct err *err)
+{
+    ssize_t n = fill(call, err);
+    if (n == 0 && call->response.body != BODY_UNTIL_CLOSE)
+        return ended_early(err);
+    call->done |= n == 0;
+    return n < 0 ? (int)n : 0;
 }
 
 ssize_t call_read(struct call *call, const char **ret, struct err *err)

@@ -64,8 +64,10 @@ int call_send(struct call *call, const void *data, size_t len, struct err *err);
 int call_head(struct call *call, struct err *err);
 /* The next piece of the body: > 0; 0 at its end. Blocks, unless there is something already. */
 ssize_t call_read(struct call *call, const char **ret, struct err *err);
-/* Is there a piece that poll() would not tell of? */
-bool call_pending(const struct call *call);
+/* The same for who polls call->fd: a piece of what is already here, or 0; then call->done tells
+ * whether that was the end. call_fill receives once. */
+ssize_t call_take(struct call *call, const char **ret, struct err *err);
+int call_fill(struct call *call, struct err *err);
 void call_done(struct call *call);
 
 /* A whole exchange. *ret is NULL where the answer has no body. */

@@ -297,32 +297,36 @@ static int on_frames(struct exec_verb *v, struct err *err)
     return r;
 }
 
-static int on_stream(struct exec_verb *v, struct err *err)
+/* All that is here already. */
+static int on_pieces(struct exec_verb *v, struct err *err)
 {
     const char *piece;
-    ssize_t n = call_read(&v->call, &piece, err);
-    if (n < 0)
-        return (int)n;
-    if (n == 0 && !v->over)
+    ssize_t n;
+    int r = 0;
+    while (r >= 0 && (n = call_take(&v->call, &piece, err)) != 0) {
+        if (n < 0)
+            return (int)n;
+        connect_reader_feed(&v->frames, piece, (size_t)n);
+        r = on_frames(v, err);
+    }
+    if (r >= 0 && v->call.done && !v->over)
         return err_set(err, ERR_PROTOCOL, "the sandbox is gone");
-    connect_reader_feed(&v->frames, piece, (size_t)n);
-    return on_frames(v, err);
+    return r;
 }
 
 static int loop(struct exec_verb *v, struct err *err)
 {
-    int r = 0;
+    int r = on_pieces(v, err);
     while (r >= 0 && !v->over) {
         struct pollfd fds[3] = {{.fd = v->call.fd, .events = POLLIN},
                                 {.fd = v->pid ? v->stdin_fd : -1, .events = POLLIN},
                                 {.fd = v->signal_fd, .events = POLLIN}};
-        bool more = call_pending(&v->call);
-        if (poll(fds, 3, more ? 0 : -1) < 0 && errno != EINTR)
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
             return err_sys(err, "poll");
         if (fds[2].revents)
             on_signals(v);
-        if (more || fds[0].revents)
-            r = on_stream(v, err);
+        if (fds[0].revents && (r = call_fill(&v->call, err)) >= 0)
+            r = on_pieces(v, err);
         if (r >= 0 && !v->over && fds[1].revents)
             on_input(v);
     }

@@ -267,10 +267,16 @@ static bool wants_body(const struct connection *c)
     return x && x->reading != READ_NOTHING && !x->paused && !x->over && !c->framing.done;
 }
 
+/* Also where nothing is queued: what is spliced stays in its pipe until it is taken. */
+static bool waits_for_reader(const struct connection *c)
+{
+    return output_waiting(c) || (c->x && c->x->wants_writable);
+}
+
 static uint32_t events_of(const struct connection *c)
 {
     bool waiting = output_waiting(c) > 0;
-    uint32_t out = waiting || (c->x && c->x->wants_writable) ? EPOLLOUT : 0;
+    uint32_t out = waits_for_reader(c) ? EPOLLOUT : 0;
     /* Who has nothing to say is watched all the same: the end of a client must not go unnoticed
      * while its answer is quiet. */
     if (c->phase == PHASE_EXCHANGE)
@@ -282,7 +288,7 @@ static uint32_t events_of(const struct connection *c)
 static uint64_t deadline_of(const struct connection *c)
 {
     const struct server_limits *l = &c->server->limits;
-    if (output_waiting(c))
+    if (waits_for_reader(c))
         return c->mark_ms + l->idle_timeout_ms;
     switch (c->phase) {
     case PHASE_HEAD:
@@ -321,7 +327,7 @@ void connection_settle(struct connection *c)
 static void time_out(struct connection *c)
 {
     c->server->stats.timed_out++;
-    if (output_waiting(c))
+    if (waits_for_reader(c))
         connection_lost(c);
     else if (c->phase == PHASE_HEAD && has_input(c))
         connection_refuse(c, 408, "the request did not become complete in time");

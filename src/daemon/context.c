@@ -65,7 +65,7 @@ static void tell(struct context *c, struct context *as, const struct err *err)
 static void stop_interpreter(struct context *c)
 {
     loop_timer_cancel(c->box->core->loop, &c->timer);
-    if (c->pid && !c->exited && peer_is_open(&c->box->warden))
+    if (c->pid && !c->exited && c->box->info.state < BOX_ENDING)
         box_signal(c->box, c->pid, SIGKILL, true, NULL, NULL);
     c->pid = 0;
     c->spawn++;
@@ -179,7 +179,7 @@ static void on_spawned(void *ctx, struct wire_msg *m, const struct err *err)
     struct context *c = still_there(s);
     struct err mine = ERR_INIT;
     if (!c) {
-        if (!err)
+        if (!err && s->box->info.state < BOX_ENDING)
             box_signal(s->box, m->value, SIGKILL, true, NULL, NULL);
     } else if (err) {
         context_lose(c, err);

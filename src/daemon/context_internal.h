@@ -61,6 +61,7 @@ struct context {
     unsigned queued;
     size_t queued_bytes, sent; /* sent: of the first one's frame */
     uint64_t next_id;
+    bool counted;               /* the running one's first word is here */
     bool running, interrupting; /* interrupting: SIGINT is on its way */
     unsigned interrupts;
     struct context_wait *waits;

@@ -120,7 +120,8 @@ static int next_word(struct context *c, struct err *err)
     if (r < 0)
         return r;
     c->has_word = true;
-    note_owed(c);
+    if (c->word.word != INTERP_COUNTED) /* which comes before all output */
+        note_owed(c);
     return 1;
 }
 
@@ -248,6 +249,8 @@ static void on_stream(struct loop_io *io, uint32_t events)
     (void)events;
     struct context_stream *s = container_of(io, struct context_stream, io);
     struct context *c = s->context;
+    if (c->running && !c->counted)
+        context_pump(c); /* its first word comes first */
     if (!c->blocked && c->state != CONTEXT_LOST)
         read_stream(c, (unsigned)(s - c->out));
     context_watch(c);

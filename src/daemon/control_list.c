@@ -273,30 +273,50 @@ static bool read_moment(struct call *call, const char *name, int64_t *ret_ms)
     return true;
 }
 
-void control_metrics(struct call *call)
+static void write_samples(struct call *call, struct box *b, int64_t from, int64_t to)
 {
     struct box_stats *samples cleanup_free = calloc(SAMPLES_MAX, sizeof(*samples));
-    int64_t from = 0, to = INT64_MAX;
     struct buf out cleanup_buf = {0};
     struct json_writer w;
-    struct box *b;
+    size_t n = samples ? box_stats(b, from, to, samples, SAMPLES_MAX) : 0;
     buf_init(&out, 4u << 20);
-    if (!samples) {
-        call_fail(call, 503, "no memory");
+    jw_init(&w, &out, false);
+    jw_array_begin(&w);
+    for (size_t i = 0; i < n; i++)
+        write_sample(&w, &samples[i]);
+    jw_array_end(&w);
+    call_reply(call, 200, &out);
+}
+
+/* Whoever asks gets what is used now as the newest sample. */
+static void sampled(void *ctx, const struct err *err)
+{
+    struct call *call = ctx;
+    int64_t from = 0, to = INT64_MAX;
+    struct box *b;
+    if (!call_back(call))
         return;
-    }
     if (!read_moment(call, "start", &from) || !read_moment(call, "end", &to) ||
         !(b = call_box(call)))
         return;
     if (to < INT64_MAX)
         to += 999; /* the whole second */
-    jw_init(&w, &out, false);
-    jw_array_begin(&w);
-    size_t n = box_stats(b, from, to, samples, SAMPLES_MAX);
-    for (size_t i = 0; i < n; i++)
-        write_sample(&w, &samples[i]);
-    jw_array_end(&w);
-    call_reply(call, 200, &out);
+    write_samples(call, b, from, to);
+}
+
+void control_metrics(struct call *call)
+{
+    int64_t moment;
+    struct box *b;
+    if (!read_moment(call, "start", &moment) || !read_moment(call, "end", &moment) ||
+        !(b = call_box(call)))
+        return;
+    call_watch(call);
+    call_wait(call);
+    if (box_info(b)->state == BOX_PAUSED)
+        sampled(call, NULL);
+    else
+        box_sample(b, sampled, call);
 }
 
 /* ---- GET /templates ---- */

@@ -75,6 +75,7 @@ void execution_next(struct context *c)
     if (c->state != CONTEXT_READY || c->running || c->interrupting || !c->first)
         return;
     c->running = true;
+    c->counted = false;
     c->sent = 0;
     c->interrupts = 0;
     c->first->began_us = clock_us();
@@ -114,6 +115,7 @@ void execution_hear(struct context *c, const struct interp_said *s)
         on_end(c);
         return;
     }
+    c->counted = true;
     if (s->word == INTERP_ERROR)
         e->failed = true;
     if (!e->cancelled)

@@ -26,8 +26,14 @@ static bool is_below(const struct host *h, const struct host *above)
            !strcmp(h->text + len - tail, above->text);
 }
 
+/* What is below localhost is this machine as well, whoever asks (RFC 6761): the ports of sandboxes
+ * are called so where there is no other name. */
+static const struct host_rule local_ports = {.host = {.text = "localhost"}, .below = true};
+
 static const struct host_rule *find_rule(const struct server *s, const struct host *h)
 {
+    if (is_below(h, &local_ports.host))
+        return &local_ports;
     for (size_t i = 0; i < s->host_count; i++) {
         const struct host_rule *rule = &s->hosts[i];
         if (rule->below ? is_below(h, &rule->host) : host_equal(h, &rule->host))

@@ -51,8 +51,9 @@ int server_new(struct server **ret, struct loop *loop, const struct server_limit
 void server_free(struct server *s);
 /* Takes a listening socket. `local`: a UNIX socket (Host is not checked there). */
 int server_listen(struct server *s, int fd, bool local, struct err *err);
-/* Names, besides 127.0.0.1, [::1] and localhost with any port, that may stand in Host; a name that
- * begins with a dot stands for everything below it. */
+/* Names, besides 127.0.0.1, [::1], localhost and what is below it, with any port, that may stand in
+ * Host; a name that begins with a dot stands for everything below it. Only what is below a name may
+ * have an Origin, and only its own: the pages that a sandbox serves. */
 int server_allow_host(struct server *s, const char *name, struct err *err);
 void server_drain(struct server *s, void (*fn)(void *ctx),
                   void *ctx); /* stop accepting; fn when idle */

@@ -30,6 +30,7 @@ static const char *const candidates[] = {
     "/etc/ld.so.cache",
     "/etc/localtime",
     "/etc/lsb-release",
+    "/etc/matplotlibrc",
     "/etc/mime.types",
     "/etc/os-release",
     "/etc/pki/ca-trust",

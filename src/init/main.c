@@ -9,11 +9,13 @@
 #include "init/session_child.h"
 #include "plan/clone.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int fail(const struct err *err)
 {
@@ -28,6 +30,11 @@ static int adopt(struct apply_state *st, char **numbers)
 {
     st->evidence = (struct ctl_evidence){.landlock_before = (int32_t)strtol(numbers[1], NULL, 10),
                                          .landlock_after = (int32_t)strtol(numbers[2], NULL, 10)};
+    char none;
+    /* What is said from here on is true of both. */
+    while (read(INIT_FD_SETTLED, &none, 1) < 0 && errno == EINTR)
+        ;
+    close(INIT_FD_SETTLED);
     if (fcntl(INIT_FD_GO, F_SETFD, FD_CLOEXEC) < 0 ||
         session_adopt((pid_t)strtol(numbers[0], NULL, 10), INIT_FD_GO) < 0)
         return 125;

@@ -79,8 +79,11 @@ struct ctl_msg {
 enum {
     INIT_FD_CTL = 3,
     INIT_FD_PLAN = 4,
-    INIT_FD_GO = INIT_FD_PLAN, /* of an init that took over a clone: lets the clone go */
-    INIT_FD_TREES = 5,         /* detached mounts for OP_BIND, in order */
+    /* Of an init that took over a clone: lets the clone go; ends when the clone has nothing left to
+     * close. */
+    INIT_FD_GO = INIT_FD_PLAN,
+    INIT_FD_SETTLED = 5,
+    INIT_FD_TREES = 5, /* detached mounts for OP_BIND, in order */
 };
 #define INIT_TREES_MAX 64
 

@@ -161,9 +161,23 @@ struct stem_warden {
     int status; /* our end of the pipe that tells whether the interpreter could be executed */
 };
 
+/* By its path: without a PATH in its environment an interpreter does not know where it lies. The
+ * view is the host's, of which this is a part. */
+static const char *find_python(void)
+{
+    static const char *const places[] = {"/usr/local/bin/python3", "/usr/bin/python3",
+                                         "/bin/python3"};
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (access(places[i], X_OK) == 0)
+            return places[i];
+    return "python3";
+}
+
 static int make_block(struct err *err)
 {
-    static const char *const argv[] = {"python3", "-I", "-u", SHOWN_DIR "/template.py"};
+    /* As its driver alone would be started, but for the UTF-8 mode, which an empty environment
+     * would switch on. */
+    const char *const argv[] = {find_python(), "-X", "utf8=0", SHOWN_DIR "/template.py"};
     struct plan plan;
     plan_init(&plan);
     for (size_t i = 0; i < ARRAY_LEN(argv); i++)
@@ -278,6 +292,7 @@ int stem_main(int sock, int door, const struct template *t, uid_t lease)
         return 125;
     w.s->session = true;
     w.s->stem = &files;
+    snprintf(w.s->id, sizeof w.s->id, "brig-stem-%d-%d", (int)getppid(), (int)getpid());
     int outcome = run(&w, t, &files, &err);
     if (outcome < 0)
         complain(&w, &err);

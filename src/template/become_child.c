@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "init/exec_child.h"
 #include "init/perform_child.h"
+#include "os/raw_child.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 /* Where the descriptors lie while the plan is applied, after INIT_FD_CTL, INIT_FD_PLAN and the
  * trees. */
@@ -116,6 +118,17 @@ static int take_identity(const struct clone_request *r, struct err *err)
     return unshare(CLONE_NEWCGROUP) < 0 ? err_sys(err, "make a cgroup namespace") : 0;
 }
 
+/* A number is used up by a process that ends at once, in our memory and on our stack. */
+static void burn_pid(void)
+{
+    long pid = raw_syscall5(__NR_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0)
+        for (;;)
+            raw_syscall(__NR_exit_group, 0, 0, 0, 0);
+    while (pid > 0 && waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
 /* Libraries tell a fork by the changed pid. In a new pid namespace the clone could well have the
  * number that the template has in its own, and go on with the template's random numbers: it gets
  * one that nobody else is likely to have. */
@@ -129,7 +142,13 @@ static int choose_pid(const struct clone_job *j, struct err *err)
     if (last < (unsigned)j->template_pid && last + 4 >= (unsigned)j->template_pid)
         last += 4;
     snprintf(text, sizeof text, "%u", last);
-    return write_file("/proc/sys/kernel/ns_last_pid", text, err);
+    if (write_file("/proc/sys/kernel/ns_last_pid", text, err) == 0)
+        return 0;
+    /* A kernel without checkpoints: small numbers, and still not the template's (see be_clone). */
+    *err = (struct err)ERR_INIT;
+    for (unsigned i = 0; i < 2 + random % 60; i++)
+        burn_pid();
+    return 0;
 }
 
 static bool wait_for(uint32_t type)
@@ -167,7 +186,8 @@ static int connect_clone(const struct apply_state *st, const struct places *p, s
     return ctl_send(&msg, -1) < 0 ? err_sys(err, "reach the warden") : 0;
 }
 
-/* T-3: the clone waits here, with four descriptors and the pipe, until its warden has looked. */
+/* T-3: the clone waits here, with four descriptors and the pipe, until its warden has looked. That
+ * all others are closed ends another pipe: init says so. */
 static int await_word(const struct places *p, int go, struct err *err)
 {
     char word;
@@ -206,19 +226,20 @@ static int open_nulls(struct err *err)
     return 0;
 }
 
-static int open_pipe(const struct places *p, int go[2], struct err *err)
+static int open_pipe(const struct places *p, int ends[2], struct err *err)
 {
     int low[2];
     if (pipe2(low, O_CLOEXEC) < 0)
         return err_sys(err, "pipe");
     for (int i = 0; i < 2; i++) {
-        go[i] = fcntl(low[i], F_DUPFD_CLOEXEC, p->end);
+        ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, p->end);
         close(low[i]);
     }
-    return go[0] < 0 || go[1] < 0 ? err_sys(err, "pipe") : 0;
+    return ends[0] < 0 || ends[1] < 0 ? err_sys(err, "pipe") : 0;
 }
 
-static void be_init(const struct apply_state *st, const struct places *p, pid_t clone, int go)
+static void be_init(const struct apply_state *st, const struct places *p, pid_t clone, int go,
+                    int settled)
 {
     struct err err = ERR_INIT;
     char pid[16], before[16], after[16];
@@ -227,9 +248,11 @@ static void be_init(const struct apply_state *st, const struct places *p, pid_t 
     snprintf(after, sizeof after, "%d", st->evidence.landlock_after);
     char *const argv[] = {INIT_NAME, CLONE_ADOPT, pid, before, after, NULL};
     char *const envp[] = {NULL};
+    int image = fcntl(p->image, F_DUPFD_CLOEXEC, p->end);
     /* Only what init finds at its fixed numbers outlives the exec. */
-    if (fcntl(INIT_FD_CTL, F_SETFD, 0) == 0 && dup2(go, INIT_FD_GO) == INIT_FD_GO)
-        syscall(SYS_execveat, p->image, "", argv, envp, SYS_AT_EMPTY_PATH);
+    if (image >= 0 && fcntl(INIT_FD_CTL, F_SETFD, 0) == 0 && dup2(go, INIT_FD_GO) == INIT_FD_GO &&
+        dup2(settled, INIT_FD_SETTLED) == INIT_FD_SETTLED)
+        syscall(SYS_execveat, image, "", argv, envp, SYS_AT_EMPTY_PATH);
     err_sys(&err, "execute init");
     give_up(INIT_FD_CTL, &err);
 }
@@ -238,8 +261,8 @@ static void be_init(const struct apply_state *st, const struct places *p, pid_t 
 static int divide(struct clone_job *j, struct apply_state *st, const struct places *p,
                   struct err *err)
 {
-    int go[2] = {-1, -1};
-    if (open_nulls(err) < 0 || open_pipe(p, go, err) < 0)
+    int go[2] = {-1, -1}, settled[2] = {-1, -1};
+    if (open_nulls(err) < 0 || open_pipe(p, go, err) < 0 || open_pipe(p, settled, err) < 0)
         return -err->code;
     pid_t clone = fork();
     if (clone < 0)
@@ -248,7 +271,7 @@ static int divide(struct clone_job *j, struct apply_state *st, const struct plac
         close(go[1]);
         return be_clone(j, st, p, go[0]);
     }
-    be_init(st, p, clone, go[1]);
+    be_init(st, p, clone, go[1], settled[0]);
     __builtin_unreachable();
 }
 

@@ -42,7 +42,7 @@ export function sleep(ms) {
 
 // A sandbox for the checks of a script; ends with it.
 export async function withSandbox(Sandbox, template, opts, fn) {
-  const sandbox = await Sandbox.create(template, opts)
+  const sandbox = await (template ? Sandbox.create(template, opts) : Sandbox.create(opts))
   try {
     await fn(sandbox)
   } finally {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { Sandbox } from '@e2b/code-interpreter'
-import { check, finish, rejects, sleep, until, withSandbox } from './check.mjs'
+import { check, finish, rejects, until, withSandbox } from './check.mjs'
 
 await withSandbox(Sandbox, undefined, { timeoutMs: 300_000, envs: { OURS: 'from create' } }, async (sandbox) => {
   const run = (...args) => sandbox.runCode(...args)
@@ -154,8 +154,8 @@ await withSandbox(Sandbox, undefined, { timeoutMs: 300_000, envs: { OURS: 'from 
     const bash = (code) => run(code, { language: 'bash' })
     assert.equal((await bash('V=1; cd /tmp; echo one')).logs.stdout.join(''), 'one\n')
     assert.equal((await bash('echo $V $PWD')).logs.stdout.join(''), '1 /tmp\n')
-    assert.ok((await bash('exit 3')).error || true)
-    assert.equal((await bash('echo still here')).logs.stdout.join(''), 'still here\n')
+    assert.equal((await bash('false; exit 3')).error.value, '3')
+    await until('a new shell', async () => (await bash('echo still here')).logs.stdout.join('') === 'still here\n')
   })
 
   await check('an interpreter that ends is replaced', async () => {
@@ -169,7 +169,6 @@ await withSandbox(Sandbox, undefined, { timeoutMs: 300_000, envs: { OURS: 'from 
     await run('open("from_code", "w").write("y")')
     assert.equal((await sandbox.commands.run('cat from_code')).stdout, 'y')
   })
-  await sleep(0)
 })
 
 finish()

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "netlab"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
 
 import hostview  # noqa: E402
 import lablib  # noqa: E402

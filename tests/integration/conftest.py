@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "netlab"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "serve"))
 
 from helpers import CALLERS, TIERS  # noqa: E402
 

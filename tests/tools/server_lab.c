@@ -22,6 +22,7 @@ static struct loop *loop;
 static struct server *server;
 static unsigned gone_count, done_bad;
 static const char one_key[1];
+static char big[4u << 20];
 
 static uint64_t number(const struct exchange *x, const char *name, uint64_t otherwise)
 {
@@ -150,6 +151,7 @@ static void pipe_more(void *ctx)
             return;
         }
         if (n <= 0) {
+            gone_count += n < 0; /* found out here first */
             if (n < 0)
                 exchange_abort(s->x);
             else
@@ -364,7 +366,7 @@ static void serve(void *ctx, struct exchange *x)
     if (!strcmp(path, "/hello") || !strcmp(path, "/health"))
         exchange_reply(x, 200, "text/plain", "hello\n", 6);
     else if (!strcmp(path, "/big"))
-        exchange_reply(x, 200, "text/plain", memset(calloc(1, 4u << 20), 'b', 4u << 20), 4u << 20);
+        exchange_reply(x, 200, "text/plain", big, sizeof big);
     else if (!strcmp(path, "/echo"))
         exchange_read_all(x, number(x, "cap", 1u << 20), on_echo, x);
     else if (!strcmp(path, "/json"))
@@ -459,6 +461,7 @@ int main(int argc, char **argv)
     limits.head_timeout_ms = n[2];
     limits.idle_timeout_ms = n[3];
     signal(SIGPIPE, SIG_IGN);
+    memset(big, 'b', sizeof big);
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);

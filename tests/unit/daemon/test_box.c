@@ -314,6 +314,23 @@ Test(box, the_launchers_word_may_overtake_the_wardens, .init = world_begin, .fin
     cr_assert_not_null(strstr(w.records, "\"memory_peak\":4096"), "its last words were heard");
 }
 
+Test(box, last_words_are_heard_though_ours_were_not, .init = world_begin, .fini = world_end)
+{
+    struct box *b = make_box();
+    struct ward *d = ward_of(b);
+    struct got g = {0};
+    loop_watch(w.loop, &d->io, 0);
+    loop_forget(w.loop, &d->io);
+    box_sample(b, on_done, &g); /* it is not read any more: the kernel reports a reset */
+    settle();
+    ward_end(d);
+    settle();
+    cr_assert_eq(w.core->live, 0);
+    cr_assert_eq(g.calls, 1);
+    cr_assert_not_null(strstr(w.records, "\"memory_peak\":4096"));
+    cr_assert_eq(recorded("box.error"), 0);
+}
+
 Test(box, a_warden_that_dies_ends_its_box, .init = world_begin, .fini = world_end)
 {
     struct box *b = make_box();
@@ -425,6 +442,9 @@ Test(box, never_more_than_the_limit_and_the_count_is_exact)
     cr_assert_eq(good, 7);
     cr_assert_eq(refused, 63);
     cr_assert_eq(w.most_live, 7);
+    pass(1250);
+    cr_assert_eq(recorded("box.refused"), 2, "one, and the number of the others");
+    cr_assert_not_null(strstr(w.records, "\"count\":62"));
     for (int i = 0; i < 70; i++)
         if (g[i].box)
             box_end(g[i].box, "asked", NULL, NULL);

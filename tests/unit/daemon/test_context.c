@@ -136,7 +136,7 @@ Test(context, output_comes_before_the_words_that_followed_it, .init = begin, .fi
     frame("{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"text\":\"2\"}}");
     frame("{\"type\":\"end\",\"id\":1}");
     settle();
-    cr_assert_str_eq(r.text, "1out;2err;C;r;end");
+    cr_assert_str_eq(r.text, "C;1out;2err;r;end");
     cr_assert_eq(r.err.code, ERR_NONE);
     cr_assert_eq(recorded("execution.ended"), 1);
     cr_assert_null(strstr(w.records, "print"), "no code in the records");

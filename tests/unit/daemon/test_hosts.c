@@ -53,6 +53,8 @@ Test(hosts, this_machine)
     cr_assert_eq(host("127.0.0.2"), 403);
     cr_assert_eq(host("[fe80::1]"), 403);
     cr_assert_eq(host("0.0.0.0"), 403);
+    cr_assert_eq(host("3000-abc.localhost:8080"), 0);
+    cr_assert_eq(host("notlocalhost"), 403);
     cr_assert_eq(host("localhost.evil.example"), 403);
     cr_assert_eq(host("evil.example"), 403);
 }
@@ -103,6 +105,8 @@ Test(hosts, a_sandbox_page_talks_to_itself)
     cr_assert_eq(origin("3000-a.boxes.example:81", "http://3000-a.boxes.example"), 403);
     cr_assert_eq(origin("3000-b.boxes.example", "http://3000-a.boxes.example"), 403);
     cr_assert_eq(origin("localhost", "http://3000-a.boxes.example"), 403);
+    cr_assert_eq(origin("3000-a.localhost:81", "http://3000-a.localhost:81"), 0);
+    cr_assert_eq(origin("localhost:81", "http://3000-a.localhost:81"), 403);
     cr_assert_eq(origin("3000-a.boxes.example", "http://3000-a.boxes.example/x"), 403);
     cr_assert_eq(check_on(false, "/", "3000-a.boxes.example",
                           "Origin: http://3000-a.boxes.example\r\nOrigin: http://evil.example\r\n"),

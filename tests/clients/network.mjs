@@ -1,0 +1,50 @@
+// Which hosts: at the start, and changed while it runs. There is no internet here: what brig-proxy lets through ends
+// in "unreachable", what it does not in "no-rule", and without rules nothing is there at all.
+import assert from 'node:assert/strict'
+import { Sandbox } from 'e2b'
+import { check, finish, rejects, withSandbox } from './check.mjs'
+
+const reach = async (sandbox, url) => {
+  const { stdout } = await sandbox.commands.run(`curl -s -m 20 -o /dev/null -D - ${url} | tr -d '\\r' | sed -n 's/^[Xx]-[Bb]rig-[Dd]enied: //p'`)
+  return stdout.trim() || 'nothing'
+}
+
+await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
+  await check('no rules, no network', async () => {
+    assert.equal(await reach(sandbox, 'http://allowed.invalid/'), 'nothing')
+    assert.equal((await sandbox.getInfo()).network, undefined)
+  })
+  await check('rules of a running sandbox', async () => {
+    await sandbox.updateNetwork({ allowOut: ['allowed.invalid'] })
+    assert.deepEqual((await sandbox.getInfo()).network.allowOut, ['allowed.invalid'])
+    assert.equal(await reach(sandbox, 'http://allowed.invalid/'), 'unreachable')
+    assert.equal(await reach(sandbox, 'http://other.invalid/'), 'no-rule')
+    await sandbox.updateNetwork({ allowOut: ['other.invalid'] })
+    assert.equal(await reach(sandbox, 'http://allowed.invalid/'), 'no-rule')
+    assert.equal(await reach(sandbox, 'http://other.invalid/'), 'unreachable')
+    await sandbox.updateNetwork({ allowOut: ['*.invalid'], denyOut: ['bad.invalid'] })
+    assert.equal(await reach(sandbox, 'http://good.invalid/'), 'unreachable')
+    assert.notEqual(await reach(sandbox, 'http://bad.invalid/'), 'unreachable')
+    await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'] })
+    assert.equal(await reach(sandbox, 'http://good.invalid/'), 'no-rule')
+    await sandbox.updateNetwork({ allowOut: ['good.invalid'], allowInternetAccess: false })
+    assert.equal(await reach(sandbox, 'http://good.invalid/'), 'no-rule')
+  })
+  await check('nonsense is refused and changes nothing', async () => {
+    await sandbox.updateNetwork({ allowOut: ['kept.invalid'] })
+    for (const bad of ['http://', 'a b', '*', '', '10.0.0.0/8']) {
+      await rejects(sandbox.updateNetwork({ allowOut: [bad] }), (e) => assert.match(e.message, /400/))
+    }
+    await rejects(sandbox.updateNetwork({ allowOut: ['x.invalid'], rules: { 'x.invalid': [{ transform: { headers: {} } }] } }))
+    assert.equal(await reach(sandbox, 'http://kept.invalid/'), 'unreachable')
+  })
+})
+
+await check('rules from the start', async () => {
+  await withSandbox(Sandbox, 'base', { network: { allowOut: ['first.invalid'], denyOut: ['0.0.0.0/0'] } }, async (sandbox) => {
+    assert.equal(await reach(sandbox, 'http://first.invalid/'), 'unreachable')
+    assert.equal(await reach(sandbox, 'http://second.invalid/'), 'no-rule')
+  })
+})
+
+finish()

@@ -1,0 +1,211 @@
+"""The published clients, unmodified, against a real `brig serve`, as root and as an ordinary user."""
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import daemonlib
+import pytest
+from daemonlib import TOP, USERS, Daemon
+
+CLIENTS = TOP / "tests" / "clients"
+BUILD = TOP / "build" / "clients"
+SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics"]
+
+
+def install(folder):
+    """The packages as the lock file names them; once, until it changes."""
+    stamp = folder / "stamp"
+    lock = (CLIENTS / "package-lock.json").read_bytes()
+    wanted = hashlib.sha256(lock).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(CLIENTS / name, folder / name)
+    said = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, text=True,
+                          capture_output=True, timeout=300)
+    if said.returncode != 0:
+        if any(code in said.stderr for code in ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ENETUNREACH")):
+            pytest.skip("the packages cannot be fetched: " + said.stderr.strip().splitlines()[0])
+        raise AssertionError(said.stderr)
+    stamp.write_text(wanted)
+
+
+@pytest.fixture(scope="session")
+def clients():
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    install(BUILD)
+    for script in CLIENTS.glob("*.mjs"):
+        shutil.copy(script, BUILD / script.name)
+    return BUILD
+
+
+@pytest.fixture(scope="module", params=USERS)
+def daemon(request):
+    with Daemon(request.param) as made:
+        yield made
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_client(daemon, clients, script):
+    env = {"PATH": os.environ["PATH"], "HOME": str(clients), "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
+           "E2B_API_KEY": daemon.key}
+    said = subprocess.run(["node", f"{script}.mjs"], cwd=clients, env=env, text=True, capture_output=True, timeout=300)
+    failed = [line for line in said.stdout.splitlines() if line.startswith("FAILED")]
+    assert said.returncode == 0 and not failed, said.stdout + said.stderr
+    assert "ok " in said.stdout
+    assert daemon.process.poll() is None
+
+
+def test_everything_ended_with_its_script(daemon):
+    daemonlib.wait_for(lambda: not daemon.live(), what="no sandbox is left over")
+
+
+# ---- the smallest face ----
+
+
+def dify(daemon, body, key=True):
+    return daemon.request("POST", "/v1/sandbox/run", body, key=key)
+
+
+def test_dify_runs_python(daemon):
+    told = dify(daemon, {"language": "python3", "code": "print('hi'); import sys; print('e', file=sys.stderr)",
+                         "preload": "", "enable_network": False})
+    assert told.status == 200
+    assert told.json == {"code": 0, "message": "success",
+                         "data": {"stdout": "hi\n", "stderr": "e\n", "error": "", "exit_code": 0}}
+
+
+def test_dify_runs_node(daemon):
+    told = dify(daemon, {"language": "nodejs", "code": "console.log(6 * 7)"}).json
+    assert told["code"] == 0 and told["data"]["stdout"] == "42\n" and told["data"]["error"] == ""
+
+
+@pytest.mark.parametrize("code, status, word", [("1/0", 1, "ZeroDivisionError"), ("import sys; sys.exit(3)", 3, "code 3")])
+def test_dify_says_how_code_failed(daemon, code, status, word):
+    data = dify(daemon, {"language": "python3", "code": code}).json["data"]
+    assert data["exit_code"] == status
+    assert data["error"].startswith(f"process exited with code {status}") and word in data["error"]
+
+
+def test_dify_uses_a_new_sandbox_each_time(daemon):
+    dify(daemon, {"language": "python3", "code": "open('/tmp/left', 'w').write('x'); kept = 1"})
+    data = dify(daemon, {"language": "python3", "code": "import os; print(os.path.exists('/tmp/left'), 'kept' in globals())"})
+    assert data.json["data"]["stdout"] == "False False\n"
+    daemonlib.wait_for(lambda: not daemon.live(), what="none of them lives on")
+
+
+def test_dify_ends_what_runs_too_long(daemon):
+    data = dify(daemon, {"language": "python3", "code": "print('begun', flush=True)\nwhile True: pass"}).json["data"]
+    assert data["exit_code"] != 0 and "longer" in data["error"] and data["stdout"] == "begun\n"
+    daemonlib.wait_for(lambda: not daemon.live(), what="it ended")
+
+
+def test_dify_bounds_output(daemon):
+    data = dify(daemon, {"language": "python3", "code": "print('x' * 3000000)"}).json["data"]
+    assert data["truncated"] is True and 0 < len(data["stdout"]) <= 1 << 20
+
+
+def test_dify_refuses(daemon):
+    assert dify(daemon, {"language": "python3", "code": "1"}, key=None).status == 401
+    assert dify(daemon, {"language": "python3", "code": "1"}, key="dify-sandbox").status == 401
+    assert dify(daemon, {"language": "cobol", "code": "1"}).json["code"] == -400
+    assert dify(daemon, {"language": "python3"}).json["code"] == -400
+    assert dify(daemon, "nonsense").json["code"] == -400
+
+
+def test_dify_health_and_packages(daemon):
+    assert daemon.request("GET", "/health", key=None).json == "ok"
+    told = daemon.request("GET", "/v1/sandbox/dependencies?language=python3").json
+    assert isinstance(told["data"]["dependencies"], list)
+
+
+# ---- what has no client ----
+
+
+def test_polling_watchers(daemon):
+    """As the Python client watches: create, ask, remove."""
+    box = daemon.create()
+    box.sh("mkdir w")
+    made = box.call("CreateWatcher", {"path": "w", "recursive": False})
+    assert made.status == 200, made
+    watcher = {"watcherId": made.json["watcherId"]}
+    assert box.call("GetWatcherEvents", watcher).json == {"events": []}
+    box.sh("echo 1 > w/a; rm w/a")
+    seen = []
+
+    def events():
+        seen.extend(box.call("GetWatcherEvents", {"watcher_id": watcher["watcherId"]}).json["events"])
+        return {"name": "a", "type": "EVENT_TYPE_REMOVE"} in seen
+
+    daemonlib.wait_for(events, what="the removal is told")
+    assert {"name": "a", "type": "EVENT_TYPE_CREATE"} in seen
+    other = daemon.create()
+    assert other.call("GetWatcherEvents", watcher).status == 404, "a watcher belongs to its sandbox"
+    assert box.call("RemoveWatcher", watcher).status == 200
+    assert box.call("GetWatcherEvents", watcher).status == 404
+    assert box.call("CreateWatcher", {"path": "nothing"}).json["code"] == "not_found"
+    box.kill(), other.kill()
+
+
+def test_own_routes(daemon):
+    assert json.loads(daemon.request("GET", "/version").body)["version"]
+    assert daemon.metric("brig_requests_total") > 0
+    pools = daemon.request("GET", "/pools").json
+    assert {"base", "python", "node"} <= {p["template"] for p in pools}
+    assert daemon.request("PUT", "/pools/base", {"min": 2, "max": 1}).status == 400
+    assert daemon.request("PUT", "/pools/nothing", {"min": 0, "max": 1}).status == 404
+    assert daemon.request("PUT", "/pools/small", {"min": 0, "max": 3}).status == 204
+    assert next(p for p in daemon.request("GET", "/pools").json if p["template"] == "small")["max"] == 3
+    assert isinstance(daemon.request("GET", "/anomalies").json, (list, dict))
+    assert {t["templateID"] for t in daemon.request("GET", "/templates").json} >= {"base", "python", "node", "small"}
+    assert daemon.request("GET", "/templates/aliases/code-interpreter-v1").status == 200
+    assert daemon.request("GET", "/templates/aliases/nothing").status == 404
+
+
+def test_logs_of_processes(daemon):
+    box = daemon.create()
+    told = box.sh("echo kept; exit 4")
+    text = daemon.request("GET", f"/sandboxes/{box.id}/logs?pid={told.pid}")
+    assert text.body == b"kept\n"
+    every = daemon.request("GET", f"/sandboxes/{box.id}/logs").body
+    assert b"kept\n" in every and b"exit status 4" in every
+    assert daemon.request("GET", f"/sandboxes/{box.id}/logs?pid=99999").status == 404
+    box.kill()
+
+
+def test_audit_is_asked_for(daemon):
+    box = daemon.create()
+    box.sh("true")
+    box.kill()
+
+    def kinds():
+        told = daemon.request("GET", f"/audit?box={box.id}&limit=100").json
+        found = {record["kind"] for record in told["records"]}
+        return found if "box.ended" in found or "box.gone" in found else None
+
+    found = daemonlib.wait_for(kinds, what="its records")
+    assert any(kind.startswith("process.") for kind in found), found
+    assert daemon.request("GET", "/audit/verify").json["good"] is True
+    assert daemon.request("GET", "/audit?limit=x").status == 400
+
+
+def test_a_start_that_fails_says_why(daemon):
+    box = daemon.create()
+    told = box.run("/no/such/program")
+    assert told.error["code"] == "not_found" and "/no/such/program" in told.error["message"]
+    box.sh("echo text > /tmp/plain")
+    told = box.run("/tmp/plain")
+    assert told.error["code"] == "permission_denied", told.error
+    box.kill()
+
+
+def test_the_unix_socket_serves_the_same(daemon):
+    said = subprocess.run(["curl", "-sS", "--unix-socket", str(daemon.socket), "-H", f"X-API-KEY: {daemon.key}",
+                           "http://localhost/version"], capture_output=True, text=True, timeout=20)
+    assert "version" in said.stdout, said
+    assert oct(Path(daemon.socket).stat().st_mode & 0o777) == "0o600"
