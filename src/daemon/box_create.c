@@ -30,7 +30,7 @@ struct create {
     struct tmpl *tmpl;
     const struct key *owner;
     int64_t timeout_ms;
-    bool auto_pause;
+    bool auto_pause, public_ports;
     char *metadata, *env, *network;
     box_fn *fn;
     void *ctx;
@@ -305,6 +305,7 @@ void create_box_running(struct create *cr)
     b->info.owner = cr->owner;
     b->info.started_ms = core_wall_ms();
     b->info.auto_pause = cr->auto_pause;
+    b->info.public_ports = cr->public_ports;
     if (cr->metadata)
         b->info.metadata = b->metadata = steal(&cr->metadata);
     if (cr->network)
@@ -415,7 +416,11 @@ void box_create(struct core *c, const struct box_request *r, box_fn *fn, void *c
         fn(ctx, NULL, &err);
         return;
     }
-    *cr = (struct create){.core = c, .owner = r->owner, .auto_pause = r->auto_pause, .fn = fn};
+    *cr = (struct create){.core = c,
+                          .owner = r->owner,
+                          .auto_pause = r->auto_pause,
+                          .public_ports = r->public_ports,
+                          .fn = fn};
     cr->ctx = ctx;
     cr->timer.fn = on_create_timer;
     cr->began_us = clock_us();

@@ -615,6 +615,25 @@ def test_a_front_that_dies_is_recorded_once(state):
     good(state)
 
 
+def test_the_last_word_is_on_disk_before_the_front_ends(state):
+    recorder = Recorder(state)
+    recorder.record("daemon.stopped", "audit")
+    recorder.sync()
+    assert good(state)["signed_to"] == 2
+    recorder.kill()
+    assert kinds(json.loads(line)["record"] for line in brig("audit", "tail", "--json", "--state", state).stdout.splitlines()
+                 if "record" in json.loads(line)) == ["audit.opened", "daemon.stopped"]
+    recorder = Recorder(state)
+    recorder.record("daemon.stopped", "audit")
+    recorder.record("box.gone")
+    recorder.stop()
+    recorder = Recorder(state)
+    assert kinds(recorder.records())[2:] == ["audit.opened", "daemon.stopped", "box.gone", "daemon.stopping", "daemon.stopped",
+                                             "audit.opened"]
+    recorder.stop()
+    good(state)
+
+
 def test_random_kills_leave_a_chain_that_goes_on(state):
     """What was acknowledged is there; what was not may be missing, but only from the end."""
     random.seed(4)
