@@ -257,9 +257,14 @@ static void be_init(const struct apply_state *st, const struct places *p, pid_t 
     give_up(INIT_FD_CTL, &err);
 }
 
+struct borrowed {
+    const void *plan; /* mapped into the template's memory, from which it must go again */
+    size_t len;
+};
+
 /* The point of no return for what T borrowed: B copies it, A forgets it. */
 static int divide(struct clone_job *j, struct apply_state *st, const struct places *p,
-                  struct err *err)
+                  const struct borrowed *b, struct err *err)
 {
     int go[2] = {-1, -1}, settled[2] = {-1, -1};
     if (open_nulls(err) < 0 || open_pipe(p, go, err) < 0 || open_pipe(p, settled, err) < 0)
@@ -271,6 +276,7 @@ static int divide(struct clone_job *j, struct apply_state *st, const struct plac
         close(go[1]);
         return be_clone(j, st, p, go[0]);
     }
+    munmap((void *)(uintptr_t)b->plan, b->len);
     be_init(st, p, clone, go[1], settled[0]);
     __builtin_unreachable();
 }
@@ -280,7 +286,7 @@ int become_child(struct clone_job *j)
     struct err err = ERR_INIT;
     struct apply_state st;
     struct places places;
-    size_t len = 0;
+    struct borrowed b = {NULL, 0};
     int ctl = j->fds[CLONE_FD_CTL];
     signal(SIGCHLD, SIG_DFL); /* the template ignores it */
     if (join_groups(j, &err) < 0 || place_descriptors(j, &places, &err) < 0)
@@ -292,12 +298,14 @@ int become_child(struct clone_job *j)
         give_up(INIT_FD_CTL, &err);
     perform_init(&st);
     umask(022);
-    const void *plan = perform_map(INIT_FD_PLAN, &len, &err);
-    int result = apply_plan(&st, plan, len, &err);
+    b.plan = perform_map(INIT_FD_PLAN, &b.len, &err);
+    int result = apply_plan(&st, b.plan, b.len, &err);
     if (result == 0)
-        result = divide(j, &st, &places, &err);
+        result = divide(j, &st, &places, &b, &err);
     if (result == 1)
         return 1;
+    if (b.plan)
+        munmap((void *)(uintptr_t)b.plan, b.len);
     give_up(INIT_FD_CTL, &err);
     __builtin_unreachable();
 }

@@ -83,11 +83,9 @@ def rehearse(driver):
     if hasattr(platform, "_uname_cache"):
         platform._uname_cache = None
     driver.prepare(CHANNEL)
-    sys.stdin.close()  # a clone has none of our descriptors
-
-
-def reopen():
-    sys.stdin = sys.__stdin__ = open(os.devnull, encoding="utf-8")
+    # A clone has none of our descriptors; its own 0 is as empty.
+    sys.stdin.close()
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
 
 
 def held_open():
@@ -207,7 +205,6 @@ def main():
     # One thread, no lock held, and the clone is an exact copy of it: there is nothing to repair in the interpreter.
     if library.template_serve(DOOR) != 1:
         os._exit(0)
-    reopen()
     take_environment(library)
     renew(hooks)
     driver.run()
