@@ -5,6 +5,7 @@
  *   a sandbox's token     X-Access-Token: envd, the interpreter and the ports of that sandbox
  *   its traffic token     E2B-Traffic-Access-Token: its ports, and its list of contexts
  *   a signature           /files?…&signature=: that path, that direction, until it expires
+ *   nothing               the ports of a sandbox whose owner asked for that (allowPublicTraffic)
  * A sandbox that is not there is 502 on envd, interpreter and port paths, whoever asks: clients
  * take that for "gone", and an id has 100 random bits. */
 #include "daemon/call.h"
@@ -109,6 +110,8 @@ static bool token_shown(const struct http_request *r, const struct aim *aim, con
     const struct box_info *info = box_info(b);
     char traffic[TRAFFIC_TOKEN_LEN + 1];
     if (header_is_token(r, "X-Access-Token", info->token))
+        return true;
+    if (aim->face == FACE_PORT && info->public_ports)
         return true;
     if (aim->face == FACE_PORT || (aim->face == FACE_KERNEL && path_below(r, "/contexts"))) {
         traffic_token(info->token, traffic);

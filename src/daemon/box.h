@@ -46,7 +46,8 @@ struct box_info {
     const char *metadata; /* JSON object text, as given */
     const char *network;  /* JSON object text as last asked for, or NULL */
     uint64_t cpus_milli, memory, disk;
-    bool auto_pause; /* at the end of the time: pause instead of end */
+    bool auto_pause;   /* at the end of the time: pause instead of end */
+    bool public_ports; /* whoever knows its name may use the user's own ports */
     bool from_pool;
 };
 const struct box_info *box_info(const struct box *b);
@@ -58,7 +59,7 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
-    bool auto_pause;
+    bool auto_pause, public_ports;
 };
 typedef void box_fn(void *ctx, struct box *b, const struct err *err); /* b NULL on failure */
 /* From the pool where that can be; else launched, with retries (exponential backoff and jitter) of

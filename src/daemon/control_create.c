@@ -208,6 +208,7 @@ static int start_create(struct call *call, const struct wanted *want, struct err
     int result = want->network ? read_network(want->network, &n, err) : 0;
     if (result < 0 || (result = check_hosts(call, want->template_name, &n, err)) < 0)
         return result;
+    r.public_ports = n.public_traffic;
     if (nothing || n.allow || n.block) {
         network = network_tree(&n, nothing, err);
         if (!network)

@@ -83,12 +83,17 @@ static void write_list(struct json_writer *w, const char *key, const struct json
 static void write_network(struct json_writer *w, const struct box_info *info)
 {
     struct json *tree = NULL;
-    if (!info->network || json_parse(info->network, strlen(info->network), NULL, &tree, NULL) < 0)
+    if (info->network && json_parse(info->network, strlen(info->network), NULL, &tree, NULL) < 0)
+        return;
+    if (!tree && !info->public_ports)
         return;
     jw_key(w, "network");
     jw_object_begin(w);
-    write_list(w, "allowOut", json_get(tree, "allow"));
-    write_list(w, "denyOut", json_get(tree, "block"));
+    if (tree) {
+        write_list(w, "allowOut", json_get(tree, "allow"));
+        write_list(w, "denyOut", json_get(tree, "block"));
+    }
+    jw_kv_bool(w, "allowPublicTraffic", info->public_ports);
     jw_object_end(w);
     json_free(tree);
 }

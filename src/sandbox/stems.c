@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 /* One that has been started and has said nothing for so long is stuck. */
-#define START_MS     30000
+#define START_MS     120000
 #define PATIENCE_MS  5000
+#define LOADING_MS   30000
 #define BACKOFF_MS   500
 #define FAILURES_MAX 8 /* 500 ms · 2^8 is two minutes */
 #define SAID_MAX     65536
@@ -184,7 +185,7 @@ static void take_word(struct stem *m, const char *text, size_t len)
             say(m->set, m->name, what);
         }
     } else {
-        say(m->set, m->name, error ? error : "its modules start threads; sandboxes start cold");
+        say(m->set, m->name, error ? error : "its template process is not ready");
         failed(m);
         retire(m);
     }
@@ -327,19 +328,20 @@ static struct stem *choose(struct stems *s, const struct template *t)
     return ready ? ready : coming;
 }
 
-struct stem *stems_take(struct stems *s, const struct template *t, struct clone_source *ret)
+struct stem *stems_take(struct stems *s, const struct template *t, bool patient,
+                        struct clone_source *ret)
 {
     char why[STEM_WHY_SIZE];
     if (!stem_possible(t, why))
         return NULL;
     struct stem *m = choose(s, t);
-    if (!m)
+    if (!m || (!m->ready && !patient))
         return NULL;
     m->users++;
     m->clones++;
     *ret = (struct clone_source){.door = m->door.fd,
                                  .image = s->image,
                                  .lease = m->lease,
-                                 .patience_ms = m->ready ? PATIENCE_MS : START_MS};
+                                 .patience_ms = m->ready ? PATIENCE_MS : LOADING_MS};
     return m;
 }

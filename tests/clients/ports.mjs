@@ -130,6 +130,16 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 120_000 }, async (sandbox) => {
     assert.equal((await ask(host, { headers: { 'X-API-KEY': 'brig_' + 'x'.repeat(43) } })).status, 401)
   })
 
+  await check('nobody needs a token where the owner said so', async () => {
+    const open = await Sandbox.create('base', { network: { allowPublicTraffic: true } })
+    await open.commands.run('python3 -m http.server 3000', { background: true, timeoutMs: 0 })
+    await until('anybody reaches it', async () => (await ask(open.getHost(3000))).status === 200)
+    assert.equal((await ask(open.getHost(49983), { path: '/files?path=/etc/passwd' })).status, 401)
+    assert.equal((await ask(open.getHost(49999), { path: '/contexts' })).status, 401)
+    assert.equal((await open.getInfo()).network.allowPublicTraffic, true)
+    await open.kill()
+  })
+
   await check('every kind of body', async () => {
     assert.equal((await ask(host, { headers, path: '/none' })).status, 204)
     assert.equal((await ask(host, { headers, path: '/chunked' })).body.toString(), 'partpartpart')
