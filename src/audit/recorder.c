@@ -55,7 +55,7 @@ static void refuse(struct recorder *r, const struct err *why)
 static void add_own(struct recorder *r, const char *kind, const char *detail)
 {
     struct record record = {
-        .time_us = recorder_now(), .boundary = "lifecycle", .kind = kind, .detail = detail};
+        .time_us = recorder_now(), .boundary = "audit", .kind = kind, .detail = detail};
     queue_record(r, &record);
 }
 

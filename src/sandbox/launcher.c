@@ -381,8 +381,8 @@ static void on_front(struct loop_io *io, uint32_t events)
             lose_front(l);
             return;
         }
+        wire_close_fds(l->msg); /* it has none to give */
         take_order(l, l->msg);
-        wire_close_fds(l->msg);
     }
 }
 

@@ -269,8 +269,8 @@ static void on_front(struct loop_io *io, uint32_t events)
             warden_end(w, "the daemon is gone");
             return;
         }
-        take_order(w, w->msg);
         wire_close_fds(w->msg); /* it has none to give */
+        take_order(w, w->msg);
     }
 }
 

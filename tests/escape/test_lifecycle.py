@@ -154,8 +154,7 @@ def test_L05_no_residue(cell, diff):
         assert "OK" not in cell.attack("ipc", "find", token)
 
 
-def test_L06_L07_L09():
-    pytest.skip("verbs on a living sandbox, clients and their disconnects belong to the daemon")
+# L-06, L-07, L-09 are verbs on a living sandbox and its clients: test_daemon_life.py.
 
 
 @pytest.mark.parametrize("which", ["workload", "init", "every helper"])

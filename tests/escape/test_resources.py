@@ -304,8 +304,7 @@ def test_R13_output_edge_cases(cell, diff):
     assert answer["stdout"].endswith("x") and '"' in answer["stdout"]
 
 
-def test_R14_admission():
-    pytest.skip("one `brig run` is one sandbox: an admission limit belongs to the daemon, which this version has not")
+# R-14, an admission limit, is the daemon's: test_daemon_life.py.
 
 
 def test_the_fence_stands():

@@ -170,7 +170,10 @@ class Daemon:
         """key: True for the operator's, None for none, or a text."""
         connection = self.connection(timeout)
         try:
-            self.send(connection, method, path, body, headers, key)
+            try:
+                self.send(connection, method, path, body, headers, key)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # an answer may have come before the body was taken
             return Answer(connection.getresponse())
         finally:
             connection.close()

@@ -1,0 +1,330 @@
+"""Rows L and R that need a living daemon: verbs on a living sandbox, clients that leave, floods, admission."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import threading
+import time
+
+import daemonlib
+import pytest
+from daemonlib import USERS, Daemon, wait_for
+
+
+@pytest.fixture(scope="module", params=USERS)
+def daemon(request):
+    with Daemon(request.param) as made:
+        yield made
+        assert made.process.poll() is None, (made.folder / "said").read_text()
+
+
+@pytest.fixture
+def nothing_left(daemon):
+    """Afterwards no sandbox lives, and every warden that is there belongs to a pool or to a template's process."""
+    yield
+    wait_for(lambda: not daemon.live(), what="no sandbox lives")
+    wait_for(lambda: unowned(daemon) <= 0, 20, f"wardens that belong to nobody: {daemon.children()}")
+
+
+def unowned(daemon):
+    pools = sum(p["idle"] + p["starting"] for p in daemon.request("GET", "/pools").json)
+    names = list(daemon.children().values())
+    return names.count("brig-warden") - pools - names.count("brig-stem")
+
+
+def resident(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
+
+
+def in_parallel(count, fn):
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return list(pool.map(fn, range(count)))
+
+
+# ---- L-04 ----
+
+def refused_for_good(daemon, box):
+    """Every verb on it says that it is not there."""
+    for method, path, body in [("GET", "", None), ("POST", "/timeout", {"timeout": 60}), ("POST", "/pause", {}),
+                               ("POST", "/resume", {}), ("POST", "/connect", {}), ("PUT", "/network", {}), ("DELETE", "", None)]:
+        assert daemon.request(method, f"/sandboxes/{box.id}{path}", body).status == 404, (method, path)
+    for path, port in [("/process.Process/List", 49983), ("/filesystem.Filesystem/Stat", 49983), ("/execute", 49999), ("/", 3000)]:
+        assert box.request("POST", path, {"path": "/", "code": "1"}, port=port).status == 502, path
+    made = daemon.request("POST", "/sandboxes", {"templateID": "base", "sandboxID": box.id})
+    assert made.status == 400 and "sandboxID" in made.json["message"], "an id cannot be chosen"
+
+
+def test_L04_no_way_back_after_the_time_is_over(daemon, nothing_left):
+    box = daemon.create(timeout=1)
+    assert box.sh("echo alive").out == b"alive\n"
+    wait_for(lambda: box.info().status == 404, what="the end of its time")
+    refused_for_good(daemon, box)
+
+
+def test_L04_no_way_back_after_a_crash(daemon, nothing_left):
+    box = daemon.create()
+    other = daemon.create()
+    box.sh("true"), other.sh("true")
+    before = daemon.children()
+    box.begin("/bin/sleep", "4242")[0].close()
+    sleeper = wait_for(lambda: [p for p in set(daemon.children()) - set(before)
+                                if b"4242" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()], what="its process")[0]
+    # The parent of what runs inside is its init: that one is killed from outside.
+    init = int(pathlib.Path(f"/proc/{sleeper}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    os.kill(init, signal.SIGKILL)
+    wait_for(lambda: box.info().status == 404, what="its end is noticed")
+    refused_for_good(daemon, box)
+    assert other.sh("echo fine").out == b"fine\n", "its neighbour does not care"
+    other.kill()
+
+
+def test_L04_out_of_memory_is_the_end_of_what_used_it(daemon, nothing_left):
+    box = daemon.create()
+    told = box.run("/usr/bin/python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 24))", timeout=120)
+    assert told.status in (137, 1) or told.error, told
+    info = box.info()
+    if info.status == 404:
+        refused_for_good(daemon, box)
+    else:
+        assert box.sh("echo usable").out == b"usable\n"
+        box.kill()
+
+
+# ---- L-06 ----
+
+def test_L06_two_ends_of_one_sandbox(daemon, nothing_left):
+    for _ in range(15):
+        box = daemon.create()
+        told = in_parallel(6, lambda _: box.kill())
+        assert told.count(204) >= 1 and set(told) <= {204, 404}, told
+        assert box.info().status == 404
+
+
+def test_L06_the_end_in_the_middle_of_everything(daemon, nothing_left):
+    def work(box, what):
+        try:
+            if what == 0:
+                return box.request("POST", "/process.Process/Start", box.start_body(["/bin/sleep", "30"]),
+                                   headers={"Content-Type": "application/connect+json"}).status
+            if what == 1:
+                return box.request("POST", "/files?path=x", b"x" * 4_000_000,
+                                   headers={"Content-Type": "application/octet-stream"}).status
+            if what == 2:
+                return box.request("GET", "/files?path=/usr/bin/python3").status
+            if what == 3:
+                return box.request("POST", "/execute", {"code": "import time; time.sleep(30)"}, port=49999).status
+            if what == 4:
+                return daemon.request("POST", f"/sandboxes/{box.id}/pause", {}).status
+            return box.request("POST", "/filesystem.Filesystem/ListDir", {"path": "/usr/bin"}).status
+        except (OSError, daemonlib.http.client.HTTPException):
+            return "cut"
+
+    for turn in range(12):
+        box = daemon.create()
+        with concurrent.futures.ThreadPoolExecutor(7) as pool:
+            busy = [pool.submit(work, box, what) for what in range(6)]
+            time.sleep(0.01 * turn)
+            ended = pool.submit(box.kill)
+            told = [b.result(60) for b in busy]
+            assert ended.result(60) == 204
+        assert set(told) <= {200, 204, 400, 403, 404, 409, 500, 502, 503, "cut"}, told
+        assert box.info().status == 404
+    assert daemon.create().kill() == 204, "and the next one is there"
+
+
+def test_L06_ends_and_beginnings_at_once(daemon, nothing_left):
+    def cycle(_):
+        seen = set()
+        for _ in range(4):
+            box = daemon.create()
+            seen.add(box.id)
+            assert box.sh("echo $$").status == 0
+            assert box.kill() == 204
+        return seen
+
+    ids = in_parallel(6, cycle)
+    assert len(set().union(*ids)) == 24
+
+
+# ---- L-07 ----
+
+def drop(daemon, method, path, body=b"", headers=None, after=0.0, key=True):
+    """A client that sends and is gone."""
+    sent = {"Host": "localhost", "Content-Length": str(len(body)), **(headers or {})}
+    if key:
+        sent["X-API-KEY"] = daemon.key
+    head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in sent.items()) + "\r\n"
+    with socket.create_connection(("127.0.0.1", daemon.port)) as s:
+        s.sendall(head.encode() + body)
+        time.sleep(after)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+def test_L07_a_client_that_leaves_during_create(daemon, nothing_left):
+    """Nobody knows the id of such a sandbox: it ends. (One from a pool would be there before the client can leave.)"""
+    assert daemon.request("PUT", "/pools/small", {"min": 0, "max": 0}).status == 204
+    before = daemon.metric("brig_boxes_created_total")
+    for turn in range(20):
+        drop(daemon, "POST", "/sandboxes", b'{"templateID":"small"}', after=0.0004 * turn)
+    wait_for(lambda: daemon.metric("brig_boxes_created_total") > before or not daemon.live(), 10)
+    wait_for(lambda: not daemon.live(), 10, "what nobody knows of has ended")
+    control = daemon.create("small")
+    assert daemon.live() == [control.id]
+    control.kill()
+
+
+def test_L07_a_client_that_leaves_during_a_command(daemon, nothing_left):
+    """The command goes on, listed and owned by its sandbox, and ends with it."""
+    box = daemon.create()
+    connection, _ = box.begin("/bin/sleep", "600")
+    connection.close()
+    time.sleep(0.5)
+    running = box.call("List", {}, service="process.Process").json["processes"]
+    assert [p["config"]["cmd"] for p in running] == ["/bin/sleep"]
+    box.kill()
+
+
+def test_L07_a_client_that_leaves_during_transfers(daemon, nothing_left):
+    box = daemon.create()
+    box.sh("head -c 30000000 /dev/zero > large")
+    workers = len(daemon.children())
+    for turn in range(5):
+        drop(daemon, "GET", "/files?path=large", headers=box.headers(), after=0.05 * turn, key=False)
+        drop(daemon, "POST", "/files?path=half", b"x" * 100_000, {**box.headers(), "Content-Length": "5000000"},
+             after=0.05 * turn, key=False)
+        drop(daemon, "POST", "/filesystem.Filesystem/WatchDir", b"\0\0\0\0\x0d{\"path\":\"/\"} ", box.headers(), after=0.05, key=False)
+    wait_for(lambda: len(daemon.children()) <= workers, 10, "no worker is left")
+    assert box.request("GET", "/files?path=half").status == 404, "half an upload is no file"
+    assert box.sh("ls -A").out == b"large\n"
+    box.kill()
+
+
+def test_L07_a_client_that_leaves_during_an_execution(daemon, nothing_left):
+    box = daemon.create("python")
+    box.execute("import time; ran = []")
+    code = json.dumps({"code": "ran.append(1)\ntry:\n    time.sleep(600)\nfinally:\n    ran.append(2)"}).encode()
+    drop(daemon, "POST", "/execute", code, box.headers(49999), after=0.5, key=False)
+    told = wait_for(lambda: [t for t in box.execute("ran") if t["type"] == "result"], 20, "the context is free again")
+    assert told[0]["text"] == "[1, 2]"
+    box.kill()
+
+
+# ---- L-09 ----
+
+STAY = r"""
+trap '' TERM HUP INT
+for i in 1 2 3; do (setsid sh -c "trap '' TERM HUP; while :; do date > /tmp/beat; sleep 0.1; done" &) ; done
+while :; do echo busy; (: < /dev/tcp/127.0.0.1/49983) 2>/dev/null; sleep 0.05; done
+"""
+
+
+def test_L09_time_is_not_made_inside(daemon, nothing_left):
+    short, long = daemon.create(timeout=3), daemon.create(timeout=60)
+    streams = [b.begin("/bin/sh", "-c", STAY) for b in (short, long)]
+    begin = time.monotonic()
+    while short.info().status == 200:
+        short.request("GET", "/files?path=/tmp/beat")  # use does not extend it either
+        assert time.monotonic() - begin < 20, "it lives on"
+        time.sleep(0.1)
+    assert time.monotonic() - begin > 1.5, "it lived"
+    assert long.info().status == 200 and long.sh("echo alive").out == b"alive\n", "the control: the same, with more time"
+    for connection, _ in streams:
+        connection.close()
+    long.kill()
+
+
+# ---- R-12 ----
+
+def test_R12_output_without_end(daemon, nothing_left):
+    """One client reads as fast as it can, one never: memory stays, others are served."""
+    box = daemon.create()
+    front = daemon.front()
+    before = resident(front)
+    reader, response = box.begin("/usr/bin/yes", "x" * 1000)
+    idle = [box.begin("/usr/bin/yes", "y" * 1000) for _ in range(4)]
+    got, end = 0, time.monotonic() + 3
+    while time.monotonic() < end:
+        got += len(response.read1(1 << 16))
+    assert got > 10 << 20, f"only {got} bytes: nothing was flooded"
+    assert daemon.request("GET", "/version").status == 200
+    assert resident(front) < before + (48 << 20), "memory grew"
+    told = box.sh("head -c 100000000 /dev/zero", timeout=120)
+    assert len(told.out) == 100_000_000 and told.status == 0
+    assert resident(front) < before + (48 << 20), "memory grew"
+    for connection, _ in [(reader, response), *idle]:
+        connection.close()
+    box.kill()
+
+
+def test_R12_results_without_end(daemon, nothing_left):
+    box = daemon.create("python")
+    front = daemon.front()
+    before = resident(front)
+    told = box.execute("'x' * (64 << 20)", timeout=120)
+    assert told[-1]["type"] == "end_of_execution"
+    assert sum(len(json.dumps(t)) for t in told) < 40 << 20
+    assert resident(front) < before + (160 << 20)
+    wait_for(lambda: any(t.get("text") == "2" for t in box.execute("1+1")), what="the sandbox goes on")
+    box.kill()
+
+
+# ---- R-13 ----
+
+def test_R13_output_as_it_was_written(daemon, nothing_left):
+    box = daemon.create()
+    every = bytes(range(256)) * 100
+    told = box.run("/usr/bin/python3", "-c", "import os, sys; os.write(1, bytes(range(256)) * 100); os.write(2, bytes(range(256)))")
+    assert told.out == every and told.err == bytes(range(256))
+    told = box.sh("i=0; while [ $i -lt 3000 ]; do printf x; i=$((i+1)); done")
+    assert told.out == b"x" * 3000
+    told = box.run("/usr/bin/python3", "-c", "print('l' * 50000000, end='')", timeout=120)
+    assert len(told.out) == 50_000_000
+    begin = time.monotonic()
+    told = box.sh("echo main; (sleep 120; echo late) & exit 5")
+    assert (told.status, told.out) == (5, b"main\n")
+    assert time.monotonic() - begin < 60, "held by a child"
+    told = box.sh("exec 1>&-; exec 2>&-; sleep 0.2; exit 7")
+    assert (told.status, told.out) == (7, b"")
+    box.kill()
+
+
+def test_R13_both_streams_and_a_slow_client(daemon, nothing_left):
+    box = daemon.create()
+    connection, response = box.begin("/bin/sh", "-c", "head -c 5000000 /dev/zero >&2 & head -c 5000000 /dev/zero; wait", timeout=60)
+    time.sleep(1)
+    told = daemonlib.Result(daemonlib.frames(response.read()))
+    connection.close()
+    assert (len(told.out), len(told.err), told.status) == (5_000_000, 5_000_000, 0)
+    box.kill()
+
+
+# ---- R-14 ----
+
+@pytest.mark.parametrize("user", USERS)
+def test_R14_admission(user):
+    limit = 6
+    with Daemon(user, "--max-sandboxes", str(limit)) as daemon:
+        seen, stop = [], threading.Event()
+
+        def watch():
+            while not stop.is_set():
+                seen.append(len(daemon.live()))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        told = in_parallel(60, lambda _: daemon.request("POST", "/sandboxes", {"templateID": "base"}))
+        stop.set()
+        watcher.join()
+        made = [t for t in told if t.status == 201]
+        rest = [t for t in told if t.status != 201]
+        assert 1 <= len(made) <= limit and max(seen) <= limit, (len(made), max(seen))
+        assert {t.status for t in rest} == {429} and all(t.headers["Retry-After"] for t in rest), {t.status for t in rest}
+        assert sorted(daemon.live()) == sorted(t.json["sandboxID"] for t in made)
+        for t in made:
+            assert daemon.request("DELETE", f"/sandboxes/{t.json['sandboxID']}").status == 204
+        wait_for(lambda: not daemon.live())
+        again = [daemon.request("POST", "/sandboxes", {"templateID": "base"}).status for _ in range(limit + 2)]
+        assert again == [201] * limit + [429] * 2, "the count is exact afterwards"
