@@ -26,6 +26,7 @@ static void make(struct kernel *k, bool stem, uid_t lease)
 {
     static struct policy p;
     struct kernel_request r = {.policy = &p, .stem = stem, .lease = lease};
+    policy_done(&p);
     cr_assert_eq(policy_init(&p, LEVEL_HIGH), 0);
     kernel_init(k);
     cr_assert_eq(kernel_open(k, &r, NULL), 0);
