@@ -31,6 +31,7 @@ class Interpreter:
         self.pid = self.ready.value
         self.cold = [m.json["what"] for m in box.kept if m.type == "event" and m.json["kind"] == "cold start"]
         self.fds = self.ready.fds
+        assert self.fds, self.ready.json["interpreter_error"]
         for fd in self.fds:
             os.set_blocking(fd, True)
         self.hello = read_frame(self.fds[0])
@@ -601,7 +602,7 @@ def test_the_rest_goes_along(request, victim):
         left.check()
 
 
-@pytest.mark.parametrize("after_ms", [0, 1, 3, 6, 10, 20])
+@pytest.mark.parametrize("after_ms", [0, 4, 12])
 @pytest.mark.parametrize("victim", ["template", "first", "warden"])
 def test_killed_in_the_middle(fresh, victim, after_ms):
     """At some point of a clone's set-up: the sandbox comes cold, or not at all, and nothing stays."""

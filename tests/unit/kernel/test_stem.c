@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BOTH_IDS (1u << CAP_SETUID | 1u << CAP_SETGID)
