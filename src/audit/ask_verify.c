@@ -96,22 +96,16 @@ static int read_lines(FILE *f, struct export_check *c, struct err *err)
     return ferror(f) ? err_sys(err, "read the export") : 0;
 }
 
-static void close_file(FILE **f)
-{
-    if (*f)
-        fclose(*f);
-}
-
 static int verify_export(struct ask *a, const char *path, struct err *err)
 {
     struct verify_result result;
     struct export_check *c = NULL;
-    __attribute__((cleanup(close_file))) FILE *f = fopen(path, "re");
-    if (!f)
-        return err_sys(err, "open %s", path);
     if (export_check_new(&c, verifier_check, a->verifier, err) < 0)
         return -err->code;
-    int r = read_lines(f, c, err);
+    FILE *f = fopen(path, "re");
+    int r = f ? read_lines(f, c, err) : err_sys(err, "open %s", path);
+    if (f)
+        fclose(f);
     export_check_end(c, &result);
     return r < 0 ? r : print_result(a, &result, err);
 }

@@ -52,12 +52,22 @@ static void refuse(struct recorder *r, const struct err *why)
     json_free(detail);
 }
 
-/* The daemon's last word comes from here, at the end of file, and only if it is true. */
+static void add_own(struct recorder *r, const char *kind, const char *detail)
+{
+    struct record record = {
+        .time_us = recorder_now(), .boundary = "audit", .kind = kind, .detail = detail};
+    queue_record(r, &record);
+}
+
+/* The daemon's last word is written here, in our words. */
 static bool is_last_word(struct recorder *r, const char *kind)
 {
-    if (strcmp(kind, "daemon.stopping") == 0 || strcmp(kind, "daemon.stopped") == 0)
+    bool stopped = strcmp(kind, "daemon.stopped") == 0;
+    if (stopped)
+        add_own(r, "daemon.stopped", NULL);
+    if (stopped || strcmp(kind, "daemon.stopping") == 0)
         r->stopping = true;
-    return strcmp(kind, "daemon.stopped") == 0;
+    return stopped;
 }
 
 static int read_record(struct recorder *r, const struct json *j, struct record *ret,
@@ -268,13 +278,6 @@ static int turn(struct recorder *r, struct err *err)
 
 /* ---- start and end ---- */
 
-static void add_own(struct recorder *r, const char *kind, const char *detail)
-{
-    struct record record = {
-        .time_us = recorder_now(), .boundary = "lifecycle", .kind = kind, .detail = detail};
-    queue_record(r, &record);
-}
-
 /* The first records of a start are signed with it: what is put behind the last word of a daemon
  * that stopped cannot look like one of ours. */
 static int write_start(struct recorder *r, bool landlock, struct err *err)
@@ -308,9 +311,10 @@ static void finish(struct recorder *r)
 {
     struct err err = ERR_INIT;
     merge_flush(r->merge, clock_us(), true, queue_merged, r);
-    if (r->stopping)
+    bool said = !r->items && strcmp(store_last_kind(r->store), "daemon.stopped") == 0;
+    if (r->stopping && !said)
         add_own(r, "daemon.stopped", NULL);
-    else
+    else if (!r->stopping)
         add_own(r, "daemon.crashed", "{\"what\":\"the front ended without a word\"}");
     for (int i = 0; i < END_TRIES; i++) {
         if (queue_write(r, true, &err) >= 0)

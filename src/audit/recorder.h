@@ -22,8 +22,9 @@
  * time as well: `brig keys` wrote one. A database whose last record is not "daemon.stopped" gets
  * the record "daemon.crashed".
  *
- * At the end of file it writes what it has, then "daemon.stopped" if the front had said so with a
- * record of kind "daemon.stopping" or "daemon.stopped", else "daemon.crashed". */
+ * A record of kind "daemon.stopped" is the front's last word: a SYNC after it is answered when the
+ * log is complete and signed. At the end of file without it (or "daemon.stopping") the recorder
+ * writes "daemon.crashed". */
 #pragma once
 
 #include "audit/chain.h"

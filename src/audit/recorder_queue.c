@@ -211,11 +211,24 @@ static void written(struct recorder *r, struct key_rows *rows)
         r->check_us = now + CHECK_US;
 }
 
+/* The last word of a daemon is signed, and so is whatever comes behind one: what somebody puts
+ * there later cannot look like ours. */
+static bool ends_or_follows(const struct recorder *r)
+{
+    static const char stopped[] = "daemon.stopped";
+    for (const struct item *i = r->first; i; i = i->next) {
+        if (i->record.kind && strcmp(i->record.kind, stopped) == 0)
+            return true;
+    }
+    return strcmp(store_last_kind(r->store), stopped) == 0;
+}
+
 int queue_write(struct recorder *r, bool check, struct err *err)
 {
     __attribute__((cleanup(key_rows_done))) struct key_rows rows = {.count = 0};
     uint64_t before = store_seq(r->store);
     check |= r->check_us && clock_us() >= r->check_us;
+    check |= r->items && ends_or_follows(r);
     if (!r->items && !r->keys_waiting && !check && !r->trouble.lost) {
         answer(r, NULL);
         r->batch_us = 0;

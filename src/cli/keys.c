@@ -1,9 +1,10 @@
 /* brig keys: who may use the daemon's API. A key is made here, shown once, and kept as a hash; the
  * row is written by brig-daemon (cli/backend.h), and the running daemon takes it up at once. */
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "base/sha256.h"
-#include "cli/backend.h"
+#include "cli/keys_rows.h"
 #include "cli/state.h"
 #include "cli/term.h"
 #include "cli/verb.h"
@@ -15,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NAME_MAX_  63
 #define ID_SIZE    13
 #define OUTPUT_MAX ((size_t)4 * 1024 * 1024)
 
@@ -87,130 +87,6 @@ static int64_t now_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* ---- a key as it is kept ---- */
-
-struct key_row {
-    char id[32];
-    char name[NAME_MAX_ + 1];
-    char hash[SHA256_HEX_SIZE];
-    bool operator_key;
-    int64_t created_ms, revoked_ms, max_boxes;
-};
-
-static void copy_text(char *out, size_t size, const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    const char *text = value ? json_string(value) : NULL;
-    snprintf(out, size, "%s", text ? text : "");
-}
-
-static int64_t number_of(const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    return value && json_type(value) == JSON_INT ? json_int(value) : 0;
-}
-
-/* {"id","value":{…}} */
-static bool row_read(const struct json *j, struct key_row *ret)
-{
-    const struct json *value = json_get(j, "value"), *id = json_get(j, "id");
-    if (!value || json_type(value) != JSON_OBJECT || !id || !json_string(id))
-        return false;
-    const struct json *is_operator = json_get(value, "operator");
-    *ret = (struct key_row){.created_ms = number_of(value, "created_ms"),
-                            .revoked_ms = number_of(value, "revoked_ms"),
-                            .max_boxes = number_of(value, "max_boxes")};
-    ret->operator_key =
-        is_operator && json_type(is_operator) == JSON_BOOL && json_bool(is_operator);
-    copy_text(ret->id, sizeof ret->id, j, "id");
-    copy_text(ret->name, sizeof ret->name, value, "name");
-    copy_text(ret->hash, sizeof ret->hash, value, "hash");
-    return true;
-}
-
-static void row_write(const struct key_row *row, struct json_writer *w)
-{
-    jw_object_begin(w);
-    jw_kv_int(w, "created_ms", row->created_ms);
-    jw_kv_string(w, "hash", row->hash);
-    jw_kv_int(w, "max_boxes", row->max_boxes);
-    jw_kv_string(w, "name", row->name);
-    jw_kv_bool(w, "operator", row->operator_key);
-    jw_kv_int(w, "revoked_ms", row->revoked_ms);
-    jw_object_end(w);
-}
-
-/* ---- asking ---- */
-
-static int no_line(void *ctx, const char *line, size_t len, struct err *err)
-{
-    return 0;
-}
-
-/* ret_effect: "now", "next start" or "unknown". */
-static int put(const struct keys_options *o, const struct key_row *row, char ret_effect[static 16],
-               struct err *err)
-{
-    cleanup_buf struct buf request;
-    struct json_writer w;
-    struct json *end = NULL;
-    struct backend_reader reader = {.line = no_line};
-    buf_init(&request, 16384);
-    buf_init(&reader.end, 4096);
-    int r = backend_begin(&w, &request, "keys.put", o->state, err);
-    if (r >= 0) {
-        jw_kv_string(&w, "id", row->id);
-        jw_key(&w, "value");
-        row_write(row, &w);
-        r = backend_end(&w, err);
-    }
-    if (r >= 0)
-        r = backend_run(buf_text(&request), &reader, err);
-    snprintf(ret_effect, 16, "unknown");
-    if (r >= 0 &&
-        json_parse(buf_text(&reader.end), reader.end.len, &json_default_limits, &end, NULL) >= 0) {
-        const struct json *inner = json_get(end, "end");
-        if (inner && json_type(inner) == JSON_OBJECT)
-            copy_text(ret_effect, 16, inner, "effect");
-    }
-    json_free(end);
-    buf_done(&reader.end);
-    return r;
-}
-
-struct rows {
-    int (*fn)(void *ctx, const struct key_row *row, struct err *err);
-    void *ctx;
-};
-
-static int row_line(void *ctx, const char *line, size_t len, struct err *err)
-{
-    struct rows *rows = ctx;
-    struct json *j = NULL;
-    struct key_row row;
-    if (json_parse(line, len, &json_default_limits, &j, err) < 0)
-        return err_wrap(err, "the answer of brig-daemon");
-    int r = json_type(j) == JSON_OBJECT && row_read(j, &row) ? rows->fn(rows->ctx, &row, err) : 0;
-    json_free(j);
-    return r;
-}
-
-static int each_row(const struct keys_options *o, struct rows *rows, struct err *err)
-{
-    cleanup_buf struct buf request;
-    struct json_writer w;
-    struct backend_reader reader = {.line = row_line, .ctx = rows};
-    buf_init(&request, 16384);
-    buf_init(&reader.end, 4096);
-    int r = backend_begin(&w, &request, "keys.list", o->state, err);
-    if (r >= 0)
-        r = backend_end(&w, err);
-    if (r >= 0)
-        r = backend_run(buf_text(&request), &reader, err);
-    buf_done(&reader.end);
-    return r;
-}
-
 static void effect_text(const char *effect, const char *done)
 {
     if (strcmp(effect, "now") == 0)
@@ -241,10 +117,11 @@ static int check_name(const char *name, struct err *err)
     if (!name)
         return err_set(err, ERR_USAGE, "a key needs a name: who is it for?");
     size_t len = strlen(name);
-    if (len == 0 || len > NAME_MAX_ || name[0] == '-' ||
+    if (len == 0 || len > KEY_NAME_MAX || name[0] == '-' ||
         strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@-") != len)
         return err_set(err, ERR_USAGE,
-                       "a name is at most %d letters, digits and . _ - @, and no blank", NAME_MAX_);
+                       "a name is at most %d letters, digits and . _ - @, and no blank",
+                       KEY_NAME_MAX);
     return 0;
 }
 
@@ -275,7 +152,7 @@ static int print_new(const struct keys_options *o, const struct key_row *row, co
 /* Its hash alone leaves this process; the key itself is printed here and nowhere kept. */
 static int add(const struct keys_options *o, struct err *err)
 {
-    char key[API_KEY_SIZE], effect[16], done[160];
+    char key[API_KEY_SIZE], effect[KEY_EFFECT_SIZE], done[160];
     struct key_row row = {.operator_key = o->operator_key,
                           .created_ms = now_ms(),
                           .max_boxes = (int64_t)o->max_boxes};
@@ -283,7 +160,7 @@ static int add(const struct keys_options *o, struct err *err)
         return -err->code;
     snprintf(row.name, sizeof row.name, "%s", o->name);
     sha256_hex(key, strlen(key), row.hash);
-    int r = put(o, &row, effect, err);
+    int r = key_put(o->state, &row, effect, err);
     if (r >= 0)
         r = print_new(o, &row, key, effect, err);
     explicit_bzero(key, sizeof key);
@@ -353,7 +230,6 @@ static int list_row(void *ctx, const struct key_row *row, struct err *err)
 static int list(const struct keys_options *o, struct err *err)
 {
     struct list l = {.options = o};
-    struct rows rows = {.fn = list_row, .ctx = &l};
     buf_init(&l.out, OUTPUT_MAX);
     jw_init(&l.w, &l.out, false);
     if (o->json) {
@@ -361,7 +237,7 @@ static int list(const struct keys_options *o, struct err *err)
         jw_key(&l.w, "keys");
         jw_array_begin(&l.w);
     }
-    int r = each_row(o, &rows, err);
+    int r = key_each(o->state, list_row, &l, err);
     if (r >= 0 && o->json) {
         jw_array_end(&l.w);
         jw_object_end(&l.w);
@@ -401,10 +277,9 @@ static int find_row(void *ctx, const struct key_row *row, struct err *err)
 
 static int find_one(const struct keys_options *o, struct find *f, struct err *err)
 {
-    struct rows rows = {.fn = find_row, .ctx = f};
     if (!o->name)
         return err_set(err, ERR_USAGE, "which key? `brig keys list` shows them");
-    if (each_row(o, &rows, err) < 0)
+    if (key_each(o->state, find_row, f, err) < 0)
         return -err->code;
     if (!f->by_id && f->by_name > 1) {
         err_set(err, ERR_USAGE, "%zu keys have the name %.60s", f->by_name, o->name);
@@ -423,13 +298,13 @@ static int find_one(const struct keys_options *o, struct find *f, struct err *er
 static int revoke_key(const struct keys_options *o, struct err *err)
 {
     struct find f = {.name = o->name};
-    char effect[16], done[160];
+    char effect[KEY_EFFECT_SIZE], done[160];
     cleanup_buf struct buf out;
     buf_init(&out, 1024);
     if (find_one(o, &f, err) < 0)
         return -err->code;
     f.row.revoked_ms = now_ms();
-    if (put(o, &f.row, effect, err) < 0)
+    if (key_put(o->state, &f.row, effect, err) < 0)
         return -err->code;
     snprintf(done, sizeof done, "key %s (%.60s) is revoked", f.row.id, f.row.name);
     if (!o->json) {

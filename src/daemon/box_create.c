@@ -13,6 +13,7 @@
 #include "daemon/random.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ATTEMPTS     5u
@@ -120,7 +121,7 @@ static void finish(struct create *cr, struct box *b, const struct err *err)
     cr->fn(cr->ctx, b, err);
 }
 
-static void create_fail(struct create *cr, const struct err *err)
+static void record_refusal(struct create *cr, const struct err *err)
 {
     cleanup_buf struct buf detail = {0};
     struct json_writer w;
@@ -132,6 +133,32 @@ static void create_fail(struct create *cr, const struct err *err)
     jw_kv_uint(&w, "attempts", cr->attempt);
     jw_object_end(&w);
     core_record(cr->core, "box.refused", NULL, cr->owner, buf_text(&detail));
+}
+
+/* Who is turned away for want of room may come again at once, and does: the first one in a second
+ * is recorded, the others are counted. */
+void create_on_refusals(struct loop_timer *t)
+{
+    struct core *c = container_of(t, struct core, refusal_timer);
+    char detail[64];
+    if (c->refusals > 0) {
+        snprintf(detail, sizeof detail, "{\"count\":%llu}", (unsigned long long)c->refusals);
+        core_record(c, "box.refused", NULL, NULL, detail);
+        loop_timer_set(c->loop, t, 1000);
+    }
+    c->refusals = 0;
+}
+
+static void create_fail(struct create *cr, const struct err *err)
+{
+    struct core *c = cr->core;
+    if (err->code == ERR_LIMIT && c->refusal_timer.due_ms) {
+        c->refusals++;
+    } else {
+        record_refusal(cr, err);
+        if (err->code == ERR_LIMIT)
+            loop_timer_set(c->loop, &c->refusal_timer, 1000);
+    }
     finish(cr, NULL, err);
 }
 
@@ -193,6 +220,7 @@ static void create_launch(struct create *cr)
             wait_for_slot(cr);
             return;
         }
+        pool_undemand(cr->tmpl);
         err_set(&err, ERR_LIMIT, "all %u sandboxes are in use", c->config.max_boxes);
         create_fail(cr, &err);
         return;
@@ -299,12 +327,16 @@ void create_box_running(struct create *cr)
     finish(cr, b, NULL);
 }
 
-/* May it be different the next time? */
-static bool is_transient(const struct err *err)
+/* May it be different the next time? What befell a box that waited says nothing about the next;
+ * only what was asked for would fail again. */
+static bool is_transient(const struct err *err, bool pooled)
 {
-    static const int errors[] = {EAGAIN, ENOMEM,    EMFILE,     ENFILE,  EBUSY,  EINTR, ENOSPC,
-                                 EDQUOT, ETIMEDOUT, ECONNRESET, ETXTBSY, EUSERS, EIO,   EPIPE};
+    static const int errors[] = {EAGAIN,  ENOMEM, EMFILE, ENFILE,    EBUSY,
+                                 EINTR,   ENOSPC, EDQUOT, ETIMEDOUT, ECONNRESET,
+                                 ETXTBSY, EUSERS, EIO,    EPIPE,     ESRCH};
     if (err->code == ERR_ATTEST || err->code == ERR_INTERRUPTED)
+        return true;
+    if (pooled && (err->code == ERR_PROTOCOL || err->code == ERR_SYSTEM))
         return true;
     if (err->code != ERR_SYSTEM)
         return false;
@@ -321,11 +353,10 @@ void create_box_failed(struct create *cr, const struct err *err)
     cr->box = NULL;
     if (cr->done)
         return;
-    if (!is_transient(err) || ++cr->attempt >= ATTEMPTS || c->draining || c->lost) {
+    if (!is_transient(err, b && b->pooled) || ++cr->attempt >= ATTEMPTS || c->draining || c->lost) {
         create_fail(cr, err);
         return;
     }
-    /* A pooled one that went bad says nothing about the next. */
     uint64_t wait = (uint64_t)BACKOFF_MS << (cr->attempt - 1);
     if (b && b->pooled)
         wait = 0;

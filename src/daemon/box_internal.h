@@ -7,6 +7,7 @@
 #define READY_MS  30000u /* until it is attested */
 #define CLAIM_MS  15000u
 #define END_MS    10000u /* then its socket is closed, which ends it too */
+#define GONE_MS   30000u /* then who waits is told that it does not end */
 #define ANSWER_MS 30000u /* whatever else is asked of a warden */
 
 #define PROCESSES_MAX  256u
@@ -34,7 +35,7 @@ struct box {
     bool pooled;   /* was launched for the pool */
     bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;
-    bool freezing, ended;
+    bool freezing, ended, end_late;
     unsigned version;          /* of the template when it was launched */
     struct box *newer, *older; /* in the pool */
     uint64_t idle_since_ms;
@@ -92,6 +93,7 @@ void create_box_ready(struct create *cr);
 void create_box_running(struct create *cr);
 void create_box_failed(struct create *cr, const struct err *err);
 void create_slot_free(struct core *c); /* a box is gone */
+void create_on_refusals(struct loop_timer *t);
 void create_all_fail(struct core *c, const struct err *err);
 void quota_drop(struct core *c, const struct key *key);
 

@@ -273,9 +273,10 @@ static void tell_waiters(struct box *b, const struct err *err)
 void box_end_is_late(struct box *b)
 {
     struct err err = ERR_INIT;
-    if (peer_is_open(&b->warden)) {
+    if (!b->end_late) {
+        b->end_late = true;
         peer_close(&b->warden, NULL);
-        loop_timer_set(b->core->loop, &b->timer, END_MS);
+        loop_timer_set(b->core->loop, &b->timer, GONE_MS);
         return;
     }
     errno = ETIMEDOUT;

@@ -259,6 +259,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     c->trash_task.fn = on_trash;
     c->ready_timer.fn = on_ready_timeout;
     c->drain_timer.fn = on_drain_timeout;
+    c->refusal_timer.fn = create_on_refusals;
     c->started_ms = core_wall_ms();
     buf_init(&c->scratch, 4u << 20);
     c->launcher.io.fd = c->recorder.io.fd = -1;
@@ -294,6 +295,7 @@ void core_free(struct core *c)
     empty_trash(c);
     loop_timer_cancel(c->loop, &c->ready_timer);
     loop_timer_cancel(c->loop, &c->drain_timer);
+    loop_timer_cancel(c->loop, &c->refusal_timer);
     templates_free(c);
     keys_free(c->keys);
     pool_settings_free(c);

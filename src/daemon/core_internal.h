@@ -130,6 +130,8 @@ struct core {
     struct box *first; /* all of them */
     unsigned live;     /* those that are not gone; never more than config.max_boxes */
     struct quota *quotas;
+    uint64_t refusals; /* since the last record of one */
+    struct loop_timer refusal_timer;
     struct create *creates, *waiting, **waiting_end;
 
     struct trash *trash, **trash_end;
@@ -180,6 +182,7 @@ double root_of(double v);
 /* pool.c */
 void pool_setup(struct tmpl *t, const struct json *json);
 struct box *pool_take(struct tmpl *t); /* NULL: none is there; counts as demand in any case */
+void pool_undemand(struct tmpl *t);    /* it was refused: more waiting ones would not help */
 void pool_add(struct box *b);          /* it is ready */
 void pool_left(struct box *b); /* an idle or starting one is no longer: taken, ended or failed */
 void pool_failed(struct box *b);

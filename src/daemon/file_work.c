@@ -193,11 +193,12 @@ static void on_started(void *ctx, struct wire_msg *m, const struct err *err)
     if (!err && take_pipes(w, m, &in, &mine) < 0)
         err = &mine;
     if (err) {
-        if (in >= 0)
-            close(in);
         file_fn *fn = w->fn;
         void *fn_ctx = w->ctx;
         file_cancel(w);
+        /* Only after the answer's pipe: the end of `in` alone would mean a complete file. */
+        if (in >= 0)
+            close(in);
         fn(fn_ctx, NULL, -1, err);
         return;
     }

@@ -103,9 +103,11 @@ static bool may_launch(const struct tmpl *t)
 {
     const struct core *c = t->core;
     const struct pool *p = &t->pool;
+    /* Where requests are refused for want of room, what would wait is in the way. */
     return c->ready && !c->draining && !c->lost && !c->waiting &&
            p->idle + p->starting < target_of(t) && c->pool_starting < PARALLEL &&
-           c->live < c->config.max_boxes && loop_now_ms(c->loop) >= p->not_before_ms;
+           !c->refusal_timer.due_ms && c->live < c->config.max_boxes &&
+           loop_now_ms(c->loop) >= p->not_before_ms;
 }
 
 static void refill(struct tmpl *t)
@@ -232,6 +234,12 @@ struct box *pool_take(struct tmpl *t)
     }
     pool_poke(t);
     return b;
+}
+
+void pool_undemand(struct tmpl *t)
+{
+    if (t->pool.demand.this_second > 0)
+        t->pool.demand.this_second--;
 }
 
 void pool_failed(struct box *b)

@@ -127,7 +127,9 @@ start_shell() {
         printf 'exit %d\n' $?
     }
     exec 0</dev/null 1>&2 251>&- 252>&- # what this shell itself has to say, if anything, is an error
-    from=${SHELL_IO[0]} to=${SHELL_IO[1]}
+    # Copies: the shell closes its own when the process has ended, also if its last words were not read yet.
+    exec {from}<&"${SHELL_IO[0]}" {to}>&"${SHELL_IO[1]}"
+    exec {SHELL_IO[0]}<&- {SHELL_IO[1]}>&-
     printf '%s\n' "$prelude" >&"$to"
     read -r shell_pid <&"$from"
     shell_pid=${shell_pid#pid }
@@ -165,7 +167,7 @@ read_reports() {
             seen=$interrupts delay=0.05 left=12
         elif ((left)); then
             ((left == 12 || left < 9)) && forward
-            printf '__brig_said %s\n' "$id" >&"$to"
+            printf '__brig_said %s\n' "$id" >&"$to" 2>/dev/null
             printf -v delay '%d.%d' $((2 ** (12 - left) / 10)) $((2 ** (12 - left) % 10))
             left=$((left - 1))
         else
@@ -198,7 +200,7 @@ execute() {
     unescape "${words[9]}"
     id=$number
     printf '__brig_begin %q%s; \\builtin eval "$__brig_code" %s\n__brig_said %s\n' "$text" "$quoted" "$redirect" "$id" \
-        >&"$to"
+        >&"$to" 2>/dev/null # the first line may have ended the shell
     wait_for_report
     id=
     if ((status == 130 && interrupts)); then

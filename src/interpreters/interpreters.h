@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
-#define INTERPRETER_DIR "/.brig" /* where argv expects the file; filesystem/filesystem.h shows it  \
-                                  */
+/* Where argv expects the file; filesystem/filesystem.h shows it there. */
+#define INTERPRETER_DIR "/.brig"
 
 struct interpreter {
     const char *name;        /* as interp_language_name says */

@@ -672,6 +672,13 @@ def flush():
             pass
 
 
+def own_program():
+    """Where a Python that does not know it was started from: children are started with it."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    names = [os.path.join(folder, "python3") for folder in folders if folder]
+    return next((name for name in names if os.access(name, os.X_OK)), "/usr/bin/python3")
+
+
 class Session:
     def __init__(self, channel):
         self.channel = channel
@@ -691,6 +698,7 @@ class Session:
     def prepare(self):
         sys.modules["__main__"] = self.module
         sys.argv = [""]
+        sys.executable = sys.executable or own_program()
         own = os.path.dirname(os.path.abspath(__file__))
         sys.path[:] = [""] + [p for p in sys.path if p not in ("", own)]
         sys.stdin = sys.__stdin__ = open(os.devnull, encoding="utf-8")

@@ -258,7 +258,10 @@ static int list_fds(pid_t pid, bool inherited, uint64_t *ret, struct err *err)
         if (e->d_name[0] == '.')
             continue;
         unsigned long fd = strtoul(e->d_name, NULL, 10);
-        if (inherited && fd_survives_exec(dir, e->d_name, &counts) < 0)
+        int known = inherited ? fd_survives_exec(dir, e->d_name, &counts) : 0;
+        if (known == -ENOENT) /* closed meanwhile */
+            continue;
+        if (known < 0)
             result = err_set(err, ERR_ATTEST, "cannot read descriptor %lu of the sandbox", fd);
         else if (counts && fd > 63)
             result = err_set(err, ERR_ATTEST, "unexpected descriptor %lu in the sandbox", fd);

@@ -212,8 +212,8 @@ static void say_of_stem(void *ctx, const char *text)
     say(ctx, text);
 }
 
-static int launch(struct launcher *l, const char *id, const struct template *t, int *ret_sock,
-                  struct err *err)
+static int launch(struct launcher *l, const char *id, const struct template *t, bool pooled,
+                  int *ret_sock, struct err *err)
 {
     int pair[2];
     struct child *c = make_room(l);
@@ -222,7 +222,7 @@ static int launch(struct launcher *l, const char *id, const struct template *t, 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "socket for a warden");
     struct clone_source source;
-    struct stem *stem = stems_take(&l->stems, t, &source);
+    struct stem *stem = stems_take(&l->stems, t, pooled, &source);
     pid_t pid = fork();
     if (pid == 0)
         become_warden(t, id, pair[1], stem ? &source : NULL);
@@ -256,7 +256,9 @@ static int on_launch(struct launcher *l, uint32_t request, const struct json *j,
     if (!t)
         return err_set(err, ERR_NOT_FOUND, "there is no template %.60s", json_string(name));
     cleanup_fd int sock = -1;
-    if (launch(l, text, t, &sock, err) < 0)
+    const struct json *pooled = json_get(j, "pooled");
+    bool patient = pooled && json_type(pooled) == JSON_BOOL && json_bool(pooled);
+    if (launch(l, text, t, patient, &sock, err) < 0)
         return -err->code;
     tell_id(l, WIRE_LAUNCHED, request, 0, text, sock);
     return 0;
@@ -379,8 +381,8 @@ static void on_front(struct loop_io *io, uint32_t events)
             lose_front(l);
             return;
         }
+        wire_close_fds(l->msg); /* it has none to give */
         take_order(l, l->msg);
-        wire_close_fds(l->msg);
     }
 }
 

@@ -292,6 +292,7 @@ int stem_main(int sock, int door, const struct template *t, uid_t lease)
         return 125;
     w.s->session = true;
     w.s->stem = &files;
+    snprintf(w.s->id, sizeof w.s->id, "brig-stem-%d-%d", (int)getppid(), (int)getpid());
     int outcome = run(&w, t, &files, &err);
     if (outcome < 0)
         complain(&w, &err);

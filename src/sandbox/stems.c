@@ -6,15 +6,19 @@
 #include "sandbox/stem.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* One that has been started and has said nothing for so long is stuck. */
-#define START_MS     30000
+#define START_MS     120000
 #define PATIENCE_MS  5000
+#define LOADING_MS   30000
+#define STUCK_MS     8000 /* more than anybody's patience */
 #define BACKOFF_MS   500
 #define FAILURES_MAX 8 /* 500 ms · 2^8 is two minutes */
 #define SAID_MAX     65536
@@ -27,6 +31,8 @@ struct stem {
     struct loop_io door; /* to the stem itself; -1: not for use any more */
     uid_t lease;
     uint64_t since_ms;
+    uint64_t
+        queued_ms; /* since when there were requests that it has not taken; 0: there are none */
     unsigned users, clones;
     bool ready;
 };
@@ -184,7 +190,7 @@ static void take_word(struct stem *m, const char *text, size_t len)
             say(m->set, m->name, what);
         }
     } else {
-        say(m->set, m->name, error ? error : "its modules start threads; sandboxes start cold");
+        say(m->set, m->name, error ? error : "its template process is not ready");
         failed(m);
         retire(m);
     }
@@ -315,9 +321,27 @@ static void retire_old(struct stems *s, const char *name, const struct stem *bes
     }
 }
 
+/* One that stands still while it is asked is given up for another; what it has yet to do it does,
+ * if it ever can. */
+static bool is_stuck(struct stem *m)
+{
+    int queued = 0;
+    uint64_t now = loop_now_ms(m->set->loop);
+    if (ioctl(m->door.fd, SIOCOUTQ, &queued) < 0 || queued == 0)
+        m->queued_ms = 0;
+    else if (m->queued_ms == 0)
+        m->queued_ms = now;
+    return m->queued_ms && now - m->queued_ms > STUCK_MS;
+}
+
 static struct stem *choose(struct stems *s, const struct template *t)
 {
     struct stem *ready = find(s, t->name, true);
+    if (ready && is_stuck(ready)) {
+        say(s, t->name, "its template process does not answer; another one is started");
+        retire(ready);
+        ready = find(s, t->name, true);
+    }
     retire_old(s, t->name, ready);
     struct stem *coming = find(s, t->name, false);
     bool wanted = !ready || !is_fresh(ready);
@@ -327,19 +351,20 @@ static struct stem *choose(struct stems *s, const struct template *t)
     return ready ? ready : coming;
 }
 
-struct stem *stems_take(struct stems *s, const struct template *t, struct clone_source *ret)
+struct stem *stems_take(struct stems *s, const struct template *t, bool patient,
+                        struct clone_source *ret)
 {
     char why[STEM_WHY_SIZE];
     if (!stem_possible(t, why))
         return NULL;
     struct stem *m = choose(s, t);
-    if (!m)
+    if (!m || (!m->ready && !patient))
         return NULL;
     m->users++;
     m->clones++;
     *ret = (struct clone_source){.door = m->door.fd,
                                  .image = s->image,
                                  .lease = m->lease,
-                                 .patience_ms = m->ready ? PATIENCE_MS : START_MS};
+                                 .patience_ms = m->ready ? PATIENCE_MS : LOADING_MS};
     return m;
 }

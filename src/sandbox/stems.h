@@ -38,8 +38,10 @@ struct stems {
 
 void stems_init(struct stems *s, struct loop *loop);
 /* NULL: start it cold. Otherwise the sandbox is to be cloned from here, and stems_drop is called
- * when it has ended. */
-struct stem *stems_take(struct stems *s, const struct template *t, struct clone_source *ret);
+ * when it has ended. `patient`: nobody waits for the sandbox yet, so that it may wait for a stem
+ * that is still loading its modules. */
+struct stem *stems_take(struct stems *s, const struct template *t, bool patient,
+                        struct clone_source *ret);
 void stems_drop(struct stems *s, struct stem *stem);
 /* Is this child the warden of a stem? Then it is taken note of. */
 bool stems_child(struct stems *s, pid_t pid, int status);

@@ -1,8 +1,9 @@
 #include "sandbox/template.h"
 
 #include "base/cleanup.h"
-#include "sandbox/interpreter.h"
+#include "sandbox/stem.h"
 #include "sandbox/template_parse.h"
+#include "wire/interp.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -46,6 +47,9 @@ static struct template *template_new(const char *name, struct err *err)
     snprintf(t->name, sizeof t->name, "%s", name);
     t->policy.cpus_milli = 2000;
     t->policy.disk = 512 * MIB;
+    /* A file that only names the level does not change them. */
+    t->policy.origin[FIELD_CPUS] = t->policy.origin[FIELD_DISK] =
+        (struct origin){.kind = ORIGIN_FILE, .name = "base"};
     t->pool_max = 32;
     t->pool_idle_ms = 60000;
     return t;
@@ -93,11 +97,13 @@ int templates_init(struct templates *t, struct err *err)
         const char *name, *text;
     } built_in[] = {
         {"base", "description: a shell and the host's programs\n"},
-        {"python", "description: Python, started and waiting\n"
-                   "aliases: [code-interpreter-v1]\n"
-                   "interpreter: python\n"
-                   "modules: [json, re, math, datetime, collections, itertools, random]\n"},
-        {"node", "description: JavaScript on Node.js\n"},
+        {"python",
+         "description: Python, started and waiting\n"
+         "aliases: [code-interpreter-v1]\n"
+         "interpreter: python\n"
+         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]\n"},
+        {"node", "description: JavaScript on Node.js\n"
+                 "interpreter: javascript\n"},
     };
     t->count = 0;
     for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
@@ -221,6 +227,9 @@ static void write_one(const struct template *t, struct json_writer *w)
         jw_string(w, interp_language_name((enum interp_language)l));
     jw_array_end(w);
     jw_kv_string(w, "interpreter", t->interpreter[0] ? t->interpreter : NULL);
+    char why[STEM_WHY_SIZE];
+    jw_kv_string(w, "start", stem_possible(t, why) ? "clone" : "cold");
+    jw_kv_string(w, "start_why", why[0] ? why : NULL);
     jw_key(w, "pool");
     jw_object_begin(w);
     jw_kv_uint(w, "min", t->pool_min);

@@ -4,7 +4,7 @@
 
 #include "base/num.h"
 #include "policy/yaml_parse.h"
-#include "sandbox/interpreter.h"
+#include "wire/interp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,9 +68,11 @@ static int read_description(struct reading *r, const struct json *j)
 static int read_interpreter(struct reading *r, const struct json *j)
 {
     const char *name = json_type(j) == JSON_NULL ? "" : json_string(j);
-    if (!name || (*name && !interpreter_find(name)))
+    enum interp_language l = name ? interp_language_parse(name) : INTERP_NONE;
+    if (!name || (*name && l == INTERP_NONE))
         return wrong(r, j, "interpreter", "python, javascript, bash or null");
-    snprintf(r->t->interpreter, sizeof r->t->interpreter, "%s", name);
+    snprintf(r->t->interpreter, sizeof r->t->interpreter, "%s",
+             l == INTERP_NONE ? "" : interp_language_name(l));
     return 0;
 }
 

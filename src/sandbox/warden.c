@@ -104,6 +104,7 @@ void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int 
     jw_kv_int(&j, "init", w->s->init_pid);
     jw_kv_string(&j, "interpreter", pid > 0 ? w->template->interpreter : NULL);
     jw_kv_string(&j, "interpreter_error", why ? why->message : NULL);
+    jw_kv_string(&j, "start", w->s->source ? "clone" : "cold");
     write_boundaries(w->s, &j);
     jw_key(&j, "states_usec");
     state_write_json(&w->s->state, &j);
@@ -268,8 +269,8 @@ static void on_front(struct loop_io *io, uint32_t events)
             warden_end(w, "the daemon is gone");
             return;
         }
-        take_order(w, w->msg);
         wire_close_fds(w->msg); /* it has none to give */
+        take_order(w, w->msg);
     }
 }
 

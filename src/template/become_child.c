@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "init/exec_child.h"
 #include "init/perform_child.h"
+#include "os/raw_child.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 /* Where the descriptors lie while the plan is applied, after INIT_FD_CTL, INIT_FD_PLAN and the
  * trees. */
@@ -116,6 +118,17 @@ static int take_identity(const struct clone_request *r, struct err *err)
     return unshare(CLONE_NEWCGROUP) < 0 ? err_sys(err, "make a cgroup namespace") : 0;
 }
 
+/* A number is used up by a process that ends at once, in our memory and on our stack. */
+static void burn_pid(void)
+{
+    long pid = raw_syscall5(__NR_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0)
+        for (;;)
+            raw_syscall(__NR_exit_group, 0, 0, 0, 0);
+    while (pid > 0 && waitpid((pid_t)pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
 /* Libraries tell a fork by the changed pid. In a new pid namespace the clone could well have the
  * number that the template has in its own, and go on with the template's random numbers: it gets
  * one that nobody else is likely to have. */
@@ -129,7 +142,13 @@ static int choose_pid(const struct clone_job *j, struct err *err)
     if (last < (unsigned)j->template_pid && last + 4 >= (unsigned)j->template_pid)
         last += 4;
     snprintf(text, sizeof text, "%u", last);
-    return write_file("/proc/sys/kernel/ns_last_pid", text, err);
+    if (write_file("/proc/sys/kernel/ns_last_pid", text, err) == 0)
+        return 0;
+    /* A kernel without checkpoints: small numbers, and still not the template's (see be_clone). */
+    *err = (struct err)ERR_INIT;
+    for (unsigned i = 0; i < 2 + random % 60; i++)
+        burn_pid();
+    return 0;
 }
 
 static bool wait_for(uint32_t type)
@@ -238,9 +257,14 @@ static void be_init(const struct apply_state *st, const struct places *p, pid_t 
     give_up(INIT_FD_CTL, &err);
 }
 
+struct borrowed {
+    const void *plan; /* mapped into the template's memory, from which it must go again */
+    size_t len;
+};
+
 /* The point of no return for what T borrowed: B copies it, A forgets it. */
 static int divide(struct clone_job *j, struct apply_state *st, const struct places *p,
-                  struct err *err)
+                  const struct borrowed *b, struct err *err)
 {
     int go[2] = {-1, -1}, settled[2] = {-1, -1};
     if (open_nulls(err) < 0 || open_pipe(p, go, err) < 0 || open_pipe(p, settled, err) < 0)
@@ -252,6 +276,7 @@ static int divide(struct clone_job *j, struct apply_state *st, const struct plac
         close(go[1]);
         return be_clone(j, st, p, go[0]);
     }
+    munmap((void *)(uintptr_t)b->plan, b->len);
     be_init(st, p, clone, go[1], settled[0]);
     __builtin_unreachable();
 }
@@ -261,7 +286,7 @@ int become_child(struct clone_job *j)
     struct err err = ERR_INIT;
     struct apply_state st;
     struct places places;
-    size_t len = 0;
+    struct borrowed b = {NULL, 0};
     int ctl = j->fds[CLONE_FD_CTL];
     signal(SIGCHLD, SIG_DFL); /* the template ignores it */
     if (join_groups(j, &err) < 0 || place_descriptors(j, &places, &err) < 0)
@@ -273,12 +298,14 @@ int become_child(struct clone_job *j)
         give_up(INIT_FD_CTL, &err);
     perform_init(&st);
     umask(022);
-    const void *plan = perform_map(INIT_FD_PLAN, &len, &err);
-    int result = apply_plan(&st, plan, len, &err);
+    b.plan = perform_map(INIT_FD_PLAN, &b.len, &err);
+    int result = apply_plan(&st, b.plan, b.len, &err);
     if (result == 0)
-        result = divide(j, &st, &places, &err);
+        result = divide(j, &st, &places, &b, &err);
     if (result == 1)
         return 1;
+    if (b.plan)
+        munmap((void *)(uintptr_t)b.plan, b.len);
     give_up(INIT_FD_CTL, &err);
     __builtin_unreachable();
 }

@@ -83,6 +83,21 @@ def rehearse(driver):
     if hasattr(platform, "_uname_cache"):
         platform._uname_cache = None
     driver.prepare(CHANNEL)
+    # A clone has none of our descriptors; its own 0 is as empty.
+    sys.stdin.close()
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
+
+
+def held_open():
+    """What modules keep open: a clone would find it closed."""
+    names = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if int(fd) > DOOR:
+                names.append(os.readlink("/proc/self/fd/" + fd))
+        except FileNotFoundError:
+            pass  # the list itself
+    return names
 
 
 # ---- what must differ from clone to clone ----
@@ -171,11 +186,13 @@ def become_template():
     hooks += own_entropy(library)
     gc.collect()
     gc.freeze()
-    threads = len(os.listdir("/proc/self/task"))
-    say({"ready": threads == 1, "threads": threads, "version": "%d.%d.%d" % sys.version_info[:3], "loaded": loaded,
-         "missing": [name for name in config["modules"] if name not in loaded]})
+    threads, files = len(os.listdir("/proc/self/task")), held_open()
     if threads != 1:
-        os._exit(1)
+        raise RuntimeError("its modules start threads")
+    if files:
+        raise RuntimeError("its modules keep open: " + ", ".join(files)[:200])
+    say({"ready": True, "version": "%d.%d.%d" % sys.version_info[:3], "loaded": loaded,
+         "missing": [name for name in config["modules"] if name not in loaded]})
     return driver, library, hooks
 
 
@@ -183,7 +200,7 @@ def main():
     try:
         driver, library, hooks = become_template()
     except Exception as error:
-        say({"ready": False, "error": f"the template process failed: {type(error).__name__}: {error}"})
+        say({"ready": False, "error": f"it cannot be cloned: {type(error).__name__}: {error}"})
         os._exit(1)
     # One thread, no lock held, and the clone is an exact copy of it: there is nothing to repair in the interpreter.
     if library.template_serve(DOOR) != 1:

@@ -1,7 +1,9 @@
-/* A client of the daemon that measures: create a sandbox, run print(1) in it, stop the clock at the first byte of its
- * output, remove the sandbox. Prints one line per round: microseconds from create to first byte, and of the create alone.
+/* A client of the daemon that measures: create a sandbox, run print(1) in it, stop the clock at the
+ * first byte of its output, remove the sandbox. Prints one line per round: microseconds from create
+ * to first byte, and of the create alone.
  *
- *   claim ADDRESS:PORT KEY TEMPLATE CLIENTS ROUNDS [hold]     hold: keep the sandboxes, print their ids, wait for stdin */
+ *   claim ADDRESS:PORT KEY TEMPLATE CLIENTS ROUNDS [hold]     hold: keep the sandboxes, print their
+ * ids, wait for stdin */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -50,13 +52,15 @@ static void dial(struct peer *p)
     setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-static void ask(struct peer *p, const char *method, const char *path, const char *more, const char *body)
+static void ask(struct peer *p, const char *method, const char *path, const char *more,
+                const char *body)
 {
     char text[4096];
-    int len = snprintf(text, sizeof text,
-                       "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-KEY: %s\r\n%sContent-Type: application/json\r\n"
-                       "Content-Length: %zu\r\n\r\n%s",
-                       method, path, key, more, strlen(body), body);
+    int len = snprintf(
+        text, sizeof text,
+        "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-KEY: %s\r\n%sContent-Type: application/json\r\n"
+        "Content-Length: %zu\r\n\r\n%s",
+        method, path, key, more, strlen(body), body);
     if (send(p->fd, text, (size_t)len, MSG_NOSIGNAL) != len)
         fail("send");
     p->len = 0;
@@ -111,14 +115,16 @@ static void round_once(struct peer *p)
     }
     field(p->in, "sandboxID", id, sizeof id);
     field(p->in, "envdAccessToken", token, sizeof token);
-    snprintf(headers, sizeof headers, "E2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49999\r\nX-Access-Token: %s\r\n", id, token);
+    snprintf(headers, sizeof headers,
+             "E2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49999\r\nX-Access-Token: %s\r\n", id, token);
     ask(p, "POST", "/execute", headers, "{\"code\":\"print(1)\"}");
     while (!strstr(p->in, "\"stdout\""))
         more(p);
     uint64_t first = now_us();
     whole(p);
     pthread_mutex_lock(&lock);
-    printf("%llu %llu %s\n", (unsigned long long)(first - start), (unsigned long long)(made - start), id);
+    printf("%llu %llu %s\n", (unsigned long long)(first - start),
+           (unsigned long long)(made - start), id);
     pthread_mutex_unlock(&lock);
     if (hold)
         return;

@@ -615,6 +615,25 @@ def test_a_front_that_dies_is_recorded_once(state):
     good(state)
 
 
+def test_the_last_word_is_on_disk_before_the_front_ends(state):
+    recorder = Recorder(state)
+    recorder.record("daemon.stopped", "audit")
+    recorder.sync()
+    assert good(state)["signed_to"] == 2
+    recorder.kill()
+    assert kinds(json.loads(line)["record"] for line in brig("audit", "tail", "--json", "--state", state).stdout.splitlines()
+                 if "record" in json.loads(line)) == ["audit.opened", "daemon.stopped"]
+    recorder = Recorder(state)
+    recorder.record("daemon.stopped", "audit")
+    recorder.record("box.gone")
+    recorder.stop()
+    recorder = Recorder(state)
+    assert kinds(recorder.records())[2:] == ["audit.opened", "daemon.stopped", "box.gone", "daemon.stopping", "daemon.stopped",
+                                             "audit.opened"]
+    recorder.stop()
+    good(state)
+
+
 def test_random_kills_leave_a_chain_that_goes_on(state):
     """What was acknowledged is there; what was not may be missing, but only from the end."""
     random.seed(4)
@@ -641,8 +660,8 @@ def test_random_kills_leave_a_chain_that_goes_on(state):
 
 
 CALLS = {
-    "openat": 14, "pwrite64": 14, "fdatasync": 6, "fsync": 6, "write": 4, "renameat": 3, "linkat": 2, "unlinkat": 4,
-    "ftruncate": 2, "fcntl": 60, "sendmsg": 4, "mmap": 4,
+    "openat": 28, "pwrite64": 48, "fdatasync": 14, "fsync": 4, "write": 6, "renameat": 4, "linkat": 2, "unlinkat": 5,
+    "mkdirat": 1, "ftruncate": 2, "fcntl": 80, "recvmsg": 6, "sendmsg": 4, "mmap": 2,
 }
 
 
@@ -668,7 +687,7 @@ def test_killed_at_a_system_call(state, call, number):
     except Gone:
         pass
     recorder.ours.close()
-    recorder.wait()
+    assert recorder.wait() == -signal.SIGKILL, "control: it was killed there"
     after = Recorder(state)
     kept = [record["detail"]["n"] for record in after.records(kind="box.noted")]
     assert kept[:len(acknowledged)] == acknowledged and len(kept) <= len(acknowledged) + 1

@@ -47,6 +47,14 @@ def test_the_shell_may_end(driver, code):
     assert driver.ends() == 0
 
 
+def test_the_last_words_of_a_shell_are_heard():
+    """The shell may be gone before the driver has read what it said."""
+    for _ in range(30):
+        with Driver("bash") as driver:
+            done = driver.run("exit 3")
+            assert done.error["value"] == "3" and done.err == ""
+
+
 def test_killed(driver):
     assert driver.run("kill -9 $$").error["value"] == "137"
     assert driver.ends() == 0

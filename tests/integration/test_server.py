@@ -185,6 +185,13 @@ def running(program, *limits, **named):
 
 @pytest.fixture
 def lab(program):
+    """With numbers that nobody else changed."""
+    with running(program) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared(program):
     with running(program) as started:
         yield started
 
@@ -203,8 +210,8 @@ def test_keep_alive(lab):
     assert lab.settles(connections=0)["requests"] >= 5
 
 
-def test_head(lab):
-    c = lab.client()
+def test_head(shared):
+    c = shared.client()
     a = c.ask("HEAD", "/hello")
     assert (a.status, a.headers["content-length"], a.body) == (200, "6", b"")
     for target in "/stream", "/stream?length=1", "/pipe", "/pipe?length=1", "/big":
@@ -213,24 +220,24 @@ def test_head(lab):
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 40000, 300000])
-def test_bodies(lab, size):
-    c, body = lab.client(), os.urandom(size)
+def test_bodies(shared, size):
+    c, body = shared.client(), os.urandom(size)
     for _ in range(2):
         assert c.send(head("POST", "/echo", f"Content-Length: {size}\r\n") + body).answer().body == body
         chunks = b"".join(b"%x\r\n%b\r\n" % (len(p), p) for p in (body[i:i + 7000] for i in range(0, size, 7000)))
         assert c.send(head("POST", "/echo", "Transfer-Encoding: chunked\r\n") + chunks + b"0\r\n\r\n").answer().body == body
 
 
-def test_bodies_in_single_bytes(lab):
-    c = lab.client()
+def test_bodies_in_single_bytes(shared):
+    c = shared.client()
     c.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for byte in head("POST", "/json", "Transfer-Encoding: chunked\r\n") + b'7\r\n{"a":[1\r\n2\r\n]}\r\n0\r\n\r\n':
         c.send(bytes([byte]))
     assert json.loads(c.answer().body) == {"a": [1]}
 
 
-def test_json(lab):
-    c = lab.client()
+def test_json(shared):
+    c = shared.client()
     assert c.ask("POST", "/json").body == b"{}"
     body = b'{"a":[1,{"b":"\xc3\xa9"}]}'
     assert c.send(head("POST", "/json", f"Content-Length: {len(body)}\r\n") + body).answer().body == body
@@ -240,8 +247,8 @@ def test_json(lab):
     assert c.ask("GET", "/hello").status == 200, "the connection outlives nonsense that was well framed"
 
 
-def test_continue(lab):
-    c = lab.client().send(head("POST", "/echo", "Content-Length: 3\r\nExpect: 100-continue\r\n"))
+def test_continue(shared):
+    c = shared.client().send(head("POST", "/echo", "Content-Length: 3\r\nExpect: 100-continue\r\n"))
     assert c.answer().status == 100
     assert c.send(b"abc").answer().body == b"abc"
     c.send(head("POST", "/hello", "Content-Length: 3\r\nExpect: 100-continue\r\n"))
@@ -249,8 +256,8 @@ def test_continue(lab):
     assert (a.status, a.headers["connection"]) == (200, "close"), "nobody wanted the body"
 
 
-def test_pipelining(lab):
-    c, wanted = lab.client(), []
+def test_pipelining(shared):
+    c, wanted = shared.client(), []
     for i in range(200):
         c.send(head("POST", "/echo", f"Content-Length: {len(str(i))}\r\n") + str(i).encode())
         c.send(head("GET", "/hello"))
@@ -258,17 +265,17 @@ def test_pipelining(lab):
     assert [c.answer().body for _ in wanted] == wanted
 
 
-def test_pipelined_behind_a_late_answer(lab):
-    c = lab.client().send(head("GET", "/late?pause=100") + head("GET", "/hello") + head("GET", "/stream"))
+def test_pipelined_behind_a_late_answer(shared):
+    c = shared.client().send(head("GET", "/late?pause=100") + head("GET", "/hello") + head("GET", "/stream"))
     assert [c.answer().body for _ in range(3)] == [b"late\n", b"hello\n", b"x" * 18]
 
 
-def test_streams_are_sent_as_they_come(lab):
-    c = lab.client().send(head("GET", "/quiet"))
+def test_streams_are_sent_as_they_come(shared):
+    c = shared.client().send(head("GET", "/quiet"))
     a = Answer(c.until(b"\r\n\r\n"))
     assert a.headers["transfer-encoding"] == "chunked", "the head does not wait for the first byte"
     c.close()
-    c = lab.client().send(head("GET", "/stream?n=3&pause=150"))
+    c = shared.client().send(head("GET", "/stream?n=3&pause=150"))
     c.until(b"\r\n\r\n")
     begin = time.monotonic()
     assert c.take(11) == b"6\r\nxxxxxx\r\n"
@@ -279,29 +286,29 @@ def test_streams_are_sent_as_they_come(lab):
 
 @pytest.mark.parametrize("what", ["stream", "pipe"])
 @pytest.mark.parametrize("how", ["", "&length=1"])
-def test_large_answers(lab, what, how):
-    c = lab.client()
+def test_large_answers(shared, what, how):
+    c = shared.client()
     for n, size in (1, 10), (3, 70000), (300, 10000), (2000, 1000):
         assert len(c.ask("GET", f"/{what}?n={n}&size={size}{how}").body) == n * size
     assert c.ask("GET", "/hello").status == 200
 
 
-def test_a_pipe_that_is_slow(lab):
-    assert lab.client().ask("GET", "/pipe?n=5&size=10&pause=30").body == b"x" * 50
+def test_a_pipe_that_is_slow(shared):
+    assert shared.client().ask("GET", "/pipe?n=5&size=10&pause=30").body == b"x" * 50
 
 
-def test_http_1_0_has_no_chunks(lab):
-    c = lab.client().send(b"GET /stream HTTP/1.0\r\nHost: localhost\r\n" + KEY.encode() + b"\r\n")
+def test_http_1_0_has_no_chunks(shared):
+    c = shared.client().send(b"GET /stream HTTP/1.0\r\nHost: localhost\r\n" + KEY.encode() + b"\r\n")
     a = c.answer()
     assert a.body == b"x" * 18 and "transfer-encoding" not in a.headers and a.headers["connection"] == "close"
 
 
-def test_uploads(lab, tmp_path):
+def test_uploads(shared, tmp_path):
     file = tmp_path / "file"
     file.write_bytes(os.urandom(5_000_000))
     for more in [], ["-H", "Transfer-Encoding: chunked"], ["-H", "Expect: 100-continue"]:
-        assert lab.curl(*more, "-T", file, f"{lab.url}/upload").stdout == b"5000000\n"
-        assert lab.curl(*more, "-T", file, f"{lab.url}/upload?most=30000").stdout == b"5000000\n"
+        assert shared.curl(*more, "-T", file, f"{shared.url}/upload").stdout == b"5000000\n"
+        assert shared.curl(*more, "-T", file, f"{shared.url}/upload?most=30000").stdout == b"5000000\n"
 
 
 def test_tunnel(lab):
@@ -313,9 +320,9 @@ def test_tunnel(lab):
     lab.settles(connections=0)
 
 
-def test_late_answer_and_others_meanwhile(lab):
-    slow = lab.client().send(head("GET", "/late?pause=300"))
-    lab.works()
+def test_late_answer_and_others_meanwhile(shared):
+    slow = shared.client().send(head("GET", "/late?pause=300"))
+    shared.works()
     assert slow.answer().body == b"late\n"
 
 
@@ -358,92 +365,92 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed(lab, name):
-    c = lab.client().send(MALFORMED[name].replace(b"\r\n", b"\r\n" + KEY.encode(), 1))
+def test_malformed(shared, name):
+    c = shared.client().send(MALFORMED[name].replace(b"\r\n", b"\r\n" + KEY.encode(), 1))
     a = c.answer()
     assert a.status == 400 and a.headers["connection"] == "close"
     assert c.is_closed()
-    lab.works()
+    shared.works()
 
 
 @pytest.mark.parametrize("body", [b"zz\r\n", b"5\r\nabcdeX", b"1 \r\na", b"-1\r\na", b"1;x=y\r\na\r\n", b"1\na\n",
                                   b"fffffffffffffffff\r\n", b"0\r\nbad trailer\r\n\r\n"])
 @pytest.mark.parametrize("target", ["/echo", "/upload", "/json"])
-def test_malformed_chunks(lab, body, target):
-    c = lab.client().send(head("POST", target, "Transfer-Encoding: chunked\r\n") + body)
+def test_malformed_chunks(shared, body, target):
+    c = shared.client().send(head("POST", target, "Transfer-Encoding: chunked\r\n") + body)
     assert c.answer().status == 400 and c.is_closed()
-    lab.works()
+    shared.works()
 
 
-def test_huge_heads(lab):
-    c = lab.client().send(head("GET", "/hello", f"X: {'y' * 20000}\r\n"))
+def test_huge_heads(shared):
+    c = shared.client().send(head("GET", "/hello", f"X: {'y' * 20000}\r\n"))
     assert c.answer().status == 200, "control"
     for more in f"X: {'y' * 40000}\r\n", "X: y\r\n" * 200, "X: " + "y" * 10_000_000 + "\r\n":
-        c = lab.client()
+        c = shared.client()
         with contextlib.suppress(ConnectionError):
             c.send(head("GET", "/hello", more))
         assert c.answer().status == 431
-    c = lab.client().send(head("GET", "/" + "a" * 17000))
+    c = shared.client().send(head("GET", "/" + "a" * 17000))
     assert c.answer().status in (400, 431)
 
 
-def test_no_answer_can_be_split(lab):
-    a = lab.client().ask("GET", "/path/a%0d%0aX-Injected:%201?v=1&v=two+words")
+def test_no_answer_can_be_split(shared):
+    a = shared.client().ask("GET", "/path/a%0d%0aX-Injected:%201?v=1&v=two+words")
     assert a.headers["x-good"] == "yes" and "x-bad" not in a.headers and "x-injected" not in a.headers
     assert a.body == b"/path/a\r\nX-Injected: 1\nv=1\nv=two words\n"
 
 
 @pytest.mark.parametrize("target", ["/path/a%2fb", "/path/%00", "/path/..", "/path/%2e%2e/x", "/path/%", "/path/x?a=%",
                                     "/path/x?a=%00", "/path/x?" + "a&" * 200])
-def test_targets_that_mean_two_things(lab, target):
-    assert lab.client().ask("GET", target).status == 400
-    assert lab.client().ask("GET", "/path/a%20b").status == 200
+def test_targets_that_mean_two_things(shared, target):
+    assert shared.client().ask("GET", target).status == 400
+    assert shared.client().ask("GET", "/path/a%20b").status == 200
 
 
 # ---- who may ask (D-01 to D-03) ----
 
-def test_key_before_body(lab):
+def test_key_before_body(shared):
     for key, status in ("", 401), ("X-API-KEY: \r\n", 401), ("X-API-KEY: wrong\r\n", 401), ("X-API-KEY: other\r\n", 403):
-        c = lab.client().send(head("POST", "/json", "Content-Length: 100000000\r\nExpect: 100-continue\r\n", key=key))
+        c = shared.client().send(head("POST", "/json", "Content-Length: 100000000\r\nExpect: 100-continue\r\n", key=key))
         a = c.answer()
         assert a.status == status and a.headers["connection"] == "close" and c.is_closed()
         # What cannot be JSON is not even looked at.
-        c = lab.client().send(head("POST", "/json", "Transfer-Encoding: chunked\r\n", key=key) + b"nonsense")
+        c = shared.client().send(head("POST", "/json", "Transfer-Encoding: chunked\r\n", key=key) + b"nonsense")
         assert c.answer().status == status and c.is_closed()
-    assert lab.client().ask("GET", "/health", key="").status == 200
-    assert lab.client().ask("POST", "/json").status == 200
+    assert shared.client().ask("GET", "/health", key="").status == 200
+    assert shared.client().ask("POST", "/json").status == 200
 
 
-def test_foreign_hosts_and_pages(lab):
+def test_foreign_hosts_and_pages(shared):
     for host in "localhost:1234", "127.0.0.1", "[::1]:80", "brig.example", "3000-x.boxes.example", "x.localhost":
-        assert lab.client().ask("GET", "/hello", host=host).status == 200
+        assert shared.client().ask("GET", "/hello", host=host).status == 200
     for host in "evil.example", "127.0.0.1.evil.example", "boxes.example", "10.0.0.1", "0", "localhost.":
         expected = 200 if host == "localhost." else (400, 403)
-        found = lab.client().ask("GET", "/hello", host=host).status
+        found = shared.client().ask("GET", "/hello", host=host).status
         assert found == expected or found in (expected if isinstance(expected, tuple) else ())
     for more in "Origin: http://evil.example", "Origin: null", "Origin: http://localhost", "Sec-Fetch-Site: cross-site":
-        c = lab.client()
+        c = shared.client()
         a = c.ask("POST", "/json", more + "\r\n")
         assert a.status == 403 and not any(n.startswith("access-control") for n in a.headers) and c.is_closed()
-    preflight = lab.client().ask("OPTIONS", "/json", "Origin: http://evil.example\r\n"
+    preflight = shared.client().ask("OPTIONS", "/json", "Origin: http://evil.example\r\n"
                                  "Access-Control-Request-Method: POST\r\n", key="")
     assert preflight.status == 403 and not any(n.startswith("access-control") for n in preflight.headers)
     own = "Origin: http://3000-x.boxes.example\r\n"
-    assert lab.client().ask("GET", "/hello", own, host="3000-x.boxes.example").status == 200
-    assert lab.client().ask("GET", "/hello", own, host="3000-y.boxes.example").status == 403
+    assert shared.client().ask("GET", "/hello", own, host="3000-x.boxes.example").status == 200
+    assert shared.client().ask("GET", "/hello", own, host="3000-y.boxes.example").status == 403
 
 
 # ---- bounds (DM-2) ----
 
-def test_body_over_the_cap(lab):
-    c = lab.client().send(head("POST", "/echo?cap=1000", "Content-Length: 1000\r\n") + b"a" * 1000)
+def test_body_over_the_cap(shared):
+    c = shared.client().send(head("POST", "/echo?cap=1000", "Content-Length: 1000\r\n") + b"a" * 1000)
     assert c.answer().status == 200
     c.send(head("POST", "/echo?cap=1000", "Content-Length: 1001\r\n"))
     assert c.answer().status == 413
-    c = lab.client().send(head("POST", "/echo?cap=1000", "Transfer-Encoding: chunked\r\n") + b"3e8\r\n" + b"a" * 1000)
+    c = shared.client().send(head("POST", "/echo?cap=1000", "Transfer-Encoding: chunked\r\n") + b"3e8\r\n" + b"a" * 1000)
     c.send(b"\r\n1\r\na\r\n")
     assert c.answer().status == 413 and c.is_closed()
-    c = lab.client().send(head("POST", "/json", f"Content-Length: {100 << 20}\r\n"))
+    c = shared.client().send(head("POST", "/json", f"Content-Length: {100 << 20}\r\n"))
     assert c.answer().status == 413
 
 
@@ -584,17 +591,17 @@ def test_no_descriptors_left(program):
         assert lab.stats()["no_room"] > 0
 
 
-def test_one_busy_client_does_not_starve_others(lab):
+def test_one_busy_client_does_not_starve_others(shared):
     stop = threading.Event()
 
     def read_all():
-        c = lab.client().send(head("GET", "/stream?n=100000000&size=60000"))
+        c = shared.client().send(head("GET", "/stream?n=100000000&size=60000"))
         while not stop.is_set():
             c.sock.recv(1 << 20)
         c.close()
 
     def ask_all():
-        c = lab.client()
+        c = shared.client()
         requests, expected = head("GET", "/hello") * 100, 100
         while not stop.is_set():
             c.send(requests)
@@ -606,7 +613,7 @@ def test_one_busy_client_does_not_starve_others(lab):
     for t in busy:
         t.start()
     try:
-        c = lab.client()
+        c = shared.client()
         for _ in range(50):
             assert c.ask("GET", "/hello").status == 200
     finally:
@@ -657,24 +664,24 @@ def test_a_quiet_stream_notices_its_client(lab):
     (3, 404, "text/plain; charset=utf-8", b'it "failed"'),
     (4, 404, "application/json", b'{"code":-404,"message":"it \\"failed\\"","data":null}'),
 ])
-def test_error_styles(lab, style, status, kind, body):
-    a = lab.client().ask("GET", f"/fail?style={style}&status={status}")
+def test_error_styles(shared, style, status, kind, body):
+    a = shared.client().ask("GET", f"/fail?style={style}&status={status}")
     assert (a.status, a.headers["content-type"], a.body) == (status, kind, body)
 
 
-def test_errors_of_streams(lab):
+def test_errors_of_streams(shared):
     last = b'{"error":{"code":"not_found","message":"it \\"failed\\""}}'
-    a = lab.client().ask("GET", "/fail?style=2&status=404")
+    a = shared.client().ask("GET", "/fail?style=2&status=404")
     assert (a.status, a.headers["content-type"], a.body) == (200, "application/connect+json", b"\2\0\0\0\x38" + last)
-    assert lab.client().ask("GET", "/fail?style=2&status=502").status == 502
-    assert lab.client().ask("GET", "/fail?style=2&status=404&begin=1").body == b"first\2\0\0\0\x38" + last
+    assert shared.client().ask("GET", "/fail?style=2&status=502").status == 502
+    assert shared.client().ask("GET", "/fail?style=2&status=404&begin=1").body == b"first\2\0\0\0\x38" + last
     with pytest.raises((EOFError, ConnectionResetError)):
-        lab.client().ask("GET", "/fail?style=0&status=404&begin=1")
+        shared.client().ask("GET", "/fail?style=0&status=404&begin=1")
 
 
-def test_retry_after(lab):
-    assert lab.client().ask("GET", "/fail?status=429").headers["retry-after"] == "1"
-    assert "retry-after" not in lab.client().ask("GET", "/fail?status=404").headers
+def test_retry_after(shared):
+    assert shared.client().ask("GET", "/fail?status=429").headers["retry-after"] == "1"
+    assert "retry-after" not in shared.client().ask("GET", "/fail?status=404").headers
 
 
 # ---- the end ----

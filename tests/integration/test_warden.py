@@ -453,9 +453,9 @@ def test_refused_calls_are_events_counted_by_kind(box):
 # ---- limits ----
 
 def limit_of(box):
-    message = box.next("fail", seconds=30)
+    message = box.next("fail", seconds=90)
     assert message.request == 0 and message.json["code"] == "limit"
-    ended = box.next("ended").json
+    ended = box.next("ended", seconds=90).json
     return message.json["message"], ended
 
 

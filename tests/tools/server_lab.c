@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -177,6 +178,10 @@ static void serve_pipe(struct exchange *x)
         abort();
     s->child = fork();
     if (s->child == 0) {
+        /* Ends with who reads, and with who started it. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        signal(SIGPIPE, SIG_DFL);
+        close(fds[0]);
         for (uint64_t i = 0; i < s->left; i++) {
             if (write(fds[1], s->data, s->size) < 0)
                 _exit(1);

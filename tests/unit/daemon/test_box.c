@@ -442,6 +442,9 @@ Test(box, never_more_than_the_limit_and_the_count_is_exact)
     cr_assert_eq(good, 7);
     cr_assert_eq(refused, 63);
     cr_assert_eq(w.most_live, 7);
+    pass(1250);
+    cr_assert_eq(recorded("box.refused"), 2, "one, and the number of the others");
+    cr_assert_not_null(strstr(w.records, "\"count\":62"));
     for (int i = 0; i < 70; i++)
         if (g[i].box)
             box_end(g[i].box, "asked", NULL, NULL);

@@ -140,9 +140,18 @@ Test(pool, one_that_fails_its_claim_is_ended_and_the_next_is_tried, .init = begi
     pass(2000);
     cr_assert_eq(look()->idle, 2);
     w.claim_fails = 2;
+    w.fail_code = ERR_SYSTEM;
+    w.fail_errno = ENOENT; /* which would be final of one that was launched for it */
     ask_box(&owner, "python", &g);
     pass(2000);
     cr_assert_not_null(g.box);
+    /* What a rule refuses, it refuses of the next as well. */
+    w.claim_fails = 1;
+    w.fail_code = ERR_REFUSED;
+    ask_box(&owner, "python", &g);
+    pass(2000);
+    cr_assert_null(g.box);
+    cr_assert_eq(g.err.code, ERR_REFUSED);
 }
 
 Test(pool, a_warm_one_that_dies_is_replaced, .init = begin, .fini = world_end)

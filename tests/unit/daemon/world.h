@@ -41,7 +41,7 @@ static struct {
     bool hold[WIRE_TYPE_COUNT];
     int launch_fails; /* so many times, with launch_errno */
     int launch_errno;
-    int claim_fails;
+    int claim_fails, fail_errno;
     enum err_code fail_code;
     bool no_ready, no_gone;
     bool with_interpreter;
@@ -254,7 +254,7 @@ static void ward_answer(struct ward *d, enum wire_type type, uint32_t request, c
         snprintf(d->claim_text, sizeof d->claim_text, "%s", text);
         if (w.claim_fails > 0) {
             w.claim_fails--;
-            send_fail(d->io.fd, request, w.fail_code ? w.fail_code : ERR_ATTEST, 0);
+            send_fail(d->io.fd, request, w.fail_code ? w.fail_code : ERR_ATTEST, w.fail_errno);
             return;
         }
         d->claimed = true;

@@ -129,3 +129,40 @@ Test(loop, who_wants_nothing_is_not_called_even_for_a_hang_up, .init = begin)
     cr_assert_str_eq(seen, "ss", "and is called again when it wants again");
     loop_free(loop);
 }
+
+static struct loop *task_loop;
+static struct loop_task task_a, task_b, task_c;
+static unsigned tasks_run;
+
+static void take_back(struct loop_task *t)
+{
+    (void)t;
+    tasks_run++;
+    loop_undefer(task_loop, &task_b); /* the next in line, of the same round */
+    loop_undefer(task_loop, &task_b);
+    loop_stop(task_loop);
+}
+
+static void count_task(struct loop_task *t)
+{
+    tasks_run += t == &task_b ? 100 : 10;
+}
+
+Test(loop, a_task_can_be_taken_back)
+{
+    cr_assert_eq(loop_new(&task_loop, NULL), 0);
+    task_a.fn = take_back;
+    task_b.fn = task_c.fn = count_task;
+    loop_defer(task_loop, &task_a);
+    loop_defer(task_loop, &task_b);
+    loop_defer(task_loop, &task_c);
+    cr_assert_eq(loop_run(task_loop), 0);
+    cr_assert_eq(tasks_run, 11, "the others ran, once");
+    loop_defer(task_loop, &task_b);
+    loop_defer(task_loop, &task_a);
+    loop_undefer(task_loop, &task_a); /* the last one: the next is queued behind what is left */
+    loop_defer(task_loop, &task_a);
+    cr_assert_eq(loop_run(task_loop), 0);
+    cr_assert_eq(tasks_run, 112);
+    loop_free(task_loop);
+}

@@ -1,11 +1,13 @@
 /* What /proc says, from given texts and from this process. */
 #include "os/procfs.h"
+#include "os/sys.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define STATUS                                                                                     \
@@ -205,4 +207,34 @@ Test(procfs, an_identity_map_has_its_blanks_folded)
     cr_assert_eq(procfs_id_map(getpid(), "uid_map", text, sizeof text, &err), 0, "%s", err.message);
     cr_assert(strstr(text, "  ") == NULL && text[0] != ' ' && text[strlen(text) - 1] != ' ',
               "\"%s\"", text);
+}
+
+Test(procfs, all_descriptors_are_listed_and_the_inherited_ones)
+{
+    uint64_t all, inherited;
+    int fd = fcntl(0, F_DUPFD_CLOEXEC, 40);
+    cr_assert_geq(fd, 40);
+    cr_assert_eq(procfs_fds(getpid(), &all, NULL), 0);
+    cr_assert_eq(procfs_inherited_fds(getpid(), &inherited, NULL), 0);
+    cr_assert(all & 1ull << fd);
+    cr_assert_not(inherited & 1ull << fd);
+    cr_assert_eq(inherited & ~all, 0u);
+    close(fd);
+}
+
+Test(procfs, whom_a_pidfd_stands_for)
+{
+    int fd = sys_pidfd_open(getpid());
+    cr_assert_eq(procfs_pidfd(fd), getpid());
+    close(fd);
+    cr_assert_eq(procfs_pidfd(fd), 0);
+    cr_assert_eq(procfs_pidfd(0), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    fd = sys_pidfd_open(child);
+    cr_assert_geq(fd, 0);
+    waitpid(child, NULL, 0);
+    cr_assert_eq(procfs_pidfd(fd), 0);
+    close(fd);
 }

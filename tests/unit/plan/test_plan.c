@@ -270,3 +270,22 @@ Test(plan, every_kind_has_a_name_and_an_owner)
     cr_assert_str_eq(op_name(OP_KIND_COUNT), "?");
     cr_assert_eq(op_boundary((enum op_kind)12345), BOUNDARY_NONE);
 }
+
+Test(plan, what_only_a_template_process_has_is_shown_where_it_is)
+{
+    struct plan p;
+    cleanup_buf struct buf text;
+    buf_init(&text, 4096);
+    plan_init(&p);
+    plan_op(&p, OP_DROP_CAPS);
+    plan_num(&p, OP_DROP_CAPS, 192, 0, 0);
+    plan_str(&p, OP_PROC, "/proc", NULL, 1);
+    plan_add(&p, &(struct op){.kind = OP_PROC, .a = "/proc", .num = {0, 1}});
+    finish(&p);
+    cr_assert_eq(plan_text(p.bytes.data, p.bytes.len, &text, NULL), 0);
+    cr_assert_str_eq(buf_text(&text), "kernel      drop-caps\n"
+                                      "kernel      drop-caps keep=192\n"
+                                      "filesystem  proc dest=\"/proc\" view=1\n"
+                                      "filesystem  proc dest=\"/proc\" view=0 whole=1\n");
+    plan_done(&p);
+}

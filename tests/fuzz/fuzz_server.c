@@ -1,0 +1,254 @@
+/* The server as a whole: the first byte says in how large pieces the rest arrives, and how the
+ * client leaves. Whatever it is, every handler is told how it ended, and nothing stays behind. */
+#include "daemon/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct loop *loop;
+static unsigned open_states;
+
+/* Something that a handler has under way; goes on once in each round. */
+struct state {
+    struct state *next, **at;
+    struct exchange *x;
+    char kind;
+    unsigned left;
+    int pipe_fd;
+};
+static struct state *states;
+
+static struct state *state_new(struct exchange *x, char kind)
+{
+    struct state *s = calloc(1, sizeof *s);
+    if (!s)
+        abort();
+    *s = (struct state){
+        .x = x, .kind = kind, .left = 3, .pipe_fd = -1, .next = states, .at = &states};
+    if (s->next)
+        s->next->at = &s->next;
+    states = s;
+    open_states++;
+    return s;
+}
+
+static void state_free(struct state *s)
+{
+    *s->at = s->next;
+    if (s->next)
+        s->next->at = s->at;
+    if (s->pipe_fd >= 0)
+        close(s->pipe_fd);
+    free(s);
+    open_states--;
+}
+
+static void on_gone(void *ctx)
+{
+    state_free(ctx);
+}
+
+static void on_all(void *ctx, const char *data, size_t len)
+{
+    exchange_reply(ctx, 200, "text/plain", data, len);
+}
+
+static void on_json(void *ctx, const struct json *body)
+{
+    exchange_reply_empty(ctx, json_type(body) == JSON_OBJECT ? 204 : 400);
+}
+
+static size_t on_piece(void *ctx, const char *data, size_t len)
+{
+    struct state *s = ctx;
+    (void)data;
+    if (s->left % 2)
+        return len;
+    return len > 3 ? 3 : len;
+}
+
+static void on_done(void *ctx, bool good)
+{
+    struct state *s = ctx;
+    if (good)
+        exchange_reply(s->x, 200, "text/plain", "done", 4);
+    state_free(s);
+}
+
+static void start_pipe(struct exchange *x)
+{
+    struct state *s = state_new(x, 'p');
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0 || write(fds[1], "0123456789", 10) != 10)
+        abort();
+    close(fds[1]);
+    s->pipe_fd = fds[0];
+    exchange_on(x, NULL, on_gone, s);
+    exchange_begin(x, 200, NULL, exchange_query(x, "n") ? 10 : -1);
+}
+
+static void serve(void *ctx, struct exchange *x)
+{
+    (void)ctx;
+    const char *path = exchange_path(x);
+    char kind = path[0] ? path[1] : 0;
+    struct buf rest;
+    switch (kind) {
+    case 'a':
+        exchange_read_all(x, 64, on_all, x);
+        return;
+    case 'j':
+        exchange_read_json(x, on_json, x);
+        return;
+    case 'u': {
+        struct state *s = state_new(x, kind);
+        s->left = exchange_query(x, "n") ? 2 : 3;
+        exchange_read_stream(x, on_piece, on_done, s);
+        return;
+    }
+    case 'w': /* pieces, to a client that may leave */
+    case 'q': {
+        struct state *s = state_new(x, kind);
+        exchange_on(x, NULL, on_gone, s);
+        exchange_begin(x, 200, "text/plain", exchange_query(x, "n") ? 15 : -1);
+        return;
+    }
+    case 'l': /* late, and never heard of clients that leave */
+    case 'b': /* also in pieces */
+        state_new(x, kind);
+        return;
+    case 'p':
+        start_pipe(x);
+        return;
+    case 't':
+        buf_init(&rest, 65536);
+        close(exchange_tunnel(x, &rest));
+        buf_done(&rest);
+        return;
+    case 'x':
+        exchange_abort(x);
+        return;
+    default:
+        exchange_add_header(x, "X-Path", path);
+        exchange_fail(x, 404, "nothing at %s", path);
+    }
+}
+
+static void go_on(struct state *s)
+{
+    struct exchange *x = s->x;
+    switch (s->kind) {
+    case 'u':
+        exchange_body_resume(x);
+        return;
+    case 'w':
+        exchange_write(x, "12345", 5);
+        if (--s->left)
+            return;
+        exchange_end(x);
+        break;
+    case 'l':
+        if (--s->left)
+            return;
+        exchange_reply(x, 200, NULL, "late", 4);
+        break;
+    case 'b':
+        if (s->left-- == 3)
+            exchange_begin(x, 200, NULL, -1);
+        exchange_write(x, "12345", 5);
+        if (s->left)
+            return;
+        exchange_fail(x, 500, "in the middle");
+        break;
+    case 'p': {
+        ssize_t n = exchange_splice(x, s->pipe_fd, 4);
+        if (n > 0 || n == -EAGAIN || n == -EBUSY)
+            return;
+        if (n < 0)
+            exchange_abort(x);
+        else
+            exchange_end(x);
+        break;
+    }
+    default:
+        return;
+    }
+    state_free(s);
+}
+
+static int authenticate(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+{
+    (void)ctx, (void)ret;
+    *ret_status = 401;
+    return http_header_get(&r->headers, "No-Key") ? -1 : 0;
+}
+
+/* ---- rounds of the loop ---- */
+
+static unsigned rounds;
+
+static void on_round(struct loop_task *t)
+{
+    for (struct state *s = states, *next; s; s = next) {
+        next = s->next;
+        go_on(s);
+    }
+    if (--rounds)
+        loop_defer(loop, t);
+    else
+        loop_stop(loop);
+}
+
+static void run(unsigned n)
+{
+    struct loop_task task = {.fn = on_round};
+    rounds = n;
+    loop_defer(loop, &task);
+    loop_run(loop);
+}
+
+static void drop_answers(int fd)
+{
+    char data[4096];
+    while (recv(fd, data, sizeof data, MSG_DONTWAIT) > 0)
+        ;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct caller self = {.local = true};
+    struct server *s;
+    int pair[2];
+    if (!size || loop_new(&loop, NULL) < 0 ||
+        server_new(&s, loop, NULL, authenticate, serve, NULL, NULL) < 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+        return 0;
+    size_t step = 1 + (data[0] & 0x3f) * 16;
+    connection_new(s, pair[0], true, caller_take(s, &self));
+    for (size_t at = 1; at < size; at += step) {
+        size_t piece = size - at < step ? size - at : step;
+        if (send(pair[1], data + at, piece, MSG_NOSIGNAL) < 0)
+            break;
+        run(2);
+        if (!(data[0] & 0x80))
+            drop_answers(pair[1]);
+    }
+    if (data[0] & 0x40)
+        shutdown(pair[1], SHUT_WR);
+    run(6);
+    close(pair[1]);
+    run(6);
+    while (states && states->kind != 'u')
+        run(1);
+    if (server_connections(s) || open_states)
+        abort();
+    server_free(s);
+    loop_free(loop);
+    return 0;
+}

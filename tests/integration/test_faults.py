@@ -1,0 +1,143 @@
+"""brig-daemon dies at every named point of create, exec, claim and teardown (brig-daemon --faults): everything of it
+goes with it, the next start finds what is left and works, and the records go on with one of the crash (L-02)."""
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from helpers import PUBLIC, all_pids, wait_for
+
+BRIG, DAEMON = PUBLIC / "brig", PUBLIC / "brig-daemon"
+POINTS = subprocess.run([DAEMON, "--faults"], capture_output=True, text=True, check=False).stdout.split()
+
+
+class Api:
+    def __init__(self, path, key):
+        self.key = key
+        self.wire = http.client.HTTPConnection("localhost", timeout=120)
+        self.wire.sock = socket.socket(socket.AF_UNIX)
+        self.wire.sock.settimeout(120)
+        self.wire.sock.connect(str(path))
+
+    def call(self, method, path, body=None, box=None, port=49983, kind="application/json"):
+        headers = {"X-API-KEY": self.key, "Content-Type": kind}
+        if box:
+            headers |= {"E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": str(port)}
+        data = json.dumps(body).encode() if isinstance(body, dict) else body
+        self.wire.request(method, path, data, headers)
+        answer = self.wire.getresponse()
+        return answer.status, answer.read()
+
+
+def walk(api):
+    """Every step that has a point in it."""
+    status, text = api.call("POST", "/sandboxes", {"templateID": "python", "timeout": 60})
+    assert status == 201, text
+    box = json.loads(text)
+    assert b'"1\\n"' in api.call("POST", "/execute", {"code": "print(1)"}, box, 49999)[1]
+    start = json.dumps({"process": {"cmd": "/bin/sh", "args": ["-c", "echo hi"]}, "stdin": False}).encode()
+    frame = b"\0" + struct.pack(">I", len(start)) + start
+    assert b'"exited":true' in api.call("POST", "/process.Process/Start", frame, box, kind="application/connect+json")[1]
+    assert api.call("POST", "/files?path=/tmp/x", b"x", box, kind="application/octet-stream")[0] == 200
+    assert api.call("POST", f"/sandboxes/{box['sandboxID']}/pause", {})[0] == 204
+    assert api.call("DELETE", f"/sandboxes/{box['sandboxID']}")[0] == 204
+    time.sleep(0.05)  # the pool is refilled a moment later
+
+
+class Daemon:
+    def __init__(self, folder, fault=None):
+        env = {"PATH": os.environ["PATH"], "HOME": str(folder)} | ({"BRIG_FAULT": fault} if fault else {})
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [BRIG, "serve", "--state", folder / "state", "--socket", folder / "sock", "--key-file", folder / "key",
+             "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd="/")
+        self.first = self.process.stdout.readline()
+
+    def api(self):
+        return Api(self.folder / "sock", (self.folder / "key").read_text().strip())
+
+    def end(self):
+        self.process.terminate()
+        text, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, self.first + text
+
+
+def records(folder):
+    out = subprocess.run([BRIG, "audit", "export", "--state", folder / "state"], capture_output=True, text=True,
+                         check=True).stdout
+    return [r["record"] for r in map(json.loads, out.splitlines()) if "record" in r]
+
+
+def left_of(folder, ids):
+    """Processes and control groups: of this daemon alone, others may run on the machine."""
+    found = set()
+    for pid in all_pids():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+            groups = Path(f"/proc/{pid}/cgroup").read_text()
+        except OSError:
+            continue
+        if str(folder) in line or any(i in groups for i in ids):
+            found.add(f"{pid} {line}")
+    for path, _, _ in os.walk("/sys/fs/cgroup"):
+        found |= {path for i in ids if i in path}
+    return found
+
+
+@pytest.fixture
+def folder():
+    path = Path(tempfile.mkdtemp(prefix="test-brig-fault-"))
+    yield path
+    shutil.rmtree(path)
+
+
+def ids_of(folder):
+    return {r["box"] for r in records(folder) if r["kind"] == "box.provisioning"}
+
+
+def test_without_a_fault_all_of_it_works(folder):
+    daemon = Daemon(folder)
+    walk(daemon.api())
+    status, text = daemon.end()
+    assert status == 0, text
+    assert not left_of(folder, ids_of(folder))
+    kinds = [r["kind"] for r in records(folder)]
+    assert kinds[-1] == "daemon.stopped" and "daemon.crashed" not in kinds
+
+
+def test_there_are_points():
+    assert len(POINTS) >= 20 and all(re.fullmatch(r"[a-z.]+", p) for p in POINTS)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_everything_goes_with_it_and_the_next_one_works(folder, point):
+    daemon = Daemon(folder, point)
+    try:
+        walk(daemon.api())
+    except (OSError, http.client.HTTPException, AssertionError):
+        pass
+    status, text = daemon.end()
+    assert point in text.split(), f"the point was not reached: {text}"
+    assert status == 1, text
+    # A box of which no record was written yet has left a row.
+    after = Daemon(folder)
+    walk(after.api())
+    status, text = after.end()
+    assert status == 0, text
+    told = records(folder)
+    ids = {r["box"] for r in told if r["kind"] == "box.provisioning"}
+    ids |= {r["detail"]["id"] for r in told if r["kind"] == "box.leftover"}
+    wait_for(lambda: not left_of(folder, ids), 10)
+    kinds = [r["kind"] for r in told]
+    assert kinds.count("daemon.crashed") == 1 and kinds[-1] == "daemon.stopped"
+    good = subprocess.run([BRIG, "audit", "verify", "--state", folder / "state"], capture_output=True, text=True,
+                          check=False)
+    assert good.returncode == 0, good.stdout + good.stderr

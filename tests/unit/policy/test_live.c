@@ -1,0 +1,95 @@
+#include "policy/live.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct egress base, live;
+static struct err err;
+
+static void start(void)
+{
+    struct origin o = {.kind = ORIGIN_FILE, .name = "t"};
+    egress_init(&base);
+    egress_init(&live);
+    cr_assert_eq(egress_allow(&base, "http://web.test:8080=127.0.0.1", &o, &err), 0);
+    cr_assert_eq(egress_allow(&base, "*.pypi.org:443", &o, &err), 0);
+    cr_assert_eq(egress_block(&base, "bad.pypi.org", &err), 0);
+    base.requests = 7;
+}
+
+static void stop(void)
+{
+    egress_done(&base);
+    egress_done(&live);
+}
+
+TestSuite(live, .init = start, .fini = stop);
+
+static int take(const char *text)
+{
+    struct json *j = NULL;
+    err = (struct err){0};
+    cr_assert_eq(json_parse(text, strlen(text), &json_default_limits, &j, &err), 0, "%s", text);
+    egress_done(&live);
+    egress_init(&live);
+    int r = egress_live(&base, j, &live, &err);
+    json_free(j);
+    return r;
+}
+
+static const struct egress_rule *rule(const char *host)
+{
+    for (size_t i = 0; i < live.rule_count; i++)
+        if (strcmp(live.rules[i].host.host.text, host) == 0)
+            return &live.rules[i];
+    return NULL;
+}
+
+Test(live, a_rule_of_the_operator_keeps_its_address)
+{
+    cr_assert_eq(take("{\"allow\":[\"http://web.test:8080\"]}"), 0, "%s", err.message);
+    cr_assert_eq(live.rule_count, 1);
+    cr_assert(rule("web.test")->pinned);
+    cr_assert_str_eq(rule("web.test")->address.text, "127.0.0.1");
+}
+
+Test(live, a_host_below_a_pattern_of_the_operator)
+{
+    cr_assert_eq(take("{\"allow\":[\"files.pypi.org:443\"]}"), 0, "%s", err.message);
+    cr_assert_eq(live.rule_count, 1);
+    cr_assert(!live.rules[0].pinned);
+}
+
+Test(live, a_host_beyond_the_operator_has_no_address_of_its_own)
+{
+    cr_assert_eq(take("{\"allow\":[\"example.org\"]}"), 0, "%s", err.message);
+    cr_assert_eq(live.rule_count, 2, "http and https");
+    cr_assert(!live.rules[0].pinned && !live.rules[1].pinned);
+    cr_assert_eq(take("{\"allow\":[\"http://example.org:80=10.0.0.1\"]}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"http://web.test:9090=127.0.0.1\"]}"), -ERR_REFUSED);
+}
+
+Test(live, what_is_blocked_stays_blocked)
+{
+    cr_assert_eq(take("{\"allow\":[],\"block\":[\"evil.org\"]}"), 0);
+    cr_assert_eq(live.rule_count, 0);
+    cr_assert_eq(live.blocked_count, 2);
+}
+
+Test(live, totals_stay)
+{
+    cr_assert_eq(take("{}"), 0);
+    cr_assert_eq(live.requests, 7);
+}
+
+Test(live, nonsense)
+{
+    static const char *const bad[] = {"[]",
+                                      "{\"allow\":\"x\"}",
+                                      "{\"allow\":[1]}",
+                                      "{\"block\":3}",
+                                      "{\"allow\":[\"\"]}",
+                                      "{\"block\":[\"a b\"]}"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_lt(take(bad[i]), 0, "%s", bad[i]);
+}
