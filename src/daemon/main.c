@@ -144,7 +144,7 @@ static void record_start(void)
     snprintf(detail, sizeof detail,
              "{\"landlock_paths\":%s,\"landlock_ports\":%s,\"seccomp\":true,\"uid\":%u}",
              front.seal.paths ? "true" : "false", front.seal.ports ? "true" : "false",
-             (unsigned)geteuid());
+             front.seal.uid);
     core_record(front.core, "daemon.sealed", NULL, NULL, detail);
 }
 

@@ -87,8 +87,9 @@ int front_seal(struct front_seal *ret, struct err *err)
         return err_sys(err, "tie brig-daemon to its launcher");
     int paths = seal_paths(-1, 0, who, err);
     int ports = paths < 0 ? paths : seal_ports(who, err);
+    unsigned uid = geteuid();
     if (ports < 0 || front_seal_calls(err) < 0)
         return -err->code;
-    *ret = (struct front_seal){.paths = paths > 0, .ports = ports > 0};
+    *ret = (struct front_seal){.paths = paths > 0, .ports = ports > 0, .uid = uid};
     return 0;
 }

@@ -11,6 +11,7 @@
 
 struct front_seal {
     bool paths, ports; /* Landlock has them */
+    unsigned uid;      /* cannot be asked for afterwards */
 };
 int front_seal(struct front_seal *ret, struct err *err);
 int front_seal_calls(struct err *err); /* the filter alone */

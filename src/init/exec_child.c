@@ -86,11 +86,12 @@ static int own_scope(const struct apply_state *st, struct err *err)
 
 void exec_default_signals(void)
 {
-    sigset_t none;
-    sigemptyset(&none);
-    for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Those that the C library keeps for itself as well, which it would refuse: what the caller of
+     * brig ignores would stay ignored. The kernel's struct has four words on every architecture. */
+    const unsigned long plain[4] = {0}, none = 0;
+    for (int sig = 1; sig <= 64; sig++)
+        syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof none);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 }
 
 static int report(enum ctl_type type, const struct apply_state *st, const struct err *err)

@@ -34,6 +34,7 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     /* No path at all; where this layer is missing the filter has no open either. Connections are
      * not restricted by port: rules can change while we run. */
     int paths = seal_paths(-1, 0, "the proxy", err);
+    uid_t uid = geteuid(); /* cannot be asked for afterwards */
     if (paths < 0 || seal_filter_load(err) < 0)
         return -err->code;
     jw_kv_string(facts, "seccomp", "default-deny");
@@ -42,6 +43,6 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     jw_kv_bool(facts, "no_new_privs", true);
     jw_kv_bool(facts, "capabilities", false);
     jw_kv_string(facts, "memory_locked", locked);
-    jw_kv_uint(facts, "uid", geteuid());
+    jw_kv_uint(facts, "uid", uid);
     return 0;
 }
