@@ -87,7 +87,7 @@ static int own_scope(const struct apply_state *st, struct err *err)
 void exec_default_signals(void)
 {
     /* Those that the C library keeps for itself as well, which it would refuse: what the caller of
-     * brig ignores would stay ignored. The kernel's struct has four words on every architecture. */
+     * brig ignores would stay ignored. The kernel's struct has at most four words. */
     const unsigned long plain[4] = {0}, none = 0;
     for (int sig = 1; sig <= 64; sig++)
         syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof none);
