@@ -706,7 +706,8 @@ def template(tmp_path):
         process.wait()
 
 
-DRIVER = "import sys\ndef warm(modules): return list(modules)\ndef prepare(fd): pass\ndef run(): pass\n"
+DRIVER = "import sys\ndef warm(modules): return list(modules)\ndef prepare(fd): pass\n" \
+         "def rehearse(): pass\ndef rehearse_often(times): pass\ndef run(): pass\n"
 
 
 @pytest.mark.parametrize("line, why", [
