@@ -83,6 +83,8 @@ void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
 /* A whole parsed tree. */
 void jw_json(struct json_writer *w, const struct json *j);
+/* A value that a writer of ours wrote, as it is; null if there is none. */
+void jw_written(struct json_writer *w, const struct buf *value);
 /* Key and value in one call. */
 void jw_kv_string(struct json_writer *w, const char *key, const char *s);
 void jw_kv_int(struct json_writer *w, const char *key, int64_t v);

@@ -52,7 +52,6 @@ void receipt_write(struct sandbox *s)
     struct run_result *r = s->result;
     struct json_writer w;
     char hash[72];
-    struct json *boundaries = NULL;
     policy_hash(s->request->policy, hash);
     jw_init(&w, &r->receipt, false);
     jw_object_begin(&w);
@@ -65,12 +64,7 @@ void receipt_write(struct sandbox *s)
     jw_kv_string(&w, "policy_hash", hash);
     write_weaker(r, &w);
     jw_key(&w, "boundaries");
-    if (json_parse(buf_text(&s->boundaries), s->boundaries.len, &json_default_limits, &boundaries,
-                   NULL) == 0)
-        jw_json(&w, boundaries);
-    else
-        jw_null(&w);
-    json_free(boundaries);
+    jw_written(&w, &s->boundaries);
     jw_key(&w, "states_usec");
     state_write_json(&s->state, &w);
     write_usage(s, &w);
