@@ -2,12 +2,13 @@
  * first byte of its output, remove the sandbox. Prints one line per round: microseconds from create
  * to first byte, and of the create alone.
  *
- *   claim ADDRESS:PORT KEY TEMPLATE CLIENTS ROUNDS [hold|idle|MS]
+ *   claim ADDRESS:PORT KEY TEMPLATE CLIENTS ROUNDS [hold|idle|MS|~MS]
  *
  *   hold   keep the sandboxes, print their ids, wait for stdin
  *   idle   the same without running anything in them
  *   MS     all clients begin each round at the same moment, MS milliseconds after the last one has
- *          ended its round before: a burst that finds the pool full */
+ *          ended its round before: a burst that finds the pool full
+ *   ~MS    each client thinks for MS milliseconds on average between two rounds, by itself */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -25,7 +26,7 @@ static const char *key, *template;
 static struct sockaddr_in place;
 static int rounds;
 static bool hold, idle;
-static unsigned pause_ms;
+static unsigned pause_ms, think_ms;
 static pthread_barrier_t together;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -150,9 +151,9 @@ static void round_once(struct peer *p)
     whole(p);
 }
 
-static void *client(void *unused)
+static void *client(void *number)
 {
-    (void)unused;
+    unsigned short seed[3] = {(unsigned short)(uintptr_t)number, 7, 42};
     struct peer *p = calloc(1, sizeof *p);
     dial(p);
     for (int i = 0; i < rounds; i++) {
@@ -161,6 +162,8 @@ static void *client(void *unused)
             usleep(pause_ms * 1000);
             pthread_barrier_wait(&together);
         }
+        if (think_ms)
+            usleep((useconds_t)((double)think_ms * 2000 * erand48(seed)));
         round_once(p);
     }
     close(p->fd);
@@ -186,10 +189,11 @@ int main(int argc, char **argv)
     idle = argc > 6 && strcmp(argv[6], "idle") == 0;
     hold = idle || (argc > 6 && strcmp(argv[6], "hold") == 0);
     pause_ms = argc > 6 ? (unsigned)strtoul(argv[6], NULL, 10) : 0;
+    think_ms = argc > 6 && argv[6][0] == '~' ? (unsigned)strtoul(argv[6] + 1, NULL, 10) : 0;
     pthread_barrier_init(&together, NULL, (unsigned)clients);
     pthread_t *threads = calloc((size_t)clients, sizeof *threads);
     for (int i = 0; i < clients; i++)
-        if (pthread_create(&threads[i], NULL, client, NULL))
+        if (pthread_create(&threads[i], NULL, client, (void *)(uintptr_t)i))
             fail("thread");
     for (int i = 0; i < clients; i++)
         pthread_join(threads[i], NULL);
