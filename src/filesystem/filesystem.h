@@ -73,6 +73,8 @@ struct cover {
 #define COVERS_MAX 8
 /* Where they lie on the container tier; on the process tier in the private folder. */
 #define SHOWN_DIR "/.brig"
+/* Where a program of brig's own lies on the container tier; on the process tier where it is. */
+#define TOOL_PATH "/.brig-tool"
 
 /* One sandbox's side of this boundary. */
 struct filesystem {
@@ -105,6 +107,7 @@ struct filesystem {
 struct filesystem_request {
     const struct policy *policy;
     const char *project; /* or NULL */
+    const char *tool;    /* a program of brig's own, or NULL */
     bool namespaced;
     bool privileged;
     uid_t inside_uid;

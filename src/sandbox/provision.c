@@ -36,6 +36,7 @@ static int open_filesystem(struct sandbox *s, struct err *err)
 {
     struct filesystem_request r = {.policy = s->request->policy,
                                    .project = s->request->project,
+                                   .tool = s->request->tool,
                                    .namespaced = s->kernel.tier == TIER_CONTAINER,
                                    .privileged = s->kernel.privileged,
                                    .inside_uid = s->kernel.inside_uid,
