@@ -105,6 +105,7 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
 {
     fs->policy = request->policy;
     fs->namespaced = request->namespaced;
+    fs->private_root = request->private_root;
     fs->privileged = request->privileged;
     fs->inside_uid = request->inside_uid;
     fs->whole_proc = request->whole_proc;

@@ -80,6 +80,7 @@ struct cover {
 struct filesystem {
     const struct policy *policy;
     bool namespaced; /* container tier */
+    bool private_root;
     bool privileged; /* the supervisor is root: sources are opened by it and passed in as detached
                         mounts */
     uid_t inside_uid;
@@ -109,6 +110,7 @@ struct filesystem_request {
     const char *project; /* or NULL */
     const char *tool;    /* a program of brig's own, or NULL */
     bool namespaced;
+    bool private_root; /* the tier promises one */
     bool privileged;
     uid_t inside_uid;
     bool whole_proc;

@@ -124,7 +124,7 @@ static int make_files(struct canaries *c, struct err *err)
         make_dir(c, "drop", 0777, err) < 0 || make_dir(c, "ro", 0755, err) < 0 ||
         make_dir(c, "rw", 0777, err) < 0)
         return -err->code;
-    return make_file(c, "ro/file", "granted", 0644, err);
+    return make_file(c, "ro/file", "granted", 0666, err);
 }
 
 static int listen_inet(int family, int type, uint16_t *port)
@@ -271,7 +271,7 @@ void canaries_reset(struct canaries *c)
     canary_signalled(c);
     lab_reset(&c->lab);
     make_file(c, "canary", c->token, 0666, NULL);
-    make_file(c, "ro/file", "granted", 0644, NULL);
+    make_file(c, "ro/file", "granted", 0666, NULL);
     const char *const folders[] = {"drop", "rw"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         cleanup_fd int fd =
@@ -294,13 +294,17 @@ bool canary_dropped(const struct canaries *c)
     return fstatat(c->folder_fd, "drop/made", &sb, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-bool canary_granted_changed(const struct canaries *c)
+bool canary_granted_written(const struct canaries *c)
 {
-    struct stat sb;
     char text[64];
     return file_read(c->folder_fd, "ro/file", text, sizeof text) < 0 ||
-           strcmp(text, "granted") != 0 || fstatat(c->folder_fd, "ro/file", &sb, 0) < 0 ||
-           (sb.st_mode & 07777) != 0644;
+           strcmp(text, "granted") != 0;
+}
+
+bool canary_granted_mode(const struct canaries *c)
+{
+    struct stat sb;
+    return fstatat(c->folder_fd, "ro/file", &sb, 0) < 0 || (sb.st_mode & 07777) != 0666;
 }
 
 bool canary_set_id(const struct canaries *c)

@@ -34,7 +34,8 @@ void canaries_close(struct canaries *c);
 bool canary_connected(int listener);
 bool canary_file_changed(const struct canaries *c);
 bool canary_dropped(const struct canaries *c);
-bool canary_granted_changed(const struct canaries *c);
+bool canary_granted_written(const struct canaries *c);
+bool canary_granted_mode(const struct canaries *c);
 bool canary_set_id(const struct canaries *c);
 bool canary_signalled(const struct canaries *c);
 

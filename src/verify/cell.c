@@ -39,10 +39,17 @@ static bool scene_wanted(const struct cell_state *s, enum scene_id id)
     return false;
 }
 
-static int start_scenes(struct cell_state *s, unsigned *sandboxes, struct err *err)
+/* Where nothing counts a sandbox's tasks apart from the user's others, the limit of tasks is tried
+ * when the other sandboxes are gone. */
+static bool is_later(enum scene_id id)
+{
+    return id == SCENE_PIDS;
+}
+
+static int start_scenes(struct cell_state *s, bool later, unsigned *sandboxes, struct err *err)
 {
     for (int id = 0; id < SCENE_COUNT; id++) {
-        if (!scene_wanted(s, (enum scene_id)id))
+        if (is_later((enum scene_id)id) != later || !scene_wanted(s, (enum scene_id)id))
             continue;
         s->scenes[id] = malloc(sizeof *s->scenes[id]);
         if (!s->scenes[id])
@@ -191,9 +198,12 @@ int cell_run(struct verify_cell *cell, const struct cell_work *work,
              const struct cell_progress *progress, unsigned *sandboxes, struct err *err)
 {
     struct cell_state s = {.work = work, .controls = controls, .c = c, .progress = progress};
-    int r = start_scenes(&s, sandboxes, err);
-    if (r >= 0)
-        r = watch(&s, err);
+    int r = 0;
+    for (int later = 0; later < 2 && r >= 0; later++) {
+        r = start_scenes(&s, later, sandboxes, err);
+        if (r >= 0)
+            r = watch(&s, err);
+    }
     if (r >= 0)
         r = check_started(&s, err);
     for (size_t i = 0; r >= 0 && i < row_count; i++)

@@ -50,7 +50,12 @@ bool check_signal(const struct canaries *c)
 
 bool check_granted(const struct canaries *c)
 {
-    return canary_granted_changed(c);
+    return canary_granted_written(c);
+}
+
+bool check_mode(const struct canaries *c)
+{
+    return canary_granted_mode(c);
 }
 
 bool check_set_id(const struct canaries *c)

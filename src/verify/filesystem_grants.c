@@ -38,7 +38,7 @@ int attack_grant_meta(struct attempt *a)
 int attack_grant_set_id(struct attempt *a)
 {
     char path[PLACE_PATH + 32];
-    below(path, a->place->rw, a->outside ? "control" : "set-id");
+    below(path, a->place->rw, "set-id");
     cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
     return fd < 0 ? errno : attack_result(fchmod(fd, 04755));
 }

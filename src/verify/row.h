@@ -38,6 +38,7 @@ enum {
     ROW_CGROUP = 1 << 10,
     ROW_IPV6 = 1 << 11,
     ROW_NO_SOCKETS = 1 << 12, /* where the policy has no UNIX sockets in sandboxes with grants */
+    ROW_OWNER = 1 << 13,      /* process tier: as root its own uid holds it too */
 };
 
 struct canaries;
@@ -87,5 +88,5 @@ look_fn look_capabilities, look_no_new_privs, look_seccomp, look_identity, look_
     look_mount_flags, look_system_writable, look_limits, look_inbound;
 /* check.c */
 check_fn check_tcp, check_tcp6, check_udp, check_socket, check_abstract, check_file, check_drop,
-    check_signal, check_granted, check_set_id, check_granted_socket, check_closed, check_dns,
+    check_signal, check_granted, check_mode, check_set_id, check_granted_socket, check_closed, check_dns,
     check_inner, check_other_origin, check_redirect, check_query;

@@ -10,9 +10,6 @@
 #define N      BOUNDARY_NETWORK
 #define C      BOUNDARY_CREDENTIALS
 #define L      BOUNDARY_LIFECYCLE
-#define G(...) GUARDS_OF(__VA_ARGS__, 0, 0, 0, 0, 0)
-#define GUARDS_OF(a, b, c, d, e, ...)                                                              \
-    ((uint64_t)(a) | (uint64_t)(b) | (uint64_t)(c) | (uint64_t)(d) | (uint64_t)(e))
 #define BIT(id) GUARD_BIT(id)
 
 /* {id, boundary, scene, flags, title, attack, look, check, process, container} */
@@ -121,11 +118,11 @@ const struct row rows[] = {
     TRY("F-11.system", F, 0, "the system is changed", attack_system_write, 0, 0),
     LOOK("F-11.mounts", F, ROW_CONTAINER, "the system is mounted read-only", look_system_writable, 0, BIT(READ_ONLY)),
     AT("F-11.contents", F, SCENE_GRANTS, 0, "a folder granted to be read is written", attack_grant_write, check_granted,
-       0, 0),
-    AT("F-11.modes", F, SCENE_GRANTS, 0, "modes in a folder granted to be read are changed", attack_grant_meta,
-       check_granted, 0, 0),
+       BIT(LANDLOCK), 0),
+    AT("F-11.modes", F, SCENE_GRANTS, ROW_OWNER, "modes in a folder granted to be read are changed", attack_grant_meta,
+       check_mode, FILTER, BIT(READ_ONLY)),
     TRY("F-12", F, 0, "a device node is made", attack_device_node, 0, 0),
-    AT("F-13.grant", F, SCENE_GRANTS, 0, "a set-id file is left in a granted folder", attack_grant_set_id, check_set_id,
+    AT("F-13.grant", F, SCENE_GRANTS, ROW_CHECK, "a set-id file is left in a granted folder", attack_grant_set_id, check_set_id,
        0, FILTER),
     LOOK("F-13.mounts", F, ROW_CONTAINER, "no mount honours set-id bits", look_mount_flags, 0, 0),
     AT("F-04", F, SCENE_GRANTS, ROW_TOKEN, "a link in a granted folder leads out of it", attack_grant_climb, NULL, 0, 0),

@@ -27,7 +27,7 @@
 int scene_limit(enum scene_id id)
 {
     static const int limits[SCENE_COUNT] = {
-        [SCENE_PIDS] = 24,      [SCENE_FILES] = 64,   [SCENE_MEMORY] = 64,
+        [SCENE_PIDS] = 64,      [SCENE_FILES] = 64,   [SCENE_MEMORY] = 64,
         [SCENE_DISK] = 4,       [SCENE_INODES] = 200, [SCENE_OUTPUT] = OUTPUT_MAX,
         [SCENE_DEADLINE] = 200, [SCENE_CPU] = 200,
     };
