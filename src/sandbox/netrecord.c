@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "network/channel.h"
 #include "os/fd.h"
+#include "os/runstate.h"
 #include "sandbox/egress.h"
-#include "sandbox/rundir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ void netrecord_open(struct netrecord *r, const char *id)
     strftime(r->started, sizeof r->started, "%Y-%m-%dT%H:%M:%SZ", &tm);
     snprintf(r->id, sizeof r->id, "%s", id);
     listen_for_changes(r);
-    r->dir = rundir_open("net", true);
+    r->dir = runstate_open("net", true);
 }
 
 static void record_json(const struct netrecord *r, const struct netlog *log, const struct egress *e,
@@ -206,8 +206,8 @@ static int read_record(int dir, const char *id, struct buf *ret)
 
 int netrecord_read(const char *id, struct buf *ret, struct err *err)
 {
-    cleanup_fd int dir = rundir_open("net", false);
-    if (!rundir_is_id(id) || dir < 0 || read_record(dir, id, ret) < 0)
+    cleanup_fd int dir = runstate_open("net", false);
+    if (!runstate_is_id(id) || dir < 0 || read_record(dir, id, ret) < 0)
         return no_record(id, err);
     return 0;
 }
@@ -231,7 +231,7 @@ static bool take_entry(int dir, const char *name, struct listed *ret)
         return false;
     memcpy(ret->id, name, len - 5);
     ret->id[len - 5] = '\0';
-    if (!rundir_is_id(ret->id) || fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!runstate_is_id(ret->id) || fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
     ret->when_ns = (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec;
     return true;
@@ -265,7 +265,7 @@ int netrecord_list(void (*fn)(void *ctx, const char *id, const char *json), void
                    struct err *err)
 {
     (void)err;
-    cleanup_fd int dir = rundir_open("net", false);
+    cleanup_fd int dir = runstate_open("net", false);
     cleanup_free struct listed *all = NULL;
     size_t count = dir < 0 ? 0 : list_dir(dir, &all);
     for (size_t i = 0; i < count; i++) {
@@ -310,7 +310,7 @@ int netrecord_replace(const char *id, const struct egress *e, unsigned *ret_ende
 {
     static const struct timeval patience = {.tv_sec = ANSWER_S};
     struct sockaddr_un name;
-    if (!rundir_is_id(id))
+    if (!runstate_is_id(id))
         return no_record(id, err);
     cleanup_buf struct buf text;
     struct json_writer w;

@@ -1,4 +1,4 @@
-#include "sandbox/rundir.h"
+#include "os/runstate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int rundir_enter(int dir, const char *name, bool make)
+/* One step down, made if it is not there; only a folder that is the caller's own and nobody else's
+ * to write counts. */
+static int enter(int dir, const char *name, bool make)
 {
     struct stat sb;
     if (make && mkdirat(dir, name, 0700) < 0 && errno != EEXIST)
@@ -24,7 +26,7 @@ int rundir_enter(int dir, const char *name, bool make)
 static int enter_all(int dir, const char *const *names, bool make)
 {
     for (; dir >= 0 && *names; names++) {
-        int next = rundir_enter(dir, *names, make);
+        int next = enter(dir, *names, make);
         int why = errno;
         close(dir);
         errno = why;
@@ -33,10 +35,10 @@ static int enter_all(int dir, const char *const *names, bool make)
     return dir;
 }
 
-int rundir_open(const char *kind, bool make)
+int runstate_open(const char *name, bool make)
 {
-    const char *const for_root[] = {"brig", kind, NULL};
-    const char *const below_home[] = {".local", "state", "brig", kind, NULL};
+    const char *for_root[] = {"brig", name, NULL};
+    const char *below_home[] = {".local", "state", "brig", name, NULL};
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -50,8 +52,8 @@ int rundir_open(const char *kind, bool make)
     return -1;
 }
 
-bool rundir_is_id(const char *text)
+bool runstate_is_id(const char *text)
 {
-    return strncmp(text, "brig-", 5) == 0 && text[5] && strlen(text) < 28 &&
-           strspn(text + 5, "0123456789abcdefghijklmnopqrstuvwxyz") == strlen(text + 5);
+    return strncmp(text, "brig-", 5) == 0 && strlen(text) < 28 &&
+           strspn(text + 5, "0123456789abcdef") == strlen(text + 5);
 }
