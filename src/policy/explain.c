@@ -152,11 +152,11 @@ static void each_tool(const struct policy *p, row_fn fn, void *arg)
     static const char help[] = "what the server may ask of its client";
     const struct tools *t = &p->tools;
     cleanup_buf struct buf words;
+    buf_init(&words, 100);
     if (!t->given)
         return;
     for (enum tool_verdict v = 0; v < TOOL_VERDICT_COUNT; v++)
         each_tool_rule(p, v, fn, arg);
-    buf_init(&words, 100);
     for (unsigned i = 0; i < CALLBACK_COUNT; i++) {
         if (t->callbacks & 1u << i)
             buf_fmt(&words, "%s%s", words.len ? ", " : "", tool_callback_name(i));
