@@ -6,8 +6,8 @@
  * The filter holds one end of a pipe, the lifeline: when it is gone, however it ended, the sandbox
  * is ended. The death of this process takes filter and asker along, and the sandbox by its
  * guardian. */
+#include "cli/mcp_wrap.h"
 #include "base/cleanup.h"
-#include "cli/mcp.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
 #include "cli/term.h"
@@ -24,6 +24,26 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+
+enum wrap_option_id { OPT_WRAP = 1, OPT_PROJECT, OPT_QUIET, OPT_VERBOSE };
+
+#define WRAPPING "Another server"
+#define OUTPUT   "Output"
+
+/* clang-format off */
+static const struct opt wrap_items[] = {
+    {OPT_WRAP, 0, "wrap", OPT_FLAG, NULL, NULL, NULL, WRAPPING,
+     "this form of brig mcp"},
+    {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, WRAPPING,
+     "level medium: the folder that the server may change; default: the current folder"},
+    {OPT_QUIET, 'q', "quiet", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
+     "say nothing on stderr about denials and dropped messages"},
+    {OPT_VERBOSE, 'v', "verbose", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
+     "also say what was used: level, tier, time, memory"},
+};
+/* clang-format on */
+static const struct opt_table wrap_table = {
+    .items = wrap_items, .count = ARRAY_LEN(wrap_items), .next = &tool_option_table};
 
 struct wrap_options {
     struct policy_options policy;
@@ -53,14 +73,14 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     int r = policy_options_take(&o->policy, opt, value, err);
     if (r)
         return r < 0 ? r : 0;
-    if (opt->id == OPT_MCP_PROJECT)
+    if (opt->id == OPT_PROJECT)
         o->project = value;
-    else if (opt->id == OPT_MCP_QUIET)
+    else if (opt->id == OPT_QUIET)
         o->quiet = true;
-    else if (opt->id == OPT_MCP_VERBOSE)
+    else if (opt->id == OPT_VERBOSE)
         o->verbose = true;
-    else if (opt->id != OPT_MCP_WRAP)
-        return err_set(err, ERR_USAGE, "--%s and --wrap contradict each other", opt->name);
+    else if (opt->id != OPT_WRAP)
+        return err_set(err, ERR_INTERNAL, "option --%s is not handled", opt->name);
     return 0;
 }
 
@@ -273,7 +293,7 @@ static int wrap_command(const struct wrap_options *o, char *const *command, stru
     return r;
 }
 
-int mcp_wrap_main(const struct verb *verb, int argc, char *const argv[])
+static int wrap_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
     __attribute__((cleanup(wrap_options_done))) struct wrap_options o = {0};
@@ -287,3 +307,25 @@ int mcp_wrap_main(const struct verb *verb, int argc, char *const argv[])
         r = wrap_command(&o, argv + rest, &err);
     return r < 0 ? verb_fail(verb, &err, false) : r;
 }
+
+const struct verb verb_mcp_wrap = {
+    .name = "mcp --wrap",
+    .summary = "another MCP server in a sandbox, and rules for its tools",
+    .usage = "mcp --wrap [OPTIONS] [--] SERVER [ARGUMENT…]",
+    .about = "SERVER is an MCP server that speaks over stdin and stdout. It runs as\n"
+             "`brig run` would run it, with the same options; between it and its client brig\n"
+             "reads every message, hides the tools that the policy does not allow and answers\n"
+             "calls of them itself. It lives as long as its client.",
+    .examples = "# a server that sees one folder, and of which two tools can be used\n"
+                "brig mcp --wrap --ro ~/notes:/notes --tool read_file --tool list_directory -- \\\n"
+                "  mcp-server-filesystem /notes\n"
+                "# one host, and a token that the server never sees\n"
+                "brig mcp --wrap --secret 'TOKEN=env:TOKEN@https://api.example.org' -- ./server",
+    .statuses = "N    the server's own status; 128+N when signal N ended it\n"
+                "124  a time limit ended it\n"
+                "125  brig refused or failed; the server was not run\n"
+                "126  the server cannot be executed\n"
+                "127  the server was not found in the sandbox",
+    .options = &wrap_table,
+    .main = wrap_main,
+};
