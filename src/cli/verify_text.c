@@ -116,11 +116,6 @@ static void guards_text(uint64_t guards, struct buf *out)
         }
 }
 
-static uint64_t guards_of(const struct row *r, enum tier tier)
-{
-    return tier == TIER_CONTAINER ? r->container : r->process;
-}
-
 static void failures(const struct verify_result *r, struct verify_style s, struct buf *out)
 {
     for (unsigned c = 0; c < r->cell_count; c++)
@@ -133,7 +128,7 @@ static void failures(const struct verify_result *r, struct verify_style s, struc
                     tier_name(cell->tier), rows[i].title);
             buf_str(out, "  seen:  ");
             term_clean(out, cell->rulings[i].text);
-            uint64_t guards = guards_of(&rows[i], cell->tier);
+            uint64_t guards = cell->guards[i];
             if (guards) {
                 buf_str(out, "\n  guard: ");
                 guards_text(guards, out);
@@ -226,7 +221,7 @@ static void json_guards(struct json_writer *w, const char *name, uint64_t guards
     jw_array_end(w);
 }
 
-static void json_row(struct json_writer *w, const struct row *row, const struct verify_cell *cell,
+static void json_row(struct json_writer *w, const struct row *row, uint64_t guards,
                      const struct ruling *ruling)
 {
     static const char *const members[] = {"held_by", "seen", "why"};
@@ -237,7 +232,7 @@ static void json_row(struct json_writer *w, const struct row *row, const struct 
     jw_kv_string(w, "verdict", verdict_word(ruling->kind));
     jw_key(w, members[ruling->kind]);
     jw_bytes(w, ruling->text, strlen(ruling->text));
-    json_guards(w, "guards", guards_of(row, cell->tier));
+    json_guards(w, "guards", guards);
     if (ruling->kind == ROW_FAILED)
         jw_kv_string(w, "do", advice(row->boundary));
     jw_object_end(w);
@@ -256,7 +251,7 @@ static void json_cell(struct json_writer *w, const struct verify_cell *cell)
     jw_key(w, "rows");
     jw_array_begin(w);
     for (size_t i = 0; cell->tried && i < row_count; i++)
-        json_row(w, &rows[i], cell, &cell->rulings[i]);
+        json_row(w, &rows[i], cell->guards[i], &cell->rulings[i]);
     jw_array_end(w);
     jw_object_end(w);
 }

@@ -104,7 +104,8 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     if (abi == 0 || (fs->policy->landlock == NEED_OFF && fs->namespaced))
         return 0;
     fs->landlock_fs = known_fs(abi);
-    fs->landlock_net = abi >= 4 && !fs->namespaced ? LL_NET_BIND_TCP | LL_NET_CONNECT_TCP : 0;
+    fs->landlock_net =
+        abi >= 4 && !fs->namespaced && !fs->private_root ? LL_NET_BIND_TCP | LL_NET_CONNECT_TCP : 0;
     fs->landlock_scope = abi >= 6 ? LL_SCOPE_ABSTRACT | LL_SCOPE_SIGNAL : 0;
     if (guard_left_out(GUARD_LANDLOCK))
         return 0;

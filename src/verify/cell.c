@@ -206,8 +206,10 @@ int cell_run(struct verify_cell *cell, const struct cell_work *work,
     }
     if (r >= 0)
         r = check_started(&s, err);
-    for (size_t i = 0; r >= 0 && i < row_count; i++)
+    for (size_t i = 0; r >= 0 && i < row_count; i++) {
         judge(&s, i, &cell->rulings[i]);
+        cell->guards[i] = row_guards(&rows[i], c);
+    }
     for (int id = 0; id < SCENE_COUNT; id++) {
         if (s.scenes[id])
             scene_close(s.scenes[id]);

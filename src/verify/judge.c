@@ -101,6 +101,13 @@ static const char *excused_by_limit(const struct row *r, const struct circumstan
     return whys[r->scene] && !c->limited[r->scene] ? whys[r->scene] : NULL;
 }
 
+uint64_t row_guards(const struct row *r, const struct circumstances *c)
+{
+    if (c->tier == TIER_CONTAINER)
+        return (r->flags & ROW_COUNTED) && !c->cgroup ? 0 : r->container;
+    return (r->flags & ROW_OWNER) && c->root ? 0 : r->process;
+}
+
 const char *row_excused(const struct row *r, const struct circumstances *c)
 {
     if ((r->flags & ROW_CONTAINER) && c->tier != TIER_CONTAINER)

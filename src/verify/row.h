@@ -39,6 +39,7 @@ enum {
     ROW_IPV6 = 1 << 11,
     ROW_NO_SOCKETS = 1 << 12, /* where the policy has no UNIX sockets in sandboxes with grants */
     ROW_OWNER = 1 << 13,      /* process tier: as root its own uid holds it too */
+    ROW_COUNTED = 1 << 14, /* container tier: where no cgroup counts memory the filter holds it */
 };
 
 struct canaries;
@@ -79,6 +80,8 @@ struct circumstances {
     bool root, cgroup, workspace, exec, ipv6, proxy, unix_sockets;
     bool limited[SCENE_COUNT]; /* the policy has such a limit */
 };
+/* The guards of which each one's loss lets it succeed, there. */
+uint64_t row_guards(const struct row *r, const struct circumstances *c);
 /* Why it cannot be tried here, or NULL. */
 const char *row_excused(const struct row *r, const struct circumstances *c);
 
@@ -88,5 +91,5 @@ look_fn look_capabilities, look_no_new_privs, look_seccomp, look_identity, look_
     look_mount_flags, look_system_writable, look_limits, look_inbound;
 /* check.c */
 check_fn check_tcp, check_tcp6, check_udp, check_socket, check_abstract, check_file, check_drop,
-    check_signal, check_granted, check_mode, check_set_id, check_granted_socket, check_closed, check_dns,
-    check_inner, check_other_origin, check_redirect, check_query;
+    check_signal, check_granted, check_mode, check_set_id, check_granted_socket, check_closed,
+    check_dns, check_inner, check_other_origin, check_redirect, check_query;

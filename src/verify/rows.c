@@ -5,11 +5,11 @@
 
 #include "base/cleanup.h"
 
-#define K      BOUNDARY_KERNEL
-#define F      BOUNDARY_FILESYSTEM
-#define N      BOUNDARY_NETWORK
-#define C      BOUNDARY_CREDENTIALS
-#define L      BOUNDARY_LIFECYCLE
+#define K       BOUNDARY_KERNEL
+#define F       BOUNDARY_FILESYSTEM
+#define N       BOUNDARY_NETWORK
+#define C       BOUNDARY_CREDENTIALS
+#define L       BOUNDARY_LIFECYCLE
 #define BIT(id) GUARD_BIT(id)
 
 /* {id, boundary, scene, flags, title, attack, look, check, process, container} */
@@ -69,29 +69,28 @@ const struct row rows[] = {
     TRY("K-13.find", K, ROW_TOKEN, "the caller's kernel keys are read", attack_find_key, 0, 0),
     TRY("K-14", K, 0, "io_uring, which no filter looks into", attack_io_uring, FILTER, FILTER),
     TRY("K-15.bpf", K, 0, "programs for the kernel (bpf)", attack_bpf, 0, 0),
-    TRY("K-15.perf", K, 0, "measuring others (perf_event_open)", attack_perf, 0, 0),
+    TRY("K-15.perf", K, 0, "measuring others (perf_event_open)", attack_perf, FILTER, FILTER),
     LOOK("K-17.capabilities", K, 0, "it has no capability", look_capabilities, 0, BIT(CAPABILITIES)),
-    LOOK("K-17.privileges", K, 0, "it cannot gain privileges by set-id programs", look_no_new_privs,
-         BIT(NO_NEW_PRIVS), BIT(NO_NEW_PRIVS)),
+    LOOK("K-17.privileges", K, 0, "it cannot gain privileges by set-id programs", look_no_new_privs, 0, BIT(NO_NEW_PRIVS)),
     LOOK("K-17.filter", K, 0, "its system calls are filtered", look_seccomp, FILTER, FILTER),
     LOOK("K-17.identity", K, ROW_ROOT, "it does not run as root of the host", look_identity, 0, 0),
     LOOK("K-17.groups", K, ROW_ROOT, "it has none of the caller's groups", look_groups, BIT(GROUPS), BIT(GROUPS)),
-    TRY("K-18.sys", K, 0, "the kernel's settings in /proc/sys", attack_proc_sys, 0, BIT(PROC)),
-    TRY("K-18.proc", K, 0, "files of the kernel in /proc", attack_proc_kernel, 0, BIT(PROC)),
-    TRY("K-18.sysfs", K, 0, "/sys", attack_sysfs, 0, 0),
-    TRY("K-19.files", K, 0, "control groups in /sys/fs/cgroup", attack_cgroup_files, 0, 0),
+    TRY("K-18.sys", K, 0, "the kernel's settings in /proc/sys", attack_proc_sys, BIT(LANDLOCK), BIT(PROC) | BIT(NS_PID)),
+    TRY("K-18.proc", K, 0, "files of the kernel in /proc", attack_proc_kernel, BIT(LANDLOCK), BIT(PROC) | BIT(NS_PID)),
+    TRY("K-18.sysfs", K, 0, "/sys", attack_sysfs, BIT(LANDLOCK), 0),
+    TRY("K-19.files", K, 0, "control groups in /sys/fs/cgroup", attack_cgroup_files, BIT(LANDLOCK), 0),
     TRY("K-19.path", K, ROW_CONTAINER | ROW_CGROUP, "its place in the host's tree of control groups", attack_cgroup_path,
         0, BIT(NS_CGROUP)),
-    TRY("K-20.see", K, 0, "processes of the host are seen", attack_see_host, 0, 0),
+    TRY("K-20.see", K, 0, "processes of the host are seen", attack_see_host, BIT(LANDLOCK), BIT(NS_PID)),
     SEEN("K-20.signal", K, ROW_CHECK, "a process of the host gets a signal", attack_signal, check_signal, 0, 0),
-    TRY("K-22.shm", K, 0, "System V shared memory of the host", attack_shm, FILTER, BIT(NS_IPC)),
-    TRY("K-22.queue", K, 0, "POSIX message queues of the host", attack_mqueue, FILTER, BIT(NS_IPC)),
+    TRY("K-22.shm", K, ROW_COUNTED, "System V shared memory of the host", attack_shm, FILTER, BIT(NS_IPC)),
+    TRY("K-22.queue", K, 0, "POSIX message queues of the host", attack_mqueue, 0, 0),
     TRY("K-22.name", K, ROW_CONTAINER, "the host's name", attack_host_name, 0, BIT(NS_UTS)),
     TRY("K-23.reboot", K, 0, "reboot", attack_reboot, 0, 0),
     TRY("K-23.kexec", K, 0, "another kernel (kexec_load)", attack_kexec, 0, 0),
     TRY("K-23.module", K, 0, "kernel modules", attack_module, 0, 0),
     TRY("K-23.swap", K, 0, "swap", attack_swap, 0, 0),
-    TRY("K-23.clock", K, 0, "setting the clock", attack_clock, 0, 0),
+    TRY("K-23.clock", K, 0, "setting the clock", attack_clock, FILTER, FILTER),
     TRY("K-23.acct", K, 0, "process accounting", attack_acct, 0, 0),
     TRY("K-23.syslog", K, 0, "the kernel's log", attack_syslog, 0, 0),
     TRY("K-23.ports", K, 0, "I/O ports (iopl)", attack_iopl, 0, 0),
@@ -111,10 +110,10 @@ const struct row rows[] = {
     TRY("F-01.stat", F, ROW_CONTAINER, "that a file exists on the host is seen", attack_stat_canary, 0, 0),
     TRY("F-01.tmp", F, 0, "the host's /tmp is listed", attack_list_tmp, BIT(LANDLOCK), 0),
     TRY("F-01.homes", F, 0, "homes and data of the host are listed", attack_list_homes, BIT(LANDLOCK), 0),
-    TRY("F-01.proc", F, 0, "the host's root through /proc/PID/root", attack_proc_root, 0, 0),
+    TRY("F-01.proc", F, 0, "the host's root through /proc/PID/root", attack_proc_root, BIT(LANDLOCK), 0),
     TRY("F-01.etc", F, 0, "the host's /etc: accounts, hosts, keys", attack_shadow, BIT(LANDLOCK), 0),
     TRY("F-02", F, ROW_CONTAINER, "up and out of a chroot", attack_climb, 0, 0),
-    TRY("F-05", F, 0, "a hard link to a file of the host", attack_link, 0, 0),
+    TRY("F-05", F, 0, "a hard link to a file of the host", attack_link, BIT(LANDLOCK), 0),
     TRY("F-11.system", F, 0, "the system is changed", attack_system_write, 0, 0),
     LOOK("F-11.mounts", F, ROW_CONTAINER, "the system is mounted read-only", look_system_writable, 0, BIT(READ_ONLY)),
     AT("F-11.contents", F, SCENE_GRANTS, 0, "a folder granted to be read is written", attack_grant_write, check_granted,
@@ -125,11 +124,10 @@ const struct row rows[] = {
     AT("F-13.grant", F, SCENE_GRANTS, ROW_CHECK, "a set-id file is left in a granted folder", attack_grant_set_id, check_set_id,
        0, FILTER),
     LOOK("F-13.mounts", F, ROW_CONTAINER, "no mount honours set-id bits", look_mount_flags, 0, 0),
-    AT("F-04", F, SCENE_GRANTS, ROW_TOKEN, "a link in a granted folder leads out of it", attack_grant_climb, NULL, 0, 0),
+    AT("F-04", F, SCENE_GRANTS, ROW_TOKEN, "a link in a granted folder leads out of it", attack_grant_climb, NULL, BIT(LANDLOCK), 0),
     TRY("F-20", F, 0, "Landlock, the second layer, alone", attack_landlock, BIT(LANDLOCK), BIT(LANDLOCK)),
     TRY("F-28", F, ROW_NOEXEC | ROW_WORKSPACE, "a program that was written is executed", attack_exec_written, 0, 0),
-    SEEN("F-21.socket", F, 0, "a socket file of the host: engines, buses, agents", attack_socket, check_socket,
-         0, 0),
+    SEEN("F-21.socket", F, 0, "a socket file of the host: engines, buses, agents", attack_socket, check_socket, FILTER, 0),
     AT("F-21.grant", F, SCENE_GRANTS, ROW_NO_SOCKETS, "a socket file in a granted folder", attack_grant_socket,
        check_granted_socket, FILTER, FILTER),
 

@@ -20,6 +20,7 @@ struct verify_cell {
     char why[256]; /* if not */
     char how[256];
     struct ruling rulings[ROWS_MAX];
+    uint64_t guards[ROWS_MAX]; /* of each row, here */
 };
 #define CELLS_MAX 8
 
