@@ -6,6 +6,7 @@
 #include "os/beside.h"
 #include "os/fd.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -39,8 +39,11 @@ int ask_proxy(const char *request, struct answer *ret)
     size_t len = strlen(request), used = 0;
     if (fd < 0 || send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len)
         return errno;
+    /* A tunnel has a head and no end. */
+    bool tunnel = strncmp(request, "CONNECT ", 8) == 0;
     for (ssize_t n; used + 1 < sizeof ret->text; used += (size_t)n)
-        if ((n = recv(fd, ret->text + used, sizeof ret->text - 1 - used, 0)) <= 0)
+        if ((tunnel && strstr(ret->text, "\r\n\r\n")) ||
+            (n = recv(fd, ret->text + used, sizeof ret->text - 1 - used, 0)) <= 0)
             break;
     ret->text[used] = '\0';
     if (sscanf(ret->text, "HTTP/1.1 %d", &ret->status) != 1)

@@ -103,9 +103,12 @@ static const char *excused_by_limit(const struct row *r, const struct circumstan
 
 uint64_t row_guards(const struct row *r, const struct circumstances *c)
 {
-    if (c->tier == TIER_CONTAINER)
-        return (r->flags & ROW_COUNTED) && !c->cgroup ? 0 : r->container;
-    return (r->flags & ROW_OWNER) && c->root ? 0 : r->process;
+    bool own_uid = (r->flags & ROW_OWNER) && c->root;
+    if (c->tier != TIER_CONTAINER)
+        return own_uid ? 0 : r->process;
+    if ((r->flags & ROW_COUNTED) && !c->cgroup)
+        return 0;
+    return own_uid ? r->container & ~(GUARD_BIT(ROOT) | GUARD_BIT(NS_MOUNT)) : r->container;
 }
 
 const char *row_excused(const struct row *r, const struct circumstances *c)

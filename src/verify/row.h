@@ -38,7 +38,7 @@ enum {
     ROW_CGROUP = 1 << 10,
     ROW_IPV6 = 1 << 11,
     ROW_NO_SOCKETS = 1 << 12, /* where the policy has no UNIX sockets in sandboxes with grants */
-    ROW_OWNER = 1 << 13,      /* process tier: as root its own uid holds it too */
+    ROW_OWNER = 1 << 13,      /* on files of the host as they are, root's own uids hold it too */
     ROW_COUNTED = 1 << 14, /* container tier: where no cgroup counts memory the filter holds it */
 };
 
