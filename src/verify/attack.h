@@ -82,7 +82,6 @@ int ask_get(const char *host, uint16_t port, const char *path, const char *host_
 #define HOST_CLOSED "closed.brig.test"
 #define HOST_INNER  "inner.brig.test"
 #define SECRET_NAME "BRIG_VERIFY_SECRET"
-#define CANARY_NAME "BRIG_VERIFY_CANARY"
 /* network_proxy.c: through brig-proxy */
 attack_fn attack_no_rule, attack_literal, attack_metadata, attack_port, attack_mismatch,
     attack_connect, attack_lookalike, attack_private_name, attack_dns_tunnel, attack_allowed;

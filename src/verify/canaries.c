@@ -233,7 +233,7 @@ int canaries_open(struct canaries *c, struct err *err)
         random_hex(c->secret, sizeof c->secret, err) < 0 || make_folder(c, err) < 0 ||
         make_files(c, err) < 0 || open_sockets(c, err) < 0)
         return -err->code;
-    setenv(CANARY_NAME, c->token, 1);
+    setenv(c->place.variable, c->token, 1);
     if (start_victim(c, err) < 0 || lab_open(&c->lab, c->secret, err) < 0)
         return -err->code;
     make_kernel_objects(c);

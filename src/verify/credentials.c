@@ -15,10 +15,10 @@
 
 int attack_environment(struct attempt *a)
 {
-    const char *value = getenv(CANARY_NAME);
+    const char *value = getenv(a->place->variable);
     if (!value)
         return ATTACK_NOTHING;
-    attack_say(a, CANARY_NAME "=%.100s", value);
+    attack_say(a, "%s=%.100s", a->place->variable, value);
     return 0;
 }
 
@@ -46,7 +46,7 @@ int attack_task_environments(struct attempt *a)
             continue;
         snprintf(path, sizeof path, "/proc/%s/environ", e->d_name);
         ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
-        if (n > 0 && find_in(text, n, CANARY_NAME "=", a->detail, sizeof a->detail))
+        if (n > 0 && find_in(text, n, a->place->variable, a->detail, sizeof a->detail))
             code = 0;
     }
     closedir(proc);

@@ -107,6 +107,17 @@ static void collect(const struct shared *shared, int status, struct outcome *ret
             *c = ' ';
 }
 
+/* A busy machine may be out of tasks for a moment. */
+static pid_t fork_patiently(void)
+{
+    pid_t pid = fork();
+    for (int i = 0; pid < 0 && errno == EAGAIN && i < 300; i++) {
+        usleep(10000);
+        pid = fork();
+    }
+    return pid;
+}
+
 bool outcome_try(attack_fn *fn, struct attempt *a, bool private_ns, struct outcome *ret)
 {
     struct shared *shared =
@@ -116,7 +127,7 @@ bool outcome_try(attack_fn *fn, struct attempt *a, bool private_ns, struct outco
     if (shared == MAP_FAILED)
         return false;
     a->detail[0] = '\0';
-    pid_t pid = fork();
+    pid_t pid = fork_patiently();
     if (pid == 0)
         run_child(fn, a, private_ns, shared);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

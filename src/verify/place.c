@@ -16,6 +16,7 @@ void place_derive(struct place *p)
     snprintf(p->ro, sizeof p->ro, "%s/ro", p->folder);
     snprintf(p->rw, sizeof p->rw, "%s/rw", p->folder);
     snprintf(p->mqueue, sizeof p->mqueue, "brig-verify-%s", unique);
+    snprintf(p->variable, sizeof p->variable, "BRIG_VERIFY_%s", unique);
     snprintf(p->abstract, sizeof p->abstract, "brig-verify-%s", unique);
 }
 

@@ -22,6 +22,7 @@ struct place {
     char rw[PLACE_PATH];
     char mqueue[40];   /* a POSIX message queue that holds the token */
     char abstract[40]; /* an abstract socket */
+    char variable[40]; /* of the caller's environment; holds the token */
     /* numbers */
     int32_t victim;     /* a process of the caller's */
     int32_t leaked;     /* a descriptor that the supervisor forgot to close; -1 if none */
