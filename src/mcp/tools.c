@@ -46,15 +46,22 @@
                "code", "The source text") "," IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT            \
                                           "," IN_ENV,                                              \
            ",\"required\":[\"code\"]")
-#define RUN_COMMAND_IN                                                                                                                                                                                    \
-    OBJECT(STRING("command", "A shell command line; with args, the program to execute") "," LIST("args", "{\"type\":\"string\"}", "Arguments, passed as they are; then no shell is involved") "," STRING( \
-               "cwd", "The folder to start in; default /home/user") "," STRING("stdin",                                                                                                                   \
-                                                                               "What the command "                                                                                                        \
-                                                                               "reads from its "                                                                                                          \
-                                                                               "standard input") "," IN_SESSION                                                                                           \
-                                                                                                 "," IN_TEMPLATE                                                                                          \
-                                                                                                 "," IN_TIMEOUT                                                                                           \
-                                                                                                 "," IN_ENV,                                                                                              \
+#define RUN_COMMAND_IN                                                                                                                     \
+    OBJECT(STRING("command", "A shell command line; with args, the program to execute") "," LIST(                                          \
+               "args", "{\"type\":\"string\"}",                                                                                            \
+               "Arguments, passed as they are; then no shell is involved") "," STRING("cwd",                                               \
+                                                                                      "The "                                               \
+                                                                                      "folder to "                                         \
+                                                                                      "start in; "                                         \
+                                                                                      "default "                                           \
+                                                                                      "/home/"                                             \
+                                                                                      "user") "," STRING("stdin",                          \
+                                                                                                         "What the command "               \
+                                                                                                         "reads from its "                 \
+                                                                                                         "standard input") "," IN_SESSION  \
+                                                                                                                           "," IN_TEMPLATE \
+                                                                                                                           "," IN_TIMEOUT  \
+                                                                                                                           "," IN_ENV,     \
            ",\"required\":[\"command\"]")
 #define READ_FILE_IN                                                                               \
     OBJECT(IN_FILE_SESSION "," IN_PATH "," IN_ENCODING, ",\"required\":[\"session_id\",\"path\"]")
@@ -66,31 +73,32 @@
     OBJECT(IN_FILE_SESSION "," STRING("path", "The folder; default /home/user") "," INTEGER(       \
                "depth", "1", "16", "How many levels below it; default 1"),                         \
            ",\"required\":[\"session_id\"]")
-#define CREATE_SESSION_IN                                                                           \
-    OBJECT(STRING("template",                                                                       \
-                  "What it is made from: base, python (the default), node, or one "                 \
-                  "that the operator added") "," INTEGER("timeout_seconds", "1", "86400",           \
-                                                         "Ends when it was not used for so long; "  \
-                                                         "default 900") "," MAP("env",              \
-                                                                                "Environment "      \
-                                                                                "variables of "     \
-                                                                                "everything in "    \
-                                                                                "it") "," MAP("me"  \
-                                                                                              "ta"  \
-                                                                                              "da"  \
-                                                                                              "t"   \
-                                                                                              "a",  \
-                                                                                              "La"  \
-                                                                                              "be"  \
-                                                                                              "ls"  \
-                                                                                              ", "  \
-                                                                                              "fo"  \
-                                                                                              "r "  \
-                                                                                              "pe"  \
-                                                                                              "op"  \
-                                                                                              "l"   \
-                                                                                              "e"), \
-           "")
+#define CREATE_SESSION_IN                                                                          \
+    OBJECT(                                                                                        \
+        STRING("template",                                                                         \
+               "What it is made from: base, python (the default), node, or one "                   \
+               "that the operator added") "," INTEGER("timeout_seconds", "1", "86400",             \
+                                                      "Ends when it was not used for so long; "    \
+                                                      "default 900") "," MAP("env",                \
+                                                                             "Environment "        \
+                                                                             "variables of "       \
+                                                                             "everything in "      \
+                                                                             "it") "," MAP("me"    \
+                                                                                           "ta"    \
+                                                                                           "da"    \
+                                                                                           "t"     \
+                                                                                           "a",    \
+                                                                                           "La"    \
+                                                                                           "be"    \
+                                                                                           "ls"    \
+                                                                                           ", "    \
+                                                                                           "fo"    \
+                                                                                           "r "    \
+                                                                                           "pe"    \
+                                                                                           "op"    \
+                                                                                           "l"     \
+                                                                                           "e"),   \
+        "")
 #define SESSION_IN OBJECT(IN_FILE_SESSION, ",\"required\":[\"session_id\"]")
 #define DIFF_IN                                                                                    \
     OBJECT(IN_FILE_SESSION                                                                         \
@@ -100,69 +108,100 @@
 
 /* ---- what comes out ---- */
 
-#define OUT_OBJECT(properties)                                                                                                                                                     \
-    "{\"type\":\"object\",\"properties\":{" FLAG(                                                                                                                                  \
-        "ok", "false: see error, or the code failed") ","                                                                                                                          \
-                                                      "\"error\":{\"type\":\"object\","                                                                                            \
-                                                      "\"description\":\"Why it was not "                                                                                          \
-                                                      "done\",\"properties\":{" STRING("code", "r"                                                                                 \
-                                                                                               "e"                                                                                 \
-                                                                                               "f"                                                                                 \
-                                                                                               "u"                                                                                 \
-                                                                                               "s"                                                                                 \
-                                                                                               "e"                                                                                 \
-                                                                                               "d"                                                                                 \
-                                                                                               ","                                                                                 \
-                                                                                               " "                                                                                 \
-                                                                                               "l"                                                                                 \
-                                                                                               "i"                                                                                 \
-                                                                                               "m"                                                                                 \
-                                                                                               "i"                                                                                 \
-                                                                                               "t"                                                                                 \
-                                                                                               ","                                                                                 \
-                                                                                               " "                                                                                 \
-                                                                                               "n"                                                                                 \
-                                                                                               "o"                                                                                 \
-                                                                                               "t"                                                                                 \
-                                                                                               "_"                                                                                 \
-                                                                                               "f"                                                                                 \
-                                                                                               "o"                                                                                 \
-                                                                                               "u"                                                                                 \
-                                                                                               "n"                                                                                 \
-                                                                                               "d"                                                                                 \
-                                                                                               ","                                                                                 \
-                                                                                               " "                                                                                 \
-                                                                                               "…") "," STRING(                                                                    \
-                                                          "message",                                                                                                               \
-                                                          "What and why") "," STRING("hint",                                                                                       \
-                                                                                     "What would "                                                                                 \
-                                                                                     "help") "," STRING("boundary",                                                                \
-                                                                                                        "Which wall said no") "},\"required\":[\"code\",\"message\"]}," properties \
-                                                                                                                              "},\"required\":[\"ok\"]}"
-#define OUT_DENIALS                                                                                                                            \
-    LIST("denials",                                                                                                                            \
-         "{\"type\":\"object\",\"properties\":{" STRING("boundary", "kernel, filesystem, "                                                     \
-                                                                    "network, credentials or "                                                 \
-                                                                    "lifecycle") "," STRING(                                                   \
-             "what",                                                                                                                           \
-             "What was tried") "," STRING("rule",                                                                                              \
-                                          "Which rule refused it") "," STRING("hint",                                                          \
-                                                                              "What would allow "                                              \
-                                                                              "it") "," NUMBER("c"                                             \
-                                                                                               "o"                                             \
-                                                                                               "u"                                             \
-                                                                                               "n"                                             \
-                                                                                               "t",                                            \
-                                                                                               "H"                                             \
-                                                                                               "o"                                             \
-                                                                                               "w"                                             \
-                                                                                               " "                                             \
-                                                                                               "o"                                             \
-                                                                                               "f"                                             \
-                                                                                               "t"                                             \
-                                                                                               "e"                                             \
-                                                                                               "n") "},\"required\":[\"boundary\",\"what\"]}", \
-         "What the sandbox refused to the code meanwhile")
+#define OUT_OBJECT(properties)                                                                                                                                                            \
+    "{\"type\":\"object\",\"properties\":{" FLAG(                                                                                                                                         \
+        "ok",                                                                                                                                                                             \
+        "false: see error, or the code failed") ","                                                                                                                                       \
+                                                "\"error\":{\"type\":\"object\","                                                                                                         \
+                                                "\"description\":\"Why it was not "                                                                                                       \
+                                                "done\",\"properties\":{" STRING(                                                                                                         \
+                                                    "code",                                                                                                                               \
+                                                    "r"                                                                                                                                   \
+                                                    "e"                                                                                                                                   \
+                                                    "f"                                                                                                                                   \
+                                                    "u"                                                                                                                                   \
+                                                    "s"                                                                                                                                   \
+                                                    "e"                                                                                                                                   \
+                                                    "d"                                                                                                                                   \
+                                                    ","                                                                                                                                   \
+                                                    " "                                                                                                                                   \
+                                                    "l"                                                                                                                                   \
+                                                    "i"                                                                                                                                   \
+                                                    "m"                                                                                                                                   \
+                                                    "i"                                                                                                                                   \
+                                                    "t"                                                                                                                                   \
+                                                    ","                                                                                                                                   \
+                                                    " "                                                                                                                                   \
+                                                    "n"                                                                                                                                   \
+                                                    "o"                                                                                                                                   \
+                                                    "t"                                                                                                                                   \
+                                                    "_"                                                                                                                                   \
+                                                    "f"                                                                                                                                   \
+                                                    "o"                                                                                                                                   \
+                                                    "u"                                                                                                                                   \
+                                                    "n"                                                                                                                                   \
+                                                    "d"                                                                                                                                   \
+                                                    ","                                                                                                                                   \
+                                                    " "                                                                                                                                   \
+                                                    "…") "," STRING("message",                                                                                                            \
+                                                                    "What and why") "," STRING("h"                                                                                        \
+                                                                                               "i"                                                                                        \
+                                                                                               "n"                                                                                        \
+                                                                                               "t",                                                                                       \
+                                                                                               "W"                                                                                        \
+                                                                                               "h"                                                                                        \
+                                                                                               "a"                                                                                        \
+                                                                                               "t"                                                                                        \
+                                                                                               " "                                                                                        \
+                                                                                               "w"                                                                                        \
+                                                                                               "o"                                                                                        \
+                                                                                               "u"                                                                                        \
+                                                                                               "l"                                                                                        \
+                                                                                               "d"                                                                                        \
+                                                                                               " "                                                                                        \
+                                                                                               "h"                                                                                        \
+                                                                                               "e"                                                                                        \
+                                                                                               "l"                                                                                        \
+                                                                                               "p") "," STRING("boundary",                                                                \
+                                                                                                               "Which wall said no") "},\"required\":[\"code\",\"message\"]}," properties \
+                                                                                                                                     "},\"required\":[\"ok\"]}"
+#define OUT_DENIALS                                                                                                                                           \
+    LIST(                                                                                                                                                     \
+        "denials",                                                                                                                                            \
+        "{\"type\":\"object\",\"properties\":{" STRING(                                                                                                       \
+            "boundary", "kernel, filesystem, "                                                                                                                \
+                        "network, credentials or "                                                                                                            \
+                        "lifecycle") "," STRING("what",                                                                                                       \
+                                                "What was tried") "," STRING("rule",                                                                          \
+                                                                             "Which rule refused "                                                            \
+                                                                             "it") "," STRING("hi"                                                            \
+                                                                                              "n"                                                             \
+                                                                                              "t",                                                            \
+                                                                                              "Wh"                                                            \
+                                                                                              "at"                                                            \
+                                                                                              " w"                                                            \
+                                                                                              "ou"                                                            \
+                                                                                              "ld"                                                            \
+                                                                                              " a"                                                            \
+                                                                                              "ll"                                                            \
+                                                                                              "ow"                                                            \
+                                                                                              " "                                                             \
+                                                                                              "i"                                                             \
+                                                                                              "t") "," NUMBER("c"                                             \
+                                                                                                              "o"                                             \
+                                                                                                              "u"                                             \
+                                                                                                              "n"                                             \
+                                                                                                              "t",                                            \
+                                                                                                              "H"                                             \
+                                                                                                              "o"                                             \
+                                                                                                              "w"                                             \
+                                                                                                              " "                                             \
+                                                                                                              "o"                                             \
+                                                                                                              "f"                                             \
+                                                                                                              "t"                                             \
+                                                                                                              "e"                                             \
+                                                                                                              "n") "},\"required\":[\"boundary\",\"what\"]}", \
+        "What the sandbox refused to the code meanwhile")
 #define OUT_RUN                                                                                     \
     STRING("stdout", "")                                                                            \
     "," STRING("stderr", "") "," FLAG("truncated", "Output was longer than what is kept") "," FLAG( \
