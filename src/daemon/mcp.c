@@ -77,7 +77,7 @@ static void tools_list(struct mcp_call *c)
     }
     result_begin(c, &r);
     jw_key(&r.w, "tools");
-    tools_write(&r.w);
+    offer_write(&r.w);
     result_cacheable(c, &r, LIST_TTL_MS, true);
     result_send(c, &r);
 }

@@ -12,7 +12,7 @@
 
 #include "daemon/call.h"
 #include "mcp/envelope.h"
-#include "mcp/tools.h"
+#include "mcp/offer.h"
 
 #define MCP_SESSION_LEN 32
 

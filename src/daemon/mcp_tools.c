@@ -32,7 +32,7 @@ void mcp_tools_call(struct mcp_call *c)
     const struct json *arguments = c->msg.params ? json_get(c->msg.params, "arguments") : NULL;
     enum tool_id id = TOOL_COUNT;
     if (name && json_type(name) == JSON_STRING)
-        id = tool_find(json_string(name));
+        id = offer_find(json_string(name));
     if (id == TOOL_COUNT) {
         mcp_fail(c, 200, RPC_INVALID_PARAMS, "there is no such tool", NULL);
         return;

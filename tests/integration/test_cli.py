@@ -563,7 +563,7 @@ def options_part(*verb):
         (["net"], "brig-net.1"),
         (["proxy"], "brig-proxy.1"),
         (["secrets", "check"], "brig-secrets.1"),
-        *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
+        *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "mcp", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
                                                            "resume", "stats", "pool")),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else v,

@@ -14,10 +14,10 @@ enum tool_id {
     TOOL_DIFF,
     TOOL_COUNT,
 };
-const char *tool_name(enum tool_id id);
-enum tool_id tool_find(const char *name); /* TOOL_COUNT: there is none */
+const char *offer_name(enum tool_id id);
+enum tool_id offer_find(const char *name); /* TOOL_COUNT: there is none */
 /* The array of tools/list. */
-void tools_write(struct json_writer *w);
+void offer_write(struct json_writer *w);
 
 #define MCP_TIMEOUT_DEFAULT_MS 60000
 #define MCP_TIMEOUT_MAX_MS     3600000

@@ -1,6 +1,6 @@
 /* The table of tools. What stands here is read by models: it says what a tool does, what it cannot
  * do, and what to do next. Schemas are JSON text; a test parses every one of them. */
-#include "mcp/tools.h"
+#include "mcp/offer.h"
 
 #include "base/cleanup.h"
 
@@ -46,23 +46,24 @@
                "code", "The source text") "," IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT            \
                                           "," IN_ENV,                                              \
            ",\"required\":[\"code\"]")
-#define RUN_COMMAND_IN                                                                                                                     \
-    OBJECT(STRING("command", "A shell command line; with args, the program to execute") "," LIST(                                          \
-               "args", "{\"type\":\"string\"}",                                                                                            \
-               "Arguments, passed as they are; then no shell is involved") "," STRING("cwd",                                               \
-                                                                                      "The "                                               \
-                                                                                      "folder to "                                         \
-                                                                                      "start in; "                                         \
-                                                                                      "default "                                           \
-                                                                                      "/home/"                                             \
-                                                                                      "user") "," STRING("stdin",                          \
-                                                                                                         "What the command "               \
-                                                                                                         "reads from its "                 \
-                                                                                                         "standard input") "," IN_SESSION  \
-                                                                                                                           "," IN_TEMPLATE \
-                                                                                                                           "," IN_TIMEOUT  \
-                                                                                                                           "," IN_ENV,     \
-           ",\"required\":[\"command\"]")
+#define RUN_COMMAND_IN                                                                                                                  \
+    OBJECT(                                                                                                                             \
+        STRING("command", "A shell command line; with args, the program to execute") "," LIST(                                          \
+            "args", "{\"type\":\"string\"}",                                                                                            \
+            "Arguments, passed as they are; then no shell is involved") "," STRING("cwd",                                               \
+                                                                                   "The "                                               \
+                                                                                   "folder to "                                         \
+                                                                                   "start in; "                                         \
+                                                                                   "default "                                           \
+                                                                                   "/home/"                                             \
+                                                                                   "user") "," STRING("stdin",                          \
+                                                                                                      "What the command "               \
+                                                                                                      "reads from its "                 \
+                                                                                                      "standard input") "," IN_SESSION  \
+                                                                                                                        "," IN_TEMPLATE \
+                                                                                                                        "," IN_TIMEOUT  \
+                                                                                                                        "," IN_ENV,     \
+        ",\"required\":[\"command\"]")
 #define READ_FILE_IN                                                                               \
     OBJECT(IN_FILE_SESSION "," IN_PATH "," IN_ENCODING, ",\"required\":[\"session_id\",\"path\"]")
 #define WRITE_FILE_IN                                                                              \
@@ -165,42 +166,43 @@
                                                                                                "p") "," STRING("boundary",                                                                \
                                                                                                                "Which wall said no") "},\"required\":[\"code\",\"message\"]}," properties \
                                                                                                                                      "},\"required\":[\"ok\"]}"
-#define OUT_DENIALS                                                                                                                                           \
-    LIST(                                                                                                                                                     \
-        "denials",                                                                                                                                            \
-        "{\"type\":\"object\",\"properties\":{" STRING(                                                                                                       \
-            "boundary", "kernel, filesystem, "                                                                                                                \
-                        "network, credentials or "                                                                                                            \
-                        "lifecycle") "," STRING("what",                                                                                                       \
-                                                "What was tried") "," STRING("rule",                                                                          \
-                                                                             "Which rule refused "                                                            \
-                                                                             "it") "," STRING("hi"                                                            \
-                                                                                              "n"                                                             \
-                                                                                              "t",                                                            \
-                                                                                              "Wh"                                                            \
-                                                                                              "at"                                                            \
-                                                                                              " w"                                                            \
-                                                                                              "ou"                                                            \
-                                                                                              "ld"                                                            \
-                                                                                              " a"                                                            \
-                                                                                              "ll"                                                            \
-                                                                                              "ow"                                                            \
-                                                                                              " "                                                             \
-                                                                                              "i"                                                             \
-                                                                                              "t") "," NUMBER("c"                                             \
-                                                                                                              "o"                                             \
-                                                                                                              "u"                                             \
-                                                                                                              "n"                                             \
-                                                                                                              "t",                                            \
-                                                                                                              "H"                                             \
-                                                                                                              "o"                                             \
-                                                                                                              "w"                                             \
-                                                                                                              " "                                             \
-                                                                                                              "o"                                             \
-                                                                                                              "f"                                             \
-                                                                                                              "t"                                             \
-                                                                                                              "e"                                             \
-                                                                                                              "n") "},\"required\":[\"boundary\",\"what\"]}", \
+#define OUT_DENIALS                                                                                                                               \
+    LIST(                                                                                                                                         \
+        "denials",                                                                                                                                \
+        "{\"type\":\"object\",\"properties\":{" STRING(                                                                                           \
+            "boundary",                                                                                                                           \
+            "kernel, filesystem, "                                                                                                                \
+            "network, credentials or "                                                                                                            \
+            "lifecycle") "," STRING("what",                                                                                                       \
+                                    "What was tried") "," STRING("rule",                                                                          \
+                                                                 "Which rule refused "                                                            \
+                                                                 "it") "," STRING("hi"                                                            \
+                                                                                  "n"                                                             \
+                                                                                  "t",                                                            \
+                                                                                  "Wh"                                                            \
+                                                                                  "at"                                                            \
+                                                                                  " w"                                                            \
+                                                                                  "ou"                                                            \
+                                                                                  "ld"                                                            \
+                                                                                  " a"                                                            \
+                                                                                  "ll"                                                            \
+                                                                                  "ow"                                                            \
+                                                                                  " "                                                             \
+                                                                                  "i"                                                             \
+                                                                                  "t") "," NUMBER("c"                                             \
+                                                                                                  "o"                                             \
+                                                                                                  "u"                                             \
+                                                                                                  "n"                                             \
+                                                                                                  "t",                                            \
+                                                                                                  "H"                                             \
+                                                                                                  "o"                                             \
+                                                                                                  "w"                                             \
+                                                                                                  " "                                             \
+                                                                                                  "o"                                             \
+                                                                                                  "f"                                             \
+                                                                                                  "t"                                             \
+                                                                                                  "e"                                             \
+                                                                                                  "n") "},\"required\":[\"boundary\",\"what\"]}", \
         "What the sandbox refused to the code meanwhile")
 #define OUT_RUN                                                                                     \
     STRING("stdout", "")                                                                            \
@@ -298,12 +300,12 @@ static const struct tool tools[TOOL_COUNT] = {
          DIFF_IN, DIFF_OUT, true, false, true},
 };
 
-const char *tool_name(enum tool_id id)
+const char *offer_name(enum tool_id id)
 {
     return tools[id].name;
 }
 
-enum tool_id tool_find(const char *name)
+enum tool_id offer_find(const char *name)
 {
     enum tool_id id = 0;
     while (id < TOOL_COUNT && strcmp(tools[id].name, name) != 0)
@@ -341,7 +343,7 @@ static void write_tool(struct json_writer *w, const struct tool *t)
     jw_object_end(w);
 }
 
-void tools_write(struct json_writer *w)
+void offer_write(struct json_writer *w)
 {
     jw_array_begin(w);
     for (int i = 0; i < TOOL_COUNT; i++)
