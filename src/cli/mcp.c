@@ -2,12 +2,13 @@
 #include "cli/mcp.h"
 
 #include "base/cleanup.h"
+#include "cli/mcp_wrap.h"
 #include "cli/verb.h"
 
 #include <signal.h>
 #include <string.h>
 
-enum { OPT_CONNECT = 1, OPT_STDIO, OPT_TEMPLATES, OPT_PROJECT };
+enum { OPT_CONNECT = 1, OPT_STDIO, OPT_TEMPLATES, OPT_PROJECT, OPT_WRAP };
 
 /* clang-format off */
 static const struct opt mcp_items[] = {
@@ -15,6 +16,8 @@ static const struct opt mcp_items[] = {
      "use the `brig serve` that runs already; default: one of its own, which ends with it"},
     {OPT_TEMPLATES, 0, "templates", OPT_VALUE, "DIR", NULL, NULL, "Sandboxes",
      "templates for sandboxes, one file NAME.yaml or NAME.json each"},
+    {OPT_WRAP, 0, "wrap", OPT_FLAG, NULL, NULL, NULL, "Another server",
+     "run another MCP server in a sandbox; brig mcp --wrap --help explains it"},
     {OPT_STDIO, 0, "stdio", OPT_FLAG, NULL, NULL, NULL, "Other",
      "speak on stdin and stdout; this is always so"},
 };
@@ -83,6 +86,8 @@ static int mcp_main(const struct verb *verb, int argc, char *const argv[])
     struct err err = ERR_INIT;
     struct mcp m = {0};
     int rest = 0;
+    if (mcp_wants_wrap(argc, argv))
+        return verb_mcp_wrap.main(&verb_mcp_wrap, argc, argv);
     int r = verb_parse(verb, argc, argv, take, &m, &rest, &err);
     if (r > 0)
         return 0;
@@ -96,15 +101,17 @@ static int mcp_main(const struct verb *verb, int argc, char *const argv[])
 
 const struct verb verb_mcp = {
     .name = "mcp",
-    .summary = "sandboxes as tools for a model, over stdin and stdout",
-    .usage = "mcp [OPTIONS]",
+    .summary = "serve models: sandboxes as tools, or another server behind walls",
+    .usage = "mcp [OPTIONS]\nmcp --wrap [OPTIONS] [--] SERVER [ARGUMENT…]",
     .about = "Speaks the Model Context Protocol: one JSON-RPC message per line. Starts a\n"
              "`brig serve` of its own, which has no port and a key that nobody sees, and ends\n"
              "with it when stdin ends. A daemon that runs already offers the same at /mcp.",
     .examples = "# what a client's configuration names as its command\n"
                 "brig mcp\n"
                 "# with the sandboxes of a daemon that runs already\n"
-                "brig mcp --connect",
+                "brig mcp --connect\n"
+                "# another server, of which two tools can be used\n"
+                "brig mcp --wrap --tool read_file --tool list_directory -- ./server",
     .statuses = "0    stdin has ended\n"
                 "125  it could not start, or its daemon died",
     .options = &mcp_table,

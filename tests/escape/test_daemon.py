@@ -245,6 +245,33 @@ def test_D04_other_peoples_sandboxes(daemon, box):
     other.kill()
 
 
+NAMED = "description: one host\npolicy: {network: {allow: ['https://named.invalid', 'https://*.below.invalid']}}\npool: {max: 0}\n"
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_D04_an_ordinary_key_opens_no_host(user):
+    """Hosts beyond the template's are the operator's to name, at the start and later; the template's own may be asked for."""
+    with Daemon(user, templates={"named.yaml": NAMED}) as daemon:
+        agent = daemon.add_key("agent")
+
+        def create(key, *hosts):
+            return daemon.request("POST", "/sandboxes", {"templateID": "named", "network": {"allowOut": list(hosts)}}, key=key)
+
+        for hosts in (["other.invalid"], ["named.invalid", "other.invalid"], ["*.invalid"], ["**.below.invalid"],
+                      ["http://named.invalid"], ["https://named.invalid=127.0.0.1"]):
+            refused = create(agent, *hosts)
+            assert refused.status == 403, (hosts, refused)
+            assert b"no such host" in refused.body or b"only the operator" in refused.body
+        assert create(daemon.key, "other.invalid").status == 201
+        for hosts in (["named.invalid"], ["https://a.below.invalid"], []):
+            good = create(agent, *hosts)
+            assert good.status == 201, (hosts, good)
+        path = f"/sandboxes/{good.json['sandboxID']}/network"
+        assert daemon.request("PUT", path, {"allowOut": ["other.invalid"]}, key=agent).status == 403
+        assert daemon.request("PUT", path, {"allowOut": ["named.invalid"]}, key=agent).status == 204
+        assert daemon.request("PUT", path, {"allowOut": ["other.invalid"]}, key=daemon.key).status in (204, 404)
+
+
 # ---- D-05 ----
 
 def test_D05_arguments_reach_exec_as_they_are(daemon, box):
