@@ -89,6 +89,8 @@ void exchange_read_all(struct exchange *x, size_t cap,
  * form that `style` asks for. The tree belongs to the exchange. */
 void exchange_read_json(struct exchange *x, void (*fn)(void *ctx, const struct json *body),
                         void *ctx);
+/* Before reading: a body with a Content-Encoding is not refused, the handler unpacks it. */
+void exchange_take_coded(struct exchange *x);
 /* Piece by piece. fn returns how many bytes it took; fewer: it calls exchange_body_resume later.
  * done: the end, or (good = false) the client went away. */
 void exchange_read_stream(struct exchange *x, size_t (*fn)(void *ctx, const char *data, size_t len),
