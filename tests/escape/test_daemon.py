@@ -1,5 +1,6 @@
 """Rows D: the control plane, against a running `brig serve`, as root and as an ordinary user. Every refusal stands
 beside the same request made properly."""
+import gzip
 import http.client
 import json
 import os
@@ -12,6 +13,7 @@ import statistics
 import subprocess
 import threading
 import time
+import zlib
 
 import daemonlib
 import pytest
@@ -388,6 +390,28 @@ def test_D07_frames_and_forms(daemon, box):
     control = b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\nx\r\n--b--'
     assert box.request("POST", "/files", control, headers=form).status == 200
     assert box.sh("cat f").out == b"x"
+
+
+def test_D07_packed_bodies(daemon):
+    """A bomb ends at the sandbox's quota, and nothing that is broken leaves a file."""
+    box = daemon.create("small", timeout=120)
+    packed = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+    good = gzip.compress(b"hello " * 1000)
+
+    def put(body, path="/files?path=f", headers=packed):
+        return box.request("POST", path, body, headers=headers)
+
+    for body in (b"", good[:-1], good[:40], good + b"x", good + good, b"\x1f\x8b" + b"\0" * 50, zlib.compress(b"x"), b"plain"):
+        assert put(body).status == 400, body
+    assert put(good, headers={**packed, "Content-Encoding": "br"}).status == 415
+    assert not box.sh("ls").out, "half a file was left"
+    resting = resident(daemon.front())
+    assert put(gzip.compress(b"\0" * (512 << 20), 1)).status == 507
+    assert resident(daemon.front()) - resting < 8 << 20, "the bomb went off in the front"
+    assert not box.sh("ls").out
+    assert put(good).status == 200
+    assert box.sh("cat f").out == b"hello " * 1000
+    box.kill()
 
 
 # ---- D-08 ----
