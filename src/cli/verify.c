@@ -181,10 +181,11 @@ const struct verb verb_verify_walls = {
     .name = "verify",
     .summary = "attack sandboxes of this host and see whether they hold",
     .usage = "verify [OPTIONS]",
-    .about = "More than a hundred attacks on all five boundaries, from inside sandboxes that are\n"
-             "made as `brig run` makes them. Each is first run without a sandbox, to show that it\n"
-             "works there. What is attacked are canaries: files, sockets, processes and secrets\n"
-             "made for this and removed afterwards. Run it as the user that will run sandboxes.",
+    .about = "More than a hundred attacks on all five boundaries, from inside sandboxes\n"
+             "that are made as `brig run` makes them. Each is first run without a sandbox, to\n"
+             "show that it works there. What is attacked are canaries: files, sockets,\n"
+             "processes and secrets made for this and removed afterwards. Run it as the user\n"
+             "that will run sandboxes.",
     .examples = "# every level that this host has\n"
                 "brig verify\n"
                 "# a gate for CI\n"
