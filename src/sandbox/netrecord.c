@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "network/channel.h"
 #include "os/fd.h"
+#include "os/runstate.h"
 #include "sandbox/egress.h"
 
 #include <dirent.h>
@@ -23,52 +24,6 @@
 #define RECORDS_MAX 100
 #define WRITE_US    500000u
 #define ANSWER_S    30
-
-/* One step down, made if it is not there; only a folder that is the caller's own and nobody else's
- * to write counts. */
-static int enter(int dir, const char *name, bool make)
-{
-    struct stat sb;
-    if (make && mkdirat(dir, name, 0700) < 0 && errno != EEXIST)
-        return -1;
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &sb) < 0 || sb.st_uid != geteuid() || (sb.st_mode & 022))) {
-        close(fd);
-        errno = EPERM;
-        return -1;
-    }
-    return fd;
-}
-
-static int enter_all(int dir, const char *const *names, bool make)
-{
-    for (; dir >= 0 && *names; names++) {
-        int next = enter(dir, *names, make);
-        close(dir);
-        dir = next;
-    }
-    return dir;
-}
-
-static int open_dir(bool make)
-{
-    static const char *const for_root[] = {"brig", "net", NULL};
-    static const char *const below_home[] = {".local", "state", "brig", "net", NULL};
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    if (state && state[0] == '/')
-        return enter_all(open(state, flags), for_root, make);
-    if (geteuid() == 0)
-        return enter_all(open("/var/lib", flags), for_root, make);
-    return home && home[0] == '/' ? enter_all(open(home, flags), below_home, make) : -1;
-}
-
-static bool is_id(const char *text)
-{
-    return strncmp(text, "brig-", 5) == 0 && strlen(text) < 28 &&
-           strspn(text + 5, "0123456789abcdef") == strlen(text + 5);
-}
 
 /* A name without a file: it is gone when the supervisor is, however that ended. Both sides look at
  * who the other one is. The sandbox cannot name it: its network namespace is another, or it has no
@@ -106,7 +61,7 @@ void netrecord_open(struct netrecord *r, const char *id)
     strftime(r->started, sizeof r->started, "%Y-%m-%dT%H:%M:%SZ", &tm);
     snprintf(r->id, sizeof r->id, "%s", id);
     listen_for_changes(r);
-    r->dir = open_dir(true);
+    r->dir = runstate_open("net", true);
 }
 
 static void record_json(const struct netrecord *r, const struct netlog *log, const struct egress *e,
@@ -251,8 +206,8 @@ static int read_record(int dir, const char *id, struct buf *ret)
 
 int netrecord_read(const char *id, struct buf *ret, struct err *err)
 {
-    cleanup_fd int dir = open_dir(false);
-    if (!is_id(id) || dir < 0 || read_record(dir, id, ret) < 0)
+    cleanup_fd int dir = runstate_open("net", false);
+    if (!runstate_is_id(id) || dir < 0 || read_record(dir, id, ret) < 0)
         return no_record(id, err);
     return 0;
 }
@@ -276,7 +231,7 @@ static bool take_entry(int dir, const char *name, struct listed *ret)
         return false;
     memcpy(ret->id, name, len - 5);
     ret->id[len - 5] = '\0';
-    if (!is_id(ret->id) || fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!runstate_is_id(ret->id) || fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
     ret->when_ns = (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec;
     return true;
@@ -310,7 +265,7 @@ int netrecord_list(void (*fn)(void *ctx, const char *id, const char *json), void
                    struct err *err)
 {
     (void)err;
-    cleanup_fd int dir = open_dir(false);
+    cleanup_fd int dir = runstate_open("net", false);
     cleanup_free struct listed *all = NULL;
     size_t count = dir < 0 ? 0 : list_dir(dir, &all);
     for (size_t i = 0; i < count; i++) {
@@ -355,7 +310,7 @@ int netrecord_replace(const char *id, const struct egress *e, unsigned *ret_ende
 {
     static const struct timeval patience = {.tv_sec = ANSWER_S};
     struct sockaddr_un name;
-    if (!is_id(id))
+    if (!runstate_is_id(id))
         return no_record(id, err);
     cleanup_buf struct buf text;
     struct json_writer w;

@@ -1,0 +1,59 @@
+#include "os/runstate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One step down, made if it is not there; only a folder that is the caller's own and nobody else's
+ * to write counts. */
+static int enter(int dir, const char *name, bool make)
+{
+    struct stat sb;
+    if (make && mkdirat(dir, name, 0700) < 0 && errno != EEXIST)
+        return -1;
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &sb) < 0 || sb.st_uid != geteuid() || (sb.st_mode & 022))) {
+        close(fd);
+        errno = EPERM;
+        return -1;
+    }
+    return fd;
+}
+
+static int enter_all(int dir, const char *const *names, bool make)
+{
+    for (; dir >= 0 && *names; names++) {
+        int next = enter(dir, *names, make);
+        int why = errno;
+        close(dir);
+        errno = why;
+        dir = next;
+    }
+    return dir;
+}
+
+int runstate_open(const char *name, bool make)
+{
+    const char *for_root[] = {"brig", name, NULL};
+    const char *below_home[] = {".local", "state", "brig", name, NULL};
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    if (state && state[0] == '/')
+        return enter_all(open(state, flags), for_root, make);
+    if (geteuid() == 0)
+        return enter_all(open("/var/lib", flags), for_root, make);
+    if (home && home[0] == '/')
+        return enter_all(open(home, flags), below_home, make);
+    errno = ENOENT;
+    return -1;
+}
+
+bool runstate_is_id(const char *text)
+{
+    return strncmp(text, "brig-", 5) == 0 && strlen(text) < 28 &&
+           strspn(text + 5, "0123456789abcdef") == strlen(text + 5);
+}

@@ -1,0 +1,11 @@
+/* The folder in which runs keep what outlives them or must be found by others:
+ * $XDG_STATE_HOME/brig, else /var/lib/brig for root and ~/.local/state/brig for everybody else. */
+#pragma once
+
+#include <stdbool.h>
+
+/* Opens the sub-folder `name` ("net", "approvals", …), with `make` also makes it, 0700. Every step
+ * must be the caller's own and nobody else's to write. A descriptor, or -1 with errno. */
+int runstate_open(const char *name, bool make);
+/* "brig-" and hexadecimal digits: safe as the name of a file. */
+bool runstate_is_id(const char *text);
