@@ -210,13 +210,39 @@ void create_slot_free(struct core *c)
     }
 }
 
+void create_pool_ready(struct tmpl *t)
+{
+    struct core *c = t->core;
+    struct create *cr = c->waiting;
+    if (!cr || c->lost)
+        return;
+    if (cr->tmpl == t) {
+        stop_waiting(cr);
+        create_try(cr);
+    } else {
+        pool_evict(c);
+    }
+}
+
+/* Is there a slot to come for one more who waits? What is on its way out leaves one, and so does
+ * what is being made for a pool: it is nobody's. */
+static bool slot_will_come(const struct core *c)
+{
+    unsigned waiting = 0, coming = c->pool_starting;
+    for (const struct create *cr = c->waiting; cr; cr = cr->next_waiting)
+        waiting++;
+    for (const struct tmpl *t = c->templates; t; t = t->next)
+        coming += t->boxes[BOX_ENDING];
+    return waiting < coming;
+}
+
 static void create_launch(struct create *cr)
 {
     struct core *c = cr->core;
     struct err err = ERR_INIT;
     if (c->live >= c->config.max_boxes) {
         /* What waits in a pool is nobody's: it makes room. */
-        if (pool_evict(c)) {
+        if (slot_will_come(c) || pool_evict(c)) {
             wait_for_slot(cr);
             return;
         }

@@ -238,6 +238,7 @@ void pool_add(struct box *b)
         box_end(b, "pool", NULL, NULL);
         return;
     }
+    create_pool_ready(t);
     refill_all(b->core);
     pool_poke(t);
 }
