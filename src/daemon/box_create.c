@@ -180,16 +180,23 @@ void create_all_fail(struct core *c, const struct err *err)
 
 static void create_try(struct create *cr);
 
+static void fail_for_want_of_room(struct create *cr)
+{
+    struct err err = ERR_INIT;
+    const struct core_config *config = &cr->core->config;
+    bool few = config->max_boxes == config->possible_boxes;
+    err_set(&err, ERR_LIMIT, "all %u sandboxes are in use%s", config->max_boxes,
+            few ? " (more would need more descriptors: raise the limit of open files)" : "");
+    create_fail(cr, &err);
+}
+
 static void on_create_timer(struct loop_timer *t)
 {
     struct create *cr = container_of(t, struct create, timer);
-    if (!cr->waiting) {
+    if (cr->waiting)
+        fail_for_want_of_room(cr);
+    else
         create_try(cr);
-        return;
-    }
-    struct err err = ERR_INIT;
-    err_set(&err, ERR_LIMIT, "all %u sandboxes are in use", cr->core->config.max_boxes);
-    create_fail(cr, &err);
 }
 
 static void wait_for_slot(struct create *cr)
@@ -247,8 +254,7 @@ static void create_launch(struct create *cr)
             return;
         }
         pool_undemand(cr->tmpl);
-        err_set(&err, ERR_LIMIT, "all %u sandboxes are in use", c->config.max_boxes);
-        create_fail(cr, &err);
+        fail_for_want_of_room(cr);
         return;
     }
     struct box *b = box_new(c, cr->tmpl, &err);
