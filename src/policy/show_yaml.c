@@ -4,6 +4,7 @@
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
+#include "policy/show_yaml.h"
 
 #include <string.h>
 #include <strings.h>
@@ -55,6 +56,11 @@ static void show_text(const char *text, struct buf *out)
         buf_str(out, text);
     else
         quoted_text(text, out);
+}
+
+void show_yaml_text(const char *text, struct buf *out)
+{
+    show_text(text, out);
 }
 
 static void show_field(const struct policy *p, enum policy_field id, const char *indent,
