@@ -48,25 +48,25 @@ static bool make_room(struct asked_set *s)
     return true;
 }
 
-static bool insert(struct asked_set *s, size_t slot, const char *path, unsigned use)
+static struct asked *insert(struct asked_set *s, size_t slot, const char *path, unsigned use)
 {
     size_t len = strlen(path) + 1;
     char *copy = s->count < ASKED_MAX && s->bytes + len <= ASKED_BYTES_MAX ? strdup(path) : NULL;
     if (!copy) {
         s->dropped++;
-        return false;
+        return NULL;
     }
     s->bytes += len;
     s->items[s->count++] = (struct asked){.path = copy, .uses = use, .count = 1};
     s->slots[slot] = (uint32_t)s->count;
-    return true;
+    return &s->items[s->count - 1];
 }
 
-bool asked_add(struct asked_set *s, const char *path, unsigned use)
+struct asked *asked_add(struct asked_set *s, const char *path, unsigned use)
 {
     if (!make_room(s)) {
         s->dropped++;
-        return false;
+        return NULL;
     }
     size_t slot = slot_of(s, path);
     for (; s->slots[slot]; slot = (slot + 1) % SLOTS) {
@@ -75,7 +75,7 @@ bool asked_add(struct asked_set *s, const char *path, unsigned use)
             continue;
         a->uses |= use;
         a->count++;
-        return false;
+        return a;
     }
     return insert(s, slot, path, use);
 }

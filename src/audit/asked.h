@@ -21,7 +21,7 @@ enum asked_use {
     ASKED_CREATE = 1 << 7, /* made if it is not there */
 };
 
-/* What the sandbox itself had to say about it when it was first asked for. */
+/* What the sandbox itself had to say about it when it was asked for. */
 enum asked_state {
     ASKED_MISSING = 1 << 0,  /* there is no such file inside */
     ASKED_ORPHAN = 1 << 1,   /* nor the folder that it would be in */
@@ -48,5 +48,5 @@ struct asked_set {
 
 void asked_init(struct asked_set *s);
 void asked_done(struct asked_set *s);
-/* Counts it. True: it was not there before; its state is to be filled in (s->items, the last). */
-bool asked_add(struct asked_set *s, const char *path, unsigned use);
+/* Counts it. Its state is the caller's to fill in. NULL: there is no room for it. */
+struct asked *asked_add(struct asked_set *s, const char *path, unsigned use);

@@ -83,27 +83,23 @@ int learn_save(const struct learn_options *o, bool json, struct learn *l,
     } else if (!json && term_write(STDOUT_FILENO, l->policy.data, l->policy.len) < 0) {
         return err_sys(err, "write the policy");
     }
+    l->saved = true;
     return 0;
-}
-
-static const char *plural(size_t n)
-{
-    return n == 1 ? "" : "s";
 }
 
 void learn_say(const struct learn *l)
 {
-    const char *file = l->file ? l->file : "the policy";
+    const char *file = l->file ? l->file : "FILE";
     if (l->line_count == 0)
         term_say("learned: nothing that could be allowed was refused%s",
                  l->ended_well ? "" : "; the program did not end well, for another reason");
     else
-        term_say(
-            "learned: %zu line%s for the policy, in %s: read them, then run it with --policy %s",
-            l->line_count, plural(l->line_count), file, l->file ? l->file : "FILE");
+        term_say("learned: %zu line%s for the policy%s%s: read, then run with --policy %s",
+                 l->line_count, l->line_count == 1 ? "" : "s", l->file ? ", in " : "",
+                 l->file ? l->file : "", file);
     if (l->refusal_count)
-        term_say("learned: %zu thing%s refused and not proposed; %s says why", l->refusal_count,
-                 l->refusal_count == 1 ? " was" : "s were", file);
+        term_say("learned: %zu thing%s refused and not proposed; the comments say why",
+                 l->refusal_count, l->refusal_count == 1 ? " was" : "s were");
     if (l->line_count && !l->ended_well)
         term_say("learned: it may ask for more once it gets further: run it again with --policy "
                  "and --learn");

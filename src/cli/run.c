@@ -264,7 +264,7 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
     r = write_learned(o, request, &result, r, err);
     if (r >= 0)
         r = tell(o, request->policy, &result, err);
-    if (result.learned && !o->json && !o->quiet)
+    if (result.learned && result.learned->saved && !o->json && !o->quiet)
         learn_say(result.learned);
     int status = result.exit_status;
     run_result_done(&result);

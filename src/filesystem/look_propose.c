@@ -95,6 +95,12 @@ static const char *const closed[] = {
 
 /* Settings that libraries and tools look for everywhere and do without. */
 static const char *const optional[] = {
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+    "/etc/nsswitch.conf",
     "/etc/locale.alias",
     "/etc/python*/sitecustomize.py",
     "/etc/ld.so.preload",

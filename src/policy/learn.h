@@ -58,6 +58,7 @@ struct learn {
     bool ended_well;   /* the command ended with status 0, and no limit was hit */
     char *command;     /* for the head of the file */
     char *file;        /* where it was written to, if anywhere; the caller's to say */
+    bool saved;
     struct buf policy; /* the text, once learn_write has run */
 };
 

@@ -90,6 +90,12 @@ static int build(const struct learn *l, const struct policy *base, struct policy
     int r = text.failed ? err_set(err, ERR_LIMIT, "the policy is too long") : 0;
     if (r == 0)
         r = policy_load(ret, "base", buf_text(&text), text.len, err);
+    /* Where values came from matters to some checks; no proposal contradicts an option. */
+    for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
+        ret->origin[id] = base->origin[id];
+        if (ret->origin[id].kind == ORIGIN_OPTION)
+            ret->origin[id].kind = ORIGIN_FILE;
+    }
     for (size_t i = 0; r >= 0 && i < l->line_count; i++) {
         const struct learn_line *line = &l->lines[i];
         if (line_is_grant(line))

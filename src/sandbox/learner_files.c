@@ -73,9 +73,13 @@ static const char *verb_of(unsigned uses)
     return uses & ASKED_READ ? "opened" : "looked for";
 }
 
-static void describe(const struct asked *a, unsigned uses, char out[static 256])
+/* The private folder of the process tier has another name in each run. */
+static void describe(const struct files *f, const struct asked *a, unsigned uses,
+                     char out[static 256])
 {
-    snprintf(out, 256, "%s: %.200s", verb_of(uses), a->path);
+    bool relative = f->work && within(a->path, f->work);
+    snprintf(out, 256, "%s: %s%.200s", verb_of(uses), relative ? "." : "",
+             relative ? a->path + strlen(f->work) : a->path);
 }
 
 /* Grants do not change who may read a file on the host. */
@@ -105,7 +109,7 @@ static void grant(const struct files *f, const struct asked *a, const struct loo
     if (!caller_may(at->path, writable))
         return refuse(
             f, a, writable ? "you may not write there yourself" : "you may not read it yourself");
-    describe(a, uses, asked);
+    describe(f, a, uses, asked);
     learn_grant(f->l, &(struct learn_line){.kind = writable ? LEARN_RW : LEARN_RO,
                                            .value = (char *)at->path,
                                            .dest = f->container && !led ? (char *)dest : NULL,

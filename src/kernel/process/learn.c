@@ -156,12 +156,12 @@ static unsigned look_at_own(const struct kernel *k, const char *path)
     return ASKED_UNKNOWN;
 }
 
+/* What was missing may have been made by the code since: then it does not miss it any more. */
 static void note(struct kernel *k, pid_t pid, const char *path, unsigned use)
 {
-    struct asked_set *set = k->learn.asked;
-    if (!asked_add(set, path, use))
+    struct asked *a = asked_add(k->learn.asked, path, use);
+    if (!a || (a->count > 1 && !(a->state & ASKED_MISSING)))
         return;
-    struct asked *a = &set->items[set->count - 1];
     int root = k->options.own_view ? own_root(k, pid) : -1;
     a->state = root >= 0 ? look_inside(root, path) : look_at_own(k, path);
 }
