@@ -137,6 +137,25 @@ static void add_line(struct learn *l, const struct learn_line *line)
     l->lines[l->line_count++] = copy;
 }
 
+void learn_drop(struct learn *l, size_t i)
+{
+    line_free(&l->lines[i]);
+    l->line_count--;
+    memmove(&l->lines[i], &l->lines[i + 1], (l->line_count - i) * sizeof l->lines[0]);
+}
+
+static bool place_is_taken(const struct learn *l, const char *source, const char *place)
+{
+    for (size_t i = 0; i < l->line_count; i++) {
+        const struct learn_line *line = &l->lines[i];
+        if ((line->kind == LEARN_RO || line->kind == LEARN_RW) &&
+            strcmp(line->dest ? line->dest : line->value, place) == 0 &&
+            strcmp(line->value, source) != 0)
+            return true;
+    }
+    return false;
+}
+
 void learn_grant(struct learn *l, const struct learn_line *line)
 {
     cleanup_free char *source = NULL;
@@ -147,6 +166,8 @@ void learn_grant(struct learn *l, const struct learn_line *line)
     if (!why && (path_normalise(line->value, &source, NULL) < 0 || !source[1] ||
                  (line->dest && path_normalise(line->dest, &dest, NULL) < 0)))
         why = "it is no path that a policy can name";
+    if (!why && place_is_taken(l, source, dest ? dest : source))
+        why = "two different things were asked for at the same place";
     if (why) {
         learn_refuse(l, line->value, why, line->count);
         return;

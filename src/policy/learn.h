@@ -54,10 +54,10 @@ struct learn {
     size_t line_count;
     struct learn_refusal refusals[LEARN_REFUSALS_MAX];
     size_t refusal_count;
-    uint64_t dropped;  /* what was asked for beyond what could be kept */
-    bool ended_well;   /* the command ended with status 0, and no limit was hit */
-    char *command;     /* for the head of the file */
-    char *file;        /* where it was written to, if anywhere; the caller's to say */
+    uint64_t dropped; /* what was asked for beyond what could be kept */
+    bool ended_well;  /* the command ended with status 0, and no limit was hit */
+    char *command;    /* for the head of the file */
+    char *file;       /* where it was written to, if anywhere; the caller's to say */
     bool saved;
     struct buf policy; /* the text, once learn_write has run */
 };
@@ -75,6 +75,7 @@ void learn_field(struct learn *l, enum policy_field field, const char *value, co
 void learn_limit(struct learn *l, const struct policy *base, enum policy_field field,
                  const char *asked);
 void learn_refuse(struct learn *l, const char *what, const char *why, uint64_t count);
+void learn_drop(struct learn *l, size_t i); /* one line */
 bool learn_has_grants(const struct learn *l);
 
 /* Sorts; drops what another proposal covers; many entries of one folder become the folder where

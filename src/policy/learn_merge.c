@@ -34,15 +34,6 @@ static int by_refusal(const void *x, const void *y)
     return strcmp(a->what, b->what);
 }
 
-static void drop_line(struct learn *l, size_t i)
-{
-    free(l->lines[i].value);
-    free(l->lines[i].dest);
-    free(l->lines[i].asked);
-    l->line_count--;
-    memmove(&l->lines[i], &l->lines[i + 1], (l->line_count - i) * sizeof l->lines[0]);
-}
-
 static const char *place_of(const struct learn_line *line)
 {
     return line->dest ? line->dest : line->value;
@@ -51,7 +42,7 @@ static const char *place_of(const struct learn_line *line)
 /* Does what `outer` gives contain `inner`, in the host and inside alike? */
 static bool covers(const struct learn_line *outer, const struct learn_line *inner)
 {
-    if (!is_grant(outer) || !is_grant(inner) || outer == inner)
+    if (!is_grant(outer) || !is_grant(inner) || outer == inner || outer->looked)
         return false;
     if (outer->kind == LEARN_RO && inner->kind == LEARN_RW)
         return false;
@@ -72,7 +63,7 @@ static void drop_covered(struct learn *l)
                 continue;
             l->lines[k].count += l->lines[i].count;
             l->lines[k].looked = false;
-            drop_line(l, i--);
+            learn_drop(l, i--);
             break;
         }
     }
@@ -88,7 +79,7 @@ static void drop_ways(struct learn *l)
             needed = k == i || !is_grant(&l->lines[k]) ||
                      !path_within(place_of(&l->lines[k]), place_of(way));
         if (!needed)
-            drop_line(l, i--);
+            learn_drop(l, i--);
     }
 }
 
@@ -176,14 +167,14 @@ static void cut_grants(struct learn *l)
             continue;
         learn_refuse(l, l->lines[i].value, "there are too many places: grant their folder by hand",
                      l->lines[i].count);
-        drop_line(l, i);
+        learn_drop(l, i);
     }
 }
 
 void learn_merge(struct learn *l, learn_may *may, void *ctx)
 {
-    drop_covered(l);
     drop_ways(l);
+    drop_covered(l);
     qsort(l->lines, l->line_count, sizeof l->lines[0], by_line);
     for (unsigned from = LEARN_MERGE_FROM; from >= 2; from--) {
         while (merge_one(l, from, may, ctx))

@@ -80,9 +80,26 @@ static int add_host(struct policy *p, const struct learn_line *line, struct err 
     return policy_allow(p, line->value, &learned_from, err);
 }
 
+/* What does not go together with the policy is not proposed: negative, and the line is gone. */
+static int add(struct policy *p, struct learn *l, struct learn_line *line)
+{
+    struct err err = ERR_INIT;
+    int r;
+    if (line_is_grant(line))
+        r = add_grant(p, line, find_field(l, FIELD_CWD) != NULL, &err);
+    else if (line->kind == LEARN_HOST)
+        r = add_host(p, line, &err);
+    else
+        r = value_set(p, line->field, line->value, &learned_from, &err);
+    if (r >= 0)
+        return 0;
+    learn_refuse(l, line->value, err.message, line->count);
+    learn_drop(l, (size_t)(line - l->lines));
+    return r;
+}
+
 /* A copy of the base, by way of its text, and the proposals on top of it. */
-static int build(const struct learn *l, const struct policy *base, struct policy *ret,
-                 struct err *err)
+static int build(struct learn *l, const struct policy *base, struct policy *ret, struct err *err)
 {
     cleanup_buf struct buf text;
     buf_init(&text, l->policy.cap);
@@ -96,15 +113,9 @@ static int build(const struct learn *l, const struct policy *base, struct policy
         if (ret->origin[id].kind == ORIGIN_OPTION)
             ret->origin[id].kind = ORIGIN_FILE;
     }
-    for (size_t i = 0; r >= 0 && i < l->line_count; i++) {
-        const struct learn_line *line = &l->lines[i];
-        if (line_is_grant(line))
-            r = add_grant(ret, line, find_field(l, FIELD_CWD) != NULL, err);
-        else if (line->kind == LEARN_HOST)
-            r = add_host(ret, line, err);
-        else
-            r = value_set(ret, line->field, line->value, &learned_from, err);
-    }
+    for (size_t i = 0; r >= 0 && i < l->line_count; i++)
+        if (add(ret, l, &l->lines[i]) < 0)
+            i--;
     return r < 0 ? r : policy_validate(ret, err);
 }
 
