@@ -237,6 +237,22 @@ static void hold(struct comb *c, int level, const char *text, size_t len)
     snprintf(c->held[level], sizeof c->held[level], "%.*s\n", (int)len, text);
 }
 
+/* An empty list that says the same as none. In other members an empty one may be a decision. */
+static bool means_nothing(const struct comb *c, const char *key, const char *text, size_t len)
+{
+    static const char *const lists[][2] = {{"filesystem", "ro"},   {"filesystem", "rw"},
+                                           {"network", "allow"},   {"network", "block"},
+                                           {"credentials", "env"}, {"credentials", "secrets"}};
+    if (!ends_with(text, len, " []") && !ends_with(text, len, " {}"))
+        return false;
+    if (strcmp(key, "allow") == 0 && strcmp(c->section, "network") == 0 && c->base->allow_given)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        if (strcmp(c->section, lists[i][0]) == 0 && strcmp(key, lists[i][1]) == 0)
+            return true;
+    return false;
+}
+
 static void comb_line(struct comb *c, const char *text, size_t len)
 {
     size_t indent = strspn(text, " ");
@@ -258,7 +274,7 @@ static void comb_line(struct comb *c, const char *text, size_t len)
     c->held[1][0] = '\0';
     if (id < FIELD_COUNT)
         return comb_field(c, id, text, len, indent ? "  " : "");
-    if (!ends_with(text, len, " []") && !ends_with(text, len, " {}"))
+    if (!means_nothing(c, key, text, len))
         keep(c, text, len);
 }
 

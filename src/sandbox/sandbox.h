@@ -25,6 +25,9 @@ struct run_request {
     bool learn;
     const char *learn_cwd;
     const char *term; /* TERM for the private terminal, or NULL */
+    /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
+     * SIGTERM. 0: none. */
+    int lifeline_fd;
 };
 
 #define RUN_NOTICES_MAX 8

@@ -562,6 +562,8 @@ def options_part(*verb):
         (["policy", "explain"], "brig-policy.1"),
         (["net"], "brig-net.1"),
         (["proxy"], "brig-proxy.1"),
+        (["mcp"], "brig-mcp.1"),
+        (["mcp", "--wrap"], "brig-mcp.1"),
         (["secrets", "check"], "brig-secrets.1"),
         *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
                                                            "resume", "stats", "pool")),

@@ -346,6 +346,17 @@ Test(learn, there_is_an_end_to_what_is_kept)
     says("# Incomplete: ");
 }
 
+Test(learn, an_empty_list_that_decides_something_is_kept)
+{
+    struct policy p cleanup_policy = {0};
+    must_load(&base, "network: {mode: allowlist, allow: []}\ntools: {deny: []}\n");
+    read_file("/srv/data/x");
+    read_back(&p);
+    cr_assert_eq(p.network_mode, NETWORK_ALLOWLIST);
+    cr_assert(p.tools.given);
+    says("tools:\n");
+}
+
 Test(learn, one_place_has_one_source)
 {
     struct policy p cleanup_policy = {0};
