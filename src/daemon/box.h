@@ -7,6 +7,7 @@
  * transition is an audit record. There is no way back: a box that misbehaves is ended. */
 #pragma once
 
+#include "audit/denial.h"
 #include "base/json.h"
 #include "daemon/keys.h"
 #include "filesystem/files.h"
@@ -90,6 +91,8 @@ size_t box_stats(const struct box *b, int64_t from_ms, int64_t to_ms, struct box
 /* A fresh one, at the end of those; then fn. */
 void box_sample(struct box *b, box_done_fn *fn, void *ctx);
 void box_touch(struct box *b); /* somebody used it: idle time starts anew */
+/* What was refused to it so far, as far as it has been told; NULL: nothing. Only ever grows. */
+const struct denial_list *box_denials(const struct box *b);
 
 /* ---- processes ---- */
 struct process; /* lives until it was reaped and nobody is attached any more */

@@ -62,6 +62,7 @@ struct box {
     struct stats_ring *stats;
 
     uint64_t denials, cpu_usec, memory_peak;
+    struct denial_list *denied; /* NULL until there is one */
     unsigned events_this_second, events_kept_back;
     uint64_t events_second;
 };

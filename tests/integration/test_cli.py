@@ -565,7 +565,7 @@ def options_part(*verb):
         (["mcp"], "brig-mcp.1"),
         (["mcp", "--wrap"], "brig-mcp.1"),
         (["secrets", "check"], "brig-secrets.1"),
-        *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
+        *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "mcp", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
                                                            "resume", "stats", "pool")),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else v,
