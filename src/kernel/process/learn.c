@@ -16,6 +16,8 @@
 #include <sys/un.h>
 
 #define NO_ARG (-1)
+/* What is missing is looked for so often, then ever more rarely. */
+#define AGAIN_ALWAYS 16
 
 /* Where the arguments of a call are. A call that names two files has two rows. */
 struct shape {
@@ -160,7 +162,9 @@ static unsigned look_at_own(const struct kernel *k, const char *path)
 static void note(struct kernel *k, pid_t pid, const char *path, unsigned use)
 {
     struct asked *a = asked_add(k->learn.asked, path, use);
-    if (!a || (a->count > 1 && !(a->state & ASKED_MISSING)))
+    bool again = a && (a->state & ASKED_MISSING) &&
+                 (a->count <= AGAIN_ALWAYS || (a->count & (a->count - 1)) == 0);
+    if (!a || (a->count > 1 && !again))
         return;
     int root = k->options.own_view ? own_root(k, pid) : -1;
     a->state = root >= 0 ? look_inside(root, path) : look_at_own(k, path);
