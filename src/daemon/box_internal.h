@@ -36,6 +36,7 @@ struct box {
     bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;
     bool freezing, ended, end_late;
+    struct waker *wakers; /* box_time.c */
     unsigned version;          /* of the template when it was launched */
     struct box *newer, *older; /* in the pool */
     uint64_t idle_since_ms;

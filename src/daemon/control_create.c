@@ -17,7 +17,7 @@ struct wanted {
     const char *template_name;
     int64_t timeout;
     const struct json *metadata, *env, *network;
-    bool internet, has_internet, auto_pause;
+    bool internet, has_internet, auto_pause, auto_resume;
 };
 
 struct wanted_network {
@@ -117,6 +117,9 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
         {"iam", FIELD_REFUSED},
     };
     int r = FIELDS_READ(body, FIELDS_STRICT, fields, err);
+    const struct field resume_fields[] = {{"enabled", FIELD_BOOL, &ret->auto_resume}};
+    if (r == 0 && resume)
+        r = FIELDS_READ(resume, FIELDS_PROTO, resume_fields, err);
     if (r < 0)
         return r;
     if (ret->metadata && json_count(ret->metadata) > 256)
@@ -158,6 +161,7 @@ static int start_create(struct call *call, const struct wanted *want, struct err
         .metadata = want->metadata,
         .env = want->env,
         .auto_pause = want->auto_pause,
+        .auto_resume = want->auto_resume,
     };
     int result = want->network ? read_network(want->network, &n, err) : 0;
     if (result < 0)
