@@ -89,6 +89,8 @@ struct review_change {
     const char *refused;  /* it cannot be applied; static */
     const char *trust;    /* why it needs to be named; static */
     size_t twin;          /* renamed: the other half, else SIZE_MAX */
+    bool lost;            /* a file of the host's that is not there any more, unless the code has
+                             moved it */
     bool chosen;
     uint8_t digest[SHA256_SIZE]; /* of the new content, or of what the link says */
 };
@@ -100,6 +102,9 @@ struct review {
     int layer;   /* the upper folder, or the copy */
     struct review_base base;
     char *base_text;
+    struct review_base forgiven; /* files that an undone apply has put back: only their times are
+                                    new */
+    char *forgiven_text;
     struct review_change *changes; /* sorted by path */
     size_t count, room;
     char digest[SHA256_HEX_SIZE]; /* of all changes */
@@ -126,6 +131,7 @@ int review_find(struct review *r, struct err *err);
 struct review_change *review_add(struct review *r, const char *path, enum review_kind kind,
                                  const struct review_stamp *old, const struct review_stamp *new,
                                  struct err *err);
+extern const char review_gone[];                                            /* a conflict */
 struct review_change *review_get(const struct review *r, const char *path); /* NULL: none */
 
 /* review_file.c: files of the project and of the layer, never through a link. */

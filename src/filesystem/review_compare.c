@@ -236,5 +236,8 @@ int review_find(struct review *r, struct err *err)
     for (size_t i = 0; i < r->count; i++)
         mark(r, &r->changes[i]);
     find_renames(r);
+    for (size_t i = 0; i < r->count; i++)
+        if (r->changes[i].lost && r->changes[i].twin == SIZE_MAX)
+            r->changes[i].conflict = review_gone;
     return 0;
 }

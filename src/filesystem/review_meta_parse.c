@@ -1,6 +1,5 @@
 /* The record of a review: JSON, one object. */
 #include "base/cleanup.h"
-#include "base/num.h"
 #include "filesystem/review.h"
 
 #include <inttypes.h>
@@ -90,7 +89,15 @@ static int take(const struct json *root, const char *key, uint64_t *ret)
 {
     const struct json *j = json_get(root, key);
     const char *text = j ? json_string(j) : NULL;
-    return text ? num_parse_uint(text, ret, NULL) : -1;
+    if (!text || !*text)
+        return -1;
+    for (*ret = 0; *text; text++) {
+        unsigned digit = (unsigned)(*text - '0');
+        if (digit > 9 || *ret > (UINT64_MAX - digit) / 10)
+            return -1;
+        *ret = *ret * 10 + digit;
+    }
+    return 0;
 }
 
 static int read_object(const struct json *root, struct review_meta *m)

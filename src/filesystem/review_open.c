@@ -25,6 +25,8 @@ void review_done(struct review *r)
     free(r->changes);
     review_base_done(&r->base);
     free(r->base_text);
+    review_base_done(&r->forgiven);
+    free(r->forgiven_text);
     review_meta_done(&r->meta);
     int *fds[] = {&r->dir, &r->project, &r->layer};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
@@ -99,6 +101,13 @@ static int open_base(struct review *r, struct err *err)
     return review_base_parse(r->base_text, len, &r->base, err);
 }
 
+static int open_forgiven(struct review *r, struct err *err)
+{
+    size_t len = 0;
+    r->forgiven_text = read_whole(r->dir, "forgiven", BASE_MAX, &len);
+    return r->forgiven_text ? review_base_parse(r->forgiven_text, len, &r->forgiven, err) : 0;
+}
+
 int review_open(struct review *r, int reviews, const char *id, struct err *err)
 {
     r->dir = open_dir(reviews, id, err);
@@ -114,6 +123,8 @@ int review_open(struct review *r, int reviews, const char *id, struct err *err)
         result = review_recover(r, err);
     if (result >= 0 && r->meta.copy)
         result = open_base(r, err);
+    if (result >= 0)
+        result = open_forgiven(r, err);
     if (result < 0)
         return result;
     r->layer = openat(r->dir, r->meta.copy ? "tree" : "layers/upper",

@@ -13,7 +13,7 @@
 
 static const char changed_meanwhile[] = "it was changed on the host after the run began";
 static const char made_meanwhile[] = "it was made on the host after the run began";
-static const char gone_meanwhile[] = "it was removed on the host after the run began";
+const char review_gone[] = "it was removed on the host after the run began";
 
 struct walk {
     struct review *r;
@@ -28,7 +28,7 @@ struct place {
     int layer;
     int host;    /* -1: there is no such folder */
     bool opaque; /* what the host has here and the layer has not is deleted */
-    bool shaken; /* the nearest folder of the host was changed after the run began */
+    bool shaken; /* somebody has changed the nearest folder of the host since the run began */
 };
 
 static int walk_folder(struct walk *w, const struct place *at);
@@ -88,11 +88,32 @@ static void pop(struct walk *w, size_t len)
 
 /* ---- RV-4: is the host's file what the code began with? ---- */
 
-static bool has_origin(int layer, const char *name)
+/* The overlay marks what it copied up. Where nothing lies below any more, the code has moved it, or
+ * the host has removed it meanwhile. */
+static bool was_copied_up(int layer, const char *name)
 {
     char path[64 + 256];
     snprintf(path, sizeof path, "/proc/self/fd/%d/%s", layer, name);
     return lgetxattr(path, "user.overlay.origin", NULL, 0) >= 0;
+}
+
+/* What an apply of brig's own did to the folder is known. */
+static bool is_shaken(const struct walk *w, int host)
+{
+    struct stat sb;
+    struct review_stamp now;
+    if (w->r->meta.copy || fstat(host, &sb) < 0)
+        return false;
+    review_stamp(&sb, &now);
+    const struct review_base_entry *e =
+        review_base_find(&w->r->forgiven, w->path[0] ? w->path : ".");
+    return now.ctime_ns > w->r->meta.started_ns && !(e && e->host.ctime_ns == now.ctime_ns);
+}
+
+static bool is_forgiven(const struct walk *w, const struct review_stamp *old)
+{
+    const struct review_base_entry *e = review_base_find(&w->r->forgiven, w->path);
+    return e && review_stamp_same(old, &e->host);
 }
 
 static const char *conflict_of_copy(struct walk *w, const struct review_stamp *old)
@@ -101,24 +122,21 @@ static const char *conflict_of_copy(struct walk *w, const struct review_stamp *o
     if (!base)
         return old->mode ? made_meanwhile : NULL;
     if (!old->mode)
-        return gone_meanwhile;
+        return review_gone;
     if (S_ISDIR(old->mode) && S_ISDIR(base->host.mode))
         return NULL;
-    return review_stamp_same(old, &base->host) ? NULL : changed_meanwhile;
+    return review_stamp_same(old, &base->host) || is_forgiven(w, old) ? NULL : changed_meanwhile;
 }
 
 /* An overlay keeps no record of what lay below when it was copied up; the time of the last change
  * of the host's inode, which nobody can set back, says whether it was changed since. */
-static const char *conflict_of(struct walk *w, const struct place *at, const char *name,
-                               const struct review_stamp *old)
+static const char *conflict_of(struct walk *w, const struct review_stamp *old)
 {
     if (w->r->meta.copy)
         return conflict_of_copy(w, old);
-    if (!old->mode)
-        return at->shaken && name && has_origin(at->layer, name) ? gone_meanwhile : NULL;
-    if (S_ISDIR(old->mode))
+    if (!old->mode || S_ISDIR(old->mode))
         return NULL;
-    return old->ctime_ns > w->r->meta.started_ns ? changed_meanwhile : NULL;
+    return old->ctime_ns > w->r->meta.started_ns && !is_forgiven(w, old) ? changed_meanwhile : NULL;
 }
 
 /* ---- deletions ---- */
@@ -150,7 +168,7 @@ static int delete_known(struct walk *w, const struct place *at, const char *name
         struct review_change *c = review_add(w->r, w->path, REVIEW_DELETED, old, NULL, w->err);
         if (!c)
             return -1;
-        c->conflict = conflict_of(w, at, NULL, old);
+        c->conflict = conflict_of(w, old);
     }
     return S_ISDIR(old->mode) ? delete_below(w, at, name) : 0;
 }
@@ -190,8 +208,9 @@ static int add_entry(struct walk *w, const struct place *at, const char *name,
     struct review_change *c = review_add(w->r, w->path, kind, old, new, w->err);
     if (!c)
         return -1;
-    c->conflict = conflict_of(w, at, name, old);
+    c->conflict = conflict_of(w, old);
     c->refused = refuse_kind(new->mode);
+    c->lost = !old->mode && at->shaken && S_ISREG(new->mode) && was_copied_up(at->layer, name);
     if (S_ISREG(new->mode) && new->size > w->r->meta.limit)
         c->refused = "it is larger than the run's limit for the disk";
     if (strncmp(w->path, REVIEW_STAGING, strlen(REVIEW_STAGING)) == 0)
@@ -224,7 +243,6 @@ static bool is_redirected(int fd)
 static int walk_below(struct walk *w, const struct place *at, const char *name,
                       const struct review_stamp *new, bool merged)
 {
-    struct stat sb;
     struct place below = *at;
     cleanup_fd int layer = openat(at->layer, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (layer < 0)
@@ -240,11 +258,8 @@ static int walk_below(struct walk *w, const struct place *at, const char *name,
     below.layer = layer;
     below.host = host;
     below.opaque = at->opaque || (!w->r->meta.copy && marked(layer, "user.overlay.opaque"));
-    if (host >= 0 && fstat(host, &sb) == 0) {
-        struct review_stamp now;
-        review_stamp(&sb, &now);
-        below.shaken = now.ctime_ns > w->r->meta.started_ns;
-    }
+    if (host >= 0)
+        below.shaken = is_shaken(w, host);
     w->depth++;
     int result = walk_folder(w, &below);
     w->depth--;
@@ -349,6 +364,28 @@ static int walk_folder(struct walk *w, const struct place *at)
     return result < 0 || !at->opaque || at->host < 0 ? result : take_missing(w, at);
 }
 
+/* What the host has made since in a folder that the code has removed. */
+static int take_strangers(struct walk *w, int parent, const char *leaf)
+{
+    int result = 0;
+    int fd = openat(parent, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    size_t len = w->len = strlen(w->path);
+    struct place here = {.layer = -1, .host = fd};
+    for (struct dirent *e; list && result >= 0 && (e = readdir(list));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || !push(w, e->d_name))
+            continue;
+        bool known = review_base_find(&w->r->base, w->path);
+        pop(w, len);
+        result = known ? 0 : delete_entry(w, &here, e->d_name);
+    }
+    if (list)
+        closedir(list);
+    else if (fd >= 0)
+        close(fd);
+    return result;
+}
+
 /* What was copied and is not there any more. */
 static int take_unseen(struct walk *w)
 {
@@ -368,6 +405,8 @@ static int take_unseen(struct walk *w)
         if (!c)
             return -1;
         c->conflict = conflict_of_copy(w, &old);
+        if (S_ISDIR(old.mode) && take_strangers(w, parent, leaf) < 0)
+            return -1;
     }
     return 0;
 }
@@ -386,15 +425,11 @@ struct review_change *review_get(const struct review *r, const char *path)
 int review_walk(struct review *r, struct err *err)
 {
     struct err mine = ERR_INIT;
-    struct stat sb;
-    struct review_stamp now = {0};
     struct walk w = {.r = r, .err = &mine};
-    if (fstat(r->project, &sb) == 0)
-        review_stamp(&sb, &now);
     struct place top = {.layer = r->layer,
                         .host = r->project,
                         .opaque = !r->meta.copy && marked(r->layer, "user.overlay.opaque"),
-                        .shaken = now.ctime_ns > r->meta.started_ns};
+                        .shaken = is_shaken(&w, r->project)};
     int result = walk_folder(&w, &top);
     if (result >= 0 && r->meta.copy)
         result = take_unseen(&w);
