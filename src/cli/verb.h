@@ -42,6 +42,7 @@ extern const struct verb verb_keys;
 extern const struct verb verb_diff;
 extern const struct verb verb_apply;
 extern const struct verb verb_discard;
+extern const struct verb verb_mcp;
 extern const struct verb verb_net;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;

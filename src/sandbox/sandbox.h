@@ -23,6 +23,9 @@ struct run_request {
     bool capture;     /* keep stdout and stderr in the result */
     bool receipt;     /* write the receipt */
     const char *term; /* TERM for the private terminal, or NULL */
+    /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
+     * SIGTERM. 0: none. */
+    int lifeline_fd;
 };
 
 #define RUN_NOTICES_MAX 8
