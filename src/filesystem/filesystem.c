@@ -97,8 +97,10 @@ static int by_dest(const void *a, const void *b)
 static int pin_all(struct filesystem *fs, const struct filesystem_request *r, struct err *err)
 {
     const struct policy *p = fs->policy;
-    const char *project = r->project;
+    const char *project = r->project, *tool = r->tool;
     if (r->review && pin_review(fs, r, err) < 0)
+        return -err->code;
+    if (tool && pin(fs, tool, fs->namespaced ? TOOL_PATH : tool, false, err) < 0)
         return -err->code;
     if (p->project && project && pin(fs, project, project, true, err) < 0)
         return err_wrap(err, "project folder");
@@ -140,6 +142,7 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
 {
     fs->policy = request->policy;
     fs->namespaced = request->namespaced;
+    fs->private_root = request->private_root;
     fs->privileged = request->privileged;
     fs->inside_uid = request->inside_uid;
     fs->whole_proc = request->whole_proc;
