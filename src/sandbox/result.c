@@ -17,6 +17,7 @@ void run_result_done(struct run_result *r)
     buf_done(&r->out);
     buf_done(&r->errout);
     buf_done(&r->receipt);
+    learn_free(r->learned);
 }
 
 void run_result_write_end(const struct run_result *r, struct json_writer *w)
@@ -68,6 +69,10 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
     }
     jw_key(&w, "denials");
     denial_write_json(&r->denials, &w);
+    if (r->learned) {
+        jw_key(&w, "learned");
+        learn_write_json(r->learned, &w);
+    }
     jw_key(&w, "receipt");
     if (json_parse(buf_text(&r->receipt), r->receipt.len, &json_default_limits, &receipt, NULL) ==
         0)

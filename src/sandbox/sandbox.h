@@ -4,6 +4,7 @@
 #include "audit/denial.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "policy/learn.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>
@@ -22,6 +23,10 @@ struct run_request {
     bool tty;         /* a private terminal; stdin_fd is then the user's terminal */
     bool capture;     /* keep stdout and stderr in the result */
     bool receipt;     /* write the receipt */
+    /* Learn mode: what is refused becomes result->learned. The caller's working folder, or NULL; the
+     * network must be on, if without a rule. */
+    bool learn;
+    const char *learn_cwd;
     const char *term; /* TERM for the private terminal, or NULL */
     /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
      * SIGTERM. 0: none. */
@@ -53,6 +58,7 @@ struct run_result {
     double cpu_ms;
     uint64_t peak_memory_bytes;
     struct denial_list denials;
+    struct learn *learned; /* NULL: nothing was learned; its text is the caller's to make */
     struct buf receipt; /* a JSON object, complete; empty if it was not asked for */
     /* Sentences for stderr about what is weaker than the level asks for because the operator said
      * so. */
