@@ -65,6 +65,7 @@ struct run_options {
     const char *code; /* --lang's operand: a file, or "-" */
     const char *project;
     struct learn_options learn;
+    struct learn *learned; /* from a command that could not be executed */
     bool tty, plan, json, pretty, quiet, verbose;
 };
 
@@ -72,6 +73,7 @@ static void run_options_done(struct run_options *o)
 {
     policy_options_done(&o->policy);
     free(o->learn.cwd);
+    learn_free(o->learned);
 }
 
 static int take_operand(struct run_options *o, const char *word, struct err *err)
@@ -255,8 +257,7 @@ static int write_learned(const struct run_options *o, const struct run_request *
     return written < 0 ? written : r;
 }
 
-static int run_and_tell(const struct run_options *o, const struct run_request *request,
-                        struct err *err)
+static int run_and_tell(struct run_options *o, const struct run_request *request, struct err *err)
 {
     struct run_result result;
     run_result_init(&result);
@@ -267,13 +268,17 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
     if (result.learned && result.learned->saved && !o->json && !o->quiet)
         learn_say(result.learned);
     int status = result.exit_status;
+    if (r < 0) {
+        o->learned = result.learned;
+        result.learned = NULL;
+    }
     run_result_done(&result);
     return r < 0 ? r : status;
 }
 
 /* Negative, or the exit status. */
-static int run_policy(const struct run_options *o, const struct policy *policy,
-                      char *const *command, struct err *err)
+static int run_policy(struct run_options *o, const struct policy *policy, char *const *command,
+                      struct err *err)
 {
     cleanup_buf struct buf project;
     cleanup_free char **lang_args = NULL;
@@ -326,6 +331,12 @@ static int run_options(struct run_options *o, char *const *command, struct err *
     return r;
 }
 
+static void add_learned(void *ctx, struct json_writer *w)
+{
+    jw_key(w, "learned");
+    learn_write_json(ctx, w);
+}
+
 static int run_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
@@ -339,7 +350,8 @@ static int run_main(const struct verb *verb, int argc, char *const argv[])
     if (r < 0)
         return verb_fail(verb, &err, verb_wants_json(argc, argv));
     r = run_options(&o, argv + rest, &err);
-    return r < 0 ? verb_fail(verb, &err, o.json) : r;
+    bool learned = o.learned && o.learned->policy.len;
+    return r < 0 ? verb_fail_with(verb, &err, o.json, learned ? add_learned : NULL, o.learned) : r;
 }
 
 const struct verb verb_run = {
