@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "policy/commands.h"
 #include "policy/egress.h"
 #include "policy/origin.h"
 
@@ -127,6 +128,8 @@ struct policy {
     size_t env_count;
     struct egress egress;
     struct origin *blocked_from; /* of each of egress.blocked */
+    struct origin ask_from;      /* of egress.ask */
+    struct commands commands;    /* which command lines may be started */
     bool allow_given;            /* network.allow was given, if only as an empty list */
 
     struct origin origin[FIELD_COUNT];
@@ -152,6 +155,11 @@ int policy_env(struct policy *p, const char *spec, const struct origin *origin, 
 int policy_allow(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
 int policy_block(struct policy *p, const char *host, const struct origin *origin, struct err *err);
 int policy_secret(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
+/* A person is asked about hosts that no rule names: those of a pattern, or all (NULL). */
+int policy_ask(struct policy *p, const char *pattern, const struct origin *origin, struct err *err);
+/* allow, ask or deny commands of a dangerous shape. */
+int policy_dangerous(struct policy *p, const char *text, const struct origin *origin,
+                     struct err *err);
 
 /* Read a policy document (JSON if the first non-blank byte is '{', else YAML) and lay it over p.
  * `name` is used in messages: "NAME:LINE:COLUMN: …, expected …". What an option has set stays; a
