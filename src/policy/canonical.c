@@ -8,6 +8,7 @@
 #include "policy/commands_internal.h"
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
+#include "policy/tools_internal.h"
 #include "policy/words.h"
 
 #include <stdio.h>
@@ -187,6 +188,10 @@ void policy_canonical(const struct policy *p, struct buf *out)
     write_fields(&w, p, "");
     write_section(&w, p, "lifecycle");
     write_network(&w, p);
+    if (p->tools.given) {
+        jw_key(&w, "tools");
+        tools_write(&p->tools, &w);
+    }
     jw_kv_uint(&w, "version", 1);
     jw_object_end(&w);
 }

@@ -91,6 +91,8 @@ int egress_ask(struct egress *e, const char *pattern, struct err *err);
 /* Is this a name, not blocked, that a person may be asked about? Whether a rule allows it is
  * another question. */
 bool egress_asks(const struct egress *e, const struct host *host);
+/* Asks about what `from` asks about. */
+int egress_ask_copy(struct egress *to, const struct egress *from, struct err *err);
 /* Random placeholders for every secret, before the run. */
 int egress_make_placeholders(struct egress *e, struct err *err);
 

@@ -41,9 +41,29 @@ int egress_ask(struct egress *e, const char *pattern, struct err *err)
     return 0;
 }
 
+/* Names of the Internet: neither bare words nor those that are private by convention, where clouds
+ * have their metadata. */
+static bool is_public_name(const char *name)
+{
+    static const char *const private[] = {".internal",
+                                          ".local",
+                                          ".localhost",
+                                          ".arpa",
+                                          ".localdomain",
+                                          "metadata.goog",
+                                          "metadata.tencentyun.com"};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < ARRAY_LEN(private); i++) {
+        size_t n = strlen(private[i]);
+        if (len >= n && strcmp(name + len - n, private[i]) == 0)
+            return false;
+    }
+    return strchr(name, '.') != NULL;
+}
+
 bool egress_asks(const struct egress *e, const struct host *host)
 {
-    if (!e->asks || host->kind != HOST_NAME)
+    if (!e->asks || host->kind != HOST_NAME || !is_public_name(host->text))
         return false;
     for (size_t i = 0; i < e->blocked_count; i++)
         if (host_pattern_match(&e->blocked[i], host))

@@ -73,7 +73,6 @@ int egress_check_text(const struct egress *e, struct err *err);
 /* ---- egress_ask.c ---- */
 void egress_ask_write(const struct egress *e, struct json_writer *w);
 void egress_ask_forget(struct egress *e);
-int egress_ask_copy(struct egress *to, const struct egress *from, struct err *err);
 int egress_ask_tighten(const struct egress *have, const struct egress *want, struct err *err);
 
 bool blocked_find(const struct egress *e, const struct host_pattern *p);

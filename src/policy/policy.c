@@ -39,6 +39,7 @@ void policy_done(struct policy *p)
     }
     egress_done(&p->egress);
     commands_done(&p->commands);
+    tools_done(&p->tools);
     free(p->blocked_from);
     free(p->grants);
     free(p->env);

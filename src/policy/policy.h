@@ -9,6 +9,7 @@
 #include "policy/commands.h"
 #include "policy/egress.h"
 #include "policy/origin.h"
+#include "policy/tools.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -131,6 +132,7 @@ struct policy {
     struct origin ask_from;      /* of egress.ask */
     struct commands commands;    /* which command lines may be started */
     bool allow_given;            /* network.allow was given, if only as an empty list */
+    struct tools tools;          /* of an MCP server that runs inside */
 
     struct origin origin[FIELD_COUNT];
 };
@@ -160,6 +162,9 @@ int policy_ask(struct policy *p, const char *pattern, const struct origin *origi
 /* allow, ask or deny commands of a dangerous shape. */
 int policy_dangerous(struct policy *p, const char *text, const struct origin *origin,
                      struct err *err);
+/* As tools_add. */
+int policy_tool(struct policy *p, enum tool_verdict verdict, const char *spec,
+                const struct origin *origin, struct err *err);
 
 /* Read a policy document (JSON if the first non-blank byte is '{', else YAML) and lay it over p.
  * `name` is used in messages: "NAME:LINE:COLUMN: …, expected …". What an option has set stays; a

@@ -7,6 +7,7 @@
 #include "policy/fields.h"
 #include "policy/grants.h"
 #include "policy/tighten_egress.h"
+#include "policy/tools_internal.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -162,7 +163,9 @@ int policy_tighten(struct policy *p, const struct policy *request, struct err *e
     if ((r = check_grants(p, request, err)) < 0 || (r = check_env(p, request, err)) < 0 ||
         (r = egress_tighten(p, request, &next, err)) < 0 ||
         (r = commands_tighten(&p->commands, &request->commands, err)) < 0 ||
-        (r = take_all(p, request, err)) < 0)
+        (r = tools_tighten(&p->tools, &request->tools, err)) < 0 ||
+        (r = take_all(p, request, err)) < 0 ||
+        (r = tools_take(&p->tools, &request->tools, err)) < 0)
         return r;
     r = commands_take(&p->commands, &request->commands, err);
     return r < 0 ? r : egress_take(p, request, &next, err);

@@ -6,11 +6,14 @@
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
+#include "os/approval.h"
 #include "os/tty.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
+
+#define EGRESS_QUESTIONS 8 /* at one time */
 
 struct sandbox {
     const struct run_request *request;
@@ -47,6 +50,12 @@ struct sandbox {
     void (*proxy_said)(void *ctx, const struct channel_msg *msg);
     void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
+    struct egress_question {       /* network.ask */
+        char place[288];           /* "host:port"; empty: none */
+        uint32_t number;           /* the proxy's */
+        struct approval *approval; /* NULL: it waits for its turn on the terminal */
+    } questions[EGRESS_QUESTIONS];
+    unsigned questions_asked;
 
     struct plan plan;
     int ctl_fd; /* the supervisor's end */
@@ -114,6 +123,14 @@ void sandbox_egress_events(struct sandbox *s);
 void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);
 void sandbox_egress_teardown(struct sandbox *s);
+
+/* egress_ask.c: network.ask, for the loop of a run. */
+void sandbox_ask_begin(struct sandbox *s, const struct channel_msg *msg);
+size_t sandbox_ask_poll(const struct sandbox *s, struct pollfd *fds, size_t room);
+int sandbox_ask_wait_ms(const struct sandbox *s, int most);
+bool sandbox_ask_holds_terminal(const struct sandbox *s);
+void sandbox_ask_step(struct sandbox *s);
+void sandbox_ask_end(struct sandbox *s);
 
 /* message.c */
 int message_send(int fd, uint32_t type, int32_t value);

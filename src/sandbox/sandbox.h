@@ -16,13 +16,28 @@ struct run_request {
     int stdin_fd;        /* read by the supervisor and fed through a pipe; -1: empty */
     int stdout_fd;       /* where output streams to; -1: capture only */
     int stderr_fd;
-    bool tty;         /* a private terminal; stdin_fd is then the user's terminal */
-    bool capture;     /* keep stdout and stderr in the result */
-    bool receipt;     /* write the receipt */
+    bool tty;                /* a private terminal; stdin_fd is then the user's terminal */
+    bool capture;            /* keep stdout and stderr in the result */
+    bool receipt;            /* write the receipt */
+    uint64_t ask_timeout_ms; /* how long a person may take to answer; 0: as always */
+    /* Something waits for `brig approve ID`, and there is no terminal to ask on; NULL: nobody wants
+     * to know. Both texts are fit to be shown. */
+    void (*held)(const char *id, const char *what, const char *reason);
     const char *term; /* TERM for the private terminal, or NULL */
 };
 
 #define RUN_NOTICES_MAX 8
+#define RUN_ASKED_MAX   40
+
+/* What a person was asked, as it was shown, and the answer. */
+struct run_asked {
+    char id[16];
+    char kind[12];
+    char text[256];
+    char reason[160];
+    char answer[16];
+    char by[24];
+};
 
 struct run_result {
     char sandbox_id[32];
@@ -48,6 +63,8 @@ struct run_result {
      * so. */
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;
+    struct run_asked asked[RUN_ASKED_MAX];
+    unsigned asked_count;
 };
 
 /* Negative on failure: nothing untrusted was run (err_exit_status(err) is the exit status),
