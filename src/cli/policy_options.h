@@ -16,6 +16,8 @@ enum policy_option_id {
     OPT_ALLOW,
     OPT_BLOCK,
     OPT_SECRET,
+    OPT_ASK_EGRESS,
+    OPT_DANGEROUS,
     OPT_FIELD, /* + enum policy_field; the last */
 };
 

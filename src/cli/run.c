@@ -1,11 +1,13 @@
 /* brig run: one command, or a piece of code, behind all five boundaries. */
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "cli/lang.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "cli/verdict.h"
+#include "os/approval.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -20,6 +22,7 @@ enum run_option_id {
     OPT_TTY,
     OPT_PROJECT,
     OPT_PLAN,
+    OPT_ASK_TIMEOUT,
     OPT_QUIET,
     OPT_VERBOSE,
 };
@@ -38,6 +41,8 @@ static const struct opt run_items[] = {
      "level medium: the folder that the program may change; default: the current folder"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
+    {OPT_ASK_TIMEOUT, 0, "ask-timeout", OPT_VALUE, "TIME", NULL, NULL, RUNNING,
+     "how long a person may take to answer where the policy asks one; then it is denied; default: 60s"},
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "print one JSON object with output, verdict, denials and receipt"},
     {OPT_PRETTY, 0, "pretty", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -56,6 +61,7 @@ struct run_options {
     const char *lang;
     const char *code; /* --lang's operand: a file, or "-" */
     const char *project;
+    uint64_t ask_timeout_ms; /* 0: the usual */
     bool tty, plan, json, pretty, quiet, verbose;
 };
 
@@ -76,6 +82,15 @@ static int take_operand(struct run_options *o, const char *word, struct err *err
     return err_hint(err, "arguments for the program come after --");
 }
 
+static int take_ask_timeout(struct run_options *o, const char *value, struct err *err)
+{
+    if (num_parse_duration(value, &o->ask_timeout_ms, err) < 0)
+        return err_wrap(err, "--ask-timeout");
+    if (o->ask_timeout_ms == 0 || o->ask_timeout_ms > APPROVAL_TIMEOUT_MAX_MS)
+        return err_set(err, ERR_USAGE, "--ask-timeout: expected more than nothing and at most 24h");
+    return 0;
+}
+
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct run_options *o = ctx;
@@ -91,6 +106,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_PROJECT:
         o->project = value;
         break;
+    case OPT_ASK_TIMEOUT:
+        return take_ask_timeout(o, value, err);
     case OPT_TTY:
         o->tty = true;
         break;
@@ -234,6 +251,14 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
     return r < 0 ? r : status;
 }
 
+/* Also with --quiet: else nobody would know why nothing happens. */
+static void say_held(const char *id, const char *what, const char *reason)
+{
+    term_say("waiting for a person: %s", what);
+    term_say("  because: %s", reason);
+    term_say("  brig approve %s, or brig deny %s; without an answer it is denied", id, id);
+}
+
 /* Negative, or the exit status. */
 static int run_policy(const struct run_options *o, const struct policy *policy,
                       char *const *command, struct err *err)
@@ -255,6 +280,8 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .stdout_fd = o->json ? -1 : STDOUT_FILENO,
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
         .tty = o->tty,
+        .ask_timeout_ms = o->ask_timeout_ms,
+        .held = say_held,
         .capture = o->json,
         .receipt = o->json,
         .term = o->tty ? getenv("TERM") : NULL,
