@@ -2,10 +2,10 @@
  * started. A guide for people on top of the walls, and no wall: a program that was started does
  * within the five boundaries whatever it wants, and starts others without asking. Pure.
  *
- *   C-1  deny stands above ask, ask above allow, in whatever order they are written
- *   C-2  the shape of a dangerous command counts also where a rule with a star allows it; a rule
+ *   CMD-1 deny stands above ask, ask above allow, in whatever order they are written
+ *   CMD-2 the shape of a dangerous command counts also where a rule with a star allows it; a rule
  *        without one, that is, that very command, stands above it
- *   C-3  what is not understood is never taken for allowed by a list, and counts as dangerous */
+ *   CMD-3 what is not understood is never taken for allowed by a list, and counts as dangerous */
 #pragma once
 
 #include "base/buf.h"

@@ -1,7 +1,7 @@
 /* network.ask, on the side of the proxy: connections to hosts outside of the rules wait here until
  * the supervisor says what a person said.
  *
- * N-12  Nothing is dialled while it waits, and after a yes the connection is decided anew, by rules
+ * N-13  Nothing is dialled while it waits, and after a yes the connection is decided anew, by rules
  *       that now name it; a no, or no answer, is the denial that it would have been.
  *       Only names are asked about, each origin once in a run, a bounded number of them. */
 #include "proxy/ask.h"

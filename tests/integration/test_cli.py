@@ -564,7 +564,7 @@ def options_part(*verb):
         (["proxy"], "brig-proxy.1"),
         (["secrets", "check"], "brig-secrets.1"),
         *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
-                                                           "resume", "stats", "pool")),
+                                                           "resume", "stats", "pool", "approvals", "approve", "deny")),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else v,
 )
