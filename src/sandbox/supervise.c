@@ -1,6 +1,7 @@
 /* The event loop while the code runs. */
 #include "base/clock.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ enum slot {
     SLOT_SEEN,
     SLOT_PROXY,
     SLOT_CHANGE,
+    SLOT_LIFELINE,
     SLOT_OUT_FROM,
     SLOT_OUT_TO,
     SLOT_ERR_FROM,
@@ -76,6 +78,8 @@ static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t n
     watch(&fds[SLOT_PROXY], s->link.fd >= 0, s->link.fd, POLLIN);
     watch(&fds[SLOT_CHANGE], s->netrecord.listen_fd >= 0 && s->netrecord.client_fd < 0,
           s->netrecord.listen_fd, POLLIN);
+    watch(&fds[SLOT_LIFELINE], s->request->lifeline_fd > 0 && !s->ended_by_signal,
+          s->request->lifeline_fd, 0);
     watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
     watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
     watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
@@ -226,6 +230,8 @@ static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
         sandbox_egress_change(s);
     if (fds[SLOT_SIGNALS].revents)
         on_signals(l);
+    if (fds[SLOT_LIFELINE].revents && !s->ended_by_signal)
+        end_by_signal(l, SIGTERM);
     if (fds[SLOT_CTL].revents)
         on_control(l);
     if (fds[SLOT_INIT].revents) {
@@ -352,7 +358,7 @@ void sandbox_end(struct sandbox *s)
         return;
     /* On the process tier init takes everything along when it is told to; it may be stopped or
      * dead, so that what follows does not depend on it. */
-    if (!s->lifecycle.namespaced) {
+    if (!s->lifecycle.namespaced && !guard_left_out(GUARD_TEARDOWN)) {
         struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
         if (s->ctl_fd >= 0)
             message_send(s->ctl_fd, CTL_KILL, 0);
