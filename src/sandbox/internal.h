@@ -8,6 +8,7 @@
 #include "network/network.h"
 #include "os/approval.h"
 #include "os/tty.h"
+#include "sandbox/learner.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
@@ -56,6 +57,8 @@ struct sandbox {
         struct approval *approval; /* NULL: it waits for its turn on the terminal */
     } questions[EGRESS_QUESTIONS];
     unsigned questions_asked;
+
+    struct learner *learner; /* NULL: not in learn mode */
 
     struct plan plan;
     int ctl_fd; /* the supervisor's end */

@@ -25,6 +25,10 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         return NULL;
     s->request = request;
     s->result = result;
+    if (request->learn && !(s->learner = learner_new())) {
+        free(s);
+        return NULL;
+    }
     s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
@@ -49,6 +53,7 @@ void sandbox_free(struct sandbox *s)
     sandbox_egress_teardown(s);
     plan_done(&s->plan);
     buf_done(&s->boundaries);
+    learner_free(s->learner);
     free(s);
 }
 
@@ -202,6 +207,8 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
     }
     if (!failed)
         settle_result(s);
+    if (!failed && s->learner)
+        s->result->learned = learner_settle(s);
     sandbox_teardown(s);
     state_enter(&s->state, STATE_TEARDOWN, NULL);
     if (result >= 0 && s->request->receipt)
