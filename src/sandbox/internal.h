@@ -51,9 +51,10 @@ struct sandbox {
     void (*proxy_said)(void *ctx, const struct channel_msg *msg);
     void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
-    struct egress_question {       /* network.ask */
-        char place[288];           /* "host:port"; empty: none */
-        uint32_t number;           /* the proxy's */
+    int reviews_fd;          /* the folder of reviews, where this one is to be kept; else -1 */
+    struct egress_question { /* network.ask */
+        char place[288];     /* "host:port"; empty: none */
+        uint32_t number;     /* the proxy's */
         struct approval *approval; /* NULL: it waits for its turn on the terminal */
     } questions[EGRESS_QUESTIONS];
     unsigned questions_asked;
