@@ -1,5 +1,6 @@
 /* brig run: one command, or a piece of code, behind all five boundaries. */
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "cli/lang.h"
 #include "cli/learn.h"
 #include "cli/policy_options.h"
@@ -7,6 +8,7 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "cli/verdict.h"
+#include "os/approval.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -20,7 +22,9 @@ enum run_option_id {
     OPT_PRETTY,
     OPT_TTY,
     OPT_PROJECT,
+    OPT_REVIEW,
     OPT_PLAN,
+    OPT_ASK_TIMEOUT,
     OPT_QUIET,
     OPT_VERBOSE,
     OPT_LEARN,
@@ -39,6 +43,9 @@ static const struct opt run_items[] = {
      "give the program a private terminal (for shells and editors)"},
     {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, RUNNING,
      "level medium: the folder that the program may change; default: the current folder"},
+    {OPT_REVIEW, 0, "review", OPT_VALUE, "DIR[:DEST]", NULL, NULL, RUNNING,
+     "let the program change a copy-on-write view of this folder; what it changed waits for brig "
+     "diff, apply and discard"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
     {OPT_LEARN, 0, "learn", OPT_MAYBE, "FILE", NULL, LEARN_FILE, RUNNING,
@@ -46,6 +53,8 @@ static const struct opt run_items[] = {
      "stdout)"},
     {OPT_FORCE, 0, "force", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "let --learn replace a file that is there"},
+    {OPT_ASK_TIMEOUT, 0, "ask-timeout", OPT_VALUE, "TIME", NULL, NULL, RUNNING,
+     "how long a person may take to answer where the policy asks one; then it is denied; default: 60s"},
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "print one JSON object with output, verdict, denials and receipt"},
     {OPT_PRETTY, 0, "pretty", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -63,9 +72,10 @@ struct run_options {
     struct policy_options policy;
     const char *lang;
     const char *code; /* --lang's operand: a file, or "-" */
-    const char *project;
+    const char *project, *review;
     struct learn_options learn;
     struct learn *learned; /* from a command that could not be executed */
+    uint64_t ask_timeout_ms; /* 0: the usual */
     bool tty, plan, json, pretty, quiet, verbose;
 };
 
@@ -88,6 +98,15 @@ static int take_operand(struct run_options *o, const char *word, struct err *err
     return err_hint(err, "arguments for the program come after --");
 }
 
+static int take_ask_timeout(struct run_options *o, const char *value, struct err *err)
+{
+    if (num_parse_duration(value, &o->ask_timeout_ms, err) < 0)
+        return err_wrap(err, "--ask-timeout");
+    if (o->ask_timeout_ms == 0 || o->ask_timeout_ms > APPROVAL_TIMEOUT_MAX_MS)
+        return err_set(err, ERR_USAGE, "--ask-timeout: expected more than nothing and at most 24h");
+    return 0;
+}
+
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct run_options *o = ctx;
@@ -103,6 +122,11 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_PROJECT:
         o->project = value;
         break;
+    case OPT_REVIEW:
+        o->review = value;
+        break;
+    case OPT_ASK_TIMEOUT:
+        return take_ask_timeout(o, value, err);
     case OPT_TTY:
         o->tty = true;
         break;
@@ -145,6 +169,8 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return contradiction(err, "--json", "--tty", "a terminal's output is not captured");
     if (o->lang && o->tty)
         return contradiction(err, "--lang", "--tty", "the code comes through stdin");
+    if (o->review && o->project)
+        return contradiction(err, "--review", "--project", "the one takes the place of the other");
     if (o->learn.on && o->plan)
         return contradiction(err, "--learn", "--plan", "nothing is run, so nothing is learned");
     if (o->learn.force && !o->learn.on)
@@ -276,15 +302,26 @@ static int run_and_tell(struct run_options *o, const struct run_request *request
     return r < 0 ? r : status;
 }
 
+/* Also with --quiet: else nobody would know why nothing happens. */
+static void say_held(const char *id, const char *what, const char *reason)
+{
+    term_say("waiting for a person: %s", what);
+    term_say("  because: %s", reason);
+    term_say("  brig approve %s, or brig deny %s; without an answer it is denied", id, id);
+}
+
 /* Negative, or the exit status. */
 static int run_policy(struct run_options *o, const struct policy *policy, char *const *command,
                       struct err *err)
 {
-    cleanup_buf struct buf project;
+    cleanup_buf struct buf project, review, review_dest;
     cleanup_free char **lang_args = NULL;
     cleanup_fd int code_fd = -1;
     buf_init(&project, PATH_MAX);
-    int r = project_choose(policy, o->project, &project, err);
+    buf_init(&review, PATH_MAX);
+    buf_init(&review_dest, PATH_MAX);
+    int r = o->review ? project_review(o->review, &review, &review_dest, err)
+                      : project_choose(policy, o->project, &project, err);
     if (r >= 0 && o->lang)
         r = use_language(o, policy, command, &lang_args, &code_fd, err);
     if (r < 0)
@@ -293,10 +330,14 @@ static int run_policy(struct run_options *o, const struct policy *policy, char *
         .policy = policy,
         .argv = lang_args ? lang_args : command,
         .project = project.len ? buf_text(&project) : NULL,
+        .review = review.len ? buf_text(&review) : NULL,
+        .review_dest = buf_text(&review_dest),
         .stdin_fd = code_fd >= 0 ? code_fd : STDIN_FILENO,
         .stdout_fd = o->json ? -1 : STDOUT_FILENO,
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
         .tty = o->tty,
+        .ask_timeout_ms = o->ask_timeout_ms,
+        .held = say_held,
         .capture = o->json,
         .receipt = o->json,
         .term = o->tty ? getenv("TERM") : NULL,
@@ -375,6 +416,8 @@ const struct verb verb_run = {
                 "brig run --allow '*.pypi.org:443' -- pip download requests\n"
                 "# a secret that the program can use but never sees\n"
                 "brig run --secret 'TOKEN=env:TOKEN@https://api.github.com' -- ./agent\n"
+                "# the same folder, but its changes wait for your word\n"
+                "brig run --review . -- make test\n"
                 "# a shell in the current project, which it may change\n"
                 "brig run --level medium -t -- bash",
     .statuses = "N    the program's own status; 128+N when signal N ended it\n"
