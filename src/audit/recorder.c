@@ -329,7 +329,7 @@ static void finish(struct recorder *r)
 /* ---- main ---- */
 
 /* The two descriptors at their places, and no other: we are a fork of the front. */
-static int keep_descriptors(int sock, int folder, struct err *err)
+int recorder_keep_descriptors(int sock, int folder, struct err *err)
 {
     cleanup_fd int a = fcntl(sock, F_DUPFD_CLOEXEC, 16), b = fcntl(folder, F_DUPFD_CLOEXEC, 16);
     if (a < 0 || b < 0 || dup3(a, FD_SOCKET, O_CLOEXEC) < 0 || dup3(b, FD_FOLDER, O_CLOEXEC) < 0)
@@ -397,7 +397,7 @@ int recorder_main(int sock, int state_dir)
     prctl(PR_SET_NAME, "brig-recorder");
     umask(077);
     cleanup_fd int folder = r ? recorder_folder(state_dir, &err) : -ENOMEM;
-    int result = folder < 0 ? folder : keep_descriptors(sock, folder, &err);
+    int result = folder < 0 ? folder : recorder_keep_descriptors(sock, folder, &err);
     fd_steal(&folder);
     if (result >= 0)
         result = run(r, &err);

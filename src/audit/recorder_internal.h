@@ -54,6 +54,8 @@ struct recorder {
 };
 
 int64_t recorder_now(void); /* wall clock */
+/* These two at 3 and 4, and no other. */
+int recorder_keep_descriptors(int sock, int folder, struct err *err);
 
 /* ---- recorder_queue.c ---- */
 

@@ -9,6 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What becomes of the receipt. */
+enum run_sign {
+    RUN_SIGN_NOT,      /* somebody else does */
+    RUN_SIGN_WISHED,   /* if it cannot be signed it says so */
+    RUN_SIGN_REQUIRED, /* if it could not be signed nothing is run */
+};
+
 struct run_request {
     const struct policy *policy;
     char *const *argv;   /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
@@ -16,9 +23,11 @@ struct run_request {
     int stdin_fd;        /* read by the supervisor and fed through a pipe; -1: empty */
     int stdout_fd;       /* where output streams to; -1: capture only */
     int stderr_fd;
-    bool tty;         /* a private terminal; stdin_fd is then the user's terminal */
-    bool capture;     /* keep stdout and stderr in the result */
-    bool receipt;     /* write the receipt */
+    bool tty;     /* a private terminal; stdin_fd is then the user's terminal */
+    bool capture; /* keep stdout and stderr in the result */
+    bool receipt; /* write the receipt */
+    enum run_sign sign;
+    bool code;        /* what comes through stdin is the code itself */
     const char *term; /* TERM for the private terminal, or NULL */
 };
 
@@ -44,6 +53,8 @@ struct run_result {
     uint64_t peak_memory_bytes;
     struct denial_list denials;
     struct buf receipt; /* a JSON object, complete; empty if it was not asked for */
+    bool is_signed;
+    struct err why_not_signed;
     /* Sentences for stderr about what is weaker than the level asks for because the operator said
      * so. */
     char notices[RUN_NOTICES_MAX][256];
