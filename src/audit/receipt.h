@@ -52,6 +52,9 @@ int receipt_body_read(const char *text, size_t len, struct receipt *ret, struct 
 /* RC-1. key: the digest of the public key that verify_fn uses. 0: good; else why not. */
 int receipt_check(const struct receipt *r, const uint8_t key[32], chain_verify_fn *verify,
                   void *ctx, struct err *err);
+/* A record of this kind and box may stand for this receipt. */
+struct record;
+int receipt_is_of(const struct record *record, const struct receipt *r, struct err *err);
 /* Where it stands in the chain: 0: it is not signed. */
 uint64_t receipt_seq(const struct receipt *r);
 

@@ -189,6 +189,13 @@ static bool is_its_box(const struct record *r, const char *id)
     return strcmp(r->kind, RECEIPT_BOX) == 0 && strcmp(r->box, id + 5) == 0;
 }
 
+int receipt_is_of(const struct record *record, const struct receipt *r, struct err *err)
+{
+    return is_its_box(record, json_string(json_get(r->tree, "sandbox_id")))
+               ? 0
+               : err_set(err, ERR_ATTEST, "the record is not one of this receipt");
+}
+
 /* The record that is shown is about this body. */
 static int check_record(const struct receipt *r, uint64_t *ret_seq, struct err *err)
 {
@@ -201,8 +208,8 @@ static int check_record(const struct receipt *r, uint64_t *ret_seq, struct err *
     bool good = read_hash(hash, digest) && memcmp(digest, r->digest, 32) == 0;
     if (!good)
         err_set(err, ERR_ATTEST, "the receipt was changed: it is not what its record stands for");
-    else if (!(good = is_its_box(&record, json_string(json_get(r->tree, "sandbox_id")))))
-        err_set(err, ERR_ATTEST, "the record is not one of this receipt");
+    else
+        good = receipt_is_of(&record, r, err) >= 0;
     *ret_seq = record.seq;
     json_free(tree);
     return good ? 0 : -err->code;

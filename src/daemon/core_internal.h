@@ -170,6 +170,8 @@ int launcher_open(struct core *c, int fd, struct err *err);
 int recorder_open(struct core *c, int fd, struct err *err);
 void record_send(struct core *c, const char *boundary, const char *kind, const struct box *b,
                  const struct key *key, const char *detail);
+/* The end of a sandbox, to be signed. */
+void receipt_send(struct core *c, const struct box *b, const struct json *receipt);
 void core_check_ready(struct core *c);
 void core_check_drained(struct core *c);
 

@@ -62,6 +62,7 @@ struct sandbox {
     struct stream out, errout;
     struct feed in;
     struct stream_hash out_hash, err_hash, in_hash; /* for the receipt */
+    struct stream_hash commands;                    /* session: of all of them; bytes: how many */
     char started[RECEIPT_TIME_SIZE];
     struct notary notary;
     struct err notary_err; /* why there is no signature, or none yet */

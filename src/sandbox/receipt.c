@@ -59,11 +59,27 @@ static void write_command(struct json_writer *w, char *const *argv)
     write_hash(w, "command", &sha);
 }
 
-/* A sandbox of the daemon has many commands; the records of the daemon tell of them. */
+/* Of a sandbox of the daemon: all programs that were started in it, in order. What they read and
+ * wrote does not pass here. */
+static void write_session(const struct sandbox *s, struct json_writer *w)
+{
+    struct sha256 copy = s->commands.sha;
+    jw_key(w, "inputs");
+    jw_object_begin(w);
+    jw_key(w, "commands");
+    jw_object_begin(w);
+    jw_kv_uint(w, "count", s->commands.bytes);
+    write_hash(w, "hash", &copy);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
 static void write_data(const struct sandbox *s, struct json_writer *w)
 {
-    if (s->session)
+    if (s->session) {
+        write_session(s, w);
         return;
+    }
     jw_key(w, "inputs");
     jw_object_begin(w);
     write_command(w, s->request->argv);

@@ -39,6 +39,7 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
     stream_init(&s->out);
     stream_init(&s->errout);
     feed_init(&s->in);
+    stream_hash_init(&s->commands);
     buf_init(&s->boundaries, request->receipt ? 1 << 20 : 0);
     return s;
 }
