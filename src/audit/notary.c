@@ -107,7 +107,12 @@ static void on_silence(struct notary *n)
 
 static void serve(struct notary *n)
 {
-    while (wire_receive(FD_SOCKET, &n->msg, 0) > 0) {
+    int r;
+    /* "Reset" says that the supervisor ended without reading READY; what it had sent still comes.
+     */
+    while ((r = wire_receive(FD_SOCKET, &n->msg, 0)) > 0 || r == -ECONNRESET) {
+        if (r < 0)
+            continue;
         if (n->msg.type == WIRE_CLAIM)
             on_claim(n);
         else if (n->msg.type == WIRE_RECEIPT)

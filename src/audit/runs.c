@@ -296,26 +296,41 @@ int runs_append(struct runs *r, const struct record *record, const struct receip
 
 /* ---- open ---- */
 
-/* An empty file is one whose writer was killed before its first line. */
-static int begin(struct runs *r, struct err *err)
+static const char first_line[] =
+    "{\"brig_audit\":1,\"first\":1,\"previous\":"
+    "\"0000000000000000000000000000000000000000000000000000000000000000\"}\n";
+
+static int open_keys(struct runs *r, bool fresh, struct err *err)
 {
-    static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
-    struct stat st;
-    cleanup_buf struct buf text;
-    buf_init(&text, 256);
-    if (fstat(r->fd, &st) < 0)
-        return err_sys(err, "look at the chain of runs");
-    struct head head;
-    int there = head_read(r->dir, &head, err);
-    bool fresh = st.st_size == 0 && there == 0;
     if (signer_open(&r->signer, r->dir, fresh, err) < 0 || signer_key(r->signer, r->key, err) < 0 ||
         verifier_open(&r->verifier, r->dir, err) < 0)
         return -err->code;
-    if (st.st_size > 0)
+    return 0;
+}
+
+/* A file without its first line is one whose writer was killed before anything was written; a head
+ * that knows of records says otherwise. */
+static int begin(struct runs *r, struct err *err)
+{
+    static const uint8_t zero[32];
+    struct stat st;
+    struct head head;
+    struct checkpoint c = {.seq = 0};
+    struct buf text = {.data = (char *)(uintptr_t)first_line, .len = sizeof first_line - 1};
+    if (fstat(r->fd, &st) < 0)
+        return err_sys(err, "look at the chain of runs");
+    bool empty = st.st_size < (off_t)text.len;
+    int there = head_read(r->dir, &head, err);
+    if (open_keys(r, empty && there == 0, err) < 0)
+        return -err->code;
+    if (!empty)
         return 0;
-    if (!fresh && same_boot(r))
+    bool unknown = there < 0 || (there && checkpoint_parse(head.line, head.len, &c, NULL) < 0);
+    if ((unknown || c.seq) && same_boot(r))
         return not_as_left("it is empty", err);
-    buf_fmt(&text, "{\"brig_audit\":1,\"first\":1,\"previous\":\"%s\"}\n", zeros);
+    if (there == 0 &&
+        (sign_place(r, 0, zero, err) < 0 || head_write(r->dir, &r->head, false, err) < 0))
+        return -err->code;
     return write_all(r, &text, err);
 }
 

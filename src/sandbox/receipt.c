@@ -197,6 +197,7 @@ static int give_up(struct sandbox *s, struct err *err)
 {
     s->notary_err = *err;
     notary_done(&s->notary);
+    s->lifecycle.helpers[1] = 0;
     if (s->request->sign == RUN_SIGN_REQUIRED)
         return err_wrap(err, "the receipt could not be signed");
     *err = (struct err)ERR_INIT;
@@ -207,7 +208,10 @@ int sandbox_notary_start(struct sandbox *s, struct err *err)
 {
     if (!s->request->receipt || s->request->sign == RUN_SIGN_NOT)
         return 0;
-    return notary_start(&s->notary, err) < 0 ? give_up(s, err) : 0;
+    if (notary_start(&s->notary, err) < 0)
+        return give_up(s, err);
+    s->lifecycle.helpers[1] = s->notary.pid;
+    return 0;
 }
 
 int sandbox_notary_await(struct sandbox *s, struct err *err)
@@ -228,9 +232,9 @@ void sandbox_receipt_write(struct sandbox *s)
     struct err err = ERR_INIT;
     struct receipt r;
     cleanup_buf struct buf text;
+    buf_init(&text, RECEIPT_MAX);
     if (!s->request->receipt)
         return;
-    buf_init(&text, RECEIPT_MAX);
     write_body(s, &text);
     receipt_init(&r);
     if (text.failed)
