@@ -107,11 +107,14 @@ static void on_silence(struct notary *n)
 
 static void serve(struct notary *n)
 {
-    int r;
-    /* "Reset" says that the supervisor ended without reading READY; what it had sent still comes.
-     */
-    while ((r = wire_receive(FD_SOCKET, &n->msg, 0)) > 0 || r == -ECONNRESET) {
+    /* A supervisor that ended without having read READY looks like an end before the last of what
+     * it sent: only the second end is one. */
+    for (int ends = 0; ends < 2;) {
+        int r = wire_receive(FD_SOCKET, &n->msg, 0);
         if (r < 0)
+            break;
+        ends = r == 0 ? ends + 1 : 0;
+        if (r == 0)
             continue;
         if (n->msg.type == WIRE_CLAIM)
             on_claim(n);

@@ -181,6 +181,11 @@ static int connect_tcp(const struct client *c, struct err *err)
     return err_hint(err, "is `brig serve` running there?");
 }
 
+int client_connect(const struct client *c, struct err *err)
+{
+    return c->path[0] ? connect_unix(c, err) : connect_tcp(c, err);
+}
+
 void call_init(struct call *call)
 {
     memset(call, 0, sizeof *call);
@@ -240,7 +245,7 @@ static int send_head(struct call *call, const struct client *c, const struct ask
 int call_begin(struct call *call, const struct client *c, const struct ask *ask, uint64_t length,
                struct err *err)
 {
-    call->fd = c->path[0] ? connect_unix(c, err) : connect_tcp(c, err);
+    call->fd = client_connect(c, err);
     return call->fd < 0 ? -err->code : send_head(call, c, ask, length, err);
 }
 

@@ -31,6 +31,9 @@ int client_take(struct client *c, const struct opt *opt, const char *value);
 /* Where the daemon is and with which key; nothing is connected yet. */
 int client_open(struct client *c, struct err *err);
 
+/* A connected socket, blocking. */
+int client_connect(const struct client *c, struct err *err);
+
 /* A request; `box` sends it to that sandbox's own services. */
 struct ask {
     const char *method;

@@ -20,6 +20,7 @@
 #define LIFECYCLE  "Limits (lifecycle boundary)"
 #define CREDENTIAL "Credential boundary"
 #define POLICY     "Policy"
+#define TOOLS      "Tools of the server"
 
 /* clang-format off */
 static const struct opt level_items[] = {
@@ -102,6 +103,15 @@ static const struct opt limit_items[] = {
     {OPT_FIELD + FIELD_OPEN_FILES, 0, "open-files", OPT_VALUE, "N", NULL, NULL, LIFECYCLE,
      "open files of one process"},
 };
+static const struct opt tool_items[] = {
+    {OPT_TOOL + TOOL_ALLOW, 0, "tool", OPT_LIST, "NAME[:ARG=PATTERN]", NULL, NULL, TOOLS,
+     "let a tool of the server be called, and no tool that no option or rule names: 'read_*', "
+     "'read_file:path=/data/**'; repeatable"},
+    {OPT_TOOL + TOOL_ASK, 0, "ask-tool", OPT_LIST, "NAME[:ARG=PATTERN]", NULL, NULL, TOOLS,
+     "the same, and a person is asked about each call (brig approvals); repeatable"},
+    {OPT_TOOL + TOOL_DENY, 0, "deny-tool", OPT_LIST, "NAME[:ARG=PATTERN]", NULL, NULL, TOOLS,
+     "never let a tool be called, whatever else is said; repeatable"},
+};
 /* clang-format on */
 
 /* Verbs share the parts, each in a chain of its own. */
@@ -118,6 +128,7 @@ static const struct opt_table run_rules = CHAIN(rule_items, &run_resolver);
 static const struct opt_table run_inside = CHAIN(inside_items, &run_rules);
 static const struct opt_table run_file = CHAIN(file_items, &run_inside);
 const struct opt_table policy_option_table = CHAIN(level_items, &run_file);
+const struct opt_table tool_option_table = CHAIN(tool_items, &policy_option_table);
 
 static const struct opt_table rules_file = CHAIN(file_items, &common_options);
 const struct opt_table rule_option_table = CHAIN(rule_items, &rules_file);
@@ -261,6 +272,11 @@ static int apply(struct policy *p, const struct policy_use *use, struct err *err
         return policy_block(p, use->value, &origin, err);
     case OPT_SECRET:
         return policy_secret(p, use->value, &origin, err);
+    case OPT_TOOL + TOOL_ALLOW:
+    case OPT_TOOL + TOOL_ASK:
+    case OPT_TOOL + TOOL_DENY:
+        return policy_tool(p, (enum tool_verdict)(use->opt->id - OPT_TOOL), use->value, &origin,
+                           err);
     case OPT_FIELD + FIELD_ROOT:
         return apply_root(p, use->opt, use->value, &origin, err);
     default:

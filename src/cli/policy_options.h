@@ -16,10 +16,13 @@ enum policy_option_id {
     OPT_ALLOW,
     OPT_BLOCK,
     OPT_SECRET,
+    OPT_TOOL, /* + enum tool_verdict */
+    OPT_TOOL_LAST = OPT_TOOL + TOOL_VERDICT_COUNT - 1,
     OPT_FIELD, /* + enum policy_field; the last */
 };
 
 extern const struct opt_table policy_option_table; /* all of them */
+extern const struct opt_table tool_option_table;   /* tools, then all of them */
 extern const struct opt_table rule_option_table;   /* rules, --policy */
 extern const struct opt_table secret_option_table; /* secrets, --policy */
 extern const struct opt_table egress_option_table; /* rules, resolver, secrets, --policy */

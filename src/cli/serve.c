@@ -23,6 +23,7 @@ enum serve_option_id {
     OPT_TEMPLATES,
     OPT_MAX_SANDBOXES,
     OPT_FOREGROUND,
+    OPT_EPHEMERAL,
     OPT_DAEMON,
 };
 
@@ -46,6 +47,8 @@ static const struct opt serve_items[] = {
      "templates, one file NAME.yaml or NAME.json each; default: templates in the state folder"},
     {OPT_MAX_SANDBOXES, 0, "max-sandboxes", OPT_VALUE, "N", NULL, NULL, MAKING,
      "at most so many at one time, those that wait in pools included"},
+    {OPT_EPHEMERAL, 0, "ephemeral", OPT_FLAG, NULL, NULL, NULL, MAKING,
+     "remove the state folder, with everything in it, at the end"},
     {OPT_FOREGROUND, 0, "foreground", OPT_FLAG, NULL, NULL, NULL, "Output",
      "say on stderr what happens, for a person to read"},
     {OPT_DAEMON, 0, "daemon", OPT_VALUE, "PROGRAM", NULL, NULL, "Other",
@@ -59,7 +62,7 @@ struct serve {
     const char *listen, *socket, *state_path, *key_file, *templates, *daemon;
     const char *folders[FOLDERS_MAX];
     unsigned folder_count;
-    bool foreground;
+    bool foreground, ephemeral;
     struct serve_state state;
     struct serve_sockets sockets;
     struct launcher_config config;
@@ -103,6 +106,9 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         break;
     case OPT_FOREGROUND:
         s->foreground = true;
+        break;
+    case OPT_EPHEMERAL:
+        s->ephemeral = true;
         break;
     case OPT_TEMPLATE:
         if (s->folder_count == FOLDERS_MAX || !strchr(value, '='))
@@ -221,6 +227,8 @@ static int serve_main(const struct verb *verb, int argc, char *const argv[])
     serve_notify("STOPPING=1");
     serve_address_remove(&s.state);
     serve_sockets_done(&s.sockets, &s.config);
+    if (s.ephemeral)
+        serve_state_remove(&s.state);
     serve_state_done(&s.state);
     if (r >= 0)
         return 0;

@@ -23,6 +23,8 @@ int serve_key(struct serve_state *s, const char *file, struct launcher_config *c
 int serve_address_write(const struct serve_state *s, const struct launcher_config *c,
                         struct err *err);
 void serve_address_remove(const struct serve_state *s);
+/* Only what was opened and locked. */
+void serve_state_remove(const struct serve_state *s);
 void serve_state_done(struct serve_state *s);
 
 /* serve_listen.c */

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/sha256.h"
 #include "cli/state.h"
+#include "os/remove.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -163,6 +164,18 @@ void serve_address_remove(const struct serve_state *s)
 {
     if (s->fd >= 0 && s->lock_fd >= 0)
         unlinkat(s->fd, "address", 0);
+}
+
+void serve_state_remove(const struct serve_state *s)
+{
+    struct stat here, there;
+    if (s->fd < 0 || s->lock_fd < 0)
+        return;
+    remove_contents(s->fd);
+    /* Another folder of that name is none of ours. */
+    if (fstat(s->fd, &here) == 0 && lstat(s->path, &there) == 0 && here.st_dev == there.st_dev &&
+        here.st_ino == there.st_ino)
+        rmdir(s->path);
 }
 
 void serve_state_done(struct serve_state *s)

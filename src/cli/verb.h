@@ -40,6 +40,7 @@ extern const struct verb verb_pool;
 extern const struct verb verb_audit;
 extern const struct verb verb_keys;
 extern const struct verb verb_receipt;
+extern const struct verb verb_mcp;
 extern const struct verb verb_net;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;

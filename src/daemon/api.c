@@ -15,7 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-static const struct route *const api_tables[] = {control_routes, dify_routes, own_routes, NULL};
+static const struct route *const api_tables[] = {control_routes, dify_routes, own_routes,
+                                                 mcp_routes, NULL};
 static const struct route *const envd_tables[] = {process_routes, files_routes, NULL};
 static const struct route *const kernel_tables[] = {kernel_routes, NULL};
 
@@ -208,6 +209,24 @@ static void refuse(struct exchange *x, const struct aim *aim, bool other_method)
         exchange_fail(x, 404, "there is no %.200s here", exchange_path(x));
 }
 
+static void woken(void *ctx, const struct err *err)
+{
+    struct call *call = ctx;
+    if (!call_back(call))
+        return;
+    if (err)
+        call_fail(call, 502, "%s", err->message);
+    else
+        call->route->fn(call);
+}
+
+/* A sandbox whose owner asked for that goes on when a request comes for it. */
+static void wake_and_serve(struct call *call, struct box *b)
+{
+    call_wait(call);
+    box_wake(b, woken, call);
+}
+
 static void dispatch(struct core *core, struct exchange *x, const struct aim *aim,
                      const struct route *route, const struct params *params)
 {
@@ -228,7 +247,10 @@ static void dispatch(struct core *core, struct exchange *x, const struct aim *ai
     call->port = aim->port;
     if (auth->box)
         memcpy(call->id, box_info(auth->box)->id, sizeof(call->id));
-    route->fn(call);
+    if (auth->box && aim->face != FACE_API && box_info(auth->box)->auto_resume)
+        wake_and_serve(call, auth->box);
+    else
+        route->fn(call);
 }
 
 void api_serve(void *ctx, struct exchange *x)
@@ -256,7 +278,8 @@ void api_serve(void *ctx, struct exchange *x)
 void api_print_routes(struct buf *out)
 {
     static const struct route *const all[] = {control_routes, process_routes, files_routes,
-                                              kernel_routes,  dify_routes,    own_routes};
+                                              kernel_routes,  dify_routes,    own_routes,
+                                              mcp_routes};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         for (const struct route *r = all[i]; r->method; r++)
             buf_fmt(out, "%s %s\n", r->method, r->path);

@@ -139,7 +139,7 @@ void body_feed(struct exchange *x)
 static bool is_coded(const struct exchange *x)
 {
     const char *coding = exchange_header(x, "Content-Encoding");
-    return coding && strcasecmp(coding, "identity") != 0;
+    return coding && strcasecmp(coding, "identity") != 0 && !x->takes_coded;
 }
 
 static void begin(struct exchange *x, enum reading how, void *ctx)
@@ -167,6 +167,11 @@ static void begin(struct exchange *x, enum reading how, void *ctx)
     c->mark_ms = loop_now_ms(c->server->loop);
     body_feed(x);
     connection_settle(c);
+}
+
+void exchange_take_coded(struct exchange *x)
+{
+    x->takes_coded = true;
 }
 
 void exchange_read_all(struct exchange *x, size_t cap,

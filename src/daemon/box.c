@@ -126,6 +126,7 @@ static void box_free(struct trash *t)
     struct box *b = container_of(t, struct box, trash);
     loop_timer_cancel(b->core->loop, &b->timer);
     box_stats_free(b);
+    free(b->denied);
     free(b->metadata);
     free(b->network);
     free(b->env);
@@ -265,6 +266,32 @@ static bool event_fits(struct box *b)
     return false;
 }
 
+static const char *text_of(const struct json *tree, const char *key)
+{
+    const char *text = json_string(json_get(tree, key));
+    return text ? text : "";
+}
+
+const struct denial_list *box_denials(const struct box *b)
+{
+    return b->denied;
+}
+
+/* For whoever asks what went wrong; the record has all of it. */
+static void keep_denial(struct box *b, enum boundary_id id, const struct json *tree, uint64_t n)
+{
+    const char *what = text_of(tree, "what");
+    if (!b->denied && !(b->denied = calloc(1, sizeof *b->denied)))
+        return;
+    uint64_t dropped = b->denied->dropped;
+    denial_add(b->denied, id, what, text_of(tree, "rule"), text_of(tree, "hint"));
+    for (size_t i = 0; b->denied->dropped == dropped && i < b->denied->count; i++) {
+        struct denial *d = &b->denied->items[i];
+        if (d->boundary == id && strncmp(d->what, what, sizeof d->what - 1) == 0)
+            d->count += n - 1;
+    }
+}
+
 static void on_event(struct box *b, const struct json *tree, const char *text)
 {
     struct core *c = b->core;
@@ -279,6 +306,7 @@ static void on_event(struct box *b, const struct json *tree, const char *text)
         b->denials += n;
         c->denials[id] += n;
         core_count(c, COUNT_DENIALS, n);
+        keep_denial(b, id, tree, n);
     }
     if (event_fits(b))
         record_send(c, id ? boundary_name(id) : "audit", denial ? "denial" : "event", b,

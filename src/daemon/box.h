@@ -7,6 +7,7 @@
  * transition is an audit record. There is no way back: a box that misbehaves is ended. */
 #pragma once
 
+#include "audit/denial.h"
 #include "base/json.h"
 #include "daemon/keys.h"
 #include "filesystem/files.h"
@@ -47,6 +48,7 @@ struct box_info {
     const char *network;  /* JSON object text as last asked for, or NULL */
     uint64_t cpus_milli, memory, disk;
     bool auto_pause;   /* at the end of the time: pause instead of end */
+    bool auto_resume;  /* a request to it while it is paused resumes it */
     bool public_ports; /* whoever knows its name may use the user's own ports */
     bool from_pool;
 };
@@ -59,7 +61,7 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
-    bool auto_pause, public_ports;
+    bool auto_pause, auto_resume, public_ports;
 };
 typedef void box_fn(void *ctx, struct box *b, const struct err *err); /* b NULL on failure */
 /* From the pool where that can be; else launched, with retries (exponential backoff and jitter) of
@@ -78,6 +80,9 @@ void box_end(struct box *b, const char *reason, box_done_fn *fn, void *ctx); /* 
 void box_set_timeout(struct box *b, int64_t ms_from_now, bool only_extend);
 void box_pause(struct box *b, box_done_fn *fn, void *ctx);
 void box_resume(struct box *b, int64_t timeout_ms, box_done_fn *fn, void *ctx);
+/* For requests to one with auto_resume: fn is called when it runs, however many ask for that at the
+ * same time; at once if it does. */
+void box_wake(struct box *b, box_done_fn *fn, void *ctx);
 void box_set_network(struct box *b, const struct json *network, box_done_fn *fn, void *ctx);
 struct box_stats {
     int64_t time_ms;
@@ -90,6 +95,8 @@ size_t box_stats(const struct box *b, int64_t from_ms, int64_t to_ms, struct box
 /* A fresh one, at the end of those; then fn. */
 void box_sample(struct box *b, box_done_fn *fn, void *ctx);
 void box_touch(struct box *b); /* somebody used it: idle time starts anew */
+/* What was refused to it so far, as far as it has been told; NULL: nothing. Only ever grows. */
+const struct denial_list *box_denials(const struct box *b);
 
 /* ---- processes ---- */
 struct process; /* lives until it was reaped and nobody is attached any more */

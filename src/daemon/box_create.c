@@ -30,7 +30,7 @@ struct create {
     struct tmpl *tmpl;
     const struct key *owner;
     int64_t timeout_ms;
-    bool auto_pause, public_ports;
+    bool auto_pause, auto_resume, public_ports;
     char *metadata, *env, *network;
     box_fn *fn;
     void *ctx;
@@ -305,6 +305,7 @@ void create_box_running(struct create *cr)
     b->info.owner = cr->owner;
     b->info.started_ms = core_wall_ms();
     b->info.auto_pause = cr->auto_pause;
+    b->info.auto_resume = cr->auto_resume;
     b->info.public_ports = cr->public_ports;
     if (cr->metadata)
         b->info.metadata = b->metadata = steal(&cr->metadata);
@@ -419,6 +420,7 @@ void box_create(struct core *c, const struct box_request *r, box_fn *fn, void *c
     *cr = (struct create){.core = c,
                           .owner = r->owner,
                           .auto_pause = r->auto_pause,
+                          .auto_resume = r->auto_resume,
                           .public_ports = r->public_ports,
                           .fn = fn};
     cr->ctx = ctx;

@@ -36,6 +36,7 @@ struct box {
     bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;
     bool freezing, ended, end_late;
+    struct waker *wakers; /* box_time.c */
     unsigned version;          /* of the template when it was launched */
     struct box *newer, *older; /* in the pool */
     uint64_t idle_since_ms;
@@ -62,6 +63,7 @@ struct box {
     struct stats_ring *stats;
 
     uint64_t denials, cpu_usec, memory_peak;
+    struct denial_list *denied; /* NULL until there is one */
     unsigned events_this_second, events_kept_back;
     uint64_t events_second;
 };

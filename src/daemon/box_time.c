@@ -126,6 +126,29 @@ struct freeze {
     void *ctx;
 };
 
+struct waker {
+    struct waker *next;
+    box_done_fn *fn;
+    void *ctx;
+};
+
+/* A request that finds it paused gives it as much time as a new one has. */
+#define WOKEN_MS (300 * 1000)
+
+static void wake_again(struct box *b);
+
+static void call_wakers(struct box *b, const struct err *err)
+{
+    struct waker *w = b->wakers;
+    b->wakers = NULL;
+    while (w) {
+        struct waker *next = w->next;
+        w->fn(w->ctx, err);
+        free(w);
+        w = next;
+    }
+}
+
 static void on_frozen(void *ctx, struct wire_msg *m, const struct err *err)
 {
     (void)m;
@@ -148,6 +171,11 @@ static void on_frozen(void *ctx, struct wire_msg *m, const struct err *err)
         err = &gone;
     }
     f->fn(f->ctx, err);
+    /* Somebody asked for it while it was being paused. */
+    if (!err && b->info.state == BOX_PAUSED && b->wakers)
+        wake_again(b);
+    else
+        call_wakers(b, err);
     free(f);
 }
 
@@ -190,4 +218,30 @@ void box_pause(struct box *b, box_done_fn *fn, void *ctx)
 void box_resume(struct box *b, int64_t timeout_ms, box_done_fn *fn, void *ctx)
 {
     ask_freeze(b, true, timeout_ms, fn ? fn : nothing, ctx);
+}
+
+static void wake_again(struct box *b)
+{
+    ask_freeze(b, true, WOKEN_MS, nothing, NULL);
+}
+
+void box_wake(struct box *b, box_done_fn *fn, void *ctx)
+{
+    struct err err = ERR_INIT;
+    struct waker *w;
+    if (box_usable(b, &err)) {
+        fn(ctx, NULL);
+        return;
+    }
+    w = b->info.auto_resume ? malloc(sizeof *w) : NULL;
+    if (!w) {
+        fn(ctx, &err);
+        return;
+    }
+    *w = (struct waker){b->wakers, fn, ctx};
+    b->wakers = w;
+    if (!b->freezing && b->info.state == BOX_PAUSED)
+        wake_again(b);
+    else if (!b->freezing)
+        call_wakers(b, &err);
 }

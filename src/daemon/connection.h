@@ -85,6 +85,7 @@ struct exchange {
     struct query query;
     /* the body */
     enum reading reading;
+    bool takes_coded;  /* the handler looks after Content-Encoding itself */
     bool continue_due; /* the client waits for "100 Continue" */
     bool paused, resumed;
     size_t cap;

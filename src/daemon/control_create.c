@@ -1,7 +1,7 @@
 /* POST /sandboxes, and what a request may say about the network.
  *
  * A request only narrows what the template allows. Hosts that the template does not name may be
- * asked for with an operator key alone; what they may be is the warden's to check. */
+ * asked for with an operator key alone; the warden decides, since it knows the rules. */
 #include "daemon/control.h"
 
 #include "base/cleanup.h"
@@ -17,7 +17,7 @@ struct wanted {
     const char *template_name;
     int64_t timeout;
     const struct json *metadata, *env, *network;
-    bool internet, has_internet, auto_pause;
+    bool internet, has_internet, auto_pause, auto_resume;
 };
 
 struct wanted_network {
@@ -49,54 +49,6 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
 
 /* ---- which hosts ---- */
 
-struct template_search {
-    const char *name;
-    const struct json *wanted;
-    bool all_named;
-};
-
-static bool list_has(const struct json *list, const char *text)
-{
-    for (size_t i = 0; list && i < json_count(list); i++) {
-        const char *item = json_string(json_at(list, i));
-        if (item && !strcmp(item, text))
-            return true;
-    }
-    return false;
-}
-
-static bool is_template(const struct json *t, const char *name)
-{
-    const char *own = json_string(json_get(t, "name"));
-    return (own && !strcmp(own, name)) || list_has(json_get(t, "aliases"), name);
-}
-
-static void look_at_template(void *ctx, const char *text)
-{
-    struct template_search *s = ctx;
-    struct json *t = NULL;
-    if (json_parse(text, strlen(text), NULL, &t, NULL) == 0 && is_template(t, s->name)) {
-        s->all_named = true;
-        for (size_t i = 0; i < json_count(s->wanted); i++)
-            s->all_named &= list_has(json_get(t, "allow"), json_string(json_at(s->wanted, i)));
-    }
-    json_free(t);
-}
-
-static int check_hosts(struct call *call, const char *template_name, const struct wanted_network *n,
-                       struct err *err)
-{
-    struct template_search s = {.name = template_name, .wanted = n->allow};
-    if (!n->allow || !json_count(n->allow) || call->key->operator_key)
-        return 0;
-    core_templates(call->core, look_at_template, &s);
-    if (s.all_named)
-        return 0;
-    err_set(err, ERR_REFUSED, "\"allowOut\": template %s does not allow all of these hosts",
-            template_name);
-    return err_hint(err, "hosts beyond the template's need an operator key");
-}
-
 /* "Everything" in denyOut is how it is here anyway; as a rule of its own it would win over
  * allowOut. */
 static bool is_everything(const char *text)
@@ -122,8 +74,9 @@ static bool blocks_everything(const struct json *list)
     return false;
 }
 
-/* {"allow":[…],"block":[…]}; without "allow" the template's own rules stay. */
-static struct json *network_tree(const struct wanted_network *n, bool nothing, struct err *err)
+/* {"allow":[…],"block":[…],"beyond":…}; without "allow" the template's own rules stay. */
+static struct json *network_tree(const struct call *call, const struct wanted_network *n,
+                                 bool nothing, struct err *err)
 {
     struct buf text cleanup_buf = {0};
     struct json_writer w;
@@ -134,6 +87,7 @@ static struct json *network_tree(const struct wanted_network *n, bool nothing, s
     if (n->allow || nothing || blocks_everything(n->block))
         write_hosts(&w, "allow", nothing ? NULL : n->allow);
     write_hosts(&w, "block", n->block);
+    jw_kv_bool(&w, "beyond", call->key->operator_key);
     jw_object_end(&w);
     if (text.failed)
         err_set(err, ERR_LIMIT, "\"network\": too long");
@@ -163,6 +117,9 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
         {"iam", FIELD_REFUSED},
     };
     int r = FIELDS_READ(body, FIELDS_STRICT, fields, err);
+    const struct field resume_fields[] = {{"enabled", FIELD_BOOL, &ret->auto_resume}};
+    if (r == 0 && resume)
+        r = FIELDS_READ(resume, FIELDS_PROTO, resume_fields, err);
     if (r < 0)
         return r;
     if (ret->metadata && json_count(ret->metadata) > 256)
@@ -204,13 +161,14 @@ static int start_create(struct call *call, const struct wanted *want, struct err
         .metadata = want->metadata,
         .env = want->env,
         .auto_pause = want->auto_pause,
+        .auto_resume = want->auto_resume,
     };
     int result = want->network ? read_network(want->network, &n, err) : 0;
-    if (result < 0 || (result = check_hosts(call, want->template_name, &n, err)) < 0)
+    if (result < 0)
         return result;
     r.public_ports = n.public_traffic;
     if (nothing || n.allow || n.block) {
-        network = network_tree(&n, nothing, err);
+        network = network_tree(call, &n, nothing, err);
         if (!network)
             return -1;
         r.network = network;
@@ -254,9 +212,7 @@ static void network_body(struct call *call, const struct json *body)
     struct json *tree = NULL;
     if (!b)
         return;
-    if (read_network(body, &n, &err) < 0 ||
-        check_hosts(call, box_info(b)->template_name, &n, &err) < 0 ||
-        !(tree = network_tree(&n, nothing, &err))) {
+    if (read_network(body, &n, &err) < 0 || !(tree = network_tree(call, &n, nothing, &err))) {
         call_fail_err(call, &err);
         return;
     }

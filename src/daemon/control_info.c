@@ -103,7 +103,7 @@ static void write_lifecycle(struct json_writer *w, const struct box_info *info)
     jw_key(w, "lifecycle");
     jw_object_begin(w);
     jw_kv_string(w, "onTimeout", info->auto_pause ? "pause" : "kill");
-    jw_kv_bool(w, "autoResume", false);
+    jw_kv_bool(w, "autoResume", info->auto_resume);
     jw_object_end(w);
 }
 

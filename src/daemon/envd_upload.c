@@ -3,6 +3,7 @@
  * pipe is full. */
 #include "daemon/envd.h"
 
+#include "daemon/gunzip.h"
 #include "http/multipart.h"
 
 #include <stdio.h>
@@ -13,6 +14,8 @@
 
 #define FILES_PER_REQUEST 1000
 #define REST_MAX          (1u << 20)
+#define UNPACK_PIECE      (32u * 1024)
+#define UNPACK_PIECES     32 /* then others have their turn */
 
 enum upload_state {
     UPLOAD_BETWEEN,  /* no file is open */
@@ -27,6 +30,7 @@ struct upload {
     enum upload_state state;
     bool is_form, body_done, reading;
     struct multipart form;
+    struct gunzip *gunzip; /* NULL: the body is the file as it is */
     char fixed[QUERY_LEN]; /* path from the query, or empty */
     char path[FILES_PATH_MAX + 1];
     struct work *work;
@@ -35,7 +39,7 @@ struct upload {
     unsigned count;
     struct buf out;
     struct json_writer w;
-    struct loop_task release;
+    struct loop_task release, again;
 };
 
 #define UPLOAD_OF(member, at) ((struct upload *)((char *)(at)-offsetof(struct upload, member)))
@@ -43,6 +47,7 @@ struct upload {
 static void upload_free(struct loop_task *t)
 {
     struct upload *u = UPLOAD_OF(release, t);
+    gunzip_free(u->gunzip);
     buf_done(&u->rest);
     buf_done(&u->out);
     free(u);
@@ -70,6 +75,7 @@ static void upload_drop(struct upload *u)
     }
     pipe_close(u);
     u->call = NULL;
+    loop_undefer(u->loop, &u->again);
     loop_defer(u->loop, &u->release);
 }
 
@@ -123,6 +129,32 @@ static void file_close(struct upload *u)
     u->state = UPLOAD_CLOSING;
 }
 
+static bool unpack(struct upload *u, const char *data, size_t len, size_t *taken);
+
+static bool is_unpacking(const struct upload *u)
+{
+    return u->gunzip && gunzip_has_more(u->gunzip);
+}
+
+/* The pipe takes more. */
+static void advance(struct upload *u)
+{
+    size_t taken;
+    if (is_unpacking(u) && (!unpack(u, NULL, 0, &taken) || is_unpacking(u) || u->rest.len))
+        return;
+    if (!u->body_done)
+        exchange_body_resume(u->call->x);
+    else if (u->gunzip && !gunzip_complete(u->gunzip))
+        upload_fail(u, 400, "gzip: the body is cut off");
+    else
+        file_close(u);
+}
+
+static void upload_again(struct loop_task *t)
+{
+    advance(UPLOAD_OF(again, t));
+}
+
 static void on_pipe(struct loop_io *io, uint32_t events)
 {
     struct upload *u = UPLOAD_OF(pipe, io);
@@ -133,12 +165,8 @@ static void on_pipe(struct loop_io *io, uint32_t events)
     } else {
         flush_rest(u);
     }
-    if (u->rest.len)
-        return;
-    if (u->body_done)
-        file_close(u);
-    else
-        exchange_body_resume(u->call->x);
+    if (!u->rest.len)
+        advance(u);
 }
 
 static void feed(struct upload *u, const char *data, size_t len)
@@ -150,6 +178,30 @@ static void feed(struct upload *u, const char *data, size_t len)
         return;
     buf_add(&u->rest, data + n, len - (size_t)n);
     loop_watch(u->loop, &u->pipe, EPOLLOUT);
+}
+
+/* Until the pipe is full, there is nothing left to unpack, or others have waited long enough.
+ * False: the upload is gone. */
+static bool unpack(struct upload *u, const char *data, size_t len, size_t *taken)
+{
+    char piece[UNPACK_PIECE];
+    bool more = true;
+    *taken = 0;
+    for (unsigned i = 0; more && !u->rest.len && i < UNPACK_PIECES; i++) {
+        struct err err = ERR_INIT;
+        size_t used, made;
+        if (gunzip_step(u->gunzip, data ? data + *taken : NULL, len - *taken, &used, piece,
+                        sizeof(piece), &made, &err) < 0) {
+            upload_fail(u, 400, err.message);
+            return false;
+        }
+        *taken += used;
+        feed(u, piece, made);
+        more = *taken < len || is_unpacking(u);
+    }
+    if (more && !u->rest.len)
+        loop_defer(u->loop, &u->again);
+    return true;
 }
 
 /* ---- one file ---- */
@@ -275,7 +327,8 @@ static bool on_form_event(struct upload *u, enum multipart_event event)
 
 static bool may_go_on(const struct upload *u)
 {
-    return (u->state == UPLOAD_BETWEEN || u->state == UPLOAD_WRITING) && !u->rest.len;
+    return (u->state == UPLOAD_BETWEEN || u->state == UPLOAD_WRITING) && !u->rest.len &&
+           !is_unpacking(u);
 }
 
 static size_t take_form(struct upload *u, const char *data, size_t len)
@@ -299,12 +352,16 @@ static size_t take_form(struct upload *u, const char *data, size_t len)
 static size_t upload_take(void *ctx, const char *data, size_t len)
 {
     struct upload *u = ctx;
+    size_t taken = len;
     if (u->is_form)
         return take_form(u, data, len);
     if (!may_go_on(u))
         return 0;
-    feed(u, data, len);
-    return len;
+    if (!u->gunzip)
+        feed(u, data, len);
+    else if (!unpack(u, data, len, &taken))
+        return len;
+    return taken;
 }
 
 static void upload_done(void *ctx, bool good)
@@ -320,9 +377,11 @@ static void upload_done(void *ctx, bool good)
     call_watch(call);
     if (u->is_form && !multipart_complete(&u->form)) {
         upload_fail(u, 400, "multipart: the body is cut off");
+    } else if (u->gunzip && !is_unpacking(u) && !gunzip_complete(u->gunzip)) {
+        upload_fail(u, 400, "gzip: the body is cut off");
     } else if (u->state == UPLOAD_BETWEEN) {
         upload_reply(u);
-    } else if (u->state == UPLOAD_WRITING && !u->rest.len) {
+    } else if (u->state == UPLOAD_WRITING && !u->rest.len && !is_unpacking(u)) {
         file_close(u);
     }
 }
@@ -343,6 +402,7 @@ static struct upload *upload_new(struct call *call)
     u->call = call;
     u->loop = exchange_loop(call->x);
     u->release.fn = upload_free;
+    u->again.fn = upload_again;
     u->pipe.fd = -1;
     buf_init(&u->rest, REST_MAX);
     buf_init(&u->out, 4u << 20);
@@ -357,20 +417,26 @@ void envd_upload(struct call *call)
     const char *coding = exchange_header(call->x, "Content-Encoding");
     struct err err = ERR_INIT;
     struct upload *u;
-    if (coding && strcasecmp(coding, "identity") != 0) {
+    bool is_form = type && !strncasecmp(type, "multipart/", 10);
+    bool is_packed = coding && !strcasecmp(coding, "gzip") && !is_form;
+    if (coding && strcasecmp(coding, "identity") != 0 && !is_packed) {
         call_fail(call, 415, "Content-Encoding %.32s is not offered", coding);
         return;
     }
     if (!call_sandbox(call))
         return;
     u = upload_new(call);
-    if (!u) {
+    if (!u || (is_packed && gunzip_new(&u->gunzip, &err) < 0)) {
+        if (u)
+            upload_free(&u->release);
         call_fail(call, 503, "no memory");
         return;
     }
+    if (is_packed)
+        exchange_take_coded(call->x);
     call->data = u;
     call->on_gone = upload_gone;
-    u->is_form = type && !strncasecmp(type, "multipart/", 10);
+    u->is_form = is_form;
     if (target_query(exchange_request(call->x)->target, "path", u->fixed, sizeof(u->fixed), &err) <
             0 ||
         (u->is_form && multipart_init(&u->form, type, &err) < 0))

@@ -2,6 +2,7 @@
  * from HTTP's to Connect's. */
 #include "daemon/connection.h"
 #include "http/connect.h"
+#include "mcp/rpc.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,6 +112,9 @@ struct failure failure_write(enum error_style style, int status, const char *mes
         return (struct failure){status, "text/plain; charset=utf-8"};
     case ERRORS_DIFY:
         write_numbered(&w, -status, message, true);
+        break;
+    case ERRORS_RPC:
+        rpc_write_error(out, NULL, RPC_INVALID_REQUEST, message, NULL);
         break;
     case ERRORS_API:
         write_numbered(&w, status, message, false);

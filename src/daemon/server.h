@@ -89,6 +89,8 @@ void exchange_read_all(struct exchange *x, size_t cap,
  * form that `style` asks for. The tree belongs to the exchange. */
 void exchange_read_json(struct exchange *x, void (*fn)(void *ctx, const struct json *body),
                         void *ctx);
+/* Before reading: a body with a Content-Encoding is not refused, the handler unpacks it. */
+void exchange_take_coded(struct exchange *x);
 /* Piece by piece. fn returns how many bytes it took; fewer: it calls exchange_body_resume later.
  * done: the end, or (good = false) the client went away. */
 void exchange_read_stream(struct exchange *x, size_t (*fn)(void *ctx, const char *data, size_t len),
@@ -99,8 +101,16 @@ void exchange_body_resume(struct exchange *x);
 void exchange_reply(struct exchange *x, int status, const char *type, const char *body, size_t len);
 void exchange_reply_empty(struct exchange *x, int status);
 /* In the shape that this route's clients expect: {"code":STATUS,"message"} (E2B control plane),
- * {"code":"not_found","message"} (Connect), text (interpreter), {"code":-400,…} (dify). */
-enum error_style { ERRORS_API, ERRORS_CONNECT, ERRORS_CONNECT_STREAM, ERRORS_TEXT, ERRORS_DIFY };
+ * {"code":"not_found","message"} (Connect), text (interpreter), {"code":-400,…} (dify), a JSON-RPC
+ * error (MCP). */
+enum error_style {
+    ERRORS_API,
+    ERRORS_CONNECT,
+    ERRORS_CONNECT_STREAM,
+    ERRORS_TEXT,
+    ERRORS_DIFY,
+    ERRORS_RPC,
+};
 void exchange_set_style(struct exchange *x, enum error_style style);
 void exchange_fail(struct exchange *x, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -232,18 +232,24 @@ static void write_bytes(struct json_writer *w, const char *key, const char *text
     jw_bytes(w, text, strlen(text));
 }
 
-static void write_modified(struct json_writer *w, const struct files_entry *e)
+bool entry_time(const struct files_entry *e, char out[static ENTRY_TIME_SIZE])
 {
-    char text[48];
     time_t seconds = (time_t)e->mtime_sec;
     struct tm tm;
     /* What RFC 3339 can say; a file may claim any time. */
     if (e->mtime_sec < -62135596800 || e->mtime_sec > 253402300799 || !gmtime_r(&seconds, &tm))
-        return;
-    snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%09uZ", tm.tm_year + 1900,
+        return false;
+    snprintf(out, ENTRY_TIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%09uZ", tm.tm_year + 1900,
              tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
              e->mtime_nsec % 1000000000u);
-    jw_kv_string(w, "modifiedTime", text);
+    return true;
+}
+
+static void write_modified(struct json_writer *w, const struct files_entry *e)
+{
+    char text[ENTRY_TIME_SIZE];
+    if (entry_time(e, text))
+        jw_kv_string(w, "modifiedTime", text);
 }
 
 static void write_attributes(struct json_writer *w, const struct files_entry *e)

@@ -44,6 +44,9 @@ int errno_status(int error);
 const char *errno_text(int error);
 /* EntryInfo of the protocol. */
 void entry_write(struct json_writer *w, const struct files_entry *e);
+/* RFC 3339; false: a file may claim a time that has no such form. */
+#define ENTRY_TIME_SIZE 48
+bool entry_time(const struct files_entry *e, char out[static ENTRY_TIME_SIZE]);
 /* Absolute, as the worker will see it: relative paths are below the home folder. */
 void path_absolute(const char *path, char out[static FILES_PATH_MAX + 1]);
 #define HOME_PATH "/home/user"

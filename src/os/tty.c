@@ -1,9 +1,15 @@
 /* The caller's terminal in raw mode while a private one is connected to it. */
 #include "os/tty.h"
 
+#include "base/cleanup.h"
+
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+
+#define SAY_MS 1000
 
 static struct termios saved;
 static int saved_fd = -1;
@@ -44,4 +50,25 @@ void tty_copy_size(int from, int to)
     struct winsize size;
     if (ioctl(from, TIOCGWINSZ, &size) == 0)
         ioctl(to, TIOCSWINSZ, &size);
+}
+
+int tty_foreground(void)
+{
+    cleanup_fd int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || tcgetpgrp(fd) != getpgrp())
+        return -1;
+    tcflush(fd, TCIFLUSH);
+    return fd_steal(&fd);
+}
+
+void tty_say(int fd, const char *text, size_t len)
+{
+    while (len > 0) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        ssize_t n = write(fd, text, len);
+        if (n < 0 && errno != EINTR && (errno != EAGAIN || poll(&p, 1, SAY_MS) <= 0))
+            return;
+        text += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
 }

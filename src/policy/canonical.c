@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
+#include "policy/tools_internal.h"
 #include "policy/words.h"
 
 #include <stdio.h>
@@ -178,6 +179,10 @@ void policy_canonical(const struct policy *p, struct buf *out)
     write_fields(&w, p, "");
     write_section(&w, p, "lifecycle");
     write_network(&w, p);
+    if (p->tools.given) {
+        jw_key(&w, "tools");
+        tools_write(&p->tools, &w);
+    }
     jw_kv_uint(&w, "version", 1);
     jw_object_end(&w);
 }

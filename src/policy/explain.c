@@ -128,6 +128,44 @@ static void each_secret(const struct policy *p, row_fn fn, void *arg)
         fn(&(struct row){"credentials.secrets", "none", help, &by_default}, arg);
 }
 
+static void each_tool_rule(const struct policy *p, enum tool_verdict verdict, row_fn fn, void *arg)
+{
+    static const char *const fields[] = {"tools.allow", "tools.ask", "tools.deny"};
+    static const char *const helps[] = {"tools that may be called",
+                                        "tools that a person is asked about",
+                                        "tools that may not be called, whatever else is said"};
+    size_t seen = 0;
+    for (size_t i = 0; i < p->tools.count; i++) {
+        const struct tool_rule *r = &p->tools.rules[i];
+        if (r->verdict != verdict)
+            continue;
+        fn(&(struct row){fields[verdict], r->text, helps[verdict], &r->origin}, arg);
+        seen++;
+    }
+    if (seen == 0)
+        fn(&(struct row){fields[verdict], "none", helps[verdict], &by_default}, arg);
+}
+
+/* Only where there are rules: a policy without them says nothing about tools. */
+static void each_tool(const struct policy *p, row_fn fn, void *arg)
+{
+    static const char help[] = "what the server may ask of its client";
+    const struct tools *t = &p->tools;
+    cleanup_buf struct buf words;
+    buf_init(&words, 100);
+    if (!t->given)
+        return;
+    for (enum tool_verdict v = 0; v < TOOL_VERDICT_COUNT; v++)
+        each_tool_rule(p, v, fn, arg);
+    for (unsigned i = 0; i < CALLBACK_COUNT; i++) {
+        if (t->callbacks & 1u << i)
+            buf_fmt(&words, "%s%s", words.len ? ", " : "", tool_callback_name(i));
+    }
+    fn(&(struct row){"tools.callbacks", words.len ? buf_text(&words) : "none", help,
+                     &t->callbacks_from},
+       arg);
+}
+
 static void each_row(const struct policy *p, row_fn fn, void *arg)
 {
     each_field(p, "", fn, arg);
@@ -141,6 +179,7 @@ static void each_row(const struct policy *p, row_fn fn, void *arg)
     each_env(p, fn, arg);
     each_secret(p, fn, arg);
     each_field(p, "lifecycle", fn, arg);
+    each_tool(p, fn, arg);
 }
 
 static void from_text(const struct origin *o, struct buf *out)

@@ -7,6 +7,7 @@
 #include "policy/fields.h"
 #include "policy/grants.h"
 #include "policy/keys.h"
+#include "policy/tools_internal.h"
 #include "policy/values.h"
 #include "policy/words.h"
 #include "policy/yaml_parse.h"
@@ -193,6 +194,14 @@ static bool is_egress(const char *section, const char *key)
     return strcmp(section, "network") == 0 && (!strcmp(key, "allow") || !strcmp(key, "block"));
 }
 
+static int load_tools(struct load *l, const struct json *j)
+{
+    struct item_reader r = {.origin = origin_at(l, j), .err = l->err};
+    if (policy_read_tools(l->p, &r, j) < 0)
+        return blame(l, (struct place){r.at.line, r.at.column}, "");
+    return 0;
+}
+
 static int load_version(struct load *l, const struct json *j)
 {
     static const char what[] = "version";
@@ -245,6 +254,8 @@ static int load_top(struct load *l, const struct json *root, size_t i)
         return load_version(l, value);
     if (section_exists(key))
         return load_section(l, key, value);
+    if (strcmp(key, "tools") == 0)
+        return load_tools(l, value);
     key_unknown("", key, l->err);
     return blame(l, place_of_key(root, i), "");
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "policy/egress.h"
 #include "policy/origin.h"
+#include "policy/tools.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -128,6 +129,7 @@ struct policy {
     struct egress egress;
     struct origin *blocked_from; /* of each of egress.blocked */
     bool allow_given;            /* network.allow was given, if only as an empty list */
+    struct tools tools;          /* of an MCP server that runs inside */
 
     struct origin origin[FIELD_COUNT];
 };
@@ -152,6 +154,9 @@ int policy_env(struct policy *p, const char *spec, const struct origin *origin, 
 int policy_allow(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
 int policy_block(struct policy *p, const char *host, const struct origin *origin, struct err *err);
 int policy_secret(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
+/* As tools_add. */
+int policy_tool(struct policy *p, enum tool_verdict verdict, const char *spec,
+                const struct origin *origin, struct err *err);
 
 /* Read a policy document (JSON if the first non-blank byte is '{', else YAML) and lay it over p.
  * `name` is used in messages: "NAME:LINE:COLUMN: …, expected …". What an option has set stays; a

@@ -4,6 +4,7 @@
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
+#include "policy/tools_internal.h"
 
 static void show_field(struct json_writer *w, const struct policy *p, enum policy_field id)
 {
@@ -99,6 +100,28 @@ static void show_secrets(struct json_writer *w, const struct policy *p)
     jw_array_end(w);
 }
 
+static void show_tools(struct json_writer *w, const struct tools *t)
+{
+    section_begin(w, "tools");
+    for (enum tool_verdict v = 0; v < TOOL_VERDICT_COUNT; v++) {
+        jw_key(w, tool_verdict_name(v));
+        jw_array_begin(w);
+        for (size_t i = 0; i < t->count; i++) {
+            if (t->rules[i].verdict == v)
+                tool_rule_show(&t->rules[i], w);
+        }
+        jw_array_end(w);
+    }
+    jw_key(w, "callbacks");
+    jw_array_begin(w);
+    for (unsigned i = 0; i < CALLBACK_COUNT; i++) {
+        if (t->callbacks & 1u << i)
+            jw_string(w, tool_callback_name(i));
+    }
+    jw_array_end(w);
+    jw_object_end(w);
+}
+
 void policy_show_json(const struct policy *p, struct buf *out)
 {
     struct json_writer w;
@@ -126,6 +149,8 @@ void policy_show_json(const struct policy *p, struct buf *out)
     section_begin(&w, "lifecycle");
     show_fields(&w, p, "lifecycle");
     jw_object_end(&w);
+    if (p->tools.given)
+        show_tools(&w, &p->tools);
     jw_object_end(&w);
     buf_chr(out, '\n');
 }

@@ -4,6 +4,7 @@
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
+#include "policy/tools_internal.h"
 
 #include <string.h>
 #include <strings.h>
@@ -123,12 +124,26 @@ static void show_flow(const struct json *list, struct buf *out)
     buf_chr(out, ']');
 }
 
+static void show_flow_mapping(const struct json *object, struct buf *out)
+{
+    buf_chr(out, '{');
+    for (size_t i = 0; i < json_count(object); i++) {
+        buf_str(out, i ? ", " : "");
+        show_text(json_key_at(object, i), out);
+        buf_str(out, ": ");
+        show_value(json_value_at(object, i), out);
+    }
+    buf_chr(out, '}');
+}
+
 static void show_value(const struct json *j, struct buf *out)
 {
     if (json_type(j) == JSON_STRING)
         show_text(json_string(j), out);
     else if (json_type(j) == JSON_ARRAY)
         show_flow(j, out);
+    else if (json_type(j) == JSON_OBJECT)
+        show_flow_mapping(j, out);
     else
         buf_fmt(out, "%lld", (long long)json_int(j));
 }
@@ -197,6 +212,37 @@ static void show_secrets(const struct policy *p, struct buf *out)
     buf_str(out, p->egress.secret_count ? "\n" : " []\n");
 }
 
+static void show_tool_rules(const struct tools *t, enum tool_verdict verdict, struct buf *out)
+{
+    bool any = false;
+    buf_fmt(out, "  %s:", tool_verdict_name(verdict));
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->rules[i].verdict != verdict)
+            continue;
+        cleanup_buf struct buf text;
+        struct json_writer w;
+        buf_init(&text, out->cap);
+        jw_init(&w, &text, false);
+        tool_rule_show(&t->rules[i], &w);
+        show_item(&text, out);
+        any = true;
+    }
+    buf_str(out, any ? "\n" : " []\n");
+}
+
+static void show_tools(const struct tools *t, struct buf *out)
+{
+    buf_str(out, "tools:\n");
+    for (enum tool_verdict v = 0; v < TOOL_VERDICT_COUNT; v++)
+        show_tool_rules(t, v, out);
+    buf_str(out, "  callbacks:");
+    for (unsigned i = 0; i < CALLBACK_COUNT; i++) {
+        if (t->callbacks & 1u << i)
+            buf_fmt(out, "\n    - %s", tool_callback_name(i));
+    }
+    buf_str(out, t->callbacks ? "\n" : " []\n");
+}
+
 void policy_show_yaml(const struct policy *p, struct buf *out)
 {
     buf_str(out, "version: 1\n");
@@ -212,4 +258,6 @@ void policy_show_yaml(const struct policy *p, struct buf *out)
     show_env(p, out);
     show_secrets(p, out);
     show_section(p, "lifecycle", out);
+    if (p->tools.given)
+        show_tools(&p->tools, out);
 }

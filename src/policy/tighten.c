@@ -6,6 +6,7 @@
 #include "policy/fields.h"
 #include "policy/grants.h"
 #include "policy/tighten_egress.h"
+#include "policy/tools_internal.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -159,7 +160,10 @@ int policy_tighten(struct policy *p, const struct policy *request, struct err *e
             return r;
     }
     if ((r = check_grants(p, request, err)) < 0 || (r = check_env(p, request, err)) < 0 ||
-        (r = egress_tighten(p, request, &next, err)) < 0 || (r = take_all(p, request, err)) < 0)
+        (r = egress_tighten(p, request, &next, err)) < 0 ||
+        (r = tools_tighten(&p->tools, &request->tools, err)) < 0 ||
+        (r = take_all(p, request, err)) < 0 ||
+        (r = tools_take(&p->tools, &request->tools, err)) < 0)
         return r;
     return egress_take(p, request, &next, err);
 }

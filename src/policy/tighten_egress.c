@@ -124,7 +124,7 @@ static bool wants_more(const struct egress_rule *have, const struct egress_rule 
            (want->requests != POLICY_UNLIMITED && want->requests > have->requests);
 }
 
-static bool other_address(const struct egress_rule *have, const struct egress_rule *want)
+bool rule_other_address(const struct egress_rule *have, const struct egress_rule *want)
 {
     return want->pinned && (!have->pinned || !host_equal(&have->address, &want->address));
 }
@@ -140,7 +140,7 @@ static int narrow(const struct policy *p, const struct egress_rule *want, struct
         const struct egress_rule *have = &p->egress.rules[i];
         if (!rule_reaches(have, want))
             continue;
-        if (other_address(have, want))
+        if (rule_other_address(have, want))
             return refuse(want->text, "leads to another address", err);
         if (wants_more(have, want))
             return refuse(want->text, "has a higher limit", err);

@@ -29,6 +29,9 @@ struct run_request {
     enum run_sign sign;
     bool code;        /* what comes through stdin is the code itself */
     const char *term; /* TERM for the private terminal, or NULL */
+    /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
+     * SIGTERM. 0: none. */
+    int lifeline_fd;
 };
 
 #define RUN_NOTICES_MAX 8

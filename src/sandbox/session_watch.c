@@ -190,6 +190,7 @@ static uint64_t known(uint64_t value, uint64_t fallback)
 
 void watch_stats(struct warden *w, uint32_t request)
 {
+    watch_tell(w, true); /* who asks has then heard of all that was refused before */
     struct lifecycle *l = &w->s->lifecycle;
     const struct policy *p = w->s->request->policy;
     cleanup_buf struct buf text;

@@ -38,6 +38,7 @@ enum slot {
     SLOT_SEEN,
     SLOT_PROXY,
     SLOT_CHANGE,
+    SLOT_LIFELINE,
     SLOT_OUT_FROM,
     SLOT_OUT_TO,
     SLOT_ERR_FROM,
@@ -65,6 +66,8 @@ static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t n
     watch(&fds[SLOT_PROXY], s->link.fd >= 0, s->link.fd, POLLIN);
     watch(&fds[SLOT_CHANGE], s->netrecord.listen_fd >= 0 && s->netrecord.client_fd < 0,
           s->netrecord.listen_fd, POLLIN);
+    watch(&fds[SLOT_LIFELINE], s->request->lifeline_fd > 0 && !s->ended_by_signal,
+          s->request->lifeline_fd, 0);
     watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
     watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
     watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
@@ -213,6 +216,8 @@ static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
         sandbox_egress_change(s);
     if (fds[SLOT_SIGNALS].revents)
         on_signals(l);
+    if (fds[SLOT_LIFELINE].revents && !s->ended_by_signal)
+        end_by_signal(l, SIGTERM);
     if (fds[SLOT_CTL].revents)
         on_control(l);
     if (fds[SLOT_INIT].revents) {

@@ -31,13 +31,13 @@
     X(GONE, "gone")         /* {"id","status"}: the warden's process ended; value = wait status */ \
     X(TEMPLATES, "templates") /* {"templates":[…]}: after SIGHUP */                              \
     /* front → warden */                                                                         \
-    X(CLAIM, "claim")     /* {"env":{},"network":null|{"allow":[],"block":[]}} */                  \
+    X(CLAIM, "claim")     /* {"env":{},"network":null|{…as NETWORK}} */                          \
     X(SPAWN, "spawn")     /* {"argv":[],"env":{},"cwd":"","tty":null|{"cols","rows"},              \
                              "stdin":bool,"interpreter":null|"python"|"javascript"|"bash"} */      \
     X(SIGNAL, "signal")   /* {"pid","signal","group":bool} */                                      \
     X(FILE, "file")       /* see filesystem/files.h: {"op",…} */                                 \
     X(CONNECT, "connect") /* {"port"}: a TCP connection to 127.0.0.1 or ::1 inside */              \
-    X(NETWORK, "network") /* {"allow":[],"block":[]}: replaces all */                              \
+    X(NETWORK, "network") /* {"allow":[],"block":[],"beyond":bool}: replaces all; policy/live.h */ \
     X(FREEZE, "freeze")   /* value 1: freeze, 0: thaw */                                           \
     X(STATS, "stats")     /* asks; and the answer */                                               \
     X(END, "end")         /* {"reason"}: kill everything, tear down */                             \

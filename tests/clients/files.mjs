@@ -42,6 +42,12 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 300_000 }, async (sandbox) => {
     assert.equal(hash(await files.read('octets', { format: 'bytes' })), hash(data))
   })
 
+  await check('packed on the way', async () => {
+    const data = Buffer.concat([randomBytes(200_000), Buffer.alloc(5 << 20, 'brig')])
+    await files.write('packed', new Blob([data]), { gzip: true })
+    assert.equal(hash(await files.read('packed', { format: 'bytes', gzip: true })), hash(data))
+  })
+
   await check('many files in one request, with odd names', async () => {
     const names = ['many/one', 'many/two three', 'many/d/é😀', 'many/"q"', "many/it's", 'many/50%', 'many/back\\slash']
     const written = await files.write(names.map((path, i) => ({ path, data: `file ${i}` })))

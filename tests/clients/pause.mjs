@@ -49,4 +49,15 @@ await check('pause in place of the end', async () => {
   await again.kill()
 })
 
+await check('a sandbox that resumes by itself', async () => {
+  const sandbox = await Sandbox.create('base', { timeoutMs: 60_000, lifecycle: { onTimeout: 'pause', autoResume: true } })
+  await sandbox.files.write('kept', 'content')
+  await sandbox.pause()
+  assert.equal((await sandbox.getInfo()).state, 'paused', 'looking at it is no reason')
+  const all = await Promise.all([1, 2, 3].map((n) => sandbox.commands.run(`cat kept; echo ${n}`)))
+  assert.deepEqual(all.map((r) => r.stdout), [1, 2, 3].map((n) => `content${n}\n`))
+  assert.equal((await sandbox.getInfo()).state, 'running')
+  await sandbox.kill()
+})
+
 finish()

@@ -1,5 +1,6 @@
 """Rows D: the control plane, against a running `brig serve`, as root and as an ordinary user. Every refusal stands
 beside the same request made properly."""
+import gzip
 import http.client
 import json
 import os
@@ -12,6 +13,7 @@ import statistics
 import subprocess
 import threading
 import time
+import zlib
 
 import daemonlib
 import pytest
@@ -245,6 +247,33 @@ def test_D04_other_peoples_sandboxes(daemon, box):
     other.kill()
 
 
+NAMED = "description: one host\npolicy: {network: {allow: ['https://named.invalid', 'https://*.below.invalid']}}\npool: {max: 0}\n"
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_D04_an_ordinary_key_opens_no_host(user):
+    """Hosts beyond the template's are the operator's to name, at the start and later; the template's own may be asked for."""
+    with Daemon(user, templates={"named.yaml": NAMED}) as daemon:
+        agent = daemon.add_key("agent")
+
+        def create(key, *hosts):
+            return daemon.request("POST", "/sandboxes", {"templateID": "named", "network": {"allowOut": list(hosts)}}, key=key)
+
+        for hosts in (["other.invalid"], ["named.invalid", "other.invalid"], ["*.invalid"], ["**.below.invalid"],
+                      ["http://named.invalid"], ["https://named.invalid=127.0.0.1"]):
+            refused = create(agent, *hosts)
+            assert refused.status == 403, (hosts, refused)
+            assert b"no such host" in refused.body or b"only the operator" in refused.body
+        assert create(daemon.key, "other.invalid").status == 201
+        for hosts in (["named.invalid"], ["https://a.below.invalid"], []):
+            good = create(agent, *hosts)
+            assert good.status == 201, (hosts, good)
+        path = f"/sandboxes/{good.json['sandboxID']}/network"
+        assert daemon.request("PUT", path, {"allowOut": ["other.invalid"]}, key=agent).status == 403
+        assert daemon.request("PUT", path, {"allowOut": ["named.invalid"]}, key=agent).status == 204
+        assert daemon.request("PUT", path, {"allowOut": ["other.invalid"]}, key=daemon.key).status in (204, 404)
+
+
 # ---- D-05 ----
 
 def test_D05_arguments_reach_exec_as_they_are(daemon, box):
@@ -361,6 +390,28 @@ def test_D07_frames_and_forms(daemon, box):
     control = b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\nx\r\n--b--'
     assert box.request("POST", "/files", control, headers=form).status == 200
     assert box.sh("cat f").out == b"x"
+
+
+def test_D07_packed_bodies(daemon):
+    """A bomb ends at the sandbox's quota, and nothing that is broken leaves a file."""
+    box = daemon.create("small", timeout=120)
+    packed = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+    good = gzip.compress(b"hello " * 1000)
+
+    def put(body, path="/files?path=f", headers=packed):
+        return box.request("POST", path, body, headers=headers)
+
+    for body in (b"", good[:-1], good[:40], good + b"x", good + good, b"\x1f\x8b" + b"\0" * 50, zlib.compress(b"x"), b"plain"):
+        assert put(body).status == 400, body
+    assert put(good, headers={**packed, "Content-Encoding": "br"}).status == 415
+    assert not box.sh("ls").out, "half a file was left"
+    resting = resident(daemon.front())
+    assert put(gzip.compress(b"\0" * (512 << 20), 1)).status == 507
+    assert resident(daemon.front()) - resting < 8 << 20, "the bomb went off in the front"
+    assert not box.sh("ls").out
+    assert put(good).status == 200
+    assert box.sh("cat f").out == b"hello " * 1000
+    box.kill()
 
 
 # ---- D-08 ----

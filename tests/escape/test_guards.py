@@ -268,6 +268,8 @@ while time.monotonic() < end:
 sys.stderr.write(f"rounds {rounds}\\n")
 """
 
+RANDOM_SEEDS = 12
+
 
 @cells(TIERS)
 def test_X04_random_calls(cell, diff):
@@ -275,10 +277,16 @@ def test_X04_random_calls(cell, diff):
     canary = PLACE.folder("canary", cell.user) / "c"
     canary.write_text("still here")
     name = os.uname().nodename
-    result = cell.run([PYTHON, "-c", RANDOM_CALLS, str(os.getpid()), "4"], ["--timeout", "15s", "--output", "64K"],
-                      timeout=40)
-    answer = result.json
-    assert result.rc != 125 and answer["receipt"], result.err
-    assert len(answer["denials"]) >= 10, f"hardly anything was tried: {answer['denials']}"
+    tried = set()
+    # A seed can hit upon kill(-1, 9) at once, which ends the whole sandbox: the next one goes on.
+    for attempt in range(RANDOM_SEEDS):
+        result = cell.run([PYTHON, "-c", RANDOM_CALLS, str(os.getpid() + attempt), "2"],
+                          ["--timeout", "30s", "--output", "64K"], timeout=60)
+        answer = result.json
+        assert result.rc != 125 and answer["receipt"], result.err
+        tried.update(d["what"] for d in answer["denials"])
+        if attempt > 0 and len(tried) >= 10:
+            break
+    assert len(tried) >= 10, f"hardly anything was tried: {tried}"
     assert canary.read_text() == "still here" and os.uname().nodename == name
     assert cell.run(["/bin/true"]).rc == 0, "no new sandbox can be started"

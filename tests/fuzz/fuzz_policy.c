@@ -69,7 +69,43 @@ static const char operators[] =
     "    {host: c.org, scheme: https, methods: [GET, PUT], paths: [/v1/**, /x], upload: 10M},\n"
     "    {host: \"*.example.org\", scheme: https, methods: [GET, POST], paths: [/v1/**]}]\n"
     "  block: [z.org]\n"
-    "credentials: {secrets: [\"T=env:T@https://s.org\"]}\n";
+    "credentials: {secrets: [\"T=env:T@https://s.org\"]}\n"
+    "tools:\n"
+    "  allow: [\"list_*\", \"read:path=/data/**\", {name: copy, arguments: {from: [/a/*, /b]}}]\n"
+    "  ask: [\"run:cmd=**rm**\", run]\n"
+    "  deny: [list_keys, \"*:**=/etc/shadow\"]\n";
+
+static const struct {
+    const char *name;
+    const char *arguments;
+} calls[] = {
+    {"list_a", "{}"},
+    {"list_keys", "{}"},
+    {"read", "{\"path\":\"/data/x\"}"},
+    {"read", "{\"path\":\"/etc/x\"}"},
+    {"read", "{\"path\":\"/data/../etc/x\"}"},
+    {"read", "{\"path\":[\"/data/x\",\"/etc/shadow\"]}"},
+    {"copy", "{\"from\":\"/a/b\"}"},
+    {"copy", "{\"from\":\"/a/b/c\"}"},
+    {"run", "{\"cmd\":\"rm x\"}"},
+    {"run", "{\"cmd\":{\"x\":[1,true]}}"},
+    {"other", "{\"n\":1}"},
+};
+
+/* No call is easier than it was: the verdicts are in the order of their strictness. */
+static void frees_no_call(const struct tools *before, const struct tools *now)
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct json *j = NULL;
+        require(json_parse(calls[i].arguments, strlen(calls[i].arguments), NULL, &j, NULL) == 0);
+        enum tool_verdict then = tools_decide(before, calls[i].name, j).verdict;
+        enum tool_verdict is = tools_decide(now, calls[i].name, j).verdict;
+        require(is >= then);
+        require(is == TOOL_DENY || tools_shows(now, calls[i].name));
+        json_free(j);
+    }
+    require((now->callbacks & ~before->callbacks) == 0);
+}
 
 static int path_is_in(const struct text_list *have, const char *path)
 {
@@ -113,6 +149,7 @@ static void opens_nothing(const struct policy *request)
     require(policy_load(&p, "o", operators, sizeof operators - 1, &err) == 0);
     if (policy_tighten(&p, request, &err) < 0)
         return;
+    frees_no_call(&before.tools, &p.tools);
     uint64_t uploads = 0;
     for (size_t i = 0; i < p.egress.rule_count; i++) {
         int found = 0;

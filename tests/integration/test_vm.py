@@ -38,3 +38,10 @@ def test_brig():
     passed = run_vm("brig")
     for role in ("root", "user", "stranger"):
         assert any(line.startswith(f"ok {role}: ") for line in passed)
+
+
+def test_serve():
+    passed = run_vm("serve")
+    for role in ("root", "user"):
+        for what in ("a cell runs in it", "pause freezes its group", "a killed daemon leaves no cgroup"):
+            assert f"ok {role}: {what}" in passed

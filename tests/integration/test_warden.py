@@ -357,7 +357,9 @@ def test_rules_of_the_template_and_live_ones(caller, web):
         box.ask("network", {"allow": [host], "block": ["web.test"]})
         assert "from outside" not in fetch()
         with pytest.raises(Failed, match="only the operator"):
-            box.ask("network", {"allow": [f"http://other.test:{web.server_port}=127.0.0.1"]})
+            box.ask("network", {"allow": [f"http://other.test:{web.server_port}=127.0.0.1"], "beyond": True})
+        with pytest.raises(Failed, match="only the operator"):
+            box.ask("network", {"allow": [f"{host}=127.0.0.2"]})
         box.close()
 
 
@@ -368,8 +370,10 @@ def test_rules_where_the_template_has_none(caller, web):
         fetch = lambda: box.run("python3", "-c", FETCH, "http://127.0.0.1.nip.test/")[1]  # noqa: E731
         assert "URLError" in fetch()
         with pytest.raises(Failed, match="only the operator"):
-            box.ask("network", {"allow": [f"http://web.test:{web.server_port}=127.0.0.1"]})
-        box.ask("network", {"allow": ["http://127.0.0.1.nip.test"], "block": []})
+            box.ask("network", {"allow": [f"http://web.test:{web.server_port}=127.0.0.1"], "beyond": True})
+        with pytest.raises(Failed, match="allows no such host"):
+            box.ask("network", {"allow": ["http://127.0.0.1.nip.test"], "block": []})
+        box.ask("network", {"allow": ["http://127.0.0.1.nip.test"], "block": [], "beyond": True})
         # Now brig-proxy answers, and says what it knows; a private address is not reached by a name.
         assert "HTTPError" in fetch()
         env = box.run("env")[1]
@@ -378,7 +382,7 @@ def test_rules_where_the_template_has_none(caller, web):
         box.close()
         claimed = serve.launch()
         claimed.ready()
-        told = claimed.claim(network={"allow": ["example.org"], "block": []}).json["boundaries"]["network"]
+        told = claimed.claim(network={"allow": ["example.org"], "block": [], "beyond": True}).json["boundaries"]["network"]
         assert told["mode"] == "allowlist" and told["proxy"]["seccomp"] == "filter"
         claimed.close()
 

@@ -62,11 +62,45 @@ Test(live, a_host_below_a_pattern_of_the_operator)
 
 Test(live, a_host_beyond_the_operator_has_no_address_of_its_own)
 {
-    cr_assert_eq(take("{\"allow\":[\"example.org\"]}"), 0, "%s", err.message);
+    cr_assert_eq(take("{\"allow\":[\"example.org\"],\"beyond\":true}"), 0, "%s", err.message);
     cr_assert_eq(live.rule_count, 2, "http and https");
     cr_assert(!live.rules[0].pinned && !live.rules[1].pinned);
-    cr_assert_eq(take("{\"allow\":[\"http://example.org:80=10.0.0.1\"]}"), -ERR_REFUSED);
-    cr_assert_eq(take("{\"allow\":[\"http://web.test:9090=127.0.0.1\"]}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"http://example.org:80=10.0.0.1\"],\"beyond\":true}"),
+                 -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"http://web.test:9090=127.0.0.1\"],\"beyond\":true}"),
+                 -ERR_REFUSED);
+}
+
+Test(live, no_address_for_a_name_of_the_operator)
+{
+    cr_assert_eq(take("{\"allow\":[\"https://files.pypi.org=127.0.0.1\"]}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"http://web.test:8080=127.0.0.2\"]}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"http://web.test:8080=127.0.0.1\"]}"), 0, "%s", err.message);
+}
+
+Test(live, nothing_beyond_the_operator_unless_it_is_said)
+{
+    cr_assert_eq(take("{\"allow\":[\"example.org\"]}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"example.org\"],\"beyond\":false}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"example.org\"],\"beyond\":1}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"files.pypi.org:443\",\"example.org\"]}"), -ERR_REFUSED);
+    cr_assert_eq(take("{\"allow\":[\"**.pypi.org:443\"]}"), -ERR_REFUSED, "wider than theirs");
+    cr_assert_eq(take("{\"allow\":[\"*.pypi.org:443\"]}"), 0, "%s", err.message);
+}
+
+Test(live, of_a_name_as_much_as_the_operator_allows)
+{
+    cr_assert_eq(take("{\"allow\":[\"files.pypi.org\"]}"), 0, "%s", err.message);
+    cr_assert_eq(live.rule_count, 1, "https alone");
+    cr_assert_eq(live.rules[0].port, 443);
+}
+
+Test(live, without_a_list_the_rules_stay)
+{
+    cr_assert_eq(take("{\"block\":[\"evil.org\"]}"), 0);
+    cr_assert_eq(live.rule_count, 2);
+    cr_assert(rule("web.test")->pinned);
+    cr_assert_eq(live.blocked_count, 2);
 }
 
 Test(live, what_is_blocked_stays_blocked)
