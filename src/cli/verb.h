@@ -45,6 +45,7 @@ extern const struct verb verb_net;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;
 extern const struct verb verb_doctor;
+extern const struct verb verb_verify_walls;
 extern const struct verb verb_policy;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;

@@ -63,9 +63,11 @@ static int by_dest(const void *a, const void *b)
     return strcmp(((const struct pinned_grant *)a)->dest, ((const struct pinned_grant *)b)->dest);
 }
 
-static int pin_all(struct filesystem *fs, const char *project, struct err *err)
+static int pin_all(struct filesystem *fs, const char *project, const char *tool, struct err *err)
 {
     const struct policy *p = fs->policy;
+    if (tool && pin(fs, tool, fs->namespaced ? TOOL_PATH : tool, false, err) < 0)
+        return -err->code;
     if (p->project && project && pin(fs, project, project, true, err) < 0)
         return err_wrap(err, "project folder");
     for (size_t i = 0; i < p->grant_count; i++)
@@ -103,13 +105,14 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
 {
     fs->policy = request->policy;
     fs->namespaced = request->namespaced;
+    fs->private_root = request->private_root;
     fs->privileged = request->privileged;
     fs->inside_uid = request->inside_uid;
     fs->whole_proc = request->whole_proc;
     filesystem_probe(&fs->host);
     if (strcmp(fs->policy->root, "host") != 0 && image_probe(fs, err) < 0)
         return -err->code;
-    if (pin_all(fs, request->project, err) < 0)
+    if (pin_all(fs, request->project, request->tool, err) < 0)
         return -err->code;
     if (!fs->namespaced && fs->policy->workspace && name_private_dir(fs, err) < 0)
         return -err->code;

@@ -73,11 +73,14 @@ struct cover {
 #define COVERS_MAX 8
 /* Where they lie on the container tier; on the process tier in the private folder. */
 #define SHOWN_DIR "/.brig"
+/* Where a program of brig's own lies on the container tier; on the process tier where it is. */
+#define TOOL_PATH "/.brig-tool"
 
 /* One sandbox's side of this boundary. */
 struct filesystem {
     const struct policy *policy;
     bool namespaced; /* container tier */
+    bool private_root;
     bool privileged; /* the supervisor is root: sources are opened by it and passed in as detached
                         mounts */
     uid_t inside_uid;
@@ -105,7 +108,9 @@ struct filesystem {
 struct filesystem_request {
     const struct policy *policy;
     const char *project; /* or NULL */
+    const char *tool;    /* a program of brig's own, or NULL */
     bool namespaced;
+    bool private_root; /* the tier promises one */
     bool privileged;
     uid_t inside_uid;
     bool whole_proc;

@@ -2,6 +2,7 @@
  * another mechanism. */
 #include "os/landlock.h"
 #include "filesystem/filesystem.h"
+#include "os/weaken.h"
 
 #include <string.h>
 
@@ -103,8 +104,11 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     if (abi == 0 || (fs->policy->landlock == NEED_OFF && fs->namespaced))
         return 0;
     fs->landlock_fs = known_fs(abi);
-    fs->landlock_net = abi >= 4 && !fs->namespaced ? LL_NET_BIND_TCP | LL_NET_CONNECT_TCP : 0;
+    fs->landlock_net =
+        abi >= 4 && !fs->namespaced && !fs->private_root ? LL_NET_BIND_TCP | LL_NET_CONNECT_TCP : 0;
     fs->landlock_scope = abi >= 6 ? LL_SCOPE_ABSTRACT | LL_SCOPE_SIGNAL : 0;
+    if (guard_left_out(GUARD_LANDLOCK))
+        return 0;
     plan_add(plan, &(struct op){.kind = OP_LANDLOCK_BEGIN,
                                 .a = fs->namespaced ? "/.landlock" : "/",
                                 .num = {fs->landlock_fs, fs->landlock_net, fs->landlock_scope,

@@ -2,6 +2,7 @@
 #include "kernel/kernel.h"
 
 #include "os/landlock.h"
+#include "os/weaken.h"
 
 #include <linux/capability.h>
 #include <stdio.h>
@@ -110,6 +111,12 @@ static int build_filters(struct kernel *k, struct err *err)
     return 0;
 }
 
+/* On the process tier nobody could load a filter without the flag. */
+static bool left_out_privs(const struct kernel *k)
+{
+    return guard_left_out(GUARD_NO_NEW_PRIVS) && k->tier == TIER_CONTAINER;
+}
+
 static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
 {
     if (k->stem) {
@@ -118,11 +125,17 @@ static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
     }
     if (build_filters(k, err) < 0)
         return -err->code;
-    plan_op(plan, OP_DROP_CAPS);
-    plan_add(plan, &(struct op){.kind = OP_SECCOMP,
-                                .num = {k->options.notify},
-                                .data = k->filter.code,
-                                .data_len = k->filter.len * sizeof k->filter.code[0]});
+    /* Without no-new-privs a filter can be loaded by who still has capabilities only. */
+    bool late = left_out_privs(k);
+    if (!late && !guard_left_out(GUARD_CAPABILITIES))
+        plan_op(plan, OP_DROP_CAPS);
+    if (!guard_left_out(GUARD_SECCOMP))
+        plan_add(plan, &(struct op){.kind = OP_SECCOMP,
+                                    .num = {k->options.notify},
+                                    .data = k->filter.code,
+                                    .data_len = k->filter.len * sizeof k->filter.code[0]});
+    if (late)
+        plan_op(plan, OP_DROP_CAPS);
     return 0;
 }
 
@@ -131,15 +144,17 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     bool container = k->tier == TIER_CONTAINER;
     switch (stage) {
     case STAGE_BIRTH:
-        if (container && !k->stem)
+        /* Without a user namespace of its own the quotas would be the host's. */
+        if (container && !k->stem && !guard_left_out(GUARD_NS_USER))
             plan_op(plan, OP_QUOTAS);
-        if (container)
+        if (container && !guard_left_out(GUARD_NS_UTS))
             plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
         break;
     case STAGE_RESTRICT:
         if (k->tty)
             plan_str(plan, OP_TTY, container ? "/dev/ptmx" : NULL, NULL, 0);
-        plan_op(plan, OP_NO_NEW_PRIVS);
+        if (!left_out_privs(k))
+            plan_op(plan, OP_NO_NEW_PRIVS);
         break;
     case STAGE_SEAL:
         /* Without a pid namespace init is a process like any other: a domain below init's keeps the

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "lifecycle/disk.h"
+#include "os/weaken.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,9 +32,9 @@ static enum limit measure_private_dir(struct lifecycle *l, uint64_t deleted)
     if (l->namespaced || l->work_fd < 0)
         return LIMIT_NONE;
     bool measurable = disk_measure(l->work_fd, &u);
-    if (measurable && u.inodes > l->policy->inodes)
+    if (measurable && u.inodes > l->policy->inodes && !guard_left_out(GUARD_INODES))
         return l->hit = LIMIT_INODES;
-    if (!measurable || u.bytes + deleted >= l->policy->disk)
+    if ((!measurable || u.bytes + deleted >= l->policy->disk) && !guard_left_out(GUARD_DISK))
         return l->hit = LIMIT_DISK;
     return LIMIT_NONE;
 }
@@ -72,7 +73,8 @@ static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
 
 static bool over(uint64_t value, uint64_t limit_ms)
 {
-    return limit_ms != POLICY_UNLIMITED && value >= limit_ms * 1000;
+    return limit_ms != POLICY_UNLIMITED && !guard_left_out(GUARD_CPU_TIME) &&
+           value >= limit_ms * 1000;
 }
 
 /* An rlimit refuses without telling anybody: being at it is the sign. */
@@ -105,7 +107,8 @@ enum limit lifecycle_sample(struct lifecycle *l)
         note(l, LIMIT_OPEN_FILES);
     if (!l->cgroup)
         look_at_rlimits(l, &s);
-    if (l->usage.oom_kills > 0 || (!l->cgroup && s.memory + disk > l->policy->memory)) {
+    if (l->usage.oom_kills > 0 ||
+        (!l->cgroup && s.memory + disk > l->policy->memory && !guard_left_out(GUARD_MEMORY))) {
         l->over_memory = true;
         l->hit = LIMIT_MEMORY;
         return LIMIT_MEMORY;

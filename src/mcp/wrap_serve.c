@@ -19,7 +19,7 @@
 /* After the client has closed its side: for answers that are still owed, then for the server to end
  * by itself. */
 #define ANSWERS_US (60u * 1000000u)
-#define GRACE_US   2000000u
+#define GRACE_US   5000000u
 
 struct side {
     int in;

@@ -6,6 +6,7 @@
 #include "os/beside.h"
 #include "os/fd.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -136,6 +137,9 @@ static int start(struct link *l, struct err *err, const struct egress *egress)
     cleanup_fd int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, PROXY_FD_CONTROL + 1);
     close(pair[1]);
     keeper_variables(egress, add_variable, &env);
+#ifdef BRIG_WEAKEN
+    add_variable(&env, "BRIG_WEAKEN");
+#endif
     int r = theirs < 0   ? err_sys(err, "control socket of %s", PROXY_NAME)
             : env.failed ? err_set(err, ERR_LIMIT, "too many variables for %s", PROXY_NAME)
                          : spawn(program, theirs, env.items, &l->pid, err);

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/weaken.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
@@ -50,6 +51,12 @@ void sandbox_free(struct sandbox *s)
     plan_done(&s->plan);
     buf_done(&s->boundaries);
     free(s);
+}
+
+const char *run_tool_path(enum tier tier, const char *tool)
+{
+    bool host_view = guard_left_out(GUARD_ROOT) || guard_left_out(GUARD_NS_MOUNT);
+    return tier == TIER_CONTAINER && !host_view ? TOOL_PATH : tool;
 }
 
 static void notice(struct run_result *r, const char *text)

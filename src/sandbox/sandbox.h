@@ -32,7 +32,11 @@ struct run_request {
     /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
      * SIGTERM. 0: none. */
     int lifeline_fd;
+    /* A program of brig's own that is shown inside, read-only, at run_tool_path(); or NULL. It is no
+     * grant of the policy's, and changes nothing that depends on there being any. */
+    const char *tool;
 };
+const char *run_tool_path(enum tier tier, const char *tool);
 
 #define RUN_NOTICES_MAX 8
 

@@ -1,6 +1,7 @@
 /* The event loop while the code runs. */
 #include "base/clock.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
@@ -341,7 +342,7 @@ void sandbox_end(struct sandbox *s)
         return;
     /* On the process tier init takes everything along when it is told to; it may be stopped or
      * dead, so that what follows does not depend on it. */
-    if (!s->lifecycle.namespaced) {
+    if (!s->lifecycle.namespaced && !guard_left_out(GUARD_TEARDOWN)) {
         struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
         if (s->ctl_fd >= 0)
             message_send(s->ctl_fd, CTL_KILL, 0);

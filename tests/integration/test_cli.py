@@ -57,6 +57,7 @@ VERBS = [
     ["secrets"],
     ["secrets", "check"],
     ["doctor"],
+    ["verify"],
     ["policy"],
     ["policy", "show"],
     ["policy", "check"],
@@ -557,6 +558,7 @@ def options_part(*verb):
     [
         (["run"], "brig-run.1"),
         (["doctor"], "brig-doctor.1"),
+        (["verify"], "brig-verify.1"),
         (["policy", "show"], "brig-policy.1"),
         (["policy", "check"], "brig-policy.1"),
         (["policy", "explain"], "brig-policy.1"),

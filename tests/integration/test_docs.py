@@ -41,7 +41,8 @@ def test_every_policy_field_is_documented(document):
 def invariants_of_the_source():
     found = set()
     for path in (TOP / "src").rglob("*.[ch]"):
-        found |= set(ID.findall(path.read_text()))
+        if path.parent.name != "verify":  # there attacks have numbers, not invariants
+            found |= set(ID.findall(path.read_text()))
     return found
 
 
