@@ -1,6 +1,7 @@
 /* brig run: one command, or a piece of code, behind all five boundaries. */
 #include "base/cleanup.h"
 #include "cli/lang.h"
+#include "cli/learn.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
 #include "cli/receipt_file.h"
@@ -24,6 +25,8 @@ enum run_option_id {
     OPT_QUIET,
     OPT_VERBOSE,
     OPT_RECEIPT,
+    OPT_LEARN,
+    OPT_FORCE,
 };
 
 #define RUNNING "Running"
@@ -40,6 +43,11 @@ static const struct opt run_items[] = {
      "level medium: the folder that the program may change; default: the current folder"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
+    {OPT_LEARN, 0, "learn", OPT_MAYBE, "FILE", NULL, LEARN_FILE, RUNNING,
+     "write a policy that would allow what is refused in this run to FILE (" LEARN_FILE "; - for "
+     "stdout)"},
+    {OPT_FORCE, 0, "force", OPT_FLAG, NULL, NULL, NULL, RUNNING,
+     "let --learn replace a file that is there"},
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "print one JSON object with output, verdict, denials and receipt"},
     {OPT_PRETTY, 0, "pretty", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -61,12 +69,14 @@ struct run_options {
     const char *code; /* --lang's operand: a file, or "-" */
     const char *project;
     const char *receipt; /* where to */
+    struct learn_options learn;
     bool tty, plan, json, pretty, quiet, verbose;
 };
 
 static void run_options_done(struct run_options *o)
 {
     policy_options_done(&o->policy);
+    free(o->learn.cwd);
 }
 
 static int take_operand(struct run_options *o, const char *word, struct err *err)
@@ -105,6 +115,13 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_PLAN:
         o->plan = true;
         break;
+    case OPT_LEARN:
+        o->learn.on = true;
+        o->learn.file = value == opt->means ? NULL : value;
+        break;
+    case OPT_FORCE:
+        o->learn.force = true;
+        break;
     case OPT_PRETTY:
         o->pretty = true;
         /* fall through */
@@ -136,6 +153,10 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return contradiction(err, "--lang", "--tty", "the code comes through stdin");
     if (o->receipt && !o->receipt[0])
         return err_set(err, ERR_USAGE, "--receipt: the name of a file is missing");
+    if (o->learn.on && o->plan)
+        return contradiction(err, "--learn", "--plan", "nothing is run, so nothing is learned");
+    if (o->learn.force && !o->learn.on)
+        return err_set(err, ERR_USAGE, "--force is for --learn");
     if (o->quiet && o->verbose)
         return contradiction(err, "--quiet", "--verbose", "choose one");
     if (o->lang && !o->code && command[0]) {
@@ -246,6 +267,19 @@ static int keep_receipt(const struct run_options *o, struct receipt_file *file,
                : 0;
 }
 
+/* A command that could not be executed is worth learning from, too. */
+static int write_learned(const struct run_options *o, const struct run_request *request,
+                         struct run_result *result, int r, struct err *err)
+{
+    struct err first = err ? *err : (struct err)ERR_INIT;
+    if (!result->learned)
+        return r;
+    int written = learn_save(&o->learn, o->json, result->learned, request->policy, err);
+    if (r < 0 && written >= 0 && err)
+        *err = first;
+    return written < 0 ? written : r;
+}
+
 static int run_and_tell(const struct run_options *o, const struct run_request *request,
                         struct err *err)
 {
@@ -255,10 +289,13 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
         return -err->code;
     run_result_init(&result);
     int r = sandbox_run(request, &result, err);
+    r = write_learned(o, request, &result, r, err);
     if (r >= 0)
         r = tell(o, request->policy, &result, err);
     if (r >= 0)
         r = keep_receipt(o, &file, &result, err);
+    if (result.learned && result.learned->saved && !o->json && !o->quiet)
+        learn_say(result.learned);
     int status = result.exit_status;
     run_result_done(&result);
     return r < 0 ? r : status;
@@ -290,11 +327,13 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .sign = o->receipt ? RUN_SIGN_REQUIRED : RUN_SIGN_WISHED,
         .code = o->lang,
         .term = o->tty ? getenv("TERM") : NULL,
+        .learn = o->learn.on,
+        .learn_cwd = o->learn.cwd,
     };
     return o->plan ? print_plan(&request, err) : run_and_tell(o, &request, err);
 }
 
-static int run_options(const struct run_options *o, char *const *command, struct err *err)
+static int run_options(struct run_options *o, char *const *command, struct err *err)
 {
     int r = check_contradictions(o, command, err);
     if (r < 0)
@@ -304,10 +343,15 @@ static int run_options(const struct run_options *o, char *const *command, struct
         return err_hint(err,
                         "without --tty the program reads from a pipe, which is what scripts want");
     }
+    r = learn_check(&o->learn, o->json, err);
+    if (r < 0)
+        return r;
     struct policy policy;
     r = policy_options_build(&o->policy, &policy, err);
     if (r >= 0 && !o->quiet)
         policy_options_notes(&policy);
+    if (r >= 0 && o->learn.on)
+        learn_open_network(&o->learn, &policy);
     if (r >= 0)
         r = run_policy(o, &policy, command, err);
     policy_done(&policy);

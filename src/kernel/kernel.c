@@ -14,7 +14,7 @@
 void kernel_init(struct kernel *k)
 {
     memset(k, 0, sizeof *k);
-    k->listener_fd = -1;
+    k->listener_fd = k->learn.root_fd = -1;
     broker_connect_init(&k->connects);
 }
 
@@ -92,6 +92,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
     k->report = r->policy->report;
+    k->learn.asked = r->learn;
     k->watch_only = !r->network;
     return 0;
 }
@@ -103,9 +104,11 @@ int kernel_prepare(struct kernel *k, struct err *err)
 
 static int build_filters(struct kernel *k, struct err *err)
 {
-    if (k->report && filter_build(&k->options, &k->plain, err) < 0)
+    bool watched = k->report || k->learn.asked;
+    if (watched && filter_build(&k->options, &k->plain, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     k->options.report = k->report;
+    k->options.learn = k->learn.asked != NULL;
     if (filter_build(&k->options, &k->filter, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return 0;
@@ -172,6 +175,8 @@ void kernel_teardown(struct kernel *k)
 {
     if (k->listener_fd >= 0)
         close(k->listener_fd);
-    k->listener_fd = -1;
+    if (k->learn.root_fd >= 0)
+        close(k->learn.root_fd);
+    k->listener_fd = k->learn.root_fd = -1;
     broker_connect_close(&k->connects);
 }

@@ -87,7 +87,7 @@ static void open_credentials(struct sandbox *s)
 static void share_place(struct kernel *k, const char *path, bool writable)
 {
     if (k->place_count < KERNEL_PLACES_MAX)
-        k->places[k->place_count++] = (struct kernel_place){path, writable};
+        k->places[k->place_count++] = (struct kernel_place){path, writable, false};
 }
 
 /* What the code sees, for the kernel boundary's brokers and reports. */
@@ -99,8 +99,10 @@ static void share_places(struct sandbox *s)
     static const char *const synthesised[] = {"/etc/passwd",        "/etc/group",
                                               "/etc/hosts",         "/etc/hostname",
                                               "/etc/nsswitch.conf", "/etc/resolv.conf"};
-    if (fs->private_dir[0])
+    if (fs->private_dir[0]) {
         share_place(k, fs->private_dir, true);
+        k->places[0].own = true;
+    }
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(work); i++)
         share_place(k, work[i], fs->policy->workspace);
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(synthesised); i++)
@@ -132,6 +134,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .prepared = s->session && !s->stem,
                                 .stem = s->stem != NULL,
+                                .learn = s->learner ? &s->learner->asked : NULL,
                                 .lease = s->source ? s->source->lease
                                          : s->stem ? s->stem->lease
                                                    : 0,
@@ -348,7 +351,7 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
     case CTL_LISTENER:
         s->kernel.listener_fd = fd_steal(fd);
         s->kernel.unseen = s->kernel.listener_fd < 0;
-        return 0;
+        return s->learner && s->kernel.unseen ? learner_blind(err) : 0;
     case CTL_SOCKET:
         return sandbox_egress_listener(s, *fd, msg->value, err);
     case CTL_TTY:
@@ -384,15 +387,22 @@ static int guardian_died(struct err *err)
     return err_at(err, BOUNDARY_LIFECYCLE);
 }
 
+/* In learn mode calls are shown that init itself makes between its own filter and the code. */
+static int seen_early(const struct sandbox *s)
+{
+    return s->learner ? s->kernel.listener_fd : -1;
+}
+
 /* Signals of the caller are pending on the signal descriptor: a start can be interrupted. */
 static int await_ready(struct sandbox *s, struct err *err)
 {
     unsigned patience = s->source ? s->source->patience_ms : SET_UP_DEADLINE_MS;
     uint64_t deadline = clock_us() + patience * 1000ull;
     for (;;) {
-        struct pollfd fds[3] = {{.fd = s->ctl_fd, .events = POLLIN},
+        struct pollfd fds[4] = {{.fd = s->ctl_fd, .events = POLLIN},
                                 {.fd = s->signal_fd, .events = POLLIN},
-                                {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN}};
+                                {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN},
+                                {.fd = seen_early(s), .events = POLLIN}};
         uint64_t now = clock_us();
         if (now >= deadline)
             return err_set(err, ERR_SYSTEM, "the set-up took longer than %u s", patience / 1000);
@@ -403,6 +413,8 @@ static int await_ready(struct sandbox *s, struct err *err)
             return err_set(err, ERR_INTERRUPTED, "interrupted during the set-up");
         if (n > 0 && fds[2].revents)
             return guardian_died(err);
+        if (n > 0 && fds[3].revents)
+            seen_answer(&s->kernel, &s->result->denials);
         if (n <= 0 || !fds[0].revents)
             continue;
         struct ctl_msg msg;

@@ -22,6 +22,7 @@ void run_result_done(struct run_result *r)
     buf_done(&r->out);
     buf_done(&r->errout);
     buf_done(&r->receipt);
+    learn_free(r->learned);
 }
 
 void run_result_write_end(const struct run_result *r, struct json_writer *w)
@@ -69,6 +70,10 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
     jw_kv_uint(&w, "peak_memory_bytes", r->peak_memory_bytes);
     jw_key(&w, "denials");
     denial_write_json(&r->denials, &w);
+    if (r->learned) {
+        jw_key(&w, "learned");
+        learn_write_json(r->learned, &w);
+    }
     jw_key(&w, "receipt");
     if (json_parse(buf_text(&r->receipt), r->receipt.len, &receipt_limits, &receipt, NULL) == 0)
         jw_json(&w, receipt);

@@ -24,6 +24,10 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         return NULL;
     s->request = request;
     s->result = result;
+    if (request->learn && !(s->learner = learner_new())) {
+        free(s);
+        return NULL;
+    }
     s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
@@ -50,6 +54,7 @@ void sandbox_free(struct sandbox *s)
     sandbox_egress_teardown(s);
     plan_done(&s->plan);
     buf_done(&s->boundaries);
+    learner_free(s->learner);
     free(s);
 }
 
@@ -204,6 +209,8 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
     }
     if (!failed)
         settle_result(s);
+    if (!failed && s->learner)
+        s->result->learned = learner_settle(s);
     state_enter(&s->state, STATE_TEARDOWN, NULL);
     /* Signed while what is left is removed. */
     if (result >= 0)

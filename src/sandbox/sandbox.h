@@ -4,6 +4,7 @@
 #include "audit/denial.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "policy/learn.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>
@@ -27,13 +28,17 @@ struct run_request {
     bool capture; /* keep stdout and stderr in the result */
     bool receipt; /* write the receipt */
     enum run_sign sign;
-    bool code;        /* what comes through stdin is the code itself */
+    bool code; /* what comes through stdin is the code itself */
+    /* Learn mode: what is refused becomes result->learned. The caller's working folder, or NULL;
+     * the network must be on, if without a rule. */
+    bool learn;
+    const char *learn_cwd;
     const char *term; /* TERM for the private terminal, or NULL */
     /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
      * SIGTERM. 0: none. */
     int lifeline_fd;
-    /* A program of brig's own that is shown inside, read-only, at run_tool_path(); or NULL. It is no
-     * grant of the policy's, and changes nothing that depends on there being any. */
+    /* A program of brig's own that is shown inside, read-only, at run_tool_path(); or NULL. It is
+     * no grant of the policy's, and changes nothing that depends on there being any. */
     const char *tool;
 };
 const char *run_tool_path(enum tier tier, const char *tool);
@@ -59,7 +64,8 @@ struct run_result {
     double cpu_ms;
     uint64_t peak_memory_bytes;
     struct denial_list denials;
-    struct buf receipt; /* a JSON object, complete; empty if it was not asked for */
+    struct learn *learned; /* NULL: nothing was learned; its text is the caller's to make */
+    struct buf receipt;    /* a JSON object, complete; empty if it was not asked for */
     bool is_signed;
     struct err why_not_signed;
     /* Sentences for stderr about what is weaker than the level asks for because the operator said
