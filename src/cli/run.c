@@ -21,6 +21,7 @@ enum run_option_id {
     OPT_PRETTY,
     OPT_TTY,
     OPT_PROJECT,
+    OPT_REVIEW,
     OPT_PLAN,
     OPT_QUIET,
     OPT_VERBOSE,
@@ -41,6 +42,9 @@ static const struct opt run_items[] = {
      "give the program a private terminal (for shells and editors)"},
     {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, RUNNING,
      "level medium: the folder that the program may change; default: the current folder"},
+    {OPT_REVIEW, 0, "review", OPT_VALUE, "DIR[:DEST]", NULL, NULL, RUNNING,
+     "let the program change a copy-on-write view of this folder; what it changed waits for brig "
+     "diff, apply and discard"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
     {OPT_LEARN, 0, "learn", OPT_MAYBE, "FILE", NULL, LEARN_FILE, RUNNING,
@@ -67,7 +71,7 @@ struct run_options {
     struct policy_options policy;
     const char *lang;
     const char *code; /* --lang's operand: a file, or "-" */
-    const char *project;
+    const char *project, *review;
     const char *receipt; /* where to */
     struct learn_options learn;
     bool tty, plan, json, pretty, quiet, verbose;
@@ -108,6 +112,9 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         break;
     case OPT_RECEIPT:
         o->receipt = value;
+        break;
+    case OPT_REVIEW:
+        o->review = value;
         break;
     case OPT_TTY:
         o->tty = true;
@@ -153,6 +160,8 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return contradiction(err, "--lang", "--tty", "the code comes through stdin");
     if (o->receipt && !o->receipt[0])
         return err_set(err, ERR_USAGE, "--receipt: the name of a file is missing");
+    if (o->review && o->project)
+        return contradiction(err, "--review", "--project", "the one takes the place of the other");
     if (o->learn.on && o->plan)
         return contradiction(err, "--learn", "--plan", "nothing is run, so nothing is learned");
     if (o->learn.force && !o->learn.on)
@@ -305,11 +314,14 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
 static int run_policy(const struct run_options *o, const struct policy *policy,
                       char *const *command, struct err *err)
 {
-    cleanup_buf struct buf project;
+    cleanup_buf struct buf project, review, review_dest;
     cleanup_free char **lang_args = NULL;
     cleanup_fd int code_fd = -1;
     buf_init(&project, PATH_MAX);
-    int r = project_choose(policy, o->project, &project, err);
+    buf_init(&review, PATH_MAX);
+    buf_init(&review_dest, PATH_MAX);
+    int r = o->review ? project_review(o->review, &review, &review_dest, err)
+                      : project_choose(policy, o->project, &project, err);
     if (r >= 0 && o->lang)
         r = use_language(o, policy, command, &lang_args, &code_fd, err);
     if (r < 0)
@@ -318,6 +330,8 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .policy = policy,
         .argv = lang_args ? lang_args : command,
         .project = project.len ? buf_text(&project) : NULL,
+        .review = review.len ? buf_text(&review) : NULL,
+        .review_dest = buf_text(&review_dest),
         .stdin_fd = code_fd >= 0 ? code_fd : STDIN_FILENO,
         .stdout_fd = o->json ? -1 : STDOUT_FILENO,
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
@@ -395,6 +409,8 @@ const struct verb verb_run = {
                 "brig run --allow '*.pypi.org:443' -- pip download requests\n"
                 "# a secret that the program can use but never sees\n"
                 "brig run --secret 'TOKEN=env:TOKEN@https://api.github.com' -- ./agent\n"
+                "# the same folder, but its changes wait for your word\n"
+                "brig run --review . -- make test\n"
                 "# a shell in the current project, which it may change\n"
                 "brig run --level medium -t -- bash",
     .statuses = "N    the program's own status; 128+N when signal N ended it\n"

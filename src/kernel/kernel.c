@@ -77,6 +77,10 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
     if (r->stem)
         open_stem(k);
+    /* An overlay works on its layers with the rights that its maker had: on files of the one uid
+     * that is mapped, as that uid could by itself after a chmod. */
+    if (r->overlay && container)
+        k->set_up_caps = 1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER;
     int abi = landlock_abi();
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,

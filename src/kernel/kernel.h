@@ -53,8 +53,9 @@ struct kernel {
     uid_t host_uid;
     gid_t host_gid;
     bool tty;
-    bool stem;          /* a template process: it is in namespaces of its own, but not sealed */
-    uint64_t keep_caps; /* of a stem, in its own user namespace */
+    bool stem;            /* a template process: it is in namespaces of its own, but not sealed */
+    uint64_t keep_caps;   /* of a stem, in its own user namespace */
+    uint64_t set_up_caps; /* more than every set-up needs, until it is sealed */
     uint64_t foreign[NS_COUNT]; /* of a clone: the namespaces of its stem */
     struct filter_options options;
     struct filter_program filter;
@@ -85,6 +86,7 @@ struct kernel_request {
     const struct policy *policy;
     bool host_folders;  /* any grant */
     bool host_writable; /* any grant to write */
+    bool overlay;       /* init makes one */
     bool tty;
     bool network;  /* some host may be reached */
     bool prepared; /* or might be later */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "os/fd.h"
 #include "os/landlock.h"
+#include "os/runstate.h"
 #include "os/sys.h"
 #include "os/weaken.h"
 #include "sandbox/clone.h"
@@ -42,8 +43,19 @@ static bool host_view(void)
 
 static int open_filesystem(struct sandbox *s, struct err *err)
 {
+    const struct run_request *request = s->request;
+    if (request->review && s->reviews_fd < 0 &&
+        (s->reviews_fd = runstate_open("reviews", true)) < 0) {
+        err_sys(err, "open the state folder for the review");
+        return err_hint(err, "set HOME or XDG_STATE_HOME to a folder of your own");
+    }
     struct filesystem_request r = {.policy = s->request->policy,
-                                   .project = s->request->project,
+                                   .project = request->review ? NULL : request->project,
+                                   .review = request->review,
+                                   .review_dest = request->review_dest,
+                                   .reviews_fd = s->reviews_fd,
+                                   .id = s->id,
+                                   .command = request->argv,
                                    .tool = s->request->tool,
                                    .namespaced = s->kernel.tier == TIER_CONTAINER && !host_view(),
                                    .private_root = s->kernel.tier == TIER_CONTAINER,
@@ -66,7 +78,8 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .stem = s->stem != NULL,
         .cloned = s->source != NULL,
         .scoped_signals = s->kernel.options.scoped_signals,
-        .watched = s->session};
+        .watched = s->session,
+        .review = s->request->review != NULL};
     return lifecycle_open(&s->lifecycle, &r, err);
 }
 
@@ -112,8 +125,7 @@ static void share_places(struct sandbox *s)
     for (unsigned i = 0; i < fs->host.view_count; i++)
         share_place(k, fs->host.view[i].path, false);
     for (unsigned i = 0; i < fs->grant_count; i++)
-        share_place(k, fs->namespaced ? fs->grants[i].dest : fs->grants[i].source,
-                    fs->grants[i].writable);
+        share_place(k, grant_place(fs, &fs->grants[i]), fs->grants[i].writable);
 }
 
 static bool any_writable_grant(const struct policy *p)
@@ -127,10 +139,12 @@ static bool any_writable_grant(const struct policy *p)
 int sandbox_open(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
-    bool project = p->project && s->request->project;
+    bool review = s->request->review != NULL;
+    bool project = !review && p->project && s->request->project;
     struct kernel_request kr = {.policy = p,
-                                .host_folders = p->grant_count > 0 || project,
-                                .host_writable = project || any_writable_grant(p),
+                                .host_folders = p->grant_count > 0 || project || review,
+                                .host_writable = project || review || any_writable_grant(p),
+                                .overlay = review,
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .prepared = s->session && !s->stem,
                                 .stem = s->stem != NULL,
@@ -195,7 +209,7 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
 
 int sandbox_plan_text(const struct run_request *request, struct buf *out, struct err *err)
 {
-    struct sandbox s = {.request = request};
+    struct sandbox s = {.request = request, .reviews_fd = -1};
     kernel_init(&s.kernel);
     filesystem_init(&s.filesystem);
     lifecycle_init(&s.lifecycle);
@@ -204,6 +218,8 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
+    if (s.reviews_fd >= 0)
+        close(s.reviews_fd);
     credentials_teardown(&s.credentials);
     egress_done(&s.egress);
     return result;
@@ -213,7 +229,11 @@ static int prepare(struct sandbox *s, struct err *err)
 {
     if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0)
         return -err->code;
-    return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
+    int r = filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
+    if (r >= 0 && s->filesystem.review_fd >= 0)
+        lifecycle_watch_review(&s->lifecycle, s->filesystem.review_fd,
+                               s->filesystem.review_base.bytes, s->filesystem.review_base.inodes);
+    return r;
 }
 
 static int open_null(int flags, struct err *err)

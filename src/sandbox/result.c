@@ -68,6 +68,10 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
     jw_key(&w, "cpu_ms");
     jw_real(&w, r->cpu_ms);
     jw_kv_uint(&w, "peak_memory_bytes", r->peak_memory_bytes);
+    if (r->reviewed) {
+        jw_key(&w, "review");
+        jw_string(&w, r->review_pending ? r->sandbox_id : NULL);
+    }
     jw_key(&w, "denials");
     denial_write_json(&r->denials, &w);
     if (r->learned) {

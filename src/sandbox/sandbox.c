@@ -28,7 +28,7 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         free(s);
         return NULL;
     }
-    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
+    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = s->reviews_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
     kernel_init(&s->kernel);
@@ -182,13 +182,18 @@ void sandbox_teardown(struct sandbox *s)
 {
     tty_restore();
     kernel_teardown(&s->kernel);
+    if (s->filesystem.review_fd >= 0) {
+        s->result->reviewed = true;
+        s->result->review_pending =
+            review_settle(&s->filesystem, s->state.entered_us[STATE_EXECUTING] == 0);
+    }
     filesystem_teardown(&s->filesystem);
     lifecycle_teardown(&s->lifecycle);
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd,    &s->init_pidfd,    &s->tty_master,   &s->signal_fd,
-                  s->cloned.fds, s->cloned.fds + 1, s->cloned.fds + 2};
+    int *fds[] = {&s->ctl_fd,     &s->init_pidfd, &s->tty_master,    &s->signal_fd,
+                  &s->reviews_fd, s->cloned.fds,  s->cloned.fds + 1, s->cloned.fds + 2};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);

@@ -21,8 +21,11 @@ struct run_request {
     const struct policy *policy;
     char *const *argv;   /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
     const char *project; /* absolute folder granted read-write when policy->project; else NULL */
-    int stdin_fd;        /* read by the supervisor and fed through a pipe; -1: empty */
-    int stdout_fd;       /* where output streams to; -1: capture only */
+    const char *review;  /* absolute folder of which the code gets a copy-on-write view, or NULL;
+                            takes the place of the project */
+    const char *review_dest;
+    int stdin_fd;  /* read by the supervisor and fed through a pipe; -1: empty */
+    int stdout_fd; /* where output streams to; -1: capture only */
     int stderr_fd;
     bool tty;     /* a private terminal; stdin_fd is then the user's terminal */
     bool capture; /* keep stdout and stderr in the result */
@@ -70,6 +73,8 @@ struct run_result {
     struct err why_not_signed;
     /* Sentences for stderr about what is weaker than the level asks for because the operator said
      * so. */
+    bool reviewed; /* it ran with a review; is there something in it? */
+    bool review_pending;
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;
 };
