@@ -36,6 +36,10 @@ struct run_request {
      * the network must be on, if without a rule. */
     bool learn;
     const char *learn_cwd;
+    uint64_t ask_timeout_ms; /* how long a person may take to answer; 0: as always */
+    /* Something waits for `brig approve ID`, and there is no terminal to ask on; NULL: nobody wants
+     * to know. Both texts are fit to be shown. */
+    void (*held)(const char *id, const char *what, const char *reason);
     const char *term; /* TERM for the private terminal, or NULL */
     /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
      * SIGTERM. 0: none. */
@@ -47,6 +51,17 @@ struct run_request {
 const char *run_tool_path(enum tier tier, const char *tool);
 
 #define RUN_NOTICES_MAX 8
+#define RUN_ASKED_MAX   40
+
+/* What a person was asked, as it was shown, and the answer. */
+struct run_asked {
+    char id[16];
+    char kind[12];
+    char text[256];
+    char reason[160];
+    char answer[16];
+    char by[24];
+};
 
 struct run_result {
     char sandbox_id[32];
@@ -77,6 +92,8 @@ struct run_result {
     bool review_pending;
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;
+    struct run_asked asked[RUN_ASKED_MAX];
+    unsigned asked_count;
 };
 
 /* Negative on failure: nothing untrusted was run (err_exit_status(err) is the exit status),
