@@ -40,6 +40,7 @@ extern const struct verb verb_stats;
 extern const struct verb verb_pool;
 extern const struct verb verb_audit;
 extern const struct verb verb_keys;
+extern const struct verb verb_receipt;
 extern const struct verb verb_diff;
 extern const struct verb verb_apply;
 extern const struct verb verb_discard;
