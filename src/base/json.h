@@ -85,6 +85,9 @@ void jw_null(struct json_writer *w);
 void jw_json(struct json_writer *w, const struct json *j);
 /* A value that a writer of ours wrote, as it is; null if there is none. */
 void jw_written(struct json_writer *w, const struct buf *value);
+/* The same with the members of each object in the order of their names (as bytes): without blanks
+ * there is one text for one value, which hashes are taken over. */
+void jw_json_sorted(struct json_writer *w, const struct json *j);
 /* Key and value in one call. */
 void jw_kv_string(struct json_writer *w, const char *key, const char *s);
 void jw_kv_int(struct json_writer *w, const char *key, int64_t v);

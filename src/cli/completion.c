@@ -82,7 +82,7 @@ static void bash_values(struct buf *out, const struct verb *verb)
 {
     const struct opt *o;
     for (size_t i = 0; (o = options_at(verb->options, i)); i++) {
-        if (o->kind == OPT_FLAG)
+        if (o->kind == OPT_FLAG || o->kind == OPT_MAYBE)
             continue;
         buf_fmt(out, "    '%s --%s'", verb->name, o->name);
         if (o->brief)
@@ -184,13 +184,14 @@ static void zsh_text(struct buf *out, const char *text)
 static void zsh_option(struct buf *out, const struct opt *o, const char *dashes, const char *name)
 {
     buf_fmt(out, "        '%s%s%s%s[", o->kind == OPT_LIST ? "*" : "", dashes, name,
-            o->kind == OPT_FLAG ? ""
-            : dashes[1]         ? "="
-                                : "+");
+            o->kind == OPT_FLAG    ? ""
+            : o->kind == OPT_MAYBE ? "=-"
+            : dashes[1]            ? "="
+                                   : "+");
     zsh_text(out, o->help);
     buf_chr(out, ']');
     if (o->value) {
-        buf_chr(out, ':');
+        buf_str(out, o->kind == OPT_MAYBE ? "::" : ":");
         zsh_text(out, o->value);
     }
     if (o->words)
@@ -271,7 +272,7 @@ static void fish_leaf(struct buf *out, const struct verb *verb)
             buf_fmt(out, " -s %c", o->brief);
         if (o->words)
             buf_fmt(out, " -x -a '%s'", o->words);
-        else if (o->value)
+        else if (o->value && o->kind != OPT_MAYBE)
             buf_str(out, takes_file(o)     ? " -r -F"
                          : takes_folder(o) ? " -x -a '(__fish_complete_directories)'"
                                            : " -x");

@@ -74,7 +74,9 @@ static void option_entry(struct buf *out, const struct opt *o)
         buf_fmt(&left, "  -%c, --%s", o->brief, o->name);
     else
         buf_fmt(&left, "      --%s", o->name);
-    if (o->value)
+    if (o->kind == OPT_MAYBE)
+        buf_fmt(&left, "[=%s]", o->value);
+    else if (o->value)
         buf_fmt(&left, " %s", o->value);
     entry(out, buf_text(&left), o->help);
 }

@@ -3,7 +3,7 @@
 import process from "node:process";
 
 const plan = JSON.parse(process.argv[2]);
-const found = { steps: [], asked: [], progress: [], stderr: "", tools: 0 };
+const found = { steps: [], asked: [], progress: [], stderr: "" };
 
 async function connect1() {
   const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
@@ -49,7 +49,10 @@ async function step(client, [what, name, args]) {
   throw new Error("no such step: " + what);
 }
 
-const [client, transport] = await (plan.sdk === 1 ? connect1() : connect2());
+const [client, transport] = await (plan.sdk === 1 ? connect1() : connect2()).catch((error) => {
+  console.error(found.stderr, error);
+  process.exit(1);
+});
 found.pid = transport.pid;
 for (const one of plan.steps) {
   try {
@@ -58,6 +61,8 @@ for (const one of plan.steps) {
     found.steps.push({ thrown: String(error.message ?? error), code: error.code });
   }
 }
+// Not every server ends when its stdin does, and the client would wait for it.
+if (transport.pid) process.kill(transport.pid, "SIGTERM");
 await client.close();
 console.log(JSON.stringify(found));
 process.exit(0);
