@@ -24,7 +24,7 @@ WEAKEN_H = (TOP / "src/os/weaken.h").read_text()
 GUARDS = re.findall(r'^ +GUARD\(\w+, "([^"]+)"', WEAKEN_H, re.M)
 
 
-def verify(caller, *options, program=PUBLIC / "brig", env=None, prefix=(), timeout=300):
+def verify(caller, *options, program=PUBLIC / "brig", env=None, prefix=(), timeout=900):
     command = caller.outside(*prefix, str(program), "verify", *options)
     return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=timeout, stdin=subprocess.DEVNULL,
                           env={**ENV, **(env or {})})
