@@ -48,6 +48,7 @@ struct sandbox {
     void (*proxy_said)(void *ctx, const struct channel_msg *msg);
     void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
+    bool discard;   /* what was changed is not wanted */
     int reviews_fd; /* the folder of reviews, where this one is to be kept; else -1 */
 
     struct learner *learner; /* NULL: not in learn mode */
