@@ -66,6 +66,15 @@ static const struct opt *option_at(const struct verb *verb, size_t i)
     return NULL;
 }
 
+/* What may stand as an operand: help explains every verb. */
+static void operand_words(struct buf *out, const struct verb *verb)
+{
+    if (verb == &verb_help)
+        child_words(out, &verb_root);
+    else if (verb->operands)
+        buf_str(out, verb->operands);
+}
+
 /* The verbs right below the root that have verbs below them. */
 static void parent_words(struct buf *out, const char *separator)
 {
@@ -109,7 +118,8 @@ static void bash_parent(struct buf *out, const struct verb *verb)
 static void bash_leaf(struct buf *out, const struct verb *verb)
 {
     const struct opt *o;
-    buf_fmt(out, "    '%s') words='%s", verb->name, verb->operands ? verb->operands : "");
+    buf_fmt(out, "    '%s') words='", verb->name);
+    operand_words(out, verb);
     for (size_t i = 0; (o = option_at(verb, i)); i++) {
         if (o->brief)
             buf_fmt(out, " -%c", o->brief);
@@ -122,7 +132,7 @@ static void bash_values(struct buf *out, const struct verb *verb)
 {
     const struct opt *o;
     for (size_t i = 0; (o = option_at(verb, i)); i++) {
-        if (o->kind == OPT_FLAG)
+        if (o->kind == OPT_FLAG || o->kind == OPT_MAYBE)
             continue;
         buf_fmt(out, "    '%s --%s'", verb->name, o->name);
         if (o->brief)
@@ -226,13 +236,14 @@ static void zsh_text(struct buf *out, const char *text)
 static void zsh_option(struct buf *out, const struct opt *o, const char *dashes, const char *name)
 {
     buf_fmt(out, "        '%s%s%s%s[", o->kind == OPT_LIST ? "*" : "", dashes, name,
-            o->kind == OPT_FLAG ? ""
-            : dashes[1]         ? "="
-                                : "+");
+            o->kind == OPT_FLAG    ? ""
+            : o->kind == OPT_MAYBE ? "=-"
+            : dashes[1]            ? "="
+                                   : "+");
     zsh_text(out, o->help);
     buf_chr(out, ']');
     if (o->value) {
-        buf_chr(out, ':');
+        buf_str(out, o->kind == OPT_MAYBE ? "::" : ":");
         zsh_text(out, o->value);
     }
     if (o->words)
@@ -254,9 +265,11 @@ static void zsh_leaf(struct buf *out, const struct verb *verb)
     }
     if (verb->runs)
         buf_str(out, "        '1:command:_command_names -e' '*::argument:_normal' ;;\n");
-    else if (verb->operands)
-        buf_fmt(out, "        '*:word:(%s)' ;;\n", verb->operands);
-    else
+    else if (verb->operands || verb == &verb_help) {
+        buf_str(out, "        '*:word:(");
+        operand_words(out, verb);
+        buf_str(out, ")' ;;\n");
+    } else
         buf_str(out, "        '*:file:_files' ;;\n");
 }
 
@@ -315,7 +328,7 @@ static void fish_leaf(struct buf *out, const struct verb *verb)
             buf_fmt(out, " -s %c", o->brief);
         if (o->words)
             buf_fmt(out, " -x -a '%s'", o->words);
-        else if (o->value)
+        else if (o->value && o->kind != OPT_MAYBE)
             buf_str(out, takes_file(o)     ? " -r -F"
                          : takes_folder(o) ? " -x -a '(__fish_complete_directories)'"
                                            : " -x");
@@ -323,9 +336,11 @@ static void fish_leaf(struct buf *out, const struct verb *verb)
         quoted(out, o->help);
         buf_chr(out, '\n');
     }
-    if (verb->operands)
-        buf_fmt(out, "complete -c brig -f -n '__brig_at \"%s\"' -a '%s'\n", verb->name,
-                verb->operands);
+    if (verb->operands || verb == &verb_help) {
+        buf_fmt(out, "complete -c brig -f -n '__brig_at \"%s\"' -a '", verb->name);
+        operand_words(out, verb);
+        buf_str(out, "'\n");
+    }
 }
 
 static void fish_script(struct buf *out)

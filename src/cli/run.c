@@ -1,6 +1,7 @@
 /* brig run: one command, or a piece of code, behind all five boundaries. */
 #include "base/cleanup.h"
 #include "cli/lang.h"
+#include "cli/learn.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
 #include "cli/term.h"
@@ -19,9 +20,12 @@ enum run_option_id {
     OPT_PRETTY,
     OPT_TTY,
     OPT_PROJECT,
+    OPT_REVIEW,
     OPT_PLAN,
     OPT_QUIET,
     OPT_VERBOSE,
+    OPT_LEARN,
+    OPT_FORCE,
 };
 
 #define RUNNING "Running"
@@ -36,8 +40,16 @@ static const struct opt run_items[] = {
      "give the program a private terminal (for shells and editors)"},
     {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, RUNNING,
      "level medium: the folder that the program may change; default: the current folder"},
+    {OPT_REVIEW, 0, "review", OPT_VALUE, "DIR[:DEST]", NULL, NULL, RUNNING,
+     "let the program change a copy-on-write view of this folder; what it changed waits for brig "
+     "diff, apply and discard"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
+    {OPT_LEARN, 0, "learn", OPT_MAYBE, "FILE", NULL, LEARN_FILE, RUNNING,
+     "write a policy that would allow what is refused in this run to FILE (" LEARN_FILE "; - for "
+     "stdout)"},
+    {OPT_FORCE, 0, "force", OPT_FLAG, NULL, NULL, NULL, RUNNING,
+     "let --learn replace a file that is there"},
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "print one JSON object with output, verdict, denials and receipt"},
     {OPT_PRETTY, 0, "pretty", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -55,13 +67,15 @@ struct run_options {
     struct policy_options policy;
     const char *lang;
     const char *code; /* --lang's operand: a file, or "-" */
-    const char *project;
+    const char *project, *review;
+    struct learn_options learn;
     bool tty, plan, json, pretty, quiet, verbose;
 };
 
 static void run_options_done(struct run_options *o)
 {
     policy_options_done(&o->policy);
+    free(o->learn.cwd);
 }
 
 static int take_operand(struct run_options *o, const char *word, struct err *err)
@@ -91,11 +105,21 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_PROJECT:
         o->project = value;
         break;
+    case OPT_REVIEW:
+        o->review = value;
+        break;
     case OPT_TTY:
         o->tty = true;
         break;
     case OPT_PLAN:
         o->plan = true;
+        break;
+    case OPT_LEARN:
+        o->learn.on = true;
+        o->learn.file = value == opt->means ? NULL : value;
+        break;
+    case OPT_FORCE:
+        o->learn.force = true;
         break;
     case OPT_PRETTY:
         o->pretty = true;
@@ -126,6 +150,12 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return contradiction(err, "--json", "--tty", "a terminal's output is not captured");
     if (o->lang && o->tty)
         return contradiction(err, "--lang", "--tty", "the code comes through stdin");
+    if (o->review && o->project)
+        return contradiction(err, "--review", "--project", "the one takes the place of the other");
+    if (o->learn.on && o->plan)
+        return contradiction(err, "--learn", "--plan", "nothing is run, so nothing is learned");
+    if (o->learn.force && !o->learn.on)
+        return err_set(err, ERR_USAGE, "--force is for --learn");
     if (o->quiet && o->verbose)
         return contradiction(err, "--quiet", "--verbose", "choose one");
     if (o->lang && !o->code && command[0]) {
@@ -221,14 +251,30 @@ static int tell(const struct run_options *o, const struct policy *policy,
     return o->json ? print_json(result, o->pretty, err) : 0;
 }
 
+/* A command that could not be executed is worth learning from, too. */
+static int write_learned(const struct run_options *o, const struct run_request *request,
+                         struct run_result *result, int r, struct err *err)
+{
+    struct err first = err ? *err : (struct err)ERR_INIT;
+    if (!result->learned)
+        return r;
+    int written = learn_save(&o->learn, o->json, result->learned, request->policy, err);
+    if (r < 0 && written >= 0 && err)
+        *err = first;
+    return written < 0 ? written : r;
+}
+
 static int run_and_tell(const struct run_options *o, const struct run_request *request,
                         struct err *err)
 {
     struct run_result result;
     run_result_init(&result);
     int r = sandbox_run(request, &result, err);
+    r = write_learned(o, request, &result, r, err);
     if (r >= 0)
         r = tell(o, request->policy, &result, err);
+    if (result.learned && result.learned->saved && !o->json && !o->quiet)
+        learn_say(result.learned);
     int status = result.exit_status;
     run_result_done(&result);
     return r < 0 ? r : status;
@@ -238,11 +284,14 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
 static int run_policy(const struct run_options *o, const struct policy *policy,
                       char *const *command, struct err *err)
 {
-    cleanup_buf struct buf project;
+    cleanup_buf struct buf project, review, review_dest;
     cleanup_free char **lang_args = NULL;
     cleanup_fd int code_fd = -1;
     buf_init(&project, PATH_MAX);
-    int r = project_choose(policy, o->project, &project, err);
+    buf_init(&review, PATH_MAX);
+    buf_init(&review_dest, PATH_MAX);
+    int r = o->review ? project_review(o->review, &review, &review_dest, err)
+                      : project_choose(policy, o->project, &project, err);
     if (r >= 0 && o->lang)
         r = use_language(o, policy, command, &lang_args, &code_fd, err);
     if (r < 0)
@@ -251,6 +300,8 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .policy = policy,
         .argv = lang_args ? lang_args : command,
         .project = project.len ? buf_text(&project) : NULL,
+        .review = review.len ? buf_text(&review) : NULL,
+        .review_dest = buf_text(&review_dest),
         .stdin_fd = code_fd >= 0 ? code_fd : STDIN_FILENO,
         .stdout_fd = o->json ? -1 : STDOUT_FILENO,
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
@@ -258,11 +309,13 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .capture = o->json,
         .receipt = o->json,
         .term = o->tty ? getenv("TERM") : NULL,
+        .learn = o->learn.on,
+        .learn_cwd = o->learn.cwd,
     };
     return o->plan ? print_plan(&request, err) : run_and_tell(o, &request, err);
 }
 
-static int run_options(const struct run_options *o, char *const *command, struct err *err)
+static int run_options(struct run_options *o, char *const *command, struct err *err)
 {
     int r = check_contradictions(o, command, err);
     if (r < 0)
@@ -272,10 +325,15 @@ static int run_options(const struct run_options *o, char *const *command, struct
         return err_hint(err,
                         "without --tty the program reads from a pipe, which is what scripts want");
     }
+    r = learn_check(&o->learn, o->json, err);
+    if (r < 0)
+        return r;
     struct policy policy;
     r = policy_options_build(&o->policy, &policy, err);
     if (r >= 0 && !o->quiet)
         policy_options_notes(&policy);
+    if (r >= 0 && o->learn.on)
+        learn_open_network(&o->learn, &policy);
     if (r >= 0)
         r = run_policy(o, &policy, command, err);
     policy_done(&policy);
@@ -319,6 +377,8 @@ const struct verb verb_run = {
                 "brig run --allow '*.pypi.org:443' -- pip download requests\n"
                 "# a secret that the program can use but never sees\n"
                 "brig run --secret 'TOKEN=env:TOKEN@https://api.github.com' -- ./agent\n"
+                "# the same folder, but its changes wait for your word\n"
+                "brig run --review . -- make test\n"
                 "# a shell in the current project, which it may change\n"
                 "brig run --level medium -t -- bash",
     .statuses = "N    the program's own status; 128+N when signal N ended it\n"

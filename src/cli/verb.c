@@ -15,11 +15,11 @@ static const struct opt common[] = {
 const struct opt_table common_options = {.items = common, .count = ARRAY_LEN(common)};
 
 static const struct verb *const verbs[] = {
-    &verb_run,          &verb_serve,  &verb_mcp,        &verb_ps,      &verb_create,
-    &verb_exec,         &verb_cp,     &verb_logs,       &verb_kill,    &verb_rm,
-    &verb_pause,        &verb_resume, &verb_stats,      &verb_pool,    &verb_audit,
-    &verb_keys,         &verb_net,    &verb_proxy,      &verb_secrets, &verb_doctor,
-    &verb_verify_walls, &verb_policy, &verb_completion, &verb_help,    NULL,
+    &verb_run,    &verb_diff,       &verb_apply,  &verb_discard, &verb_serve,  &verb_mcp,
+    &verb_ps,     &verb_create,     &verb_exec,   &verb_cp,      &verb_logs,   &verb_kill,
+    &verb_rm,     &verb_pause,      &verb_resume, &verb_stats,   &verb_pool,   &verb_audit,
+    &verb_keys,   &verb_net,        &verb_proxy,  &verb_secrets, &verb_doctor, &verb_verify_walls,
+    &verb_policy, &verb_completion, &verb_help,   NULL,
 };
 
 const struct verb verb_root = {
@@ -28,10 +28,15 @@ const struct verb verb_root = {
     .usage = "COMMAND [OPTIONS]\n--version",
     .about = "Kernel, filesystem, network, credentials and lifecycle are five independent\n"
              "boundaries; one word, the threat level, sets all of them.",
-    .examples = "brig run -- python3 -c 'print(6*7)'\n"
-                "echo 'print(6*7)' | brig run --lang python -\n"
-                "brig doctor\n"
-                "brig help run",
+    .examples =
+        "brig doctor                                   # what this machine can enforce\n"
+        "brig run -- python3 -c 'print(6*7)'           # one command; level high is the default\n"
+        "echo 'print(6*7)' | brig run --lang python -  # code from stdin\n"
+        "brig run --level medium -t -- bash            # a shell that may change this folder\n"
+        "brig run --allow '*.pypi.org' -- pip download requests   # one host, nothing else\n"
+        "brig run --json -m 256M --timeout 30s -- ./job           # limits; a result to parse\n"
+        "brig mcp                                      # sandboxes as tools for a model\n"
+        "brig help run                                 # every option, with examples",
     .children = verbs,
 };
 

@@ -115,6 +115,8 @@ static void write_grants(const struct filesystem *fs, struct evidence *out)
         evidence_string(out, "source", fs->grants[i].source);
         evidence_string(out, "dest", fs->grants[i].dest);
         evidence_bool(out, "writable", fs->grants[i].writable);
+        if (fs->grants[i].review)
+            evidence_string(out, "review", fs->namespaced ? "overlay" : "copy");
         jw_object_end(out->w);
     }
     jw_array_end(out->w);

@@ -200,6 +200,21 @@ static void mount_point(struct filesystem *fs, struct plan *plan, const struct p
         file(plan, g->dest, "");
 }
 
+/* The layers' tree comes right after the project's. */
+static void overlay(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
+                    uint64_t flags, uint64_t tree_index)
+{
+    char layers[sizeof fs->review_path + 8];
+    int len = snprintf(layers, sizeof layers, "%s/layers", fs->review_path);
+    plan_add(plan, &(struct op){.kind = OP_OVERLAY,
+                                .a = g->source,
+                                .b = g->dest,
+                                .num = {flags, tree_index, g->dev, g->ino},
+                                .data = layers,
+                                .data_len = (size_t)len + 1});
+    expect(fs, g->dest, flags);
+}
+
 static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
                   uint64_t tree_index)
 {
@@ -207,6 +222,10 @@ static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_
     if (g->writable && !fs->policy->exec)
         flags |= BIND_NOEXEC;
     mount_point(fs, plan, g);
+    if (g->review) {
+        overlay(fs, plan, g, flags, tree_index);
+        return;
+    }
     plan_add(plan, &(struct op){.kind = OP_BIND,
                                 .a = g->source,
                                 .b = g->dest,
@@ -258,8 +277,10 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     devices(fs, plan);
     plan_proc(fs, plan);
     writable(fs, plan);
-    for (unsigned i = 0; i < fs->grant_count; i++)
-        grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree++ : NO_TREE);
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree : NO_TREE);
+        next_tree += fs->grants[i].review ? 2 : 1;
+    }
     shown(fs, plan);
     /* Covered by no Landlock rule: opening it must fail once the layer is in force. */
     file(plan, "/.landlock", "");

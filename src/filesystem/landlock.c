@@ -85,8 +85,7 @@ static void allow_grants(struct filesystem *fs, struct plan *plan)
 {
     for (unsigned i = 0; i < fs->grant_count; i++) {
         const struct pinned_grant *g = &fs->grants[i];
-        allow(fs, plan, fs->namespaced ? g->dest : g->source,
-              g->writable ? writable_rights(fs) : READ_EXEC, false);
+        allow(fs, plan, grant_place(fs, g), g->writable ? writable_rights(fs) : READ_EXEC, false);
     }
 }
 

@@ -14,7 +14,7 @@
 void kernel_init(struct kernel *k)
 {
     memset(k, 0, sizeof *k);
-    k->listener_fd = -1;
+    k->listener_fd = k->learn.root_fd = -1;
     broker_connect_init(&k->connects);
 }
 
@@ -77,6 +77,10 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
     if (r->stem)
         open_stem(k);
+    /* An overlay works on its layers with the rights that its maker had: on files of the one uid
+     * that is mapped, as that uid could by itself after a chmod. */
+    if (r->overlay && container)
+        k->set_up_caps = 1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER;
     int abi = landlock_abi();
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,
@@ -92,6 +96,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
     k->report = r->policy->report;
+    k->learn.asked = r->learn;
     k->watch_only = !r->network;
     return 0;
 }
@@ -103,9 +108,11 @@ int kernel_prepare(struct kernel *k, struct err *err)
 
 static int build_filters(struct kernel *k, struct err *err)
 {
-    if (k->report && filter_build(&k->options, &k->plain, err) < 0)
+    bool watched = k->report || k->learn.asked;
+    if (watched && filter_build(&k->options, &k->plain, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     k->options.report = k->report;
+    k->options.learn = k->learn.asked != NULL;
     if (filter_build(&k->options, &k->filter, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return 0;
@@ -172,6 +179,8 @@ void kernel_teardown(struct kernel *k)
 {
     if (k->listener_fd >= 0)
         close(k->listener_fd);
-    k->listener_fd = -1;
+    if (k->learn.root_fd >= 0)
+        close(k->learn.root_fd);
+    k->listener_fd = k->learn.root_fd = -1;
     broker_connect_close(&k->connects);
 }

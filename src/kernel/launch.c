@@ -100,7 +100,7 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
         enter.gid = k->host_gid;
     }
     enter.drop_groups = k->privileged && !guard_left_out(GUARD_GROUPS);
-    enter.more_caps = k->keep_caps;
+    enter.more_caps = k->keep_caps | k->set_up_caps;
     *pidfd = -1;
     struct sys_clone_args args = {.flags = SYS_CLONE_PIDFD | SYS_CLONE_CLEAR_SIGHAND,
                                   .pidfd = (uint64_t)(uintptr_t)pidfd,

@@ -28,6 +28,7 @@ void lifecycle_init(struct lifecycle *l)
     guardian_init(&l->guardian);
     l->proc_fd = -1;
     l->work_fd = -1;
+    l->review_fd = -1;
 }
 
 static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, struct err *err)
@@ -67,6 +68,7 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->scoped_signals = r->scoped_signals;
     l->stem = r->stem;
     l->cloned = r->cloned;
+    l->review = r->review;
     if (open_cgroup(l, r, err) < 0)
         return -err->code;
     /* A container without cgroups leaves nothing that the kernel does not clean by itself; a clone
@@ -171,6 +173,13 @@ static void open_views(struct lifecycle *l, pid_t pid)
     l->work_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+void lifecycle_watch_review(struct lifecycle *l, int fd, uint64_t bytes, uint64_t inodes)
+{
+    l->review_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    l->review_bytes = bytes;
+    l->review_inodes = inodes;
+}
+
 int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err)
 {
     if (check_rlimits(l, pid, err) < 0)
@@ -206,7 +215,9 @@ void lifecycle_teardown(struct lifecycle *l)
         close(l->proc_fd);
     if (l->work_fd >= 0)
         close(l->work_fd);
-    l->proc_fd = l->work_fd = -1;
+    if (l->review_fd >= 0)
+        close(l->review_fd);
+    l->proc_fd = l->work_fd = l->review_fd = -1;
     /* What can be removed is empty; what cannot is emptied first. */
     if (l->cgroup && cgroup_remove(&l->group, 0, NULL) < 0 && !guard_left_out(GUARD_TEARDOWN)) {
         cgroup_kill(&l->group, 2000, NULL);

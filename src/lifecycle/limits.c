@@ -65,7 +65,7 @@ static void plan_files(struct lifecycle *l, struct plan *plan)
         rlimit(plan, "nofile", RLIMIT_NOFILE, l->policy->open_files, l->policy->open_files);
     rlimit(plan, "sigpending", RLIMIT_SIGPENDING, 4096, 4096);
     rlimit(plan, "msgqueue", RLIMIT_MSGQUEUE, 819200, 819200);
-    if (!l->namespaced && !guard_left_out(GUARD_DISK))
+    if ((!l->namespaced || l->review) && !guard_left_out(GUARD_DISK))
         rlimit(plan, "fsize", RLIMIT_FSIZE, l->policy->disk, l->policy->disk);
 }
 

@@ -39,6 +39,21 @@ static enum limit measure_private_dir(struct lifecycle *l, uint64_t deleted)
     return LIMIT_NONE;
 }
 
+/* What the code writes in review mode lies on a disk of the host's. */
+static enum limit measure_review(struct lifecycle *l)
+{
+    struct disk_usage u;
+    if (l->review_fd < 0)
+        return LIMIT_NONE;
+    bool measurable = disk_measure(l->review_fd, &u);
+    if (measurable && u.inodes > l->review_inodes &&
+        u.inodes - l->review_inodes > l->policy->inodes)
+        return l->hit = LIMIT_INODES;
+    if (!measurable || (u.bytes > l->review_bytes && u.bytes - l->review_bytes >= l->policy->disk))
+        return l->hit = LIMIT_DISK;
+    return LIMIT_NONE;
+}
+
 /* A full tmpfs is a verdict, not a reason to kill: the code sees ENOSPC and may cope. */
 static void look_at_disk(struct lifecycle *l, uint64_t *used)
 {
@@ -117,7 +132,8 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->hit = LIMIT_CPU_TIME;
         return LIMIT_CPU_TIME;
     }
-    return measure_private_dir(l, s.deleted_bytes);
+    enum limit hit = measure_private_dir(l, s.deleted_bytes);
+    return hit ? hit : measure_review(l);
 }
 
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak)
@@ -134,7 +150,8 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     enum limit first = l->hit;
-    measure_private_dir(l, 0);
+    if (measure_private_dir(l, 0) == LIMIT_NONE)
+        measure_review(l);
     if (first != LIMIT_NONE)
         l->hit = first;
     if (l->usage.oom_kills > 0) {
@@ -181,6 +198,8 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
                    l->namespaced ? "tmpfs" : "sampling and RLIMIT_FSIZE per file");
         limit_line(out, "inodes", p->inodes, l->namespaced ? "tmpfs" : "sampling");
     }
+    if (l->review)
+        limit_line(out, "review_disk", p->disk, "sampling and RLIMIT_FSIZE per file");
     limit_line(out, "output", p->output, "supervisor");
     evidence_bool(out, "guardian", l->guarded);
 }

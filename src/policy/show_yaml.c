@@ -1,4 +1,5 @@
 /* A policy as a YAML document that brig reads back: every field, whether it was chosen or not. */
+#include "policy/show_yaml.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "policy/egress_internal.h"
@@ -56,6 +57,11 @@ static void show_text(const char *text, struct buf *out)
         buf_str(out, text);
     else
         quoted_text(text, out);
+}
+
+void show_yaml_text(const char *text, struct buf *out)
+{
+    show_text(text, out);
 }
 
 static void show_field(const struct policy *p, enum policy_field id, const char *indent,

@@ -77,6 +77,7 @@ static void raise_descriptors(void)
 static int open_everything(const struct config *c, struct err *err)
 {
     px.max_connections = c->max_connections;
+    px.learn = c->learn != 0;
     raise_descriptors();
     px.auth = c->auth ? config_auth(c->auth) : NULL;
     if (c->auth && !px.auth)

@@ -313,9 +313,15 @@ static bool make_room(struct sniff *s)
     return true;
 }
 
-/* It came and said nothing: that is no attempt at anything. */
+/* It came and said nothing: that is no attempt at anything, but a connection that somebody wanted.
+ */
 static void leave(struct sniff *s)
 {
+    struct verdict v;
+    if (s->px->learn && !decide(s, SCHEME_ANY, &v)) {
+        refuse(s, v.reason, v.hint, NULL);
+        return;
+    }
     stream_close(s->client);
     s->client = NULL;
     sniff_done(s);

@@ -142,9 +142,14 @@ static int start_proxy(struct sandbox *s, struct err *err)
     /* As root a uid that is nobody's: not the sandbox's, and not one that other proxies share. */
     uid_t uid = s->kernel.privileged ? s->kernel.host_uid | KERNEL_UID_PROXY : 0;
     struct link_config c = {
-        .egress = &s->egress, .resolver = s->request->policy->resolver, .uid = uid};
+        .egress = &s->egress,
+        .resolver = s->request->policy->resolver,
+        .uid = uid,
+        .learn = s->learner != NULL};
     if (netlog_new(&s->netlog, err) < 0 || link_start(&s->link, &c, err) < 0)
         return -err->code;
+    if (s->learner)
+        netlog_hear(s->netlog, learner_hear, s->learner);
     s->network.proxy_pid = s->link.pid;
     s->lifecycle.helper = s->link.pid;
     return 0;

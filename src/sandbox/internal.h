@@ -7,6 +7,7 @@
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
 #include "os/tty.h"
+#include "sandbox/learner.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
@@ -47,6 +48,9 @@ struct sandbox {
     void (*proxy_said)(void *ctx, const struct channel_msg *msg);
     void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
+    int reviews_fd; /* the folder of reviews, where this one is to be kept; else -1 */
+
+    struct learner *learner; /* NULL: not in learn mode */
 
     struct plan plan;
     int ctl_fd; /* the supervisor's end */

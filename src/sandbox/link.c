@@ -108,6 +108,8 @@ static int send_config(struct link *l, const struct link_config *c, struct err *
         jw_kv_string(&w, "auth", c->token);
     if (c->resolver)
         jw_kv_string(&w, "resolver", c->resolver);
+    if (c->learn)
+        jw_kv_uint(&w, "learn", 1);
     if (c->uid) {
         jw_kv_uint(&w, "uid", c->uid);
         jw_kv_uint(&w, "gid", c->uid);

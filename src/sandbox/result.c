@@ -17,6 +17,7 @@ void run_result_done(struct run_result *r)
     buf_done(&r->out);
     buf_done(&r->errout);
     buf_done(&r->receipt);
+    learn_free(r->learned);
 }
 
 void run_result_write_end(const struct run_result *r, struct json_writer *w)
@@ -62,8 +63,16 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
     jw_key(&w, "cpu_ms");
     jw_real(&w, r->cpu_ms);
     jw_kv_uint(&w, "peak_memory_bytes", r->peak_memory_bytes);
+    if (r->reviewed) {
+        jw_key(&w, "review");
+        jw_string(&w, r->review_pending ? r->sandbox_id : NULL);
+    }
     jw_key(&w, "denials");
     denial_write_json(&r->denials, &w);
+    if (r->learned) {
+        jw_key(&w, "learned");
+        learn_write_json(r->learned, &w);
+    }
     jw_key(&w, "receipt");
     if (json_parse(buf_text(&r->receipt), r->receipt.len, &json_default_limits, &receipt, NULL) ==
         0)

@@ -24,7 +24,11 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         return NULL;
     s->request = request;
     s->result = result;
-    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
+    if (request->learn && !(s->learner = learner_new())) {
+        free(s);
+        return NULL;
+    }
+    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = s->reviews_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
     kernel_init(&s->kernel);
@@ -48,6 +52,7 @@ void sandbox_free(struct sandbox *s)
     sandbox_egress_teardown(s);
     plan_done(&s->plan);
     buf_done(&s->boundaries);
+    learner_free(s->learner);
     free(s);
 }
 
@@ -174,13 +179,18 @@ void sandbox_teardown(struct sandbox *s)
 {
     tty_restore();
     kernel_teardown(&s->kernel);
+    if (s->filesystem.review_fd >= 0) {
+        s->result->reviewed = true;
+        s->result->review_pending =
+            review_settle(&s->filesystem, s->state.entered_us[STATE_EXECUTING] == 0);
+    }
     filesystem_teardown(&s->filesystem);
     lifecycle_teardown(&s->lifecycle);
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd,    &s->init_pidfd,    &s->tty_master,   &s->signal_fd,
-                  s->cloned.fds, s->cloned.fds + 1, s->cloned.fds + 2};
+    int *fds[] = {&s->ctl_fd,     &s->init_pidfd, &s->tty_master,    &s->signal_fd,
+                  &s->reviews_fd, s->cloned.fds,  s->cloned.fds + 1, s->cloned.fds + 2};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
@@ -201,6 +211,8 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
     }
     if (!failed)
         settle_result(s);
+    if (!failed && s->learner)
+        s->result->learned = learner_settle(s);
     sandbox_teardown(s);
     state_enter(&s->state, STATE_TEARDOWN, NULL);
     if (result >= 0 && s->request->receipt)

@@ -4,6 +4,7 @@
 #include "audit/denial.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "policy/learn.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>
@@ -13,12 +14,19 @@ struct run_request {
     const struct policy *policy;
     char *const *argv;   /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
     const char *project; /* absolute folder granted read-write when policy->project; else NULL */
-    int stdin_fd;        /* read by the supervisor and fed through a pipe; -1: empty */
-    int stdout_fd;       /* where output streams to; -1: capture only */
+    const char *review;  /* absolute folder of which the code gets a copy-on-write view, or NULL;
+                            takes the place of the project */
+    const char *review_dest;
+    int stdin_fd;  /* read by the supervisor and fed through a pipe; -1: empty */
+    int stdout_fd; /* where output streams to; -1: capture only */
     int stderr_fd;
     bool tty;         /* a private terminal; stdin_fd is then the user's terminal */
     bool capture;     /* keep stdout and stderr in the result */
     bool receipt;     /* write the receipt */
+    /* Learn mode: what is refused becomes result->learned. The caller's working folder, or NULL; the
+     * network must be on, if without a rule. */
+    bool learn;
+    const char *learn_cwd;
     const char *term; /* TERM for the private terminal, or NULL */
     /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
      * SIGTERM. 0: none. */
@@ -50,9 +58,12 @@ struct run_result {
     double cpu_ms;
     uint64_t peak_memory_bytes;
     struct denial_list denials;
+    struct learn *learned; /* NULL: nothing was learned; its text is the caller's to make */
     struct buf receipt; /* a JSON object, complete; empty if it was not asked for */
     /* Sentences for stderr about what is weaker than the level asks for because the operator said
      * so. */
+    bool reviewed; /* it ran with a review; is there something in it? */
+    bool review_pending;
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;
 };

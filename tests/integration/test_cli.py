@@ -42,6 +42,9 @@ def test_control_the_command_of_the_refusals_runs():
 VERBS = [
     [],
     ["run"],
+    ["diff"],
+    ["apply"],
+    ["discard"],
     ["audit"],
     ["audit", "tail"],
     ["audit", "show"],
@@ -563,6 +566,7 @@ def options_part(*verb):
         (["policy", "check"], "brig-policy.1"),
         (["policy", "explain"], "brig-policy.1"),
         (["net"], "brig-net.1"),
+        *(([verb], f"brig-{verb}.1") for verb in ("diff", "apply", "discard")),
         (["proxy"], "brig-proxy.1"),
         (["mcp"], "brig-mcp.1"),
         (["mcp", "--wrap"], "brig-mcp.1"),

@@ -23,6 +23,7 @@ CASES = [
     ("brig policy show --pol", "--policy"),
     ("brig mcp --deny-t", "--deny-tool"),
     ("brig completion fi", "fish"),
+    ("brig help serv", "serve"),
 ]
 
 
