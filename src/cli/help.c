@@ -165,7 +165,7 @@ static void help_text(struct buf *out, const struct verb *verb, bool colour)
     if (verb->about)
         buf_fmt(out, "\n%s\n", verb->about);
     if (verb->examples) {
-        heading(out, verb == &verb_root ? "Start here" : "Examples", colour);
+        heading(out, "Examples", colour);
         indented(out, verb->examples, "");
     }
     if (verb->children)

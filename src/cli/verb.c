@@ -28,15 +28,20 @@ const struct verb verb_root = {
     .usage = "COMMAND [OPTIONS]\n--version",
     .about = "Kernel, filesystem, network, credentials and lifecycle are five independent\n"
              "boundaries; one word, the threat level, sets all of them.",
-    .examples =
-        "brig doctor                                   # what this machine can enforce\n"
-        "brig run -- python3 -c 'print(6*7)'           # one command; level high is the default\n"
-        "echo 'print(6*7)' | brig run --lang python -  # code from stdin\n"
-        "brig run --level medium -t -- bash            # a shell that may change this folder\n"
-        "brig run --allow '*.pypi.org' -- pip download requests   # one host, nothing else\n"
-        "brig run --json -m 256M --timeout 30s -- ./job           # limits; a result to parse\n"
-        "brig mcp                                      # sandboxes as tools for a model\n"
-        "brig help run                                 # every option, with examples",
+    .examples = "# what this machine can enforce\n"
+                "brig doctor\n"
+                "# one command; nothing of the host can be changed, nothing be reached\n"
+                "brig run -- python3 -c 'print(6*7)'\n"
+                "# code from stdin; limits; a result for a program to read\n"
+                "echo 'print(6*7)' | brig run --lang python --json -m 256M --timeout 30s -\n"
+                "# one host, and no other\n"
+                "brig run --allow '*.pypi.org:443' -- pip download requests\n"
+                "# a shell that may change the current folder\n"
+                "brig run --level medium -t -- bash\n"
+                "# sandboxes as tools for a model\n"
+                "brig mcp\n"
+                "# everything about one command\n"
+                "brig help run",
     .children = verbs,
 };
 
