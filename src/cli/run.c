@@ -1,5 +1,6 @@
 /* brig run: one command, or a piece of code, behind all five boundaries. */
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "cli/lang.h"
 #include "cli/learn.h"
 #include "cli/policy_options.h"
@@ -7,6 +8,7 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "cli/verdict.h"
+#include "os/approval.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -22,6 +24,7 @@ enum run_option_id {
     OPT_PROJECT,
     OPT_REVIEW,
     OPT_PLAN,
+    OPT_ASK_TIMEOUT,
     OPT_QUIET,
     OPT_VERBOSE,
     OPT_LEARN,
@@ -50,6 +53,8 @@ static const struct opt run_items[] = {
      "stdout)"},
     {OPT_FORCE, 0, "force", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "let --learn replace a file that is there"},
+    {OPT_ASK_TIMEOUT, 0, "ask-timeout", OPT_VALUE, "TIME", NULL, NULL, RUNNING,
+     "how long a person may take to answer where the policy asks one; then it is denied; default: 60s"},
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "print one JSON object with output, verdict, denials and receipt"},
     {OPT_PRETTY, 0, "pretty", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -69,6 +74,7 @@ struct run_options {
     const char *code; /* --lang's operand: a file, or "-" */
     const char *project, *review;
     struct learn_options learn;
+    uint64_t ask_timeout_ms; /* 0: the usual */
     bool tty, plan, json, pretty, quiet, verbose;
 };
 
@@ -90,6 +96,15 @@ static int take_operand(struct run_options *o, const char *word, struct err *err
     return err_hint(err, "arguments for the program come after --");
 }
 
+static int take_ask_timeout(struct run_options *o, const char *value, struct err *err)
+{
+    if (num_parse_duration(value, &o->ask_timeout_ms, err) < 0)
+        return err_wrap(err, "--ask-timeout");
+    if (o->ask_timeout_ms == 0 || o->ask_timeout_ms > APPROVAL_TIMEOUT_MAX_MS)
+        return err_set(err, ERR_USAGE, "--ask-timeout: expected more than nothing and at most 24h");
+    return 0;
+}
+
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct run_options *o = ctx;
@@ -108,6 +123,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_REVIEW:
         o->review = value;
         break;
+    case OPT_ASK_TIMEOUT:
+        return take_ask_timeout(o, value, err);
     case OPT_TTY:
         o->tty = true;
         break;
@@ -280,6 +297,14 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
     return r < 0 ? r : status;
 }
 
+/* Also with --quiet: else nobody would know why nothing happens. */
+static void say_held(const char *id, const char *what, const char *reason)
+{
+    term_say("waiting for a person: %s", what);
+    term_say("  because: %s", reason);
+    term_say("  brig approve %s, or brig deny %s; without an answer it is denied", id, id);
+}
+
 /* Negative, or the exit status. */
 static int run_policy(const struct run_options *o, const struct policy *policy,
                       char *const *command, struct err *err)
@@ -306,6 +331,8 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .stdout_fd = o->json ? -1 : STDOUT_FILENO,
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
         .tty = o->tty,
+        .ask_timeout_ms = o->ask_timeout_ms,
+        .held = say_held,
         .capture = o->json,
         .receipt = o->json,
         .term = o->tty ? getenv("TERM") : NULL,

@@ -6,12 +6,15 @@
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
+#include "os/approval.h"
 #include "os/tty.h"
 #include "sandbox/learner.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
+
+#define EGRESS_QUESTIONS 8 /* at one time */
 
 struct sandbox {
     const struct run_request *request;
@@ -48,7 +51,13 @@ struct sandbox {
     void (*proxy_said)(void *ctx, const struct channel_msg *msg);
     void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
-    int reviews_fd; /* the folder of reviews, where this one is to be kept; else -1 */
+    int reviews_fd;          /* the folder of reviews, where this one is to be kept; else -1 */
+    struct egress_question { /* network.ask */
+        char place[288];     /* "host:port"; empty: none */
+        uint32_t number;     /* the proxy's */
+        struct approval *approval; /* NULL: it waits for its turn on the terminal */
+    } questions[EGRESS_QUESTIONS];
+    unsigned questions_asked;
 
     struct learner *learner; /* NULL: not in learn mode */
 
@@ -118,6 +127,14 @@ void sandbox_egress_events(struct sandbox *s);
 void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);
 void sandbox_egress_teardown(struct sandbox *s);
+
+/* egress_ask.c: network.ask, for the loop of a run. */
+void sandbox_ask_begin(struct sandbox *s, const struct channel_msg *msg);
+size_t sandbox_ask_poll(const struct sandbox *s, struct pollfd *fds, size_t room);
+int sandbox_ask_wait_ms(const struct sandbox *s, int most);
+bool sandbox_ask_holds_terminal(const struct sandbox *s);
+void sandbox_ask_step(struct sandbox *s);
+void sandbox_ask_end(struct sandbox *s);
 
 /* message.c */
 int message_send(int fd, uint32_t type, int32_t value);

@@ -44,6 +44,26 @@ static void write_output(const struct run_result *r, struct json_writer *w)
     jw_kv_bool(w, "stderr_truncated", r->stderr_truncated);
 }
 
+static void write_asked(const struct run_result *r, struct json_writer *w)
+{
+    jw_key(w, "approvals");
+    jw_array_begin(w);
+    for (unsigned i = 0; i < r->asked_count; i++) {
+        const struct run_asked *a = &r->asked[i];
+        jw_object_begin(w);
+        jw_kv_string(w, "id", a->id);
+        jw_kv_string(w, "kind", a->kind);
+        jw_key(w, "text"); /* cut to fit, perhaps within a character */
+        jw_bytes(w, a->text, strlen(a->text));
+        jw_key(w, "reason");
+        jw_bytes(w, a->reason, strlen(a->reason));
+        jw_kv_string(w, "answer", a->answer);
+        jw_kv_string(w, "by", a->by);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
 void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
 {
     struct json_writer w;
@@ -73,6 +93,8 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
         jw_key(&w, "learned");
         learn_write_json(r->learned, &w);
     }
+    if (r->asked_count)
+        write_asked(r, &w);
     jw_key(&w, "receipt");
     if (json_parse(buf_text(&r->receipt), r->receipt.len, &json_default_limits, &receipt, NULL) ==
         0)

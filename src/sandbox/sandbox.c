@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "os/weaken.h"
+#include "sandbox/gate.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
@@ -223,6 +224,9 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
 int sandbox_run(const struct run_request *request, struct run_result *result, struct err *err)
 {
     sigset_t old;
+    /* Before anything exists that could be left behind, and with signals as the caller has them. */
+    if (gate_command(request, result, err) < 0)
+        return -err->code;
     struct sandbox *s = sandbox_new(request, result);
     if (!s)
         return err_set(err, ERR_SYSTEM, "out of memory");
