@@ -140,5 +140,5 @@ bool egress_knows_name(const struct egress *e, const struct host *host)
     for (size_t i = 0; i < e->rule_count; i++)
         if (host_pattern_match(&e->rules[i].host, host))
             return true;
-    return false;
+    return egress_asks(e, host);
 }

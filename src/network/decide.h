@@ -28,6 +28,7 @@ enum deny_reason {
     DENY_MALFORMED,   /* what came cannot be read in exactly one way */
     DENY_CREDENTIAL,  /* the secret that belongs to it is not to be had */
     DENY_RESPONSE,    /* the answer could not be checked for secrets, or is malformed */
+    DENY_ASKED,       /* a person was asked and did not allow it */
     DENY_REASON_COUNT,
 };
 /* "no rule for this host", …: a short sentence for people. */

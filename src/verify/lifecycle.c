@@ -24,13 +24,10 @@
 #define MIB          (1u << 20)
 #define FORKS        400
 #define STAY_SECONDS 20
-/* A limit that is kept by looking now and then is given this long to be noticed. */
-#define NOTICE_US         5000000u
-#define NOTICE_OUTSIDE_US 1000u
 
 static uint64_t patience(const struct attempt *a)
 {
-    return a->outside ? NOTICE_OUTSIDE_US : NOTICE_US;
+    return a->outside ? 1000u : (uint64_t)a->place->patience * 1000u;
 }
 
 int attack_fork_bomb(struct attempt *a)
@@ -176,7 +173,7 @@ static uint64_t own_cpu_us(void)
 
 int attack_cpu(struct attempt *a)
 {
-    uint64_t most = (uint64_t)a->place->limit * 1000u + (a->outside ? 0 : 3000000u);
+    uint64_t most = (uint64_t)a->place->limit * 1000u + patience(a);
     while (own_cpu_us() < most)
         ;
     attack_say(a, "%llu ms of CPU time", (unsigned long long)most / 1000);

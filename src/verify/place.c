@@ -22,9 +22,9 @@ void place_derive(struct place *p)
 
 static void numbers(const struct place *p, int64_t out[PLACE_NUMBERS])
 {
-    const int64_t all[PLACE_NUMBERS] = {p->victim,     p->leaked, p->shm_key, p->limit,
-                                        p->namespaced, p->tcp,    p->tcp6,    p->udp,
-                                        p->bound,      p->plain,  p->closed,  p->names};
+    const int64_t all[PLACE_NUMBERS] = {p->victim,     p->leaked, p->shm_key, p->limit, p->patience,
+                                        p->namespaced, p->tcp,    p->tcp6,    p->udp,   p->bound,
+                                        p->plain,      p->closed, p->names};
     memcpy(out, all, sizeof all);
 }
 
@@ -67,11 +67,12 @@ int place_read(struct place *p, const char *text, struct err *err)
     p->leaked = (int32_t)n[1];
     p->shm_key = (int32_t)n[2];
     p->limit = (int32_t)n[3];
-    p->namespaced = (int32_t)n[4];
+    p->patience = (int32_t)n[4];
+    p->namespaced = (int32_t)n[5];
     uint16_t *const ports[] = {&p->tcp,   &p->tcp6,   &p->udp,  &p->bound,
                                &p->plain, &p->closed, &p->names};
-    for (int i = 0; i < PLACE_NUMBERS - 5; i++)
-        *ports[i] = (uint16_t)n[5 + i];
+    for (int i = 0; i < PLACE_NUMBERS - 6; i++)
+        *ports[i] = (uint16_t)n[6 + i];
     place_derive(p);
     return 0;
 }

@@ -28,6 +28,7 @@ struct place {
     int32_t leaked;     /* a descriptor that the supervisor forgot to close; -1 if none */
     int32_t shm_key;    /* System V shared memory that holds the token */
     int32_t limit;      /* what the scene is limited to */
+    int32_t patience;   /* milliseconds that a limit which is kept by looking has to be noticed */
     int32_t namespaced; /* container tier */
     uint16_t tcp, tcp6, udp;
     /* the servers behind brig-proxy: with a secret, without, without a rule; names */
@@ -35,7 +36,7 @@ struct place {
 };
 
 /* Numbers that travel as one word, in this order. */
-#define PLACE_NUMBERS 12
+#define PLACE_NUMBERS 13
 void place_derive(struct place *p);
 void place_write(const struct place *p, char *out, size_t size);
 /* What the hidden verb was started with. */

@@ -123,7 +123,7 @@ const struct row rows[] = {
        check_mode, FILTER, BIT(READ_ONLY) | BIT(ROOT) | BIT(NS_MOUNT)),
     TRY("F-12", F, 0, "a device node is made", attack_device_node, 0, 0),
     AT("F-13.grant", F, SCENE_GRANTS, ROW_CHECK, "a set-id file is left in a granted folder", attack_grant_set_id, check_set_id,
-       0, FILTER),
+       FILTER, FILTER),
     LOOK("F-13.mounts", F, ROW_CONTAINER, "no mount honours set-id bits", look_mount_flags, 0, BIT(ROOT) | BIT(NS_MOUNT)),
     AT("F-04", F, SCENE_GRANTS, ROW_TOKEN, "a link in a granted folder leads out of it", attack_grant_climb, NULL, BIT(LANDLOCK), 0),
     TRY("F-20", F, 0, "Landlock, the second layer, alone", attack_landlock, BIT(LANDLOCK), BIT(LANDLOCK)),
@@ -197,7 +197,7 @@ const struct row rows[] = {
     AT("L-02", L, SCENE_KILLED, ROW_MARKED | ROW_SILENT, "tasks outlive a supervisor that was killed", attack_wait_for_kill,
        NULL, BIT(SUPERVISOR), BIT(SUPERVISOR)),
     AT("L-01", L, SCENE_KILLED, ROW_MARKED | ROW_SILENT, "files of a sandbox whose supervisor was killed stay", NULL, NULL,
-       0, 0),
+       BIT(SUPERVISOR), BIT(SUPERVISOR)),
 };
 /* clang-format on */
 const size_t row_count = ARRAY_LEN(rows);

@@ -22,6 +22,8 @@
 #define SCENE_MS   60000
 #define OUTPUT_MAX 65536
 #define GONE_US    4000000u
+/* A limit that is kept by looking now and then has this long to be noticed. */
+#define PATIENCE_MS 5000
 
 /* Small enough to be tried on anybody's machine. */
 int scene_limit(enum scene_id id)
@@ -29,7 +31,7 @@ int scene_limit(enum scene_id id)
     static const int limits[SCENE_COUNT] = {
         [SCENE_PIDS] = 64,      [SCENE_FILES] = 64,   [SCENE_MEMORY] = 64,
         [SCENE_DISK] = 4,       [SCENE_INODES] = 200, [SCENE_OUTPUT] = OUTPUT_MAX,
-        [SCENE_DEADLINE] = 200, [SCENE_CPU] = 200,
+        [SCENE_DEADLINE] = 100, [SCENE_CPU] = 100,
     };
     return limits[id];
 }
@@ -156,6 +158,14 @@ static void name_tasks(struct scene *s)
              unique ? unique + 1 : "");
 }
 
+/* Nobody will notice: nobody is waited for. */
+static bool limit_left_out(void)
+{
+    return guard_left_out(GUARD_MEMORY) || guard_left_out(GUARD_DISK) ||
+           guard_left_out(GUARD_INODES) || guard_left_out(GUARD_TIMEOUT) ||
+           guard_left_out(GUARD_CPU_TIME);
+}
+
 int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work, struct err *err)
 {
     int in[2], out[2], end[2];
@@ -163,6 +173,7 @@ int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work,
     *s = (struct scene){.id = id, .place = work->canaries->place, .in_fd = -1, .out_fd = -1};
     s->end_fd = -1;
     s->place.limit = scene_limit(id);
+    s->place.patience = limit_left_out() ? 300 : PATIENCE_MS;
     s->place.namespaced = work->tier == TIER_CONTAINER && !guard_left_out(GUARD_ROOT) &&
                           !guard_left_out(GUARD_NS_MOUNT);
     name_tasks(s);

@@ -151,8 +151,9 @@ int verify_run(const struct verify_options *options, struct verify_result *ret, 
     choose_cells(options, &host, ret);
     cleanup_fd int signal_fd = open_signals(&old, err);
     canaries_init(&canaries);
-    int r = signal_fd < 0 ? signal_fd : canaries_open(&canaries, err);
-    if (r >= 0)
+    bool any = cells_to_try(ret) > 0;
+    int r = signal_fd < 0 ? signal_fd : any ? canaries_open(&canaries, err) : 0;
+    if (r >= 0 && any)
         r = try_cells(options, &host, &canaries, signal_fd, ret, err);
     canaries_close(&canaries);
     sigprocmask(SIG_SETMASK, &old, NULL);

@@ -572,7 +572,7 @@ def options_part(*verb):
         (["mcp", "--wrap"], "brig-mcp.1"),
         (["secrets", "check"], "brig-secrets.1"),
         *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "mcp", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
-                                                           "resume", "stats", "pool")),
+                                                           "resume", "stats", "pool", "approvals", "approve", "deny")),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else v,
 )

@@ -41,6 +41,8 @@ def test_every_policy_field_is_documented(document):
 def invariants_of_the_source():
     found = set()
     for path in (TOP / "src").rglob("*.[ch]"):
+        if path.parent.name == "verify":
+            continue  # there such an id is that of an attack
         found |= set(ID.findall(path.read_text()))
     return found
 

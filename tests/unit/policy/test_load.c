@@ -200,7 +200,7 @@ Test(load, unknown_keys_are_errors_that_help)
         {"lifecycle: {zebra: 5}", AT("1:13") "unknown key \"zebra\" in lifecycle (expected disk,"},
         {"memory: 5M", AT("1:1") "unknown key \"memory\", did you mean lifecycle.memory? (expected "
                                  "one of level, version, kernel, filesystem, network, credentials, "
-                                 "lifecycle, tools)"},
+                                 "lifecycle, commands, tools)"},
         {"kernel: {memory: 5M}", AT("1:10") "unknown key \"memory\" in kernel, did you mean "
                                             "lifecycle.memory? (expected tier,"},
         {"Level: high", AT("1:1") "unknown key \"Level\", did you mean level?"},

@@ -70,6 +70,7 @@ Test(place, what_is_told_inside_is_what_was_meant)
                       .leaked = -1,
                       .shm_key = 5,
                       .limit = 64,
+                      .patience = 5000,
                       .namespaced = 1,
                       .tcp = 1,
                       .tcp6 = 2,
