@@ -31,6 +31,7 @@ struct box {
     char *metadata, *network, *env; /* JSON text; env: only for the interpreter that waited */
     struct tmpl *tmpl;
     struct peer warden;
+    int project;   /* its number, or -1 */
     bool launched; /* the launcher has a process for it (or will have) */
     bool pooled;   /* was launched for the pool */
     bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
