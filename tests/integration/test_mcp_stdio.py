@@ -191,6 +191,30 @@ def test_nobody_sees_the_key(user, folder):
     assert key not in "".join(mcp.said)
 
 
+def test_a_project_under_review(user, folder):
+    folder.mkdir()
+    project = folder.parent / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("one\n")
+    if user == "user" and daemonlib.IS_ROOT:
+        for path in (project, project / "a.txt"):
+            os.chown(path, daemonlib.USER_ID, daemonlib.USER_ID)
+    with Stdio(user, folder, "--project", str(project)) as mcp:
+        once = mcp.ask(tool("run_command", {"command": f"cat {project}/a.txt"}))["result"]["structuredContent"]
+        assert once["stdout"] == "one\n", once
+        made = mcp.ask(tool("create_session", {"template": "base"}))["result"]["structuredContent"]
+        assert made["project"] == str(project)
+        session = {"session_id": made["session_id"]}
+        mcp.ask(tool("run_command", {**session, "command": f"echo two >> {project}/a.txt; echo new > {project}/b.txt"}))
+        mcp.ask(tool("write_file", {**session, "path": f"{project}/c.txt", "content": "c\n"}))
+        told = mcp.ask(tool("diff", session))["result"]
+        assert told["isError"] is False and "+two" in told["structuredContent"]["diff"] and "b.txt" in told["content"][0]["text"]
+        stat = mcp.ask(tool("diff", {**session, "format": "stat"}))["result"]["structuredContent"]["review"]
+        assert {"a.txt", "b.txt", "c.txt"} <= {change["path"] for change in stat["changes"]}
+        assert (project / "a.txt").read_text() == "one\n" and not (project / "b.txt").exists(), "nothing reaches it"
+        assert mcp.ask(tool("destroy_session", session))["result"]["isError"] is False
+
+
 def test_connect(user, folder):
     with Daemon(user) as daemon:
         socket = f"unix:{daemon.socket}"

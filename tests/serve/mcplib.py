@@ -106,13 +106,16 @@ class Stdio:
         self.runtime = Path(folder)
         self.runtime.mkdir(exist_ok=True)
         self.runtime.chmod(0o700)
+        state = self.runtime / "state"
+        state.mkdir(0o700, exist_ok=True)
         command = [daemonlib.program(), "mcp", *options]
         if IS_ROOT and user == "user":
             os.chown(self.runtime, USER_ID, USER_ID)
+            os.chown(state, USER_ID, USER_ID)
             command = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--", *command]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
                                         env={"PATH": os.environ["PATH"], "HOME": str(self.runtime),
-                                             "XDG_RUNTIME_DIR": str(self.runtime)})
+                                             "XDG_RUNTIME_DIR": str(self.runtime), "XDG_STATE_HOME": str(state)})
         self.lines, self.said = queue.Queue(), []
         threading.Thread(target=self.read, daemon=True).start()
         threading.Thread(target=lambda: self.said.append(self.process.stderr.read().decode()), daemon=True).start()
