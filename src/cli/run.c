@@ -79,6 +79,7 @@ struct run_options {
     const char *project, *review;
     const char *receipt; /* where to */
     struct learn_options learn;
+    struct learn *learned; /* from a command that could not be executed */
     uint64_t ask_timeout_ms; /* 0: the usual */
     bool tty, plan, json, pretty, quiet, verbose;
 };
@@ -87,6 +88,7 @@ static void run_options_done(struct run_options *o)
 {
     policy_options_done(&o->policy);
     free(o->learn.cwd);
+    learn_free(o->learned);
 }
 
 static int take_operand(struct run_options *o, const char *word, struct err *err)
@@ -306,8 +308,7 @@ static int write_learned(const struct run_options *o, const struct run_request *
     return written < 0 ? written : r;
 }
 
-static int run_and_tell(const struct run_options *o, const struct run_request *request,
-                        struct err *err)
+static int run_and_tell(struct run_options *o, const struct run_request *request, struct err *err)
 {
     struct run_result result;
     __attribute__((cleanup(receipt_file_done))) struct receipt_file file = RECEIPT_FILE_INIT;
@@ -323,6 +324,10 @@ static int run_and_tell(const struct run_options *o, const struct run_request *r
     if (result.learned && result.learned->saved && !o->json && !o->quiet)
         learn_say(result.learned);
     int status = result.exit_status;
+    if (r < 0) {
+        o->learned = result.learned;
+        result.learned = NULL;
+    }
     run_result_done(&result);
     return r < 0 ? r : status;
 }
@@ -336,8 +341,8 @@ static void say_held(const char *id, const char *what, const char *reason)
 }
 
 /* Negative, or the exit status. */
-static int run_policy(const struct run_options *o, const struct policy *policy,
-                      char *const *command, struct err *err)
+static int run_policy(struct run_options *o, const struct policy *policy, char *const *command,
+                      struct err *err)
 {
     cleanup_buf struct buf project, review, review_dest;
     cleanup_free char **lang_args = NULL;
@@ -399,6 +404,12 @@ static int run_options(struct run_options *o, char *const *command, struct err *
     return r;
 }
 
+static void add_learned(void *ctx, struct json_writer *w)
+{
+    jw_key(w, "learned");
+    learn_write_json(ctx, w);
+}
+
 static int run_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
@@ -412,7 +423,8 @@ static int run_main(const struct verb *verb, int argc, char *const argv[])
     if (r < 0)
         return verb_fail(verb, &err, verb_wants_json(argc, argv));
     r = run_options(&o, argv + rest, &err);
-    return r < 0 ? verb_fail(verb, &err, o.json) : r;
+    bool learned = o.learned && o.learned->policy.len;
+    return r < 0 ? verb_fail_with(verb, &err, o.json, learned ? add_learned : NULL, o.learned) : r;
 }
 
 const struct verb verb_run = {
@@ -446,5 +458,6 @@ const struct verb verb_run = {
                 "126  the program cannot be executed\n"
                 "127  the program was not found in the sandbox",
     .options = &run_table,
+    .runs = true,
     .main = run_main,
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/json.h"
 #include "cli/options.h"
 
 #include <stdbool.h>
@@ -17,6 +18,8 @@ struct verb {
     const struct opt_table *options;    /* ends with common_options; NULL: has children only */
     const struct verb *const *children; /* NULL-terminated; NULL: none */
     const char *operands;               /* words for completion, or NULL */
+    const struct verb *form;            /* another form of it, with options of its own, or NULL */
+    bool runs;                          /* a command of the caller's stands behind the options */
     int (*main)(const struct verb *verb, int argc, char *const argv[]);
 };
 
@@ -68,6 +71,10 @@ int verb_parse(const struct verb *verb, int argc, char *const argv[], opt_fn fn,
 /* Say what went wrong, for people on stderr and, if asked for, for programs on stdout. Returns the
  * exit status. */
 int verb_fail(const struct verb *verb, const struct err *err, bool json);
+/* The same; `more` adds members to the object. */
+typedef void verb_more(void *ctx, struct json_writer *w);
+int verb_fail_with(const struct verb *verb, const struct err *err, bool json, verb_more *more,
+                   void *ctx);
 /* An error in the options may come before --json was read: was it asked for anywhere? */
 bool verb_wants_json(int argc, char *const argv[]);
 
