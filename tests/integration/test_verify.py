@@ -176,6 +176,8 @@ def test_the_policy_of_a_file_is_what_is_attacked(tmp_path):
     result = verify(caller, "--policy", str(policy), "--json")
     answer = told(result)
     assert result.returncode == 0, result.stdout
+    other = verify(caller, "--policy", str(policy), "--tier", "process")
+    assert other.returncode == 0, other.stdout
     (cell,) = answer["cells"]
     assert (cell["level"], cell["tier"]) == ("high", "container")
     assert "F-28" in rows(cell, "held"), "what was written could be executed"
