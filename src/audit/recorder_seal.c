@@ -5,6 +5,7 @@
  * above the range of the sandboxes (docs/decisions/0005-pid-lease-uids.md), or whoever owns the
  * folder already. */
 #include "audit/recorder_internal.h"
+#include "audit/runs.h"
 #include "base/cleanup.h"
 #include "os/seal.h"
 #include "os/sys.h"
@@ -20,7 +21,7 @@
 /* Everything that may lie in it. */
 static const char *const names[] = {
     STORE_FILE, STORE_FILE "-wal", STORE_FILE "-shm", STORE_LOCK, SIGN_KEY_FILE, SIGN_PUBLIC_FILE,
-    "head",
+    "head",     RUNS_FILE,
 };
 
 /* A file that an earlier start by somebody else left; links and other things stay as they are, and

@@ -5,6 +5,7 @@
 #include "cli/learn.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
+#include "cli/receipt_file.h"
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "cli/verdict.h"
@@ -27,6 +28,7 @@ enum run_option_id {
     OPT_ASK_TIMEOUT,
     OPT_QUIET,
     OPT_VERBOSE,
+    OPT_RECEIPT,
     OPT_LEARN,
     OPT_FORCE,
 };
@@ -59,6 +61,8 @@ static const struct opt run_items[] = {
      "print one JSON object with output, verdict, denials and receipt"},
     {OPT_PRETTY, 0, "pretty", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "the same, indented"},
+    {OPT_RECEIPT, 0, "receipt", OPT_VALUE, "FILE", NULL, NULL, OUTPUT,
+     "write the signed receipt to FILE; what cannot be signed is not run"},
     {OPT_QUIET, 'q', "quiet", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "say nothing about limits, denials and weaker settings after the run"},
     {OPT_VERBOSE, 'v', "verbose", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -73,7 +77,9 @@ struct run_options {
     const char *lang;
     const char *code; /* --lang's operand: a file, or "-" */
     const char *project, *review;
+    const char *receipt; /* where to */
     struct learn_options learn;
+    struct learn *learned; /* from a command that could not be executed */
     uint64_t ask_timeout_ms; /* 0: the usual */
     bool tty, plan, json, pretty, quiet, verbose;
 };
@@ -82,6 +88,7 @@ static void run_options_done(struct run_options *o)
 {
     policy_options_done(&o->policy);
     free(o->learn.cwd);
+    learn_free(o->learned);
 }
 
 static int take_operand(struct run_options *o, const char *word, struct err *err)
@@ -119,6 +126,9 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         break;
     case OPT_PROJECT:
         o->project = value;
+        break;
+    case OPT_RECEIPT:
+        o->receipt = value;
         break;
     case OPT_REVIEW:
         o->review = value;
@@ -167,6 +177,8 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return contradiction(err, "--json", "--tty", "a terminal's output is not captured");
     if (o->lang && o->tty)
         return contradiction(err, "--lang", "--tty", "the code comes through stdin");
+    if (o->receipt && !o->receipt[0])
+        return err_set(err, ERR_USAGE, "--receipt: the name of a file is missing");
     if (o->review && o->project)
         return contradiction(err, "--review", "--project", "the one takes the place of the other");
     if (o->learn.on && o->plan)
@@ -268,6 +280,21 @@ static int tell(const struct run_options *o, const struct policy *policy,
     return o->json ? print_json(result, o->pretty, err) : 0;
 }
 
+/* It ran, whatever becomes of its receipt: that is said first. */
+static int keep_receipt(const struct run_options *o, struct receipt_file *file,
+                        const struct run_result *result, struct err *err)
+{
+    if (!o->receipt)
+        return 0;
+    int r = result->is_signed ? 0 : -(*err = result->why_not_signed).code;
+    if (r >= 0)
+        r = receipt_file_write(file, &result->receipt, err);
+    return r < 0
+               ? err_wrap(err, "the command ran and ended with status %d, but there is no receipt",
+                          result->exit_status)
+               : 0;
+}
+
 /* A command that could not be executed is worth learning from, too. */
 static int write_learned(const struct run_options *o, const struct run_request *request,
                          struct run_result *result, int r, struct err *err)
@@ -281,18 +308,26 @@ static int write_learned(const struct run_options *o, const struct run_request *
     return written < 0 ? written : r;
 }
 
-static int run_and_tell(const struct run_options *o, const struct run_request *request,
-                        struct err *err)
+static int run_and_tell(struct run_options *o, const struct run_request *request, struct err *err)
 {
     struct run_result result;
+    __attribute__((cleanup(receipt_file_done))) struct receipt_file file = RECEIPT_FILE_INIT;
+    if (o->receipt && receipt_file_open(&file, o->receipt, err) < 0)
+        return -err->code;
     run_result_init(&result);
     int r = sandbox_run(request, &result, err);
     r = write_learned(o, request, &result, r, err);
     if (r >= 0)
         r = tell(o, request->policy, &result, err);
+    if (r >= 0)
+        r = keep_receipt(o, &file, &result, err);
     if (result.learned && result.learned->saved && !o->json && !o->quiet)
         learn_say(result.learned);
     int status = result.exit_status;
+    if (r < 0) {
+        o->learned = result.learned;
+        result.learned = NULL;
+    }
     run_result_done(&result);
     return r < 0 ? r : status;
 }
@@ -306,8 +341,8 @@ static void say_held(const char *id, const char *what, const char *reason)
 }
 
 /* Negative, or the exit status. */
-static int run_policy(const struct run_options *o, const struct policy *policy,
-                      char *const *command, struct err *err)
+static int run_policy(struct run_options *o, const struct policy *policy, char *const *command,
+                      struct err *err)
 {
     cleanup_buf struct buf project, review, review_dest;
     cleanup_free char **lang_args = NULL;
@@ -334,7 +369,9 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .ask_timeout_ms = o->ask_timeout_ms,
         .held = say_held,
         .capture = o->json,
-        .receipt = o->json,
+        .receipt = o->json || o->receipt,
+        .sign = o->receipt ? RUN_SIGN_REQUIRED : RUN_SIGN_WISHED,
+        .code = o->lang,
         .term = o->tty ? getenv("TERM") : NULL,
         .learn = o->learn.on,
         .learn_cwd = o->learn.cwd,
@@ -367,6 +404,12 @@ static int run_options(struct run_options *o, char *const *command, struct err *
     return r;
 }
 
+static void add_learned(void *ctx, struct json_writer *w)
+{
+    jw_key(w, "learned");
+    learn_write_json(ctx, w);
+}
+
 static int run_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
@@ -380,7 +423,8 @@ static int run_main(const struct verb *verb, int argc, char *const argv[])
     if (r < 0)
         return verb_fail(verb, &err, verb_wants_json(argc, argv));
     r = run_options(&o, argv + rest, &err);
-    return r < 0 ? verb_fail(verb, &err, o.json) : r;
+    bool learned = o.learned && o.learned->policy.len;
+    return r < 0 ? verb_fail_with(verb, &err, o.json, learned ? add_learned : NULL, o.learned) : r;
 }
 
 const struct verb verb_run = {

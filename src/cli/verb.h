@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/json.h"
 #include "cli/options.h"
 
 #include <stdbool.h>
@@ -39,6 +40,7 @@ extern const struct verb verb_stats;
 extern const struct verb verb_pool;
 extern const struct verb verb_audit;
 extern const struct verb verb_keys;
+extern const struct verb verb_receipt;
 extern const struct verb verb_diff;
 extern const struct verb verb_apply;
 extern const struct verb verb_discard;
@@ -67,6 +69,10 @@ int verb_parse(const struct verb *verb, int argc, char *const argv[], opt_fn fn,
 /* Say what went wrong, for people on stderr and, if asked for, for programs on stdout. Returns the
  * exit status. */
 int verb_fail(const struct verb *verb, const struct err *err, bool json);
+/* The same; `more` adds members to the object. */
+typedef void verb_more(void *ctx, struct json_writer *w);
+int verb_fail_with(const struct verb *verb, const struct err *err, bool json, verb_more *more,
+                   void *ctx);
 /* An error in the options may come before --json was read: was it asked for anywhere? */
 bool verb_wants_json(int argc, char *const argv[]);
 

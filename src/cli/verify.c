@@ -156,7 +156,9 @@ static int attack(struct verify_request *o, struct err *err)
                                           .utf8 = term_utf8(STDOUT_FILENO)},
                     &out);
     r = print(&out, err);
-    return r < 0 ? r : n.failed > 0;
+    for (unsigned i = 0; r == 0 && i < result->cell_count; i++)
+        r = result->cells[i].tried ? judge_status(result->cells[i].rulings, row_count) : 0;
+    return r;
 }
 
 static int verify_main(const struct verb *verb, int argc, char *const argv[])

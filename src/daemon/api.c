@@ -146,9 +146,9 @@ static int auth_sandbox(struct core *core, const struct http_request *r, const s
     return 0;
 }
 
-int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+static int authenticate(struct core *core, const struct http_request *r, struct auth *ret,
+                        int *ret_status)
 {
-    struct core *core = ctx;
     struct aim aim;
     *ret = (struct auth){0};
     *ret_status = 400;
@@ -163,6 +163,14 @@ int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret
     }
     ret->key = key_shown(core, r);
     return ret->key ? 0 : -1;
+}
+
+int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+{
+    int result = authenticate(ctx, r, ret, ret_status);
+    if (result < 0 && *ret_status == 401)
+        strangers_seen(ctx);
+    return result;
 }
 
 /* ---- which handler ---- */

@@ -323,6 +323,13 @@ static void read_usage(struct box *b, const struct json *usage)
     b->memory_peak = memory && json_type(memory) == JSON_INT ? (uint64_t)json_int(memory) : 0;
 }
 
+/* Of a sandbox that somebody had. */
+static void pass_receipt(struct box *b, const struct json *receipt)
+{
+    if (b->info.owner && json_type(receipt) == JSON_OBJECT)
+        receipt_send(b->core, b, receipt);
+}
+
 static void on_exited(struct box *b, int64_t pid, int status)
 {
     fault_point(FAULT_EXITED);
@@ -354,6 +361,7 @@ static void on_said(struct box *b, struct wire_msg *m, const struct json *tree)
         const struct json *usage = json_get(tree, "usage");
         if (usage)
             read_usage(b, usage);
+        pass_receipt(b, json_get(tree, "receipt"));
         box_on_ended(b, reason ? reason : "ended");
     }
 }

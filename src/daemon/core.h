@@ -58,6 +58,8 @@ int core_pool_resize(struct core *c, const char *template_name, unsigned min, un
 /* metrics.c: Prometheus text, and the anomaly list as JSON. */
 void core_metrics(struct core *c, struct buf *out);
 void core_anomalies(struct core *c, struct json_writer *w);
+/* Somebody showed no key, or none that is good. */
+void strangers_seen(struct core *c);
 enum counter {
     COUNT_CREATED,
     COUNT_CLAIMED,

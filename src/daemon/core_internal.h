@@ -101,6 +101,13 @@ struct create;
 struct setting;
 struct leftover;
 
+/* Requests without a good key, see strangers.c. */
+struct strangers {
+    uint64_t count;     /* since the last record */
+    uint64_t window_ms; /* 0: none for a while */
+    struct loop_timer timer;
+};
+
 struct core {
     struct loop *loop;
     struct core_config config;
@@ -136,6 +143,7 @@ struct core {
     struct quota *quotas;
     uint64_t refusals; /* since the last record of one */
     struct loop_timer refusal_timer;
+    struct strangers strangers;
     struct create *creates, *waiting, **waiting_end;
 
     struct trash *trash, **trash_end;
@@ -174,6 +182,11 @@ int launcher_open(struct core *c, int fd, struct err *err);
 int recorder_open(struct core *c, int fd, struct err *err);
 void record_send(struct core *c, const char *boundary, const char *kind, const struct box *b,
                  const struct key *key, const char *detail);
+/* The end of a sandbox, to be signed. */
+void receipt_send(struct core *c, const struct box *b, const struct json *receipt);
+/* strangers.c */
+void strangers_on_timer(struct loop_timer *t);
+void strangers_end(struct core *c); /* what was not yet written */
 void core_check_ready(struct core *c);
 void core_check_drained(struct core *c);
 

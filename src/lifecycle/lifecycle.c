@@ -201,12 +201,12 @@ void lifecycle_started(struct lifecycle *l)
 
 void lifecycle_kill(struct lifecycle *l)
 {
-    if (!l->namespaced && !guardian_has_children(l->guardian.pid, l->helper))
+    if (!l->namespaced && !guardian_has_children(l->guardian.pid, l->helpers))
         return;
     if (l->cgroup)
         cgroup_kill(&l->group, 2000, NULL);
     if (!l->namespaced)
-        guardian_kill_children(getpid(), l->guardian.pid, l->helper);
+        guardian_kill_children(getpid(), l->guardian.pid, l->helpers);
 }
 
 void lifecycle_teardown(struct lifecycle *l)

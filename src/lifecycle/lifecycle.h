@@ -54,7 +54,8 @@ struct lifecycle {
     struct cgroup_group group;
     bool cgroup;
     struct guardian guardian;
-    pid_t helper; /* of the supervisor, to be left alone when the code is killed; or 0 */
+    /* Of the supervisor, to be left alone when the code is killed: brig-proxy, the notary; or 0. */
+    pid_t helpers[GUARDIAN_HELPERS];
     bool guarded;
 
     uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */

@@ -2,6 +2,8 @@
  * $XDG_STATE_HOME/brig, else /var/lib/brig for root and ~/.local/state/brig for everybody else. */
 #pragma once
 
+#include "base/buf.h"
+
 #include <stdbool.h>
 
 /* Opens the sub-folder `name` ("net", "approvals", …), with `make` also makes it, 0700. Every step
@@ -9,3 +11,5 @@
 int runstate_open(const char *name, bool make);
 /* "brig-" and hexadecimal digits: safe as the name of a file. */
 bool runstate_is_id(const char *text);
+/* Its name, for programs that open it themselves; false: there is no place for it. */
+bool runstate_path(const char *name, struct buf *ret);

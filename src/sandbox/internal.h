@@ -11,9 +11,11 @@
 #include "sandbox/learner.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
+#include "sandbox/notary.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
 
+#define RECEIPT_TIME_SIZE 24
 #define EGRESS_QUESTIONS 8 /* at one time */
 
 struct sandbox {
@@ -71,6 +73,11 @@ struct sandbox {
 
     struct stream out, errout;
     struct feed in;
+    struct stream_hash out_hash, err_hash, in_hash; /* for the receipt */
+    struct stream_hash commands;                    /* session: of all of them; bytes: how many */
+    char started[RECEIPT_TIME_SIZE];
+    struct notary notary;
+    struct err notary_err; /* why there is no signature, or none yet */
     int tty_master;
     int signal_fd;
 
@@ -143,5 +150,10 @@ int message_ask(int fd, const struct ctl_msg *msg, const int *fds, unsigned coun
 /* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. */
 int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags, struct err *err);
 
-/* receipt.c */
-void receipt_write(struct sandbox *s);
+/* receipt.c: each does nothing where no receipt, or no signature, is wanted. */
+void sandbox_receipt_begin(struct sandbox *s);
+int sandbox_notary_start(struct sandbox *s, struct err *err);
+int sandbox_notary_await(struct sandbox *s, struct err *err);
+/* The body, before the teardown; and its signature, after it. */
+void sandbox_receipt_write(struct sandbox *s);
+void sandbox_receipt_end(struct sandbox *s, int result);

@@ -185,9 +185,35 @@ static void learn_read_of(struct files *f, const struct asked *a, const char *ho
 
 /* ---- one file ---- */
 
+/* A folder that is there only as the way to a grant, and was listed by a program that failed: it
+ * has less in it than the host's. */
+static bool lost_entries(const struct files *f, const struct asked *a)
+{
+    const struct filesystem *fs = &f->s->filesystem;
+    size_t len = strlen(a->path);
+    if (f->l->ended_well || (a->state & (ASKED_MISSING | ASKED_UNKNOWN)) ||
+        !(a->uses & (ASKED_LIST | ASKED_READ)) || place_of(&f->s->kernel, a->path))
+        return false;
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        const struct pinned_grant *g = &fs->grants[i];
+        if (strcmp(g->source, g->dest) == 0 && within(g->dest, a->path) && g->dest[len] == '/')
+            return true;
+    }
+    return false;
+}
+
+/* On another root than the host's, what the host has there is something else. */
+static bool is_of_another_root(const struct files *f, const char *path)
+{
+    return f->container && strcmp(f->s->request->policy->root, "host") != 0 &&
+           place_of(&f->s->kernel, path);
+}
+
 static bool lost_read(const struct files *f, const struct asked *a, const char *host)
 {
     struct look at;
+    if (f->container && lost_entries(f, a))
+        return true;
     if (f->container || (a->state & ASKED_MISSING))
         return (a->uses & READS) && (a->state & ASKED_MISSING) && !(a->state & ASKED_UNKNOWN);
     /* Landlock does not keep anybody from looking. */
@@ -232,17 +258,18 @@ static void learn_file(struct files *f, const struct asked *a)
     bool mapped;
     if (is_of_kernel(a->path) || !host_path(f, a->path, host, &mapped))
         return;
+    bool foreign = !mapped && strcmp(host, a->path) == 0 && is_of_another_root(f, a->path);
     if (mapped && strcmp(a->path, f->work) == 0)
         f->work_listed |= (a->uses & (ASKED_LIST | ASKED_READ)) != 0;
     if (lost_exec(f, a))
         learn_field(f->l, FIELD_EXEC, "true", a->path,
                     "medium: the program can execute what it wrote itself", a->count);
-    if (lost_write(f, a, host))
+    if (!foreign && lost_write(f, a, host))
         learn_write_to(f, a, host);
+    else if (!foreign && lost_read(f, a, host))
+        learn_read_of(f, a, host, mapped);
     else if (mapped && (a->uses & WRITES) && !is_cache(a->path))
         f->work_written = true;
-    if (lost_read(f, a, host) && !((a->uses & WRITES) && lost_write(f, a, host)))
-        learn_read_of(f, a, host, mapped);
 }
 
 /* ---- the working folder ---- */

@@ -533,7 +533,9 @@ int sandbox_provision(struct sandbox *s, struct err *err)
         return -err->code;
     if ((s->source ? start_clone(s, plan_fd, err) : start(s, plan_fd, err)) < 0)
         return -err->code;
-    if (await_ready(s, err) < 0 || sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0)
+    if (sandbox_notary_start(s, err) < 0 || await_ready(s, err) < 0 ||
+        sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0 ||
+        sandbox_notary_await(s, err) < 0)
         return -err->code;
     struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};
     return poll(&guardian, 1, 0) > 0 ? guardian_died(err) : 0;

@@ -3,13 +3,18 @@
 #include <string.h>
 
 #define CAPTURE_MAX (1ull << 30)
+#define RECEIPT_MAX (2u << 20)
+
+/* A body of one MiB, and its proof. */
+static const struct json_limits receipt_limits = {
+    .max_bytes = RECEIPT_MAX, .max_depth = 32, .max_nodes = 131072};
 
 void run_result_init(struct run_result *r)
 {
     memset(r, 0, sizeof *r);
     buf_init(&r->out, CAPTURE_MAX);
     buf_init(&r->errout, CAPTURE_MAX);
-    buf_init(&r->receipt, 1 << 20);
+    buf_init(&r->receipt, RECEIPT_MAX);
 }
 
 void run_result_done(struct run_result *r)
@@ -96,8 +101,7 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
     if (r->asked_count)
         write_asked(r, &w);
     jw_key(&w, "receipt");
-    if (json_parse(buf_text(&r->receipt), r->receipt.len, &json_default_limits, &receipt, NULL) ==
-        0)
+    if (json_parse(buf_text(&r->receipt), r->receipt.len, &receipt_limits, &receipt, NULL) == 0)
         jw_json(&w, receipt);
     else
         jw_null(&w);

@@ -39,11 +39,13 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
     egress_init(&s->egress);
     link_init(&s->link);
     netrecord_init(&s->netrecord);
+    notary_init(&s->notary);
     buf_init(&s->trust_bundle, 2u << 20);
     buf_init(&s->trust_java, 2u << 20);
     stream_init(&s->out);
     stream_init(&s->errout);
     feed_init(&s->in);
+    stream_hash_init(&s->commands);
     buf_init(&s->boundaries, request->receipt ? 1 << 20 : 0);
     return s;
 }
@@ -173,6 +175,7 @@ static int run(struct sandbox *s, struct err *err)
     start_terminal(s);
     if (state_enter(&s->state, STATE_EXECUTING, err) < 0)
         return -err->code;
+    sandbox_receipt_begin(s);
     return sandbox_supervise(s, err);
 }
 
@@ -214,10 +217,12 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
         settle_result(s);
     if (!failed && s->learner)
         s->result->learned = learner_settle(s);
-    sandbox_teardown(s);
     state_enter(&s->state, STATE_TEARDOWN, NULL);
-    if (result >= 0 && s->request->receipt)
-        receipt_write(s);
+    /* Signed while what is left is removed. */
+    if (result >= 0)
+        sandbox_receipt_write(s);
+    sandbox_teardown(s);
+    sandbox_receipt_end(s, result);
     return result;
 }
 

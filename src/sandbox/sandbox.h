@@ -10,6 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What becomes of the receipt. */
+enum run_sign {
+    RUN_SIGN_NOT,      /* somebody else does */
+    RUN_SIGN_WISHED,   /* if it cannot be signed it says so */
+    RUN_SIGN_REQUIRED, /* if it could not be signed nothing is run */
+};
+
 struct run_request {
     const struct policy *policy;
     char *const *argv;   /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
@@ -23,6 +30,8 @@ struct run_request {
     bool tty;     /* a private terminal; stdin_fd is then the user's terminal */
     bool capture; /* keep stdout and stderr in the result */
     bool receipt; /* write the receipt */
+    enum run_sign sign;
+    bool code; /* what comes through stdin is the code itself */
     /* Learn mode: what is refused becomes result->learned. The caller's working folder, or NULL;
      * the network must be on, if without a rule. */
     bool learn;
@@ -75,6 +84,8 @@ struct run_result {
     struct denial_list denials;
     struct learn *learned; /* NULL: nothing was learned; its text is the caller's to make */
     struct buf receipt;    /* a JSON object, complete; empty if it was not asked for */
+    bool is_signed;
+    struct err why_not_signed;
     /* Sentences for stderr about what is weaker than the level asks for because the operator said
      * so. */
     bool reviewed; /* it ran with a review; is there something in it? */

@@ -192,6 +192,7 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
     if (message_send(w->s->ctl_fd, CTL_HIDE, 0) < 0)
         return err_set(err, ERR_SYSTEM, "the sandbox died before it was of use");
     w->claimed = true;
+    sandbox_receipt_begin(w->s);
     watch_start(w);
     jw_init(&out, &text, false);
     jw_object_begin(&out);

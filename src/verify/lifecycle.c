@@ -23,7 +23,7 @@
 
 #define MIB          (1u << 20)
 #define FORKS        400
-#define STAY_SECONDS 20
+#define STAY_SECONDS 40
 
 static uint64_t patience(const struct attempt *a)
 {

@@ -21,7 +21,6 @@
 #define MIB        (UINT64_C(1) << 20)
 #define SCENE_MS   60000
 #define OUTPUT_MAX 65536
-#define GONE_US    4000000u
 /* A limit that is kept by looking now and then has this long to be noticed. */
 #define PATIENCE_MS 5000
 
@@ -34,6 +33,13 @@ int scene_limit(enum scene_id id)
         [SCENE_DEADLINE] = 100, [SCENE_CPU] = 100,
     };
     return limits[id];
+}
+
+/* What was killed takes a moment to be gone, on a busy machine a long one. */
+static uint64_t gone_us(void)
+{
+    bool left = guard_left_out(GUARD_TEARDOWN) || guard_left_out(GUARD_SUPERVISOR);
+    return left ? 3000000u : 15000000u;
 }
 
 static void at_most(uint64_t *value, uint64_t most)
@@ -313,7 +319,7 @@ void scene_take_end(struct scene *s)
 
 bool scene_tasks_left(const struct scene *s)
 {
-    uint64_t deadline = clock_us() + GONE_US;
+    uint64_t deadline = clock_us() + gone_us();
     while (marked_tasks(s->place.mark, false) > 0) {
         if (clock_us() > deadline)
             return true;
@@ -324,7 +330,7 @@ bool scene_tasks_left(const struct scene *s)
 
 bool scene_files_left(const struct scene *s)
 {
-    uint64_t deadline = clock_us() + GONE_US;
+    uint64_t deadline = clock_us() + gone_us();
     while (exists(s->group) || (is_private_home(s) && exists(s->home))) {
         if (clock_us() > deadline)
             return true;

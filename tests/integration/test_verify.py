@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import BRIG, CALLERS, IS_ROOT, PUBLIC, ROOT, TOP, USER
+from helpers import BRIG, CALLERS, IS_ROOT, PUBLIC, ROOT, TOP, USER, all_pids, end, wait_for
 
 sys.path.insert(0, str(TOP / "tools"))
 ENV = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
@@ -108,8 +109,53 @@ def test_the_list_runs_nothing_and_is_the_table_of_the_manual():
 
 
 def test_every_guard_is_in_the_manual():
-    page = (TOP / "docs/verify.md").read_text()
-    assert GUARDS and all(f"| `{guard}` |" in page for guard in GUARDS)
+    page = re.findall(r"^\| `([a-z-]+)` \| .* \| ([a-z` ]+) \|$", (TOP / "docs/verify.md").read_text(), re.M)
+    assert [guard for guard, _ in page] == GUARDS
+    assert {guard for guard, attested in page if attested != "no"} == set(ATTESTED)
+
+
+def test_on_a_terminal_it_has_colours_and_shows_that_it_works():
+    caller = fresh_user()
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(caller.outside(str(PUBLIC / "brig"), "verify", "--level", "low"), cwd="/", stdin=subprocess.DEVNULL,
+                               stdout=theirs, stderr=theirs, env={**ENV, "TERM": "xterm", "LANG": "C.UTF-8"})
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    except OSError:
+        pass  # the other end was closed
+    os.close(ours)
+    assert process.wait(60) == 0, shown
+    assert b"\033[32m" in shown and "✓".encode() in shown and b"attacking: " in shown
+
+
+def test_who_interrupts_it_is_left_with_nothing():
+    caller = fresh_user()
+    if not IS_ROOT:
+        pytest.skip("an ordinary user cannot be a user of whom nothing else is")
+    process = subprocess.Popen(caller.outside(str(PUBLIC / "brig"), "verify"), cwd="/", stdin=subprocess.DEVNULL, env=ENV,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        wait_for(lambda: own_leftovers(caller.uid), 60, "a folder of canaries")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode == 125
+
+    def tasks():
+        return [pid for pid in all_pids() if owner(pid) == caller.uid]
+
+    wait_for(lambda: not tasks() and not own_leftovers(caller.uid), 60, "the end of all that it started")
+
+
+def owner(pid):
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except FileNotFoundError:
+        return None
 
 
 def test_bad_usage_is_refused():
@@ -148,7 +194,7 @@ def weak_programs():
     build = Path(str(Path(BRIG).resolve().parent) + "-proxy")
     env = {**os.environ, "CC": "gcc"}
     made = None
-    if (build / "build.ninja").exists():
+    if (build / "build.ninja").exists() and os.access(build / "build.ninja", os.W_OK):
         setup = ["meson", "setup", "--reconfigure", str(build), "-Dweaken=true"]
     else:
         build = made = Path(tempfile.mkdtemp(prefix="test-brig-weak-"))
