@@ -101,7 +101,7 @@ int project_review(const char *spec, struct buf *ret, struct buf *ret_dest, stru
         return err_hint(err, "DEST, the place inside, is an absolute path");
     }
     if (path_resolve(dir, ret, err) < 0 || check(buf_text(ret), err) < 0)
-        return err_wrap(err, "--review");
+        return -err->code;
     path_join("/", colon ? colon + 1 : buf_text(ret), ret_dest);
     return 0;
 }

@@ -419,5 +419,6 @@ const struct verb verb_proxy = {
     .statuses = "0    ended by ^C, or the command's own status\n"
                 "125  the options are wrong, or the proxy could not be started",
     .options = &proxy_table,
+    .runs = true,
     .main = proxy_main,
 };

@@ -458,5 +458,6 @@ const struct verb verb_run = {
                 "126  the program cannot be executed\n"
                 "127  the program was not found in the sandbox",
     .options = &run_table,
+    .runs = true,
     .main = run_main,
 };

@@ -29,9 +29,19 @@ const struct verb verb_root = {
     .usage = "COMMAND [OPTIONS]\n--version",
     .about = "Kernel, filesystem, network, credentials and lifecycle are five independent\n"
              "boundaries; one word, the threat level, sets all of them.",
-    .examples = "brig run -- python3 -c 'print(6*7)'\n"
-                "echo 'print(6*7)' | brig run --lang python -\n"
+    .examples = "# what this machine can enforce\n"
                 "brig doctor\n"
+                "# one command; nothing of the host can be changed, nothing be reached\n"
+                "brig run -- python3 -c 'print(6*7)'\n"
+                "# code from stdin; limits; a result for a program to read\n"
+                "echo 'print(6*7)' | brig run --lang python --json -m 256M --timeout 30s -\n"
+                "# one host, and no other\n"
+                "brig run --allow '*.pypi.org:443' -- pip download requests\n"
+                "# a shell that may change the current folder\n"
+                "brig run --level medium -t -- bash\n"
+                "# sandboxes as tools for a model\n"
+                "brig mcp\n"
+                "# everything about one command\n"
                 "brig help run",
     .children = verbs,
 };

@@ -18,6 +18,8 @@ struct verb {
     const struct opt_table *options;    /* ends with common_options; NULL: has children only */
     const struct verb *const *children; /* NULL-terminated; NULL: none */
     const char *operands;               /* words for completion, or NULL */
+    const struct verb *form;            /* another form of it, with options of its own, or NULL */
+    bool runs;                          /* a command of the caller's stands behind the options */
     int (*main)(const struct verb *verb, int argc, char *const argv[]);
 };
 

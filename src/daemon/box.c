@@ -162,6 +162,7 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     }
     b->core = c;
     b->tmpl = t;
+    b->project = -1;
     do
         random_id(b->info.id, BOX_ID_LEN);
     while (box_lookup(c, b->info.id));
@@ -190,9 +191,12 @@ void box_launch(struct box *b)
              (long long)core_wall_ms());
     core_put(c, "boxes", b->info.id, row);
     fault_point(FAULT_LAUNCH_BEFORE);
-    char text[160];
-    int len = snprintf(text, sizeof text, "{\"id\":\"%s\",\"template\":\"%s\",\"pooled\":%s}",
-                       b->info.id, b->tmpl->name, b->pooled ? "true" : "false");
+    char text[192], project[16] = "null";
+    if (b->project >= 0)
+        snprintf(project, sizeof project, "%d", b->project);
+    int len = snprintf(text, sizeof text,
+                       "{\"id\":\"%s\",\"template\":\"%s\",\"pooled\":%s,\"project\":%s}",
+                       b->info.id, b->tmpl->name, b->pooled ? "true" : "false", project);
     b->launched_us = clock_us();
     b->launched = true;
     loop_timer_set(c->loop, &b->timer, LAUNCH_MS);

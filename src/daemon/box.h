@@ -46,6 +46,7 @@ struct box_info {
     const char *token;
     const char *metadata; /* JSON object text, as given */
     const char *network;  /* JSON object text as last asked for, or NULL */
+    const char *project;  /* that it works on a copy of, or NULL */
     uint64_t cpus_milli, memory, disk;
     bool auto_pause;   /* at the end of the time: pause instead of end */
     bool auto_resume;  /* a request to it while it is paused resumes it */
@@ -61,6 +62,7 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
+    const char *project; /* one that the operator offers, by its path or the last part of it */
     bool auto_pause, auto_resume, public_ports;
 };
 typedef void box_fn(void *ctx, struct box *b, const struct err *err); /* b NULL on failure */

@@ -304,6 +304,8 @@ void core_free(struct core *c)
     pool_settings_free(c);
     leftovers_free(c);
     buf_done(&c->scratch);
+    for (size_t i = 0; i < c->project_count; i++)
+        free(c->projects[i]);
     free(c->room);
     free(c->io_room);
     free(c);

@@ -37,6 +37,9 @@ typedef void core_query_fn(void *ctx, const char *json, size_t len, bool more,
                            const struct err *err);
 void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx);
 
+/* The i-th folder that the operator offers for reviews, or NULL. */
+const char *core_project(const struct core *c, size_t i);
+
 /* State that outlives the daemon: a row of "keys" or "settings". NULL removes it. */
 void core_put(struct core *c, const char *table, const char *key, const char *value_json);
 

@@ -97,6 +97,8 @@ struct quota {
     unsigned boxes;
 };
 
+#define CORE_PROJECTS_MAX 16
+
 struct create;
 struct setting;
 struct leftover;
@@ -113,6 +115,8 @@ struct core {
     struct core_config config;
     struct keys *keys;
     struct wire_msg *room;
+    char *projects[CORE_PROJECTS_MAX]; /* that the operator offers, in the launcher's order */
+    size_t project_count;
     char *io_room; /* IO_SIZE: what is read from any pipe */
     struct peer launcher, recorder;
     struct buf scratch; /* for one message that is being written */

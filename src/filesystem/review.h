@@ -109,6 +109,7 @@ struct review {
     size_t count, room;
     char digest[SHA256_HEX_SIZE]; /* of all changes */
     bool running;                 /* the code may still change things */
+    bool live;                    /* set beforehand: by who holds the lock of a running one */
 };
 void review_init(struct review *r);
 void review_done(struct review *r);

@@ -119,7 +119,7 @@ int review_open(struct review *r, int reviews, const char *id, struct err *err)
         return err_set(err, ERR_PROTOCOL, "the record of the review is damaged");
     r->running = is_running(r->dir);
     int result = open_project(r, err);
-    if (result >= 0 && !r->running)
+    if (result >= 0 && (!r->running || r->live))
         result = review_recover(r, err);
     if (result >= 0 && r->meta.copy)
         result = open_base(r, err);

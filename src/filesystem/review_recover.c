@@ -75,14 +75,16 @@ static void forgive_one(struct review *r, const struct review_op *op, struct buf
     struct stat sb;
     struct review_stamp now, none = {0};
     const char *leaf;
-    if (op->kind != REVIEW_OP_REPLACE && op->kind != REVIEW_OP_REMOVE)
+    if (op->kind == REVIEW_OP_CHMOD || op->kind == REVIEW_OP_MKDIR)
         return;
     cleanup_fd int parent = review_parent_at(r->project, op->path, &leaf);
     if (parent < 0 || fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     review_stamp(&sb, &now);
-    if (now.ino == op->old_ino && now.size == op->old_size && now.mtime_ns == op->old_mtime_ns &&
-        now.mode == op->old_mode)
+    bool put_back = now.ino == op->old_ino && now.size == op->old_size &&
+                    now.mtime_ns == op->old_mtime_ns && now.mode == op->old_mode;
+    /* Or it is what was applied: the code may go on and change it again. */
+    if (put_back || (op->new_ino && now.ino == op->new_ino))
         review_base_add(out, op->path, &now, &none);
 }
 

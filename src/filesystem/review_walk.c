@@ -119,13 +119,15 @@ static bool is_forgiven(const struct walk *w, const struct review_stamp *old)
 static const char *conflict_of_copy(struct walk *w, const struct review_stamp *old)
 {
     const struct review_base_entry *base = review_base_find(&w->r->base, w->path);
+    if (is_forgiven(w, old))
+        return NULL;
     if (!base)
         return old->mode ? made_meanwhile : NULL;
     if (!old->mode)
         return review_gone;
     if (S_ISDIR(old->mode) && S_ISDIR(base->host.mode))
         return NULL;
-    return review_stamp_same(old, &base->host) || is_forgiven(w, old) ? NULL : changed_meanwhile;
+    return review_stamp_same(old, &base->host) ? NULL : changed_meanwhile;
 }
 
 /* An overlay keeps no record of what lay below when it was copied up; the time of the last change

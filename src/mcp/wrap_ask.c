@@ -41,7 +41,7 @@ static void start(struct asker *a, struct wrap_ask_msg *msg)
         .kind = APPROVAL_TOOL, .text = msg->text, .reason = msg->reason};
     struct approval *approval = NULL;
     if (a->count == WRAP_WAITING_MAX || approval_ask(&approval, &q, &err) < 0)
-        tell(a, msg->ticket, WRAP_ANSWER_TIME);
+        tell(a, msg->ticket, WRAP_ANSWER_NOBODY);
     else
         a->open[a->count++] = (struct question){msg->ticket, approval};
 }

@@ -55,7 +55,7 @@ int runstate_open(const char *name, bool make)
 bool runstate_is_id(const char *text)
 {
     return strncmp(text, "brig-", 5) == 0 && strlen(text) < 28 &&
-           strspn(text + 5, "0123456789abcdef") == strlen(text + 5);
+           strspn(text + 5, "0123456789abcdefghijklmnopqrstuvwxyz") == strlen(text + 5);
 }
 
 bool runstate_path(const char *name, struct buf *ret)

@@ -16,7 +16,7 @@
 #include "sandbox/stream.h"
 
 #define RECEIPT_TIME_SIZE 24
-#define EGRESS_QUESTIONS 8 /* at one time */
+#define EGRESS_QUESTIONS  8 /* at one time */
 
 struct sandbox {
     const struct run_request *request;
@@ -53,6 +53,7 @@ struct sandbox {
     void (*proxy_said)(void *ctx, const struct channel_msg *msg);
     void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
+    bool discard;            /* what was changed is not wanted */
     int reviews_fd;          /* the folder of reviews, where this one is to be kept; else -1 */
     struct egress_question { /* network.ask */
         char place[288];     /* "host:port"; empty: none */

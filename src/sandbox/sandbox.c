@@ -186,7 +186,7 @@ void sandbox_teardown(struct sandbox *s)
     if (s->filesystem.review_fd >= 0) {
         s->result->reviewed = true;
         s->result->review_pending =
-            review_settle(&s->filesystem, s->state.entered_us[STATE_EXECUTING] == 0);
+            review_settle(&s->filesystem, s->discard || s->state.entered_us[STATE_EXECUTING] == 0);
     }
     filesystem_teardown(&s->filesystem);
     lifecycle_teardown(&s->lifecycle);

@@ -112,7 +112,9 @@ static void plan_cwd(const struct warden *w, const struct order *o, struct plan 
 {
     cleanup_buf struct buf path;
     buf_init(&path, WIRE_TEXT_MAX);
-    if (!o->cwd || o->cwd[0] != '/')
+    if (!o->cwd && w->s->request->review)
+        buf_str(&path, w->s->request->review_dest);
+    else if (!o->cwd || o->cwd[0] != '/')
         buf_fmt(&path, "%s/%s", home(w), o->cwd ? o->cwd : "");
     else
         buf_str(&path, o->cwd);

@@ -231,6 +231,8 @@ static int obey(struct warden *w, const struct wire_msg *msg, const struct json 
         return ask_connect(w, msg, j, err);
     case WIRE_NETWORK:
         return rules_change(w, msg, j, err);
+    case WIRE_REVIEW:
+        return review_ask(w, msg, j, err);
     case WIRE_END:
         return end(w, j);
     default:
@@ -415,6 +417,7 @@ static void finish(struct warden *w, int outcome, struct err *err)
         watch_tell(w, true);
     }
     asks_abandon(w);
+    review_stop(w);
     sandbox_finish(w->s, outcome, err);
     tell_end(w);
 }
@@ -479,12 +482,13 @@ static void close_source(const struct clone_source *source)
 }
 
 int warden_main(int sock, const struct template *t, const char *id,
-                const struct clone_source *source)
+                const struct clone_source *source, const char *project)
 {
     struct err err = ERR_INIT;
     struct run_result result;
     struct run_request request = {
         .policy = &t->policy, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .receipt = true};
+    request.review = request.review_dest = project;
     prctl(PR_SET_NAME, "brig-warden");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);

@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import subprocess
 
 import pytest
 from helpers import PUBLIC, below, read_stat, wait_for
@@ -83,6 +84,72 @@ def test_the_server_is_in_a_sandbox(caller, tier):
     with command as session:
         session.initialize()
         assert text_of(session.call("open", {"path": str(secret)})) in ("FileNotFoundError", "PermissionError")
+
+
+# ---- calls that wait for a person ----
+
+@pytest.fixture
+def person(caller, tmp_path):
+    """Somebody at another terminal, and a folder for the questions of this test alone."""
+    folder = PUBLIC / f"person-{caller.name}-{tmp_path.name}"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, caller.uid, caller.uid)
+    env = {**os.environ, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "XDG_RUNTIME_DIR": str(folder)}
+
+    def brig(*args):
+        return subprocess.run(caller.outside(str(PUBLIC / "brig"), *args), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=env,
+                              cwd="/", timeout=WAIT)
+
+    brig.env = env
+    brig.questions = lambda: json.loads(brig("approvals", "--json").stdout)
+    return brig
+
+
+def test_a_call_waits_for_a_person(caller, person):
+    with wrapped(caller, "honest", "--ask-tool", "write", "--tool", "read", env=person.env) as session:
+        session.initialize()
+        assert session.names() == ["read", "write"]
+        first = session.request("tools/call", {"name": "write", "arguments": {"path": "/x"}})
+        second = session.request("tools/call", {"name": "write", "arguments": {"path": "/y\u202e"}})
+        # It holds up nobody else.
+        assert text_of(session.call("read")) == "read done"
+        wait_for(lambda: len(person.questions()) == 2, WAIT)
+        questions = {question["text"]: question for question in person.questions()}
+        assert set(questions) == {'write {"path":"/x"}', 'write {"path":"/y\\\\u202e"}'}
+        assert {question["kind"] for question in questions.values()} == {"tool"}
+        assert "tools.ask" in questions['write {"path":"/x"}']["reason"]
+        assert [call for call in methods(session) if call == "tools/call"] == ["tools/call"], "control: only read has arrived"
+        assert person("approve", questions['write {"path":"/x"}']["id"]).returncode == 0
+        assert text_of(session.answer_to(first)["result"]) == "write done"
+        assert person("deny", questions['write {"path":"/y\\\\u202e"}']["id"]).returncode == 0
+        denied = session.answer_to(second)["result"]
+        assert denied["isError"] and denied["_meta"]["brig/denial"]["by"] == "person"
+        assert session.end() == 0
+        assert methods(session).count("tools/call") == 2
+
+
+def test_a_question_goes_with_its_call(caller, person):
+    with wrapped(caller, "honest", "--ask-tool", "write", env=person.env) as session:
+        session.initialize()
+        waiting = session.request("tools/call", {"name": "write"})
+        question = wait_for(person.questions, WAIT)[0]
+        session.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
+        wait_for(lambda: not person.questions(), WAIT)
+        assert person("approve", question["id"]).returncode != 0
+        session.request("tools/call", {"name": "write"})
+        wait_for(person.questions, WAIT)
+        os.kill(part(session, "supervisor"), signal.SIGKILL)
+        wait_for(lambda: not person.questions(), WAIT)
+
+
+def test_where_nobody_can_be_asked_the_answer_is_no(caller):
+    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "XDG_STATE_HOME": "/proc/nowhere", "XDG_RUNTIME_DIR": "/proc/nowhere"}
+    with wrapped(caller, "honest", "--ask-tool", "write", env=env) as session:
+        session.initialize()
+        denied = session.call("write")
+        assert denied["isError"] and denied["_meta"]["brig/denial"]["by"] == "nobody"
+        assert session.end() == 0
+        assert "tools/call" not in methods(session)
 
 
 # ---- a server that lies ----

@@ -116,8 +116,8 @@ def plain(caller, mode, **env):
     return Session(caller.outside("/usr/bin/python3", publish() / "server.py", mode), env={**os.environ, **env})
 
 
-def wrapped(caller, mode, *options, server=None):
+def wrapped(caller, mode, *options, server=None, env=None):
     folder = publish()
     command = server or ["python3", "/server/server.py", mode]
     return Session(caller.outside(str(PUBLIC / "brig"), "mcp", "--wrap", *caller.options, "--ro", f"{folder}:/server", *options, "--",
-                                  *command))
+                                  *command), env=env)
