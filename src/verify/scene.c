@@ -87,6 +87,9 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
 {
     uint64_t limit = (uint64_t)scene_limit(id);
     p->egress.secret_count = 0;
+    /* Nobody is asked, and rules about commands are no wall: what is attacked are the walls. */
+    p->egress.asks = false;
+    p->commands.given = false;
     p->timeout_ms = SCENE_MS;
     switch (id) {
     case SCENE_GRANTS:

@@ -169,11 +169,15 @@ def test_the_policy_of_a_file_is_what_is_attacked(tmp_path):
     """Its level, its tier, its limits; and what it leaves open is not called a failure."""
     caller = fresh_user()
     policy = PUBLIC / "verify.yaml"
-    policy.write_text('level: high\nfilesystem: {exec: false}\nlifecycle: {cgroup: "off", timeout: unlimited}\n')
+    policy.write_text('level: high\nfilesystem: {exec: false}\nlifecycle: {cgroup: "off", timeout: unlimited}\n'
+                      'commands: {default: deny}\nnetwork: {allow: ["example.com:443"], ask: true}\n'
+                      'credentials: {secrets: [{name: TOKEN, source: "cmd:/bin/false", origin: "https://example.com"}]}\n')
     policy.chmod(0o644)
     result = verify(caller, "--policy", str(policy), "--json")
     answer = told(result)
     assert result.returncode == 0, result.stdout
+    other = verify(caller, "--policy", str(policy), "--tier", "process")
+    assert other.returncode == 0, other.stdout
     (cell,) = answer["cells"]
     assert (cell["level"], cell["tier"]) == ("high", "container")
     assert "F-28" in rows(cell, "held"), "what was written could be executed"
