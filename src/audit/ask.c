@@ -101,7 +101,8 @@ static int open_folder(struct ask *a, struct err *err)
         return errno == EACCES ? err_hint(err, "it belongs to who runs `brig serve`") : -err->code;
     }
     err_set(err, ERR_NOT_FOUND, "there is no audit log in %s", state);
-    return err_hint(err, "`brig serve` makes it; --state DIR names another folder");
+    return err_hint(err, "`brig serve` makes it, and `brig run --receipt` one of its own (--runs); "
+                         "--state DIR names another folder");
 }
 
 /* ---- verbs ---- */
@@ -110,15 +111,28 @@ static const struct {
     const char *name;
     int (*fn)(struct ask *a, struct err *err);
 } verbs[] = {
-    {"tail", ask_tail},         {"show", ask_show},     {"summary", ask_summary},
-    {"verify", ask_verify},     {"export", ask_export}, {"keys.list", ask_keys_list},
+    {"tail", ask_tail},
+    {"show", ask_show},
+    {"summary", ask_summary},
+    {"verify", ask_verify},
+    {"export", ask_export},
+    {"keys.list", ask_keys_list},
     {"keys.put", ask_keys_put},
+    {"receipt.verify", ask_receipt_verify},
+
+    {"receipt.key", ask_receipt_key},
 };
 
-/* An export is verified without any folder. */
+/* An export is verified without any folder, and so is a receipt. */
+static bool needs_folder(const struct ask *a)
+{
+    return strcmp(a->verb, "receipt.verify") != 0 &&
+           (strcmp(a->verb, "verify") != 0 || !ask_text(a, "export"));
+}
+
 static bool needs_store(const struct ask *a)
 {
-    return strcmp(a->verb, "verify") != 0 || !ask_text(a, "export");
+    return needs_folder(a) && strcmp(a->verb, "receipt.key") != 0;
 }
 
 static int answer(struct ask *a, struct err *err)
@@ -129,8 +143,11 @@ static int answer(struct ask *a, struct err *err)
             continue;
         if (sign_prepare(err) < 0 || ask_load_key(a, err) < 0)
             return -err->code;
-        if (needs_store(a) &&
-            (open_folder(a, err) < 0 || store_open(&a->store, a->folder, false, err) < 0))
+        if (needs_folder(a) && open_folder(a, err) < 0)
+            return -err->code;
+        if (ask_flag(a, "runs"))
+            return ask_runs(a, err);
+        if (needs_store(a) && store_open(&a->store, a->folder, false, err) < 0)
             return -err->code;
         return verbs[i].fn(a, err);
     }

@@ -9,6 +9,8 @@
  *   verify   {"public_key":"FILE","export":"FILE","expect":"SEQ:HASH"}
  *   export   {"box","since_us"}
  *   keys.list, keys.put {"id","value":{…}}
+ *   receipt.verify {"file","public_key" or "folders":[…]}, receipt.key
+ * "runs":true: the folder is that of `brig run`'s receipts (audit/runs.h).
  * The answer is JSON lines on stdout; the last is {"end":{…}}, or {"error":{…}} as in wire.h. An
  * export is what the file shall hold and nothing else. As root it works as the owner of the audit
  * folder. */
@@ -34,7 +36,12 @@ const char *ask_since(const struct ask *a, char room[static RECORD_TIME_SIZE]); 
 /* A line from a.out to stdout. */
 int ask_flush(struct ask *a, struct err *err);
 
-/* ask_read.c, ask_verify.c, ask_keys.c, export.c; each is a verb. */
+/* ask_read.c, ask_verify.c, ask_keys.c, ask_receipt.c, export.c; each is a verb. */
+int ask_print_verdict(struct ask *a, const struct verify_result *r, struct err *err);
+/* The folder is one of `brig run`. */
+int ask_runs(struct ask *a, struct err *err);
+int ask_receipt_verify(struct ask *a, struct err *err);
+int ask_receipt_key(struct ask *a, struct err *err);
 int ask_tail(struct ask *a, struct err *err);
 int ask_show(struct ask *a, struct err *err);
 int ask_summary(struct ask *a, struct err *err);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int print_result(struct ask *a, const struct verify_result *r, struct err *err)
+int ask_print_verdict(struct ask *a, const struct verify_result *r, struct err *err)
 {
     struct json_writer w;
     jw_init(&w, &a->out, false);
@@ -75,7 +75,7 @@ static int verify_store(struct ask *a, struct err *err)
     store_verify_end(run, &result);
     if (r < 0 || check_expected(a, &result, err) < 0)
         return -err->code;
-    return print_result(a, &result, err);
+    return ask_print_verdict(a, &result, err);
 }
 
 /* ---- an export ---- */
@@ -107,7 +107,7 @@ static int verify_export(struct ask *a, const char *path, struct err *err)
     if (f)
         fclose(f);
     export_check_end(c, &result);
-    return r < 0 ? r : print_result(a, &result, err);
+    return r < 0 ? r : ask_print_verdict(a, &result, err);
 }
 
 int ask_verify(struct ask *a, struct err *err)

@@ -54,7 +54,7 @@ int head_read(int dir, struct head *ret, struct err *err)
     return 1;
 }
 
-int head_write(int dir, const struct head *h, struct err *err)
+int head_write(int dir, const struct head *h, bool durable, struct err *err)
 {
     cleanup_buf struct buf text;
     buf_init(&text, HEAD_MAX);
@@ -67,7 +67,7 @@ int head_write(int dir, const struct head *h, struct err *err)
         openat(dir, HEAD_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_sys(err, "make %s", HEAD_NEW);
-    if (write(fd, buf_text(&text), text.len) != (ssize_t)text.len || fdatasync(fd) < 0)
+    if (write(fd, buf_text(&text), text.len) != (ssize_t)text.len || (durable && fdatasync(fd) < 0))
         return err_sys(err, "write %s", HEAD_NEW);
     if (renameat(dir, HEAD_NEW, dir, HEAD_FILE) < 0)
         return err_sys(err, "put %s in its place", HEAD_FILE);

@@ -62,6 +62,8 @@ struct netlog {
     size_t recent_next; /* where the next one goes */
     size_t recent_count;
     bool changed;
+    netlog_heard *heard;
+    void *heard_ctx;
 };
 
 int netlog_new(struct netlog **ret, struct err *err)
@@ -251,6 +253,26 @@ static void add_denied(struct netlog *n, const struct entry *e, const char *what
     add(&d->count, 1);
 }
 
+void netlog_hear(struct netlog *n, netlog_heard *fn, void *ctx)
+{
+    n->heard = fn;
+    n->heard_ctx = ctx;
+}
+
+static void tell(const struct netlog *n, const struct entry *e)
+{
+    struct netlog_denied d = {.entry = e->entry,
+                              .scheme = e->scheme,
+                              .method = e->method,
+                              .host = e->host,
+                              .path = e->path,
+                              .reason = e->reason,
+                              .text = e->text,
+                              .hint = e->hint,
+                              .port = (uint16_t)e->port};
+    n->heard(n->heard_ctx, &d);
+}
+
 static void note(struct netlog *n, const struct entry *e, struct denial_list *denials)
 {
     bool denied = strcmp(e->verdict, "denied") == 0;
@@ -272,6 +294,8 @@ static void note(struct netlog *n, const struct entry *e, struct denial_list *de
     what_of(e, what, sizeof what);
     if (denied)
         add_denied(n, e, what);
+    if (denied && n->heard)
+        tell(n, e);
     if (denied && denials)
         denial_add(denials, boundary_of(e), what, e->text[0] ? e->text : e->reason, e->hint);
     /* A request that was allowed has a hint only where a placeholder went astray, or where its

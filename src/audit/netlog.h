@@ -24,4 +24,11 @@ void netlog_lost(struct netlog *n, uint64_t events); /* the proxy could not deli
  * [{what, reason, hint, count}], "recent": [events], "bytes_up", "bytes_down", "lost"}; every table
  * is bounded and ends with "other". `recent` may be left out (receipts). */
 void netlog_write_json(const struct netlog *n, struct json_writer *w, bool recent);
+/* Hears of each denied request, as it was checked and cut to size. */
+struct netlog_denied {
+    const char *entry, *scheme, *method, *host, *path, *reason, *text, *hint;
+    uint16_t port;
+};
+typedef void netlog_heard(void *ctx, const struct netlog_denied *d);
+void netlog_hear(struct netlog *n, netlog_heard *fn, void *ctx);
 bool netlog_changed(struct netlog *n); /* since the last call */

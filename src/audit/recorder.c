@@ -1,4 +1,5 @@
 /* The recorder's process: receives, queues, writes, and says what it kept. See recorder.h. */
+#include "audit/receipt.h"
 #include "audit/recorder_internal.h"
 
 #include "base/cleanup.h"
@@ -102,6 +103,32 @@ static void take_record(struct recorder *r, const struct json *j)
         queue_record(r, &record);
 }
 
+/* What a warden said is checked before it waits: a batch must not fail because of it. */
+static void take_receipt(struct recorder *r, const struct json *j)
+{
+    struct err err = ERR_INIT;
+    struct receipt receipt;
+    struct json_writer w;
+    const struct json *key = json_get(j, "key");
+    struct record record = {.time_us = recorder_now(),
+                            .boundary = "lifecycle",
+                            .kind = RECEIPT_BOX,
+                            .box = json_string(json_get(j, "box")),
+                            .key = key ? json_string(key) : NULL};
+    buf_reset(&r->text);
+    jw_init(&w, &r->text, false);
+    jw_json(&w, json_get(j, "receipt"));
+    receipt_init(&receipt);
+    if (!record.box || r->text.failed)
+        err_set(&err, ERR_PROTOCOL, "a receipt without its sandbox");
+    else if (receipt_body_read(r->text.data, r->text.len, &receipt, &err) >= 0 &&
+             receipt_is_of(&record, &receipt, &err) >= 0)
+        queue_receipt(r, &record, buf_text(&receipt.body));
+    if (err.code)
+        refuse(r, &err);
+    receipt_done(&receipt);
+}
+
 static bool is_table(const char *name)
 {
     return name && (strcmp(name, "keys") == 0 || strcmp(name, "boxes") == 0 ||
@@ -146,6 +173,8 @@ static void take_json(struct recorder *r, const struct json *j)
     uint32_t request = r->msg.request;
     if (r->msg.type == WIRE_RECORD) {
         take_record(r, j);
+    } else if (r->msg.type == WIRE_RECEIPT) {
+        take_receipt(r, j);
     } else if (r->msg.type == WIRE_QUERY) {
         recorder_query(r, request, j);
     } else if (take_put(r, j, &err) < 0) {
@@ -170,6 +199,7 @@ static void take(struct recorder *r)
     case WIRE_RECORD:
     case WIRE_PUT:
     case WIRE_QUERY:
+    case WIRE_RECEIPT:
         break;
     default:
         err_set(&err, ERR_PROTOCOL, "the recorder takes no message %s",
@@ -329,7 +359,7 @@ static void finish(struct recorder *r)
 /* ---- main ---- */
 
 /* The two descriptors at their places, and no other: we are a fork of the front. */
-static int keep_descriptors(int sock, int folder, struct err *err)
+int recorder_keep_descriptors(int sock, int folder, struct err *err)
 {
     cleanup_fd int a = fcntl(sock, F_DUPFD_CLOEXEC, 16), b = fcntl(folder, F_DUPFD_CLOEXEC, 16);
     if (a < 0 || b < 0 || dup3(a, FD_SOCKET, O_CLOEXEC) < 0 || dup3(b, FD_FOLDER, O_CLOEXEC) < 0)
@@ -397,7 +427,7 @@ int recorder_main(int sock, int state_dir)
     prctl(PR_SET_NAME, "brig-recorder");
     umask(077);
     cleanup_fd int folder = r ? recorder_folder(state_dir, &err) : -ENOMEM;
-    int result = folder < 0 ? folder : keep_descriptors(sock, folder, &err);
+    int result = folder < 0 ? folder : recorder_keep_descriptors(sock, folder, &err);
     fd_steal(&folder);
     if (result >= 0)
         result = run(r, &err);

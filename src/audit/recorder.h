@@ -16,6 +16,8 @@
  *                                                    → DONE {"records":[…],"next":seq|null}
  *           {"what":"summary","since_us"?}            → DONE {"by_kind":{},"by_boundary":{},…}
  *           {"what":"verify"}                         → DONE {"good":bool,"records","why","seq",…}
+ *           {"what":"receipt","box"}                  → DONE {"owner","receipt":{…}}, or {}
+ *   RECEIPT {"box","key","receipt":{…}}: the end of a sandbox: recorded, signed, kept
  *   SYNC                                              → DONE when all of it is on disk
  * At its start it sends RESTORE for every row of keys, boxes and settings, then DONE with request
  * 0; FAIL with request 0 when it cannot work, and ends. RESTORE of table keys may come at any later

@@ -20,6 +20,7 @@ struct item {
     uint32_t request; /* PUT: who waits for it */
     struct record record;
     const char *table, *key, *value; /* table NULL: a record */
+    const char *receipt;             /* of that record's box, to be signed; or NULL */
 };
 
 /* What could not be written. */
@@ -54,12 +55,15 @@ struct recorder {
 };
 
 int64_t recorder_now(void); /* wall clock */
+/* These two at 3 and 4, and no other. */
+int recorder_keep_descriptors(int sock, int folder, struct err *err);
 
 /* ---- recorder_queue.c ---- */
 
 void queue_record(struct recorder *r, const struct record *record);
 int queue_put(struct recorder *r, const char *table, const char *key, const char *value,
               uint32_t request, struct err *err);
+void queue_receipt(struct recorder *r, const struct record *record, const char *body);
 void queue_free(struct recorder *r);
 /* Everything to the disk, with a checkpoint if one is due or `check`. */
 int queue_write(struct recorder *r, bool check, struct err *err);

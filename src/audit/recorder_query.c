@@ -131,6 +131,27 @@ static int ask_summary(struct recorder *r, const struct json *q, struct err *err
     return result;
 }
 
+/* ---- receipts ---- */
+
+/* One that came a moment ago may still wait to be written. */
+static int ask_receipt(struct recorder *r, const struct json *q, struct err *err)
+{
+    char owner[STORE_NAME_MAX + 1];
+    const char *box = text_of(q, "box");
+    cleanup_buf struct buf text;
+    struct err ignored = ERR_INIT;
+    buf_init(&text, WIRE_TEXT_MAX);
+    if (r->items)
+        (void)queue_write(r, false, &ignored);
+    int found = box ? store_receipt_find(r->reader, box, &text, owner, err) : 0;
+    buf_reset(&r->text);
+    if (found > 0)
+        buf_fmt(&r->text, "{\"owner\":\"%s\",\"receipt\":%s}", owner, buf_text(&text));
+    else
+        buf_str(&r->text, "{}");
+    return found < 0 ? found : 0;
+}
+
 /* ---- verification ---- */
 
 static int begin_verify(struct recorder *r, uint32_t request, struct err *err)
@@ -175,9 +196,11 @@ static int ask(struct recorder *r, uint32_t request, const struct json *q, struc
         return ask_records(r, q, err);
     if (what && strcmp(what, "summary") == 0)
         return ask_summary(r, q, err);
+    if (what && strcmp(what, "receipt") == 0)
+        return ask_receipt(r, q, err);
     if (what && strcmp(what, "verify") == 0)
         return begin_verify(r, request, err) < 0 ? -err->code : 1;
-    return err_set(err, ERR_USAGE, "the recorder answers audit, summary and verify");
+    return err_set(err, ERR_USAGE, "the recorder answers audit, summary, receipt and verify");
 }
 
 void recorder_query(struct recorder *r, uint32_t request, const struct json *q)

@@ -1,6 +1,7 @@
 /* What waits to be written, and writing it: one transaction per batch. When the disk does not take
  * it, it waits here; when there is no more room here either, it is counted; and both are said in a
  * record as soon as one can be written again (AU-3). */
+#include "audit/receipt.h"
 #include "audit/recorder_internal.h"
 
 #include "base/cleanup.h"
@@ -37,11 +38,11 @@ static const char *lay(char **at, const char *text)
 }
 
 static struct item *item_new(const struct record *r, const char *table, const char *key,
-                             const char *value)
+                             const char *value, const char *receipt)
 {
     size_t size = sizeof(struct item) + size_of(r->boundary) + size_of(r->kind) + size_of(r->box) +
                   size_of(r->key) + size_of(r->detail) + size_of(table) + size_of(key) +
-                  size_of(value);
+                  size_of(value) + size_of(receipt);
     struct item *i = malloc(size);
     if (!i)
         return NULL;
@@ -55,6 +56,7 @@ static struct item *item_new(const struct record *r, const char *table, const ch
     i->table = lay(&at, table);
     i->key = lay(&at, key);
     i->value = lay(&at, value);
+    i->receipt = lay(&at, receipt);
     return i;
 }
 
@@ -75,7 +77,13 @@ static int push(struct recorder *r, struct item *i, struct err *err)
 
 void queue_record(struct recorder *r, const struct record *record)
 {
-    if (push(r, item_new(record, NULL, NULL, NULL), NULL) < 0)
+    if (push(r, item_new(record, NULL, NULL, NULL, NULL), NULL) < 0)
+        r->trouble.lost++;
+}
+
+void queue_receipt(struct recorder *r, const struct record *record, const char *body)
+{
+    if (push(r, item_new(record, NULL, NULL, NULL, body), NULL) < 0)
         r->trouble.lost++;
 }
 
@@ -83,7 +91,7 @@ int queue_put(struct recorder *r, const char *table, const char *key, const char
               uint32_t request, struct err *err)
 {
     struct record none = {.time_us = recorder_now()};
-    struct item *i = item_new(&none, table, key, value);
+    struct item *i = item_new(&none, table, key, value, NULL);
     if (i)
         i->request = request;
     return push(r, i, err);
@@ -113,8 +121,23 @@ void queue_free(struct recorder *r)
 
 /* ---- out ---- */
 
+static int write_receipt(struct recorder *r, const struct item *i, struct err *err)
+{
+    struct receipt receipt;
+    cleanup_buf struct buf proof;
+    buf_init(&proof, 4 * RECORD_MAX);
+    receipt_init(&receipt);
+    int result = receipt_body_read(i->receipt, strlen(i->receipt), &receipt, err);
+    if (result >= 0)
+        result = store_receipt_add(r->store, &receipt, &i->record, &proof, err);
+    receipt_done(&receipt);
+    return result;
+}
+
 static int write_item(struct recorder *r, const struct item *i, struct err *err)
 {
+    if (i->receipt)
+        return write_receipt(r, i, err);
     if (!i->table)
         return store_append(r->store, &i->record, err);
     if (strcmp(i->table, "keys") == 0 && keys_record(r, i->key, i->value, "the daemon", err) < 0)

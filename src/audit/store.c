@@ -176,6 +176,7 @@ int store_checkpoint(struct store *s, int64_t time_us, struct err *err)
     sqlite3_bind_blob(stmt, 3, h.signature, CHAIN_SIGNATURE, SQLITE_STATIC);
     if (run(s, STMT_SIGN, "write a checkpoint", err) < 0)
         return -err->code;
+    s->signed_head = h;
     s->now.signed_to = s->now.seq;
     return 0;
 }
@@ -185,7 +186,7 @@ int store_write_head(struct store *s, int64_t time_us, struct err *err)
     struct head h;
     if (sign_place(s, &s->disk, time_us, &h, err) < 0)
         return -err->code;
-    return head_write(s->dir, &h, err);
+    return head_write(s->dir, &h, true, err);
 }
 
 uint64_t store_seq(const struct store *s)

@@ -9,7 +9,7 @@
 
 #define STORE_FOLDER   "audit"
 #define STORE_FILE     "records.db"
-#define STORE_VERSION  1
+#define STORE_VERSION  2
 #define STORE_LOCK     "lock"
 #define STORE_NAME_MAX 64
 
@@ -93,6 +93,19 @@ int store_verify_step(struct verify_run *v, unsigned rows, struct err *err);
 void store_verify_end(struct verify_run *v, struct verify_result *ret);       /* frees */
 void verify_write_json(const struct verify_result *r, struct json_writer *w); /* members */
 
+/* ---- store_receipt.c ---- */
+
+/* Receipts that are kept to be asked for; older ones are gone, their records stay. */
+#define STORE_RECEIPTS 2000
+struct receipt;
+/* In a transaction: the receipt's record, its checkpoint, and the receipt itself. The member
+ * `signature` goes to `proof`. */
+int store_receipt_add(struct store *s, const struct receipt *r, const struct record *record,
+                      struct buf *proof, struct err *err);
+/* The whole text, as it was signed. owner: the API key's id, may be empty. 1: found. */
+int store_receipt_find(struct store *s, const char *box, struct buf *text,
+                       char owner[static STORE_NAME_MAX + 1], struct err *err);
+
 /* ---- head.c ---- */
 
 struct head {
@@ -102,4 +115,5 @@ struct head {
 };
 /* 1: read; 0: there is none. */
 int head_read(int dir, struct head *ret, struct err *err);
-int head_write(int dir, const struct head *h, struct err *err);
+/* durable: on disk when it returns. */
+int head_write(int dir, const struct head *h, bool durable, struct err *err);

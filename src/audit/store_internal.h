@@ -28,9 +28,10 @@ struct store {
     int dir;  /* our own */
     int lock; /* the writer's; -1: a reader */
     struct signer *signer;
-    struct place disk; /* committed */
-    struct place now;  /* in the open transaction */
-    bool open;         /* a transaction is */
+    struct head signed_head; /* the checkpoint that was written last */
+    struct place disk;       /* committed */
+    struct place now;        /* in the open transaction */
+    bool open;               /* a transaction is */
     char last_kind[STORE_NAME_MAX + 1];
     char now_kind[STORE_NAME_MAX + 1];
     struct buf line;
@@ -44,7 +45,8 @@ int store_sql(struct store *s, const char *sql, struct err *err);
 int store_run(struct store *s, sqlite3_stmt *stmt, const char *what, struct err *err);
 int store_prepare_one(struct store *s, const char *sql, sqlite3_stmt **ret, struct err *err);
 int64_t store_number(struct store *s, const char *sql); /* of one row; -1: none */
-extern const char store_schema[];                       /* what makes a new database */
+extern const char store_schema[];                       /* what makes a new database, */
+extern const char store_schema_2[];                     /* and what version 2 added */
 /* store_open.c: what a writer looks at before it goes on. */
 int store_resume(struct store *s, struct err *err);
 

@@ -32,6 +32,13 @@ const char store_schema[] =
     "CREATE TABLE state(tbl TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
     " told INTEGER NOT NULL, PRIMARY KEY(tbl, key)) WITHOUT ROWID;\n";
 
+/* Version 2: the receipts themselves, a bounded number of them; what the chain says of them is in
+ * the records. */
+const char store_schema_2[] =
+    "CREATE TABLE receipts(seq INTEGER PRIMARY KEY, box TEXT NOT NULL, owner TEXT, text TEXT NOT "
+    "NULL);\n"
+    "CREATE INDEX receipts_box ON receipts(box);\n";
+
 /* ---- SQLite ---- */
 
 /* Names stay relative to the current folder: the recorder may not be able to walk to its folder
@@ -69,13 +76,14 @@ int64_t store_number(struct store *s, const char *sql)
     return sqlite3_step(stmt) == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : -1;
 }
 
-static int make_schema(struct store *s, struct err *err)
+/* A new one, or one of an earlier version. */
+static int make_schema(struct store *s, bool fresh, struct err *err)
 {
-    char sql[2048];
+    char sql[4096];
     snprintf(sql, sizeof sql,
-             "BEGIN IMMEDIATE; %s PRAGMA application_id = 1112688967; PRAGMA user_version = %d;"
+             "BEGIN IMMEDIATE; %s%s PRAGMA application_id = 1112688967; PRAGMA user_version = %d;"
              " COMMIT;",
-             store_schema, STORE_VERSION);
+             fresh ? store_schema : "", store_schema_2, STORE_VERSION);
     return store_sql(s, sql, err);
 }
 
@@ -90,10 +98,12 @@ static int check_version(struct store *s, bool create, struct err *err)
                 STORE_VERSION);
         return err_hint(err, "it was written by a newer brig: use that one");
     }
-    if (version == STORE_VERSION)
+    if (version == STORE_VERSION || (version == 1 && !create))
         return 0;
+    if (version == 1)
+        return make_schema(s, false, err);
     if (version == 0 && create && store_number(s, "SELECT count(*) FROM sqlite_schema") == 0)
-        return make_schema(s, err);
+        return make_schema(s, true, err);
     return err_set(err, ERR_ATTEST, "%s is not an audit database", STORE_FILE);
 }
 

@@ -46,6 +46,7 @@ static void check_schema(struct verify_run *v)
 {
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     size_t seen = 0;
+    int64_t version = store_number(v->store, "PRAGMA user_version");
     if (sqlite3_prepare_v2(v->store->db,
                            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE "
                            "'sqlite_%'",
@@ -54,13 +55,15 @@ static void check_schema(struct verify_run *v)
     while (sqlite3_step(stmt) == SQLITE_ROW) {
         const char *sql = (const char *)sqlite3_column_text(stmt, 0);
         const char *found = sql ? strstr(store_schema, sql) : NULL;
+        if (!found && sql && version > 1)
+            found = strstr(store_schema_2, sql);
         if (!found || strncmp(found + strlen(sql), ";\n", 2) != 0) {
             chain_check_bad(v->chain, 0, "the tables of the database were changed");
             return;
         }
         seen += strlen(sql) + 2;
     }
-    if (seen != strlen(store_schema))
+    if (seen != strlen(store_schema) + (version > 1 ? strlen(store_schema_2) : 0))
         chain_check_bad(v->chain, 0, "the tables of the database were changed");
 }
 

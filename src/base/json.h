@@ -83,6 +83,9 @@ void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
 /* A whole parsed tree. */
 void jw_json(struct json_writer *w, const struct json *j);
+/* The same with the members of each object in the order of their names (as bytes): without blanks
+ * there is one text for one value, which hashes are taken over. */
+void jw_json_sorted(struct json_writer *w, const struct json *j);
 /* Key and value in one call. */
 void jw_kv_string(struct json_writer *w, const char *key, const char *s);
 void jw_kv_int(struct json_writer *w, const char *key, int64_t v);

@@ -195,20 +195,23 @@ void jw_null(struct json_writer *w)
     write_bare(w, "null");
 }
 
-static void write_box(struct json_writer *w, const struct json *j)
+static void write_tree(struct json_writer *w, const struct json *j, bool sorted);
+
+static void write_box(struct json_writer *w, const struct json *j, bool sorted)
 {
     bool object = j->type == JSON_OBJECT;
     begin(w, object ? '{' : '[');
     for (size_t i = 0; i < j->count; i++) {
+        const struct json *item = object && sorted ? j->by_key[i] : &j->items[i];
         if (object)
-            jw_key(w, j->items[i].key);
-        jw_json(w, &j->items[i]);
+            jw_key(w, item->key);
+        write_tree(w, item, sorted);
     }
     end(w, object ? '}' : ']');
 }
 
 /* Recursion is bounded by JSON_DEPTH_CEILING. */
-void jw_json(struct json_writer *w, const struct json *j)
+static void write_tree(struct json_writer *w, const struct json *j, bool sorted)
 {
     switch (json_type(j)) {
     case JSON_NULL:
@@ -228,9 +231,19 @@ void jw_json(struct json_writer *w, const struct json *j)
         break;
     case JSON_ARRAY:
     case JSON_OBJECT:
-        write_box(w, j);
+        write_box(w, j, sorted);
         break;
     }
+}
+
+void jw_json(struct json_writer *w, const struct json *j)
+{
+    write_tree(w, j, false);
+}
+
+void jw_json_sorted(struct json_writer *w, const struct json *j)
+{
+    write_tree(w, j, true);
 }
 
 void jw_kv_string(struct json_writer *w, const char *key, const char *s)

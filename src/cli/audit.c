@@ -5,8 +5,10 @@
 #include "cli/audit_text.h"
 #include "cli/backend.h"
 #include "cli/path.h"
+#include "cli/state.h"
 #include "cli/term.h"
 #include "cli/verb.h"
+#include "os/runstate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +21,7 @@
 #define FLUSH_AT   ((size_t)256 * 1024)
 
 enum {
-    OPT_JSON = 1,
-    OPT_STATE,
-    OPT_FOLLOW,
+    OPT_FOLLOW = 1,
     OPT_LINES,
     OPT_BOX,
     OPT_KEY,
@@ -32,33 +32,25 @@ enum {
     OPT_EXPORT,
     OPT_PUBLIC_KEY,
     OPT_EXPECT,
+    OPT_RUNS,
 };
 
 struct audit_options {
-    bool json, follow;
-    const char *state, *box, *key, *kind, *boundary, *output, *export, *public_key, *expect;
+    struct backend_options backend;
+    bool follow, runs;
+    const char *box, *key, *kind, *boundary, *output, *export, *public_key, *expect;
     const char *seq; /* show's operand */
     uint64_t lines, since_ms;
 };
 
 /* ---- options ---- */
 
-static const struct opt state_items[] = {
-    {.id = OPT_STATE,
-     .name = "state",
-     .kind = OPT_VALUE,
-     .value = "DIR",
-     .group = "Where",
-     .help = "the daemon's state folder, as given to brig serve"},
-};
-static const struct opt_table state_table = {
-    .items = state_items, .count = ARRAY_LEN(state_items), .next = &common_options};
-
-static const struct opt json_items[] = {
-    {.id = OPT_JSON, .name = "json", .group = "Output", .help = "print JSON"},
-};
-static const struct opt_table json_table = {
-    .items = json_items, .count = ARRAY_LEN(json_items), .next = &state_table};
+/* The chain of `brig run` lies in a folder of its own. */
+#define RUNS_ITEM                                                                                  \
+    {                                                                                              \
+        .id = OPT_RUNS, .name = "runs", .group = "Where",                                          \
+        .help = "the receipts of brig run, not the daemon's records"                               \
+    }
 
 #define SINCE_ITEM                                                                                 \
     {                                                                                              \
@@ -104,13 +96,18 @@ static const struct opt tail_items[] = {
      .group = "Which",
      .help = "kernel, filesystem, network, credentials, lifecycle, api, audit"},
     SINCE_ITEM,
+    RUNS_ITEM,
 };
 static const struct opt_table tail_table = {
-    .items = tail_items, .count = ARRAY_LEN(tail_items), .next = &json_table};
+    .items = tail_items, .count = ARRAY_LEN(tail_items), .next = &backend_option_table};
+
+static const struct opt show_items[] = {RUNS_ITEM};
+static const struct opt_table show_table = {
+    .items = show_items, .count = ARRAY_LEN(show_items), .next = &backend_option_table};
 
 static const struct opt summary_items[] = {SINCE_ITEM};
 static const struct opt_table summary_table = {
-    .items = summary_items, .count = ARRAY_LEN(summary_items), .next = &json_table};
+    .items = summary_items, .count = ARRAY_LEN(summary_items), .next = &backend_option_table};
 
 static const struct opt verify_items[] = {
     {.id = OPT_EXPORT,
@@ -130,10 +127,11 @@ static const struct opt verify_items[] = {
      .kind = OPT_VALUE,
      .value = "SEQ:HASH",
      .group = "What",
-     .help = "a place that an earlier verify printed"},
+     .help = "a place that an earlier verify printed, or that a receipt names"},
+    RUNS_ITEM,
 };
 static const struct opt_table verify_table = {
-    .items = verify_items, .count = ARRAY_LEN(verify_items), .next = &json_table};
+    .items = verify_items, .count = ARRAY_LEN(verify_items), .next = &backend_option_table};
 
 static const struct opt export_items[] = {
     {.id = OPT_OUTPUT,
@@ -145,15 +143,16 @@ static const struct opt export_items[] = {
      .help = "into this file, which must not exist yet"},
     BOX_ITEM,
     SINCE_ITEM,
+    RUNS_ITEM,
 };
 static const struct opt_table export_table = {
-    .items = export_items, .count = ARRAY_LEN(export_items), .next = &state_table};
+    .items = export_items, .count = ARRAY_LEN(export_items), .next = &backend_state_table};
 
 static int take_option(struct audit_options *o, int id, const char *value, struct err *err)
 {
     switch (id) {
-    case OPT_JSON:
-        o->json = true;
+    case OPT_RUNS:
+        o->runs = true;
         return 0;
     case OPT_FOLLOW:
         o->follow = true;
@@ -166,10 +165,13 @@ static int take_option(struct audit_options *o, int id, const char *value, struc
         break;
     }
     const char **places[] = {
-        [OPT_STATE] = &o->state,       [OPT_BOX] = &o->box,
-        [OPT_KEY] = &o->key,           [OPT_KIND] = &o->kind,
-        [OPT_BOUNDARY] = &o->boundary, [OPT_OUTPUT] = &o->output,
-        [OPT_EXPORT] = &o->export,     [OPT_PUBLIC_KEY] = &o->public_key,
+        [OPT_BOX] = &o->box,
+        [OPT_KEY] = &o->key,
+        [OPT_KIND] = &o->kind,
+        [OPT_BOUNDARY] = &o->boundary,
+        [OPT_OUTPUT] = &o->output,
+        [OPT_EXPORT] = &o->export,
+        [OPT_PUBLIC_KEY] = &o->public_key,
         [OPT_EXPECT] = &o->expect,
     };
     if (!value[0])
@@ -181,6 +183,9 @@ static int take_option(struct audit_options *o, int id, const char *value, struc
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct audit_options *o = ctx;
+    int r = opt ? backend_take(&o->backend, opt, value, err) : 0;
+    if (r)
+        return r < 0 ? r : 0;
     if (opt)
         return take_option(o, opt->id, value, err);
     return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", value);
@@ -220,7 +225,11 @@ static int write_request(const struct audit_options *o, const char *verb, struct
 {
     struct json_writer w;
     uint64_t seq = 0;
-    if (backend_begin(&w, out, verb, o->state, err) < 0)
+    cleanup_buf struct buf runs;
+    buf_init(&runs, 4096);
+    if (o->runs && !runstate_path("receipts", &runs))
+        return err_set(err, ERR_USAGE, "no HOME that receipts could be kept in");
+    if (backend_begin(&w, out, verb, o->runs ? buf_text(&runs) : o->backend.state, err) < 0)
         return -err->code;
     add_text(&w, "box", o->box);
     add_text(&w, "key", o->key);
@@ -228,6 +237,7 @@ static int write_request(const struct audit_options *o, const char *verb, struct
     add_text(&w, "boundary", o->boundary);
     add_text(&w, "expect", o->expect);
     jw_kv_bool(&w, "follow", o->follow);
+    jw_kv_bool(&w, "runs", o->runs);
     if (o->lines)
         jw_kv_uint(&w, "lines", o->lines);
     if (o->since_ms) {
@@ -329,11 +339,54 @@ static int print_answer(const struct audit_options *o, const char *verb,
     struct output out = {.options = o,
                          .fd = STDOUT_FILENO,
                          .colour = term_colour(STDOUT_FILENO),
-                         .print = o->json ? NULL : print};
+                         .print = o->backend.json ? NULL : print};
     buf_init(&out.out, OUTPUT_MAX);
     int r = answer(o, verb, &out, err);
     buf_done(&out.out);
     return r;
+}
+
+/* ---- verify ---- */
+
+static bool is_there(const char *folder)
+{
+    cleanup_buf struct buf path;
+    buf_init(&path, 4200);
+    buf_fmt(&path, "%s/audit/head", folder);
+    /* What cannot be looked at is not passed over. */
+    return access(buf_text(&path), F_OK) == 0 || errno == EACCES;
+}
+
+static void runs_verdict(const struct json *result, bool colour, struct buf *out)
+{
+    buf_str(out, "receipts of brig run: ");
+    audit_verdict(result, colour, out);
+}
+
+static void daemon_verdict(const struct json *result, bool colour, struct buf *out)
+{
+    buf_str(out, "records of brig serve: ");
+    audit_verdict(result, colour, out);
+}
+
+/* Where nothing says which: every chain that there is. */
+static int verify_all(const struct audit_options *o, struct err *err)
+{
+    cleanup_buf struct buf serve, runs;
+    struct audit_options other = *o;
+    buf_init(&serve, 4096);
+    buf_init(&runs, 4096);
+    bool named = o->backend.state || o->runs || o->export || o->expect;
+    if (named || !runstate_path("receipts", &runs) || !is_there(buf_text(&runs)))
+        return print_answer(o, "verify", audit_verdict, err);
+    other.runs = true;
+    if (state_folder(NULL, &serve, err) < 0 || !is_there(buf_text(&serve)))
+        return print_answer(&other, "verify", runs_verdict, err);
+    int first = print_answer(o, "verify", daemon_verdict, err);
+    if (first < 0)
+        return first;
+    int second = print_answer(&other, "verify", runs_verdict, err);
+    return second < 0 ? second : first > second ? first : second;
 }
 
 /* ---- export ---- */
@@ -365,7 +418,7 @@ static int export_to_file(const struct audit_options *o, struct err *err)
 static int audit_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
-    struct audit_options o = {.json = false};
+    struct audit_options o = {.follow = false};
     const char *word = verb_word(verb);
     bool show = strcmp(word, "show") == 0;
     int rest = 0;
@@ -380,11 +433,11 @@ static int audit_main(const struct verb *verb, int argc, char *const argv[])
         r = strcmp(word, "tail") == 0      ? print_answer(&o, word, tail_text, &err)
             : show                         ? print_answer(&o, word, show_text, &err)
             : strcmp(word, "summary") == 0 ? print_answer(&o, word, audit_summary, &err)
-            : strcmp(word, "verify") == 0  ? print_answer(&o, word, audit_verdict, &err)
+            : strcmp(word, "verify") == 0  ? verify_all(&o, &err)
             : o.output                     ? export_to_file(&o, &err)
                                            : print_answer(&o, word, NULL, &err);
     }
-    return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : r;
+    return r < 0 ? verb_fail(verb, &err, o.backend.json || verb_wants_json(argc, argv)) : r;
 }
 
 #define STATUS_125 "125  there is no log, or it cannot be read"
@@ -411,7 +464,7 @@ static const struct verb verb_show = {
     .about = "SEQ is the number that `brig audit tail` shows in front.",
     .examples = "brig audit show 17",
     .statuses = "0    printed\n" STATUS_125,
-    .options = &json_table,
+    .options = &show_table,
     .main = audit_main,
 };
 static const struct verb verb_summary = {
@@ -432,7 +485,8 @@ static const struct verb verb_verify = {
              "audit verify --export FILE --public-key FILE [--json]",
     .about = "Each record's hash covers the one before it, and checkpoints are signed: a\n"
              "record that was changed, removed, inserted or moved, and an end that was cut\n"
-             "off, are found and named.\n"
+             "off, are found and named. Without --state or --runs both chains are looked at:\n"
+             "the daemon's records and the receipts of `brig run`.\n"
              "\n"
              "Who holds the signing key can make a new chain: keep exports, or the place\n"
              "that verify prints, on another machine and give it with --expect.",

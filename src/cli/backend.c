@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "cli/state.h"
+#include "cli/verb.h"
 #include "os/beside.h"
 #include "wire/wire.h"
 
@@ -14,6 +15,38 @@
 
 #define DAEMON_NAME "brig-daemon"
 #define TEXT_MAX    (2u << 20)
+
+/* Numbers that no verb uses for its own. */
+enum { OPT_JSON = 1001, OPT_STATE };
+
+static const struct opt state_items[] = {
+    {.id = OPT_STATE,
+     .name = "state",
+     .kind = OPT_VALUE,
+     .value = "DIR",
+     .group = "Where",
+     .help = "the daemon's state folder, as given to brig serve"},
+};
+const struct opt_table backend_state_table = {
+    .items = state_items, .count = ARRAY_LEN(state_items), .next = &common_options};
+
+static const struct opt json_items[] = {
+    {.id = OPT_JSON, .name = "json", .group = "Output", .help = "print JSON"},
+};
+const struct opt_table backend_option_table = {
+    .items = json_items, .count = ARRAY_LEN(json_items), .next = &backend_state_table};
+
+int backend_take(struct backend_options *o, const struct opt *opt, const char *value,
+                 struct err *err)
+{
+    if (opt->id == OPT_STATE && !value[0])
+        return err_set(err, ERR_USAGE, "--state: the folder's name is empty");
+    if (opt->id == OPT_STATE)
+        o->state = value;
+    if (opt->id == OPT_JSON)
+        o->json = true;
+    return opt->id == OPT_JSON || opt->id == OPT_STATE;
+}
 
 int backend_begin(struct json_writer *w, struct buf *out, const char *verb, const char *state,
                   struct err *err)

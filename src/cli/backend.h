@@ -4,6 +4,20 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "cli/options.h"
+
+#include <stdbool.h>
+
+/* What every verb that asks it has: --json, --state. */
+struct backend_options {
+    bool json;
+    const char *state;
+};
+extern const struct opt_table backend_option_table; /* both */
+extern const struct opt_table backend_state_table;  /* --state alone */
+/* 1: it was one of these; 0: it was not. */
+int backend_take(struct backend_options *o, const struct opt *opt, const char *value,
+                 struct err *err);
 
 /* A line of the answer, without its newline, NUL-terminated; not the last one. Positive: enough. */
 typedef int backend_line_fn(void *ctx, const char *line, size_t len, struct err *err);

@@ -47,6 +47,55 @@ static void child_words(struct buf *out, const struct verb *verb)
         buf_fmt(out, "%s%s", i ? " " : "", verb_word(verb->children[i]));
 }
 
+/* The i-th option of a verb and of its other form, each once; NULL past the last. */
+static const struct opt *option_at(const struct verb *verb, size_t i)
+{
+    const struct opt *o;
+    size_t own = 0;
+    while (options_at(verb->options, own))
+        own++;
+    if (i < own || !verb->form)
+        return options_at(verb->options, i);
+    for (size_t k = 0; (o = options_at(verb->form->options, k)); k++) {
+        bool twice = false;
+        for (size_t n = 0; n < own; n++)
+            twice |= strcmp(options_at(verb->options, n)->name, o->name) == 0;
+        if (!twice && i-- == own)
+            return o;
+    }
+    return NULL;
+}
+
+/* What may stand as an operand: help explains every verb. */
+static void operand_words(struct buf *out, const struct verb *verb)
+{
+    if (verb == &verb_help)
+        child_words(out, &verb_root);
+    else if (verb->operands)
+        buf_str(out, verb->operands);
+}
+
+/* The verbs right below the root that have verbs below them. */
+static void parent_words(struct buf *out, const char *separator)
+{
+    bool any = false;
+    for (size_t i = 0; verb_root.children[i]; i++) {
+        const struct verb *v = verb_root.children[i];
+        if (!v->children)
+            continue;
+        buf_fmt(out, "%s%s", any ? separator : "", v->name);
+        any = true;
+    }
+}
+
+static void running_words(struct buf *out)
+{
+    for (size_t i = 0; verb_root.children[i]; i++) {
+        if (verb_root.children[i]->runs)
+            buf_fmt(out, " %s", verb_root.children[i]->name);
+    }
+}
+
 static bool takes_folder(const struct opt *o)
 {
     return o->value && strncmp(o->value, "DIR", 3) == 0;
@@ -69,8 +118,9 @@ static void bash_parent(struct buf *out, const struct verb *verb)
 static void bash_leaf(struct buf *out, const struct verb *verb)
 {
     const struct opt *o;
-    buf_fmt(out, "    '%s') words='%s", verb->name, verb->operands ? verb->operands : "");
-    for (size_t i = 0; (o = options_at(verb->options, i)); i++) {
+    buf_fmt(out, "    '%s') words='", verb->name);
+    operand_words(out, verb);
+    for (size_t i = 0; (o = option_at(verb, i)); i++) {
         if (o->brief)
             buf_fmt(out, " -%c", o->brief);
         buf_fmt(out, " --%s", o->name);
@@ -81,8 +131,8 @@ static void bash_leaf(struct buf *out, const struct verb *verb)
 static void bash_values(struct buf *out, const struct verb *verb)
 {
     const struct opt *o;
-    for (size_t i = 0; (o = options_at(verb->options, i)); i++) {
-        if (o->kind == OPT_FLAG)
+    for (size_t i = 0; (o = option_at(verb, i)); i++) {
+        if (o->kind == OPT_FLAG || o->kind == OPT_MAYBE)
             continue;
         buf_fmt(out, "    '%s --%s'", verb->name, o->name);
         if (o->brief)
@@ -97,8 +147,7 @@ static void bash_values(struct buf *out, const struct verb *verb)
     }
 }
 
-static const char bash_head[] = "# bash completion for brig: source <(brig completion bash)\n"
-                                "_brig_words() {\n"
+static const char bash_head[] = "_brig_words() {\n"
                                 "    case \"$1\" in\n";
 
 static const char bash_middle[] = "    esac\n"
@@ -132,11 +181,11 @@ static const char bash_tail[] =
     "        if [[ \" $words \" == *\" $w \"* && -z $operand ]]; then\n"
     "            verb=${verb:+$verb }$w\n"
     "        else\n"
-    "            operand=1; [[ $verb == run ]] && break\n"
+    "            operand=1; [[ $_brig_runs == *\" $verb \"* ]] && break\n"
     "        fi\n"
     "    done\n"
     "    COMPREPLY=()\n"
-    "    if [[ ($verb == run || $verb == proxy) && -n $operand ]]; then\n"
+    "    if [[ $_brig_runs == *\" $verb \"* && -n $operand ]]; then\n"
     "        if [[ $prev == -- ]]; then _brig_reply -c -- \"$cur\"; else _brig_reply -f -- "
     "\"$cur\"; fi\n"
     "        return\n"
@@ -150,7 +199,7 @@ static const char bash_tail[] =
     "    esac\n"
     "    words=; _brig_words \"$verb\"\n"
     "    _brig_reply -W \"$words\" -- \"$cur\"\n"
-    "    if [[ $cur != -* && $verb == run ]]; then _brig_reply -c -- \"$cur\"; fi\n"
+    "    if [[ $cur != -* && $_brig_runs == *\" $verb \"* ]]; then _brig_reply -c -- \"$cur\"; fi\n"
     "    if [[ $cur != -* && $verb == 'policy check' ]]; then _brig_reply -f -- "
     "\"$cur\"; fi\n"
     "}\n"
@@ -158,6 +207,9 @@ static const char bash_tail[] =
 
 static void bash_script(struct buf *out)
 {
+    buf_str(out, "# bash completion for brig: source <(brig completion bash)\n_brig_runs='");
+    running_words(out);
+    buf_str(out, " '\n");
     buf_str(out, bash_head);
     each_parent(out, &verb_root, bash_parent);
     each_leaf(out, &verb_root, bash_leaf);
@@ -184,13 +236,14 @@ static void zsh_text(struct buf *out, const char *text)
 static void zsh_option(struct buf *out, const struct opt *o, const char *dashes, const char *name)
 {
     buf_fmt(out, "        '%s%s%s%s[", o->kind == OPT_LIST ? "*" : "", dashes, name,
-            o->kind == OPT_FLAG ? ""
-            : dashes[1]         ? "="
-                                : "+");
+            o->kind == OPT_FLAG    ? ""
+            : o->kind == OPT_MAYBE ? "=-"
+            : dashes[1]            ? "="
+                                   : "+");
     zsh_text(out, o->help);
     buf_chr(out, ']');
     if (o->value) {
-        buf_chr(out, ':');
+        buf_str(out, o->kind == OPT_MAYBE ? "::" : ":");
         zsh_text(out, o->value);
     }
     if (o->words)
@@ -204,17 +257,19 @@ static void zsh_leaf(struct buf *out, const struct verb *verb)
 {
     const struct opt *o;
     buf_fmt(out, "    '%s') _arguments -S \\\n", verb->name);
-    for (size_t i = 0; (o = options_at(verb->options, i)); i++) {
+    for (size_t i = 0; (o = option_at(verb, i)); i++) {
         char brief[2] = {o->brief, '\0'};
         zsh_option(out, o, "--", o->name);
         if (o->brief)
             zsh_option(out, o, "-", brief);
     }
-    if (verb == &verb_run || verb == &verb_proxy)
+    if (verb->runs)
         buf_str(out, "        '1:command:_command_names -e' '*::argument:_normal' ;;\n");
-    else if (verb->operands)
-        buf_fmt(out, "        '*:word:(%s)' ;;\n", verb->operands);
-    else
+    else if (verb->operands || verb == &verb_help) {
+        buf_str(out, "        '*:word:(");
+        operand_words(out, verb);
+        buf_str(out, ")' ;;\n");
+    } else
         buf_str(out, "        '*:file:_files' ;;\n");
 }
 
@@ -237,7 +292,9 @@ static void zsh_script(struct buf *out)
                  "    local verb=\n"
                  "    if (( CURRENT > 2 )); then\n"
                  "        verb=$words[2]; shift words; (( CURRENT-- ))\n"
-                 "        if [[ $verb == (policy|secrets) ]] && (( CURRENT > 2 )); then\n"
+                 "        if [[ $verb == (");
+    parent_words(out, "|");
+    buf_str(out, ") ]] && (( CURRENT > 2 )); then\n"
                  "            verb=\"$verb $words[2]\"; shift words; (( CURRENT-- ))\n"
                  "        fi\n"
                  "    fi\n"
@@ -265,13 +322,13 @@ static void fish_parent(struct buf *out, const struct verb *verb)
 static void fish_leaf(struct buf *out, const struct verb *verb)
 {
     const struct opt *o;
-    for (size_t i = 0; (o = options_at(verb->options, i)); i++) {
+    for (size_t i = 0; (o = option_at(verb, i)); i++) {
         buf_fmt(out, "complete -c brig -n '__brig_at \"%s\"' -l %s", verb->name, o->name);
         if (o->brief)
             buf_fmt(out, " -s %c", o->brief);
         if (o->words)
             buf_fmt(out, " -x -a '%s'", o->words);
-        else if (o->value)
+        else if (o->value && o->kind != OPT_MAYBE)
             buf_str(out, takes_file(o)     ? " -r -F"
                          : takes_folder(o) ? " -x -a '(__fish_complete_directories)'"
                                            : " -x");
@@ -279,9 +336,11 @@ static void fish_leaf(struct buf *out, const struct verb *verb)
         quoted(out, o->help);
         buf_chr(out, '\n');
     }
-    if (verb->operands)
-        buf_fmt(out, "complete -c brig -f -n '__brig_at \"%s\"' -a '%s'\n", verb->name,
-                verb->operands);
+    if (verb->operands || verb == &verb_help) {
+        buf_fmt(out, "complete -c brig -f -n '__brig_at \"%s\"' -a '", verb->name);
+        operand_words(out, verb);
+        buf_str(out, "'\n");
+    }
 }
 
 static void fish_script(struct buf *out)
@@ -294,7 +353,9 @@ static void fish_script(struct buf *out)
                  "        test $n -eq 0\n"
                  "        return\n"
                  "    end\n"
-                 "    if contains -- \"$argv[1]\" policy secrets\n"
+                 "    if contains -- \"$argv[1]\" ");
+    parent_words(out, " ");
+    buf_str(out, "\n"
                  "        test \"$words\" = \"$argv[1]\"\n"
                  "        return\n"
                  "    end\n"

@@ -15,7 +15,8 @@ enum {
     OPT_METADATA,
     OPT_ALLOW_OUT,
     OPT_DENY_OUT,
-    OPT_AUTO_PAUSE
+    OPT_AUTO_PAUSE,
+    OPT_PROJECT,
 };
 
 static const struct opt create_items[] = {
@@ -61,6 +62,12 @@ static const struct opt create_items[] = {
      .value = "HOST",
      .group = "Sandbox",
      .help = "may not be reached, whatever else is said"},
+    {.id = OPT_PROJECT,
+     .name = "project",
+     .kind = OPT_VALUE,
+     .value = "NAME",
+     .group = "Sandbox",
+     .help = "work on a view of this folder, which `brig serve --project` offers"},
     {.id = BOXES_JSON, .name = "json", .group = "Output", .help = "print JSON"},
 };
 static const struct opt_table create_table = {
@@ -70,7 +77,7 @@ static const struct opt_table create_table = {
 
 struct create {
     struct boxes boxes;
-    const char *template;
+    const char *template, *project;
     uint64_t timeout_ms;
     bool auto_pause;
     struct pairs {
@@ -96,6 +103,9 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
     switch (opt ? opt->id : 0) {
     case OPT_TEMPLATE:
         c->template = value;
+        return 1;
+    case OPT_PROJECT:
+        c->project = value;
         return 1;
     case OPT_TIMEOUT:
         return num_parse_duration(value, &c->timeout_ms, err) < 0 ? -err->code : 1;
@@ -148,6 +158,8 @@ static void write_request(const struct create *c, struct buf *out)
     jw_kv_uint(&w, "timeout", c->timeout_ms ? (c->timeout_ms + 999) / 1000 : 300);
     if (c->auto_pause)
         jw_kv_bool(&w, "autoPause", true);
+    if (c->project)
+        jw_kv_string(&w, "project", c->project);
     write_pairs(&w, "envVars", &c->env);
     write_pairs(&w, "metadata", &c->metadata);
     if (c->allow.count || c->deny.count) {

@@ -5,6 +5,7 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define HELP_WIDTH  80
@@ -74,7 +75,9 @@ static void option_entry(struct buf *out, const struct opt *o)
         buf_fmt(&left, "  -%c, --%s", o->brief, o->name);
     else
         buf_fmt(&left, "      --%s", o->name);
-    if (o->value)
+    if (o->kind == OPT_MAYBE)
+        buf_fmt(&left, "[=%s]", o->value);
+    else if (o->value)
         buf_fmt(&left, " %s", o->value);
     entry(out, buf_text(&left), o->help);
 }
@@ -102,13 +105,55 @@ static void indented(struct buf *out, const char *lines, const char *prefix)
     }
 }
 
+/* What belongs together for somebody who looks for a command. One that is in no group comes last.
+ */
+static const struct {
+    const char *heading;
+    const char *words;
+} groups[] = {
+    {"Run code", " run diff apply discard approvals approve deny receipt "},
+    {"For agents and models", " serve mcp "},
+    {"Sandboxes of `brig serve`",
+     " ps create exec cp logs kill rm pause resume stats pool audit keys "},
+    {"Rules, network, secrets", " policy net proxy secrets "},
+    {"This machine", " doctor verify "},
+    {"More", NULL},
+};
+
+static bool in_group(size_t group, const char *word)
+{
+    char spaced[40];
+    snprintf(spaced, sizeof spaced, " %s ", word);
+    if (groups[group].words)
+        return strstr(groups[group].words, spaced);
+    for (size_t i = 0; i < group; i++) {
+        if (in_group(i, word))
+            return false;
+    }
+    return true;
+}
+
+static void child(struct buf *out, const struct verb *verb)
+{
+    char left[64] = "  ";
+    strncat(left, verb_word(verb), sizeof left - 3);
+    entry(out, left, verb->summary);
+}
+
 static void children(struct buf *out, const struct verb *verb, bool colour)
 {
-    heading(out, "Commands", colour);
-    for (size_t i = 0; verb->children[i]; i++) {
-        char left[64] = "  ";
-        strncat(left, verb_word(verb->children[i]), sizeof left - 3);
-        entry(out, left, verb->children[i]->summary);
+    if (verb != &verb_root) {
+        heading(out, "Commands", colour);
+        for (size_t i = 0; verb->children[i]; i++)
+            child(out, verb->children[i]);
+        return;
+    }
+    for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
+        heading(out, groups[g].heading, colour);
+        for (size_t i = 0; verb->children[i]; i++) {
+            if (in_group(g, verb_word(verb->children[i])))
+                child(out, verb->children[i]);
+        }
     }
 }
 
@@ -119,12 +164,12 @@ static void help_text(struct buf *out, const struct verb *verb, bool colour)
     indented(out, verb->usage, "brig ");
     if (verb->about)
         buf_fmt(out, "\n%s\n", verb->about);
-    if (verb->children)
-        children(out, verb, colour);
     if (verb->examples) {
         heading(out, "Examples", colour);
         indented(out, verb->examples, "");
     }
+    if (verb->children)
+        children(out, verb, colour);
     if (verb->options)
         options(out, verb->options, colour);
     if (verb->statuses) {
@@ -175,6 +220,5 @@ const struct verb verb_help = {
     .usage = "help [COMMAND]",
     .examples = "brig help run",
     .options = &common_options,
-    .operands = "run net proxy secrets doctor policy completion",
     .main = help_main,
 };

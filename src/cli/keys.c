@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "base/sha256.h"
+#include "cli/backend.h"
 #include "cli/keys_rows.h"
 #include "cli/state.h"
 #include "cli/term.h"
@@ -19,25 +20,14 @@
 #define ID_SIZE    13
 #define OUTPUT_MAX ((size_t)4 * 1024 * 1024)
 
-enum { OPT_JSON = 1, OPT_STATE, OPT_OPERATOR, OPT_MAX, OPT_ALL };
+enum { OPT_OPERATOR = 1, OPT_MAX, OPT_ALL };
 
 struct keys_options {
-    bool json, operator_key, all;
-    const char *state, *name; /* name: the operand */
+    struct backend_options backend;
+    bool operator_key, all;
+    const char *name; /* the operand */
     uint64_t max_boxes;
 };
-
-static const struct opt common_items[] = {
-    {.id = OPT_JSON, .name = "json", .group = "Output", .help = "print JSON"},
-    {.id = OPT_STATE,
-     .name = "state",
-     .kind = OPT_VALUE,
-     .value = "DIR",
-     .group = "Where",
-     .help = "the daemon's state folder, as given to brig serve"},
-};
-static const struct opt_table keys_table = {
-    .items = common_items, .count = ARRAY_LEN(common_items), .next = &common_options};
 
 static const struct opt add_items[] = {
     {.id = OPT_OPERATOR,
@@ -52,29 +42,28 @@ static const struct opt add_items[] = {
      .help = "at most so many sandboxes at a time"},
 };
 static const struct opt_table add_table = {
-    .items = add_items, .count = ARRAY_LEN(add_items), .next = &keys_table};
+    .items = add_items, .count = ARRAY_LEN(add_items), .next = &backend_option_table};
 
 static const struct opt list_items[] = {
     {.id = OPT_ALL, .name = "all", .group = "Output", .help = "revoked ones as well"},
 };
 static const struct opt_table list_table = {
-    .items = list_items, .count = ARRAY_LEN(list_items), .next = &keys_table};
+    .items = list_items, .count = ARRAY_LEN(list_items), .next = &backend_option_table};
 
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct keys_options *o = ctx;
     if (!opt && o->name)
         return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", value);
+    int r = opt ? backend_take(&o->backend, opt, value, err) : 0;
+    if (r)
+        return r < 0 ? r : 0;
     if (!opt)
         o->name = value;
-    else if (opt->id == OPT_JSON)
-        o->json = true;
     else if (opt->id == OPT_OPERATOR)
         o->operator_key = true;
     else if (opt->id == OPT_ALL)
         o->all = true;
-    else if (opt->id == OPT_STATE)
-        o->state = value;
     else if (opt->id == OPT_MAX && num_parse_count(value, &o->max_boxes, err) < 0)
         return err_wrap(err, "--max-sandboxes");
     return 0;
@@ -131,7 +120,7 @@ static int print_new(const struct keys_options *o, const struct key_row *row, co
     cleanup_buf struct buf out;
     struct json_writer w;
     buf_init(&out, 4096);
-    if (o->json) {
+    if (o->backend.json) {
         jw_init(&w, &out, false);
         jw_object_begin(&w);
         jw_kv_string(&w, "id", row->id);
@@ -160,11 +149,11 @@ static int add(const struct keys_options *o, struct err *err)
         return -err->code;
     snprintf(row.name, sizeof row.name, "%s", o->name);
     sha256_hex(key, strlen(key), row.hash);
-    int r = key_put(o->state, &row, effect, err);
+    int r = key_put(o->backend.state, &row, effect, err);
     if (r >= 0)
         r = print_new(o, &row, key, effect, err);
     explicit_bzero(key, sizeof key);
-    if (r >= 0 && !o->json) {
+    if (r >= 0 && !o->backend.json) {
         snprintf(done, sizeof done, "key %s (%s) was made and is not shown again", row.id,
                  row.name);
         effect_text(effect, done);
@@ -193,12 +182,12 @@ static int list_row(void *ctx, const struct key_row *row, struct err *err)
 {
     struct list *l = ctx;
     char created[20], revoked[20];
-    if (row->revoked_ms && !l->options->all && !l->options->json) {
+    if (row->revoked_ms && !l->options->all && !l->options->backend.json) {
         l->hidden++;
         return 0;
     }
     l->count++;
-    if (l->options->json) {
+    if (l->options->backend.json) {
         jw_object_begin(&l->w);
         jw_kv_string(&l->w, "id", row->id);
         jw_kv_string(&l->w, "name", row->name);
@@ -232,18 +221,18 @@ static int list(const struct keys_options *o, struct err *err)
     struct list l = {.options = o};
     buf_init(&l.out, OUTPUT_MAX);
     jw_init(&l.w, &l.out, false);
-    if (o->json) {
+    if (o->backend.json) {
         jw_object_begin(&l.w);
         jw_key(&l.w, "keys");
         jw_array_begin(&l.w);
     }
-    int r = key_each(o->state, list_row, &l, err);
-    if (r >= 0 && o->json) {
+    int r = key_each(o->backend.state, list_row, &l, err);
+    if (r >= 0 && o->backend.json) {
         jw_array_end(&l.w);
         jw_object_end(&l.w);
         buf_chr(&l.out, '\n');
     }
-    if (r >= 0 && !o->json && l.count == 0)
+    if (r >= 0 && !o->backend.json && l.count == 0)
         buf_str(&l.out, "no key but the operator's own (the file `key` of the state folder)\n");
     if (r >= 0 && l.hidden)
         buf_fmt(&l.out, "%zu revoked; --all shows them\n", l.hidden);
@@ -279,7 +268,7 @@ static int find_one(const struct keys_options *o, struct find *f, struct err *er
 {
     if (!o->name)
         return err_set(err, ERR_USAGE, "which key? `brig keys list` shows them");
-    if (key_each(o->state, find_row, f, err) < 0)
+    if (key_each(o->backend.state, find_row, f, err) < 0)
         return -err->code;
     if (!f->by_id && f->by_name > 1) {
         err_set(err, ERR_USAGE, "%zu keys have the name %.60s", f->by_name, o->name);
@@ -304,10 +293,10 @@ static int revoke_key(const struct keys_options *o, struct err *err)
     if (find_one(o, &f, err) < 0)
         return -err->code;
     f.row.revoked_ms = now_ms();
-    if (key_put(o->state, &f.row, effect, err) < 0)
+    if (key_put(o->backend.state, &f.row, effect, err) < 0)
         return -err->code;
     snprintf(done, sizeof done, "key %s (%.60s) is revoked", f.row.id, f.row.name);
-    if (!o->json) {
+    if (!o->backend.json) {
         effect_text(effect, done);
         return 0;
     }
@@ -320,7 +309,7 @@ static int revoke_key(const struct keys_options *o, struct err *err)
 static int keys_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
-    struct keys_options o = {.json = false};
+    struct keys_options o = {.all = false};
     const char *word = verb_word(verb);
     int rest = 0;
     int r = verb_parse(verb, argc, argv, take, &o, &rest, &err);
@@ -334,7 +323,7 @@ static int keys_main(const struct verb *verb, int argc, char *const argv[])
         r = strcmp(word, "add") == 0    ? add(&o, &err)
             : strcmp(word, "list") == 0 ? list(&o, &err)
                                         : revoke_key(&o, &err);
-    return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : 0;
+    return r < 0 ? verb_fail(verb, &err, o.backend.json || verb_wants_json(argc, argv)) : 0;
 }
 
 #define STATUS_125 "125  there is no such key, or no state"
@@ -371,7 +360,7 @@ static const struct verb verb_revoke = {
              "over; an operator can end them before.",
     .examples = "brig keys revoke ci",
     .statuses = "0    revoked\n" STATUS_125,
-    .options = &keys_table,
+    .options = &backend_option_table,
     .main = keys_main,
 };
 

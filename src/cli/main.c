@@ -1,6 +1,7 @@
 /* The `brig` command. Safe descriptors first, then the verb. */
 #include "cli/term.h"
 #include "cli/verb.h"
+#include "verify/inside.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -39,5 +40,7 @@ int main(int argc, char *argv[])
         return 125;
     if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
         return print_version();
+    if (argc > 1 && strcmp(argv[1], VERIFY_INSIDE) == 0)
+        return verify_inside(argc - 2, argv + 2);
     return verb_dispatch(&verb_root, argc - 1, argv + 1);
 }

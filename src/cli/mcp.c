@@ -115,5 +115,7 @@ const struct verb verb_mcp = {
     .statuses = "0    stdin has ended\n"
                 "125  it could not start, or its daemon died",
     .options = &mcp_table,
+    .form = &verb_mcp_wrap,
+    .runs = true,
     .main = mcp_main,
 };

@@ -351,7 +351,7 @@ static int open_all(struct bridge *b, int pidfd, struct err *err)
     rpc_lines_init(&b->lines, RPC_BYTES_MAX);
     if (loop_watch(b->loop, &b->in, EPOLLIN) < 0)
         loop_defer(b->loop, &b->more);
-    (void)loop_watch(b->loop, &b->out, 0); /* a file has no reader that could leave */
+    (void)loop_watch(b->loop, &b->out, EPOLLERR); /* a file has no reader that could leave */
     if (pidfd >= 0 && loop_watch(b->loop, &b->daemon, EPOLLIN) < 0)
         return err_sys(err, "watch brig serve");
     return 0;

@@ -103,7 +103,7 @@ static int deliver(struct parse *p, const struct opt *o, size_t index, const cha
                        o->value);
     if (o->kind != OPT_FLAG && o->words && !is_word(o->words, value))
         return wrong_word(p, o, value);
-    if (o->kind == OPT_VALUE) {
+    if (o->kind == OPT_VALUE || o->kind == OPT_MAYBE) {
         const char *before = p->seen[index];
         if (before && strcmp(before, value) == 0)
             return 0;
@@ -143,7 +143,7 @@ static int parse_long(struct parse *p, const char *text)
         return deliver(p, o, index, o->means);
     }
     if (!value)
-        value = next_value(p, o);
+        value = o->kind == OPT_MAYBE ? o->means : next_value(p, o);
     return value ? deliver(p, o, index, value) : -(int)ERR_USAGE;
 }
 
@@ -160,7 +160,9 @@ static int parse_brief(struct parse *p, const char *text)
         if (!o)
             return err_set(p->err, ERR_USAGE, "unknown option -%c", *text);
         if (o->kind != OPT_FLAG) {
-            const char *value = text[1] ? text + 1 : next_value(p, o);
+            const char *value = text[1]                ? text + 1
+                                : o->kind == OPT_MAYBE ? o->means
+                                                       : next_value(p, o);
             return value ? deliver(p, o, index, value) : -(int)ERR_USAGE;
         }
         int r = deliver(p, o, index, o->means);

@@ -10,6 +10,7 @@ enum opt_kind {
     OPT_FLAG,  /* takes no value; may be repeated */
     OPT_VALUE, /* one value; given twice with different values is a contradiction */
     OPT_LIST,  /* one value each time; may be repeated */
+    OPT_MAYBE, /* --name or --name=VALUE; alone it means `means` */
 };
 
 struct opt {
@@ -19,7 +20,8 @@ struct opt {
     enum opt_kind kind;
     const char *value; /* what the value is called in help texts: "SIZE"; NULL for a flag */
     const char *words; /* the only values there are, separated by spaces; NULL: anything */
-    const char *means; /* OPT_FLAG: the value that is handed on; may be NULL */
+    const char
+        *means; /* OPT_FLAG, OPT_MAYBE: the value that is handed on; may be NULL for a flag */
     const char *group; /* heading in help texts */
     const char *help;
 };

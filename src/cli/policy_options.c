@@ -69,6 +69,13 @@ static const struct opt rule_items[] = {
     {OPT_FIELD + FIELD_REQUESTS, 0, "requests", OPT_VALUE, "N", NULL, NULL, NETWORK,
      "requests per minute"},
 };
+static const struct opt ask_items[] = {
+    {OPT_ASK_EGRESS, 0, "ask-egress", OPT_FLAG, NULL, NULL, "true", NETWORK,
+     "a connection to a host outside of the rules waits until a person allows or denies it"},
+    {OPT_DANGEROUS, 0, "dangerous", OPT_VALUE, "RULE", "allow ask deny", NULL, POLICY,
+     "commands of a dangerous shape (rm -rf /…, git push --force, curl | sh, …): allow, ask a "
+     "person first, or deny; a guide on top of the walls"},
+};
 static const struct opt resolver_items[] = {
     {OPT_FIELD + FIELD_RESOLVER, 0, "resolver", OPT_VALUE, "ADDRESS[:PORT]", NULL, NULL, NETWORK,
      "who resolves the names, instead of the host's own resolver"},
@@ -124,7 +131,8 @@ static const struct opt_table run_limits = CHAIN(limit_items, &common_options);
 static const struct opt_table run_env = CHAIN(env_items, &run_limits);
 static const struct opt_table run_secrets = CHAIN(secret_items, &run_env);
 static const struct opt_table run_resolver = CHAIN(resolver_items, &run_secrets);
-static const struct opt_table run_rules = CHAIN(rule_items, &run_resolver);
+static const struct opt_table run_asks = CHAIN(ask_items, &run_resolver);
+static const struct opt_table run_rules = CHAIN(rule_items, &run_asks);
 static const struct opt_table run_inside = CHAIN(inside_items, &run_rules);
 static const struct opt_table run_file = CHAIN(file_items, &run_inside);
 const struct opt_table policy_option_table = CHAIN(level_items, &run_file);
@@ -270,6 +278,10 @@ static int apply(struct policy *p, const struct policy_use *use, struct err *err
         return policy_allow(p, use->value, &origin, err);
     case OPT_BLOCK:
         return policy_block(p, use->value, &origin, err);
+    case OPT_ASK_EGRESS:
+        return policy_ask(p, NULL, &origin, err);
+    case OPT_DANGEROUS:
+        return policy_dangerous(p, use->value, &origin, err);
     case OPT_SECRET:
         return policy_secret(p, use->value, &origin, err);
     case OPT_TOOL + TOOL_ALLOW:

@@ -18,6 +18,8 @@ enum policy_option_id {
     OPT_SECRET,
     OPT_TOOL, /* + enum tool_verdict */
     OPT_TOOL_LAST = OPT_TOOL + TOOL_VERDICT_COUNT - 1,
+    OPT_ASK_EGRESS,
+    OPT_DANGEROUS,
     OPT_FIELD, /* + enum policy_field; the last */
 };
 

@@ -89,3 +89,19 @@ int project_choose(const struct policy *policy, const char *asked, struct buf *r
     int r = path_resolve(asked ? asked : ".", ret, err);
     return r < 0 ? r : check(buf_text(ret), err);
 }
+
+int project_review(const char *spec, struct buf *ret, struct buf *ret_dest, struct err *err)
+{
+    const char *colon = strchr(spec, ':');
+    cleanup_free char *dir = strndup(spec, colon ? (size_t)(colon - spec) : strlen(spec));
+    if (!dir)
+        return err_sys(err, "allocate");
+    if (!dir[0] || (colon && (colon[1] != '/' || strchr(colon + 1, ':')))) {
+        err_set(err, ERR_USAGE, "--review: '%.60s' is not DIR or DIR:DEST", spec);
+        return err_hint(err, "DEST, the place inside, is an absolute path");
+    }
+    if (path_resolve(dir, ret, err) < 0 || check(buf_text(ret), err) < 0)
+        return -err->code;
+    path_join("/", colon ? colon + 1 : buf_text(ret), ret_dest);
+    return 0;
+}

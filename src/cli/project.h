@@ -10,3 +10,5 @@
  * no project. */
 int project_choose(const struct policy *policy, const char *asked, struct buf *ret,
                    struct err *err);
+/* "DIR[:DEST]" of --review: both absolute; DEST is DIR unless given. */
+int project_review(const char *spec, struct buf *ret, struct buf *ret_dest, struct err *err);

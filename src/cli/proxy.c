@@ -371,6 +371,8 @@ static int build_and_serve(const struct proxy_options *o, char *const *command, 
     int r = policy_options_build(&o->policy, &policy, err);
     if (r >= 0)
         r = check(o, &policy, err);
+    /* It has no terminal of its own and no run to ask for. */
+    policy.egress.asks = false;
     if (r >= 0)
         r = make_token(s.token, err);
     if (r >= 0)
@@ -417,5 +419,6 @@ const struct verb verb_proxy = {
     .statuses = "0    ended by ^C, or the command's own status\n"
                 "125  the options are wrong, or the proxy could not be started",
     .options = &proxy_table,
+    .runs = true,
     .main = proxy_main,
 };

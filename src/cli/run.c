@@ -1,11 +1,15 @@
 /* brig run: one command, or a piece of code, behind all five boundaries. */
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "cli/lang.h"
+#include "cli/learn.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
+#include "cli/receipt_file.h"
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "cli/verdict.h"
+#include "os/approval.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -19,9 +23,14 @@ enum run_option_id {
     OPT_PRETTY,
     OPT_TTY,
     OPT_PROJECT,
+    OPT_REVIEW,
     OPT_PLAN,
+    OPT_ASK_TIMEOUT,
     OPT_QUIET,
     OPT_VERBOSE,
+    OPT_RECEIPT,
+    OPT_LEARN,
+    OPT_FORCE,
 };
 
 #define RUNNING "Running"
@@ -36,12 +45,24 @@ static const struct opt run_items[] = {
      "give the program a private terminal (for shells and editors)"},
     {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, RUNNING,
      "level medium: the folder that the program may change; default: the current folder"},
+    {OPT_REVIEW, 0, "review", OPT_VALUE, "DIR[:DEST]", NULL, NULL, RUNNING,
+     "let the program change a copy-on-write view of this folder; what it changed waits for brig "
+     "diff, apply and discard"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
+    {OPT_LEARN, 0, "learn", OPT_MAYBE, "FILE", NULL, LEARN_FILE, RUNNING,
+     "write a policy that would allow what is refused in this run to FILE (" LEARN_FILE "; - for "
+     "stdout)"},
+    {OPT_FORCE, 0, "force", OPT_FLAG, NULL, NULL, NULL, RUNNING,
+     "let --learn replace a file that is there"},
+    {OPT_ASK_TIMEOUT, 0, "ask-timeout", OPT_VALUE, "TIME", NULL, NULL, RUNNING,
+     "how long a person may take to answer where the policy asks one; then it is denied; default: 60s"},
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "print one JSON object with output, verdict, denials and receipt"},
     {OPT_PRETTY, 0, "pretty", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "the same, indented"},
+    {OPT_RECEIPT, 0, "receipt", OPT_VALUE, "FILE", NULL, NULL, OUTPUT,
+     "write the signed receipt to FILE; what cannot be signed is not run"},
     {OPT_QUIET, 'q', "quiet", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "say nothing about limits, denials and weaker settings after the run"},
     {OPT_VERBOSE, 'v', "verbose", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -55,13 +76,19 @@ struct run_options {
     struct policy_options policy;
     const char *lang;
     const char *code; /* --lang's operand: a file, or "-" */
-    const char *project;
+    const char *project, *review;
+    const char *receipt; /* where to */
+    struct learn_options learn;
+    struct learn *learned;   /* from a command that could not be executed */
+    uint64_t ask_timeout_ms; /* 0: the usual */
     bool tty, plan, json, pretty, quiet, verbose;
 };
 
 static void run_options_done(struct run_options *o)
 {
     policy_options_done(&o->policy);
+    free(o->learn.cwd);
+    learn_free(o->learned);
 }
 
 static int take_operand(struct run_options *o, const char *word, struct err *err)
@@ -74,6 +101,15 @@ static int take_operand(struct run_options *o, const char *word, struct err *err
     }
     err_set(err, ERR_USAGE, "unexpected argument '%.60s' after the code %.60s", word, o->code);
     return err_hint(err, "arguments for the program come after --");
+}
+
+static int take_ask_timeout(struct run_options *o, const char *value, struct err *err)
+{
+    if (num_parse_duration(value, &o->ask_timeout_ms, err) < 0)
+        return err_wrap(err, "--ask-timeout");
+    if (o->ask_timeout_ms == 0 || o->ask_timeout_ms > APPROVAL_TIMEOUT_MAX_MS)
+        return err_set(err, ERR_USAGE, "--ask-timeout: expected more than nothing and at most 24h");
+    return 0;
 }
 
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
@@ -91,11 +127,26 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_PROJECT:
         o->project = value;
         break;
+    case OPT_RECEIPT:
+        o->receipt = value;
+        break;
+    case OPT_REVIEW:
+        o->review = value;
+        break;
+    case OPT_ASK_TIMEOUT:
+        return take_ask_timeout(o, value, err);
     case OPT_TTY:
         o->tty = true;
         break;
     case OPT_PLAN:
         o->plan = true;
+        break;
+    case OPT_LEARN:
+        o->learn.on = true;
+        o->learn.file = value == opt->means ? NULL : value;
+        break;
+    case OPT_FORCE:
+        o->learn.force = true;
         break;
     case OPT_PRETTY:
         o->pretty = true;
@@ -126,6 +177,14 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return contradiction(err, "--json", "--tty", "a terminal's output is not captured");
     if (o->lang && o->tty)
         return contradiction(err, "--lang", "--tty", "the code comes through stdin");
+    if (o->receipt && !o->receipt[0])
+        return err_set(err, ERR_USAGE, "--receipt: the name of a file is missing");
+    if (o->review && o->project)
+        return contradiction(err, "--review", "--project", "the one takes the place of the other");
+    if (o->learn.on && o->plan)
+        return contradiction(err, "--learn", "--plan", "nothing is run, so nothing is learned");
+    if (o->learn.force && !o->learn.on)
+        return err_set(err, ERR_USAGE, "--force is for --learn");
     if (o->quiet && o->verbose)
         return contradiction(err, "--quiet", "--verbose", "choose one");
     if (o->lang && !o->code && command[0]) {
@@ -221,28 +280,71 @@ static int tell(const struct run_options *o, const struct policy *policy,
     return o->json ? print_json(result, o->pretty, err) : 0;
 }
 
-static int run_and_tell(const struct run_options *o, const struct run_request *request,
-                        struct err *err)
+/* It ran, whatever becomes of its receipt: that is said first. */
+static int keep_receipt(const struct run_options *o, struct receipt_file *file,
+                        const struct run_result *result, struct err *err)
+{
+    if (!o->receipt)
+        return 0;
+    int r = result->is_signed ? 0 : -(*err = result->why_not_signed).code;
+    if (r >= 0)
+        r = receipt_file_write(file, &result->receipt, err);
+    return r < 0
+               ? err_wrap(err, "the command ran and ended with status %d, but there is no receipt",
+                          result->exit_status)
+               : 0;
+}
+
+/* A command that could not be executed is worth learning from, too. */
+static int write_learned(const struct run_options *o, const struct run_request *request,
+                         struct run_result *result, int r, struct err *err)
+{
+    struct err first = err ? *err : (struct err)ERR_INIT;
+    if (!result->learned)
+        return r;
+    int written = learn_save(&o->learn, o->json, result->learned, request->policy, err);
+    if (r < 0 && written >= 0 && err)
+        *err = first;
+    return written < 0 ? written : r;
+}
+
+static int run_and_tell(struct run_options *o, const struct run_request *request, struct err *err)
 {
     struct run_result result;
+    __attribute__((cleanup(receipt_file_done))) struct receipt_file file = RECEIPT_FILE_INIT;
+    if (o->receipt && receipt_file_open(&file, o->receipt, err) < 0)
+        return -err->code;
     run_result_init(&result);
     int r = sandbox_run(request, &result, err);
+    r = write_learned(o, request, &result, r, err);
     if (r >= 0)
         r = tell(o, request->policy, &result, err);
+    if (r >= 0)
+        r = keep_receipt(o, &file, &result, err);
+    if (result.learned && result.learned->saved && !o->json && !o->quiet)
+        learn_say(result.learned);
     int status = result.exit_status;
+    if (r < 0) {
+        o->learned = result.learned;
+        result.learned = NULL;
+    }
     run_result_done(&result);
     return r < 0 ? r : status;
 }
 
+/* Also with --quiet: else nobody would know why nothing happens. */
 /* Negative, or the exit status. */
-static int run_policy(const struct run_options *o, const struct policy *policy,
-                      char *const *command, struct err *err)
+static int run_policy(struct run_options *o, const struct policy *policy, char *const *command,
+                      struct err *err)
 {
-    cleanup_buf struct buf project;
+    cleanup_buf struct buf project, review, review_dest;
     cleanup_free char **lang_args = NULL;
     cleanup_fd int code_fd = -1;
     buf_init(&project, PATH_MAX);
-    int r = project_choose(policy, o->project, &project, err);
+    buf_init(&review, PATH_MAX);
+    buf_init(&review_dest, PATH_MAX);
+    int r = o->review ? project_review(o->review, &review, &review_dest, err)
+                      : project_choose(policy, o->project, &project, err);
     if (r >= 0 && o->lang)
         r = use_language(o, policy, command, &lang_args, &code_fd, err);
     if (r < 0)
@@ -251,18 +353,26 @@ static int run_policy(const struct run_options *o, const struct policy *policy,
         .policy = policy,
         .argv = lang_args ? lang_args : command,
         .project = project.len ? buf_text(&project) : NULL,
+        .review = review.len ? buf_text(&review) : NULL,
+        .review_dest = buf_text(&review_dest),
         .stdin_fd = code_fd >= 0 ? code_fd : STDIN_FILENO,
         .stdout_fd = o->json ? -1 : STDOUT_FILENO,
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
         .tty = o->tty,
+        .ask_timeout_ms = o->ask_timeout_ms,
+        .held = verdict_held,
         .capture = o->json,
-        .receipt = o->json,
+        .receipt = o->json || o->receipt,
+        .sign = o->receipt ? RUN_SIGN_REQUIRED : RUN_SIGN_WISHED,
+        .code = o->lang,
         .term = o->tty ? getenv("TERM") : NULL,
+        .learn = o->learn.on,
+        .learn_cwd = o->learn.cwd,
     };
     return o->plan ? print_plan(&request, err) : run_and_tell(o, &request, err);
 }
 
-static int run_options(const struct run_options *o, char *const *command, struct err *err)
+static int run_options(struct run_options *o, char *const *command, struct err *err)
 {
     int r = check_contradictions(o, command, err);
     if (r < 0)
@@ -272,14 +382,25 @@ static int run_options(const struct run_options *o, char *const *command, struct
         return err_hint(err,
                         "without --tty the program reads from a pipe, which is what scripts want");
     }
+    r = learn_check(&o->learn, o->json, err);
+    if (r < 0)
+        return r;
     struct policy policy;
     r = policy_options_build(&o->policy, &policy, err);
     if (r >= 0 && !o->quiet)
         policy_options_notes(&policy);
+    if (r >= 0 && o->learn.on)
+        learn_open_network(&o->learn, &policy);
     if (r >= 0)
         r = run_policy(o, &policy, command, err);
     policy_done(&policy);
     return r;
+}
+
+static void add_learned(void *ctx, struct json_writer *w)
+{
+    jw_key(w, "learned");
+    learn_write_json(ctx, w);
 }
 
 static int run_main(const struct verb *verb, int argc, char *const argv[])
@@ -295,7 +416,8 @@ static int run_main(const struct verb *verb, int argc, char *const argv[])
     if (r < 0)
         return verb_fail(verb, &err, verb_wants_json(argc, argv));
     r = run_options(&o, argv + rest, &err);
-    return r < 0 ? verb_fail(verb, &err, o.json) : r;
+    bool learned = o.learned && o.learned->policy.len;
+    return r < 0 ? verb_fail_with(verb, &err, o.json, learned ? add_learned : NULL, o.learned) : r;
 }
 
 const struct verb verb_run = {
@@ -319,6 +441,8 @@ const struct verb verb_run = {
                 "brig run --allow '*.pypi.org:443' -- pip download requests\n"
                 "# a secret that the program can use but never sees\n"
                 "brig run --secret 'TOKEN=env:TOKEN@https://api.github.com' -- ./agent\n"
+                "# the same folder, but its changes wait for your word\n"
+                "brig run --review . -- make test\n"
                 "# a shell in the current project, which it may change\n"
                 "brig run --level medium -t -- bash",
     .statuses = "N    the program's own status; 128+N when signal N ended it\n"
@@ -327,5 +451,6 @@ const struct verb verb_run = {
                 "126  the program cannot be executed\n"
                 "127  the program was not found in the sandbox",
     .options = &run_table,
+    .runs = true,
     .main = run_main,
 };

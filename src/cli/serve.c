@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "cli/path.h"
+#include "cli/project.h"
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "sandbox/sandbox.h"
@@ -21,6 +22,7 @@ enum serve_option_id {
     OPT_KEY_FILE,
     OPT_TEMPLATE,
     OPT_TEMPLATES,
+    OPT_PROJECT,
     OPT_MAX_SANDBOXES,
     OPT_FOREGROUND,
     OPT_EPHEMERAL,
@@ -45,6 +47,9 @@ static const struct opt serve_items[] = {
      "a template that has this folder as its root"},
     {OPT_TEMPLATES, 0, "templates", OPT_VALUE, "DIR", NULL, NULL, MAKING,
      "templates, one file NAME.yaml or NAME.json each; default: templates in the state folder"},
+    {OPT_PROJECT, 0, "project", OPT_LIST, "DIR", NULL, NULL, MAKING,
+     "offer a folder: a sandbox that asks for it works on a copy-on-write view of it; what it "
+     "changes waits for a review; repeatable"},
     {OPT_MAX_SANDBOXES, 0, "max-sandboxes", OPT_VALUE, "N", NULL, NULL, MAKING,
      "at most so many at one time, those that wait in pools included"},
     {OPT_EPHEMERAL, 0, "ephemeral", OPT_FLAG, NULL, NULL, NULL, MAKING,
@@ -78,6 +83,24 @@ static int take_count(const char *text, unsigned *ret, struct err *err)
     return 0;
 }
 
+static int take_project(struct serve *s, const char *value, struct err *err)
+{
+    cleanup_buf struct buf path, same;
+    buf_init(&path, PATH_MAX);
+    buf_init(&same, PATH_MAX);
+    if (s->config.project_count == LAUNCHER_PROJECTS_MAX)
+        return err_set(err, ERR_USAGE, "more than %d projects", LAUNCHER_PROJECTS_MAX);
+    if (strchr(value, ':'))
+        return err_set(err, ERR_USAGE, "--project: a path with a colon cannot be offered");
+    if (project_review(value, &path, &same, err) < 0)
+        return -err->code;
+    char *copy = strdup(buf_text(&path));
+    if (!copy)
+        return err_sys(err, "allocate");
+    s->config.projects[s->config.project_count++] = copy;
+    return 0;
+}
+
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct serve *s = ctx;
@@ -99,6 +122,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_TEMPLATES:
         s->templates = value;
         break;
+    case OPT_PROJECT:
+        return take_project(s, value, err);
     case OPT_MAX_SANDBOXES:
         return take_count(value, &s->config.max_boxes, err);
     case OPT_DAEMON:
@@ -230,6 +255,8 @@ static int serve_main(const struct verb *verb, int argc, char *const argv[])
     if (s.ephemeral)
         serve_state_remove(&s.state);
     serve_state_done(&s.state);
+    for (unsigned i = 0; i < s.config.project_count; i++)
+        free(s.config.projects[i]);
     if (r >= 0)
         return 0;
     int status = verb_fail(verb, &err, false);

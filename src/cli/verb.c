@@ -15,10 +15,12 @@ static const struct opt common[] = {
 const struct opt_table common_options = {.items = common, .count = ARRAY_LEN(common)};
 
 static const struct verb *const verbs[] = {
-    &verb_run,     &verb_serve,  &verb_mcp,    &verb_ps,         &verb_create, &verb_exec,
-    &verb_cp,      &verb_logs,   &verb_kill,   &verb_rm,         &verb_pause,  &verb_resume,
-    &verb_stats,   &verb_pool,   &verb_audit,  &verb_keys,       &verb_net,    &verb_proxy,
-    &verb_secrets, &verb_doctor, &verb_policy, &verb_completion, &verb_help,   NULL,
+    &verb_run,     &verb_diff,    &verb_apply,  &verb_discard,      &verb_serve,   &verb_mcp,
+    &verb_ps,      &verb_create,  &verb_exec,   &verb_cp,           &verb_logs,    &verb_kill,
+    &verb_rm,      &verb_pause,   &verb_resume, &verb_stats,        &verb_pool,    &verb_audit,
+    &verb_receipt, &verb_keys,    &verb_net,    &verb_approvals,    &verb_approve, &verb_deny,
+    &verb_proxy,   &verb_secrets, &verb_doctor, &verb_verify_walls, &verb_policy,  &verb_completion,
+    &verb_help,    NULL,
 };
 
 const struct verb verb_root = {
@@ -27,9 +29,19 @@ const struct verb verb_root = {
     .usage = "COMMAND [OPTIONS]\n--version",
     .about = "Kernel, filesystem, network, credentials and lifecycle are five independent\n"
              "boundaries; one word, the threat level, sets all of them.",
-    .examples = "brig run -- python3 -c 'print(6*7)'\n"
-                "echo 'print(6*7)' | brig run --lang python -\n"
+    .examples = "# what this machine can enforce\n"
                 "brig doctor\n"
+                "# one command; nothing of the host can be changed, nothing be reached\n"
+                "brig run -- python3 -c 'print(6*7)'\n"
+                "# code from stdin; limits; a result for a program to read\n"
+                "echo 'print(6*7)' | brig run --lang python --json -m 256M --timeout 30s -\n"
+                "# one host, and no other\n"
+                "brig run --allow '*.pypi.org:443' -- pip download requests\n"
+                "# a shell that may change the current folder\n"
+                "brig run --level medium -t -- bash\n"
+                "# sandboxes as tools for a model\n"
+                "brig mcp\n"
+                "# everything about one command\n"
                 "brig help run",
     .children = verbs,
 };
@@ -131,11 +143,11 @@ bool verb_wants_json(int argc, char *const argv[])
     return false;
 }
 
-static void fail_json(const struct err *err)
+static void fail_json(const struct err *err, verb_more *more, void *ctx)
 {
     cleanup_buf struct buf out;
     struct json_writer w;
-    buf_init(&out, 16384);
+    buf_init(&out, more ? (size_t)8 * 1024 * 1024 : 16384);
     jw_init(&w, &out, false);
     jw_object_begin(&w);
     jw_key(&w, "error");
@@ -150,6 +162,8 @@ static void fail_json(const struct err *err)
     else
         jw_null(&w);
     jw_object_end(&w);
+    if (more)
+        more(ctx, &w);
     jw_object_end(&w);
     buf_chr(&out, '\n');
     (void)term_write(STDOUT_FILENO, buf_text(&out), out.len);
@@ -157,11 +171,17 @@ static void fail_json(const struct err *err)
 
 int verb_fail(const struct verb *verb, const struct err *err, bool json)
 {
+    return verb_fail_with(verb, err, json, NULL, NULL);
+}
+
+int verb_fail_with(const struct verb *verb, const struct err *err, bool json, verb_more *more,
+                   void *ctx)
+{
     struct err told = *err;
     if (told.code == ERR_USAGE && !told.hint[0])
         err_hint(&told, "try: brig %s%s--help", verb->name, verb->name[0] ? " " : "");
     if (json)
-        fail_json(&told);
+        fail_json(&told, more, ctx);
     term_say("%s", told.message);
     if (told.hint[0]) {
         cleanup_buf struct buf line;

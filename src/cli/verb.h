@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/json.h"
 #include "cli/options.h"
 
 #include <stdbool.h>
@@ -17,6 +18,8 @@ struct verb {
     const struct opt_table *options;    /* ends with common_options; NULL: has children only */
     const struct verb *const *children; /* NULL-terminated; NULL: none */
     const char *operands;               /* words for completion, or NULL */
+    const struct verb *form;            /* another form of it, with options of its own, or NULL */
+    bool runs;                          /* a command of the caller's stands behind the options */
     int (*main)(const struct verb *verb, int argc, char *const argv[]);
 };
 
@@ -39,11 +42,19 @@ extern const struct verb verb_stats;
 extern const struct verb verb_pool;
 extern const struct verb verb_audit;
 extern const struct verb verb_keys;
+extern const struct verb verb_receipt;
+extern const struct verb verb_diff;
+extern const struct verb verb_apply;
+extern const struct verb verb_discard;
 extern const struct verb verb_mcp;
 extern const struct verb verb_net;
+extern const struct verb verb_approvals;
+extern const struct verb verb_approve;
+extern const struct verb verb_deny;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;
 extern const struct verb verb_doctor;
+extern const struct verb verb_verify_walls;
 extern const struct verb verb_policy;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;
@@ -60,6 +71,10 @@ int verb_parse(const struct verb *verb, int argc, char *const argv[], opt_fn fn,
 /* Say what went wrong, for people on stderr and, if asked for, for programs on stdout. Returns the
  * exit status. */
 int verb_fail(const struct verb *verb, const struct err *err, bool json);
+/* The same; `more` adds members to the object. */
+typedef void verb_more(void *ctx, struct json_writer *w);
+int verb_fail_with(const struct verb *verb, const struct err *err, bool json, verb_more *more,
+                   void *ctx);
 /* An error in the options may come before --json was read: was it asked for anywhere? */
 bool verb_wants_json(int argc, char *const argv[]);
 

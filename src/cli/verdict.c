@@ -80,6 +80,15 @@ static void say_denials(const struct denial_list *list)
         term_say("denied: %" PRIu64 " further attempts of other kinds", list->dropped);
 }
 
+static void say_review(const struct run_result *r)
+{
+    if (r->review_pending)
+        term_say("changes wait: brig diff %s, then brig apply %s or brig discard %s", r->sandbox_id,
+                 r->sandbox_id, r->sandbox_id);
+    else if (r->reviewed)
+        term_say("nothing was changed: there is nothing to review");
+}
+
 void verdict_notices(const struct run_result *result)
 {
     for (unsigned i = 0; i < result->notice_count; i++)
@@ -92,8 +101,16 @@ void verdict_say(const struct policy *policy, const struct run_result *result, b
     say_limits(policy, result);
     say_signal(result);
     say_denials(&result->denials);
+    say_review(result);
     if (verbose)
         term_say("%s: level %s, tier %s, %.1f ms, %.1f ms CPU, peak memory %" PRIu64 " KiB",
                  result->sandbox_id, level_name(result->level), tier_name(result->tier),
                  result->duration_ms, result->cpu_ms, result->peak_memory_bytes / 1024);
+}
+
+void verdict_held(const char *id, const char *what, const char *reason)
+{
+    term_say("waiting for a person: %s", what);
+    term_say("  because: %s", reason);
+    term_say("  brig approve %s, or brig deny %s; without an answer it is denied", id, id);
 }

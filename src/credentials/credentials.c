@@ -1,12 +1,14 @@
 #include "credentials/credentials.h"
 
 #include "os/fd.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool overridden(const struct policy *p, const char *name)
 {
@@ -86,6 +88,8 @@ int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *
         set_default(c, plan, c->extra[i].name, c->extra[i].value);
     for (size_t i = 0; i < c->policy->env_count; i++)
         set(c, plan, c->policy->env[i].name, c->policy->env[i].value);
+    for (char **each = environ; guard_left_out(GUARD_ENVIRONMENT) && *each; each++)
+        plan_str(plan, OP_ENV, *each, NULL, 0);
     return plan_placeholders(c, plan, err);
 }
 
@@ -114,7 +118,7 @@ int credentials_check(pid_t pid, struct err *err)
 
 int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err)
 {
-    if (credentials_check(pid, err) < 0)
+    if (!guard_unattested(GUARD_ENVIRONMENT) && credentials_check(pid, err) < 0)
         return -err->code;
     evidence_uint(out, "inherited_variables", 0);
     evidence_uint(out, "variables", c->count);

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-static const struct route *const api_tables[] = {control_routes, dify_routes, own_routes,
-                                                 mcp_routes, NULL};
+static const struct route *const api_tables[] = {control_routes, dify_routes,     own_routes,
+                                                 mcp_routes,     approval_routes, NULL};
 static const struct route *const envd_tables[] = {process_routes, files_routes, NULL};
 static const struct route *const kernel_tables[] = {kernel_routes, NULL};
 
@@ -146,9 +146,9 @@ static int auth_sandbox(struct core *core, const struct http_request *r, const s
     return 0;
 }
 
-int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+static int authenticate(struct core *core, const struct http_request *r, struct auth *ret,
+                        int *ret_status)
 {
-    struct core *core = ctx;
     struct aim aim;
     *ret = (struct auth){0};
     *ret_status = 400;
@@ -163,6 +163,14 @@ int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret
     }
     ret->key = key_shown(core, r);
     return ret->key ? 0 : -1;
+}
+
+int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+{
+    int result = authenticate(ctx, r, ret, ret_status);
+    if (result < 0 && *ret_status == 401)
+        strangers_seen(ctx);
+    return result;
 }
 
 /* ---- which handler ---- */
@@ -271,7 +279,7 @@ void api_print_routes(struct buf *out)
 {
     static const struct route *const all[] = {control_routes, process_routes, files_routes,
                                               kernel_routes,  dify_routes,    own_routes,
-                                              mcp_routes};
+                                              mcp_routes,     approval_routes};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         for (const struct route *r = all[i]; r->method; r++)
             buf_fmt(out, "%s %s\n", r->method, r->path);

@@ -162,6 +162,7 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     }
     b->core = c;
     b->tmpl = t;
+    b->project = -1;
     do
         random_id(b->info.id, BOX_ID_LEN);
     while (box_lookup(c, b->info.id));
@@ -190,9 +191,12 @@ void box_launch(struct box *b)
              (long long)core_wall_ms());
     core_put(c, "boxes", b->info.id, row);
     fault_point(FAULT_LAUNCH_BEFORE);
-    char text[160];
-    int len = snprintf(text, sizeof text, "{\"id\":\"%s\",\"template\":\"%s\",\"pooled\":%s}",
-                       b->info.id, b->tmpl->name, b->pooled ? "true" : "false");
+    char text[192], project[16] = "null";
+    if (b->project >= 0)
+        snprintf(project, sizeof project, "%d", b->project);
+    int len = snprintf(text, sizeof text,
+                       "{\"id\":\"%s\",\"template\":\"%s\",\"pooled\":%s,\"project\":%s}",
+                       b->info.id, b->tmpl->name, b->pooled ? "true" : "false", project);
     b->launched_us = clock_us();
     b->launched = true;
     loop_timer_set(c->loop, &b->timer, LAUNCH_MS);
@@ -323,6 +327,13 @@ static void read_usage(struct box *b, const struct json *usage)
     b->memory_peak = memory && json_type(memory) == JSON_INT ? (uint64_t)json_int(memory) : 0;
 }
 
+/* Of a sandbox that somebody had. */
+static void pass_receipt(struct box *b, const struct json *receipt)
+{
+    if (b->info.owner && json_type(receipt) == JSON_OBJECT)
+        receipt_send(b->core, b, receipt);
+}
+
 static void on_exited(struct box *b, int64_t pid, int status)
 {
     fault_point(FAULT_EXITED);
@@ -354,6 +365,7 @@ static void on_said(struct box *b, struct wire_msg *m, const struct json *tree)
         const struct json *usage = json_get(tree, "usage");
         if (usage)
             read_usage(b, usage);
+        pass_receipt(b, json_get(tree, "receipt"));
         box_on_ended(b, reason ? reason : "ended");
     }
 }

@@ -46,6 +46,7 @@ struct box_info {
     const char *token;
     const char *metadata; /* JSON object text, as given */
     const char *network;  /* JSON object text as last asked for, or NULL */
+    const char *project;  /* that it works on a copy of, or NULL */
     uint64_t cpus_milli, memory, disk;
     bool auto_pause;   /* at the end of the time: pause instead of end */
     bool auto_resume;  /* a request to it while it is paused resumes it */
@@ -61,6 +62,7 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
+    const char *project; /* one that the operator offers, by its path or the last part of it */
     bool auto_pause, auto_resume, public_ports;
 };
 typedef void box_fn(void *ctx, struct box *b, const struct err *err); /* b NULL on failure */
@@ -110,6 +112,9 @@ struct process_request {
     const char *tag;           /* or NULL */
     const struct json *config; /* as it was asked for, to be listed */
     uint64_t timeout_ms;       /* of its whole life; 0: none */
+    /* Where the template's rules make it wait for a person: does anybody still want it? NULL: yes.
+     * Gets the ctx of process_start. */
+    bool (*wanted)(void *ctx);
 };
 /* What an attached client gets. Output arrives as it comes; a sink that is full says so and output
  * stops being read (the process waits) until process_resume. Without a sink output is dropped. */

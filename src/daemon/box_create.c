@@ -32,6 +32,7 @@ struct create {
     int64_t timeout_ms;
     bool auto_pause, auto_resume, public_ports;
     char *metadata, *env, *network;
+    int project; /* its number, or -1 */
     box_fn *fn;
     void *ctx;
     unsigned attempt;
@@ -232,6 +233,8 @@ static void create_launch(struct create *cr)
     }
     cr->box = b;
     b->create = cr;
+    b->project = cr->project;
+    b->info.project = cr->project < 0 ? NULL : core_project(c, (size_t)cr->project);
     box_launch(b);
 }
 
@@ -271,7 +274,7 @@ static void create_try(struct create *cr)
         create_fail(cr, &err);
         return;
     }
-    struct box *b = pool_take(cr->tmpl);
+    struct box *b = cr->project < 0 ? pool_take(cr->tmpl) : NULL;
     if (!b) {
         create_launch(cr);
         return;
@@ -387,6 +390,17 @@ static int copy_text(const struct json *json, char **ret, struct err *err)
     return 0;
 }
 
+static int find_project(const struct core *c, const char *name)
+{
+    const char *path;
+    for (int i = 0; (path = core_project(c, (size_t)i)); i++) {
+        const char *last = strrchr(path, '/');
+        if (strcmp(path, name) == 0 || (last && strcmp(last + 1, name) == 0))
+            return i;
+    }
+    return -1;
+}
+
 static int create_fill(struct create *cr, const struct box_request *r, struct err *err)
 {
     struct core *c = cr->core;
@@ -400,6 +414,11 @@ static int create_fill(struct create *cr, const struct box_request *r, struct er
     if (cr->timeout_ms > c->config.max_timeout_ms)
         return err_set(err, ERR_USAGE, "the longest time to live is %lld s",
                        (long long)c->config.max_timeout_ms / 1000);
+    cr->project = r->project ? find_project(c, r->project) : -1;
+    if (r->project && cr->project < 0) {
+        err_set(err, ERR_NOT_FOUND, "the project \"%.200s\" is not offered", r->project);
+        return err_hint(err, "the operator offers one with brig serve --project DIR");
+    }
     int result = copy_text(r->metadata, &cr->metadata, err);
     if (result >= 0)
         result = copy_text(r->env, &cr->env, err);

@@ -31,12 +31,13 @@ struct box {
     char *metadata, *network, *env; /* JSON text; env: only for the interpreter that waited */
     struct tmpl *tmpl;
     struct peer warden;
+    int project;   /* its number, or -1 */
     bool launched; /* the launcher has a process for it (or will have) */
     bool pooled;   /* was launched for the pool */
     bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;
     bool freezing, ended, end_late;
-    struct waker *wakers; /* box_time.c */
+    struct waker *wakers;      /* box_time.c */
     unsigned version;          /* of the template when it was launched */
     struct box *newer, *older; /* in the pool */
     uint64_t idle_since_ms;

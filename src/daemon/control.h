@@ -9,6 +9,11 @@
 void control_create(struct call *call);
 void control_network(struct call *call);
 
+/* control_review.c */
+void control_review(struct call *call);
+void control_review_apply(struct call *call);
+void control_review_discard(struct call *call);
+
 /* control_info.c */
 /* The body of a create and connect answer: ids and tokens. */
 void control_write_handle(struct json_writer *w, const struct box_info *info, const char *domain);

@@ -14,7 +14,7 @@
 #define HOSTS_MAX    256
 
 struct wanted {
-    const char *template_name;
+    const char *template_name, *project;
     int64_t timeout;
     const struct json *metadata, *env, *network;
     bool internet, has_internet, auto_pause, auto_resume;
@@ -112,6 +112,7 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
         {"autoPauseMemory", FIELD_UNUSED},
         {"autoResume", FIELD_OBJECT, &resume},
         {"secure", FIELD_UNUSED}, /* always */
+        {"project", FIELD_STRING, &ret->project},
         {"volumeMounts", FIELD_REFUSED},
         {"mcp", FIELD_REFUSED},
         {"iam", FIELD_REFUSED},
@@ -160,6 +161,7 @@ static int start_create(struct call *call, const struct wanted *want, struct err
         .timeout_ms = want->timeout * 1000,
         .metadata = want->metadata,
         .env = want->env,
+        .project = want->project,
         .auto_pause = want->auto_pause,
         .auto_resume = want->auto_resume,
     };

@@ -121,6 +121,8 @@ void control_write_info(struct json_writer *w, const struct box_info *info, cons
     jw_kv_uint(w, "cpuCount", (info->cpus_milli + 999) / 1000);
     jw_kv_uint(w, "memoryMB", info->memory >> 20);
     jw_kv_uint(w, "diskSizeMB", info->disk >> 20);
+    if (info->project)
+        jw_kv_string(w, "project", info->project);
     write_json_text(w, "metadata", info->metadata, "{}");
     if (full) {
         write_tokens(w, info, domain);

@@ -149,6 +149,7 @@ static void finish_drain(struct core *c)
         return;
     fault_point(FAULT_DRAINED);
     peer_send(&c->launcher, WIRE_STOP, 0, 0, NULL, 0);
+    strangers_end(c);
     core_record(c, "daemon.stopped", NULL, NULL, NULL);
     c->drained = true;
     peer_ask(&c->recorder, WIRE_SYNC, 0, NULL, 0, 5000, tell_drained, c);
@@ -260,6 +261,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     c->ready_timer.fn = on_ready_timeout;
     c->drain_timer.fn = on_drain_timeout;
     c->refusal_timer.fn = create_on_refusals;
+    c->strangers.timer.fn = strangers_on_timer;
     c->started_ms = core_wall_ms();
     buf_init(&c->scratch, 4u << 20);
     c->launcher.io.fd = c->recorder.io.fd = -1;
@@ -296,11 +298,14 @@ void core_free(struct core *c)
     loop_timer_cancel(c->loop, &c->ready_timer);
     loop_timer_cancel(c->loop, &c->drain_timer);
     loop_timer_cancel(c->loop, &c->refusal_timer);
+    loop_timer_cancel(c->loop, &c->strangers.timer);
     templates_free(c);
     keys_free(c->keys);
     pool_settings_free(c);
     leftovers_free(c);
     buf_done(&c->scratch);
+    for (size_t i = 0; i < c->project_count; i++)
+        free(c->projects[i]);
     free(c->room);
     free(c->io_room);
     free(c);

@@ -37,6 +37,9 @@ typedef void core_query_fn(void *ctx, const char *json, size_t len, bool more,
                            const struct err *err);
 void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx);
 
+/* The i-th folder that the operator offers for reviews, or NULL. */
+const char *core_project(const struct core *c, size_t i);
+
 /* State that outlives the daemon: a row of "keys" or "settings". NULL removes it. */
 void core_put(struct core *c, const char *table, const char *key, const char *value_json);
 
@@ -58,6 +61,8 @@ int core_pool_resize(struct core *c, const char *template_name, unsigned min, un
 /* metrics.c: Prometheus text, and the anomaly list as JSON. */
 void core_metrics(struct core *c, struct buf *out);
 void core_anomalies(struct core *c, struct json_writer *w);
+/* Somebody showed no key, or none that is good. */
+void strangers_seen(struct core *c);
 enum counter {
     COUNT_CREATED,
     COUNT_CLAIMED,

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "daemon/core.h"
 #include "daemon/peer.h"
+#include "policy/commands.h"
 
 #include <stddef.h>
 
@@ -59,6 +60,9 @@ struct tmpl {
     char *aliases[8];
     unsigned alias_count;
     uint64_t cpus_milli, memory, disk;
+    struct commands commands; /* rules on what is started in its sandboxes */
+    char *roots[32];          /* folders in which they may do as they like */
+    size_t root_count;
     bool listed; /* the launcher still has it */
     unsigned boxes[BOX_STATE_COUNT];
     struct pool pool;
@@ -93,15 +97,26 @@ struct quota {
     unsigned boxes;
 };
 
+#define CORE_PROJECTS_MAX 16
+
 struct create;
 struct setting;
 struct leftover;
+
+/* Requests without a good key, see strangers.c. */
+struct strangers {
+    uint64_t count;     /* since the last record */
+    uint64_t window_ms; /* 0: none for a while */
+    struct loop_timer timer;
+};
 
 struct core {
     struct loop *loop;
     struct core_config config;
     struct keys *keys;
     struct wire_msg *room;
+    char *projects[CORE_PROJECTS_MAX]; /* that the operator offers, in the launcher's order */
+    size_t project_count;
     char *io_room; /* IO_SIZE: what is read from any pipe */
     struct peer launcher, recorder;
     struct buf scratch; /* for one message that is being written */
@@ -132,6 +147,7 @@ struct core {
     struct quota *quotas;
     uint64_t refusals; /* since the last record of one */
     struct loop_timer refusal_timer;
+    struct strangers strangers;
     struct create *creates, *waiting, **waiting_end;
 
     struct trash *trash, **trash_end;
@@ -170,6 +186,11 @@ int launcher_open(struct core *c, int fd, struct err *err);
 int recorder_open(struct core *c, int fd, struct err *err);
 void record_send(struct core *c, const char *boundary, const char *kind, const struct box *b,
                  const struct key *key, const char *detail);
+/* The end of a sandbox, to be signed. */
+void receipt_send(struct core *c, const struct box *b, const struct json *receipt);
+/* strangers.c */
+void strangers_on_timer(struct loop_timer *t);
+void strangers_end(struct core *c); /* what was not yet written */
 void core_check_ready(struct core *c);
 void core_check_drained(struct core *c);
 

@@ -42,14 +42,22 @@ static const struct host_rule *find_rule(const struct server *s, const struct ho
     return NULL;
 }
 
+/* MCP's clients may name the server itself as their Origin, and its conformance test does. There is
+ * no page of that origin: a browser never sends it. */
+static bool is_mcp(const struct http_request *r)
+{
+    return is_this_machine(&r->host) && !strncmp(r->target, "/mcp", 4) &&
+           (!r->target[4] || r->target[4] == '?');
+}
+
 /* A page that a sandbox itself serves, below one of our names, talks to itself: what it reaches is
  * the same port of the same sandbox. Nobody else who has an Origin is served. */
 static bool is_own_page(const struct http_request *r, const struct host_rule *rule,
                         const char *origin)
 {
     struct url u;
-    if (!rule || !rule->below || url_parse(origin, strlen(origin), &u, NULL) < 0 || u.path_len ||
-        u.query)
+    if (!((rule && rule->below) || is_mcp(r)) || url_parse(origin, strlen(origin), &u, NULL) < 0 ||
+        u.path_len || u.query)
         return false;
     uint16_t port = r->port ? r->port : u.scheme == SCHEME_HTTPS ? 443 : 80;
     return host_equal(&u.host, &r->host) && u.port == port;

@@ -54,6 +54,21 @@ static int take_operator_key(struct core *c, const struct json *key, struct err 
     return keys_restore(c->keys, id, buf_text(&text), text.len, err);
 }
 
+static void take_projects(struct core *c, const struct json *list)
+{
+    for (size_t i = 0; list && i < json_count(list) && c->project_count < CORE_PROJECTS_MAX; i++) {
+        const char *path = json_string(json_at(list, i));
+        char *copy = strdup(path ? path : "");
+        if (copy)
+            c->projects[c->project_count++] = copy;
+    }
+}
+
+const char *core_project(const struct core *c, size_t i)
+{
+    return i < c->project_count ? c->projects[i] : NULL;
+}
+
 static void on_hello(struct core *c, const struct json *tree, struct err *err)
 {
     const struct json *most = json_get(tree, "max_boxes");
@@ -61,6 +76,8 @@ static void on_hello(struct core *c, const struct json *tree, struct err *err)
         c->config.max_boxes = (unsigned)json_int(most);
     if (take_operator_key(c, json_get(tree, "operator_key"), err) < 0)
         core_lose(c, err);
+    if (!c->hello)
+        take_projects(c, json_get(tree, "projects"));
     on_templates(c, tree, err);
     c->hello = true;
     core_check_ready(c);

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -178,6 +179,59 @@ static void get_verify(struct call *call)
     ask(call, &question);
 }
 
+/* ---- GET /sandboxes/{id}/receipt ---- */
+
+/* Who is not the owner cannot tell somebody else's from none. */
+static const struct json *own_receipt(const struct call *call, const struct json *answer)
+{
+    const char *owner = json_string(json_get(answer, "owner"));
+    bool mine =
+        owner && call->key && (call->key->operator_key || strcmp(owner, call->key->id) == 0);
+    return mine ? json_get(answer, "receipt") : NULL;
+}
+
+static void receipt_found(void *ctx, const char *json, size_t len, bool more, const struct err *err)
+{
+    struct call *call = ctx;
+    struct json *tree = NULL;
+    struct buf out cleanup_buf = {0};
+    if (!call_back(call))
+        return;
+    if (!err)
+        (void)json_parse(json, len, NULL, &tree, NULL);
+    const struct json *receipt = own_receipt(call, tree);
+    buf_init(&out, 1u << 20);
+    if (err) {
+        call_fail_err(call, err);
+    } else if (receipt) {
+        struct json_writer w;
+        jw_init(&w, &out, false);
+        jw_json(&w, receipt);
+        call_reply(call, 200, &out);
+    } else {
+        call_fail(call, 404, "there is no receipt of a sandbox %s", call->params.value[0]);
+    }
+    json_free(tree);
+}
+
+static void get_receipt(struct call *call)
+{
+    char question[96];
+    const char *id = call->params.value[0];
+    if (!box_id_valid(id)) {
+        call_fail(call, 400, "a sandbox id is %d letters and digits", BOX_ID_LEN);
+        return;
+    }
+    if (box_find(call->core, call->key, id)) {
+        call_fail(call, 409, "sandbox %s has not ended: its receipt is made at its end", id);
+        return;
+    }
+    snprintf(question, sizeof(question), "{\"what\":\"receipt\",\"box\":\"%s\"}", id);
+    call_watch(call);
+    call_wait(call);
+    core_query(call->core, question, receipt_found, call);
+}
+
 /* ---- GET /sandboxes/{id}/logs ---- */
 
 struct logs {
@@ -246,6 +300,7 @@ static void get_logs(struct call *call)
 const struct route own_routes[] = {
     {"GET", "/version", ERRORS_API, false, get_version},
     {"GET", "/sandboxes/{id}/logs", ERRORS_API, false, get_logs},
+    {"GET", "/sandboxes/{id}/receipt", ERRORS_API, false, get_receipt},
     {"GET", "/metrics", ERRORS_API, true, get_metrics},
     {"GET", "/anomalies", ERRORS_API, true, get_anomalies},
     {"GET", "/pools", ERRORS_API, true, get_pools},

@@ -53,6 +53,21 @@ void record_send(struct core *c, const char *boundary, const char *kind, const s
         c->records_lost++;
 }
 
+void receipt_send(struct core *c, const struct box *b, const struct json *receipt)
+{
+    struct buf *out = core_scratch(c);
+    struct json_writer w;
+    jw_init(&w, out, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "box", b->info.id);
+    jw_kv_string(&w, "key", b->info.owner ? b->info.owner->id : NULL);
+    jw_key(&w, "receipt");
+    jw_json(&w, receipt);
+    jw_object_end(&w);
+    if (out->failed || peer_send(&c->recorder, WIRE_RECEIPT, 0, 0, out->data, out->len) < 0)
+        c->records_lost++;
+}
+
 static const char *boundary_of(const char *kind)
 {
     static const struct {

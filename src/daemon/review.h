@@ -18,8 +18,8 @@ enum review_format {
 void review_diff(struct box *b, enum review_format format, review_fn *fn, void *ctx);
 /* {"files":[…],"trust":[…],"digest":"…","dry_run":bool}, all of them optional. The answer is a JSON
  * object: {"applied":[…]}. */
-void review_apply(struct box *b, const struct json *request, review_fn *fn, void *ctx);
+void review_take(struct box *b, const struct json *request, review_fn *fn, void *ctx);
 /* Forgets what was changed; the sandbox must not go on with it, so that it is ended. */
-void review_discard(struct box *b, review_fn *fn, void *ctx);
+void review_drop(struct box *b, review_fn *fn, void *ctx);
 /* Is there anything to review? */
 bool review_offered(const struct box *b);

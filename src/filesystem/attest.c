@@ -2,6 +2,7 @@
 #include "filesystem/filesystem.h"
 #include "filesystem/proc_view.h"
 #include "os/procfs.h"
+#include "os/weaken.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -40,7 +41,7 @@ static int check_flags(const struct proc_mount *m, uint64_t flags, struct err *e
         return wrong(m->dest, "not nosuid", err);
     if (!m->nodev && !(flags & BIND_DEVICE))
         return wrong(m->dest, "not nodev", err);
-    if (!m->read_only && !(flags & BIND_WRITABLE))
+    if (!m->read_only && !(flags & BIND_WRITABLE) && !guard_unattested(GUARD_READ_ONLY))
         return wrong(m->dest, "not read-only", err);
     if (!m->noexec && (flags & BIND_NOEXEC))
         return wrong(m->dest, "not noexec", err);
@@ -96,7 +97,7 @@ static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
 static int check_landlock(const struct filesystem *fs, const struct ctl_evidence *evidence,
                           struct err *err)
 {
-    if (!fs->landlock_fs)
+    if (!fs->landlock_fs || guard_unattested(GUARD_LANDLOCK))
         return 0;
     if (evidence->landlock_before == 0 && evidence->landlock_after == EACCES)
         return 0;
@@ -114,6 +115,8 @@ static void write_grants(const struct filesystem *fs, struct evidence *out)
         evidence_string(out, "source", fs->grants[i].source);
         evidence_string(out, "dest", fs->grants[i].dest);
         evidence_bool(out, "writable", fs->grants[i].writable);
+        if (fs->grants[i].review)
+            evidence_string(out, "review", fs->namespaced ? "overlay" : "copy");
         jw_object_end(out->w);
     }
     jw_array_end(out->w);
@@ -122,9 +125,11 @@ static void write_grants(const struct filesystem *fs, struct evidence *out)
 int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
                       struct evidence *out, struct err *err)
 {
-    if (fs->namespaced && check_mounts(fs, pid, err) < 0)
+    bool unattested = guard_unattested(GUARD_ROOT) || guard_unattested(GUARD_NS_MOUNT);
+    if ((fs->private_root || fs->namespaced) && !unattested && check_mounts(fs, pid, err) < 0)
         return -err->code;
     if (fs->namespaced && !fs->whole_proc && fs->policy->proc == PROC_SYSTEM &&
+        !guard_unattested(GUARD_PROC) && !guard_unattested(GUARD_NS_PID) &&
         check_covers(fs, err) < 0)
         return -err->code;
     if (check_landlock(fs, evidence, err) < 0)

@@ -1,12 +1,17 @@
 /* The plan of the container tier's root, in the order in which init builds it. Pure. */
 #include "filesystem/filesystem.h"
 
+#include "os/weaken.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #define ROOT_BYTES  (4u << 20)
 #define ROOT_INODES 4096u
 #define NO_TREE     UINT64_MAX
+/* Of a test build, in the place of the policy's. */
+#define LEFT_OUT_BYTES  (64u << 20)
+#define LEFT_OUT_INODES 65536u
 
 static void expect(struct filesystem *fs, const char *dest, uint64_t flags)
 {
@@ -49,6 +54,12 @@ static void file(struct plan *plan, const char *path, const char *text)
             .kind = OP_FILE, .a = path, .num = {0644}, .data = text, .data_len = strlen(text)});
 }
 
+/* What is planned is expected; a test build plans less. */
+static uint64_t bind_flags(uint64_t flags)
+{
+    return guard_left_out(GUARD_READ_ONLY) ? flags | BIND_WRITABLE : flags;
+}
+
 static void bind(struct filesystem *fs, struct plan *plan, const char *source, const char *dest,
                  uint64_t flags, uint64_t tree)
 {
@@ -57,7 +68,8 @@ static void bind(struct filesystem *fs, struct plan *plan, const char *source, c
     else
         plan_str(plan, OP_DIR, dest, NULL, 0755);
     plan_add(plan,
-             &(struct op){.kind = OP_BIND, .a = source, .b = dest, .num = {flags, tree, 0, 0}});
+             &(struct op){
+                 .kind = OP_BIND, .a = source, .b = dest, .num = {bind_flags(flags), tree, 0, 0}});
     expect(fs, dest, flags);
 }
 
@@ -152,7 +164,8 @@ static void writable(struct filesystem *fs, struct plan *plan)
         plan_str(plan, OP_DIR, "/tmp", NULL, 0755);
         return;
     }
-    plan_num(plan, OP_WORK, fs->policy->disk, fs->policy->inodes,
+    plan_num(plan, OP_WORK, guard_left_out(GUARD_DISK) ? LEFT_OUT_BYTES : fs->policy->disk,
+             guard_left_out(GUARD_INODES) ? LEFT_OUT_INODES : fs->policy->inodes,
              fs->policy->exec ? 0 : BIND_NOEXEC);
     work_dir(fs, plan, "workspace", WORKSPACE, 0755);
     work_dir(fs, plan, "tmp", "/tmp", 01777);
@@ -187,6 +200,21 @@ static void mount_point(struct filesystem *fs, struct plan *plan, const struct p
         file(plan, g->dest, "");
 }
 
+/* The layers' tree comes right after the project's. */
+static void overlay(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
+                    uint64_t flags, uint64_t tree_index)
+{
+    char layers[sizeof fs->review_path + 8];
+    int len = snprintf(layers, sizeof layers, "%s/layers", fs->review_path);
+    plan_add(plan, &(struct op){.kind = OP_OVERLAY,
+                                .a = g->source,
+                                .b = g->dest,
+                                .num = {flags, tree_index, g->dev, g->ino},
+                                .data = layers,
+                                .data_len = (size_t)len + 1});
+    expect(fs, g->dest, flags);
+}
+
 static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
                   uint64_t tree_index)
 {
@@ -194,10 +222,14 @@ static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_
     if (g->writable && !fs->policy->exec)
         flags |= BIND_NOEXEC;
     mount_point(fs, plan, g);
+    if (g->review) {
+        overlay(fs, plan, g, flags, tree_index);
+        return;
+    }
     plan_add(plan, &(struct op){.kind = OP_BIND,
                                 .a = g->source,
                                 .b = g->dest,
-                                .num = {flags, tree_index, g->dev, g->ino}});
+                                .num = {bind_flags(flags), tree_index, g->dev, g->ino}});
     expect(fs, g->dest, flags);
 }
 
@@ -218,6 +250,19 @@ static void shown(struct filesystem *fs, struct plan *plan)
     }
 }
 
+static void plan_proc(struct filesystem *fs, struct plan *plan)
+{
+    bool whole = fs->whole_proc || guard_left_out(GUARD_PROC);
+    plan_str(plan, OP_DIR, "/proc", NULL, 0555);
+    /* A /proc of its own can only be made in a pid namespace of its own. */
+    if (guard_left_out(GUARD_NS_PID)) {
+        bind(fs, plan, "/proc", "/proc", BIND_WRITABLE | BIND_NOEXEC, NO_TREE);
+        return;
+    }
+    plan_add(plan, &(struct op){.kind = OP_PROC, .a = "/proc", .num = {fs->policy->proc, whole}});
+    expect(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC);
+}
+
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
 {
     (void)err;
@@ -230,13 +275,12 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     else
         image_view(fs, plan, &next_tree);
     devices(fs, plan);
-    plan_str(plan, OP_DIR, "/proc", NULL, 0555);
-    plan_add(plan, &(struct op){
-                       .kind = OP_PROC, .a = "/proc", .num = {fs->policy->proc, fs->whole_proc}});
-    expect(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC);
+    plan_proc(fs, plan);
     writable(fs, plan);
-    for (unsigned i = 0; i < fs->grant_count; i++)
-        grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree++ : NO_TREE);
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree : NO_TREE);
+        next_tree += fs->grants[i].review ? 2 : 1;
+    }
     shown(fs, plan);
     /* Covered by no Landlock rule: opening it must fail once the layer is in force. */
     file(plan, "/.landlock", "");

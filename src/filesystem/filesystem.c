@@ -10,13 +10,14 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 void filesystem_init(struct filesystem *fs)
 {
     memset(fs, 0, offsetof(struct filesystem, host));
     fs->host.view_count = 0;
     fs->host.landlock_abi = 0;
-    fs->private_fd = -1;
+    fs->private_fd = fs->reviews_fd = fs->review_fd = -1;
 }
 
 /* On the process tier nothing translates owners: a root supervisor's sandbox has a uid that owns
@@ -57,15 +58,50 @@ static int pin(struct filesystem *fs, const char *source, const char *dest, bool
     return result;
 }
 
+static int pin_review(struct filesystem *fs, const struct filesystem_request *r, struct err *err)
+{
+    char link[64], folder[sizeof fs->review_path];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", r->reviews_fd);
+    ssize_t n = readlink(link, folder, sizeof folder - 1);
+    if (n <= 0 || (size_t)n + strlen(r->id) + 8 >= sizeof folder)
+        return err_set(err, ERR_LIMIT, "the path of the state folder is too long for a review");
+    folder[n] = '\0';
+    snprintf(fs->review_path, sizeof fs->review_path, "%s/%s", folder, r->id);
+    snprintf(fs->review_tree, sizeof fs->review_tree, "%s/tree", fs->review_path);
+    fs->reviews_fd = r->reviews_fd;
+    fs->review_id = r->id;
+    fs->command = r->command;
+    bool privileged = fs->privileged;
+    fs->privileged = false; /* the copy is made for the sandbox's uid */
+    int result = pin(fs, r->review, r->review_dest, true, err);
+    fs->privileged = privileged;
+    if (result < 0)
+        return err_wrap(err, "--review");
+    struct pinned_grant *g = &fs->grants[fs->grant_count - 1];
+    g->review = true;
+    size_t len = strlen(g->source);
+    if (strncmp(fs->review_path, g->source, len) == 0 && fs->review_path[len] == '/') {
+        err_set(err, ERR_REFUSED, "the state folder %s lies in the project itself", folder);
+        err_at(err, BOUNDARY_FILESYSTEM);
+        return err_hint(err, "set XDG_STATE_HOME to a folder outside of it");
+    }
+    return g->is_dir ? 0 : err_set(err, ERR_USAGE, "--review: %s is not a folder", g->source);
+}
+
 /* Outer folders first, so that a grant below another is mounted on top of it. */
 static int by_dest(const void *a, const void *b)
 {
     return strcmp(((const struct pinned_grant *)a)->dest, ((const struct pinned_grant *)b)->dest);
 }
 
-static int pin_all(struct filesystem *fs, const char *project, struct err *err)
+static int pin_all(struct filesystem *fs, const struct filesystem_request *r, struct err *err)
 {
     const struct policy *p = fs->policy;
+    const char *project = r->project, *tool = r->tool;
+    if (r->review && pin_review(fs, r, err) < 0)
+        return -err->code;
+    if (tool && pin(fs, tool, fs->namespaced ? TOOL_PATH : tool, false, err) < 0)
+        return -err->code;
     if (p->project && project && pin(fs, project, project, true, err) < 0)
         return err_wrap(err, "project folder");
     for (size_t i = 0; i < p->grant_count; i++)
@@ -88,8 +124,11 @@ static int name_private_dir(struct filesystem *fs, struct err *err)
 static void choose_cwd(struct filesystem *fs, const char *project)
 {
     const struct policy *p = fs->policy;
+    const struct pinned_grant *review = review_grant(fs);
     if (p->cwd)
         fs->cwd = p->cwd;
+    else if (review)
+        fs->cwd = grant_place(fs, review);
     else if (p->project && project)
         fs->cwd = project;
     else if (fs->namespaced)
@@ -103,13 +142,14 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
 {
     fs->policy = request->policy;
     fs->namespaced = request->namespaced;
+    fs->private_root = request->private_root;
     fs->privileged = request->privileged;
     fs->inside_uid = request->inside_uid;
     fs->whole_proc = request->whole_proc;
     filesystem_probe(&fs->host);
     if (strcmp(fs->policy->root, "host") != 0 && image_probe(fs, err) < 0)
         return -err->code;
-    if (pin_all(fs, request->project, err) < 0)
+    if (pin_all(fs, request, err) < 0)
         return -err->code;
     if (!fs->namespaced && fs->policy->workspace && name_private_dir(fs, err) < 0)
         return -err->code;
@@ -145,6 +185,18 @@ static int keep_tree(struct filesystem *fs, int tree, struct err *err)
     return 0;
 }
 
+/* The upper layer belongs to the project's owner, as what is made in the project would. */
+static int keep_layers(struct filesystem *fs, const struct pinned_grant *g, uid_t uid, gid_t gid,
+                       struct err *err)
+{
+    struct stat sb;
+    char path[sizeof fs->review_path + 8];
+    snprintf(path, sizeof path, "%s/layers", fs->review_path);
+    if (stat(g->source, &sb) < 0)
+        return err_sys(err, "look at %s", g->source);
+    return keep_tree(fs, layer_tree(path, sb.st_uid, sb.st_gid, uid, gid, err), err);
+}
+
 /* In the same order as the plan counts them. */
 static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
 {
@@ -154,13 +206,16 @@ static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *e
             keep_tree(fs, image_tree(fs, &fs->host.view[i], err), err) < 0)
             return -err->code;
     for (unsigned i = 0; i < fs->grant_count; i++)
-        if (keep_tree(fs, grant_tree(&fs->grants[i], uid, gid, err), err) < 0)
+        if (keep_tree(fs, grant_tree(&fs->grants[i], uid, gid, err), err) < 0 ||
+            (fs->grants[i].review && keep_layers(fs, &fs->grants[i], uid, gid, err) < 0))
             return -err->code;
     return 0;
 }
 
 int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err)
 {
+    if (fs->reviews_fd >= 0 && review_make(fs, host_uid, host_gid, err) < 0)
+        return err_at(err, BOUNDARY_FILESYSTEM);
     if (fs->namespaced && fs->privileged && open_trees(fs, host_uid, host_gid, err) < 0)
         return err_at(err, BOUNDARY_FILESYSTEM);
     if (fs->private_dir[0] && private_dir_make(fs, host_uid, host_gid, err) < 0)
@@ -213,4 +268,7 @@ void filesystem_teardown(struct filesystem *fs)
     while (fs->tree_count)
         close(fs->trees[--fs->tree_count]);
     private_dir_remove(fs);
+    if (fs->review_fd >= 0)
+        close(fs->review_fd);
+    fs->review_fd = -1;
 }

@@ -54,6 +54,7 @@ struct pinned_grant {
     const char *dest;
     bool writable;
     bool is_dir;
+    bool review; /* shown through a copy-on-write layer; nothing reaches it */
     uint64_t dev, ino;
 };
 
@@ -73,11 +74,14 @@ struct cover {
 #define COVERS_MAX 8
 /* Where they lie on the container tier; on the process tier in the private folder. */
 #define SHOWN_DIR "/.brig"
+/* Where a program of brig's own lies on the container tier; on the process tier where it is. */
+#define TOOL_PATH "/.brig-tool"
 
 /* One sandbox's side of this boundary. */
 struct filesystem {
     const struct policy *policy;
     bool namespaced; /* container tier */
+    bool private_root;
     bool privileged; /* the supervisor is root: sources are opened by it and passed in as detached
                         mounts */
     uid_t inside_uid;
@@ -90,7 +94,15 @@ struct filesystem {
     unsigned grant_count, tree_count, mount_count, shown_count, cover_count;
     struct shown_file shown[SHOWN_MAX];
     struct cover covers[COVERS_MAX];
-    char made[256];       /* while planning: the folder made last */
+    char made[256];            /* while planning: the folder made last */
+    int reviews_fd, review_fd; /* review mode: the folder of all of them, and this one's; else -1 */
+    const char *review_id;
+    char *const *command;
+    char review_path[512]; /* of this one's */
+    char review_tree[520]; /* process tier: the copy */
+    struct disk_base {
+        uint64_t bytes, inodes;
+    } review_base;        /* what the layer holds before the code runs */
     unsigned covers_seen; /* mounts that hide kernel files in /proc */
     uint64_t landlock_fs; /* handled rights; 0 = not used */
     uint64_t landlock_net;
@@ -105,10 +117,16 @@ struct filesystem {
 struct filesystem_request {
     const struct policy *policy;
     const char *project; /* or NULL */
+    const char *tool;    /* a program of brig's own, or NULL */
     bool namespaced;
+    bool private_root; /* the tier promises one */
     bool privileged;
     uid_t inside_uid;
     bool whole_proc;
+    const char *review, *review_dest; /* a project of which the code gets a copy-on-write view */
+    int reviews_fd;                   /* where it is kept */
+    const char *id;
+    char *const *command; /* for the list of reviews; may be NULL */
 };
 
 void filesystem_init(struct filesystem *fs);
@@ -135,6 +153,16 @@ int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool
               struct err *err);
 /* idmap.c: a detached mount of the grant on which the folder's owner appears as host_uid. */
 int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, struct err *err);
+/* The same without what is mounted below, for a layer; `source` stands for the message. */
+int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
+               struct err *err);
+/* review_prepare.c: makes this review's folder with its layers, or its copy. */
+int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
+/* What the code calls the place. */
+const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g);
+const struct pinned_grant *review_grant(const struct filesystem *fs); /* NULL: none */
+/* Removes it if nothing was changed, or `failed`. True: there is something to review. */
+bool review_settle(struct filesystem *fs, bool failed);
 /* protect.c: is this a place that never enters a sandbox? `path` is canonical. */
 int protect_folder(int fd, struct err *err);
 int protect_check(const char *path, struct err *err);

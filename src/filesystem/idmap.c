@@ -68,11 +68,28 @@ static int unusable(const struct pinned_grant *g, struct err *err)
         "its file system has no idmapped mounts; run brig as the folder's owner instead of root");
 }
 
+int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
+               struct err *err)
+{
+    struct stat owner = {.st_uid = disk_uid, .st_gid = disk_gid};
+    cleanup_fd int tree =
+        sys_open_tree(AT_FDCWD, path, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
+    if (tree < 0)
+        return err_sys(err, "open %s", path);
+    cleanup_fd int map = idmap_open(&owner, host_uid, host_gid, err);
+    if (map < 0)
+        return map;
+    struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map};
+    if (sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH, &attr) < 0)
+        return unusable(&(struct pinned_grant){.source = path}, err);
+    return fd_steal(&tree);
+}
+
 int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, struct err *err)
 {
     struct stat sb;
-    unsigned flags =
-        SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | (g->is_dir ? SYS_AT_RECURSIVE : 0);
+    unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC |
+                     (g->is_dir && !g->review ? SYS_AT_RECURSIVE : 0);
     cleanup_fd int tree = sys_open_tree(AT_FDCWD, g->source, flags);
     if (tree < 0 && errno == ENOSYS) {
         err_set(err, ERR_UNSUPPORTED,

@@ -2,6 +2,7 @@
  * another mechanism. */
 #include "os/landlock.h"
 #include "filesystem/filesystem.h"
+#include "os/weaken.h"
 
 #include <string.h>
 
@@ -84,8 +85,7 @@ static void allow_grants(struct filesystem *fs, struct plan *plan)
 {
     for (unsigned i = 0; i < fs->grant_count; i++) {
         const struct pinned_grant *g = &fs->grants[i];
-        allow(fs, plan, fs->namespaced ? g->dest : g->source,
-              g->writable ? writable_rights(fs) : READ_EXEC, false);
+        allow(fs, plan, grant_place(fs, g), g->writable ? writable_rights(fs) : READ_EXEC, false);
     }
 }
 
@@ -103,8 +103,11 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     if (abi == 0 || (fs->policy->landlock == NEED_OFF && fs->namespaced))
         return 0;
     fs->landlock_fs = known_fs(abi);
-    fs->landlock_net = abi >= 4 && !fs->namespaced ? LL_NET_BIND_TCP | LL_NET_CONNECT_TCP : 0;
+    fs->landlock_net =
+        abi >= 4 && !fs->namespaced && !fs->private_root ? LL_NET_BIND_TCP | LL_NET_CONNECT_TCP : 0;
     fs->landlock_scope = abi >= 6 ? LL_SCOPE_ABSTRACT | LL_SCOPE_SIGNAL : 0;
+    if (guard_left_out(GUARD_LANDLOCK))
+        return 0;
     plan_add(plan, &(struct op){.kind = OP_LANDLOCK_BEGIN,
                                 .a = fs->namespaced ? "/.landlock" : "/",
                                 .num = {fs->landlock_fs, fs->landlock_net, fs->landlock_scope,

@@ -62,6 +62,31 @@ int helper_attach(int mount_fd, struct err *err)
     return 0;
 }
 
+int tree_is_planned(int fd, const struct op *op, struct err *err)
+{
+    struct stat sb;
+    if (op->num[3] == 0)
+        return 0;
+    if (fstat(fd, &sb) < 0)
+        return err_sys(err, "stat %s", op->a);
+    if (sb.st_dev != op->num[2] || sb.st_ino != op->num[3])
+        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built",
+                       op->a);
+    return 0;
+}
+
+uint64_t mount_attr_of(uint64_t flags)
+{
+    uint64_t attr = SYS_MOUNT_ATTR_NOSUID;
+    if (!(flags & BIND_WRITABLE))
+        attr |= SYS_MOUNT_ATTR_RDONLY;
+    if (flags & BIND_NOEXEC)
+        attr |= SYS_MOUNT_ATTR_NOEXEC;
+    if (!(flags & BIND_DEVICE))
+        attr |= SYS_MOUNT_ATTR_NODEV;
+    return attr;
+}
+
 static int configure(int fs, const struct fs_option *options, struct err *err)
 {
     for (; options->key; options++) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "plan/plan.h"
 
 struct fs_option {
     const char *key;
@@ -20,3 +21,7 @@ int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err);
 int helper_attach(int mount_fd, struct err *err);
 /* A new file system instance, mounted nowhere yet. */
 int fs_make(const char *type, const struct fs_option *options, unsigned attr, struct err *err);
+/* The plan recorded which object was meant: a path that now leads elsewhere is not used. */
+int tree_is_planned(int fd, const struct op *op, struct err *err);
+/* From BIND_* to what the kernel calls them. */
+uint64_t mount_attr_of(uint64_t flags);

@@ -99,32 +99,6 @@ int apply_symlink(struct apply_state *st, const struct op *op, struct err *err)
     return symlinkat(op->b, parent, leaf) < 0 ? err_sys(err, "link %s", op->a) : 0;
 }
 
-/* The plan recorded which object was meant: a path that now leads elsewhere is not used. */
-static int same_object(int fd, const struct op *op, struct err *err)
-{
-    struct stat sb;
-    if (op->num[3] == 0)
-        return 0;
-    if (fstat(fd, &sb) < 0)
-        return err_sys(err, "stat %s", op->a);
-    if (sb.st_dev != op->num[2] || sb.st_ino != op->num[3])
-        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built",
-                       op->a);
-    return 0;
-}
-
-static uint64_t bind_attr(uint64_t flags)
-{
-    uint64_t attr = SYS_MOUNT_ATTR_NOSUID;
-    if (!(flags & BIND_WRITABLE))
-        attr |= SYS_MOUNT_ATTR_RDONLY;
-    if (flags & BIND_NOEXEC)
-        attr |= SYS_MOUNT_ATTR_NOEXEC;
-    if (!(flags & BIND_DEVICE))
-        attr |= SYS_MOUNT_ATTR_NODEV;
-    return attr;
-}
-
 /* The caller closes it, also if it came from outside: the code must not inherit it. */
 static int bind_tree(const struct op *op, struct err *err)
 {
@@ -142,9 +116,9 @@ int apply_bind(struct apply_state *st, const struct op *op, struct err *err)
     cleanup_fd int tree = bind_tree(op, err);
     if (tree < 0)
         return (op->num[0] & BIND_OPTIONAL) && errno == ENOENT ? 0 : tree;
-    if (same_object(tree, op, err) < 0)
+    if (tree_is_planned(tree, op, err) < 0)
         return -err->code;
-    struct sys_mount_attr attr = {.attr_set = bind_attr(op->num[0]), .propagation = MS_PRIVATE};
+    struct sys_mount_attr attr = {.attr_set = mount_attr_of(op->num[0]), .propagation = MS_PRIVATE};
     unsigned how = SYS_AT_EMPTY_PATH | (op->num[0] & BIND_FILE ? 0 : SYS_AT_RECURSIVE);
     if (sys_mount_setattr(tree, "", how, &attr) < 0)
         return err_sys(err, "set mount flags of %s", op->a);
@@ -184,7 +158,7 @@ int apply_cover(struct apply_state *st, const struct op *op, struct err *err)
         sys_open_tree(source, "", SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH);
     if (tree < 0)
         return err_sys(err, "clone %s", op->a);
-    struct sys_mount_attr attr = {.attr_set = bind_attr(BIND_FILE | BIND_NOEXEC),
+    struct sys_mount_attr attr = {.attr_set = mount_attr_of(BIND_FILE | BIND_NOEXEC),
                                   .propagation = MS_PRIVATE};
     if (sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH, &attr) < 0)
         return err_sys(err, "set mount flags of %s", op->a);

@@ -38,6 +38,7 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_FILE] = apply_file,
     [OP_SYMLINK] = apply_symlink,
     [OP_BIND] = apply_bind,
+    [OP_OVERLAY] = apply_overlay,
     [OP_WORK] = apply_work,
     [OP_WORK_DIR] = apply_work_dir,
     [OP_COVER] = apply_cover,

@@ -2,6 +2,8 @@
  * process that will become the code, read from the host's /proc. */
 #include "kernel/kernel.h"
 
+#include "os/weaken.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +24,7 @@ static int check_identity(const struct kernel *k, const struct proc_status *s, s
             return wrong(err, "gid", s->gid[i]);
     }
     /* An ordinary user cannot drop groups; root must have. */
-    if (k->privileged && s->group_count != 0)
+    if (k->privileged && s->group_count != 0 && !guard_unattested(GUARD_GROUPS))
         return wrong(err, "number of supplementary groups", s->group_count);
     return 0;
 }
@@ -30,16 +32,17 @@ static int check_identity(const struct kernel *k, const struct proc_status *s, s
 static int check_privileges(const struct kernel *k, const struct proc_status *s, struct err *err)
 {
     uint64_t caps = s->cap_inh | s->cap_prm | s->cap_eff | s->cap_amb;
-    if (caps & ~k->keep_caps)
+    bool capable = guard_unattested(GUARD_CAPABILITIES);
+    if ((caps & ~k->keep_caps) && !capable)
         return wrong(err, "capability set", caps);
     /* Without a user namespace an ordinary user cannot empty the bounding set, and no-new-privs
      * makes it moot. */
     bool can_empty = k->tier == TIER_CONTAINER || k->privileged;
-    if (can_empty && (s->cap_bnd & ~k->keep_caps))
+    if (can_empty && (s->cap_bnd & ~k->keep_caps) && !capable && !guard_unattested(GUARD_GROUPS))
         return wrong(err, "capability bounding set", s->cap_bnd);
-    if (s->no_new_privs != 1)
+    if (s->no_new_privs != 1 && !guard_unattested(GUARD_NO_NEW_PRIVS))
         return wrong(err, "no_new_privs flag", (uint64_t)s->no_new_privs);
-    if (s->seccomp != 2 && !k->stem)
+    if (s->seccomp != 2 && !k->stem && !guard_unattested(GUARD_SECCOMP))
         return wrong(err, "seccomp mode", (uint64_t)s->seccomp);
     if (s->threads != 1)
         return wrong(err, "number of threads", (uint64_t)s->threads);
@@ -54,6 +57,15 @@ static int check_task(const struct kernel *k, pid_t pid, struct proc_status *s, 
     return 0;
 }
 
+static bool ns_unattested(int ns)
+{
+    static const enum guard guards[NS_COUNT] = {
+        [NS_USER] = GUARD_NS_USER,    [NS_MNT] = GUARD_NS_MOUNT, [NS_PID] = GUARD_NS_PID,
+        [NS_NET] = GUARD_NS_NET,      [NS_IPC] = GUARD_NS_IPC,   [NS_UTS] = GUARD_NS_UTS,
+        [NS_CGROUP] = GUARD_NS_CGROUP};
+    return guard_unattested(guards[ns]);
+}
+
 /* K-8 */
 static int check_namespaces(const struct kernel *k, pid_t pid, struct err *err)
 {
@@ -63,7 +75,7 @@ static int check_namespaces(const struct kernel *k, pid_t pid, struct err *err)
     if (procfs_namespaces(pid, inside, err) < 0 || procfs_namespaces(0, own, err) < 0)
         return -err->code;
     for (int ns = 0; ns < NS_COUNT; ns++)
-        if (inside[ns] == own[ns] || inside[ns] == k->foreign[ns]) {
+        if (!ns_unattested(ns) && (inside[ns] == own[ns] || inside[ns] == k->foreign[ns])) {
             err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the %s",
                     proc_ns_name(ns), inside[ns] == own[ns] ? "host" : "template");
             return err_at(err, BOUNDARY_KERNEL);
@@ -86,7 +98,7 @@ static int check_map(const struct kernel *k, pid_t pid, const char *which, uint3
 
 static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
 {
-    if (k->tier != TIER_CONTAINER)
+    if (k->tier != TIER_CONTAINER || guard_unattested(GUARD_NS_USER))
         return 0;
     if (check_map(k, pid, "uid_map", k->host_uid, err) < 0)
         return -err->code;
@@ -96,6 +108,8 @@ static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
 static int check_fds(pid_t pid, struct err *err)
 {
     uint64_t inherited;
+    if (guard_unattested(GUARD_DESCRIPTORS))
+        return 0;
     if (procfs_inherited_fds(pid, &inherited, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return inherited == 7 ? 0 : wrong(err, "set of inherited descriptors", inherited);

@@ -2,6 +2,7 @@
 #include "kernel/kernel.h"
 
 #include "os/landlock.h"
+#include "os/weaken.h"
 
 #include <linux/capability.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 void kernel_init(struct kernel *k)
 {
     memset(k, 0, sizeof *k);
-    k->listener_fd = -1;
+    k->listener_fd = k->learn.root_fd = -1;
     broker_connect_init(&k->connects);
 }
 
@@ -76,6 +77,10 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
     if (r->stem)
         open_stem(k);
+    /* An overlay works on its layers with the rights that its maker had: on files of the one uid
+     * that is mapped, as that uid could by itself after a chmod. */
+    if (r->overlay && container)
+        k->set_up_caps = 1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER;
     int abi = landlock_abi();
     k->options = (struct filter_options){.isolated_pids = container,
                                          .isolated_ipc = container,
@@ -91,6 +96,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
     k->report = r->policy->report;
+    k->learn.asked = r->learn;
     k->watch_only = !r->network;
     return 0;
 }
@@ -102,12 +108,20 @@ int kernel_prepare(struct kernel *k, struct err *err)
 
 static int build_filters(struct kernel *k, struct err *err)
 {
-    if (k->report && filter_build(&k->options, &k->plain, err) < 0)
+    bool watched = k->report || k->learn.asked;
+    if (watched && filter_build(&k->options, &k->plain, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     k->options.report = k->report;
+    k->options.learn = k->learn.asked != NULL;
     if (filter_build(&k->options, &k->filter, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return 0;
+}
+
+/* On the process tier nobody could load a filter without the flag. */
+static bool left_out_privs(const struct kernel *k)
+{
+    return guard_left_out(GUARD_NO_NEW_PRIVS) && k->tier == TIER_CONTAINER;
 }
 
 static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
@@ -118,11 +132,17 @@ static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
     }
     if (build_filters(k, err) < 0)
         return -err->code;
-    plan_op(plan, OP_DROP_CAPS);
-    plan_add(plan, &(struct op){.kind = OP_SECCOMP,
-                                .num = {k->options.notify},
-                                .data = k->filter.code,
-                                .data_len = k->filter.len * sizeof k->filter.code[0]});
+    /* Without no-new-privs a filter can be loaded by who still has capabilities only. */
+    bool late = left_out_privs(k);
+    if (!late && !guard_left_out(GUARD_CAPABILITIES))
+        plan_op(plan, OP_DROP_CAPS);
+    if (!guard_left_out(GUARD_SECCOMP))
+        plan_add(plan, &(struct op){.kind = OP_SECCOMP,
+                                    .num = {k->options.notify},
+                                    .data = k->filter.code,
+                                    .data_len = k->filter.len * sizeof k->filter.code[0]});
+    if (late)
+        plan_op(plan, OP_DROP_CAPS);
     return 0;
 }
 
@@ -131,15 +151,17 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     bool container = k->tier == TIER_CONTAINER;
     switch (stage) {
     case STAGE_BIRTH:
-        if (container && !k->stem)
+        /* Without a user namespace of its own the quotas would be the host's. */
+        if (container && !k->stem && !guard_left_out(GUARD_NS_USER))
             plan_op(plan, OP_QUOTAS);
-        if (container)
+        if (container && !guard_left_out(GUARD_NS_UTS))
             plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
         break;
     case STAGE_RESTRICT:
         if (k->tty)
             plan_str(plan, OP_TTY, container ? "/dev/ptmx" : NULL, NULL, 0);
-        plan_op(plan, OP_NO_NEW_PRIVS);
+        if (!left_out_privs(k))
+            plan_op(plan, OP_NO_NEW_PRIVS);
         break;
     case STAGE_SEAL:
         /* Without a pid namespace init is a process like any other: a domain below init's keeps the
@@ -157,6 +179,8 @@ void kernel_teardown(struct kernel *k)
 {
     if (k->listener_fd >= 0)
         close(k->listener_fd);
-    k->listener_fd = -1;
+    if (k->learn.root_fd >= 0)
+        close(k->learn.root_fd);
+    k->listener_fd = k->learn.root_fd = -1;
     broker_connect_close(&k->connects);
 }

@@ -10,6 +10,7 @@
  * (container tier). */
 #pragma once
 
+#include "audit/asked.h"
 #include "audit/denial.h"
 #include "audit/evidence.h"
 #include "base/err.h"
@@ -34,6 +35,15 @@
 struct kernel_place {
     const char *path; /* as the code names it */
     bool writable;
+    bool own; /* the private folder of the process tier */
+};
+
+/* Learn mode; see process/learn.h. */
+struct kernel_learn {
+    struct asked_set *asked; /* NULL: nothing is learned */
+    int root_fd;             /* the sandbox's root, -1 until it is needed */
+    uint64_t unix_used;      /* UNIX sockets that were made */
+    uint64_t refused[FIX_COUNT];
 };
 
 struct kernel {
@@ -43,13 +53,15 @@ struct kernel {
     uid_t host_uid;
     gid_t host_gid;
     bool tty;
-    bool stem;          /* a template process: it is in namespaces of its own, but not sealed */
-    uint64_t keep_caps; /* of a stem, in its own user namespace */
+    bool stem;            /* a template process: it is in namespaces of its own, but not sealed */
+    uint64_t keep_caps;   /* of a stem, in its own user namespace */
+    uint64_t set_up_caps; /* more than every set-up needs, until it is sealed */
     uint64_t foreign[NS_COUNT]; /* of a clone: the namespaces of its stem */
     struct filter_options options;
     struct filter_program filter;
     int listener_fd; /* seccomp notifications, -1 if none */
     bool report;     /* list refused files by path */
+    struct kernel_learn learn;
     bool watch_only; /* connects are watched for the log alone, no rule needs it */
     bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
@@ -67,17 +79,19 @@ struct kernel {
      * somebody tried. Both for the log alone. */
     bool (*unserved)(void *ctx, const struct sockaddr *asked, socklen_t len);
     void (*refused)(void *ctx, const struct sockaddr *asked, socklen_t len);
-    struct filter_program plain; /* the filter without reports, to tell a report from a refusal */
+    struct filter_program plain; /* the filter without reports and learning, to tell a report from a refusal */
 };
 
 struct kernel_request {
     const struct policy *policy;
     bool host_folders;  /* any grant */
     bool host_writable; /* any grant to write */
+    bool overlay;       /* init makes one */
     bool tty;
     bool network;  /* some host may be reached */
     bool prepared; /* or might be later */
     bool stem;
+    struct asked_set *learn; /* NULL: not in learn mode */
     uid_t lease; /* the block of host uids to take one from; 0: any */
 };
 

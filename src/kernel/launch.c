@@ -8,6 +8,7 @@
 #include "kernel/enter_child.h"
 #include "os/fd.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <linux/securebits.h>
@@ -23,6 +24,21 @@ extern const char init_blob_start[], init_blob_end[];
 
 #define NAMESPACES                                                                                 \
     (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
+static uint64_t namespaces(void)
+{
+    static const struct {
+        enum guard guard;
+        uint64_t flag;
+    } each[] = {{GUARD_NS_USER, CLONE_NEWUSER}, {GUARD_NS_MOUNT, CLONE_NEWNS},
+                {GUARD_NS_PID, CLONE_NEWPID},   {GUARD_NS_IPC, CLONE_NEWIPC},
+                {GUARD_NS_UTS, CLONE_NEWUTS},   {GUARD_NS_CGROUP, CLONE_NEWCGROUP}};
+    uint64_t flags = NAMESPACES;
+    for (size_t i = 0; i < sizeof each / sizeof each[0]; i++)
+        if (guard_left_out(each[i].guard))
+            flags &= ~each[i].flag;
+    return flags;
+}
 
 static int launch_failed(const struct kernel *k, struct err *err)
 {
@@ -79,18 +95,18 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
     struct enter enter = {
         .launch = l, .image_fd = image, .uid = k->inside_uid, .gid = k->inside_uid};
     enter.namespaced = k->tier == TIER_CONTAINER;
-    if (!enter.namespaced) {
+    if (!enter.namespaced || guard_left_out(GUARD_NS_USER)) {
         enter.uid = k->host_uid;
         enter.gid = k->host_gid;
     }
-    enter.drop_groups = k->privileged;
-    enter.more_caps = k->keep_caps;
+    enter.drop_groups = k->privileged && !guard_left_out(GUARD_GROUPS);
+    enter.more_caps = k->keep_caps | k->set_up_caps;
     *pidfd = -1;
     struct sys_clone_args args = {.flags = SYS_CLONE_PIDFD | SYS_CLONE_CLEAR_SIGHAND,
                                   .pidfd = (uint64_t)(uintptr_t)pidfd,
                                   .exit_signal = SIGCHLD};
     if (enter.namespaced)
-        args.flags |= NAMESPACES;
+        args.flags |= namespaces();
     if (l->cgroup_fd >= 0) {
         args.flags |= SYS_CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)l->cgroup_fd;
@@ -137,7 +153,7 @@ static int write_map(const struct kernel *k, pid_t pid, const char *which, uint3
 int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
 {
     char path[64];
-    if (k->tier != TIER_CONTAINER)
+    if (k->tier != TIER_CONTAINER || guard_left_out(GUARD_NS_USER))
         return 0;
     snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
     /* An ordinary user may only map a gid after giving up setgroups; root drops the groups instead.

@@ -3,6 +3,7 @@
  * no verdict rests on memory that can be raced. */
 #include "kernel/kernel.h"
 #include "kernel/process/broker.h"
+#include "kernel/process/learn.h"
 #include "kernel/process/report.h"
 
 #include <errno.h>
@@ -47,7 +48,7 @@ static bool is_address_probe(const struct kernel *k, const struct seccomp_data *
            ((family == AF_INET || family == AF_INET6) && (type & ~SOCK_CLOEXEC) == SOCK_DGRAM);
 }
 
-static void record(const struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
+static void record(struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
 {
     if (is_name_service_probe(&n->data) || is_address_probe(k, &n->data))
         return;
@@ -56,6 +57,7 @@ static void record(const struct kernel *k, const struct seccomp_notif *n, struct
     memcpy(args, n->data.args, sizeof args);
     filter_describe(n->data.arch, n->data.nr, args, &d);
     denial_add(list, d.boundary, d.what, d.rule, d.hint);
+    learn_refused(k, &d);
 }
 
 /* 0 if the supervisor did what was asked, on its own copy of the arguments; else the error for the
@@ -74,14 +76,46 @@ static int judge(struct kernel *k, const struct seccomp_notif *n)
     return refusal(n);
 }
 
-/* Report mode: this very call, with these registers, is one that the plain filter allows. Letting
- * it go on decides nothing: mounts and Landlock do, in the kernel, on what the call really names by
- * then. */
-static bool is_report(const struct kernel *k, const struct seccomp_notif *n)
+/* Report and learn mode: what the plain filter says to this very call, with these registers. One
+ * that it allows goes on, which decides nothing: mounts and Landlock do, in the kernel, on what the
+ * call really names by then. */
+static uint32_t plain_verdict(const struct kernel *k, const struct seccomp_notif *n)
 {
     struct seccomp_data data = n->data;
-    return k->options.report && filter_is_reported(n->data.arch, n->data.nr) &&
-           filter_run(&k->plain, &data) == SECCOMP_RET_ALLOW;
+    bool shown = (k->options.report && filter_is_reported(data.arch, data.nr)) ||
+                 (k->options.learn && filter_is_learned(data.arch, data.nr));
+    return shown ? filter_run(&k->plain, &data) : SECCOMP_RET_USER_NOTIF;
+}
+
+static void report(struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
+{
+    if (k->options.report && filter_is_reported(n->data.arch, n->data.nr))
+        report_path(k, n, list);
+    if (k->options.learn)
+        learn_call(k, n);
+}
+
+/* True: the caller is refused, and it is told. */
+static bool answer_call(struct kernel *k, const struct seccomp_notif *n,
+                        struct seccomp_notif_resp *answer, struct denial_list *list)
+{
+    uint32_t verdict = plain_verdict(k, n);
+    if (k->options.watched_net && filter_is_brokered_connect(n->data.arch, n->data.nr)) {
+        watch_connect(k, n);
+        if (k->options.learn)
+            learn_connect(k, n);
+        answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    } else if (verdict == SECCOMP_RET_ALLOW) {
+        report(k, n, list);
+        answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    } else if ((verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO) {
+        answer->error = -(int32_t)(verdict & SECCOMP_RET_DATA);
+        return false;
+    } else {
+        answer->error = judge(k, n);
+        k->seen_count++;
+    }
+    return answer->error == -EPERM || answer->error == -ENOSYS;
 }
 
 int seen_answer(struct kernel *k, struct denial_list *list)
@@ -99,17 +133,7 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &got) < 0)
         return errno == ENOENT || errno == EINTR || errno == EAGAIN ? 0 : -errno;
     answer.r.id = got.n.id;
-    if (k->options.watched_net && filter_is_brokered_connect(got.n.data.arch, got.n.data.nr)) {
-        watch_connect(k, &got.n);
-        answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    } else if (is_report(k, &got.n)) {
-        report_path(k, &got.n, list);
-        answer.r.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    } else {
-        answer.r.error = judge(k, &got.n);
-        k->seen_count++;
-    }
-    if (answer.r.error == -EPERM || answer.r.error == -ENOSYS)
+    if (answer_call(k, &got.n, &answer.r, list))
         record(k, &got.n, list);
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0)
         return 0;

@@ -36,10 +36,12 @@ void guardian_dismiss(struct guardian *g);
 int guardian_main(void *guardian);
 /* Kill everything below init_pid, then init itself. */
 void guardian_kill_tree(pid_t init_pid);
-/* Has the supervisor a living child but the guardian and the helper? After an ordinary end it has
- * not. `helper`: a process of the supervisor's own that outlives the code, or 0. */
-bool guardian_has_children(pid_t guardian, pid_t helper);
+#define GUARDIAN_HELPERS 2 /* brig-proxy, the notary */
+/* Has the supervisor a living child but the guardian and the helpers? After an ordinary end it has
+ * not. `helpers`: processes of the supervisor's own that outlive the code, or 0. */
+bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS]);
 /* For a living supervisor on the process tier: kill everything below it but the guardian and the
- * helper with what is below that. If init was killed, its orphans came up to the supervisor, the
+ * helpers with what is below them. If init was killed, its orphans came up to the supervisor, the
  * next reaper. */
-void guardian_kill_children(pid_t supervisor, pid_t guardian, pid_t helper);
+void guardian_kill_children(pid_t supervisor, pid_t guardian,
+                            const pid_t helpers[GUARDIAN_HELPERS]);

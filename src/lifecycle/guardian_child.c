@@ -82,15 +82,18 @@ static int is_below(int pid, int top)
     return 0;
 }
 
-/* Who is below the supervisor and is no part of the sandbox: the guardian, and the helper with all
- * that is below it. */
+/* Who is below the supervisor and is no part of the sandbox: the guardian, and the helpers with all
+ * that is below them. */
 struct spared {
-    int guardian, helper;
+    int guardian, helpers[GUARDIAN_HELPERS];
 };
 
 static int is_spared(int pid, const struct spared *s)
 {
-    return pid == s->guardian || (s->helper && (pid == s->helper || is_below(pid, s->helper)));
+    for (int i = 0; i < GUARDIAN_HELPERS; i++)
+        if (s->helpers[i] && (pid == s->helpers[i] || is_below(pid, s->helpers[i])))
+            return 1;
+    return pid == s->guardian;
 }
 
 /* Send a signal to every living task below `top`. Returns how many there were. */
@@ -144,7 +147,7 @@ static void kill_below(pid_t top, const struct spared *spared)
 }
 
 /* One small file tells, where the kernel has it; if in doubt the answer is yes. */
-bool guardian_has_children(pid_t guardian, pid_t helper)
+bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS])
 {
     char text[512];
     int fd = raw_openat(AT_FDCWD, "/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
@@ -157,7 +160,8 @@ bool guardian_has_children(pid_t guardian, pid_t helper)
     text[n] = '\0';
     for (const char *at = text; *at;) {
         int pid = take_number(&at);
-        if (pid > 0 && pid != guardian && pid != helper && parent_of(pid) != 0)
+        if (pid > 0 && pid != guardian && pid != helpers[0] && pid != helpers[1] &&
+            parent_of(pid) != 0)
             return true;
         while (*at == ' ')
             at++;
@@ -167,9 +171,9 @@ bool guardian_has_children(pid_t guardian, pid_t helper)
     return false;
 }
 
-void guardian_kill_children(pid_t supervisor, pid_t guardian, pid_t helper)
+void guardian_kill_children(pid_t supervisor, pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS])
 {
-    const struct spared spared = {guardian, helper};
+    const struct spared spared = {guardian, {helpers[0], helpers[1]}};
     kill_below(supervisor, &spared);
 }
 
@@ -177,7 +181,7 @@ void guardian_kill_tree(pid_t init_pid)
 {
     if (init_pid <= 1 || !is_init(init_pid))
         return;
-    const struct spared nobody = {0, 0};
+    const struct spared nobody = {.guardian = 0};
     kill_below(init_pid, &nobody);
     raw_kill(init_pid, SIGKILL_NUMBER);
 }

@@ -54,7 +54,8 @@ struct lifecycle {
     struct cgroup_group group;
     bool cgroup;
     struct guardian guardian;
-    pid_t helper; /* of the supervisor, to be left alone when the code is killed; or 0 */
+    /* Of the supervisor, to be left alone when the code is killed: brig-proxy, the notary; or 0. */
+    pid_t helpers[GUARDIAN_HELPERS];
     bool guarded;
 
     uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */
@@ -68,6 +69,9 @@ struct lifecycle {
     int proc_fd; /* the sandbox's own /proc (container tier), else -1 */
     int work_fd; /* its writable place, else -1 */
     dev_t work_dev;
+    bool review;
+    int review_fd; /* review mode: the folder that holds what the code writes, else -1 */
+    uint64_t review_bytes, review_inodes; /* what was there before */
     pid_t init_pid;
 };
 
@@ -82,6 +86,8 @@ struct lifecycle_request {
     bool watched; /* usage is asked for while it lives */
     bool stem;
     bool cloned;
+    bool review; /* a folder of the host holds what the code writes; lifecycle_watch_review follows
+                  */
 };
 
 void lifecycle_init(struct lifecycle *l);
@@ -93,6 +99,8 @@ bool lifecycle_counts_memory(const struct lifecycle *l);
 int lifecycle_prepare(struct lifecycle *l, struct err *err);
 /* init exists, and put itself into its cgroups (v1) or was born there (v2): tell the guardian. */
 int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err);
+/* The folder is measured while the code runs; too much of it ends the run. */
+void lifecycle_watch_review(struct lifecycle *l, int fd, uint64_t bytes, uint64_t inodes);
 int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err);
 /* The code starts now. */
 void lifecycle_started(struct lifecycle *l);

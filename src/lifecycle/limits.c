@@ -1,6 +1,8 @@
 /* The plan verb: resource limits that the kernel keeps by itself. */
 #include "lifecycle/lifecycle.h"
 
+#include "os/weaken.h"
+
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -29,12 +31,14 @@ static void plan_pids(struct lifecycle *l, struct plan *plan)
     uint64_t missing = (l->init_pid <= 0) + (l->guarded && l->guardian.pid <= 0);
     uint64_t others = own_count ? 1 : sample_user_tasks(getuid()) + missing;
     l->rlimit_pids = l->policy->pids + others;
+    if (guard_left_out(GUARD_PIDS))
+        return;
     rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
 }
 
 static void plan_memory(struct lifecycle *l, struct plan *plan)
 {
-    if (!lifecycle_counts_memory(l)) {
+    if (!lifecycle_counts_memory(l) && !guard_left_out(GUARD_MEMORY)) {
         /* The sampler ends the run with the right verdict; this only stops what would outrun it. */
         l->rlimit_data = l->policy->memory > UINT64_MAX / 4 ? UINT64_MAX : l->policy->memory * 4;
         rlimit(plan, "data", RLIMIT_DATA, l->rlimit_data, l->rlimit_data);
@@ -46,7 +50,7 @@ static void plan_memory(struct lifecycle *l, struct plan *plan)
 
 static void plan_cpu(struct lifecycle *l, struct plan *plan)
 {
-    if (l->policy->cpu_time_ms != POLICY_UNLIMITED) {
+    if (l->policy->cpu_time_ms != POLICY_UNLIMITED && !guard_left_out(GUARD_CPU_TIME)) {
         /* Per process, in whole seconds: the net below the sampler, which looks at the sum. */
         uint64_t seconds = (l->policy->cpu_time_ms + 999) / 1000;
         rlimit(plan, "cpu", RLIMIT_CPU, seconds + 1, seconds + 2);
@@ -57,20 +61,24 @@ static void plan_cpu(struct lifecycle *l, struct plan *plan)
 
 static void plan_files(struct lifecycle *l, struct plan *plan)
 {
-    rlimit(plan, "nofile", RLIMIT_NOFILE, l->policy->open_files, l->policy->open_files);
+    if (!guard_left_out(GUARD_OPEN_FILES))
+        rlimit(plan, "nofile", RLIMIT_NOFILE, l->policy->open_files, l->policy->open_files);
     rlimit(plan, "sigpending", RLIMIT_SIGPENDING, 4096, 4096);
     rlimit(plan, "msgqueue", RLIMIT_MSGQUEUE, 819200, 819200);
-    if (!l->namespaced)
+    if ((!l->namespaced || l->review) && !guard_left_out(GUARD_DISK))
         rlimit(plan, "fsize", RLIMIT_FSIZE, l->policy->disk, l->policy->disk);
 }
 
 int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err)
 {
     (void)err;
-    if (stage == STAGE_BIRTH && l->namespaced)
+    /* Landlock is what scopes them: without it a signal to all would reach all of the user's. */
+    bool scoped = l->scoped_signals && !guard_left_out(GUARD_LANDLOCK);
+    bool left = guard_left_out(GUARD_TEARDOWN) || guard_left_out(GUARD_SUPERVISOR);
+    if (stage == STAGE_BIRTH && l->namespaced && !guard_left_out(GUARD_SUPERVISOR))
         plan_op(plan, OP_DIE_WITH_PARENT);
     if (stage == STAGE_BIRTH && !l->namespaced)
-        plan_num(plan, OP_SUBREAPER, l->private_uid || l->scoped_signals, 0, 0);
+        plan_num(plan, OP_SUBREAPER, (l->private_uid || scoped) && !left, 0, 0);
     if (stage == STAGE_RESTRICT && l->stem)
         rlimit(plan, "core", RLIMIT_CORE, 0, 0);
     if (stage == STAGE_RESTRICT && !l->stem) {

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "lifecycle/disk.h"
+#include "os/weaken.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,9 +32,24 @@ static enum limit measure_private_dir(struct lifecycle *l, uint64_t deleted)
     if (l->namespaced || l->work_fd < 0)
         return LIMIT_NONE;
     bool measurable = disk_measure(l->work_fd, &u);
-    if (measurable && u.inodes > l->policy->inodes)
+    if (measurable && u.inodes > l->policy->inodes && !guard_left_out(GUARD_INODES))
         return l->hit = LIMIT_INODES;
-    if (!measurable || u.bytes + deleted >= l->policy->disk)
+    if ((!measurable || u.bytes + deleted >= l->policy->disk) && !guard_left_out(GUARD_DISK))
+        return l->hit = LIMIT_DISK;
+    return LIMIT_NONE;
+}
+
+/* What the code writes in review mode lies on a disk of the host's. */
+static enum limit measure_review(struct lifecycle *l)
+{
+    struct disk_usage u;
+    if (l->review_fd < 0)
+        return LIMIT_NONE;
+    bool measurable = disk_measure(l->review_fd, &u);
+    if (measurable && u.inodes > l->review_inodes &&
+        u.inodes - l->review_inodes > l->policy->inodes)
+        return l->hit = LIMIT_INODES;
+    if (!measurable || (u.bytes > l->review_bytes && u.bytes - l->review_bytes >= l->policy->disk))
         return l->hit = LIMIT_DISK;
     return LIMIT_NONE;
 }
@@ -72,7 +88,8 @@ static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
 
 static bool over(uint64_t value, uint64_t limit_ms)
 {
-    return limit_ms != POLICY_UNLIMITED && value >= limit_ms * 1000;
+    return limit_ms != POLICY_UNLIMITED && !guard_left_out(GUARD_CPU_TIME) &&
+           value >= limit_ms * 1000;
 }
 
 /* An rlimit refuses without telling anybody: being at it is the sign. */
@@ -105,7 +122,8 @@ enum limit lifecycle_sample(struct lifecycle *l)
         note(l, LIMIT_OPEN_FILES);
     if (!l->cgroup)
         look_at_rlimits(l, &s);
-    if (l->usage.oom_kills > 0 || (!l->cgroup && s.memory + disk > l->policy->memory)) {
+    if (l->usage.oom_kills > 0 ||
+        (!l->cgroup && s.memory + disk > l->policy->memory && !guard_left_out(GUARD_MEMORY))) {
         l->over_memory = true;
         l->hit = LIMIT_MEMORY;
         return LIMIT_MEMORY;
@@ -114,7 +132,8 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->hit = LIMIT_CPU_TIME;
         return LIMIT_CPU_TIME;
     }
-    return measure_private_dir(l, s.deleted_bytes);
+    enum limit hit = measure_private_dir(l, s.deleted_bytes);
+    return hit ? hit : measure_review(l);
 }
 
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak)
@@ -131,7 +150,8 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     enum limit first = l->hit;
-    measure_private_dir(l, 0);
+    if (measure_private_dir(l, 0) == LIMIT_NONE)
+        measure_review(l);
     if (first != LIMIT_NONE)
         l->hit = first;
     if (l->usage.oom_kills > 0) {
@@ -178,6 +198,8 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
                    l->namespaced ? "tmpfs" : "sampling and RLIMIT_FSIZE per file");
         limit_line(out, "inodes", p->inodes, l->namespaced ? "tmpfs" : "sampling");
     }
+    if (l->review)
+        limit_line(out, "review_disk", p->disk, "sampling and RLIMIT_FSIZE per file");
     limit_line(out, "output", p->output, "supervisor");
     evidence_bool(out, "guardian", l->guarded);
 }

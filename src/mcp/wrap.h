@@ -79,7 +79,8 @@ void wrap_server_overlong(struct wrap *w);
 enum wrap_answer {
     WRAP_ANSWER_ALLOW,
     WRAP_ANSWER_DENY,
-    WRAP_ANSWER_TIME, /* nobody answered */
+    WRAP_ANSWER_TIME,   /* nobody answered */
+    WRAP_ANSWER_NOBODY, /* nobody could be asked */
 };
 /* A person answered. A ticket that is not known any more is none of our business. */
 void wrap_answer(struct wrap *w, uint32_t ticket, enum wrap_answer answer);

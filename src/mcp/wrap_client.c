@@ -142,7 +142,9 @@ void wrap_answer(struct wrap *w, uint32_t ticket, enum wrap_answer answer)
     const char *name = json_string(json_get(m->params, "name"));
     struct tool_decision d = tools_decide(w->tools, name, json_get(m->params, "arguments"));
     wrap_deny(w, m->id, call->modern, name, &d,
-              answer == WRAP_ANSWER_TIME ? WRAP_BY_TIME : WRAP_BY_PERSON);
+              answer == WRAP_ANSWER_TIME     ? WRAP_BY_TIME
+              : answer == WRAP_ANSWER_NOBODY ? WRAP_BY_NOBODY
+                                             : WRAP_BY_PERSON);
     wrap_call_drop(w, call);
 }
 

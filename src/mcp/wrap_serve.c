@@ -19,7 +19,7 @@
 /* After the client has closed its side: for answers that are still owed, then for the server to end
  * by itself. */
 #define ANSWERS_US (60u * 1000000u)
-#define GRACE_US   2000000u
+#define GRACE_US   5000000u
 
 struct side {
     int in;
@@ -156,13 +156,11 @@ static void on_asker(struct serve *s)
         /* Whoever asked is gone: nobody will answer any more. */
         close_fd(&s->files->asker);
         for (uint32_t t = 1; t && t <= s->wrap.last_ticket; t++)
-            wrap_answer(&s->wrap, t, WRAP_ANSWER_TIME);
+            wrap_answer(&s->wrap, t, WRAP_ANSWER_NOBODY);
         return;
     }
     wrap_answer(&s->wrap, msg.ticket,
-                msg.answer == WRAP_ANSWER_ALLOW  ? WRAP_ANSWER_ALLOW
-                : msg.answer == WRAP_ANSWER_TIME ? WRAP_ANSWER_TIME
-                                                 : WRAP_ANSWER_DENY);
+                msg.answer <= WRAP_ANSWER_NOBODY ? (enum wrap_answer)msg.answer : WRAP_ANSWER_DENY);
 }
 
 /* ---- the loop ---- */

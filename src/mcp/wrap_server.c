@@ -167,7 +167,7 @@ void wrap_server_line(struct wrap *w, const char *text, size_t len)
     int code;
     if (rpc_parse(text, len, &m, &code, &err) < 0) {
         wrap_dropped(w, "a line of the server was dropped: %s", err.message);
-        if (code == RPC_PARSE_ERROR && text[0] == '{')
+        if (code == RPC_PARSE_ERROR && memmem(text, len, "\"jsonrpc\"", 9))
             answer_instead(w, err.message);
         return;
     }

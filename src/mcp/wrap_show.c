@@ -11,11 +11,11 @@ static void show_text(struct json_writer *w, const char *text)
 {
     cleanup_buf struct buf cut;
     size_t len = strlen(text);
+    buf_init(&cut, TEXT_SHOWN + 100);
     if (len <= TEXT_SHOWN + 40) {
         jw_string(w, text);
         return;
     }
-    buf_init(&cut, TEXT_SHOWN + 100);
     size_t keep = TEXT_SHOWN;
     while (keep > 0 && ((unsigned char)text[keep] & 0xC0) == 0x80)
         keep--;
@@ -47,6 +47,7 @@ int wrap_show_call(const char *name, const struct json *arguments, struct buf *o
 {
     cleanup_buf struct buf shown;
     struct json_writer w;
+    buf_init(&shown, (size_t)16 * APPROVAL_TEXT_MAX);
     buf_fmt(out, "%s ", name);
     jw_init(&w, out, false);
     if (arguments)
@@ -54,7 +55,6 @@ int wrap_show_call(const char *name, const struct json *arguments, struct buf *o
     else
         buf_str(out, "{}");
     /* Escapes count: nothing of it may be left out when it is shown. */
-    buf_init(&shown, (size_t)16 * APPROVAL_TEXT_MAX);
     approval_show_text(&shown, buf_text(out), out->len, shown.cap);
     if (out->failed || shown.failed || shown.len >= APPROVAL_TEXT_MAX)
         return err_set(err, ERR_LIMIT, "the call is too long to be shown to a person");

@@ -38,6 +38,12 @@ enum channel_type {
     /* supervisor → proxy; text = "ADDRESS PORT" that the code asked for, where nobody listens
        inside */
     CH_REFUSED,
+    /* proxy → supervisor: a host outside of the rules, about which the policy asks a person; value
+       = the question's number, port, text = the host */
+    CH_ASK,
+    /* supervisor → proxy: value = the question's number, port = 1: allowed, by rules that were sent
+       before; 0: denied */
+    CH_ANSWER,
     CH_TYPE_COUNT,
 };
 

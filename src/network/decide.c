@@ -4,6 +4,7 @@
 #include "network/decide.h"
 
 #include "base/cleanup.h"
+#include "os/weaken.h"
 
 #include <string.h>
 
@@ -109,6 +110,8 @@ void egress_decide(const struct egress *e, const struct target *t, struct verdic
     judge(e, t, ret);
     if (ret->reason == DENY_NO_RULE && t->host.kind != HOST_NAME)
         ret->reason = DENY_LITERAL; /* N-4 */
+    if (guard_left_out(GUARD_RULES) && ret->reason != DENY_NONE)
+        *ret = (struct verdict){.reason = DENY_NONE, .rule = 0};
     ret->allow = ret->reason == DENY_NONE;
     if (!ret->allow)
         deny_hint(ret->reason, t, ret->hint);
@@ -137,5 +140,5 @@ bool egress_knows_name(const struct egress *e, const struct host *host)
     for (size_t i = 0; i < e->rule_count; i++)
         if (host_pattern_match(&e->rules[i].host, host))
             return true;
-    return false;
+    return egress_asks(e, host);
 }

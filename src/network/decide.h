@@ -6,6 +6,7 @@
  * N-4  An address literal is allowed only by a rule that names that address. */
 #pragma once
 
+#include "network/address.h"
 #include "policy/egress.h"
 
 #include <sys/socket.h>
@@ -27,6 +28,8 @@ enum deny_reason {
     DENY_MALFORMED,   /* what came cannot be read in exactly one way */
     DENY_CREDENTIAL,  /* the secret that belongs to it is not to be had */
     DENY_RESPONSE,    /* the answer could not be checked for secrets, or is malformed */
+    DENY_ASKED,       /* a person was asked and did not allow it */
+    DENY_AUTH,        /* the proxy alone: its password is missing or wrong */
     DENY_REASON_COUNT,
 };
 /* "no rule for this host", …: a short sentence for people. */
@@ -49,6 +52,9 @@ struct verdict {
 void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX]);
 void deny_address_hint(const struct target *t, const struct sockaddr *answer,
                        char out[static DENY_HINT_MAX]);
+
+/* Of a name: public, unless it is one under which clouds give out credentials. */
+enum address_class deny_class(const struct host *host);
 
 /* With method "" and path NULL: could any method and path be allowed (a tunnel, a connection before
  * its first request)? With scheme SCHEME_ANY: could any protocol be? A rule on methods or paths

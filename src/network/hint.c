@@ -28,6 +28,8 @@ static const struct {
     [DENY_SNI] = {"sni", "the server name of the handshake is another, missing or encrypted"},
     [DENY_MALFORMED] = {"malformed", "it cannot be read in exactly one way"},
     [DENY_CREDENTIAL] = {"credential", "the secret for it is not to be had"},
+    [DENY_ASKED] = {"asked", "a person was asked and did not allow it"},
+    [DENY_AUTH] = {"auth", "the password of the proxy is missing or wrong"},
     [DENY_RESPONSE] = {"response", "the answer is malformed or could not be checked for secrets"},
 };
 _Static_assert(ARRAY_LEN(reasons) == DENY_REASON_COUNT, "words for each reason");
@@ -59,7 +61,7 @@ static bool is_metadata_name(const char *name)
     return false;
 }
 
-static enum address_class class_of(const struct host *host)
+enum address_class deny_class(const struct host *host)
 {
     switch (host->kind) {
     case HOST_IPV4:
@@ -123,7 +125,7 @@ static bool is_local(enum address_class class)
 
 void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX])
 {
-    enum address_class class = class_of(&t->host);
+    enum address_class class = deny_class(&t->host);
     out[0] = '\0';
     if (class == ADDRESS_METADATA || t->port == 0)
         return;
@@ -161,7 +163,7 @@ void deny_address_hint(const struct target *t, const struct sockaddr *answer,
     char text[INET6_ADDRSTRLEN] = "";
     enum address_class class = address_classify(answer);
     out[0] = '\0';
-    if (!is_local(class) || class_of(&t->host) == ADDRESS_METADATA)
+    if (!is_local(class) || deny_class(&t->host) == ADDRESS_METADATA)
         return;
     if (answer->sa_family == AF_INET)
         inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)answer)->sin_addr, text,

@@ -172,6 +172,14 @@ static int cannot_ask(struct err *err)
                     "set HOME or XDG_STATE_HOME to a folder of yours, or run it on a terminal");
 }
 
+static void take_text(struct buf *out, const char *text, bool is_shown, size_t max)
+{
+    if (is_shown)
+        buf_str(out, text);
+    else
+        approval_show_text(out, text, strlen(text), max);
+}
+
 int approval_ask(struct approval **ret, const struct approval_question *q, struct err *err)
 {
     struct approval *a = calloc(1, sizeof *a);
@@ -184,9 +192,8 @@ int approval_ask(struct approval **ret, const struct approval_question *q, struc
     snprintf(a->run, sizeof a->run, "%s", q->run ? q->run : "");
     buf_init(&a->text, 2 * APPROVAL_TEXT_MAX);
     buf_init(&a->reason, APPROVAL_TEXT_MAX);
-    approval_show_text(&a->text, q->text, strlen(q->text), APPROVAL_TEXT_MAX);
-    if (q->reason)
-        approval_show_text(&a->reason, q->reason, strlen(q->reason), APPROVAL_TEXT_MAX / 4);
+    take_text(&a->text, q->text, q->text_is_shown, APPROVAL_TEXT_MAX);
+    take_text(&a->reason, q->reason ? q->reason : "", q->reason_is_shown, APPROVAL_TEXT_MAX / 4);
     uint64_t ms = q->timeout_ms ? q->timeout_ms : APPROVAL_TIMEOUT_MS;
     ms = ms < APPROVAL_TIMEOUT_MAX_MS ? ms : APPROVAL_TIMEOUT_MAX_MS;
     a->deadline_us = clock_us() + ms * 1000;

@@ -40,9 +40,11 @@ const char *approval_answer_name(enum approval_answer answer); /* "pending", "al
 
 struct approval_question {
     enum approval_kind kind;
-    const char *run;     /* the sandbox's id, or NULL where there is none yet */
-    const char *text;    /* what would be done. Any bytes: shown through approval_show_text */
-    const char *reason;  /* why it is asked: the rule or the shape. The same holds */
+    const char *run;    /* the sandbox's id, or NULL where there is none yet */
+    const char *text;   /* what would be done. Any bytes: shown through approval_show_text */
+    const char *reason; /* why it is asked: the rule or the shape. The same holds */
+    bool text_is_shown; /* it went through approval_show_text or _argv already */
+    bool reason_is_shown;
     uint64_t timeout_ms; /* 0: APPROVAL_TIMEOUT_MS */
     bool terminal; /* ask on the caller's terminal too, if it has one and is in its foreground */
 };

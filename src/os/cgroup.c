@@ -180,6 +180,17 @@ void cgroup_usage(const struct cgroup_group *g, struct cgroup_usage *ret)
         ops_of(g)->usage(g, ret);
 }
 
+uint64_t cgroup_memory_cache(const struct cgroup_group *g)
+{
+    char text[4096];
+    if (g->version == CGROUP_NONE)
+        return UINT64_MAX;
+    bool v2 = g->version == CGROUP_V2;
+    if (cgroup_read_file(g->dir[v2 ? SLOT_V2 : SLOT_MEMORY], "memory.stat", text, sizeof text) <= 0)
+        return UINT64_MAX;
+    return cgroup_keyed_u64(text, v2 ? "file" : "total_cache");
+}
+
 int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,
                   struct err *err)
 {

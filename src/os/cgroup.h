@@ -88,6 +88,8 @@ struct cgroup_usage { /* UINT64_MAX = not known */
     uint64_t throttled_usec;
 };
 void cgroup_usage(const struct cgroup_group *g, struct cgroup_usage *ret);
+/* Of that memory, what holds contents of files; UINT64_MAX: not known. */
+uint64_t cgroup_memory_cache(const struct cgroup_group *g);
 
 /* Attest: is `pid` in every one of our groups, and do the limit files read back as written? */
 int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,

@@ -55,5 +55,17 @@ int runstate_open(const char *name, bool make)
 bool runstate_is_id(const char *text)
 {
     return strncmp(text, "brig-", 5) == 0 && strlen(text) < 28 &&
-           strspn(text + 5, "0123456789abcdef") == strlen(text + 5);
+           strspn(text + 5, "0123456789abcdefghijklmnopqrstuvwxyz") == strlen(text + 5);
+}
+
+bool runstate_path(const char *name, struct buf *ret)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && state[0] == '/')
+        buf_fmt(ret, "%s/brig/%s", state, name);
+    else if (geteuid() == 0)
+        buf_fmt(ret, "/var/lib/brig/%s", name);
+    else if (home && home[0] == '/')
+        buf_fmt(ret, "%s/.local/state/brig/%s", home, name);
+    return ret->len && !ret->failed;
 }

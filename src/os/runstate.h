@@ -2,10 +2,14 @@
  * $XDG_STATE_HOME/brig, else /var/lib/brig for root and ~/.local/state/brig for everybody else. */
 #pragma once
 
+#include "base/buf.h"
+
 #include <stdbool.h>
 
 /* Opens the sub-folder `name` ("net", "approvals", …), with `make` also makes it, 0700. Every step
  * must be the caller's own and nobody else's to write. A descriptor, or -1 with errno. */
 int runstate_open(const char *name, bool make);
-/* "brig-" and hexadecimal digits: safe as the name of a file. */
+/* "brig-" and lower-case letters and digits: safe as the name of a file. */
 bool runstate_is_id(const char *text);
+/* Its name, for programs that open it themselves; false: there is no place for it. */
+bool runstate_path(const char *name, struct buf *ret);

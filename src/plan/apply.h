@@ -39,9 +39,10 @@ apply_fn apply_hostname, apply_quotas;
 apply_fn apply_network_start, apply_network_join;
 /* network/egress_child.c */
 apply_fn apply_network_local, apply_network_listen;
-/* filesystem/root_child.c, mount_child.c, landlock_child.c */
+/* filesystem/root_child.c, mount_child.c, overlay_child.c, landlock_child.c */
 apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_symlink, apply_bind,
-    apply_work, apply_work_dir, apply_cover, apply_devpts, apply_proc, apply_pivot, apply_cwd;
+    apply_overlay, apply_work, apply_work_dir, apply_cover, apply_devpts, apply_proc, apply_pivot,
+    apply_cwd;
 apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_enforce;
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;

@@ -26,6 +26,7 @@
     OP(FILE, "file", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                           \
     OP(SYMLINK, "symlink", FILESYSTEM, "path", "target", NULL, NULL, NULL, NULL)                   \
     OP(BIND, "bind", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")                    \
+    OP(OVERLAY, "overlay", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")              \
     OP(WORK, "work", FILESYSTEM, NULL, NULL, "size", "inodes", "flags", NULL)                      \
     OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", NULL, NULL, NULL)                 \
     OP(COVER, "cover", FILESYSTEM, "source", "dest", NULL, NULL, NULL, NULL)                       \
@@ -59,7 +60,7 @@ enum op_kind {
         OP_KIND_COUNT,
 };
 
-/* Flags of OP_BIND and OP_WORK. */
+/* Flags of OP_BIND, OP_OVERLAY and OP_WORK. */
 enum {
     BIND_WRITABLE = 1,
     BIND_NOEXEC = 2,

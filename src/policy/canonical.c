@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "policy/commands_internal.h"
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/tools_internal.h"
@@ -123,6 +124,10 @@ static void write_network(struct json_writer *w, const struct policy *p)
     for (size_t i = 0; i < e->rule_count; i++)
         rule_write(&e->rules[i], w, false);
     jw_array_end(w);
+    if (e->asks) {
+        jw_key(w, "ask");
+        egress_ask_write(e, w);
+    }
     jw_key(w, "block");
     jw_array_begin(w);
     for (size_t i = 0; i < e->blocked_count; i++) {
@@ -172,6 +177,10 @@ void policy_canonical(const struct policy *p, struct buf *out)
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
+    if (p->commands.given) {
+        jw_key(&w, "commands");
+        commands_write(&p->commands, &w);
+    }
     write_env(&w, p);
     write_section(&w, p, "filesystem");
     write_grants(&w, p);

@@ -25,6 +25,7 @@ void egress_done(struct egress *e)
         secret_done(&e->secrets[i]);
     free(e->rules);
     free(e->blocked);
+    free(e->ask);
     free(e->secrets);
     egress_init(e);
 }
@@ -186,6 +187,7 @@ bool egress_needs_ca(const struct egress *e)
 
 #define PORT_DNS     53
 #define PORT_GATEWAY 80
+#define PORT_HTTPS   443
 #define PORT_PROXY   3128
 
 static size_t add_port(uint16_t *ports, size_t count, size_t max, uint16_t port)
@@ -203,6 +205,8 @@ static size_t add_port(uint16_t *ports, size_t count, size_t max, uint16_t port)
 size_t egress_ports(const struct egress *e, uint16_t *ret, size_t max)
 {
     size_t count = add_port(ret, 0, max, PORT_GATEWAY);
+    if (e->asks)
+        count = add_port(ret, count, max, PORT_HTTPS);
     for (size_t i = 0; i < e->rule_count; i++) {
         uint16_t port = e->rules[i].port;
         if (port != PORT_DNS && port != PORT_PROXY)

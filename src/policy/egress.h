@@ -61,6 +61,9 @@ struct egress {
     size_t blocked_count;
     struct egress_secret *secrets;
     size_t secret_count;
+    bool asks;                /* network.ask: a person is asked about hosts that no rule names */
+    struct host_pattern *ask; /* only about these; none: about all */
+    size_t ask_count;
     uint64_t upload; /* totals of the run */
     uint64_t max_connections;
     uint64_t requests; /* per minute */
@@ -83,6 +86,13 @@ int egress_block(struct egress *e, const char *pattern, struct err *err);
 /* "NAME=SOURCE@ORIGIN", the origin with its scheme and perhaps a path. Also adds the rule that
  * allows exactly that, if no rule names the origin. */
 int egress_secret(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
+/* A person is asked about hosts of this pattern, if no rule names them. */
+int egress_ask(struct egress *e, const char *pattern, struct err *err);
+/* Is this a name, not blocked, that a person may be asked about? Whether a rule allows it is
+ * another question. */
+bool egress_asks(const struct egress *e, const struct host *host);
+/* Asks about what `from` asks about. */
+int egress_ask_copy(struct egress *to, const struct egress *from, struct err *err);
 /* Random placeholders for every secret, before the run. */
 int egress_make_placeholders(struct egress *e, struct err *err);
 

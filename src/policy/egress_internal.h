@@ -70,6 +70,11 @@ int secret_set_source(struct egress_secret *s, const char *source, struct err *e
 /* Bytes of the methods and paths of all rules and secrets. */
 int egress_check_text(const struct egress *e, struct err *err);
 
+/* ---- egress_ask.c ---- */
+void egress_ask_write(const struct egress *e, struct json_writer *w);
+void egress_ask_forget(struct egress *e);
+int egress_ask_tighten(const struct egress *have, const struct egress *want, struct err *err);
+
 bool blocked_find(const struct egress *e, const struct host_pattern *p);
 bool variable_name_ok(const char *name); /* env.c */
 
@@ -87,11 +92,14 @@ struct item_reader {
 };
 int item_read_rule(struct item_reader *r, const struct json *item);
 int item_read_blocked(struct item_reader *r, const struct json *item);
+/* true, false, or a list of hosts. */
+int egress_ask_read(struct item_reader *r, const struct json *j);
 int item_read_secret(struct item_reader *r, const struct json *item);
 
 /* The same for a policy, which also remembers where things came from. */
 int policy_read_rule(struct policy *p, struct item_reader *r, const struct json *item);
 int policy_read_blocked(struct policy *p, struct item_reader *r, const struct json *item);
+int policy_read_ask(struct policy *p, struct item_reader *r, const struct json *j);
 int policy_read_secret(struct policy *p, struct item_reader *r, const struct json *item);
 
 /* ---- egress_write.c ---- */

@@ -70,6 +70,35 @@ int policy_secret(struct policy *p, const char *spec, const struct origin *origi
     return 0;
 }
 
+int policy_ask(struct policy *p, const char *pattern, const struct origin *origin, struct err *err)
+{
+    int r = 0;
+    if (p->ask_from.kind < origin->kind)
+        egress_ask_forget(&p->egress);
+    if (p->ask_from.kind > origin->kind)
+        return 0;
+    if (pattern)
+        r = egress_ask(&p->egress, pattern, err);
+    p->egress.asks = true;
+    p->ask_from = *origin;
+    if (r < 0)
+        return origin_blame(origin, "network.ask", err);
+    turn_on(p, origin);
+    return 0;
+}
+
+int policy_read_ask(struct policy *p, struct item_reader *r, const struct json *j)
+{
+    if (p->ask_from.kind > ORIGIN_FILE)
+        return 0;
+    egress_ask_forget(&p->egress);
+    int n = egress_ask_read(r, j);
+    p->ask_from = r->origin;
+    if (n == 0 && p->egress.asks)
+        turn_on(p, &r->origin);
+    return n;
+}
+
 int policy_read_rule(struct policy *p, struct item_reader *r, const struct json *item)
 {
     int n = item_read_rule(r, item);

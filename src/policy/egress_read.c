@@ -488,6 +488,12 @@ static int all_requests(struct item_reader *r, const struct json *j, void *out)
     return read_count(r, j, "requests", &((struct egress *)out)->requests);
 }
 
+static int all_ask(struct item_reader *r, const struct json *j, void *out)
+{
+    (void)out;
+    return egress_ask_read(r, j);
+}
+
 static int read_whole(struct item_reader *r, const struct json *j)
 {
     static const struct member members[] = {
@@ -497,10 +503,11 @@ static int read_whole(struct item_reader *r, const struct json *j)
         {"upload", all_upload, true},
         {"max_connections", all_connections, true},
         {"requests", all_requests, true},
+        {"ask", all_ask, true}, /* the only one that may be left out */
     };
     if (json_type(j) != JSON_OBJECT)
         return wrong_type(r, j, NULL, "the rules of a run");
-    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+    for (size_t i = 0; i + 1 < ARRAY_LEN(members); i++) {
         if (!json_get(j, members[i].key))
             return missing(r, j, members[i].key);
     }

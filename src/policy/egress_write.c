@@ -151,6 +151,10 @@ void egress_write_json(const struct egress *e, struct json_writer *w)
     for (size_t i = 0; i < e->secret_count; i++)
         secret_write(&e->secrets[i], w, true);
     jw_array_end(w);
+    if (e->asks) {
+        jw_key(w, "ask");
+        egress_ask_write(e, w);
+    }
     write_limit(w, "upload", e->upload, num_format_size);
     write_limit(w, "max_connections", e->max_connections, NULL);
     write_limit(w, "requests", e->requests, NULL);

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "base/quote.h"
+#include "policy/commands_internal.h"
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
@@ -128,6 +129,43 @@ static void each_secret(const struct policy *p, row_fn fn, void *arg)
         fn(&(struct row){"credentials.secrets", "none", help, &by_default}, arg);
 }
 
+static void each_ask(const struct policy *p, row_fn fn, void *arg)
+{
+    static const char help[] = "hosts outside of the rules that a person is asked about";
+    const struct egress *e = &p->egress;
+    for (size_t i = 0; i < e->ask_count; i++) {
+        cleanup_buf struct buf value;
+        buf_init(&value, 512);
+        pattern_text(&e->ask[i], &value);
+        fn(&(struct row){"network.ask", buf_text(&value), help, &p->ask_from}, arg);
+    }
+    if (e->asks && e->ask_count == 0)
+        fn(&(struct row){"network.ask", "true", help, &p->ask_from}, arg);
+}
+
+/* Only where there are rules: a policy without them says nothing about commands. */
+static void each_command(const struct policy *p, row_fn fn, void *arg)
+{
+    static const char *const fields[] = {"commands.allow", "commands.ask", "commands.deny"};
+    static const char *const helps[] = {"commands that may be started",
+                                        "commands that a person is asked about",
+                                        "commands that are not started"};
+    const struct commands *c = &p->commands;
+    if (!c->given)
+        return;
+    fn(&(struct row){"commands.default", command_rule_name(c->by_default),
+                     "commands that no list names", &c->default_from},
+       arg);
+    fn(&(struct row){"commands.dangerous", command_rule_name(c->dangerous),
+                     "commands of a dangerous shape; a guide on top of the walls, no wall",
+                     &c->dangerous_from},
+       arg);
+    for (size_t i = 0; i < c->count; i++)
+        fn(&(struct row){fields[c->patterns[i].rule], c->patterns[i].text,
+                         helps[c->patterns[i].rule], &c->patterns[i].origin},
+           arg);
+}
+
 static void each_tool_rule(const struct policy *p, enum tool_verdict verdict, row_fn fn, void *arg)
 {
     static const char *const fields[] = {"tools.allow", "tools.ask", "tools.deny"};
@@ -176,9 +214,11 @@ static void each_row(const struct policy *p, row_fn fn, void *arg)
     each_field(p, "network", fn, arg);
     each_rule(p, fn, arg);
     each_blocked(p, fn, arg);
+    each_ask(p, fn, arg);
     each_env(p, fn, arg);
     each_secret(p, fn, arg);
     each_field(p, "lifecycle", fn, arg);
+    each_command(p, fn, arg);
     each_tool(p, fn, arg);
 }
 

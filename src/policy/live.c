@@ -100,7 +100,9 @@ int egress_live(const struct egress *base, const struct json *rules, struct egre
     ret->upload = base->upload;
     ret->max_connections = base->max_connections;
     ret->requests = base->requests;
-    int r = each_text(allow, "allow", err);
+    int r = egress_ask_copy(ret, base, err);
+    if (r == 0)
+        r = each_text(allow, "allow", err);
     if (r == 0)
         r = each_text(block, "block", err);
     if (r == 0)

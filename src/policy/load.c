@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/quote.h"
+#include "policy/commands_internal.h"
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
@@ -194,6 +195,22 @@ static bool is_egress(const char *section, const char *key)
     return strcmp(section, "network") == 0 && (!strcmp(key, "allow") || !strcmp(key, "block"));
 }
 
+static int load_ask(struct load *l, const struct json *j)
+{
+    struct item_reader r = {.e = &l->p->egress, .origin = origin_at(l, j), .err = l->err};
+    if (policy_read_ask(l->p, &r, j) < 0)
+        return blame(l, (struct place){r.at.line, r.at.column}, "network.ask");
+    return 0;
+}
+
+static int load_commands(struct load *l, const struct json *j)
+{
+    struct item_reader r = {.origin = origin_at(l, j), .err = l->err};
+    if (policy_read_commands(l->p, &r, j) < 0)
+        return blame(l, (struct place){r.at.line, r.at.column}, "");
+    return 0;
+}
+
 static int load_tools(struct load *l, const struct json *j)
 {
     struct item_reader r = {.origin = origin_at(l, j), .err = l->err};
@@ -226,6 +243,8 @@ static int load_member(struct load *l, const char *section, const struct json *o
         return load_grants(l, value, key[1] == 'w');
     if (strcmp(section, "credentials") == 0 && strcmp(key, "env") == 0)
         return load_env(l, value);
+    if (strcmp(section, "network") == 0 && strcmp(key, "ask") == 0)
+        return load_ask(l, value);
     if (is_egress(section, key))
         return load_egress(l, section, key, value);
     key_unknown(section, key, l->err);
@@ -254,6 +273,8 @@ static int load_top(struct load *l, const struct json *root, size_t i)
         return load_version(l, value);
     if (section_exists(key))
         return load_section(l, key, value);
+    if (strcmp(key, "commands") == 0)
+        return load_commands(l, value);
     if (strcmp(key, "tools") == 0)
         return load_tools(l, value);
     key_unknown("", key, l->err);

@@ -38,6 +38,7 @@ void policy_done(struct policy *p)
         free(p->env[i].value);
     }
     egress_done(&p->egress);
+    commands_done(&p->commands);
     tools_done(&p->tools);
     free(p->blocked_from);
     free(p->grants);

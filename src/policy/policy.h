@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "policy/commands.h"
 #include "policy/egress.h"
 #include "policy/origin.h"
 #include "policy/tools.h"
@@ -128,6 +129,8 @@ struct policy {
     size_t env_count;
     struct egress egress;
     struct origin *blocked_from; /* of each of egress.blocked */
+    struct origin ask_from;      /* of egress.ask */
+    struct commands commands;    /* which command lines may be started */
     bool allow_given;            /* network.allow was given, if only as an empty list */
     struct tools tools;          /* of an MCP server that runs inside */
 
@@ -154,6 +157,11 @@ int policy_env(struct policy *p, const char *spec, const struct origin *origin, 
 int policy_allow(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
 int policy_block(struct policy *p, const char *host, const struct origin *origin, struct err *err);
 int policy_secret(struct policy *p, const char *spec, const struct origin *origin, struct err *err);
+/* A person is asked about hosts that no rule names: those of a pattern, or all (NULL). */
+int policy_ask(struct policy *p, const char *pattern, const struct origin *origin, struct err *err);
+/* allow, ask or deny commands of a dangerous shape. */
+int policy_dangerous(struct policy *p, const char *text, const struct origin *origin,
+                     struct err *err);
 /* As tools_add. */
 int policy_tool(struct policy *p, enum tool_verdict verdict, const char *spec,
                 const struct origin *origin, struct err *err);

@@ -1,6 +1,7 @@
 /* A policy as a JSON document that brig reads back: every field, whether it was chosen or not. */
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "policy/commands_internal.h"
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
@@ -141,6 +142,10 @@ void policy_show_json(const struct policy *p, struct buf *out)
     show_fields(&w, p, "network");
     show_rules(&w, p);
     show_blocked(&w, p);
+    if (p->egress.asks) {
+        jw_key(&w, "ask");
+        egress_ask_write(&p->egress, &w);
+    }
     jw_object_end(&w);
     section_begin(&w, "credentials");
     show_env(&w, p);
@@ -149,6 +154,10 @@ void policy_show_json(const struct policy *p, struct buf *out)
     section_begin(&w, "lifecycle");
     show_fields(&w, p, "lifecycle");
     jw_object_end(&w);
+    if (p->commands.given) {
+        jw_key(&w, "commands");
+        commands_write(&p->commands, &w);
+    }
     if (p->tools.given)
         show_tools(&w, &p->tools);
     jw_object_end(&w);

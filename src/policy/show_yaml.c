@@ -1,6 +1,8 @@
 /* A policy as a YAML document that brig reads back: every field, whether it was chosen or not. */
+#include "policy/show_yaml.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "policy/commands_internal.h"
 #include "policy/egress_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
@@ -56,6 +58,11 @@ static void show_text(const char *text, struct buf *out)
         buf_str(out, text);
     else
         quoted_text(text, out);
+}
+
+void show_yaml_text(const char *text, struct buf *out)
+{
+    show_text(text, out);
 }
 
 static void show_field(const struct policy *p, enum policy_field id, const char *indent,
@@ -212,6 +219,39 @@ static void show_secrets(const struct policy *p, struct buf *out)
     buf_str(out, p->egress.secret_count ? "\n" : " []\n");
 }
 
+static void show_ask(const struct policy *p, struct buf *out)
+{
+    if (!p->egress.asks)
+        return;
+    buf_str(out, p->egress.ask_count ? "  ask:" : "  ask: true");
+    for (size_t i = 0; i < p->egress.ask_count; i++) {
+        cleanup_buf struct buf host;
+        buf_init(&host, 512);
+        pattern_text(&p->egress.ask[i], &host);
+        buf_str(out, "\n    - ");
+        show_text(buf_text(&host), out);
+    }
+    buf_chr(out, '\n');
+}
+
+static void show_commands(const struct commands *c, struct buf *out)
+{
+    buf_fmt(out, "commands:\n  default: %s\n  dangerous: %s\n", command_rule_name(c->by_default),
+            command_rule_name(c->dangerous));
+    for (enum command_rule rule = 0; rule < COMMAND_RULE_COUNT; rule++) {
+        bool any = false;
+        buf_fmt(out, "  %s:", command_rule_name(rule));
+        for (size_t i = 0; i < c->count; i++) {
+            if (c->patterns[i].rule != rule)
+                continue;
+            buf_str(out, "\n    - ");
+            show_text(c->patterns[i].text, out);
+            any = true;
+        }
+        buf_str(out, any ? "\n" : " []\n");
+    }
+}
+
 static void show_tool_rules(const struct tools *t, enum tool_verdict verdict, struct buf *out)
 {
     bool any = false;
@@ -254,10 +294,13 @@ void policy_show_yaml(const struct policy *p, struct buf *out)
     show_section(p, "network", out);
     show_rules(p, out);
     show_blocked(p, out);
+    show_ask(p, out);
     buf_str(out, "credentials:\n");
     show_env(p, out);
     show_secrets(p, out);
     show_section(p, "lifecycle", out);
+    if (p->commands.given)
+        show_commands(&p->commands, out);
     if (p->tools.given)
         show_tools(&p->tools, out);
 }

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "base/quote.h"
+#include "policy/commands_internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
 #include "policy/tighten_egress.h"
@@ -161,9 +162,11 @@ int policy_tighten(struct policy *p, const struct policy *request, struct err *e
     }
     if ((r = check_grants(p, request, err)) < 0 || (r = check_env(p, request, err)) < 0 ||
         (r = egress_tighten(p, request, &next, err)) < 0 ||
+        (r = commands_tighten(&p->commands, &request->commands, err)) < 0 ||
         (r = tools_tighten(&p->tools, &request->tools, err)) < 0 ||
         (r = take_all(p, request, err)) < 0 ||
         (r = tools_take(&p->tools, &request->tools, err)) < 0)
         return r;
-    return egress_take(p, request, &next, err);
+    r = commands_take(&p->commands, &request->commands, err);
+    return r < 0 ? r : egress_take(p, request, &next, err);
 }

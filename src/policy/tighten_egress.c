@@ -191,6 +191,8 @@ int egress_tighten(const struct policy *p, const struct policy *request, struct 
     unsigned used[EGRESS_RULES_MAX] = {0};
     int r = check_secrets(p, request, err);
     if (r == 0)
+        r = egress_ask_tighten(&p->egress, &request->egress, err);
+    if (r == 0)
         r = check_blocked(p, request, err);
     for (size_t i = 0; r == 0 && request->allow_given && i < request->egress.rule_count; i++) {
         if (!request->egress.rules[i].implied)
@@ -236,8 +238,15 @@ int egress_take(struct policy *p, const struct policy *request, struct egress *n
             rule_done(&p->egress.rules[--p->egress.rule_count]);
         while (p->egress.secret_count)
             secret_done(&p->egress.secrets[--p->egress.secret_count]);
+        egress_ask_forget(&p->egress);
     } else if (request->allow_given) {
         swap_rules(&p->egress, next);
+    }
+    if (!turned_off(request) && request->ask_from.kind > ORIGIN_LEVEL) {
+        int r = egress_ask_copy(&p->egress, &request->egress, err);
+        if (r < 0)
+            return r;
+        p->ask_from = request->ask_from;
     }
     return take_blocked(p, request, err);
 }

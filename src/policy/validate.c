@@ -89,10 +89,11 @@ static int check_process(const struct policy *p, struct err *err)
 static int check_network(const struct policy *p, struct err *err)
 {
     const struct egress *e = &p->egress;
-    if (p->network_mode == NETWORK_OFF && (e->rule_count || e->secret_count)) {
+    if (p->network_mode == NETWORK_OFF && (e->rule_count || e->secret_count || e->asks)) {
         err_set(err, ERR_POLICY, "network.mode is off, but %s",
                 e->secret_count ? "credentials.secrets has secrets that go over the network"
-                                : "network.allow has rules");
+                : e->rule_count ? "network.allow has rules"
+                                : "network.ask asks about hosts");
         return err_hint(err, "remove one of the two, or say mode: allowlist");
     }
     for (size_t i = 0; i < e->secret_count; i++) {

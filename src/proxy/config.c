@@ -62,7 +62,8 @@ static int read_members(struct config *c, struct err *err)
         optional_string(j, "roots", &c->roots, err) < 0 ||
         optional_number(j, "uid", &c->who.uid, err) < 0 ||
         optional_number(j, "gid", &c->who.gid, err) < 0 ||
-        optional_number(j, "connections", &c->max_connections, err) < 0)
+        optional_number(j, "connections", &c->max_connections, err) < 0 ||
+        optional_number(j, "learn", &c->learn, err) < 0)
         return -err->code;
     c->rules = calloc(1, sizeof *c->rules);
     if (!c->rules)

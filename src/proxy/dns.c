@@ -64,13 +64,26 @@ static void tell_denied(struct proxy *px, const struct host *name)
     event_send(px, &ev);
 }
 
+/* Learn mode: only a connection shows the port that the name is wanted for. It is denied like any
+ * other, and nobody outside hears of the name (N-12). */
+static bool is_learned(const struct proxy *px, const struct host *name)
+{
+    struct target t = {.scheme = SCHEME_HTTPS, .host = *name, .port = 443};
+    struct verdict v;
+    if (!px->learn || !strchr(name->text, '.'))
+        return false;
+    egress_decide(&px->rules->egress, &t, &v);
+    return v.reason == DENY_NO_RULE;
+}
+
 static enum dns_answer look_up(struct proxy *px, const struct dns_question *q, uint8_t addr[16])
 {
     bool known =
         strcmp(q->name.text, GATEWAY) == 0 || egress_knows_name(&px->rules->egress, &q->name);
     if (!known) {
         tell_denied(px, &q->name);
-        return DNS_NXDOMAIN;
+        if (!is_learned(px, &q->name))
+            return DNS_NXDOMAIN;
     }
     if (q->type != TYPE_A && q->type != TYPE_AAAA)
         return DNS_NO_DATA;

@@ -5,6 +5,7 @@
  * not need, says that it is ready, and serves. Ends when the supervisor does. */
 #include "base/cleanup.h"
 #include "os/sys.h"
+#include "proxy/ask.h"
 #include "proxy/config.h"
 
 #include <errno.h>
@@ -77,6 +78,7 @@ static void raise_descriptors(void)
 static int open_everything(const struct config *c, struct err *err)
 {
     px.max_connections = c->max_connections;
+    px.learn = c->learn != 0;
     raise_descriptors();
     px.auth = c->auth ? config_auth(c->auth) : NULL;
     if (c->auth && !px.auth)
@@ -187,6 +189,8 @@ static int obey(int *fd, struct err *err)
         return connection_add(&px, fd_steal(fd), msg.value, msg.text, err);
     case CH_REFUSED:
         return connection_refused(&px, msg.text, err);
+    case CH_ANSWER:
+        return ask_answer(msg.value, msg.port != 0, err);
     case CH_END:
         say_goodbye();
         return 0;

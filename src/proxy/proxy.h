@@ -45,6 +45,7 @@ struct proxy {
     uint64_t lost_events;
     unsigned connections; /* from inside, of every kind */
     unsigned max_connections;
+    bool learn; /* names that no rule knows get an address too; connections to it are denied */
     uint64_t start_ms;
     struct resolver *resolver;
     struct keyring *keyring; /* NULL: there are no secrets */

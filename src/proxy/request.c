@@ -179,16 +179,37 @@ static int add_credentials(struct session *s, struct exchange *x, struct err *er
 
 /* ---- deciding ---- */
 
+static void on_answer(void *ctx)
+{
+    struct session *s = ctx;
+    s->asking = NULL;
+    session_moved(s);
+    if (request_decide(s) != STEP_GONE)
+        session_go(s);
+}
+
+/* A denial; or, where the policy asks a person first, the wait for the answer. */
+static enum step deny(struct session *s, const struct verdict *v)
+{
+    struct exchange *x = s->x;
+    s->asking = ask_start(s->px, &x->target, v->reason, on_answer, s);
+    if (s->asking) {
+        s->state = SESSION_ASK;
+        return STEP_WAIT;
+    }
+    if (x->request.form == FORM_AUTHORITY)
+        x->target.scheme = x->target.port == 80 ? SCHEME_HTTP : SCHEME_HTTPS;
+    return refuse(s, ask_was_denied(&x->target) ? DENY_ASKED : v->reason, v->hint);
+}
+
 static enum step answer_connect(struct session *s)
 {
     struct exchange *x = s->x;
     struct verdict v;
     egress_decide(&s->px->rules->egress, &x->target, &v);
     x->rule = v.rule;
-    if (!v.allow) {
-        x->target.scheme = x->target.port == 80 ? SCHEME_HTTP : SCHEME_HTTPS;
-        return refuse(s, v.reason, v.hint);
-    }
+    if (!v.allow)
+        return deny(s, &v);
     upstream_close(s);
     const char *ok = "HTTP/1.1 200 Connection established\r\n\r\n";
     side_queue(&s->client, ok, strlen(ok));
@@ -220,7 +241,7 @@ static enum step decide(struct session *s)
     egress_decide(&px->rules->egress, &x->target, &v);
     x->rule = v.rule;
     if (!v.allow)
-        return refuse(s, v.reason, v.hint);
+        return deny(s, &v);
     enum deny_reason over = budget_request(&px->budgets, v.rule, loop_now_ms(px->loop));
     if (over != DENY_NONE)
         return refuse(s, over, NULL);
@@ -230,6 +251,11 @@ static enum step decide(struct session *s)
     if (!x->body.done && inject_wants_body(&px->injector, &x->target))
         return start_collecting(s);
     return upstream_start(s);
+}
+
+enum step request_decide(struct session *s)
+{
+    return s->x->request.form == FORM_AUTHORITY ? answer_connect(s) : decide(s);
 }
 
 /* ---- the head ---- */
@@ -274,7 +300,7 @@ static enum step serve(struct session *s, size_t head_len)
         return refuse_with(s, 407, "proxy-authorization", "this proxy asks for a password", NULL);
     if (r < 0)
         return refuse_head(s, &err);
-    return x->request.form == FORM_AUTHORITY ? answer_connect(s) : decide(s);
+    return request_decide(s);
 }
 
 enum step request_step(struct session *s)

@@ -14,6 +14,7 @@
 #define HEAD_MS     15000u
 #define IDLE_MS     60000u
 #define DIAL_MS     60000u
+#define ASK_MS      (25 * 3600 * 1000) /* the supervisor answers, always */
 #define RESPONSE_MS 300000u
 #define STALL_MS    60000u
 #define LINGER_MS   2000u
@@ -81,6 +82,8 @@ enum step session_end(struct session *s, bool broken)
     exchange_end(s);
     dial_cancel(s->dial);
     s->dial = NULL;
+    ask_cancel(s->asking);
+    s->asking = NULL;
     upstream_close(s);
     side_close(&s->client);
     loop_timer_cancel(s->px->loop, &s->timer);
@@ -221,6 +224,7 @@ static enum step step(struct session *s)
         return request_step(s);
     case SESSION_COLLECT:
         return collect_step(s);
+    case SESSION_ASK:
     case SESSION_DIAL:
         return watch_client(s);
     case SESSION_RELAY:
@@ -246,6 +250,7 @@ static bool client_is_read(const struct session *s)
     case SESSION_COLLECT:
     case SESSION_LINGER:
         return true;
+    case SESSION_ASK:
     case SESSION_DIAL:
         return s->x->body.done && s->client.len < READ_AHEAD;
     case SESSION_RELAY:
@@ -277,6 +282,8 @@ static uint64_t patience(const struct session *s)
     switch (s->state) {
     case SESSION_HEAD:
         return s->client.len ? HEAD_MS : IDLE_MS;
+    case SESSION_ASK:
+        return ASK_MS;
     case SESSION_DIAL:
         return DIAL_MS;
     case SESSION_RELAY:

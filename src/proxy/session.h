@@ -6,12 +6,14 @@
  */
 #pragma once
 
+#include "proxy/ask.h"
 #include "proxy/body.h"
 #include "proxy/proxy.h"
 #include "proxy/side.h"
 
 enum session_state {
     SESSION_HEAD,    /* the head of a request is awaited */
+    SESSION_ASK,     /* a person is asked about its host */
     SESSION_COLLECT, /* a body is read as a whole, because placeholders in it are swapped */
     SESSION_DIAL,
     SESSION_RELAY,   /* request and response are on their way */
@@ -64,6 +66,7 @@ struct session {
 
     struct side up;
     struct dial *dial;
+    struct asking *asking;
     struct target up_target; /* where `up` leads; method and path are empty */
     size_t up_rule;          /* whose connection it counts as */
     bool up_counted;
@@ -94,6 +97,7 @@ enum step session_answered(struct session *s); /* the client has its response */
 
 /* ---- request.c ---- */
 enum step request_step(struct session *s);      /* SESSION_HEAD */
+enum step request_decide(struct session *s);    /* again, after SESSION_ASK */
 enum step collect_step(struct session *s);      /* SESSION_COLLECT */
 enum step request_body_step(struct session *s); /* part of SESSION_RELAY */
 

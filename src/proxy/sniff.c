@@ -9,6 +9,7 @@
  * N-11  A ClientHello that cannot be read, that hides its name, or that names another host is
  * refused; it never falls back to a stream of bytes under a rule that means TLS. */
 #include "network/hello_parse.h"
+#include "proxy/ask.h"
 #include "proxy/proxy.h"
 
 #include <ctype.h>
@@ -34,6 +35,7 @@ struct sniff {
     bool tls;     /* a ClientHello was seen */
     bool alerted; /* the client has been told already */
     struct dial *dial;
+    struct asking *asking;
     struct loop_timer timer;
     struct loop_task task;
     uint64_t started_ms, deadline_ms;
@@ -65,6 +67,8 @@ static void sniff_done(struct sniff *s)
     loop_timer_cancel(s->px->loop, &s->timer);
     dial_cancel(s->dial);
     s->dial = NULL;
+    ask_cancel(s->asking);
+    s->asking = NULL;
     if (s->counted)
         budget_disconnect(&s->px->budgets, s->rule);
     rules_drop(s->rules);
@@ -101,7 +105,7 @@ static void refuse(struct sniff *s, enum deny_reason reason, const char *hint, c
     struct event ev = {
         .entry = s->entry,
         .target = &s->target,
-        .reason = reason,
+        .reason = reason != DENY_NONE && ask_was_denied(&s->target) ? DENY_ASKED : reason,
         .rule = s->rule,
         .hint = hint,
         .note = note,
@@ -313,9 +317,15 @@ static bool make_room(struct sniff *s)
     return true;
 }
 
-/* It came and said nothing: that is no attempt at anything. */
+/* It came and said nothing: that is no attempt at anything, but a connection that somebody wanted.
+ */
 static void leave(struct sniff *s)
 {
+    struct verdict v;
+    if (s->px->learn && !decide(s, SCHEME_ANY, &v)) {
+        refuse(s, v.reason, v.hint, NULL);
+        return;
+    }
     stream_close(s->client);
     s->client = NULL;
     sniff_done(s);
@@ -367,15 +377,38 @@ static void on_silence(struct loop_timer *t)
         refuse(s, v.reason, v.hint, NULL);
 }
 
-static void begin_task(struct loop_task *t)
+static void begin(struct sniff *s);
+
+static void on_answer(void *ctx)
 {
-    struct sniff *s = container_of(t, struct sniff, task);
-    if (judge(s) != 0)
+    struct sniff *s = ctx;
+    s->asking = NULL;
+    s->deadline_ms = loop_now_ms(s->px->loop) + PATIENCE_MS;
+    begin(s);
+}
+
+/* Nothing is read before the answer: what is spoken makes no difference to it. */
+static bool waits_for_answer(struct sniff *s)
+{
+    struct verdict v;
+    if (!decide(s, SCHEME_ANY, &v))
+        s->asking = ask_start(s->px, &s->target, v.reason, on_answer, s);
+    return s->asking != NULL;
+}
+
+static void begin(struct sniff *s)
+{
+    if (waits_for_answer(s) || judge(s) != 0)
         return;
     bool quick = allows(s, SCHEME_TCP) || !allows(s, SCHEME_ANY);
     loop_timer_set(s->px->loop, &s->timer, quick ? SILENCE_MS : PATIENCE_MS);
     stream_on(s->client, on_readable, s);
     stream_want(s->client, STREAM_READABLE);
+}
+
+static void begin_task(struct loop_task *t)
+{
+    begin(container_of(t, struct sniff, task));
 }
 
 static enum scheme usual_scheme(uint16_t port)

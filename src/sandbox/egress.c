@@ -26,6 +26,9 @@ static int copy_egress(struct sandbox *s, struct err *err)
         return err_set(err, ERR_LIMIT, "the rules are too long");
     int r = egress_read_json(&s->egress, root, err);
     json_free(root);
+    /* Nobody would see the question. */
+    if (r == 0 && s->session)
+        s->egress.asks = false;
     return r < 0 ? r : egress_make_placeholders(&s->egress, err);
 }
 
@@ -142,11 +145,16 @@ static int start_proxy(struct sandbox *s, struct err *err)
     /* As root a uid that is nobody's: not the sandbox's, and not one that other proxies share. */
     uid_t uid = s->kernel.privileged ? s->kernel.host_uid | KERNEL_UID_PROXY : 0;
     struct link_config c = {
-        .egress = &s->egress, .resolver = s->request->policy->resolver, .uid = uid};
+        .egress = &s->egress,
+        .resolver = s->request->policy->resolver,
+        .uid = uid,
+        .learn = s->learner != NULL};
     if (netlog_new(&s->netlog, err) < 0 || link_start(&s->link, &c, err) < 0)
         return -err->code;
+    if (s->learner)
+        netlog_hear(s->netlog, learner_hear, s->learner);
     s->network.proxy_pid = s->link.pid;
-    s->lifecycle.helper = s->link.pid;
+    s->lifecycle.helpers[0] = s->link.pid;
     return 0;
 }
 
@@ -244,6 +252,8 @@ static void on_message(void *ctx, const struct channel_msg *msg)
         s->netrecord.written_us = 0;
         netrecord_write(&s->netrecord, s->netlog, &s->egress, false);
         netrecord_answer(&s->netrecord, true, msg->value, NULL);
+    } else if (msg->type == CH_ASK) {
+        sandbox_ask_begin(s, msg);
     } else if (msg->type == CH_FAIL) {
         netrecord_answer(&s->netrecord, false, 0, msg->err.message);
     } else if (msg->type == CH_BYE &&
@@ -258,7 +268,7 @@ static void on_message(void *ctx, const struct channel_msg *msg)
 /* A dead proxy is no way out: the listeners that it held are closed with it. */
 static void on_death(struct sandbox *s)
 {
-    s->lifecycle.helper = 0; /* its number may be given to somebody else */
+    s->lifecycle.helpers[0] = 0; /* its number may be given to somebody else */
     denial_add(&s->result->denials, BOUNDARY_NETWORK, "every connection: brig-proxy died",
                "no proxy, no network", "run it again; if it happens again, report it");
     netrecord_answer(&s->netrecord, false, 0, "brig-proxy died");
@@ -282,6 +292,12 @@ void sandbox_egress_change(struct sandbox *s)
     struct err err = ERR_INIT;
     if (netrecord_accept(&s->netrecord, &fresh) <= 0)
         return;
+    /* No rules at all: nothing from now on, asked or not. */
+    if (fresh.rule_count > 0 && egress_ask_copy(&fresh, &s->egress, &err) < 0) {
+        egress_done(&fresh);
+        netrecord_answer(&s->netrecord, false, 0, err.message);
+        return;
+    }
     struct egress_secret *secrets = fresh.secrets;
     size_t count = fresh.secret_count;
     fresh.secrets = s->egress.secrets;
@@ -348,6 +364,7 @@ int sandbox_egress_replace(struct sandbox *s, struct egress *fresh, struct err *
 
 void sandbox_egress_end(struct sandbox *s)
 {
+    sandbox_ask_end(s);
     if (!s->network.allowlist || !s->netlog)
         return;
     link_end(&s->link, on_message, s);
@@ -359,6 +376,7 @@ void sandbox_egress_end(struct sandbox *s)
 
 void sandbox_egress_teardown(struct sandbox *s)
 {
+    sandbox_ask_end(s);
     while (s->quiet_count)
         close(s->quiet[--s->quiet_count].fd);
     link_done(&s->link);

@@ -6,11 +6,17 @@
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
+#include "os/approval.h"
 #include "os/tty.h"
+#include "sandbox/learner.h"
 #include "sandbox/link.h"
 #include "sandbox/netrecord.h"
+#include "sandbox/notary.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
+
+#define RECEIPT_TIME_SIZE 24
+#define EGRESS_QUESTIONS  8 /* at one time */
 
 struct sandbox {
     const struct run_request *request;
@@ -47,6 +53,16 @@ struct sandbox {
     void (*proxy_said)(void *ctx, const struct channel_msg *msg);
     void *proxy_said_ctx;
     struct buf trust_bundle, trust_java;
+    bool discard;            /* what was changed is not wanted */
+    int reviews_fd;          /* the folder of reviews, where this one is to be kept; else -1 */
+    struct egress_question { /* network.ask */
+        char place[288];     /* "host:port"; empty: none */
+        uint32_t number;     /* the proxy's */
+        struct approval *approval; /* NULL: it waits for its turn on the terminal */
+    } questions[EGRESS_QUESTIONS];
+    unsigned questions_asked;
+
+    struct learner *learner; /* NULL: not in learn mode */
 
     struct plan plan;
     int ctl_fd; /* the supervisor's end */
@@ -58,6 +74,11 @@ struct sandbox {
 
     struct stream out, errout;
     struct feed in;
+    struct stream_hash out_hash, err_hash, in_hash; /* for the receipt */
+    struct stream_hash commands;                    /* session: of all of them; bytes: how many */
+    char started[RECEIPT_TIME_SIZE];
+    struct notary notary;
+    struct err notary_err; /* why there is no signature, or none yet */
     int tty_master;
     int signal_fd;
 
@@ -115,6 +136,14 @@ void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);
 void sandbox_egress_teardown(struct sandbox *s);
 
+/* egress_ask.c: network.ask, for the loop of a run. */
+void sandbox_ask_begin(struct sandbox *s, const struct channel_msg *msg);
+size_t sandbox_ask_poll(const struct sandbox *s, struct pollfd *fds, size_t room);
+int sandbox_ask_wait_ms(const struct sandbox *s, int most);
+bool sandbox_ask_holds_terminal(const struct sandbox *s);
+void sandbox_ask_step(struct sandbox *s);
+void sandbox_ask_end(struct sandbox *s);
+
 /* message.c */
 int message_send(int fd, uint32_t type, int32_t value);
 /* The same with descriptors, for sessions. */
@@ -122,5 +151,10 @@ int message_ask(int fd, const struct ctl_msg *msg, const int *fds, unsigned coun
 /* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. */
 int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags, struct err *err);
 
-/* receipt.c */
-void receipt_write(struct sandbox *s);
+/* receipt.c: each does nothing where no receipt, or no signature, is wanted. */
+void sandbox_receipt_begin(struct sandbox *s);
+int sandbox_notary_start(struct sandbox *s, struct err *err);
+int sandbox_notary_await(struct sandbox *s, struct err *err);
+/* The body, before the teardown; and its signature, after it. */
+void sandbox_receipt_write(struct sandbox *s);
+void sandbox_receipt_end(struct sandbox *s, int result);

@@ -114,6 +114,11 @@ static void say_hello(struct launcher *l)
     if (l->c->max_boxes)
         jw_kv_uint(&w, "max_boxes", l->c->max_boxes);
     write_listeners(l->c, &w);
+    jw_key(&w, "projects");
+    jw_array_begin(&w);
+    for (unsigned i = 0; i < l->c->project_count; i++)
+        jw_bytes(&w, l->c->projects[i], strlen(l->c->projects[i]));
+    jw_array_end(&w);
     jw_object_end(&w);
     tell(l, WIRE_HELLO, 0, 0, buf_text(&text), text.len, -1);
 }
@@ -188,7 +193,7 @@ static void leave_launcher(const int *keep, int count)
 }
 
 static void become_warden(const struct template *t, const char *id, int sock,
-                          struct clone_source *source)
+                          struct clone_source *source, const char *project)
 {
     const int keep[] = {sock, source ? source->door : -1, source ? source->image : -1};
     leave_launcher(keep, source ? 3 : 1);
@@ -196,7 +201,7 @@ static void become_warden(const struct template *t, const char *id, int sock,
         source->door = 4;
         source->image = 5;
     }
-    _exit(warden_main(3, t, id, source));
+    _exit(warden_main(3, t, id, source, project));
 }
 
 static void become_stem(void *ctx, int sock, int door, const struct template *t, uid_t lease)
@@ -212,8 +217,9 @@ static void say_of_stem(void *ctx, const char *text)
     say(ctx, text);
 }
 
+/* What is cloned has its files already: with a project it is started. */
 static int launch(struct launcher *l, const char *id, const struct template *t, bool pooled,
-                  int *ret_sock, struct err *err)
+                  const char *project, int *ret_sock, struct err *err)
 {
     int pair[2];
     struct child *c = make_room(l);
@@ -222,10 +228,10 @@ static int launch(struct launcher *l, const char *id, const struct template *t, 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "socket for a warden");
     struct clone_source source;
-    struct stem *stem = stems_take(&l->stems, t, pooled, &source);
+    struct stem *stem = project ? NULL : stems_take(&l->stems, t, pooled, &source);
     pid_t pid = fork();
     if (pid == 0)
-        become_warden(t, id, pair[1], stem ? &source : NULL);
+        become_warden(t, id, pair[1], stem ? &source : NULL, project);
     int why = errno;
     close(pair[1]);
     if (pid < 0) {
@@ -239,6 +245,19 @@ static int launch(struct launcher *l, const char *id, const struct template *t, 
     memcpy(c->id, id, sizeof c->id);
     l->count++;
     *ret_sock = pair[0];
+    return 0;
+}
+
+/* By number: no path comes from the front. */
+static int find_project(const struct launcher *l, const struct json *number, const char **ret,
+                        struct err *err)
+{
+    if (!number || json_type(number) == JSON_NULL)
+        return 0;
+    if (json_type(number) != JSON_INT || json_int(number) < 0 ||
+        json_int(number) >= l->c->project_count)
+        return err_set(err, ERR_PROTOCOL, "there is no such project");
+    *ret = l->c->projects[json_int(number)];
     return 0;
 }
 
@@ -258,7 +277,9 @@ static int on_launch(struct launcher *l, uint32_t request, const struct json *j,
     cleanup_fd int sock = -1;
     const struct json *pooled = json_get(j, "pooled");
     bool patient = pooled && json_type(pooled) == JSON_BOOL && json_bool(pooled);
-    if (launch(l, text, t, patient, &sock, err) < 0)
+    const char *project = NULL;
+    if (find_project(l, json_get(j, "project"), &project, err) < 0 ||
+        launch(l, text, t, patient, project, &sock, err) < 0)
         return -err->code;
     tell_id(l, WIRE_LAUNCHED, request, 0, text, sock);
     return 0;

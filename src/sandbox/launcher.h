@@ -1,8 +1,8 @@
 /* The launcher of `brig serve`: has the templates, starts the front (brig-daemon) and one warden
  * for each sandbox that the front asks for. It reads nothing that comes from a client.
  *
- * LA-1  The front is not trusted: it can ask for a sandbox of a template, by an id, and nothing
- *       else. What a sandbox may do stands in the template.
+ * LA-1  The front is not trusted: it can ask for a sandbox of a template, by an id, with one of the
+ *       operator's projects, and nothing else. What a sandbox may do stands in the template.
  * LA-2  The end of the front is the end of all wardens, and of the launcher. */
 #pragma once
 
@@ -14,6 +14,7 @@
 
 #define LAUNCHER_LISTENERS_MAX 8
 #define LAUNCHER_ID_LEN        20
+#define LAUNCHER_PROJECTS_MAX  16
 
 /* Descriptors that the front starts with; its arguments are the kinds of the listeners, in order.
  */
@@ -35,6 +36,8 @@ struct launcher_config {
     int state_fd;
     struct listener listeners[LAUNCHER_LISTENERS_MAX];
     unsigned listener_count;
+    char *projects[LAUNCHER_PROJECTS_MAX]; /* folders that sandboxes may work on copies of */
+    unsigned project_count;
     unsigned max_boxes; /* 0: as the front has it */
     char key_id[16];
     char key_hash[65]; /* SHA-256 of the operator's key, as text */

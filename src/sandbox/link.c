@@ -6,6 +6,7 @@
 #include "os/beside.h"
 #include "os/fd.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,6 +108,8 @@ static int send_config(struct link *l, const struct link_config *c, struct err *
         jw_kv_string(&w, "auth", c->token);
     if (c->resolver)
         jw_kv_string(&w, "resolver", c->resolver);
+    if (c->learn)
+        jw_kv_uint(&w, "learn", 1);
     if (c->uid) {
         jw_kv_uint(&w, "uid", c->uid);
         jw_kv_uint(&w, "gid", c->uid);
@@ -136,6 +139,9 @@ static int start(struct link *l, struct err *err, const struct egress *egress)
     cleanup_fd int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, PROXY_FD_CONTROL + 1);
     close(pair[1]);
     keeper_variables(egress, add_variable, &env);
+#ifdef BRIG_WEAKEN
+    add_variable(&env, "BRIG_WEAKEN");
+#endif
     int r = theirs < 0   ? err_sys(err, "control socket of %s", PROXY_NAME)
             : env.failed ? err_set(err, ERR_LIMIT, "too many variables for %s", PROXY_NAME)
                          : spawn(program, theirs, env.items, &l->pid, err);

@@ -26,6 +26,7 @@ struct link_config {
     uid_t uid;            /* who to become when started by root; 0: the proxy's own choice */
     bool check;           /* only see whether the secrets are to be had: CH_CHECKED for each */
     const char *resolver; /* "ADDRESS:PORT"; NULL: as the host resolves */
+    bool learn;           /* see proxy/proxy.h */
 };
 
 /* Where brig-proxy is. */

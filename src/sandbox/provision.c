@@ -3,6 +3,9 @@
 #include "base/clock.h"
 #include "os/fd.h"
 #include "os/landlock.h"
+#include "os/runstate.h"
+#include "os/sys.h"
+#include "os/weaken.h"
 #include "sandbox/clone.h"
 #include "sandbox/internal.h"
 #include "sandbox/interpreter.h"
@@ -32,11 +35,30 @@ static int make_id(struct sandbox *s, struct err *err)
     return 0;
 }
 
+/* Parts of the container tier that a test build leaves out. */
+static bool host_view(void)
+{
+    return guard_left_out(GUARD_ROOT) || guard_left_out(GUARD_NS_MOUNT);
+}
+
 static int open_filesystem(struct sandbox *s, struct err *err)
 {
+    const struct run_request *request = s->request;
+    if (request->review && s->reviews_fd < 0 &&
+        (s->reviews_fd = runstate_open("reviews", true)) < 0) {
+        err_sys(err, "open the state folder for the review");
+        return err_hint(err, "set HOME or XDG_STATE_HOME to a folder of your own");
+    }
     struct filesystem_request r = {.policy = s->request->policy,
-                                   .project = s->request->project,
-                                   .namespaced = s->kernel.tier == TIER_CONTAINER,
+                                   .project = request->review ? NULL : request->project,
+                                   .review = request->review,
+                                   .review_dest = request->review_dest,
+                                   .reviews_fd = s->reviews_fd,
+                                   .id = s->id,
+                                   .command = request->argv,
+                                   .tool = s->request->tool,
+                                   .namespaced = s->kernel.tier == TIER_CONTAINER && !host_view(),
+                                   .private_root = s->kernel.tier == TIER_CONTAINER,
                                    .privileged = s->kernel.privileged,
                                    .inside_uid = s->kernel.inside_uid,
                                    .whole_proc = s->stem != NULL};
@@ -47,7 +69,8 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
 {
     struct lifecycle_request r = {
         .policy = s->request->policy,
-        .namespaced = s->kernel.tier == TIER_CONTAINER,
+        .namespaced =
+            s->kernel.tier == TIER_CONTAINER && !host_view() && !guard_left_out(GUARD_NS_PID),
         .private_uid = s->kernel.privileged,
         .host_uid = s->kernel.host_uid,
         .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
@@ -55,7 +78,8 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .stem = s->stem != NULL,
         .cloned = s->source != NULL,
         .scoped_signals = s->kernel.options.scoped_signals,
-        .watched = s->session};
+        .watched = s->session,
+        .review = s->request->review != NULL};
     return lifecycle_open(&s->lifecycle, &r, err);
 }
 
@@ -76,7 +100,7 @@ static void open_credentials(struct sandbox *s)
 static void share_place(struct kernel *k, const char *path, bool writable)
 {
     if (k->place_count < KERNEL_PLACES_MAX)
-        k->places[k->place_count++] = (struct kernel_place){path, writable};
+        k->places[k->place_count++] = (struct kernel_place){path, writable, false};
 }
 
 /* What the code sees, for the kernel boundary's brokers and reports. */
@@ -88,8 +112,10 @@ static void share_places(struct sandbox *s)
     static const char *const synthesised[] = {"/etc/passwd",        "/etc/group",
                                               "/etc/hosts",         "/etc/hostname",
                                               "/etc/nsswitch.conf", "/etc/resolv.conf"};
-    if (fs->private_dir[0])
+    if (fs->private_dir[0]) {
         share_place(k, fs->private_dir, true);
+        k->places[0].own = true;
+    }
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(work); i++)
         share_place(k, work[i], fs->policy->workspace);
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(synthesised); i++)
@@ -99,8 +125,7 @@ static void share_places(struct sandbox *s)
     for (unsigned i = 0; i < fs->host.view_count; i++)
         share_place(k, fs->host.view[i].path, false);
     for (unsigned i = 0; i < fs->grant_count; i++)
-        share_place(k, fs->namespaced ? fs->grants[i].dest : fs->grants[i].source,
-                    fs->grants[i].writable);
+        share_place(k, grant_place(fs, &fs->grants[i]), fs->grants[i].writable);
 }
 
 static bool any_writable_grant(const struct policy *p)
@@ -114,13 +139,16 @@ static bool any_writable_grant(const struct policy *p)
 int sandbox_open(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
-    bool project = p->project && s->request->project;
+    bool review = s->request->review != NULL;
+    bool project = !review && p->project && s->request->project;
     struct kernel_request kr = {.policy = p,
-                                .host_folders = p->grant_count > 0 || project,
-                                .host_writable = project || any_writable_grant(p),
+                                .host_folders = p->grant_count > 0 || project || review,
+                                .host_writable = project || review || any_writable_grant(p),
+                                .overlay = review,
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .prepared = s->session && !s->stem,
                                 .stem = s->stem != NULL,
+                                .learn = s->learner ? &s->learner->asked : NULL,
                                 .lease = s->source ? s->source->lease
                                          : s->stem ? s->stem->lease
                                                    : 0,
@@ -181,7 +209,7 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
 
 int sandbox_plan_text(const struct run_request *request, struct buf *out, struct err *err)
 {
-    struct sandbox s = {.request = request};
+    struct sandbox s = {.request = request, .reviews_fd = -1};
     kernel_init(&s.kernel);
     filesystem_init(&s.filesystem);
     lifecycle_init(&s.lifecycle);
@@ -190,6 +218,8 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
+    if (s.reviews_fd >= 0)
+        close(s.reviews_fd);
     credentials_teardown(&s.credentials);
     egress_done(&s.egress);
     return result;
@@ -199,7 +229,11 @@ static int prepare(struct sandbox *s, struct err *err)
 {
     if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0)
         return -err->code;
-    return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
+    int r = filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
+    if (r >= 0 && s->filesystem.review_fd >= 0)
+        lifecycle_watch_review(&s->lifecycle, s->filesystem.review_fd,
+                               s->filesystem.review_base.bytes, s->filesystem.review_base.inodes);
+    return r;
 }
 
 static int open_null(int flags, struct err *err)
@@ -213,7 +247,7 @@ static int connect_pipes(struct sandbox *s, int stdio[3], struct err *err)
 {
     int in[2], out[2], errout[2];
     const struct run_request *r = s->request;
-    uint64_t limit = r->policy->output;
+    uint64_t limit = guard_left_out(GUARD_OUTPUT) ? UINT64_MAX : r->policy->output;
     if (r->stdin_fd < 0) {
         if ((stdio[0] = open_null(O_RDONLY, err)) < 0)
             return stdio[0];
@@ -280,6 +314,18 @@ static int open_groups(struct sandbox *s, struct launch *l, int join[CGROUP_V1_H
     return count < 0 ? count : 0;
 }
 
+/* init also ends when its control socket does: somebody else keeps it open, for a while. */
+static void hold_control(int fd)
+{
+    if (!guard_left_out(GUARD_SUPERVISOR) || fork() != 0)
+        return;
+    dup2(fd, 0);
+    sys_close_range(1, ~0u, 0);
+    alarm(15);
+    pause();
+    _exit(0);
+}
+
 static int launch(struct sandbox *s, int plan_fd, struct err *err)
 {
     int stdio[3] = {-1, -1, -1}, ctl[2] = {-1, -1};
@@ -288,6 +334,7 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return err_sys(err, "control socket");
     s->ctl_fd = ctl[0];
+    hold_control(s->ctl_fd);
     int on = 1;
     setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     int channel = -1;
@@ -324,7 +371,7 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
     case CTL_LISTENER:
         s->kernel.listener_fd = fd_steal(fd);
         s->kernel.unseen = s->kernel.listener_fd < 0;
-        return 0;
+        return s->learner && s->kernel.unseen ? learner_blind(err) : 0;
     case CTL_SOCKET:
         return sandbox_egress_listener(s, *fd, msg->value, err);
     case CTL_TTY:
@@ -360,15 +407,22 @@ static int guardian_died(struct err *err)
     return err_at(err, BOUNDARY_LIFECYCLE);
 }
 
+/* In learn mode calls are shown that init itself makes between its own filter and the code. */
+static int seen_early(const struct sandbox *s)
+{
+    return s->learner ? s->kernel.listener_fd : -1;
+}
+
 /* Signals of the caller are pending on the signal descriptor: a start can be interrupted. */
 static int await_ready(struct sandbox *s, struct err *err)
 {
     unsigned patience = s->source ? s->source->patience_ms : SET_UP_DEADLINE_MS;
     uint64_t deadline = clock_us() + patience * 1000ull;
     for (;;) {
-        struct pollfd fds[3] = {{.fd = s->ctl_fd, .events = POLLIN},
+        struct pollfd fds[4] = {{.fd = s->ctl_fd, .events = POLLIN},
                                 {.fd = s->signal_fd, .events = POLLIN},
-                                {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN}};
+                                {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN},
+                                {.fd = seen_early(s), .events = POLLIN}};
         uint64_t now = clock_us();
         if (now >= deadline)
             return err_set(err, ERR_SYSTEM, "the set-up took longer than %u s", patience / 1000);
@@ -379,6 +433,8 @@ static int await_ready(struct sandbox *s, struct err *err)
             return err_set(err, ERR_INTERRUPTED, "interrupted during the set-up");
         if (n > 0 && fds[2].revents)
             return guardian_died(err);
+        if (n > 0 && fds[3].revents)
+            seen_answer(&s->kernel, &s->result->denials);
         if (n <= 0 || !fds[0].revents)
             continue;
         struct ctl_msg msg;
@@ -477,7 +533,9 @@ int sandbox_provision(struct sandbox *s, struct err *err)
         return -err->code;
     if ((s->source ? start_clone(s, plan_fd, err) : start(s, plan_fd, err)) < 0)
         return -err->code;
-    if (await_ready(s, err) < 0 || sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0)
+    if (sandbox_notary_start(s, err) < 0 || await_ready(s, err) < 0 ||
+        sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0 ||
+        sandbox_notary_await(s, err) < 0)
         return -err->code;
     struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};
     return poll(&guardian, 1, 0) > 0 ? guardian_died(err) : 0;

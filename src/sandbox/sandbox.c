@@ -3,6 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/weaken.h"
+#include "sandbox/gate.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
@@ -23,7 +25,11 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         return NULL;
     s->request = request;
     s->result = result;
-    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = -1;
+    if (request->learn && !(s->learner = learner_new())) {
+        free(s);
+        return NULL;
+    }
+    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = s->reviews_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
     kernel_init(&s->kernel);
@@ -33,11 +39,13 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
     egress_init(&s->egress);
     link_init(&s->link);
     netrecord_init(&s->netrecord);
+    notary_init(&s->notary);
     buf_init(&s->trust_bundle, 2u << 20);
     buf_init(&s->trust_java, 2u << 20);
     stream_init(&s->out);
     stream_init(&s->errout);
     feed_init(&s->in);
+    stream_hash_init(&s->commands);
     buf_init(&s->boundaries, request->receipt ? 1 << 20 : 0);
     return s;
 }
@@ -47,7 +55,14 @@ void sandbox_free(struct sandbox *s)
     sandbox_egress_teardown(s);
     plan_done(&s->plan);
     buf_done(&s->boundaries);
+    learner_free(s->learner);
     free(s);
+}
+
+const char *run_tool_path(enum tier tier, const char *tool)
+{
+    bool host_view = guard_left_out(GUARD_ROOT) || guard_left_out(GUARD_NS_MOUNT);
+    return tier == TIER_CONTAINER && !host_view ? TOOL_PATH : tool;
 }
 
 static void notice(struct run_result *r, const char *text)
@@ -160,6 +175,7 @@ static int run(struct sandbox *s, struct err *err)
     start_terminal(s);
     if (state_enter(&s->state, STATE_EXECUTING, err) < 0)
         return -err->code;
+    sandbox_receipt_begin(s);
     return sandbox_supervise(s, err);
 }
 
@@ -167,13 +183,18 @@ void sandbox_teardown(struct sandbox *s)
 {
     tty_restore();
     kernel_teardown(&s->kernel);
+    if (s->filesystem.review_fd >= 0) {
+        s->result->reviewed = true;
+        s->result->review_pending =
+            review_settle(&s->filesystem, s->discard || s->state.entered_us[STATE_EXECUTING] == 0);
+    }
     filesystem_teardown(&s->filesystem);
     lifecycle_teardown(&s->lifecycle);
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd,    &s->init_pidfd,    &s->tty_master,   &s->signal_fd,
-                  s->cloned.fds, s->cloned.fds + 1, s->cloned.fds + 2};
+    int *fds[] = {&s->ctl_fd,     &s->init_pidfd, &s->tty_master,    &s->signal_fd,
+                  &s->reviews_fd, s->cloned.fds,  s->cloned.fds + 1, s->cloned.fds + 2};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
@@ -194,16 +215,23 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
     }
     if (!failed)
         settle_result(s);
-    sandbox_teardown(s);
+    if (!failed && s->learner)
+        s->result->learned = learner_settle(s);
     state_enter(&s->state, STATE_TEARDOWN, NULL);
-    if (result >= 0 && s->request->receipt)
-        receipt_write(s);
+    /* Signed while what is left is removed. */
+    if (result >= 0)
+        sandbox_receipt_write(s);
+    sandbox_teardown(s);
+    sandbox_receipt_end(s, result);
     return result;
 }
 
 int sandbox_run(const struct run_request *request, struct run_result *result, struct err *err)
 {
     sigset_t old;
+    /* Before anything exists that could be left behind, and with signals as the caller has them. */
+    if (gate_command(request, result, err) < 0)
+        return -err->code;
     struct sandbox *s = sandbox_new(request, result);
     if (!s)
         return err_set(err, ERR_SYSTEM, "out of memory");

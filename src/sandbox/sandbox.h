@@ -4,28 +4,64 @@
 #include "audit/denial.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "policy/learn.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What becomes of the receipt. */
+enum run_sign {
+    RUN_SIGN_NOT,      /* somebody else does */
+    RUN_SIGN_WISHED,   /* if it cannot be signed it says so */
+    RUN_SIGN_REQUIRED, /* if it could not be signed nothing is run */
+};
+
 struct run_request {
     const struct policy *policy;
     char *const *argv;   /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
     const char *project; /* absolute folder granted read-write when policy->project; else NULL */
-    int stdin_fd;        /* read by the supervisor and fed through a pipe; -1: empty */
-    int stdout_fd;       /* where output streams to; -1: capture only */
+    const char *review;  /* absolute folder of which the code gets a copy-on-write view, or NULL;
+                            takes the place of the project */
+    const char *review_dest;
+    int stdin_fd;  /* read by the supervisor and fed through a pipe; -1: empty */
+    int stdout_fd; /* where output streams to; -1: capture only */
     int stderr_fd;
-    bool tty;         /* a private terminal; stdin_fd is then the user's terminal */
-    bool capture;     /* keep stdout and stderr in the result */
-    bool receipt;     /* write the receipt */
+    bool tty;     /* a private terminal; stdin_fd is then the user's terminal */
+    bool capture; /* keep stdout and stderr in the result */
+    bool receipt; /* write the receipt */
+    enum run_sign sign;
+    bool code; /* what comes through stdin is the code itself */
+    /* Learn mode: what is refused becomes result->learned. The caller's working folder, or NULL;
+     * the network must be on, if without a rule. */
+    bool learn;
+    const char *learn_cwd;
+    uint64_t ask_timeout_ms; /* how long a person may take to answer; 0: as always */
+    /* Something waits for `brig approve ID`, and there is no terminal to ask on; NULL: nobody wants
+     * to know. Both texts are fit to be shown. */
+    void (*held)(const char *id, const char *what, const char *reason);
     const char *term; /* TERM for the private terminal, or NULL */
     /* One end of a pipe or socket, not 0: when the other end is closed, the sandbox is ended as by
      * SIGTERM. 0: none. */
     int lifeline_fd;
+    /* A program of brig's own that is shown inside, read-only, at run_tool_path(); or NULL. It is
+     * no grant of the policy's, and changes nothing that depends on there being any. */
+    const char *tool;
 };
+const char *run_tool_path(enum tier tier, const char *tool);
 
 #define RUN_NOTICES_MAX 8
+#define RUN_ASKED_MAX   40
+
+/* What a person was asked, as it was shown, and the answer. */
+struct run_asked {
+    char id[16];
+    char kind[12];
+    char text[256];
+    char reason[160];
+    char answer[16];
+    char by[24];
+};
 
 struct run_result {
     char sandbox_id[32];
@@ -46,11 +82,18 @@ struct run_result {
     double cpu_ms;
     uint64_t peak_memory_bytes;
     struct denial_list denials;
-    struct buf receipt; /* a JSON object, complete; empty if it was not asked for */
+    struct learn *learned; /* NULL: nothing was learned; its text is the caller's to make */
+    struct buf receipt;    /* a JSON object, complete; empty if it was not asked for */
+    bool is_signed;
+    struct err why_not_signed;
     /* Sentences for stderr about what is weaker than the level asks for because the operator said
      * so. */
+    bool reviewed; /* it ran with a review; is there something in it? */
+    bool review_pending;
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;
+    struct run_asked asked[RUN_ASKED_MAX];
+    unsigned asked_count;
 };
 
 /* Negative on failure: nothing untrusted was run (err_exit_status(err) is the exit status),

@@ -42,8 +42,17 @@ struct ask {
     unsigned fd_count;
 };
 
+/* A child that looks at what was changed in a project. */
+struct review_work {
+    pid_t pid; /* 0: none */
+    uint32_t request;
+    struct loop_io status; /* one byte, or a struct err */
+    int text;              /* what is found */
+};
+
 struct warden {
     struct sandbox *s;
+    struct review_work review;
     const struct template *template;
     struct loop *loop;
     struct loop_io front, ctl, init, guardian, seen, proxy, dns;
@@ -116,6 +125,10 @@ void spawn_exited(struct warden *w, pid_t pid, int status);
 
 /* session_file.c */
 int file_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
+
+/* session_review.c */
+int review_ask(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
+void review_stop(struct warden *w);
 
 /* session_network.c */
 int rules_claim(struct warden *w, const struct json *network, struct err *err);

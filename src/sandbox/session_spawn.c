@@ -112,11 +112,24 @@ static void plan_cwd(const struct warden *w, const struct order *o, struct plan 
 {
     cleanup_buf struct buf path;
     buf_init(&path, WIRE_TEXT_MAX);
-    if (!o->cwd || o->cwd[0] != '/')
+    if (!o->cwd && w->s->request->review)
+        buf_str(&path, w->s->request->review_dest);
+    else if (!o->cwd || o->cwd[0] != '/')
         buf_fmt(&path, "%s/%s", home(w), o->cwd ? o->cwd : "");
     else
         buf_str(&path, o->cwd);
     plan_str(plan, OP_CWD, buf_text(&path), NULL, 0);
+}
+
+/* Each argument with its NUL, and one more after the last: for the receipt. */
+static void note_command(struct warden *w, const struct order *o)
+{
+    struct stream_hash *h = &w->s->commands;
+    for (size_t i = 0; i < json_count(o->argv); i++)
+        sha256_add(&h->sha, json_string(json_at(o->argv, i)),
+                   strlen(json_string(json_at(o->argv, i))) + 1);
+    sha256_add(&h->sha, "", 1);
+    h->bytes++;
 }
 
 static int make_block(const struct warden *w, const struct order *o, struct err *err)
@@ -237,6 +250,7 @@ int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json 
     struct order o;
     if (read_order(j, &o, err) < 0)
         return -err->code;
+    note_command(w, &o);
     return begin(w, &o, WIRE_SPAWN, msg->request, err);
 }
 

@@ -211,7 +211,7 @@ void watch_stats(struct warden *w, uint32_t request)
     jw_kv_uint(&j, "memory", memory);
     jw_kv_uint(&j, "memory_peak", peak > memory ? peak : memory);
     jw_kv_uint(&j, "memory_limit", p->memory);
-    jw_kv_uint(&j, "memory_cache", 0);
+    jw_kv_uint(&j, "memory_cache", l->cgroup ? known(cgroup_memory_cache(&l->group), 0) : 0);
     jw_kv_uint(&j, "pids", known(u.pids_now, s.tasks));
     jw_kv_uint(&j, "pids_limit", p->pids);
     jw_kv_uint(&j, "disk", disk_used(l));

@@ -8,6 +8,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void stream_hash_init(struct stream_hash *h)
+{
+    sha256_init(&h->sha);
+    h->bytes = 0;
+}
+
+void stream_hash_add(struct stream_hash *h, const void *data, size_t len)
+{
+    if (!h)
+        return;
+    sha256_add(&h->sha, data, len);
+    h->bytes += len;
+}
+
 void stream_init(struct stream *s)
 {
     *s = (struct stream){.from = -1, .to = -1};
@@ -85,6 +99,7 @@ void stream_read(struct stream *s)
     if (!s->pending && (s->pending = malloc(STREAM_CHUNK)))
         into = memcpy(s->pending, first, (size_t)n);
     size_t len = let_through(s, (size_t)n);
+    stream_hash_add(s->hash, into, len);
     if (s->keep) {
         buf_add(s->keep, into, len);
         if (s->keep->failed)
@@ -115,6 +130,7 @@ void feed_init(struct feed *f)
     f->from = f->to = -1;
     f->len = f->at = 0;
     f->eof = f->tty = false;
+    f->hash = NULL;
 }
 
 bool feed_wants_read(const struct feed *f)
@@ -156,6 +172,7 @@ void feed_write(struct feed *f)
         f->eof = true;
         f->at = f->len;
     } else {
+        stream_hash_add(f->hash, f->data + f->at, (size_t)n);
         f->at += (size_t)n;
     }
     close_when_drained(f);

@@ -6,18 +6,28 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/sha256.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define STREAM_CHUNK 65536
 
+/* What passed, for the receipt. */
+struct stream_hash {
+    struct sha256 sha;
+    uint64_t bytes;
+};
+void stream_hash_init(struct stream_hash *h);
+void stream_hash_add(struct stream_hash *h, const void *data, size_t len); /* h may be NULL */
+
 struct stream {
-    int from;         /* our end of the pipe, -1 when finished */
-    int to;           /* the caller's, -1: nowhere */
-    struct buf *keep; /* captured bytes, or NULL */
-    uint64_t limit;   /* bytes let through, UINT64_MAX: all */
-    uint64_t total;   /* bytes let through so far */
+    int from;                 /* our end of the pipe, -1 when finished */
+    int to;                   /* the caller's, -1: nowhere */
+    struct buf *keep;         /* captured bytes, or NULL */
+    struct stream_hash *hash; /* of the bytes let through, or NULL */
+    uint64_t limit;           /* bytes let through, UINT64_MAX: all */
+    uint64_t total;           /* bytes let through so far */
     bool truncated;
     char *pending; /* read but not yet written */
     size_t pending_len, pending_at;
@@ -38,6 +48,7 @@ struct feed {
     int to;   /* our end of the code's stdin, -1 when closed */
     char data[16384];
     size_t len, at;
+    struct stream_hash *hash; /* of the bytes that the code was given, or NULL */
     bool eof;
     bool tty; /* `to` is a terminal: end of file is a character, and it is never closed here */
 };

@@ -1,6 +1,7 @@
 /* The event loop while the code runs. */
 #include "base/clock.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
@@ -47,10 +48,21 @@ enum slot {
     SLOT_IN_TO,
     SLOT_COUNT,
 };
+#define ASK_SLOTS (EGRESS_QUESTIONS * APPROVAL_FDS_MAX)
 
 static void watch(struct pollfd *p, bool wanted, int fd, short events)
 {
     *p = (struct pollfd){.fd = wanted ? fd : -1, .events = events};
+}
+
+/* While a person reads a question nothing else is written there, and what is typed is the answer.
+ */
+static void leave_terminal(struct pollfd fds[SLOT_COUNT])
+{
+    static const enum slot slots[] = {SLOT_OUT_TO, SLOT_ERR_TO, SLOT_IN_FROM};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        if (fds[slots[i]].fd >= 0 && isatty(fds[slots[i]].fd))
+            fds[slots[i]].fd = -1;
 }
 
 static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t now)
@@ -74,6 +86,8 @@ static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t n
     watch(&fds[SLOT_ERR_TO], stream_wants_write(&s->errout), s->errout.to, POLLOUT);
     watch(&fds[SLOT_IN_FROM], feed_wants_read(&s->in), s->in.from, POLLIN);
     watch(&fds[SLOT_IN_TO], feed_wants_write(&s->in), s->in.to, POLLOUT);
+    if (sandbox_ask_holds_terminal(s))
+        leave_terminal(fds);
 }
 
 static int wait_ms(const struct loop *l, uint64_t now)
@@ -240,14 +254,17 @@ int sandbox_supervise(struct sandbox *s, struct err *err)
     if (message_send(s->ctl_fd, CTL_GO, 0) < 0)
         return err_set(err, ERR_SYSTEM, "the sandbox died before the code was started");
     while (!l.over) {
-        struct pollfd fds[SLOT_COUNT];
+        struct pollfd fds[SLOT_COUNT + ASK_SLOTS];
         uint64_t now = clock_us();
         fill(&l, fds, now);
-        int n = poll(fds, SLOT_COUNT, wait_ms(&l, now));
+        size_t asks = sandbox_ask_poll(s, fds + SLOT_COUNT, ASK_SLOTS);
+        int n = poll(fds, SLOT_COUNT + asks, sandbox_ask_wait_ms(s, wait_ms(&l, now)));
         if (n < 0 && errno != EINTR)
             return err_sys(err, "poll");
         if (n > 0)
             on_events(&l, fds);
+        if (asks)
+            sandbox_ask_step(s);
         on_time(&l, clock_us());
     }
     return 0;
@@ -341,7 +358,7 @@ void sandbox_end(struct sandbox *s)
         return;
     /* On the process tier init takes everything along when it is told to; it may be stopped or
      * dead, so that what follows does not depend on it. */
-    if (!s->lifecycle.namespaced) {
+    if (!s->lifecycle.namespaced && !guard_left_out(GUARD_TEARDOWN)) {
         struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
         if (s->ctl_fd >= 0)
             message_send(s->ctl_fd, CTL_KILL, 0);

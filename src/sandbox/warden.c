@@ -192,6 +192,7 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
     if (message_send(w->s->ctl_fd, CTL_HIDE, 0) < 0)
         return err_set(err, ERR_SYSTEM, "the sandbox died before it was of use");
     w->claimed = true;
+    sandbox_receipt_begin(w->s);
     watch_start(w);
     jw_init(&out, &text, false);
     jw_object_begin(&out);
@@ -230,6 +231,8 @@ static int obey(struct warden *w, const struct wire_msg *msg, const struct json 
         return ask_connect(w, msg, j, err);
     case WIRE_NETWORK:
         return rules_change(w, msg, j, err);
+    case WIRE_REVIEW:
+        return review_ask(w, msg, j, err);
     case WIRE_END:
         return end(w, j);
     default:
@@ -414,6 +417,7 @@ static void finish(struct warden *w, int outcome, struct err *err)
         watch_tell(w, true);
     }
     asks_abandon(w);
+    review_stop(w);
     sandbox_finish(w->s, outcome, err);
     tell_end(w);
 }
@@ -478,12 +482,13 @@ static void close_source(const struct clone_source *source)
 }
 
 int warden_main(int sock, const struct template *t, const char *id,
-                const struct clone_source *source)
+                const struct clone_source *source, const char *project)
 {
     struct err err = ERR_INIT;
     struct run_result result;
     struct run_request request = {
         .policy = &t->policy, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .receipt = true};
+    request.review = request.review_dest = project;
     prctl(PR_SET_NAME, "brig-warden");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);

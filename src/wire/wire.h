@@ -60,7 +60,14 @@
     X(RESTORE, "restore") /* {"table","key","value"}: at the start, one per row; then DONE */      \
     /* front → launcher, later additions. READY (without text) says that the front serves. */    \
     X(CLEAN, "clean") /* {"ids":[…]}: boxes of an earlier run that crashed; removes what is left \
-                         of them. DONE, value = how many had left something */
+                         of them. DONE, value = how many had left something */                     \
+    /* front → recorder: {"box","key","receipt":{…}}: the end of a sandbox, to be signed.      \
+       supervisor of brig run → notary: the body as a sealed file; DONE has the signature */     \
+    X(RECEIPT, "receipt")                                                                          \
+    /* front → warden */                                                                         \
+    X(REVIEW, "review") /* {"op":"diff"|"apply"|"discard","format","files","trust","digest",       \
+                           "dry_run"}: DONE with a descriptor to be read to its end (not of        \
+                           discard, which ends the sandbox) */
 
 enum wire_type {
     WIRE_NONE = 0,

@@ -849,7 +849,7 @@ def test_mistakes_with_audit_are_told(state, tmp_path):
 def test_a_newer_database_is_left_alone(state):
     Recorder(state).stop()
     sql(state, "PRAGMA user_version = 7")
-    with pytest.raises(RuntimeError, match="has version 7, this brig knows 1"):
+    with pytest.raises(RuntimeError, match="has version 7, this brig knows 2"):
         Recorder(state)
     result = brig("audit", "tail", "--state", state)
     assert result.returncode == 125 and "newer brig" in result.stderr

@@ -83,7 +83,8 @@ def session(request):
 
 def start(session, argv):
     place, prefix = session
-    process = subprocess.Popen([*prefix, *argv], cwd=place, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"},
+    process = subprocess.Popen([*prefix, *argv], cwd=place, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent",
+                                                                         "XDG_STATE_HOME": str(place)},
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                start_new_session=True)
     try:

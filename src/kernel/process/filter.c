@@ -154,8 +154,9 @@ static filter_target reported(const struct filter_entry *e, filter_target target
                               const struct filter_options *options)
 {
     bool may_pass = target == VERDICT_ALLOW || target >= VERDICT_COUNT;
-    return options->report && may_pass && filter_is_reported(FILTER_ARCH, e->nr) ? VERDICT_REPORT
-                                                                                 : target;
+    bool shown = (options->report && filter_is_reported(FILTER_ARCH, e->nr)) ||
+                 (options->learn && filter_is_learned(FILTER_ARCH, e->nr));
+    return shown && may_pass ? VERDICT_REPORT : target;
 }
 
 static int place_calls(struct builder *b, const struct filter_options *options, struct err *err)

@@ -32,6 +32,7 @@ struct filter_options {
     bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V
                             segments */
     bool report;         /* calls that name a path are shown to the supervisor and then go on */
+    bool learn;          /* the same, for more calls */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
 
@@ -52,8 +53,19 @@ uint32_t filter_run(const struct filter_program *program, const struct seccomp_d
 /* True if the call names a path and is among those reported. */
 bool filter_is_reported(uint32_t arch, int nr);
 
+/* True if the call names a file or makes a socket: what learn mode looks at. */
+bool filter_is_learned(uint32_t arch, int nr);
+
 /* NULL if the number is unknown. Native numbers only. */
 const char *filter_call_name(unsigned nr);
+
+/* The setting that would allow a refused call. */
+enum filter_fix {
+    FIX_NONE,
+    FIX_TIER, /* on the process tier: the container tier has its own */
+    FIX_UNIX_SOCKETS,
+    FIX_COUNT,
+};
 
 /* What a notified call was, for the list of denials. All strings are static or in `what`. */
 struct filter_denial {
@@ -61,6 +73,7 @@ struct filter_denial {
     char what[80];    /* "mount", "socket(AF_PACKET)", "clone(CLONE_NEWUSER)", "i386 call 11" */
     const char *rule; /* "kernel.seccomp: …" in a few words */
     const char *hint; /* what would allow it, or what to do instead */
+    enum filter_fix fix;
 };
 void filter_describe(uint32_t arch, int nr, const uint64_t args[6], struct filter_denial *ret);
 

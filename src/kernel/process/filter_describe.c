@@ -17,20 +17,23 @@ struct words {
     enum boundary_id boundary;
     const char *rule;
     const char *hint;
+    enum filter_fix fix;
 };
 
 static const struct words group_words[GROUP_COUNT] = {
     [GROUP_FILES] =
         {BOUNDARY_FILESYSTEM, "kernel.seccomp: metadata and truncation of host files",
-         "use --tier container, whose files are its own, or change files in the workspace"},
+         "use --tier container, whose files are its own, or change files in the workspace",
+         FIX_TIER},
     [GROUP_SIGNALS] = {BOUNDARY_KERNEL, "kernel.seccomp: signals stay inside",
                        "signal only processes of this sandbox"},
     [GROUP_SOCKET] = {BOUNDARY_NETWORK, "kernel.seccomp: no sockets that lead outside",
                       "name the hosts with --allow; the container tier also gives a private "
                       "loopback network; raw "
-                      "and special sockets stay closed"},
+                      "and special sockets stay closed",
+                      FIX_TIER},
     [GROUP_IPC] = {BOUNDARY_KERNEL, "kernel.seccomp: IPC objects would be shared with the host",
-                   "use --tier container, which has IPC of its own, or pipes and files"},
+                   "use --tier container, which has IPC of its own, or pipes and files", FIX_TIER},
     [GROUP_NAMESPACE] = {BOUNDARY_KERNEL, "kernel.seccomp: no new or other namespaces",
                          "no setting allows it; start a second sandbox from outside instead"},
     [GROUP_MOUNT] = {BOUNDARY_FILESYSTEM,
@@ -57,7 +60,8 @@ static const struct words group_words[GROUP_COUNT] = {
                        "no setting allows it; profile or trace from outside"},
     [GROUP_LIMITS] =
         {BOUNDARY_LIFECYCLE, "kernel.seccomp: limits and priorities of other processes",
-         "name the caller itself (pid 0), or use --tier container, which has pids of its own"},
+         "name the caller itself (pid 0), or use --tier container, which has pids of its own",
+         FIX_TIER},
     [GROUP_TERMINAL] = {BOUNDARY_KERNEL, "kernel.seccomp: no typing into the terminal",
                         "no setting allows it; use -t for a private terminal"},
 };
@@ -66,7 +70,11 @@ static const struct words unix_words = {BOUNDARY_FILESYSTEM,
                                         "kernel.seccomp: socket files cannot be confined by path",
                                         "use a stream socketpair; on the container tier "
                                         "--unix-sockets require allows them, also towards socket "
-                                        "files in granted folders"};
+                                        "files in granted folders",
+                                        FIX_UNIX_SOCKETS};
+static const struct words special_words = {
+    BOUNDARY_NETWORK, "kernel.seccomp: no raw or special sockets",
+    "no setting allows it; use TCP, and name the hosts with --allow"};
 static const struct words set_id_words = {
     BOUNDARY_FILESYSTEM, "kernel.seccomp: no set-id files while host folders are writable",
     "leave the set-id bits out, or work in the workspace without --rw"};
@@ -134,6 +142,7 @@ static void say(struct filter_denial *d, const struct words *words)
     d->boundary = words->boundary;
     d->rule = words->rule;
     d->hint = words->hint;
+    d->fix = words->fix;
 }
 
 /* Adds to `what`, which cuts off rather than overflows. */
@@ -177,6 +186,9 @@ static void describe_socket(struct filter_denial *d, const uint64_t args[6])
     else if ((family == AF_UNIX || family == AF_INET || family == AF_INET6) && type_name)
         append(d, ", %s", type_name);
     append(d, ")");
+    if ((family != AF_UNIX && family != AF_INET && family != AF_INET6) ||
+        (type != SOCK_STREAM && type != SOCK_DGRAM && family != AF_UNIX))
+        say(d, &special_words);
 }
 
 static void describe_ioctl(struct filter_denial *d, uint32_t cmd)

@@ -68,15 +68,31 @@ bool filter_is_brokered_connect(uint32_t arch, int nr)
     return e && e->rule == RULE_CONNECT;
 }
 
-bool filter_is_reported(uint32_t arch, int nr)
+static bool is_one_of(const struct filter_entry *e, const char *const *names)
 {
-    static const char *const names[] = {"open",   "openat",   "openat2",  "creat",    "truncate",
-                                        "mkdir",  "mkdirat",  "unlink",   "unlinkat", "rmdir",
-                                        "rename", "renameat", "renameat2"};
-    const struct filter_entry *e = native(arch, nr);
-    for (size_t i = 0; e && i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(e->name, names[i]) == 0)
+    for (; e && *names; names++) {
+        if (strcmp(e->name, *names) == 0)
             return true;
     }
     return false;
+}
+
+static const char *const reported[] = {"open",   "openat",   "openat2",   "creat",    "truncate",
+                                       "mkdir",  "mkdirat",  "unlink",    "unlinkat", "rmdir",
+                                       "rename", "renameat", "renameat2", NULL};
+static const char *const learned[] = {
+    "stat",       "lstat",    "newfstatat", "statx",  "access",    "faccessat",
+    "faccessat2", "chdir",    "readlink",   "execve", "execveat",  "readlinkat",
+    "link",       "linkat",   "symlink",    "mknod",  "symlinkat", "mknodat",
+    "chmod",      "fchmodat", "utimensat",  "socket", NULL};
+
+bool filter_is_reported(uint32_t arch, int nr)
+{
+    return is_one_of(native(arch, nr), reported);
+}
+
+bool filter_is_learned(uint32_t arch, int nr)
+{
+    const struct filter_entry *e = native(arch, nr);
+    return is_one_of(e, reported) || is_one_of(e, learned);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct asked {
+struct named {
     int dir;          /* descriptor of the task, or AT_FDCWD */
     uint64_t address; /* of the path */
     bool write;
@@ -28,32 +28,32 @@ static bool openat2_writes(const struct seccomp_notif *n)
 }
 
 /* Calls without a folder argument, then those with one. */
-static struct asked read_call(const struct seccomp_notif *n)
+static struct named read_call(const struct seccomp_notif *n)
 {
     const struct seccomp_data *d = &n->data;
     switch (d->nr) {
 #ifdef SYS_open
     case SYS_open:
-        return (struct asked){AT_FDCWD, d->args[0], flags_write(d->args[1])};
+        return (struct named){AT_FDCWD, d->args[0], flags_write(d->args[1])};
     case SYS_creat:
     case SYS_mkdir:
     case SYS_unlink:
     case SYS_rmdir:
-        return (struct asked){AT_FDCWD, d->args[0], true};
+        return (struct named){AT_FDCWD, d->args[0], true};
     case SYS_rename:
-        return (struct asked){AT_FDCWD, d->args[1], true};
+        return (struct named){AT_FDCWD, d->args[1], true};
 #endif
     case SYS_truncate:
-        return (struct asked){AT_FDCWD, d->args[0], true};
+        return (struct named){AT_FDCWD, d->args[0], true};
     case SYS_openat:
-        return (struct asked){(int)d->args[0], d->args[1], flags_write(d->args[2])};
+        return (struct named){(int)d->args[0], d->args[1], flags_write(d->args[2])};
     case SYS_openat2:
-        return (struct asked){(int)d->args[0], d->args[1], openat2_writes(n)};
+        return (struct named){(int)d->args[0], d->args[1], openat2_writes(n)};
     case SYS_renameat:
     case SYS_renameat2:
-        return (struct asked){(int)d->args[2], d->args[3], true};
+        return (struct named){(int)d->args[2], d->args[3], true};
     default:
-        return (struct asked){(int)d->args[0], d->args[1], true};
+        return (struct named){(int)d->args[0], d->args[1], true};
     }
 }
 
@@ -71,13 +71,13 @@ static bool start_folder(pid_t pid, int dir, char out[PATH_MAX])
     return out[0] == '/';
 }
 
-static bool absolute(pid_t pid, const struct asked *a, char out[PATH_MAX])
+bool report_absolute(pid_t pid, int dir, uint64_t address, char out[static PATH_MAX])
 {
     char name[PATH_MAX];
-    if (task_copy_path(pid, a->address, name) < 0 || !name[0])
+    if (task_copy_path(pid, address, name) < 0 || !name[0])
         return false;
     out[0] = '\0';
-    if (name[0] != '/' && !start_folder(pid, a->dir, out))
+    if (name[0] != '/' && !start_folder(pid, dir, out))
         return false;
     size_t used = strlen(out);
     if (used + strlen(name) + 2 > PATH_MAX)
@@ -122,8 +122,8 @@ static void printable(char *text)
 void report_path(struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
 {
     char path[PATH_MAX], what[96];
-    struct asked a = read_call(n);
-    if (!absolute((pid_t)n->pid, &a, path))
+    struct named a = read_call(n);
+    if (!report_absolute((pid_t)n->pid, a.dir, a.address, path))
         return;
     const struct kernel_place *place = place_of(k, path);
     bool refused = a.write ? !place || !place->writable : !place && exists_on_host(path);

@@ -5,11 +5,12 @@ import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client
 import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from '@modelcontextprotocol/client'
 import { StdioClientTransport as Stdio2 } from '@modelcontextprotocol/client/stdio'
-import { check, finish } from '../check.mjs'
+import { check, finish } from './check.mjs'
 import { short, whole } from './suite.mjs'
 
 const info = { name: 'brig-test', version: '1' }
 const kind = process.env.MCP_KIND
+const timeout = 300_000
 
 function transport(Http, Stdio) {
   if (kind === 'http')
@@ -32,13 +33,13 @@ function face(client, call) {
 async function first() {
   const client = new Client1(info)
   await client.connect(transport(Http1, Stdio1))
-  return [client, face(client, (name, args, options) => client.callTool({ name, arguments: args }, undefined, options))]
+  return [client, face(client, (name, args, options) => client.callTool({ name, arguments: args }, undefined, { timeout, ...options }))]
 }
 
 async function second(mode) {
   const client = new Client2(info, mode ? { versionNegotiation: { mode } } : undefined)
   await client.connect(transport(Http2, Stdio2))
-  return [client, face(client, (name, args, options) => client.callTool({ name, arguments: args }, options))]
+  return [client, face(client, (name, args, options) => client.callTool({ name, arguments: args }, { timeout, ...options }))]
 }
 
 async function go(name, version, suite, open) {

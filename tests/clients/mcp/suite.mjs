@@ -2,7 +2,7 @@
 // options), resources(), templates(), read(uri), close().
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
-import { check, rejects, until } from '../check.mjs'
+import { check, rejects, until } from './check.mjs'
 
 const TOOLS = ['create_session', 'destroy_session', 'diff', 'list_files', 'read_file', 'run_code', 'run_command', 'write_file']
 

@@ -97,6 +97,18 @@ Test(hosts, pages_are_not_served)
     cr_assert_eq(check_on(false, "/", "localhost", "Sec-Fetch-Mode: cors\r\n"), 0);
 }
 
+Test(hosts, the_server_itself_is_an_origin_for_mcp)
+{
+    cr_assert_eq(check_on(false, "/mcp", "localhost:80", "Origin: http://localhost:80\r\n"), 0);
+    cr_assert_eq(check_on(false, "/mcp?x", "127.0.0.1:81", "Origin: http://127.0.0.1:81\r\n"), 0);
+    cr_assert_eq(check_on(false, "/mcpx", "localhost:80", "Origin: http://localhost:80\r\n"), 403);
+    cr_assert_eq(check_on(false, "/mcp/x", "localhost:80", "Origin: http://localhost\r\n"), 403);
+    cr_assert_eq(check_on(false, "/mcp", "localhost:80", "Origin: http://127.0.0.1:80\r\n"), 403);
+    cr_assert_eq(check_on(false, "/mcp", "localhost:80", "Origin: http://localhost:81\r\n"), 403);
+    cr_assert_eq(check_on(false, "/mcp", "api.brig.example", "Origin: http://api.brig.example\r\n"),
+                 403);
+}
+
 Test(hosts, a_sandbox_page_talks_to_itself)
 {
     cr_assert_eq(origin("3000-a.boxes.example", "http://3000-a.boxes.example"), 0);

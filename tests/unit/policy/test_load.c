@@ -200,7 +200,7 @@ Test(load, unknown_keys_are_errors_that_help)
         {"lifecycle: {zebra: 5}", AT("1:13") "unknown key \"zebra\" in lifecycle (expected disk,"},
         {"memory: 5M", AT("1:1") "unknown key \"memory\", did you mean lifecycle.memory? (expected "
                                  "one of level, version, kernel, filesystem, network, credentials, "
-                                 "lifecycle, tools)"},
+                                 "lifecycle, commands, tools)"},
         {"kernel: {memory: 5M}", AT("1:10") "unknown key \"memory\" in kernel, did you mean "
                                             "lifecycle.memory? (expected tier,"},
         {"Level: high", AT("1:1") "unknown key \"Level\", did you mean level?"},
@@ -208,7 +208,7 @@ Test(load, unknown_keys_are_errors_that_help)
         {"filesystem: {ros: []}", AT("1:14") "unknown key \"ros\" in filesystem, did you mean "},
         {"network: {alow: [x.org]}",
          AT("1:11") "unknown key \"alow\" in network, did you mean allow? (expected mode, "
-                    "max_connections, upload, requests, resolver, allow, block)"},
+                    "max_connections, upload, requests, resolver, allow, block, ask)"},
         {"\"\": 1", AT("1:1") "unknown key \"\" (expected one of"},
         {"{\"\\u001b[2J\": 1}", AT("1:2") "unknown key \"\\x1b[2J\" (expected one of"},
         {"level: high\nan_extremely_long_key_that_is_nothing_at_all: 1",

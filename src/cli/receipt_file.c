@@ -1,0 +1,89 @@
+#include "cli/receipt_file.h"
+
+#include "base/cleanup.h"
+#include "cli/term.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A pipe or a terminal, /dev/stdout, /dev/fd/3. */
+static bool is_other(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+static int open_dir(struct receipt_file *f, const char *path, struct err *err)
+{
+    char folder[4096] = ".";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (slash && (size_t)(slash - path) < sizeof folder - 1)
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (!name[0] || strlen(name) >= sizeof f->name || strlen(path) >= sizeof folder)
+        return err_set(err, ERR_USAGE, "--receipt %.60s is not the name of a file", path);
+    snprintf(f->name, sizeof f->name, "%s", name);
+    f->dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return f->dir < 0 ? err_sys(err, "open the folder of %s", path) : 0;
+}
+
+static int choose_name(struct receipt_file *f, struct err *err)
+{
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return err_sys(err, "random name");
+    snprintf(f->fresh, sizeof f->fresh, ".brig-receipt-%016llx", (unsigned long long)number);
+    return 0;
+}
+
+int receipt_file_open(struct receipt_file *f, const char *path, struct err *err)
+{
+    if (is_other(path)) {
+        f->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return f->fd < 0 ? err_sys(err, "--receipt: open %s", path) : 0;
+    }
+    if (open_dir(f, path, err) < 0 || choose_name(f, err) < 0)
+        return -err->code;
+    /* Without a name nothing is left behind, whoever is killed; not every file system can. */
+    f->fd = openat(f->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (f->fd >= 0)
+        return 0;
+    f->fd = openat(f->dir, f->fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return f->fd < 0 ? err_sys(err, "--receipt: write to the folder of %s", path) : 0;
+}
+
+static int give_name(struct receipt_file *f, struct err *err)
+{
+    char self[64];
+    struct stat st;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", f->fd);
+    if (fstat(f->fd, &st) < 0 ||
+        (st.st_nlink == 0 && linkat(AT_FDCWD, self, f->dir, f->fresh, AT_SYMLINK_FOLLOW) < 0) ||
+        renameat(f->dir, f->fresh, f->dir, f->name) < 0)
+        return err_sys(err, "put the receipt %s in its place", f->name);
+    f->fresh[0] = '\0';
+    return 0;
+}
+
+int receipt_file_write(struct receipt_file *f, const struct buf *receipt, struct err *err)
+{
+    if (term_write(f->fd, receipt->data, receipt->len) < 0 || term_write(f->fd, "\n", 1) < 0)
+        return err_sys(err, "write the receipt");
+    return f->dir < 0 ? 0 : give_name(f, err);
+}
+
+void receipt_file_done(struct receipt_file *f)
+{
+    if (f->dir >= 0 && f->fresh[0])
+        unlinkat(f->dir, f->fresh, 0);
+    if (f->fd >= 0)
+        close(f->fd);
+    if (f->dir >= 0)
+        close(f->dir);
+    f->fd = f->dir = -1;
+}

@@ -1,0 +1,238 @@
+#include "verify/cell.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "os/weaken.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A sandbox that takes longer than this hangs. */
+#define CELL_US 200000000u
+#define RETRIES 2
+
+struct cell_state {
+    const struct cell_work *work;
+    const struct controls *controls;
+    const struct circumstances *c;
+    const struct cell_progress *progress;
+    struct scene *scenes[SCENE_COUNT]; /* NULL: not needed */
+};
+
+static const char *excuse_of(const struct cell_state *s, size_t i)
+{
+    const char *excuse = row_excused(&rows[i], s->c);
+    if (excuse)
+        return excuse;
+    if (rows[i].scene == SCENE_NETWORK && guard_left_out(GUARD_NS_NET))
+        return "a sandbox without a network namespace cannot be given a network";
+    return NULL;
+}
+
+static bool scene_wanted(const struct cell_state *s, enum scene_id id)
+{
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].scene == id && !excuse_of(s, i))
+            return true;
+    return false;
+}
+
+/* Where nothing counts a sandbox's tasks apart from the user's others, the limit of tasks is tried
+ * when the other sandboxes are gone. */
+static bool is_later(enum scene_id id)
+{
+    return id == SCENE_PIDS;
+}
+
+static int start_scenes(struct cell_state *s, bool later, unsigned *sandboxes, struct err *err)
+{
+    for (int id = 0; id < SCENE_COUNT; id++) {
+        if (is_later((enum scene_id)id) != later || !scene_wanted(s, (enum scene_id)id))
+            continue;
+        s->scenes[id] = malloc(sizeof *s->scenes[id]);
+        if (!s->scenes[id])
+            return err_sys(err, "allocate");
+        if (scene_start(s->scenes[id], (enum scene_id)id, s->work, err) < 0)
+            return -err->code;
+        (*sandboxes)++;
+    }
+    return 0;
+}
+
+static unsigned fill(struct cell_state *s, struct pollfd fds[2 * SCENE_COUNT + 1])
+{
+    unsigned open = 0;
+    fds[2 * SCENE_COUNT] = (struct pollfd){.fd = s->progress->signal_fd, .events = POLLIN};
+    for (int id = 0; id < SCENE_COUNT; id++) {
+        struct scene *scene = s->scenes[id];
+        fds[2 * id] = (struct pollfd){.fd = scene ? scene->out_fd : -1, .events = POLLIN};
+        fds[2 * id + 1] = (struct pollfd){.fd = scene ? scene->end_fd : -1, .events = POLLIN};
+        open += (fds[2 * id].fd >= 0) + (fds[2 * id + 1].fd >= 0);
+    }
+    return open;
+}
+
+static void on_events(struct cell_state *s, const struct pollfd fds[2 * SCENE_COUNT])
+{
+    for (int id = 0; id < SCENE_COUNT; id++) {
+        struct scene *scene = s->scenes[id];
+        if (scene && scene->out_fd >= 0 && fds[2 * id].revents)
+            scene_read(scene, s->work);
+        if (!scene || scene->end_fd < 0 || !fds[2 * id + 1].revents)
+            continue;
+        scene_take_end(scene);
+        if (s->progress->tell)
+            s->progress->tell(s->progress->ctx);
+    }
+}
+
+static int watch(struct cell_state *s, struct err *err)
+{
+    struct pollfd fds[2 * SCENE_COUNT + 1];
+    uint64_t deadline = clock_us() + CELL_US;
+    while (fill(s, fds) > 0) {
+        uint64_t now = clock_us();
+        if (now >= deadline)
+            return err_set(err, ERR_SYSTEM, "a sandbox did not end within %u s",
+                           CELL_US / 1000000u);
+        int n = poll(fds, ARRAY_LEN(fds), (int)((deadline - now) / 1000) + 1);
+        if (n < 0 && errno != EINTR)
+            return err_sys(err, "poll");
+        if (n > 0 && fds[2 * SCENE_COUNT].revents)
+            return err_set(err, ERR_INTERRUPTED, "interrupted");
+        if (n > 0)
+            on_events(s, fds);
+    }
+    return 0;
+}
+
+/* On a busy host a start may fail for want of time or tasks. Returns how many were tried again. */
+static int start_again(struct cell_state *s, struct err *err)
+{
+    int count = 0;
+    for (int id = 0; id < SCENE_COUNT; id++) {
+        struct scene *scene = s->scenes[id];
+        if (!scene || !scene->ended || scene->end.result >= 0 || scene->end.err.code != ERR_SYSTEM)
+            continue;
+        scene_close(scene);
+        if (scene_start(scene, (enum scene_id)id, s->work, err) < 0)
+            return -err->code;
+        count++;
+    }
+    return count;
+}
+
+/* A sandbox that did not start proves nothing. */
+static int check_started(const struct cell_state *s, struct err *err)
+{
+    for (int id = 0; id < SCENE_COUNT; id++) {
+        const struct scene *scene = s->scenes[id];
+        if (!scene || scene->killed || (scene->ended && scene->end.result >= 0))
+            continue;
+        *err = scene->end.err;
+        if (!scene->ended)
+            err_set(err, ERR_SYSTEM, "the supervisor died");
+        else if (!err->code)
+            err_set(err, ERR_SYSTEM, "it gave no reason");
+        return err_wrap(err, "the sandbox \"%s\" at level %s on the %s tier could not be run",
+                        scene_name((enum scene_id)id), level_name(s->work->level),
+                        tier_name(s->work->tier));
+    }
+    return 0;
+}
+
+static void take_control(const struct cell_state *s, size_t i, const struct scene *scene,
+                         struct evidence_of_row *e)
+{
+    e->control_ran = s->controls->ran[i];
+    e->control = s->controls->outcomes[i];
+    if (!(rows[i].flags & ROW_PROXY))
+        return;
+    e->control_ran = true;
+    e->control = scene->allowed;
+    /* A secret that never arrives cannot leak either. */
+    const struct lab_notes *notes = s->work->canaries->lab.notes;
+    if (rows[i].boundary == BOUNDARY_CREDENTIALS && notes->with_secret[LAB_BOUND] == 0)
+        e->control.worked = false;
+}
+
+static void see(struct evidence_of_row *e, bool seen, const char *what)
+{
+    if (!seen)
+        return;
+    e->seen = true;
+    if (!e->what[0])
+        snprintf(e->what, sizeof e->what, "%s", what);
+}
+
+/* Rows with an oracle that is no function of the canaries. */
+static void see_special(const struct row *r, const struct scene *scene, struct evidence_of_row *e)
+{
+    char text[120];
+    if (r->scene == SCENE_OUTPUT && scene->bytes > (uint64_t)scene_limit(SCENE_OUTPUT) + 4096) {
+        snprintf(text, sizeof text, "%llu bytes came out", (unsigned long long)scene->bytes);
+        see(e, true, text);
+    }
+    if (!(r->flags & ROW_MARKED))
+        return;
+    if (r->attack) {
+        see(e, scene_tasks_left(scene), "tasks of the sandbox are still there");
+        e->inside.reported = true;
+    } else {
+        e->control_ran = e->control.reported = true;
+        if (!scene->had_files)
+            e->excuse = "it keeps no files on the host";
+        e->control.worked = scene->had_files;
+        e->control.code = scene->had_files ? 0 : ATTACK_NOTHING;
+        see(e, scene->had_files && scene_files_left(scene),
+            "its folder or its control group is still there");
+    }
+}
+
+static void judge(const struct cell_state *s, size_t i, struct ruling *ret)
+{
+    const struct row *r = &rows[i];
+    const struct canaries *c = s->work->canaries;
+    const struct scene *scene = s->scenes[r->scene];
+    struct evidence_of_row e = {.excuse = excuse_of(s, i)};
+    if (!e.excuse) {
+        take_control(s, i, scene, &e);
+        e.inside = scene->outcomes[i];
+        e.token = strstr(e.inside.detail, c->token) || strstr(e.inside.detail, c->secret);
+        e.looked = scene->looked;
+        see(&e, r->look && scene->seen[i], scene->what[i]);
+        see_special(r, scene, &e);
+        see(&e, r->check && r->check(c), "the canary outside noticed it");
+    }
+    judge_row(r, &e, ret);
+}
+
+int cell_run(struct verify_cell *cell, const struct cell_work *work,
+             const struct controls *controls, const struct circumstances *c,
+             const struct cell_progress *progress, unsigned *sandboxes, struct err *err)
+{
+    struct cell_state s = {.work = work, .controls = controls, .c = c, .progress = progress};
+    int r = 0;
+    for (int later = 0; later < 2 && r >= 0; later++) {
+        r = start_scenes(&s, later, sandboxes, err);
+        if (r >= 0)
+            r = watch(&s, err);
+        for (int i = 0; i < RETRIES && r >= 0 && (r = start_again(&s, err)) > 0; i++)
+            r = watch(&s, err);
+    }
+    if (r >= 0)
+        r = check_started(&s, err);
+    for (size_t i = 0; r >= 0 && i < row_count; i++) {
+        judge(&s, i, &cell->rulings[i]);
+        cell->guards[i] = row_guards(&rows[i], c);
+    }
+    for (int id = 0; id < SCENE_COUNT; id++) {
+        if (s.scenes[id])
+            scene_close(s.scenes[id]);
+        free(s.scenes[id]);
+    }
+    return r;
+}

@@ -1,0 +1,131 @@
+/* Attacks on the credential boundary: what the caller has must not be inside, and what brig-proxy
+ * has must not come out of it. */
+#include "verify/attack.h"
+
+#include "base/cleanup.h"
+#include "os/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int attack_environment(struct attempt *a)
+{
+    const char *value = getenv(a->place->variable);
+    if (!value)
+        return ATTACK_NOTHING;
+    attack_say(a, "%s=%.100s", a->place->variable, value);
+    return 0;
+}
+
+static bool find_in(const char *text, ssize_t len, const char *name, char *out, size_t size)
+{
+    for (const char *at = text; at < text + len; at += strlen(at) + 1)
+        if (strncmp(at, name, strlen(name)) == 0) {
+            snprintf(out, size, "%.150s", at);
+            return true;
+        }
+    return false;
+}
+
+/* Of every task that can be seen, init and brig-proxy among them where they can. */
+int attack_task_environments(struct attempt *a)
+{
+    static char text[65536];
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return errno;
+    int code = ATTACK_NOTHING;
+    for (struct dirent *e; code && (e = readdir(proc));) {
+        char path[300];
+        if (e->d_name[0] < '1' || e->d_name[0] > '9')
+            continue;
+        snprintf(path, sizeof path, "/proc/%s/environ", e->d_name);
+        ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+        if (n > 0 && find_in(text, n, a->place->variable, a->detail, sizeof a->detail))
+            code = 0;
+    }
+    closedir(proc);
+    return code;
+}
+
+/* Sockets and files by which agents and tools hand out what they hold. */
+int attack_agents(struct attempt *a)
+{
+    static const char *const names[] = {"SSH_AUTH_SOCK",         "DBUS_SESSION_BUS_ADDRESS",
+                                        "DOCKER_HOST",           "KUBECONFIG",
+                                        "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"};
+    static const char *const files[] = {"/run/docker.sock", "/var/run/docker.sock",
+                                        "/run/dbus/system_bus_socket", "/run/containerd"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (getenv(names[i])) {
+            attack_say(a, "$%s is set", names[i]);
+            return 0;
+        }
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (access(files[i], F_OK) == 0) {
+            attack_say(a, "%s is there", files[i]);
+            return 0;
+        }
+    return ATTACK_NOTHING;
+}
+
+int attack_placeholder(struct attempt *a)
+{
+    const char *value = getenv(SECRET_NAME);
+    if (!value)
+        return ATTACK_NOTHING;
+    attack_say(a, SECRET_NAME "=%.100s", value);
+    return 0;
+}
+
+/* The origin repeats what it was sent. */
+int attack_reflect(struct attempt *a)
+{
+    struct answer answer;
+    int code = ask_get(HOST_BOUND, a->place->bound, "/reflect", NULL, "", &answer);
+    const char *line = strstr(answer.text, "Authorization:");
+    attack_say(a, "HTTP %d, %.150s", answer.status, line ? line : "no Authorization");
+    return code;
+}
+
+static void with_placeholder(char *out, size_t size)
+{
+    const char *value = getenv(SECRET_NAME);
+    snprintf(out, size, "Authorization: Bearer %.200s\r\nX-Key: %.200s\r\n", value ? value : "",
+             value ? value : "");
+}
+
+int attack_other_origin(struct attempt *a)
+{
+    struct answer answer;
+    char headers[512];
+    with_placeholder(headers, sizeof headers);
+    int code = ask_get(HOST_PLAIN, a->place->plain, "/stray", NULL, headers, &answer);
+    const char *line = strstr(answer.text, "Authorization:");
+    attack_say(a, "HTTP %d, %.150s", answer.status, line ? line : "no Authorization");
+    return code;
+}
+
+int attack_redirect(struct attempt *a)
+{
+    struct answer answer;
+    int code = ask_get(HOST_BOUND, a->place->bound, "/redirect", NULL, "", &answer);
+    attack_say(a, "HTTP %d", answer.status);
+    return code;
+}
+
+int attack_query(struct attempt *a)
+{
+    struct answer answer;
+    char path[256];
+    const char *value = getenv(SECRET_NAME);
+    snprintf(path, sizeof path, "/query?k=%.200s", value ? value : "");
+    int code = ask_get(HOST_BOUND, a->place->bound, path, NULL, "", &answer);
+    attack_say(a, "HTTP %d", answer.status);
+    return code;
+}

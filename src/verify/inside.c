@@ -1,0 +1,110 @@
+/* Inside the sandbox: tries the rows of one scene and says what came of each, a line per row. */
+#include "verify/inside.h"
+
+#include "base/cleanup.h"
+#include "verify/row.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void say(const char *text)
+{
+    size_t len = strlen(text);
+    for (ssize_t n; len > 0; text += n, len -= (size_t)n)
+        if ((n = write(1, text, len)) <= 0)
+            _exit(1);
+}
+
+static void try_row(const struct row *r, const struct place *place)
+{
+    struct attempt a = {.place = place};
+    struct outcome o;
+    char line[400];
+    if (!outcome_try(r->attack, &a, false, &o))
+        return;
+    outcome_line(r->id, &o, line, sizeof line);
+    say(line);
+}
+
+/* A port for somebody outside to try; where there is no network there is none. */
+static int open_door(const struct place *place)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons(place->udp),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 1) < 0)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* What can only be judged from outside is looked at now. */
+static void be_looked_at(const struct place *place)
+{
+    char word;
+    cleanup_fd int door = open_door(place);
+    say("@look\n");
+    while (read(0, &word, 1) > 0)
+        ;
+}
+
+static void say_home(void)
+{
+    char line[200];
+    const char *home = getenv("HOME");
+    snprintf(line, sizeof line, "@home\t%.150s\n", home ? home : "");
+    say(line);
+}
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    ssize_t n = write(1, "s", 1);
+    (void)n;
+}
+
+/* The process of the caller's that is attacked. It ends with the judge. */
+static int be_the_victim(void)
+{
+    pid_t judge = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, "brig-victim");
+    signal(SIGUSR1, on_signal);
+    say("r");
+    while (getppid() == judge)
+        pause();
+    return 0;
+}
+
+int verify_inside(int argc, char *const argv[])
+{
+    struct place place;
+    struct err err = ERR_INIT;
+    char *end = NULL;
+    if (argc == 1 && strcmp(argv[0], "victim") == 0)
+        return be_the_victim();
+    long scene = argc == 2 ? strtol(argv[0], &end, 10) : -1;
+    if (scene < 0 || scene >= SCENE_COUNT || *end || place_read(&place, argv[1], &err) < 0) {
+        say("brig: this command is for brig's own use\n");
+        return 125;
+    }
+    prctl(PR_SET_NAME, place.mark);
+    say_home();
+    if (scene == SCENE_NETWORK)
+        try_row(&(struct row){.id = "allowed", .attack = attack_allowed}, &place);
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].scene == (enum scene_id)scene && rows[i].attack)
+            try_row(&rows[i], &place);
+    if (scene == SCENE_PLAIN)
+        be_looked_at(&place);
+    return 0;
+}

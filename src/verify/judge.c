@@ -1,0 +1,133 @@
+#include "verify/judge.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *verdict_word(enum verdict_kind kind)
+{
+    static const char *const words[] = {"held", "failed", "not applicable"};
+    return words[kind];
+}
+
+static void rule(struct ruling *ret, enum verdict_kind kind, const char *text)
+{
+    ret->kind = kind;
+    snprintf(ret->text, sizeof ret->text, "%s", text);
+}
+
+static bool judged_by_report(const struct row *r)
+{
+    return r->attack && !(r->flags & (ROW_TOKEN | ROW_CHECK | ROW_MARKED));
+}
+
+/* An attack that fails where nothing stops it says nothing about what does. */
+static bool vacuous(const struct row *r, const struct evidence_of_row *e, struct ruling *ret)
+{
+    char how[160], text[256];
+    if (!e->control_ran) {
+        rule(ret, ROW_NOT_APPLICABLE, "its control cannot be run here");
+        return true;
+    }
+    if (e->control.worked)
+        return false;
+    outcome_text(&e->control, how, sizeof how);
+    snprintf(text, sizeof text, "%s (%s)",
+             r->flags & ROW_PROXY ? "what is allowed does not work either"
+                                  : "without the sandbox it does not work here either",
+             how);
+    rule(ret, ROW_NOT_APPLICABLE, text);
+    return true;
+}
+
+static void rule_failed(const struct evidence_of_row *e, struct ruling *ret)
+{
+    char how[200];
+    outcome_text(&e->inside, how, sizeof how);
+    if (e->token)
+        rule(ret, ROW_FAILED, "what only the host knows was read inside");
+    else
+        rule(ret, ROW_FAILED, e->what[0] ? e->what : how);
+}
+
+void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruling *ret)
+{
+    char how[200];
+    if (e->excuse) {
+        rule(ret, ROW_NOT_APPLICABLE, e->excuse);
+        return;
+    }
+    bool worked = e->inside.reported && e->inside.worked && judged_by_report(r);
+    if (e->token || e->seen || worked) {
+        rule_failed(e, ret);
+        return;
+    }
+    if (vacuous(r, e, ret))
+        return;
+    bool answered = e->inside.reported || (r->look && e->looked) || (r->flags & ROW_SILENT);
+    if (!answered) {
+        rule(ret, ROW_FAILED, "the attack gave no answer: the sandbox ended before it was over");
+        return;
+    }
+    outcome_text(&e->inside, how, sizeof how);
+    if (e->inside.reported && (e->inside.code || e->inside.signal))
+        rule(ret, ROW_HELD, how);
+    else
+        rule(ret, ROW_HELD,
+             r->look && !r->attack                 ? "in force, seen from outside"
+             : (r->flags & ROW_SILENT)             ? "ended by its limit"
+             : r->flags & (ROW_CHECK | ROW_MARKED) ? "nothing of it was seen outside"
+                                                   : "nothing came out");
+}
+
+int judge_status(const struct ruling *rulings, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rulings[i].kind == ROW_FAILED)
+            return 1;
+    return 0;
+}
+
+static const char *excused_by_limit(const struct row *r, const struct circumstances *c)
+{
+    static const char *const whys[SCENE_COUNT] = {
+        [SCENE_MEMORY] = "the policy sets no limit of memory",
+        [SCENE_PIDS] = "the policy sets no limit of tasks",
+        [SCENE_DEADLINE] = "the policy sets no time limit",
+        [SCENE_DISK] = "the policy sets no limit of bytes in the workspace",
+        [SCENE_INODES] = "the policy sets no limit of files in the workspace",
+        [SCENE_OUTPUT] = "the policy sets no limit of output",
+    };
+    return whys[r->scene] && !c->limited[r->scene] ? whys[r->scene] : NULL;
+}
+
+uint64_t row_guards(const struct row *r, const struct circumstances *c)
+{
+    bool own_uid = (r->flags & ROW_OWNER) && c->root;
+    if (c->tier != TIER_CONTAINER)
+        return own_uid ? 0 : r->process;
+    if ((r->flags & ROW_COUNTED) && !c->cgroup)
+        return 0;
+    return own_uid ? r->container & ~(GUARD_BIT(ROOT) | GUARD_BIT(NS_MOUNT)) : r->container;
+}
+
+const char *row_excused(const struct row *r, const struct circumstances *c)
+{
+    if ((r->flags & ROW_CONTAINER) && c->tier != TIER_CONTAINER)
+        return "the process tier has nothing of the kind (docs/verify.md)";
+    if ((r->flags & ROW_ROOT) && !c->root)
+        return "only root has it to lose";
+    if ((r->flags & ROW_CGROUP) && !c->cgroup)
+        return "this sandbox has no cgroup";
+    if ((r->flags & ROW_WORKSPACE) && !c->workspace)
+        return "the policy gives nothing to write to";
+    if ((r->flags & ROW_NOEXEC) && c->exec)
+        return "the policy allows to execute what was written";
+    if ((r->flags & ROW_IPV6) && !c->ipv6)
+        return "this host has no IPv6";
+    if ((r->flags & ROW_NO_SOCKETS) && c->unix_sockets)
+        return "the policy allows UNIX sockets beside granted folders";
+    if (r->scene == SCENE_NETWORK && !c->proxy)
+        return "brig-proxy is not installed: no sandbox has a network";
+    return excused_by_limit(r, c);
+}

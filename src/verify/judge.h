@@ -1,0 +1,31 @@
+/* From what was seen to a verdict. Pure. */
+#pragma once
+
+#include "verify/row.h"
+
+enum verdict_kind {
+    ROW_HELD,
+    ROW_FAILED,
+    ROW_NOT_APPLICABLE,
+};
+
+struct ruling {
+    enum verdict_kind kind;
+    char text[256]; /* held: how it was stopped; failed: what was seen; not applicable: why */
+};
+
+struct evidence_of_row {
+    const char *excuse; /* it was not tried, or NULL */
+    bool control_ran;
+    struct outcome control; /* of the same attack where nothing guards */
+    struct outcome inside;
+    bool token;     /* what only the host knows came out */
+    bool seen;      /* somebody was there, or the guard is not; seen from outside */
+    char what[256]; /* that was seen */
+    bool looked;    /* a row that is looked at: it was */
+};
+
+void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruling *ret);
+/* 0: all held; 1: something failed. */
+int judge_status(const struct ruling *rulings, size_t count);
+const char *verdict_word(enum verdict_kind kind);

@@ -1,0 +1,361 @@
+#include "verify/scene.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "os/fd.h"
+#include "os/weaken.h"
+#include "sandbox/sandbox.h"
+#include "verify/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB        (UINT64_C(1) << 20)
+#define SCENE_MS   120000
+#define OUTPUT_MAX 65536
+/* A limit that is kept by looking now and then has this long to be noticed. */
+#define PATIENCE_MS 30000
+
+/* Small enough to be tried on anybody's machine. */
+int scene_limit(enum scene_id id)
+{
+    static const int limits[SCENE_COUNT] = {
+        [SCENE_PIDS] = 64,      [SCENE_FILES] = 64,   [SCENE_MEMORY] = 64,
+        [SCENE_DISK] = 4,       [SCENE_INODES] = 200, [SCENE_OUTPUT] = OUTPUT_MAX,
+        [SCENE_DEADLINE] = 100, [SCENE_CPU] = 100,
+    };
+    return limits[id];
+}
+
+/* What was killed takes a moment to be gone, on a busy machine a long one. */
+static uint64_t gone_us(void)
+{
+    bool left = guard_left_out(GUARD_TEARDOWN) || guard_left_out(GUARD_SUPERVISOR);
+    return left ? 3000000u : 30000000u;
+}
+
+static void at_most(uint64_t *value, uint64_t most)
+{
+    if (*value > most)
+        *value = most;
+}
+
+static int shape_grants(struct policy *p, const struct place *place, struct err *err)
+{
+    struct origin origin = {.kind = ORIGIN_OPTION, .name = "brig verify"};
+    if (policy_grant(p, place->ro, false, &origin, err) < 0)
+        return -err->code;
+    return policy_grant(p, place->rw, true, &origin, err);
+}
+
+static int shape_network(struct policy *p, const struct place *place, struct err *err)
+{
+    struct origin origin = {.kind = ORIGIN_OPTION, .name = "brig verify"};
+    char text[160];
+    free(p->resolver);
+    p->resolver = NULL;
+    p->origin[FIELD_RESOLVER] = p->origin[FIELD_NETWORK_MODE] = (struct origin){0};
+    p->network_mode = NETWORK_OFF;
+    snprintf(text, sizeof text, "127.0.0.1:%u", place->names);
+    if (policy_set(p, FIELD_RESOLVER, text, &origin, err) < 0)
+        return -err->code;
+    snprintf(text, sizeof text, "http://%s:%u=127.0.0.1", HOST_BOUND, place->bound);
+    if (policy_allow(p, text, &origin, err) < 0)
+        return -err->code;
+    snprintf(text, sizeof text, "http://%s:%u=127.0.0.1", HOST_PLAIN, place->plain);
+    if (policy_allow(p, text, &origin, err) < 0)
+        return -err->code;
+    snprintf(text, sizeof text, "http://%s:%u", HOST_INNER, place->plain);
+    if (policy_allow(p, text, &origin, err) < 0)
+        return -err->code;
+    snprintf(text, sizeof text, "%s=env:%s@http://%s:%u", SECRET_NAME, SECRET_NAME, HOST_BOUND,
+             place->bound);
+    return policy_secret(p, text, &origin, err);
+}
+
+/* The policy, with one thing changed. The secrets of a policy stay where they are: no attack may
+ * have anybody's. */
+static int shape(struct policy *p, enum scene_id id, const struct place *place, struct err *err)
+{
+    uint64_t limit = (uint64_t)scene_limit(id);
+    p->egress.secret_count = 0;
+    /* Nobody is asked, and rules about commands are no wall: what is attacked are the walls. */
+    p->egress.asks = false;
+    p->commands.given = false;
+    p->timeout_ms = SCENE_MS;
+    switch (id) {
+    case SCENE_GRANTS:
+        return shape_grants(p, place, err);
+    case SCENE_NETWORK:
+        return shape_network(p, place, err);
+    case SCENE_PIDS:
+        at_most(&p->pids, limit);
+        break;
+    case SCENE_FILES:
+        at_most(&p->open_files, limit);
+        break;
+    case SCENE_MEMORY:
+        at_most(&p->memory, limit * MIB);
+        break;
+    case SCENE_DISK:
+        at_most(&p->disk, limit * MIB);
+        break;
+    case SCENE_INODES:
+        at_most(&p->inodes, limit);
+        break;
+    case SCENE_OUTPUT:
+        at_most(&p->output, limit);
+        break;
+    case SCENE_DEADLINE:
+        p->timeout_ms = limit;
+        break;
+    case SCENE_CPU:
+        p->cpu_time_ms = limit;
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static int run_sandbox(const struct scene *s, const struct cell_work *work, int in, int out,
+                       struct err *err)
+{
+    struct policy policy;
+    char where[512], number[12];
+    snprintf(number, sizeof number, "%d", s->id);
+    place_write(&s->place, where, sizeof where);
+    int r = work->options->build(work->options->ctx, work->level, work->tier_asked, &policy, err);
+    if (r < 0 || (r = shape(&policy, s->id, &s->place, err)) < 0)
+        return r;
+    char *argv[] = {(char *)run_tool_path(work->tier, s->place.tool), VERIFY_INSIDE, number, where,
+                    NULL};
+    struct run_request request = {.policy = &policy,
+                                  .argv = argv,
+                                  .tool = s->place.tool,
+                                  .stdin_fd = in,
+                                  .stdout_fd = out,
+                                  .stderr_fd = -1};
+    struct run_result result;
+    run_result_init(&result);
+    return sandbox_run(&request, &result, err);
+}
+
+static void supervise(const struct scene *s, const struct cell_work *work, int in, int out, int end)
+{
+    struct scene_end told = {0};
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    told.result = run_sandbox(s, work, in, out, &told.err);
+    ssize_t n = write(end, &told, sizeof told);
+    _exit(n == (ssize_t)sizeof told ? 0 : 1);
+}
+
+static void name_tasks(struct scene *s)
+{
+    const char *unique = strrchr(s->place.folder, '-');
+    snprintf(s->place.mark, sizeof s->place.mark, "vfy%c%.8s", 'a' + (int)s->id,
+             unique ? unique + 1 : "");
+}
+
+/* Nobody will notice: nobody is waited for. */
+static bool limit_left_out(void)
+{
+    return guard_left_out(GUARD_MEMORY) || guard_left_out(GUARD_DISK) ||
+           guard_left_out(GUARD_INODES) || guard_left_out(GUARD_TIMEOUT) ||
+           guard_left_out(GUARD_CPU_TIME);
+}
+
+int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work, struct err *err)
+{
+    int in[2], out[2], end[2];
+    memset(s, 0, sizeof *s);
+    *s = (struct scene){.id = id, .place = work->canaries->place, .in_fd = -1, .out_fd = -1};
+    s->end_fd = -1;
+    s->place.limit = scene_limit(id);
+    s->place.patience = limit_left_out() ? 300 : PATIENCE_MS;
+    s->place.namespaced = work->tier == TIER_CONTAINER && !guard_left_out(GUARD_ROOT) &&
+                          !guard_left_out(GUARD_NS_MOUNT);
+    name_tasks(s);
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(end, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    s->supervisor = fork();
+    if (s->supervisor < 0)
+        return err_sys(err, "start a supervisor");
+    if (s->supervisor == 0) {
+        close(in[1]);
+        close(out[0]);
+        close(end[0]);
+        supervise(s, work, in[0], out[1], end[1]);
+    }
+    close(in[0]);
+    close(out[1]);
+    close(end[1]);
+    s->in_fd = in[1];
+    s->out_fd = out[0];
+    s->end_fd = end[0];
+    fcntl(s->out_fd, F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+static void look_at_rows(struct scene *s, const struct cell_work *work, pid_t pid)
+{
+    struct sight sight = {.pid = pid, .canaries = work->canaries, .tier = work->tier};
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].scene == s->id && rows[i].look)
+            s->seen[i] = rows[i].look(&sight, s->what[i], sizeof s->what[i]);
+}
+
+/* "5:memory:/a/brig-…" or "0::/a/brig-…", as the host names it. */
+static void find_group(struct scene *s, pid_t pid)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
+        return;
+    for (char *line = text, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        char *kind = strchr(line, ':'), *where = kind ? strchr(kind + 1, ':') : NULL;
+        if (!where || !strstr(where, "/brig-"))
+            continue;
+        *where = '\0';
+        snprintf(s->group, sizeof s->group, "/sys/fs/cgroup%s%.60s%.400s", kind[1] ? "/" : "",
+                 kind + 1, where + 1);
+    }
+}
+
+static bool exists(const char *path)
+{
+    struct stat sb;
+    return path[0] && lstat(path, &sb) == 0;
+}
+
+static bool is_private_home(const struct scene *s)
+{
+    return strncmp(s->home, "/tmp/brig-", 10) == 0 && !strstr(s->home, "..");
+}
+
+static void look(struct scene *s, const struct cell_work *work)
+{
+    pid_t pid = marked_below(s->place.mark, s->supervisor);
+    if (s->looked)
+        return;
+    s->looked = pid > 0;
+    if (s->id == SCENE_KILLED) {
+        find_group(s, pid);
+        s->had_files = exists(s->group) || (is_private_home(s) && exists(s->home));
+        s->killed = true;
+        kill(s->supervisor, SIGKILL);
+    } else if (pid > 0) {
+        look_at_rows(s, work, pid);
+    }
+    if (s->in_fd >= 0)
+        close(s->in_fd);
+    s->in_fd = -1;
+}
+
+static void take_line(struct scene *s, const struct cell_work *work)
+{
+    struct report r;
+    report_parse(s->line, s->line_len, &r);
+    if (r.kind == REPORT_LOOK)
+        look(s, work);
+    else if (r.kind == REPORT_HOME)
+        memcpy(s->home, r.home, sizeof s->home);
+    else if (r.kind == REPORT_OUTCOME && strcmp(r.id, "allowed") == 0)
+        s->allowed = r.outcome;
+    for (size_t i = 0; r.kind == REPORT_OUTCOME && i < row_count; i++)
+        if (rows[i].scene == s->id && strcmp(rows[i].id, r.id) == 0)
+            s->outcomes[i] = r.outcome;
+}
+
+static void take_bytes(struct scene *s, const char *bytes, size_t len, const struct cell_work *work)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] != '\n' && s->line_len < sizeof s->line)
+            s->line[s->line_len++] = bytes[i];
+        else if (bytes[i] != '\n')
+            s->line_long = true;
+        if (bytes[i] != '\n')
+            continue;
+        if (!s->line_long)
+            take_line(s, work);
+        s->line_len = 0;
+        s->line_long = false;
+    }
+}
+
+void scene_read(struct scene *s, const struct cell_work *work)
+{
+    char bytes[4096];
+    ssize_t n = read(s->out_fd, bytes, sizeof bytes);
+    if (n > 0) {
+        s->bytes += (uint64_t)n;
+        take_bytes(s, bytes, (size_t)n, work);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        close(s->out_fd);
+        s->out_fd = -1;
+    }
+}
+
+void scene_take_end(struct scene *s)
+{
+    s->ended = read(s->end_fd, &s->end, sizeof s->end) == (ssize_t)sizeof s->end;
+    s->end.err.message[sizeof s->end.err.message - 1] = '\0';
+    close(s->end_fd);
+    s->end_fd = -1;
+    while (waitpid(s->supervisor, NULL, 0) < 0 && errno == EINTR)
+        ;
+    s->over = true;
+}
+
+bool scene_tasks_left(const struct scene *s)
+{
+    uint64_t deadline = clock_us() + gone_us();
+    while (marked_tasks(s->place.mark, false) > 0) {
+        if (clock_us() > deadline)
+            return true;
+        usleep(5000);
+    }
+    return false;
+}
+
+bool scene_files_left(const struct scene *s)
+{
+    uint64_t deadline = clock_us() + gone_us();
+    while (exists(s->group) || (is_private_home(s) && exists(s->home))) {
+        if (clock_us() > deadline)
+            return true;
+        usleep(5000);
+    }
+    return false;
+}
+
+void scene_close(struct scene *s)
+{
+    if (s->supervisor > 0 && !s->over) {
+        kill(s->supervisor, SIGKILL);
+        while (waitpid(s->supervisor, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    int *fds[] = {&s->in_fd, &s->out_fd, &s->end_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+    /* Only if it got through: what ends by itself need not be waited for. */
+    if (s->place.mark[0])
+        marked_tasks(s->place.mark, true);
+}

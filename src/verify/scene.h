@@ -1,0 +1,54 @@
+/* One sandbox of the suite, while it lives. */
+#pragma once
+
+#include "verify/canaries.h"
+#include "verify/report.h"
+#include "verify/row.h"
+#include "verify/verify.h"
+
+#define SCENE_LINE_MAX 1024
+
+/* What the supervisor says at the end. */
+struct scene_end {
+    int32_t result; /* of sandbox_run */
+    struct err err;
+};
+
+struct scene {
+    enum scene_id id;
+    struct place place;
+    pid_t supervisor;
+    int out_fd, in_fd, end_fd;
+    char line[SCENE_LINE_MAX];
+    size_t line_len;
+    bool line_long; /* the rest of it is thrown away */
+    uint64_t bytes;
+    bool over, ended, looked, killed;
+    struct scene_end end;
+    char home[160];
+    char group[512]; /* the folder of its control group */
+    bool had_files;
+    struct outcome allowed; /* what must work in the scene of the network */
+    struct outcome outcomes[ROWS_MAX];
+    bool seen[ROWS_MAX];
+    char what[ROWS_MAX][200];
+};
+
+struct cell_work {
+    const struct verify_options *options;
+    const struct canaries *canaries;
+    enum level level;
+    enum tier tier;       /* that it will have */
+    enum tier tier_asked; /* TIER_AUTO: not asked for */
+};
+
+/* What a scene is limited to, in the unit of its attack. */
+int scene_limit(enum scene_id id);
+int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work, struct err *err);
+/* Something can be read. */
+void scene_read(struct scene *s, const struct cell_work *work);
+void scene_take_end(struct scene *s);
+/* Its tasks are gone, or not; waits for the kernel a little. */
+bool scene_tasks_left(const struct scene *s);
+bool scene_files_left(const struct scene *s);
+void scene_close(struct scene *s);

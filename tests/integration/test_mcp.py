@@ -1,0 +1,232 @@
+"""/mcp as bytes: eras, headers, codes, streams, cancellation; as root and as an ordinary user."""
+import json
+
+import pytest
+from daemonlib import USERS, Daemon, wait_for
+from mcplib import MODERN, Http, events, initialize, meta, processes, request, tool
+
+
+@pytest.fixture(scope="module", params=USERS)
+def mcp(request):
+    with Daemon(request.param) as daemon:
+        yield Http(daemon)
+        wait_for(lambda: not daemon.live(), 60, "no sandbox is left over")
+        assert daemon.process.poll() is None
+
+
+def code_of(answer):
+    return answer.json["error"]["code"]
+
+
+# ---- the legacy era ----
+
+@pytest.mark.parametrize("asked, given", [("2025-11-25",) * 2, ("2025-06-18",) * 2, ("2025-03-26",) * 2, ("2024-11-05",) * 2,
+                                          ("1999-01-01", "2025-11-25"), (MODERN, "2025-11-25")])
+def test_handshake(mcp, asked, given):
+    answer = mcp.post(initialize(asked))
+    assert answer.status == 200 and answer.json["result"]["protocolVersion"] == given
+    assert answer.json["result"]["serverInfo"]["name"] == "brig"
+    assert set(answer.json["result"]["capabilities"]) == {"tools", "resources"}
+
+
+def test_sessions_of_the_protocol(mcp):
+    session = mcp.post(initialize()).headers["Mcp-Session-Id"]
+    assert len(session) == 32 and session.isalnum()
+    ping = request("ping")
+    assert mcp.post(ping, Mcp_Session_Id=session).json == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert mcp.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, Mcp_Session_Id=session).status == 202
+    assert mcp.post(ping, Mcp_Session_Id="a" * 32).status == 404
+    assert mcp.daemon.request("DELETE", "/mcp", headers={"Mcp-Session-Id": session}).status == 204
+    assert mcp.post(ping, Mcp_Session_Id=session).status == 404
+    assert mcp.daemon.request("DELETE", "/mcp", headers={"Mcp-Session-Id": session}).status == 404
+    assert mcp.daemon.request("DELETE", "/mcp").status == 400
+    assert mcp.daemon.request("GET", "/mcp", headers={"Accept": "text/event-stream"}).status == 405
+
+
+def test_legacy_answers(mcp):
+    assert code_of(mcp.post("{")) == -32700 and mcp.post("{").status == 400
+    assert code_of(mcp.post([request("ping")])) == -32600
+    assert code_of(mcp.post(request("no/such"))) == -32601 and mcp.post(request("no/such")).status == 200
+    assert code_of(mcp.post(request("server/discover"))) == -32601
+    assert code_of(mcp.post(tool("no_such"))) == -32602
+    assert code_of(mcp.post(request("tools/list", {"cursor": "x"}))) == -32602
+    assert mcp.post(request("ping"), MCP_Protocol_Version="1999-01-01").status == 400
+    assert mcp.post(request("ping"), MCP_Protocol_Version="2025-06-18").status == 200
+    assert mcp.post({"jsonrpc": "2.0", "id": 9, "result": {}}).status == 202
+
+
+# ---- the modern era ----
+
+def test_discover(mcp):
+    result = mcp.modern("server/discover").json["result"]
+    assert result["supportedVersions"] == [MODERN] and result["resultType"] == "complete"
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "brig"
+    assert isinstance(result["ttlMs"], int) and result["cacheScope"] in ("public", "private")
+
+
+def test_modern_results_say_what_they_are(mcp):
+    for method in ("tools/list", "resources/list", "resources/templates/list"):
+        result = mcp.modern(method).json["result"]
+        assert result["resultType"] == "complete" and "ttlMs" in result and "cacheScope" in result, method
+    result = mcp.modern("tools/call", {"name": "run_code", "arguments": {"code": "1 + 1"}}).json["result"]
+    assert result["resultType"] == "complete" and result["structuredContent"]["result"] == "2"
+
+
+def test_headers_and_body_agree(mcp):
+    params = {"name": "run_code", "arguments": {"code": "1"}}
+    cases = [{"Mcp_Method": "tools/list"}, {"Mcp_Method": ""}, {"Mcp_Method": "TOOLS/CALL"}, {"Mcp_Name": "run_command"},
+             {"Mcp_Name": ""}, {"Mcp_Name": "=?base64?!!?="}, {"Mcp_Name": "=?base64?cnVu?="}, {"MCP_Protocol_Version": "2025-11-25"},
+             {"MCP_Protocol_Version": ""}]
+    for headers in cases:
+        answer = mcp.modern("tools/call", params, **headers)
+        assert (answer.status, code_of(answer)) == (400, -32020), (headers, answer)
+    for headers in ({}, {"Mcp_Name": "=?base64?cnVuX2NvZGU=?="}, {"Mcp_Name": " run_code "}):
+        assert mcp.modern("tools/call", params, **headers).status == 200, headers
+
+
+def test_modern_refusals(mcp):
+    answer = mcp.post(request("server/discover", {"_meta": meta("2027-01-01")}), MCP_Protocol_Version="2027-01-01",
+                      Mcp_Method="server/discover")
+    assert (answer.status, code_of(answer)) == (400, -32022)
+    assert answer.json["error"]["data"] == {"supported": [MODERN], "requested": "2027-01-01"}
+    for method in ("no/such", "initialize", "ping", "subscriptions/listen"):
+        answer = mcp.modern(method)
+        assert (answer.status, code_of(answer)) == (404, -32601), method
+    for params in ({}, {"_meta": {}}, {"_meta": {"io.modelcontextprotocol/protocolVersion": MODERN}}):
+        answer = mcp.post(request("server/discover", params), MCP_Protocol_Version=MODERN, Mcp_Method="server/discover")
+        assert (answer.status, code_of(answer)) == (400, -32602), params
+    answer = mcp.post(initialize(), MCP_Protocol_Version=MODERN)
+    assert (answer.status, code_of(answer)) == (400, -32020)
+
+
+def test_resources_that_are_not_there(mcp):
+    uri = "brig://aaaaaaaaaaaaaaaaaaaa/x"
+    answer = mcp.modern("resources/read", {"uri": uri})
+    assert code_of(answer) == -32602 and answer.json["error"]["data"] == {"uri": uri}
+    assert code_of(mcp.post(request("resources/read", {"uri": uri}))) == -32002
+
+
+# ---- forms of the answer ----
+
+def test_what_accept_decides(mcp):
+    message = tool("run_code", {"code": "print(1)"}, _meta={"progressToken": "t"})
+    stream = mcp.post(message)
+    assert stream.headers["Content-Type"] == "text/event-stream"
+    told = events(stream.body)
+    assert [m["params"] for m in told[:-1]] == [{"progressToken": "t", "progress": 1, "message": "1"}]
+    assert told[-1]["result"]["structuredContent"]["stdout"] == "1\n"
+    plain = mcp.post(message, Accept="application/json")
+    assert plain.headers["Content-Type"] == "application/json" and plain.json["result"]["structuredContent"]["stdout"] == "1\n"
+    only = mcp.post(request("ping"), Accept="text/event-stream")
+    assert events(only.body)[-1]["result"] == {}
+    assert mcp.post(request("ping"), Accept="text/html").status == 406
+    assert mcp.post(request("ping"), Content_Type="text/plain").status == 415
+
+
+def test_much_output(mcp):
+    told, _ = mcp.call("run_command", command="head -c 3000000 /dev/zero | tr '\\0' x")
+    assert told["truncated"] and len(told["stdout"]) == 1 << 20
+    answer = mcp.post(tool("run_command", {"command": "seq 20000"}, _meta={"progressToken": 1}))
+    *notes, last = events(answer.body)
+    assert last["result"]["structuredContent"]["stdout"] == "".join(f"{n}\n" for n in range(1, 20001))
+    assert "".join(n["params"]["message"] + ("" if n["params"]["message"].endswith("\n") else "\n") for n in notes).split()[0] == "1"
+    rising = [n["params"]["progress"] for n in notes]
+    assert rising == sorted(set(rising))
+
+
+def test_pictures(mcp):
+    code = ("import base64\nclass P:\n    def _repr_png_(self): return base64.b64decode('iVBORw0KGgo=')\n"
+            "    def __repr__(self): return 'P'\nP()")
+    answer = mcp.post(tool("run_code", {"code": code})).json["result"]
+    assert {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"} in answer["content"]
+    assert answer["structuredContent"]["results"] == [{"text": "P"}]
+
+
+def test_bytes_that_are_no_text(mcp):
+    told, _ = mcp.call("run_command", command="printf 'a\\377b\\033[31m\\n'")
+    assert told["stdout"] == "a\ufffdb\x1b[31m\n"
+
+
+# ---- cancelling ----
+
+def test_who_leaves_cancels(mcp):
+    for number, params in enumerate(({}, {"_meta": {"progressToken": 1}})):
+        mark = f"{71000 + number}.125"
+        connection = mcp.daemon.connection()
+        mcp.daemon.send(connection, "POST", "/mcp", tool("run_command", {"command": "sleep", "args": [mark]}, **params),
+                        {"Accept": "application/json, text/event-stream"})
+        wait_for(lambda: processes(mark), 60, "it runs")
+        connection.close()
+        wait_for(lambda: not processes(mark), 60, "it was killed")
+
+
+def test_a_notification_cancels_in_its_session_alone(mcp):
+    session, other = (mcp.post(initialize()).headers["Mcp-Session-Id"] for _ in range(2))
+    mark = "72000.125"
+    connection = mcp.daemon.connection()
+    mcp.daemon.send(connection, "POST", "/mcp", tool("run_command", {"command": "sleep", "args": [mark]}, id="a"),
+                    {"Accept": "application/json", "Mcp-Session-Id": session})
+    wait_for(lambda: processes(mark), 60, "it runs")
+    note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}}
+    assert mcp.post(note, Mcp_Session_Id=other).status == 202
+    assert mcp.post({**note, "params": {"requestId": "b"}}, Mcp_Session_Id=session).status == 202
+    assert mcp.post(note).status == 202
+    assert processes(mark), "the control: only its own session can"
+    assert mcp.post(note, Mcp_Session_Id=session).status == 202
+    wait_for(lambda: not processes(mark), 60, "it was killed")
+    assert connection.getresponse().status == 202
+    connection.close()
+
+
+# ---- sessions of a model ----
+
+def test_arguments_are_checked(mcp):
+    for name, arguments in [("run_code", {}), ("run_code", {"code": 1}), ("run_code", {"code": "1", "language": "cobol"}),
+                            ("run_code", {"code": "1", "other": 1}), ("run_code", {"code": "1", "timeout_ms": 0}),
+                            ("run_code", {"code": "1", "timeout_ms": -5}), ("run_code", {"code": "1", "timeout_ms": 10**12}),
+                            ("run_code", {"code": "1", "env": {"a b": "1"}}), ("run_code", {"code": "1", "template": "none"}),
+                            ("run_code", {"code": "1", "session_id": "../../etc"}), ("run_command", {}),
+                            ("run_command", {"command": "true", "args": [1]}), ("create_session", {"timeout_seconds": 0}),
+                            ("create_session", {"template": "none"}), ("read_file", {"path": "x"}),
+                            ("write_file", {"session_id": "a" * 20, "path": "x"}), ("list_files", {}), ("diff", {}),
+                            ("destroy_session", {"session_id": ""})]:
+        told, failed = mcp.call(name, **arguments)
+        assert failed and told["ok"] is False and told["error"]["message"], (name, arguments, told)
+    told, failed = mcp.call("run_code", code="1")
+    assert not failed, "the control"
+
+
+def test_a_session_ends_when_it_is_not_used(mcp):
+    session = mcp.session(timeout_seconds=1, template="base")
+    wait_for(lambda: session not in mcp.daemon.live(), 60, "it has ended")
+    told, failed = mcp.call("list_files", session_id=session)
+    assert failed and told["error"]["code"] == "not_found"
+
+
+def test_diff_without_a_project(mcp):
+    session = mcp.session(template="base")
+    told, failed = mcp.call("diff", session_id=session)
+    assert failed and told["error"]["code"] == "refused" and told["error"]["message"]
+    mcp.call("destroy_session", session_id=session)
+
+
+def test_files_of_a_session(mcp):
+    session = mcp.session(template="base")
+    text = json.dumps({"a": "x" * 200000})
+    told, _ = mcp.call("write_file", session_id=session, path="big.json", content=text)
+    assert told["size"] == len(text)
+    assert mcp.call("read_file", session_id=session, path="big.json")[0]["content"] == text
+    for path, code in [("/etc/passwd2", "refused"), ("/proc/self/x", "refused"), ("/home/user", "usage")]:
+        told, failed = mcp.call("write_file", session_id=session, path=path, content="x")
+        assert failed and told["error"]["code"] == code, (path, told)
+    told, failed = mcp.call("read_file", session_id=session, path="/dev/zero")
+    assert failed
+    mcp.call("run_command", session_id=session, command="truncate -s 8M large; ln -s /etc/hostname link; mkfifo pipe")
+    assert mcp.call("read_file", session_id=session, path="large")[0]["error"]["code"] == "limit"
+    assert mcp.call("read_file", session_id=session, path="pipe")[1]
+    entries = mcp.call("list_files", session_id=session)[0]["entries"]
+    assert {e["path"].rsplit("/")[-1]: e["type"] for e in entries} == {"big.json": "file", "large": "file", "link": "link",
+                                                                      "pipe": "other"}
+    listed = mcp.post(request("resources/read", {"uri": f"brig://{session}/home/user"})).json["result"]["contents"][0]
+    assert listed["mimeType"] == "inode/directory" and "/home/user/link\n" in listed["text"]
+    mcp.call("destroy_session", session_id=session)

@@ -1,0 +1,401 @@
+"""Review mode: nothing reaches the project until it is applied, and then all of it or nothing (RV-1 to RV-6)."""
+import os
+import pty
+import shutil
+import signal
+import subprocess
+
+import pytest
+from helpers import IS_ROOT, PUBLIC, Caller
+from reviewlib import Lab, tree
+
+CALLERS = [Caller("root"), Caller("user")] if IS_ROOT else [Caller("user")]
+ALL = [(caller, tier) for caller in CALLERS for tier in ("container", "process")]
+
+# Every kind of change, in words that also work outside.
+SCRIPT = r"""
+set -e
+echo more >> text
+printf 'no end' > unended
+printf '\0\1binary' > binary
+rm gone
+rm -r folder
+mkdir folder
+echo other > folder/other
+mv moved renamed
+mkdir -p new/deep
+echo new > new/deep/file
+chmod 755 tool
+chmod 700 kept
+ln -s text link
+rm turned; mkdir turned; echo in > turned/in
+rm -r back; echo file > back
+echo same > same
+"""
+
+
+def fill(lab):
+    lab.write("text", "".join(f"line {i}\n" for i in range(40)))
+    for name in ("unended", "gone", "turned", "tool", "same", "kept/in", "back/one", "back/two"):
+        lab.write(name, f"{name}\n" if name != "same" else "same\n")
+    lab.write("binary", b"\0old")
+    lab.write("moved", "something to be found again\n" * 3)
+    for name in ("a", "b", "sub/c"):
+        lab.write(f"folder/{name}", name)
+    lab.write("untouched/file", "untouched")
+    lab.own()
+
+
+@pytest.fixture(params=ALL, ids=lambda p: f"{p[0].name}-{p[1]}")
+def lab(request):
+    lab = Lab(*request.param)
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def container_lab():
+    lab = Lab(CALLERS[-1], "container")
+    yield lab
+    lab.close()
+
+
+def test_all_kinds_of_changes(lab):
+    fill(lab)
+    before = tree(lab.project)
+    native = lab.top / "native"
+    shutil.copytree(lab.project, native, symlinks=True)
+    subprocess.run(["sh", "-c", SCRIPT], cwd=native, check=True)
+    review = lab.review(SCRIPT)
+    assert review and lab.told["exit_code"] == 0, lab.told
+    assert tree(lab.project) == before
+    told = lab.changes(review)
+    assert told["text"]["change"] == "modified" and "+more" in told["text"]["diff"]
+    assert told["renamed"]["change"] == "renamed" and told["renamed"]["old_path"] == "moved"
+    assert told["tool"]["change"] == "mode" and told["tool"]["new_mode"] == "0755"
+    assert told["binary"]["binary"] and told["binary"]["diff"] is None
+    assert told["gone"]["change"] == told["folder/sub/c"]["change"] == "deleted"
+    assert told["link"]["new_type"] == "link" and told["turned"]["new_type"] == "folder"
+    assert "same" not in told and "untouched" not in told and "untouched/file" not in told
+    assert not any(c["conflict"] or c["refused"] or c["trust"] for c in told.values())
+    done = lab.apply(review)
+    assert done.returncode == 0, done.stderr
+    assert tree(lab.project) == tree(native)
+    owners = {(p.lstat().st_uid, p.lstat().st_gid) for p in lab.project.rglob("*")}
+    assert owners == {(lab.caller.uid, lab.caller.uid)}
+    assert lab.reviews() == []
+
+
+def test_nothing_changed_leaves_nothing(lab):
+    fill(lab)
+    assert lab.review("cat text; pwd") is None
+    assert lab.reviews() == [] and list((lab.state / "brig" / "reviews").iterdir()) == []
+    # The same place as the project where there is one, and never the project itself.
+    place = lab.told["stdout"].splitlines()[-1]
+    assert (place == str(lab.project)) == (lab.tier == "container")
+
+
+def test_discard(lab):
+    fill(lab)
+    before = tree(lab.project)
+    review = lab.review("echo x > x; mkdir d; chmod 0 d")
+    assert lab.reviews() == [review]
+    assert lab.brig("discard", review).returncode == 0
+    assert lab.reviews() == [] and tree(lab.project) == before
+    assert list((lab.state / "brig" / "reviews").iterdir()) == []
+    for verb in ("diff", "apply", "discard"):
+        done = lab.brig(verb, review)
+        assert done.returncode == 125 and "no review" in done.stderr
+
+
+def test_some_files_only(lab):
+    fill(lab)
+    review = lab.review(SCRIPT)
+    assert lab.apply(review, "nothing").returncode == 125
+    done = lab.apply(review, "new/deep/file", "gone", "--json")
+    assert done.returncode == 0 and '"applied":["gone","new","new/deep","new/deep/file"]' in done.stdout, done
+    assert not (lab.project / "gone").exists() and (lab.project / "moved").exists()
+    assert "gone" not in lab.changes(review)
+    # Either name stands for a renamed file.
+    assert lab.apply(review, "moved").returncode == 0
+    assert (lab.project / "renamed").exists() and not (lab.project / "moved").exists()
+    assert lab.apply(review, "--dry-run").returncode == 0 and (lab.project / "back").is_dir()
+    assert lab.apply(review).returncode == 0 and (lab.project / "back").is_file()
+    assert lab.reviews() == []
+
+
+@pytest.mark.parametrize("tool", ["git", "patch"])
+def test_other_tools_read_the_diff(container_lab, tool):
+    lab = container_lab
+    fill(lab)
+    copy = lab.top / "copy"
+    shutil.copytree(lab.project, copy, symlinks=True)
+    review = lab.review(r"""sed -i '3d;20s/.*/changed/' text; echo last >> text; rm gone; printf 'no end' > unended
+        mkdir -p new; echo new > new/file; mv moved renamed; printf 'x\n' > "$(printf 'a\tb"c')"; : > empty""")
+    patch = lab.brig("diff", review).stdout
+    command = ["git", "apply", "-"] if tool == "git" else ["patch", "-p1", "-s", "-E"]
+    done = subprocess.run(command, cwd=copy, input=patch, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr + patch
+    assert lab.apply(review).returncode == 0
+    got, want = tree(copy), tree(lab.project)
+    if tool == "patch":
+        got.pop("empty", None), want.pop("empty")
+    assert got == want
+
+
+CHANGES_ON_THE_HOST = {
+    "changed": ("echo theirs >> text", "text"),
+    "removed": ("rm text", "text"),
+    "made": ("echo theirs > fresh", "fresh"),
+    "replaced by a link": ("rm text; ln -s /etc/passwd text", "text"),
+    "mode": ("chmod 600 text", "text"),
+    "new in a deleted folder": ("echo theirs > folder/fresh", "folder"),
+    "changed in a deleted folder": ("echo theirs > folder/a", "folder/a"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES_ON_THE_HOST)
+def test_conflicts_are_refused(lab, what):
+    command, name = CHANGES_ON_THE_HOST[what]
+    script = "echo mine >> text; echo mine > fresh; echo mine > free; rm -r folder"
+    fill(lab)
+    review = lab.review(script)
+    assert lab.apply(review, "--dry-run").returncode == 0, "the control"
+    lab.outside("sh", "-c", command)
+    theirs = tree(lab.project)
+    done = lab.apply(review)
+    assert done.returncode == 125 and "host" in done.stderr, done
+    assert tree(lab.project) == theirs
+    assert any(c["conflict"] and p.startswith(name) for p, c in lab.changes(review).items())
+    # What nobody touched can still be had.
+    assert lab.apply(review, "free").returncode == 0
+    assert (lab.project / "free").read_text() == "mine\n"
+
+
+TRUSTED = [".git/hooks/post-commit", ".git/config", ".envrc", "package.json", "Makefile", ".github/workflows/x.yml",
+           ".vscode/settings.json", "sub/.GIT/config", ".bashrc", "out"]
+
+
+def test_what_the_host_trusts_must_be_named(lab):
+    fill(lab)
+    lab.write("Makefile", "all:\n")
+    lab.own()
+    before = tree(lab.project)
+    review = lab.review(r"""for f in .git/hooks/post-commit .git/config .envrc package.json Makefile .github/workflows/x.yml \
+        .vscode/settings.json sub/.GIT/config .bashrc; do mkdir -p "$(dirname "$f")"; echo evil > "$f"; done
+        ln -s ../../outside out; echo plain > plain""")
+    marked = sorted(p for p, c in lab.changes(review).items() if c["trust"])
+    assert marked == sorted(TRUSTED)
+    text = lab.brig("diff", review).stdout
+    assert all(f"# TRUST {name}: " in text for name in TRUSTED)
+    done = lab.apply(review)
+    assert done.returncode == 125 and "--trust" in done.stderr and tree(lab.project) == before
+    most = [word for name in TRUSTED[1:] for word in ("--trust", name)]
+    assert lab.apply(review, *most).returncode == 125 and tree(lab.project) == before
+    assert lab.apply(review, "--trust", "Makefile", "--trust", "absent").returncode == 125
+    assert lab.apply(review, "plain").returncode == 0
+    done = lab.apply(review, *most, "--trust", TRUSTED[0])
+    assert done.returncode == 0, done.stderr
+    assert (lab.project / ".git/hooks/post-commit").read_text() == "evil\n" and lab.reviews() == []
+
+
+def test_special_files_and_bits(lab):
+    fill(lab)
+    review = lab.review(r"""import os
+os.mkfifo("fifo")
+open("plain", "w").write("x")
+os.link("plain", "twin")
+for mode in (0o4755, 0o2755, 0o6755, 0o1644):
+    try: os.chmod("plain", mode)
+    except OSError: pass
+os.makedirs("deep/" * 110)
+os.mkdir(".brig-apply-00")
+""", shell=("python3", "-c"))
+    told = lab.changes(review)
+    assert told["fifo"]["refused"] and told[".brig-apply-00"]["refused"]
+    assert any(c["refused"] == "it lies too deep" for c in told.values())
+    assert lab.apply(review).returncode == 125 and not (lab.project / "plain").exists()
+    for name in ("fifo", "deep", ".brig-apply-00"):
+        assert lab.apply(review, name).returncode == 125
+    assert lab.apply(review, "plain", "twin").returncode == 0
+    info = (lab.project / "plain").stat()
+    assert info.st_mode & 0o7000 == 0 and info.st_nlink == 1
+    assert lab.brig("discard", review).returncode == 0
+
+
+def test_names_of_any_bytes(lab):
+    fill(lab)
+    names = [b"new\nline", b"-rf", b"tab\there", b"\xff\xfe", b"...", b" ", b"\x1b[31m", "é".encode(), b'q"\\']
+    code = f"names = {names!r}\nfor n in names: open(n, 'wb').write(b'x' + n)"
+    review = lab.review(code, shell=("python3", "-c"))
+    done = lab.apply(review)
+    assert done.returncode == 0, done.stderr
+    for name in names:
+        with open(os.fsencode(lab.project) + b"/" + name, "rb") as file:
+            assert file.read() == b"x" + name
+
+
+def test_a_folder_swapped_for_a_link_leads_nowhere(lab):
+    """F-04: between the run and the apply, or planted by the code itself."""
+    fill(lab)
+    outside = lab.top / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("canary")
+    lab.write("dir/file", "in the project")
+    lab.own()
+    review = lab.review("echo mine > dir/file; echo mine > dir/more; rm -r folder; ln -s ../outside folder; ls folder/ || true")
+    assert lab.apply(review, "dir", "--dry-run").returncode == 0, "the control"
+    lab.outside("sh", "-c", "mv dir aside; ln -s ../outside dir")
+    done = lab.apply(review, "dir")
+    assert done.returncode == 125, done.stderr
+    assert tree(outside) == {"file": ("file", 0o644, b"canary")}
+    assert (lab.project / "aside" / "file").read_text() == "in the project"
+    lab.outside("sh", "-c", "rm dir; mv aside dir")
+    # The code's own link is a link and nothing more; it must be named.
+    assert lab.apply(review, "folder").returncode == 125
+    assert lab.apply(review, "folder", "--trust", "folder").returncode == 0
+    assert os.readlink(lab.project / "folder") == "../outside" and len(tree(outside)) == 1
+
+
+def test_a_shared_inode_is_not_written(lab):
+    """F-05: a file of the project that has a second name outside."""
+    fill(lab)
+    other = lab.top / "other"
+    os.link(lab.project / "text", other)
+    lab.own()
+    content = other.read_text()
+    review = lab.review("echo mine > text; chmod 700 text")
+    assert lab.apply(review).returncode == 0
+    assert (lab.project / "text").read_text() == "mine\n" and other.read_text() == content
+    assert other.stat().st_mode & 0o777 == 0o644
+
+
+def test_only_what_was_looked_at(container_lab):
+    lab = container_lab
+    fill(lab)
+    review = lab.review("echo mine > text")
+    digest = lab.diff(review)["digest"]
+    assert lab.apply(review, "--digest", "0" * 64).returncode == 125
+    assert lab.diff(review, "--stat")["digest"] == digest
+    assert lab.apply(review, "--digest", digest).returncode == 0
+
+
+def test_a_terminal_is_not_given_orders(container_lab):
+    lab = container_lab
+    fill(lab)
+    review = lab.review(r"printf '\033]0;evil\007\033[2Jx\302\233y\342\200\256z\n' > text; echo x > $(printf 'na\033me')")
+    controller, terminal = pty.openpty()
+    command = lab.caller.outside(str(PUBLIC / "brig"), "diff", review)
+    done = subprocess.run(command, stdout=terminal, env=lab.env | {"TERM": "xterm"}, timeout=60, check=False)
+    os.close(terminal)
+    shown = b""
+    while chunk := _read(controller):
+        shown += chunk
+    assert done.returncode == 0 and b"\x1b[32m" in shown, "coloured"
+    assert b"\\x1b]0;evil\\x07" in shown and b"\\u202e" in shown and b"\\x9b" in shown
+    for order in (b"\x1b]", b"\x1b[2J", b"\x07", b"\xc2\x9b", b"\xe2\x80\xae", b"na\x1b"):
+        assert order not in shown
+    # The control: into a pipe the bytes go as they are.
+    assert "\x1b[2J" in lab.brig("diff", review).stdout
+
+
+def _read(fd):
+    try:
+        return os.read(fd, 65536)
+    except OSError:
+        return b""
+
+
+def test_what_fills_the_disk_is_ended(lab):
+    fill(lab)
+    assert lab.review("head -c 100000 /dev/zero > small", "--disk", "2M"), lab.told
+    assert lab.told["exit_code"] == 0, "the control"
+    lab.brig("discard", lab.told["review"])
+    lab.review("i=0; while :; do i=$((i+1)); head -c 100000 /dev/zero > f$i; sync f$i; done", "--disk", "2M")
+    assert lab.told["limit_hit"] == "disk", lab.told
+    one = lab.review("head -c 9000000 /dev/zero > one", "--disk", "2M")
+    assert lab.told["exit_code"] != 0 and lab.diff(one)["changes"][0]["new_size"] <= 2 << 20
+
+
+def test_contradictions(container_lab):
+    lab = container_lab
+    fill(lab)
+    for wrong in (["--review", "absent"], ["--review", "text"], ["--review", "/"], ["--review", ".", "--project", "."],
+                  ["--review", ".:relative"], ["--review", ".", "--rw", "."]):
+        done = lab.brig("run", *wrong, "--", "true")
+        assert done.returncode == 125, wrong
+    done = lab.brig("run", "--review", ".:/elsewhere", "--", "pwd")
+    assert done.stdout == "/elsewhere\n", done.stderr
+    inside = lab.project / "state"
+    inside.mkdir()
+    lab.own()
+    done = lab.brig("run", "--review", ".", "--", "true", env={"XDG_STATE_HOME": str(inside)})
+    assert done.returncode == 125 and "outside" in done.stderr
+    # Level medium would grant the folder itself: the review takes its place.
+    review = lab.brig("run", "--level", "medium", "--review", ".", "--", "sh", "-c", "echo mine > text")
+    assert review.returncode == 0 and (lab.project / "text").read_text() != "mine\n"
+
+
+def test_while_it_runs(container_lab):
+    lab = container_lab
+    fill(lab)
+    command = [str(PUBLIC / "brig"), "run", "--review", str(lab.project), "--", "sh", "-c", "echo mine > text; echo ready; cat"]
+    run = subprocess.Popen(lab.caller.outside(*command), env=lab.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert run.stdout.readline() == "ready\n"
+        (review,) = lab.reviews()
+        assert "text" in lab.changes(review)
+        for verb in ("apply", "discard"):
+            done = lab.brig(verb, review)
+            assert done.returncode == 125 and "runs" in done.stderr
+        # Killed: what was changed is still there to be looked at, and applied.
+        run.send_signal(signal.SIGKILL)
+        run.wait(60)
+    finally:
+        run.kill()
+        run.stdin.close()
+        run.stdout.close()
+    assert lab.apply(review).returncode == 0
+    assert (lab.project / "text").read_text() == "mine\n"
+
+
+def test_killed_at_every_step(lab):
+    """RV-5: whatever happens, the project is as before or as after, once somebody looks."""
+    fill(lab)
+    before = tree(lab.project)
+    review = lab.review(SCRIPT)
+    verbs = [("diff", "--stat"), ("apply", "--dry-run"), ("diff", "--json")]
+    killed = 0
+    for step in range(1, 400):
+        done = lab.apply(review, env={"BRIG_REVIEW_FAULT": str(step)})
+        if done.returncode == 0:
+            break
+        assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), done
+        killed += 1
+        # Killed once more while it is undone, at another place each time.
+        lab.brig("diff", review, env={"BRIG_REVIEW_FAULT": str(1 + step % 7)})
+        verb, option = verbs[step % 3]
+        found = lab.brig(verb, review, option)
+        assert found.returncode == 0, (step, found.stderr)
+        now = tree(lab.project)
+        if now != before:
+            break
+    assert killed > 30, "the steps were counted"
+    native = lab.top / "native"
+    native.mkdir()
+    fill_native(native, before)
+    subprocess.run(["sh", "-c", SCRIPT], cwd=native, check=True)
+    assert tree(lab.project) == tree(native)
+    assert not [p for p in os.listdir(lab.project) if p.startswith(".brig")]
+
+
+def fill_native(folder, what):
+    for name, entry in what.items():
+        path = folder / name
+        if entry[0] == "folder":
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(entry[2])
+        path.chmod(entry[1])

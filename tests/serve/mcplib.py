@@ -1,0 +1,171 @@
+"""MCP as bytes: over HTTP to a daemon of daemonlib, and over stdin and stdout of `brig mcp`."""
+import json
+import os
+import queue
+import subprocess
+import threading
+from pathlib import Path
+
+import daemonlib
+from daemonlib import IS_ROOT, USER_ID
+
+MODERN = "2026-07-28"
+ACCEPT = "application/json, text/event-stream"
+
+
+def meta(version=MODERN, **more):
+    return {"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {}, **more}
+
+
+def request(method, params=None, id=1):
+    return {"jsonrpc": "2.0", "id": id, "method": method, **({} if params is None else {"params": params})}
+
+
+def initialize(version="2025-11-25"):
+    return request("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+
+
+def tool(name, arguments=None, id=1, **params):
+    return request("tools/call", {"name": name, "arguments": arguments or {}, **params}, id)
+
+
+def events(body):
+    return [json.loads(line[6:]) for line in body.decode().split("\n") if line.startswith("data: ")]
+
+
+class Http:
+    def __init__(self, daemon, key=True):
+        self.daemon, self.key = daemon, key
+
+    def post(self, message, key=None, **headers):
+        body = message if isinstance(message, (bytes, str)) else json.dumps(message)
+        sent = {"Content-Type": "application/json", "Accept": ACCEPT,
+                **{name.replace("_", "-"): value for name, value in headers.items() if value is not None}}
+        sent = {name: value for name, value in sent.items() if value != ""}
+        return self.daemon.request("POST", "/mcp", body, sent, key=self.key if key is None else key)
+
+    def modern(self, method, params=None, id=1, **headers):
+        params = {"_meta": meta(), **(params or {})}
+        name = params.get("name", params.get("uri"))
+        sent = {"MCP_Protocol_Version": MODERN, "Mcp_Method": method, **({"Mcp_Name": name} if name else {}), **headers}
+        return self.post(request(method, params, id), **sent)
+
+    def call(self, name, key=None, **arguments):
+        """structuredContent, and whether it is an error."""
+        answer = self.post(tool(name, arguments), key=key)
+        assert answer.status == 200, answer
+        result = answer.json["result"]
+        return result["structuredContent"], result["isError"]
+
+    def session(self, key=None, **arguments):
+        told, failed = self.call("create_session", key=key, **arguments)
+        assert not failed, told
+        return told["session_id"]
+
+
+def processes(mark):
+    """Pids whose command line has this word, as the host sees them."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                found.append(int(name))
+        except OSError:
+            pass
+    return found
+
+
+def below(pid):
+    """Pids of everything below a process."""
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            rest = Path(f"/proc/{name}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if rest[0] != "Z":
+            parents[int(name)] = int(rest[1])
+    found, size = {pid}, 0
+    while len(found) != size:
+        size = len(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found - {pid}
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Stdio:
+    """A running `brig mcp`."""
+
+    def __init__(self, user, folder, *options):
+        self.runtime = Path(folder)
+        self.runtime.mkdir(exist_ok=True)
+        self.runtime.chmod(0o700)
+        command = [daemonlib.program(), "mcp", *options]
+        if IS_ROOT and user == "user":
+            os.chown(self.runtime, USER_ID, USER_ID)
+            command = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--", *command]
+        self.base = Path("/run/brig") if IS_ROOT and user == "root" else self.runtime / "brig"
+        before = self.folders()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
+                                        env={"PATH": os.environ["PATH"], "HOME": str(self.runtime),
+                                             "XDG_RUNTIME_DIR": str(self.runtime)})
+        self.lines, self.said = queue.Queue(), []
+        threading.Thread(target=self.read, daemon=True).start()
+        threading.Thread(target=lambda: self.said.append(self.process.stderr.read().decode()), daemon=True).start()
+        self.before = before
+
+    def folders(self):
+        return set(self.base.glob("mcp-*")) if self.base.exists() else set()
+
+    def own_folder(self):
+        return daemonlib.wait_for(lambda: [f for f in self.folders() - self.before if (f / "sock").exists()], 60)[0]
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def send(self, *messages):
+        for message in messages:
+            line = message if isinstance(message, bytes) else json.dumps(message).encode()
+            self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def next(self, seconds=60):
+        """The next message; None at the end."""
+        line = self.lines.get(timeout=seconds)
+        return line and json.loads(line)
+
+    def ask(self, message, seconds=60):
+        """Its answer; what comes before it is dropped."""
+        self.send(message)
+        while (told := self.next(seconds)) is not None:
+            if told.get("id") == message["id"] and "method" not in told:
+                return told
+        raise AssertionError("brig mcp ended")
+
+    def close(self):
+        if self.process.poll() is None:
+            try:
+                self.process.stdin.close()
+            except BrokenPipeError:
+                pass
+            self.process.wait(60)
+        return self.process.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.close()
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
