@@ -114,27 +114,12 @@ static const int allowed[] = {
     SYS_rename,
     SYS_readlink,
 #endif
-    /* memory */
-    SYS_munmap,
-    SYS_mremap,
-    SYS_brk,
-    SYS_madvise,
-    /* time, randomness, the end */
-    SYS_clock_gettime,
-    SYS_gettimeofday,
+    SEAL_CALLS_LIFE,
+    /* waiting, and who it is */
     SYS_clock_nanosleep,
     SYS_nanosleep,
-    SYS_getrandom,
-    SYS_futex,
-    SYS_getpid,
-    SYS_gettid,
     SYS_getuid,
     SYS_geteuid,
-    SYS_rt_sigreturn,
-    SYS_rt_sigprocmask,
-    SYS_restart_syscall,
-    SYS_exit,
-    SYS_exit_group,
 };
 
 static const struct seal_choice choices[] = {
@@ -143,9 +128,7 @@ static const struct seal_choice choices[] = {
      UINT32_MAX,
      {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_SETLK, F_SETLKW, F_GETLK, F_DUPFD_CLOEXEC},
      8},
-    /* no code: neither a mapping nor a later change of one may be executable */
-    {SYS_mmap, 2, PROT_EXEC, {0}, 1},
-    {SYS_mprotect, 2, PROT_EXEC, {0}, 1},
+    SEAL_CHOICES_NO_CODE,
 };
 
 int recorder_seal(int folder, bool *ret_landlock, struct err *err)

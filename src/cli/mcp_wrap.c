@@ -158,14 +158,14 @@ static void begin_child(pid_t parent)
         _exit(125);
 }
 
-static _Noreturn void be_asker(struct pipes *p, pid_t parent)
+static _Noreturn void be_asker(struct pipes *p, bool quiet, pid_t parent)
 {
     begin_child(parent);
     int socket = fd_steal(&p->asker[1]);
     pipes_done(p);
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    wrap_ask_people(socket);
+    wrap_ask_people(socket, quiet ? NULL : verdict_held);
     _exit(0);
 }
 
@@ -201,7 +201,7 @@ static int start(struct pipes *p, const struct tools *tools, bool quiet, pid_t *
     if (has_ask(tools)) {
         pid_t asker = fork();
         if (asker == 0)
-            be_asker(p, self);
+            be_asker(p, quiet, self);
         if (asker < 0)
             return err_sys(err, "fork");
     }
@@ -269,6 +269,7 @@ static int run_policy(const struct wrap_options *o, const struct policy *policy,
         .policy = policy,
         .argv = command,
         .project = project.len ? buf_text(&project) : NULL,
+        .held = o->quiet ? NULL : verdict_held,
     };
     if (!o->quiet && !policy->tools.given)
         term_say("there are no rules about tools: every tool of the server can be called (--tool)");

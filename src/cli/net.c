@@ -8,6 +8,7 @@
 #include "sandbox/egress.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { OPT_JSON = 1, OPT_NONE };
 
@@ -67,6 +68,21 @@ static void free_json(struct json **j)
 
 /* ---- one run ---- */
 
+/* A supervisor that was killed could not write that its run is over. */
+static void show_json(const struct json *record, struct json_writer *w)
+{
+    jw_object_begin(w);
+    for (size_t i = 0; i < json_count(record); i++) {
+        const char *key = json_key_at(record, i);
+        jw_key(w, key);
+        if (strcmp(key, "state") == 0)
+            jw_string(w, net_state(record));
+        else
+            jw_json(w, json_value_at(record, i));
+    }
+    jw_object_end(w);
+}
+
 static int show(const struct net_options *o, struct err *err)
 {
     cleanup_buf struct buf text = {0};
@@ -82,7 +98,7 @@ static int show(const struct net_options *o, struct err *err)
     if (o->json) {
         struct json_writer w;
         jw_init(&w, &out, false);
-        jw_json(&w, record);
+        show_json(record, &w);
         buf_chr(&out, '\n');
     } else {
         net_text(record, term_colour(STDOUT_FILENO), &out);

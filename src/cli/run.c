@@ -79,7 +79,7 @@ struct run_options {
     const char *project, *review;
     const char *receipt; /* where to */
     struct learn_options learn;
-    struct learn *learned; /* from a command that could not be executed */
+    struct learn *learned;   /* from a command that could not be executed */
     uint64_t ask_timeout_ms; /* 0: the usual */
     bool tty, plan, json, pretty, quiet, verbose;
 };
@@ -333,13 +333,6 @@ static int run_and_tell(struct run_options *o, const struct run_request *request
 }
 
 /* Also with --quiet: else nobody would know why nothing happens. */
-static void say_held(const char *id, const char *what, const char *reason)
-{
-    term_say("waiting for a person: %s", what);
-    term_say("  because: %s", reason);
-    term_say("  brig approve %s, or brig deny %s; without an answer it is denied", id, id);
-}
-
 /* Negative, or the exit status. */
 static int run_policy(struct run_options *o, const struct policy *policy, char *const *command,
                       struct err *err)
@@ -367,7 +360,7 @@ static int run_policy(struct run_options *o, const struct policy *policy, char *
         .stderr_fd = o->json ? -1 : STDERR_FILENO,
         .tty = o->tty,
         .ask_timeout_ms = o->ask_timeout_ms,
-        .held = say_held,
+        .held = verdict_held,
         .capture = o->json,
         .receipt = o->json || o->receipt,
         .sign = o->receipt ? RUN_SIGN_REQUIRED : RUN_SIGN_WISHED,

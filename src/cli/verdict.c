@@ -107,3 +107,10 @@ void verdict_say(const struct policy *policy, const struct run_result *result, b
                  result->sandbox_id, level_name(result->level), tier_name(result->tier),
                  result->duration_ms, result->cpu_ms, result->peak_memory_bytes / 1024);
 }
+
+void verdict_held(const char *id, const char *what, const char *reason)
+{
+    term_say("waiting for a person: %s", what);
+    term_say("  because: %s", reason);
+    term_say("  brig approve %s, or brig deny %s; without an answer it is denied", id, id);
+}

@@ -11,3 +11,5 @@
 void verdict_notices(const struct run_result *result);
 /* All of it. */
 void verdict_say(const struct policy *policy, const struct run_result *result, bool verbose);
+/* Something waits for `brig approve ID`. Both texts are fit to be shown. */
+void verdict_held(const char *id, const char *what, const char *reason);

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-static const struct route *const api_tables[] = {control_routes, dify_routes, own_routes,
-                                                 mcp_routes, NULL};
+static const struct route *const api_tables[] = {control_routes, dify_routes,     own_routes,
+                                                 mcp_routes,     approval_routes, NULL};
 static const struct route *const envd_tables[] = {process_routes, files_routes, NULL};
 static const struct route *const kernel_tables[] = {kernel_routes, NULL};
 
@@ -279,7 +279,7 @@ void api_print_routes(struct buf *out)
 {
     static const struct route *const all[] = {control_routes, process_routes, files_routes,
                                               kernel_routes,  dify_routes,    own_routes,
-                                              mcp_routes};
+                                              mcp_routes,     approval_routes};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         for (const struct route *r = all[i]; r->method; r++)
             buf_fmt(out, "%s %s\n", r->method, r->path);

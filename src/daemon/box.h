@@ -112,6 +112,9 @@ struct process_request {
     const char *tag;           /* or NULL */
     const struct json *config; /* as it was asked for, to be listed */
     uint64_t timeout_ms;       /* of its whole life; 0: none */
+    /* Where the template's rules make it wait for a person: does anybody still want it? NULL: yes.
+     * Gets the ctx of process_start. */
+    bool (*wanted)(void *ctx);
 };
 /* What an attached client gets. Output arrives as it comes; a sink that is full says so and output
  * stops being read (the process waits) until process_resume. Without a sink output is dropped. */

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "daemon/core.h"
 #include "daemon/peer.h"
+#include "policy/commands.h"
 
 #include <stddef.h>
 
@@ -59,6 +60,9 @@ struct tmpl {
     char *aliases[8];
     unsigned alias_count;
     uint64_t cpus_milli, memory, disk;
+    struct commands commands; /* rules on what is started in its sandboxes */
+    char *roots[32];          /* folders in which they may do as they like */
+    size_t root_count;
     bool listed; /* the launcher still has it */
     unsigned boxes[BOX_STATE_COUNT];
     struct pool pool;

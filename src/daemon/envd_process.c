@@ -260,6 +260,12 @@ static void started(void *ctx, struct process *p, const struct err *err)
         call_fail_err(call, err);
 }
 
+static bool is_wanted(void *ctx)
+{
+    const struct call *call = ctx;
+    return call->x != NULL;
+}
+
 static void start_process(struct call *call, struct box *b, const struct start *s,
                           uint64_t timeout_ms)
 {
@@ -283,6 +289,7 @@ static void start_process(struct call *call, struct box *b, const struct start *
         .tag = s->tag,
         .config = s->process,
         .timeout_ms = timeout_ms,
+        .wanted = is_wanted,
     };
     call_wait(call);
     process_start(b, &r, NULL, started, call);

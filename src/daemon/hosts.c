@@ -56,8 +56,8 @@ static bool is_own_page(const struct http_request *r, const struct host_rule *ru
                         const char *origin)
 {
     struct url u;
-    if (!((rule && rule->below) || is_mcp(r)) || url_parse(origin, strlen(origin), &u, NULL) < 0 || u.path_len ||
-        u.query)
+    if (!((rule && rule->below) || is_mcp(r)) || url_parse(origin, strlen(origin), &u, NULL) < 0 ||
+        u.path_len || u.query)
         return false;
     uint16_t port = r->port ? r->port : u.scheme == SCHEME_HTTPS ? 443 : 80;
     return host_equal(&u.host, &r->host) && u.port == port;

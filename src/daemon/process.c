@@ -1,6 +1,7 @@
 /* Processes: started by the warden's word, found by pid or tag, ended once. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "daemon/approvals.h"
 #include "daemon/fault.h"
 #include "daemon/process_internal.h"
 
@@ -185,6 +186,7 @@ bool process_on_exit(struct box *b, int64_t pid, int wait_status)
 
 void process_stop_all(struct box *b)
 {
+    approvals_drop(b);
     for (struct process *p = b->processes, *next; p; p = next) {
         next = p->next;
         if (!p->started)
@@ -398,8 +400,8 @@ static int check_start(const struct box *b, const struct process_request *r, str
     return 0;
 }
 
-void process_start(struct box *b, const struct process_request *r, const struct process_sink *sink,
-                   process_fn *fn, void *ctx)
+void process_start_now(struct box *b, const struct process_request *r,
+                       const struct process_sink *sink, process_fn *fn, void *ctx)
 {
     struct err err = ERR_INIT;
     if (check_start(b, r, &err) < 0) {

@@ -73,3 +73,7 @@ void process_io_exited(struct process *p);
 void process_io_close(struct process *p);
 void process_stream_close(struct process_stream *s);
 void process_input_done(struct process *p); /* stdin is closed: who waits is told */
+
+/* process_start after the template's rules on commands (process_gate.c). */
+void process_start_now(struct box *b, const struct process_request *r,
+                       const struct process_sink *sink, process_fn *fn, void *ctx);

@@ -21,38 +21,8 @@ static const int allowed[] = {
     SYS_epoll_wait,
 #endif
     /* connections, pipes, terminals */
-    SYS_read,
-    SYS_write,
-    SYS_readv,
-    SYS_writev,
-    SYS_recvfrom,
-    SYS_recvmsg,
-    SYS_sendto,
-    SYS_sendmsg,
-    SYS_splice,
-    SYS_pipe2,
-    SYS_close,
-    SYS_accept4,
-    SYS_shutdown,
-    SYS_getsockopt,
-    SYS_setsockopt,
-    /* memory */
-    SYS_munmap,
-    SYS_mremap,
-    SYS_brk,
-    SYS_madvise,
-    /* time, randomness, the end */
-    SYS_clock_gettime,
-    SYS_gettimeofday,
-    SYS_getrandom,
-    SYS_futex,
-    SYS_getpid,
-    SYS_gettid,
-    SYS_rt_sigreturn,
-    SYS_rt_sigprocmask,
-    SYS_restart_syscall,
-    SYS_exit,
-    SYS_exit_group,
+    SEAL_CALLS_STREAMS,
+    SEAL_CALLS_LIFE,
 };
 
 static const struct seal_choice choices[] = {
@@ -62,9 +32,7 @@ static const struct seal_choice choices[] = {
      {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_SETPIPE_SZ, F_GETPIPE_SZ, F_DUPFD_CLOEXEC},
      7},
     {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2},
-    /* no code: neither a mapping nor a later change of one may be executable */
-    {SYS_mmap, 2, PROT_EXEC, {0}, 1},
-    {SYS_mprotect, 2, PROT_EXEC, {0}, 1},
+    SEAL_CHOICES_NO_CODE,
 };
 
 int front_seal_calls(struct err *err)

@@ -51,6 +51,10 @@ static void drop_texts(struct tmpl *t)
     for (unsigned i = 0; i < t->alias_count; i++)
         free(t->aliases[i]);
     t->alias_count = 0;
+    for (size_t i = 0; i < t->root_count; i++)
+        free(t->roots[i]);
+    t->root_count = 0;
+    commands_done(&t->commands);
     free(t->json);
     t->json = NULL;
 }
@@ -63,6 +67,16 @@ static void read_aliases(struct tmpl *t, const struct json *list)
         char *copy = alias ? strdup(alias) : NULL;
         if (copy)
             t->aliases[t->alias_count++] = copy;
+    }
+}
+
+static void read_roots(struct tmpl *t, const struct json *list)
+{
+    for (size_t i = 0; list && i < json_count(list) && t->root_count < ARRAY_LEN(t->roots); i++) {
+        const char *root = json_string(json_at(list, i));
+        char *copy = root ? strdup(root) : NULL;
+        if (copy)
+            t->roots[t->root_count++] = copy;
     }
 }
 
@@ -80,6 +94,7 @@ static void fill(struct tmpl *t, const struct json *json, char *text)
     t->cpus_milli = number_in(json, "cpus_milli");
     t->memory = number_in(json, "memory");
     t->disk = number_in(json, "disk");
+    read_roots(t, json_get(json, "roots"));
     t->pool.version++;
     pool_setup(t, json_get(json, "pool"));
 }
@@ -119,6 +134,10 @@ static int read_one(struct core *c, const struct json *json, struct err *err)
         return err_set(err, ERR_LIMIT, "too many templates, or one is too long");
     }
     fill(t, json, out.data);
+    /* Rules that cannot be read are no reason to have none. */
+    const struct json *commands = json_get(json, "commands");
+    if (commands && !t->commands.given && commands_read(&t->commands, commands, err) < 0)
+        return -err->code;
     t->listed = true;
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
 struct question {
@@ -14,6 +15,7 @@ struct question {
 
 struct asker {
     int socket;
+    wrap_held_fn *held;
     struct question open[WRAP_WAITING_MAX];
     size_t count;
     bool over;
@@ -32,6 +34,19 @@ static void drop(struct asker *a, size_t i)
     a->open[i] = a->open[--a->count];
 }
 
+static void tell_of(const struct asker *a, const struct approval *approval,
+                    const struct wrap_ask_msg *msg)
+{
+    cleanup_buf struct buf what;
+    cleanup_buf struct buf reason;
+    buf_init(&what, 2 * APPROVAL_TEXT_MAX);
+    buf_init(&reason, 2 * APPROVAL_TEXT_MAX);
+    approval_show_text(&what, msg->text, strlen(msg->text), APPROVAL_TEXT_MAX);
+    approval_show_text(&reason, msg->reason, strlen(msg->reason), APPROVAL_TEXT_MAX);
+    if (a->held)
+        a->held(approval_id(approval), buf_text(&what), buf_text(&reason));
+}
+
 static void start(struct asker *a, struct wrap_ask_msg *msg)
 {
     struct err err = ERR_INIT;
@@ -40,10 +55,12 @@ static void start(struct asker *a, struct wrap_ask_msg *msg)
     const struct approval_question q = {
         .kind = APPROVAL_TOOL, .text = msg->text, .reason = msg->reason};
     struct approval *approval = NULL;
-    if (a->count == WRAP_WAITING_MAX || approval_ask(&approval, &q, &err) < 0)
+    if (a->count == WRAP_WAITING_MAX || approval_ask(&approval, &q, &err) < 0) {
         tell(a, msg->ticket, WRAP_ANSWER_NOBODY);
-    else
-        a->open[a->count++] = (struct question){msg->ticket, approval};
+        return;
+    }
+    a->open[a->count++] = (struct question){msg->ticket, approval};
+    tell_of(a, approval, msg);
 }
 
 static void on_message(struct asker *a)
@@ -82,10 +99,10 @@ static void step_all(struct asker *a)
     }
 }
 
-void wrap_ask_people(int socket)
+void wrap_ask_people(int socket, wrap_held_fn *held)
 {
     static struct pollfd fds[1 + WRAP_WAITING_MAX * APPROVAL_FDS_MAX];
-    struct asker a = {.socket = socket};
+    struct asker a = {.socket = socket, .held = held};
     while (!a.over) {
         nfds_t n = 1;
         int wait = -1;

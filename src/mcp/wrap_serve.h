@@ -34,5 +34,7 @@ int wrap_seal(struct err *err);
 /* Returns when the server is gone, or the client is and the server had its time to end. Notes and
  * the summary of what was denied go to stderr. */
 int wrap_serve(struct wrap_files *files, const struct tools *tools, bool quiet, struct err *err);
-/* The other end of the asker's socket: asks people, until the socket is closed. */
-void wrap_ask_people(int socket);
+/* The other end of the asker's socket: asks people, until the socket is closed. `held`, if not
+ * NULL, hears of each question, in texts that are fit to be shown. */
+typedef void wrap_held_fn(const char *id, const char *what, const char *reason);
+void wrap_ask_people(int socket, wrap_held_fn *held);

@@ -29,6 +29,7 @@ enum deny_reason {
     DENY_CREDENTIAL,  /* the secret that belongs to it is not to be had */
     DENY_RESPONSE,    /* the answer could not be checked for secrets, or is malformed */
     DENY_ASKED,       /* a person was asked and did not allow it */
+    DENY_AUTH,        /* the proxy alone: its password is missing or wrong */
     DENY_REASON_COUNT,
 };
 /* "no rule for this host", …: a short sentence for people. */

@@ -29,6 +29,7 @@ static const struct {
     [DENY_MALFORMED] = {"malformed", "it cannot be read in exactly one way"},
     [DENY_CREDENTIAL] = {"credential", "the secret for it is not to be had"},
     [DENY_ASKED] = {"asked", "a person was asked and did not allow it"},
+    [DENY_AUTH] = {"auth", "the password of the proxy is missing or wrong"},
     [DENY_RESPONSE] = {"response", "the answer is malformed or could not be checked for secrets"},
 };
 _Static_assert(ARRAY_LEN(reasons) == DENY_REASON_COUNT, "words for each reason");

@@ -42,3 +42,20 @@ struct seal_calls {
     size_t choice_count;
 };
 int seal_calls(const struct seal_calls *calls, const char *who, struct err *err);
+
+/* What every process of brig needs to go on and to end. */
+#define SEAL_CALLS_LIFE                                                                            \
+    SYS_munmap, SYS_mremap, SYS_brk, SYS_madvise, SYS_clock_gettime, SYS_gettimeofday,             \
+        SYS_getrandom, SYS_futex, SYS_getpid, SYS_gettid, SYS_rt_sigreturn, SYS_rt_sigprocmask,    \
+        SYS_restart_syscall, SYS_exit, SYS_exit_group
+/* Connections and pipes that it has or accepts. */
+#define SEAL_CALLS_STREAMS                                                                         \
+    SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_recvfrom, SYS_recvmsg, SYS_sendto,             \
+        SYS_sendmsg, SYS_splice, SYS_pipe2, SYS_close, SYS_accept4, SYS_shutdown, SYS_getsockopt,  \
+        SYS_setsockopt
+/* As choices. No code: neither a mapping nor a later change of one may be executable. */
+#define SEAL_CHOICES_NO_CODE                                                                       \
+    {SYS_mmap, 2, PROT_EXEC, {0}, 1},                                                              \
+    {                                                                                              \
+        SYS_mprotect, 2, PROT_EXEC, {0}, 1                                                         \
+    }

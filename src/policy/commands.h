@@ -51,6 +51,9 @@ struct commands {
 void commands_done(struct commands *c);
 int commands_add(struct commands *c, enum command_rule rule, const char *text,
                  const struct origin *origin, struct err *err);
+/* As a policy document has the section. */
+void commands_write(const struct commands *c, struct json_writer *w);
+int commands_read(struct commands *c, const struct json *section, struct err *err);
 bool command_pattern_match(const struct command_pattern *p, const char *const *argv, size_t argc);
 
 /* The shapes of dangerous commands. */

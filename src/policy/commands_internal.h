@@ -57,7 +57,6 @@ bool line_is_download(const struct command_line *l);
 
 /* The section of a policy document; r->at is where the mistake is. */
 int policy_read_commands(struct policy *p, struct item_reader *r, const struct json *section);
-void commands_write(const struct commands *c, struct json_writer *w);
 /* Is the request's part at least as strict? Then commands_take lays it over. */
 int commands_tighten(const struct commands *have, const struct commands *want, struct err *err);
 int commands_take(struct commands *have, const struct commands *want, struct err *err);

@@ -71,17 +71,29 @@ static int read_member(struct commands *c, struct item_reader *r, const struct j
     return -(int)ERR_POLICY;
 }
 
-int policy_read_commands(struct policy *p, struct item_reader *r, const struct json *section)
+static int read_section(struct commands *c, struct item_reader *r, const struct json *section)
 {
     if (json_type(section) != JSON_OBJECT)
         return wrong_type(r, section, "", "keys and values such as dangerous: ask");
-    p->commands.given = true;
+    c->given = true;
     for (size_t i = 0; i < json_count(section); i++) {
-        int n = read_member(&p->commands, r, section, i);
+        int n = read_member(c, r, section, i);
         if (n < 0)
             return n;
     }
     return 0;
+}
+
+int policy_read_commands(struct policy *p, struct item_reader *r, const struct json *section)
+{
+    return read_section(&p->commands, r, section);
+}
+
+int commands_read(struct commands *c, const struct json *section, struct err *err)
+{
+    struct err ignored = ERR_INIT;
+    struct item_reader r = {.origin = {.kind = ORIGIN_FILE}, .err = err ? err : &ignored};
+    return read_section(c, &r, section);
 }
 
 int policy_dangerous(struct policy *p, const char *text, const struct origin *origin,

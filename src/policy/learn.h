@@ -1,9 +1,9 @@
 /* Learn mode: from what a run was refused to the smallest policy that would have allowed it. Pure;
  * every text that goes in may have been chosen by the code that ran.
  *
- * PL-1  What is written is a policy that brig reads back, whatever the names are: no text of the
- * code's choosing can end a line, a comment or a quotation. PL-2  A proposal adds one exact thing,
- * or a folder that the caller agreed to; never a pattern. PL-3  The order does not depend on the
+ * LN-1  What is written is a policy that brig reads back, whatever the names are: no text of the
+ * code's choosing can end a line, a comment or a quotation. LN-2  A proposal adds one exact thing,
+ * or a folder that the caller agreed to; never a pattern. LN-3  The order does not depend on the
  * order of events. */
 #pragma once
 

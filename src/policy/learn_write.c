@@ -327,7 +327,7 @@ static void write_body(const struct learn *l, const struct policy *base, const s
     }
 }
 
-/* PL-1 */
+/* LN-1 */
 static int read_back(const struct learn *l, const struct policy *meant, struct err *err)
 {
     struct policy p;

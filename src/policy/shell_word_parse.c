@@ -21,11 +21,11 @@ static void substitute(struct scan *s, struct shell_word *w, void (*read)(struct
     cleanup_buf struct buf own;
     struct buf *chars = &s->script->chars;
     uint32_t from = s->script->command_count;
+    buf_init(&own, SHELL_TEXT_MAX * 4);
     if (chars->failed) {
         s->pos = s->len;
         return;
     }
-    buf_init(&own, SHELL_TEXT_MAX * 4);
     buf_add(&own, buf_text(chars) + w->at, chars->len - w->at);
     keep(s, '\0');
     read(s);

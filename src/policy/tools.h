@@ -2,9 +2,9 @@
  * is asked about first. A guide on top of the walls: what a tool does when it is called is decided
  * by the five boundaries. Pure.
  *
- *   T-1  deny stands above ask, ask above allow, in whatever order they are written
- *   T-2  once there is a `tools` section, what no rule grants is denied
- *   T-3  to grant, every part of an argument must match; to deny or ask, one part is enough */
+ *   TR-1  deny stands above ask, ask above allow, in whatever order they are written
+ *   TR-2  once there is a `tools` section, what no rule grants is denied
+ *   TR-3  to grant, every part of an argument must match; to deny or ask, one part is enough */
 #pragma once
 
 #include "base/buf.h"

@@ -29,7 +29,7 @@ static bool scalar_matches(const struct text_list *patterns, const struct json *
     return !text.failed && some_pattern(patterns, buf_text(&text), matches);
 }
 
-/* T-3. What an object means is the server's business: only `**` grants one. */
+/* TR-3. What an object means is the server's business: only `**` grants one. */
 static bool grants_value(const struct text_list *patterns, const struct json *j)
 {
     if (list_has(patterns, "**"))

@@ -124,9 +124,8 @@ enum step refuse(struct session *s, enum deny_reason reason, const char *hint)
 enum step refuse_with(struct session *s, int status, const char *word, const char *message,
                       const char *hint)
 {
-    enum deny_reason reason = status == 400 || status == 413 || status == 431 || status == 407
-                                  ? DENY_MALFORMED
-                                  : DENY_NONE;
+    bool malformed = status == 400 || status == 413 || status == 431;
+    enum deny_reason reason = malformed ? DENY_MALFORMED : status == 407 ? DENY_AUTH : DENY_NONE;
     if (s->x && !s->x->note && reason == DENY_NONE)
         s->x->note = message;
     return answer(s, status, reason, word, message, hint);

@@ -106,6 +106,7 @@ int gate_command(const struct run_request *request, struct run_result *result, s
     const char *roots[ROOTS_MAX];
     struct command_verdict v;
     cleanup_buf struct buf reason;
+    buf_init(&reason, 1024);
     if (!p->commands.given)
         return 0;
     struct command_place at = {.roots = roots, .cwd = p->cwd};
@@ -113,7 +114,6 @@ int gate_command(const struct run_request *request, struct run_result *result, s
     commands_judge(&p->commands, request->argv, &at, &v);
     if (v.rule == COMMAND_ALLOW)
         return 0;
-    buf_init(&reason, 1024);
     describe(&v, &reason);
     if (v.rule == COMMAND_ASK)
         return ask(request, result, buf_text(&reason), err);

@@ -1,6 +1,7 @@
 #include "sandbox/template.h"
 
 #include "base/cleanup.h"
+#include "sandbox/gate.h"
 #include "sandbox/stem.h"
 #include "sandbox/template_parse.h"
 #include "wire/interp.h"
@@ -203,6 +204,20 @@ int templates_load(struct templates *t, int dir, const char *folder, struct err 
     return result < 0 ? err_wrap(err, "%.100s", folder) : 0;
 }
 
+/* The front looks at command lines with these. */
+static void write_commands(const struct policy *p, struct json_writer *w)
+{
+    const char *roots[32];
+    size_t count = gate_roots(p, NULL, roots, ARRAY_LEN(roots));
+    jw_key(w, "commands");
+    commands_write(&p->commands, w);
+    jw_key(w, "roots");
+    jw_array_begin(w);
+    for (size_t i = 0; i < count; i++)
+        jw_string(w, roots[i]);
+    jw_array_end(w);
+}
+
 static void write_one(const struct template *t, struct json_writer *w)
 {
     char hash[72];
@@ -221,6 +236,8 @@ static void write_one(const struct template *t, struct json_writer *w)
     jw_kv_uint(w, "memory", t->policy.memory);
     jw_kv_uint(w, "disk", t->policy.disk);
     jw_kv_uint(w, "pids", t->policy.pids);
+    if (t->policy.commands.given)
+        write_commands(&t->policy, w);
     jw_key(w, "interpreters");
     jw_array_begin(w);
     for (int l = INTERP_NONE + 1; l < INTERP_COUNT; l++)

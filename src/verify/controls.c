@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOTICE_US 3000000u
+#define NOTICE_US 20000000u
 
 static bool has_token(const struct canaries *c, const struct outcome *o)
 {

@@ -23,7 +23,7 @@
 
 #define MIB          (1u << 20)
 #define FORKS        400
-#define STAY_SECONDS 40
+#define STAY_SECONDS 60
 
 static uint64_t patience(const struct attempt *a)
 {

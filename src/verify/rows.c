@@ -134,8 +134,8 @@ const struct row rows[] = {
        check_granted_socket, FILTER, FILTER),
 
     /* ---- network ---- */
-    SEEN("N-01.tcp", N, 0, "TCP to the host's loopback", attack_tcp, check_tcp, 0, BIT(NS_NET)),
-    SEEN("N-01.tcp6", N, ROW_IPV6, "TCP to the host's loopback, IPv6", attack_tcp6, check_tcp6, 0, BIT(NS_NET)),
+    SEEN("N-01.tcp", N, ROW_CHECK, "TCP to the host's loopback", attack_tcp, check_tcp, 0, BIT(NS_NET)),
+    SEEN("N-01.tcp6", N, ROW_CHECK | ROW_IPV6, "TCP to the host's loopback, IPv6", attack_tcp6, check_tcp6, 0, BIT(NS_NET)),
     SEEN("N-01.udp", N, ROW_CHECK, "UDP to the host's loopback", attack_udp, check_udp, FILTER, BIT(NS_NET)),
     TRY("N-01.interfaces", N, 0, "an interface other than loopback", attack_interfaces, FILTER, BIT(NS_NET)),
     SEEN("N-01.abstract", N, 0, "an abstract UNIX socket of the host", attack_abstract, check_abstract, 0, 0),

@@ -136,6 +136,23 @@ def test_the_rules_of_a_running_sandbox_are_replaced(env, server, tier, change, 
     assert brig(env, "net", run["sandbox_id"], "--none").returncode == 125, "it has ended"
 
 
+def test_a_run_whose_supervisor_was_killed_is_not_running(env, server):
+    fetch = f"curl -sS {server.url}; exec sleep 600"
+    run = subprocess.Popen([BRIG, "run", "-q", "--allow", server.rule, "--", "sh", "-c", fetch], env=env,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        recorded = eventually(lambda: runs(env))[0]
+        assert recorded["state"] == "running"
+        alive = json.loads(brig(env, "net", recorded["sandbox_id"], "--json").stdout)
+        assert alive["state"] == "running"
+    finally:
+        run.kill()
+        run.wait()
+    assert [r["state"] for r in runs(env)] == ["gone"]
+    gone = json.loads(brig(env, "net", recorded["sandbox_id"], "--json").stdout)
+    assert gone["state"] == "gone" and {**gone, "state": 0}.keys() == {**alive, "state": 0}.keys()
+
+
 def test_new_rules_need_a_run_and_a_rule(env):
     assert "which run" in brig(env, "net", "--allow", "x.org").stderr
     assert "--none" in brig(env, "net", "brig-0", "--block", "x.org").stderr

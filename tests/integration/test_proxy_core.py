@@ -864,6 +864,8 @@ def test_a_password_for_clients_of_a_proxy_alone(origin):
             lines = f"Proxy-Authorization: {header}\r\n" if header else ""
             client.sendall(f"GET {url} HTTP/1.1\r\nHost: origin.test:{origin.port}\r\n{lines}\r\n".encode())
             assert client.recv(4096).split()[1] == status
+            if status == b"407":
+                assert proxy.event(verdict="denied")["reason"] == "auth"
         assert len(seen) == 1 and "a-token" not in seen[0] and "Proxy-" not in seen[0]
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from helpers import ANY, CALLERS, PUBLIC, TOP, Caller, end, find_below, wait_for
+from daemonlib import USERS, Daemon, program
+from helpers import ANY, PUBLIC, TOP, Caller, end, find_below, wait_for
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((TOP / "docs" / "receipt.schema.json").read_text()))
 
@@ -548,3 +549,63 @@ def test_the_notary_is_sealed(home):
     finally:
         run.communicate(b"", timeout=60)
         end(run)
+
+
+# ---- the daemon ----
+
+@pytest.fixture(scope="module", params=USERS)
+def daemon(request):
+    made = Daemon(request.param)
+    yield made
+    made.close()
+
+
+def daemon_audit(daemon):
+    return [r for r in daemon.request("GET", "/audit?limit=1000").json["records"]]
+
+
+def test_a_sandbox_of_the_daemon_has_a_receipt_at_its_end(daemon, tmp_path):
+    box = daemon.request("POST", "/sandboxes", {"templateID": "base"}).json["sandboxID"]
+    early = daemon.request("GET", f"/sandboxes/{box}/receipt")
+    assert early.status == 409 and "has not ended" in early.json["message"]
+    assert daemon.request("DELETE", f"/sandboxes/{box}").status == 204
+    told = daemon.request("GET", f"/sandboxes/{box}/receipt").json
+    SCHEMA.validate(told)
+    assert told["sandbox_id"] == "brig-" + box and told["signature"]["record"]["box"] == box
+    assert told["inputs"]["commands"]["count"] == 0
+    path = tmp_path / "box.json"
+    path.write_text(json.dumps(told))
+    brig = [program(), "receipt", "verify", path, "--state", daemon.state]
+    assert subprocess.run(brig, capture_output=True, timeout=60).returncode == 0
+    told["verdict"]["denial_kinds"] += 1
+    path.write_text(json.dumps(told))
+    assert subprocess.run(brig, capture_output=True, timeout=60).returncode == 1
+    # The same signature stands in the daemon's chain.
+    records = [r for r in daemon_audit(daemon) if r["kind"] == "box.receipt" and r.get("box") == box]
+    assert records == [told["signature"]["record"]]
+    assert daemon.request("GET", "/audit/verify").json["good"] is True
+
+
+def test_receipts_of_the_daemon_are_their_owners(daemon):
+    for box, status in (("x" * 20, 404), ("x", 400), ("../../etc/passwd", 404)):
+        assert daemon.request("GET", f"/sandboxes/{box}/receipt").status == status
+    box = daemon.request("POST", "/sandboxes", {"templateID": "base"}).json["sandboxID"]
+    daemon.request("DELETE", f"/sandboxes/{box}")
+    added = subprocess.run([program(), "keys", "add", "other", "--json", "--state", daemon.state], capture_output=True, text=True, timeout=60)
+    other = json.loads(added.stdout)["key"]
+    wait_for(lambda: daemon.request("GET", "/sandboxes", key=other).status == 200, 60)
+    assert daemon.request("GET", f"/sandboxes/{box}/receipt").status == 200, "control"
+    assert daemon.request("GET", f"/sandboxes/{box}/receipt", key=other).status == 404
+
+
+def test_a01_requests_without_a_key_are_recorded_and_bounded(daemon):
+    def refused():
+        return [r["detail"]["count"] for r in daemon_audit(daemon) if r["kind"] == "auth.refused"]
+    before = sum(refused())
+    assert daemon.request("GET", "/sandboxes", key="brig_" + "A" * 43).status == 401
+    wait_for(lambda: sum(refused()) == before + 1, 60, "the first is recorded")
+    for _ in range(300):
+        assert daemon.request("GET", "/sandboxes", key="brig_" + "B" * 43).status == 401
+    wait_for(lambda: sum(refused()) == before + 301, 120, "all of them are counted")
+    assert len(refused()) < 60, "and few records say so"
+    assert not any("BBBB" in json.dumps(r) for r in daemon_audit(daemon))

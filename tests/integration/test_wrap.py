@@ -126,6 +126,7 @@ def test_a_call_waits_for_a_person(caller, person):
         assert denied["isError"] and denied["_meta"]["brig/denial"]["by"] == "person"
         assert session.end() == 0
         assert methods(session).count("tools/call") == 2
+        assert session.stderr.count("waiting for a person: write") == 2
 
 
 def test_a_question_goes_with_its_call(caller, person):

@@ -72,6 +72,9 @@ static const struct words unix_words = {BOUNDARY_FILESYSTEM,
                                         "--unix-sockets require allows them, also towards socket "
                                         "files in granted folders",
                                         FIX_UNIX_SOCKETS};
+static const struct words special_words = {
+    BOUNDARY_NETWORK, "kernel.seccomp: no raw or special sockets",
+    "no setting allows it; use TCP, and name the hosts with --allow"};
 static const struct words set_id_words = {
     BOUNDARY_FILESYSTEM, "kernel.seccomp: no set-id files while host folders are writable",
     "leave the set-id bits out, or work in the workspace without --rw"};
@@ -185,7 +188,7 @@ static void describe_socket(struct filter_denial *d, const uint64_t args[6])
     append(d, ")");
     if ((family != AF_UNIX && family != AF_INET && family != AF_INET6) ||
         (type != SOCK_STREAM && type != SOCK_DGRAM && family != AF_UNIX))
-        d->fix = FIX_NONE; /* on no tier */
+        say(d, &special_words);
 }
 
 static void describe_ioctl(struct filter_denial *d, uint32_t cmd)
