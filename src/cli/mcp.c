@@ -16,6 +16,8 @@ static const struct opt mcp_items[] = {
      "use the `brig serve` that runs already; default: one of its own, which ends with it"},
     {OPT_TEMPLATES, 0, "templates", OPT_VALUE, "DIR", NULL, NULL, "Sandboxes",
      "templates for sandboxes, one file NAME.yaml or NAME.json each"},
+    {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, "Sandboxes",
+     "sandboxes work on a view of this folder; changes reach it only when you apply them"},
     {OPT_WRAP, 0, "wrap", OPT_FLAG, NULL, NULL, NULL, "Another server",
      "run another MCP server in a sandbox; brig mcp --wrap --help explains it"},
     {OPT_STDIO, 0, "stdio", OPT_FLAG, NULL, NULL, NULL, "Other",
@@ -42,6 +44,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         m->connect = true;
     else if (opt->id == OPT_TEMPLATES)
         m->own.templates = value;
+    else if (opt->id == OPT_PROJECT)
+        m->own.project = value;
     return 0;
 }
 
@@ -52,8 +56,8 @@ static int check(const struct mcp *m, struct err *err)
         err_set(err, ERR_USAGE, "--host, --key-file and --state name a daemon that runs already");
         return err_hint(err, "add --connect");
     }
-    if (m->connect && m->own.templates) {
-        err_set(err, ERR_USAGE, "--templates: a daemon that runs already has its own");
+    if (m->connect && (m->own.templates || m->own.project)) {
+        err_set(err, ERR_USAGE, "--templates, --project: a daemon that runs already has its own");
         return err_hint(err, "give them to `brig serve`");
     }
     return 0;
@@ -64,7 +68,7 @@ static int serve_own(struct mcp *m, struct err *err)
     struct mcp_private p = {.folder_fd = -1, .owner_fd = -1, .pidfd = -1};
     int r = mcp_private_start(&p, &m->own, &m->client, err);
     if (r >= 0)
-        r = mcp_bridge_run(&m->client, p.pidfd, err);
+        r = mcp_bridge_run(&m->client, p.pidfd, m->own.project != NULL, err);
     mcp_private_end(&p);
     return r;
 }
@@ -78,7 +82,7 @@ static int run(struct mcp *m, struct err *err)
         return serve_own(m, err);
     if (client_open(&m->client, err) < 0)
         return -err->code;
-    return mcp_bridge_run(&m->client, -1, err);
+    return mcp_bridge_run(&m->client, -1, false, err);
 }
 
 static int mcp_main(const struct verb *verb, int argc, char *const argv[])
@@ -110,6 +114,8 @@ const struct verb verb_mcp = {
                 "brig mcp\n"
                 "# with the sandboxes of a daemon that runs already\n"
                 "brig mcp --connect\n"
+                "# the model works on a view of a project; brig diff and brig apply take it over\n"
+                "brig mcp --project ~/src/app\n"
                 "# another server, of which two tools can be used\n"
                 "brig mcp --wrap --tool read_file --tool list_directory -- ./server",
     .statuses = "0    stdin has ended\n"

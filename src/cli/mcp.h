@@ -23,5 +23,6 @@ int mcp_private_start(struct mcp_private *p, const struct mcp_private_options *o
                       struct err *err);
 void mcp_private_end(struct mcp_private *p);
 
-/* mcp_bridge.c: until stdin ends. `pidfd`: of what must live as long as we do, or -1. */
-int mcp_bridge_run(const struct client *c, int pidfd, struct err *err);
+/* mcp_bridge.c: until stdin ends. `pidfd`: of what must live as long as we do, or -1. `project`:
+ * sandboxes work on a view of the project that the daemon offers. */
+int mcp_bridge_run(const struct client *c, int pidfd, bool project, struct err *err);

@@ -34,7 +34,7 @@ struct bridge {
     struct flight *flights;
     unsigned count;
     char session[64];
-    bool ending, lost, deaf;
+    bool ending, lost, deaf, project;
 };
 
 struct flight {
@@ -205,6 +205,8 @@ static int flight_send(struct flight *f, const char *text, size_t len, struct er
             "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
             "Content-Length: %zu\r\nConnection: close\r\n",
             c->authority, c->key, BRIG_VERSION, len);
+    if (f->bridge->project)
+        buf_str(&head, "X-Brig-Project: first\r\n");
     write_headers(f->bridge, &f->msg, &head);
     buf_str(&head, "\r\n");
     if (len < 16384)
@@ -357,9 +359,9 @@ static int open_all(struct bridge *b, int pidfd, struct err *err)
     return 0;
 }
 
-int mcp_bridge_run(const struct client *c, int pidfd, struct err *err)
+int mcp_bridge_run(const struct client *c, int pidfd, bool project, struct err *err)
 {
-    struct bridge b = {.client = c};
+    struct bridge b = {.client = c, .project = project};
     int r = loop_new(&b.loop, err);
     if (r < 0)
         return r;

@@ -75,6 +75,9 @@ void tool_fail(struct mcp_call *c, const struct err *err);
 /* The sandbox of a session; NULL and the call is answered. */
 struct box *tool_box(struct mcp_call *c, const char *session_id);
 const struct json *tool_arguments(const struct mcp_call *c);
+/* What its sandboxes work on a view of unless it says otherwise: `brig mcp --project` asks for the
+ * first that its daemon offers, with a header. NULL: nothing. */
+const char *tool_project(const struct mcp_call *c);
 
 void mcp_run_code(struct mcp_call *c);    /* mcp_run.c */
 void mcp_run_command(struct mcp_call *c); /* mcp_command.c */

@@ -32,12 +32,18 @@ static void on_created(void *ctx, struct box *b, const struct err *err)
         tool_fail(c, err);
         return;
     }
-    buf_init(&text, 1024);
+    buf_init(&text, 8192);
     buf_fmt(&text, "session_id: %s", box_info(b)->id);
+    if (box_info(b)->project)
+        buf_fmt(&text,
+                "\nworks on a view of %s; the tool diff shows changes, which a person applies",
+                box_info(b)->project);
     tool_result_begin(c, &r, &text, NULL, false);
     jw_kv_string(&r.w, "session_id", box_info(b)->id);
     jw_kv_string(&r.w, "template", box_info(b)->template_name);
     write_time(&r.w, "expires_at", box_info(b)->end_ms);
+    if (box_info(b)->project)
+        jw_kv_string(&r.w, "project", box_info(b)->project);
     tool_result_send(c, &r);
 }
 
@@ -49,6 +55,7 @@ static int read_wanted(struct mcp_call *c, struct box_request *ret, struct err *
         {"timeout_seconds", FIELD_INT, &seconds, 1, MCP_SESSION_MAX_S},
         {"env", FIELD_MAP, &ret->env},
         {"metadata", FIELD_MAP, &ret->metadata},
+        {"project", FIELD_STRING, &ret->project},
     };
     if (tool_arguments(c) && FIELDS_READ(tool_arguments(c), FIELDS_STRICT, fields, err) < 0)
         return -1;

@@ -131,6 +131,7 @@ static void create(struct mcp_run *r)
         .template_name = r->template_name,
         .owner = r->c->key,
         .timeout_ms = r->timeout_ms + LIFE_MARGIN_MS,
+        .project = tool_project(r->c),
     };
     if (!core_has_template(r->c->core, r->template_name)) {
         err_set(&err, ERR_NOT_FOUND, "there is no template \"%.100s\"", r->template_name);

@@ -26,6 +26,11 @@ const struct json *tool_arguments(const struct mcp_call *c)
     return json_get(c->msg.params, "arguments");
 }
 
+const char *tool_project(const struct mcp_call *c)
+{
+    return exchange_header(c->call->x, "X-Brig-Project") ? core_project(c->core, 0) : NULL;
+}
+
 void mcp_tools_call(struct mcp_call *c)
 {
     const struct json *name = c->msg.params ? json_get(c->msg.params, "name") : NULL;

@@ -8,20 +8,27 @@
 
 /* ---- parts of schemas ---- */
 
+/* clang-format off */
 #define OBJECT(properties, rest)                                                                   \
-    "{\"type\":\"object\",\"properties\":{" properties "},"                                        \
-    "\"additionalProperties\":false" rest "}"
-#define STRING(name, text) "\"" name "\":{\"type\":\"string\",\"description\":\"" text "\"}"
+    "{\"type\":\"object\",\"properties\":{" properties "},\"additionalProperties\":false" rest "}"
+#define STRING(name, text)  "\"" name "\":{\"type\":\"string\",\"description\":\"" text "\"}"
+#define FLAG(name, text)    "\"" name "\":{\"type\":\"boolean\",\"description\":\"" text "\"}"
+#define NUMBER(name, text)  "\"" name "\":{\"type\":\"integer\",\"description\":\"" text "\"}"
 #define INTEGER(name, low, high, text)                                                             \
     "\"" name "\":{\"type\":\"integer\",\"minimum\":" low ",\"maximum\":" high                     \
     ",\"description\":\"" text "\"}"
-#define FLAG(name, text)   "\"" name "\":{\"type\":\"boolean\",\"description\":\"" text "\"}"
-#define NUMBER(name, text) "\"" name "\":{\"type\":\"integer\",\"description\":\"" text "\"}"
+#define WORD(name, words, text)                                                                    \
+    "\"" name "\":{\"type\":\"string\",\"enum\":[" words "],\"description\":\"" text "\"}"
 #define MAP(name, text)                                                                            \
     "\"" name "\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"},"            \
     "\"description\":\"" text "\"}"
 #define LIST(name, of, text)                                                                       \
     "\"" name "\":{\"type\":\"array\",\"items\":" of ",\"description\":\"" text "\"}"
+#define PART(name, text, properties, required)                                                     \
+    "\"" name "\":{\"type\":\"object\",\"description\":\"" text "\",\"properties\":{" properties   \
+    "},\"required\":[" required "]}"
+#define ITEM(properties, required)                                                                 \
+    "{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required "]}"
 
 /* ---- what goes in ---- */
 
@@ -34,225 +41,97 @@
                        "operator added. Not together with session_id")
 #define IN_TIMEOUT                                                                                 \
     INTEGER("timeout_ms", "1", "3600000", "Killed after so many milliseconds; default 60000")
-#define IN_ENV  MAP("env", "Environment variables for this call")
-#define IN_PATH STRING("path", "Absolute, or relative to /home/user")
+#define IN_ENV      MAP("env", "Environment variables for this call")
+#define IN_PATH     STRING("path", "Absolute, or relative to /home/user")
 #define IN_ENCODING                                                                                \
-    "\"encoding\":{\"type\":\"string\",\"enum\":[\"utf-8\",\"base64\"],\"description\":"           \
-    "\"How content is written; default utf-8\"}"
+    WORD("encoding", "\"utf-8\",\"base64\"", "How content is written; default utf-8")
 
 #define RUN_CODE_IN                                                                                \
-    OBJECT("\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],"      \
-           "\"description\":\"Default python\"}," STRING(                                          \
-               "code", "The source text") "," IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT            \
-                                          "," IN_ENV,                                              \
-           ",\"required\":[\"code\"]")
-#define RUN_COMMAND_IN                                                                                                                  \
-    OBJECT(                                                                                                                             \
-        STRING("command", "A shell command line; with args, the program to execute") "," LIST(                                          \
-            "args", "{\"type\":\"string\"}",                                                                                            \
-            "Arguments, passed as they are; then no shell is involved") "," STRING("cwd",                                               \
-                                                                                   "The "                                               \
-                                                                                   "folder to "                                         \
-                                                                                   "start in; "                                         \
-                                                                                   "default "                                           \
-                                                                                   "/home/"                                             \
-                                                                                   "user") "," STRING("stdin",                          \
-                                                                                                      "What the command "               \
-                                                                                                      "reads from its "                 \
-                                                                                                      "standard input") "," IN_SESSION  \
-                                                                                                                        "," IN_TEMPLATE \
-                                                                                                                        "," IN_TIMEOUT  \
-                                                                                                                        "," IN_ENV,     \
-        ",\"required\":[\"command\"]")
+    OBJECT(WORD("language", "\"python\",\"javascript\",\"bash\"", "Default python") ","            \
+           STRING("code", "The source text") ","                                                   \
+           IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT "," IN_ENV, ",\"required\":[\"code\"]")
+#define RUN_COMMAND_IN                                                                             \
+    OBJECT(STRING("command", "A shell command line; with args, the program to execute") ","        \
+           LIST("args", "{\"type\":\"string\"}",                                                   \
+                "Arguments, passed as they are; then no shell is involved") ","                    \
+           STRING("cwd", "The folder to start in; default /home/user") ","                         \
+           STRING("stdin", "What the command reads from its standard input") ","                   \
+           IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT "," IN_ENV, ",\"required\":[\"command\"]")
 #define READ_FILE_IN                                                                               \
-    OBJECT(IN_FILE_SESSION "," IN_PATH "," IN_ENCODING, ",\"required\":[\"session_id\",\"path\"]")
+    OBJECT(IN_FILE_SESSION "," IN_PATH "," IN_ENCODING,                                            \
+           ",\"required\":[\"session_id\",\"path\"]")
 #define WRITE_FILE_IN                                                                              \
-    OBJECT(IN_FILE_SESSION "," IN_PATH                                                             \
-                           "," STRING("content", "What the file will contain") "," IN_ENCODING,    \
-           ",\"required\":[\"session_id\",\"path\",\"content\"]")
+    OBJECT(IN_FILE_SESSION "," IN_PATH "," STRING("content", "What the file will contain") ","     \
+           IN_ENCODING, ",\"required\":[\"session_id\",\"path\",\"content\"]")
 #define LIST_FILES_IN                                                                              \
-    OBJECT(IN_FILE_SESSION "," STRING("path", "The folder; default /home/user") "," INTEGER(       \
-               "depth", "1", "16", "How many levels below it; default 1"),                         \
+    OBJECT(IN_FILE_SESSION "," STRING("path", "The folder; default /home/user") ","                \
+           INTEGER("depth", "1", "16", "How many levels below it; default 1"),                     \
            ",\"required\":[\"session_id\"]")
 #define CREATE_SESSION_IN                                                                          \
-    OBJECT(                                                                                        \
-        STRING("template",                                                                         \
-               "What it is made from: base, python (the default), node, or one "                   \
-               "that the operator added") "," INTEGER("timeout_seconds", "1", "86400",             \
-                                                      "Ends when it was not used for so long; "    \
-                                                      "default 900") "," MAP("env",                \
-                                                                             "Environment "        \
-                                                                             "variables of "       \
-                                                                             "everything in "      \
-                                                                             "it") "," MAP("me"    \
-                                                                                           "ta"    \
-                                                                                           "da"    \
-                                                                                           "t"     \
-                                                                                           "a",    \
-                                                                                           "La"    \
-                                                                                           "be"    \
-                                                                                           "ls"    \
-                                                                                           ", "    \
-                                                                                           "fo"    \
-                                                                                           "r "    \
-                                                                                           "pe"    \
-                                                                                           "op"    \
-                                                                                           "l"     \
-                                                                                           "e"),   \
-        "")
+    OBJECT(STRING("template", "What it is made from: base, python (the default), node, or one "    \
+                              "that the operator added") ","                                       \
+           INTEGER("timeout_seconds", "1", "86400",                                                \
+                   "Ends when it was not used for so long; default 900") ","                       \
+           MAP("env", "Environment variables of everything in it") ","                             \
+           MAP("metadata", "Labels, for people") ","                                               \
+           STRING("project", "A folder that the operator offers: the sandbox works on a view of "  \
+                             "it, and diff shows what it changed"), "")
 #define SESSION_IN OBJECT(IN_FILE_SESSION, ",\"required\":[\"session_id\"]")
 #define DIFF_IN                                                                                    \
-    OBJECT(IN_FILE_SESSION                                                                         \
-           ",\"format\":{\"type\":\"string\",\"enum\":[\"text\",\"stat\"],"                        \
-           "\"description\":\"A unified diff (default), or only which files changed\"}",           \
+    OBJECT(IN_FILE_SESSION ","                                                                     \
+           WORD("format", "\"text\",\"stat\"",                                                     \
+                "A unified diff (default), or only which files changed"),                          \
            ",\"required\":[\"session_id\"]")
 
 /* ---- what comes out ---- */
 
-#define OUT_OBJECT(properties)                                                                                                                                                            \
-    "{\"type\":\"object\",\"properties\":{" FLAG(                                                                                                                                         \
-        "ok",                                                                                                                                                                             \
-        "false: see error, or the code failed") ","                                                                                                                                       \
-                                                "\"error\":{\"type\":\"object\","                                                                                                         \
-                                                "\"description\":\"Why it was not "                                                                                                       \
-                                                "done\",\"properties\":{" STRING(                                                                                                         \
-                                                    "code",                                                                                                                               \
-                                                    "r"                                                                                                                                   \
-                                                    "e"                                                                                                                                   \
-                                                    "f"                                                                                                                                   \
-                                                    "u"                                                                                                                                   \
-                                                    "s"                                                                                                                                   \
-                                                    "e"                                                                                                                                   \
-                                                    "d"                                                                                                                                   \
-                                                    ","                                                                                                                                   \
-                                                    " "                                                                                                                                   \
-                                                    "l"                                                                                                                                   \
-                                                    "i"                                                                                                                                   \
-                                                    "m"                                                                                                                                   \
-                                                    "i"                                                                                                                                   \
-                                                    "t"                                                                                                                                   \
-                                                    ","                                                                                                                                   \
-                                                    " "                                                                                                                                   \
-                                                    "n"                                                                                                                                   \
-                                                    "o"                                                                                                                                   \
-                                                    "t"                                                                                                                                   \
-                                                    "_"                                                                                                                                   \
-                                                    "f"                                                                                                                                   \
-                                                    "o"                                                                                                                                   \
-                                                    "u"                                                                                                                                   \
-                                                    "n"                                                                                                                                   \
-                                                    "d"                                                                                                                                   \
-                                                    ","                                                                                                                                   \
-                                                    " "                                                                                                                                   \
-                                                    "…") "," STRING("message",                                                                                                            \
-                                                                    "What and why") "," STRING("h"                                                                                        \
-                                                                                               "i"                                                                                        \
-                                                                                               "n"                                                                                        \
-                                                                                               "t",                                                                                       \
-                                                                                               "W"                                                                                        \
-                                                                                               "h"                                                                                        \
-                                                                                               "a"                                                                                        \
-                                                                                               "t"                                                                                        \
-                                                                                               " "                                                                                        \
-                                                                                               "w"                                                                                        \
-                                                                                               "o"                                                                                        \
-                                                                                               "u"                                                                                        \
-                                                                                               "l"                                                                                        \
-                                                                                               "d"                                                                                        \
-                                                                                               " "                                                                                        \
-                                                                                               "h"                                                                                        \
-                                                                                               "e"                                                                                        \
-                                                                                               "l"                                                                                        \
-                                                                                               "p") "," STRING("boundary",                                                                \
-                                                                                                               "Which wall said no") "},\"required\":[\"code\",\"message\"]}," properties \
-                                                                                                                                     "},\"required\":[\"ok\"]}"
-#define OUT_DENIALS                                                                                                                               \
-    LIST(                                                                                                                                         \
-        "denials",                                                                                                                                \
-        "{\"type\":\"object\",\"properties\":{" STRING(                                                                                           \
-            "boundary",                                                                                                                           \
-            "kernel, filesystem, "                                                                                                                \
-            "network, credentials or "                                                                                                            \
-            "lifecycle") "," STRING("what",                                                                                                       \
-                                    "What was tried") "," STRING("rule",                                                                          \
-                                                                 "Which rule refused "                                                            \
-                                                                 "it") "," STRING("hi"                                                            \
-                                                                                  "n"                                                             \
-                                                                                  "t",                                                            \
-                                                                                  "Wh"                                                            \
-                                                                                  "at"                                                            \
-                                                                                  " w"                                                            \
-                                                                                  "ou"                                                            \
-                                                                                  "ld"                                                            \
-                                                                                  " a"                                                            \
-                                                                                  "ll"                                                            \
-                                                                                  "ow"                                                            \
-                                                                                  " "                                                             \
-                                                                                  "i"                                                             \
-                                                                                  "t") "," NUMBER("c"                                             \
-                                                                                                  "o"                                             \
-                                                                                                  "u"                                             \
-                                                                                                  "n"                                             \
-                                                                                                  "t",                                            \
-                                                                                                  "H"                                             \
-                                                                                                  "o"                                             \
-                                                                                                  "w"                                             \
-                                                                                                  " "                                             \
-                                                                                                  "o"                                             \
-                                                                                                  "f"                                             \
-                                                                                                  "t"                                             \
-                                                                                                  "e"                                             \
-                                                                                                  "n") "},\"required\":[\"boundary\",\"what\"]}", \
-        "What the sandbox refused to the code meanwhile")
-#define OUT_RUN                                                                                     \
-    STRING("stdout", "")                                                                            \
-    "," STRING("stderr", "") "," FLAG("truncated", "Output was longer than what is kept") "," FLAG( \
-        "timed_out",                                                                                \
-        "It ran longer than timeout_ms and was killed") "," NUMBER("duration_ms",                   \
-                                                                   "") "," STRING("session_id",     \
-                                                                                  "The session, "   \
-                                                                                  "where there "    \
-                                                                                  "is one") "," OUT_DENIALS
+#define OUT_OBJECT(properties)                                                                     \
+    ITEM(FLAG("ok", "false: see error, or the code failed") ","                                    \
+         PART("error", "Why it was not done",                                                      \
+              STRING("code", "refused, limit, not_found, …") "," STRING("message", "What and why") \
+              "," STRING("hint", "What would help") "," STRING("boundary", "Which wall said no"),  \
+              "\"code\",\"message\"") "," properties, "\"ok\"")
+#define OUT_DENIALS                                                                                \
+    LIST("denials",                                                                                \
+         ITEM(STRING("boundary", "kernel, filesystem, network, credentials or lifecycle") ","      \
+              STRING("what", "What was tried") "," STRING("rule", "Which rule refused it") ","     \
+              STRING("hint", "What would allow it") "," NUMBER("count", "How often"),              \
+              "\"boundary\",\"what\""), "What the sandbox refused to the code meanwhile")
+#define OUT_RUN                                                                                    \
+    STRING("stdout", "") "," STRING("stderr", "") ","                                              \
+    FLAG("truncated", "Output was longer than what is kept") ","                                   \
+    FLAG("timed_out", "It ran longer than timeout_ms and was killed") ","                          \
+    NUMBER("duration_ms", "") "," STRING("session_id", "The session, where there is one") ","      \
+    OUT_DENIALS
 #define RUN_CODE_OUT                                                                               \
-    OUT_OBJECT(OUT_RUN "," STRING("result", "The last expression, as text") "," LIST(              \
-        "results", "{\"type\":\"object\"}",                                                        \
-        "All that was displayed: text, html, json and other forms; pictures are in "               \
-        "content") ","                                                                             \
-                   "\"exception\":{\"type\":\"object\",\"properties\":{" STRING(                   \
-                       "name", "") "," STRING("value",                                             \
-                                              "") "," STRING("traceback",                          \
-                                                             "") "},\"required\":[\"name\","       \
-                                                                 "\"value\",\"traceback\"]}")
+    OUT_OBJECT(OUT_RUN "," STRING("result", "The last expression, as text") ","                    \
+               LIST("results", "{\"type\":\"object\"}",                                            \
+                    "All that was displayed: text, html, json and other forms; pictures are in "   \
+                    "content") ","                                                                 \
+               PART("exception", "What ended the code",                                            \
+                    STRING("name", "") "," STRING("value", "") "," STRING("traceback", ""),        \
+                    "\"name\",\"value\",\"traceback\""))
 #define RUN_COMMAND_OUT                                                                            \
     OUT_OBJECT(OUT_RUN "," NUMBER("exit_code", "") "," NUMBER("signal", "That ended it"))
 #define READ_FILE_OUT                                                                              \
-    OUT_OBJECT(STRING("path", "") "," NUMBER("size", "In bytes") "," STRING(                       \
-        "encoding", "utf-8 or base64") "," STRING("content", ""))
+    OUT_OBJECT(STRING("path", "") "," NUMBER("size", "In bytes") ","                               \
+               STRING("encoding", "utf-8 or base64") "," STRING("content", ""))
 #define WRITE_FILE_OUT OUT_OBJECT(STRING("path", "") "," NUMBER("size", "Bytes written"))
 #define LIST_FILES_OUT                                                                             \
-    OUT_OBJECT(LIST(                                                                               \
-        "entries",                                                                                 \
-        "{\"type\":\"object\",\"properties\":{" STRING("path", "") "," STRING(                     \
-            "type",                                                                                \
-            "file, folder, link or other") "," NUMBER("size",                                      \
-                                                      "") "," STRING("modified",                   \
-                                                                     "") "," STRING("target",      \
-                                                                                    "") "},"       \
-                                                                                        "\"requir" \
-                                                                                        "ed\":["   \
-                                                                                        "\"path\"" \
-                                                                                        ",\"type"  \
-                                                                                        "\"]}",    \
-        "") "," FLAG("truncated", "There are more"))
+    OUT_OBJECT(LIST("entries",                                                                     \
+                    ITEM(STRING("path", "") "," STRING("type", "file, folder, link or other") ","  \
+                         NUMBER("size", "") "," STRING("modified", "") "," STRING("target", ""),   \
+                         "\"path\",\"type\""), "") ","                                             \
+               FLAG("truncated", "There are more"))
 #define CREATE_SESSION_OUT                                                                         \
-    OUT_OBJECT(STRING("session_id", "For the other tools") "," STRING("template", "") "," STRING(  \
-        "expires_at", "Unless it is used"))
+    OUT_OBJECT(STRING("session_id", "For the other tools") "," STRING("template", "") ","          \
+               STRING("expires_at", "Unless it is used") ","                                       \
+               STRING("project", "The folder that it works on a view of"))
 #define DESTROY_SESSION_OUT OUT_OBJECT(STRING("session_id", ""))
 #define DIFF_OUT                                                                                   \
-    OUT_OBJECT(STRING("diff", "A unified diff; lines that begin with ! mark files that the host "  \
-                              "would trust") ","                                                   \
-                                             "\"review\":{\"type\":\"object\",\"description\":"    \
-                                             "\"format stat: what changed\"}")
+    OUT_OBJECT(STRING("diff", "A unified diff") ","                                                \
+               "\"review\":{\"type\":\"object\",\"description\":\"format stat: what changed\"}")
+/* clang-format on */
 
 /* ---- the table ---- */
 

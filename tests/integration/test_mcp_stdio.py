@@ -39,8 +39,9 @@ def test_lines(user, folder):
         params = {"uri": "brig://ü\n/ x", "_meta": meta()}
         assert mcp.ask(request("resources/read", params, id=5))["error"]["code"] == -32602
         assert mcp.ask(request("no/such", {"_meta": meta()}, id=6))["error"]["code"] == -32601
-        assert mcp.close() == 0
-    assert mcp.next() is None and not mcp.folders() - mcp.before
+        own = mcp.own_folder()
+        assert own.exists() and mcp.close() == 0
+    assert mcp.next() is None and not own.exists()
 
 
 def test_what_is_no_message(user, folder):
@@ -98,9 +99,9 @@ def everything(mcp, mark):
     return below(mcp.process.pid)
 
 
-def gone(mcp, pids, mark):
+def gone(own, pids, mark):
     wait_for(lambda: not processes(mark) and not any(map(is_alive, pids)), 60, "all of it has ended")
-    wait_for(lambda: not mcp.folders() - mcp.before, 60, "the folder is gone")
+    wait_for(lambda: not own.exists(), 60, "the folder is gone")
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGKILL"])
@@ -108,21 +109,22 @@ def test_ends_with_its_client(user, folder, how):
     with Stdio(user, folder) as mcp:
         mark = "74000.5"
         pids = everything(mcp, mark)
-        assert len(pids) > 3 and mcp.own_folder()
+        own = mcp.own_folder()
+        assert len(pids) > 3 and own.exists()
         mcp.process.send_signal(getattr(signal, how))
         mcp.process.wait(60)
-        gone(mcp, pids, mark)
+        gone(own, pids, mark)
 
 
 def test_what_was_asked_before_the_end_is_waited_for_but_not_for_ever(folder):
     with Stdio(USERS[-1], folder) as mcp:
         mark = "74001.5"
-        pids = everything(mcp, mark)
+        pids, own = everything(mcp, mark), mcp.own_folder()
         mcp.send(request("ping", id=6))
         mcp.process.stdin.close()
         assert mcp.next()["id"] == 6
         assert mcp.process.wait(60) == 0 and mcp.next() is None
-        gone(mcp, pids, mark)
+        gone(own, pids, mark)
 
 
 def test_ends_when_nobody_reads(folder):
@@ -139,22 +141,17 @@ def test_ends_when_nobody_reads(folder):
     wait_for(lambda: not processes("74002.5"), 60, "it was killed")
 
 
-def launcher_of(mcp):
-    return next(p for p in below(mcp.process.pid)
-                if int(Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()[1]) == mcp.process.pid)
-
-
 @pytest.mark.parametrize("victim", ["launcher", "front"])
 def test_its_daemon_dies(user, folder, victim):
     with Stdio(user, folder) as mcp:
         mark = "75000.5"
-        pids = everything(mcp, mark)
+        pids, own = everything(mcp, mark), mcp.own_folder()
         front = next(p for p in pids if b"brig-daemon" in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")[0])
-        os.kill(launcher_of(mcp) if victim == "launcher" else front, signal.SIGKILL)
+        os.kill(mcp.launcher() if victim == "launcher" else front, signal.SIGKILL)
         answer = mcp.next()
         assert answer["id"] == 5 and "error" in answer
         assert mcp.process.wait(60) == 125 and mcp.next() is None
-        gone(mcp, pids, mark)
+        gone(own, pids, mark)
 
 
 def test_what_both_left_is_removed_by_the_next(user, folder):
@@ -162,7 +159,7 @@ def test_what_both_left_is_removed_by_the_next(user, folder):
         assert mcp.ask(request("ping"))
         left = mcp.own_folder()
         pids = below(mcp.process.pid)
-        launcher = launcher_of(mcp)
+        launcher = mcp.launcher()
         os.kill(launcher, signal.SIGSTOP)
         mcp.process.kill()
         mcp.process.wait()
@@ -194,12 +191,36 @@ def test_nobody_sees_the_key(user, folder):
     assert key not in "".join(mcp.said)
 
 
+def test_a_project_under_review(user, folder):
+    folder.mkdir()
+    project = folder.parent / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("one\n")
+    if user == "user" and daemonlib.IS_ROOT:
+        for path in (project, project / "a.txt"):
+            os.chown(path, daemonlib.USER_ID, daemonlib.USER_ID)
+    with Stdio(user, folder, "--project", str(project)) as mcp:
+        once = mcp.ask(tool("run_command", {"command": f"cat {project}/a.txt"}))["result"]["structuredContent"]
+        assert once["stdout"] == "one\n", once
+        made = mcp.ask(tool("create_session", {"template": "base"}))["result"]["structuredContent"]
+        assert made["project"] == str(project)
+        session = {"session_id": made["session_id"]}
+        mcp.ask(tool("run_command", {**session, "command": f"echo two >> {project}/a.txt; echo new > {project}/b.txt"}))
+        mcp.ask(tool("write_file", {**session, "path": f"{project}/c.txt", "content": "c\n"}))
+        told = mcp.ask(tool("diff", session))["result"]
+        assert told["isError"] is False and "+two" in told["structuredContent"]["diff"] and "b.txt" in told["content"][0]["text"]
+        stat = mcp.ask(tool("diff", {**session, "format": "stat"}))["result"]["structuredContent"]["review"]
+        assert {"a.txt", "b.txt", "c.txt"} <= {change["path"] for change in stat["changes"]}
+        assert (project / "a.txt").read_text() == "one\n" and not (project / "b.txt").exists(), "nothing reaches it"
+        assert mcp.ask(tool("destroy_session", session))["result"]["isError"] is False
+
+
 def test_connect(user, folder):
     with Daemon(user) as daemon:
         socket = f"unix:{daemon.socket}"
         with Stdio(user, folder, "--connect", "--host", socket, "--key-file", str(daemon.key_file)) as mcp:
             made = mcp.ask(tool("create_session", {"template": "base"}))["result"]["structuredContent"]
-            assert made["session_id"] in daemon.live() and not mcp.folders() - mcp.before
+            assert made["session_id"] in daemon.live() and not mcp.launcher()
             assert mcp.close() == 0
         assert made["session_id"] in daemon.live(), "sessions are the daemon's"
         daemon.request("DELETE", f"/sandboxes/{made['session_id']}")

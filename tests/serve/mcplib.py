@@ -106,25 +106,36 @@ class Stdio:
         self.runtime = Path(folder)
         self.runtime.mkdir(exist_ok=True)
         self.runtime.chmod(0o700)
+        state = self.runtime / "state"
+        state.mkdir(0o700, exist_ok=True)
         command = [daemonlib.program(), "mcp", *options]
         if IS_ROOT and user == "user":
             os.chown(self.runtime, USER_ID, USER_ID)
+            os.chown(state, USER_ID, USER_ID)
             command = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--", *command]
-        self.base = Path("/run/brig") if IS_ROOT and user == "root" else self.runtime / "brig"
-        before = self.folders()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
                                         env={"PATH": os.environ["PATH"], "HOME": str(self.runtime),
-                                             "XDG_RUNTIME_DIR": str(self.runtime)})
+                                             "XDG_RUNTIME_DIR": str(self.runtime), "XDG_STATE_HOME": str(state)})
         self.lines, self.said = queue.Queue(), []
         threading.Thread(target=self.read, daemon=True).start()
         threading.Thread(target=lambda: self.said.append(self.process.stderr.read().decode()), daemon=True).start()
-        self.before = before
 
-    def folders(self):
-        return set(self.base.glob("mcp-*")) if self.base.exists() else set()
+    def launcher(self):
+        """The pid of its own `brig serve`, or None."""
+        for pid in below(self.process.pid):
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                parent = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if parent == self.process.pid and words[1:2] == [b"serve"]:
+                return pid
+        return None
 
     def own_folder(self):
-        return daemonlib.wait_for(lambda: [f for f in self.folders() - self.before if (f / "sock").exists()], 60)[0]
+        pid = daemonlib.wait_for(self.launcher, 60, "its daemon is there")
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return Path(words[words.index(b"--state") + 1].decode())
 
     def read(self):
         for line in self.process.stdout:
