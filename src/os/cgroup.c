@@ -115,6 +115,15 @@ static int parent_of(const char *dir, char *ret)
     return slash ? 0 : -1;
 }
 
+int cgroup_take_scope(struct err *err)
+{
+    struct cgroup_host host;
+    cgroup_discover(&host);
+    return host.version == CGROUP_V2 && host.own_scope
+               ? cgroup_v2_enter_leaf(host.parent[SLOT_V2], err)
+               : 0;
+}
+
 int cgroup_make(struct cgroup_group *g, const struct cgroup_limits *limits, struct err *err)
 {
     int r = 0;

@@ -39,6 +39,11 @@ struct cgroup_host {
 /* Never fails: version is CGROUP_NONE where nothing can be had. Does no writes. */
 void cgroup_discover(struct cgroup_host *ret);
 
+/* For a process that will start others: where the service manager has handed its own group over,
+ * move to a leaf of it while it is still alone, so that groups can be made beside that leaf. Does
+ * nothing elsewhere. */
+int cgroup_take_scope(struct err *err);
+
 struct cgroup_limits { /* 0 = leave alone */
     uint64_t memory;   /* bytes; swap is switched off with it */
     uint64_t pids;
