@@ -1,5 +1,6 @@
 /* Where clients connect to: a UNIX socket that only its owner can use, and a port of loopback. */
 #include "cli/serve.h"
+#include "cli/state.h"
 
 #include "base/cleanup.h"
 #include "base/num.h"
@@ -107,12 +108,8 @@ static int listen_tcp(struct launcher_config *c, const char *text, struct err *e
 static int choose_path(const struct serve_state *state, const char *asked, char ret[static 108],
                        struct err *err)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char folder[256] = "", path[3200];
-    if (geteuid() == 0)
-        snprintf(folder, sizeof folder, "/run/brig");
-    else if (runtime && runtime[0] == '/' && strlen(runtime) < 90)
-        snprintf(folder, sizeof folder, "%s/brig", runtime);
+    char folder[STATE_RUNTIME_SIZE], path[3200];
+    state_runtime(folder);
     if (asked)
         snprintf(path, sizeof path, "%s", asked);
     else if (folder[0] && (mkdir(folder, 0700) == 0 || errno == EEXIST))
@@ -196,6 +193,17 @@ static int take_passed(struct launcher_config *c, struct err *err)
     return 0;
 }
 
+/* The unit of the service names the address that its socket unit has opened already. */
+static bool is_passed(const struct launcher_config *c, const char *listen)
+{
+    char address[sizeof c->listeners[0].address];
+    snprintf(address, sizeof address, "http://%s", listen);
+    for (size_t i = 0; i < c->listener_count; i++)
+        if (strcmp(c->listeners[i].address, address) == 0)
+            return true;
+    return false;
+}
+
 int serve_listen(struct serve_sockets *s, const struct serve_state *state, const char *listen,
                  const char *socket, struct launcher_config *c, struct err *err)
 {
@@ -207,7 +215,7 @@ int serve_listen(struct serve_sockets *s, const struct serve_state *state, const
         if (choose_path(state, socket, s->unix_path, err) < 0 || listen_unix(s, c, err) < 0)
             return -err->code;
     }
-    if (passed && !listen)
+    if (passed && (!listen || is_passed(c, listen)))
         return 0;
     return listen_tcp(c, listen ? listen : DEFAULT_LISTEN, err);
 }

@@ -29,6 +29,16 @@ int state_folder(const char *given, struct buf *out, struct err *err)
     return out->failed ? err_set(err, ERR_LIMIT, "the state folder's name is too long") : 0;
 }
 
+void state_runtime(char ret[static STATE_RUNTIME_SIZE])
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    ret[0] = '\0';
+    if (geteuid() == 0)
+        snprintf(ret, STATE_RUNTIME_SIZE, "/run/brig");
+    else if (runtime && runtime[0] == '/' && strlen(runtime) < STATE_RUNTIME_SIZE - 6)
+        snprintf(ret, STATE_RUNTIME_SIZE, "%s/brig", runtime);
+}
+
 int api_key_make(char ret[static API_KEY_SIZE], struct err *err)
 {
     static const char alphabet[] =

@@ -8,6 +8,10 @@
  * ~/.local/state/brig/serve. */
 int state_folder(const char *given, struct buf *out, struct err *err);
 
+/* The folder of the caller's sockets, without the name of one; empty where there is none. */
+#define STATE_RUNTIME_SIZE 96
+void state_runtime(char ret[static STATE_RUNTIME_SIZE]);
+
 #define API_KEY_SIZE 64
 /* "brig_" and 256 random bits in base64url. The caller wipes it. */
 int api_key_make(char ret[static API_KEY_SIZE], struct err *err);

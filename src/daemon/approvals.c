@@ -26,6 +26,7 @@ struct question {
     char *text, *reason;
     uint64_t until_ms;
     struct loop_timer timer;
+    bool (*wanted)(void *ctx);
     approvals_fn *fn;
     void *ctx;
 };
@@ -117,7 +118,7 @@ static void settle(struct question *q, enum approval_answer answer, const struct
     *at = q->next;
     question_count--;
     loop_timer_cancel(q->core->loop, &q->timer);
-    const char *by = key ? key->id : answer == APPROVAL_TIMED_OUT ? "time" : "the sandbox ended";
+    const char *by = key ? key->id : answer == APPROVAL_TIMED_OUT ? "time" : "nobody waits";
     tell_readers(q, "answer", approval_answer_name(answer), by);
     record(q, "approval.answered", key, NULL, approval_answer_name(answer));
     q->fn(q->ctx, answer);
@@ -155,7 +156,8 @@ static void make_id(char out[static APPROVAL_ID_SIZE])
 }
 
 int approvals_ask(struct box *b, enum approval_kind kind, const char *text, const char *reason,
-                  const char *program, approvals_fn *fn, void *ctx, struct err *err)
+                  const char *program, bool (*wanted)(void *ctx), approvals_fn *fn, void *ctx,
+                  struct err *err)
 {
     struct question *q = NULL;
     if (question_count < QUESTIONS_MAX && count_of(b) < OF_BOX_MAX)
@@ -175,6 +177,7 @@ int approvals_ask(struct box *b, enum approval_kind kind, const char *text, cons
     q->core = b->core;
     q->box = b;
     q->kind = kind;
+    q->wanted = wanted;
     q->fn = fn;
     q->ctx = ctx;
     make_id(q->id);
@@ -202,6 +205,18 @@ void approvals_drop(struct box *b)
     }
 }
 
+/* Whoever asked has left: there is nothing to answer any more. */
+static void sweep(void)
+{
+    for (struct question *q = questions, *next; q; q = next) {
+        next = q->next;
+        if (q->wanted(q->ctx))
+            continue;
+        settle(q, APPROVAL_DENIED, NULL);
+        next = questions;
+    }
+}
+
 /* ---- GET /approvals, POST /approvals/{id} ---- */
 
 static void get_approvals(struct call *call)
@@ -209,6 +224,7 @@ static void get_approvals(struct call *call)
     cleanup_buf struct buf out;
     struct json_writer w;
     buf_init(&out, 4u << 20);
+    sweep();
     jw_init(&w, &out, false);
     jw_array_begin(&w);
     for (const struct question *q = questions; q; q = q->next)
@@ -223,6 +239,7 @@ static void answer_body(struct call *call, const struct json *body)
     const char *decision = NULL;
     struct err err = ERR_INIT;
     const struct field fields[] = {{"decision", FIELD_STRING, &decision}};
+    sweep();
     struct question *q = find(call->params.value[0]);
     if (FIELDS_READ(body, FIELDS_STRICT, fields, &err) < 0) {
         call_fail_err(call, &err);

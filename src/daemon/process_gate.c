@@ -103,6 +103,12 @@ static void refuse(struct err *err, const char *what, const char *reason)
              "template");
 }
 
+static bool is_wanted(void *ctx)
+{
+    const struct held *h = ctx;
+    return !h->request.wanted || h->request.wanted(h->ctx);
+}
+
 static void on_answer(void *ctx, enum approval_answer answer)
 {
     struct held *h = ctx;
@@ -116,7 +122,7 @@ static void on_answer(void *ctx, enum approval_answer answer)
     else if (!b)
         err_set(&err, ERR_NOT_FOUND, "sandbox %s is not there any more", h->box_id);
     /* Nobody waits for it any more: an answer that comes too late starts nothing. */
-    else if (h->request.wanted && !h->request.wanted(h->ctx))
+    else if (!is_wanted(h))
         err_set(&err, ERR_INTERRUPTED, "the client went away");
     if (err.code)
         h->fn(h->ctx, NULL, &err);
@@ -135,8 +141,8 @@ static int ask(struct box *b, const struct process_request *r, const struct proc
         return err_set(err, ERR_LIMIT, "no memory for a process that waits");
     snprintf(h->reason, sizeof h->reason, "%s", reason);
     approval_show_argv(&text, h->argv, APPROVAL_TEXT_MAX);
-    int n =
-        approvals_ask(b, APPROVAL_COMMAND, buf_text(&text), reason, h->argv[0], on_answer, h, err);
+    int n = approvals_ask(b, APPROVAL_COMMAND, buf_text(&text), reason, h->argv[0], is_wanted,
+                          on_answer, h, err);
     if (n < 0)
         held_free(h);
     return n;

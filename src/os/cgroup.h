@@ -39,6 +39,11 @@ struct cgroup_host {
 /* Never fails: version is CGROUP_NONE where nothing can be had. Does no writes. */
 void cgroup_discover(struct cgroup_host *ret);
 
+/* For a process that will start others: where the service manager has handed its own group over,
+ * move to a leaf of it while it is still alone, so that groups can be made beside that leaf. Does
+ * nothing elsewhere. */
+int cgroup_take_scope(struct err *err);
+
 struct cgroup_limits { /* 0 = leave alone */
     uint64_t memory;   /* bytes; swap is switched off with it */
     uint64_t pids;
@@ -89,6 +94,8 @@ uint64_t cgroup_memory_cache(const struct cgroup_group *g);
 /* Attest: is `pid` in every one of our groups, and do the limit files read back as written? */
 int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,
                   struct err *err);
+int cgroup_verify_all(const struct cgroup_group *g, const struct cgroup_limits *limits,
+                      const pid_t *pids, unsigned count, struct err *err);
 
 /* SIGKILL every task in the group. v2: cgroup.kill (or a loop on kernels before 5.14); v1: a loop
  * over `tasks` until it stays empty. Bounded: gives up after `deadline_ms`. */

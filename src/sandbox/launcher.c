@@ -557,7 +557,7 @@ static int run(struct launcher *l, struct err *err)
     l->stems.become = become_stem;
     l->stems.ctx = l;
     if (l->c->load(l->c->ctx, &l->templates, err) < 0 || watch_signals(l, err) < 0 ||
-        start_front(l, err) < 0)
+        cgroup_take_scope(err) < 0 || start_front(l, err) < 0)
         return -err->code;
     l->front.fn = on_front;
     l->last.fn = on_last;

@@ -154,8 +154,8 @@ def test_a_client_that_left_gets_nothing_started(daemon, box):
     connection.request("POST", "/process.Process/Start", box.start_body(["/bin/sh", "-c", script]), headers)
     asked = question(daemon, box)
     connection.close()
-    wait_for(lambda: answer(daemon, asked["id"], "approve").status in (200, 404), LONG)
-    # What follows in the same sandbox comes after it.
+    wait_for(lambda: waiting(daemon, box) == [], LONG, "the question is withdrawn")
+    assert answer(daemon, asked["id"], "approve").status == 404
     assert box.sh("test -e /tmp/proof || echo nothing").out == b"nothing\n"
 
 

@@ -360,6 +360,7 @@ def test_while_it_runs(container_lab):
     assert (lab.project / "text").read_text() == "mine\n"
 
 
+@pytest.mark.parametrize("lab", [(CALLERS[0], "container"), (CALLERS[-1], "process")], ids=["container", "process"], indirect=True)
 def test_killed_at_every_step(lab):
     """RV-5: whatever happens, the project is as before or as after, once somebody looks."""
     fill(lab)

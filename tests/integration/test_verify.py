@@ -165,7 +165,7 @@ def test_bad_usage_is_refused():
     assert refused.returncode == 125 and told(refused)["error"]["message"]
 
 
-def test_the_policy_of_a_file_is_what_is_attacked(tmp_path):
+def test_the_policy_of_a_file_is_what_is_attacked():
     """Its level, its tier, its limits; and what it leaves open is not called a failure."""
     caller = fresh_user()
     policy = PUBLIC / "verify.yaml"

@@ -45,3 +45,11 @@ def test_serve():
     for role in ("root", "user"):
         for what in ("a cell runs in it", "pause freezes its group", "a killed daemon leaves no cgroup"):
             assert f"ok {role}: {what}" in passed
+
+
+def test_systemd():
+    """The units of dist/systemd: notification, reload, restart, delegated groups, socket activation."""
+    passed = run_vm("systemd")
+    for role in ("system", "user"):
+        for what in ("its group is below the unit's", "a killed service is started again", "the first client starts it"):
+            assert f"ok {role}: {what}" in passed

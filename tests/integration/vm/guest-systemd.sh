@@ -1,0 +1,91 @@
+#!/bin/busybox sh
+# Checks of the units in dist/systemd, started by systemd itself.
+exec >/dev/ttyS0 2>&1 </dev/null
+stty -F /dev/ttyS0 -opost 2>/dev/null
+echo
+echo "guest: up Linux $(uname -r) $(/usr/lib/systemd/systemd --version | head -n 1)"
+out=/tmp/out
+cd /tmp || exit 1
+
+not_ok()
+{
+    echo "not ok $role: $1"
+    head -c 1500 $out | sed 's/^/# /'
+    $ctl status brig.service brig.socket --no-pager -l 2>&1 | head -n 40 | sed 's/^/# /'
+}
+verdict() { if [ $? = 0 ]; then echo "ok $role: $1"; else not_ok "$1"; fi; } # NAME: by the status of the command before it
+run() { timeout 120 "$@" >$out 2>&1 </dev/null; }
+said() { grep -Eq -- "$1" $out; }
+until_true() # SECONDS COMMAND...
+{
+    seconds=$1
+    shift
+    while ! "$@"; do
+        [ "$seconds" -gt 0 ] || return 1
+        seconds=$((seconds - 1))
+        sleep 1
+    done
+}
+groups() { find /sys/fs/cgroup -type d -name 'brig-*' 2>/dev/null; }
+no_groups() { [ -z "$(groups)" ]; }
+main_pid() { $ctl show -p MainPID --value brig.service; }
+
+# unit_checks: the service, then the socket, of the manager that $ctl talks to; $as runs a command as its user
+unit_checks()
+{
+    run $ctl start brig.service
+    verdict "the service starts and says that it is ready"
+    run $as brig create
+    id=$(head -n 1 $out)
+    [ "${#id}" = 20 ]
+    verdict "a sandbox is created"
+    run $as brig exec "$id" -- /usr/bin/busybox echo inside && said '^inside$'
+    verdict "a command runs in it"
+    groups >$out && said "$group"
+    verdict "its group is below the unit's"
+    before=$(main_pid)
+    run $ctl reload brig.service && [ "$(main_pid)" = "$before" ] && run $as brig ps && said "$id"
+    verdict "a reload keeps it"
+    kill -9 "$before"
+    changed() { [ "$(main_pid)" != "$before" ] && [ "$(main_pid)" != 0 ]; }
+    until_true 60 changed
+    verdict "a killed service is started again"
+    ready() { run $as brig create; }
+    until_true 60 ready
+    verdict "and works"
+    run $ctl stop brig.service && until_true 60 no_groups
+    verdict "a stopped one leaves no cgroup"
+    [ "$($ctl show -p Result --value brig.service)" = success ]
+    verdict "and ends in order"
+
+    run $ctl start brig.socket && ! $ctl is-active -q brig.service
+    verdict "the socket waits, the service does not run"
+    run $as brig create
+    id=$(head -n 1 $out)
+    [ "${#id}" = 20 ] && $ctl is-active -q brig.service
+    verdict "the first client starts it"
+    run $ctl stop brig.socket brig.service && until_true 60 no_groups
+    verdict "the socket and the service stop"
+}
+
+ifconfig lo up
+chown -R 1000:1000 /home/user
+mkdir -p /run/user/1000
+chown 1000:1000 /run/user/1000
+chmod 700 /run/user/1000
+
+role=system ctl=systemctl as= group=/system.slice/brig.service/
+unit_checks
+
+role=user
+run systemctl start user-manager.service
+verdict "control: the user has a manager"
+ctl="setpriv_user systemctl --user" as=setpriv_user group=/user-manager.service/
+setpriv_user() { XDG_RUNTIME_DIR=/run/user/1000 HOME=/home/user /usr/bin/setpriv --reuid 1000 --regid 1000 --clear-groups "$@"; }
+timeout() { shift; "$@"; } # a function cannot be run by the program of that name
+unit_checks
+systemctl stop user-manager.service
+
+echo "guest: done"
+sleep 1
+reboot -f
