@@ -83,6 +83,8 @@ void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
 /* A whole parsed tree. */
 void jw_json(struct json_writer *w, const struct json *j);
+/* A value that a writer of ours wrote, as it is; null if there is none. */
+void jw_written(struct json_writer *w, const struct buf *value);
 /* The same with the members of each object in the order of their names (as bytes): without blanks
  * there is one text for one value, which hashes are taken over. */
 void jw_json_sorted(struct json_writer *w, const struct json *j);

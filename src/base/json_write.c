@@ -113,11 +113,26 @@ static size_t write_character(struct buf *out, const char *p, size_t left)
     return n;
 }
 
+/* How many of the next bytes stand for themselves. */
+static size_t plain_run(const char *p, size_t left)
+{
+    size_t n = 0;
+    while (n < left && p[n] >= 0x20 && p[n] < 0x7F && p[n] != '"' && p[n] != '\\')
+        n++;
+    return n;
+}
+
 static void write_quoted(struct buf *out, const char *p, size_t len)
 {
     buf_chr(out, '"');
-    for (size_t i = 0; i < len;)
-        i += write_character(out, p + i, len - i);
+    for (size_t i = 0; i < len;) {
+        size_t run = plain_run(p + i, len - i);
+        if (run)
+            buf_add(out, p + i, run);
+        else
+            run = write_character(out, p + i, len - i);
+        i += run;
+    }
     buf_chr(out, '"');
 }
 
@@ -141,6 +156,16 @@ static void write_bare(struct json_writer *w, const char *text)
 {
     separate(w);
     buf_str(w->out, text);
+    w->need_comma = true;
+}
+
+void jw_written(struct json_writer *w, const struct buf *value)
+{
+    separate(w);
+    if (value->len && !value->failed)
+        buf_add(w->out, value->data, value->len);
+    else
+        buf_str(w->out, "null");
     w->need_comma = true;
 }
 

@@ -181,16 +181,23 @@ void create_all_fail(struct core *c, const struct err *err)
 
 static void create_try(struct create *cr);
 
+static void fail_for_want_of_room(struct create *cr)
+{
+    struct err err = ERR_INIT;
+    const struct core_config *config = &cr->core->config;
+    bool few = config->max_boxes == config->possible_boxes;
+    err_set(&err, ERR_LIMIT, "all %u sandboxes are in use%s", config->max_boxes,
+            few ? " (more would need more descriptors: raise the limit of open files)" : "");
+    create_fail(cr, &err);
+}
+
 static void on_create_timer(struct loop_timer *t)
 {
     struct create *cr = container_of(t, struct create, timer);
-    if (!cr->waiting) {
+    if (cr->waiting)
+        fail_for_want_of_room(cr);
+    else
         create_try(cr);
-        return;
-    }
-    struct err err = ERR_INIT;
-    err_set(&err, ERR_LIMIT, "all %u sandboxes are in use", cr->core->config.max_boxes);
-    create_fail(cr, &err);
 }
 
 static void wait_for_slot(struct create *cr)
@@ -211,19 +218,44 @@ void create_slot_free(struct core *c)
     }
 }
 
+void create_pool_ready(struct tmpl *t)
+{
+    struct core *c = t->core;
+    struct create *cr = c->waiting;
+    if (!cr || c->lost)
+        return;
+    if (cr->tmpl == t) {
+        stop_waiting(cr);
+        create_try(cr);
+    } else {
+        pool_evict(c);
+    }
+}
+
+/* Is there a slot to come for one more who waits? What is on its way out leaves one, and so does
+ * what is being made for a pool: it is nobody's. */
+static bool slot_will_come(const struct core *c)
+{
+    unsigned waiting = 0, coming = c->pool_starting;
+    for (const struct create *cr = c->waiting; cr; cr = cr->next_waiting)
+        waiting++;
+    for (const struct tmpl *t = c->templates; t; t = t->next)
+        coming += t->boxes[BOX_ENDING];
+    return waiting < coming;
+}
+
 static void create_launch(struct create *cr)
 {
     struct core *c = cr->core;
     struct err err = ERR_INIT;
     if (c->live >= c->config.max_boxes) {
         /* What waits in a pool is nobody's: it makes room. */
-        if (pool_evict(c)) {
+        if (slot_will_come(c) || pool_evict(c)) {
             wait_for_slot(cr);
             return;
         }
         pool_undemand(cr->tmpl);
-        err_set(&err, ERR_LIMIT, "all %u sandboxes are in use", c->config.max_boxes);
-        create_fail(cr, &err);
+        fail_for_want_of_room(cr);
         return;
     }
     struct box *b = box_new(c, cr->tmpl, &err);

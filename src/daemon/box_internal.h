@@ -96,6 +96,8 @@ void create_box_ready(struct create *cr);
 void create_box_running(struct create *cr);
 void create_box_failed(struct create *cr, const struct err *err);
 void create_slot_free(struct core *c); /* a box is gone */
+/* One is ready for the pool: who waits for a slot gets it, or the room that it takes. */
+void create_pool_ready(struct tmpl *t);
 void create_on_refusals(struct loop_timer *t);
 void create_all_fail(struct core *c, const struct err *err);
 void quota_drop(struct core *c, const struct key *key);

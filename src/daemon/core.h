@@ -6,6 +6,7 @@
 
 struct core_config {
     unsigned max_boxes;         /* live ones, pooled ones included; 0: 1024 */
+    unsigned possible_boxes;    /* for which there are descriptors; 0: any number */
     int64_t default_timeout_ms; /* 300 000 */
     int64_t max_timeout_ms;     /* 24 h */
     int64_t idle_timeout_ms;    /* nobody used it; 0: none */

@@ -138,6 +138,7 @@ struct core {
 
     struct tmpl *templates;
     unsigned template_count, pool_starting;
+    uint64_t busy_until_ms;   /* somebody waits for a claim or a first output */
     struct setting *settings; /* pools as they were resized, until the templates are known */
     unsigned setting_count;
 
@@ -213,3 +214,4 @@ void pool_restore(struct core *c, const char *key, const struct json *value);
 void pool_apply_settings(struct tmpl *t);
 void pool_settings_free(struct core *c);
 void pool_poke(struct tmpl *t); /* look whether more are wanted */
+void pool_busy(struct core *c); /* somebody waits: making more of them must wait as well */

@@ -279,6 +279,7 @@ int execution_start(struct context *c, const char *code, size_t len, const struc
     c->queued_bytes += e->frame.len;
     *ret = e;
     box_touch(c->box);
+    pool_busy(c->box->core);
     execution_next(c);
     return 0;
 }

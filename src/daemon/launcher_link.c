@@ -74,6 +74,8 @@ static void on_hello(struct core *c, const struct json *tree, struct err *err)
     const struct json *most = json_get(tree, "max_boxes");
     if (json_type(most) == JSON_INT && json_int(most) > 0 && json_int(most) <= 100000)
         c->config.max_boxes = (unsigned)json_int(most);
+    if (c->config.possible_boxes && c->config.max_boxes > c->config.possible_boxes)
+        c->config.max_boxes = c->config.possible_boxes;
     if (take_operator_key(c, json_get(tree, "operator_key"), err) < 0)
         core_lose(c, err);
     if (!c->hello)

@@ -188,14 +188,18 @@ static int start_recorder(struct err *err)
     return pair[0];
 }
 
-/* A connection, and what a warden hands over for it. */
-static unsigned raise_descriptors(void)
+/* A connection, and what a warden hands over for it. A quarter of all is for connections, a quarter
+ * for what is run; a sandbox with its interpreter has four. */
+static unsigned raise_descriptors(unsigned *ret_boxes)
 {
     struct rlimit l;
+    *ret_boxes = 0;
     if (getrlimit(RLIMIT_NOFILE, &l) < 0)
         return 0;
     l.rlim_cur = l.rlim_max;
     setrlimit(RLIMIT_NOFILE, &l);
+    if (l.rlim_cur < 1u << 20)
+        *ret_boxes = (unsigned)(l.rlim_cur / 8);
     return l.rlim_cur / 4 < 2048 ? (unsigned)(l.rlim_cur / 4) : 0;
 }
 
@@ -248,8 +252,8 @@ static int watch_signals(struct err *err)
 /* The recorder is forked first, while there is little to inherit. */
 static int prepare(int argc, char **argv, struct err *err)
 {
-    static const struct core_config defaults;
-    struct server_limits limits = {.connections = raise_descriptors()};
+    struct core_config config = {0};
+    struct server_limits limits = {.connections = raise_descriptors(&config.possible_boxes)};
     cleanup_fd int recorder = -1;
     for (int i = 1; i < argc; i++)
         front.listeners += argv[i][0] != '-';
@@ -262,7 +266,7 @@ static int prepare(int argc, char **argv, struct err *err)
     recorder = start_recorder(err);
     front.recorder_fd = recorder < 0 ? -1 : fcntl(recorder, F_DUPFD_CLOEXEC, 3);
     if (recorder < 0 || loop_new(&front.loop, err) < 0 || watch_signals(err) < 0 ||
-        core_new(&front.core, front.loop, &defaults, FD_LAUNCHER, fd_steal(&recorder), err) < 0 ||
+        core_new(&front.core, front.loop, &config, FD_LAUNCHER, fd_steal(&recorder), err) < 0 ||
         server_new(&front.server, front.loop, &limits, api_auth, api_serve, front.core, err) < 0 ||
         /* "3000-<id>.localhost" is a port of a sandbox; nobody else's name ends so. */
         server_allow_host(front.server, ".localhost", err) < 0)

@@ -1,7 +1,8 @@
 /* Warm sandboxes: attested, without any user's data, handed out once.
  *
  * PL-1  Taken out of the list before it is offered: nobody else can get it.
- * PL-2  Refilling yields to requests: at most two start at a time, a moment after the claim, never
+ * PL-2  Refilling yields to requests: at most two start at a time, when nobody has been waiting for
+ *       a sandbox or for its first output for a moment (or little is left to be claimed), never
  *       when it would take a slot that a request waits for.
  * PL-3  A template that changed, or that fails, is not refilled blindly: an old version is ended,
  *       failures wait longer and longer. */
@@ -16,6 +17,7 @@
 #define PARALLEL     2u /* launches for pools, of all templates */
 #define TICK_MS      1000u
 #define REFILL_MS    5u
+#define QUIET_MS     15u /* after a claim or the start of an execution */
 #define BACKOFF_MS   500u
 #define BACKOFF_MOST 60000u
 #define DEFAULT_IDLE 60000u
@@ -99,6 +101,19 @@ static void launch(struct tmpl *t)
     fault_point(FAULT_POOL_LAUNCH);
 }
 
+void pool_busy(struct core *c)
+{
+    c->busy_until_ms = loop_now_ms(c->loop) + QUIET_MS;
+}
+
+/* Making a sandbox takes a processor for some milliseconds. Those who claim one of the others now
+ * shall not wait for it; unless there are hardly any others. */
+static bool is_quiet(const struct tmpl *t)
+{
+    const struct pool *p = &t->pool;
+    return loop_now_ms(t->core->loop) >= t->core->busy_until_ms || p->idle * 4 < target_of(t);
+}
+
 static bool may_launch(const struct tmpl *t)
 {
     const struct core *c = t->core;
@@ -112,6 +127,12 @@ static bool may_launch(const struct tmpl *t)
 
 static void refill(struct tmpl *t)
 {
+    struct pool *p = &t->pool;
+    if (!is_quiet(t) && p->idle + p->starting < target_of(t)) {
+        if (!p->refill.due_ms)
+            loop_timer_set(t->core->loop, &p->refill, REFILL_MS);
+        return;
+    }
     while (may_launch(t)) {
         unsigned before = t->pool.failed_in_row;
         launch(t);
@@ -217,6 +238,7 @@ void pool_add(struct box *b)
         box_end(b, "pool", NULL, NULL);
         return;
     }
+    create_pool_ready(t);
     refill_all(b->core);
     pool_poke(t);
 }
@@ -226,6 +248,7 @@ struct box *pool_take(struct tmpl *t)
     struct pool *p = &t->pool;
     struct box *b = p->newest;
     p->demand.this_second++;
+    pool_busy(t->core);
     if (b) {
         p->hits++;
         pool_left(b);

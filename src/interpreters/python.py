@@ -18,9 +18,9 @@ import json
 import linecache
 import os
 import re
-import signal
 import sys
 import types
+from _signal import SIGINT, signal as set_handler  # signal's own makes an enumeration of each number
 from _thread import allocate_lock, get_ident
 
 FRAME_MAX = 15 << 20  # of 16: a frame that is longer costs the context
@@ -39,6 +39,9 @@ MEMBERS = {
 }
 BINARY = ("png", "jpeg", "pdf")
 METHODS = [(f"_repr_{name}_", name) for name in MEMBERS.values() if name != "text"]
+
+DECODE = json.JSONDecoder().scan_once
+REHEARSAL = '{"op":"execute","id":1,"code":"print(end=\'\')"}'
 
 session = None  # of this process, once it serves
 
@@ -125,10 +128,13 @@ class Channel:
         """The next request; None at the end."""
         header = self._read_exactly(4)
         body = header and self._read_exactly(int.from_bytes(header, "little"))
-        return json.loads(body) if body else None
+        return DECODE(body.decode(), 0)[0] if body else None
 
     def write(self, message):
-        body = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        """A message, or the text of one: what every cell says is not worth an encoder."""
+        if type(message) is not str:
+            message = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        body = message.encode()
         data = memoryview(len(body).to_bytes(4, "little") + body)
         with self.lock:
             self.writer = get_ident()
@@ -689,6 +695,7 @@ class Session:
         self.cancelled = False
         self.forked = False
         self.loop = self.task = None
+        self.lazy = False  # the loop is made when it is asked for
         self.flags = 0
         self.module = types.ModuleType("__main__")
         self.names = self.module.__dict__
@@ -711,8 +718,9 @@ class Session:
         sys.meta_path.append(IPythonStandIn())
         if "matplotlib.pyplot" in sys.modules:
             hook_pyplot(sys.modules["matplotlib.pyplot"])
+        self.lazy_loop()
         os.register_at_fork(after_in_child=self.in_fork)
-        signal.signal(signal.SIGINT, self.on_interrupt)
+        set_handler(SIGINT, self.on_interrupt)
 
     def streams(self):
         for name, fd in (("stdout", 1), ("stderr", 2)):
@@ -778,17 +786,19 @@ class Session:
     def execute(self, request):
         self.count += 1
         self.id = request["id"]
-        self.channel.write({"type": "count", "id": self.id, "value": self.count})
-        signal.signal(signal.SIGINT, self.on_interrupt)
-        restore = self.set_environment(request.get("env") or {})
+        self.channel.write(f'{{"type":"count","id":{self.id:d},"value":{self.count}}}')
+        set_handler(SIGINT, self.on_interrupt)
+        env = request.get("env")
+        restore = self.set_environment(env) if env else None
         shown, error = self.guard(self.cell, request["code"])
         figures, late = ([], None) if isinstance(error, KeyboardInterrupt) else self.guard(self.figures)
         error = error or late
         if self.forked:
             self.end_fork(error)
-        restore()
+        if restore:
+            restore()
         self.tell(shown, figures or [], error)
-        self.channel.write({"type": "end", "id": self.id})
+        self.channel.write(f'{{"type":"end","id":{self.id:d}}}')
         self.id = None
 
     def tell(self, shown, figures, error):
@@ -867,7 +877,7 @@ class Session:
         """The value of the last. A cell that awaits anywhere runs in the loop as a whole."""
         if any(code.co_flags & COROUTINE for code in steps):
             return self.wait_for(self.steps_in_loop(steps))
-        if "asyncio" in sys.modules:
+        if "asyncio" in sys.modules and not self.lazy:
             self.own_loop()
         value = None
         for code in steps:
@@ -900,6 +910,25 @@ class Session:
             self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         return self.loop
+
+    def lazy_loop(self):
+        """A loop costs three descriptors and many pages: where asyncio is loaded before anybody's code is here, it is
+        made when code asks for it. (Policies end with Python 3.14; there, it is made at the first cell.)"""
+        if "asyncio" not in sys.modules or sys.version_info >= (3, 14):
+            return
+        import asyncio
+        import threading
+        session = self
+
+        class Policy(type(asyncio.get_event_loop_policy())):
+            def get_event_loop(self):
+                main = threading.current_thread() is threading.main_thread()
+                if main and getattr(self._local, "_loop", None) is None:
+                    return session.own_loop()
+                return super().get_event_loop()
+
+        asyncio.set_event_loop_policy(Policy())
+        self.lazy = True
 
     def wait_for(self, coroutine):
         import asyncio
@@ -944,9 +973,8 @@ class Session:
                 self.loop.remove_reader(self.channel.fd)
 
     def serve(self):
-        os.set_inheritable(self.channel.fd, False)
         version = "%d.%d.%d" % sys.version_info[:3]
-        self.channel.write({"type": "ready", "language": "python", "version": version, "pid": os.getpid()})
+        self.channel.write(f'{{"type":"ready","language":"python","version":"{version}","pid":{os.getpid()}}}')
         while True:
             self.idle()
             request = self.channel.read()
@@ -999,6 +1027,37 @@ def prepare(channel_fd):
     session.prepare()
 
 
+def rehearse():
+    """Runs a cell that says nothing and leaves nothing: a clone's pages that every cell writes to become its own before
+    somebody waits for them."""
+    fd, session.channel.fd = session.channel.fd, -1  # nothing is sent
+    session.execute(DECODE(REHEARSAL, 0)[0])
+    session.channel.fd = fd
+    forget_cells()
+
+
+def rehearse_often(times):
+    """The same before there are clones, through a channel and back: caches are filled, and Python specialises the code
+    that it has run some times."""
+    import socket
+    ours, theirs = socket.socketpair()
+    body = REHEARSAL.encode()
+    theirs.sendall((len(body).to_bytes(4, "little") + body) * times)
+    theirs.shutdown(socket.SHUT_WR)
+    fd, session.channel.fd = session.channel.fd, ours.fileno()
+    session.serve()
+    session.channel.fd = fd
+    ours.close()
+    theirs.close()
+    forget_cells()
+
+
+def forget_cells():
+    for number in range(session.count):
+        linecache.cache.pop(f"<cell {number + 1}>", None)
+    session.count = 0
+
+
 def run():
     """Runs cells until the other side has no more; does not come back."""
     status = 0
@@ -1014,6 +1073,7 @@ def run():
 
 
 def serve(channel_fd):
+    os.set_inheritable(channel_fd, False)
     prepare(channel_fd)
     run()
 

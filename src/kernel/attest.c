@@ -67,17 +67,19 @@ static bool ns_unattested(int ns)
 }
 
 /* K-8 */
-static int check_namespaces(const struct kernel *k, pid_t pid, struct err *err)
+static int check_namespaces(struct kernel *k, pid_t pid, uint64_t inside[NS_COUNT], struct err *err)
 {
-    uint64_t inside[NS_COUNT], own[NS_COUNT];
     if (k->tier != TIER_CONTAINER)
         return 0;
-    if (procfs_namespaces(pid, inside, err) < 0 || procfs_namespaces(0, own, err) < 0)
+    /* Ours stay as they are. */
+    if (!k->own[0] && procfs_namespaces(0, k->own, err) < 0)
+        return -err->code;
+    if (procfs_namespaces(pid, inside, err) < 0)
         return -err->code;
     for (int ns = 0; ns < NS_COUNT; ns++)
-        if (!ns_unattested(ns) && (inside[ns] == own[ns] || inside[ns] == k->foreign[ns])) {
+        if (!ns_unattested(ns) && (inside[ns] == k->own[ns] || inside[ns] == k->foreign[ns])) {
             err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the %s",
-                    proc_ns_name(ns), inside[ns] == own[ns] ? "host" : "template");
+                    proc_ns_name(ns), inside[ns] == k->own[ns] ? "host" : "template");
             return err_at(err, BOUNDARY_KERNEL);
         }
     return 0;
@@ -155,14 +157,17 @@ static int check_broker(const struct kernel *k, pid_t pid, struct err *err)
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err)
 {
     struct proc_status s;
+    uint64_t inside[NS_COUNT];
     if (check_task(k, init, &s, err) < 0)
         return err_wrap(err, "init");
-    if (check_task(k, pid, &s, err) < 0)
+    if (pid != init && check_task(k, pid, &s, err) < 0)
         return -err->code;
     /* In a session init itself is looked at: what it starts later inherits exactly this. */
     if (pid != init && s.ppid != init)
         return wrong(err, "parent", (uint64_t)s.ppid);
-    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
+    /* Those of a clone's init were looked at together with the clone's. */
+    if ((!k->foreign[0] && check_namespaces(k, pid, inside, err) < 0) ||
+        check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
         return -err->code;
     if (check_broker(k, pid, err) < 0)
         return -err->code;
@@ -170,12 +175,11 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
     return 0;
 }
 
-/* What was read of init's mounts and network is true of the clone only if it has the same. */
-static int check_same(pid_t init, pid_t pid, struct err *err)
+/* What was read of init's mounts, network and identity maps is true of the clone only if it has the
+ * same. */
+static int check_same(const uint64_t of_init[NS_COUNT], const uint64_t of_clone[NS_COUNT],
+                      struct err *err)
 {
-    uint64_t of_init[NS_COUNT], of_clone[NS_COUNT];
-    if (procfs_namespaces(init, of_init, err) < 0 || procfs_namespaces(pid, of_clone, err) < 0)
-        return -err->code;
     for (int ns = 0; ns < NS_COUNT; ns++)
         if (of_init[ns] != of_clone[ns]) {
             err_set(err, ERR_ATTEST, "the clone has another %s namespace than init",
@@ -191,13 +195,13 @@ static int check_same(pid_t init, pid_t pid, struct err *err)
 int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err)
 {
     struct proc_status s;
-    uint64_t fds;
+    uint64_t fds, of_init[NS_COUNT], of_clone[NS_COUNT];
     if (check_task(k, pid, &s, err) < 0)
         return err_wrap(err, "the clone");
     if (s.ppid != init)
         return wrong(err, "clone's parent", (uint64_t)s.ppid);
-    if (check_namespaces(k, pid, err) < 0 || check_maps(k, pid, err) < 0 ||
-        check_same(init, pid, err) < 0)
+    if (check_namespaces(k, init, of_init, err) < 0 ||
+        check_namespaces(k, pid, of_clone, err) < 0 || check_same(of_init, of_clone, err) < 0)
         return err_wrap(err, "the clone");
     if (!waiting)
         return 0;

@@ -184,8 +184,9 @@ int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struc
 {
     if (check_rlimits(l, pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
+    const pid_t pids[] = {pid, l->clone_pid};
     struct cgroup_limits limits = limits_without(&l->limits, guard_unattested);
-    if (l->cgroup && cgroup_verify(&l->group, &limits, pid, err) < 0)
+    if (l->cgroup && cgroup_verify_all(&l->group, &limits, pids, l->clone_pid > 0 ? 2 : 1, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     if (l->proc_fd < 0)
         open_views(l, pid);

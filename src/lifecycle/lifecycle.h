@@ -49,6 +49,7 @@ struct lifecycle {
     bool scoped_signals;
     bool stem;   /* a template process: its limits would be the most that its clones could have */
     bool cloned; /* init is the child of a template process, not of the supervisor */
+    pid_t clone_pid; /* the interpreter that came with it, which must be in the cgroups; or 0 */
     struct cgroup_host host;
     struct cgroup_limits limits;
     struct cgroup_group group;

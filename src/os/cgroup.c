@@ -191,21 +191,28 @@ uint64_t cgroup_memory_cache(const struct cgroup_group *g)
     return cgroup_keyed_u64(text, v2 ? "file" : "total_cache");
 }
 
-int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,
-                  struct err *err)
+int cgroup_verify_all(const struct cgroup_group *g, const struct cgroup_limits *limits,
+                      const pid_t *pids, unsigned count, struct err *err)
 {
     if (g->version == CGROUP_NONE)
         return err_set(err, ERR_ATTEST, "there is no cgroup");
     for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++) {
         if (!cgroup_slot_is_first(g, i))
             continue;
-        int there = cgroup_lists_pid(g->dir[i], pid);
-        if (there < 0)
+        int missing = cgroup_lists_pids(g->dir[i], pids, count);
+        if (missing < 0)
             return err_sys(err, "read the processes of %s", g->dir[i]);
-        if (!there)
-            return err_set(err, ERR_ATTEST, "process %d is not in %s", (int)pid, g->dir[i]);
+        if (missing < (int)count)
+            return err_set(err, ERR_ATTEST, "process %d is not in %s", (int)pids[missing],
+                           g->dir[i]);
     }
     return ops_of(g)->verify(g, limits, err);
+}
+
+int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,
+                  struct err *err)
+{
+    return cgroup_verify_all(g, limits, &pid, 1, err);
 }
 
 int cgroup_kill(const struct cgroup_group *g, unsigned deadline_ms, struct err *err)

@@ -94,6 +94,8 @@ uint64_t cgroup_memory_cache(const struct cgroup_group *g);
 /* Attest: is `pid` in every one of our groups, and do the limit files read back as written? */
 int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,
                   struct err *err);
+int cgroup_verify_all(const struct cgroup_group *g, const struct cgroup_limits *limits,
+                      const pid_t *pids, unsigned count, struct err *err);
 
 /* SIGKILL every task in the group. v2: cgroup.kill (or a loop on kernels before 5.14); v1: a loop
  * over `tasks` until it stays empty. Bounded: gives up after `deadline_ms`. */

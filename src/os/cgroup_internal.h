@@ -39,8 +39,9 @@ int cgroup_write_file(const char *dir, const char *file, const char *text, size_
 int cgroup_write_u64(const char *dir, const char *file, uint64_t value);
 /* Is `word` in a list separated by blanks? */
 bool cgroup_has_word(const char *list, const char *word);
-/* Does `file` (cgroup.procs) list this pid? -1 with errno when it cannot be read. */
-int cgroup_lists_pid(const char *dir, pid_t pid);
+/* Does cgroup.procs list these? The index of the first that is missing, `count` if none is; -1 with
+ * errno when it cannot be read. */
+int cgroup_lists_pids(const char *dir, const pid_t *pids, unsigned count);
 /* Does the limit in `file` read back as `want`? */
 int cgroup_expect_u64(const char *dir, const char *file, uint64_t want, struct err *err);
 /* The kernel counts memory in pages and rounds a limit down. */

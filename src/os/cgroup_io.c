@@ -115,20 +115,28 @@ bool cgroup_has_word(const char *list, const char *word)
     return false;
 }
 
-int cgroup_lists_pid(const char *dir, pid_t pid)
+static bool lists(const char *text, pid_t pid)
 {
-    char text[4096];
-    if (cgroup_read_file(dir, "cgroup.procs", text, sizeof text) < 0)
-        return -1;
     for (const char *line = text; *line;) {
         if (parse_u64(line) == (uint64_t)pid)
-            return 1;
+            return true;
         const char *end = strchr(line, '\n');
         if (!end)
             break;
         line = end + 1;
     }
-    return 0;
+    return false;
+}
+
+int cgroup_lists_pids(const char *dir, const pid_t *pids, unsigned count)
+{
+    char text[4096];
+    unsigned i = 0;
+    if (cgroup_read_file(dir, "cgroup.procs", text, sizeof text) < 0)
+        return -1;
+    while (i < count && lists(text, pids[i]))
+        i++;
+    return (int)i;
 }
 
 int cgroup_expect_u64(const char *dir, const char *file, uint64_t want, struct err *err)

@@ -49,7 +49,7 @@ static int v2_limit(const struct cgroup_group *g, const struct cgroup_limits *li
 static int v2_attach(const struct cgroup_group *g, pid_t pid, struct err *err)
 {
     const char *dir = g->dir[SLOT_V2];
-    if (cgroup_lists_pid(dir, pid) == 1)
+    if (cgroup_lists_pids(dir, &pid, 1) == 1)
         return 0;
     if (cgroup_write_u64(dir, "cgroup.procs", (uint64_t)pid) < 0)
         return err_sys(err, "move process %d to %s", (int)pid, dir);

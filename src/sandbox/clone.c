@@ -80,14 +80,14 @@ static int look_at_stem(struct sandbox *s, struct err *err)
 
 int clone_attest(struct sandbox *s, struct err *err)
 {
-    if (look_at_stem(s, err) < 0 ||
+    /* A namespace that was another one at the start cannot have become the template's. */
+    if ((!s->cloned.checked && look_at_stem(s, err) < 0) ||
         kernel_attest_clone(&s->kernel, s->init_pid, s->cloned.pid, !s->cloned.checked, err) < 0)
         return -err->code;
     /* What its parent was checked for, and what a process has for itself. */
-    if (credentials_check(s->cloned.pid, err) < 0 ||
-        (s->lifecycle.cgroup &&
-         cgroup_verify(&s->lifecycle.group, &s->lifecycle.limits, s->cloned.pid, err) < 0))
+    if (credentials_check(s->cloned.pid, err) < 0)
         return -err->code;
+    s->lifecycle.clone_pid = s->cloned.pid; /* must be in the cgroups as well */
     s->cloned.checked = true;
     return 0;
 }

@@ -490,8 +490,10 @@ int sandbox_attest(struct sandbox *s, struct err *err)
     for (int b = BOUNDARY_KERNEL; b < BOUNDARY_COUNT; b++) {
         jw_key(&w, boundary_name((enum boundary_id)b));
         jw_object_begin(&w);
-        if (verbs[b](s, &out, err) < 0)
+        if (verbs[b](s, &out, err) < 0) {
+            buf_reset(&s->boundaries); /* half an object */
             return err_wrap(err, "attestation");
+        }
         jw_object_end(&w);
     }
     jw_object_end(&w);

@@ -134,18 +134,6 @@ static void write_decisions(const struct run_result *r, struct json_writer *w)
     jw_object_end(w);
 }
 
-static void write_boundaries(const struct sandbox *s, struct json_writer *w)
-{
-    struct json *boundaries = NULL;
-    jw_key(w, "boundaries");
-    if (json_parse(buf_text(&s->boundaries), s->boundaries.len, &json_default_limits, &boundaries,
-                   NULL) == 0)
-        jw_json(w, boundaries);
-    else
-        jw_null(w);
-    json_free(boundaries);
-}
-
 static void write_body(struct sandbox *s, struct buf *out)
 {
     struct run_result *r = s->result;
@@ -162,7 +150,8 @@ static void write_body(struct sandbox *s, struct buf *out)
     jw_kv_string(&w, "tier", tier_name(r->tier));
     jw_kv_string(&w, "policy_hash", hash);
     write_weaker(r, &w);
-    write_boundaries(s, &w);
+    jw_key(&w, "boundaries");
+    jw_written(&w, &s->boundaries);
     write_data(s, &w);
     write_decisions(r, &w);
     jw_key(&w, "states_usec");

@@ -48,8 +48,11 @@ static struct template *template_new(const char *name, struct err *err)
     snprintf(t->name, sizeof t->name, "%s", name);
     t->policy.cpus_milli = 2000;
     t->policy.disk = 512 * MIB;
+    /* What is on the disk is memory: a full one must be an error for who writes, not the end of
+     * all. */
+    t->policy.memory = t->policy.disk + 512 * MIB;
     /* A file that only names the level does not change them. */
-    t->policy.origin[FIELD_CPUS] = t->policy.origin[FIELD_DISK] =
+    t->policy.origin[FIELD_CPUS] = t->policy.origin[FIELD_DISK] = t->policy.origin[FIELD_MEMORY] =
         (struct origin){.kind = ORIGIN_FILE, .name = "base"};
     t->pool_max = 32;
     t->pool_idle_ms = 60000;

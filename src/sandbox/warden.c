@@ -75,18 +75,6 @@ void warden_fail(struct warden *w, uint32_t request, const struct err *err)
     tell(w, WIRE_FAIL, request, 0, buf_text(&text), text.len, NULL, 0);
 }
 
-static void write_boundaries(const struct sandbox *s, struct json_writer *w)
-{
-    struct json *boundaries = NULL;
-    jw_key(w, "boundaries");
-    if (json_parse(buf_text(&s->boundaries), s->boundaries.len, &json_default_limits, &boundaries,
-                   NULL) == 0)
-        jw_json(w, boundaries);
-    else
-        jw_null(w);
-    json_free(boundaries);
-}
-
 void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int *fds,
                   unsigned count)
 {
@@ -105,7 +93,8 @@ void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int 
     jw_kv_string(&j, "interpreter", pid > 0 ? w->template->interpreter : NULL);
     jw_kv_string(&j, "interpreter_error", why ? why->message : NULL);
     jw_kv_string(&j, "start", w->s->source ? "clone" : "cold");
-    write_boundaries(w->s, &j);
+    jw_key(&j, "boundaries");
+    jw_written(&j, &w->s->boundaries);
     jw_key(&j, "states_usec");
     state_write_json(&w->s->state, &j);
     jw_object_end(&j);
@@ -117,7 +106,6 @@ static void tell_end(struct warden *w)
 {
     cleanup_buf struct buf text;
     struct json_writer j;
-    struct json *receipt = NULL;
     const struct usage *u = &w->s->lifecycle.usage;
     buf_init(&text, WIRE_TEXT_MAX);
     jw_init(&j, &text, false);
@@ -133,12 +121,10 @@ static void tell_end(struct warden *w)
     jw_key(&j, "receipt");
     const struct buf *r = &w->s->result->receipt;
     /* One that would not fit stays behind; the message must not. */
-    if (r->len < WIRE_TEXT_MAX / 2 &&
-        json_parse(buf_text(r), r->len, &json_default_limits, &receipt, NULL) == 0)
-        jw_json(&j, receipt);
+    if (r->len < WIRE_TEXT_MAX / 2)
+        jw_written(&j, r);
     else
         jw_null(&j);
-    json_free(receipt);
     jw_object_end(&j);
     if (!w->front_gone)
         wire_send(w->front.fd, WIRE_ENDED, 0, 0, buf_text(&text), text.len, NULL, 0);
@@ -196,7 +182,8 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
     watch_start(w);
     jw_init(&out, &text, false);
     jw_object_begin(&out);
-    write_boundaries(w->s, &out);
+    jw_key(&out, "boundaries");
+    jw_written(&out, &w->s->boundaries);
     jw_object_end(&out);
     warden_done(w, msg->request, 0, buf_text(&text), text.len, NULL, 0);
     return 0;

@@ -172,21 +172,6 @@ static int serve_one(struct clone_job *j)
     return 0;
 }
 
-int template_serve(int door)
-{
-    /* Clones are nobody's children: their wardens watch them. */
-    signal(SIGCHLD, SIG_IGN);
-    for (;;) {
-        int got = take_request(door, &job);
-        if (got < 0)
-            return got == -ENOTCONN ? 0 : got;
-        if (got > 0 && serve_one(&job) == 1) {
-            renew_states();
-            return 1;
-        }
-    }
-}
-
 /* ---- in the clone ---- */
 
 static bool was_expected(const char *entry)
@@ -197,7 +182,7 @@ static bool was_expected(const char *entry)
     return false;
 }
 
-char **template_environ(void)
+static bool is_environ_expected(void)
 {
     size_t here = 0, there = 0;
     bool same = expected != NULL;
@@ -205,5 +190,25 @@ char **template_environ(void)
         same = was_expected(*e);
     for (char **e = expected; same && *e; e++)
         there++;
-    return same && here == there ? NULL : job.envp;
+    return same && here == there;
+}
+
+char **template_environ(void)
+{
+    return job.envp;
+}
+
+int template_serve(int door)
+{
+    /* Clones are nobody's children: their wardens watch them. */
+    signal(SIGCHLD, SIG_IGN);
+    for (;;) {
+        int got = take_request(door, &job);
+        if (got < 0)
+            return got == -ENOTCONN ? 0 : got;
+        if (got > 0 && serve_one(&job) == 1) {
+            renew_states();
+            return is_environ_expected() ? 1 : 2;
+        }
+    }
 }

@@ -17,9 +17,10 @@
 
 /* Memory that is the state of a random generator: each clone's is filled anew. */
 TEMPLATE_API int template_random(void *state, size_t len);
-/* Serves until the door ends (0) or breaks (negative errno). Returns 1 in a clone, attested. */
+/* Serves until the door ends (0) or breaks (negative errno). Returns 1 in a clone, attested,
+ * and 2 where the clone's environment is not the expected one. */
 TEMPLATE_API int template_serve(int door);
 /* The environment is now as that of every clone is expected to be. */
 TEMPLATE_API int template_remember(void);
-/* In a clone: its environment, NULL-terminated, "NAME=value"; NULL if it is as expected. */
+/* In a clone: its environment, NULL-terminated, "NAME=value". */
 TEMPLATE_API char **template_environ(void);

@@ -20,9 +20,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__)) + "/"
 DOOR = 3
 CHANNEL = 3
+REHEARSALS = 20  # the interpreter specialises code that it has run some times
 # Read once, when the libraries are loaded. A process with more than one thread cannot be cloned.
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
            "VECLIB_MAXIMUM_THREADS")
+FILLERS_MAX = 20000
+# Whose wishes for a forked process are about other threads only.
+THREADING = ("threading", "logging", "concurrent.futures.thread", "concurrent.futures._base")
 
 
 def say(message):
@@ -86,6 +90,28 @@ def rehearse(driver):
     # A clone has none of our descriptors; its own 0 is as empty.
     sys.stdin.close()
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)
+    driver.rehearse_often(REHEARSALS)
+
+
+def fresh(make, size):
+    """Objects of one size, until one of them is the first in its pool."""
+    pool = 16384 if sys.version_info >= (3, 10) else 4096
+    made = [make(size)]
+    while id(made[-1]) % pool >= 64 and len(made) < FILLERS_MAX:
+        made.append(make(size))
+    return made
+
+
+def tidy(kept):
+    """A clone makes the pages that it writes to its own. What it allocates goes, of each size, where there is room first:
+    into holes all over the memory of this process, so they are filled. It goes into new pools then, which begin with
+    their own head. (A full collection empties the lists of free objects as well, which lie scattered, too.)"""
+    gc.collect()
+    gc.freeze()
+    kept.append(fresh(lambda size: object(), 16))
+    kept.append(fresh(lambda size: size << 40, 32))
+    for size in range(48, 513, 16):
+        kept.append(fresh(lambda size: bytes(size - 33), size))
 
 
 def held_open():
@@ -129,13 +155,13 @@ def own_entropy(library):
 
 
 def watch_forks():
-    """Modules say what they want to be done in a forked process; a clone is one. (What the standard library asks for is
-    about threads and locks, of which there are none here, and its random numbers.)"""
+    """Modules say what they want to be done in a forked process; a clone is one. What the standard library asks for is
+    about threads and locks, of which there are none here, and would cost every clone half a megabyte."""
     hooks = []
     register = os.register_at_fork
 
     def remember(**kinds):
-        if "after_in_child" in kinds:
+        if "after_in_child" in kinds and getattr(kinds["after_in_child"], "__module__", "") not in THREADING:
             hooks.append(kinds["after_in_child"])
         return register(**kinds)
 
@@ -161,10 +187,7 @@ def renew(hooks):
 
 
 def take_environment(library):
-    entries = library.template_environ()
-    if not entries:
-        return  # as the template's
-    fresh = {}
+    entries, fresh = library.template_environ(), {}
     while entries[len(fresh)]:
         name, _, value = entries[len(fresh)].partition(b"=")
         fresh[name] = value
@@ -184,8 +207,6 @@ def become_template():
     unwatch()
     rehearse(driver)
     hooks += own_entropy(library)
-    gc.collect()
-    gc.freeze()
     threads, files = len(os.listdir("/proc/self/task")), held_open()
     if threads != 1:
         raise RuntimeError("its modules start threads")
@@ -193,20 +214,25 @@ def become_template():
         raise RuntimeError("its modules keep open: " + ", ".join(files)[:200])
     say({"ready": True, "version": "%d.%d.%d" % sys.version_info[:3], "loaded": loaded,
          "missing": [name for name in config["modules"] if name not in loaded]})
-    return driver, library, hooks
+    kept = []
+    tidy(kept)
+    return driver, library, hooks, kept
 
 
 def main():
     try:
-        driver, library, hooks = become_template()
+        driver, library, hooks, _kept = become_template()
     except Exception as error:
         say({"ready": False, "error": f"it cannot be cloned: {type(error).__name__}: {error}"})
         os._exit(1)
     # One thread, no lock held, and the clone is an exact copy of it: there is nothing to repair in the interpreter.
-    if library.template_serve(DOOR) != 1:
+    clone = library.template_serve(DOOR)
+    if clone <= 0:
         os._exit(0)
-    take_environment(library)
+    if clone > 1:
+        take_environment(library)
     renew(hooks)
+    driver.rehearse()
     driver.run()
 
 

@@ -41,6 +41,7 @@ void canaries_init(struct canaries *c)
                            .abstract = -1,
                            .granted = -1,
                            .signals = -1,
+                           .door = -1,
                            .shm_id = -1};
     c->lab.pid = -1;
     c->place.leaked = -1;
@@ -129,7 +130,8 @@ static int make_files(struct canaries *c, struct err *err)
 
 static int listen_inet(int family, int type, uint16_t *port)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in v4 = {
+        .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     struct sockaddr *at = family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
     socklen_t len = family == AF_INET ? sizeof v4 : sizeof v6;
@@ -139,6 +141,25 @@ static int listen_inet(int family, int type, uint16_t *port)
         return -1;
     *port = ntohs(family == AF_INET ? v4.sin_port : v6.sin6_port);
     return fd_steal(&fd);
+}
+
+/* A number of TCP on which nobody listens, kept for who is inside, and the same of UDP. */
+static void open_numbers(struct canaries *c)
+{
+    for (int i = 0; c->udp < 0 && i < 50; i++) {
+        struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t len = sizeof at;
+        int on = 1;
+        cleanup_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+            bind(fd, (struct sockaddr *)&at, sizeof at) < 0 ||
+            getsockname(fd, (struct sockaddr *)&at, &len) < 0)
+            return;
+        c->place.udp = ntohs(at.sin_port);
+        c->udp = listen_inet(AF_INET, SOCK_DGRAM, &c->place.udp);
+        if (c->udp >= 0)
+            c->door = fd_steal(&fd);
+    }
 }
 
 static int listen_local(const char *name, bool abstract)
@@ -159,7 +180,7 @@ static int open_sockets(struct canaries *c, struct err *err)
     char path[PLACE_PATH + 16];
     snprintf(path, sizeof path, "%s/socket", c->place.ro);
     c->tcp = listen_inet(AF_INET, SOCK_STREAM, &c->place.tcp);
-    c->udp = listen_inet(AF_INET, SOCK_DGRAM, &c->place.udp);
+    open_numbers(c);
     c->tcp6 = listen_inet(AF_INET6, SOCK_STREAM, &c->place.tcp6); /* not every host has it */
     c->local = listen_local(c->place.socket, false);
     c->granted = listen_local(path, false);
@@ -328,7 +349,8 @@ static void remove_folder(struct canaries *c)
 
 void canaries_close(struct canaries *c)
 {
-    const int fds[] = {c->tcp, c->tcp6, c->udp, c->local, c->abstract, c->granted, c->signals};
+    const int fds[] = {c->tcp,      c->tcp6,    c->udp,     c->local,
+                       c->abstract, c->granted, c->signals, c->door};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);

@@ -20,6 +20,7 @@ struct canaries {
     int tcp, tcp6, udp, local, abstract, granted; /* listening */
     int shm_id;
     pid_t victim;
+    int door;    /* bound and not listening: see open_numbers */
     int signals; /* a byte for each that the victim got */
     bool has_key, has_queue;
 };

@@ -2,8 +2,13 @@
  * first byte of its output, remove the sandbox. Prints one line per round: microseconds from create
  * to first byte, and of the create alone.
  *
- *   claim ADDRESS:PORT KEY TEMPLATE CLIENTS ROUNDS [hold]     hold: keep the sandboxes, print their
- * ids, wait for stdin */
+ *   claim ADDRESS:PORT KEY TEMPLATE CLIENTS ROUNDS [hold|idle|MS|~MS]
+ *
+ *   hold   keep the sandboxes, print their ids, wait for stdin
+ *   idle   the same without running anything in them
+ *   MS     all clients begin each round at the same moment, MS milliseconds after the last one has
+ *          ended its round before: a burst that finds the pool full
+ *   ~MS    each client thinks for MS milliseconds on average between two rounds, by itself */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -20,7 +25,9 @@
 static const char *key, *template;
 static struct sockaddr_in place;
 static int rounds;
-static bool hold;
+static bool hold, idle;
+static unsigned pause_ms, think_ms;
+static pthread_barrier_t together;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct peer {
@@ -114,6 +121,13 @@ static void round_once(struct peer *p)
         exit(1);
     }
     field(p->in, "sandboxID", id, sizeof id);
+    if (idle) {
+        pthread_mutex_lock(&lock);
+        printf("0 %llu %s\n", (unsigned long long)(made - start), id);
+        fflush(stdout);
+        pthread_mutex_unlock(&lock);
+        return;
+    }
     field(p->in, "envdAccessToken", token, sizeof token);
     snprintf(headers, sizeof headers,
              "E2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49999\r\nX-Access-Token: %s\r\n", id, token);
@@ -125,21 +139,33 @@ static void round_once(struct peer *p)
     pthread_mutex_lock(&lock);
     printf("%llu %llu %s\n", (unsigned long long)(first - start),
            (unsigned long long)(made - start), id);
+    if (hold)
+        fflush(stdout);
     pthread_mutex_unlock(&lock);
     if (hold)
         return;
+    if (pause_ms) /* nobody's removal is in the way of somebody's first output */
+        pthread_barrier_wait(&together);
     snprintf(path, sizeof path, "/sandboxes/%s", id);
     ask(p, "DELETE", path, "", "");
     whole(p);
 }
 
-static void *client(void *unused)
+static void *client(void *number)
 {
-    (void)unused;
+    unsigned short seed[3] = {(unsigned short)(uintptr_t)number, 7, 42};
     struct peer *p = calloc(1, sizeof *p);
     dial(p);
-    for (int i = 0; i < rounds; i++)
+    for (int i = 0; i < rounds; i++) {
+        if (pause_ms) {
+            pthread_barrier_wait(&together);
+            usleep(pause_ms * 1000);
+            pthread_barrier_wait(&together);
+        }
+        if (think_ms)
+            usleep((useconds_t)((double)think_ms * 2000 * erand48(seed)));
         round_once(p);
+    }
     close(p->fd);
     free(p);
     return NULL;
@@ -160,10 +186,14 @@ int main(int argc, char **argv)
     template = argv[3];
     int clients = (int)strtol(argv[4], NULL, 10);
     rounds = (int)strtol(argv[5], NULL, 10);
-    hold = argc > 6;
+    idle = argc > 6 && strcmp(argv[6], "idle") == 0;
+    hold = idle || (argc > 6 && strcmp(argv[6], "hold") == 0);
+    pause_ms = argc > 6 ? (unsigned)strtoul(argv[6], NULL, 10) : 0;
+    think_ms = argc > 6 && argv[6][0] == '~' ? (unsigned)strtoul(argv[6] + 1, NULL, 10) : 0;
+    pthread_barrier_init(&together, NULL, (unsigned)clients);
     pthread_t *threads = calloc((size_t)clients, sizeof *threads);
     for (int i = 0; i < clients; i++)
-        if (pthread_create(&threads[i], NULL, client, NULL))
+        if (pthread_create(&threads[i], NULL, client, (void *)(uintptr_t)i))
             fail("thread");
     for (int i = 0; i < clients; i++)
         pthread_join(threads[i], NULL);

@@ -51,7 +51,7 @@ def test_hello(serve):
     assert {"base", "python", "node"} <= set(templates)
     assert templates["python"]["aliases"] == ["code-interpreter-v1"]
     for t in templates.values():
-        assert (t["cpus_milli"], t["memory"], t["disk"], t["pids"]) == (2000, 512 << 20, 512 << 20, 256)
+        assert (t["cpus_milli"], t["memory"], t["disk"], t["pids"]) == (2000, 1024 << 20, 512 << 20, 256)
         assert t["pool"]["min"] <= t["pool"]["max"] and t["policy_hash"].startswith("sha256:")
     assert [entry["kind"] for entry in hello["listeners"]] == ["unix", "tcp"]
 
@@ -456,3 +456,11 @@ def test_the_status_of_the_front_is_told(caller):
     serve.relay.send(bytes([7]))
     status, _, err = serve.stop()
     assert status == 1 and "status 7" in err
+
+
+def test_a_full_disk_is_an_error_and_not_the_end(caller):
+    """The disk is memory. (Allocated, not written: it counts the same and takes no time.)"""
+    fill = "fallocate -l 511M /tmp/a; fallocate -l 20M /tmp/b 2>&1; echo $?; rm /tmp/a; fallocate -l 20M /tmp/b; echo $?"
+    with Serve(caller) as serve:
+        status, out, _ = serve.box("base").run("/bin/sh", "-c", fill)
+        assert status == 0 and "No space left" in out and out.split("\n")[-3:] == ["1", "0", ""], out

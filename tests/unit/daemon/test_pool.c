@@ -209,6 +209,52 @@ Test(pool, makes_room_for_others)
     world_end();
 }
 
+/* What is being made for a pool is room as well, for as many as it is. */
+Test(pool, what_is_not_ready_yet_makes_room_too)
+{
+    struct core_config config = {.max_boxes = 3};
+    struct got g[2];
+    world_begin_with(&config, "[" BASE "," PYTHON "]");
+    pass(1000);
+    w.no_ready = true;
+    cr_assert_eq(core_pool_resize(w.core, "python", 3, 3, NULL), 0);
+    pass(100);
+    cr_assert_eq(look()->starting, 1);
+    make_box_of("python");
+    make_box_of("python");
+    w.no_ready = false;
+    ask_box(&owner, "base", &g[0]);
+    ask_box(&owner, "base", &g[1]);
+    settle();
+    cr_assert_eq(g[0].calls, 0, "it waits");
+    cr_assert_eq(g[1].err.code, ERR_LIMIT, "for this one there will be none");
+    ward_ready(&w.wards[w.ward_count - 1]);
+    pass(100);
+    cr_assert_eq(g[0].calls, 1);
+    cr_assert_not_null(g[0].box);
+    cr_assert_eq(w.most_live, 3);
+    world_end();
+}
+
+Test(pool, refilling_waits_while_somebody_waits, .init = begin, .fini = world_end)
+{
+    cr_assert_eq(core_pool_resize(w.core, "python", 6, 6, NULL), 0);
+    pass(2000);
+    cr_assert_eq(look()->idle, 6);
+    unsigned before = w.launches;
+    for (int i = 0; i < 3; i++) {
+        make_box_of("python");
+        pass(6); /* another one comes before the daemon had a moment for itself */
+    }
+    cr_assert_eq(w.launches, before);
+    pass(100);
+    cr_assert_eq(look()->idle, 6);
+    for (int i = 0; i < 5; i++)
+        make_box_of("python");
+    pass(6);
+    cr_assert_gt(w.launches, before + 3, "unless hardly any are left");
+}
+
 Test(pool, a_template_that_changed_is_not_served_from_old_stock, .init = begin, .fini = world_end)
 {
     char old[2][BOX_ID_LEN + 1];

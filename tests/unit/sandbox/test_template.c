@@ -35,7 +35,7 @@ Test(template, built_in_ones_are_found_by_name_and_alias)
     cr_assert_eq(base->policy.level, LEVEL_HIGH);
     cr_assert_eq(base->policy.network_mode, NETWORK_OFF);
     cr_assert(base->policy.workspace && base->policy.exec && !base->policy.project);
-    cr_assert_eq(base->policy.memory, 512u << 20);
+    cr_assert_eq(base->policy.memory, 1024u << 20);
     cr_assert_eq(base->policy.disk, 512u << 20);
     cr_assert_eq(base->policy.cpus_milli, 2000);
     cr_assert_eq(base->policy.pids, 256);
@@ -74,7 +74,7 @@ Test(template, everything_is_read)
 Test(template, an_empty_file_is_base_again)
 {
     cr_assert_eq(add(""), 0, "%s", err.message);
-    cr_assert_eq(templates_find(&t, "own")->policy.memory, 512u << 20);
+    cr_assert_eq(templates_find(&t, "own")->policy.memory, 1024u << 20);
 }
 
 Test(template, what_is_not_understood_is_refused)
