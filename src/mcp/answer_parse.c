@@ -100,6 +100,9 @@ static int take_bytes(struct mcp_answer *a, const char *data, size_t len, struct
 {
     if (a->body == BODY_CHUNKED)
         return take_chunks(a, data, len, err);
+    /* What comes behind an answer is none of it. */
+    if (a->body == BODY_NONE)
+        len = 0;
     if (a->body == BODY_LENGTH && len > a->left)
         len = (size_t)a->left;
     if (take_body(a, data, len, err) < 0)
