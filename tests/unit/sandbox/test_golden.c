@@ -66,10 +66,21 @@ static void fixed_host(struct filesystem_host *host, int abi)
 static void fixed_grants(struct filesystem *fs, const struct policy *p, const char *project)
 {
     if (project)
-        fs->grants[fs->grant_count++] = (struct pinned_grant){project, project, true, true, 42, 1};
+        fs->grants[fs->grant_count++] = (struct pinned_grant){.source = project,
+                                                              .dest = project,
+                                                              .writable = true,
+                                                              .is_dir = true,
+                                                              .dev = 42,
+                                                              .ino = 1};
     for (size_t i = 0; i < p->grant_count; i++)
         fs->grants[fs->grant_count++] = (struct pinned_grant){
-            p->grants[i].source, p->grants[i].dest, p->grants[i].writable, true, 42, 100 + i};
+            .source = p->grants[i].source,
+            .dest = p->grants[i].dest,
+            .writable = p->grants[i].writable,
+            .is_dir = true,
+            .dev = 42,
+            .ino = 100 + i,
+        };
 }
 
 /* "Never more than the caller has": then everybody who runs this test must have the same. */
