@@ -95,6 +95,7 @@ class Driver:
         def place():
             os.dup2(theirs.fileno(), 3)
             os.set_inheritable(3, True)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a suite in the background of a shell has it ignored
 
         self.process = subprocess.Popen(command or COMMANDS[language], stdin=subprocess.DEVNULL, stdout=out_end,
                                         stderr=err_end, preexec_fn=place, pass_fds=(3,), start_new_session=True,
