@@ -4,6 +4,7 @@ The programs of -Dweaken=true can leave out one guard. They are linked from the 
 brig-proxy; where there is none a folder of their own is made."""
 
 import concurrent.futures
+import fcntl
 import json
 import os
 import re
@@ -303,7 +304,6 @@ ATTESTED = {
     "proc": ["--proc", "system"], "limit-pids": [], "groups": [], "namespace-user": [], "limit-memory": [],
 }
 ONLY_ROOT = {"groups", "namespace-user", "limit-memory"}
-LEAK = 230
 
 
 @pytest.mark.parametrize("guard", ATTESTED)
@@ -317,13 +317,13 @@ def test_attestation_alone_finds_a_guard_missing(guard, weak):
 
     def start(env):
         # A descriptor that is not closed on exec, for the guard that closes it.
-        os.dup2(0, LEAK, inheritable=True)
+        leak = fcntl.fcntl(0, fcntl.F_DUPFD, 230)
         try:
             command = caller.outside(*prefix, str(weak / "brig"), "run", *ATTESTED[guard], "--", "true")
             return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60, env={**ENV, **env},
-                                  stdin=subprocess.DEVNULL, close_fds=True, pass_fds=[LEAK])
+                                  stdin=subprocess.DEVNULL, close_fds=True, pass_fds=[leak])
         finally:
-            os.close(LEAK)
+            os.close(leak)
 
     control = start({})
     assert control.returncode == 0, control.stderr
