@@ -12,10 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from users import USER_ID
+
 TOP = Path(__file__).resolve().parents[2]
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
 TIERS = ["container", "process"]
-USER_ID = 41234  # an ordinary user that nobody else on this machine is
 IS_ROOT = os.geteuid() == 0
 
 

@@ -11,9 +11,10 @@ import threading
 
 import pytest
 
-from helpers import IS_ROOT, PUBLIC, USER_ID, end, wait_for
+from helpers import IS_ROOT, PUBLIC, end, wait_for
 from labcaller import LabCaller, policy_file, state_folder
 from test_terminal import Terminal
+from users import claim_user
 
 LONG = 60
 OUTSIDE = "/srv/nothing-of-brigs"  # not there: rm -rf of it succeeds and changes nothing
@@ -221,7 +222,8 @@ def test_the_code_inside_cannot_answer(asker, tier):
 def test_another_user_cannot_answer(asker):
     process = asker.start("--dangerous", "ask", "--", *DANGEROUS)
     question = asker.question()
-    other = ["setpriv", "--reuid", str(USER_ID + 1), "--regid", str(USER_ID + 1), "--clear-groups", "--"]
+    uid = str(claim_user())
+    other = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "--"]
     stranger = subprocess.run([*other, sys.executable, "-c", ANSWER, question["id"]], capture_output=True, text=True, cwd="/")
     assert stranger.stdout.strip() != "taken"
     assert process.poll() is None and len(asker.waiting()) == 1

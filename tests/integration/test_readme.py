@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from users import USER_ID
+
 TOP = Path(__file__).resolve().parents[2]
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
 README = TOP / "README.md"
-USER_ID = 2000
 MARK = "--- end of command ---"
 
 

@@ -17,10 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from users import USER_ID
+
 TOP = Path(__file__).resolve().parents[2]
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
 IS_ROOT = os.geteuid() == 0
-USER_ID = 41234  # an ordinary user that nobody else on this machine is
 USERS = ["root", "user"] if IS_ROOT else ["user"]
 READY = re.compile(r"ready on (\S+) and http://127\.0\.0\.1:(\d+)")
 # The disk is memory: a sandbox that can be filled without being ended.
