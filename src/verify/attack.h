@@ -39,6 +39,8 @@ void outcome_line(const char *id, const struct outcome *o, char *out, size_t siz
 /* helpers for attacks */
 int attack_result(long result);               /* 0 or errno */
 int attack_open(const char *path, int flags); /* and close */
+/* To a socket file; who has no room for another connection was reached, too. */
+int attack_dial(const char *path);
 /* Reads the beginning of a file into the detail. */
 int attack_read(struct attempt *a, const char *path);
 void attack_say(struct attempt *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -86,8 +88,13 @@ int ask_get(const char *host, uint16_t port, const char *path, const char *host_
 attack_fn attack_no_rule, attack_literal, attack_metadata, attack_port, attack_mismatch,
     attack_connect, attack_lookalike, attack_private_name, attack_dns_tunnel, attack_allowed;
 /* credentials.c */
-attack_fn attack_environment, attack_task_environments, attack_agents, attack_placeholder,
-    attack_reflect, attack_other_origin, attack_redirect, attack_query;
+attack_fn attack_environment, attack_task_environments, attack_agents, attack_engines,
+    attack_placeholder, attack_reflect, attack_other_origin, attack_redirect, attack_query;
+/* attack_engines, by an ordinary user who has nothing to do with the caller. */
+attack_fn attack_engines_as_nobody;
+/* Variables by which agents and tools are found, or which are a key themselves; ends with NULL. The
+ * judge puts the token into each of its own. */
+extern const char *const agent_variables[];
 /* lifecycle.c */
 attack_fn attack_fork_bomb, attack_memory, attack_open_files, attack_disk, attack_inodes,
     attack_flood, attack_deadline, attack_cpu, attack_leave_tasks, attack_wait_for_kill,

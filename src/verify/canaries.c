@@ -262,9 +262,10 @@ int canaries_open(struct canaries *c, struct err *err)
     c->place.plain = c->lab.ports[LAB_PLAIN];
     c->place.closed = c->lab.ports[LAB_CLOSED];
     c->place.names = c->lab.names;
+    c->place.caller = (int32_t)geteuid();
     setenv(SECRET_NAME, c->secret, 1);
-    if (!getenv("SSH_AUTH_SOCK"))
-        setenv("SSH_AUTH_SOCK", c->place.socket, 1);
+    for (size_t i = 0; agent_variables[i]; i++)
+        setenv(agent_variables[i], c->token, 1);
     return 0;
 }
 

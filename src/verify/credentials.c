@@ -8,10 +8,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define NOBODY 65534
 
 int attack_environment(struct attempt *a)
 {
@@ -53,25 +56,74 @@ int attack_task_environments(struct attempt *a)
     return code;
 }
 
-/* Sockets and files by which agents and tools hand out what they hold. */
+const char *const agent_variables[] = {"SSH_AUTH_SOCK",
+                                       "DBUS_SESSION_BUS_ADDRESS",
+                                       "DOCKER_HOST",
+                                       "KUBECONFIG",
+                                       "AWS_SECRET_ACCESS_KEY",
+                                       "GITHUB_TOKEN",
+                                       NULL};
+
+/* Of each the value and not the name: a policy may set one of its own. */
 int attack_agents(struct attempt *a)
 {
-    static const char *const names[] = {"SSH_AUTH_SOCK",         "DBUS_SESSION_BUS_ADDRESS",
-                                        "DOCKER_HOST",           "KUBECONFIG",
-                                        "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"};
-    static const char *const files[] = {"/run/docker.sock", "/var/run/docker.sock",
-                                        "/run/dbus/system_bus_socket", "/run/containerd"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (getenv(names[i])) {
-            attack_say(a, "$%s is set", names[i]);
+    size_t used = 0;
+    for (size_t i = 0; agent_variables[i]; i++) {
+        const char *value = getenv(agent_variables[i]);
+        if (value && used < sizeof a->detail)
+            used += (size_t)snprintf(a->detail + used, sizeof a->detail - used, "%.32s ", value);
+    }
+    return used ? 0 : ATTACK_NOTHING;
+}
+
+/* Where engines, buses and agents listen; %d is the caller's uid. Who can connect to one of the
+ * first can be root; the others hand out keys, or act for the caller. */
+static const char *const engine_sockets[] = {"/run/docker.sock",
+                                             "/var/run/docker.sock",
+                                             "/run/containerd/containerd.sock",
+                                             "/run/podman/podman.sock",
+                                             "/run/crio/crio.sock",
+                                             "/run/buildkit/buildkitd.sock",
+                                             "/run/k3s/containerd/containerd.sock",
+                                             "/run/libvirt/libvirt-sock",
+                                             "/run/snapd.socket",
+                                             "/run/dbus/system_bus_socket",
+                                             "/run/user/%d/bus",
+                                             "/run/user/%d/docker.sock",
+                                             "/run/user/%d/podman/podman.sock",
+                                             "/run/user/%d/gnupg/S.gpg-agent",
+                                             "/run/user/%d/gnupg/S.gpg-agent.ssh",
+                                             "/run/user/%d/keyring/ssh",
+                                             "/run/user/%d/ssh-agent.socket"};
+
+/* That a name is there says nothing: the process tier shows names, and holds connections. */
+int attack_engines(struct attempt *a)
+{
+    int code = ENOENT;
+    for (size_t i = 0; i < ARRAY_LEN(engine_sockets); i++) {
+        char path[96];
+        const char *mark = strstr(engine_sockets[i], "%d");
+        if (mark)
+            snprintf(path, sizeof path, "%.*s%d%s", (int)(mark - engine_sockets[i]),
+                     engine_sockets[i], a->place->caller, mark + 2);
+        else
+            snprintf(path, sizeof path, "%s", engine_sockets[i]);
+        int each = attack_dial(path);
+        if (each == 0) {
+            attack_say(a, "%s was connected to", path);
             return 0;
         }
-    for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        if (access(files[i], F_OK) == 0) {
-            attack_say(a, "%s is there", files[i]);
-            return 0;
-        }
-    return ATTACK_NOTHING;
+        code = each != ENOENT ? each : code;
+    }
+    return code;
+}
+
+int attack_engines_as_nobody(struct attempt *a)
+{
+    if (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+        setresuid(NOBODY, NOBODY, NOBODY) < 0)
+        return errno;
+    return attack_engines(a);
 }
 
 int attack_placeholder(struct attempt *a)

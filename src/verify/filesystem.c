@@ -11,10 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,25 +216,15 @@ int attack_system_write(struct attempt *a)
     return code;
 }
 
-static int connect_unix(const char *path)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof to.sun_path)
-        return ENAMETOOLONG;
-    memcpy(to.sun_path, path, strlen(path));
-    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return fd < 0 ? errno : attack_result(connect(fd, (struct sockaddr *)&to, sizeof to));
-}
-
 /* As an engine's, a bus's or an agent's socket would be used. */
 int attack_socket(struct attempt *a)
 {
-    return connect_unix(a->place->socket);
+    return attack_dial(a->place->socket);
 }
 
 int attack_grant_socket(struct attempt *a)
 {
     char path[PLACE_PATH + 16];
     snprintf(path, sizeof path, "%s/socket", a->place->ro);
-    return connect_unix(path);
+    return attack_dial(path);
 }

@@ -103,7 +103,8 @@ static const char *excused_by_limit(const struct row *r, const struct circumstan
 
 uint64_t row_guards(const struct row *r, const struct circumstances *c)
 {
-    bool own_uid = (r->flags & ROW_OWNER) && c->root;
+    bool own_uid =
+        c->root && ((r->flags & ROW_OWNER) || ((r->flags & ROW_ENGINE) && !c->open_engine));
     if (c->tier != TIER_CONTAINER)
         return own_uid ? 0 : r->process;
     if ((r->flags & ROW_COUNTED) && !c->cgroup)

@@ -154,7 +154,7 @@ int attack_proc_sys(struct attempt *a)
     return code;
 }
 
-/* Files of the kernel that tell about the host or take orders. Existence is enough. */
+/* Files of the kernel that tell about the host or take orders. */
 int attack_proc_kernel(struct attempt *a)
 {
     static const char *const files[] = {"/proc/kallsyms", "/proc/sysrq-trigger", "/proc/kcore",

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -113,18 +114,19 @@ int attack_vsock(struct attempt *a)
     return make_socket(AF_VSOCK, SOCK_STREAM, 0);
 }
 
-/* Any interface but loopback would be a way out. */
+/* Any interface but loopback would be a way out, if it is up: some kernels put tunnels that lead
+ * nowhere into every new namespace, and without capabilities nobody can raise them. */
 int attack_interfaces(struct attempt *a)
 {
-    struct if_nameindex *list = if_nameindex();
-    if (!list)
+    struct ifaddrs *list = NULL;
+    if (getifaddrs(&list) < 0)
         return errno ? errno : EPERM;
     int code = ATTACK_NOTHING;
-    for (struct if_nameindex *i = list; code && i->if_index; i++)
-        if (strcmp(i->if_name, "lo") != 0) {
-            attack_say(a, "interface %s", i->if_name);
+    for (struct ifaddrs *i = list; code && i; i = i->ifa_next)
+        if (!(i->ifa_flags & IFF_LOOPBACK) && (i->ifa_flags & IFF_UP)) {
+            attack_say(a, "interface %s", i->ifa_name);
             code = 0;
         }
-    if_freenameindex(list);
+    freeifaddrs(list);
     return code;
 }

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +37,20 @@ int attack_open(const char *path, int flags)
 {
     cleanup_fd int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     return fd < 0 ? errno : 0;
+}
+
+int attack_dial(const char *path)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof to.sun_path)
+        return ENAMETOOLONG;
+    memcpy(to.sun_path, path, strlen(path));
+    /* A server that accepts nobody must not keep us waiting. */
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    int code = attack_result(connect(fd, (struct sockaddr *)&to, sizeof to));
+    return code == EAGAIN ? 0 : code;
 }
 
 void attack_say(struct attempt *a, const char *fmt, ...)

@@ -23,8 +23,8 @@ void place_derive(struct place *p)
 static void numbers(const struct place *p, int64_t out[PLACE_NUMBERS])
 {
     const int64_t all[PLACE_NUMBERS] = {p->victim,     p->leaked, p->shm_key, p->limit, p->patience,
-                                        p->namespaced, p->tcp,    p->tcp6,    p->udp,   p->bound,
-                                        p->plain,      p->closed, p->names};
+                                        p->namespaced, p->caller, p->tcp,     p->tcp6,  p->udp,
+                                        p->bound,      p->plain,  p->closed,  p->names};
     memcpy(out, all, sizeof all);
 }
 
@@ -69,10 +69,11 @@ int place_read(struct place *p, const char *text, struct err *err)
     p->limit = (int32_t)n[3];
     p->patience = (int32_t)n[4];
     p->namespaced = (int32_t)n[5];
+    p->caller = (int32_t)n[6];
     uint16_t *const ports[] = {&p->tcp,   &p->tcp6,   &p->udp,  &p->bound,
                                &p->plain, &p->closed, &p->names};
-    for (int i = 0; i < PLACE_NUMBERS - 6; i++)
-        *ports[i] = (uint16_t)n[6 + i];
+    for (int i = 0; i < PLACE_NUMBERS - 7; i++)
+        *ports[i] = (uint16_t)n[7 + i];
     place_derive(p);
     return 0;
 }

@@ -40,6 +40,7 @@ enum {
     ROW_NO_SOCKETS = 1 << 12, /* where the policy has no UNIX sockets in sandboxes with grants */
     ROW_OWNER = 1 << 13,      /* on files of the host as they are, root's own uids hold it too */
     ROW_COUNTED = 1 << 14, /* container tier: where no cgroup counts memory the filter holds it */
+    ROW_ENGINE = 1 << 15,  /* on sockets of the host as they are: as ROW_OWNER, if not for all */
 };
 
 struct canaries;
@@ -78,6 +79,7 @@ const char *scene_name(enum scene_id scene);
 struct circumstances {
     enum tier tier;
     bool root, cgroup, workspace, exec, ipv6, proxy, unix_sockets;
+    bool open_engine;          /* anybody on this host can connect to an engine's socket */
     bool limited[SCENE_COUNT]; /* the policy has such a limit */
 };
 /* The guards of which each one's loss lets it succeed, there. */

@@ -164,7 +164,10 @@ const struct row rows[] = {
     /* ---- credentials ---- */
     TRY("C-01.environment", C, 0, "the caller's environment", attack_environment, BIT(ENVIRONMENT), BIT(ENVIRONMENT)),
     TRY("C-01.tasks", C, ROW_TOKEN, "the environments of other tasks", attack_task_environments, 0, BIT(ENVIRONMENT)),
-    TRY("C-13", C, 0, "agents, engines and their sockets", attack_agents, BIT(ENVIRONMENT), BIT(ENVIRONMENT)),
+    TRY("C-13.variables", C, ROW_TOKEN, "agents, engines and keys, by variables of the caller", attack_agents,
+        BIT(ENVIRONMENT), BIT(ENVIRONMENT)),
+    TRY("C-13.sockets", C, ROW_ENGINE, "a socket of an engine, a bus or an agent of this host", attack_engines,
+        FILTER, BIT(ROOT) | BIT(NS_MOUNT)),
     AT("C-01.secret", C, SCENE_NETWORK, ROW_TOKEN, "the value of a secret", attack_placeholder, NULL, 0, 0),
     AT("C-05", C, SCENE_NETWORK, ROW_TOKEN | ROW_PROXY, "a secret that the origin repeats", attack_reflect, NULL,
        BIT(REDACTION), BIT(REDACTION)),

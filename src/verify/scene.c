@@ -215,10 +215,27 @@ static void look_at_rows(struct scene *s, const struct cell_work *work, pid_t pi
             s->seen[i] = rows[i].look(&sight, s->what[i], sizeof s->what[i]);
 }
 
+/* Whether a line of a /proc/PID/cgroup is a group of brig's that the supervisor is not in itself:
+ * it may have been started in a group of such a name, which stays. */
+static bool is_of_the_sandbox(const char *line, const char *supervisors)
+{
+    const char *name = strrchr(line, '/');
+    if (!name || strncmp(name, "/brig-", 6) != 0)
+        return false;
+    size_t len = strlen(line);
+    for (const char *at = supervisors; (at = strstr(at, line)); at += len)
+        if ((at == supervisors || at[-1] == '\n') && (at[len] == '\n' || at[len] == '\0'))
+            return false;
+    return true;
+}
+
 /* "5:memory:/a/brig-…" or "0::/a/brig-…", as the host names it. */
 static void find_group(struct scene *s, pid_t pid)
 {
-    char path[64], text[4096];
+    char path[64], text[4096], supervisors[4096];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", s->supervisor);
+    if (file_read(AT_FDCWD, path, supervisors, sizeof supervisors) <= 0)
+        return;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
         return;
@@ -227,7 +244,7 @@ static void find_group(struct scene *s, pid_t pid)
         if (next)
             *next++ = '\0';
         char *kind = strchr(line, ':'), *where = kind ? strchr(kind + 1, ':') : NULL;
-        if (!where || !strstr(where, "/brig-"))
+        if (!where || !is_of_the_sandbox(line, supervisors))
             continue;
         *where = '\0';
         snprintf(s->group, sizeof s->group, "/sys/fs/cgroup%s%.60s%.400s", kind[1] ? "/" : "",

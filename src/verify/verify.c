@@ -51,6 +51,14 @@ static bool host_has(const struct host_report *host, const char *name)
     return false;
 }
 
+/* Root's sandboxes have a uid of their own, which is enough where a socket is not for everybody. */
+static bool has_open_engine(const struct canaries *canaries)
+{
+    struct attempt a = {.place = &canaries->place, .outside = true};
+    struct outcome o;
+    return outcome_try(attack_engines_as_nobody, &a, false, &o) && o.worked;
+}
+
 static int look_around(const struct verify_options *o, const struct verify_cell *cell,
                        const struct host_report *host, const struct canaries *canaries,
                        struct circumstances *ret, struct err *err)
@@ -67,6 +75,7 @@ static int look_around(const struct verify_options *o, const struct verify_cell 
                                   .ipv6 = canaries->tcp6 >= 0,
                                   .proxy = host_has(host, "brig-proxy"),
                                   .unix_sockets = p.unix_sockets == NEED_REQUIRE};
+    ret->open_engine = ret->root && has_open_engine(canaries);
     ret->limited[SCENE_MEMORY] = p.memory != POLICY_UNLIMITED;
     ret->limited[SCENE_PIDS] = p.pids != POLICY_UNLIMITED;
     ret->limited[SCENE_DEADLINE] = p.timeout_ms != POLICY_UNLIMITED;

@@ -1,7 +1,4 @@
-"""brig verify: holds on this host, says what it cannot try, and notices each guard that is left out.
-
-The programs of -Dweaken=true can leave out one guard. They are linked from the objects of the release's own build folder for
-brig-proxy; where there is none a folder of their own is made."""
+"""brig verify: holds on this host, says what it cannot try, and notices each guard that is left out."""
 
 import concurrent.futures
 import fcntl
@@ -11,39 +8,15 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from helpers import BRIG, CALLERS, IS_ROOT, PUBLIC, ROOT, TOP, USER, all_pids, end, wait_for
+from verifylib import ENV, fresh_user, own_leftovers, rows, told, verify, weak_programs
 
-sys.path.insert(0, str(TOP / "tools"))
-ENV = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
 WEAKEN_H = (TOP / "src/os/weaken.h").read_text()
 GUARDS = re.findall(r'^ +GUARD\(\w+, "([^"]+)"', WEAKEN_H, re.M)
-
-
-def verify(caller, *options, program=PUBLIC / "brig", env=None, prefix=(), timeout=900):
-    command = caller.outside(*prefix, str(program), "verify", *options)
-    return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=timeout, stdin=subprocess.DEVNULL,
-                          env={**ENV, **(env or {})})
-
-
-def told(result):
-    try:
-        return json.loads(result.stdout)
-    except ValueError:
-        raise AssertionError(f"no JSON: {result}") from None
-
-
-def rows(cell, verdict):
-    return {row["id"] for row in cell["rows"] if row["verdict"] == verdict}
-
-
-def leftovers():
-    return [str(path) for top in ("/tmp", "/var/tmp") for path in Path(top).glob("brig-verify-*")]
 
 
 @pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
@@ -62,30 +35,6 @@ def test_every_level_of_this_host_holds(caller):
         assert not cell["tried"] or len(held) >= 60, f"hardly anything could be tried: {sorted(held)}"
         for boundary in ("kernel", "filesystem", "network", "credentials", "lifecycle"):
             assert not cell["tried"] or any(r["boundary"] == boundary and r["id"] in held for r in cell["rows"])
-
-
-def own_leftovers(uid):
-    """What a run of this uid's left in the places for temporary files."""
-    found = []
-    for top in ("/tmp", "/var/tmp"):
-        for path in Path(top).glob("brig-*"):
-            try:
-                found += [path] if path.lstat().st_uid == uid else []
-            except FileNotFoundError:
-                pass
-    return found
-
-
-def fresh_user():
-    """An ordinary user of whom nothing else on this machine is, so that runs can go side by side."""
-    caller = type(USER)("user")
-    if IS_ROOT:
-        fresh_user.next += 1
-        caller.uid = fresh_user.next
-    return caller
-
-
-fresh_user.next = 41500
 
 
 # ---- what it says ----
@@ -194,35 +143,9 @@ def test_the_hidden_verb_is_of_no_use_to_anybody_else():
 
 # ---- it can fail ----
 
-def weak_programs():
-    """The folder in which tests/weak/brig and tests/weak/brig-proxy were built."""
-    build = Path(str(Path(BRIG).resolve().parent) + "-proxy")
-    env = {**os.environ, "CC": "gcc"}
-    made = None
-    if (build / "build.ninja").exists() and os.access(build / "build.ninja", os.W_OK):
-        setup = ["meson", "setup", "--reconfigure", str(build), "-Dweaken=true"]
-    else:
-        build = made = Path(tempfile.mkdtemp(prefix="test-brig-weak-"))
-        setup = ["meson", "setup", str(build), str(TOP), "-Dweaken=true", "-Doptimization=0"]
-    subprocess.run(setup, check=True, capture_output=True, env=env, cwd=TOP)
-    done = subprocess.run(["ninja", "-C", str(build), "tests/weak/brig", "tests/weak/brig-proxy"], capture_output=True, text=True,
-                          env=env, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
-    return build / "tests/weak", made
-
-
 @pytest.fixture(scope="module")
 def weak():
-    """A folder that every user can read, with the programs."""
-    built, made = weak_programs()
-    folder = Path(tempfile.mkdtemp(prefix="test-brig-weak-programs-"))
-    folder.chmod(0o755)
-    for name in ("brig", "brig-proxy"):
-        shutil.copy(built / name, folder / name)
-    if made:
-        shutil.rmtree(made)
-    yield folder
-    shutil.rmtree(folder)
+    return weak_programs()
 
 
 # Who, level, tier, and a policy where the host's control groups must not be asked for: in what order they are tried.

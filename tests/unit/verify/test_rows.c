@@ -98,3 +98,20 @@ Test(rows, what_cannot_be_tried_says_why)
     c.root = false;
     cr_assert_not_null(row_excused(row_named("K-17.groups"), &c));
 }
+
+/* A socket that is not for everybody is closed to the uid of root's sandboxes, whatever is left
+ * out. */
+Test(rows, the_guards_of_sockets_are_those_that_this_host_needs)
+{
+    const struct row *sockets = row_named("C-13.sockets");
+    struct circumstances c = everything();
+    cr_assert_eq(row_guards(sockets, &c), 0);
+    c.open_engine = true;
+    cr_assert_eq(row_guards(sockets, &c), sockets->container);
+    c.tier = TIER_PROCESS;
+    cr_assert_eq(row_guards(sockets, &c), sockets->process);
+    c.open_engine = false;
+    cr_assert_eq(row_guards(sockets, &c), 0);
+    c.root = false;
+    cr_assert_eq(row_guards(sockets, &c), sockets->process);
+}
