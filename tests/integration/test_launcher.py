@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import signal
 import socket
 import stat
@@ -379,7 +380,7 @@ def test_many_sandboxes_at_one_time(serve):
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can leave a group behind here")
 def test_leftovers_of_an_earlier_run_are_removed_and_nothing_else():
-    ours, other = "q" * 20, "r" * 20
+    ours, other = (secrets.token_hex(10) for _ in range(2))
     parents = [p for p in (Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")) if p.is_dir()]
     if not (parents[0] / "tasks").exists() and not (parents[0] / "cgroup.procs").exists():
         pytest.skip("no cgroup to make one in")

@@ -1,63 +1,22 @@
 """Nothing is left of a sandbox: no process, mount, cgroup, namespace or file, whatever ended it."""
 import os
 import random
+import secrets
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from helpers import ANY, CALLERS, TIERS, USER_ID, all_pids, below, end, find_below, read_stat, wait_for
-
-LEASED = 0x70000000  # root's sandboxes have a host uid above this
-
-
-class Traces:
-    """What is there before a test, to be compared with what is there afterwards. Other sandboxes may come and go on this
-    machine meanwhile: only what stays counts."""
-
-    def __init__(self):
-        self.before = self.look()
-
-    @staticmethod
-    def look():
-        groups = {path for path, _, _ in os.walk("/sys/fs/cgroup") if "/brig-" in path}
-        folders = {str(p) for p in Path("/tmp").glob("brig-*")}
-        mounts = set(Path("/proc/self/mounts").read_text().splitlines())
-        return groups | folders | mounts | Traces.processes()
-
-    @staticmethod
-    def processes():
-        found = set()
-        for pid in all_pids():
-            stat = read_stat(pid)
-            try:
-                uid = os.stat(f"/proc/{pid}").st_uid
-            except FileNotFoundError:
-                continue
-            ours = uid == USER_ID or uid >= LEASED or (stat and stat[0] == "brig" and stat[2] == 1)
-            if stat and stat[1] != "Z" and ours:
-                found.add(f"process {pid} {stat[0]} of {uid}")
-        return found
-
-    def none_left(self, seconds=8):
-        left = self.look() - self.before
-
-        def gone():
-            nonlocal left
-            left &= self.look()
-            return not left
-
-        try:
-            wait_for(gone, seconds)
-        except AssertionError:
-            raise AssertionError(f"left behind: {sorted(left)}") from None
-
+from helpers import ANY, CALLERS, TIERS, below, end, find_below
+from traces import Traces, alone
 
 @pytest.fixture
 def traces():
-    return Traces()
+    with alone():
+        yield Traces()
 
 
 BUSY = "cd ${TMPDIR:-/tmp}; mkdir -p a/b/c; ln -s / a/l; mkfifo a/p; chmod 0 a/b; (setsid sleep 300 &) ; sleep 300 & "
@@ -72,6 +31,27 @@ def test_control_a_running_sandbox_is_seen(caller, tier, traces):
     finally:
         brig.send_signal(signal.SIGTERM)
         brig.communicate()
+    traces.none_left()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can leave these")
+def test_control_a_mount_a_group_and_an_orphan_are_seen(traces):
+    place = Path(tempfile.mkdtemp(prefix="test-brig-"))
+    name = f"brig-{secrets.token_hex(6)}"
+    parents = [p for p in (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")) if (p / "cgroup.procs").exists()]
+    subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+    subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 </dev/null &"], check=True)
+    for parent in parents[:1]:
+        (parent / name).mkdir()
+    with pytest.raises(AssertionError) as told:
+        traces.none_left(0.5)
+    subprocess.run(["umount", place], check=True)
+    place.rmdir()
+    for parent in parents[:1]:
+        (parent / name).rmdir()
+    os.kill(find_below(os.getpid(), "sleep"), signal.SIGKILL)
+    assert str(place) in str(told.value) and " sleep" in str(told.value)
+    assert name in str(told.value) or not parents
     traces.none_left()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import netlab
+import traces
 from helpers import PUBLIC, all_pids, below, end, read_stat, wait_for
 from labcaller import LabCaller
 
@@ -111,14 +112,9 @@ class Run:
 @pytest.fixture
 def folders():
     """Temporary places, before and after."""
-    def look():
-        out = set()
-        for top in ("/tmp", "/var/tmp", "/dev/shm", "/run"):
-            out |= {str(p) for p in Path(top).glob("brig-*")} | {str(p) for p in Path(top).glob(".brig-*")}
-        return out
-    before = look()
+    places = traces.Traces(traces.folders)
     yield
-    wait_for(lambda: not {p for p in look() - before if os.path.exists(p) and "test-brig" not in p}, 5, f"the end of {look() - before}")
+    places.none_left()
 
 
 @pytest.mark.parametrize("part", ["proxy", "keeper", "init", "code", "guardian", "supervisor"])
