@@ -26,16 +26,23 @@ def fetch(source, folder):
     stamp.write_text(wanted)
 
 
-def install(name):
-    """The packages of tests/clients/NAME, with the scripts that lie beside them."""
+def install(name=""):
+    """The packages of tests/clients, or of a folder in it, with the scripts that lie beside them."""
     if not shutil.which("npm"):
         pytest.skip("npm is not installed")
     source = TOP / "tests" / "clients" / name
-    folder = TOP / "build" / f"clients-{name}"
+    folder = TOP / "build" / (f"clients-{name}" if name else "clients")
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         fetch(source, folder)
         for script in source.glob("*.mjs"):
-            shutil.copy(script, folder / script.name)
+            place_script(script, folder)
     return folder
+
+
+def place_script(script, folder):
+    """All of it at once: somebody else may be about to start the one that is there."""
+    new = folder / f"{script.name}.new"
+    shutil.copy(script, new)
+    new.rename(folder / script.name)

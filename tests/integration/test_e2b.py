@@ -1,47 +1,20 @@
 """The published clients, unmodified, against a real `brig serve`, as root and as an ordinary user."""
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import daemonlib
+import npmlib
 import pytest
-from daemonlib import TOP, USERS, Daemon
+from daemonlib import USERS, Daemon
 
-CLIENTS = TOP / "tests" / "clients"
-BUILD = TOP / "build" / "clients"
 SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics"]
-
-
-def install(folder):
-    """The packages as the lock file names them; once, until it changes."""
-    stamp = folder / "stamp"
-    lock = (CLIENTS / "package-lock.json").read_bytes()
-    wanted = hashlib.sha256(lock).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted:
-        return
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(CLIENTS / name, folder / name)
-    said = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, text=True,
-                          capture_output=True, timeout=300)
-    if said.returncode != 0:
-        if any(code in said.stderr for code in ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ENETUNREACH")):
-            pytest.skip("the packages cannot be fetched: " + said.stderr.strip().splitlines()[0])
-        raise AssertionError(said.stderr)
-    stamp.write_text(wanted)
 
 
 @pytest.fixture(scope="session")
 def clients():
-    if not shutil.which("npm"):
-        pytest.skip("npm is not installed")
-    BUILD.mkdir(parents=True, exist_ok=True)
-    install(BUILD)
-    for script in CLIENTS.glob("*.mjs"):
-        shutil.copy(script, BUILD / script.name)
-    return BUILD
+    return npmlib.install()
 
 
 @pytest.fixture(scope="module", params=USERS)
