@@ -17,7 +17,12 @@ int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *er
     if (mkdir(fs->private_dir, 0700) < 0)
         return err_sys(err, "make the private folder %s", fs->private_dir);
     fs->private_fd = open(fs->private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fs->private_fd < 0 || fchown(fs->private_fd, uid, gid) < 0)
+    if (fs->private_fd < 0) {
+        err_sys(err, "open the private folder %s", fs->private_dir);
+        rmdir(fs->private_dir); /* without a descriptor, the end of the run does not see it */
+        return -err->code;
+    }
+    if (fchown(fs->private_fd, uid, gid) < 0)
         return err_sys(err, "own the private folder %s", fs->private_dir);
     return 0;
 }

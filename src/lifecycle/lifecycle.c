@@ -152,25 +152,34 @@ static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
     return l->rlimit_pids ? check_rlimit(text, "Max processes", l->rlimit_pids, err) : 0;
 }
 
+/* The private folder has no quota of the kernel's: a run that could not measure it would have no
+ * disk limit at all. */
+static int open_private_dir(struct lifecycle *l, struct err *err)
+{
+    struct stat sb;
+    const char *path = l->guardian.private_dir;
+    if (!path[0])
+        return 0;
+    l->work_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (l->work_fd < 0 || fstat(l->work_fd, &sb) < 0)
+        return err_sys(err, "open %s to measure it", path);
+    l->work_dev = sb.st_dev;
+    return 0;
+}
+
 /* What will be looked at while the code runs is opened before it can interfere. */
-static void open_views(struct lifecycle *l, pid_t pid)
+static int open_views(struct lifecycle *l, pid_t pid, struct err *err)
 {
     char path[64];
-    if (!l->namespaced) {
-        if (l->guardian.private_dir[0])
-            l->work_fd =
-                open(l->guardian.private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        struct stat sb;
-        if (l->work_fd >= 0 && fstat(l->work_fd, &sb) == 0)
-            l->work_dev = sb.st_dev;
-        return;
-    }
+    if (!l->namespaced)
+        return open_private_dir(l, err);
     snprintf(path, sizeof path, "/proc/%d/root/proc", pid);
     l->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!l->policy->workspace)
-        return;
+        return 0;
     snprintf(path, sizeof path, "/proc/%d/root/tmp", pid);
     l->work_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return 0;
 }
 
 void lifecycle_watch_review(struct lifecycle *l, int fd, uint64_t bytes, uint64_t inodes)
@@ -188,8 +197,8 @@ int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struc
     struct cgroup_limits limits = limits_without(&l->limits, guard_unattested);
     if (l->cgroup && cgroup_verify_all(&l->group, &limits, pids, l->clone_pid > 0 ? 2 : 1, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
-    if (l->proc_fd < 0)
-        open_views(l, pid);
+    if (l->proc_fd < 0 && open_views(l, pid, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
     lifecycle_write_enforced(l, out);
     return 0;
 }
