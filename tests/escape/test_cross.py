@@ -9,6 +9,7 @@ import time
 import pytest
 
 import hostview
+from architecture import number
 from escapelib import PLACE, TIERS, cells, end_tree, finish, outside
 
 
@@ -99,13 +100,13 @@ def test_X03_an_interpreter_with_full_power(cell):
             ctypes.set_errno(0)
             r = libc.syscall(nr, *a)
             print(name, 'OK' if r >= 0 else ctypes.get_errno())
-        call('unshare', 272, 0x10000000)
-        call('mount', 165, b'none', b'/tmp', b'tmpfs', 0, 0)
-        call('keyctl', 250, 0, -3, 1)
-        call('io_uring_setup', 425, 4, ctypes.create_string_buffer(120))
-        call('bpf', 321, 0, ctypes.create_string_buffer(120), 120)
-        call('ptrace_parent', 101, 16, os.getppid(), 0, 0)
-        call('packet', 41, 17, 3, 0)
+        call('unshare', {number("unshare")}, 0x10000000)
+        call('mount', {number("mount")}, b'none', b'/tmp', b'tmpfs', 0, 0)
+        call('keyctl', {number("keyctl")}, 0, -3, 1)
+        call('io_uring_setup', {number("io_uring_setup")}, 4, ctypes.create_string_buffer(120))
+        call('bpf', {number("bpf")}, 0, ctypes.create_string_buffer(120), 120)
+        call('ptrace_parent', {number("ptrace")}, 16, os.getppid(), 0, 0)
+        call('packet', {number("socket")}, 17, 3, 0)
         for path in ({str(canary)!r}, '/etc/shadow', '/root/.bashrc'):
             try: print('READ', open(path).read()[:20])
             except OSError: pass

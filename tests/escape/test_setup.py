@@ -1,6 +1,7 @@
 """K rows about set-up, where sandboxes have been broken most often: hostile roots, hooks that run early, steps that
 fail, features that are missing."""
 
+import errno
 import hashlib
 import json
 import os
@@ -11,21 +12,20 @@ import time
 import pytest
 
 import hostview
+from architecture import number, numbers
 from escapelib import (FENCE, PLACE, ALL, REFUSED, TIERS, cached, cells, control, finish, outside, probes, values)
 
-# The steps of set-up that must not fail unnoticed, by x86-64 number. EPERM unless said otherwise.
-STEPS = {
-    "write": 1, "openat": 257, "openat2": 437, "mkdir": 83, "mkdirat": 258, "symlinkat": 266, "mknodat": 259,
-    "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "open_tree": 428, "move_mount": 429,
-    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "mount_setattr": 442, "landlock_create_ruleset": 444,
-    "landlock_add_rule": 445, "landlock_restrict_self": 446, "seccomp": 317, "prctl": 157, "capset": 126,
-    "setresuid": 117, "setresgid": 119, "setgroups": 116, "setuid": 105, "setgid": 106, "unshare": 272, "clone3": 435,
-    "clone": 56, "prlimit64": 302, "setrlimit": 160, "sethostname": 170, "setdomainname": 171, "close_range": 436,
-    "dup2": 33, "dup3": 292, "chdir": 80, "fchdir": 81, "execve": 59, "execveat": 322, "memfd_create": 319,
-    "fcntl": 72, "pidfd_open": 434, "pidfd_getfd": 438, "socketpair": 53, "pipe2": 293, "setsid": 112, "ioctl": 16,
-    "bind": 49, "sendmsg": 46, "recvmsg": 47, "fchmod": 91, "fchown": 93, "umask": 95, "personality": 135,
-    "fchmodat": 268, "fchownat": 260, "read": 0, "readlinkat": 267, "poll": 7, "ppoll": 271, "waitid": 247,
-}
+# The steps of set-up that must not fail unnoticed. EPERM unless said otherwise.
+STEPS = numbers("""
+    write open openat openat2 mkdir mkdirat symlinkat mknodat mount umount2 pivot_root chroot open_tree move_mount
+    fsopen fsconfig fsmount mount_setattr landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp prctl capset
+    setresuid setresgid setgroups setuid setgid unshare clone3 clone prlimit64 setrlimit sethostname setdomainname close_range
+    dup2 dup3 chdir fchdir execve execveat memfd_create fcntl pidfd_open pidfd_getfd socketpair pipe2 setsid ioctl bind sendmsg
+    recvmsg fchmod fchown umask personality fchmodat fchownat read readlink readlinkat poll ppoll waitid
+    """.split(), only_x86_64=("open", "mkdir", "dup2", "readlink", "poll"))
+EXECS = number("execve"), number("execveat")
+# brig's own exec, and what its C library does first: it looks whether the standard streams are open, and cannot go on if that fails.
+NOT_BRIGS_FIRST = number("execve"), STEPS.get("poll", STEPS["ppoll"])
 # These apply a boundary: if one fails, nothing may run, whatever else still stands.
 BOUNDARY = {"landlock_restrict_self", "pivot_root", "move_mount", "fsmount", "capset", "setresuid", "setresgid",
             "unshare", "execveat"}
@@ -33,7 +33,8 @@ BOUNDARY = {"landlock_restrict_self", "pivot_root", "move_mount", "fsmount", "ca
 VOLATILE = ("receipt.started", "receipt.finished", "receipt.sandbox_id", "receipt.outputs.stdout", "receipt.usage", "receipt.states_usec",
             "receipt.verdict", "receipt.boundaries.kernel.seccomp_instructions", "receipt.boundaries.kernel.host_uid")
 # A run that falls back and says so in its receipt did not do it in silence.
-SAID = "receipt.boundaries.lifecycle"
+SAID = ("receipt.boundaries.lifecycle", "receipt.why_not_signed")
+CLONE_NEWUSER = 0x10000000
 SAMPLE = int(os.environ.get("ESCAPE_FAULTS", "5000"))
 
 
@@ -206,11 +207,11 @@ def setup_calls(payload):
         if len(fields) < 8:
             continue
         nr = int(fields[2])
-        if nr in (59, 322) and fields[7].strip().startswith(PLACE.attack):
+        if nr in EXECS and fields[7].strip().startswith(PLACE.attack):
             break
         counts[nr] = counts.get(nr, 0) + 1
-        started = started or nr == 59  # the first exec is brig's own, and the first poll its C library's
-        if nr in names and (nr not in (59, 7) or counts[nr] > 1) and started:
+        started = started or nr == number("execve")
+        if nr in names and (nr not in NOT_BRIGS_FIRST or counts[nr] > 1) and started:
             out.append((names[nr], counts[nr]))
     return out
 
@@ -257,18 +258,24 @@ def test_K26_a_failing_step_stops_the_start(cell):
     assert not problems, f"{len(problems)} of {len(chosen)}:\n" + "\n".join(problems)
 
 
-NO_USERNS = ["435:38", "56:1:0x10000000", "272:1:0x10000000"]
+def answers(error, *names, first_argument=None):
+    """Rules for `without`: these calls fail so, or only if their first argument has one of these bits."""
+    return [f"{number(name)}:{error}" + (f":{first_argument:#x}" if first_argument else "") for name in names]
+
+
 MISSING = {
     # name: (filter rules, tiers that need it, what the message must mention)
-    "landlock off": (["444:95"], {"process", "container"}, "(?i)landlock"),
-    "landlock not built": (["444:38"], {"process", "container"}, "(?i)landlock"),
-    "user namespaces": (NO_USERNS, {"container"}, "(?i)namespace"),
-    "seccomp": (["317:22"], {"process", "container"}, "(?i)seccomp"),
-    "new mount API": (["428:38", "429:38", "430:38", "431:38", "432:38", "442:38"], {"container"}, "(?i)mount"),
-    "openat2": (["437:38"], set(), ""),
-    "pidfd_open": (["434:38"], set(), ""),
-    "close_range": (["436:38"], set(), ""),
-    "memfd_create": (["319:38"], set(), ""),
+    "landlock off": (answers(errno.EOPNOTSUPP, "landlock_create_ruleset"), {"process", "container"}, "(?i)landlock"),
+    "landlock not built": (answers(errno.ENOSYS, "landlock_create_ruleset"), {"process", "container"}, "(?i)landlock"),
+    "user namespaces": (answers(errno.ENOSYS, "clone3") + answers(errno.EPERM, "clone", "unshare", first_argument=CLONE_NEWUSER),
+                        {"container"}, "(?i)namespace"),
+    "seccomp": (answers(errno.EINVAL, "seccomp"), {"process", "container"}, "(?i)seccomp"),
+    "new mount API": (answers(errno.ENOSYS, "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "mount_setattr"),
+                      {"container"}, "(?i)mount"),
+    "openat2": (answers(errno.ENOSYS, "openat2"), set(), ""),
+    "pidfd_open": (answers(errno.ENOSYS, "pidfd_open"), set(), ""),
+    "close_range": (answers(errno.ENOSYS, "close_range"), set(), ""),
+    "memfd_create": (answers(errno.ENOSYS, "memfd_create"), set(), ""),
 }
 
 
@@ -296,7 +303,7 @@ def test_K27_an_old_landlock_is_visible(cell):
     found = [n for name, n in setup_calls(payload) if name == "landlock_create_ruleset"]
     if not found:
         pytest.skip("the tracer saw no Landlock probe")
-    ran, view, result = payload.run(wrapper=[PLACE.tool("tracer"), "fail", "444", "0", "1", "--"])
+    ran, view, result = payload.run(wrapper=[PLACE.tool("tracer"), "fail", str(number("landlock_create_ruleset")), "0", "1", "--"])
     assert not ran and result.rc == REFUSED or ran and payload.weaker(view), \
         "an old Landlock went unnoticed: same receipt as with the new one"
 

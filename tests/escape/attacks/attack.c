@@ -64,6 +64,11 @@ static int probe_call(const struct probe *p)
 void probe_run(const struct probe *p)
 {
     int pipefd[2];
+    if (p->only) {
+        printf("%s\t%s\tONLY %s\n", p->row, p->name, p->only);
+        fflush(stdout);
+        return;
+    }
     if (pipe(pipefd) < 0)
         return;
     pid_t pid = fork();

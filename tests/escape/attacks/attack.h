@@ -2,7 +2,10 @@
  * probe runs in a child of its own and its outcome is one line, so that the same table can be run
  * outside (the control, where probes must work) and inside (where they must not).
  *
- *     ROW <tab> NAME <tab> OUTCOME      outcome: OK, an errno name, SIGNAL n, or NOFORK */
+ *     ROW <tab> NAME <tab> OUTCOME
+ *
+ * Outcome: OK, an errno name, SIGNAL n, NOFORK, or ONLY and the architecture that has such a thing
+ */
 #pragma once
 
 #include <stddef.h>
@@ -13,7 +16,22 @@ struct probe {
     int (*run)(void); /* 0: the attack worked; otherwise an errno */
     long nr;          /* used when run is NULL: a bare system call with harmless arguments */
     long arg[6];
+    const char *only; /* not made: what it needs exists on this other architecture alone */
 };
+
+/* Entries of such tables. */
+#define PROBE(row_, name_, function_)                                                              \
+    {                                                                                              \
+        .row = (row_), .name = (name_), .run = (function_)                                         \
+    }
+#define PROBE_CALL(row_, name_, ...)                                                               \
+    {                                                                                              \
+        .row = (row_), .name = #name_, .nr = SYS_##name_, .arg = { __VA_ARGS__ }                   \
+    }
+#define PROBE_ONLY(row_, name_, architecture_)                                                     \
+    {                                                                                              \
+        .row = (row_), .name = (name_), .only = (architecture_)                                    \
+    }
 
 void probe_print(const char *row, const char *name, int outcome);
 void probe_run(const struct probe *probe);

@@ -173,13 +173,7 @@ int cmd_rowrite(int argc, char **argv)
         return 2;
     victim_dir = argv[1];
     victim_file = argv[2];
-#define FUNC(name)                                                                                 \
-    {                                                                                              \
-        "F-11", #name, run_##name, 0,                                                              \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
-    }
+#define FUNC(name) PROBE("F-11", #name, run_##name)
     static const struct probe probes[] = {
         FUNC(append), FUNC(create), FUNC(mkdir),    FUNC(symlink), FUNC(link),     FUNC(chmod),
         FUNC(chown),  FUNC(utime),  FUNC(setxattr), FUNC(mkfifo),  FUNC(truncate),

@@ -199,13 +199,7 @@ OPENS(dev_tty0, "/dev/tty0", O_RDWR)
 OPENS(dev_msr, "/dev/cpu/0/msr", O_RDONLY)
 OPENS(dev_port, "/dev/port", O_RDONLY)
 
-#define FUNC(row, name)                                                                            \
-    {                                                                                              \
-        row, #name, run_##name, 0,                                                                 \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
-    }
+#define FUNC(row, name) PROBE(row, #name, run_##name)
 #define NS(name)                                                                                   \
     FUNC("K-07", unshare_##name), FUNC("K-07", clone_##name), FUNC("K-07", clone3_##name)
 
@@ -230,9 +224,9 @@ const struct probe kernel_probes[] = {
     FUNC("K-08", open_tree),
     FUNC("K-08", mount_setattr),
     FUNC("K-08", chroot),
-    {"K-08", "pivot_root", NULL, SYS_pivot_root, {(long)"/nonexistent", (long)"/nonexistent"}},
-    {"K-08", "move_mount", NULL, SYS_move_mount, {-1, (long)"", -1, (long)"", 0x44}},
-    {"K-08", "fsconfig", NULL, SYS_fsconfig, {-1, 6, 0, 0, 0}},
+    PROBE_CALL("K-08", pivot_root, (long)"/nonexistent", (long)"/nonexistent"),
+    PROBE_CALL("K-08", move_mount, -1, (long)"", -1, (long)"", 0x44),
+    PROBE_CALL("K-08", fsconfig, -1, 6, 0, 0, 0),
 
     FUNC("K-18", open_core_pattern),
     FUNC("K-18", open_modprobe),

@@ -106,13 +106,7 @@ NETLINK(NETLINK_GENERIC, generic)
 NETLINK(NETLINK_CONNECTOR, connector)
 NETLINK(NETLINK_CRYPTO, crypto)
 
-#define FUNC(name)                                                                                 \
-    {                                                                                              \
-        "K-16", #name, run_##name, 0,                                                              \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
-    }
+#define FUNC(name) PROBE("K-16", #name, run_##name)
 const struct probe socket_probes[] = {
     FUNC(packet_raw),
     FUNC(packet_dgram),
@@ -131,7 +125,7 @@ const struct probe socket_probes[] = {
     FUNC(netlink_generic),
     FUNC(netlink_connector),
     FUNC(netlink_crypto),
-    {"K-21", "abstract_autobind", run_abstract_autobind, 0, {0}},
+    PROBE("K-21", "abstract_autobind", run_abstract_autobind),
 };
 const size_t socket_probe_count = sizeof socket_probes / sizeof *socket_probes;
 

@@ -257,13 +257,7 @@ static int run_kcmp(void)
     return outcome(syscall(SYS_kcmp, getpid(), target, 2 /* files */, 0, 0));
 }
 
-#define FUNC(row, name)                                                                            \
-    {                                                                                              \
-        row, #name, run_##name, 0,                                                                 \
-        {                                                                                          \
-            0                                                                                      \
-        }                                                                                          \
-    }
+#define FUNC(row, name) PROBE(row, #name, run_##name)
 static const struct probe probes[] = {
     FUNC("K-09", pidfd_getfd),   FUNC("K-09", setns_pidfd),      FUNC("K-09", setns_link),
     FUNC("K-10", ptrace_attach), FUNC("K-10", ptrace_seize),     FUNC("K-10", vm_read),
@@ -276,7 +270,7 @@ static const struct probe probes[] = {
     FUNC("K-20", scheduler),     FUNC("K-20", affinity),         FUNC("K-20", ioprio),
     FUNC("K-20", setpriority),   FUNC("K-20", setpriority_user),
 };
-static const struct probe fowner = {"K-20", "fowner_signal", run_fowner_signal, 0, {0}};
+static const struct probe fowner = PROBE("K-20", "fowner_signal", run_fowner_signal);
 
 static void attack_pid(pid_t pid, unsigned long address)
 {
@@ -323,7 +317,7 @@ int cmd_init(int argc, char **argv)
     list_tasks();
     fflush(stdout);
     attack_pid(helper > 0 ? helper : 1, 0);
-    static const struct probe everyone = {"K-20", "kill_everyone", run_kill_everyone, 0, {0}};
+    static const struct probe everyone = PROBE("K-20", "kill_everyone", run_kill_everyone);
     probe_run(&everyone);
     return 0;
 }

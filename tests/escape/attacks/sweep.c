@@ -1,4 +1,5 @@
-/* K-05, K-06: every system call number, and the two foreign entries of x86-64. */
+/* K-05, K-06: every system call number, and the two foreign entries that x86-64 has for 64-bit
+ * code. Elsewhere 64-bit code has the native entry alone. */
 #include "attack.h"
 
 #include <errno.h>
@@ -103,28 +104,40 @@ static int run_x32_unshare(void)
 }
 #endif
 
-/* compat PATH: denied things through the 32-bit gate and with x32 numbers, from 64-bit code */
-int cmd_compat(int argc, char **argv)
-{
 #ifdef __x86_64__
+#define X86_64(name, run) PROBE("K-05", name, run)
+
+static bool prepare(const char *path)
+{
     char *low =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     if (low == MAP_FAILED)
-        return 1;
-    snprintf(low, 512, "%s", argc > 1 ? argv[1] : "/");
+        return false;
+    snprintf(low, 512, "%s", path);
     low_path = (long)low;
-    static const struct probe probes[] = {
-        {"K-05", "int80_getpid", run_getpid32, 0, {0}},
-        {"K-05", "int80_open", run_open32, 0, {0}},
-        {"K-05", "int80_unshare", run_unshare32, 0, {0}},
-        {"K-05", "int80_socketcall", run_socketcall32, 0, {0}},
-        {"K-05", "int80_keyctl", run_keyctl32, 0, {0}},
-        {"K-05", "x32_getpid", run_x32_getpid, 0, {0}},
-        {"K-05", "x32_unshare", run_x32_unshare, 0, {0}},
-    };
-    probes_run(probes, sizeof probes / sizeof *probes);
+    return true;
+}
 #else
-    (void)argc, (void)argv;
+#define X86_64(name, run) PROBE_ONLY("K-05", name, "x86-64")
+
+static bool prepare(const char *path)
+{
+    (void)path;
+    return true;
+}
 #endif
+
+/* compat PATH: denied things through the 32-bit gate and with x32 numbers, from 64-bit code */
+int cmd_compat(int argc, char **argv)
+{
+    static const struct probe probes[] = {
+        X86_64("int80_getpid", run_getpid32),   X86_64("int80_open", run_open32),
+        X86_64("int80_unshare", run_unshare32), X86_64("int80_socketcall", run_socketcall32),
+        X86_64("int80_keyctl", run_keyctl32),   X86_64("x32_getpid", run_x32_getpid),
+        X86_64("x32_unshare", run_x32_unshare),
+    };
+    if (!prepare(argc > 1 ? argv[1] : "/"))
+        return 1;
+    probes_run(probes, sizeof probes / sizeof *probes);
     return 0;
 }

@@ -6,16 +6,15 @@
  * is not made and returns RESULT
  *
  * Ends as the command ended; status 99 says that the Nth call never came. */
+#include "registers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,15 +65,17 @@ static bool has_path_at(long nr, int *index)
     case SYS_write:
         *index = 1;
         return true;
+    case SYS_execve:
+    case SYS_memfd_create:
+#ifdef __x86_64__ /* newer architectures have only the calls that take a folder as well */
     case SYS_open:
     case SYS_mkdir:
     case SYS_rmdir:
     case SYS_unlink:
-    case SYS_execve:
     case SYS_chmod:
-    case SYS_memfd_create:
     case SYS_symlink:
     case SYS_rename:
+#endif
         *index = 0;
         return true;
     default:
@@ -102,24 +103,6 @@ static void read_text(struct task *task)
             *c = ' ';
 }
 
-static void cancel_call(pid_t pid)
-{
-    struct user_regs_struct regs;
-    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) == 0) {
-        regs.orig_rax = (unsigned long)-1;
-        ptrace(PTRACE_SETREGS, pid, NULL, &regs);
-    }
-}
-
-static void force_result(pid_t pid, long result)
-{
-    struct user_regs_struct regs;
-    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) == 0) {
-        regs.rax = (unsigned long)result;
-        ptrace(PTRACE_SETREGS, pid, NULL, &regs);
-    }
-}
-
 static void on_entry(struct task *task, const struct __ptrace_syscall_info *info)
 {
     task->nr = (long)info->entry.nr;
@@ -132,11 +115,9 @@ static void on_entry(struct task *task, const struct __ptrace_syscall_info *info
         return;
     }
     bool question = wanted == 0 && task->arg[2] == 1;
-    if (mode == MODE_FAIL && task->nr == wanted_nr && (question || ++seen == wanted)) {
-        hit = true;
-        task->inject = true;
-        cancel_call(task->pid);
-    }
+    if (mode == MODE_FAIL && task->nr == wanted_nr && (question || ++seen == wanted) &&
+        registers_cancel_call(task->pid) == 0)
+        hit = task->inject = true;
     read_text(task);
 }
 
@@ -144,7 +125,7 @@ static void on_exit_stop(struct task *task, long result)
 {
     if (task->inject) {
         task->inject = false;
-        force_result(task->pid, wanted_result);
+        registers_set_result(task->pid, wanted_result);
     }
     if (mode == MODE_LOG)
         fprintf(log_file, "%lu\t%d\t%ld\t%ld\t%lu\t%lu\t%lu\t%s\n", calls, (int)task->pid, task->nr,

@@ -15,6 +15,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#define NATIVE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE AUDIT_ARCH_AARCH64
+#else
+#error "no name of this architecture"
+#endif
+
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 
 int main(int argc, char **argv)
@@ -22,7 +30,7 @@ int main(int argc, char **argv)
     struct sock_filter code[256];
     unsigned short n = 0;
     code[n++] = (struct sock_filter)LOAD(arch);
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NATIVE, 1, 0);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0 && n < 240; i++) {
