@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, find_below
+from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, find_below, wait_for
 
 PYTHON = ["--", "python3", "-c"]
 CGROUP = {"cgroup": [], "sampled": NO_CGROUP}
@@ -100,20 +100,22 @@ def test_a_fork_bomb_ends_and_neighbours_live(limited):
     neighbour = limited.start("--", "sleep", "4")
     began = time.monotonic()
     told = limited.json("--pids", "64", "-m", "128M", "--timeout", "1s", "--", "bash", "-c", ":(){ :|:& };:; sleep 30")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
     assert told["limit_hit"] in ("pids", "timeout", "memory"), told
-    assert neighbour.wait(15) == 0
+    assert neighbour.wait(60) == 0
     neighbour.communicate()
 
 
 def test_a_share_of_a_cpu():
     brig = CALLERS[0].with_options("-q")
-    spin = "import time\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
+    spin = "import time\nwhile time.process_time() < 0.6: pass"
     quarter = brig.json("--cpus", "0.25", *PYTHON, spin)
     if "cgroup" not in quarter["receipt"]["boundaries"]["lifecycle"]["cpus_milli"]:
         pytest.skip("no cpu controller, and the receipt says so")
-    assert quarter["cpu_ms"] < 0.45 * quarter["duration_ms"], quarter
-    assert brig.json("--cpus", "1", *PYTHON, spin)["cpu_ms"] > 0.5 * 2000
+    slow = 0.75 * 600 / 0.25
+    assert quarter["duration_ms"] > slow, quarter
+    # Others may hold the CPU as well, but not for ever.
+    wait_for(lambda: brig.json("--cpus", "1", *PYTHON, spin)["duration_ms"] < slow, 120, "a quick run with a whole CPU")
 
 
 def test_cpu_time(limited):
@@ -132,7 +134,7 @@ def test_cpu_time_of_many_short_processes(limited):
 def test_timeout(limited):
     began = time.monotonic()
     told = limited.json("--timeout", "700ms", "--", "sleep", "60")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     hit(told, "timeout", timed_out=True)
     assert told["status"] == 124
     not_hit(limited.json("--timeout", "5s", "--", "sleep", "0.2"))
@@ -142,7 +144,7 @@ def test_a_timeout_reaches_what_ignores_signals(limited):
     code = "import os, signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nfor i in range(5):\n  if os.fork() == 0: os.setsid(); break\ntime.sleep(60)"
     began = time.monotonic()
     hit(limited.json("--timeout", "700ms", *PYTHON, code), "timeout", timed_out=True)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 # ---- output, disk, descriptors ----
@@ -227,8 +229,8 @@ def test_the_host_stays_responsive():
         began = time.monotonic()
         assert subprocess.run(["true"]).returncode == 0
         assert CALLERS[-1].run("--", "true").returncode == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
     finally:
-        bomb.wait(15)
+        bomb.wait(60)
         bomb.communicate()
     assert os.getloadavg()
