@@ -3,12 +3,10 @@
 BUILD        ?= build
 TEST_BUILD   ?= build-test
 REPORTS      ?= $(BUILD)/reports
-FUZZ_SECONDS ?= 5
 PREFIX       ?= /usr/local
 DESTDIR      ?=
 BRIG         ?= $(BUILD)/brig
-RUN_TESTS     = FUZZ_SECONDS=$(FUZZ_SECONDS) /usr/bin/python3 tools/run-tests \
-                --build $(BUILD) --test-build $(TEST_BUILD) --reports $(REPORTS)
+RUN_TESTS     = /usr/bin/python3 tools/run-tests --build $(BUILD) --test-build $(TEST_BUILD) --reports $(REPORTS)
 
 BINDIR  = $(DESTDIR)$(PREFIX)/bin
 LIBEXECDIR = $(DESTDIR)$(PREFIX)/libexec/brig
@@ -20,16 +18,17 @@ FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 MAN_SOURCES = $(wildcard docs/man/*.scd)
 MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 
-.PHONY: all help demo test unit integration escape asan fuzz bench bench-growth soak format lint man docs/man install clean
-.PHONY: deps-test test-build FORCE
+.PHONY: all help demo test test-full unit integration escape asan fuzz machines bench bench-growth soak format lint man docs/man
+.PHONY: install clean deps-test test-build fuzz-build FORCE
 
 all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so
 
 help:
 	@echo 'make              build brig into $(BUILD)/brig'
 	@echo 'make demo         build it and run the examples, with what they show'
-	@echo 'make test         everything: unit, integration, escape, sanitizer and fuzz parts'
-	@echo 'make unit | integration | escape | asan | fuzz    one part of it'
+	@echo 'make test         what every change must pass: at most 20 minutes on two cores'
+	@echo 'make test-full    what a release must pass: the same under sanitizers, long fuzzing, soak; hours'
+	@echo 'make unit | integration | escape | asan | fuzz | machines    one part of the tests'
 	@echo 'make bench        measure against the peers that are installed'
 	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon'
 	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
@@ -85,24 +84,27 @@ demo:
 deps-test:
 	@tools/bootstrap test
 
+fuzz-build: deps-test
+	@tests/fuzz/run 0
+
+# At most 20 minutes on two cores.
 test: deps-test
-	@$(MAKE) --no-print-directory all test-build
-	@$(RUN_TESTS) unit integration escape asan fuzz
+	@$(MAKE) --no-print-directory all test-build fuzz-build
+	@$(RUN_TESTS) unit integration escape asan fuzz machines
 
-unit: deps-test test-build
-	@$(RUN_TESTS) unit
+# Hours: everything under the sanitizers, long fuzzing, leak checks on every architecture, soak.
+test-full: deps-test
+	@$(MAKE) --no-print-directory all test-build fuzz-build
+	@$(RUN_TESTS) --full unit integration escape asan fuzz machines soak
 
-integration: deps-test all
-	@$(RUN_TESTS) integration
+unit asan: deps-test test-build
+	@$(RUN_TESTS) $@
 
-escape: deps-test all
-	@$(RUN_TESTS) escape
+integration escape machines: deps-test all test-build
+	@$(RUN_TESTS) $@
 
-asan: deps-test test-build
-	@$(RUN_TESTS) asan
-
-fuzz: deps-test
-	@$(RUN_TESTS) fuzz
+fuzz: fuzz-build
+	@$(RUN_TESTS) $@
 
 bench:
 	@tools/bootstrap bench
