@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "os/sys.h"
+#include "verify/entry32.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,31 +22,29 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-/* A filter that looks at numbers alone takes the 32-bit ones for others. */
 int attack_int80(struct attempt *a)
 {
-#ifdef __x86_64__
-    long result;
-    __asm__ volatile("int $0x80" : "=a"(result) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
-    if (result < 0)
-        return (int)-result;
-    attack_say(a, "getpid() by the 32-bit entry: %ld", result);
-    return 0;
-#else
-    (void)a;
-    return ENOSYS;
-#endif
+    cleanup_fd int fd = entry32_open(attack_scratch(a));
+    if (fd < 0)
+        return errno;
+    pid_t pid = fork();
+    if (pid < 0)
+        return errno;
+    if (pid == 0)
+        entry32_run(fd);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    int result = entry32_result(status);
+    if (result == 0)
+        attack_say(a, "getpid() by the 32-bit entry was served");
+    return result;
 }
 
+/* x86-64 only: elsewhere such a number is none, the control fails, and the row does not apply. */
 int attack_x32(struct attempt *a)
 {
-#ifdef __x86_64__
     (void)a;
     return attack_result(syscall(0x40000000L | 39));
-#else
-    (void)a;
-    return ENOSYS;
-#endif
 }
 
 int attack_unshare_user(struct attempt *a)
