@@ -7,24 +7,16 @@
 #include "kernel/process/report.h"
 
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#define X32_BIT     0x40000000
-#else
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#define X32_BIT     0
-#endif
-
 static int refusal(const struct seccomp_notif *n)
 {
-    bool foreign = n->data.arch != NATIVE_ARCH || (X32_BIT && (n->data.nr & X32_BIT));
+    bool x32 = FILTER_NATIVE == FILTER_X86_64 && ((uint32_t)n->data.nr & FILTER_X32_BIT);
+    bool foreign = n->data.arch != FILTER_NATIVE || x32;
     return foreign ? -ENOSYS : -EPERM;
 }
 
@@ -32,7 +24,7 @@ static int refusal(const struct seccomp_notif *n)
  * It is refused like any other, but listing it would put a line under every run. */
 static bool is_name_service_probe(const struct seccomp_data *d)
 {
-    return d->arch == NATIVE_ARCH && d->nr == SYS_socket && (int)d->args[0] == AF_UNIX &&
+    return d->arch == FILTER_NATIVE && d->nr == SYS_socket && (int)d->args[0] == AF_UNIX &&
            (int)d->args[1] == (SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
@@ -42,7 +34,7 @@ static bool is_name_service_probe(const struct seccomp_data *d)
 static bool is_address_probe(const struct kernel *k, const struct seccomp_data *d)
 {
     int family = (int)d->args[0], type = (int)d->args[1];
-    if (!k->options.brokered_net || d->arch != NATIVE_ARCH || d->nr != SYS_socket || d->args[2])
+    if (!k->options.brokered_net || d->arch != FILTER_NATIVE || d->nr != SYS_socket || d->args[2])
         return false;
     return (family == AF_NETLINK && type == (SOCK_RAW | SOCK_CLOEXEC)) ||
            ((family == AF_INET || family == AF_INET6) && (type & ~SOCK_CLOEXEC) == SOCK_DGRAM);

@@ -86,7 +86,9 @@ static size_t build_theirs(unsigned optimize, struct sock_filter *code)
         exit(1);
     seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, optimize);
     for (size_t i = 0; i < filter_call_count(); i++) {
-        filter_call_at(i, &call);
+        filter_call_at(FILTER_NATIVE, i, &call);
+        if (call.nr < 0)
+            continue;
         if (strncmp(call.verdict, "allow", 5) == 0)
             seccomp_rule_add(ctx, SCMP_ACT_ALLOW, call.nr, 0);
         else if (strncmp(call.verdict, "deny", 4) == 0)

@@ -150,44 +150,51 @@ static void add_range(struct builder *b, uint32_t first, filter_target target)
 /* In report mode a call that names a path and would be allowed, always or after a look at its
  * arguments, is shown first. The supervisor runs the plain program over the same registers to find
  * out which of the two it is. */
-static filter_target reported(const struct filter_entry *e, filter_target target,
+static filter_target reported(uint32_t arch, int nr, filter_target target,
                               const struct filter_options *options)
 {
     bool may_pass = target == VERDICT_ALLOW || target >= VERDICT_COUNT;
-    bool shown = (options->report && filter_is_reported(FILTER_ARCH, e->nr)) ||
-                 (options->learn && filter_is_learned(FILTER_ARCH, e->nr));
+    bool shown = (options->report && filter_is_reported(arch, nr)) ||
+                 (options->learn && filter_is_learned(arch, nr));
     return shown && may_pass ? VERDICT_REPORT : target;
 }
 
-static int place_calls(struct builder *b, const struct filter_options *options, struct err *err)
+static int place_calls(struct builder *b, uint32_t arch, const struct filter_options *options,
+                       struct err *err)
 {
     for (unsigned nr = 0; nr < MAX_NR; nr++)
         b->targets[nr] = VERDICT_ABSENT; /* K-1 */
     for (size_t i = 0; i < filter_table_len; i++) {
         const struct filter_entry *e = &filter_table[i];
-        if (e->nr >= MAX_NR)
-            return err_set(err, ERR_INTERNAL, "system call filter: %s has number %d", e->name,
-                           e->nr);
-        if (e->nr >= 0)
-            b->targets[e->nr] = reported(e, filter_resolve(e->rule, options), options);
+        int nr = filter_number(e, arch);
+        if (nr >= MAX_NR)
+            return err_set(err, ERR_INTERNAL, "system call filter: %s has number %d", e->name, nr);
+        if (nr >= 0)
+            b->targets[nr] = reported(arch, nr, filter_resolve(e->rule, options), options);
     }
     return 0;
 }
 
-int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err)
+int filter_build_for(uint32_t arch, const struct filter_options *options,
+                     struct filter_program *ret, struct err *err)
 {
     struct builder b = {.count = 0};
 
     merge_verdicts(&b, options);
-    int r = place_calls(&b, options, err);
+    int r = place_calls(&b, arch, options, err);
     if (r < 0)
         return r;
     for (unsigned nr = 0; nr < MAX_NR; nr++)
         add_range(&b, nr, b.targets[nr]);
     add_range(&b, MAX_NR, VERDICT_ABSENT);
-#ifdef FILTER_X32_BIT
-    add_range(&b, FILTER_X32_BIT, VERDICT_FOREIGN); /* K-3 */
-    add_range(&b, FILTER_X32_BIT << 1, VERDICT_ABSENT);
-#endif
-    return filter_compile(b.ranges, b.count, options, ret, err);
+    if (arch == FILTER_X86_64) {
+        add_range(&b, FILTER_X32_BIT, VERDICT_FOREIGN); /* K-3 */
+        add_range(&b, FILTER_X32_BIT << 1, VERDICT_ABSENT);
+    }
+    return filter_compile(arch, b.ranges, b.count, options, ret, err);
+}
+
+int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err)
+{
+    return filter_build_for(FILTER_NATIVE, options, ret, err);
 }

@@ -3,8 +3,10 @@
  *
  * K-1  What is not in the table gets ENOSYS, as on an older kernel, so that libraries fall back.
  * K-2  Dangerous calls get EPERM and are seen by the supervisor (user notification); they never
- * kill. K-3  Only the native entry is open: i386 and x32 numbers are denied whatever they are. K-4
- * A verdict depends on register values only, never on memory behind a pointer. */
+ * kill.
+ * K-3  Only the native 64-bit entry is open: i386 and x32 numbers on x86-64, and 32-bit ARM numbers
+ * on aarch64, are denied whatever they are.
+ * K-4  A verdict depends on register values only, never on memory behind a pointer. */
 #pragma once
 
 #include "base/err.h"
@@ -13,6 +15,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The architectures that the table knows, by the numbers that the kernel itself gives them
+ * (AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64). A filter can be built for either on either machine; only
+ * the native one can be loaded. */
+#define FILTER_X86_64  0xC000003Eu
+#define FILTER_AARCH64 0xC00000B7u
+#if defined(__x86_64__)
+#define FILTER_NATIVE FILTER_X86_64
+#elif defined(__aarch64__)
+#define FILTER_NATIVE FILTER_AARCH64
+#else
+#error "no system call table for this architecture"
+#endif
+/* Set in the number of calls that come by the x32 entry of x86-64. */
+#define FILTER_X32_BIT 0x40000000u
 
 struct filter_options {
     bool isolated_pids; /* own pid namespace: pid arguments cannot reach the host */
@@ -43,12 +60,18 @@ struct filter_program {
     uint16_t len;
 };
 
+/* For the machine that it runs on. */
 int filter_build(const struct filter_options *options, struct filter_program *ret, struct err *err);
+int filter_build_for(uint32_t arch, const struct filter_options *options,
+                     struct filter_program *ret, struct err *err);
 
 /* What a program says about a call, computed as the kernel would (SECCOMP_RET_…). Tells a report
  * from a refusal: the notification alone does not. */
 struct seccomp_data;
 uint32_t filter_run(const struct filter_program *program, const struct seccomp_data *data);
+
+/* A call is an architecture and a number, as a notification tells them. Of another architecture
+ * than the two above, none of the following is true. */
 
 /* True if the call names a path and is among those reported. */
 bool filter_is_reported(uint32_t arch, int nr);
@@ -56,8 +79,8 @@ bool filter_is_reported(uint32_t arch, int nr);
 /* True if the call names a file or makes a socket: what learn mode looks at. */
 bool filter_is_learned(uint32_t arch, int nr);
 
-/* NULL if the number is unknown. Native numbers only. */
-const char *filter_call_name(unsigned nr);
+/* NULL if the architecture or the number is unknown. */
+const char *filter_call_name(uint32_t arch, int nr);
 
 /* The setting that would allow a refused call. */
 enum filter_fix {
@@ -91,9 +114,9 @@ bool filter_is_brokered_connect(uint32_t arch, int nr);
 /* For docs/seccomp.md, generated from the same table. */
 struct filter_call {
     const char *name;
-    int nr;              /* -1 if this architecture has no such call */
+    int nr;              /* -1 if the architecture has no such call */
     const char *verdict; /* "allow", "allow if …", "deny, seen", "deny, quiet" */
     const char *why;
 };
 size_t filter_call_count(void);
-void filter_call_at(size_t i, struct filter_call *ret);
+void filter_call_at(uint32_t arch, size_t i, struct filter_call *ret);

@@ -19,6 +19,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+/* The headers that we build with are of one architecture, the filter may be for the other: what is
+ * compared must be the same on both. Some neighbours of these flags differ. */
+_Static_assert(O_CREAT == 0100 && O_TRUNC == 01000 && (O_TMPFILE & ~O_DIRECTORY) == 020000000,
+               "open flags");
+
 /* Newer than some headers that we build with. */
 #ifndef PR_SCHED_CORE
 #define PR_SCHED_CORE 62

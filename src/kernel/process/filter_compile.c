@@ -163,7 +163,8 @@ static void lay_checks(struct layer *l, const struct filter_range *ranges, size_
     }
 }
 
-static void lay_program(struct layer *l, const struct filter_range *ranges, size_t count)
+static void lay_program(struct layer *l, uint32_t arch, const struct filter_range *ranges,
+                        size_t count)
 {
     lay_checks(l, ranges, count);
     lay_tree(l, ranges, count);
@@ -173,11 +174,11 @@ static void lay_program(struct layer *l, const struct filter_range *ranges, size
         .index = lay(l, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0),
     };
     /* K-3 */
-    lay_jump(l, BPF_JEQ, FILTER_ARCH, native, at_target(VERDICT_FOREIGN));
+    lay_jump(l, BPF_JEQ, arch, native, at_target(VERDICT_FOREIGN));
     lay(l, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
 }
 
-int filter_compile(const struct filter_range *ranges, size_t count,
+int filter_compile(uint32_t arch, const struct filter_range *ranges, size_t count,
                    const struct filter_options *options, struct filter_program *ret,
                    struct err *err)
 {
@@ -185,7 +186,7 @@ int filter_compile(const struct filter_range *ranges, size_t count,
 
     if (count < 2)
         return err_set(err, ERR_INTERNAL, "system call filter: nothing to compile");
-    lay_program(&l, ranges, count);
+    lay_program(&l, arch, ranges, count);
     if (l.full)
         return err_set(err, ERR_LIMIT, "system call filter: more than %d instructions",
                        FILTER_MAX_INSNS);

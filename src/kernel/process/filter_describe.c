@@ -259,12 +259,10 @@ static bool describe_foreign(struct filter_denial *d, uint32_t arch, uint32_t nr
         append(d, "i386 call %u", nr);
     else if (arch == AUDIT_ARM)
         append(d, "32-bit arm call %u", nr);
-    else if (arch != FILTER_ARCH)
+    else if (arch != FILTER_X86_64 && arch != FILTER_AARCH64)
         append(d, "call %u of architecture %#x", nr, arch);
-#ifdef FILTER_X32_BIT
-    else if (nr / FILTER_X32_BIT == 1)
+    else if (arch == FILTER_X86_64 && nr / FILTER_X32_BIT == 1)
         append(d, "x32 call %u", nr & ~FILTER_X32_BIT);
-#endif
     else
         return false;
     return true;
@@ -276,7 +274,7 @@ void filter_describe(uint32_t arch, int nr, const uint64_t args[6], struct filte
     if (describe_foreign(ret, arch, (uint32_t)nr))
         return say(ret, &foreign_words);
 
-    const struct filter_entry *e = filter_find((unsigned)nr);
+    const struct filter_entry *e = filter_find(arch, nr);
     if (!e) {
         append(ret, "call %u", (unsigned)nr);
         return say(ret, &other_words);

@@ -4,17 +4,6 @@
 
 #include "kernel/process/filter_rules.h"
 
-struct row {
-    int x86_64, aarch64;
-    enum filter_rule rule;
-};
-
-static const struct row rows[] = {
-#define CALL(name, x86_64, aarch64, rule, group, why) {x86_64, aarch64, RULE_##rule},
-#include "kernel/process/calls.def"
-#undef CALL
-};
-
 static const char intro[] =
     "# System calls\n"
     "\n"
@@ -39,7 +28,8 @@ static const char intro[] =
     "\n"
     "A number that is not on this page is absent. So is every call that comes by another door than "
     "the "
-    "native 64-bit one (32-bit programs, `int 0x80`, x32), and those are recorded.\n"
+    "native 64-bit one (32-bit programs of either architecture; on x86-64 also `int 0x80` and "
+    "x32), and those are recorded.\n"
     "\n"
     "Some verdicts depend on what else holds the code:\n"
     "\n"
@@ -108,10 +98,11 @@ static bool is_conditional(enum filter_rule rule)
 static void section_row(struct buf *out, size_t i, bool conditional)
 {
     struct filter_call call;
-    filter_call_at(i, &call);
+    filter_call_at(FILTER_X86_64, i, &call);
     buf_fmt(out, "| `%s` |", call.name);
-    number(out, rows[i].x86_64);
-    number(out, rows[i].aarch64);
+    number(out, call.nr);
+    filter_call_at(FILTER_AARCH64, i, &call);
+    number(out, call.nr);
     if (conditional)
         buf_fmt(out, " %s |", call.verdict);
     buf_fmt(out, " %s |\n", call.why);
@@ -124,12 +115,12 @@ static void section(struct buf *out, const char *title, enum filter_rule rule)
     size_t count = 0;
 
     for (size_t i = 0; i < filter_call_count(); i++)
-        count += conditional ? is_conditional(rows[i].rule) : rows[i].rule == rule;
+        count += conditional ? is_conditional(filter_table[i].rule) : filter_table[i].rule == rule;
     buf_fmt(out, "\n## %s (%zu)\n\n", title, count);
     buf_fmt(out, "| call | x86-64 | aarch64 |%s why |\n", conditional ? " verdict |" : "");
     buf_fmt(out, "|---|---|---|%s---|\n", conditional ? "---|" : "");
     for (size_t i = 0; i < filter_call_count(); i++) {
-        if (conditional ? is_conditional(rows[i].rule) : rows[i].rule == rule)
+        if (conditional ? is_conditional(filter_table[i].rule) : filter_table[i].rule == rule)
             section_row(out, i, conditional);
     }
 }

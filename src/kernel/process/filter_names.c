@@ -5,7 +5,7 @@
 
 const struct filter_entry filter_table[] = {
 #define CALL(name, x86_64, aarch64, rule, group, why)                                              \
-    {#name, FILTER_NR(x86_64, aarch64), RULE_##rule, GROUP_##group, why},
+    {#name, x86_64, aarch64, RULE_##rule, GROUP_##group, why},
 #include "kernel/process/calls.def"
 #undef CALL
 };
@@ -17,18 +17,30 @@ static const char *const rule_texts[RULE_COUNT] = {
 #undef RULE
 };
 
-const struct filter_entry *filter_find(unsigned nr)
+int filter_number(const struct filter_entry *e, uint32_t arch)
 {
-    for (size_t i = 0; i < filter_table_len; i++) {
-        if (filter_table[i].nr >= 0 && (unsigned)filter_table[i].nr == nr)
+    switch (arch) {
+    case FILTER_X86_64:
+        return e->x86_64;
+    case FILTER_AARCH64:
+        return e->aarch64;
+    default:
+        return -1;
+    }
+}
+
+const struct filter_entry *filter_find(uint32_t arch, int nr)
+{
+    for (size_t i = 0; nr >= 0 && i < filter_table_len; i++) {
+        if (filter_number(&filter_table[i], arch) == nr)
             return &filter_table[i];
     }
     return NULL;
 }
 
-const char *filter_call_name(unsigned nr)
+const char *filter_call_name(uint32_t arch, int nr)
 {
-    const struct filter_entry *e = filter_find(nr);
+    const struct filter_entry *e = filter_find(arch, nr);
     return e ? e->name : NULL;
 }
 
@@ -37,34 +49,29 @@ size_t filter_call_count(void)
     return filter_table_len;
 }
 
-void filter_call_at(size_t i, struct filter_call *ret)
+void filter_call_at(uint32_t arch, size_t i, struct filter_call *ret)
 {
     const struct filter_entry *e = &filter_table[i];
-    *ret = (struct filter_call){e->name, e->nr, rule_texts[e->rule], e->why};
-}
-
-static const struct filter_entry *native(uint32_t arch, int nr)
-{
-    return arch == FILTER_ARCH && nr >= 0 ? filter_find((unsigned)nr) : NULL;
+    *ret = (struct filter_call){e->name, filter_number(e, arch), rule_texts[e->rule], e->why};
 }
 
 bool filter_is_brokered_signal(uint32_t arch, int nr)
 {
     /* The first argument of each names a process or thread by number. pidfd_send_signal names a
      * descriptor and is not among them: where signals are brokered it is absent. */
-    const struct filter_entry *e = native(arch, nr);
+    const struct filter_entry *e = filter_find(arch, nr);
     return e && (e->rule == RULE_KILL || e->rule == RULE_SIGNAL);
 }
 
 bool filter_is_brokered_meta(uint32_t arch, int nr)
 {
-    const struct filter_entry *e = native(arch, nr);
+    const struct filter_entry *e = filter_find(arch, nr);
     return e && (e->rule == RULE_META || e->rule == RULE_CHMOD || e->rule == RULE_CHMODAT);
 }
 
 bool filter_is_brokered_connect(uint32_t arch, int nr)
 {
-    const struct filter_entry *e = native(arch, nr);
+    const struct filter_entry *e = filter_find(arch, nr);
     return e && e->rule == RULE_CONNECT;
 }
 
@@ -88,11 +95,11 @@ static const char *const learned[] = {
 
 bool filter_is_reported(uint32_t arch, int nr)
 {
-    return is_one_of(native(arch, nr), reported);
+    return is_one_of(filter_find(arch, nr), reported);
 }
 
 bool filter_is_learned(uint32_t arch, int nr)
 {
-    const struct filter_entry *e = native(arch, nr);
+    const struct filter_entry *e = filter_find(arch, nr);
     return is_one_of(e, reported) || is_one_of(e, learned);
 }

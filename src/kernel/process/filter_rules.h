@@ -99,7 +99,7 @@ enum filter_group {
 
 struct filter_entry {
     const char *name;
-    int nr; /* native, -1 if there is none */
+    int x86_64, aarch64; /* numbers; -1 if there is none */
     enum filter_rule rule;
     enum filter_group group;
     const char *why;
@@ -107,8 +107,10 @@ struct filter_entry {
 
 extern const struct filter_entry filter_table[];
 extern const size_t filter_table_len;
+/* The call's number there, -1 if there is none. */
+int filter_number(const struct filter_entry *e, uint32_t arch);
 /* NULL if there is no such call. */
-const struct filter_entry *filter_find(unsigned nr);
+const struct filter_entry *filter_find(uint32_t arch, int nr);
 
 /* The ends of every path through the program. */
 enum filter_verdict {
@@ -157,17 +159,6 @@ struct filter_range {
     uint32_t first;
     filter_target target;
 };
-int filter_compile(const struct filter_range *ranges, size_t count,
+int filter_compile(uint32_t arch, const struct filter_range *ranges, size_t count,
                    const struct filter_options *options, struct filter_program *ret,
                    struct err *err);
-
-#if defined(__x86_64__)
-#define FILTER_ARCH     0xC000003Eu /* AUDIT_ARCH_X86_64 */
-#define FILTER_X32_BIT  0x40000000u /* set in the number of calls of the x32 entry */
-#define FILTER_NR(x, a) (x)
-#elif defined(__aarch64__)
-#define FILTER_ARCH     0xC00000B7u /* AUDIT_ARCH_AARCH64 */
-#define FILTER_NR(x, a) (a)
-#else
-#error "no system call table for this architecture"
-#endif

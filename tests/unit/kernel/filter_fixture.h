@@ -1,4 +1,5 @@
-/* Building the filter for a set of options and asking it about single calls. */
+/* Building the filter for a set of options and asking it about single calls. A program is only
+ * numbers: that of either architecture is built and asked on either machine. */
 #pragma once
 
 #include "bpf_sim.h"
@@ -7,9 +8,9 @@
 
 #include <errno.h>
 
-#define ARCH_X86_64 0xC000003Eu
-#define ARCH_I386   0x40000003u
-#define X32         0x40000000
+#define ARCH_I386 0x40000003u /* AUDIT_ARCH_I386 */
+#define ARCH_ARM  0x40000028u /* AUDIT_ARCH_ARM */
+#define X32       ((int)FILTER_X32_BIT)
 
 #define ALLOW   SECCOMP_RET_ALLOW
 #define SEEN    SECCOMP_RET_USER_NOTIF
@@ -31,27 +32,60 @@ __attribute__((unused)) static const struct filter_options container = {.isolate
                                                                         .notify = true};
 __attribute__((unused)) static const struct filter_options process = {.notify = true};
 
+/* The calls by name, for both numberings. */
+enum call {
+#define CALL(name, x86_64, aarch64, rule, group, why) CALL_##name,
+#include "kernel/process/calls.def"
+#undef CALL
+    CALLS,
+};
+static const struct {
+    const char *name;
+    int x86_64, aarch64;
+} call_numbers[CALLS] = {
+#define CALL(name, x86_64, aarch64, rule, group, why) {#name, x86_64, aarch64},
+#include "kernel/process/calls.def"
+#undef CALL
+};
+
+/* The architecture whose filter a test is about. */
+static uint32_t arch = FILTER_NATIVE;
+
+/* Its number of a call, -1 if it has none. */
+static inline int number(enum call call)
+{
+    return arch == FILTER_X86_64 ? call_numbers[call].x86_64 : call_numbers[call].aarch64;
+}
+
+/* Two tests of one body, with `arch` set to either. */
+#define TestBoth(suite, name)                                                                      \
+    static void suite##_##name(void);                                                              \
+    Test(suite, name##_x86_64)                                                                     \
+    {                                                                                              \
+        arch = FILTER_X86_64;                                                                      \
+        suite##_##name();                                                                          \
+    }                                                                                              \
+    Test(suite, name##_aarch64)                                                                    \
+    {                                                                                              \
+        arch = FILTER_AARCH64;                                                                     \
+        suite##_##name();                                                                          \
+    }                                                                                              \
+    static void suite##_##name(void)
+
 static struct filter_program program;
 
 static inline void build(const struct filter_options *o)
 {
     struct err err = ERR_INIT;
-    cr_assert_eq(filter_build(o, &program, &err), 0, "%s", err.message);
+    cr_assert_eq(filter_build_for(arch, o, &program, &err), 0, "%s", err.message);
 }
 
-static inline struct sim_result run(uint32_t arch, int nr, const uint64_t args[6])
+static inline struct sim_result run(uint32_t entry, int nr, const uint64_t args[6])
 {
-    struct seccomp_data data = {.nr = nr, .arch = arch, .instruction_pointer = 0xdeadbeef};
+    struct seccomp_data data = {.nr = nr, .arch = entry, .instruction_pointer = 0xdeadbeef};
     if (args)
         memcpy(data.args, args, sizeof(data.args));
     return sim_run(program.code, program.len, &data);
-}
-
-static inline uint32_t verdict(const struct filter_options *o, int nr, uint64_t a, uint64_t b,
-                               uint64_t c)
-{
-    build(o);
-    return run(ARCH_X86_64, nr, (const uint64_t[6]){a, b, c}).ret;
 }
 
 static inline struct filter_options option_set(unsigned bits)

@@ -42,16 +42,18 @@ static uint32_t expected(size_t count, uint32_t nr, bool check_passes)
 static void compile_and_compare(size_t count)
 {
     struct err err = ERR_INIT;
-    cr_assert_eq(filter_compile(ranges, count, &container, &program, &err), 0, "%s", err.message);
+    cr_assert_eq(filter_compile(arch, ranges, count, &container, &program, &err), 0, "%s",
+                 err.message);
     for (uint32_t nr = 0; nr <= ranges[count - 1].first + 2; nr++) {
         uint64_t bad[6] = {CLONE_NEWNS};
-        cr_assert_eq(run(ARCH_X86_64, (int)nr, NULL).ret, expected(count, nr, true), "%u", nr);
-        cr_assert_eq(run(ARCH_X86_64, (int)nr, bad).ret, expected(count, nr, false), "%u", nr);
+        cr_assert_eq(run(arch, (int)nr, NULL).ret, expected(count, nr, true), "%u", nr);
+        cr_assert_eq(run(arch, (int)nr, bad).ret, expected(count, nr, false), "%u", nr);
         cr_assert_eq(run(ARCH_I386, (int)nr, NULL).ret, SEEN);
+        cr_assert_eq(run(ARCH_ARM, (int)nr, NULL).ret, SEEN);
     }
 }
 
-Test(filter_compile, any_table_that_fits)
+TestBoth(filter_compile, any_table_that_fits)
 {
     srand(4711);
     for (size_t count = 2; count < 740; count += 1 + count / 10) {
@@ -70,7 +72,7 @@ Test(filter_compile, a_table_that_does_not_fit_is_refused)
     struct err err = ERR_INIT;
     for (size_t count = 900; count <= MAX_RANGES; count += 100) {
         make_ranges(count, 2);
-        if (filter_compile(ranges, count, &container, &program, &err) < 0)
+        if (filter_compile(arch, ranges, count, &container, &program, &err) < 0)
             cr_assert_eq(err.code, ERR_LIMIT);
         else
             compile_and_compare(count);
