@@ -388,7 +388,11 @@ def attempt(what):
     except OSError as e:
         return e.errno
 libc = ctypes.CDLL(None, use_errno=True)
-def call(number, *args):
+# name: number on x86-64, on aarch64
+NUMBERS = {"mount": (165, 40), "unshare": (272, 97), "ptrace": (101, 117), "setns": (308, 268), "pivot_root": (155, 41),
+           "keyctl": (250, 219), "bpf": (321, 280), "setuid": (105, 146), "kill": (62, 129)}
+def call(name, *args):
+    number = NUMBERS[name][("x86_64", "aarch64").index(os.uname().machine)]
     return ctypes.get_errno() if libc.syscall(number, *args) < 0 else "done"
 status = dict(line.split(":\t") for line in open("/proc/self/status").read().splitlines())
 posture = {
@@ -405,9 +409,10 @@ posture = {
     "places": {n: tree(n) for n in ("/workspace", "/tmp", "/home", "/run")},
     "net": socket.if_nameindex(), "cgroup": attempt(lambda: os.listdir("/sys/fs/cgroup")),
     "refused": {
-        "mount": call(165, b"none", b"/tmp", b"tmpfs", 0, 0), "unshare": call(272, 0x10000000),
-        "ptrace": call(101, 16, 1, 0, 0), "setns": call(308, 0, 0), "pivot_root": call(155, b"/", b"/"),
-        "keyctl": call(250, 0, -3, 0), "bpf": call(321, 0, 0, 0), "setuid": call(105, 0), "init": call(62, 1, 0),
+        "mount": call("mount", b"none", b"/tmp", b"tmpfs", 0, 0), "unshare": call("unshare", 0x10000000),
+        "ptrace": call("ptrace", 16, 1, 0, 0), "setns": call("setns", 0, 0), "pivot_root": call("pivot_root", b"/", b"/"),
+        "keyctl": call("keyctl", 0, -3, 0), "bpf": call("bpf", 0, 0, 0), "setuid": call("setuid", 0),
+        "init": call("kill", 1, 0),
         "landlock": attempt(lambda: open("/.landlock")), "write": attempt(lambda: open("/usr/x", "w")),
         "memory of init": attempt(lambda: open("/proc/1/mem", "rb")), "root of init": attempt(lambda: os.listdir("/proc/1/root")),
         "userns": attempt(lambda: subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode),
