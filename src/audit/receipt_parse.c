@@ -117,7 +117,7 @@ static int take_body(struct receipt *r, struct err *err)
 
 int receipt_body_read(const char *text, size_t len, struct receipt *ret, struct err *err)
 {
-    struct err none;
+    struct err none = ERR_INIT;
     err = err ? err : &none;
     if (json_parse(text, len, &limits, &ret->tree, err) < 0)
         return -err->code;
@@ -169,7 +169,7 @@ static int take_proof(struct receipt *r, struct err *err)
 
 int receipt_parse(const char *text, size_t len, struct receipt *ret, struct err *err)
 {
-    struct err none;
+    struct err none = ERR_INIT;
     err = err ? err : &none;
     if (json_parse(text, len, &limits, &ret->tree, err) < 0)
         return -err->code;
@@ -221,7 +221,7 @@ int receipt_check(const struct receipt *r, const uint8_t key[32], chain_verify_f
     struct checkpoint c;
     uint8_t hash[32];
     uint64_t seq = 0;
-    struct err none;
+    struct err none = ERR_INIT;
     err = err ? err : &none;
     if (!r->is_signed)
         return err_set(err, ERR_ATTEST, "it is not signed: %s", r->why_not);

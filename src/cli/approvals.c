@@ -87,7 +87,7 @@ static int list_daemon(struct boxes *b, struct listing *l, struct err *err)
 
 static int draw(struct boxes *b, struct buf *out, struct err *err)
 {
-    struct json_writer w;
+    struct json_writer w = {0};
     struct listing l = {.out = out, .w = b->json ? &w : NULL};
     if (b->json) {
         jw_init(&w, out, false);

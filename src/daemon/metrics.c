@@ -52,7 +52,7 @@ void core_observe(struct core *c, const char *what, uint64_t usec)
 static void to_label(const char *reason, char *out, size_t size)
 {
     size_t n = 0;
-    for (; reason[n] && n < size - 1; n++) {
+    for (; n < size - 1 && reason[n]; n++) {
         char ch = reason[n];
         out[n] = (ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9') ? ch : '_';
     }

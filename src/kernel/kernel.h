@@ -80,7 +80,8 @@ struct kernel {
      * somebody tried. Both for the log alone. */
     bool (*unserved)(void *ctx, const struct sockaddr *asked, socklen_t len);
     void (*refused)(void *ctx, const struct sockaddr *asked, socklen_t len);
-    struct filter_program plain; /* the filter without reports and learning, to tell a report from a refusal */
+    struct filter_program
+        plain; /* the filter without reports and learning, to tell a report from a refusal */
 };
 
 struct kernel_request {
@@ -93,7 +94,7 @@ struct kernel_request {
     bool prepared; /* or might be later */
     bool stem;
     struct asked_set *learn; /* NULL: not in learn mode */
-    uid_t lease; /* the block of host uids to take one from; 0: any */
+    uid_t lease;             /* the block of host uids to take one from; 0: any */
 };
 
 /* A block of host uids for sandboxes that root makes. */

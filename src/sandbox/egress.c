@@ -144,11 +144,10 @@ static int start_proxy(struct sandbox *s, struct err *err)
 {
     /* As root a uid that is nobody's: not the sandbox's, and not one that other proxies share. */
     uid_t uid = s->kernel.privileged ? s->kernel.host_uid | KERNEL_UID_PROXY : 0;
-    struct link_config c = {
-        .egress = &s->egress,
-        .resolver = s->request->policy->resolver,
-        .uid = uid,
-        .learn = s->learner != NULL};
+    struct link_config c = {.egress = &s->egress,
+                            .resolver = s->request->policy->resolver,
+                            .uid = uid,
+                            .learn = s->learner != NULL};
     if (netlog_new(&s->netlog, err) < 0 || link_start(&s->link, &c, err) < 0)
         return -err->code;
     if (s->learner)

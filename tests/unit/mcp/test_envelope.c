@@ -131,6 +131,7 @@ Test(envelope, names_as_headers)
     name("brig://a/b", "brig://a/b");
     name("a b", "=?base64?YSBi?=");
     name("\r\nX: y", "=?base64?DQpYOiB5?=");
-    name("", "=?base64?" "?=");
+    name("", "=?base64?"
+             "?=");
     name("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?=");
 }
