@@ -10,18 +10,25 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "netlab"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
 
+import daemonlib  # noqa: E402
 import hostview  # noqa: E402
 import lablib  # noqa: E402
-from escapelib import FENCE, PLACE  # noqa: E402
+from escapelib import FENCE, HERE, PLACE, USER_ID  # noqa: E402
+
+# The suite's own ordinary user for the daemons too: limits that are counted per user count nobody else.
+daemonlib.USER_ID = USER_ID
 
 
 @pytest.fixture(scope="session", autouse=True)
 def house():
     hostview.become_subreaper()
+    PLACE.build()
     if os.getuid() == 0:
         FENCE.raise_up()
-    PLACE.build()
+        hostview.make_own_view(PLACE.base, [HERE.parents[1], PLACE.source.parent])
     yield
+    if os.getuid() == 0:
+        hostview.leave_own_tmp()
     PLACE.remove()
     FENCE.take_down()
 

@@ -1,20 +1,26 @@
 """How the escape tests start things: inside the sandbox, in each cell of the matrix, and outside as the control."""
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
+import secrets
+import select
 import shutil
 import signal
 import subprocess
-import tempfile
+import time
 
 import pytest
 
 import hostview
 
 HERE = pathlib.Path(__file__).resolve().parent
-USER_ID = 2000
+# An ordinary user that nobody else on this machine is, not even a second run of this suite: some limits are counted per
+# user. Below the uids that brig takes for itself when it is root's.
+USER_ID = 0x60000000 + os.getpid() if os.getuid() == 0 else os.getuid()
 AS_USER = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--"]
 REFUSED = 125
 
@@ -30,14 +36,15 @@ class Place:
     def __init__(self):
         # Not below /tmp: the sandbox has a /tmp of its own.
         top = "/srv" if os.access("/srv", os.W_OK) else "/var/tmp"
-        self.base = pathlib.Path(tempfile.mkdtemp(prefix="escape-suite-", dir=top))
-        self.base.chmod(0o755)
+        self.base = pathlib.Path(top, f"escape-suite-{secrets.token_hex(6)}")
         self.attacks = self.base / "attacks"
         self.bin = self.base / "bin"
         self.attack = str(self.attacks / "attack")
         self.count = 0
 
     def build(self):
+        self.base.mkdir()
+        self.base.chmod(0o755)
         subprocess.run([HERE / "build", self.attacks], check=True)
         found = os.environ.get("BRIG") or HERE.parent.parent / "build" / "brig"
         self.source = pathlib.Path(found).resolve()
@@ -166,18 +173,43 @@ def finish(process, timeout=60, stdin=None):
                   (err or b"").decode(errors="replace"))
 
 
+def told(process, text, timeout=60):
+    """What it printed up to and with this text: it has come as far as it says. Not for runs with --json."""
+    seen, end = b"", time.monotonic() + timeout
+    while text.encode() not in seen:
+        ready = select.select([process.stdout], [], [], max(0, end - time.monotonic()))[0]
+        piece = os.read(process.stdout.fileno(), 65536) if ready else b""
+        if not piece:
+            raise AssertionError(f"never said {text!r}, only {seen[-500:]!r}: {(end_tree(process) or b'')[-500:]}")
+        seen += piece
+    return seen.decode(errors="surrogateescape")
+
+
 def end_tree(process):
-    """Kill the supervisor, which must be enough; what is still there after a moment is ended one by one."""
+    """Kill the supervisor, which must be enough; what is still there after a moment is ended one by one. Returns what it
+    said on standard error."""
     below = set(hostview.descendants(process.pid))
     if process.poll() is None:
         process.kill()
-    process.communicate()
-    gone = hostview.wait_for(lambda: not below & hostview.alive_below(os.getpid()), 2)
+    said = process.communicate()[1]
+    gone = hostview.wait_for(lambda: not below & hostview.alive_below(os.getpid()))
     for pid in [] if gone else below & hostview.alive_below(os.getpid()):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+    return said
+
+
+@contextlib.contextmanager
+def alone_on_this_machine():
+    """For decoys in places that have one name on the whole machine: a second run of this suite waits."""
+    lock = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def outside(*command, user="root", timeout=60, env=None, **popen):

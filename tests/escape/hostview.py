@@ -7,15 +7,18 @@ import re
 import time
 import weakref
 
-PROC = pathlib.Path("/proc")
+LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS, CLONE_NEWIPC = 0x20000, 0x08000000
+MS_BIND, MS_REC, MS_PRIVATE, MS_SHARED = 0x1000, 0x4000, 1 << 18, 1 << 20
+MNT_DETACH = 2
 CGROUP_ROOT = pathlib.Path("/sys/fs/cgroup")
 TEMP_PLACES = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/var/lib", "/run/lock"]
 
 
 def become_subreaper():
     """Orphans of anything that we start come back to us, so that nothing can hide by losing its parent."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def read(path, otherwise=""):
@@ -129,6 +132,14 @@ def workload(root, program):
     return sorted(p for p in alive_below(root) if exe(p) == str(program))
 
 
+def await_turns(pid, count=10):
+    """A task that looks and sleeps in turns has looked so often since now: each sleep is a switch of its own accord."""
+    def turns():
+        return int(status(pid).get("voluntary_ctxt_switches", 0))
+    before = turns()
+    return wait_for(lambda: turns() >= before + count)
+
+
 def chain(pid, root):
     """The tasks between pid and root: what brig put there (init, helpers)."""
     table, out = descendants(root), []
@@ -138,7 +149,12 @@ def chain(pid, root):
     return out
 
 
-def wait_for(condition, seconds=5.0, step=0.02):
+# What takes a moment has surely happened by then, on a machine that is busy with other things too; what is meant to be
+# ended runs for longer than this by itself.
+SOON = 15.0
+
+
+def wait_for(condition, seconds=SOON, step=0.02):
     """The first true answer of condition(), or its last one."""
     end = time.monotonic() + seconds
     while True:
@@ -148,11 +164,45 @@ def wait_for(condition, seconds=5.0, step=0.02):
         time.sleep(step)
 
 
-class Fence:
-    """A control group of our own (v1) around the whole suite: it keeps a failed containment from hurting the
-    machine, and it is where brig's groups appear, so that others' runs are not mistaken for ours."""
+def make_own_view(base, shown):
+    """As root: mount and IPC namespaces of our own, and a /tmp of our own below `base`, in which the folders `shown` are
+    still to be seen if they lie there. Whatever other programs of this machine mount, or leave in /tmp or as System V
+    objects, is then not there, and whatever is there was left by us."""
+    check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWIPC), "unshare")
+    # First away from everybody else, then shared again: as on most machines, so that a mount that gets out of a sandbox
+    # would show here.
+    mount(None, "/", MS_REC | MS_PRIVATE)
+    mount(None, "/", MS_REC | MS_SHARED)
+    held = {str(f): os.open(f, os.O_PATH | os.O_DIRECTORY) for f in shown if pathlib.Path(f).is_relative_to("/tmp")}
+    own = pathlib.Path(base) / "tmp"
+    own.mkdir()
+    own.chmod(0o1777)
+    mount(own, "/tmp", MS_BIND)
+    for folder, fd in held.items():
+        os.makedirs(folder, exist_ok=True)
+        mount(f"/proc/self/fd/{fd}", folder, MS_BIND)
+        os.close(fd)
 
-    LIMITS = {"memory": ("memory.limit_in_bytes", 8 << 30), "pids": ("pids.max", 4000)}
+
+def leave_own_tmp():
+    """Reports and the like may go to the machine's /tmp again."""
+    check(LIBC.umount2(b"/tmp", MNT_DETACH), "umount")
+
+
+def mount(source, target, flags):
+    check(LIBC.mount(str(source or "none").encode(), str(target).encode(), None, flags, None), f"mount {target}")
+
+
+def check(result, what):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+class Fence:
+    """Control groups of our own around the whole suite: they keep a failed containment from hurting the machine, and
+    they are where brig's groups appear, so that others' runs are not mistaken for ours."""
+
+    MEMORY, TASKS = 8 << 30, 4000
 
     def __init__(self):
         self.homes, self.dirs = {}, []
@@ -160,21 +210,45 @@ class Fence:
     def raise_up(self):
         for line in read("/proc/self/cgroup").splitlines():
             _, controllers, path = line.split(":", 2)
-            base = CGROUP_ROOT / controllers
-            if controllers not in ("memory", "pids", "cpu", "cpuacct") or not base.is_dir():
-                continue
-            home = base / path.lstrip("/")
-            own = home / f"escape-suite-{os.getpid()}"
             try:
-                own.mkdir()
-                if controllers in self.LIMITS:
-                    name, value = self.LIMITS[controllers]
-                    (own / name).write_text(str(value))
-                (own / "cgroup.procs").write_text(str(os.getpid()))
+                if {"memory", "pids", "cpu", "cpuacct"} & set(controllers.split(",")):
+                    self.raise_v1(controllers, CGROUP_ROOT / controllers / path.lstrip("/"))
+                elif controllers == "":
+                    self.raise_v2(path)
             except OSError:
                 continue
-            self.homes[own] = home
-            self.dirs.append(own)
+
+    def raise_v1(self, controller, home):
+        limits = {"memory": ("memory.limit_in_bytes", self.MEMORY), "pids": ("pids.max", self.TASKS)}
+        own = home / f"escape-suite-{os.getpid()}"
+        own.mkdir()
+        self.homes[own] = home
+        if controller in limits:
+            name, value = limits[controller]
+            (own / name).write_text(str(value))
+        (own / "cgroup.procs").write_text(str(os.getpid()))
+        self.dirs.append(own)
+
+    def raise_v2(self, path):
+        """A group may have tasks or hand controllers on, not both: we live in a leaf of the fence, and brig, which looks
+        upwards for a group that hands controllers on, finds the fence."""
+        top = next((pathlib.Path(m["point"]) for m in mounts() if m["type"] == "cgroup2"), None)
+        home = top / path.lstrip("/") if top else None
+        above = [f for f in (home, *home.parents) if f.is_relative_to(top)] if top else []
+        giving = next((f for f in above if {"memory", "pids"} <= set(read(f / "cgroup.subtree_control").split())), None)
+        if giving is None:
+            return
+        own = giving / f"escape-suite-{os.getpid()}"
+        own.mkdir()
+        self.homes[own] = home
+        for name in read(own / "cgroup.controllers").split():
+            if name in ("memory", "pids", "cpu"):
+                (own / "cgroup.subtree_control").write_text(f"+{name}")
+        (own / "memory.max").write_text(str(self.MEMORY))
+        (own / "pids.max").write_text(str(self.TASKS))
+        (own / "suite").mkdir()
+        (own / "suite" / "cgroup.procs").write_text(str(os.getpid()))
+        self.dirs.append(own)
 
     def take_down(self):
         for own, home in self.homes.items():
@@ -185,13 +259,27 @@ class Fence:
             except OSError:
                 pass
 
+    def memory(self):
+        """Bytes that everything within has now; None where there is no fence."""
+        for own in self.dirs:
+            for name in ("memory.usage_in_bytes", "memory.current"):
+                if (own / name).exists():
+                    return int(read(own / name))
+        return None
+
     def groups(self):
         """The folders that are not ours. os.walk: one that is removed while it is looked at is no error."""
         out = set()
         for own in self.dirs or [CGROUP_ROOT]:
             for folder, names, _ in os.walk(own):
                 out.update(os.path.join(folder, n) for n in names if self.dirs or "brig" in n)
-        return out
+        return out if self.dirs else {g for g in out if not has_strangers(g)}
+
+
+def has_strangers(group):
+    """Without a fence: a group with a task of somebody else's is somebody else's."""
+    ours = descendants(os.getpid())
+    return any(int(pid) not in ours for pid in read(f"{group}/cgroup.procs").split())
 
 
 def foreign_folders():
@@ -218,6 +306,18 @@ def temp_entries(ours):
     return out
 
 
+def ipc_objects():
+    """{"shm 7", …}. In an IPC namespace of our own all are ours; an ordinary user's are told by their owner."""
+    out = set()
+    for kind in ("shm", "sem", "msg"):
+        lines = [line.split() for line in read(f"/proc/sysvipc/{kind}").splitlines()]
+        for fields in lines[1:]:
+            row = dict(zip(lines[0], fields))
+            if os.getuid() == 0 or str(os.getuid()) in (row["uid"], row["cuid"]):
+                out.add(f"{kind} {fields[1]}")
+    return out
+
+
 class Snapshot:
     """DIFF: the host before and after. `watched` are folders of ours that must end as they began."""
 
@@ -229,11 +329,11 @@ class Snapshot:
         reap()
         view = {
             "tasks": {f"{p} {exe(p) or read(f'/proc/{p}/comm').strip()}" for p in alive_below(os.getpid())},
-            "mounts": {(m["root"], m["point"], m["source"]) for m in mounts()},
+            # Who is not root cannot mount anything that is seen here; others can.
+            "mounts": {(m["root"], m["point"], m["source"]) for m in mounts()} if os.getuid() == 0 else set(),
             "groups": self.fence.groups(),
             "temp": temp_entries(self.base),
-            # Only how many objects there are: the lines also hold times.
-            "ipc": {f"{kind} {len(read(f'/proc/sysvipc/{kind}').splitlines())}" for kind in ("shm", "sem", "msg")},
+            "ipc": ipc_objects(),
             "namespaces": {n for p in alive_below(os.getpid()) for n in namespaces(p).values()},
             "watched": {str(p) for w in self.watched for p in pathlib.Path(w).rglob("*")},
         }
@@ -243,16 +343,16 @@ class Snapshot:
         now = self.look()
         return {k: sorted(map(str, now[k] - self.before[k])) for k in now if now[k] - self.before[k]}
 
-    def leftovers(self, settle=5.0):
+    def leftovers(self, settle=SOON):
         """What is there that was not there before, and stays for `settle` seconds; {} is good."""
         end = time.monotonic() + settle
         left = self.extra()
         while left and time.monotonic() < end:
             time.sleep(0.05)
             now = self.extra()
-            # Something of another run comes and goes; a leftover is there every time.
+            # A leftover is there every time; what an ordinary user shares with others' runs comes and goes.
             left = {k: [e for e in v if e in now.get(k, ())] for k, v in left.items()}
             left = {k: v for k, v in left.items() if v}
-            if "temp" in left:
+            if "temp" in left and os.getuid() != 0:
                 left["temp"] = [e for e in left["temp"] if e not in foreign_folders()]
         return {k: v for k, v in left.items() if v}

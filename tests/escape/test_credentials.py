@@ -13,7 +13,7 @@ import time
 import pytest
 
 import hostview
-from escapelib import PLACE, REFUSED, USER_ID, end_tree, finish
+from escapelib import PLACE, REFUSED, USER_ID, end_tree, finish, told
 from lablib import (LAB_ONE_EACH, LAB_TIERS, LabCell, control_script, current, find_secret, lab_cells, memory_of, new_secret,
                     policy, script_text, secret_file)
 from netlab import API, API6, EVIL, EVIL6, OTHER
@@ -479,6 +479,13 @@ out["y"] = https("www.lab.test", "/c08/other", [f"X-Key: {P}"])
 
 # ---- C-09 ----
 
+def quiet(watch):
+    """Did nothing come for as long as ten rounds of the sender take?"""
+    count = len(watch.requests())
+    time.sleep(0.3)
+    return len(watch.requests()) == count
+
+
 @lab_cells()
 def test_C09_the_end_of_the_run_ends_its_connections(cell, lab, diff):
     """A kept connection and a tunnel are open when the run is ended: both close, nothing more is injected."""
@@ -504,14 +511,12 @@ while True:
         watch = lab.watch()
         process = cell.start(["/usr/bin/python3", "-c", script_text(code)], [*given(cell, secret), "--allow", "other.lab.test"], json_out=False)
         try:
-            assert process.stdout.readline() == b"open\n", process.stderr.read()[-1000:]
-            time.sleep(0.1)
-            assert len(watch.requests()) > 4
+            told(process, "open\n")
+            assert hostview.wait_for(lambda: len(watch.requests()) > 4)
             process.send_signal(sig)
-            assert hostview.wait_for(lambda: not diff.extra().get("tasks"), 5), diff.extra()
-            count = len(watch.requests())
-            time.sleep(0.3)
-            assert len(watch.requests()) == count, "still sending after the end"
+            assert hostview.wait_for(lambda: not diff.extra().get("tasks")), diff.extra()
+            # The recorder may still be reading what was sent before; then nothing more comes.
+            assert hostview.wait_for(lambda: quiet(watch)), "still sending after the end"
             gone = current().run("ss", "-tnH", "state", "established", "dst", API).stdout
             assert not gone.strip(), gone
         finally:
@@ -534,8 +539,8 @@ def test_C10_expiry(cell, lab):
         for path in folder.iterdir():
             os.chown(path, USER_ID, USER_ID)
     code = GET + """
-end = time.monotonic() + 4
-while time.monotonic() < end:
+end = time.monotonic() + 50
+while time.monotonic() < end and set(out.values()) <= {200}:
     out[str(len(out))] = status(https("api.lab.test", "/c10"))
     time.sleep(0.15)
 """
@@ -579,7 +584,7 @@ def test_C11_sources(cell, lab):
         assert result.rc == REFUSED and '"ran\\n"' not in result.out, (name, result)
         assert len(result.err + result.out) > 20, "a reason is given"
         clean(result.out + result.err, secret)
-        assert time.monotonic() - start < 10, name
+        assert time.monotonic() - start < hostview.SOON, name
     for spec in ("env:NO_SUCH_VARIABLE", "cmd:/bin/false", "cmd:/no/such/program", "cmd:", "env:", "file:", "nonsense:x", "vault:secret/x#y", f"cmd:/bin/cat {cases['missing']}"):
         result = cell.run(["/bin/echo", "ran"], ["--secret", f"LAB_TOKEN={spec}@{ORIGIN}"], timeout=30)
         assert result.rc == REFUSED and '"ran\\n"' not in result.out, (spec, result)

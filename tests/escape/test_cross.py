@@ -4,20 +4,18 @@ import os
 import secrets
 import subprocess
 import textwrap
-import time
 
 import pytest
 
 import hostview
 from architecture import number
-from escapelib import PLACE, TIERS, cells, end_tree, finish, outside
+from escapelib import PLACE, TIERS, cells, end_tree, outside, told
 
 
 def running(cell, options=()):
-    process = cell.start([PLACE.attack, "batch", "stubborn", "6"], options, json_out=False)
-    tasks = hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack), 10)
-    time.sleep(0.1)
-    return process, hostview.workload(process.pid, PLACE.attack) if tasks else []
+    process = cell.start([PLACE.attack, "batch", "stubborn", "60"], options, json_out=False)
+    told(process, "\nstubborn\n")
+    return process, hostview.workload(process.pid, PLACE.attack)
 
 
 @cells()
@@ -25,7 +23,7 @@ def test_X02_posture(cell):
     """Namespaces, identity, capabilities, filter, mounts and groups of every task, read from the host."""
     process, tasks = running(cell, ["-m", "128M", "--pids", "20"])
     try:
-        assert tasks, finish(process).err
+        assert tasks, "the harness saw no task of the sandbox"
         host = hostview.namespaces("self")
         init = [p for p in hostview.chain(tasks[0], process.pid)]
         for pid in tasks:
@@ -169,12 +167,20 @@ def test_X06_two_tenants(cell):
     """Two sandboxes look for each other's mark at the same time, in files, names, tasks and memory objects."""
     marks = ["TENANT" + secrets.token_hex(6) for _ in range(2)]
     script = ('for d in /workspace /tmp /var/tmp /dev/shm "$HOME" "$TMPDIR"; do echo {0} > "$d/{0}"; done 2>/dev/null; '
-              'export MARK={0}; {2} ipc make {0} >/dev/null; sleep 0.5; {2} search {1} | grep -v "/proc/.*cmdline"; '
-              'grep -l {1} /proc/*/environ 2>/dev/null; sleep 0.3')
-    both = [cell.start(["/bin/sh", "-c", script.format(a, b, PLACE.attack)], ["--output", "4M", "--timeout", "60s"])
-            for a, b in (marks, marks[::-1])]
-    for process in both:
-        answer = finish(process).json
-        assert "SEEN" in answer["stdout"], answer["stderr"]
-        hits = [x for x in answer["stdout"].splitlines() if x.startswith("FOUND")]
-        assert not hits, hits
+              'export MARK={0}; {2} ipc make {0} >/dev/null; echo planted; read go; {2} search {1} | '
+              'grep -v "/proc/.*cmdline"; grep -l {1} /proc/*/environ 2>/dev/null; echo searched; read go')
+    both = [cell.start(["/bin/sh", "-c", script.format(a, b, PLACE.attack)], ["--output", "4M", "--timeout", "120s"],
+                       json_out=False, stdin=subprocess.PIPE) for a, b in (marks, marks[::-1])]
+    try:
+        for process in both:
+            told(process, "planted\n")
+        for process in both:
+            os.write(process.stdin.fileno(), b"go\n")
+        for process in both:
+            shown = told(process, "searched\n")
+            assert "SEEN" in shown, shown
+            hits = [x for x in shown.splitlines() if x.startswith(("FOUND", "/proc/"))]
+            assert not hits, hits
+    finally:
+        for process in both:
+            end_tree(process)

@@ -3,10 +3,8 @@
 import os
 import secrets
 import socket
-import time
 
-import hostview
-from escapelib import ABSENT, NO_SOCKET, PLACE, USER_ID, assert_denied, cells, control, end_tree, probes, sections
+from escapelib import ABSENT, NO_SOCKET, PLACE, USER_ID, assert_denied, cells, control, end_tree, probes, sections, told
 
 UNREACHED = ABSENT | NO_SOCKET | {"ENETUNREACH", "EHOSTUNREACH", "ECONNREFUSED", "EADDRNOTAVAIL", "ETIMEDOUT"}
 
@@ -74,11 +72,10 @@ ELSEWHERE = ["tcp:192.0.2.77:80", "udp:192.0.2.77:53", "tcp:10.0.0.1:80", "tcp:1
 def test_N01_N19_no_network(cell):
     """TCP, UDP, ICMP, both families: host loopback, host address, private, link-local, multicast."""
     with Sink() as sink:
+        # Loopback hands over what is sent before the call that sends it returns.
         shown = probes(control("reach", *sink.targets, user=cell.user))["reach"]
-        time.sleep(0.1)
         assert sink.heard() >= len(sink.targets) - 1, f"control: the sink is reachable outside: {shown}"
         inside = probes(cell.attack("reach", *sink.targets, *ELSEWHERE))["reach"]
-        time.sleep(0.1)
         assert sink.heard() == 0, "bytes from inside arrived at the host"
         if cell.container:
             # An own loopback may exist: a datagram to it is sent and lost. The sink is the judge there.
@@ -93,19 +90,18 @@ def test_N01_N19_no_network(cell):
 def test_N18_not_reachable_from_the_host(cell):
     """A listener inside cannot be connected to from the host."""
     port = 20000 + secrets.randbelow(20000)
-    process = cell.start([PLACE.attack, "listen", str(port), "1"], json_out=False)
+    process = cell.start([PLACE.attack, "listen", str(port), "60"], json_out=False)
     try:
-        hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack) or process.poll() is not None)
-        time.sleep(0.2)
+        listens = "OK" in told(process, "\n")
+        assert listens or not cell.container, "nothing listens, the row proves nothing"
         for address in own_addresses():
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
             s = socket.socket(family)
-            s.settimeout(0.3)
+            s.settimeout(2)
             reached = s.connect_ex((address, port)) == 0
             s.close()
             assert not reached, f"reached at {address}"
-        shown = probes(process.communicate(timeout=10)[0].decode()).get("N-18", {})
-        assert shown.get("reached") != "OK", shown
+        assert process.poll() is None or not listens, "it was reached, and ended"
     finally:
         end_tree(process)
 

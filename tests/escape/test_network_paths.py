@@ -10,11 +10,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import hostview
 import netlab
-from escapelib import PLACE, REFUSED, end_tree, finish
+from escapelib import PLACE, REFUSED, end_tree, finish, told
 from lablib import (LAB_CONTAINERS, LAB_ONE_EACH, LAB_TIERS, LabCell, control_script, current, lab_cells, needs_lab,
                     policy, script_text)
 from netlab import API, API6, EVIL, METADATA, OTHER, PRIVATE, PUBLIC_SINKS, RESOLVER
@@ -45,7 +44,7 @@ def test_N01_nothing_leaves_by_a_direct_path(cell, lab):
     """Every kind of socket to every kind of address, without rules and with some: no packet, no question."""
     watch = lab.watch()
     shown = control_script(DIRECT, EVERYWHERE[:6], user=cell.user)
-    time.sleep(0.1)
+    hostview.wait_for(lambda: len(watch.sink()) > 60)
     assert sum(v.startswith("HTTP/1.1 200") for v in shown.values()) >= 20 and len(watch.sink()) > 60, "control"
     assert {p for p, _, _ in watch.reached()} >= {"tcp", "udp"}, "control: packets are seen"
     for options in ([], ALLOW):
@@ -463,18 +462,20 @@ def test_N18_a_listener_inside_is_not_reachable(cell, lab):
     port = 20000 + secrets.randbelow(20000)
     options = [*ALLOW, "--allow", f"api.lab.test:{port}"]
     code = f"""
+import select
 s = socket.socket()
 try:
-    s.bind(("0.0.0.0", {port})); s.listen(); s.settimeout(1.5)
+    s.bind(("0.0.0.0", {port})); s.listen()
     print("listens", flush=True)
-    s.accept(); print("REACHED", flush=True)
+    if s in select.select([s, sys.stdin], [], [])[0]: print("REACHED", flush=True)
 except OSError as e:
     print("not", name_of(e), flush=True)
-time.sleep(0.5)
+    sys.stdin.readline()
 out.clear()"""
-    process = cell.start(["/usr/bin/python3", "-c", script_text(code)], options, json_out=False)
+    process = cell.start(["/usr/bin/python3", "-c", script_text(code)], [*options, "--timeout", "60s"], json_out=False,
+                         stdin=subprocess.PIPE)
     try:
-        process.stdout.readline()
+        told(process, "\n")
         for address in ("127.0.0.1", "::1", API, RESOLVER):
             try:
                 lab.connect(address, port, 0.3).close()
@@ -484,7 +485,7 @@ out.clear()"""
             assert not reached, address
         neighbour = cell.script(f'out["x"] = talk(("127.0.0.1", {port}), "x", wait=0.3)', ALLOW)
         assert neighbour["x"].startswith("!"), neighbour["x"]
-        assert b"REACHED" not in process.communicate(timeout=15)[0]
+        assert b"REACHED" not in process.communicate(b"\n", timeout=60)[0]
     finally:
         end_tree(process)
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import hostview
-from escapelib import FENCE, PLACE, REFUSED, TIERS, cached, cells, control, end_tree, finish, outside, values
+from escapelib import FENCE, PLACE, REFUSED, TIERS, cached, cells, control, end_tree, finish, outside, told, values
 
 NEIGHBOUR_GAP_MS = 1000
 
@@ -39,27 +39,27 @@ def timed(cell, command, options, timeout=60, **more):
 @cells(TIERS)
 def test_R01_fork_bomb(cell, diff):
     """The pids limit holds, the neighbour lives, everything is gone right after the deadline."""
-    forked = cached("control forkbomb", lambda: int(values(control("forkbomb", "300", "1"))["forked"]))
+    forked = cached("control forkbomb", lambda: int(values(control("forkbomb", "300", "20"))["forked"]))
     assert forked >= 200, "control: outside, the bomb goes off"
     hostview.reap()
     neighbour = Neighbour(cell, 3)
-    process = cell.start([PLACE.attack, "forkbomb", "100000", "20"], ["--pids", "32", "--timeout", "2s"])
-    most, end = 0, time.monotonic() + 2
-    while time.monotonic() < end and process.poll() is None:
+    process = cell.start([PLACE.attack, "forkbomb", "100000", "60"], ["--pids", "32", "--timeout", "2s"])
+    most = 0
+    while process.poll() is None:
         most = max(most, len(hostview.workload(process.pid, PLACE.attack)))
         time.sleep(0.05)
-    result = finish(process, 10)
+    result = finish(process)
     assert 2 < most <= 32, f"{most} tasks seen with a limit of 32"
     answer = result.json
     assert answer["timed_out"] and result.rc == 124, answer
-    assert answer["duration_ms"] < 4000, "not gone within 2 s of the deadline"
+    assert answer["duration_ms"] < 1000 * (2 + hostview.SOON), "not gone soon after the deadline"
     neighbour.check()
 
 
 @cells(TIERS)
 def test_R01_fork_bomb_verdict(cell):
     """A bomb that ends by itself is reported as having hit the pids limit."""
-    answer = cell.run([PLACE.attack, "forkbomb", "100000", "1"], ["--pids", "24", "--timeout", "10s"]).json
+    answer = cell.run([PLACE.attack, "forkbomb", "100000", "2"], ["--pids", "24", "--timeout", "30s"]).json
     assert answer["limit_hit"] == "pids", answer
     # RLIMIT_NPROC, which stands in where there is no control group, is checked before it is counted: a few slip by.
     assert int(values(answer["stdout"])["forked"]) <= 32
@@ -73,8 +73,8 @@ def test_R02_forking_while_killed(cell, diff):
         process.stdout.readline()
         time.sleep(random.uniform(0, 0.05))
         process.send_signal((signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[i % 3])
-        finish(process, 10)
-        alive = hostview.wait_for(lambda: not survivors(diff), 5)
+        finish(process)
+        alive = hostview.wait_for(lambda: not survivors(diff))
         assert alive, f"round {i}: survivors {survivors(diff)}"
 
 
@@ -90,16 +90,21 @@ def test_R03_orphans_and_zombies(cell):
     assert shown["room"] == "16", f"init does not reap: {shown} {answer['limit_hit']}"
 
 
-def available():
-    return int(re.search(r"MemAvailable:\s+(\d+)", hostview.read("/proc/meminfo"))[1]) // 1024
+def taken():
+    """MiB that the suite has now; without a fence, that the whole machine has, others' included."""
+    own = FENCE.memory()
+    if own is not None:
+        return own >> 20
+    told_kib = dict(re.findall(r"(MemTotal|MemAvailable):\s+(\d+)", hostview.read("/proc/meminfo")))
+    return (int(told_kib["MemTotal"]) - int(told_kib["MemAvailable"])) >> 10
 
 
-def least_available(process):
-    least = available()
+def most_taken(process):
+    most = taken()
     while process.poll() is None:
-        least = min(least, available())
+        most = max(most, taken())
         time.sleep(0.02)
-    return least
+    return most
 
 
 KINDS = ["heap", "many", "tmpfs", "memfd", "shm", "pipes", "tables"]
@@ -117,16 +122,16 @@ def test_controls_of_the_memory_bombs(kind):
 @cells(TIERS)
 def test_R04_R05_memory_bombs(cell, kind):
     """2 GiB asked for with a limit of 64 MiB, in every place where memory can hide."""
-    before = available()
+    before = taken()
     process = cell.start(["/bin/sh", "-c", f'exec {PLACE.attack} memory {kind} 2048 "${{TMPDIR:-/tmp}}"'],
                          ["-m", "64M", "--disk", "1G", "--timeout", "20s", "--open-files", "4096"],
                          stdout=subprocess.PIPE)
-    drop = before - least_available(process)
+    grew = most_taken(process) - before
     result = finish(process)
     answer = result.json
     got = int(values(answer["stdout"]).get("got", 0)) if "got" in answer["stdout"] else None
-    # What others do on the machine is in this number too; the bomb asked for 2048.
-    assert drop < 700, f"the host lost {drop} MiB"
+    # The bomb asked for 2048.
+    assert grew < 700, f"the host lost {grew} MiB"
     assert got is None or got <= 80 or kind == "tables", f"{got} MiB obtained with a limit of 64"
     by_group = answer["receipt"]["boundaries"]["lifecycle"]["cgroup"] != "none"
     # Without a control group a process meets RLIMIT_DATA or RLIMIT_FSIZE: it gets an error and may end as it likes.
@@ -162,30 +167,27 @@ def test_R06_processor(cell):
 @cells(TIERS)
 def test_R06_processor_time(cell):
     """--cpu-time ends a spin, with its own verdict."""
-    result, took = timed(cell, [PLACE.attack, "spin", "2", "20"], ["--cpu-time", "1s", "--timeout", "15s"])
-    assert result.json["limit_hit"] == "cpu_time", verdict(result.json)
-    assert took < 5 and result.rc == 124, verdict(result.json)
+    result = cell.run([PLACE.attack, "spin", "2", "60"], ["--cpu-time", "1s", "--timeout", "50s"])
+    assert result.json["limit_hit"] == "cpu_time" and result.rc == 124, verdict(result.json)
 
 
 @cells(TIERS)
 def test_R07_sleeping_past_the_deadline(cell, diff):
-    """All signals blocked and ignored: gone at the deadline plus one second."""
-    result, took = timed(cell, [PLACE.attack, "stubborn", "30"], ["--timeout", "1s"])
+    """All signals blocked and ignored: gone soon after the deadline."""
+    result, took = timed(cell, [PLACE.attack, "stubborn", "60"], ["--timeout", "1s"])
     assert result.rc == 124 and result.json["timed_out"] and result.json["limit_hit"] == "timeout"
-    assert took < 2.2, f"took {took:.1f} s"
+    assert took < 1 + hostview.SOON, f"took {took:.1f} s"
 
 
 @cells(TIERS)
 def test_R08_daemons(cell, diff):
     """New sessions and double forks: the heartbeat stops at the end of the run, whichever way it ends."""
-    for how, options in (("wait", ["--timeout", "1s"]), ("leave", ["--timeout", "10s"])):
+    for how, options in (("wait", ["--timeout", "2s"]), ("leave", ["--timeout", "60s"])):
         folder = PLACE.folder("beats", cell.user, 0o777)
         beats = folder / "beats"
-        cell.run([PLACE.attack, "daemons", beats, "20", how], ["--rw", folder, *options])
+        cell.run([PLACE.attack, "daemons", beats, "90", how], ["--rw", folder, *options])
         assert beats.exists() and beats.stat().st_size > 0, "the daemons never ran: the row proves nothing"
-        size = beats.stat().st_size
-        time.sleep(0.3)
-        assert beats.stat().st_size == size, f"{how}: a daemon lives on"
+        assert hostview.wait_for(lambda: not survivors(diff)), f"{how}: a daemon lives on: {survivors(diff)}"
 
 
 @cells(TIERS)
@@ -204,11 +206,10 @@ def test_R10_quotas_of_the_same_user(cell):
     """One sandbox takes all that the kernel counts per user; the other, and the caller, still work."""
     alone = values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
     base = values(cell.run([PLACE.attack, "quotas", "probe"], ["--pids", "32"]).json["stdout"])
-    process = cell.start([PLACE.attack, "quotas", "hold", "6"], ["--pids", "64", "--open-files", "4096"],
+    process = cell.start([PLACE.attack, "quotas", "hold", "60"], ["--pids", "64", "--open-files", "4096"],
                          json_out=False)
     try:
-        hostview.wait_for(lambda: len(hostview.workload(process.pid, PLACE.attack)) > 20, 5)
-        time.sleep(0.5)
+        told(process, "processes\t")
         host = values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
         if cell.user == "user" and not cell.container:
             # Same uid, no namespace: the kernel has only one inotify account, and one for queued signals.
@@ -221,26 +222,32 @@ def test_R10_quotas_of_the_same_user(cell):
         end_tree(process)
 
 
-def free_bytes(path):
-    s = os.statvfs(path)
-    return s.f_bfree * s.f_frsize
+def used_bytes(folder):
+    """Files that are deleted but held open end with their holders, which the leftovers are about."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(where, name)).st_blocks * 512
+            except OSError:
+                pass
+    return total
 
 
 @cells(TIERS)
 def test_R11_disk(cell, diff):
     """Every writable place together stays within the quota; a deleted file that is held open counts too."""
     assert "total\t" in control("fill", "12", PLACE.folder("fill"))
-    before = free_bytes("/tmp")
+    before = used_bytes("/tmp")
     script = (f'exec {PLACE.attack} fill 200 /workspace /tmp /var/tmp /dev/shm "$HOME" "$TMPDIR" . /usr /etc')
-    answer = cell.run(["/bin/sh", "-c", script], ["--disk", "10M", "-m", "256M", "--timeout", "20s"]).json
+    answer = cell.run(["/bin/sh", "-c", script], ["--disk", "10M", "-m", "256M", "--timeout", "40s"]).json
     total = sum(int(x) for x in re.findall(r"filled\t\S*\t(\d+)", answer["stdout"]))
     assert total <= 12 << 20, f"{total} bytes with a quota of 10 MiB: {answer['stdout']} {verdict(answer)}"
     # Where a sampler holds the quota it ends the code, in a moment: what was written till then is bounded by time.
-    assert answer["limit_hit"] == "disk" and answer["duration_ms"] < 2000, verdict(answer)
+    assert answer["limit_hit"] == "disk" and answer["duration_ms"] < 1000 * hostview.SOON, verdict(answer)
     one = cell.run(["/bin/sh", "-c", 'cat /dev/zero > "${TMPDIR:-/tmp}/one"'], ["--disk", "10M"]).json
     assert one["limit_hit"] == "disk", f"a single file: {verdict(one)}"
-    hostview.wait_for(lambda: before - free_bytes("/tmp") < 32 << 20, 3)
-    assert before - free_bytes("/tmp") < 32 << 20, "the space did not come back"
+    assert hostview.wait_for(lambda: used_bytes("/tmp") - before < 1 << 20), "the space did not come back"
 
 
 @cells(TIERS)
@@ -270,17 +277,15 @@ def test_R12_output_flood(cell):
     assert answer["stdout_truncated"] and len(answer["stdout"]) <= 10 << 10, len(answer["stdout"])
     assert answer["stderr_truncated"] and len(answer["stderr"]) <= 10 << 10
     assert peak < 32 << 10, f"the supervisor grew to {peak} KiB"
-    start = time.monotonic()
     silent = cell.start([PLACE.attack, "flood", "300", "lines"], ["--timeout", "2s", "--output", "unlimited"],
                         json_out=False)
-    ended = hostview.wait_for(lambda: silent.poll() is not None, 6)
+    ended = hostview.wait_for(lambda: silent.poll() is not None, 2 + hostview.SOON)
     rss = hostview.status(silent.pid).get("VmRSS", "0").split()[0]
     tasks = hostview.workload(silent.pid, PLACE.attack)
-    took = time.monotonic() - start
     end_tree(silent)
     assert int(rss) < 32 << 10, f"{rss} KiB with a client that does not read"
     assert not tasks, "the workload outlived its deadline because nobody reads"
-    assert ended, f"still there after {took:.1f} s though the deadline was 2 s"
+    assert ended, "still there long after its deadline"
 
 
 def _ready(process):
@@ -291,8 +296,8 @@ def _ready(process):
 @cells(TIERS)
 def test_R13_output_edge_cases(cell, diff):
     """A child that keeps the streams open, one huge line, single bytes, bytes that are no text."""
-    result, took = timed(cell, [PLACE.attack, "holdout", "30"], ["--timeout", "20s"])
-    assert took < 3 and result.json["stdout"] == "done\n", f"{took:.1f} s, {result.out[:300]}"
+    result, took = timed(cell, [PLACE.attack, "holdout", "90"], ["--timeout", "60s"])
+    assert took < hostview.SOON and result.json["stdout"] == "done\n", f"{took:.1f} s, {result.out[:300]}"
     answer = cell.run([PLACE.attack, "flood", "100", "line"], ["--output", "64K", "--timeout", "30s"]).json
     assert answer["stdout_truncated"] and set(answer["stdout"]) == {"a"}
     answer = cell.run([PLACE.attack, "flood", "1", "bytes"], ["--output", "64K"]).json

@@ -13,7 +13,8 @@ import pytest
 
 import hostview
 from architecture import number, numbers
-from escapelib import (FENCE, PLACE, ALL, REFUSED, TIERS, cached, cells, control, finish, outside, probes, values)
+from escapelib import (FENCE, PLACE, ALL, REFUSED, TIERS, USER_ID, cached, cells, control, finish, outside, probes,
+                       values)
 
 # The steps of set-up that must not fail unnoticed. EPERM unless said otherwise.
 STEPS = numbers("""
@@ -48,7 +49,7 @@ def test_K02_the_runtime_binary_stays_as_it_is(cell):
     copy = PLACE.folder("exe", "user") / "program"
     shutil.copy2(PLACE.attack, copy)
     if os.getuid() == 0:
-        os.chown(copy, 2000, 2000)
+        os.chown(copy, USER_ID, USER_ID)
     shown = probes(control("exewrite", copy, user="user")).get("exe", {})
     assert shown.get("held after end") == "OK", f"control: the old trick works outside: {shown}"
     folder = PLACE.folder("entry", cell.user)
@@ -248,9 +249,9 @@ def test_K26_a_failing_step_stops_the_start(cell):
             problems.append(f"{name}#{nth}: nothing ran, but exit {result.rc}: {result.err[-200:]!r}")
         elif not ran and result.rc == REFUSED and not result.err.strip() and not result.out.strip():
             problems.append(f"{name}#{nth}: refused without a word")
-        if time.monotonic() - start > 5:
+        if time.monotonic() - start > hostview.SOON:
             problems.append(f"{name}#{nth}: took {time.monotonic() - start:.0f} s to fail")
-        left = snapshot.leftovers(settle=3)
+        left = snapshot.leftovers()
         if left:
             problems.append(f"{name}#{nth}: left behind {left}")
             snapshot = hostview.Snapshot(FENCE, PLACE.base)

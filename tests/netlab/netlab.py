@@ -84,6 +84,7 @@ class Lab:
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="netlab-", dir="/srv" if os.access("/srv", os.W_OK) else "/var/tmp"))
         self.base.chmod(0o755)
         self.processes, self.sockets, self.started = [], [], False
+        self.marked = set()
         self.dns, self.web, self.sinks = NameServer(ZONE), Recorder(), Sinks()
 
     # ---- start and stop ----
@@ -188,6 +189,20 @@ exec sleep infinity"""
         self.sockets.append(sock)
         return sock
 
+    def catch_up(self):
+        """Waits until the look at the packets has come to one that is sent now. Returns the ports of all such packets."""
+        def send():
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                sock.bind(("127.0.0.1", 0))
+                self.marked.add(sock.getsockname()[1])
+                sock.sendto(b"", sock.getsockname())
+                return sock.getsockname()[1]
+        mark, port, end = self.packets.mark(), in_namespace(self.net, send), time.monotonic() + 60
+        while not any(f.protocol == "udp" and f.port == f.source_port == port for f in self.packets.since(mark)):
+            assert time.monotonic() < end, "the look at the packets has stopped"
+            time.sleep(0.002)
+        return self.marked
+
     def connect(self, address, port, timeout=5):
         """A connection of the test itself, from inside the lab."""
         return in_namespace(self.net, lambda: socket.create_connection((address, port), timeout))
@@ -233,11 +248,12 @@ class Watch:
     def sink(self):
         return self.lab.sinks.since(self.marks[0])
 
-    def flows(self, settle=0.1):
+    def flows(self):
         """Packets that began something, without the name server's answers and the loopback of a broker."""
-        time.sleep(settle)
+        own = self.lab.catch_up()
         return [f for f in self.lab.packets.since(self.marks[1])
                 if not (f.protocol == "udp" and (f.source, f.source_port) == (RESOLVER, 53))
+                and not (f.protocol == "udp" and f.port in own and f.port == f.source_port)
                 and not (f.protocol == "tcp" and f.to in LOOPBACK and f.source in LOOPBACK)]
 
     def reached(self):

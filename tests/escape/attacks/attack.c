@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +32,13 @@ void scratch_path(char *out, size_t size, const char *what)
 {
     const char *dir = getenv("TMPDIR");
     snprintf(out, size, "%s/escape-%s-%d", dir ? dir : "/tmp", what, (int)getpid());
+}
+
+void await_size(const char *path, long long bytes)
+{
+    struct stat st;
+    for (int i = 0; i < 3000 && (stat(path, &st) < 0 || st.st_size < bytes); i++)
+        usleep(10000);
 }
 
 void say(const char *text)

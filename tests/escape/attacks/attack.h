@@ -43,6 +43,8 @@ int outcome(long result);
 int try_open(const char *path, int flags);
 /* A fresh name in the place for temporary files. */
 void scratch_path(char *out, size_t size, const char *what);
+/* Waits until this file has so many bytes: what others do is under way. Gives up after a while. */
+void await_size(const char *path, long long bytes);
 /* Writes all of it or gives up. */
 void say(const char *text);
 

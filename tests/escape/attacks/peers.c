@@ -22,29 +22,39 @@ static unsigned long target_address; /* something readable in the victim, if kno
 
 static volatile sig_atomic_t signals_seen;
 
+static volatile sig_atomic_t asked;
+
 static void count_signal(int number)
 {
-    (void)number;
-    signals_seen++;
+    if (number == SIGHUP)
+        asked = 1;
+    else
+        signals_seen++;
 }
 
-/* victim FILE: waits to be attacked; writes "ready" and then every signal that came, to FILE */
+/* victim FILE: waits to be attacked; writes "ready" and then every signal that came, to FILE. To a
+ * SIGHUP it answers "so far" when everything that came before it is written down. */
 int cmd_victim(int argc, char **argv)
 {
     struct sigaction action = {.sa_handler = count_signal};
-    static const int numbers[] = {SIGURG, SIGUSR1, SIGUSR2, SIGIO, SIGTERM, SIGWINCH};
+    static const int numbers[] = {SIGURG, SIGUSR1, SIGUSR2, SIGIO, SIGTERM, SIGWINCH, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
     int fd = argc > 1 ? open(argv[1], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : 1;
     static char secret[32] = "victim";
     dprintf(fd, "ready %lu\n", (unsigned long)secret);
-    for (;;) {
-        int seen = signals_seen;
+    for (int told = 0;;) {
         usleep(20000);
-        if (signals_seen != seen)
-            dprintf(fd, "signals %d\n", (int)signals_seen);
+        bool answer = asked; /* looked at first: what comes later is not part of the answer */
+        int seen = signals_seen;
+        if (seen != told)
+            dprintf(fd, "signals %d\n", told = seen);
         if (strcmp(secret, "victim") != 0)
             dprintf(fd, "memory changed\n");
+        if (answer) {
+            asked = 0;
+            dprintf(fd, "so far\n");
+        }
     }
 }
 
@@ -342,7 +352,7 @@ int cmd_killinit(int argc, char **argv)
         }
         _exit(0);
     }
-    usleep(100000);
+    await_size(argv[2], 3);
     probe_print("K-11", "signal to the helper", outcome(kill(helper, sig)));
     usleep(300000);
     probe_print("K-11", "parent is still the helper", getppid() == helper ? 0 : ESRCH);

@@ -181,9 +181,13 @@ int cmd_exewrite(int argc, char **argv)
             execl(argv[1], argv[1], "stubborn", "30", NULL);
             _exit(127);
         }
-        usleep(50000);
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+        struct stat running = {0}, wanted = {0};
+        for (int i = 0; i < 1000 && (stat(path, &running) < 0 || stat(argv[1], &wanted) < 0 ||
+                                     running.st_ino != wanted.st_ino);
+             i++)
+            usleep(10000);
         int fd = open(path, O_PATH | O_CLOEXEC);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);

@@ -26,8 +26,8 @@ static unsigned long number(int argc, char **argv, int i, unsigned long otherwis
     return argc > i ? strtoul(argv[i], NULL, 10) : otherwise;
 }
 
-/* forkbomb MAX SECONDS: children that fork again; all end after SECONDS. Says how many were
- * refused. */
+/* forkbomb MAX SECONDS: children that fork again; all end after SECONDS, or when there are MAX of
+ * them. Says how many were refused. */
 int cmd_forkbomb(int argc, char **argv)
 {
     unsigned long max = number(argc, argv, 1, 100000), seconds = number(argc, argv, 2, 2);
@@ -42,8 +42,7 @@ int cmd_forkbomb(int argc, char **argv)
         /* Reserved before it is made: the control run must never make more than it says. */
         if (__atomic_add_fetch(&count[0], 1, __ATOMIC_RELAXED) > max) {
             __atomic_sub_fetch(&count[0], 1, __ATOMIC_RELAXED);
-            usleep(10000);
-            continue;
+            break;
         }
         if (fork() < 0) {
             __atomic_sub_fetch(&count[0], 1, __ATOMIC_RELAXED);
@@ -78,6 +77,25 @@ int cmd_forkchain(int argc, char **argv)
     return 0;
 }
 
+#define ROOM 16
+
+/* How many processes can be had at once, up to ROOM. */
+static unsigned long room(void)
+{
+    unsigned long held = 0;
+    pid_t pids[ROOM];
+    for (; held < ROOM && (pids[held] = fork()) >= 0; held++)
+        if (pids[held] == 0) {
+            pause();
+            _exit(0);
+        }
+    for (unsigned long i = 0; i < held; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    return held;
+}
+
 /* orphans COUNT: short double-forked processes whose parent never waits; then is there still room?
  */
 int cmd_orphans(int argc, char **argv)
@@ -97,16 +115,11 @@ int cmd_orphans(int argc, char **argv)
             waitpid(pid, NULL, 0);
         }
     }
-    usleep(200000);
-    unsigned long held = 0;
-    pid_t pids[16];
-    for (; held < 16 && (pids[held] = fork()) >= 0; held++)
-        if (pids[held] == 0) {
-            pause();
-            _exit(0);
-        }
-    for (unsigned long i = 0; i < held; i++)
-        kill(pids[i], SIGKILL);
+    unsigned long held = room();
+    for (int i = 0; held < ROOM && i < 500; i++) { /* who reaps may have others before us */
+        usleep(20000);
+        held = room();
+    }
     printf("refused\t%lu\nroom\t%lu\n", refused, held);
     return 0;
 }
@@ -210,7 +223,7 @@ int cmd_memory(int argc, char **argv)
         for (int i = 0; i < 8; i++) {
             if (fork() == 0) {
                 eat_heap(mib / 8);
-                usleep(500000);
+                sleep(2);
                 _exit(0);
             }
         }
@@ -299,8 +312,8 @@ static void become_daemon(const char *path, unsigned long seconds, int depth)
     _exit(0);
 }
 
-/* daemons FILE SECONDS wait|leave: with leave, the first process ends at once and leaves its
- * daemons */
+/* daemons FILE SECONDS wait|leave: with leave, the first process ends as soon as its daemons write,
+ * and leaves them */
 int cmd_daemons(int argc, char **argv)
 {
     const char *path = argc > 1 ? argv[1] : NULL;
@@ -310,6 +323,8 @@ int cmd_daemons(int argc, char **argv)
     say("daemons\n");
     if (argc > 3 && strcmp(argv[3], "wait") == 0)
         sleep((unsigned)seconds);
+    else if (path && strcmp(path, "/dev/null") != 0)
+        await_size(path, 2);
     else
         usleep(100000);
     return 0;
