@@ -1,5 +1,6 @@
 """Sets the escape suite up: builds the attack programs, puts brig where an ordinary user can run it, and raises
-a fence around everything that the suite starts."""
+a fence around everything that the suite starts. All of it is one process's own, so that several runs (of different files, to
+be faster) can stand side by side on one machine."""
 
 import os
 import pathlib

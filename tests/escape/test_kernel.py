@@ -50,7 +50,8 @@ def test_controls_of_the_kernel_table():
                       ("K-18", ABSENT), ("K-19", ABSENT), ("K-23", ()), ("K-30", ABSENT)):
         results = kernel_control()[row]
         live = [n for n, o in results.items() if n not in not_here(results) and not refused_as(o, DENIED | set(also))]
-        assert live, f"{row}: nothing works outside: {results}"
+        # An ordinary user cannot do all of it anywhere; such a row is then skipped as vacuous where it is used.
+        assert live or os.getuid() != 0, f"{row}: nothing works outside: {results}"
         assert not_here(results) == absent(X86_64_CALLS if row == "K-23" else ())
 
 
@@ -108,7 +109,9 @@ def test_K05_foreign_entries(cell):
         free = outside(program)
     except OSError as error:
         pytest.skip(f"vacuous: this machine runs no 32-bit programs: {error.strerror}")
-    assert "program32_unshare" in free.out and free.rc == 42, f"control: {free}"
+    # A new namespace is root's to make, inside and outside.
+    works = ("write", "socket", "unshare") if os.getuid() == 0 else ("write", "socket")
+    assert all(f"program32_{name}\tOK" in free.out for name in works) and free.rc == 42, f"control: {free}"
     result = cell.run([program])
     assert "OK" not in result.json["stdout"], result.json["stdout"]
     assert result.json["exit_code"] != 42, "even the 32-bit exit call went through"
