@@ -18,7 +18,8 @@ int task_copy(pid_t pid, uint64_t address, void *out, size_t size)
     return pread(mem, out, size, (off_t)address) == (ssize_t)size ? 0 : -EFAULT;
 }
 
-/* A string may end right before an unmapped page: go page by page. */
+/* A string may end right before an unmapped page: go page by page. Larger pages (16 or 64 KiB on
+ * aarch64) begin at a multiple of the smallest. */
 int task_copy_path(pid_t pid, uint64_t address, char out[PATH_MAX])
 {
     size_t used = 0;
