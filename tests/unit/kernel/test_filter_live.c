@@ -177,6 +177,7 @@ static int entry32 = -1;
 
 static void call_entry32(void)
 {
+    signal(SIGSEGV, SIG_DFL); /* the sanitizer's: so ends int 0x80 where there is no such entry */
     entry32_run(entry32);
 }
 
