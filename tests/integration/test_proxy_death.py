@@ -167,13 +167,16 @@ def test_killed_at_any_moment(lab_box, lab, folders):
         process = lab_box.start("--allow", "api.lab.test", "--timeout", "20s", "--", "sleep", "30")
         time.sleep(random.uniform(0, 0.05))
         try:
-            victims = [process.pid] if i % 2 else [max(below(process.pid), default=process.pid)]
-            for pid in victims:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            if i % 2 == 0:
+            parts = below(process.pid)
+            victim = process.pid if i % 2 else max(parts, default=process.pid)
+            try:
+                os.kill(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            # Where guardian and supervisor die in the same instant tasks may stay (docs/lifecycle.md): one at a time.
+            if parts.get(victim) == "brig":
+                process.wait(60)
+            elif i % 2 == 0:
                 time.sleep(0.02)
                 process.kill()
         finally:

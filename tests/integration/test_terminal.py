@@ -54,6 +54,9 @@ class Terminal:
             assert time.monotonic() < end, f"still running: {self.seen!r}"
             if select.select([self.leader], [], [], 0.05)[0]:
                 self.seen += os.read(self.leader, 65536)
+        # What was written last may come after the end of who wrote it.
+        while select.select([self.leader], [], [], 0.05)[0]:
+            self.seen += os.read(self.leader, 65536)
         return self.process.returncode
 
     def close(self):
