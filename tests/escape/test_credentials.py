@@ -544,7 +544,7 @@ while time.monotonic() < end and set(out.values()) <= {200}:
     out[str(len(out))] = status(https("api.lab.test", "/c10"))
     time.sleep(0.15)
 """
-    text = f'credentials:\n  secrets:\n    - {{name: T, source: "cmd:{script}", origin: "{ORIGIN}", ttl: 1s}}\n'
+    text = f'credentials:\n  secrets:\n    - {{name: T, source: "cmd:{script}", origin: "{ORIGIN}", ttl: 3s}}\n'
     watch = lab.watch()
     answer = cell.script(code, policy(text + "network: {mode: allowlist, requests: 100000}\n"), timeout=60)
     used = [r.get("authorization")[0] for r in watch.requests()]
