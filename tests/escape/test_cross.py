@@ -9,7 +9,7 @@ import pytest
 
 import hostview
 from architecture import number
-from escapelib import PLACE, TIERS, cells, end_tree, outside, told
+from escapelib import FENCE, PLACE, TIERS, cells, end_tree, outside, told
 
 
 def running(cell, options=()):
@@ -52,7 +52,7 @@ def test_X02_posture(cell):
             if hostview.namespaces(pid).get("user", host["user"]) == host["user"]:
                 assert int(state["CapEff"], 16) == 0, f"helper {pid} holds host capabilities {state['CapEff']}"
         # Level low asks for no control group; its receipt says what holds instead.
-        if cell.user == "root" and cell.level != "low" and os.path.isdir("/sys/fs/cgroup/memory"):
+        if cell.user == "root" and cell.level != "low" and FENCE.dirs:
             check_groups(tasks[0])
     finally:
         end_tree(process)
@@ -80,9 +80,14 @@ def check_groups(pid):
     for line in hostview.read(f"/proc/{pid}/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         paths[names] = path
-    memory = hostview.read(f"/sys/fs/cgroup/memory{paths['memory']}/memory.limit_in_bytes").strip()
-    pids = hostview.read(f"/sys/fs/cgroup/pids{paths['pids']}/pids.max").strip()
-    assert int(memory) <= 160 << 20, f"memory limit {memory} in {paths['memory']}"
+    if "memory" in paths:
+        memory = hostview.read(f"/sys/fs/cgroup/memory{paths['memory']}/memory.limit_in_bytes").strip()
+        pids = hostview.read(f"/sys/fs/cgroup/pids{paths['pids']}/pids.max").strip()
+    else:
+        top = next(m["point"] for m in hostview.mounts() if m["type"] == "cgroup2")
+        memory = hostview.read(f"{top}{paths['']}/memory.max").strip()
+        pids = hostview.read(f"{top}{paths['']}/pids.max").strip()
+    assert memory.isdigit() and int(memory) <= 160 << 20, f"memory limit {memory} in {paths}"
     assert pids != "max" and int(pids) <= 32, f"pids limit {pids}"
 
 
