@@ -260,11 +260,13 @@ class Fence:
                 pass
 
     def memory(self):
-        """Bytes that everything within has now; None where there is no fence."""
+        """Bytes that everything within has now, without what the kernel keeps of files and can drop; None where there is
+        no fence."""
         for own in self.dirs:
-            for name in ("memory.usage_in_bytes", "memory.current"):
+            for name, prefix in (("memory.usage_in_bytes", "total_"), ("memory.current", "")):
                 if (own / name).exists():
-                    return int(read(own / name))
+                    said = dict(line.split() for line in read(own / "memory.stat").splitlines())
+                    return int(read(own / name)) - sum(int(said[f"{prefix}{age}_file"]) for age in ("active", "inactive"))
         return None
 
     def groups(self):

@@ -124,7 +124,7 @@ def test_R04_R05_memory_bombs(cell, kind):
     """2 GiB asked for with a limit of 64 MiB, in every place where memory can hide."""
     before = taken()
     process = cell.start(["/bin/sh", "-c", f'exec {PLACE.attack} memory {kind} 2048 "${{TMPDIR:-/tmp}}"'],
-                         ["-m", "64M", "--disk", "1G", "--timeout", "20s", "--open-files", "4096"],
+                         ["-m", "64M", "--disk", "1G", "--timeout", "50s", "--open-files", "4096"],
                          stdout=subprocess.PIPE)
     grew = most_taken(process) - before
     result = finish(process)
