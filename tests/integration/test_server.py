@@ -30,7 +30,8 @@ def program(tmp_path_factory):
     if given:
         return given
     made = tmp_path_factory.mktemp("server") / "server_lab"
-    sources = [TOP / "tests/tools/server_lab.c", TOP / "src/os/loop.c", *(TOP / f"src/daemon/{p}.c" for p in PARTS),
+    sources = [TOP / "tests/tools/server_lab.c", TOP / "tests/sanitizer.c", TOP / "src/os/loop.c",
+               *(TOP / f"src/daemon/{p}.c" for p in PARTS),
                TOP / "src/mcp/rpc_write.c", *(TOP / "src/base").glob("*.c"), *(TOP / "src/http").glob("*.c")]
     subprocess.run(["gcc", "-O1", "-g", "-std=gnu17", "-D_GNU_SOURCE", "-fsanitize=address,undefined",
                     "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", f"-I{TOP}/src", "-o", made, *sources],
