@@ -82,7 +82,12 @@ static int is_below(int pid, int top)
     return 0;
 }
 
-/* Who is below the supervisor and is no part of the sandbox: the guardian, and the helpers with all
+static int is_within(int pid, int top)
+{
+    return top && (pid == top || is_below(pid, top));
+}
+
+/* Who is below the supervisor and is no part of the sandbox: the guardian and the helpers, with all
  * that is below them. */
 struct spared {
     int guardian, helpers[GUARDIAN_HELPERS];
@@ -91,9 +96,9 @@ struct spared {
 static int is_spared(int pid, const struct spared *s)
 {
     for (int i = 0; i < GUARDIAN_HELPERS; i++)
-        if (s->helpers[i] && (pid == s->helpers[i] || is_below(pid, s->helpers[i])))
+        if (is_within(pid, s->helpers[i]))
             return 1;
-    return pid == s->guardian;
+    return is_within(pid, s->guardian);
 }
 
 /* Send a signal to every living task below `top`. Returns how many there were. */
@@ -219,11 +224,16 @@ struct raw_pollfd {
 };
 
 /* Returns when the supervisor is dead. If all goes well it never does: the supervisor ends the
- * guardian when there is nothing left to clean. */
+ * guardian when there is nothing left to clean. Without a pidfd the guardian looks every now and
+ * then: to clean up under a supervisor that lives would pull the sandbox from under it. */
 static void wait_for_the_end(int supervisor)
 {
     int pidfd = raw_pidfd_open(supervisor);
-    while (pidfd >= 0 && raw_syscall(__NR_getppid, 0, 0, 0, 0) == supervisor) {
+    while (raw_syscall(__NR_getppid, 0, 0, 0, 0) == supervisor) {
+        if (pidfd < 0) {
+            raw_sleep_us(20000);
+            continue;
+        }
         struct raw_pollfd fds = {pidfd, 1 /* POLLIN */, 0};
         raw_syscall5(__NR_ppoll, (long)&fds, 1, 0, 0, 0);
         if (fds.revents)
