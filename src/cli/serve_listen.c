@@ -32,7 +32,7 @@ static struct listener *add(struct launcher_config *c, int fd, const char *kind,
 
 static void name_tcp(struct listener *l)
 {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t len = sizeof at;
     char text[INET6_ADDRSTRLEN] = "?";
     unsigned port = 0;
@@ -85,7 +85,7 @@ static int parse_address(const char *text, struct sockaddr_storage *ret, socklen
 
 static int listen_tcp(struct launcher_config *c, const char *text, struct err *err)
 {
-    struct sockaddr_storage at;
+    struct sockaddr_storage at = {0};
     socklen_t len = 0;
     int on = 1;
     if (parse_address(text, &at, &len, err) < 0)

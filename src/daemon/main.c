@@ -206,19 +206,22 @@ static unsigned raise_descriptors(unsigned *ret_boxes)
 /* A listener at an address of its own may be called by that address. */
 static int allow_own_address(int fd, struct err *err)
 {
-    struct sockaddr_storage sa = {0};
-    socklen_t len = sizeof sa;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } at = {.v6 = {0}};
+    socklen_t len = sizeof at;
     char text[INET6_ADDRSTRLEN];
-    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+    if (getsockname(fd, &at.any, &len) < 0)
         return err_sys(err, "the address of a listening socket");
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&sa;
-    bool is_v4 = sa.ss_family == AF_INET;
-    if (is_v4 ? v4->sin_addr.s_addr == htonl(INADDR_ANY)
-              : IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr) || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+    const struct in6_addr *v6 = &at.v6.sin6_addr;
+    bool is_v4 = at.any.sa_family == AF_INET;
+    if (is_v4 ? at.v4.sin_addr.s_addr == htonl(INADDR_ANY)
+              : IN6_IS_ADDR_UNSPECIFIED(v6) || IN6_IS_ADDR_V4MAPPED(v6))
         return 0;
-    const void *address = is_v4 ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr;
-    if (!inet_ntop(sa.ss_family, address, text, sizeof text))
+    const void *address = is_v4 ? (const void *)&at.v4.sin_addr : (const void *)v6;
+    if (!inet_ntop(at.any.sa_family, address, text, sizeof text))
         return err_sys(err, "the address of a listening socket");
     return server_allow_host(front.server, text, err);
 }

@@ -27,7 +27,7 @@ ssize_t connect_frame_parse(const char *data, size_t len, size_t max, struct con
 int connect_body_parse(const char *data, size_t len, size_t max, struct connect_frame *ret,
                        struct err *err)
 {
-    struct connect_frame f;
+    struct connect_frame f = {0};
     ssize_t n = connect_frame_parse(data, len, max, &f, err);
     if (n < 0)
         return -1;

@@ -195,7 +195,8 @@ static int check_same(const uint64_t of_init[NS_COUNT], const uint64_t of_clone[
 int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err)
 {
     struct proc_status s;
-    uint64_t fds, of_init[NS_COUNT], of_clone[NS_COUNT];
+    /* They differ: what was not read is not the same. */
+    uint64_t fds, of_init[NS_COUNT] = {0}, of_clone[NS_COUNT] = {1};
     if (check_task(k, pid, &s, err) < 0)
         return err_wrap(err, "the clone");
     if (s.ppid != init)
