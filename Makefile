@@ -153,4 +153,4 @@ install: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-te
 	install -D -m 0644 $(BUILD)/completion.fish $(FISHDIR)/brig.fish
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-proxy $(BUILD)-uapi $(TEST_BUILD) build-fuzz
+	rm -rf $(BUILD) $(BUILD)-proxy $(BUILD)-uapi $(TEST_BUILD) build-fuzz build-cross
