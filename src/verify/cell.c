@@ -22,11 +22,23 @@ struct cell_state {
     struct scene *scenes[SCENE_COUNT]; /* NULL: not needed */
 };
 
+/* Root can grant a folder to be written only where the folder's file system has idmapped mounts
+ * (tmpfs has none before Linux 6.3). Where it has not, brig makes no such sandbox for anybody, and
+ * there is nothing to attack. */
+static bool grants_refused(const struct cell_state *s)
+{
+    const struct scene *scene = s->scenes[SCENE_GRANTS];
+    return scene && s->c->root && scene->ended && scene->end.result < 0 &&
+           scene->end.err.code == ERR_UNSUPPORTED && scene->end.err.boundary == BOUNDARY_FILESYSTEM;
+}
+
 static const char *excuse_of(const struct cell_state *s, size_t i)
 {
     const char *excuse = row_excused(&rows[i], s->c);
     if (excuse)
         return excuse;
+    if (rows[i].scene == SCENE_GRANTS && grants_refused(s))
+        return s->scenes[SCENE_GRANTS]->end.err.message;
     if (rows[i].scene == SCENE_NETWORK && guard_left_out(GUARD_NS_NET))
         return "a sandbox without a network namespace cannot be given a network";
     return NULL;
@@ -131,6 +143,8 @@ static int check_started(const struct cell_state *s, struct err *err)
     for (int id = 0; id < SCENE_COUNT; id++) {
         const struct scene *scene = s->scenes[id];
         if (!scene || scene->killed || (scene->ended && scene->end.result >= 0))
+            continue;
+        if (id == SCENE_GRANTS && grants_refused(s))
             continue;
         *err = scene->end.err;
         if (!scene->ended)
