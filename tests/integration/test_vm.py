@@ -1,4 +1,7 @@
-"""brig on another kernel: Debian's, emulated, with cgroup v2. See vm/run-vm."""
+"""brig in emulated machines: Debian's kernel with cgroup v2, on this architecture and on the other one. See vm/run-vm.
+
+The machines of the tests that were chosen start together and run side by side: each keeps one CPU busy.
+"""
 
 import os
 import subprocess
@@ -9,47 +12,112 @@ import pytest
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 RUN_VM = HERE / "vm" / "run-vm"
+CROSS = TOP / "tools" / "cross"
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
+MACHINES = {
+    "other_verify": ["verify"],
+    "own": ["cgroup", "brig", "serve"],
+    "other": ["brig"],
+    "systemd": ["systemd"],
+}
+# Only for an emulator that stands still: one that works without an end is stopped by its CPU time (run-vm).
+WALL_SECONDS = 3000
 
 
-def run_vm(*parts):
-    result = subprocess.run(
-        [RUN_VM, "-b", BRIG, *parts], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=3000
-    )
-    if result.returncode == 77:
-        pytest.skip(result.stderr.strip())
-    failed = [line for line in result.stdout.splitlines() if line.startswith("not ok ")]
-    assert result.returncode == 0 and not failed, "\n".join(failed) + "\n\n" + result.stdout + result.stderr
-    return [line for line in result.stdout.splitlines() if line.startswith("ok ")]
+def start(name):
+    of = ["-b", BRIG]
+    if name.startswith("other"):
+        subprocess.run([CROSS, "build"], check=True)
+        of = ["-a", subprocess.run([CROSS, "name"], check=True, capture_output=True, text=True).stdout.strip()]
+    return subprocess.Popen([RUN_VM, *of, *MACHINES[name]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
 
 
-def test_cgroup_v2():
-    passed = run_vm("cgroup")
+@pytest.fixture(scope="module")
+def machines(request):
+    """What each machine printed, when it is asked for: {name: function that returns the lines "ok …"}."""
+    wanted = {name for item in request.session.items if item.module is request.module for name in MACHINES
+              if name in item.fixturenames}
+    running = {name: start(name) for name in MACHINES if name in wanted}
+    results = {}
+
+    def result(name):
+        if name not in results:
+            process = running[name]
+            out, err = process.communicate(timeout=WALL_SECONDS)
+            results[name] = process.returncode, out, err
+        status, out, err = results[name]
+        if status == 77:
+            pytest.skip(err.strip())
+        failed = [line for line in out.splitlines() if line.startswith("not ok ")]
+        assert status == 0 and not failed, "\n".join(failed) + "\n\n" + out + err
+        return [line for line in out.splitlines() if line.startswith("ok ")]
+
+    yield result
+    for process in running.values():
+        if process.poll() is None:
+            process.terminate()  # it ends its emulator
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def own(machines):
+    return machines("own")
+
+
+@pytest.fixture(scope="module")
+def systemd(machines):
+    return machines("systemd")
+
+
+@pytest.fixture(scope="module")
+def other(machines):
+    return machines("other")
+
+
+@pytest.fixture(scope="module")
+def other_verify(machines):
+    return machines("other_verify")
+
+
+def test_cgroup_v2(own):
     for role in ("root", "user"):
-        assert f"ok {role}: the guardian leaves nothing" in passed
-    assert "ok cgroup: nothing is left" in passed
+        assert f"ok {role}: the guardian leaves nothing" in own
+    assert "ok cgroup: nothing is left" in own
 
 
-def test_brig():
-    if not BRIG.exists():
-        pytest.skip(f"{BRIG} is not built")
-    if subprocess.run([BRIG, "no-such-verb"], capture_output=True).returncode == 0:
-        pytest.skip("this brig has no verbs yet")
-    passed = run_vm("brig")
+def test_brig(own):
     for role in ("root", "user", "stranger"):
-        assert any(line.startswith(f"ok {role}: ") for line in passed)
+        for tier in ("container", "process"):
+            for what in ("runs", "stops" if role == "stranger" else "kills", "dies with its supervisor"):
+                assert any(line.startswith(f"ok {role}: {tier} {what}") for line in own)
 
 
-def test_serve():
-    passed = run_vm("serve")
+def test_serve(own):
     for role in ("root", "user"):
         for what in ("a cell runs in it", "pause freezes its group", "a killed daemon leaves no cgroup"):
-            assert f"ok {role}: {what}" in passed
+            assert f"ok {role}: {what}" in own
 
 
-def test_systemd():
+def test_systemd(systemd):
     """The units of dist/systemd: notification, reload, restart, delegated groups, socket activation."""
-    passed = run_vm("systemd")
     for role in ("system", "user"):
         for what in ("its group is below the unit's", "a killed service is started again", "the first client starts it"):
-            assert f"ok {role}: {what}" in passed
+            assert f"ok {role}: {what}" in systemd
+
+
+def test_other_architecture(other):
+    """The cross build runs: both tiers, limits, refusals, a network and every kind of ending."""
+    for role in ("root", "user"):
+        for tier in ("container", "process"):
+            for what in ("runs", "kills the memory bomb", "reaches the host that is allowed", "reaches no other host",
+                         "hides the files of /tmp", "dies with its supervisor"):
+                assert f"ok {role}: {tier} {what}" in other
+
+
+def test_other_architecture_verify(other_verify):
+    for role in ("root", "user"):
+        assert f"ok {role}: doctor finds both tiers" in other_verify
+    assert "ok user: verify tried most of its attacks" in other_verify
+    for tier in ("", " --tier process"):
+        assert f"ok root: verify --level high{tier} tried most of its attacks" in other_verify

@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # Checks of the units in dist/systemd, started by systemd itself.
-exec >/dev/ttyS0 2>&1 </dev/null
-stty -F /dev/ttyS0 -opost 2>/dev/null
+. /guest/config
+exec >$CONSOLE 2>&1 </dev/null
+stty -F $CONSOLE -opost 2>/dev/null
 echo
 echo "guest: up Linux $(uname -r) $(/usr/lib/systemd/systemd --version | head -n 1)"
 out=/tmp/out

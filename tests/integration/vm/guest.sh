@@ -31,14 +31,21 @@ said() { grep -Eq -- "$1" "$out"; } # PATTERN in the output of the last run
 groups() { find /sys/fs/cgroup -type d -name 'brig-*' 2>/dev/null; }
 # Processes by their arguments, without this script's own pipeline.
 alive() { ps -o pid,args | grep -v grep | grep -q -- "$1"; }
-gone() # PATTERN: within ten seconds
+until_true() # SECONDS COMMAND...: it succeeds within that time
 {
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        alive "$1" || return 0
-        sleep 1
+    tenths=$(($1 * 10))
+    shift
+    while ! "$@"; do
+        [ "$tenths" -gt 0 ] || return 1
+        tenths=$((tenths - 1))
+        sleep 0.1
     done
-    return 1
 }
+not_alive() { ! alive "$1"; }
+gone() { until_true 10 not_alive "$1"; } # PATTERN
+no_groups() { [ -z "$(groups)" ]; }
+no_folders() { [ -z "$(ls -d /tmp/brig-* 2>/dev/null)" ]; }
+same_mounts() { [ "$(wc -l </proc/mounts)" = "$mounts_before" ]; }
 
 mounts_before=$(wc -l </proc/mounts)
 
@@ -79,7 +86,7 @@ for tier in container process; do
     run brig run $t --json -m 64M -- $box true
     said '"oom_killed": *false'; verdict "$tier kills no modest program"
 
-    run brig run $t --json --pids 24 -m 128M --timeout 10s -- $box sh -c 'bomb() { bomb | bomb & }; bomb; sleep 77'
+    run brig run $t --json --pids 24 -m 128M --timeout 3s -- $box sh -c 'bomb() { bomb | bomb & }; bomb; sleep 77'
     [ $? != 125 ]; verdict "$tier survives the fork bomb"
     said '"limit_hit": *"pids"|"timed_out": *true'; verdict "$tier has a verdict on the fork bomb"
     gone 'sleep 77' && gone 'bomb | bomb'; verdict "$tier leaves nothing of the fork bomb"
@@ -106,14 +113,13 @@ for tier in container process; do
 
     brig run $t -- $box sleep 88 >"$out" 2>"$out.err" </dev/null &
     supervisor=$!
-    sleep 4
-    alive 'sleep 88'; verdict "control: $tier is running"
+    # The supervisor has these words among its arguments, too: only the program itself begins with them.
+    until_true 60 alive "^ *[0-9]* $box sleep 88"; verdict "control: $tier is running"
     kill -9 $supervisor
     gone 'sleep 88'; verdict "$tier dies with its supervisor"
-    sleep 1
-    [ -z "$(groups)" ]; verdict "$tier leaves no cgroup"
-    [ -z "$(ls -d /tmp/brig-* 2>/dev/null)" ]; verdict "$tier leaves no folder"
-    [ "$(wc -l </proc/mounts)" = "$mounts_before" ]; verdict "$tier leaves no mount"
+    until_true 10 no_groups; verdict "$tier leaves no cgroup"
+    until_true 10 no_folders; verdict "$tier leaves no folder"
+    until_true 10 same_mounts; verdict "$tier leaves no mount"
 done
 
 run brig doctor
