@@ -19,7 +19,7 @@ MAN_SOURCES = $(wildcard docs/man/*.scd)
 MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 
 .PHONY: all help demo test test-full unit integration escape asan fuzz machines bench bench-growth soak format lint man docs/man
-.PHONY: install clean deps-test test-build fuzz-build FORCE
+.PHONY: install clean deps-test test-build fuzz-build cross FORCE
 
 all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so
 
@@ -87,20 +87,27 @@ deps-test:
 fuzz-build: deps-test
 	@tests/fuzz/run 0
 
+# brig for the other architecture, and every C file through its compiler.
+cross: deps-test
+	@tools/cross compile
+
 # At most 20 minutes on two cores.
 test: deps-test
-	@$(MAKE) --no-print-directory all test-build fuzz-build
+	@$(MAKE) --no-print-directory all test-build fuzz-build cross
 	@$(RUN_TESTS) unit integration escape asan fuzz machines
 
 # Hours: everything under the sanitizers, long fuzzing, leak checks on every architecture, soak.
 test-full: deps-test
-	@$(MAKE) --no-print-directory all test-build fuzz-build
+	@$(MAKE) --no-print-directory all test-build fuzz-build cross
 	@$(RUN_TESTS) --full unit integration escape asan fuzz machines soak
 
 unit asan: deps-test test-build
 	@$(RUN_TESTS) $@
 
-integration escape machines: deps-test all test-build
+integration escape: deps-test all test-build
+	@$(RUN_TESTS) $@
+
+machines: deps-test all cross
 	@$(RUN_TESTS) $@
 
 fuzz: fuzz-build

@@ -139,7 +139,7 @@ def test_a_program_that_hangs_is_killed_with_its_children(origin, tmp_path):
     script = f"sleep 1000 & echo $! $$ >{pids}; wait"
     ok, error = check(f'cmd:sh -c "{script}"', origin, {"PATH": "/usr/bin:/bin"})
     assert not ok and "10 seconds" in error
-    assert all(gone(int(pid)) for pid in pids.read_text().split())
+    wait_for(lambda: all(gone(int(pid)) for pid in pids.read_text().split()), "the end of both", 30)
 
 
 def test_a_start_without_its_value_fails(origin):
