@@ -92,7 +92,7 @@ class Lab:
     def start(self):
         self.ca = pki.Authority(self.base / "ca")
         self.trust = pki.trust_folder(self.base / "trust", self.ca.pem)
-        (self.base / "resolv.conf").write_text(f"nameserver {RESOLVER}\noptions timeout:2 attempts:2\n")
+        (self.base / "resolv.conf").write_text(f"nameserver {RESOLVER}\noptions timeout:10 attempts:3\n")
         (self.base / "hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
         for name in ("resolv.conf", "hosts"):
             (self.base / name).chmod(0o644)
@@ -161,7 +161,7 @@ exec sleep infinity"""
                 process.terminate()
         for process in self.processes:
             try:
-                process.wait(5)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -203,7 +203,7 @@ exec sleep infinity"""
             time.sleep(0.002)
         return self.marked
 
-    def connect(self, address, port, timeout=5):
+    def connect(self, address, port, timeout=30):
         """A connection of the test itself, from inside the lab."""
         return in_namespace(self.net, lambda: socket.create_connection((address, port), timeout))
 
@@ -217,7 +217,7 @@ exec sleep infinity"""
         """Put this in front of a command to run it in the lab."""
         return ["nsenter", f"--net={self.net}", f"--mount=/proc/{self.pid}/ns/mnt", f"--wd={folder}", "--"]
 
-    def run(self, *command, user=None, timeout=60, folder="/", **more):
+    def run(self, *command, user=None, timeout=300, folder="/", **more):
         """A control: a program in the lab without brig."""
         prefix = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups", "--"] if user else []
         more.setdefault("env", {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LANG": "C.UTF-8"})
@@ -234,7 +234,7 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 
 class Watch:
-    """What happened in the lab since it was made."""
+    """What happened in the lab since it was made. Each look first waits until what has arrived by now is noted."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -242,10 +242,19 @@ class Watch:
 
     def again(self):
         lab = self.lab
+        self.catch_up()
         self.marks = lab.sinks.mark(), lab.packets.mark(), lab.web.mark(), lab.dns.mark()
         return self
 
+    def catch_up(self):
+        lab = self.lab
+        lab.sinks.catch_up()
+        lab.catch_up()
+        lab.web.conversations.catch_up()
+        in_namespace(lab.net, lambda: lab.dns.catch_up(RESOLVER))
+
     def sink(self):
+        self.lab.sinks.catch_up()
         return self.lab.sinks.since(self.marks[0])
 
     def flows(self):
@@ -261,15 +270,19 @@ class Watch:
         return {(f.protocol, f.to, f.port) for f in self.flows() if (f.to, f.port) != (RESOLVER, 53)}
 
     def names(self):
+        in_namespace(self.lab.net, lambda: self.lab.dns.catch_up(RESOLVER))
         return self.lab.dns.names_since(self.marks[3])
 
     def connections(self, host=None):
+        self.lab.web.conversations.catch_up()
         return self.lab.web.since(self.marks[2], host)
 
     def requests(self, host=None):
+        self.lab.web.conversations.catch_up()
         return self.lab.web.requests(self.marks[2], host)
 
     def bytes(self, host=None):
+        self.lab.web.conversations.catch_up()
         return self.lab.web.text(self.marks[2], host)
 
     def only(self, *addresses):

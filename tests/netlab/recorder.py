@@ -22,6 +22,8 @@ import urllib.parse
 import warnings
 import zlib
 
+from conversations import Conversations
+
 WS_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
@@ -119,6 +121,7 @@ class Connection:
     def __init__(self, at, peer, tls):
         self.at, self.peer, self.tls, self.sni = at, peer, tls, None
         self.bytes, self.requests, self.start, self.error = b"", [], time.monotonic(), None
+        self.sent = 0  # of an answer to /size
 
     def __repr__(self):
         return f"<{self.at} sni={self.sni} {len(self.bytes)} bytes {self.requests}>"
@@ -126,7 +129,7 @@ class Connection:
 
 class Recorder:
     def __init__(self):
-        self.connections, self.lock = [], threading.Lock()
+        self.connections, self.lock, self.conversations = [], threading.Lock(), Conversations()
 
     def mark(self):
         with self.lock:
@@ -145,18 +148,17 @@ class Recorder:
 
     def serve(self, listener, context=None):
         at = listener.getsockname()[:2]
-        while True:
-            try:
-                sock, peer = listener.accept()
-            except OSError:
-                return
+
+        def begin(sock, peer):
             connection = Connection(at, peer, context is not None)
             with self.lock:
                 self.connections.append(connection)
-            threading.Thread(target=self.talk, args=(sock, connection, context), daemon=True).start()
+            self.talk(sock, connection, context)
+
+        self.conversations.accept(listener, begin)
 
     def talk(self, sock, connection, context):
-        sock.settimeout(30)
+        sock.settimeout(60)
         try:
             if context:
                 sock = context.wrap_socket(sock, server_side=True)
@@ -255,7 +257,9 @@ class Talk:
             left = int(rest)
             self.sock.sendall(b"HTTP/1.1 200 Lab\r\nContent-Length: %d\r\n\r\n" % left)
             while left:
-                left -= self.sock.send(b"x" * min(left, 65536))
+                count = self.sock.send(b"x" * min(left, 65536))
+                left -= count
+                self.connection.sent += count
             return True
         if what == "slow":
             time.sleep(float(rest))

@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import ipaddress
+import os
 import selectors
 import socket
 import struct
@@ -19,6 +20,8 @@ class Sinks:
     def __init__(self):
         self.heard, self.lock, self.selector = [], threading.Lock(), selectors.DefaultSelector()
         self.places = []
+        self.quiet, (self.woken, self.waker) = threading.Event(), os.pipe()
+        self.selector.register(self.woken, selectors.EVENT_READ, "wake")
 
     def add(self, sock, way):
         sock.setblocking(False)
@@ -31,7 +34,13 @@ class Sinks:
 
     def run(self):
         while True:
-            for key, _ in self.selector.select():
+            ready = [key for key, _ in self.selector.select()]
+            if [key.data for key in ready] == ["wake"]:
+                os.read(self.woken, 4096)
+                self.quiet.set()
+            for key in ready:
+                if key.data == "wake":  # somebody waits until it is the only one
+                    continue
                 try:
                     self.ready(key.data, key.fileobj)
                 except OSError:
@@ -56,6 +65,12 @@ class Sinks:
             else:
                 self.selector.unregister(sock)
                 sock.close()
+
+    def catch_up(self):
+        """Waits until all that has arrived is noted."""
+        self.quiet.clear()
+        os.write(self.waker, b"x")
+        assert self.quiet.wait(60), "the sinks have stopped"
 
     def mark(self):
         with self.lock:

@@ -79,7 +79,7 @@ class Sites:
         return self
 
     def wait(self, address, port):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:
             try:
                 self.lab.connect(address, port).close()
