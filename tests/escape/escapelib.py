@@ -151,7 +151,7 @@ class Cell:
         hostview.STARTED.add(process)
         return process
 
-    def run(self, command, options=(), json_out=True, wrapper=(), env=None, timeout=60, stdin=None, **popen):
+    def run(self, command, options=(), json_out=True, wrapper=(), env=None, timeout=300, stdin=None, **popen):
         if stdin is not None:
             popen["stdin"] = subprocess.PIPE
         process = self.start(command, options, json_out, wrapper, env, **popen)
@@ -165,7 +165,7 @@ class Cell:
         return answer["stdout"]
 
 
-def finish(process, timeout=60, stdin=None):
+def finish(process, timeout=300, stdin=None):
     try:
         out, err = process.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -214,7 +214,7 @@ def alone_on_this_machine():
         os.close(lock)
 
 
-def outside(*command, user="root", timeout=60, env=None, **popen):
+def outside(*command, user="root", timeout=300, env=None, **popen):
     """The control: the same program without a sandbox."""
     prefix = AS_USER if user == "user" and os.getuid() == 0 else []
     done = subprocess.run([*prefix, *map(str, command)], capture_output=True, timeout=timeout,

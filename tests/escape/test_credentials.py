@@ -99,7 +99,7 @@ def test_C01_nowhere_inside_nor_in_the_supervisor(cell, source, lab):
     path = secret_file(secret, cell.user)
     spec = {"env": "env:LAB_SOURCE", "file": f"file:{path}", "cmd": f"cmd:/bin/cat {path}"}[source]
     process = cell.start(["/usr/bin/python3", "-c", script_text(DUMP)],
-                         ["--secret", f"LAB_TOKEN={spec}@{ORIGIN}", "--output", "16M", "--timeout", "60s"], json_out=False,
+                         ["--secret", f"LAB_TOKEN={spec}@{ORIGIN}", "--output", "16M", "--timeout", "300s"], json_out=False,
                          env={"LAB_SOURCE": secret} if source == "env" else None, stdin=subprocess.PIPE)
     watch = lab.watch()
     try:
@@ -156,7 +156,7 @@ def test_C01_the_proxy_is_closed_to_its_own_user(cell, lab, diff):
             assert lab.run("/usr/bin/head", "-c1", f"/proc/{os.getpid()}/stat", user=USER_ID).returncode == 0, "control"
         for pid in holders:
             os.kill(pid, signal.SIGSEGV)
-        hostview.wait_for(lambda: not proxy_of(process), 5)
+        assert hostview.wait_for(lambda: not proxy_of(process))
         assert core_files() <= cores, core_files() - cores
     finally:
         end_tree(process)
@@ -200,7 +200,7 @@ def test_C02_C14_only_to_its_own_origin(cell, lab):
     state = PLACE.folder("state", cell.user)
     env = {"XDG_STATE_HOME": str(state), "XDG_RUNTIME_DIR": str(state), "HOME": str(state)}
     watch = lab.watch()
-    answer = cell.script(ELSEWHERE, [*given(cell, secret), *options, "--requests", "100000"], env=env, timeout=120)
+    answer = cell.script(ELSEWHERE, [*given(cell, secret), *options, "--requests", "100000"], env=env)
     bad = {k: v[:80] for k, v in answer.out.items() if k != "placeholder" and "HTTP/1.1 200" not in v}
     assert not bad, f"control: each of them answers: {bad}"
     own = [r for r in watch.requests() if r.connection.tls and r.connection.at[1] == 443 and r.get("host") == ["api.lab.test"]]
@@ -273,12 +273,12 @@ for to in ("https://other.lab.test/c03", "http://other.lab.test/c03", "https://e
     for number in (301, 302, 307, 308):
         url = f"https://api.lab.test/redirect/{number}/{path}"
         for extra in ([], ["--location-trusted", "-H", "Authorization: Bearer " + os.environ["LAB_TOKEN"], "-H", "X-Key: " + os.environ["LAB_TOKEN"]]):
-            run = subprocess.run(["curl", "-sSk", "-L", "--max-time", "10", *extra, url], capture_output=True, text=True)
+            run = subprocess.run(["curl", "-sSk", "-L", "--max-time", "60", *extra, url], capture_output=True, text=True)
             out[f"{number} {to} {len(extra)}"] = run.stdout + run.stderr
 """
     hosts = ["other.lab.test", "evil.test", "http://api.lab.test", "https://api.lab.test:8443", "www.lab.test"]
     watch = lab.watch()
-    answer = cell.script(code, [*given(cell, secret), *(x for h in hosts for x in ("--allow", h)), "--requests", "100000"], timeout=120)
+    answer = cell.script(code, [*given(cell, secret), *(x for h in hosts for x in ("--allow", h)), "--requests", "100000"])
     own = [r for r in watch.requests() if r.target.startswith("/redirect")]
     second = [r for r in watch.requests() if r.target.startswith("/c03")]
     assert own and all(r.get("authorization") == [f"Bearer {secret}"] for r in own)
@@ -322,12 +322,12 @@ for name, headers in TRIES.items():
 RAW = {"blank": "Authorization : Bearer mine", "fold": "X: y\r\n Authorization: mine", "lf": "X: y\nAuthorization: mine", "cr": "X: y\rAuthorization: mine", "nul": "Authorization\x00: mine",
        "split value": f"X: {P}\r\n\r\nGET /c04/split HTTP/1.1"}
 for name, line in RAW.items():
-    out["raw " + name] = by_connect("api.lab.test:443", f"GET /c04/raw HTTP/1.1\r\nHost: api.lab.test\r\n{line}\r\n\r\n", tls="api.lab.test", wait=0.7)
+    out["raw " + name] = by_connect("api.lab.test:443", f"GET /c04/raw HTTP/1.1\r\nHost: api.lab.test\r\n{line}\r\n\r\n", tls="api.lab.test")
 out["path"] = https("api.lab.test", f"/c04/%0d%0aAuthorization:%20mine")
 out["target"] = by_connect("api.lab.test:443", f"GET /c04/{P} HTTP/1.1\r\nHost: api.lab.test\r\nConnection: close\r\n\r\n", tls="api.lab.test")
 """
     watch = lab.watch()
-    answer = cell.script(code, given(cell, secret), timeout=90)
+    answer = cell.script(code, given(cell, secret))
     good = [k for k, v in answer.out.items() if "HTTP/1.1 200" in v]
     assert {"own", "twice", "case", "connection", "placeholder"} <= set(good), f"control: {answer.out}"
     for r in watch.requests():
@@ -352,7 +352,7 @@ for first in range(0, 50, 5):
     out[f"range {first}"] = https("api.lab.test", "/reflect/range", [f"Range: bytes={first}-{first + 4}"])
 out["coding"] = https("api.lab.test", "/c05", ["Accept-Encoding: gzip, br"])
 out["ws"] = by_connect("api.lab.test:443", "GET /ws?reflect HTTP/1.1\r\nHost: api.lab.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n", tls="api.lab.test", wait=1.0)
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n", tls="api.lab.test")
 sock = wrap(tunnel("api.lab.test:443")[0], "api.lab.test")
 sock.sendall(b"GET /ws?reflect HTTP/1.1\r\nHost: api.lab.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
 out["ws all"] = read_all(sock, 1.0, None)
@@ -367,7 +367,7 @@ def test_C05_reflection(cell, lab):
     shown = lab.run("curl", "-sSi", "-H", f"Authorization: Bearer {secret}", "https://api.lab.test/reflect/raw").stdout
     assert secret in shown, "control"
     watch.again()
-    answer = cell.script(REFLECT, [*given(cell, secret), "--output", "32M"], [json.dumps(list(REFLECTIONS))], timeout=120)
+    answer = cell.script(REFLECT, [*given(cell, secret), "--output", "32M"], [json.dumps(list(REFLECTIONS))])
     seen = [r for r in watch.requests() if r.target.startswith("/reflect")]
     assert len(seen) >= 2 * len(REFLECTIONS) and all(r.get("authorization") == [f"Bearer {secret}"] for r in seen), "control: it was there"
     # A message that the server itself cuts into two frames is a documented limit; whole frames are searched.
@@ -420,7 +420,7 @@ def test_C06_C07_C12_errors_logs_and_answers(cell, lab):
     state = PLACE.folder("state", cell.user)
     env = {"XDG_STATE_HOME": str(state), "XDG_RUNTIME_DIR": str(state), "XDG_DATA_HOME": str(state), "HOME": str(state)}
     watch = lab.watch()
-    answer = cell.script(ERRORS, options, env=env, timeout=90)
+    answer = cell.script(ERRORS, options, env=env)
     assert any(r.get("authorization") == [f"Bearer {secret}"] for r in watch.requests()), "control: it was used"
     assert "HTTP/1.1 200" in answer["api.lab.test"], answer["api.lab.test"]
     for key in ("expired.lab.test", "nowhere.lab.test", "private.lab.test", "closed.lab.test", "denied"):
@@ -465,7 +465,7 @@ out["y"] = https("www.lab.test", "/c08/other", [f"X-Key: {P}"])
         assert code == "200", code
         for alive in (True, False):
             if not alive:
-                first.communicate(b"\n", timeout=20)
+                first.communicate(b"\n", timeout=60)
             watch = lab.watch()
             answer = cell.script(use, [*given(cell, two), "--allow", "www.lab.test"], [place])
             assert answer["own"] != place, "each run has its own"
@@ -495,11 +495,11 @@ socks = []
 for i in range(3):
     s = wrap(tunnel("api.lab.test:443")[0], "api.lab.test")
     s.sendall(b"GET /c09 HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
-    read_all(s, 2, one_response)
+    read_all(s, WAIT, one_response)
     socks.append(s)
 raw, _ = tunnel("other.lab.test:80")
 raw.sendall(b"GET /c09-raw HTTP/1.1\r\nHost: other.lab.test\r\n\r\n")
-read_all(raw, 2, one_response)
+read_all(raw, WAIT, one_response)
 print("open", flush=True)
 while True:
     for s in socks:
@@ -580,13 +580,13 @@ def test_C11_sources(cell, lab):
         cases["of root"] = secret_file(secret, "root")
     for name, path in cases.items():
         start = time.monotonic()
-        result = cell.run(["/bin/echo", "ran"], ["--secret", f"LAB_TOKEN=file:{path}@{ORIGIN}"], timeout=20)
+        result = cell.run(["/bin/echo", "ran"], ["--secret", f"LAB_TOKEN=file:{path}@{ORIGIN}"])
         assert result.rc == REFUSED and '"ran\\n"' not in result.out, (name, result)
         assert len(result.err + result.out) > 20, "a reason is given"
         clean(result.out + result.err, secret)
         assert time.monotonic() - start < hostview.SOON, name
     for spec in ("env:NO_SUCH_VARIABLE", "cmd:/bin/false", "cmd:/no/such/program", "cmd:", "env:", "file:", "nonsense:x", "vault:secret/x#y", f"cmd:/bin/cat {cases['missing']}"):
-        result = cell.run(["/bin/echo", "ran"], ["--secret", f"LAB_TOKEN={spec}@{ORIGIN}"], timeout=30)
+        result = cell.run(["/bin/echo", "ran"], ["--secret", f"LAB_TOKEN={spec}@{ORIGIN}"])
         assert result.rc == REFUSED and '"ran\\n"' not in result.out, (spec, result)
     for origin in ("api.lab.test", "https://*.lab.test", "https://", "ftp://api.lab.test", "https://api.lab.test@evil.test", "*", ""):
         result = cell.run(["/bin/echo", "ran"], ["--secret", f"LAB_TOKEN=file:{good}@{origin}"])

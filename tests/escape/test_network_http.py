@@ -85,7 +85,7 @@ out["good"] = {k: status(v) for k, v in good.items()}
 def test_N05_lookalike_hosts(cell, lab):
     """The decision is on the parsed host only: whatever is glued to it, no byte goes to another one."""
     watch = lab.watch()
-    answer = cell.script(TRICKS, [*ALLOW, *MANY], [json.dumps(LOOKALIKES)], timeout=150)
+    answer = cell.script(TRICKS, [*ALLOW, *MANY], [json.dumps(LOOKALIKES)])
     assert answer["good"]["upper"] == answer["good"]["port"] == answer["good"]["connect"] == 200, answer["good"]
     watch.only(*WEB)
     assert set(watch.names()) <= {"api.lab.test"}, watch.names()
@@ -150,12 +150,12 @@ PORTS = r"""
 for p in (22, 25, 53, 2375, 3128, 6379, 8080, 8443, 1, 65535):
     out[f"absolute {p}"] = by_proxy(f"http://api.lab.test:{p}/port", f"api.lab.test:{p}")
     out[f"host {p}"] = talk(("api.lab.test", 80), request("/port", f"api.lab.test:{p}"))
-    out[f"connect {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), wait=0.7)
+    out[f"connect {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"))
     if p not in (8080, 2375):  # plain servers never answer a handshake
         out[f"connect tls {p}"] = by_connect(f"api.lab.test:{p}", request("/port", f"api.lab.test:{p}"), tls="api.lab.test")
     out[f"gateway {p}"] = by_gateway(f"http://api.lab.test:{p}/port")
     out[f"direct {p}"] = by_name("api.lab.test", p, "/port")
-out["http on 443"] = by_connect("api.lab.test:443", request("/port", "api.lab.test"), wait=0.7)
+out["http on 443"] = by_connect("api.lab.test:443", request("/port", "api.lab.test"))
 out["http url on 443"] = by_proxy("http://api.lab.test:443/port", "api.lab.test:443")
 out["https url on 80"] = by_gateway("https://api.lab.test:80/port")
 """
@@ -220,7 +220,7 @@ out["mismatch"] = {k: status(v) for k, v in MISMATCH.items()}
 def test_N08_every_way_the_same_verdict(cell, lab):
     """Absolute form, tunnels, transparent connections and the gateway, plain and TLS, all decide alike."""
     watch = lab.watch()
-    answer = cell.script(SAME, policy(INSPECTED), timeout=120)
+    answer = cell.script(SAME, policy(INSPECTED))
     assert set(answer["good"].values()) == {200}, f"control: {answer['good']}"
     assert set(answer["override"].values()) <= {200, 403, 400}, answer["override"]
     wrong = {k: v for k, v in answer.out.items() if k not in ("good", "override", "mismatch") and 200 in v.values()}
@@ -264,7 +264,9 @@ for name, data in CASES.items():
         try:
             with make() as s:
                 s.sendall(data)
-                text = read_all(s, 0.6, lambda d: len(d) > 5)
+                if name in ("half", "then evil"):  # the rest of these is waited for: say that none comes
+                    s.shutdown(socket.SHUT_WR)
+                text = read_all(s, WAIT, lambda d: len(d) > 5)
                 return text[:1] == "\x16"
         except (OSError, AttributeError):
             return False
@@ -279,7 +281,7 @@ def test_N08_first_words_of_tls(cell, mode, lab):
     """The server name of the handshake decides with: missing, encrypted, doubled, other, malformed ones end here, before a
     byte of them is passed on."""
     watch = lab.watch()
-    answer = cell.script(HELLOS, [*ALLOW, *MANY] if mode == "spliced" else policy(INSPECTED), timeout=120)
+    answer = cell.script(HELLOS, [*ALLOW, *MANY] if mode == "spliced" else policy(INSPECTED))
     good = {k for k, v in answer.out.items() if v}
     assert good == {f"{way} {name}" for way in ("direct", "tunnel") for name in ("good", "good upper", "good in two records")}, good
     # Each of the six good ones is one connection at most; nothing else came that far.
@@ -340,9 +342,9 @@ for name, text in json.load(open(sys.argv[1])).items():
     plain = text.replace("Host: H", "Host: api.lab.test")
     first, rest = plain.split(" ", 1)
     absolute = first + " " + rest.replace("/", "http://api.lab.test/", 1) if rest.startswith("/") else plain
-    out["absolute " + name] = talk(PROXY, absolute, wait=0.4, enough=None)
-    out["direct " + name] = talk(("api.lab.test", 80), plain, wait=0.4, enough=None)
-    out["tls " + name] = by_connect("api.lab.test:443", plain, tls="api.lab.test", wait=0.4)
+    out["absolute " + name] = talk(PROXY, absolute, enough=None)
+    out["direct " + name] = talk(("api.lab.test", 80), plain, enough=None)
+    out["tls " + name] = by_connect("api.lab.test:443", plain, tls="api.lab.test")
 """
 
 
@@ -355,10 +357,10 @@ def test_N09_smuggling(cell, lab):
     watch = lab.watch()
     for name in ("CL.TE", "two lengths"):
         text = SMUGGLE[name].replace("Host: H", "Host: api.lab.test")
-        control_script(f'out["x"] = talk(("{API}", 80), {text!r}, wait=0.3, enough=None)')
+        control_script(f'out["x"] = talk(("{API}", 80), {text!r}, enough=two_responses)')
     assert [r.target for r in watch.requests()].count("/smuggled") == 2, "control: a server obeys it"
     watch.again()
-    answer = cell.script(SEND_SMUGGLE, [*policy(INSPECTED.replace('"/", ', '"/", "/smuggled", ')), "--ro", folder], [path], timeout=150)
+    answer = cell.script(SEND_SMUGGLE, [*policy(INSPECTED.replace('"/", ', '"/", "/smuggled", ')), "--ro", folder], [path])
     assert b"/smuggled" not in watch.bytes(), [r for r in watch.requests() if "/smuggled" in r.target or b"/smuggled" in r.body]
     loose = {k: v[:60] for k, v in answer.out.items() if v.startswith("HTTP/1.1 2") or v.count("HTTP/1.1 ") > 1}
     assert not loose, loose
@@ -406,7 +408,7 @@ for name, (url, host, method) in BAD.items():
     def one_by_one(sock, a, b):
         sock.sendall(a.encode()); x = read_all(sock, WAIT, one_response)
         try:
-            sock.sendall(b.encode()); y = read_all(sock, 1.5, one_response)
+            sock.sendall(b.encode()); y = read_all(sock, WAIT, one_response)
         except OSError as e:
             y = name_of(e)
         return [status(x), status(y)]
@@ -417,7 +419,7 @@ for name, (url, host, method) in BAD.items():
         except OSError as e:
             return [name_of(e), ""]
     out["proxy " + name] = tried(lambda: dial(PROXY), first, keep(url, host, method))
-    out["pipelined " + name] = [status(x) for x in re.findall(r"HTTP/1\.1 \d\d\d", talk(PROXY, first + keep(url, host, method), wait=0.3, enough=None))]
+    out["pipelined " + name] = [status(x) for x in re.findall(r"HTTP/1\.1 \d\d\d", talk(PROXY, first + keep(url, host, method), enough=two_responses))]
     origin = keep("/ok/first", "api.lab.test")
     out["direct " + name] = tried(lambda: dial(("api.lab.test", 80)), origin, keep(path, host, method))
     out["direct absolute " + name] = tried(lambda: dial(("api.lab.test", 80)), origin, keep(url, host, method))
@@ -435,7 +437,7 @@ with dial(PROXY) as s:
 def test_N10_each_request_is_judged(cell, lab):
     """An allowed request first, then another host, path, method, port on the same connection."""
     watch = lab.watch()
-    answer = cell.script("import re\n" + REUSE, policy(INSPECTED), timeout=120)
+    answer = cell.script("import re\n" + REUSE, policy(INSPECTED))
     assert answer["good"] == [200, 200], f"control: {answer['good']}"
     first = {k: v for k, v in answer.out.items() if v[0] != 200}
     assert not first, f"control: the first of each works: {first}"
@@ -455,7 +457,7 @@ for url in json.loads(sys.argv[1]):
                           ("gateway", by_gateway(f"http://api.lab.test/redirect/{number}/{code}", "GET"))):
             out[f"{way} {number} {url}"] = [status(text), url in text]
     import subprocess
-    done = subprocess.run(["curl", "-sS", "-L", "--max-time", "5", "-o", "/dev/null", "-w", "%{http_code} %{num_redirects}", f"http://api.lab.test/redirect/302/{code}"], capture_output=True, text=True)
+    done = subprocess.run(["curl", "-sS", "-L", "--max-time", "60", "-o", "/dev/null", "-w", "%{http_code} %{num_redirects}", f"http://api.lab.test/redirect/302/{code}"], capture_output=True, text=True)
     out[f"curl {url}"] = done.stdout
 """
 
@@ -468,7 +470,7 @@ def test_N11_redirects(cell, lab):
     shown = current().run("curl", "-sS", "-L", f"http://api.lab.test/redirect/302/{b64('http://169.254.169.254/latest')}")
     assert shown.stdout == "SINK", "control: a client without a guard follows"
     watch = lab.watch()
-    answer = cell.script(REDIRECT, [*ALLOW, *MANY], [json.dumps(targets)], timeout=120)
+    answer = cell.script(REDIRECT, [*ALLOW, *MANY], [json.dumps(targets)])
     wrong = {k: v for k, v in answer.out.items() if not k.startswith("curl") and v != [int(k.split()[1]), True]}
     assert not wrong, wrong
     followed = {k: v for k, v in answer.out.items() if k.startswith("curl") and v.startswith("200")}
@@ -490,14 +492,13 @@ def upgrade(make, target, host, then=(), headers=UP):
                 return [status(text), ""]
             for piece in then:
                 s.sendall(piece)
-                time.sleep(0.05)
-            return [101, read_all(s, 0.25, None)]
+            # What is passed on comes back; what is not ends the connection.
+            return [101, read_all(s, WAIT, lambda d: b"hello-ws" in d or b"after" in d) if then else ""]
     except OSError as e:
         return [name_of(e), ""]
 def frame(payload, opcode=1, masked=True, fin=True, rsv=0):
-    mask = b"\1\2\3\4" if masked else b""
-    body = bytes(b ^ mask[i % 4] for i, b in enumerate(payload)) if masked else payload
-    return bytes([(128 if fin else 0) | rsv << 4 | opcode, (128 if masked else 0) | len(payload)]) + mask + body
+    mask = bytes(4) if masked else b""  # which leaves the payload readable, wherever it turns up
+    return bytes([(128 if fin else 0) | rsv << 4 | opcode, (128 if masked else 0) | len(payload)]) + mask + payload
 ways = {"proxy": (lambda: dial(PROXY), "http://api.lab.test"), "direct": (lambda: dial(("api.lab.test", 80)), ""),
         "tunnel": (lambda: tunnel("api.lab.test:80")[0], ""), "tls": (lambda: wrap(tunnel("api.lab.test:443")[0], "api.lab.test"), "")}
 for way, (make, prefix) in ways.items():
@@ -518,9 +519,10 @@ def test_N15_websocket(cell, lab):
     """An upgrade obeys host and path; behind it only frames pass, to that peer only, and they are counted."""
     shown = control_script(WEBSOCKET.replace('ways = {', 'ways = {"plain": (lambda: dial(("api.lab.test", 80)), "")}\nunused = {', 1)
                            .replace("dial(PROXY)", "None"), user=cell.user)
-    assert shown["good plain"][0] == 101 and "hello-ws" in shown["good plain"][1] and "after" in shown["bytes ssh plain"][1], "control"
+    assert shown["good plain"][0] == 101 and "hello-ws" in shown["good plain"][1], "control"
+    assert all("after" in text for key, (_, text) in shown.items() if key.startswith("bytes")), f"control: {shown}"
     watch = lab.watch()
-    answer = cell.script(WEBSOCKET, policy(INSPECTED), timeout=120)
+    answer = cell.script(WEBSOCKET, policy(INSPECTED))
     for key, (code, text) in answer.out.items():
         if key.startswith("good"):
             assert code == 101 and "hello-ws" in text, (key, code, text)
@@ -544,7 +546,7 @@ held = []
 def hold(data, to=PROXY, n=1):
     for _ in range(n):
         try:
-            s = socket.create_connection(to, 2)
+            s = dial(to)
             s.sendall(data)
             held.append(s)
         except OSError:
@@ -572,7 +574,7 @@ def test_N16_slow_clients(cell, lab):
     """Hundreds of idle and dripping connections: the proxy's memory is bounded, a neighbour notices nothing."""
     ping = 'start = time.monotonic()\nfor i in range(20): out[str(i)] = status(by_proxy("http://api.lab.test/n", "api.lab.test"))\nout["s"] = time.monotonic() - start'
     alone = cell.script(ping, [*ALLOW, *MANY])["s"]
-    process = cell.start(["/usr/bin/python3", "-c", script_text(FLOOD)], [*ALLOW, *MANY, "--timeout", "60s"], json_out=False, stdin=subprocess.PIPE)
+    process = cell.start(["/usr/bin/python3", "-c", script_text(FLOOD)], [*ALLOW, *MANY, "--timeout", "300s"], json_out=False, stdin=subprocess.PIPE)
     try:
         held = json.loads(process.stdout.readline())
         assert held >= 100, held
@@ -581,9 +583,13 @@ def test_N16_slow_clients(cell, lab):
         process.stdin.write(b"\n")
         process.stdin.flush()
         assert process.stdout.readline() == b"dripped\n"
-        busy = cell.script(ping, [*ALLOW, *MANY])
-        assert [v for k, v in busy.out.items() if k != "s"] == [200] * 20, busy.out
-        assert busy["s"] < 10 * alone + 1, f"{busy['s']:.2f} s with a flood beside it, {alone:.2f} s alone"
+        # Others than the flood may keep this machine busy: one undisturbed time in five shows what the flood costs.
+        took = []
+        while not took or len(took) < 5 and min(took) >= 10 * alone + 1:
+            busy = cell.script(ping, [*ALLOW, *MANY])
+            assert [v for k, v in busy.out.items() if k != "s"] == [200] * 20, busy.out
+            took.append(busy["s"])
+        assert min(took) < 10 * alone + 1, f"{took} s with a flood beside it, {alone:.2f} s alone"
     finally:
         end_tree(process)
 
@@ -599,7 +605,7 @@ def endless():
     sent = 0
     try:
         with dial(PROXY) as s:
-            s.settimeout(3)
+            s.settimeout(WAIT)
             s.sendall(b"GET http://api.lab.test/big HTTP/1.1\r\nHost: api.lab.test\r\n")
             while sent < 20 << 20:
                 sent += s.send(b"X: " + b"a" * 8000 + b"\r\n")
@@ -615,7 +621,6 @@ for _ in range(8):
     s.connect(PROXY)
     s.sendall(b"GET http://api.lab.test/size/200000000 HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
     lazy.append(s)
-time.sleep(1)
 print("lazy", flush=True)
 sys.stdin.readline()
 print("\n" + json.dumps({k: v if isinstance(v, int) else status(v) for k, v in out.items()}), flush=True)
@@ -623,16 +628,26 @@ out.clear()
 """
 
 
+def stuck(watch, target):
+    """The connections on which the answer to a request for this target has not got further for half a second."""
+    def sent():
+        return {c: c.sent for c in watch.connections() if c.sent and any(r.target.startswith(target) for r in c.requests)}
+    before = sent()
+    time.sleep(0.5)
+    return [c for c, size in sent().items() if before.get(c) == size]
+
+
 @lab_cells(LAB_ONE_EACH)
 def test_N16_oversized_and_lazy_clients(cell, lab):
     """Heads without end are refused; a client that never reads is not buffered for."""
     watch = lab.watch()
-    process = cell.start(["/usr/bin/python3", "-c", script_text(OVERSIZED)], [*ALLOW, *MANY, "--timeout", "60s"], json_out=False, stdin=subprocess.PIPE)
+    process = cell.start(["/usr/bin/python3", "-c", script_text(OVERSIZED)], [*ALLOW, *MANY, "--timeout", "300s"], json_out=False, stdin=subprocess.PIPE)
     try:
         assert process.stdout.readline() == b"lazy\n", process.stderr.read()[-1000:]
         proxy = max(proxy_of(process), key=rss_kb)
+        assert hostview.wait_for(lambda: len(stuck(watch, "/size")) == 8), "the server is kept waiting by all eight"
         assert rss_kb(proxy) < 24000, f"{rss_kb(proxy)} kB for eight clients that do not read"
-        out = process.communicate(b"\n", timeout=30)[0].decode().strip().splitlines()
+        out = process.communicate(b"\n", timeout=300)[0].decode().strip().splitlines()
         told = json.loads(out[0])
         assert told.pop("endless head") < 10 << 20, "an endless head was taken"
         assert not [k for k, v in told.items() if v == 200], told
@@ -657,12 +672,15 @@ def test_N16_a_server_that_sends_garbage(cell, lab):
     """Answers that cannot be read in one way are not passed on; the proxy goes on working."""
     code = """
 for name, path in json.loads(sys.argv[1]).items():
-    out[name] = talk(PROXY, f"GET http://api.lab.test{path} HTTP/1.1\\r\\nHost: api.lab.test\\r\\n\\r\\n", wait=1.0, enough=None if name == "two responses" else one_response)
+    once = f"GET http://api.lab.test{path} HTTP/1.1\\r\\nHost: api.lab.test\\r\\n\\r\\n"
+    # A second request shows what the connection goes on with.
+    more = "GET http://api.lab.test/ok/ HTTP/1.1\\r\\nHost: api.lab.test\\r\\n\\r\\n" if name == "two responses" else ""
+    out[name] = talk(PROXY, once + more, enough=two_responses if more else one_response)
 out["after"] = by_proxy("http://api.lab.test/ok/", "api.lab.test")
 """
     paths = {k: f"/raw/{b64(v)}" for k, v in GARBAGE.items() if len(v) < 8000}
     paths["many headers"] = f"/raw/{b64('HTTP/1.1 200 OK' + chr(13) + chr(10) + ('A: b' + chr(13) + chr(10)) * 1000 + chr(13) + chr(10) + 'LEAKED')}"
-    answer = cell.script(code, [*ALLOW, *MANY], [json.dumps(paths)], timeout=120)
+    answer = cell.script(code, [*ALLOW, *MANY], [json.dumps(paths)])
     leaked = {k: v[:100] for k, v in answer.out.items() if "LEAKED" in v and k != "bad chunk"}
     assert not leaked, leaked
     assert "LEAKED" not in answer["bad chunk"].partition("\r\n\r\n")[2]
@@ -678,12 +696,12 @@ data = "u" * 400000
 def push(make, head):
     try:
         with make() as s:
-            s.settimeout(5)
+            s.settimeout(WAIT)
             s.sendall(head.encode())
             for i in range(0, len(data), 20000):
                 s.sendall(data[i:i + 20000].encode())
                 time.sleep(0.005)
-            return status(read_all(s, 1.5, one_response))
+            return status(read_all(s, WAIT, one_response))
     except OSError as e:
         return name_of(e)
 post = f"POST %s HTTP/1.1\r\nHost: api.lab.test\r\nContent-Length: {len(data)}\r\n\r\n"
@@ -728,7 +746,7 @@ for i in range(8):
     s, text = tunnel("api.lab.test:80")
     if s:
         s.sendall(b"GET /slow/0 HTTP/1.1\\r\\nHost: api.lab.test\\r\\n\\r\\n")
-        out[str(i)] = status(read_all(s, 2, one_response))
+        out[str(i)] = status(read_all(s, WAIT, one_response))
         held.append(s)
     else:
         out[str(i)] = status(text)
@@ -758,7 +776,7 @@ for h in json.loads(sys.argv[1]):
         lab.run("curl", "-sSk", *extra, f"https://{name}.lab.test/cert")
     assert len(watch.requests()) == len(BAD_TLS), "control: they answer who does not look"
     watch.again()
-    answer = cell.script(code, policy("network:\n  mode: allowlist\n  allow:\n" + rules), [json.dumps(hosts)], timeout=120)
+    answer = cell.script(code, policy("network:\n  mode: allowlist\n  allow:\n" + rules), [json.dumps(hosts)])
     for key, text in answer.out.items():
         if key.endswith("api.lab.test"):
             assert "HTTP/1.1 200" in text, (key, text)

