@@ -151,7 +151,7 @@ def chain(pid, root):
 
 # What takes a moment has surely happened by then, on a machine that is busy with other things too; what is meant to be
 # ended runs for longer than this by itself.
-SOON = 15.0
+SOON = 30.0
 
 
 def wait_for(condition, seconds=SOON, step=0.02):

@@ -618,5 +618,5 @@ def test_nothing_is_left_of_runs_with_secrets(cell, lab, diff):
     ways = [["/bin/true"], ["/bin/false"], ["/no/such/program"], [PLACE.attack, "die", "signal", "11"], [PLACE.attack, "linger"]]
     for command in ways:
         cell.run(command, given(cell, secret))
-    cell.run([PLACE.attack, "stubborn", "9"], [*given(cell, secret), "--timeout", "100ms"])
+    cell.run([PLACE.attack, "stubborn", "600"], [*given(cell, secret), "--timeout", "100ms"])
     cell.run(["/bin/true"], ["--secret", f"T=file:/missing@{ORIGIN}"])

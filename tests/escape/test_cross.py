@@ -13,7 +13,7 @@ from escapelib import FENCE, PLACE, TIERS, cells, end_tree, outside, told
 
 
 def running(cell, options=()):
-    process = cell.start([PLACE.attack, "batch", "stubborn", "60"], options, json_out=False)
+    process = cell.start([PLACE.attack, "batch", "stubborn", "280"], options, json_out=False)
     told(process, "\nstubborn\n")
     return process, hostview.workload(process.pid, PLACE.attack)
 
@@ -119,7 +119,7 @@ def test_X03_an_interpreter_with_full_power(cell):
     """)
     loud = outside("/usr/bin/python3", "-c", code).out
     assert "unshare OK" in loud and "READ X03" in loud, f"control: {loud}"
-    answer = cell.run(["/usr/bin/python3", "-c", code], ["--timeout", "20s"]).json
+    answer = cell.run(["/usr/bin/python3", "-c", code], ["--timeout", "200s"]).json
     shown = answer["stdout"]
     assert "SH" in shown, answer["stderr"]
     through = [x for x in shown.splitlines() if x.endswith(" OK") or x.startswith("READ") or "X03" in x]
@@ -154,7 +154,7 @@ def test_X05_honest_work(cell, job):
     command, expected = JOBS[job]
     if not os.path.exists(command[0]):
         pytest.skip(f"{command[0]} is not installed here")
-    result = cell.run(command, ["--timeout", "60s"], timeout=90)
+    result = cell.run(command, ["--timeout", "280s"])
     answer = result.json
     assert result.rc == 0 and expected in answer["stdout"].strip().splitlines()[-1:], \
         f"rc {result.rc}: {answer['stdout']} {answer['stderr'][-800:]} {answer['denials']}"
@@ -163,7 +163,7 @@ def test_X05_honest_work(cell, job):
 @cells(TIERS)
 def test_X05_code_by_standard_input(cell):
     argv = cell.argv(["end"], ["--lang", "python", "-"], json_out=False)[:-2]
-    done = subprocess.run(argv, input=b"print(6*7)", capture_output=True, env=cell.env(), cwd=PLACE.base, timeout=30)
+    done = subprocess.run(argv, input=b"print(6*7)", capture_output=True, env=cell.env(), cwd=PLACE.base, timeout=300)
     assert done.returncode == 0 and done.stdout.strip() == b"42", done
 
 
@@ -174,7 +174,7 @@ def test_X06_two_tenants(cell):
     script = ('for d in /workspace /tmp /var/tmp /dev/shm "$HOME" "$TMPDIR"; do echo {0} > "$d/{0}"; done 2>/dev/null; '
               'export MARK={0}; {2} ipc make {0} >/dev/null; echo planted; read go; {2} search {1} | '
               'grep -v "/proc/.*cmdline"; grep -l {1} /proc/*/environ 2>/dev/null; echo searched; read go')
-    both = [cell.start(["/bin/sh", "-c", script.format(a, b, PLACE.attack)], ["--output", "4M", "--timeout", "120s"],
+    both = [cell.start(["/bin/sh", "-c", script.format(a, b, PLACE.attack)], ["--output", "4M", "--timeout", "280s"],
                        json_out=False, stdin=subprocess.PIPE) for a, b in (marks, marks[::-1])]
     try:
         for process in both:

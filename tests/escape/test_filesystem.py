@@ -63,7 +63,7 @@ def test_F01_host_files_are_out_of_sight(cell):
         found = outside(PLACE.attack, "search", canaries.token, *paths, user=cell.user).out
         open_places = {p for p in paths if f"direct\t{p}" in found}
         assert len(open_places) > len(paths) // 2, f"control: most canaries are readable outside: {found[-600:]}"
-        shown = cell.attack("search", canaries.token, *paths, options=["--output", "4M", "--timeout", "60s"])
+        shown = cell.attack("search", canaries.token, *paths, options=["--output", "4M", "--timeout", "280s"])
         hits = [line for line in shown.splitlines() if line.startswith("FOUND")]
         # The own grant is below /srv and the command line holds the token.
         hits = [h for h in hits if not re.search(r"/proc/\w+/(task/\w+/)?(cmdline|environ)", h)]
@@ -169,7 +169,7 @@ def test_F12_device_nodes(cell):
 def test_F13_writable_means_nosuid_nodev(cell):
     """Flags of every mount, read on the host; set-id files give nothing (see K-17)."""
     folder = PLACE.folder("rw", cell.user)
-    process = cell.start([PLACE.attack, "stubborn", "5"], ["--rw", folder], json_out=False)
+    process = cell.start([PLACE.attack, "stubborn", "280"], ["--rw", folder], json_out=False)
     try:
         task = hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack))
         assert task, "no task seen"
@@ -197,7 +197,7 @@ def test_F15_no_propagation(cell, diff):
         subprocess.run(["mount", "--make-shared", shared], check=True)
         (shared / "sub").mkdir()
         host = {(m["point"], m["source"]) for m in hostview.mounts()}
-        await_late = [PLACE.attack, "await", shared / "sub" / "late", "file", "120"]
+        await_late = [PLACE.attack, "await", shared / "sub" / "late", "file", "280"]
         process = cell.start(await_late, ["--ro", shared], json_out=False)
         told(process, "waiting\n")
         watcher = subprocess.Popen(await_late, stdout=subprocess.PIPE)
@@ -206,7 +206,7 @@ def test_F15_no_propagation(cell, diff):
         during = {(m["point"], m["source"]) for m in hostview.mounts()}
         subprocess.run(["mount", "-t", "tmpfs", "none", shared / "sub"], check=True)
         (shared / "sub" / "late").mkdir()
-        seen = watcher.communicate(timeout=60)[0].decode()
+        seen = watcher.communicate(timeout=300)[0].decode()
         still = [p for p in hostview.workload(process.pid, PLACE.attack) if hostview.await_turns(p)]
         end_tree(process)
         subprocess.run(["umount", shared / "sub"], check=True)
@@ -222,15 +222,15 @@ def test_F16_neighbours_files(cell):
     """What one sandbox plants in all its writable places, another does not find."""
     token = "PLANT" + secrets.token_hex(6)
     plant = ('for d in /workspace /tmp /var/tmp /dev/shm "$HOME" "$TMPDIR" .; do '
-             f'[ -n "$d" ] && echo {token} > "$d/{token}" 2>/dev/null && echo "planted $d"; done; echo ready; sleep 120')
-    process = cell.start(["/bin/sh", "-c", plant], ["--timeout", "150s"], json_out=False)
+             f'[ -n "$d" ] && echo {token} > "$d/{token}" 2>/dev/null && echo "planted $d"; done; echo ready; sleep 280')
+    process = cell.start(["/bin/sh", "-c", plant], ["--timeout", "290s"], json_out=False)
     try:
         text = told(process, "ready\n")
         planted = [line.split(" ", 1)[1] for line in text.splitlines() if line.startswith("planted")]
         if not planted:
             pytest.skip("this level has no writable place at all")
         paths = [f"{d}/{token}" for d in planted if d.startswith("/")]
-        shown = cell.attack("search", token, *paths, options=["--output", "4M", "--timeout", "60s"])
+        shown = cell.attack("search", token, *paths, options=["--output", "4M", "--timeout", "280s"])
         hits = [x for x in shown.splitlines() if x.startswith("FOUND") and "/proc/" not in x]
         assert not hits, hits
     finally:
@@ -268,7 +268,7 @@ def test_F20_landlock_alone(cell):
         (folder / "secret").chmod(0o666)
         policy = PLACE.folder("policy") / "p.json"
         policy.write_text('{"filesystem": {"landlock": "%s"}}' % guard)
-        process = cell.start([PLACE.attack, "await", "/exposed", "secret", "60"], ["--policy", policy], json_out=False)
+        process = cell.start([PLACE.attack, "await", "/exposed", "secret", "280"], ["--policy", policy], json_out=False)
         try:
             told(process, "waiting\n")
             task = hostview.workload(process.pid, PLACE.attack)

@@ -207,12 +207,12 @@ def test_kernel_files_in_proc(cell, view):
 @cells(CONTAINERS)
 def test_K07_no_user_namespace_below_even_without_the_filter(cell):
     """The second layer alone: a process without brig's filter, put into the sandbox's user namespace."""
-    process = cell.start(["sleep", "30"], json_out=False)
+    process = cell.start(["sleep", "280"], json_out=False)
     try:
         def code():
             return [p for p in hostview.descendants(process.pid)
                     if pathlib.Path(f"/proc/{p}/comm").read_text().strip() == "sleep"]
-        assert hostview.wait_for(code, 10)
+        assert hostview.wait_for(code)
         enter = ["nsenter", "--target", str(code()[0]), "--user", "--preserve-credentials"]
         free = subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False)
         assert free.returncode == 0, "the control cannot make one either"
@@ -230,7 +230,7 @@ def test_socket_files_in_granted_folders(cell):
     code = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); print('connected')"
     server = subprocess.Popen([*(AS_USER if cell.user == "user" else []), PYTHON, "-c",
                                "import socket, sys, time\ns = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1])\n"
-                               "s.listen(8); print('up', flush=True); time.sleep(60)", str(folder / "s")],
+                               "s.listen(8); print('up', flush=True); time.sleep(600)", str(folder / "s")],
                               stdout=subprocess.PIPE)
     try:
         server.stdout.readline()
@@ -284,7 +284,7 @@ def test_X04_random_calls(cell, diff):
     # A seed can hit upon kill(-1, 9) at once, which ends the whole sandbox: the next one goes on.
     for attempt in range(RANDOM_SEEDS):
         result = cell.run([PYTHON, "-c", RANDOM_CALLS, str(os.getpid() + attempt), "2"],
-                          ["--timeout", "30s", "--output", "64K"], timeout=60)
+                          ["--timeout", "280s", "--output", "64K"])
         answer = result.json
         assert result.rc != 125 and answer["receipt"], result.err
         tried.update(d["what"] for d in answer["denials"])

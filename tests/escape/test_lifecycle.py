@@ -22,7 +22,7 @@ def test_L01_clean_teardown(cell, diff):
         (["/bin/true"], []), (["/bin/false"], []), (["/no/such/program"], []), ([PLACE.attack, "die", "signal", "11"], []),
         ([PLACE.attack, "linger"], []), ([PLACE.attack, "die", "0"], ["--ro", "/no/such/folder"]),
         (["/bin/sh", "-c", "exit 3"], ["--rw", folder]), (["/bin/true"], ["--timeout", "nonsense"]),
-        ([PLACE.attack, "daemons", "/dev/null", "9", "leave"], []), ([PLACE.attack, "stubborn", "9"], ["--timeout", "50ms"]),
+        ([PLACE.attack, "daemons", "/dev/null", "600", "leave"], []), ([PLACE.attack, "stubborn", "600"], ["--timeout", "50ms"]),
     ]
     for _ in range(6):
         for command, options in ways:
@@ -41,7 +41,7 @@ def count_calls(cell, command, options):
 @cells(TIERS)
 def test_L02_supervisor_killed_after_every_call(cell):
     """SIGKILL after the Nth system call of the supervisor, for N from the first to the last."""
-    command, options = [PLACE.attack, "linger"], ["--timeout", "20s"]
+    command, options = [PLACE.attack, "linger"], ["--timeout", "200s"]
     total = count_calls(cell, command, options)
     assert total > 20
     stride = max(1, -(-total // KILLS))
@@ -49,7 +49,7 @@ def test_L02_supervisor_killed_after_every_call(cell):
     snapshot = hostview.Snapshot(FENCE, PLACE.base)
     problems, hits = {}, 0
     for n in numbers:
-        result = cell.run(command, options, wrapper=[PLACE.tool("tracer"), "kill", str(n), "--"], timeout=30)
+        result = cell.run(command, options, wrapper=[PLACE.tool("tracer"), "kill", str(n), "--"])
         hits += result.rc == 137
         left = snapshot.leftovers()
         if left:
@@ -76,8 +76,8 @@ def clear(left):
 def test_L02_killed_while_running(cell, diff):
     """KILL, TERM, INT and HUP for the supervisor of a stubborn workload: all dead, long before its deadline."""
     for sig in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        process = cell.start([PLACE.attack, "batch", "daemons", "/dev/null", "90", "leave", "--", "stubborn", "90"],
-                             ["--timeout", "60s"], json_out=False)
+        process = cell.start([PLACE.attack, "batch", "daemons", "/dev/null", "600", "leave", "--", "stubborn", "600"],
+                             ["--timeout", "280s"], json_out=False)
         told(process, "\nstubborn\n")
         process.send_signal(sig)
         gone = hostview.wait_for(lambda: not diff.extra().get("tasks"))
@@ -89,22 +89,22 @@ def test_L02_killed_while_running(cell, diff):
 @cells(TIERS)
 def test_L03_killing_single_components(cell, diff):
     """Every helper of a running sandbox is killed by itself, and in its first milliseconds."""
-    process = cell.start([PLACE.attack, "stubborn", "30"], ["--timeout", "25s"])
-    assert hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack), 10)
+    process = cell.start([PLACE.attack, "stubborn", "600"], ["--timeout", "280s"])
+    assert hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack))
     helpers = [p for p in diff_tasks(diff) if p != process.pid]
     end_tree(process)
     hostview.wait_for(lambda: not diff.extra().get("tasks"))
     problems = []
     for index in range(len(helpers)):
-        process = cell.start([PLACE.attack, "stubborn", "30"], ["--timeout", "3s"])
-        assert hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack), 10)
+        process = cell.start([PLACE.attack, "stubborn", "600"], ["--timeout", "10s"])
+        assert hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack))
         tasks = [p for p in diff_tasks(diff) if p != process.pid]
         if index >= len(tasks):
             end_tree(process)
             continue
         name = hostview.read(f"/proc/{tasks[index]}/comm").strip()
         os.kill(tasks[index], signal.SIGKILL)
-        ended = hostview.wait_for(lambda: process.poll() is not None, 3 + hostview.SOON)
+        ended = hostview.wait_for(lambda: process.poll() is not None, 10 + hostview.SOON)
         if not ended:
             problems.append(f"{name}: the sandbox runs on after its deadline")
         result = finish(process) if ended else None
@@ -115,7 +115,7 @@ def test_L03_killing_single_components(cell, diff):
         if not left:
             problems.append(f"{name}: {diff.extra()}")
     for _ in range(25):
-        process = cell.start([PLACE.attack, "linger"], ["--timeout", "5s"])
+        process = cell.start([PLACE.attack, "linger"], ["--timeout", "200s"])
         end = time.monotonic() + random.uniform(0, 0.006)
         victims = []
         while time.monotonic() < end or not victims and process.poll() is None:
@@ -145,7 +145,7 @@ def test_L05_no_residue(cell, diff):
              f'{PLACE.attack} ipc make {token}; export X={token}; echo {token} >> "$HOME/.bash_history"; echo ok')
     assert "ok" in cell.run(["/bin/sh", "-c", leave]).json["stdout"]
     for _ in range(3):
-        shown = cell.attack("search", token, options=["--output", "4M", "--timeout", "60s"])
+        shown = cell.attack("search", token, options=["--output", "4M", "--timeout", "280s"])
         hits = [x for x in shown.splitlines() if x.startswith("FOUND") and "/proc/" not in x]
         assert not hits, hits
         assert "OK" not in cell.attack("ipc", "find", token)
@@ -154,30 +154,46 @@ def test_L05_no_residue(cell, diff):
 # L-06, L-07, L-09 are verbs on a living sandbox and its clients: test_daemon_life.py.
 
 
-@pytest.mark.parametrize("which", ["workload", "init", "every helper"])
-@cells(TIERS)
-def test_L08_a_stopped_part(cell, which, diff):
-    """Whatever is stopped, the deadline is met."""
-    process = cell.start([PLACE.attack, "stubborn", "30"], ["--timeout", "1s"])
-    start = time.monotonic()
-    work = hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack), 10)
-    assert work, finish(process).err
+def stop_part(process, which, snapshot):
+    """Stops these tasks of a running sandbox and gives their pids; none if it ended before they were all told to stand still."""
+    work = hostview.wait_for(lambda: hostview.workload(process.pid, PLACE.attack) or process.poll() is not None)
+    if process.poll() is not None:
+        return []
     if which == "workload":
         stopped = work
     elif which == "init":
         stopped = hostview.chain(work[0], process.pid)
     else:
-        stopped = [p for p in diff_tasks(diff) if p != process.pid]
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    ended = hostview.wait_for(lambda: process.poll() is not None, 1 + hostview.SOON)
+        stopped = [p for p in diff_tasks(snapshot) if p != process.pid]
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+    except ProcessLookupError:
+        return []
+    return stopped if process.poll() is None else []
+
+
+@pytest.mark.parametrize("which", ["workload", "init", "every helper"])
+@cells(TIERS)
+def test_L08_a_stopped_part(cell, which, diff):
+    """Whatever is stopped, the deadline is met."""
+    # The part has to be stopped before the deadline: on a busy machine a later one is tried.
+    for seconds in (1, 5, 25):
+        process = cell.start([PLACE.attack, "stubborn", "600"], ["--timeout", f"{seconds}s"])
+        start = time.monotonic()
+        stopped = stop_part(process, which, diff)
+        if stopped:
+            break
+        assert finish(process).rc == 124
+    assert stopped, "it always ended first"
+    ended = hostview.wait_for(lambda: process.poll() is not None, seconds + hostview.SOON)
     took = time.monotonic() - start
     if not ended:
         end_tree(process)
         for pid in stopped:
             if os.path.exists(f"/proc/{pid}"):
                 os.kill(pid, signal.SIGKILL)
-    assert ended, f"{which} stopped: still there {took:.1f} s after a deadline of 1 s"
+    assert ended, f"{which} stopped: still there after {took:.1f} s, with a deadline of {seconds} s"
     assert finish(process).rc == 124
 
 
@@ -205,7 +221,7 @@ def test_L10_honest_reasons(cell):
     for number in (9, 11, 15):
         rc, a = ending([PLACE.attack, "die", "signal", str(number)])
         assert rc == 128 + number and a["signal"] == number and not a["timed_out"] and not a["oom_killed"], a
-    rc, a = ending([PLACE.attack, "stubborn", "9"], "--timeout", "300ms")
+    rc, a = ending([PLACE.attack, "stubborn", "600"], "--timeout", "300ms")
     assert rc == 124 and a["timed_out"] and a["limit_hit"] == "timeout" and not a["oom_killed"], a
     rc, a = ending([PLACE.attack, "memory", "many", "512"], "-m", "48M")
     assert a["oom_killed"] and a["limit_hit"] == "memory" and not a["timed_out"], a

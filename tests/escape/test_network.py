@@ -90,7 +90,7 @@ def test_N01_N19_no_network(cell):
 def test_N18_not_reachable_from_the_host(cell):
     """A listener inside cannot be connected to from the host."""
     port = 20000 + secrets.randbelow(20000)
-    process = cell.start([PLACE.attack, "listen", str(port), "60"], json_out=False)
+    process = cell.start([PLACE.attack, "listen", str(port), "280"], json_out=False)
     try:
         listens = "OK" in told(process, "\n")
         assert listens or not cell.container, "nothing listens, the row proves nothing"
@@ -137,7 +137,7 @@ def test_C13_no_credential_stores(cell):
     found = control("search", token, files[0], user=cell.user)
     assert f"direct\t{files[0]}" in found, "control"
     shown = cell.attack("search", token, *files, env={"HOME": str(home)},
-                        options=["--output", "4M", "--timeout", "60s"])
+                        options=["--output", "4M", "--timeout", "280s"])
     hits = [x for x in shown.splitlines() if x.startswith("FOUND") and "/proc/" not in x]
     assert not hits, hits
     listed = cell.run(["/bin/sh", "-c", 'echo "$HOME"; ls -A ~ 2>/dev/null; ls -A "$0"', home], env={"HOME": str(home)})

@@ -24,15 +24,27 @@ class Neighbour:
         self.process = cell.start([PLACE.attack, "beat", str(seconds)], json_out=False)
         assert self.process.stdout.readline() == b"beating\n", self.process.stderr.read()
 
-    def check(self):
-        result = finish(self.process, 60)
-        gap = int(values(result.out)["worst_ms"])
-        assert result.rc == 0 and gap < NEIGHBOUR_GAP_MS, f"the neighbour waited {gap} ms (exit {result.rc})"
+    def waited(self):
+        result = finish(self.process)
+        assert result.rc == 0, f"the neighbour ended with {result.rc}: {result.err}"
+        return int(values(result.out)["worst_ms"])
 
 
-def timed(cell, command, options, timeout=60, **more):
+def beside_a_neighbour(cell, bomb):
+    """What bomb() gives, run beside a neighbour. That one may be kept waiting by others of this machine, too: the promise
+    holds if it is kept in one of five turns, and the longest wait is never ten times as long."""
+    gaps = []
+    while not gaps or len(gaps) < 5 and gaps[-1] >= NEIGHBOUR_GAP_MS:
+        neighbour = Neighbour(cell, 3)
+        result = bomb()
+        gaps.append(neighbour.waited())
+    assert gaps[-1] < NEIGHBOUR_GAP_MS and max(gaps) < 10 * NEIGHBOUR_GAP_MS, f"the neighbour waited {gaps} ms"
+    return result
+
+
+def timed(cell, command, options):
     start = time.monotonic()
-    result = cell.run(command, options, timeout=timeout, **more)
+    result = cell.run(command, options)
     return result, time.monotonic() - start
 
 
@@ -42,24 +54,26 @@ def test_R01_fork_bomb(cell, diff):
     forked = cached("control forkbomb", lambda: int(values(control("forkbomb", "300", "20"))["forked"]))
     assert forked >= 200, "control: outside, the bomb goes off"
     hostview.reap()
-    neighbour = Neighbour(cell, 3)
-    process = cell.start([PLACE.attack, "forkbomb", "100000", "60"], ["--pids", "32", "--timeout", "2s"])
-    most = 0
-    while process.poll() is None:
-        most = max(most, len(hostview.workload(process.pid, PLACE.attack)))
-        time.sleep(0.05)
-    result = finish(process)
+
+    def bomb():
+        process = cell.start([PLACE.attack, "forkbomb", "100000", "600"], ["--pids", "32", "--timeout", "2s"])
+        most = 0
+        while process.poll() is None:
+            most = max(most, len(hostview.workload(process.pid, PLACE.attack)))
+            time.sleep(0.05)
+        return finish(process), most
+
+    result, most = beside_a_neighbour(cell, bomb)
     assert 2 < most <= 32, f"{most} tasks seen with a limit of 32"
     answer = result.json
     assert answer["timed_out"] and result.rc == 124, answer
     assert answer["duration_ms"] < 1000 * (2 + hostview.SOON), "not gone soon after the deadline"
-    neighbour.check()
 
 
 @cells(TIERS)
 def test_R01_fork_bomb_verdict(cell):
     """A bomb that ends by itself is reported as having hit the pids limit."""
-    answer = cell.run([PLACE.attack, "forkbomb", "100000", "2"], ["--pids", "24", "--timeout", "30s"]).json
+    answer = cell.run([PLACE.attack, "forkbomb", "100000", "2"], ["--pids", "24", "--timeout", "280s"]).json
     assert answer["limit_hit"] == "pids", answer
     # RLIMIT_NPROC, which stands in where there is no control group, is checked before it is counted: a few slip by.
     assert int(values(answer["stdout"])["forked"]) <= 32
@@ -69,7 +83,7 @@ def test_R01_fork_bomb_verdict(cell):
 def test_R02_forking_while_killed(cell, diff):
     """A chain that never has the same pid twice, ended by TERM, KILL and INT at random moments; no survivor."""
     for i in range(12):
-        process = cell.start([PLACE.attack, "forkchain", "30"], ["--pids", "64", "--timeout", "20s"], json_out=False)
+        process = cell.start([PLACE.attack, "forkchain", "600"], ["--pids", "64", "--timeout", "280s"], json_out=False)
         process.stdout.readline()
         time.sleep(random.uniform(0, 0.05))
         process.send_signal((signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[i % 3])
@@ -85,7 +99,7 @@ def survivors(snapshot):
 @cells(TIERS)
 def test_R03_orphans_and_zombies(cell):
     """Two thousand double-forked orphans; afterwards there is still room for processes."""
-    answer = cell.run([PLACE.attack, "orphans", "2000"], ["--pids", "40", "--timeout", "40s"]).json
+    answer = cell.run([PLACE.attack, "orphans", "2000"], ["--pids", "40", "--timeout", "280s"]).json
     shown = values(answer["stdout"])
     assert shown["room"] == "16", f"init does not reap: {shown} {answer['limit_hit']}"
 
@@ -124,7 +138,7 @@ def test_R04_R05_memory_bombs(cell, kind):
     """2 GiB asked for with a limit of 64 MiB, in every place where memory can hide."""
     before = taken()
     process = cell.start(["/bin/sh", "-c", f'exec {PLACE.attack} memory {kind} 2048 "${{TMPDIR:-/tmp}}"'],
-                         ["-m", "64M", "--disk", "1G", "--timeout", "50s", "--open-files", "4096"],
+                         ["-m", "64M", "--disk", "1G", "--timeout", "280s", "--open-files", "4096"],
                          stdout=subprocess.PIPE)
     grew = most_taken(process) - before
     result = finish(process)
@@ -150,9 +164,8 @@ def verdict(answer):
 @cells(TIERS)
 def test_R06_processor(cell):
     """Eight spinning threads with half a processor stay within it; priorities cannot be raised (see K rows)."""
-    neighbour = Neighbour(cell, 3)
-    result = cell.run([PLACE.attack, "spin", "8", "3"], ["--cpus", "0.5", "--timeout", "20s", "--pids", "32"])
-    neighbour.check()
+    spin = [PLACE.attack, "spin", "8", "3"], ["--cpus", "0.5", "--timeout", "280s", "--pids", "32"]
+    result = beside_a_neighbour(cell, lambda: cell.run(*spin))
     if result.rc == REFUSED:
         assert "cpu" in result.err.lower(), result.err
         pytest.skip(f"this host gives no processor share to this user, and brig says so: {result.err[:200]}")
@@ -167,14 +180,14 @@ def test_R06_processor(cell):
 @cells(TIERS)
 def test_R06_processor_time(cell):
     """--cpu-time ends a spin, with its own verdict."""
-    result = cell.run([PLACE.attack, "spin", "2", "60"], ["--cpu-time", "1s", "--timeout", "50s"])
+    result = cell.run([PLACE.attack, "spin", "2", "600"], ["--cpu-time", "1s", "--timeout", "280s"])
     assert result.json["limit_hit"] == "cpu_time" and result.rc == 124, verdict(result.json)
 
 
 @cells(TIERS)
 def test_R07_sleeping_past_the_deadline(cell, diff):
     """All signals blocked and ignored: gone soon after the deadline."""
-    result, took = timed(cell, [PLACE.attack, "stubborn", "60"], ["--timeout", "1s"])
+    result, took = timed(cell, [PLACE.attack, "stubborn", "600"], ["--timeout", "1s"])
     assert result.rc == 124 and result.json["timed_out"] and result.json["limit_hit"] == "timeout"
     assert took < 1 + hostview.SOON, f"took {took:.1f} s"
 
@@ -182,10 +195,14 @@ def test_R07_sleeping_past_the_deadline(cell, diff):
 @cells(TIERS)
 def test_R08_daemons(cell, diff):
     """New sessions and double forks: the heartbeat stops at the end of the run, whichever way it ends."""
-    for how, options in (("wait", ["--timeout", "2s"]), ("leave", ["--timeout", "60s"])):
+    # The daemons have to run before the deadline: on a busy machine a later one is tried.
+    for how, deadlines in (("wait", (2, 10, 50)), ("leave", (280,))):
         folder = PLACE.folder("beats", cell.user, 0o777)
         beats = folder / "beats"
-        cell.run([PLACE.attack, "daemons", beats, "90", how], ["--rw", folder, *options])
+        for seconds in deadlines:
+            cell.run([PLACE.attack, "daemons", beats, "600", how], ["--rw", folder, "--timeout", f"{seconds}s"])
+            if beats.exists() and beats.stat().st_size > 0:
+                break
         assert beats.exists() and beats.stat().st_size > 0, "the daemons never ran: the row proves nothing"
         assert hostview.wait_for(lambda: not survivors(diff)), f"{how}: a daemon lives on: {survivors(diff)}"
 
@@ -206,7 +223,7 @@ def test_R10_quotas_of_the_same_user(cell):
     """One sandbox takes all that the kernel counts per user; the other, and the caller, still work."""
     alone = values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
     base = values(cell.run([PLACE.attack, "quotas", "probe"], ["--pids", "32"]).json["stdout"])
-    process = cell.start([PLACE.attack, "quotas", "hold", "60"], ["--pids", "64", "--open-files", "4096"],
+    process = cell.start([PLACE.attack, "quotas", "hold", "280"], ["--pids", "64", "--open-files", "4096"],
                          json_out=False)
     try:
         told(process, "processes\t")
@@ -215,7 +232,7 @@ def test_R10_quotas_of_the_same_user(cell):
             return values(outside(PLACE.attack, "quotas", "probe", user=cell.user).out)
 
         # Root's accounts are those of every service of this machine, too: what one of them has for a moment is not ours.
-        hostview.wait_for(lambda: host_has() == alone, 5 if cell.user == "root" else 0)
+        hostview.wait_for(lambda: host_has() == alone, hostview.SOON if cell.user == "root" else 0)
         host = host_has()
         if cell.user == "user" and not cell.container:
             # Same uid, no namespace: the kernel has only one inotify account, and one for queued signals.
@@ -246,7 +263,7 @@ def test_R11_disk(cell, diff):
     assert "total\t" in control("fill", "12", PLACE.folder("fill"))
     before = used_bytes("/tmp")
     script = (f'exec {PLACE.attack} fill 200 /workspace /tmp /var/tmp /dev/shm "$HOME" "$TMPDIR" . /usr /etc')
-    answer = cell.run(["/bin/sh", "-c", script], ["--disk", "10M", "-m", "256M", "--timeout", "40s"]).json
+    answer = cell.run(["/bin/sh", "-c", script], ["--disk", "10M", "-m", "256M", "--timeout", "280s"]).json
     total = sum(int(x) for x in re.findall(r"filled\t\S*\t(\d+)", answer["stdout"]))
     assert total <= 12 << 20, f"{total} bytes with a quota of 10 MiB: {answer['stdout']} {verdict(answer)}"
     # Where a sampler holds the quota it ends the code, in a moment: what was written till then is bounded by time.
@@ -262,7 +279,7 @@ def test_R11_inodes(cell, diff):
     policy = PLACE.folder("policy") / "inodes.json"
     policy.write_text('{"lifecycle": {"inodes": 500}}')
     answer = cell.run(["/bin/sh", "-c", f'exec {PLACE.attack} inodes 20000 "${{TMPDIR:-/tmp}}"'],
-                      ["--policy", policy, "--timeout", "20s"]).json
+                      ["--policy", policy, "--timeout", "280s"]).json
     made = re.search(r"made\t(\d+)", answer["stdout"])
     assert made is None or int(made[1]) <= 600, f"{answer['stdout']} {verdict(answer)}"
     assert answer["limit_hit"] == "inodes", verdict(answer)
@@ -271,7 +288,7 @@ def test_R11_inodes(cell, diff):
 @cells(TIERS)
 def test_R12_output_flood(cell):
     """Endless output: cut and flagged, with bounded memory, for a fast reader and for one that never reads."""
-    process = cell.start([PLACE.attack, "flood", "300", "both"], ["--output", "10K", "--timeout", "20s"])
+    process = cell.start([PLACE.attack, "flood", "300", "both"], ["--output", "10K", "--timeout", "280s"])
     peak = 0
     while process.poll() is None and peak >= 0:
         peak = max(peak, int(hostview.status(process.pid).get("VmRSS", "0").split()[0]))
@@ -302,9 +319,9 @@ def _ready(process):
 @cells(TIERS)
 def test_R13_output_edge_cases(cell, diff):
     """A child that keeps the streams open, one huge line, single bytes, bytes that are no text."""
-    result, took = timed(cell, [PLACE.attack, "holdout", "90"], ["--timeout", "60s"])
+    result, took = timed(cell, [PLACE.attack, "holdout", "600"], ["--timeout", "280s"])
     assert took < hostview.SOON and result.json["stdout"] == "done\n", f"{took:.1f} s, {result.out[:300]}"
-    answer = cell.run([PLACE.attack, "flood", "100", "line"], ["--output", "64K", "--timeout", "30s"]).json
+    answer = cell.run([PLACE.attack, "flood", "100", "line"], ["--output", "64K", "--timeout", "280s"]).json
     assert answer["stdout_truncated"] and set(answer["stdout"]) == {"a"}
     answer = cell.run([PLACE.attack, "flood", "1", "bytes"], ["--output", "64K"]).json
     assert len(answer["stdout"]) == 20000 and not answer["stdout_truncated"]

@@ -60,7 +60,7 @@ def test_K02_the_runtime_binary_stays_as_it_is(cell):
     before = sha(PLACE.brig)
     binary = os.stat(PLACE.brig)
     for command in (["/proc/self/exe"], [folder / "link"], [folder / "script"], ["/proc/1/exe"]):
-        cell.run(command, ["--ro", folder, "--timeout", "5s"], timeout=20)
+        cell.run(command, ["--ro", folder, "--timeout", "200s"])
     for _ in range(5):
         inside = probes(cell.attack("exewrite")).get("exe", {})
         for name, outcome in inside.items():
@@ -173,7 +173,7 @@ class Payload:
         self.folder = PLACE.folder("ran", cell.user, mode=0o777)
         self.canary = self.folder / "canary"
         self.command = [PLACE.attack, "batch", "touch", self.canary, "--", "posture"]
-        self.options = ["--rw", self.folder, "--timeout", "10s"]
+        self.options = ["--rw", self.folder, "--timeout", "200s"]
         first, second = self.run()[1], self.run()[1]
         self.golden = {k: v for k, v in first.items() if second.get(k) == v and not k.startswith(VOLATILE)}
 
@@ -181,7 +181,7 @@ class Payload:
         """(ran, posture and receipt, result)"""
         if self.canary.exists():
             self.canary.unlink()
-        result = self.cell.run(self.command, self.options, wrapper=wrapper, timeout=30)
+        result = self.cell.run(self.command, self.options, wrapper=wrapper)
         ran, view = self.canary.exists(), {}
         try:
             answer = json.loads(result.out)

@@ -135,7 +135,7 @@ class Daemon:
         parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]) for pid in mine}
         return next(pid for pid in mine if parents[pid] == self.pid)
 
-    def stop(self, seconds=30):
+    def stop(self, seconds=60):
         """In order; returns the status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -188,7 +188,7 @@ class Daemon:
             sent.setdefault("X-API-KEY", self.key if key is True else key)
         connection.request(method, path, body, sent)
 
-    def raw(self, data, seconds=20, shut=False):
+    def raw(self, data, seconds=60, shut=False):
         """Bytes as they are; everything that comes back until the other side closes or is quiet."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as s:
             try:
@@ -322,7 +322,7 @@ class Box:
         return self.daemon.request("DELETE", f"/sandboxes/{self.id}").status
 
 
-def wait_for(condition, seconds=15, what="the condition"):
+def wait_for(condition, seconds=60, what="the condition"):
     end = time.monotonic() + seconds
     while True:
         value = condition()

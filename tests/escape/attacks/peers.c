@@ -344,7 +344,7 @@ int cmd_killinit(int argc, char **argv)
         if (fork() != 0)
             continue;
         setsid();
-        for (int beat = 0; beat < 400; beat++) {
+        for (int beat = 0; beat < 12000; beat++) {
             int fd = open(argv[2], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
             if (fd >= 0 && write(fd, ".", 1) == 1)
                 close(fd);
@@ -356,6 +356,6 @@ int cmd_killinit(int argc, char **argv)
     probe_print("K-11", "signal to the helper", outcome(kill(helper, sig)));
     usleep(300000);
     probe_print("K-11", "parent is still the helper", getppid() == helper ? 0 : ESRCH);
-    sleep(20);
+    sleep(600);
     return 0;
 }
