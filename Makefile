@@ -18,8 +18,8 @@ FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 MAN_SOURCES = $(wildcard docs/man/*.scd)
 MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
 
-.PHONY: all help demo test test-full unit integration escape asan fuzz machines bench bench-growth soak format lint man docs/man
-.PHONY: install clean deps-test test-build fuzz-build cross FORCE
+.PHONY: all help demo test test-full unit integration escape asan fuzz cross machines bench bench-growth soak format lint man docs/man
+.PHONY: install clean deps-test test-build FORCE
 
 all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so
 
@@ -28,7 +28,7 @@ help:
 	@echo 'make demo         build it and run the examples, with what they show'
 	@echo 'make test         what every change must pass: at most 20 minutes on two cores'
 	@echo 'make test-full    what a release must pass: the same under sanitizers, long fuzzing, soak; hours'
-	@echo 'make unit | integration | escape | asan | fuzz | machines    one part of the tests'
+	@echo 'make unit | integration | escape | asan | fuzz | cross | machines    one part of the tests'
 	@echo 'make bench        measure against the peers that are installed'
 	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon'
 	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
@@ -84,22 +84,15 @@ demo:
 deps-test:
 	@tools/bootstrap test
 
-fuzz-build: deps-test
-	@tests/fuzz/run 0
-
-# brig for the other architecture, and every C file through its compiler.
-cross: deps-test
-	@tools/cross compile
-
-# At most 20 minutes on two cores.
+# At most 20 minutes on two cores. The fuzzers and the other architecture are built while tests that mostly wait run.
 test: deps-test
-	@$(MAKE) --no-print-directory all test-build fuzz-build cross
-	@$(RUN_TESTS) unit integration escape asan fuzz machines
+	@$(MAKE) --no-print-directory all test-build
+	@$(RUN_TESTS) unit integration escape asan fuzz cross machines
 
 # Hours: everything under the sanitizers, long fuzzing, leak checks on every architecture, soak.
 test-full: deps-test
-	@$(MAKE) --no-print-directory all test-build fuzz-build cross
-	@$(RUN_TESTS) --full unit integration escape asan fuzz machines soak
+	@$(MAKE) --no-print-directory all test-build
+	@$(RUN_TESTS) --full unit integration escape asan fuzz cross machines soak
 
 unit asan: deps-test test-build
 	@$(RUN_TESTS) $@
@@ -107,10 +100,10 @@ unit asan: deps-test test-build
 integration escape: deps-test all test-build
 	@$(RUN_TESTS) $@
 
-machines: deps-test all cross
-	@$(RUN_TESTS) $@
+machines: deps-test all
+	@$(RUN_TESTS) cross machines
 
-fuzz: fuzz-build
+fuzz cross: deps-test
 	@$(RUN_TESTS) $@
 
 bench:
