@@ -66,7 +66,7 @@ class Recorder:
         except (BrokenPipeError, ConnectionResetError):
             raise Gone from None
 
-    def receive(self, seconds=20):
+    def receive(self, seconds=60):
         self.ours.settimeout(seconds)
         try:
             packet = self.ours.recv(MAX)

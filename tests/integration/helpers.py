@@ -59,7 +59,7 @@ class Caller:
         return self.outside(str(PUBLIC / "brig"), "run", *self.options, *map(str, args))
 
     def run(self, *args, **kwargs):
-        kwargs.setdefault("timeout", 60)
+        kwargs.setdefault("timeout", 300)
         kwargs.setdefault("cwd", "/")
         if "input" not in kwargs:
             kwargs.setdefault("stdin", subprocess.DEVNULL)
@@ -89,7 +89,7 @@ CALLERS = [ROOT, USER] if IS_ROOT else [USER]
 ANY = CALLERS[0]
 
 
-def wait_for(condition, seconds=10, what="the condition"):
+def wait_for(condition, seconds=60, what="the condition"):
     """The first true value of condition()."""
     end = time.monotonic() + seconds
     while True:
@@ -125,7 +125,7 @@ def below(top):
     return {pid: stats[pid][0] for pid in found if pid != top and pid in stats}
 
 
-def find_below(top, name, seconds=10):
+def find_below(top, name, seconds=60):
     """The pid of the descendant with this name, once it is there."""
 
     def look():

@@ -22,7 +22,7 @@ class LabCaller(Caller):
 
     def brig(self, *args, **kwargs):
         """Another verb than run."""
-        kwargs.setdefault("timeout", 60)
+        kwargs.setdefault("timeout", 300)
         return subprocess.run(self.outside(str(PUBLIC / "brig"), *map(str, args)), capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, **kwargs)
 

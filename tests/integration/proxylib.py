@@ -111,7 +111,7 @@ class Proxy:
             seconds = 0
         return True
 
-    def expect(self, kind, seconds=10):
+    def expect(self, kind, seconds=60):
         end = time.monotonic() + seconds
         while True:
             for i, message in enumerate(self.messages):
@@ -121,9 +121,9 @@ class Proxy:
                     raise Failed(message.error)
             assert time.monotonic() < end, f"no {kind} in {seconds} s"
             if not self.read(0.1) and not self.messages:
-                raise Failed(f"the proxy is gone, status {self.process.wait(5)}")
+                raise Failed(f"the proxy is gone, status {self.process.wait(60)}")
 
-    def event(self, seconds=10, **wanted):
+    def event(self, seconds=60, **wanted):
         """The first event with these members, once it is there."""
         end = time.monotonic() + seconds
         while True:
@@ -151,7 +151,7 @@ class Proxy:
             self.send("listener", kind, sock.getsockname()[1], fd=sock.fileno())
             return sock.getsockname()[1]
 
-    def hand_over(self, kind, address, port, timeout=10):
+    def hand_over(self, kind, address, port, timeout=60):
         """A connection that the supervisor brokers: our end of it."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             client = socket.create_connection(server.getsockname())
@@ -204,7 +204,7 @@ class Proxy:
         """The polite way: returns the totals."""
         self.send("end")
         totals = json.loads(self.expect("bye").text)
-        self.process.wait(10)
+        self.process.wait(60)
         return totals
 
     def rss(self):
@@ -219,7 +219,7 @@ class Proxy:
             sock.close()
         self.control.close()
         try:
-            self.process.wait(10)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

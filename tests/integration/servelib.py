@@ -41,7 +41,7 @@ class Box:
         self.number = 100
         self.kept = []
 
-    def next(self, *types, seconds=20):
+    def next(self, *types, seconds=60):
         """The next message of one of these types; others are kept."""
         for message in self.kept:
             if message.type in types:
@@ -78,7 +78,7 @@ class Box:
         except (Gone, OSError):
             return told
 
-    def ready(self, seconds=20):
+    def ready(self, seconds=60):
         message = self.next("ready", "fail", seconds=seconds)
         if message.type == "fail":
             raise Failed(message)
@@ -95,7 +95,7 @@ class Box:
             os.set_blocking(fd, True)
         return message
 
-    def exited(self, pid, seconds=20):
+    def exited(self, pid, seconds=60):
         kept = []
         while True:
             message = self.next("exited", seconds=seconds)
@@ -161,7 +161,7 @@ class Left:
             found |= {path for id in self.ids if id in path}
         return found
 
-    def none(self, seconds=10):
+    def none(self, seconds=60):
         try:
             wait_for(lambda: not self.look(), seconds)
         except AssertionError:
@@ -193,7 +193,7 @@ class Serve:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.folder / "relay.sock"))
         listener.listen()
-        listener.settimeout(20)
+        listener.settimeout(60)
         for path in [self.folder, *self.folder.rglob("*"), self.state, *self.state.rglob("*")]:
             os.chown(path, caller.uid, caller.uid if caller.uid else -1)
         command = [str(brig or PUBLIC / "brig"), "serve", "--state", str(self.state), "--socket",
@@ -247,7 +247,7 @@ class Serve:
         box.claim(**claim)
         return box
 
-    def gone(self, seconds=20):
+    def gone(self, seconds=60):
         while True:
             message = self.wire.recv(seconds)
             if message.type == "gone":
@@ -263,7 +263,7 @@ class Serve:
             self.relay.close()
         self.relay = self.wire = None
         try:
-            out, err = self.process.communicate(timeout=30)
+            out, err = self.process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             out, err = self.process.communicate()

@@ -23,7 +23,7 @@ BUSY = "cd ${TMPDIR:-/tmp}; mkdir -p a/b/c; ln -s / a/l; mkfifo a/p; chmod 0 a/b
 
 
 def test_control_a_running_sandbox_is_seen(caller, tier, traces):
-    brig = caller.start("--tier", tier, "--", "sleep", "60")
+    brig = caller.start("--tier", tier, "--", "sleep", "600")
     try:
         find_below(brig.pid, "sleep")
         with pytest.raises(AssertionError, match="left behind"):
@@ -40,7 +40,7 @@ def test_control_a_mount_a_group_and_an_orphan_are_seen(traces):
     name = f"brig-{secrets.token_hex(6)}"
     parents = [p for p in (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")) if (p / "cgroup.procs").exists()]
     subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
-    subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 </dev/null &"], check=True)
+    subprocess.run(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 </dev/null &"], check=True)
     for parent in parents[:1]:
         (parent / name).mkdir()
     with pytest.raises(AssertionError) as told:
@@ -64,7 +64,7 @@ def test_after_an_end_with_stragglers(box, traces, script):
 def test_after_limits(box, traces):
     box.run("--timeout", "300ms", "--", "bash", "-c", BUSY + "wait")
     box.run("-m", "32M", "--", "python3", "-c", "x = bytearray(100 << 20)")
-    box.run("--pids", "16", "--timeout", "1s", "--", "bash", "-c", ":(){ :|:& };:; sleep 60")
+    box.run("--pids", "16", "--timeout", "1s", "--", "bash", "-c", ":(){ :|:& };:; sleep 600")
     traces.none_left()
 
 
@@ -80,7 +80,7 @@ def test_after_a_signal(box, traces, number):
     brig = box.start("--", "bash", "-c", BUSY + "sleep 300")
     find_below(brig.pid, "sleep")
     brig.send_signal(number)
-    brig.communicate(timeout=10)
+    brig.communicate(timeout=60)
     assert brig.returncode == 128 + number
     traces.none_left()
 
@@ -106,7 +106,7 @@ def test_after_kill_of_the_supervisor_at_any_point(box, traces):
         brig.send_signal(signal.SIGKILL)
         brig.wait()
         brig.communicate()
-    traces.none_left(12)
+    traces.none_left()
 
 
 def test_after_a_signal_at_any_point(box, traces):
@@ -115,7 +115,7 @@ def test_after_a_signal_at_any_point(box, traces):
         brig = box.start("--", "sleep", "0.01")
         time.sleep(dice.uniform(0, 0.03))
         brig.send_signal(signal.SIGINT if i % 2 else signal.SIGTERM)
-        brig.communicate(timeout=10)
+        brig.communicate(timeout=60)
         assert brig.returncode in (0, 125, 130, 143, -signal.SIGINT, -signal.SIGTERM), brig.returncode
     traces.none_left()
 
@@ -124,7 +124,7 @@ def test_after_kill_of_init(box, traces):
     brig = box.start("--", "bash", "-c", BUSY + "sleep 300")
     find_below(brig.pid, "sleep")
     os.kill(find_below(brig.pid, "brig-init"), signal.SIGKILL)
-    brig.communicate(timeout=10)
+    brig.communicate(timeout=60)
     assert brig.returncode == 137
     traces.none_left()
 
@@ -143,7 +143,7 @@ def test_after_kill_of_the_guardian(box, traces):
         brig.send_signal(signal.SIGTERM)
     else:
         os.kill(guardian, signal.SIGKILL)
-    brig.communicate(timeout=10)
+    brig.communicate(timeout=60)
     assert brig.returncode != 0
     traces.none_left()
 
@@ -161,7 +161,7 @@ def test_the_code_cannot_kill_its_guardian_or_supervisor(box, traces):
 
 def test_after_a_deep_and_wide_workspace(caller, traces):
     code = "import os\nos.chdir(os.environ['TMPDIR'])\nfor i in range(1500): open(str(i), 'w').close()\nfor i in range(1200):\n  os.mkdir('d' * 200); os.chdir('d' * 200)"
-    told = caller.json("--tier", "process", "-q", "--inodes", "100k", "--timeout", "60s", "--", "python3", "-c", code)
+    told = caller.json("--tier", "process", "-q", "--inodes", "100k", "--timeout", "280s", "--", "python3", "-c", code)
     assert told["exit_code"] == 0 or told["limit_hit"] == "disk", told  # too deep to be measured
     traces.none_left()
 

@@ -2,10 +2,11 @@
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, find_below, wait_for
+from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, below, end, find_below, wait_for
 
 PYTHON = ["--", "python3", "-c"]
 CGROUP = {"cgroup": [], "sampled": NO_CGROUP}
@@ -36,6 +37,16 @@ def not_hit(told):
     hit(told, None)
 
 
+def stayed(run):
+    """What run(seconds) tells, where the code stays for so long at what a sampler has to see. On a busy machine the sampler
+    may come late: then the code stays longer."""
+    for seconds in (0.5, 5, 50):
+        told = run(seconds)
+        if told["limit_hit"]:
+            break
+    return told
+
+
 # ---- memory ----
 
 HEAP = "b = []\nfor i in range({}): b.append(bytearray(1 << 20))"
@@ -56,10 +67,10 @@ def test_memory_of_the_heap(limited):
 
 
 def test_memory_of_many_processes_together(limited):
-    code = "import os, time\nfor i in range(6):\n  if os.fork() == 0:\n    b = bytearray({} << 20); time.sleep(1.5); os._exit(0)\nwhile True:\n  try: os.wait()\n  except ChildProcessError: break"
-    told = limited.json("-m", "100M", *PYTHON, code.format(30))
+    code = "import os, time\nfor i in range(6):\n  if os.fork() == 0:\n    b = bytearray({} << 20); time.sleep({}); os._exit(0)\nwhile True:\n  try: os.wait()\n  except ChildProcessError: break"
+    told = limited.json("-m", "100M", *PYTHON, code.format(30, 60))
     assert told["limit_hit"] == "memory" and told["oom_killed"], told
-    not_hit(limited.json("-m", "100M", *PYTHON, code.format(3)))
+    not_hit(limited.json("-m", "100M", *PYTHON, code.format(3, 0.5)))
 
 
 MEMFD = "import os, time\nfd = os.memfd_create('x')\nfor i in range({}): os.write(fd, b'x' * (1 << 20))\ntime.sleep(0.3)"
@@ -78,32 +89,44 @@ def test_memory_of_memfd(limited):
 def test_memory_of_the_workspace(limited):
     if not namespaced(limited):
         return  # a folder of the host's disk there, not memory
-    code = "import time\nwith open('/tmp/x', 'wb') as f:\n  for i in range({}): f.write(b'x' * (1 << 20))\n  f.flush(); time.sleep(0.3)"
-    hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(200)), "memory", oom_killed=True)
-    not_hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(20)))
+    code = "import time\nwith open('/tmp/x', 'wb') as f:\n  for i in range({}): f.write(b'x' * (1 << 20))\n  f.flush(); time.sleep({})"
+    hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(200, 60)), "memory", oom_killed=True)
+    not_hit(limited.json("-m", "64M", "--disk", "300M", *PYTHON, code.format(20, 0.3)))
 
 
 # ---- processes and CPU ----
 
-FORKS = "import os, time\nn = 0\ntry:\n  for i in range({}):\n    if os.fork() == 0: time.sleep(5); os._exit(0)\n    n += 1\nexcept OSError as e: print(e.errno, n)\ntime.sleep(0.5)"
+FORKS = "import os, time\nn = 0\ntry:\n  for i in range({}):\n    if os.fork() == 0: time.sleep(600); os._exit(0)\n    n += 1\nexcept OSError as e: print(e.errno, n)\ntime.sleep({})"
 
 
 def test_processes(limited):
-    told = limited.json("--pids", "20", *PYTHON, FORKS.format(60))
+    told = stayed(lambda seconds: limited.json("--pids", "20", *PYTHON, FORKS.format(60, seconds)))
     hit(told, "pids")
     error, made = told["stdout"].split()
     assert error == "11" and int(made) <= 20, told
-    not_hit(limited.json("--pids", "20", *PYTHON, FORKS.format(5)))
+    not_hit(limited.json("--pids", "20", *PYTHON, FORKS.format(5, 0.5)))
 
 
 def test_a_fork_bomb_ends_and_neighbours_live(limited):
     neighbour = limited.start("--", "sleep", "4")
     began = time.monotonic()
-    told = limited.json("--pids", "64", "-m", "128M", "--timeout", "1s", "--", "bash", "-c", ":(){ :|:& };:; sleep 30")
-    assert time.monotonic() - began < 25
+    told = limited.json("--pids", "64", "-m", "128M", "--timeout", "1s", "--", "bash", "-c", ":(){ :|:& };:; sleep 600")
+    assert time.monotonic() - began < 60
     assert told["limit_hit"] in ("pids", "timeout", "memory"), told
-    assert neighbour.wait(60) == 0
+    assert neighbour.wait(300) == 0
     neighbour.communicate()
+
+
+def periods_of(pid):
+    """(periods in which the control group of this process ran, those in which it was held back)"""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        for place in (names, ""):
+            stat = Path(f"/sys/fs/cgroup/{place}{path}/cpu.stat")
+            if stat.exists() and "nr_periods" in stat.read_text():
+                told = dict(line.split() for line in stat.read_text().splitlines())
+                return int(told["nr_periods"]), int(told["nr_throttled"])
+    raise AssertionError(f"{pid} has no share of a CPU")
 
 
 def test_a_share_of_a_cpu():
@@ -112,10 +135,15 @@ def test_a_share_of_a_cpu():
     quarter = brig.json("--cpus", "0.25", *PYTHON, spin)
     if "cgroup" not in quarter["receipt"]["boundaries"]["lifecycle"]["cpus_milli"]:
         pytest.skip("no cpu controller, and the receipt says so")
-    slow = 0.75 * 600 / 0.25
-    assert quarter["duration_ms"] > slow, quarter
-    # Others may hold the CPU as well, but not for ever.
-    wait_for(lambda: brig.json("--cpus", "1", *PYTHON, spin)["duration_ms"] < slow, 120, "a quick run with a whole CPU")
+    assert quarter["duration_ms"] > 0.75 * 600 / 0.25, quarter
+    # How long a whole CPU takes depends on who else wants it: the control is that its share does not hold the code back.
+    whole = brig.start("--cpus", "1", *PYTHON, spin + "\nprint('spun', flush=True)\ninput()", stdin=subprocess.PIPE)
+    try:
+        assert whole.stdout.readline() == b"spun\n"
+        periods, throttled = periods_of(find_below(whole.pid, "python3"))
+        assert periods > 0 and throttled < 0.3 * periods, f"held back in {throttled} of {periods} periods"
+    finally:
+        end(whole)
 
 
 def test_cpu_time(limited):
@@ -133,18 +161,18 @@ def test_cpu_time_of_many_short_processes(limited):
 
 def test_timeout(limited):
     began = time.monotonic()
-    told = limited.json("--timeout", "700ms", "--", "sleep", "60")
-    assert time.monotonic() - began < 30
+    told = limited.json("--timeout", "700ms", "--", "sleep", "600")
+    assert time.monotonic() - began < 60
     hit(told, "timeout", timed_out=True)
     assert told["status"] == 124
-    not_hit(limited.json("--timeout", "5s", "--", "sleep", "0.2"))
+    not_hit(limited.json("--timeout", "60s", "--", "sleep", "0.2"))
 
 
 def test_a_timeout_reaches_what_ignores_signals(limited):
-    code = "import os, signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nfor i in range(5):\n  if os.fork() == 0: os.setsid(); break\ntime.sleep(60)"
+    code = "import os, signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nfor i in range(5):\n  if os.fork() == 0: os.setsid(); break\ntime.sleep(600)"
     began = time.monotonic()
     hit(limited.json("--timeout", "700ms", *PYTHON, code), "timeout", timed_out=True)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60
 
 
 # ---- output, disk, descriptors ----
@@ -164,34 +192,34 @@ def test_output_flood_while_streaming(limited):
     assert result.returncode == 124 and len(result.stdout) == 1 << 20
 
 
-FILL = "import os, time\np = os.environ.get('TMPDIR', '/tmp') + '/x'\ntry:\n  with open(p, 'wb', 0) as f:\n    for i in range({}): f.write(b'x' * (1 << 20))\nexcept OSError as e: print(e.errno)\ntime.sleep(0.6)"
+FILL = "import os, time\np = os.environ.get('TMPDIR', '/tmp') + '/x'\ntry:\n  with open(p, 'wb', 0) as f:\n    for i in range({}): f.write(b'x' * (1 << 20))\nexcept OSError as e: print(e.errno)\ntime.sleep({})"
 
 
 def test_disk(limited):
-    told = limited.json("--disk", "8M", *PYTHON, FILL.format(30))
+    told = stayed(lambda seconds: limited.json("--disk", "8M", *PYTHON, FILL.format(30, seconds)))
     hit(told, "disk")
     assert told["stdout"] in ("28\n", "27\n", ""), told
-    not_hit(limited.json("--disk", "8M", *PYTHON, FILL.format(3)))
+    not_hit(limited.json("--disk", "8M", *PYTHON, FILL.format(3, 0.5)))
 
 
 def test_disk_in_many_files(limited):
-    code = "import os, time\nd = os.environ.get('TMPDIR', '/tmp')\ntry:\n  for i in range({}):\n    with open(f'{{d}}/{{i}}', 'wb', 0) as f: f.write(b'x' * (1 << 20))\nexcept OSError as e: print(e.errno)\ntime.sleep(0.6)"
-    hit(limited.json("--disk", "8M", *PYTHON, code.format(30)), "disk")
-    not_hit(limited.json("--disk", "8M", *PYTHON, code.format(3)))
+    code = "import os, time\nd = os.environ.get('TMPDIR', '/tmp')\ntry:\n  for i in range({}):\n    with open(f'{{d}}/{{i}}', 'wb', 0) as f: f.write(b'x' * (1 << 20))\nexcept OSError as e: print(e.errno)\ntime.sleep({})"
+    hit(stayed(lambda seconds: limited.json("--disk", "8M", *PYTHON, code.format(30, seconds))), "disk")
+    not_hit(limited.json("--disk", "8M", *PYTHON, code.format(3, 0.5)))
 
 
 def test_inodes(limited):
-    code = "import os, time\nd = os.environ.get('TMPDIR', '/tmp')\ntry:\n  for i in range({}): open(f'{{d}}/{{i}}', 'w').close()\nexcept OSError as e: print(e.errno)\ntime.sleep(0.6)"
-    hit(limited.json("--inodes", "100", *PYTHON, code.format(500)), "inodes")
-    not_hit(limited.json("--inodes", "100", *PYTHON, code.format(20)))
+    code = "import os, time\nd = os.environ.get('TMPDIR', '/tmp')\ntry:\n  for i in range({}): open(f'{{d}}/{{i}}', 'w').close()\nexcept OSError as e: print(e.errno)\ntime.sleep({})"
+    hit(stayed(lambda seconds: limited.json("--inodes", "100", *PYTHON, code.format(500, seconds))), "inodes")
+    not_hit(limited.json("--inodes", "100", *PYTHON, code.format(20, 0.5)))
 
 
 def test_open_files(limited):
-    code = "import os, time\nf = []\ntry:\n  for i in range({}): f.append(open('/dev/null'))\nexcept OSError as e: print(e.errno)\ntime.sleep(0.5)"
-    told = limited.json("--open-files", "50", *PYTHON, code.format(100))
+    code = "import os, time\nf = []\ntry:\n  for i in range({}): f.append(open('/dev/null'))\nexcept OSError as e: print(e.errno)\ntime.sleep({})"
+    told = stayed(lambda seconds: limited.json("--open-files", "50", *PYTHON, code.format(100, seconds)))
     hit(told, "open_files")
     assert told["stdout"] == "24\n"
-    not_hit(limited.json("--open-files", "50", *PYTHON, code.format(10)))
+    not_hit(limited.json("--open-files", "50", *PYTHON, code.format(10, 0.5)))
 
 
 # ---- the host ----
@@ -204,7 +232,7 @@ def test_pipes_do_not_eat_the_hosts_memory(limited):
 
 
 def test_page_tables_count_as_memory():
-    brig = CALLERS[0].with_options("-q", "--timeout", "20s")
+    brig = CALLERS[0].with_options("-q", "--timeout", "280s")
     code = "import mmap\nm = mmap.mmap(-1, 200 << 30, flags=mmap.MAP_PRIVATE | 0x4000 | mmap.MAP_ANONYMOUS)\nfor i in range(0, 200 << 30, 2 << 20): m[i]"
     told = brig.json("-m", "64M", *PYTHON, code)
     assert told["oom_killed"] and told["limit_hit"] == "memory", told
@@ -216,21 +244,19 @@ def test_what_others_keep_in_a_tmpfs_is_not_counted():
     command = " ".join(CALLERS[0].command("--tier", "process", "-q", "--json", "-m", "64M", *NO_CGROUP, "--", "sleep", "0.3"))
     script = f"""mount -t tmpfs t /run && cp -r {PUBLIC} /run/public && mount -t tmpfs t /tmp && fallocate -l 100M /tmp/others &&
         exec {command.replace(str(PUBLIC), "/run/public")}"""
-    result = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=30)
+    result = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0 and '"limit_hit":null' in result.stdout, result
 
 
 def test_the_host_stays_responsive():
     brig = CALLERS[-1].with_options("-q")
-    bomb = brig.start("--timeout", "3s", "--pids", "100", "--", "bash", "-c", ":(){ :|:& };:; while :; do :; done")
+    bomb = brig.start("--timeout", "280s", "--pids", "100", "--", "bash", "-c", ":(){ :|:& };:; while :; do :; done")
     try:
-        find_below(bomb.pid, "bash")
-        time.sleep(0.5)
+        wait_for(lambda: len(below(bomb.pid)) > 50, what="the bomb goes off")
         began = time.monotonic()
         assert subprocess.run(["true"]).returncode == 0
         assert CALLERS[-1].run("--", "true").returncode == 0
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 60
     finally:
-        bomb.wait(60)
-        bomb.communicate()
+        end(bomb)
     assert os.getloadavg()

@@ -74,7 +74,7 @@ class Traces:
     def look(self):
         return set().union(*(look() for look in self.looks))
 
-    def none_left(self, seconds=8):
+    def none_left(self, seconds=60):
         left = self.look() - self.before
 
         def gone():

@@ -43,7 +43,7 @@ class Wire:
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.sock.sendmsg([head + data], control)
 
-    def recv(self, timeout=20):
+    def recv(self, timeout=60):
         self.sock.settimeout(timeout)
         data, control, _, _ = self.sock.recvmsg(256 * 1024, socket.CMSG_SPACE(64), socket.MSG_CMSG_CLOEXEC)
         fds = array.array("i")
