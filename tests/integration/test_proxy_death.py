@@ -22,14 +22,14 @@ except ImportError:
 
 LOOP = """
 import os, socket, sys, time, urllib.request
-def get(url):
-    try: return urllib.request.urlopen(url, timeout=2).status
+def get(url, seconds):
+    try: return urllib.request.urlopen(url, timeout=seconds).status
     except Exception as e: return type(e).__name__
-first = get('https://api.lab.test/first')
-s = socket.create_connection(('api.lab.test', 443), 5)
+first = get('https://api.lab.test/first', 30)
+s = socket.create_connection(('api.lab.test', 443), 30)
 print(first, flush=True)
 for line in sys.stdin:
-    print(get('https://api.lab.test/again'), get('http://other.lab.test/again'), flush=True)
+    print(get('https://api.lab.test/again', float(line)), get('http://other.lab.test/again', float(line)), flush=True)
 """
 
 
@@ -47,7 +47,7 @@ class Run:
         os.chown(key, box.uid, box.uid)
         self.key = key
         self.process = box.start("--secret", f"LAB_TOKEN={source or f'file:{key}'}@https://api.lab.test", "--allow", "other.lab.test",
-                                 "--timeout", "60s", "--", "python3", "-c", LOOP, self.token, stdin=subprocess.PIPE,
+                                 "--timeout", "280s", "--", "python3", "-c", LOOP, self.token, stdin=subprocess.PIPE,
                                  env={**os.environ, **(env or {})})
         first = self.process.stdout.readline().strip()
         assert first == b"200", (first, self.process.stderr.read()[-2000:] if not first else "")
@@ -79,10 +79,11 @@ class Run:
                 "init": [p for p, n in tree.items() if n == "brig-init"], "code": [p for p, n in tree.items() if n.startswith("python3")],
                 "guardian": [p for p, n in tree.items() if n == "brig" or "guardian" in n]}[name]
 
-    def again(self):
-        """What the code sees now: [status of the origin, status of another host], or None when it is gone."""
+    def again(self, seconds=30):
+        """What the code sees now: [status of the origin, status of another host], or None when it is gone. Where no answer is
+        due, a few seconds are enough."""
         try:
-            self.process.stdin.write(b"\n")
+            self.process.stdin.write(b"%d\n" % seconds)
             self.process.stdin.flush()
         except OSError:
             return None
@@ -97,15 +98,15 @@ class Run:
                 pass
             self.process.stdin = None
         try:
-            self.process.communicate(timeout=20)
+            self.process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             end(self.process)
             raise
 
     def assert_gone(self):
-        wait_for(lambda: not self.new(), 6, f"the end of {self.new()}")
-        wait_for(lambda: not self.lab.run("ss", "-tnH", "state", "established", f"( dst {netlab.API} or dst {netlab.OTHER} )").stdout.strip(), 5,
-                 "the end of its connections")
+        wait_for(lambda: not self.new(), what=f"the end of {self.new()}")
+        wait_for(lambda: not self.lab.run("ss", "-tnH", "state", "established", f"( dst {netlab.API} or dst {netlab.OTHER} )").stdout.strip(),
+                 what="the end of its connections")
         self.key.unlink(missing_ok=True)
 
 
@@ -130,16 +131,16 @@ def test_a_part_is_killed(lab_box, part, lab, folders):
         watch = lab.watch()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not [p for p in pids if read_stat(p) and read_stat(p)[1] not in "ZX"], 5)
+        wait_for(lambda: not [p for p in pids if read_stat(p) and read_stat(p)[1] not in "ZX"])
         if part in ("proxy", "init", "code", "supervisor"):
-            told = run.again()
+            told = run.again(2)
             assert told is None or b"200" not in told, f"{part} is dead, and still: {told}"
             assert not watch.requests() and not watch.sink()
         elif part == "keeper":
-            told = run.again()
+            told = run.again(2)
             assert told is None or run.value.encode() not in watch.bytes(netlab.OTHER)
         if part == "supervisor":
-            run.process.communicate(timeout=10)
+            run.process.communicate(timeout=60)
         else:
             run.finish()
         run.assert_gone()
@@ -152,7 +153,7 @@ def test_the_caller_ends_it(lab_box, sig, lab, folders):
     run = Run(lab_box, lab)
     try:
         run.process.send_signal(sig)
-        run.process.communicate(timeout=10)
+        run.process.communicate(timeout=60)
         run.assert_gone()
     finally:
         end(run.process)
@@ -164,7 +165,7 @@ def test_killed_at_any_moment(lab_box, lab, folders):
     probe.finish()
     probe.assert_gone()
     for i in range(40):
-        process = lab_box.start("--allow", "api.lab.test", "--timeout", "20s", "--", "sleep", "30")
+        process = lab_box.start("--allow", "api.lab.test", "--timeout", "280s", "--", "sleep", "600")
         time.sleep(random.uniform(0, 0.05))
         try:
             parts = below(process.pid)
@@ -181,7 +182,7 @@ def test_killed_at_any_moment(lab_box, lab, folders):
                 process.kill()
         finally:
             end(process)
-    wait_for(lambda: not probe.new(), 6, f"the end of {probe.new()}")
+    wait_for(lambda: not probe.new(), what=f"the end of {probe.new()}")
 
 
 def test_stopped_and_continued(lab_box, lab, folders):
@@ -192,12 +193,12 @@ def test_stopped_and_continued(lab_box, lab, folders):
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         watch = lab.watch()
-        told = run.again()
+        told = run.again(2)
         assert told is None or b"200" not in told
         assert not watch.requests()
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-        wait_for(lambda: run.again() == [b"200", b"200"], 10)
+        wait_for(lambda: run.again() == [b"200", b"200"])
         run.finish()
         run.assert_gone()
     finally:
@@ -233,8 +234,8 @@ def test_the_lease_is_revoked(lab_box, part, lab, vault, folders):
             if part != "supervisor":
                 run.finish()
             else:
-                run.process.communicate(timeout=10)
-        wait_for(lambda: set(vault.leases) <= set(vault.revoked), 10, f"the end of the lease after {part}")
+                run.process.communicate(timeout=60)
+        wait_for(lambda: set(vault.leases) <= set(vault.revoked), what=f"the end of the lease after {part}")
         run.assert_gone()
     finally:
         end(run.process)

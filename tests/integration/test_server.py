@@ -2,6 +2,7 @@
 UBSan: what curl and raw sockets can do to it. Rows D-01 to D-03, D-07, D-14, D-15, L-07, R-12, R-14 of the attack list,
 as far as they are about the server alone."""
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from helpers import read_stat, wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 PARTS = "answer body callers connection exchange failure hosts input listener output server".split()
@@ -46,7 +49,7 @@ class Client:
         self.sock = socket.socket(lab.family)
         if receive:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
-        self.sock.settimeout(20)
+        self.sock.settimeout(60)
         self.sock.connect(lab.address)
         self.rest = b""
 
@@ -130,11 +133,8 @@ class Lab:
         self.family = socket.AF_UNIX if path else socket.AF_INET
         if path:
             self.address = path
-            for _ in range(500):
-                if os.path.exists(path):
-                    break
-                time.sleep(0.01)
-            time.sleep(0.05)
+            # A socket that listens has this flag.
+            wait_for(lambda: re.search(rf" 00010000 .* {re.escape(path)}$", Path("/proc/net/unix").read_text(), re.M))
         else:
             self.address = ("127.0.0.1", int(self.process.stdout.readline()))
             self.url = f"http://127.0.0.1:{self.address[1]}"
@@ -150,13 +150,14 @@ class Lab:
 
     def settles(self, **expected):
         """The numbers become these; connections without the one that asks."""
-        for _ in range(400):
+        end = time.monotonic() + 60
+        while True:
             now = self.stats()
             now["connections"] -= 1
             if all(now[name] == value for name, value in expected.items()):
                 return now
+            assert time.monotonic() < end, f"{now} instead of {expected}"
             time.sleep(0.02)
-        raise AssertionError(f"{now} instead of {expected}")
 
     def works(self):
         c = self.client()
@@ -164,12 +165,12 @@ class Lab:
         c.close()
 
     def curl(self, *args, key=True):
-        return subprocess.run(["curl", "-sS", "-m", "30", *(["-H", "X-API-KEY: secret"] if key else []), *args],
+        return subprocess.run(["curl", "-sS", "-m", "300", *(["-H", "X-API-KEY: secret"] if key else []), *args],
                               capture_output=True)
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        _, said = self.process.communicate(timeout=30)
+        _, said = self.process.communicate(timeout=60)
         assert said == "" and self.process.returncode == 0, said
 
 
@@ -278,11 +279,11 @@ def test_streams_are_sent_as_they_come(shared):
     c.close()
     c = shared.client().send(head("GET", "/stream?n=3&pause=150"))
     c.until(b"\r\n\r\n")
-    begin = time.monotonic()
-    assert c.take(11) == b"6\r\nxxxxxx\r\n"
-    first = time.monotonic() - begin
-    c.until(b"0\r\n\r\n")
-    assert time.monotonic() - begin > 2 * first, "the first piece did not wait for the last"
+    assert c.until(b"0\r\n\r\n") == b"6\r\nxxxxxx\r\n" * 3
+    c = shared.client().send(head("GET", "/stream?n=1000000&pause=150"))
+    c.until(b"\r\n\r\n")
+    assert c.take(11) == b"6\r\nxxxxxx\r\n", "the first piece does not wait for the last, which comes tomorrow"
+    c.close()
 
 
 @pytest.mark.parametrize("what", ["stream", "pipe"])
@@ -455,8 +456,20 @@ def test_body_over_the_cap(shared):
     assert c.answer().status == 413
 
 
+def in_time(attempt):
+    """attempt(scale) with short limits; on a busy machine the test itself may miss one, and longer ones are tried."""
+    for scale in (1, 5):
+        with contextlib.suppress(AssertionError, EOFError, ConnectionError):
+            return attempt(scale)
+    return attempt(25)
+
+
 def test_slow_head_and_body(program):
-    with running(program, 0, 0, 400, 1500) as lab:
+    in_time(lambda scale: slow_head_and_body(program, scale))
+
+
+def slow_head_and_body(program, scale):
+    with running(program, 0, 0, 400 * scale, 1500 * scale) as lab:
         silent, half, fast = lab.client(), lab.client().send(b"GET /hello HTTP/1.1\r\nHo"), lab.client()
         body = lab.client().send(head("POST", "/echo", "Content-Length: 100\r\n") + b"a")
         upload = lab.client().send(head("POST", "/upload", "Content-Length: 100\r\n") + b"a")
@@ -467,7 +480,7 @@ def test_slow_head_and_body(program):
             with contextlib.suppress(ConnectionError):
                 body.send(b"a")
             assert fast.ask("GET", "/hello").status == 200
-            time.sleep(0.1)
+            time.sleep(0.1 * scale)
         assert silent.is_closed()
         assert half.answer().status == 408 and half.is_closed()
         with contextlib.suppress(ConnectionError):
@@ -493,13 +506,19 @@ def test_unread_stream_is_bounded_and_ends(program):
 
 
 def test_a_slow_reader_gets_everything(program):
-    with running(program, 0, 0, 2000, 1500) as lab:
+    in_time(lambda scale: slow_reader(program, scale))
+
+
+def slow_reader(program, scale):
+    with running(program, 0, 0, 2000 * scale, 1500 * scale) as lab:
         c, seen = lab.client(receive=4096).send(head("GET", "/stream?n=40&size=100000&length=1")), 0
         c.until(b"\r\n\r\n")
         seen = len(c.rest)
         while seen < 4_000_000:
-            seen += len(c.sock.recv(100_000))
-            time.sleep(0.001)
+            piece = c.sock.recv(100_000)
+            assert piece, f"cut off after {seen}"
+            seen += len(piece)
+            time.sleep(0.001 * scale)
         assert seen == 4_000_000
 
 
@@ -535,6 +554,11 @@ def test_many_idle_connections(lab):
     lab.settles(connections=0)
 
 
+def has_room(lab):
+    with contextlib.suppress(ConnectionError, EOFError):
+        return lab.client().ask("GET", "/hello").status == 200
+
+
 def test_too_many_connections(program):
     with running(program, 10, 8) as lab:
         clients = [lab.client() for _ in range(8)]
@@ -545,14 +569,7 @@ def test_too_many_connections(program):
         a = late.answer()
         assert a.status == 503 and late.is_closed()
         clients.pop().close()
-        for _ in range(100):
-            c = lab.client()
-            with contextlib.suppress(ConnectionError):
-                if c.ask("GET", "/hello").status == 200:
-                    break
-            time.sleep(0.02)
-        else:
-            raise AssertionError("no room again")
+        wait_for(lambda: has_room(lab), what="room again")
         for c in clients:
             assert c.ask("GET", "/hello").status == 200
 
@@ -580,14 +597,12 @@ def test_no_descriptors_left(program):
         clients = []
         for _ in range(120):
             clients.append(lab.client())
-        time.sleep(0.3)
+        # It has taken as many as it can, and waits again: it has tried one more.
+        wait_for(lambda: len(os.listdir(f"/proc/{lab.process.pid}/fd")) >= 60, what="no descriptor is left")
+        wait_for(lambda: read_stat(lab.process.pid)[1] == "S", what="it waits")
         for c in clients:
             c.close()
-        for _ in range(200):
-            with contextlib.suppress(ConnectionError, EOFError):
-                lab.works()
-                break
-            time.sleep(0.05)
+        wait_for(lambda: has_room(lab), what="room again")
         lab.works()
         assert lab.stats()["no_room"] > 0
 
@@ -641,11 +656,12 @@ def test_leaving_in_the_middle_of_everything(lab, reset):
         c.close(reset)
     now = lab.settles(connections=0, gone=before["gone"] + 6)
     for text in b"", b"abc", b"a" * 50_000:
+        before, looks = lab.stats()["requests"], itertools.count(1)
         c = lab.client().send(head("POST", "/upload", "Content-Length: 100000\r\n") + text)
-        time.sleep(0.02)
+        # Each look is a request, too.
+        wait_for(lambda: lab.stats()["requests"] - next(looks) > before, what="the upload has begun")
         c.close(reset)
     lab.settles(connections=0, done_bad=now["done_bad"] + 3)
-    time.sleep(0.1)
     lab.works()
 
 
@@ -696,9 +712,7 @@ def test_drain(program):
     lab.process.send_signal(signal.SIGTERM)
     assert idle.is_closed()
     with pytest.raises(ConnectionRefusedError):
-        for _ in range(50):
-            lab.client().close()
-            time.sleep(0.01)
+        wait_for(lambda: lab.client().close())
     assert stream.all().endswith(b"0\r\n\r\n"), "what had begun is finished"
-    _, said = lab.process.communicate(timeout=10)
+    _, said = lab.process.communicate(timeout=60)
     assert said == "" and lab.process.returncode == 0

@@ -128,10 +128,17 @@ def test_the_size_is_passed_on_and_changes(terminal):
     t.until("31 97\r")
     t.type("trap 'echo winch=$(stty size)' WINCH; echo trap'-'set\n")
     t.until("trap-set\r")
-    t.resize(40, 120)
-    t.process.send_signal(signal.SIGWINCH)
-    t.type("\n")
-    t.until("winch=40 120\r")
+    for columns in range(120, 130):
+        t.resize(40, columns)
+        t.process.send_signal(signal.SIGWINCH)
+        t.type("\n")
+        try:
+            t.until(f"winch=40 {columns}\r", 10)
+            break
+        except AssertionError:  # bash runs no trap for a signal that comes while it draws its prompt
+            continue
+    else:
+        raise AssertionError(f"no change of the size arrived in {t.seen!r}")
 
 
 def test_interrupt_ends_the_foreground_job_not_the_shell(terminal):

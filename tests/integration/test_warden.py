@@ -161,7 +161,7 @@ def test_a_terminal(box):
     os.write(master, b"stty size\n")
     read_until(master, b"33 120")
     os.write(master, b"sleep 100\n")
-    time.sleep(0.2)
+    wait_for(lambda: "sleep" in below(box.told["init"]).values(), what="the foreground job")
     os.write(master, b"\x03echo after\n")  # ^C reaches the foreground job
     read_until(master, b"after\r\n")
     os.write(master, b"exit 5\n")
@@ -169,7 +169,7 @@ def test_a_terminal(box):
     os.close(master)
 
 
-def read_until(fd, word, seconds=10):
+def read_until(fd, word, seconds=60):
     seen, end = b"", time.monotonic() + seconds
     while word not in seen:
         assert time.monotonic() < end, seen
@@ -178,12 +178,12 @@ def read_until(fd, word, seconds=10):
 
 
 def test_signals_by_process_and_by_group(box):
-    script = "trap 'echo caught; exit 3' TERM; echo on; (trap '' TERM; sleep 50) & wait"
+    script = "trap 'echo caught; exit 3' TERM; echo on; (trap '' TERM; sleep 500) & wait"
     one = box.spawn("sh", "-c", script)
     assert os.read(one.fds[0], 10) == b"on\n"
     box.ask("signal", {"pid": one.value, "signal": int(signal.SIGTERM), "group": False})
     assert os.WEXITSTATUS(box.exited(one.value)) == 3
-    two = box.spawn("sh", "-c", "echo on; sleep 50 & wait")
+    two = box.spawn("sh", "-c", "echo on; sleep 500 & wait")
     assert os.read(two.fds[0], 10) == b"on\n"
     box.ask("signal", {"pid": two.value, "signal": int(signal.SIGKILL), "group": True})
     assert os.WTERMSIG(box.exited(two.value)) == signal.SIGKILL
@@ -197,9 +197,8 @@ def test_signals_by_process_and_by_group(box):
 def test_orphans_are_reaped_and_not_reported(box):
     box.run("sh", "-c", "for i in 1 2 3 4 5; do (sleep 0.01 &) ; done; sleep 0.2")
     assert not [m for m in box.kept if m.type == "exited"]
-    zombies = box.python("import os; print([open(f'/proc/{p}/stat').read().split()[2] for p in os.listdir('/proc') "
-                         "if p.isdigit()].count('Z'))")
-    assert zombies[1] == "0\n"
+    code = "import glob, re; print(sum('State:\\tZ' in open(p).read() for p in glob.glob('/proc/[0-9]*/status')))"
+    wait_for(lambda: box.python(code)[1] == "0\n", what="all are reaped")
 
 
 def test_an_interpreter_has_a_channel(box):
@@ -276,7 +275,7 @@ def test_a_connection_to_a_port_inside(box):
             box.ask("connect", {"port": port})
         assert failed.value.told["errno"] == 111
         box.spawn("python3", "-uc", server, address, str(port), str(int(family)))
-        wait_for(lambda port=port: connects(box, port), 10, "the server inside")
+        wait_for(lambda port=port: connects(box, port), what="the server inside")
         message = box.ask("connect", {"port": port})
         sock = socket.socket(fileno=message.fds[0])
         sock.setblocking(True)
@@ -315,18 +314,18 @@ def web():
     httpd.shutdown()
 
 
-FETCH = ("import urllib.request,sys\ntry: print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())\n"
+FETCH = ("import urllib.request,sys\ntry: print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())\n"
          "except Exception as e: print(type(e).__name__, e)")
 
 
 def test_without_rules_everything_is_refused_at_once(box):
     code = ("import socket,time\nt=time.monotonic()\n"
             "for a in [('1.2.3.4', 443), ('1.2.3.4', 80), ('1.2.3.4', 5555), ('8.8.8.8', 53)]:\n"
-            " try: socket.create_connection(a, 10); print('open')\n"
+            " try: socket.create_connection(a, 60); print('open')\n"
             " except OSError as e: print(type(e).__name__)\n"
             "try: socket.getaddrinfo('example.com', 80); print('open')\n"
             "except OSError as e: print(type(e).__name__)\n"
-            "print(time.monotonic() - t < 3)")
+            "print(time.monotonic() - t < 30)")
     assert box.python(code)[1].split() == ["ConnectionRefusedError"] * 4 + ["gaierror", "True"]
     seen = box.next("event").json
     assert seen["boundary"] == "network" and seen["kind"] == "denied" and "1.2.3.4 port 443" in seen["what"]
@@ -410,7 +409,7 @@ def test_pause_and_resume(box):
         with pytest.raises(Failed, match="paused"):
             box.ask(type, obj)
     assert box.ask("freeze", value=0).value == 0
-    wait_for(lambda: drain(counter.fds[0]), 5, "output after the pause")
+    wait_for(lambda: drain(counter.fds[0]), what="output after the pause")
     assert box.run("true")[0] == 0
 
 
@@ -480,9 +479,9 @@ def test_cpu_time_ends_the_sandbox_and_is_named(serve):
 
 def test_processes_are_limited_and_the_sandbox_lives(serve):
     box = serve.box("few")
-    code = "import os,time\nn=0\ntry:\n  for i in range(100):\n    if os.fork()==0: time.sleep(30); os._exit(0)\n    n+=1\nexcept OSError: print(n < 30)\nos.kill(0, 9)"
+    code = "import os,time\nn=0\ntry:\n  for i in range(100):\n    if os.fork()==0: time.sleep(600); os._exit(0)\n    n+=1\nexcept OSError: print(n < 30)\nos.kill(0, 9)"
     assert box.python(code)[1] in ("True\n", "")
-    assert wait_for(lambda: can_run(box), 10, "room for a process")
+    assert wait_for(lambda: can_run(box), what="room for a process")
     box.close()
 
 
