@@ -26,7 +26,7 @@ export async function rejects(promise, test) {
   assert.fail('it did not fail')
 }
 
-export async function until(what, fn, seconds = 10) {
+export async function until(what, fn, seconds = 120) {
   const end = Date.now() + seconds * 1000
   for (;;) {
     const value = await fn()

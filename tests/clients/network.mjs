@@ -5,7 +5,7 @@ import { Sandbox } from 'e2b'
 import { check, finish, rejects, withSandbox } from './check.mjs'
 
 const reach = async (sandbox, url) => {
-  const { stdout } = await sandbox.commands.run(`curl -s -m 20 -o /dev/null -D - ${url} | tr -d '\\r' | sed -n 's/^[Xx]-[Bb]rig-[Dd]enied: //p'`)
+  const { stdout } = await sandbox.commands.run(`curl -s -m 100 -o /dev/null -D - ${url} | tr -d '\\r' | sed -n 's/^[Xx]-[Bb]rig-[Dd]enied: //p'`)
   return stdout.trim() || 'nothing'
 }
 

@@ -84,7 +84,7 @@ function frame(text) {
   return Buffer.concat([Buffer.from([0x81, 0x80 | data.length]), mask, Buffer.from(data.map((b, i) => b ^ mask[i % 4]))])
 }
 
-await withSandbox(Sandbox, 'base', { timeoutMs: 120_000 }, async (sandbox) => {
+await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
   await sandbox.files.write('/tmp/server.py', server)
   await sandbox.commands.run('python3 /tmp/server.py', { background: true, timeoutMs: 0 })
   const host = sandbox.getHost(3000)

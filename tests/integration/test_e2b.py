@@ -27,7 +27,7 @@ def daemon(request):
 def test_client(daemon, clients, script):
     env = {"PATH": os.environ["PATH"], "HOME": str(clients), "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
            "E2B_API_KEY": daemon.key}
-    said = subprocess.run(["node", f"{script}.mjs"], cwd=clients, env=env, text=True, capture_output=True, timeout=300)
+    said = subprocess.run(["node", f"{script}.mjs"], cwd=clients, env=env, text=True, capture_output=True, timeout=900)
     failed = [line for line in said.stdout.splitlines() if line.startswith("FAILED")]
     assert said.returncode == 0 and not failed, said.stdout + said.stderr
     assert "ok " in said.stdout
@@ -179,6 +179,6 @@ def test_a_start_that_fails_says_why(daemon):
 
 def test_the_unix_socket_serves_the_same(daemon):
     said = subprocess.run(["curl", "-sS", "--unix-socket", str(daemon.socket), "-H", f"X-API-KEY: {daemon.key}",
-                           "http://localhost/version"], capture_output=True, text=True, timeout=20)
+                           "http://localhost/version"], capture_output=True, text=True, timeout=120)
     assert "version" in said.stdout, said
     assert oct(Path(daemon.socket).stat().st_mode & 0o777) == "0o600"
