@@ -169,8 +169,8 @@ def test_K24_a_path_that_changes_while_the_supervisor_looks(how):
     assert any(control_hits() for _ in range(20)), "the control never hit the window"
     canary.chmod(0o600)
 
-    answer = inside(USER_PROCESS, RACE, str(canary), "20000" if FULL else "4000", how, options=["--report-files", "--timeout", "290s"],
-                    timeout=300)
+    answer = inside(USER_PROCESS, RACE, str(canary), "20000" if FULL else "4000", how, options=["--report-files", "--timeout", "3000s"],
+                    timeout=3010)
     assert answer["exit_code"] == 0, answer["stderr"]
     assert canary.stat().st_mode & 0o777 == 0o600
     assert how == "chmod" or answer["stdout"].split()[0] == "0"
