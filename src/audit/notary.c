@@ -5,6 +5,7 @@
 #include "audit/runs.h"
 #include "base/cleanup.h"
 #include "os/fd.h"
+#include "os/seal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -166,6 +167,6 @@ int notary_main(void)
         say(WIRE_READY, NULL, 0);
         serve(n);
     }
-    /* At once: somebody waits for us. */
-    _exit(r < 0 ? 1 : 0);
+    seal_exit(r < 0 ? 1 : 0); /* somebody waits for us */
+    return 1;
 }

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/seal.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -443,6 +444,6 @@ int recorder_main(int sock, int state_dir)
         store_close(r->reader);
         store_close(r->store);
     }
-    /* Not exit(): what the front had registered is not ours to run. */
-    _exit(result < 0 ? 1 : 0);
+    seal_exit(result < 0 ? 1 : 0);
+    return 1;
 }

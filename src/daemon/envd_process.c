@@ -522,8 +522,8 @@ static int signal_of(const struct json *j)
 
 static void signal_body(struct call *call, const struct json *body)
 {
+    int sig = signal_of(json_get(body, "signal")); /* before: who answers the call ends its body */
     struct process *p = find_process(call, body, NULL, NULL);
-    int sig = signal_of(json_get(body, "signal"));
     if (!p)
         return;
     if (!sig) {

@@ -295,8 +295,9 @@ static void on_event(void *ctx, const struct files_event *said)
     *w->end = e;
     w->end = &e->next;
     w->queued++;
+    bool waits = !e->ready; /* one that is ready is sent, and gone with that */
     send_ready(w);
-    if (!e->ready && !w->stat_starting)
+    if (waits && !w->stat_starting)
         ask_next(w);
 }
 

@@ -43,6 +43,11 @@ struct seal_calls {
 };
 int seal_calls(const struct seal_calls *calls, const char *who, struct err *err);
 
+/* The end of a sealed process, at once: what others registered for the end is not its to run.
+ * Never returns, but is not marked so: before such a call a sanitizer does work of its own, with
+ * system calls that the filter does not know. */
+void seal_exit(int status);
+
 /* What every process of brig needs to go on and to end. */
 #define SEAL_CALLS_LIFE                                                                            \
     SYS_munmap, SYS_mremap, SYS_brk, SYS_madvise, SYS_clock_gettime, SYS_gettimeofday,             \

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from auditlib import DAEMON, Gone, Recorder, brig
-from helpers import ANY, CALLERS, IS_ROOT, USER, status_fields, wait_for
+from helpers import ANY, CALLERS, IS_ROOT, SANITIZED, USER, status_fields, wait_for
 
 MARK = "M4rk3d-s3cr3t"
 
@@ -478,7 +478,7 @@ def test_a04_a_million_denials(state):
     assert counted(records) == 1_000_000
     assert len(records) <= 2 * seconds + 3
     peak = int(status_fields(recorder.process.pid)["VmHWM"].split()[0])
-    assert peak < 40_000, f"{peak} KB"
+    assert peak < 40_000 or SANITIZED, f"{peak} KB"  # a sanitizer keeps what was freed
     assert (state / "audit" / "records.db").stat().st_size < 1_000_000
     recorder.stop()
     assert good(state)["records"] == len(records) + 3

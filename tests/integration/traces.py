@@ -2,8 +2,8 @@
 runs of these tests: only what is ours counts.
 
 Of a task it is known: who loses its parent is given to the nearest ancestor that asked for it (PR_SET_CHILD_SUBREAPER), which
-we are meanwhile. Mounts are looked at in a namespace of our own. A control group or a folder has no parent; it is somebody else's if a task that is not ours is in it, or has
-the uid that it belongs to."""
+we are meanwhile. Mounts are looked at in a namespace of our own. A control group or a folder has no parent; it is somebody
+else's if a task that is not ours is in it, or has the uid that it belongs to."""
 import contextlib
 import ctypes
 import os
@@ -61,7 +61,9 @@ def tasks():
 
 
 def mounts():
-    return set(Path("/proc/thread-self/mounts").read_text().splitlines())
+    """Without the options: somebody else may change those of a file system that he has mounted, too."""
+    lines = Path("/proc/thread-self/mountinfo").read_text().splitlines()
+    return {f"mount {number} of {root} on {place}" for number, _, _, root, place, *_ in map(str.split, lines)}
 
 
 class Traces:
