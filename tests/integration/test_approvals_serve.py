@@ -8,7 +8,7 @@ import threading
 import pytest
 from daemonlib import IS_ROOT, USERS, Daemon, Result, frames, program, wait_for
 
-LONG = 60
+LONG = 300
 OUTSIDE = "/srv/nothing-of-brigs"
 TEMPLATES = {
     "asks.yaml": 'policy: {commands: {dangerous: ask, deny: ["curl **"]}}\n',
@@ -40,7 +40,7 @@ class Held(threading.Thread):
         self.start()
 
     def run(self):
-        connection, response = self.box.begin(*self.argv, timeout=100)
+        connection, response = self.box.begin(*self.argv, timeout=LONG)
         self.status, data = response.status, response.read()
         self.result = Result(frames(data))
         connection.close()

@@ -346,12 +346,19 @@ def test_an_export_since_begins_later(state, tmp_path):
     recorder = Recorder(state)
     recorder.record("box.old")
     recorder.sync()
-    time.sleep(3)
-    recorder.record("box.new")
+    old = time.time()
+    for gap in (2, 6, 20, 60):  # on a busy machine the export may come late: then with more time between the two
+        time.sleep(gap)
+        recorder.record("box.new")
+        recorder.sync()
+        since = int((time.time() - old) * 1000) - 500  # after the old one, whenever the export looks at the clock
+        path = export(state, tmp_path, "--since", f"{since}ms")
+        told = kinds(line["record"] for line in map(json.loads, path.read_text().splitlines()) if "record" in line)
+        assert "box.old" not in told
+        if "box.new" in told:
+            break
+    assert "box.new" in told
     recorder.stop()
-    path = export(state, tmp_path, "--since", "2s")
-    told = kinds(line["record"] for line in map(json.loads, path.read_text().splitlines()) if "record" in line)
-    assert "box.new" in told and "box.old" not in told
     assert verify_export(path, state / "audit" / "signing.pub")[0] == 0
 
 
@@ -486,11 +493,13 @@ def test_a04_a_million_denials(state):
 
 def test_a04_denials_that_differ_are_bounded_and_counted(state):
     recorder = Recorder(state)
+    began = time.monotonic()
     flood(recorder, ({"boundary": "filesystem", "kind": "denial", "box": "abc", "detail": {"what": f"/file/{n}"}}
                      for n in range(50_000)))
+    seconds = time.monotonic() - began
     records = recorder.records(kind="denial")
     assert counted(records) == 50_000
-    assert len(records) < 5_000
+    assert len(records) <= 33 * (seconds + 2)  # a second: 32 kinds, and one for all others
     recorder.stop()
     good(state)
 
