@@ -76,7 +76,7 @@ class Proxy:
         if start:
             self.configure(rules, egress, kind="check" if check else "config")
         if start and not check:
-            self.ready = json.loads(self.expect("ready", 30).text)
+            self.ready = json.loads(self.expect("ready", 120).text)
 
     # ---- the channel ----
 

@@ -57,7 +57,7 @@ class Lab:
     def outside(self, *command, **kwargs):
         kwargs.setdefault("cwd", self.project)
         env = self.env | kwargs.pop("env", {})
-        return subprocess.run(self.caller.outside(*map(str, command)), capture_output=True, text=True, timeout=60,
+        return subprocess.run(self.caller.outside(*map(str, command)), capture_output=True, text=True, timeout=300,
                               env=env, stdin=subprocess.DEVNULL, check=False, **kwargs)
 
     def brig(self, *args, **kwargs):

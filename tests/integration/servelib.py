@@ -2,6 +2,7 @@
 import array
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -223,6 +224,16 @@ class Serve:
     def say_ready(self):
         self.wire.send("ready")
         return self.process.stdout.readline()
+
+    def until_said(self, words, seconds=60):
+        """What it says on stderr, up to and with these words."""
+        fd, end, said = self.process.stderr.fileno(), time.monotonic() + seconds, b""
+        while words.encode() not in said:
+            ready = select.select([fd], [], [], max(0, end - time.monotonic()))[0]
+            piece = os.read(fd, 65536) if ready else b""
+            assert piece, f"{words!r} was not said: {said!r}"
+            said += piece
+        return said.decode()
 
     def new_id(self):
         self.count += 1

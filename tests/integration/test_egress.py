@@ -15,7 +15,7 @@ import netlab
 from helpers import TIERS
 from labcaller import LabCaller, build_programs, policy_file
 
-BIG = ["-m", "2G", "--pids", "512", "--timeout", "100s", "--disk", "256M", "--output", "4M"]
+BIG = ["-m", "2G", "--pids", "512", "--timeout", "15m", "--disk", "256M", "--output", "4M"]
 HOSTS = ["files.lab.test", "registry.lab.test", "pypi.lab.test", "git.lab.test", "ws.lab.test", "api.lab.test"]
 HELLO = "hello from nginx\n"
 
@@ -121,7 +121,7 @@ def test_program(caller, tier, mode, name, rules, programs, lab):
     node = [x for k, v in NODE_STORE.items() for x in ("-e", f"{k}={v}")] if mode == "spliced" else []
     watch = lab.watch()
     told = lab_box.json(*BIG, *rules[mode], *node, "--ro", programs, "-e", f"PROGRAMS={programs}", "--", "bash", "-c",
-                        'cd "${TMPDIR:-/tmp}" && ' + script, timeout=150)
+                        'cd "${TMPDIR:-/tmp}" && ' + script, timeout=1000)
     if name in GNUTLS and mode == "intercepted" and "process" in lab_box.options:
         # Its list of authorities is a file of the host that no variable moves: it must refuse, not go on unsure.
         assert told["stdout"] != expected and "from nginx" not in told["stdout"].partition(HELLO)[2], told
@@ -149,12 +149,12 @@ def test_program_control(lab, name, programs):
 
 
 DENIED = {
-    "curl": "curl -sS -m 10 https://evil.test/", "curl-no-proxy": NO_PROXY + "curl -sS -m 10 https://evil.test/",
-    "curl-literal": NO_PROXY + f"curl -sSk -m 10 https://{netlab.EVIL}/", "wget": "wget -q -T 10 -t 1 -O- https://evil.test/",
-    "git": "git clone -q https://evil.test/repo.git r", "python": "python3 -c \"import urllib.request as u; u.urlopen('https://evil.test/', timeout=10)\"",
+    "curl": "curl -sS -m 60 https://evil.test/", "curl-no-proxy": NO_PROXY + "curl -sS -m 60 https://evil.test/",
+    "curl-literal": NO_PROXY + f"curl -sSk -m 60 https://{netlab.EVIL}/", "wget": "wget -q -T 60 -t 1 -O- https://evil.test/",
+    "git": "git clone -q https://evil.test/repo.git r", "python": "python3 -c \"import urllib.request as u; u.urlopen('https://evil.test/', timeout=60)\"",
     "node": "node -e \"fetch('https://evil.test/').catch(e => process.exit(1))\"", "go": "$PROGRAMS/fetch https://evil.test/",
     "java": "java -Xmx256m -XX:+UseSerialGC -cp $PROGRAMS Fetch https://evil.test/", "dig-like": "getent hosts evil.test",
-    "port": "curl -sSf -m 10 http://files.lab.test:8080/", "plain": NO_PROXY + "curl -sS -m 10 http://evil.test/", }
+    "port": "curl -sSf -m 60 http://files.lab.test:8080/", "plain": NO_PROXY + "curl -sS -m 60 http://evil.test/", }
 
 
 @pytest.mark.parametrize("name", DENIED)
@@ -162,7 +162,7 @@ def test_program_denied(lab_box, name, rules, programs, lab):
     """The same programs to a host that no rule names: they fail, nothing arrives, the result says why and what would allow it."""
     watch = lab.watch()
     told = lab_box.json(*BIG, *rules["spliced"], "--ro", programs, "-e", f"PROGRAMS={programs}", "--", "bash", "-c",
-                        'cd "${TMPDIR:-/tmp}" && ' + DENIED[name] + " || exit 7", timeout=150)
+                        'cd "${TMPDIR:-/tmp}" && ' + DENIED[name] + " || exit 7", timeout=1000)
     assert told["exit_code"] == 7, told
     watch.nothing()
     network = [d for d in told["denials"] if d["boundary"] == "network"]
@@ -192,14 +192,14 @@ def test_redis(lab_box, spec, host, address, lab):
     assert told["stdout"] == "OK\nv\n1\n", told
     assert {r[1:] for r in watch.reached()} == {(address, 6379)}
     watch.again()
-    told = lab_box.json("--allow", "files.lab.test", "--", "sh", "-c", f"timeout 5 redis-cli -h {host} ping")
+    told = lab_box.json("--allow", "files.lab.test", "--", "sh", "-c", f"timeout 60 redis-cli -h {host} ping")
     assert "PONG" not in told["stdout"]
     assert not watch.reached()
 
 
 def test_ipv6(lab_box, lab):
     """A name with an IPv6 address only, by the proxy and by itself."""
-    told = lab_box.json("--allow", "v6.lab.test", "--", "sh", "-c", f"curl -sS https://v6.lab.test/ && {NO_PROXY} curl -sS -m 10 http://v6.lab.test/")
+    told = lab_box.json("--allow", "v6.lab.test", "--", "sh", "-c", f"curl -sS https://v6.lab.test/ && {NO_PROXY} curl -sS -m 60 http://v6.lab.test/")
     assert told["exit_code"] == 0 and told["stdout"].count(netlab.API6) == 2, told
 
 
@@ -331,7 +331,7 @@ def test_brig_proxy_alone(lab, lab_caller):
         watch.nothing()
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 def test_secrets_check(lab, lab_caller):
