@@ -16,7 +16,7 @@ from proxylib import Failed, Proxy, Server
 PLACEHOLDER = "brig_placeholder_" + secrets.token_hex(20)
 
 
-def wait_for(condition, what, seconds=15):
+def wait_for(condition, what, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, what
@@ -70,7 +70,7 @@ def request(proxy, origin):
 def check(source, origin, env=None):
     """What `brig secrets check` is told: (ok, error)."""
     with Proxy([], {"secrets": [secret(source, origin)]}, env=env, check=True) as proxy:
-        told = json.loads(proxy.expect("checked", 20).text)
+        told = json.loads(proxy.expect("checked", 120).text)
         return told["ok"], told["error"]
 
 
@@ -139,7 +139,7 @@ def test_a_program_that_hangs_is_killed_with_its_children(origin, tmp_path):
     script = f"sleep 1000 & echo $! $$ >{pids}; wait"
     ok, error = check(f'cmd:sh -c "{script}"', origin, {"PATH": "/usr/bin:/bin"})
     assert not ok and "10 seconds" in error
-    wait_for(lambda: all(gone(int(pid)) for pid in pids.read_text().split()), "the end of both", 30)
+    wait_for(lambda: all(gone(int(pid)) for pid in pids.read_text().split()), "the end of both")
 
 
 def test_a_start_without_its_value_fails(origin):
@@ -160,7 +160,7 @@ def test_C10_a_value_is_not_used_after_its_time(origin, value, tmp_path):
         wait_for(lambda: request(proxy, origin) != 200, "a value that cannot be renewed ends")
         sent = len(origin.tokens())
         assert request(proxy, origin) != 200 and len(origin.tokens()) == sent
-        assert any(event["reason"] == "credential" for event in proxy.events or [proxy.event(reason="credential")])
+        proxy.event(reason="credential")
 
 
 # ---- deaths ----
@@ -189,12 +189,17 @@ def test_the_keeper_ends_with_the_proxy(origin, value, how):
 
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_signals_of_a_terminal_do_not_end_the_keeper(origin, value, sig):
-    with proxy_for("env:SOURCE", origin, {"SOURCE": value}) as proxy:
+def test_signals_of_a_terminal_do_not_end_the_keeper(origin, value, sig, tmp_path):
+    path = tmp_path / "key"
+    path.write_text(value)
+    path.chmod(0o600)
+    with proxy_for(f"file:{path}", origin, ttl="1s") as proxy:
         keeper, = children(proxy.pid)
         os.kill(keeper, sig)
-        time.sleep(0.1)
-        assert not gone(keeper) and os.getpgid(keeper) != os.getpgid(proxy.pid)
+        # What it does after that shows that it has lived through it.
+        path.write_text("other-" + value)
+        wait_for(lambda: request(proxy, origin) == 200 and origin.tokens()[-1] == "other-" + value, "it goes on")
+        assert children(proxy.pid) == [keeper] and os.getpgid(keeper) != os.getpgid(proxy.pid)
 
 
 # ---- Vault ----
@@ -237,7 +242,7 @@ def test_what_vault_refuses(origin, vault):
 
 
 def test_vault_that_is_not_there_or_does_not_answer(origin, vault):
-    with Server(lambda peer: time.sleep(30)) as silent:
+    with Server(lambda peer: time.sleep(600)) as silent:
         ok, error = check(vault.source, origin, {**vault.env, "VAULT_ADDR": f"http://127.0.0.1:{silent.port}"})
         assert not ok and "in time" in error
         port = silent.port
@@ -273,16 +278,30 @@ def test_a_chunked_answer(origin, vault):
             assert request(proxy, origin) == 200 and origin.tokens() == ["chunked-value-1234"]
 
 
-def test_a_lease_lives_as_long_as_the_run(origin):
-    with vaultlib.Vault(ttl=2) as vault:
-        with proxy_for(vault.source, origin, vault.env) as proxy:
-            assert request(proxy, origin) == 200 and origin.tokens() == vault.passwords[:1]
-            wait_for(lambda: len(vault.renewed) >= 3, "it is renewed again and again")
-            assert len(vault.leases) == 1 and not vault.revoked
-            assert request(proxy, origin) == 200 and set(origin.tokens()) == set(vault.passwords)
-            proxy.end()
-        wait_for(lambda: vault.revoked == vault.leases, "it is revoked at the end")
-        assert not vault.held
+def with_longer_times(check):
+    """A third of its time is left when a lease or a token is renewed. Where a busy machine let that pass, a longer one is tried;
+    the last one counts."""
+    for seconds in (2, 8):
+        try:
+            return check(seconds)
+        except AssertionError as late:
+            print(f"with {seconds} s: {late}")
+    return check(40)
+
+
+def test_a_lease_lives_as_long_as_the_run():
+    def check(ttl):
+        with vaultlib.Vault(ttl=ttl) as vault, Echo() as origin:
+            with proxy_for(vault.source, origin, vault.env) as proxy:
+                assert request(proxy, origin) == 200 and origin.tokens() == vault.passwords[:1]
+                wait_for(lambda: len(vault.renewed) >= 3, "it is renewed again and again", 300)
+                assert len(vault.leases) == 1 and not vault.revoked
+                assert request(proxy, origin) == 200 and set(origin.tokens()) == set(vault.passwords)
+                proxy.end()
+            wait_for(lambda: vault.revoked == vault.leases, "it is revoked at the end")
+            assert not vault.held
+
+    with_longer_times(check)
 
 
 def test_near_its_longest_time_a_lease_is_replaced(origin):
@@ -304,7 +323,7 @@ def test_a_lease_that_cannot_be_renewed_is_replaced(origin):
 def test_C10_a_lease_that_is_lost_ends_the_use(origin):
     with vaultlib.Vault(ttl=2) as vault:
         with proxy_for(vault.source, origin, vault.env) as proxy:
-            assert request(proxy, origin) == 200, "control"
+            wait_for(lambda: request(proxy, origin) == 200, "control")
             vault.sealed = True
             wait_for(lambda: request(proxy, origin) != 200, "no use after the end of the lease")
             sent = len(origin.tokens())
@@ -339,11 +358,15 @@ def test_a_login_without_the_right_to_revoke_takes_its_leases_along(origin, vaul
     wait_for(lambda: not vault.held and vault.revoked == vault.leases, "revoked with its token")
 
 
-def test_the_token_of_a_login_is_renewed(origin, vault):
-    vault.token_ttl = 2
-    with proxy_for("vault:secret/data/ci#token", origin, vault.approle_env(), ttl="1s"):
-        wait_for(lambda: vault.log.count(("POST", "auth/token/renew-self")) >= 2, "renewed")
-    assert vault.log.count(("POST", "auth/approle/login")) == 1
+def test_the_token_of_a_login_is_renewed(origin):
+    def check(ttl):
+        with vaultlib.Vault() as vault:
+            vault.token_ttl = ttl
+            with proxy_for("vault:secret/data/ci#token", origin, vault.approle_env(), ttl="1s"):
+                wait_for(lambda: vault.log.count(("POST", "auth/token/renew-self")) >= 2, "renewed", 300)
+            assert vault.log.count(("POST", "auth/approle/login")) == 1
+
+    with_longer_times(check)
 
 
 def test_a_token_that_cannot_be_renewed_is_replaced_with_its_leases(origin, vault):
