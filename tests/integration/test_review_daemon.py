@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import pytest
-from helpers import IS_ROOT, PUBLIC, Caller
+from helpers import IS_ROOT, PUBLIC, Caller, wait_for
 from reviewlib import Lab, tree
 
 CALLERS = [Caller("root"), Caller("user")] if IS_ROOT else [Caller("user")]
@@ -46,7 +46,7 @@ class Daemon:
         return answer.status, json.loads(text) if answer.getheader("Content-Type", "") == "application/json" else text.decode(errors="replace")
 
     def create(self, **more):
-        status, box = self.call("POST", "/sandboxes", {"templateID": "base", "timeout": 120} | more)
+        status, box = self.call("POST", "/sandboxes", {"templateID": "base", "timeout": 3600} | more)
         assert status == 201, box
         return box["sandboxID"]
 
