@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import NO_CGROUP, PUBLIC, end, find_below, status_fields
+from helpers import NO_CGROUP, PUBLIC, end, find_below, status_fields, wait_for
 
 NAMESPACES = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
 
@@ -16,13 +16,15 @@ class Seen:
     """What an observer outside sees of a sandbox that sits in `cat`."""
 
     def __init__(self, caller, *options):
-        brig = caller.start("--json", *options, "--", "cat", stdin=subprocess.PIPE)
+        brig = caller.start("--json", "--timeout", "20m", *options, "--", "cat", stdin=subprocess.PIPE)
         try:
             code = find_below(brig.pid, "cat")
             self.status = status_fields(code)
             self.namespaces = {ns: os.readlink(f"/proc/{code}/ns/{ns}") for ns in NAMESPACES}
             self.uid_map = Path(f"/proc/{code}/uid_map").read_text().split()
-            self.descriptors = sorted(map(int, os.listdir(f"/proc/{code}/fd")))
+            # It has its name before its libraries are loaded, each open for a moment; what must not be there stays.
+            wait_for(lambda: self.look_at(code) == [0, 1, 2], what=f"descriptors 0 1 2 alone, not {self.look_at(code)},")
+            self.descriptors = [0, 1, 2]
             self.mounts = Path(f"/proc/{code}/mountinfo").read_text().splitlines()
             self.limits = Path(f"/proc/{code}/limits").read_text()
             self.groups = dict(line.split(":", 2)[1:] for line in Path(f"/proc/{code}/cgroup").read_text().splitlines())
@@ -32,6 +34,10 @@ class Seen:
             end(brig)
         self.receipt = self.told["receipt"]
         self.facts = self.receipt["boundaries"]
+
+    @staticmethod
+    def look_at(pid):
+        return sorted(map(int, os.listdir(f"/proc/{pid}/fd")))
 
     def read_groups(self):
         """{file: value} of the sandbox's own groups, v1 or v2."""

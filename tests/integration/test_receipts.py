@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class Home(Caller):
     def brig(self, *args, **kwargs):
         kwargs.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.run(self.outside(str(PUBLIC / "brig"), *map(str, args)), capture_output=True, text=True, cwd="/",
-                              timeout=60, **kwargs)
+                              timeout=300, **kwargs)
 
     def receipt(self, *args, name="r.json", **kwargs):
         path = self.folder / name
@@ -55,7 +56,9 @@ class Home(Caller):
         return path
 
     def lines(self):
-        return [json.loads(line) for line in self.chain.read_text().splitlines()]
+        """Those that are complete: the last may be on its way."""
+        text = self.chain.read_text() if self.chain.exists() else ""
+        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
 
     def records(self):
         return [line["record"] for line in self.lines() if "record" in line]
@@ -390,7 +393,7 @@ def test_many_at_once(home):
     count = 20
     runs = [home.start("--quiet", "--receipt", home.folder / f"m{i}.json", "--", "sh", "-c", f"exit {i}") for i in range(count)]
     for i, run in enumerate(runs):
-        out, err = run.communicate(timeout=120)
+        out, err = run.communicate(timeout=3000)
         assert run.returncode == i, err
     told = [json.loads((home.folder / f"m{i}.json").read_text()) for i in range(count)]
     assert sorted(t["signature"]["record"]["seq"] for t in told) == list(range(1, count + 1))
@@ -399,11 +402,11 @@ def test_many_at_once(home):
 
 
 def test_the_supervisor_is_killed(home):
-    run = home.start("--json", "--", "sleep", "600")
-    find_below(run.pid, "sleep", 60)
+    run = home.start("--json", "--timeout", "20m", "--", "sleep", "1000")
+    find_below(run.pid, "sleep")
     run.send_signal(signal.SIGKILL)
     run.communicate()
-    lost = wait_for(lambda: [r for r in home.records() if r["kind"] == "run.lost"], 60)
+    lost = wait_for(lambda: [r for r in home.records() if r["kind"] == "run.lost"])
     assert len(lost) == 1 and lost[0]["box"].startswith("brig-")
     assert audit(home).returncode == 0
     # Control: a run that could not be started leaves nothing.
@@ -415,10 +418,10 @@ def test_the_notary_is_killed(home):
     """While the code runs: with --json the receipt says so; with --receipt there is none and the status says so."""
     for options, check in ((["--json"], lambda run, out: json.loads(out)["receipt"]["signed"] is False and run.returncode == 0),
                            (["--receipt", home.folder / "k.json"], lambda run, out: run.returncode == 125 and not (home.folder / "k.json").exists())):
-        run = home.start(*options, "--", "cat", stdin=subprocess.PIPE)
-        find_below(run.pid, "cat", 60)
-        os.kill(find_below(run.pid, "brig-notary", 60), signal.SIGKILL)
-        out, err = run.communicate(b"", timeout=60)
+        run = home.start(*options, "--timeout", "20m", "--", "cat", stdin=subprocess.PIPE)
+        find_below(run.pid, "cat")
+        os.kill(find_below(run.pid, "brig-notary"), signal.SIGKILL)
+        out, err = run.communicate(b"", timeout=300)
         assert check(run, out), (out, err)
     home.receipt("--", "true")
     assert audit(home).returncode == 0
@@ -494,10 +497,10 @@ def test_without_the_program_nothing_is_run_or_it_is_said(home):
     home.folder.chmod(0o755)
     alone.chmod(0o755)
     result = subprocess.run(home.outside(str(alone / "brig"), "run", "--receipt", "/dev/null", "--", "echo", "RAN"), capture_output=True,
-                            text=True, stdin=subprocess.DEVNULL, timeout=60, cwd="/")
+                            text=True, stdin=subprocess.DEVNULL, timeout=300, cwd="/")
     assert result.returncode == 125 and result.stdout == "" and "brig-daemon" in result.stderr
     result = subprocess.run(home.outside(str(alone / "brig"), "run", "--json", "--", "echo", "RAN"), capture_output=True, text=True,
-                            stdin=subprocess.DEVNULL, timeout=60, cwd="/")
+                            stdin=subprocess.DEVNULL, timeout=300, cwd="/")
     told = json.loads(result.stdout)
     assert told["stdout"] == "RAN\n" and "brig-daemon" in told["receipt"]["why_not_signed"]
 
@@ -512,13 +515,13 @@ def test_the_file_takes_its_place_whole(home):
     path = home.folder / "r.json"
     path.write_text("before")
     os.chown(path, home.uid, home.uid)
-    run = home.start("--receipt", path, "--", "cat", stdin=subprocess.PIPE)
-    find_below(run.pid, "cat", 60)
+    run = home.start("--receipt", path, "--timeout", "20m", "--", "cat", stdin=subprocess.PIPE)
+    find_below(run.pid, "cat")
     assert path.read_text() == "before"
-    run.communicate(b"", timeout=60)
+    run.communicate(b"", timeout=300)
     assert home.verify(path).returncode == 0
     shell = f"{PUBLIC}/brig run --quiet --receipt /dev/stdout -- true | cat"  # a pipe of the caller's own
-    piped = subprocess.run(home.outside("sh", "-c", shell), capture_output=True, text=True, timeout=60, cwd="/", stdin=subprocess.DEVNULL)
+    piped = subprocess.run(home.outside("sh", "-c", shell), capture_output=True, text=True, timeout=300, cwd="/", stdin=subprocess.DEVNULL)
     assert json.loads(piped.stdout)["signed"] is True
     assert not [p for p in home.folder.iterdir() if p.name.startswith(".brig-receipt")]
 
@@ -536,10 +539,10 @@ def test_the_key_is_nobody_elses(home):
 
 
 def test_the_notary_is_sealed(home):
-    run = home.start("--json", "--", "cat", stdin=subprocess.PIPE)
+    run = home.start("--json", "--timeout", "20m", "--", "cat", stdin=subprocess.PIPE)
     try:
-        find_below(run.pid, "cat", 60)
-        notary = find_below(run.pid, "brig-notary", 60)
+        find_below(run.pid, "cat")
+        notary = find_below(run.pid, "brig-notary")
         status = wait_for(lambda: (s := Path(f"/proc/{notary}/status").read_text()) and "Seccomp:\t2" in s and s, 60)
         fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         assert fields["NoNewPrivs"] == "1" and int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) * 0
@@ -547,7 +550,7 @@ def test_the_notary_is_sealed(home):
             assert set(fields["Uid"].split()) == {str(0x78000001)}
         assert Path(f"/proc/{notary}/environ").read_bytes() == b"" if home.name == "root" else True
     finally:
-        run.communicate(b"", timeout=60)
+        run.communicate(b"", timeout=300)
         end(run)
 
 
@@ -576,10 +579,10 @@ def test_a_sandbox_of_the_daemon_has_a_receipt_at_its_end(daemon, tmp_path):
     path = tmp_path / "box.json"
     path.write_text(json.dumps(told))
     brig = [program(), "receipt", "verify", path, "--state", daemon.state]
-    assert subprocess.run(brig, capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run(brig, capture_output=True, timeout=300).returncode == 0
     told["verdict"]["denial_kinds"] += 1
     path.write_text(json.dumps(told))
-    assert subprocess.run(brig, capture_output=True, timeout=60).returncode == 1
+    assert subprocess.run(brig, capture_output=True, timeout=300).returncode == 1
     # The same signature stands in the daemon's chain.
     records = [r for r in daemon_audit(daemon) if r["kind"] == "box.receipt" and r.get("box") == box]
     assert records == [told["signature"]["record"]]
@@ -591,21 +594,25 @@ def test_receipts_of_the_daemon_are_their_owners(daemon):
         assert daemon.request("GET", f"/sandboxes/{box}/receipt").status == status
     box = daemon.request("POST", "/sandboxes", {"templateID": "base"}).json["sandboxID"]
     daemon.request("DELETE", f"/sandboxes/{box}")
-    added = subprocess.run([program(), "keys", "add", "other", "--json", "--state", daemon.state], capture_output=True, text=True, timeout=60)
+    added = subprocess.run([program(), "keys", "add", "other", "--json", "--state", daemon.state], capture_output=True, text=True, timeout=300)
     other = json.loads(added.stdout)["key"]
     wait_for(lambda: daemon.request("GET", "/sandboxes", key=other).status == 200, 60)
     assert daemon.request("GET", f"/sandboxes/{box}/receipt").status == 200, "control"
     assert daemon.request("GET", f"/sandboxes/{box}/receipt", key=other).status == 404
 
 
-def test_a01_requests_without_a_key_are_recorded_and_bounded(daemon):
+@pytest.mark.parametrize("user", USERS)
+def test_a01_requests_without_a_key_are_recorded_and_bounded(user):
     def refused():
         return [r["detail"]["count"] for r in daemon_audit(daemon) if r["kind"] == "auth.refused"]
-    before = sum(refused())
-    assert daemon.request("GET", "/sandboxes", key="brig_" + "A" * 43).status == 401
-    wait_for(lambda: sum(refused()) == before + 1, 60, "the first is recorded")
-    for _ in range(300):
-        assert daemon.request("GET", "/sandboxes", key="brig_" + "B" * 43).status == 401
-    wait_for(lambda: sum(refused()) == before + 301, 120, "all of them are counted")
-    assert len(refused()) < 60, "and few records say so"
-    assert not any("BBBB" in json.dumps(r) for r in daemon_audit(daemon))
+    with Daemon(user) as daemon:  # its own: where others were refused as well, counts of theirs may come late
+        assert daemon.request("GET", "/sandboxes", key="brig_" + "A" * 43).status == 401
+        wait_for(lambda: sum(refused()) == 1, what="the first is recorded")
+        began = time.monotonic()
+        for _ in range(300):
+            assert daemon.request("GET", "/sandboxes", key="brig_" + "B" * 43).status == 401
+        # The time after which they are told doubles as long as they come.
+        seconds = 60 + 4 * (time.monotonic() - began)
+        wait_for(lambda: sum(refused()) == 301, seconds, "all of them are counted")
+        assert len(refused()) < 60, "and few records say so"
+        assert not any("BBBB" in json.dumps(r) for r in daemon_audit(daemon))
