@@ -357,7 +357,8 @@ def test_while_it_runs(container_lab):
         run.stdin.close()
         run.stdout.close()
     # It counts as running until the last process of the run has ended, a moment after the first.
-    wait_for(lambda: "runs" not in (done := lab.apply(review)).stderr and done, what="the end of the run")
+    done = wait_for(lambda: "runs" not in (tried := lab.apply(review)).stderr and tried, what="the end of the run")
+    assert done.returncode == 0, done
     assert (lab.project / "text").read_text() == "mine\n" and lab.reviews() == []
 
 
