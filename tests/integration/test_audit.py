@@ -347,18 +347,19 @@ def test_an_export_since_begins_later(state, tmp_path):
     recorder.record("box.old")
     recorder.sync()
     old = time.time()
-    for gap in (2, 6, 20, 60):  # on a busy machine the export may come late: then with more time between the two
+    for gap in (3, 10, 30, 90):  # on a busy machine the export may come late: then with more time between the two
         time.sleep(gap)
         recorder.record("box.new")
-        recorder.sync()
-        since = int((time.time() - old) * 1000) - 500  # after the old one, whenever the export looks at the clock
+        recorder.stop()
+        # Later than the old one, whenever the export looks at its clock, which has whole seconds.
+        since = int((time.time() - old) * 1000) - 1500
         path = export(state, tmp_path, "--since", f"{since}ms")
         told = kinds(line["record"] for line in map(json.loads, path.read_text().splitlines()) if "record" in line)
         assert "box.old" not in told
         if "box.new" in told:
             break
+        recorder = Recorder(state)
     assert "box.new" in told
-    recorder.stop()
     assert verify_export(path, state / "audit" / "signing.pub")[0] == 0
 
 
