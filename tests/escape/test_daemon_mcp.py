@@ -1,11 +1,12 @@
 """Rows D against /mcp, as root and as an ordinary user. Every refusal stands beside the same request made properly."""
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 from daemonlib import USERS, Daemon, wait_for
-from mcplib import MODERN, Http, events, initialize, processes, request, tool
+from mcplib import MODERN, Http, events, initialize, new_mark, processes, request, tool
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -79,7 +80,7 @@ def test_D04_ids(mcp):
 
 def test_D05_words_stay_words(mcp):
     session = mcp.session(template="base")
-    mark = Path("/tmp") / "brig-mcp-was-here"
+    mark = Path("/tmp") / f"brig-mcp-was-here-{os.getpid()}"
     hostile = [f"$(touch {mark})", f"`touch {mark}`", f"; touch {mark}", f"'\"; touch {mark} #", "-rf", "--", "\n", "a\tb", "é\u202e"]
     told, _ = mcp.call("run_command", session_id=session, command="printf", args=["%s\\n", *hostile])
     assert told["stdout"] == "".join(f"{word}\n" for word in hostile)
@@ -107,12 +108,13 @@ def test_D07_malformed_and_oversized(mcp):
 
 
 def test_D08_the_caller_does_not_move_the_walls(mcp):
-    told, failed = mcp.call("run_command", command="touch here", cwd="/etc")
+    name = f"here-{os.getpid()}"
+    told, failed = mcp.call("run_command", command=f"touch {name}", cwd="/etc")
     assert told.get("exit_code") != 0 or failed
     told, failed = mcp.call("run_command", command="pwd", cwd="/../../../../root")
     assert failed or told["exit_code"] != 0 or told["stdout"] == "/root\n"
-    assert not Path("/etc/here").exists()
-    told, _ = mcp.call("run_command", command="touch here && echo good", cwd="/tmp")
+    assert not Path("/etc", name).exists()
+    told, _ = mcp.call("run_command", command=f"touch {name} && echo good", cwd="/tmp")
     assert told["stdout"] == "good\n", "the control"
     for arguments in ({"template": "../base"}, {"template": ""}, {"policy": {}}, {"network": {"allow": ["*"]}}, {"level": "low"}):
         assert mcp.call("run_command", command="true", **arguments)[1], arguments
@@ -165,18 +167,26 @@ def test_protocol_sessions_and_cancelling_belong_to_their_key(mcp, others):
     session = one.post(initialize()).headers["Mcp-Session-Id"]
     assert two.post(request("ping"), Mcp_Session_Id=session).status == 404
     assert mcp.daemon.request("DELETE", "/mcp", headers={"Mcp-Session-Id": session}, key=two.key).status == 404
-    mark = "76000.5"
-    connection = mcp.daemon.connection()
-    mcp.daemon.send(connection, "POST", "/mcp", tool("run_command", {"command": "sleep", "args": [mark]}, id=7),
-                    {"Accept": "application/json", "Mcp-Session-Id": session}, key=one.key)
-    wait_for(lambda: processes(mark), 60, "it runs")
+
+    def start(id):
+        mark, connection = new_mark(), mcp.daemon.connection()
+        mcp.daemon.send(connection, "POST", "/mcp", tool("run_command", {"command": "sleep", "args": [mark]}, id=id),
+                        {"Accept": "application/json", "Mcp-Session-Id": session}, key=one.key)
+        wait_for(lambda: processes(mark), 60, "it runs")
+        return mark, connection
+
+    (mark, connection), (second, other) = start(7), start(8)
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
     assert two.post(note, Mcp_Session_Id=session).status == 404
     assert two.post(note).status == 202
+    # Whatever that did is done when a note that came later has been obeyed.
+    assert one.post({**note, "params": {"requestId": 8}}, Mcp_Session_Id=session).status == 202
+    wait_for(lambda: not processes(second), 60, "the other was killed")
     assert one.post(request("ping"), Mcp_Session_Id=session).status == 200 and processes(mark)
     assert one.post(note, Mcp_Session_Id=session).status == 202, "the control"
     wait_for(lambda: not processes(mark), 60, "it was killed")
     connection.close()
+    other.close()
 
 
 def test_sessions_are_bounded(mcp, others):

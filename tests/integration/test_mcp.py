@@ -3,7 +3,7 @@ import json
 
 import pytest
 from daemonlib import USERS, Daemon, wait_for
-from mcplib import MODERN, Http, events, initialize, meta, processes, request, tool
+from mcplib import MODERN, Http, events, initialize, meta, new_mark, processes, request, tool
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -150,8 +150,8 @@ def test_bytes_that_are_no_text(mcp):
 # ---- cancelling ----
 
 def test_who_leaves_cancels(mcp):
-    for number, params in enumerate(({}, {"_meta": {"progressToken": 1}})):
-        mark = f"{71000 + number}.125"
+    for params in ({}, {"_meta": {"progressToken": 1}}):
+        mark = new_mark()
         connection = mcp.daemon.connection()
         mcp.daemon.send(connection, "POST", "/mcp", tool("run_command", {"command": "sleep", "args": [mark]}, **params),
                         {"Accept": "application/json, text/event-stream"})
@@ -162,20 +162,30 @@ def test_who_leaves_cancels(mcp):
 
 def test_a_notification_cancels_in_its_session_alone(mcp):
     session, other = (mcp.post(initialize()).headers["Mcp-Session-Id"] for _ in range(2))
-    mark = "72000.125"
-    connection = mcp.daemon.connection()
-    mcp.daemon.send(connection, "POST", "/mcp", tool("run_command", {"command": "sleep", "args": [mark]}, id="a"),
-                    {"Accept": "application/json", "Mcp-Session-Id": session})
-    wait_for(lambda: processes(mark), 60, "it runs")
+    def start(id):
+        mark, connection = new_mark(), mcp.daemon.connection()
+        mcp.daemon.send(connection, "POST", "/mcp", tool("run_command", {"command": "sleep", "args": [mark]}, id=id),
+                        {"Accept": "application/json", "Mcp-Session-Id": session})
+        wait_for(lambda: processes(mark), 60, "it runs")
+        return mark, connection
+
+    def cancelled(connection, mark):
+        wait_for(lambda: not processes(mark), 60, "it was killed")
+        assert connection.getresponse().status == 202
+        connection.close()
+
+    mark, connection = start("a")
+    second, other_connection = start("c")
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}}
     assert mcp.post(note, Mcp_Session_Id=other).status == 202
     assert mcp.post({**note, "params": {"requestId": "b"}}, Mcp_Session_Id=session).status == 202
     assert mcp.post(note).status == 202
+    # Whatever those did is done when one that was sent after them has been obeyed.
+    assert mcp.post({**note, "params": {"requestId": "c"}}, Mcp_Session_Id=session).status == 202
+    cancelled(other_connection, second)
     assert processes(mark), "the control: only its own session can"
     assert mcp.post(note, Mcp_Session_Id=session).status == 202
-    wait_for(lambda: not processes(mark), 60, "it was killed")
-    assert connection.getresponse().status == 202
-    connection.close()
+    cancelled(connection, mark)
 
 
 # ---- sessions of a model ----

@@ -9,7 +9,7 @@ from pathlib import Path
 import daemonlib
 import pytest
 from daemonlib import USERS, Daemon, wait_for
-from mcplib import MODERN, Stdio, below, initialize, is_alive, meta, processes, request, tool
+from mcplib import MODERN, WAIT, Stdio, below, initialize, is_alive, meta, new_mark, parent, processes, request, tool
 
 
 @pytest.fixture(params=USERS)
@@ -66,13 +66,22 @@ def test_many_lines_at_once(user, folder):
 
 def test_cancelling(user, folder):
     with Stdio(user, folder) as mcp:
-        for id, more in ((1, {}), ("b", {"_meta": meta()})):
-            mark = f"73000.{id}" if id == 1 else "73000.5"
+        def start(id, more):
+            mark = new_mark()
             mcp.send(request("tools/call", {"name": "run_command", "arguments": {"command": "sleep", "args": [mark]}, **more}, id))
             wait_for(lambda: processes(mark), 60, "it runs")
-            mcp.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "other"}})
-            assert mcp.ask(request("ping", id=99)) and processes(mark), "the control"
+            return mark
+
+        def cancel(id):
             mcp.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+
+        for id, more in ((1, {}), ("b", {"_meta": meta()})):
+            mark, second = start(id, more), start("second", more)
+            cancel("other")
+            cancel("second")
+            wait_for(lambda: not processes(second), 60, "that one was killed")
+            assert mcp.ask(request("ping", id=99)) and processes(mark), "the control"
+            cancel(id)
             wait_for(lambda: not processes(mark), 60, "it was killed")
         assert mcp.ask(request("ping", id=100))["result"] == {}, "and there was no answer in between"
 
@@ -86,7 +95,7 @@ def test_a_file_as_input(folder):
     lines.write_text("".join(json.dumps(m) + "\n" for m in (initialize(), tool("run_code", {"code": "print(1)"}, id=2))))
     command = [daemonlib.program(), "mcp"]
     with lines.open() as given:
-        told = subprocess.run(command, stdin=given, capture_output=True, text=True, timeout=120)
+        told = subprocess.run(command, stdin=given, capture_output=True, text=True, timeout=WAIT)
     assert told.returncode == 0, told.stderr
     answers = {m["id"]: m for m in map(json.loads, told.stdout.splitlines())}
     assert answers[2]["result"]["structuredContent"]["stdout"] == "1\n" and len(answers) == 2
@@ -100,30 +109,30 @@ def everything(mcp, mark):
 
 
 def gone(own, pids, mark):
-    wait_for(lambda: not processes(mark) and not any(map(is_alive, pids)), 60, "all of it has ended")
-    wait_for(lambda: not own.exists(), 60, "the folder is gone")
+    wait_for(lambda: not processes(mark) and not any(map(is_alive, pids)), WAIT, "all of it has ended")
+    wait_for(lambda: not own.exists(), WAIT, "the folder is gone")
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGKILL"])
 def test_ends_with_its_client(user, folder, how):
     with Stdio(user, folder) as mcp:
-        mark = "74000.5"
+        mark = new_mark()
         pids = everything(mcp, mark)
         own = mcp.own_folder()
         assert len(pids) > 3 and own.exists()
         mcp.process.send_signal(getattr(signal, how))
-        mcp.process.wait(60)
+        mcp.process.wait(WAIT)
         gone(own, pids, mark)
 
 
 def test_what_was_asked_before_the_end_is_waited_for_but_not_for_ever(folder):
     with Stdio(USERS[-1], folder) as mcp:
-        mark = "74001.5"
+        mark = new_mark()
         pids, own = everything(mcp, mark), mcp.own_folder()
         mcp.send(request("ping", id=6))
         mcp.process.stdin.close()
         assert mcp.next()["id"] == 6
-        assert mcp.process.wait(60) == 0 and mcp.next() is None
+        assert mcp.process.wait(WAIT) == 0 and mcp.next() is None
         gone(own, pids, mark)
 
 
@@ -132,25 +141,34 @@ def test_ends_when_nobody_reads(folder):
     reader, writer = os.pipe()
     process = subprocess.Popen([daemonlib.program(), "mcp"], stdin=subprocess.PIPE, stdout=writer)
     os.close(writer)
-    process.stdin.write(json.dumps(tool("run_command", {"command": "sleep", "args": ["74002.5"]})).encode() + b"\n")
+    mark = new_mark()
+    process.stdin.write(json.dumps(tool("run_command", {"command": "sleep", "args": [mark]})).encode() + b"\n")
     process.stdin.flush()
-    wait_for(lambda: processes("74002.5"), 60, "it runs")
+    wait_for(lambda: processes(mark), 60, "it runs")
     os.close(reader)
-    process.wait(60)
+    process.wait(WAIT)
     process.stdin.close()
-    wait_for(lambda: not processes("74002.5"), 60, "it was killed")
+    wait_for(lambda: not processes(mark), 60, "it was killed")
+
+
+def words(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return [b""]
 
 
 @pytest.mark.parametrize("victim", ["launcher", "front"])
 def test_its_daemon_dies(user, folder, victim):
     with Stdio(user, folder) as mcp:
-        mark = "75000.5"
+        mark = new_mark()
         pids, own = everything(mcp, mark), mcp.own_folder()
-        front = next(p for p in pids if b"brig-daemon" in Path(f"/proc/{p}/cmdline").read_bytes().split(b"\0")[0])
-        os.kill(mcp.launcher() if victim == "launcher" else front, signal.SIGKILL)
+        launcher = mcp.launcher()
+        front = next(p for p in pids if parent(p) == launcher and b"brig-daemon" in words(p)[0])
+        os.kill(launcher if victim == "launcher" else front, signal.SIGKILL)
         answer = mcp.next()
         assert answer["id"] == 5 and "error" in answer
-        assert mcp.process.wait(60) == 125 and mcp.next() is None
+        assert mcp.process.wait(WAIT) == 125 and mcp.next() is None
         gone(own, pids, mark)
 
 
@@ -166,7 +184,7 @@ def test_what_both_left_is_removed_by_the_next(user, folder):
         with Stdio(user, folder) as other:
             assert other.ask(request("ping")) and left.exists(), "the control: somebody still has it"
         os.kill(launcher, signal.SIGKILL)
-        wait_for(lambda: not any(map(is_alive, pids)), 60, "all of it has ended")
+        wait_for(lambda: not any(map(is_alive, pids)), WAIT, "all of it has ended")
         assert left.exists()
         with Stdio(user, folder) as third:
             assert third.ask(request("ping")) and not left.exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 from helpers import PUBLIC
 
 HERE = Path(__file__).resolve().parent
-WAIT = 60
+WAIT = 300  # a server that does not want to end has five seconds by itself
 
 
 class Session:

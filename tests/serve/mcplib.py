@@ -1,4 +1,5 @@
 """MCP as bytes: over HTTP to a daemon of daemonlib, and over stdin and stdout of `brig mcp`."""
+import itertools
 import json
 import os
 import queue
@@ -11,6 +12,9 @@ from daemonlib import IS_ROOT, USER_ID
 
 MODERN = "2026-07-28"
 ACCEPT = "application/json, text/event-stream"
+# Ends in order may take the time that brig gives to what was asked before: ten seconds and more.
+WAIT = 300
+_marks = itertools.count(1)
 
 
 def meta(version=MODERN, **more):
@@ -63,6 +67,11 @@ class Http:
         return told["session_id"]
 
 
+def new_mark():
+    """A time to sleep that nobody else on this machine sleeps."""
+    return f"{70000 + next(_marks)}.{os.getpid()}"
+
+
 def processes(mark):
     """Pids whose command line has this word, as the host sees them."""
     found = []
@@ -92,6 +101,14 @@ def below(pid):
     return found - {pid}
 
 
+def parent(pid):
+    """Of a process; 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
 def is_alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[0] != "Z"
@@ -117,8 +134,9 @@ class Stdio:
                                         env={"PATH": os.environ["PATH"], "HOME": str(self.runtime),
                                              "XDG_RUNTIME_DIR": str(self.runtime), "XDG_STATE_HOME": str(state)})
         self.lines, self.said = queue.Queue(), []
-        threading.Thread(target=self.read, daemon=True).start()
-        threading.Thread(target=lambda: self.said.append(self.process.stderr.read().decode()), daemon=True).start()
+        self.readers = [threading.Thread(target=self.read, daemon=True), threading.Thread(target=self.listen, daemon=True)]
+        for reader in self.readers:
+            reader.start()
 
     def launcher(self):
         """The pid of its own `brig serve`, or None."""
@@ -133,7 +151,7 @@ class Stdio:
         return None
 
     def own_folder(self):
-        pid = daemonlib.wait_for(self.launcher, 60, "its daemon is there")
+        pid = daemonlib.wait_for(self.launcher, what="its daemon is there")
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         return Path(words[words.index(b"--state") + 1].decode())
 
@@ -142,18 +160,22 @@ class Stdio:
             self.lines.put(line)
         self.lines.put(None)
 
+    def listen(self):
+        for line in self.process.stderr:
+            self.said.append(line.decode(errors="replace"))
+
     def send(self, *messages):
         for message in messages:
             line = message if isinstance(message, bytes) else json.dumps(message).encode()
             self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
 
-    def next(self, seconds=60):
+    def next(self, seconds=WAIT):
         """The next message; None at the end."""
         line = self.lines.get(timeout=seconds)
         return line and json.loads(line)
 
-    def ask(self, message, seconds=60):
+    def ask(self, message, seconds=WAIT):
         """Its answer; what comes before it is dropped."""
         self.send(message)
         while (told := self.next(seconds)) is not None:
@@ -167,7 +189,9 @@ class Stdio:
                 self.process.stdin.close()
             except BrokenPipeError:
                 pass
-            self.process.wait(60)
+            self.process.wait(WAIT)
+        for reader in self.readers:
+            reader.join(WAIT)
         return self.process.returncode
 
     def __enter__(self):

@@ -5,6 +5,14 @@ import process from "node:process";
 const plan = JSON.parse(process.argv[2]);
 const found = { steps: [], asked: [], progress: [], stderr: "" };
 
+// The client drops what it has not told yet of a call when the result is there: what came is written down as it comes.
+function listen(transport) {
+  transport.stderr?.on("data", (data) => (found.stderr += data));
+  transport.onmessage = (message) => {
+    if (message.method === "notifications/progress") found.progress.push(message.params.progress);
+  };
+}
+
 async function connect1() {
   const { Client } = await import("@modelcontextprotocol/sdk/client/index.js");
   const { StdioClientTransport } = await import("@modelcontextprotocol/sdk/client/stdio.js");
@@ -19,7 +27,7 @@ async function connect1() {
     found.asked.push("sampling/createMessage");
     return { model: "m", role: "assistant", content: { type: "text", text: "sampled" } };
   });
-  transport.stderr.on("data", (data) => (found.stderr += data));
+  listen(transport);
   await client.connect(transport);
   return [client, transport];
 }
@@ -29,7 +37,7 @@ async function connect2() {
   const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
   const transport = new StdioClientTransport({ command: plan.command, args: plan.args, env: plan.env, stderr: "pipe" });
   const client = new Client({ name: "drive", version: "2" }, plan.options ?? {});
-  transport.stderr?.on("data", (data) => (found.stderr += data));
+  listen(transport);
   await client.connect(transport);
   return [client, transport];
 }
@@ -42,7 +50,7 @@ async function step(client, [what, name, args]) {
   if (what === "ping") return await client.ping();
   if (what === "server") return client.getServerVersion();
   if (what === "progress") {
-    const onprogress = (progress) => found.progress.push(progress.progress);
+    const onprogress = () => {};
     const rest = plan.sdk === 1 ? [undefined, { onprogress }] : [{ onprogress }];
     return await client.callTool({ name, arguments: args ?? {} }, ...rest);
   }
@@ -61,8 +69,12 @@ for (const one of plan.steps) {
     found.steps.push({ thrown: String(error.message ?? error), code: error.code });
   }
 }
-// Not every server ends when its stdin does, and the client would wait for it.
-if (transport.pid) process.kill(transport.pid, "SIGTERM");
+// Not every server ends when its stdin does, and the client would wait for it, but not long: it has to say its last words.
+const child = transport._process;
+const ended = new Promise((done) => child.once("close", done));
+process.kill(transport.pid, "SIGTERM");
+await ended;
+await new Promise((done) => setImmediate(done));
 await client.close();
 console.log(JSON.stringify(found));
 process.exit(0);
