@@ -18,9 +18,13 @@ import zlib
 import daemonlib
 import pytest
 from daemonlib import BRIG, USERS, Daemon, wait_for
+from users import claim_user
 
 ROUTES = [tuple(line.split(" ")) for line in subprocess.run(
     [str(pathlib.Path(BRIG).parent / "brig-daemon"), "--routes"], capture_output=True, text=True).stdout.splitlines()]
+
+
+BOX_SECONDS = 3000  # more than any test takes
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -32,7 +36,7 @@ def daemon(request):
 
 @pytest.fixture
 def box(daemon):
-    made = daemon.create(timeout=120)
+    made = daemon.create(timeout=BOX_SECONDS)
     yield made
     made.kill()
 
@@ -41,12 +45,17 @@ def box(daemon):
 def quiet(daemon):
     """Nothing lives on, and nothing is there that was not there before (but for the recorder's own files)."""
     def files():
-        return sorted(p for p in daemon.folder.rglob("*") if "audit" not in p.parts)
+        return {os.path.join(at, name) for at, folders, names in os.walk(daemon.folder) for name in folders + names
+                if "audit" not in pathlib.Path(at, name).parts}
 
     before = files()
     yield
     wait_for(lambda: not daemon.live(), what="no sandbox is left over")
-    assert files() == before
+    # What belonged to the last one may be about to go.
+    try:
+        wait_for(lambda: files() <= before)
+    except AssertionError:
+        raise AssertionError(f"left behind: {sorted(files() - before)}") from None
 
 
 def resident(pid):
@@ -63,7 +72,11 @@ def listening(pids):
     """What these processes listen on: TCP as (address, port), UNIX as path."""
     inodes = set()
     for pid in pids:
-        for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            names = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue  # it has ended
+        for name in names:
             try:
                 found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{name}"))
             except OSError:
@@ -114,16 +127,16 @@ def test_D01_nobody_without_the_key(daemon, quiet):
 def test_D01_another_user_of_this_machine(daemon):
     def ask(uid):
         return subprocess.run(["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--", "curl", "-sS",
-                               "-m", "10", "--unix-socket", str(daemon.socket), "-H", f"X-API-KEY: {daemon.key}",
+                               "-m", "60", "--unix-socket", str(daemon.socket), "-H", f"X-API-KEY: {daemon.key}",
                                "http://localhost/version"], capture_output=True, text=True)
     assert "version" in ask(daemon.uid).stdout, "the control: the owner gets in"
-    stranger = ask(41299)
+    somebody = claim_user()
+    stranger = ask(somebody)
     assert "version" not in stranger.stdout and stranger.returncode != 0
     for path in (daemon.key_file, daemon.state / "templates", daemon.state):
-        said = subprocess.run(["setpriv", "--reuid", "41299", "--regid", "41299", "--clear-groups", "--", "ls", "-R",
-                               str(path)], capture_output=True, text=True)
-        seen = subprocess.run(["setpriv", "--reuid", "41299", "--regid", "41299", "--clear-groups", "--", "cat", str(path)],
-                              capture_output=True, text=True)
+        as_stranger = ["setpriv", "--reuid", str(somebody), "--regid", str(somebody), "--clear-groups", "--"]
+        said = subprocess.run([*as_stranger, "ls", "-R", str(path)], capture_output=True, text=True)
+        seen = subprocess.run([*as_stranger, "cat", str(path)], capture_output=True, text=True)
         assert daemon.key not in said.stdout + seen.stdout
 
 
@@ -194,7 +207,7 @@ def test_D03_a_get_changes_nothing(daemon, box):
             answer = daemon.request("GET", fill(path, box.id))
             assert answer.status in (200, 400, 404, 405), (path, answer)
     assert box.info().json["state"] == "running"
-    assert daemon.live() == [box.id]
+    wait_for(lambda: daemon.live() == [box.id], what="it alone lives")
 
 
 # ---- D-04 ----
@@ -394,7 +407,7 @@ def test_D07_frames_and_forms(daemon, box):
 
 def test_D07_packed_bodies(daemon):
     """A bomb ends at the sandbox's quota, and nothing that is broken leaves a file."""
-    box = daemon.create("small", timeout=120)
+    box = daemon.create("small", timeout=BOX_SECONDS)
     packed = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
     good = gzip.compress(b"hello " * 1000)
 
@@ -515,7 +528,7 @@ def test_D13_numbers_at_their_edges(daemon, box):
         answer = box.request("POST", "/process.Process/Start", len(body).to_bytes(5, "big") + body,
                              headers={"Content-Type": "application/connect+json"})
         assert daemonlib.frames(answer.body)[-1][1]["error"]["code"] == "invalid_argument", size
-    left = time.time() + 130
+    left = time.time() + BOX_SECONDS + 10
     end = box.info().json["endAt"]
     assert end < time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(left)), "its time was not moved by nonsense"
 
@@ -523,40 +536,37 @@ def test_D13_numbers_at_their_edges(daemon, box):
 # ---- D-15 ----
 
 def test_D15_a_second_client_is_served(daemon, box):
-    def measure(count=40):
-        took = []
-        for _ in range(count):
-            start = time.monotonic()
-            assert daemon.request("GET", "/version").status == 200
-            took.append(time.monotonic() - start)
-        return took
+    """It waits for its turn, not for the end of the flood: counted in answers that others get meanwhile, since what time it
+    takes is a matter of the machine."""
+    stop, flooders = threading.Event(), 16
+    served = [0] * flooders
 
-    calm = measure()
-    stop = threading.Event()
-
-    def flood():
+    def flood(number):
         while not stop.is_set():
             try:
                 daemon.request("POST", "/sandboxes", b"[" * 100000)
+                served[number] += 1
                 box.request("POST", "/process.Process/List", {})
+                served[number] += 1
             except (OSError, http.client.HTTPException):
                 pass
 
     sleepers = [box.begin("/usr/bin/yes") for _ in range(4)]  # nobody reads these
-    threads = [threading.Thread(target=flood) for _ in range(16)]
+    threads = [threading.Thread(target=flood, args=(number,)) for number in range(flooders)]
     for t in threads:
         t.start()
-    # This client shares its interpreter with the flood, and the machine with others: the bound is about starvation, not
-    # about speed, and one time in five it is not for other reasons that it takes long.
+    meanwhile = []
     try:
-        for _ in range(5):
-            busy = measure()
-            if statistics.median(busy) < 1 and max(busy) < 10:
-                break
+        wait_for(lambda: all(served), what="every one of the flood was answered")
+        for _ in range(40):
+            before = sum(served)
+            assert daemon.request("GET", "/version").status == 200
+            meanwhile.append(sum(served) - before)
     finally:
         stop.set()
         for t in threads:
             t.join()
         for connection, _ in sleepers:
             connection.close()
-    assert statistics.median(busy) < 1 and max(busy) < 10, (statistics.median(calm), statistics.median(busy), max(busy))
+    assert sum(meanwhile) > 0, "the control: there was a flood"
+    assert statistics.median(meanwhile) < 10 * flooders and max(meanwhile) < 100 * flooders, meanwhile

@@ -1,5 +1,6 @@
 """Rows L and R that need a living daemon: verbs on a living sandbox, clients that leave, floods, admission."""
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import time
 
 import daemonlib
 import pytest
-from daemonlib import USERS, Daemon, wait_for
+from daemonlib import USERS, Daemon, parent, wait_for
 
 
 @pytest.fixture(scope="module", params=USERS)
@@ -36,11 +37,35 @@ def unowned(daemon):
     return len(wardens) - pools - len(stems)
 
 
-def parent(pid):
-    try:
-        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    except OSError:
-        return 0
+def sleeper_of(daemon, box):
+    """The pid of a process that is started in the sandbox, as the host sees it."""
+    mark = f"{50000 + next(_marks)}.{os.getpid()}"
+
+    def look():
+        for pid in daemon.children():
+            try:
+                if mark.encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                    return pid if parent(pid) else None
+            except OSError:
+                pass
+        return None
+
+    box.begin("/bin/sleep", mark)[0].close()
+    return wait_for(look, what="its process")
+
+
+_marks = itertools.count(1)
+
+
+def below(daemon, top):
+    """Pids of all that is below one process of the daemon's."""
+    pids = daemon.children()
+    parents = {pid: parent(pid) for pid in pids}
+    found, size = {top}, 0
+    while len(found) != size:
+        size = len(found)
+        found |= {pid for pid in pids if parents[pid] in found}
+    return found
 
 
 def resident(pid):
@@ -77,10 +102,7 @@ def test_L04_no_way_back_after_a_crash(daemon, nothing_left):
     box = daemon.create()
     other = daemon.create()
     box.sh("true"), other.sh("true")
-    before = daemon.children()
-    box.begin("/bin/sleep", "4242")[0].close()
-    sleeper = wait_for(lambda: [p for p in set(daemon.children()) - set(before)
-                                if b"4242" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()], what="its process")[0]
+    sleeper = sleeper_of(daemon, box)
     # The parent of what runs inside is its init: that one is killed from outside.
     os.kill(parent(sleeper), signal.SIGKILL)
     wait_for(lambda: box.info().status == 404, what="its end is noticed")
@@ -91,12 +113,12 @@ def test_L04_no_way_back_after_a_crash(daemon, nothing_left):
 
 def test_L04_out_of_memory_is_the_end_of_what_used_it(daemon, nothing_left):
     box = daemon.create()
-    told = box.run("/usr/bin/python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 24))", timeout=120)
+    told = box.run("/usr/bin/python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 24))", timeout=600)
     assert told.status in (137, 1) or told.error, told
     try:
         usable = box.sh("echo usable").out == b"usable\n"
-    except AssertionError:
-        usable = False
+    except (AssertionError, OSError, daemonlib.http.client.HTTPException, daemonlib.struct.error):
+        usable = False  # it may be cut in the middle
     if usable:
         box.kill()
     else:  # then it is at its end, for good
@@ -139,8 +161,8 @@ def test_L06_the_end_in_the_middle_of_everything(daemon, nothing_left):
             busy = [pool.submit(work, box, what) for what in range(6)]
             time.sleep(0.01 * turn)
             ended = pool.submit(box.kill)
-            told = [b.result(120) for b in busy]
-            assert ended.result(120) == 204
+            told = [b.result(300) for b in busy]
+            assert ended.result(300) == 204
         assert set(told) <= {200, 204, 400, 403, 404, 409, 500, 502, 503, "cut"}, told
         assert box.info().status == 404
     assert daemon.create().kill() == 204, "and the next one is there"
@@ -183,7 +205,8 @@ def test_L07_a_client_that_leaves_during_create(daemon, nothing_left):
     wait_for(lambda: daemon.metric("brig_boxes_created_total") > before or not daemon.live())
     wait_for(lambda: not daemon.live(), what="what nobody knows of has ended")
     control = daemon.create("small")
-    assert daemon.live() == [control.id]
+    # One that was dropped may still be about to end.
+    wait_for(lambda: daemon.live() == [control.id], what="only the control lives")
     control.kill()
 
 
@@ -209,13 +232,17 @@ def test_L07_a_client_that_leaves_during_a_command(daemon, nothing_left):
 def test_L07_a_client_that_leaves_during_transfers(daemon, nothing_left):
     box = daemon.create()
     box.sh("head -c 30000000 /dev/zero > large")
-    workers = len(daemon.children())
+    warden = parent(parent(sleeper_of(daemon, box)))  # of the first process of its sandbox
+    assert daemon.children()[warden] == "brig-warden"
+    workers = below(daemon, warden)
+    assert len(workers) >= 3
     for turn in range(5):
         drop(daemon, "GET", "/files?path=large", headers=box.headers(), after=0.05 * turn, key=False)
         drop(daemon, "POST", "/files?path=half", b"x" * 100_000, {**box.headers(), "Content-Length": "5000000"},
              after=0.05 * turn, key=False)
         drop(daemon, "POST", "/filesystem.Filesystem/WatchDir", b"\0\0\0\0\x0d{\"path\":\"/\"} ", box.headers(), after=0.05, key=False)
-    wait_for(lambda: len(daemon.children()) <= workers, what="no worker is left")
+    # Of this sandbox alone: pools fill up meanwhile.
+    wait_for(lambda: below(daemon, warden) <= workers, what="no worker is left")
     assert box.request("GET", "/files?path=half").status == 404, "half an upload is no file"
     assert box.sh("ls -A").out == b"large\n"
     box.kill()
@@ -242,7 +269,7 @@ while :; do echo busy; (: < /dev/tcp/127.0.0.1/49983) 2>/dev/null; sleep 0.05; d
 
 
 def test_L09_time_is_not_made_inside(daemon, nothing_left):
-    short, long = daemon.create(timeout=300), daemon.create(timeout=300)
+    short, long = daemon.create(timeout=3000), daemon.create(timeout=3000)
     streams = [b.begin("/bin/sh", "-c", STAY) for b in (short, long)]
     for b in (short, long):
         wait_for(lambda b=b: b.request("GET", "/files?path=/tmp/beat").status == 200, what="what wants to stay runs")
@@ -253,7 +280,7 @@ def test_L09_time_is_not_made_inside(daemon, nothing_left):
             short.request("GET", "/files?path=/tmp/beat")  # use does not extend it either
         except (OSError, daemonlib.http.client.HTTPException):
             pass  # it ended in the middle
-        assert time.monotonic() - begin < 60, "it lives on"
+        assert time.monotonic() - begin < 300, "it lives on"
         time.sleep(0.1)
     assert time.monotonic() - begin > 1.5, "it lived"
     assert long.info().status == 200 and long.sh("echo alive").out == b"alive\n", "the control: the same, with more time"
@@ -276,7 +303,7 @@ def test_R12_output_without_end(daemon, nothing_left):
         got += len(response.read1(1 << 16))
     assert daemon.request("GET", "/version").status == 200
     assert resident(front) < before + (48 << 20), "memory grew"
-    told = box.sh("head -c 100000000 /dev/zero", timeout=120)
+    told = box.sh("head -c 100000000 /dev/zero", timeout=600)
     assert len(told.out) == 100_000_000 and told.status == 0
     assert resident(front) < before + (48 << 20), "memory grew"
     for connection, _ in [(reader, response), *idle]:
@@ -288,7 +315,7 @@ def test_R12_results_without_end(daemon, nothing_left):
     box = daemon.create("python")
     front = daemon.front()
     before = resident(front)
-    told = box.execute("'x' * (64 << 20)", timeout=120)
+    told = box.execute("'x' * (64 << 20)", timeout=600)
     assert told[-1]["type"] == "end_of_execution"
     assert sum(len(json.dumps(t)) for t in told) < 40 << 20
     assert resident(front) < before + (160 << 20)
@@ -305,12 +332,11 @@ def test_R13_output_as_it_was_written(daemon, nothing_left):
     assert told.out == every and told.err == bytes(range(256))
     told = box.sh("i=0; while [ $i -lt 3000 ]; do printf x; i=$((i+1)); done")
     assert told.out == b"x" * 3000
-    told = box.run("/usr/bin/python3", "-c", "print('l' * 50000000, end='')", timeout=120)
+    told = box.run("/usr/bin/python3", "-c", "print('l' * 50000000, end='')", timeout=600)
     assert len(told.out) == 50_000_000
-    begin = time.monotonic()
-    told = box.sh("echo main; (sleep 120; echo late) & exit 5")
+    # Were the end held by the child, there would be no answer in time.
+    told = box.sh("echo main; (sleep 100000; echo late) & exit 5")
     assert (told.status, told.out) == (5, b"main\n")
-    assert time.monotonic() - begin < 60, "held by a child"
     told = box.sh("exec 1>&-; exec 2>&-; sleep 0.2; exit 7")
     assert (told.status, told.out) == (7, b"")
     box.kill()
@@ -318,7 +344,7 @@ def test_R13_output_as_it_was_written(daemon, nothing_left):
 
 def test_R13_both_streams_and_a_slow_client(daemon, nothing_left):
     box = daemon.create()
-    connection, response = box.begin("/bin/sh", "-c", "head -c 5000000 /dev/zero >&2 & head -c 5000000 /dev/zero; wait", timeout=60)
+    connection, response = box.begin("/bin/sh", "-c", "head -c 5000000 /dev/zero >&2 & head -c 5000000 /dev/zero; wait")
     time.sleep(1)
     told = daemonlib.Result(daemonlib.frames(response.read()))
     connection.close()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from driverlib import DRIVERS, Driver, Ended
+from driverlib import DRIVERS, PATIENCE, Driver, Ended
 
 PNG = b"\x89PNG\r\n"
 
@@ -181,12 +181,10 @@ def test_tasks_go_on_between_cells(driver):
     driver.run("import asyncio\nticks = 0\nasync def tick():\n  global ticks\n  while True:\n"
                "    ticks += 1\n    await asyncio.sleep(0.005)\ntask = asyncio.ensure_future(tick())\nawait asyncio.sleep(0)")
     first = int(driver.run("ticks").text)
-    for _ in range(200):
+    end = time.monotonic() + PATIENCE
+    while int(driver.run("ticks").text) <= first + 3:
+        assert time.monotonic() < end, "the task stands still"
         time.sleep(0.02)
-        if int(driver.run("ticks").text) > first + 3:
-            break
-    else:
-        raise AssertionError("the task stands still")
     assert driver.run("task.cancel()").text == "True"
 
 
@@ -265,7 +263,7 @@ def test_errors_let_go_of_what_they_held(driver):
 @pytest.mark.parametrize("group", [True, False], ids=["group", "process"])
 def test_interrupts(shared, code, group):
     shared.run("import asyncio; kept = 5")
-    done = shared.interrupted(code, group)
+    done = shared.interrupted(code, group, asleep="while True" not in code and "iter(int" not in code)
     assert done.error["name"] == "KeyboardInterrupt", done.error
     assert str(DRIVERS) not in done.error["traceback"]
     done = shared.run("kept")
@@ -276,6 +274,7 @@ def test_an_interrupt_that_is_caught(driver):
     driver.start("import time\nwhile True:\n  try:\n    print('go')\n    time.sleep(1000)\n"
                  "  except KeyboardInterrupt:\n    print('again')\n    break\n'done'")
     driver.wait_output("go")
+    driver.wait_asleep()
     driver.interrupt()
     assert driver.finish().text == "done"
 
@@ -378,13 +377,20 @@ def test_closed_streams_are_opened_again(driver):
     assert driver.run("print('again')").out == "again\n"
 
 
-def test_display_after_the_end_is_dropped(driver):
-    driver.run("import threading\ngo = threading.Event()\ndef late():\n  go.wait()\n  display('late')\n  done.set()\n"
-               "done = threading.Event()\nthreading.Thread(target=late).start()")
-    driver.run("import threading\nthreading.Timer(0.05, go.set).start()")
-    time.sleep(0.3)
-    done = driver.run("done.wait(); 1")
+def test_display_after_the_end_is_dropped(driver, tmp_path):
+    """Between two cells, and not in the next one either."""
+    go, shown = tmp_path / "go", tmp_path / "shown"
+    driver.run(f"import os, threading, time\ndef late():\n  while not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
+               f"  display('late')\n  open({str(shown)!r}, 'w').close()\nthreading.Thread(target=late).start()")
+    go.touch()
+    end = time.monotonic() + PATIENCE
+    while not shown.exists():
+        assert time.monotonic() < end, "it is not shown to anybody"
+        time.sleep(0.01)
+    done = driver.run("1")
     assert done.text == "1" and done.shown == []
+    done = driver.run("t = threading.Thread(target=display, args=('early',)); t.start(); t.join(); 2")
+    assert [d["text"] for d in done.shown] == ["early"], "the control"
 
 
 # ---- code that misbehaves: the context may die, and that is all ----
@@ -454,5 +460,5 @@ print(hear()["data"]["text"])
 
 def test_a_process_that_is_warm_already():
     done = subprocess.run(["/usr/bin/python3", "-c", TEMPLATE, str(DRIVERS / "python.py")], capture_output=True, text=True,
-                          timeout=120)
+                          timeout=PATIENCE)
     assert done.stdout == "(True, '__main__')\n", done.stderr

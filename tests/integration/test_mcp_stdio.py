@@ -8,8 +8,8 @@ from pathlib import Path
 
 import daemonlib
 import pytest
-from daemonlib import USERS, Daemon, wait_for
-from mcplib import MODERN, WAIT, Stdio, below, initialize, is_alive, meta, new_mark, parent, processes, request, tool
+from daemonlib import USERS, Daemon, parent, wait_for
+from mcplib import MODERN, WAIT, Stdio, below, initialize, is_alive, meta, new_mark, processes, request, tool
 
 
 @pytest.fixture(params=USERS)

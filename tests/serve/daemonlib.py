@@ -132,10 +132,9 @@ class Daemon:
     def front(self):
         """The pid of brig-daemon; the recorder is its child."""
         mine = [pid for pid, name in self.children().items() if name == "brig-daemon"]
-        parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]) for pid in mine}
-        return next(pid for pid in mine if parents[pid] == self.pid)
+        return next(pid for pid in mine if parent(pid) == self.pid)
 
-    def stop(self, seconds=60):
+    def stop(self, seconds=300):
         """In order; returns the status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -227,6 +226,14 @@ class Daemon:
         found = re.findall(rf"^{name}(?:{{[^}}]*}})? ([0-9.e+]+)$", text, re.M)
         assert found, f"{name} is not among the metrics"
         return sum(map(float, found))
+
+
+def parent(pid):
+    """Of a process; 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
 
 
 def frames(data):

@@ -6,11 +6,12 @@ import { check, rejects, until } from './check.mjs'
 
 const TOOLS = ['create_session', 'destroy_session', 'diff', 'list_files', 'read_file', 'run_code', 'run_command', 'write_file']
 
-// The processes of this machine, as the host sees them.
+// Those who sleep for so long, as the host sees them. (The command line of a stranger may have to be waited for.)
 function running(mark) {
   return fs.readdirSync('/proc').filter((pid) => {
     if (!/^\d+$/.test(pid)) return false
     try {
+      if (fs.readFileSync(`/proc/${pid}/comm`, 'utf8') !== 'sleep\n') return false
       return fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(mark)
     } catch {
       return false
