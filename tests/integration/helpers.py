@@ -3,6 +3,7 @@
 BRIG names the program under test; without it, build/brig.
 """
 import atexit
+import errno
 import json
 import os
 import shutil
@@ -138,6 +139,21 @@ def find_below(top, name, seconds=60):
 def status_fields(pid):
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {key: value.strip() for key, value in (line.split(":", 1) for line in lines)}
+
+
+def remove_group(folder):
+    """A control group that is over; those who were in it may be about to leave."""
+
+    def gone():
+        try:
+            os.rmdir(folder)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            return False
+        return True
+
+    wait_for(gone, what=f"{folder} is empty")
 
 
 def end(process):

@@ -2,7 +2,6 @@
 must differ, and end as they should. As root and as an ordinary user."""
 import array
 import ast
-import errno
 import fcntl
 import json
 import os
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import CALLERS, PUBLIC, TOP, USER_ID, all_pids, below, read_stat, wait_for
+from helpers import CALLERS, PUBLIC, TOP, USER_ID, all_pids, below, read_stat, remove_group, wait_for
 from servelib import Box, Failed, Gone, Serve, frame, read_frame
 
 LIBRARY = Path(PUBLIC) / "brig-template.so"
@@ -617,18 +616,7 @@ def test_warden_and_its_guardian_killed(fresh):
     one.close()
     # Nobody was left to remove them. (Groups of others come and go while we look.)
     for folder in [Path(at) for at, _, _ in os.walk("/sys/fs/cgroup") if at.endswith(f"/brig-{one.box.id}")]:
-        wait_for(lambda folder=folder: removed(folder), what=f"{folder} is empty")
-
-
-def removed(group):
-    """Those who were in it may be about to leave it."""
-    try:
-        group.rmdir()
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise
-        return False
-    return True
+        remove_group(folder)
 
 
 def test_first_process_of_a_clone_killed(fresh):

@@ -6,7 +6,7 @@ import pytest
 
 from helpers import CALLERS
 
-BIG = ["-m", "2G", "--pids", "512", "--timeout", "120s", "--disk", "256M"]
+BIG = ["-m", "2G", "--pids", "512", "--timeout", "20m", "--disk", "256M"]
 
 
 def need(*programs):
@@ -17,7 +17,7 @@ def need(*programs):
 
 def says(box, script, expected, **kwargs):
     """The script runs in its private folder without a denial and prints what is expected."""
-    told = box.json(*BIG, "--", "bash", "-c", 'cd "${TMPDIR:-/tmp}" && ' + script, timeout=150, **kwargs)
+    told = box.json(*BIG, "--", "bash", "-c", 'cd "${TMPDIR:-/tmp}" && ' + script, timeout=1300, **kwargs)
     assert (told["exit_code"], told["stdout"]) == (0, expected), told
     assert told["limit_hit"] is None
     return told

@@ -77,7 +77,7 @@ def test_on_a_terminal_it_has_colours_and_shows_that_it_works():
     except OSError:
         pass  # the other end was closed
     os.close(ours)
-    assert process.wait(60) == 0, shown
+    assert process.wait(300) == 0, shown
     assert b"\033[32m" in shown and "✓".encode() in shown and b"attacking: " in shown
 
 
@@ -90,7 +90,7 @@ def test_who_interrupts_it_is_left_with_nothing():
     try:
         wait_for(lambda: own_leftovers(caller.uid), 60, "a folder of canaries")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     finally:
         end(process)
     assert process.returncode == 125
