@@ -130,13 +130,16 @@ class Channel:
         body = header and self._read_exactly(int.from_bytes(header, "little"))
         return DECODE(body.decode(), 0)[0] if body else None
 
-    def write(self, message):
-        """A message, or the text of one: what every cell says is not worth an encoder."""
+    def write(self, message, is_wanted=None):
+        """A message, or the text of one: what every cell says is not worth an encoder. Whether it is still wanted is asked when
+        nothing else can be said before it."""
         if type(message) is not str:
             message = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         body = message.encode()
         data = memoryview(len(body).to_bytes(4, "little") + body)
         with self.lock:
+            if is_wanted and not is_wanted():
+                return
             self.writer = get_ident()
             try:
                 while data and self.fd >= 0:
@@ -774,10 +777,12 @@ class Session:
 
     def send(self, data, main=False):
         """A result, if there is an execution that it can belong to."""
-        if self.id is None or self.forked:
+        id = self.id
+        if id is None or self.forked:
             return
         flush()
-        self.channel.write({"type": "result", "id": self.id, "main": main, "data": fit(data)})
+        # Another thread's may have been held up until its execution was over.
+        self.channel.write({"type": "result", "id": id, "main": main, "data": fit(data)}, lambda: self.id == id)
         if self.running:
             self.check()
 
@@ -798,8 +803,8 @@ class Session:
         if restore:
             restore()
         self.tell(shown, figures or [], error)
-        self.channel.write(f'{{"type":"end","id":{self.id:d}}}')
-        self.id = None
+        id, self.id = self.id, None
+        self.channel.write(f'{{"type":"end","id":{id:d}}}')
 
     def tell(self, shown, figures, error):
         self.streams()

@@ -393,6 +393,36 @@ def test_display_after_the_end_is_dropped(driver, tmp_path):
     assert [d["text"] for d in done.shown] == ["early"], "the control"
 
 
+def test_display_that_is_under_way_at_the_end_is_dropped(driver, tmp_path):
+    """The thread that shows it is held up where it writes out what was printed before, and the cell ends meanwhile."""
+    go, shown = tmp_path / "go", tmp_path / "shown"
+    driver.run(f"""import os, sys, threading, time
+begun = threading.Event()
+class Slow:
+    closed = False
+    def __init__(self, stream): self.stream = stream
+    def __getattr__(self, name): return getattr(self.stream, name)
+    def flush(self):
+        self.stream.flush()
+        if threading.current_thread() is late:
+            begun.set()
+            while not os.path.exists({str(go)!r}): time.sleep(0.01)
+def show():
+    display('late')
+    open({str(shown)!r}, 'w').close()
+sys.stdout = Slow(sys.stdout)
+late = threading.Thread(target=show)
+late.start()
+begun.wait()""")
+    go.touch()
+    end = time.monotonic() + PATIENCE
+    while not shown.exists():
+        assert time.monotonic() < end, "it is not over"
+        time.sleep(0.01)
+    done = driver.run("1")
+    assert done.text == "1" and done.shown == []
+
+
 # ---- code that misbehaves: the context may die, and that is all ----
 
 def test_channel_closed_by_the_code(driver):
