@@ -63,8 +63,8 @@ static int run(struct store *s, enum store_stmt which, const char *what, struct 
         [STMT_ROLLBACK] = "ROLLBACK",
         [STMT_APPEND] = "INSERT INTO records(seq, line, hash) VALUES(?1, ?2, ?3)",
         [STMT_SIGN] = "INSERT INTO checkpoints(seq, line, signature) VALUES(?1, ?2, ?3)",
-        [STMT_PUT] = "INSERT INTO state(tbl, key, value, told) VALUES(?1, ?2, ?3, ?4)"
-                     " ON CONFLICT(tbl, key) DO UPDATE SET value = ?3, told = ?4",
+        [STMT_PUT] = ("INSERT INTO state(tbl, key, value, told) VALUES(?1, ?2, ?3, ?4)"
+                      " ON CONFLICT(tbl, key) DO UPDATE SET value = ?3, told = ?4"),
         [STMT_REMOVE] = "DELETE FROM state WHERE tbl = ?1 AND key = ?2",
         [STMT_TOLD] = "UPDATE state SET told = 1 WHERE tbl = 'keys' AND key = ?1",
     };
