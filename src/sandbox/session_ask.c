@@ -10,7 +10,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define PATIENCE_MS 15000
+/* Init answers within a millisecond; on a machine that is far too busy it may have to wait its turn
+ * for many seconds. */
+#define PATIENCE_MS 60000
 
 struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struct err *err)
 {

@@ -98,10 +98,10 @@ def test_C01_nowhere_inside_nor_in_the_supervisor(cell, source, lab):
     secret = new_secret()
     path = secret_file(secret, cell.user)
     spec = {"env": "env:LAB_SOURCE", "file": f"file:{path}", "cmd": f"cmd:/bin/cat {path}"}[source]
-    process = cell.start(["/usr/bin/python3", "-c", script_text(DUMP)],
-                         ["--secret", f"LAB_TOKEN={spec}@{ORIGIN}", "--output", "16M", "--timeout", "300s"], json_out=False,
-                         env={"LAB_SOURCE": secret} if source == "env" else None, stdin=subprocess.PIPE)
     watch = lab.watch()
+    process = cell.start(["/usr/bin/python3", "-c", script_text(DUMP)],
+                         ["--secret", f"LAB_TOKEN={spec}@{ORIGIN}", "--output", "16M", "--timeout", "1500s"], json_out=False,
+                         env={"LAB_SOURCE": secret} if source == "env" else None, stdin=subprocess.PIPE)
     try:
         line = process.stdout.readline()
         assert line.strip(), process.stderr.read()[-2000:]
