@@ -3,7 +3,6 @@
 
 #include <sys/ioctl.h>
 #include <sys/statvfs.h>
-#include <sys/utsname.h>
 #include <sys/xattr.h>
 
 TestSuite(files_worker, .init = lab_begin, .fini = lab_end, .timeout = 100);
@@ -202,19 +201,8 @@ LAB_TEST(files_worker, an_upload_that_is_given_up_before_it_began)
     }
 }
 
-/* Before, only a privilege that the worker has not gives a file without a name one. */
-static bool names_come_later(void)
-{
-    struct utsname kernel;
-    int major = 0, minor = 0;
-    cr_assert(uname(&kernel) == 0 && sscanf(kernel.release, "%d.%d", &major, &minor) == 2);
-    return major > 6 || (major == 6 && minor >= 10);
-}
-
 Test(files_worker, half_an_upload_has_no_name_and_does_not_outlive_its_worker)
 {
-    if (!names_come_later())
-        cr_skip_test("before Linux 6.10 a file has a name while it is written");
     struct files_request r = lab_request(FILES_WRITE, "/file");
     struct started s;
     upload_a_part(&s, &r);
