@@ -8,6 +8,7 @@ import time
 import pytest
 
 from driverlib import DRIVERS, PATIENCE, Driver, Ended
+from helpers import wait_for
 
 PNG = b"\x89PNG\r\n"
 
@@ -383,10 +384,7 @@ def test_display_after_the_end_is_dropped(driver, tmp_path):
     driver.run(f"import os, threading, time\ndef late():\n  while not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
                f"  display('late')\n  open({str(shown)!r}, 'w').close()\nthreading.Thread(target=late).start()")
     go.touch()
-    end = time.monotonic() + PATIENCE
-    while not shown.exists():
-        assert time.monotonic() < end, "it is not shown to anybody"
-        time.sleep(0.01)
+    wait_for(shown.exists, PATIENCE, "the end of what shows it")
     done = driver.run("1")
     assert done.text == "1" and done.shown == []
     done = driver.run("t = threading.Thread(target=display, args=('early',)); t.start(); t.join(); 2")
@@ -415,10 +413,7 @@ late = threading.Thread(target=show)
 late.start()
 begun.wait()""")
     go.touch()
-    end = time.monotonic() + PATIENCE
-    while not shown.exists():
-        assert time.monotonic() < end, "it is not over"
-        time.sleep(0.01)
+    wait_for(shown.exists, PATIENCE, "the end of what shows it")
     done = driver.run("1")
     assert done.text == "1" and done.shown == []
 
