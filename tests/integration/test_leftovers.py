@@ -43,14 +43,15 @@ def test_control_a_mount_a_group_and_an_orphan_are_seen(traces):
     subprocess.run(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 </dev/null &"], check=True)
     for parent in parents[:1]:
         (parent / name).mkdir()
+    orphan = find_below(os.getpid(), "sleep")
     with pytest.raises(AssertionError) as told:
         traces.none_left(0.5)
     subprocess.run(["umount", place], check=True)
     place.rmdir()
     for parent in parents[:1]:
         (parent / name).rmdir()
-    os.kill(find_below(os.getpid(), "sleep"), signal.SIGKILL)
-    assert str(place) in str(told.value) and " sleep" in str(told.value)
+    os.kill(orphan, signal.SIGKILL)
+    assert str(place) in str(told.value) and f"process {orphan}'" in str(told.value)
     assert name in str(told.value) or not parents
     traces.none_left()
 

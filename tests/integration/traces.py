@@ -56,8 +56,8 @@ def folders():
 
 
 def tasks():
-    """What we started and what that started, whoever its parent is by now."""
-    return {f"process {pid} {name}" for pid, name in below(os.getpid()).items()}
+    """What we started and what that started, whoever its parent is by now. Without the name, which changes at an exec."""
+    return {f"process {pid}" for pid in below(os.getpid())}
 
 
 def mounts():
@@ -87,7 +87,7 @@ class Traces:
         try:
             wait_for(gone, seconds)
         except AssertionError:
-            raise AssertionError(f"left behind: {sorted(left)}") from None
+            raise AssertionError(f"left behind: {sorted(left)}, of {below(os.getpid())}") from None
 
 
 def _call(name, *words):
