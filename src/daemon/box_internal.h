@@ -5,7 +5,7 @@
 
 #define LAUNCH_MS 15000u /* until the launcher has forked */
 #define READY_MS  30000u /* until it is attested */
-#define CLAIM_MS  15000u
+#define CLAIM_MS  60000u
 #define END_MS    10000u /* then its socket is closed, which ends it too */
 #define GONE_MS   30000u /* then who waits is told that it does not end */
 #define ANSWER_MS 30000u /* whatever else is asked of a warden */

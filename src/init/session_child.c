@@ -145,7 +145,9 @@ static bool obey(struct apply_state *st, const struct ctl_msg *msg, const int *f
     case CTL_HIDE:
         /* Memory and descriptors of init, and of what is not yet a program, are not for the code,
          * which has the same uid; nor for a supervisor without privileges, hence not before. */
-        prctl(PR_SET_DUMPABLE, 0);
+        if (prctl(PR_SET_DUMPABLE, 0) < 0)
+            return false;
+        answer(msg->request, 0, NULL);
         return true;
     case CTL_FREEZE:
         kill(-1, msg->value ? SIGSTOP : SIGCONT);

@@ -36,7 +36,7 @@ enum ctl_type {
     /* supervisor → init in session mode; each is answered with CTL_ANSWER */
     CTL_SPAWN,   /* with descriptors, see below: start a process */
     CTL_FILE,    /* with descriptors, see below: work on files */
-    CTL_HIDE,    /* not answered: it was attested for the last time, code of others comes next */
+    CTL_HIDE,    /* it was attested for the last time, code of others comes after the answer */
     CTL_CONNECT, /* value = port: connect to it inside, and hand the socket out */
     CTL_TYPE_COUNT,
 };

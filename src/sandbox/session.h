@@ -89,6 +89,8 @@ void warden_watch(struct warden *w, struct loop_io *io, int fd,
 void warden_done(struct warden *w, uint32_t request, int64_t value, const char *text, size_t len,
                  const int *fds, unsigned count);
 void warden_fail(struct warden *w, uint32_t request, const struct err *err);
+/* Init has hidden itself: the front may let code in. */
+void warden_claimed(struct warden *w, uint32_t request);
 /* Provisioned and attested; with the interpreter that waits, or why there is none. */
 void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int *fds,
                   unsigned count);

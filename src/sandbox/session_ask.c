@@ -208,6 +208,10 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
         }
         give(a, fd);
         break;
+    case WIRE_CLAIM:
+        warden_claimed(a->w, a->front);
+        ask_drop(a);
+        return;
     case WIRE_FREEZE:
         tell_frozen(a->w, a->front, a->wants_tty, "signal");
         ask_drop(a);

@@ -162,31 +162,39 @@ static int claim_env(struct warden *w, const struct json *env, struct err *err)
     return 0;
 }
 
-/* What the pool knows of the template is not trusted: everything is looked at once more. */
+/* What the pool knows of the template is not trusted: everything is looked at once more. An
+ * interpreter that waits may run code as soon as the front knows, hence not before init has said
+ * that it is hidden from it. */
 static int claim(struct warden *w, const struct wire_msg *msg, const struct json *j,
                  struct err *err)
 {
-    cleanup_buf struct buf text;
-    struct json_writer out;
-    buf_init(&text, WIRE_TEXT_MAX);
     if (w->claimed)
         return err_set(err, ERR_REFUSED, "the sandbox is claimed already");
     if (claim_env(w, json_get(j, "env"), err) < 0 ||
         rules_claim(w, json_get(j, "network"), err) < 0 || sandbox_attest(w->s, err) < 0 ||
         state_enter(&w->s->state, STATE_EXECUTING, err) < 0)
         return -err->code;
-    if (message_send(w->s->ctl_fd, CTL_HIDE, 0) < 0)
-        return err_set(err, ERR_SYSTEM, "the sandbox died before it was of use");
+    struct ask *a = ask_new(w, msg->type, msg->request, err);
+    struct ctl_msg hide = {.type = CTL_HIDE};
+    if (!a || ask_send(a, &hide, NULL, 0, err) < 0)
+        return -err->code;
     w->claimed = true;
     sandbox_receipt_begin(w->s);
     watch_start(w);
+    return 0;
+}
+
+void warden_claimed(struct warden *w, uint32_t request)
+{
+    cleanup_buf struct buf text;
+    struct json_writer out;
+    buf_init(&text, WIRE_TEXT_MAX);
     jw_init(&out, &text, false);
     jw_object_begin(&out);
     jw_key(&out, "boundaries");
     jw_written(&out, &w->s->boundaries);
     jw_object_end(&out);
-    warden_done(w, msg->request, 0, buf_text(&text), text.len, NULL, 0);
-    return 0;
+    warden_done(w, request, 0, buf_text(&text), text.len, NULL, 0);
 }
 
 static int end(struct warden *w, const struct json *j)

@@ -2,6 +2,7 @@
 must differ, and end as they should. As root and as an ordinary user."""
 import array
 import ast
+import errno
 import fcntl
 import json
 import os
@@ -457,6 +458,24 @@ def test_posture_is_that_of_a_started_sandbox(request, serve):
     for part in started:
         assert cloned[part] == started[part], part
     assert set(cloned) == set(started)
+
+
+@pytest.mark.parametrize("how", ["cloned", "started"])
+def test_no_code_before_init_is_hidden(serve, how):
+    """An interpreter that waits may run code as soon as the front knows of the claim: init has hidden its memory by then."""
+    one = clone(serve, claim=False) if how == "cloned" else Interpreter(serve.launch("python"))
+    look = "def see():\n  try: return open('/proc/1/mem', 'rb').name\n  except OSError as e: return e.errno\nsee()"
+    assert one.value(look) == "/proc/1/mem", "the control: it can be seen before"
+    os.kill(one.init, signal.SIGSTOP)
+    try:
+        one.box.wire.send("claim", 99, 0, {"env": {}, "network": None})
+        with pytest.raises(TimeoutError):
+            one.box.next("done", "fail", seconds=2)
+    finally:
+        os.kill(one.init, signal.SIGCONT)
+    assert one.box.next("done", "fail").type == "done"
+    assert one.value(look) == errno.ENOENT
+    one.close()
 
 
 def test_what_is_attested_is_the_same(serve):
