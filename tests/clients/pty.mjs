@@ -25,7 +25,9 @@ await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
   await check('^C reaches what runs on the terminal', async () => {
     let seen = ''
     const pty = await sandbox.pty.create({ cols: 80, rows: 24, onData: (data) => { seen += text.decode(data) } })
-    await sandbox.pty.sendInput(pty.pid, bytes('cat; echo "after:$?"\n'))
+    await sandbox.pty.sendInput(pty.pid, bytes('echo run:$((1+1)); cat; echo "after:$?"\n'))
+    // Before that the shell reads by itself, and what is typed is shown once: by cat alone.
+    await until('the line is carried out', () => seen.includes('run:2'))
     await sandbox.pty.sendInput(pty.pid, bytes('hello\n'))
     await until('cat runs', () => (seen.match(/hello/g) ?? []).length >= 2)
     await sandbox.pty.sendInput(pty.pid, bytes('\x03'))
