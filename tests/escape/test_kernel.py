@@ -402,11 +402,14 @@ def test_K21_engine_and_agent_sockets(cell):
     """Decoy sockets at the usual places, and an abstract one: none is visible, none is reached."""
     places = ["/run/docker.sock", "/run/podman-decoy.sock", "/tmp/ssh-escape/agent.1", "/var/tmp/escape-bus",
               "/run/dbus/system_bus_socket", str(PLACE.folder("bus") / "agent")]
+    # These places have one name on the whole machine, and others may try them at the same time (`brig verify` does). What
+    # comes out of this sandbox comes each time.
     with alone_on_this_machine():
-        try_decoys(cell, places)
+        assert any(not try_decoys(cell, places) for _ in range(3)), "somebody connected"
 
 
 def try_decoys(cell, places):
+    """Which listeners somebody reached besides the control."""
     listeners, made, folders = [], [], []
     for path in places:
         if os.path.exists(path) or not os.access(os.path.dirname(os.path.dirname(path)) or "/", os.W_OK):
@@ -432,12 +435,13 @@ def try_decoys(cell, places):
         for listener in [*listeners, abstract]:
             listener.accept()[0].close()  # the control's
         assert_denied(shown, probes(inside["reach"])["reach"], ABSENT | NO_SOCKET | {"ECONNREFUSED", "EINVAL"})
-        for listener in [*listeners, abstract]:
-            with pytest.raises(BlockingIOError):
-                listener.accept()
         visible = [line for line in inside["sockets"].splitlines() if line.startswith("SOCKET")]
         if cell.container:
             assert not visible, visible
+        reached = select.select([*listeners, abstract], [], [], 0)[0]
+        known_to_us_alone = [abstract, *(one for one, path in zip(listeners, made) if path.startswith(str(PLACE.base)))]
+        assert not set(known_to_us_alone) & set(reached)
+        return reached
     finally:
         for listener in [*listeners, abstract]:
             listener.close()

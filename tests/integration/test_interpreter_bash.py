@@ -93,7 +93,8 @@ def test_a_program_that_ignores_the_interrupt(driver):
     driver.wait_output("go")
     driver.interrupt()
     done = driver.finish()
-    assert "rest" in done.out and done.error is None
+    # A cell that takes longer than a moment to end gets the signal once more, which may meet the shell between two commands.
+    assert "rest" in done.out and (done.error is None or done.error["name"] == "Interrupted")
 
 
 def test_interrupts_without_end(driver):
