@@ -42,7 +42,8 @@ def count_calls(cell, command, options):
 def test_L02_supervisor_killed_after_every_call(cell):
     """SIGKILL after the Nth system call of the supervisor, for N from the first to the last."""
     command, options = [PLACE.attack, "linger"], ["--timeout", "200s"]
-    total = count_calls(cell, command, options)
+    # A run that is held up looks at its tasks more often: what counts is one that was not.
+    total = min(count_calls(cell, command, options) for _ in range(3))
     assert total > 20
     stride = max(1, -(-total // KILLS))
     numbers = list(range(1 + random.randrange(stride), total + 1, stride))
