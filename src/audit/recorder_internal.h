@@ -88,6 +88,7 @@ int keys_record(struct recorder *r, const char *key, const char *value, const ch
 struct key_rows {
     struct key_row {
         char *key, *value;
+        bool refused; /* recorded as that, and told to nobody */
     } * items;
     size_t count;
 };

@@ -8,25 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_revoked(const struct json *value)
-{
-    const struct json *j = json_get(value, "revoked_ms");
-    return j && json_type(j) == JSON_INT && json_int(j) != 0;
-}
-
-static void write_detail(struct recorder *r, const struct json *value, const char *by)
+/* With what verification needs to follow a key through its records: the hash, the rights, and a
+ * digest of the row, which covers whatever else a row may come to hold. */
+static void write_detail(struct recorder *r, const struct json *row, const char *value,
+                         const char *by)
 {
     struct json_writer w;
-    const struct json *name = value ? json_get(value, "name") : NULL;
-    const struct json *is_operator = value ? json_get(value, "operator") : NULL;
+    char digest[SHA256_HEX_SIZE];
+    const struct json *hash = row ? json_get(row, "hash") : NULL;
+    const struct json *name = row ? json_get(row, "name") : NULL;
+    const struct json *is_operator = row ? json_get(row, "operator") : NULL;
+    const struct json *most = row ? json_get(row, "max_boxes") : NULL;
     buf_reset(&r->detail);
     jw_init(&w, &r->detail, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "by", by);
+    if (hash && json_type(hash) == JSON_STRING)
+        jw_kv_string(&w, "hash", json_string(hash));
+    if (most && json_type(most) == JSON_INT)
+        jw_kv_int(&w, "max_boxes", json_int(most));
     if (name && json_type(name) == JSON_STRING)
         jw_kv_string(&w, "name", json_string(name));
     if (is_operator && json_type(is_operator) == JSON_BOOL)
         jw_kv_bool(&w, "operator", json_bool(is_operator));
+    if (value) {
+        key_digest(value, digest);
+        jw_kv_string(&w, "row", digest);
+    }
     jw_object_end(&w);
 }
 
@@ -42,12 +50,25 @@ int keys_record(struct recorder *r, const char *key, const char *value, const ch
     }
     struct record record = {.time_us = recorder_now(), .boundary = "api", .key = key};
     record.kind = !value                                   ? "key.removed"
-                  : tree && is_revoked(tree)               ? "key.revoked"
+                  : tree && key_is_revoked(tree)           ? "key.revoked"
                   : store_has(r->store, "keys", key, true) ? "key.changed"
                                                            : "key.added";
-    write_detail(r, tree, by);
+    write_detail(r, tree, value, by);
     record.detail = buf_text(&r->detail);
     json_free(tree);
+    return store_append(r->store, &record, err);
+}
+
+/* Nothing that a verb writes: it stays as it is, untold and not in force, for `brig audit verify`
+ * to find. */
+static int refuse_row(struct recorder *r, const char *key, struct err *err)
+{
+    struct record record = {
+        .time_us = recorder_now(),
+        .boundary = "api",
+        .kind = "key.refused",
+        .key = key,
+        .detail = "{\"what\":\"a row that gives a key back what it lost, or more than it had\"}"};
     return store_append(r->store, &record, err);
 }
 
@@ -70,9 +91,14 @@ int keys_collect(struct recorder *r, struct key_rows *ret, struct err *err)
     if (store_each_untold(r->store, collect, ret, err) < 0)
         return -err->code;
     for (size_t i = 0; i < ret->count; i++) {
-        const struct key_row *row = &ret->items[i];
-        if (keys_record(r, row->key, row->value, "brig keys", err) < 0 ||
-            store_told(r->store, row->key, err) < 0)
+        struct key_row *row = &ret->items[i];
+        struct key_told told;
+        if (store_key_told(r->store, row->key, &told, err) < 0)
+            return -err->code;
+        row->refused = !key_may_follow(&told, row->value);
+        if (row->refused ? refuse_row(r, row->key, err) < 0
+                         : keys_record(r, row->key, row->value, "brig keys", err) < 0 ||
+                               store_told(r->store, row->key, err) < 0)
             return -err->code;
     }
     return 0;
@@ -82,7 +108,8 @@ void keys_tell(struct recorder *r, const struct key_rows *rows)
 {
     struct err err = ERR_INIT;
     for (size_t i = 0; i < rows->count; i++)
-        (void)recorder_restore(r, "keys", rows->items[i].key, rows->items[i].value, &err);
+        if (!rows->items[i].refused)
+            (void)recorder_restore(r, "keys", rows->items[i].key, rows->items[i].value, &err);
 }
 
 void key_rows_done(struct key_rows *rows)

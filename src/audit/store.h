@@ -4,6 +4,7 @@
 #include "audit/recorder.h"
 #include "audit/sign.h"
 #include "base/json.h"
+#include "base/sha256.h"
 
 #include <sys/types.h>
 
@@ -92,6 +93,26 @@ int store_verify_begin_at(struct store *s, uint64_t checkpoint, struct verify_ru
 int store_verify_step(struct verify_run *v, unsigned rows, struct err *err);
 void store_verify_end(struct verify_run *v, struct verify_result *ret);       /* frees */
 void verify_write_json(const struct verify_result *r, struct json_writer *w); /* members */
+
+/* ---- store_keys.c: API keys, as the records have them ---- */
+
+#define KEY_WHY_SIZE 160
+/* Of the newest record of a key. */
+struct key_told {
+    uint64_t seq; /* 0: there is none */
+    bool removed, revoked, is_operator;
+    char hash[SHA256_HEX_SIZE]; /* of the key; empty: the record has none */
+    char row[SHA256_HEX_SIZE];  /* of its row; likewise */
+};
+int store_key_told(struct store *s, const char *key, struct key_told *ret, struct err *err);
+bool key_is_revoked(const struct json *row);
+void key_digest(const char *value, char ret[static SHA256_HEX_SIZE]); /* of a row as it is kept */
+/* Could a verb have written this row after that record? */
+bool key_may_follow(const struct key_told *told, const char *value);
+bool key_is_as_told(const struct key_told *told, const char *value);
+/* All rows against all records. *ret_good false: `why` says which is not as it was recorded. */
+int store_keys_check(struct store *s, bool *ret_good, char why[static KEY_WHY_SIZE],
+                     struct err *err);
 
 /* ---- store_receipt.c ---- */
 

@@ -184,17 +184,15 @@ int store_verify_step(struct verify_run *v, unsigned rows, struct err *err)
     return 1;
 }
 
-/* A key that is in force and of which no record tells came in by another door. */
 static void check_keys(struct verify_run *v)
 {
-    cleanup_stmt sqlite3_stmt *stmt = NULL;
-    static const char sql[] =
-        "SELECT key FROM state WHERE tbl = 'keys' AND told = 1 AND NOT EXISTS (SELECT 1 FROM "
-        "records WHERE kind GLOB 'key.*' AND records.key = state.key) LIMIT 1";
-    if (sqlite3_prepare_v2(v->store->db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-        sqlite3_step(stmt) == SQLITE_ROW)
-        chain_check_bad(v->chain, 0, "API key %.40s is there and no record says who added it",
-                        (const char *)sqlite3_column_text(stmt, 0));
+    char why[KEY_WHY_SIZE] = "";
+    struct err err = ERR_INIT;
+    bool good = false;
+    if (store_keys_check(v->store, &good, why, &err) < 0)
+        chain_check_bad(v->chain, 0, "the API keys cannot be read: %.100s", err.message);
+    else if (!good)
+        chain_check_bad(v->chain, 0, "%s", why);
 }
 
 void store_verify_end(struct verify_run *v, struct verify_result *ret)

@@ -182,6 +182,13 @@ def sql(state, text):
     db.close()
 
 
+def ask(state, text):
+    db = sqlite3.connect(state / "audit" / "records.db")
+    found = db.execute(text).fetchone()[0]
+    db.close()
+    return found
+
+
 def rehash(state, first):
     """What somebody who knows the format, but has no key, can do: all hashes anew."""
     db = sqlite3.connect(state / "audit" / "records.db")
@@ -734,7 +741,10 @@ def test_keys_of_the_front_are_recorded(state):
     row = {"name": "first", "hash": "00" * 32, "operator": True, "created_ms": 1, "revoked_ms": 0, "max_boxes": 0}
     assert recorder.ask("PUT", {"table": "keys", "key": "k_first", "value": row})[0] == "DONE"
     record = recorder.records(kind="key.added")[0]
-    assert record["key"] == "k_first" and record["detail"] == {"by": "the daemon", "name": "first", "operator": True}
+    kept = ask(state, "SELECT value FROM state WHERE key = 'k_first'")
+    assert record["key"] == "k_first" and record["detail"] == {
+        "by": "the daemon", "hash": "00" * 32, "max_boxes": 0, "name": "first", "operator": True,
+        "row": hashlib.sha256(kept.encode()).hexdigest()}
     recorder.ask("PUT", {"table": "keys", "key": "k_first", "value": None})
     assert len(recorder.records(kind="key.removed")) == 1
     recorder.stop()
@@ -771,6 +781,51 @@ def test_a_key_made_without_the_daemon_is_in_force_at_the_next_start(state):
     recorder = Recorder(state)
     assert recorder.restored["keys", told["id"]]["operator"] is True
     assert kinds(recorder.records(key=told["id"])) == ["key.added"]
+    recorder.stop()
+
+
+def revoked_key(state):
+    recorder = Recorder(state)
+    told = json.loads(brig("keys", "add", "ci", "--json", "--state", state).stdout)
+    assert recorder.receive()[0] == "RESTORE"
+    brig("keys", "revoke", "ci", "--state", state)
+    assert recorder.receive()[0] == "RESTORE"
+    return recorder, told["id"]
+
+
+BACK = """UPDATE state SET value = json_set(value, '$.operator', json('true'), '$.revoked_ms', 0), told = {told}
+          WHERE tbl = 'keys'"""
+
+
+@pytest.mark.parametrize("told", (0, 1))
+def test_a_revoked_key_made_operator_in_the_database_is_found_and_not_served(state, told):
+    recorder, key = revoked_key(state)
+    recorder.stop()
+    good(state)
+    sql(state, BACK.format(told=told))
+    assert key in bad(state)["why"]
+    with pytest.raises(RuntimeError, match=f"not as it was left: API key {key}"):
+        Recorder(state)
+
+
+def test_a_revoked_key_does_not_come_back_while_the_daemon_runs(state):
+    recorder, key = revoked_key(state)
+    sql(state, BACK.format(told=0))
+    recorder.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: recorder.records(kind="key.refused"))
+    assert kinds(recorder.records(key=key)) == ["key.added", "key.revoked", "key.refused"]
+    recorder.sync()
+    assert not recorder.late, "the front was told of it"
+    assert key in bad(state)["why"]
+    recorder.stop()
+
+
+def test_the_front_does_not_write_records_of_keys(state):
+    recorder = Recorder(state)
+    recorder.send("RECORD", {"boundary": "api", "kind": "key.added", "key": "k_forged", "detail": {"by": "brig keys"}})
+    recorder.sync()
+    assert not recorder.records(kind="key.added")
+    assert "keys" in recorder.records(kind="record.refused")[0]["detail"]["what"]
     recorder.stop()
 
 

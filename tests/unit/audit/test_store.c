@@ -223,6 +223,115 @@ Test(store, a_key_that_nobody_recorded_is_found)
     cr_assert(!r.good && strstr(r.why, "k_forged"), "%s", r.why);
 }
 
+#define HASH "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define ROW(operator, revoked)                                                                     \
+    "{\"hash\":\"" HASH "\",\"operator\":" operator",\"revoked_ms\":" revoked "}"
+
+/* As the recorder writes it down; without `digest`, as it did before records had digests of rows.
+ */
+static void record_key(struct store *s, const char *kind, const char *row, bool digest)
+{
+    char detail[512] = "{\"by\":\"brig keys\",\"operator\":false}", hex[SHA256_HEX_SIZE];
+    struct record r = {.boundary = "api", .kind = kind, .key = "k_one", .detail = detail};
+    if (digest && row) {
+        key_digest(row, hex);
+        snprintf(detail, sizeof detail,
+                 "{\"by\":\"brig keys\",\"hash\":\"" HASH "\",\"operator\":false,\"row\":\"%s\"}",
+                 hex);
+    }
+    cr_assert(store_begin(s, &err) == 0, "%s", err.message);
+    cr_assert(store_append(s, &r, &err) == 0, "%s", err.message);
+    cr_assert(store_put(s, "keys", "k_one", row, true, &err) == 0, "%s", err.message);
+    cr_assert(store_commit(s, &err) == 0, "%s", err.message);
+    cr_assert(store_write_head(s, 1, &err) == 0, "%s", err.message);
+}
+
+static void expect_bad(const char *why)
+{
+    struct verify_result r = verify();
+    cr_assert(!r.good && strstr(r.why, why), "%s", r.good ? "good" : r.why);
+    refuse_open(true, why);
+}
+
+static void revoke_one(bool digest)
+{
+    struct store *s = open_store(true);
+    record_key(s, "key.added", ROW("false", "0"), digest);
+    record_key(s, "key.revoked", ROW("false", "5"), digest);
+    store_close(s);
+    struct verify_result r = verify();
+    cr_assert(r.good, "%s", r.why);
+}
+
+Test(store, a_revoked_key_that_came_back_as_operator_is_found)
+{
+    revoke_one(true);
+    tamper("UPDATE state SET value = replace(replace(value, 'false', 'true'), ':5', ':0')");
+    expect_bad("k_one is not what record 2 says: it was revoked");
+}
+
+Test(store, a_revoked_key_that_came_back_is_found_without_digests)
+{
+    revoke_one(false);
+    tamper("UPDATE state SET value = replace(value, ':5', ':0')");
+    expect_bad("k_one is not what record 2 says");
+}
+
+Test(store, a_revoked_key_cannot_wait_to_be_told_anew)
+{
+    revoke_one(true);
+    tamper("UPDATE state SET told = 0, value = replace(value, ':5', ':0')");
+    expect_bad("k_one waits to be more than record 2 says");
+}
+
+Test(store, every_change_of_a_key_is_found)
+{
+    static const char *const changes[] = {
+        "UPDATE state SET value = replace(value, 'false', 'true')",
+        "UPDATE state SET value = replace(value, '0011', '1100')",
+        "UPDATE state SET value = replace(value, '{', '{\"max_boxes\":9,')",
+        "UPDATE state SET value = replace(value, ':0}', ':0 }')",
+        "UPDATE state SET told = 0, value = replace(value, 'false', 'true')",
+        "UPDATE state SET told = 0, value = replace(value, '0011', '1100')",
+        "DELETE FROM state",
+    };
+    struct store *s = open_store(true);
+    record_key(s, "key.added", ROW("false", "0"), true);
+    store_close(s);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        tamper(changes[i]);
+        expect_bad("k_one");
+        tamper("DELETE FROM state; INSERT INTO state VALUES('keys', 'k_one', '" ROW("false",
+                                                                                    "0") "', 1)");
+        cr_assert(verify().good);
+    }
+}
+
+Test(store, a_key_that_was_removed_and_is_there_is_found)
+{
+    struct store *s = open_store(true);
+    record_key(s, "key.added", ROW("false", "0"), true);
+    record_key(s, "key.removed", NULL, true);
+    store_close(s);
+    cr_assert(verify().good);
+    tamper("INSERT INTO state VALUES('keys', 'k_one', '" ROW("false", "0") "', 1)");
+    expect_bad("k_one is there and record 2 says it was removed");
+}
+
+Test(store, a_row_that_a_verb_writes_may_follow)
+{
+    struct key_told told = {.seq = 1, .hash = HASH}, none = {.seq = 0};
+    cr_assert(key_may_follow(&none, ROW("true", "0")), "a new key");
+    cr_assert(key_may_follow(&told, ROW("false", "7")), "its end");
+    cr_assert(key_may_follow(&told, ROW("false", "0")), "another name or number");
+    cr_assert(!key_may_follow(&told, ROW("true", "0")), "more rights");
+    cr_assert(!key_may_follow(&told, "{}"), "no hash");
+    told.revoked = true;
+    cr_assert(!key_may_follow(&told, ROW("false", "0")), "a second life");
+    told.removed = true;
+    cr_assert(key_may_follow(&told, ROW("false", "0")), "a new one of that name");
+}
+
 /* ---- queries ---- */
 
 static int count_record(void *ctx, uint64_t seq, const char *line, size_t len,
