@@ -13,7 +13,8 @@ bool token_equal(const char *a, const char *b);
 #define TRAFFIC_TOKEN_LEN 43
 void traffic_token(const char *token, char out[static TRAFFIC_TOKEN_LEN + 1]);
 
-/* "v1_" and base64 of SHA-256 over "path:read|write:user:token[:expiry]", without padding. */
+/* "v1_" and base64 of SHA-256 over "path:read|write:user:token[:expiry]", without padding. A user
+ * with a colon is nobody's: it could make a link to read into one to write. */
 struct signature {
     const char *text;
     const char *path, *user; /* as in the query, "" where absent */

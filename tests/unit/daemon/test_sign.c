@@ -46,6 +46,35 @@ Test(sign, is_bound_to_path_token_and_time)
     cr_assert_not(signature_check(&s, "token"), "another expiration");
 }
 
+/* One text, two ways to cut it: a link to read the file "/f:write:me" is none to write "/f". */
+Test(sign, a_colon_does_not_move_the_borders_of_fields)
+{
+    struct signature s = {.text = "v1_pIlsEIpF96YNiaFKqTycpPDwmxTTm9NtHXJ7+HYO+O4",
+                          .path = "/f:write:me",
+                          .user = "root"};
+    cr_assert(signature_check(&s, "token"), "control: what was signed");
+    s = (struct signature){.text = s.text, .path = "/f", .user = "me:read:root", .write = true};
+    cr_assert_not(signature_check(&s, "token"), "read became write");
+    s = (struct signature){.text = "v1_C/hsTRdkGwIPYXCePvGydwO1xbOKCFEdBV08MdIF1L0",
+                           .path = "/f:read:me",
+                           .user = "root",
+                           .write = true};
+    cr_assert(signature_check(&s, "token"), "control");
+    s = (struct signature){.text = s.text, .path = "/f", .user = "me:write:root"};
+    cr_assert_not(signature_check(&s, "token"), "write became read, of another file");
+    s = (struct signature){.text = "v1_MCRgyqzUO4DtdgG4JNR5aKb4/0uh8aiSwCBi8KTtAjk",
+                           .path = "/f",
+                           .user = "root",
+                           .expiration = "17"};
+    cr_assert(signature_check(&s, "token"), "control");
+    s = (struct signature){.text = s.text, .path = "/f", .user = "root"};
+    cr_assert_not(signature_check(&s, "token:17"), "without its end");
+    s = (struct signature){.text = "v1_lpFKcNPTKFilcYDOsbzi9kALT48vsfuEIoBw9y9AycQ",
+                           .path = "/a:b.txt",
+                           .user = "root"};
+    cr_assert(signature_check(&s, "token"), "files may have a colon");
+}
+
 Test(sign, expires)
 {
     struct signature s = plain;
