@@ -127,10 +127,16 @@ int escape_read(const char *text, size_t left, uint8_t *ret)
     }
 }
 
+int escape_read_twice(const char *text, size_t left, uint8_t *ret)
+{
+    return left && text[0] == '%' ? read_hex(text, left, "%25", "", ret) : 0;
+}
+
 void escape_heads(uint8_t byte, void (*fn)(void *ctx, char first, char second), void *ctx)
 {
     fn(ctx, '%', "0123456789abcdef"[byte >> 4]);
     fn(ctx, '%', "0123456789ABCDEF"[byte >> 4]);
+    fn(ctx, '%', '2'); /* %25 and so on */
     fn(ctx, '\\', 'u');
     fn(ctx, '\\', 'x');
     if (byte && strchr("/\"'\\", byte))

@@ -1,5 +1,5 @@
-/* The ways in which a response may spell one byte: %2F, \u002f, \x2f, \/, &#x2F;, &amp; and so on.
- */
+/* The ways in which a response may spell one byte: %2F, %252F, \u002f, \x2f, \/, &#x2F;, &amp; and
+ * so on. */
 #pragma once
 
 #include <stddef.h>
@@ -10,6 +10,8 @@
 /* The escape that begins at text[0]: its length, with the byte that it means. 0: none begins here.
  * Negative: one may begin here, but the text ends too early to tell. */
 int escape_read(const char *text, size_t left, uint8_t *ret);
+/* The same for an escape of an escape: "%252F" is "%2F" to one reader and "/" to the next. */
+int escape_read_twice(const char *text, size_t left, uint8_t *ret);
 /* Could this byte begin one? */
 static inline int escape_starts(uint8_t c)
 {

@@ -10,7 +10,9 @@
  * form. */
 #include "credentials/inject.h"
 
+#include "credentials/places.h"
 #include "credentials/swap.h"
+#include "http/name.h"
 #include "os/weaken.h"
 
 #include <errno.h>
@@ -53,17 +55,23 @@ bool inject_binds(const struct egress *e, const struct host *host, uint16_t port
     return false;
 }
 
+bool inject_depends(const struct egress *e, const struct host *host, uint16_t port)
+{
+    for (size_t i = 0; i < e->secret_count; i++) {
+        const struct egress_secret *s = &e->secrets[i];
+        if (s->port == port && host_equal(&s->host, host) && (s->methods.count || s->paths.count))
+            return true;
+    }
+    return false;
+}
+
 /* ---- headers of the client's ---- */
 
-/* Without case, and '_' like '-': servers that hand headers on as variables fold them. */
-static bool same_header(const char *a, const char *b)
+bool same_header(const char *a, const char *b)
 {
-    for (; *a && *b; a++, b++) {
-        char x = *a == '_' ? '-' : *a, y = *b == '_' ? '-' : *b;
-        if (strncasecmp(&x, &y, 1) != 0)
-            return false;
-    }
-    return *a == *b;
+    struct folded f;
+    name_fold(a, strlen(a), false, &f);
+    return name_same(&f, b);
 }
 
 static size_t count_like(const struct http_headers *h, const char *name)
@@ -91,8 +99,7 @@ static int remove_like(struct http_headers *h, const char *name, struct err *err
     return 0;
 }
 
-/* The placeholder is exactly the user or the password of a Basic header. */
-static bool is_basic_of(const char *header, const char *placeholder)
+bool is_basic_of(const char *header, const char *placeholder)
 {
     struct buf plain cleanup_wiped;
     buf_init(&plain, HTTP_HEAD_MAX);
@@ -107,7 +114,7 @@ static bool is_basic_of(const char *header, const char *placeholder)
            (password == len && memcmp(colon + 1, placeholder, len) == 0);
 }
 
-static const char *header_of(const struct egress_secret *s)
+const char *header_of(const struct egress_secret *s)
 {
     return s->form == INJECT_BASIC    ? "Authorization"
            : s->form == INJECT_HEADER ? s->inject_name

@@ -5,7 +5,10 @@
  * own.
  *
  * C-3  A placeholder is swapped only where it is declared, towards its own origin; elsewhere it
- * stays the worthless text that it is. */
+ * stays the worthless text that it is.
+ *
+ * C-10 At a host that a secret is bound to the code acts as that secret's account or as nobody: no
+ * credential of its own goes there, on whatever port, unless the rule names the place. */
 #pragma once
 
 #include "credentials/secret.h"
@@ -20,6 +23,15 @@ struct injector {
 
 /* Is any secret bound to this host and port? */
 bool inject_binds(const struct egress *e, const struct host *host, uint16_t port);
+/* Takes out whatever has the shape of a credential (shape.h) where a secret is bound to the host of
+ * t, but a placeholder alone and what `rule` (may be NULL) names in `pass`. Returns how many were
+ * taken out that no secret takes the place of, with the name of the first of them; negative: no
+ * memory. To be called before inject_apply. */
+#define INJECT_NAME_MAX 64
+int inject_strip(const struct egress *e, const struct egress_rule *rule, const struct target *t,
+                 struct http_request *r, char first[static INJECT_NAME_MAX], struct err *err);
+/* Does a secret that is bound to this host and port depend on the method or the path? */
+bool inject_depends(const struct egress *e, const struct host *host, uint16_t port);
 /* Applies every secret bound to t to the request. Returns how many were put in, or negative: a
  * bound secret has no value or its time is over (fail closed), or the request cannot carry it. The
  * target of the request (query form) may be replaced.

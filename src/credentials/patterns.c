@@ -10,6 +10,8 @@ uint8_t symbol_of(enum symbol_class cls, uint8_t c, bool escaped)
 {
     switch (cls) {
     case SYM_BYTES:
+        if (c >= 'A' && c <= 'Z')
+            return c | 0x20;
         return c == '+' ? ' ' : c >= 0x20 && c < 0x7f ? c : SYM_NONE;
     case SYM_HEX:
         if (escaped)
@@ -89,18 +91,39 @@ static struct node *add_pattern(struct patterns *p, enum symbol_class cls, uint3
     return &p->nodes[node];
 }
 
+/* A server may change the case before it encodes: what is encoded then is one of these. */
+enum spelling {
+    AS_IT_IS,
+    IN_LOWER,
+    IN_UPPER,
+};
+
+static uint8_t spell(char c, enum spelling how)
+{
+    bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
+    return (uint8_t)((how == IN_LOWER && upper) || (how == IN_UPPER && lower) ? c ^ 0x20 : c);
+}
+
+static bool spelling_differs(const char *bytes, size_t len, enum spelling how)
+{
+    for (size_t i = 0; i < len; i++)
+        if (spell(bytes[i], how) != (uint8_t)bytes[i])
+            return true;
+    return how == AS_IT_IS;
+}
+
 /* The six-bit groups that lie wholly inside the value when it begins at byte `align` of a group of
  * three. */
 static uint32_t add_base64(struct patterns *p, uint32_t used, const char *bytes, size_t len,
-                           unsigned align)
+                           enum spelling how, unsigned align)
 {
     size_t skip = align == 1 ? 4 : align == 2 ? 2 : 0;
     size_t count = (len * 8 - skip) / 6;
     for (size_t i = 0; i < count; i++) {
         size_t bit = skip + i * 6, at = bit / 8;
-        unsigned pair = (unsigned char)bytes[at] << 8;
+        unsigned pair = (unsigned)spell(bytes[at], how) << 8;
         if (at + 1 < len)
-            pair |= (unsigned char)bytes[at + 1];
+            pair |= spell(bytes[at + 1], how);
         p->symbols[used + i] = (uint8_t)(pair >> (10 - bit % 8) & 63);
     }
     struct node *end = add_pattern(p, SYM_BASE64, used, count);
@@ -109,23 +132,47 @@ static uint32_t add_base64(struct patterns *p, uint32_t used, const char *bytes,
     return used + (uint32_t)count;
 }
 
+static uint32_t add_hex(struct patterns *p, uint32_t used, const char *bytes, size_t len,
+                        enum spelling how)
+{
+    for (size_t i = 0; i < len; i++) {
+        p->symbols[used + 2 * i] = spell(bytes[i], how) >> 4;
+        p->symbols[used + 2 * i + 1] = spell(bytes[i], how) & 15;
+    }
+    add_pattern(p, SYM_HEX, used, 2 * len);
+    return used + (uint32_t)(2 * len);
+}
+
+static uint32_t add_bytes(struct patterns *p, uint32_t used, const char *bytes, size_t len,
+                          bool reversed)
+{
+    for (size_t i = 0; i < len; i++)
+        p->symbols[used + i] =
+            symbol_of(SYM_BYTES, (uint8_t)bytes[reversed ? len - 1 - i : i], false);
+    add_pattern(p, SYM_BYTES, used, len);
+    return used + (uint32_t)len;
+}
+
 static uint32_t add_value(struct patterns *p, uint32_t used, const struct secret *value)
 {
     size_t len;
     const char *bytes = secret_expose(value, &len);
-    for (size_t i = 0; i < len; i++)
-        p->symbols[used + i] = symbol_of(SYM_BYTES, (uint8_t)bytes[i], false);
-    add_pattern(p, SYM_BYTES, used, len);
-    used += (uint32_t)len;
-    for (size_t i = 0; i < len; i++) {
-        p->symbols[used + 2 * i] = (uint8_t)bytes[i] >> 4;
-        p->symbols[used + 2 * i + 1] = (uint8_t)bytes[i] & 15;
+    used = add_bytes(p, used, bytes, len, false);
+    used = add_bytes(p, used, bytes, len, true);
+    for (enum spelling how = AS_IT_IS; how <= IN_UPPER; how++) {
+        if (!spelling_differs(bytes, len, how))
+            continue;
+        used = add_hex(p, used, bytes, len, how);
+        for (unsigned align = 0; align < 3; align++)
+            used = add_base64(p, used, bytes, len, how, align);
     }
-    add_pattern(p, SYM_HEX, used, 2 * len);
-    used += (uint32_t)(2 * len);
-    for (unsigned align = 0; align < 3; align++)
-        used = add_base64(p, used, bytes, len, align);
     return used;
+}
+
+/* Of add_value, at most. */
+static size_t symbols_of(size_t len)
+{
+    return len ? 2 * len + (IN_UPPER + 1) * (2 * len + 3 * (len * 8 / 6 + 1)) : 0;
 }
 
 /* Breadth first: a node's failure is known before its children's. */
@@ -250,7 +297,7 @@ static int build(struct patterns *p, struct secret *const *values, size_t count,
             secret_expose(values[i], &len);
         if (len > p->longest)
             p->longest = len;
-        symbols += len ? len * 3 + 3 * (len * 8 / 6 + 1) : 0;
+        symbols += symbols_of(len);
     }
     if (symbols == 0)
         return 0;

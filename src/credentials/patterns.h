@@ -1,6 +1,7 @@
-/* What redact.c looks for: each value as bytes, as hex digits and as base64 at three alignments, in
- * one automaton with failure links (Aho and Corasick), so that the cost per byte of text does not
- * depend on how many values there are or how long they are.
+/* What redact.c looks for: each value as bytes, forwards and backwards, as hex digits and as base64
+ * at three alignments (of the value as it is, in lower and in upper case), in one automaton with
+ * failure links (Aho and Corasick), so that the cost per byte of text does not depend on how many
+ * values there are or how long they are.
  *
  * A pattern is a sequence of symbols, and each class of symbols says which bytes of text mean which
  * symbol: so both cases of hex and both alphabets of base64 are one pattern each. */
@@ -12,7 +13,7 @@
 #include <stdint.h>
 
 enum symbol_class {
-    SYM_BYTES,  /* the value itself; blank and '+' are one symbol */
+    SYM_BYTES,  /* the value itself; both cases of a letter are one symbol, blank and '+' too */
     SYM_HEX,    /* four bits */
     SYM_BASE64, /* six bits */
     SYM_CLASSES,

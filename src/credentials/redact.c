@@ -143,21 +143,30 @@ static size_t over_breaks(const struct scan *s, size_t at)
     return at;
 }
 
+/* How long the escape is that spells this symbol here; 0 or less: there is none. */
+static int escape_of(const struct scan *s, size_t at, enum symbol_class cls, uint8_t symbol)
+{
+    uint8_t byte;
+    int len = escape_read(text_at(s, at), s->end - at, &byte);
+    if (len > 0 && symbol_of(cls, byte, true) == symbol)
+        return len;
+    len = escape_read_twice(text_at(s, at), s->end - at, &byte);
+    return len > 0 && symbol_of(cls, byte, true) == symbol ? len : 0;
+}
+
 /* Where a thread that stands at `node` begins once its first `count` symbols are given up. */
 static size_t start_after(const struct scan *s, uint32_t node, size_t start, size_t count)
 {
     const struct node *n = &s->r->patterns->nodes[node];
     const uint8_t *path = s->r->patterns->symbols + n->path;
     for (size_t i = 0; i < count; i++) {
-        uint8_t byte;
         if (start < s->base || start >= s->end)
             break;
-        const char *text = text_at(s, start);
-        if (symbol_of(n->cls, (uint8_t)*text, false) == path[i]) {
+        if (symbol_of(n->cls, (uint8_t)*text_at(s, start), false) == path[i]) {
             start++;
         } else {
-            int len = escape_read(text, s->end - start, &byte);
-            if (len <= 0 || symbol_of(n->cls, byte, true) != path[i])
+            int len = escape_of(s, start, n->cls, path[i]);
+            if (len <= 0)
                 break;
             start += (size_t)len;
         }
@@ -316,9 +325,11 @@ static void scan_run(struct scan *s, bool final)
         if (s->pos == s->end)
             break;
         const char *text = text_at(s, s->pos);
-        uint8_t byte;
-        int len = escape_starts((uint8_t)*text) ? escape_read(text, s->end - s->pos, &byte) : 0;
-        if (len < 0 && !final)
+        uint8_t byte, inner = 0;
+        bool escape = escape_starts((uint8_t)*text);
+        int len = escape ? escape_read(text, s->end - s->pos, &byte) : 0;
+        int twice = escape ? escape_read_twice(text, s->end - s->pos, &inner) : 0;
+        if ((len < 0 || twice < 0) && !final)
             break;
         struct set *slot = &s->ring[s->pos % RING];
         struct set here = {.count = slot->count};
@@ -328,6 +339,8 @@ static void scan_run(struct scan *s, bool final)
         advance(s, &here, (uint8_t)*text, 1);
         if (len > 0)
             advance(s, &here, byte, (size_t)len);
+        if (twice > 0)
+            advance(s, &here, inner, (size_t)twice);
         s->pos++;
     }
 }

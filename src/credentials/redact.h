@@ -1,8 +1,9 @@
 /* Secrets out of responses: what an upstream echoes is overwritten with '*', in place and without
- * changing the length, so that framing stays as it was. Finds the value raw, percent-encoded in any
- * mixture, JSON-escaped, in hex and in base64 at any alignment (standard and URL alphabet), also
- * across the borders of reads and chunks. Also finds HTML entities, \xNN, and base64 broken into
- * lines.
+ * changing the length, so that framing stays as it was. Finds the value raw in whatever case, also
+ * backwards, percent-encoded once or twice in any mixture, JSON-escaped, in hex and in base64 at
+ * any alignment (standard and URL alphabet; of the value as it is, in lower and in upper case),
+ * also across the borders of reads and chunks. Also finds HTML entities, \xNN, and base64 broken
+ * into lines.
  *
  * C-5  What comes back from an origin that gets a value does not hold that value in any of these
  * forms.

@@ -150,7 +150,7 @@ static int next_of_name(const char **at, const char *end)
     return c == '.' || c == ' ' ? '_' : tolower(c);
 }
 
-static bool same_name(const char *piece, size_t len, const char *name)
+bool query_same_name(const char *piece, size_t len, const char *name)
 {
     const char *a = piece, *b = name, *b_end = name + strlen(name);
     while (a < piece + len && (*a == ' ' || *a == '+'))
@@ -179,7 +179,7 @@ void query_set(const char *target, const char *name, const struct secret *value,
     for (const char *piece = target + path; *piece;) {
         char parting = *piece == '?' && piece == target + path ? '&' : *piece;
         size_t len = strcspn(++piece, "&;");
-        if (len > 0 && !same_name(piece, len, name)) {
+        if (len > 0 && !query_same_name(piece, len, name)) {
             buf_chr(out, parting);
             buf_add(out, piece, len);
         }

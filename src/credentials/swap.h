@@ -24,5 +24,7 @@ bool swap_found(const char *text, size_t len, const char *placeholder);
 bool basic_decode(const char *header, struct buf *out);
 void basic_encode(const char *plain, size_t len, struct buf *out); /* with "Basic " */
 
+/* Is this member of a query, up to its '=', the one of that name to a lenient server? */
+bool query_same_name(const char *piece, size_t len, const char *name);
 /* `target` with `name`=`value` as its first query parameter and no other of that name. */
 void query_set(const char *target, const char *name, const struct secret *value, struct buf *out);

@@ -104,6 +104,12 @@ void http_header_remove(struct http_headers *h, const char *name)
     h->count = kept;
 }
 
+void http_header_remove_at(struct http_headers *h, size_t i)
+{
+    release_item(h, &h->items[i]);
+    memmove(&h->items[i], &h->items[i + 1], (--h->count - i) * sizeof *h->items);
+}
+
 static int make_room(struct http_headers *h, struct err *err)
 {
     if (h->count < h->room)

@@ -5,7 +5,8 @@
  * colon or in names, empty names, a request line with other than three parts and two single blanks,
  * versions but HTTP/1.0 and HTTP/1.1, more than one Host, none in 1.1, Content-Length that is not
  * one plain number, twice, or together with Transfer-Encoding, Transfer-Encoding but exactly
- * "chunked" (and any in 1.0), heads over the limits. */
+ * "chunked" (and any in 1.0), names that a server could take for one of the headers that frame a
+ * request ("Content_Length"), heads over the limits. */
 #pragma once
 
 #include "base/buf.h"
@@ -37,6 +38,7 @@ const char *http_header_get(const struct http_headers *h,
                             const char *name); /* the first, or NULL */
 size_t http_header_count(const struct http_headers *h, const char *name);
 void http_header_remove(struct http_headers *h, const char *name); /* all of them */
+void http_header_remove_at(struct http_headers *h, size_t i);
 /* Refuses CR, LF, NUL and control bytes in either. Blanks around the value are left out. */
 int http_header_add(struct http_headers *h, const char *name, const char *value, struct err *err);
 /* Another value for the i-th, checked in the same way. */

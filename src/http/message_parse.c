@@ -1,5 +1,6 @@
 /* Reads the heads of requests and responses, strictly; message.h says what is refused. */
 #include "http/headers.h"
+#include "http/name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -350,9 +351,33 @@ static int read_upgrade(struct http_request *r, const struct framing *f, struct 
     return r->upgrade ? 0 : err_sys(err, "memory for a request");
 }
 
+/* Servers that hand headers on as variables fold what is no letter and no digit: to them
+ * "Transfer_Encoding" is the header that says how long this request is, to us it is none. */
+static int refuse_lookalikes(const struct http_headers *h, struct err *err)
+{
+    static const char *const framing[] = {"Host",       "Content-Length", "Transfer-Encoding",
+                                          "Connection", "Upgrade",        "Trailer",
+                                          "Expect"};
+    for (size_t i = 0; i < h->count; i++) {
+        const char *name = h->items[i].name;
+        struct folded f;
+        if (strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-") ==
+                strlen(name) &&
+            name[0] != '-' && name[strlen(name) - 1] != '-' && !strstr(name, "--"))
+            continue;
+        name_fold(name, strlen(name), false, &f);
+        for (size_t k = 0; k < sizeof framing / sizeof framing[0]; k++)
+            if (name_same(&f, framing[k]))
+                return err_set(err, ERR_PROTOCOL, "a header that could be read as %s", framing[k]);
+    }
+    return 0;
+}
+
 static int read_request(struct http_request *r, struct err *err)
 {
     struct framing f;
+    if (refuse_lookalikes(&r->headers, err) < 0)
+        return -1;
     if (read_framing(&r->headers, r->minor, &f, &r->body, &r->length, err) < 0 ||
         read_host(r, f.host, err) < 0 || read_upgrade(r, &f, err) < 0)
         return -1;

@@ -1,68 +1,90 @@
 #include "network/budget.h"
 
+#include "base/cleanup.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #define WINDOW_MS 60000u
 
-static struct budget_counts *counts_new(size_t rules, struct err *err)
+/* Names of rules without a limit come and go with them; those of the operator's limits are at most
+ * as many as there were rules at the start. */
+static void forget_idle(struct budgets *b)
 {
-    struct budget_counts *counts = calloc(rules ? rules : 1, sizeof *counts);
-    if (!counts)
-        err_set(err, ERR_SYSTEM, "no memory for the budgets");
-    return counts;
+    size_t kept = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        bool used = b->all[i].limited || b->all[i].counts.connections > 0;
+        for (size_t r = 0; !used && r < b->egress->rule_count; r++)
+            used = b->of_rule[r] == i;
+        for (size_t r = 0; used && r < b->egress->rule_count; r++)
+            if (b->of_rule[r] == i)
+                b->of_rule[r] = kept;
+        if (used)
+            b->all[kept++] = b->all[i];
+        else
+            free(b->all[i].name);
+    }
+    b->count = kept;
+}
+
+static struct budget *find(const struct budgets *b, const char *name)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (strcmp(b->all[i].name, name) == 0)
+            return &b->all[i];
+    return NULL;
+}
+
+/* There is room for it. */
+static struct budget *find_or_add(struct budgets *b, const char *name)
+{
+    struct budget *found = find(b, name);
+    if (found)
+        return found;
+    b->all[b->count] = (struct budget){.name = strdup(name)};
+    return b->all[b->count].name ? &b->all[b->count++] : NULL;
+}
+
+static int no_memory(struct err *err)
+{
+    return err_set(err, ERR_SYSTEM, "no memory for the budgets");
 }
 
 int budgets_init(struct budgets *b, const struct egress *e, struct err *err)
 {
-    *b = (struct budgets){.egress = e};
-    b->rules = counts_new(e->rule_count, err);
-    return b->rules ? 0 : -ERR_SYSTEM;
+    static const struct egress none;
+    *b = (struct budgets){.egress = &none};
+    return budgets_replace(b, e, err);
 }
 
 void budgets_done(struct budgets *b)
 {
-    free(b->rules);
+    for (size_t i = 0; i < b->count; i++)
+        free(b->all[i].name);
+    free(b->all);
+    free(b->of_rule);
     *b = (struct budgets){0};
-}
-
-static bool same_text(const struct egress_rule *a, const struct egress_rule *b)
-{
-    return a->text && b->text && strcmp(a->text, b->text) == 0;
-}
-
-/* How many of the rules before `i` read the same: two rules may differ in what their text leaves
- * out (methods, budgets), so the first goes on as the first and the second as the second. */
-static size_t ordinal(const struct egress *e, size_t i)
-{
-    size_t n = 0;
-    for (size_t j = 0; j < i; j++)
-        n += same_text(&e->rules[j], &e->rules[i]);
-    return n;
-}
-
-static const struct budget_counts *counts_of(const struct budgets *b, const struct egress *next,
-                                             size_t i)
-{
-    size_t skip = ordinal(next, i);
-    for (size_t j = 0; j < b->egress->rule_count; j++)
-        if (same_text(&b->egress->rules[j], &next->rules[i]) && skip-- == 0)
-            return &b->rules[j];
-    return NULL;
 }
 
 int budgets_replace(struct budgets *b, const struct egress *e, struct err *err)
 {
-    struct budget_counts *counts = counts_new(e->rule_count, err);
-    if (!counts)
-        return -ERR_SYSTEM;
+    forget_idle(b);
+    cleanup_free size_t *of_rule = calloc(e->rule_count + 1, sizeof *of_rule);
+    struct budget *all = reallocarray(b->all, b->count + e->rule_count + 1, sizeof *all);
+    if (all)
+        b->all = all;
+    if (!of_rule || !all)
+        return no_memory(err);
     for (size_t i = 0; i < e->rule_count; i++) {
-        const struct budget_counts *old = counts_of(b, e, i);
-        if (old)
-            counts[i] = *old;
+        struct budget *own = find_or_add(b, rule_budget(&e->rules[i]));
+        if (!own)
+            return no_memory(err);
+        own->limited |= rule_is_counted(&e->rules[i]);
+        of_rule[i] = (size_t)(own - b->all);
     }
-    free(b->rules);
-    b->rules = counts;
+    free(b->of_rule);
+    b->of_rule = of_rule;
+    of_rule = NULL;
     b->egress = e;
     return 0;
 }
@@ -70,7 +92,13 @@ int budgets_replace(struct budgets *b, const struct egress *e, struct err *err)
 /* A rule's own counts, or NULL where no rule matched (SIZE_MAX): then the totals count alone. */
 static struct budget_counts *of_rule(struct budgets *b, size_t rule)
 {
-    return rule < b->egress->rule_count ? &b->rules[rule] : NULL;
+    return rule < b->egress->rule_count ? &b->all[b->of_rule[rule]].counts : NULL;
+}
+
+bool budget_is_shared(const struct budgets *b, size_t rule, size_t other)
+{
+    return rule < b->egress->rule_count && other < b->egress->rule_count &&
+           b->of_rule[rule] == b->of_rule[other];
 }
 
 enum deny_reason budget_connect(struct budgets *b, size_t rule)
@@ -86,13 +114,23 @@ enum deny_reason budget_connect(struct budgets *b, size_t rule)
     return DENY_NONE;
 }
 
-void budget_disconnect(struct budgets *b, size_t rule)
+static void disconnect(struct budgets *b, struct budget_counts *own)
 {
-    struct budget_counts *own = of_rule(b, rule);
     if (b->total.connections)
         b->total.connections--;
     if (own && own->connections)
         own->connections--;
+}
+
+void budget_disconnect(struct budgets *b, size_t rule)
+{
+    disconnect(b, of_rule(b, rule));
+}
+
+void budget_disconnect_named(struct budgets *b, const char *name)
+{
+    struct budget *own = name ? find(b, name) : NULL;
+    disconnect(b, own ? &own->counts : NULL);
 }
 
 /* Windows of one minute that begin with their first request. */

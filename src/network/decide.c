@@ -4,6 +4,7 @@
 #include "network/decide.h"
 
 #include "base/cleanup.h"
+#include "network/doubt.h"
 #include "os/weaken.h"
 
 #include <string.h>
@@ -55,13 +56,15 @@ static enum deny_reason rule_judge(const struct egress_rule *r, const struct tar
         return DENY_METHOD;
     if (r->paths.count && !any_path_matches(&r->paths, t->path))
         return DENY_PATH;
+    if (looks_inside(r) && t->doubts && doubts_open(t->doubts, r)) /* N-16 */
+        return DENY_AMBIGUOUS;
     return DENY_NONE;
 }
 
 static int progress(enum deny_reason reason)
 {
-    static const enum deny_reason order[] = {DENY_NO_RULE, DENY_PORT, DENY_SCHEME,
-                                             DENY_METHOD,  DENY_PATH, DENY_NONE};
+    static const enum deny_reason order[] = {DENY_NO_RULE, DENY_PORT,      DENY_SCHEME, DENY_METHOD,
+                                             DENY_PATH,    DENY_AMBIGUOUS, DENY_NONE};
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
         if (order[i] == reason)
             return (int)i;
@@ -113,8 +116,22 @@ void egress_decide(const struct egress *e, const struct target *t, struct verdic
     if (guard_left_out(GUARD_RULES) && ret->reason != DENY_NONE)
         *ret = (struct verdict){.reason = DENY_NONE, .rule = 0};
     ret->allow = ret->reason == DENY_NONE;
-    if (!ret->allow)
+    if (ret->reason == DENY_AMBIGUOUS)
+        deny_doubt_hint(doubts_open(t->doubts, &e->rules[ret->rule]), ret->hint);
+    else if (!ret->allow)
         deny_hint(ret->reason, t, ret->hint);
+}
+
+/* On the other ports of a host that has a secret, too, no credential of the client's own passes
+ * (C-10): where a rule says that HTTP is spoken there, it is looked at. */
+static bool means_https(const struct egress *e, const struct host *host, uint16_t port)
+{
+    for (size_t i = 0; i < e->rule_count; i++) {
+        const struct egress_rule *r = &e->rules[i];
+        if (r->scheme == SCHEME_HTTPS && r->port == port && host_pattern_match(&r->host, host))
+            return true;
+    }
+    return false;
 }
 
 bool egress_looks_inside(const struct egress *e, const struct host *host, uint16_t port)
@@ -127,7 +144,8 @@ bool egress_looks_inside(const struct egress *e, const struct host *host, uint16
     }
     for (size_t i = 0; i < e->secret_count; i++) {
         const struct egress_secret *s = &e->secrets[i];
-        if (s->scheme == SCHEME_HTTPS && s->port == port && host_equal(&s->host, host))
+        if (host_equal(&s->host, host) &&
+            ((s->scheme == SCHEME_HTTPS && s->port == port) || means_https(e, host, port)))
             return true;
     }
     return false;

@@ -19,6 +19,7 @@ enum deny_reason {
     DENY_SCHEME, /* the host and port are, for another protocol */
     DENY_METHOD,
     DENY_PATH,
+    DENY_AMBIGUOUS,   /* a second method, path or host stands in it (network/doubt.h) */
     DENY_ADDRESS,     /* the name led to an address that is never dialled without a pin */
     DENY_LITERAL,     /* an address instead of a name */
     DENY_CONNECTIONS, /* max_connections */
@@ -48,9 +49,12 @@ struct verdict {
 };
 
 /* hint.c: what would allow it, or "". egress_decide fills it in; for reasons that are found later,
- * by others. For DENY_ADDRESS: the answer that was refused. */
+ * by others. For DENY_ADDRESS: of which kind the answer was. No hint holds an address that the code
+ * did not name itself (N-15). */
 void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX]);
-void deny_address_hint(const struct target *t, const struct sockaddr *answer,
+struct doubt;
+void deny_doubt_hint(const struct doubt *d, char out[static DENY_HINT_MAX]);
+void deny_address_hint(const struct target *t, enum address_class answer,
                        char out[static DENY_HINT_MAX]);
 
 /* Of a name: public, unless it is one under which clouds give out credentials. */

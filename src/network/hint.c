@@ -2,11 +2,10 @@
  * read by people and by models that may act on it, so there is none for what should stay closed. */
 #include "network/address.h"
 #include "network/decide.h"
+#include "network/doubt.h"
 
 #include "base/cleanup.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +19,7 @@ static const struct {
     [DENY_SCHEME] = {"scheme", "this host and port are allowed for another protocol only"},
     [DENY_METHOD] = {"method", "this method is not allowed there"},
     [DENY_PATH] = {"path", "this path is not allowed there"},
+    [DENY_AMBIGUOUS] = {"ambiguous", "it could be read as another request than was decided on"},
     [DENY_ADDRESS] = {"address", "the name leads to an address that is not public"},
     [DENY_LITERAL] = {"literal", "an address instead of a name, and no rule names it"},
     [DENY_CONNECTIONS] = {"connections", "too many connections at one time"},
@@ -157,19 +157,24 @@ void deny_hint(enum deny_reason reason, const struct target *t, char out[static 
     }
 }
 
-void deny_address_hint(const struct target *t, const struct sockaddr *answer,
+void deny_doubt_hint(const struct doubt *d, char out[static DENY_HINT_MAX])
+{
+    static const char *const words[] = {
+        [DOUBT_METHOD] = "method", [DOUBT_PATH] = "path", [DOUBT_HOST] = "host"};
+    out[0] = '\0';
+    for (const char *at = d->name; *at; at++)
+        if (*at <= ' ' || *at > '~')
+            return;
+    snprintf(out, DENY_HINT_MAX, "a second %s: leave out %s%s, or name it in pass of the rule",
+             words[d->kind], d->query ? "?" : "", d->name);
+}
+
+/* The operator knows the address, or finds it in `brig net`; the code, which reads this too, has no
+ * business to learn it. */
+void deny_address_hint(const struct target *t, enum address_class answer,
                        char out[static DENY_HINT_MAX])
 {
-    char text[INET6_ADDRSTRLEN] = "";
-    enum address_class class = address_classify(answer);
     out[0] = '\0';
-    if (!is_local(class) || deny_class(&t->host) == ADDRESS_METADATA)
-        return;
-    if (answer->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)answer)->sin_addr, text,
-                  sizeof text);
-    else
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)answer)->sin6_addr, text,
-                  sizeof text);
-    hint_pin(t, text, out);
+    if (is_local(answer) && deny_class(&t->host) != ADDRESS_METADATA)
+        hint_pin(t, "ADDRESS", out);
 }

@@ -116,12 +116,14 @@ int egress_check_text(const struct egress *e, struct err *err)
 {
     size_t sum = 0;
     for (size_t i = 0; i < e->rule_count; i++)
-        sum += list_bytes(&e->rules[i].methods) + list_bytes(&e->rules[i].paths);
+        sum += list_bytes(&e->rules[i].methods) + list_bytes(&e->rules[i].paths) +
+               list_bytes(&e->rules[i].pass);
     for (size_t i = 0; i < e->secret_count; i++)
         sum += list_bytes(&e->secrets[i].methods) + list_bytes(&e->secrets[i].paths);
     if (sum <= EGRESS_TEXT_MAX)
         return 0;
-    return err_set(err, ERR_LIMIT, "too many methods and paths, expected at most %d bytes in all",
+    return err_set(err, ERR_LIMIT,
+                   "too many methods, paths and names, expected at most %d bytes in all",
                    EGRESS_TEXT_MAX);
 }
 
@@ -172,10 +174,21 @@ static bool rule_looks_inside(const struct egress_rule *r)
     return r->scheme == SCHEME_HTTPS && (r->methods.count || r->paths.count);
 }
 
+/* A secret's host is looked at wherever https is meant, so that nothing of the client's own passes
+ * on another port of it. */
+static bool secret_looks_inside(const struct egress *e, const struct egress_secret *s)
+{
+    for (size_t i = 0; i < e->rule_count; i++) {
+        if (e->rules[i].scheme == SCHEME_HTTPS && host_pattern_match(&e->rules[i].host, &s->host))
+            return true;
+    }
+    return s->scheme == SCHEME_HTTPS;
+}
+
 bool egress_needs_ca(const struct egress *e)
 {
     for (size_t i = 0; i < e->secret_count; i++) {
-        if (e->secrets[i].scheme == SCHEME_HTTPS)
+        if (secret_looks_inside(e, &e->secrets[i]))
             return true;
     }
     for (size_t i = 0; i < e->rule_count; i++) {

@@ -21,9 +21,13 @@ struct egress_rule {
     struct host address;
     struct text_list methods; /* empty: every method */
     struct text_list paths;   /* empty: every path */
+    struct text_list pass;    /* headers, and ?members of the query, that are let through */
     uint64_t upload;          /* bytes in all runs of this rule, or POLICY_UNLIMITED */
     uint64_t max_connections; /* at one time */
     uint64_t requests;        /* per minute */
+    /* Under which name its budgets are counted; NULL: under its own text. Rules that were made of
+     * one rule count together, whatever became of them, and for as long as the run lasts. */
+    char *budget;
     bool implied; /* there because a secret is bound to it; an own rule takes its place */
     char *text;   /* as a person would write it, for events: "https://api.github.com:443"; unique */
     struct origin origin;
@@ -73,6 +77,13 @@ struct egress {
 #define EGRESS_SECRETS_MAX 32
 #define EGRESS_LIST_MAX    64           /* methods or paths of one rule */
 #define EGRESS_TEXT_MAX    (256 * 1024) /* all of them together: what is written can be read */
+
+#define PASS_NAME_MAX 64
+/* Does the rule name this header, or this member of the query, in `pass`? */
+bool rule_passes(const struct egress_rule *r, const char *name, size_t len, bool query);
+const char *rule_budget(const struct egress_rule *r);
+/* Has it a limit of its own? */
+bool rule_is_counted(const struct egress_rule *r);
 
 void egress_init(struct egress *e); /* nothing is allowed */
 void egress_done(struct egress *e);

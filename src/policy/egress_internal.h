@@ -26,15 +26,18 @@ bool list_equal(const struct text_list *a, const struct text_list *b);
 bool list_has(const struct text_list *list, const char *text);
 void list_done(struct text_list *list);
 int method_check(const char *method, struct err *err);
+int pass_check(const char *name, struct err *err); /* egress_pass.c */
 
 /* What one item of network.allow says, before it becomes one rule or two. */
 struct rule_draft {
     struct place_spec place;
     struct text_list methods;
     struct text_list paths;
+    struct text_list pass;
     uint64_t upload;
     uint64_t max_connections;
     uint64_t requests;
+    const char *budget; /* the caller's; NULL: its own */
     bool implied;
     struct origin origin;
 };
@@ -44,6 +47,8 @@ int rule_draft_add(struct egress *e, const struct rule_draft *d, struct err *err
 
 void rule_done(struct egress_rule *r);
 int rule_make_text(struct egress_rule *r, struct err *err);
+/* Counts together with `of`. */
+int rule_share_budget(struct egress_rule *r, const struct egress_rule *of, struct err *err);
 /* Takes what is in r, also on failure. */
 int rule_insert(struct egress *e, struct egress_rule *r, struct err *err);
 int rule_compare(const struct egress_rule *a, const struct egress_rule *b);

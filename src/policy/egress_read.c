@@ -203,6 +203,12 @@ static int rule_paths(struct item_reader *r, const struct json *j, void *out)
     return read_list(r, j, "paths", path_pattern_check, &d->paths);
 }
 
+static int rule_pass(struct item_reader *r, const struct json *j, void *out)
+{
+    struct rule_draft *d = out;
+    return read_list(r, j, "pass", pass_check, &d->pass);
+}
+
 static int rule_upload(struct item_reader *r, const struct json *j, void *out)
 {
     return read_upload(r, j, &((struct rule_draft *)out)->upload);
@@ -226,14 +232,26 @@ static int rule_implied(struct item_reader *r, const struct json *j, void *out)
     return 0;
 }
 
+static int rule_budget_name(struct item_reader *r, const struct json *j, void *out)
+{
+    return read_text(r, j, "budget", "a text", &((struct rule_draft *)out)->budget);
+}
+
 static int read_rule_mapping(struct item_reader *r, const struct json *item)
 {
     static const struct member members[] = {
-        {"host", rule_host, false},         {"scheme", rule_scheme, false},
-        {"port", rule_port, false},         {"address", rule_address, false},
-        {"methods", rule_methods, false},   {"paths", rule_paths, false},
-        {"upload", rule_upload, false},     {"max_connections", rule_connections, false},
-        {"requests", rule_requests, false}, {"implied", rule_implied, true},
+        {"host", rule_host, false},
+        {"scheme", rule_scheme, false},
+        {"port", rule_port, false},
+        {"address", rule_address, false},
+        {"methods", rule_methods, false},
+        {"paths", rule_paths, false},
+        {"pass", rule_pass, false},
+        {"upload", rule_upload, false},
+        {"max_connections", rule_connections, false},
+        {"requests", rule_requests, false},
+        {"budget", rule_budget_name, true},
+        {"implied", rule_implied, true},
     };
     __attribute__((cleanup(rule_draft_done))) struct rule_draft d;
     rule_draft_init(&d, &r->origin);

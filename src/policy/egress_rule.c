@@ -14,7 +14,9 @@ void rule_done(struct egress_rule *r)
 {
     list_done(&r->methods);
     list_done(&r->paths);
+    list_done(&r->pass);
     free(r->text);
+    free(r->budget);
     *r = (struct egress_rule){0};
 }
 #define cleanup_rule __attribute__((cleanup(rule_done)))
@@ -78,6 +80,31 @@ int rule_make_text(struct egress_rule *r, struct err *err)
     if (!r->text || text.failed)
         return err_sys(err, "egress");
     snprintf(r->text, size, "%.*s… (%.12s)", RULE_TEXT_MAX, buf_text(&text), hex);
+    return 0;
+}
+
+/* ---- budgets ---- */
+
+const char *rule_budget(const struct egress_rule *r)
+{
+    return r->budget ? r->budget : r->text;
+}
+
+bool rule_is_counted(const struct egress_rule *r)
+{
+    return r->upload != POLICY_UNLIMITED || r->max_connections != POLICY_UNLIMITED ||
+           r->requests != POLICY_UNLIMITED;
+}
+
+int rule_share_budget(struct egress_rule *r, const struct egress_rule *of, struct err *err)
+{
+    if (!rule_is_counted(of))
+        return 0;
+    char *budget = strdup(rule_budget(of));
+    if (!budget)
+        return err_sys(err, "egress");
+    free(r->budget);
+    r->budget = budget;
     return 0;
 }
 
@@ -160,7 +187,7 @@ static bool same_lists(const struct egress_rule *a, const struct egress_rule *b)
 static bool same_limits(const struct egress_rule *a, const struct egress_rule *b)
 {
     return a->upload == b->upload && a->max_connections == b->max_connections &&
-           a->requests == b->requests;
+           a->requests == b->requests && list_equal(&a->pass, &b->pass);
 }
 
 /* Everything that b leads to, a leads to as well (methods and paths aside). */
@@ -286,6 +313,7 @@ void rule_draft_done(struct rule_draft *d)
 {
     list_done(&d->methods);
     list_done(&d->paths);
+    list_done(&d->pass);
 }
 
 static int check_draft(const struct rule_draft *d, enum scheme scheme, uint16_t port,
@@ -296,13 +324,36 @@ static int check_draft(const struct rule_draft *d, enum scheme scheme, uint16_t 
     if (port == 0)
         return err_set(err, ERR_USAGE, "%s has no port of its own, expected HOST:PORT",
                        scheme_name(scheme));
-    if ((d->methods.count || d->paths.count) && scheme != SCHEME_HTTP && scheme != SCHEME_HTTPS)
-        return err_set(err, ERR_USAGE,
-                       "methods and paths exist in http and https only, expected one of these as "
-                       "scheme");
+    if ((d->methods.count || d->paths.count || d->pass.count) && scheme != SCHEME_HTTP &&
+        scheme != SCHEME_HTTPS)
+        return err_set(
+            err, ERR_USAGE,
+            "methods, paths and pass exist in http and https only, expected one of these as "
+            "scheme");
     if (literal && p->pinned && !host_equal(&p->host.host, &p->address))
         return err_set(err, ERR_USAGE, "an address cannot be pinned to another address");
     return 0;
+}
+
+/* Without scheme and port two rules are made of one, which is still one rule: what was written
+ * names their budget. */
+static int name_budget(struct egress_rule *r, const struct rule_draft *d, struct err *err)
+{
+    if (d->budget) {
+        r->budget = strdup(d->budget);
+        return r->budget ? 0 : err_sys(err, "egress");
+    }
+    if (d->place.has_scheme || d->place.port)
+        return 0;
+    struct egress_rule written = *r;
+    written.scheme = SCHEME_ANY;
+    written.port = 0;
+    written.text = written.budget = NULL;
+    int result = rule_make_text(&written, err);
+    if (result == 0)
+        result = rule_share_budget(r, &written, err);
+    free(written.text);
+    return result;
 }
 
 static int add_one(struct egress *e, const struct rule_draft *d, enum scheme scheme, uint16_t port,
@@ -325,7 +376,8 @@ static int add_one(struct egress *e, const struct rule_draft *d, enum scheme sch
         .origin = d->origin,
     };
     if ((r = list_copy(&rule.methods, &d->methods, err)) < 0 ||
-        (r = list_copy(&rule.paths, &d->paths, err)) < 0)
+        (r = list_copy(&rule.paths, &d->paths, err)) < 0 ||
+        (r = list_copy(&rule.pass, &d->pass, err)) < 0 || (r = name_budget(&rule, d, err)) < 0)
         return r;
     return rule_insert(e, &rule, err);
 }

@@ -50,9 +50,12 @@ void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire)
         jw_kv_string(w, "address", r->address.text);
     write_list(w, "methods", &r->methods);
     write_list(w, "paths", &r->paths);
+    write_list(w, "pass", &r->pass);
     write_narrowing(w, "upload", r->upload, num_format_size);
     write_narrowing(w, "max_connections", r->max_connections, NULL);
     write_narrowing(w, "requests", r->requests, NULL);
+    if (wire && r->budget)
+        jw_kv_string(w, "budget", r->budget);
     if (wire && r->implied)
         jw_kv_bool(w, "implied", true);
     jw_object_end(w);
@@ -115,10 +118,8 @@ void secret_write(const struct egress_secret *s, struct json_writer *w, bool wir
 
 void rule_show(const struct egress_rule *r, struct json_writer *w)
 {
-    bool limits = r->upload != POLICY_UNLIMITED || r->max_connections != POLICY_UNLIMITED ||
-                  r->requests != POLICY_UNLIMITED;
     /* More would not be read back from the text. */
-    if (limits || r->methods.count || r->paths.count > 1)
+    if (rule_is_counted(r) || r->pass.count || r->methods.count || r->paths.count > 1)
         rule_write(r, w, false);
     else
         jw_string(w, r->text);

@@ -87,6 +87,8 @@ static void each_rule(const struct policy *p, row_fn fn, void *arg)
         cleanup_buf struct buf value;
         buf_init(&value, 1024);
         buf_str(&value, r->text);
+        for (size_t k = 0; k < r->pass.count; k++)
+            buf_fmt(&value, "%s%s", k ? " " : ", pass ", r->pass.items[k]);
         add_limit(&value, "upload", r->upload, num_format_size);
         add_limit(&value, "max_connections", r->max_connections, num_format_count);
         add_limit(&value, "requests", r->requests, num_format_count);

@@ -39,6 +39,7 @@ static const struct {
     {"network.allow", "address"},
     {"network.allow", "methods"},
     {"network.allow", "paths"},
+    {"network.allow", "pass"},
     {"network.allow", "upload"},
     {"network.allow", "max_connections"},
     {"network.allow", "requests"},

@@ -55,12 +55,6 @@ static uint64_t lower(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static bool is_counted(const struct egress_rule *r)
-{
-    return r->upload != POLICY_UNLIMITED || r->max_connections != POLICY_UNLIMITED ||
-           r->requests != POLICY_UNLIMITED;
-}
-
 static bool has_text(const struct egress *e, const char *text)
 {
     for (size_t i = 0; i < e->rule_count; i++) {
@@ -68,6 +62,19 @@ static bool has_text(const struct egress *e, const char *text)
             return true;
     }
     return false;
+}
+
+/* None is none here: a rule that does not say has what it was made of. */
+static int derive_pass(struct text_list *out, const struct egress_rule *have,
+                       const struct egress_rule *want, struct err *err)
+{
+    if (!want->pass.count)
+        return list_copy(out, &have->pass, err);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < want->pass.count; i++)
+        if (list_has(&have->pass, want->pass.items[i]))
+            r = list_add(out, want->pass.items[i], err);
+    return r;
 }
 
 int rule_derive(struct egress *next, const struct egress_rule *have, const struct egress_rule *want,
@@ -88,7 +95,11 @@ int rule_derive(struct egress *next, const struct egress_rule *have, const struc
     if (r == 0)
         r = intersect(&rule.paths, &have->paths, &want->paths, true, err);
     if (r == 0)
+        r = derive_pass(&rule.pass, have, want, err);
+    if (r == 0)
         r = rule_make_text(&rule, err);
+    if (r == 0)
+        r = rule_share_budget(&rule, have, err);
     if (r != 0)
         return r;
     return has_text(next, rule.text) ? 0 : rule_insert(next, &rule, err);
@@ -117,6 +128,9 @@ static const char *beyond(const struct policy *p, const struct egress_rule *want
 
 static bool wants_more(const struct egress_rule *have, const struct egress_rule *want)
 {
+    for (size_t i = 0; i < want->pass.count; i++)
+        if (!list_has(&have->pass, want->pass.items[i]))
+            return true;
     /* Unlimited is what stands there when nothing was said. */
     return (want->upload != POLICY_UNLIMITED && want->upload > have->upload) ||
            (want->max_connections != POLICY_UNLIMITED &&
@@ -130,7 +144,7 @@ bool rule_other_address(const struct egress_rule *have, const struct egress_rule
 }
 
 static int narrow(const struct policy *p, const struct egress_rule *want, struct egress *next,
-                  unsigned *used, struct err *err)
+                  struct err *err)
 {
     bool any = false;
     const char *item = beyond(p, want);
@@ -143,16 +157,11 @@ static int narrow(const struct policy *p, const struct egress_rule *want, struct
         if (rule_other_address(have, want))
             return refuse(want->text, "leads to another address", err);
         if (wants_more(have, want))
-            return refuse(want->text, "has a higher limit", err);
+            return refuse(want->text, "has a higher limit or lets more pass", err);
         int r = rule_derive(next, have, want, err);
         if (r < 0)
             return r;
-        if (r > 0)
-            continue;
-        /* Two rules made of one would have its budget twice. */
-        if (used[i]++ > 0 && is_counted(have))
-            return refuse(have->text, "has a budget and cannot be divided", err);
-        any = true;
+        any |= r == 0;
     }
     return any ? 0 : refuse(want->text, "is not among its rules", err);
 }
@@ -188,7 +197,6 @@ static int check_blocked(const struct policy *p, const struct policy *request, s
 int egress_tighten(const struct policy *p, const struct policy *request, struct egress *next,
                    struct err *err)
 {
-    unsigned used[EGRESS_RULES_MAX] = {0};
     int r = check_secrets(p, request, err);
     if (r == 0)
         r = egress_ask_tighten(&p->egress, &request->egress, err);
@@ -196,7 +204,7 @@ int egress_tighten(const struct policy *p, const struct policy *request, struct 
         r = check_blocked(p, request, err);
     for (size_t i = 0; r == 0 && request->allow_given && i < request->egress.rule_count; i++) {
         if (!request->egress.rules[i].implied)
-            r = narrow(p, &request->egress.rules[i], next, used, err);
+            r = narrow(p, &request->egress.rules[i], next, err);
     }
     return r;
 }

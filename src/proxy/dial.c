@@ -7,6 +7,7 @@
 #include "os/weaken.h"
 #include "proxy/proxy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -216,6 +217,16 @@ static void interleave(struct dial *d)
     }
 }
 
+static void show_address(const struct sockaddr_storage *sa, char out[static INET6_ADDRSTRLEN])
+{
+    const void *addr = sa->ss_family == AF_INET
+                           ? (const void *)&((const struct sockaddr_in *)sa)->sin_addr
+                           : (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
+    if (!inet_ntop(sa->ss_family, addr, out, INET6_ADDRSTRLEN))
+        out[0] = '\0';
+}
+
+/* N-15: which address it is stands in the note of the event, and in nothing that goes inside. */
 static bool all_public(struct dial *d)
 {
     for (size_t i = 0; i < d->count; i++) {
@@ -223,10 +234,11 @@ static bool all_public(struct dial *d)
         if (c == ADDRESS_PUBLIC || guard_left_out(GUARD_ADDRESS))
             continue;
         d->reason = DENY_ADDRESS;
-        err_set(&d->err, ERR_REFUSED, "%s leads to an address that is %s", d->target.host.text,
+        char text[INET6_ADDRSTRLEN], hint[DENY_HINT_MAX];
+        show_address(&d->addrs[i], text);
+        err_set(&d->err, ERR_REFUSED, "%s leads to %s, which is %s", d->target.host.text, text,
                 address_class_name(c));
-        char hint[DENY_HINT_MAX];
-        deny_address_hint(&d->target, (struct sockaddr *)&d->addrs[i], hint);
+        deny_address_hint(&d->target, c, hint);
         err_hint(&d->err, "%s", hint);
         return false;
     }
@@ -287,6 +299,7 @@ struct dial *dial_start(struct proxy *px, const struct target *t, size_t rule, b
     d->px = px;
     d->target = *t;
     d->target.path = NULL;
+    d->target.doubts = NULL;
     d->tls = tls && t->scheme == SCHEME_HTTPS;
     d->done = done;
     d->ctx = ctx;

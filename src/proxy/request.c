@@ -4,6 +4,9 @@
  * N-8  Every way in ends in one target and one decision; where two places of a request name its
  *      host they must agree.
  *
+ * N-16 What the request says a second time about its method, path or host is found before it is
+ *      decided, and what its body says of a method before that leaves.
+ *
  * C-9  A secret is put in after everything that the client sent was understood and decided. */
 #include "proxy/session.h"
 
@@ -95,6 +98,8 @@ static int make_target(struct session *s, struct exchange *x, struct err *err)
     if (!x->path)
         return err_sys(err, "memory for a path");
     x->target.path = x->path;
+    doubts_find(r, &x->doubts);
+    x->target.doubts = &x->doubts;
     return result;
 }
 
@@ -162,12 +167,26 @@ static void note_stray(struct session *s, struct exchange *x)
                  "the placeholder of %.80s went to an origin it is not for", e->secrets[i].name);
 }
 
+static int take_own_credentials(struct session *s, struct exchange *x, struct err *err)
+{
+    char name[INJECT_NAME_MAX];
+    int n =
+        inject_strip(&s->px->rules->egress, reading_rule(s), &x->target, &x->request, name, err);
+    if (n > 0 && !x->hint[0])
+        snprintf(x->hint, sizeof(x->hint),
+                 "%.64s was taken out: a secret is bound to this host; name it in pass of the rule",
+                 name);
+    return n;
+}
+
 static int add_credentials(struct session *s, struct exchange *x, struct err *err)
 {
     struct proxy *px = s->px;
     note_stray(s, x);
     if (!px->rules->egress.secret_count)
         return 0;
+    if (take_own_credentials(s, x, err) < 0)
+        return -1;
     x->redact = inject_binds(&px->rules->egress, &x->target.host, x->target.port);
     int n = inject_apply(&px->injector, &x->target, &x->request, err);
     if (n < 0)
@@ -242,10 +261,17 @@ static enum step decide(struct session *s)
     x->rule = v.rule;
     if (!v.allow)
         return deny(s, &v);
+    enum step plain = reading_check(s);
+    if (s->state == SESSION_ANSWER)
+        return plain;
     enum deny_reason over = budget_request(&px->budgets, v.rule, loop_now_ms(px->loop));
     if (over != DENY_NONE)
         return refuse(s, over, NULL);
+    reading_take_hosts(s);
     clean(&x->request);
+    plain = reading_watch_body(s);
+    if (s->state == SESSION_ANSWER)
+        return plain;
     if (add_credentials(s, x, &err) < 0)
         return refuse(s, DENY_CREDENTIAL, NULL);
     if (!x->body.done && inject_wants_body(&px->injector, &x->target))
@@ -381,6 +407,9 @@ enum step collect_step(struct session *s)
         int r = next_piece(s, &piece, &len, &used, &over);
         if (r <= 0)
             return over;
+        over = reading_body(s, piece, len);
+        if (over != STEP_ON || s->state != SESSION_COLLECT)
+            return over;
         buf_add(&x->collected, piece, len);
         side_used(&s->client, used);
         if (x->collected.failed)
@@ -403,6 +432,9 @@ static enum step stop_sending(struct session *s)
 static enum step send_piece(struct session *s, const char *piece, size_t len)
 {
     struct exchange *x = s->x;
+    enum step form = reading_body(s, piece, len);
+    if (s->state != SESSION_RELAY || form != STEP_ON)
+        return form;
     if (budget_upload(&s->px->budgets, x->rule, len) < len)
         return refuse(s, DENY_UPLOAD, NULL);
     x->up += len;

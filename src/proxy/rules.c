@@ -44,26 +44,6 @@ int rules_replace(struct proxy *px, struct rules *r, struct err *err)
     return (int)ended;
 }
 
-static bool same_text(const struct egress_rule *a, const struct egress_rule *b)
-{
-    return a->text && b->text && strcmp(a->text, b->text) == 0;
-}
-
-/* Where the counts of an old rule went: budgets_replace moves the n-th rule of a text to the n-th.
- */
-static size_t successor(const struct egress *old, size_t rule, const struct egress *e)
-{
-    if (rule >= old->rule_count)
-        return SIZE_MAX;
-    size_t skip = 0;
-    for (size_t i = 0; i < rule; i++)
-        skip += same_text(&old->rules[i], &old->rules[rule]);
-    for (size_t i = 0; i < e->rule_count; i++)
-        if (same_text(&e->rules[i], &old->rules[rule]) && skip-- == 0)
-            return i;
-    return SIZE_MAX;
-}
-
 /* A connection leads where its rule led when it was dialled. */
 static bool same_pin(const struct egress_rule *a, const struct egress_rule *b)
 {
@@ -74,18 +54,16 @@ bool rules_follow(struct proxy *px, const struct rules *old, const struct target
                   enum deny_reason *reason)
 {
     const struct egress *e = &px->rules->egress;
-    size_t counted_at = successor(&old->egress, *rule, e);
+    const struct egress_rule *was =
+        *rule < old->egress.rule_count ? &old->egress.rules[*rule] : NULL;
     struct verdict v;
     egress_decide(e, t, &v);
-    if (v.allow && *rule < old->egress.rule_count &&
-        !same_pin(&old->egress.rules[*rule], &e->rules[v.rule]))
+    if (v.allow && was && !same_pin(was, &e->rules[v.rule]))
         v = (struct verdict){.reason = DENY_ADDRESS, .rule = v.rule};
-    if (v.allow && v.rule == counted_at) {
-        *rule = v.rule;
-        return true;
-    }
-    budget_disconnect(&px->budgets, counted_at);
-    *reason = v.allow ? budget_connect(&px->budgets, v.rule) : v.reason;
     *rule = v.rule;
+    if (v.allow && was && strcmp(rule_budget(was), rule_budget(&e->rules[v.rule])) == 0)
+        return true;
+    budget_disconnect_named(&px->budgets, was ? rule_budget(was) : NULL);
+    *reason = v.allow ? budget_connect(&px->budgets, v.rule) : v.reason;
     return *reason == DENY_NONE;
 }

@@ -32,6 +32,7 @@ static void free_exchange(struct exchange *x)
     http_request_done(&x->request);
     http_response_done(&x->response);
     redact_close(x->search);
+    form_close(x->form);
     if (x->collected.data)
         explicit_bzero(x->collected.data, x->collected.size);
     buf_done(&x->collected);
@@ -194,6 +195,7 @@ static void hand_to_tunnel(struct session *s)
         .first_down_len = s->up.len,
         .status = 101,
     };
+    o.target.doubts = NULL;
     o.target.path = NULL; /* nor a method: under new rules it is a connection like any other */
     o.target.method[0] = '\0';
     s->up_counted = false; /* it is the tunnel's now */

@@ -1,11 +1,13 @@
-/* Inside an HTTP session; what session.c, request.c, upstream.c, response.c, gateway.c and
- * refusal.c share.
+/* Inside an HTTP session; what session.c, request.c, reading.c, upstream.c, response.c, gateway.c
+ * and refusal.c share.
  *
  * A session serves one stream of the sandbox, one request after the other. The request that is
  * being served is an exchange; between two of them there is none, and the session owns no buffer.
  */
 #pragma once
 
+#include "http/form.h"
+#include "network/doubt.h"
 #include "proxy/ask.h"
 #include "proxy/body.h"
 #include "proxy/proxy.h"
@@ -26,14 +28,16 @@ struct exchange {
     struct http_request request;
     struct target target;
     char *path; /* target.path */
+    struct doubts doubts;
     enum entry entry;
     size_t rule;
     uint64_t started_ms;
-    struct body_reader body; /* of the request */
-    struct buf collected;    /* SESSION_COLLECT */
-    bool unsent;             /* the server does not take the rest of it */
-    size_t scanned;          /* of the head of the response */
-    bool have_response;      /* its head was read and passed on */
+    struct body_reader body;  /* of the request */
+    struct buf collected;     /* SESSION_COLLECT */
+    struct form_reader *form; /* a rule on methods looks for a second one in the body; or NULL */
+    bool unsent;              /* the server does not take the rest of it */
+    size_t scanned;           /* of the head of the response */
+    bool have_response;       /* its head was read and passed on */
     struct http_response response;
     enum http_body to_client;  /* the framing towards the client */
     struct body_reader answer; /* the body of the response */
@@ -100,6 +104,16 @@ enum step request_step(struct session *s);      /* SESSION_HEAD */
 enum step request_decide(struct session *s);    /* again, after SESSION_ASK */
 enum step collect_step(struct session *s);      /* SESSION_COLLECT */
 enum step request_body_step(struct session *s); /* part of SESSION_RELAY */
+
+/* ---- reading.c: one reading of a request (N-16). ---- */
+/* By which rule the exchange was allowed, or NULL. */
+const struct egress_rule *reading_rule(const struct session *s);
+/* These two refuse: then the state is SESSION_ANSWER. The second one to be asked with the headers
+ * as they will leave: Connection may have named Content-Type. */
+enum step reading_check(struct session *s);
+enum step reading_watch_body(struct session *s);
+void reading_take_hosts(struct session *s); /* every second word on the host goes */
+enum step reading_body(struct session *s, const char *piece, size_t len); /* before it is sent */
 
 /* ---- gateway.c: turns a request to the gateway into the one that it asks for. ---- */
 bool gateway_is_meant(const struct session *s, const struct http_request *r);

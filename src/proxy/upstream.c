@@ -49,11 +49,14 @@ static bool leads_there(const struct session *s, const struct target *t)
 static bool may_keep(struct session *s, size_t rule)
 {
     const struct egress *e = &s->px->rules->egress;
+    bool shared = budget_is_shared(&s->px->budgets, s->up_rule, rule);
     if (rule == s->up_rule)
         return true;
-    if (!same_pin(e, s->up_rule, rule) || budget_connect(&s->px->budgets, rule) != DENY_NONE)
+    if (!same_pin(e, s->up_rule, rule) ||
+        (!shared && budget_connect(&s->px->budgets, rule) != DENY_NONE))
         return false;
-    budget_disconnect(&s->px->budgets, s->up_rule);
+    if (!shared)
+        budget_disconnect(&s->px->budgets, s->up_rule);
     s->up_rule = rule;
     return true;
 }
@@ -101,6 +104,7 @@ static enum step send_request(struct session *s)
     s->state = SESSION_RELAY;
     s->up_target = x->target;
     s->up_target.path = NULL;
+    s->up_target.doubts = NULL;
     s->up_target.method[0] = '\0';
     session_moved(s);
     return STEP_ON;

@@ -446,6 +446,37 @@ def test_C06_C07_C12_errors_logs_and_answers(cell, lab):
             clean(str(path), secret)
 
 
+# ---- the code's own credentials ----
+
+OWN = GET + r"""
+PLACES = ["Authorization: Bearer mine", "X-Api-Key: mine", "Api-Key: mine", "Cookie: session=mine", "X-Authorization: mine", "x_api_key: mine", "Private-Token: mine",
+          "X-Auth-Token: mine", "X-Amz-Security-Token: mine", "X-Goog-Api-Key: mine", "X-Client-Secret: mine", "Ocp-Apim-Subscription-Key: mine"]
+for i, header in enumerate(PLACES):
+    out[f"header {i}"] = status(https("api.lab.test", f"/own/h{i}", [header]))
+for i, name in enumerate(("access_token", "token", "api_key", "key", "sig", "X-Amz-Signature", "accessToken", "access%5ftoken", "password")):
+    out[f"query {i}"] = status(https("api.lab.test", f"/own/q{i}?a=b&{name}=mine"))
+"""
+
+
+@lab_cells(LAB_ONE_EACH)
+def test_the_codes_own_credentials_do_not_go_to_a_host_with_a_secret(cell, lab):
+    """With an account of the attacker's at the same service data would go where only he looks."""
+    secret = new_secret()
+    watch = lab.watch()
+    answer = cell.script(OWN, given(cell, secret))
+    assert set(answer.out.values()) == {200}, answer.out
+    seen = [r for r in watch.requests() if r.target.startswith("/own")]
+    assert len(seen) == len(answer.out)
+    for r in seen:
+        assert b"mine" not in r.head, r.head
+        assert r.get("authorization") == [f"Bearer {secret}"], r.head
+        assert "a=b" in r.target or "/own/h" in r.target, r.target
+    watch.again()
+    cell.script(OWN, policy("network: {mode: allowlist, allow: [{host: api.lab.test, scheme: https, methods: [GET]}]}\n"))
+    passed = [r for r in watch.requests() if r.target.startswith("/own")]
+    assert len(passed) == len(answer.out) and all(b"mine" in r.head for r in passed), "control, without a secret: they pass"
+
+
 # ---- C-08 ----
 
 @lab_cells()

@@ -6,6 +6,7 @@
 
 #include "credentials/redact.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -57,8 +58,8 @@ static bool spelled(size_t at, const char *with)
     return strlen(with) <= text_len - at && memcmp(text + at, with, strlen(with)) == 0;
 }
 
-/* How many bytes at `at` spell c; the lengths of all spellings as bits. */
-static unsigned spellings(size_t at, char c)
+/* How many bytes at `at` spell c, exactly; the lengths of all spellings as bits. */
+static unsigned spellings_exact(size_t at, char c)
 {
     unsigned found = 0;
     bool blank = (c == ' ' || c == '+') && (text[at] == ' ' || text[at] == '+');
@@ -68,7 +69,7 @@ static unsigned spellings(size_t at, char c)
         return found;
     static const struct {
         const char *before, *after;
-    } forms[] = {{"%", ""}, {"\\u00", ""}, {"\\x", ""}, {"&#x", ";"}, {"&#X", ";"}};
+    } forms[] = {{"%", ""}, {"%25", ""}, {"\\u00", ""}, {"\\x", ""}, {"&#x", ";"}, {"&#X", ";"}};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         size_t digits = at + strlen(forms[i].before);
         if (spelled(at, forms[i].before) && digits + 2 <= text_len &&
@@ -93,8 +94,18 @@ static unsigned spellings(size_t at, char c)
     return found;
 }
 
-/* Every end that the value, read from its i-th byte on, can have. */
-static void match_bytes(size_t from)
+static char other_case(char c)
+{
+    return isalpha((unsigned char)c) ? (char)(c ^ 0x20) : c;
+}
+
+static unsigned spellings(size_t at, char c)
+{
+    return spellings_exact(at, c) | spellings_exact(at, other_case(c));
+}
+
+/* Every end that these bytes, read from the i-th on, can have. */
+static void match_bytes(const char *want, size_t from)
 {
     bool reach[2][6 * sizeof value + 8] = {{true}};
     size_t last = 0;
@@ -102,7 +113,7 @@ static void match_bytes(size_t from)
         bool *now = reach[i % 2], *next = reach[(i + 1) % 2], any = false;
         memset(next, 0, sizeof reach[0]);
         for (size_t at = 0; at <= 6 * i && from + at < text_len; at++) {
-            unsigned found = now[at] ? spellings(from + at, value[i]) : 0;
+            unsigned found = now[at] ? spellings(from + at, want[i]) : 0;
             for (unsigned len = 1; len <= 6; len++) {
                 if (found & 1u << len) {
                     next[at + len] = any = true;
@@ -119,13 +130,13 @@ static void match_bytes(size_t from)
     memset(must + from, true, last);
 }
 
-static void match_hex(size_t from)
+static void match_hex(const char *want, size_t from)
 {
     if (from + 2 * value_len > text_len)
         return;
     for (size_t i = 0; i < value_len; i++)
-        if (digit(text[from + 2 * i]) != value[i] >> 4 ||
-            digit(text[from + 2 * i + 1]) != (value[i] & 15))
+        if (digit(text[from + 2 * i]) != want[i] >> 4 ||
+            digit(text[from + 2 * i + 1]) != (want[i] & 15))
             return;
     memset(must + from, true, 2 * value_len);
 }
@@ -138,7 +149,7 @@ static int sextet(char c)
 }
 
 /* Only whole groups; the character at each side may be shared. */
-static void match_base64(size_t from, unsigned skip)
+static void match_base64(const char *want, size_t from, unsigned skip)
 {
     size_t count = (value_len * 8 - skip) / 6;
     for (size_t i = 0; i < count; i++) {
@@ -146,7 +157,7 @@ static void match_base64(size_t from, unsigned skip)
             return;
         for (unsigned k = 0; k < 6; k++) {
             size_t bit = skip + 6 * i + k;
-            if ((sextet(text[from + i]) >> (5 - k) & 1) != (value[bit / 8] >> (7 - bit % 8) & 1))
+            if ((sextet(text[from + i]) >> (5 - k) & 1) != (want[bit / 8] >> (7 - bit % 8) & 1))
                 return;
         }
     }
@@ -157,6 +168,25 @@ static void match_base64(size_t from, unsigned skip)
 }
 
 /* ---- the text ---- */
+
+/* The value as it is, in lower case, in upper case. */
+static const char *variant(unsigned which)
+{
+    static char changed[sizeof value];
+    for (size_t i = 0; i < value_len; i++) {
+        unsigned char c = (unsigned char)value[i];
+        changed[i] = (char)(which % 3 == 1 ? tolower(c) : which % 3 == 2 ? toupper(c) : c);
+    }
+    return changed;
+}
+
+static const char *backwards(void)
+{
+    static char changed[sizeof value];
+    for (size_t i = 0; i < value_len; i++)
+        changed[i] = value[value_len - 1 - i];
+    return changed;
+}
 
 static void add(const char *bytes, size_t len)
 {
@@ -171,7 +201,7 @@ static void add_mixed(struct input *in)
     for (size_t i = 0; i < value_len; i++) {
         char with[16] = {value[i], 0};
         unsigned c = (unsigned char)value[i];
-        switch (take(in) % 8) {
+        switch (take(in) % 10) {
         case 0:
             snprintf(with, sizeof with, "%%%02X", c);
             break;
@@ -188,6 +218,12 @@ static void add_mixed(struct input *in)
         case 4:
             snprintf(with, sizeof with, "&#%u;", c);
             break;
+        case 5:
+            snprintf(with, sizeof with, "%%25%02x", c);
+            break;
+        case 6:
+            with[0] = other_case(value[i]);
+            break;
         }
         add(with, strlen(with));
     }
@@ -199,8 +235,9 @@ static void add_base64(struct input *in)
     char plain[80];
     size_t before = take(in) % 4, after = take(in) % 4, len = before + value_len + after;
     bool url = take(in) % 2;
+    const char *from = variant(take(in));
     for (size_t i = 0; i < len; i++)
-        plain[i] = i < before || i >= before + value_len ? (char)take(in) : value[i - before];
+        plain[i] = i < before || i >= before + value_len ? (char)take(in) : from[i - before];
     for (size_t bit = 0; bit < len * 8; bit += 6) {
         unsigned v = 0;
         for (size_t k = bit; k < bit + 6; k++)
@@ -212,9 +249,10 @@ static void add_base64(struct input *in)
 static void add_hex(struct input *in)
 {
     bool upper = take(in) % 2;
+    const char *from = variant(take(in));
     for (size_t i = 0; i < value_len; i++) {
         char with[4];
-        snprintf(with, sizeof with, upper ? "%02X" : "%02x", (unsigned char)value[i]);
+        snprintf(with, sizeof with, upper ? "%02X" : "%02x", (unsigned char)from[i]);
         add(with, 2);
     }
 }
@@ -249,6 +287,9 @@ static void make_text(struct input *in)
         case 3:
             add(value, value_len);
             break;
+        case 5:
+            add(backwards(), value_len);
+            break;
         case 4:
             part = take(in) % value_len;
             add(value + part / 2, part - part / 2);
@@ -264,11 +305,15 @@ static void find_all(void)
     memset(must, 0, sizeof must);
     memset(may, 0, sizeof may);
     for (size_t from = 0; from < text_len; from++) {
-        match_bytes(from);
-        match_hex(from);
-        match_base64(from, 0);
-        match_base64(from, 4);
-        match_base64(from, 2);
+        match_bytes(value, from);
+        match_bytes(backwards(), from);
+        for (unsigned which = 0; which < 3; which++) {
+            const char *want = variant(which);
+            match_hex(want, from);
+            match_base64(want, from, 0);
+            match_base64(want, from, 4);
+            match_base64(want, from, 2);
+        }
     }
 }
 

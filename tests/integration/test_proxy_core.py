@@ -486,6 +486,19 @@ def test_a_name_that_leads_inside_is_not_dialled(server, names, records):
         assert names.names_since(mark) == [], "without asking anybody"
 
 
+@pytest.mark.parametrize("address", ["10.1.2.3", "192.168.77.5", "127.0.0.9", "100.64.3.4", "fd12:3456::9", "169.254.169.254"])
+def test_no_answer_names_an_internal_address(names, address):
+    names.zone["origin.test"] = [address]
+    with Proxy(["http://origin.test:80"], resolver=names.place) as proxy:
+        client = proxy.connect("origin.test", 80)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: origin.test\r\nConnection: close\r\n\r\n")
+        said = drain(client).decode()
+        assert said.startswith("HTTP/1.1 403") and '"reason":"address"' in said
+        assert address not in said, said
+        event = proxy.event(host="origin.test", reason="address")
+        assert address not in (event["hint"] or "") and address in event["note"], "the operator is told"
+
+
 def test_names_that_do_not_exist_are_errors_not_denials(server, names):
     with Proxy([f"origin.test:{server.port}"], resolver=names.place) as proxy:
         client = proxy.connect("origin.test", server.port)
@@ -679,6 +692,39 @@ def test_budgets_go_on_under_new_rules(server):
         client.close()
         proxy.event(verdict="allowed")
         assert passes(proxy.connect("origin.test", server.port)), "and is given back to the right rule"
+
+
+def test_a_rule_that_went_and_came_back_has_spent_its_budget(origin):
+    rule = {"host": "origin.test", "scheme": "http", "port": origin.port, "address": "127.0.0.1", "upload": "400", "requests": 2}
+    ask = b"GET /%s HTTP/1.1\r\nHost: origin.test:%d\r\n\r\n" % (b"a" * 100, origin.port)
+
+    def status(proxy):
+        client = proxy.connect("origin.test", origin.port)
+        client.sendall(ask)
+        return client.recv(1 << 16).split(b" ")[1]
+
+    with Proxy([rule]) as proxy:
+        assert [status(proxy), status(proxy), status(proxy)] == [b"200", b"200", b"429"]
+        proxy.replace([])
+        proxy.replace([rule])
+        assert status(proxy) == b"429", "a new budget"
+        assert proxy.event(reason="requests", verdict="denied")
+
+
+def test_rules_made_of_one_share_its_budget(origin):
+    rule = {"host": "origin.test", "scheme": "http", "port": origin.port, "address": "127.0.0.1", "requests": 2}
+    parts = [{**rule, "paths": [path], "budget": "the operator's"} for path in ("/a", "/b", "/c")]
+
+    def statuses(proxy):
+        for path in ("/a", "/b", "/c"):
+            client = proxy.connect("origin.test", origin.port)
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: origin.test:{origin.port}\r\n\r\n".encode())
+            yield client.recv(1 << 16).split(b" ")[1]
+
+    with Proxy([{**part, "budget": part["paths"][0]} for part in parts]) as proxy:
+        assert [*statuses(proxy)] == [b"200"] * 3, "control: three budgets"
+    with Proxy(parts) as proxy:
+        assert [*statuses(proxy)] == [b"200", b"200", b"429"]
 
 
 def test_rules_that_cannot_be_read_change_nothing(server):

@@ -34,7 +34,7 @@ class Origin(Server):
 
     def talk_http(self, peer):
         file = peer.makefile("rb")
-        while request := read_request(file):
+        while request := self.next(file):
             self.requests.append(request)
             answer = self.answer(request)
             if answer is None:
@@ -42,6 +42,13 @@ class Origin(Server):
             peer.sendall(answer)
             if b"\r\nConnection: close" in answer.split(b"\r\n\r\n")[0]:
                 return
+
+    @staticmethod
+    def next(file):
+        try:
+            return read_request(file)
+        except EOFError:  # a body that was cut off
+            return None
 
 
 def read_request(file):
@@ -63,9 +70,16 @@ def read_headers(file):
     return headers
 
 
+def chunk_size(file):
+    line = file.readline()
+    if not line:
+        raise EOFError
+    return int(line, 16)
+
+
 def read_chunks(file):
     body = b""
-    while size := int(file.readline(), 16):
+    while size := chunk_size(file):
         body += file.read(size)
         assert file.readline() == b"\r\n"
     assert file.readline() == b"\r\n", "trailers"
@@ -181,6 +195,181 @@ def test_methods_and_paths_are_decided_per_request():
             assert reason(ask("/public/a", "get")) == (403, "method")
             assert ask("/public/b")[0] == 200
         assert {request["target"] for request in origin.requests} == {"/public/a", "/public/b"}
+
+
+# ---- one reading (N-16) ----
+
+SECOND = {
+    "method": ["X-HTTP-Method: DELETE", "X-HTTP-Method-Override: DELETE", "X-Method-Override: DELETE", "x_http_method_override: DELETE",
+               "X.HTTP.Method: DELETE", "X-Original-Method: DELETE", "HTTP-Method: DELETE", "X-Forward-Method: DELETE"],
+    "path": ["X-Original-URL: /private", "X-Rewrite-URL: /private", "X_Original_URL: /private", "X-Original-URI: /private",
+             "X-Override-URL: /private", "X-Envoy-Original-Path: /private", "Request-Uri: /private", "X-Middleware-Rewrite: /private",
+             "Destination: /private", "X-Amz-Copy-Source: /private"],
+    "host": ["X-Forwarded-Host: evil.test", "X-Forwarded-Uri: /private", "X-Forwarded-Prefix: /private", "Forwarded: host=evil.test",
+             "X-Host: evil.test", "X-HTTP-Host-Override: evil.test", "X_Forwarded_Host: evil.test", "X-Original-Host: evil.test"],
+}
+ALL_SECOND = [header for headers in SECOND.values() for header in headers]
+
+
+@pytest.mark.parametrize("limits", [{"methods": ["GET", "POST"]}, {"paths": ["/public/**"]}])
+def test_a_second_method_path_or_host_is_refused_under_a_rule_that_speaks_of_them(limits):
+    origin = Origin()
+    with through(origin, [rule(origin, **limits)], own=False) as (proxy, url):
+        for client in (Client(proxy.explicit()), Client(proxy.connect(HOST, origin.port))):
+            for header in ALL_SECOND:
+                status, headers, body = client.ask(url + "/public/a", headers=f"{header}\r\n")
+                assert (status, headers["x-brig-denied"]) == (403, "ambiguous"), header
+                assert header.split(":")[0] in json.loads(body)["error"]["hint"], header
+            assert client.ask(url + "/public/a", headers="Access-Control-Request-Method: DELETE\r\nX-Kept: 1\r\n")[0] == 200
+        event = proxy.event(verdict="denied")
+        assert event["reason"] == "ambiguous" and "X-HTTP-Method" in event["hint"]
+        assert len(origin.requests) == 2
+
+
+def test_without_such_a_rule_methods_and_paths_pass_and_hosts_are_taken_out():
+    origin = Origin()
+    with through(origin) as (proxy, url):
+        client = Client(proxy.explicit())
+        for kind, headers in SECOND.items():
+            for header in headers:
+                assert client.ask(url + "/public/a", headers=f"{header}\r\nX-Kept: 1\r\n")[0] == 200
+                seen = dict(origin.requests[-1]["headers"])
+                assert seen["x-kept"] == "1"
+                assert (header.split(":")[0].lower() in seen) == (kind != "host"), header
+        many = "".join(f"X-Forwarded-{i}: x\r\n" for i in range(40)) + "X-Forwarded-Host: evil.test\r\n"
+        assert client.ask(url + "/public/a", headers=many)[0] == 200
+        assert [name for name, _ in origin.requests[-1]["headers"]] == ["host"]
+
+
+def test_a_rule_names_what_may_pass():
+    origin = Origin()
+    rules = [rule(origin, methods=["POST"], **{"pass": ["X-HTTP-Method-Override", "?_method"]})]
+    with through(origin, rules, own=False) as (proxy, url):
+        client = Client(proxy.explicit())
+        headers = "Content-Length: 0\r\nx-http_method-override: PATCH\r\n"
+        assert client.ask(url + "/a?_method=PUT", "POST", headers)[0] == 200
+        assert reason(client.ask(url + "/a", "POST", headers + "X-Original-URL: /b\r\n")) == (403, "ambiguous")
+        assert len(origin.requests) == 1
+
+
+MEMBERS = ["_method=DELETE", "a=1&_method=DELETE", "%5Fmethod=DELETE", "_METHOD=DELETE", "a=1;_method=DELETE", "_%6dethod=DELETE",
+           "+_method=DELETE", ".method=DELETE", "[method=DELETE", "X-HTTP-Method-Override=DELETE", "_method[]=DELETE"]
+
+
+def test_a_method_in_the_query():
+    origin = Origin()
+    with through(origin, [rule(origin, methods=["GET", "POST"])], own=False) as (proxy, url):
+        client = Client(proxy.explicit())
+        for member in MEMBERS:
+            assert reason(client.ask(f"{url}/a?{member}")) == (403, "ambiguous"), member
+        assert client.ask(f"{url}/a?method=flickr.search&http=1&a=_method")[0] == 200
+        assert len(origin.requests) == 1
+    other = Origin()
+    with through(other) as (proxy, url):
+        assert Client(proxy.explicit()).ask(f"{url}/a?_method=DELETE")[0] == 200, "control: it would have come"
+        assert other.requests[0]["target"] == "/a?_method=DELETE"
+
+
+FORM = "application/x-www-form-urlencoded"
+PARTS = 'multipart/form-data; boundary="b"'
+
+
+def part(name):
+    return f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\nDELETE\r\n'
+
+
+BODIES = [*[(FORM, member) for member in MEMBERS], (None, "_method=DELETE"), (f"{FORM}; charset=utf-8", "%20" * 200 + "_method=DELETE"),
+          (PARTS, part("a") + part("_method") + "--b--\r\n"), ("application/json", '{"a": {"x": "}"}, "_method": "DELETE"}'),
+          ("application/vnd.api+json", '{"\\u005fmethod": "DELETE"}')]
+PLAIN = [(FORM, "a=_method&method=x&http_method=1"), (PARTS, part("a") + "--b--\r\n"), ("text/plain", "_method=DELETE"),
+         ("application/json", '{"messages": [{"_method": "x"}], "text": "_method", "http_method": 1}'), ("application/octet-stream", "_method=")]
+
+
+@pytest.mark.parametrize("chunked", (False, True))
+@pytest.mark.parametrize("pieces", (1, 1000))
+def test_a_method_in_the_body(chunked, pieces):
+    origin = Origin()
+
+    def post(proxy, url, kind, body):
+        client = Client(proxy.explicit())
+        data = body.encode()
+        head = f"POST {url}/a HTTP/1.1\r\nHost: {url[7:]}\r\n" + (f"Content-Type: {kind}\r\n" if kind else "")
+        client.send(head + ("Transfer-Encoding: chunked\r\n\r\n" if chunked else f"Content-Length: {len(data)}\r\n\r\n"))
+        with contextlib.suppress(OSError):
+            for at in range(0, len(data), pieces):
+                piece = data[at:at + pieces]
+                client.send(b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece)
+            client.send(b"0\r\n\r\n" if chunked else b"")
+        return client.answer()
+
+    with through(origin, [rule(origin, methods=["POST"])], own=False) as (proxy, url):
+        for kind, body in BODIES:
+            assert reason(post(proxy, url, kind, body)) == (403, "ambiguous"), (kind, body)
+        assert not [r for r in origin.requests if b"_method=D" in r["body"]], "a whole one has come"
+        for kind, body in PLAIN:
+            assert post(proxy, url, kind, body)[0] == 200, (kind, body)
+        bodies = {body.encode() for _, body in PLAIN}
+        assert bodies <= {request["body"] for request in origin.requests}
+    control = Origin()
+    with through(control) as (proxy, url):
+        for kind, body in BODIES:
+            assert post(proxy, url, kind, body)[0] == 200, "control: without a rule on methods it passes"
+        assert len(control.requests) == len(BODIES)
+
+
+@pytest.mark.parametrize("headers", ["Content-Type: text/plain\r\nContent-Type: " + FORM, "Content-Encoding: gzip\r\nContent-Type: " + FORM])
+def test_a_form_that_cannot_be_looked_at(headers):
+    origin = Origin()
+    with through(origin, [rule(origin, methods=["POST"])], own=False) as (proxy, url):
+        assert reason(Client(proxy.explicit()).ask(url + "/", "POST", headers + "\r\nContent-Length: 3\r\n", b"a=1")) == (403, "ambiguous")
+        assert not origin.requests
+
+
+def test_a_type_that_does_not_leave_is_none():
+    """What Connection names is taken out, and a body without a type is a form to some."""
+    origin = Origin()
+    with through(origin, [rule(origin, methods=["POST"])], own=False) as (proxy, url):
+        headers = "Content-Type: text/plain\r\nConnection: Content-Type\r\nContent-Length: 14\r\n"
+        assert reason(Client(proxy.explicit()).ask(url + "/", "POST", headers, b"_method=DELETE")) == (403, "ambiguous")
+        assert not origin.requests
+
+
+TRICKS = ["/pub/%c0%ae%c0%ae/secret", "/pub/%C0%AE%C0%AE/secret", "/pub/%e0%80%ae%e0%80%ae/secret", "/pub/%c0%af../secret", "/pub/..%c0%af",
+          "/pub/%ef%bc%8e%ef%bc%8e/secret", "/pub/%ef%bc%8fsecret", "/pub/%e2%80%a5/secret", "/pub/%e2%88%95..", "/pub/.%e2%80%8b./secret",
+          "/pub/%u002e%u002e/secret", "/pub/..%20/secret", "/pub/.../secret", "/pub/%20/secret", "/pub/..%3b/secret", "/pub/..%3fx/secret",
+          "/pub/%ff/secret", "/pub/a%00b", "/pub/%5c..%5csecret", "/pub/%25%32%65", "/pub/%uff0e", "/pub/%ed%a0%80", "/pub/%e9"]
+
+
+def test_paths_that_could_be_read_in_two_ways():
+    origin = Origin()
+    with through(origin, [rule(origin, paths=["/pub/**"])], own=False) as (proxy, url):
+        client = Client(proxy.explicit())
+        for trick in TRICKS:
+            assert reason(client.ask(url + trick)) == (403, "path"), trick
+        good = ["/pub/%C3%A9t%C3%A9.pdf", "/pub/Inc.", "/pub/a;v=1/b", "/pub/a%20b", "/pub/what%3f", "/pub/%E4%B8%AD%E6%96%87", "/pub/a...b"]
+        assert [client.ask(url + path)[0] for path in good] == [200] * len(good)
+        assert [request["target"] for request in origin.requests] == good
+    control = Origin()
+    with through(control) as (proxy, url):
+        assert Client(proxy.explicit()).ask(url + TRICKS[0])[0] == 200, "control: without a rule on paths it passes"
+
+
+def test_a_suffix_that_a_server_cuts_off_does_not_count():
+    origin = Origin()
+    with through(origin, [rule(origin, paths=["/api/*.json"])], own=False) as (proxy, url):
+        client = Client(proxy.explicit())
+        for trick in ("/api/users;.json", "/api/users%3b.json", "/api/users%3f.json", "/api/users%23.json", "/api/users;x=.json"):
+            assert reason(client.ask(url + trick)) == (403, "path"), trick
+        assert client.ask(url + "/api/users.json")[0] == 200 and client.ask(url + "/api/users.json;v=.json")[0] == 200
+
+
+@pytest.mark.parametrize("header", ["Content_Length: 0", "Transfer_Encoding: chunked", "Transfer.Encoding: chunked", "Host_: evil.test",
+                                    "Content--Length: 3"])
+def test_headers_that_could_be_read_as_framing(header):
+    origin = Origin()
+    with through(origin) as (proxy, url):
+        assert reason(Client(proxy.explicit()).ask(url + "/", headers=header + "\r\n")) == (400, "malformed")
+        assert not origin.requests
 
 
 def test_denied_answer_tells_what_would_help():
@@ -970,6 +1159,105 @@ def test_secret_is_put_in_and_what_the_client_sent_there_is_not():
         assert [value for name, value in seen if name == "authorization"] == [f"Bearer {SECRET}"]
         assert [value for name, value in seen if name == "accept-encoding"] == ["identity"]
         assert "range" not in dict(seen)
+
+
+OWN = ["Authorization: Bearer mine", "X-Api-Key: mine", "Api-Key: mine", "X_API_KEY: mine", "Cookie: session=mine", "X-Authorization: mine",
+       "Private-Token: mine", "X-Auth-Token: mine", "X-Amz-Security-Token: mine", "X-Goog-Api-Key: mine", "X-Vault-Token: mine",
+       "Ocp-Apim-Subscription-Key: mine", "X-Password: mine", "X-Signature: mine", "X-Client-Cert: mine", "Remote-User: mine", "X-JWT: mine",
+       "x.api.key: mine", "X-Session-Id: mine", "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.mine"]
+OWN_MEMBERS = ["access_token", "token", "api_key", "apikey", "key", "sig", "signature", "X-Amz-Signature", "X-Amz-Credential", "X-Goog-Signature",
+               "auth", "password", "client_secret", "jwt", "AWSAccessKeyId", "access%5Ftoken", "ACCESS_TOKEN", "access.token", "access_token[]",
+               "accessToken", "session"]
+INNOCENT = ["Idempotency-Key: kept", "Mcp-Session-Id: kept", "X-Request-Id: kept", "X-Author: kept", "Accept-Language: kept", "X-Page-Token: kept"]
+INNOCENT_MEMBERS = ["page_token", "nextToken", "continuation-token", "max_tokens", "keyword", "sort_key", "author", "design", "state"]
+
+
+@pytest.mark.parametrize("secret", [{}, {"header": "X-Own: {}"}, {"query": "own"}, {"paths": ["/other/**"]}, {"methods": ["PUT"]}])
+def test_no_credential_of_the_clients_own_goes_to_a_host_with_a_secret(secret):
+    origin = Origin()
+    with with_secret(origin, secret=secret) as (proxy, url):
+        client = Client(proxy.explicit())
+        for header in OWN:
+            assert client.ask(url + "/", headers=f"{header}\r\nX-Kept: 1\r\n")[0] == 200
+            assert "mine" not in str(origin.requests[-1]) and ("x-kept", "1") in origin.requests[-1]["headers"], header
+        for name in OWN_MEMBERS:
+            for query in (f"{name}=mine", f"a=1&{name}=mine&b=2", f"a=1;{name}=mine"):
+                assert client.ask(f"{url}/p?{query}")[0] == 200
+                assert "mine" not in str(origin.requests[-1]), query
+                assert ("a=1" in query) == ("a=1" in origin.requests[-1]["target"]), query
+        for header in INNOCENT:
+            client.ask(url + "/", headers=header + "\r\n")
+            assert "kept" in str(origin.requests[-1]["headers"]), header
+        for name in INNOCENT_MEMBERS:
+            client.ask(f"{url}/p?{name}=kept")
+            assert f"{name}=kept" in origin.requests[-1]["target"], name
+        proxy.read()
+        said = [event["hint"] or "" for event in proxy.events]
+        assert any("X-Api-Key was taken out" in hint for hint in said) or "query" in secret, "there the answer's echo is said"
+        assert "mine" not in json.dumps(proxy.events)
+    control = Origin()
+    with through(control) as (proxy, url):
+        client = Client(proxy.explicit())
+        for header in OWN:
+            client.ask(f"{url}/?access_token=mine", headers=header + "\r\n")
+            assert str(control.requests[-1]).count("mine") >= 2, "control: without a secret it passes"
+
+
+def test_a_rule_names_the_credentials_that_pass():
+    origin = Origin()
+    named = rule(origin, **{"pass": ["Cookie", "?access_token"]})
+    with origin, Proxy(egress={"rules": [named], "secrets": [secret_of(origin)]}, env={"TOKEN": SECRET}) as proxy:
+        url = f"http://{HOST}:{origin.port}"
+        client = Client(proxy.explicit())
+        headers = "Cookie: a=mine\r\nX-Api-Key: lost\r\n"
+        assert client.ask(f"{url}/?access_token=mine&token=lost", headers=headers)[0] == 200
+        assert origin.requests[0]["target"] == "/?access_token=mine" and dict(origin.requests[0]["headers"])["cookie"] == "a=mine"
+        assert "lost" not in str(origin.requests[0])
+
+
+def test_a_placeholder_alone_stays_and_nothing_rides_with_it():
+    origin = Origin()
+    with with_secret(origin, secret={"header": "none"}) as (proxy, url):
+        client = Client(proxy.explicit())
+        basic = base64.b64encode(f"me:{PLACEHOLDER}".encode()).decode()
+        for header, arrives in ((f"X-Api-Key: {PLACEHOLDER}", f"{SECRET}"), (f"Authorization: token {PLACEHOLDER}", f"token {SECRET}"),
+                                (f"Cookie: s={PLACEHOLDER}", f"s={SECRET}"),
+                                (f"Authorization: Basic {basic}", "Basic " + base64.b64encode(f"me:{SECRET}".encode()).decode())):
+            assert client.ask(url + "/", headers=header + "\r\n")[0] == 200
+            assert arrives in dict(origin.requests[-1]["headers"]).values(), header
+        for header in (f"Cookie: session=mine; s={PLACEHOLDER}", f"X-Api-Key: mine, {PLACEHOLDER}", f"Authorization: Bearer mine {PLACEHOLDER}"):
+            client.ask(url + "/", headers=header + "\r\n")
+            assert "mine" not in str(origin.requests[-1]) and SECRET not in str(origin.requests[-1]), header
+
+
+def test_no_credential_of_the_clients_own_on_another_port_of_that_host():
+    origin, other = Origin(), Origin()
+    with other, with_secret(origin, [rule(other)]) as (proxy, _):
+        url = f"http://{HOST}:{other.port}/"
+        assert Client(proxy.explicit()).ask(url, headers="X-Api-Key: mine\r\n")[0] == 200
+        assert "mine" not in str(other.requests) and SECRET not in str(other.requests)
+
+
+@pytest.mark.parametrize("secret", [{"methods": ["GET"]}, {"paths": ["/public/**"]}])
+def test_a_secret_that_goes_by_method_or_path_needs_one_reading(secret):
+    origin = Origin()
+    with with_secret(origin, secret=secret) as (proxy, url):
+        client = Client(proxy.explicit())
+        for header in ALL_SECOND:
+            assert reason(client.ask(url + "/public/a", headers=header + "\r\n")) == (403, "ambiguous"), header
+        assert client.ask(url + "/public/%c0%ae%c0%ae/secret")[0] == 200
+        assert (SECRET in str(origin.requests[-1])) == ("methods" in secret), "no path that is not plain has the secret"
+
+
+def test_a_second_host_never_goes_with_a_secret():
+    origin = Origin()
+    with with_secret(origin) as (proxy, url):
+        client = Client(proxy.explicit())
+        for header in SECOND["host"]:
+            assert client.ask(url + "/", headers=header + "\r\n")[0] == 200
+            assert header.split(":")[0].lower() not in dict(origin.requests[-1]["headers"]), header
+        assert client.ask(url + "/", headers="X-HTTP-Method-Override: PATCH\r\n")[0] == 200, "any method is allowed there"
+        assert "x-http-method-override" in dict(origin.requests[-1]["headers"])
 
 
 def test_secret_goes_nowhere_else():

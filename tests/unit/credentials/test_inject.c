@@ -135,6 +135,150 @@ Test(inject, C02_only_towards_its_own_origin)
     teardown(&f);
 }
 
+static void strip(struct fixture *f, const char *target, const char *headers, int count)
+{
+    char first[INJECT_NAME_MAX];
+    request(f, target, headers);
+    int n = inject_strip(&f->egress, NULL, &f->t, &f->r, first, &f->err);
+    cr_assert_eq(n, count, "%s %s: %d", target, headers, n);
+    cr_assert_eq(first[0] != 0, count > 0);
+}
+
+/* C-10 */
+Test(inject, credentials_of_the_clients_own_are_taken_out)
+{
+    static const char *const own[] = {"Authorization",
+                                      "X-Authorization",
+                                      "Cookie",
+                                      "X-Api-Key",
+                                      "Api-Key",
+                                      "APIKEY",
+                                      "x_api_key",
+                                      "X.Api.Key",
+                                      "Private-Token",
+                                      "Job-Token",
+                                      "X-Auth-Token",
+                                      "X-Auth-Email",
+                                      "X-Amz-Security-Token",
+                                      "X-Goog-Api-Key",
+                                      "X-Goog-Iap-Jwt-Assertion",
+                                      "DD-APPLICATION-KEY",
+                                      "Ocp-Apim-Subscription-Key",
+                                      "X-Shared-Secret",
+                                      "X-Password",
+                                      "Signature",
+                                      "Signature-Input",
+                                      "X-Hub-Signature-256",
+                                      "Api-Sign",
+                                      "CB-ACCESS-PASSPHRASE",
+                                      "DPoP",
+                                      "X-Client-Cert",
+                                      "X-SSL-Client-Verify",
+                                      "Remote-User",
+                                      "X-WebAuth-User",
+                                      "X-Session-Token",
+                                      "X-Session-Id",
+                                      "Macaroon",
+                                      "X-Honeycomb-Team",
+                                      "X-GitHub-OTP",
+                                      "Helicone-Auth"};
+    static const char *const other[] = {
+        "Accept",         "X-Author",         "Authority",    "Idempotency-Key",
+        "Mcp-Session-Id", "X-Request-Id",     "X-Page-Token", "X-Max-Tokens",
+        "If-None-Match",  "X-Goog-FieldMask", "X-Amz-Target", "X-Signal",
+        "X-Keyboard",     "Traceparent",      "User-Agent",   "Anthropic-Version"};
+    struct fixture f;
+    char line[128];
+    setup(&f, INJECT_HEADER, "X-Own", "{}");
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        snprintf(line, sizeof line, "%s: mine\r\n", own[i]);
+        strip(&f, "/", line, 1);
+        cr_assert_eq(f.r.headers.count, 1, "%s", own[i]);
+    }
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+        snprintf(line, sizeof line, "%s: kept\r\n", other[i]);
+        strip(&f, "/", line, 0);
+        cr_assert_eq(f.r.headers.count, 2, "%s", other[i]);
+    }
+    strip(&f, "/", "X-Own: mine\r\n", 0);
+    cr_assert_eq(f.r.headers.count, 1, "the secret's own place");
+    f.t.port = 8443;
+    f.t.scheme = SCHEME_HTTP;
+    strip(&f, "/", "X-Api-Key: mine\r\n", 1);
+    f.t.host = host("other.test");
+    strip(&f, "/?token=mine", "X-Api-Key: mine\r\n", 0);
+    teardown(&f);
+}
+
+Test(inject, own_members_of_the_query)
+{
+    static const struct {
+        const char *target, *left;
+        int count;
+    } rows[] = {
+        {"/p", "/p", 0},
+        {"/p?", "/p?", 0},
+        {"/p?a=1;b=2&&c", "/p?a=1;b=2&&c", 0},
+        {"/p?token=x", "/p", 1},
+        {"/p?a=1&token=x&b=2", "/p?a=1&b=2", 1},
+        {"/p?token=x&a=1;b=2", "/p?a=1;b=2", 1},
+        {"/p?a=1;access_token=x;b", "/p?a=1;b", 1},
+        {"/p?api_key=x&key=y&sig=z&X-Amz-Signature=a&X-Goog-Credential=b", "/p", 5},
+        {"/p?access%5ftoken=x&acc%65ssToken=y&access.token[]=z&+token=a", "/p", 4},
+        {"/p?pageToken=1&next_token=2&max_tokens=3&keyword=4&sort_key=5&design=6",
+         "/p?pageToken=1&next_token=2&max_tokens=3&keyword=4&sort_key=5&design=6", 0},
+        {"/p?a=token=x", "/p?a=token=x", 0},
+    };
+    struct fixture f;
+    setup(&f, INJECT_HEADER, "X-Own", "{}");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        strip(&f, rows[i].target, "", rows[i].count);
+        cr_assert_str_eq(f.r.target, rows[i].left);
+    }
+    teardown(&f);
+}
+
+Test(inject, a_placeholder_alone_stays)
+{
+    static const struct {
+        const char *header;
+        bool stays;
+    } rows[] = {
+        {"X-Api-Key: " PLACEHOLDER, true},
+        {"Authorization: Bearer " PLACEHOLDER, true},
+        {"Cookie: s=" PLACEHOLDER, true},
+        {"Authorization: Basic bWU6YnJpZ19wbGFjZWhvbGRlcl8wMDExMjIzMw==", true},
+        {"X-Api-Key: mine" PLACEHOLDER, false},
+        {"X-Api-Key: " PLACEHOLDER "mine", false},
+        {"Cookie: a=mine; s=" PLACEHOLDER, false},
+        {"Authorization: Bearer mine " PLACEHOLDER, false},
+        {"X-Api-Key: mine," PLACEHOLDER, false},
+    };
+    struct fixture f;
+    setup(&f, INJECT_NONE, NULL, NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "%s\r\n", rows[i].header);
+        strip(&f, "/", line, !rows[i].stays);
+    }
+    teardown(&f);
+}
+
+Test(inject, what_the_rule_names_stays)
+{
+    char *names[] = {"Cookie", "?access_token"};
+    struct egress_rule rule = {.pass = {names, 2}};
+    struct fixture f;
+    char first[INJECT_NAME_MAX];
+    setup(&f, INJECT_HEADER, "X-Own", "{}");
+    request(&f, "/?access_token=x&token=y", "cookie: a\r\nX-Api-Key: b\r\naccess_token: c\r\n");
+    cr_assert_eq(inject_strip(&f.egress, &rule, &f.t, &f.r, first, &f.err), 3);
+    cr_assert_str_eq(f.r.target, "/?access_token=x");
+    cr_assert_eq(f.r.headers.count, 2);
+    cr_assert_str_eq(first, "X-Api-Key");
+    teardown(&f);
+}
+
 Test(inject, basic)
 {
     struct fixture f;

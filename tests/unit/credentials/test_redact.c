@@ -77,6 +77,33 @@ Test(redact, raw)
     expect("s3cr3t/v+l", "s3cr3t/v+m s3cr3t/v", "s3cr3t/v+m s3cr3t/v");
 }
 
+Test(redact, in_whatever_case)
+{
+    expect("s3cr3T/v+L", "a S3CR3T/V+L b", "a ********** b");
+    expect("s3cr3T/v+L", "a s3cr3t/v+l b S3cr3t/v+L", "a ********** b **********");
+    expect("s3cr3T/v+L", "S3CR3T%2fV%2bl %53%33cr3t/v+l", "************** **************");
+    expect("s3cr3T/v+L", "S3CR3T/V+M", "S3CR3T/V+M");
+    /* hex and base64 of "S3CR3T/V+L" and "s3cr3t/v+l" */
+    expect("s3cr3T/v+L", "x5333435233542f562b4cy", "x********************y");
+    expect("s3cr3T/v+L", "x7333637233742F762B6Cy", "x********************y");
+    expect("s3cr3T/v+L", "UzNDUjNUL1YrTA==", "**************==");
+    expect("s3cr3T/v+L", "czNjcjN0L3YrbA==", "**************==");
+}
+
+Test(redact, backwards)
+{
+    expect("s3cr3t/v+l", "a l+v/t3rc3s b", "a ********** b");
+    expect("s3cr3t/v+l", "a L%2BV/T3RC3S b", "a ************ b");
+    expect("s3cr3t/v+l", "l+v/t3rc3s3cr3t/v+l", "*******************");
+}
+
+Test(redact, escaped_twice)
+{
+    expect("s3cr3t/v+l", "?next=%3Ft%3Ds3cr3t%252Fv%252Bl&", "?next=%3Ft%3D******************&");
+    expect("s3%r3t/v+l", "s3%25r3t%2fv+l s3%2525r3t/v+l", "************** **************");
+    expect("%25aaaaaa", "%25aaaaaa %2525aaaaaa", "********* ***********");
+}
+
 Test(redact, values_that_repeat_themselves)
 {
     expect("abababab", "xababababababy", "x************y");
@@ -227,7 +254,10 @@ Test(redact, hands_out_all_that_cannot_begin_a_match)
     cr_assert_eq(redact_feed(s, "cr3t/v+m", 8, &out, &len, NULL), 0);
     cr_assert_eq(len, 10);
     cr_assert_eq(redact_feed(s, "s3cr3t/v+l", 10, &out, &len, NULL), 1);
-    cr_assert_eq(len, 10);
+    cr_assert_eq(len, 9, "its last byte may be the first of it backwards");
+    cr_assert_eq(redact_feed(s, "\n", 1, &out, &len, NULL), 1);
+    cr_assert_eq(len, 2);
+    cr_assert_arr_eq(out, "*\n", 2);
     redact_close(s);
     redactor_free(r);
 }
@@ -244,8 +274,8 @@ Test(redact, a_stream_goes_on_after_a_flush)
     cr_assert_eq(redact_flush(s, &out, &len), 0);
     cr_assert_eq(len, 3);
     cr_assert_arr_eq(out, "s3c", 3);
-    cr_assert_eq(redact_feed(s, "s3cr3t/v+l", 10, &out, &len, NULL), 1);
-    cr_assert_arr_eq(out, "**********", 10);
+    cr_assert_eq(redact_feed(s, "s3cr3t/v+l\n", 11, &out, &len, NULL), 1);
+    cr_assert_arr_eq(out, "**********\n", 11);
     redact_close(s);
     redactor_free(r);
 }

@@ -2,6 +2,7 @@
 #include "network/budget.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static struct egress_rule rules[2];
 static struct egress egress;
@@ -58,12 +59,12 @@ Test(budget, connections_in_all)
     cr_assert_eq(budget_connect(&b, 0), DENY_NONE);
     cr_assert_eq(budget_connect(&b, 1), DENY_NONE);
     cr_assert_eq(budget_connect(&b, 1), DENY_CONNECTIONS);
-    cr_assert_eq(b.rules[1].connections, 1);
+    cr_assert_eq(b.all[b.of_rule[1]].counts.connections, 1);
     budget_disconnect(&b, 0);
     cr_assert_eq(budget_connect(&b, 1), DENY_NONE);
     for (int i = 0; i < 5; i++)
         budget_disconnect(&b, 0);
-    cr_assert_eq(b.rules[0].connections, 0, "never below zero");
+    cr_assert_eq(b.all[b.of_rule[0]].counts.connections, 0, "never below zero");
 }
 
 Test(budget, upload_is_cut_at_the_smaller_rest)
@@ -114,23 +115,99 @@ Test(budget, without_a_rule_the_total_counts)
     cr_assert_eq(b.total.connections, 0);
 }
 
-/* "b" becomes the first of three; "a" is gone; the second "b" is new. */
-Test(budget, counts_follow_the_text)
+static struct egress_rule limited(const char *text, const char *budget)
+{
+    return (struct egress_rule){.text = (char *)text,
+                                .budget = (char *)budget,
+                                .upload = 100,
+                                .max_connections = 1,
+                                .requests = 2};
+}
+
+static void replace(struct egress *e, struct egress_rule *list, size_t count)
 {
     struct err err = ERR_INIT;
-    struct egress_rule next[] = {{.text = "https://b:443", .upload = 100},
-                                 {.text = "https://c:443", .upload = 100},
-                                 {.text = "https://b:443", .upload = 100}};
-    struct egress later = {.rules = next, .rule_count = 3, .upload = POLICY_UNLIMITED};
+    *e = (struct egress){.rules = list,
+                         .rule_count = count,
+                         .upload = POLICY_UNLIMITED,
+                         .max_connections = POLICY_UNLIMITED,
+                         .requests = POLICY_UNLIMITED};
+    cr_assert_eq(budgets_replace(&b, e, &err), 0);
+    cr_assert_eq(b.egress, e);
+}
+
+/* "b" becomes the first of two; "a" is gone. */
+Test(budget, counts_follow_the_text)
+{
+    struct egress_rule next[] = {limited("https://b:443", NULL), limited("https://c:443", NULL)};
+    struct egress later;
     budget_upload(&b, 0, 7);
     budget_upload(&b, 1, 90);
-    cr_assert_eq(budgets_replace(&b, &later, &err), 0);
-    cr_assert_eq(b.rules[0].uploaded, 90);
-    cr_assert_eq(b.rules[1].uploaded, 0);
-    cr_assert_eq(b.rules[2].uploaded, 0, "of two that read the same the first goes on");
+    replace(&later, next, 2);
     cr_assert_eq(b.total.uploaded, 97);
     cr_assert_eq(budget_upload(&b, 0, 50), 10);
-    cr_assert_eq(b.egress, &later);
+    cr_assert_eq(budget_upload(&b, 1, 500), 100);
+}
+
+/* N-14 */
+Test(budget, a_rule_that_went_and_came_back_is_no_new_one)
+{
+    struct egress_rule list[] = {limited("https://a:443", NULL)};
+    struct egress one, none, again;
+    replace(&one, list, 1);
+    cr_assert_eq(budget_upload(&b, 0, 100), 100);
+    cr_assert_eq(budget_request(&b, 0, 5000), DENY_NONE);
+    cr_assert_eq(budget_request(&b, 0, 5000), DENY_NONE);
+    cr_assert_eq(budget_connect(&b, 0), DENY_NONE);
+    for (int i = 0; i < 3; i++) {
+        replace(&none, list, 0);
+        replace(&again, list, 1);
+        cr_assert_eq(budget_upload(&b, 0, 1), 0);
+        cr_assert_eq(budget_request(&b, 0, 5000), DENY_REQUESTS);
+        cr_assert_eq(budget_connect(&b, 0), DENY_CONNECTIONS);
+    }
+    budget_disconnect_named(&b, "https://a:443");
+    cr_assert_eq(budget_connect(&b, 0), DENY_NONE);
+}
+
+/* N-14 */
+Test(budget, rules_made_of_one_count_together)
+{
+    struct egress_rule list[] = {limited("https://a:443/x", "https://a:443"),
+                                 limited("https://a:443/y", "https://a:443"),
+                                 limited("https://a:443/z", "https://a:443")};
+    struct egress_rule whole[] = {limited("https://a:443", NULL)};
+    struct egress three, one;
+    replace(&three, list, 3);
+    cr_assert_eq(budget_upload(&b, 0, 60), 60);
+    cr_assert_eq(budget_upload(&b, 1, 60), 40);
+    cr_assert_eq(budget_upload(&b, 2, 60), 0);
+    cr_assert_eq(budget_request(&b, 0, 0), DENY_NONE);
+    cr_assert_eq(budget_request(&b, 1, 0), DENY_NONE);
+    cr_assert_eq(budget_request(&b, 2, 0), DENY_REQUESTS);
+    cr_assert_eq(budget_connect(&b, 0), DENY_NONE);
+    cr_assert_eq(budget_connect(&b, 2), DENY_CONNECTIONS);
+    cr_assert(budget_is_shared(&b, 0, 2));
+    replace(&one, whole, 1);
+    cr_assert_eq(budget_upload(&b, 0, 1), 0);
+    cr_assert_eq(budget_connect(&b, 0), DENY_CONNECTIONS);
+}
+
+/* A tenant may change rules as often as he likes. */
+Test(budget, names_without_a_limit_are_forgotten)
+{
+    char texts[64][32];
+    struct egress_rule list[64];
+    struct egress turns[2];
+    for (int turn = 0; turn < 100; turn++) {
+        for (int i = 0; i < 64; i++) {
+            snprintf(texts[i], sizeof texts[i], "https://h%d-%d:443", turn, i);
+            list[i] = rules[0];
+            list[i].text = texts[i];
+        }
+        replace(&turns[turn % 2], list, 64);
+        cr_assert_leq(b.count, 2 * 64 + 2);
+    }
 }
 
 Test(budget, no_rules_at_all)

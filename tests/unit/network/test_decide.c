@@ -1,5 +1,6 @@
 /* The decision: rules, blocked hosts, ports, protocols, methods, paths; what is told about it. */
 #include "network/decide.h"
+#include "network/doubt.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -276,21 +277,13 @@ Test(decide, a_hint_is_whole_or_missing)
 Test(decide, hints_for_answers)
 {
     struct target t = {.scheme = SCHEME_HTTPS, .host = host("db.internal"), .port = 443};
-    struct sockaddr_in in = {.sin_family = AF_INET};
-    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
     char out[DENY_HINT_MAX];
-    inet_pton(AF_INET, "10.0.0.5", &in.sin_addr);
-    deny_address_hint(&t, (struct sockaddr *)&in, out);
-    cr_assert_str_eq(out, "pin it: --allow db.internal:443=10.0.0.5");
-    inet_pton(AF_INET6, "fd12::5", &in6.sin6_addr);
-    deny_address_hint(&t, (struct sockaddr *)&in6, out);
-    cr_assert_str_eq(out, "pin it: --allow db.internal:443=fd12::5");
-    inet_pton(AF_INET, "169.254.169.254", &in.sin_addr);
-    deny_address_hint(&t, (struct sockaddr *)&in, out);
+    deny_address_hint(&t, ADDRESS_PRIVATE, out);
+    cr_assert_str_eq(out, "pin it: --allow db.internal:443=ADDRESS");
+    deny_address_hint(&t, ADDRESS_METADATA, out);
     cr_assert_str_eq(out, "");
     t.host = host("metadata.google.internal");
-    inet_pton(AF_INET, "10.0.0.5", &in.sin_addr);
-    deny_address_hint(&t, (struct sockaddr *)&in, out);
+    deny_address_hint(&t, ADDRESS_PRIVATE, out);
     cr_assert_str_eq(out, "");
 }
 
@@ -312,6 +305,38 @@ Test(decide, looking_inside)
     egress.secret_count = 1;
     cr_assert(egress_looks_inside(&egress, &s, 443));
     cr_assert(!egress_looks_inside(&egress, &s, 8443));
+    rule("s.test", SCHEME_ANY, 8443);
+    cr_assert(!egress_looks_inside(&egress, &s, 8443), "anything may be spoken there");
+    rule("s.test", SCHEME_HTTPS, 8443);
+    cr_assert(egress_looks_inside(&egress, &s, 8443), "another port of a secret's host");
+}
+
+/* N-16 */
+Test(decide, a_request_that_says_two_things)
+{
+    char *methods[] = {"GET"}, *names[] = {"X-HTTP-Method"};
+    struct doubts doubts = {.count = 1, .items = {{.kind = DOUBT_METHOD, .name = "X-HTTP-Method"}}};
+    struct target t = {.scheme = SCHEME_HTTPS,
+                       .host = host("h.test"),
+                       .port = 443,
+                       .method = "GET",
+                       .path = "/",
+                       .doubts = &doubts};
+    struct egress_rule *r = rule("h.test", SCHEME_HTTPS, 443);
+    struct verdict v;
+    egress_decide(&egress, &t, &v);
+    cr_assert(v.allow, "the rule speaks of the host alone");
+    r->methods = (struct text_list){methods, 1};
+    egress_decide(&egress, &t, &v);
+    cr_assert_eq(v.reason, DENY_AMBIGUOUS);
+    cr_assert(strstr(v.hint, "X-HTTP-Method"), "%s", v.hint);
+    r->pass = (struct text_list){names, 1};
+    egress_decide(&egress, &t, &v);
+    cr_assert(v.allow, "it is named");
+    r->pass.count = 0;
+    rule("h.test", SCHEME_HTTPS, 443);
+    egress_decide(&egress, &t, &v);
+    cr_assert(v.allow, "rules add up");
 }
 
 Test(decide, names_that_are_answered)

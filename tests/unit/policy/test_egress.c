@@ -30,6 +30,33 @@ static void texts(const struct egress *e, struct buf *out)
         buf_fmt(out, "%s%s", i ? " | " : "", e->rules[i].text);
 }
 
+/* N-14: written once, it is one rule, though http and https are two for the proxy. */
+Test(rules, without_a_scheme_there_is_one_budget)
+{
+    cleanup_policy struct policy p;
+    policy_init(&p, LEVEL_HIGH);
+    must_load(&p, "network: {allow: [{host: a.org, upload: 1M}, b.org]}");
+    cr_assert_eq(p.egress.rule_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        bool limited = strcmp(p.egress.rules[i].host.host.text, "a.org") == 0;
+        cr_assert_eq(p.egress.rules[i].budget != NULL, limited, "%s", p.egress.rules[i].text);
+        if (limited)
+            cr_assert_str_eq(rule_budget(&p.egress.rules[i]), "a.org:0");
+    }
+}
+
+Test(rules, names_that_pass)
+{
+    cleanup_policy struct policy p;
+    policy_init(&p, LEVEL_HIGH);
+    must_load(&p, "network: {allow: [{host: a.org, scheme: https, pass: [X-Api-Key, \"?sig\"]}]}");
+    const struct egress_rule *r = &p.egress.rules[0];
+    cr_assert(rule_passes(r, "x_api_KEY", 9, false));
+    cr_assert(rule_passes(r, "SIG", 3, true));
+    cr_assert(!rule_passes(r, "sig", 3, false) && !rule_passes(r, "x-api-key", 9, true));
+    cr_assert(!rule_passes(r, "x-api-keys", 10, false));
+}
+
 static void rules_are(const struct egress *e, const char *expected, const char *spec)
 {
     cleanup_buf struct buf text;
@@ -128,7 +155,7 @@ Test(allow, is_refused_with_the_reason)
         {"HTTPS://x.org", "unknown scheme"},
         {"tcp://x.org", "tcp has no port of its own"},
         {"any://x.org", "any has no port of its own"},
-        {"tcp://x.org:22/a", "methods and paths exist in http and https only"},
+        {"tcp://x.org:22/a", "methods, paths and pass exist in http and https only"},
         {"https://user@x.org", "a byte that no host name has"},
         {"https://x.org/a?b", "no query"},
         {"https://x.org/../a", "could mean another one"},
@@ -547,8 +574,11 @@ Test(questions, ports_and_authorities)
     cr_assert_not(egress_needs_ca(&e));
     must_allow(&e, "http://a.org/x");
     cr_assert_not(egress_needs_ca(&e));
-    must_secret(&e, "T=env:T@http://a.org");
+    must_secret(&e, "T=env:T@http://d.org");
     cr_assert_not(egress_needs_ca(&e));
+    must_secret(&e, "U=env:U@http://a.org");
+    cr_assert(egress_needs_ca(&e), "https is allowed there, too");
+    egress_done(&e);
     must_allow(&e, "https://a.org/x");
     cr_assert(egress_needs_ca(&e));
     egress_done(&e);
@@ -709,7 +739,15 @@ Test(documents, mistakes_are_errors_that_say_where)
         {"network: {allow: [{host: x.org, methods: [\"*\"]}]}",
          AT("1:43") "network.allow: methods: \"*\" is not a method"},
         {"network: {allow: [{host: x.org, port: 22, methods: [GET]}]}",
-         AT("1:19") "network.allow: methods and paths exist in http and https only"},
+         AT("1:19") "network.allow: methods, paths and pass exist in http and https only"},
+        {"network: {allow: [{host: x.org, scheme: tcp, port: 22, pass: [Cookie]}]}",
+         AT("1:19") "network.allow: methods, paths and pass exist in http and https only"},
+        {"network: {allow: [{host: x.org, pass: []}]}",
+         AT("1:39") "network.allow: pass: the list is empty"},
+        {"network: {allow: [{host: x.org, pass: [\"a b\"]}]}",
+         AT("1:40") "network.allow: pass: \"a b\" is not a name"},
+        {"network: {allow: [{host: x.org, pass: [\"?\"]}]}",
+         AT("1:40") "network.allow: pass: \"?\" is not a name"},
         {"network: {allow: [{host: x.org, paths: []}]}",
          AT("1:40") "network.allow: paths: the list is empty"},
         {"network: {allow: [{host: x.org, paths: [a]}]}",

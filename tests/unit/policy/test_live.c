@@ -110,6 +110,47 @@ Test(live, what_is_blocked_stays_blocked)
     cr_assert_eq(live.blocked_count, 2);
 }
 
+static void limit_upload(uint64_t upload)
+{
+    for (size_t i = 0; i < base.rule_count; i++)
+        base.rules[i].upload = upload;
+}
+
+/* N-14 */
+Test(live, what_is_made_of_one_rule_counts_as_one)
+{
+    limit_upload(1000);
+    cr_assert_eq(take("{\"allow\":[\"https://a.pypi.org/x\",\"https://a.pypi.org/y/**\","
+                      "\"https://b.pypi.org\"]}"),
+                 0, "%s", err.message);
+    cr_assert_eq(live.rule_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(live.rules[i].upload, 1000);
+        cr_assert_str_eq(rule_budget(&live.rules[i]), rule_budget(&base.rules[1]));
+    }
+    cr_assert_eq(take("{}"), 0);
+    cr_assert_str_eq(rule_budget(rule("pypi.org")), rule_budget(&base.rules[1]));
+}
+
+Test(live, a_budget_crosses_to_the_proxy)
+{
+    struct buf text;
+    struct json_writer w;
+    struct json *j = NULL;
+    struct egress there;
+    limit_upload(1000);
+    cr_assert_eq(take("{\"allow\":[\"https://a.pypi.org/x\"]}"), 0, "%s", err.message);
+    buf_init(&text, 65536);
+    jw_init(&w, &text, false);
+    egress_write_json(&live, &w);
+    cr_assert_eq(json_parse(text.data, text.len, &json_default_limits, &j, &err), 0);
+    cr_assert_eq(egress_read_json(&there, j, &err), 0, "%s", err.message);
+    cr_assert_str_eq(rule_budget(&there.rules[0]), rule_budget(&base.rules[1]));
+    egress_done(&there);
+    json_free(j);
+    buf_done(&text);
+}
+
 Test(live, totals_stay)
 {
     cr_assert_eq(take("{}"), 0);

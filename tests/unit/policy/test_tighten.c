@@ -356,6 +356,45 @@ Test(egress, the_limits_of_a_narrowed_rule_stay)
     cr_assert_eq(p.egress.rules[0].upload, 10UL << 20);
 }
 
+/* N-14: two rules with 10M each would be 20M. */
+Test(egress, a_rule_with_a_budget_that_is_divided_has_it_once)
+{
+    cleanup_policy struct policy p;
+    struct err err = ERR_INIT;
+    const char *request = "network: {allow: [\"https://c.org/v1/a\", \"https://c.org/v1/b\"]}";
+    cr_assert_eq(tighten_with(&p, request, &err), 0, "%s", err.message);
+    cr_assert_eq(p.egress.rule_count, 2);
+    cr_assert_str_eq(rule_budget(&p.egress.rules[0]), "GET,PUT https://c.org:443/v1/** /x");
+    cr_assert_str_eq(rule_budget(&p.egress.rules[1]), rule_budget(&p.egress.rules[0]));
+}
+
+Test(egress, what_passes_is_never_more)
+{
+    static const struct {
+        const char *request;
+        int result;
+        size_t count;
+    } rows[] = {
+        {"network: {allow: [\"https://c.org\"]}", 0, 2},
+        {"network: {allow: [{host: c.org, scheme: https, pass: [Cookie]}]}", 0, 1},
+        {"network: {allow: [{host: c.org, scheme: https, pass: [Cookie, X-Key]}]}", -ERR_REFUSED,
+         0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cleanup_policy struct policy p;
+        cleanup_policy struct policy request;
+        struct err err = ERR_INIT;
+        policy_init(&p, LEVEL_HIGH);
+        must_load(&p, "network: {allow: [{host: c.org, scheme: https, pass: [Cookie, \"?sig\"]}]}");
+        policy_init(&request, LEVEL_HIGH);
+        must_load(&request, rows[i].request);
+        cr_assert_eq(policy_tighten(&p, &request, &err), rows[i].result, "%s: %s", rows[i].request,
+                     err.message);
+        if (rows[i].result == 0)
+            cr_assert_eq(p.egress.rules[0].pass.count, rows[i].count, "%s", rows[i].request);
+    }
+}
+
 Test(egress, a_request_may_not_widen)
 {
     static const char *const documents[] = {
@@ -372,8 +411,6 @@ Test(egress, a_request_may_not_widen)
         "network: {allow: [{host: c.org, port: 443, paths: [/v1/a, /y]}]}",
         "network: {allow: [{host: c.org, port: 443, paths: [/**]}]}",
         "network: {allow: [{host: c.org, port: 443, upload: 11M}]}",
-        /* Two rules with 10M each would be 20M. */
-        "network: {allow: [\"https://c.org/v1/a\", \"https://c.org/v1/b\"]}",
         "credentials: {secrets: [\"U=env:U@https://a.org\"]}",
         "credentials: {secrets: [\"T=env:OTHER@https://s.org\"]}",
         "credentials: {secrets: [\"T=env:T@https://a.org\"]}",

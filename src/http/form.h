@@ -1,0 +1,28 @@
+/* The names of the members that a request's body carries, for who must not be told a second thing
+ * there: a form ("a=1&b=2"), multipart/form-data, or an object in JSON (its outermost members).
+ * Piece by piece; values are not looked at, nothing is kept. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum form_kind {
+    FORM_NONE, /* no such body */
+    FORM_URLENCODED,
+    FORM_MULTIPART,
+    FORM_JSON,
+};
+/* `type`: the Content-Type, or NULL. Without one, servers take a body for a form. */
+enum form_kind form_kind_of(const char *type);
+
+/* Is this the name that is looked for? As it stands in the body: of a form, percent-encoded. */
+typedef bool form_name_fn(const char *name, size_t len);
+
+struct form_reader;
+int form_open(enum form_kind kind, const char *type, form_name_fn *wanted, struct form_reader **ret,
+              struct err *err);
+void form_close(struct form_reader *f); /* takes NULL */
+/* 1: a member has that name; 0: none so far; negative: a multipart body that is none. */
+int form_feed(struct form_reader *f, const char *data, size_t len, struct err *err);
