@@ -1,5 +1,6 @@
 #include "base/cleanup.h"
 #include "cli/cp.h"
+#include "cli/path.h"
 #include "cli/term.h"
 
 #include <dirent.h>
@@ -111,21 +112,14 @@ static int put_folder(struct copy *c, int fd, const char *inside, unsigned depth
     return r;
 }
 
-static int put_any(struct copy *c, int dir, const char *name, const char *inside, unsigned depth,
-                   struct err *err)
+/* Takes the descriptor. */
+static int put_opened(struct copy *c, int fd, const char *name, const char *inside, unsigned depth,
+                      struct err *err)
 {
     struct stat sb;
-    /* The one that the caller named may be a link of his; nothing below it is followed. */
-    int follow = depth == 0 ? 0 : O_NOFOLLOW;
-    int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | follow);
-    if (fd < 0 && errno == ELOOP) {
-        term_say("%s is a link: left out", name);
-        return 0;
-    }
-    if (fd < 0 || fstat(fd, &sb) < 0) {
+    if (fstat(fd, &sb) < 0) {
         err_sys(err, "open %s", name);
-        if (fd >= 0)
-            close(fd);
+        close(fd);
         return -err->code;
     }
     if (S_ISDIR(sb.st_mode) && (!c->recursive || depth > DEPTH_MAX)) {
@@ -146,6 +140,17 @@ static int put_any(struct copy *c, int dir, const char *name, const char *inside
     return r < 0 ? err_wrap(err, "%s", name) : 0;
 }
 
+static int put_any(struct copy *c, int dir, const char *name, const char *inside, unsigned depth,
+                   struct err *err)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && errno == ELOOP) {
+        term_say("%s is a link: left out", name);
+        return 0;
+    }
+    return fd < 0 ? err_sys(err, "open %s", name) : put_opened(c, fd, name, inside, depth, err);
+}
+
 int copy_in(struct copy *c, struct err *err)
 {
     cleanup_buf struct buf inside = {0};
@@ -154,5 +159,12 @@ int copy_in(struct copy *c, struct err *err)
     buf_str(&inside, c->inside);
     if (len == 0 || c->inside[len - 1] == '/')
         buf_str(&inside, copy_base(c->here));
-    return put_any(c, AT_FDCWD, c->here, buf_text(&inside), 0, err);
+    struct reached at;
+    if (path_reach(c->here, "cannot copy", &at, err) < 0)
+        return -err->code;
+    int fd = reach_reopen(&at, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    reach_close(&at);
+    errno = -fd;
+    return fd < 0 ? err_sys(err, "open %s", c->here)
+                  : put_opened(c, fd, c->here, buf_text(&inside), 0, err);
 }

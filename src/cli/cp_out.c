@@ -1,10 +1,12 @@
 #include "base/cleanup.h"
 #include "cli/cp.h"
+#include "cli/path.h"
 #include "cli/term.h"
 #include "os/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -148,16 +150,52 @@ static int get_one(struct copy *c, const struct json *entry, const char *top, in
                     err);
 }
 
+/* What is written here is the code's: it goes through no link that code may have made. */
+static int open_folder(const char *path, struct err *err)
+{
+    struct reached at;
+    if (path_reach(path, "cannot copy to", &at, err) < 0)
+        return -err->code;
+    int fd = reach_reopen(&at, O_RDONLY | O_DIRECTORY);
+    reach_close(&at);
+    errno = fd < 0 ? -fd : 0;
+    return fd < 0 ? err_sys(err, "open %s", path) : fd;
+}
+
+/* The folder of what was named, and its name in it; "" for the root. */
+static int open_above(const struct copy *c, char name[static NAME_MAX + 1], struct err *err)
+{
+    cleanup_buf struct buf full;
+    buf_init(&full, PATH_MAX);
+    if (path_resolve(c->here, &full, err) < 0)
+        return -err->code;
+    char *slash = strrchr(full.data, '/');
+    if (strlen(slash + 1) > NAME_MAX)
+        return err_set(err, ERR_USAGE, "%.80s is too long a name", c->here);
+    snprintf(name, NAME_MAX + 1, "%s", slash + 1);
+    slash[slash == full.data] = '\0';
+    return open_folder(full.data, err);
+}
+
+static int make_here(const struct copy *c, struct err *err)
+{
+    char name[NAME_MAX + 1];
+    cleanup_fd int above = open_above(c, name, err);
+    if (above < 0)
+        return above;
+    if (name[0] && mkdirat(above, name, 0777) < 0 && errno != EEXIST)
+        return err_sys(err, "make folder %s", c->here);
+    return open_folder(c->here, err);
+}
+
 static int get_folder(struct copy *c, const char *top, struct err *err)
 {
     cleanup_json struct json *answer = NULL;
     if (ask_entry(c, "ListDir", top, 64, &answer, err) < 0)
         return -err->code;
-    if (mkdir(c->here, 0777) < 0 && errno != EEXIST)
-        return err_sys(err, "make folder %s", c->here);
-    cleanup_fd int root = open(c->here, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int root = make_here(c, err);
     if (root < 0)
-        return err_sys(err, "open %s", c->here);
+        return root;
     const struct json *entries = answer ? json_get(answer, "entries") : NULL;
     int r = 0;
     for (size_t i = 0; r >= 0 && entries && i < json_count(entries); i++)
@@ -166,27 +204,29 @@ static int get_folder(struct copy *c, const char *top, struct err *err)
 }
 
 /* Where one file goes: the folder, and the name in it. */
-static int open_target(const struct copy *c, const char *source, const char **name, struct err *err)
+static int open_target(const struct copy *c, const char *source, char name[static NAME_MAX + 1],
+                       struct err *err)
 {
-    int fd = open(c->here, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct err why = ERR_INIT;
+    int fd = open_folder(c->here, &why);
     if (fd >= 0) {
-        *name = copy_base(source);
+        snprintf(name, NAME_MAX + 1, "%s", copy_base(source));
         return fd;
     }
-    char folder[4096];
-    *name = copy_base(c->here);
-    size_t len = (size_t)(*name - c->here);
-    if (len >= sizeof folder || !(*name)[0])
+    if (why.code != ERR_SYSTEM) {
+        *err = why;
+        return fd;
+    }
+    size_t len = strlen(c->here);
+    if (len == 0 || c->here[len - 1] == '/')
         return err_set(err, ERR_USAGE, "%.80s is no folder", c->here);
-    snprintf(folder, sizeof folder, "%.*s", (int)len, c->here);
-    fd = open(len ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? err_sys(err, "open the folder of %s", c->here) : fd;
+    return open_above(c, name, err);
 }
 
 int copy_out(struct copy *c, struct err *err)
 {
     cleanup_json struct json *answer = NULL;
-    const char *name;
+    char name[NAME_MAX + 1];
     if (ask_entry(c, "Stat", c->inside, 0, &answer, err) < 0)
         return -err->code;
     const struct json *entry = answer ? json_get(answer, "entry") : NULL;
@@ -199,7 +239,7 @@ int copy_out(struct copy *c, struct err *err)
     }
     if (strstr(type, "DIRECTORY"))
         return get_folder(c, path, err);
-    cleanup_fd int dir = open_target(c, path, &name, err);
+    cleanup_fd int dir = open_target(c, path, name, err);
     if (dir < 0)
         return -err->code;
     return get_file(c, path, dir, name, (unsigned)member_int(entry, "mode", 0644), err);

@@ -287,7 +287,7 @@ static int wrap_command(const struct wrap_options *o, char *const *command, stru
     if (r >= 0)
         r = lift_limits(&policy, err);
     if (r >= 0 && !o->quiet)
-        policy_options_notes(&policy);
+        policy_options_notes(&o->policy, &policy, o->project);
     if (r >= 0)
         r = run_policy(o, &policy, command, err);
     policy_done(&policy);

@@ -1,5 +1,8 @@
 #include "cli/path.h"
 
+#include "base/cleanup.h"
+
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,4 +53,18 @@ int path_resolve(const char *path, struct buf *out, struct err *err)
     if (out->failed)
         return err_set(err, ERR_USAGE, "path too long: %.60s…", path);
     return 0;
+}
+
+int path_reach(const char *path, const char *what, struct reached *ret, struct err *err)
+{
+    cleanup_buf struct buf full;
+    buf_init(&full, PATH_MAX);
+    ret->fd = -1;
+    if (path_resolve(path, &full, err) < 0)
+        return -err->code;
+    int r = reach_open(buf_text(&full), ret);
+    if (r == -ELOOP && ret->link[0])
+        return reach_refused(ret, what, path, err);
+    errno = -r;
+    return r < 0 ? err_sys(err, "%s %.200s", what, path) : 0;
 }

@@ -4,6 +4,7 @@
 #include "cli/path.h"
 #include "cli/term.h"
 #include "cli/verb.h"
+#include "os/trusted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,6 +44,8 @@ static const struct opt inside_items[] = {
      "show a host folder or file, read-only, at DEST or at the same path; repeatable"},
     {OPT_RW, 0, "rw", OPT_LIST, "DIR[:DEST]", NULL, NULL, FILESYSTEM,
      "the same, writable; repeatable"},
+    {OPT_FIELD + FIELD_SUBMOUNTS, 0, "submounts", OPT_FLAG, NULL, NULL, "true", FILESYSTEM,
+     "what is mounted below a granted folder comes along; without it such a folder is refused"},
     {OPT_FIELD + FIELD_ROOT, 0, "root", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
      "use a folder as the root instead of a view of the host's system"},
     {OPT_FIELD + FIELD_CWD, 'C', "cwd", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
@@ -192,14 +195,24 @@ static int resolve_source(const char *option, const char *path, bool folder_only
                           struct err *err)
 {
     struct stat st;
+    struct reached at;
     if (path_resolve(path, out, err) < 0)
         return err_wrap(err, "--%s", option);
-    if (stat(buf_text(out), &st) < 0) {
+    int r = reach_open(buf_text(out), &at);
+    if (r == -ELOOP && at.link[0]) {
+        char what[32];
+        snprintf(what, sizeof what, "--%s", option);
+        reach_refused(&at, what, path, err);
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    }
+    errno = -r;
+    if (r < 0 || fstat(at.fd, &st) < 0) {
         err_sys(err, "--%s: %s", option, buf_text(out));
         err->code = ERR_USAGE;
         return err_hint(err, "give a %s that exists on this host",
                         folder_only ? "folder" : "folder or file");
     }
+    reach_close(&at);
     if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && !folder_only))
         return 0;
     return err_set(err, ERR_USAGE, "--%s: %s is not a %s", option, buf_text(out),
@@ -299,13 +312,9 @@ static int apply(struct policy *p, const struct policy_use *use, struct err *err
 
 static int read_policy(const char *file, struct buf *text, struct err *err)
 {
-    /* O_NONBLOCK: opening a FIFO must not wait for a writer, only to be refused then. */
-    cleanup_fd int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_sys(err, "%s: cannot read the policy", file);
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, ERR_POLICY, "%s: not a regular file", file);
+    cleanup_fd int fd = trusted_open(AT_FDCWD, file, "the policy", TRUSTED_FILE, err);
+    if (fd < 0)
+        return fd;
     char chunk[8192];
     ssize_t n;
     while ((n = read(fd, chunk, sizeof chunk)) != 0 && !text->failed) {
@@ -350,7 +359,37 @@ int policy_options_build(const struct policy_options *o, struct policy *ret, str
     return policy_validate(ret, err);
 }
 
-void policy_options_notes(const struct policy *p)
+static bool lies_in(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* What a run may write decides what the next one may do. */
+static void note_policy_place(const struct policy *p, const char *file, const char *project)
+{
+    cleanup_buf struct buf path, folder;
+    struct err ignored = ERR_INIT;
+    const char *place = NULL;
+    buf_init(&path, PATH_MAX);
+    buf_init(&folder, PATH_MAX);
+    if (path_resolve(file, &path, &ignored) < 0)
+        return;
+    for (size_t i = 0; !place && i < p->grant_count; i++)
+        if (p->grants[i].writable && lies_in(buf_text(&path), p->grants[i].source))
+            place = p->grants[i].source;
+    bool granted = p->project && (!project || *project);
+    if (!place && granted && path_resolve(project ? project : ".", &folder, &ignored) >= 0 &&
+        lies_in(buf_text(&path), buf_text(&folder)))
+        place = buf_text(&folder);
+    if (place)
+        term_say("the program can write %s, in which the policy lies: the next run would obey what "
+                 "it makes of it; keep the policy elsewhere",
+                 place);
+}
+
+void policy_options_notes(const struct policy_options *o, const struct policy *p,
+                          const char *project)
 {
     for (size_t i = 0; i < p->egress.secret_count; i++) {
         const struct egress_secret *s = &p->egress.secrets[i];
@@ -358,4 +397,6 @@ void policy_options_notes(const struct policy *p)
             term_say("the secret %s goes to http://%s:%u unencrypted", s->name, s->host.text,
                      s->port);
     }
+    if (o->file)
+        note_policy_place(p, o->file, project);
 }

@@ -51,7 +51,9 @@ int policy_options_take(struct policy_options *o, const struct opt *opt, const c
                         struct err *err);
 /* The policy in force, validated. policy_done() it also on failure. */
 int policy_options_build(const struct policy_options *o, struct policy *ret, struct err *err);
-/* What is allowed but should be known, on stderr. */
-void policy_options_notes(const struct policy *p);
+/* What is allowed but should be known, on stderr. `project`: as --project named it, NULL
+ * for the current folder, "" for none. */
+void policy_options_notes(const struct policy_options *o, const struct policy *p,
+                          const char *project);
 /* Lay one policy file over p. */
 int policy_options_load(struct policy *p, const char *file, struct err *err);

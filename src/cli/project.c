@@ -62,11 +62,13 @@ static int refuse(const char *path, const char *what, struct err *err)
 static int check(const char *path, struct err *err)
 {
     struct stat st;
-    if (stat(path, &st) < 0) {
-        err_sys(err, "project folder %s", path);
-        err->code = ERR_USAGE;
-        return -(int)ERR_USAGE;
+    struct reached at;
+    if (path_reach(path, "project folder", &at, err) < 0 || fstat(at.fd, &st) < 0) {
+        if (err->code == ERR_SYSTEM)
+            err->code = ERR_USAGE;
+        return -err->code;
     }
+    reach_close(&at);
     if (!S_ISDIR(st.st_mode))
         return err_set(err, ERR_USAGE, "project folder %s: not a folder", path);
     const char *home = getenv("HOME");

@@ -378,7 +378,7 @@ static int build_and_serve(const struct proxy_options *o, char *const *command, 
     if (r >= 0)
         r = egress_make_placeholders(&policy.egress, err);
     if (r >= 0) {
-        policy_options_notes(&policy);
+        policy_options_notes(&o->policy, &policy, "");
         r = serve(&s);
     }
     policy_done(&policy);

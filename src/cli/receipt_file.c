@@ -12,10 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A pipe or a terminal, /dev/stdout, /dev/fd/3. */
+/* A pipe or a terminal, /dev/stdout, /dev/fd/3. A link anywhere else may be the code's, and lead to
+ * a device: it is replaced, like a file. */
 static bool is_other(const char *path)
 {
     struct stat st;
+    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && strncmp(path, "/dev/", 5) != 0)
+        return false;
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 

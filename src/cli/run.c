@@ -388,7 +388,7 @@ static int run_options(struct run_options *o, char *const *command, struct err *
     struct policy policy;
     r = policy_options_build(&o->policy, &policy, err);
     if (r >= 0 && !o->quiet)
-        policy_options_notes(&policy);
+        policy_options_notes(&o->policy, &policy, o->review ? "" : o->project);
     if (r >= 0 && o->learn.on)
         learn_open_network(&o->learn, &policy);
     if (r >= 0)

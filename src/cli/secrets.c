@@ -124,7 +124,7 @@ static int build_and_check(const struct check_options *o, struct err *err)
     buf_init(&report.out, (size_t)1024 * 1024);
     int r = policy_options_build(&o->policy, &policy, err);
     if (r >= 0) {
-        policy_options_notes(&policy);
+        policy_options_notes(&o->policy, &policy, "");
         r = check(o, &policy, &report, err);
     }
     policy_done(&policy);

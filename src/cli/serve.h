@@ -19,6 +19,8 @@ struct serve_state {
 int serve_state_open(struct serve_state *s, const char *path, struct err *err);
 /* Reads or makes the operator's key; only its hash goes on. `file` NULL: STATE/key. */
 int serve_key(struct serve_state *s, const char *file, struct launcher_config *c, struct err *err);
+/* A key file or a socket that lies elsewhere is not let into sandboxes either. */
+void serve_keep(const char *file);
 /* STATE/address, for the shell's verbs. */
 int serve_address_write(const struct serve_state *s, const struct launcher_config *c,
                         struct err *err);

@@ -214,6 +214,8 @@ int serve_listen(struct serve_sockets *s, const struct serve_state *state, const
     if (!passed || socket) {
         if (choose_path(state, socket, s->unix_path, err) < 0 || listen_unix(s, c, err) < 0)
             return -err->code;
+        if (socket)
+            serve_keep(s->unix_path);
     }
     if (passed && (!listen || is_passed(c, listen)))
         return 0;

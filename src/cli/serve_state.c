@@ -3,11 +3,15 @@
 
 #include "base/cleanup.h"
 #include "base/sha256.h"
+#include "cli/path.h"
 #include "cli/state.h"
+#include "os/keep.h"
 #include "os/remove.h"
+#include "os/trusted.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -70,7 +74,10 @@ int serve_state_open(struct serve_state *s, const char *path, struct err *err)
     s->fd = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (s->fd < 0)
         return err_sys(err, "open the state folder %s", s->path);
-    return check_folder(s->path, s->fd, err) < 0 ? -err->code : take_lock(s, err);
+    if (check_folder(s->path, s->fd, err) < 0 || take_lock(s, err) < 0)
+        return -err->code;
+    keep_folder(s->fd);
+    return 0;
 }
 
 /* ---- the key ---- */
@@ -100,13 +107,6 @@ static int write_key(int dir, const char *file, char key[static 64], struct err 
 
 static int read_key(int fd, const char *file, char key[static 64], struct err *err)
 {
-    struct stat sb;
-    if (fstat(fd, &sb) < 0 || !S_ISREG(sb.st_mode))
-        return err_set(err, ERR_REFUSED, "the key file %s is no ordinary file", file);
-    if ((sb.st_uid != geteuid() && sb.st_uid != 0) || (sb.st_mode & 077)) {
-        err_set(err, ERR_REFUSED, "the key file %s can be read by others", file);
-        return err_hint(err, "chmod 600 it, and replace the key: others may have it");
-    }
     ssize_t n = read(fd, key, 63);
     if (n < 0)
         return err_sys(err, "read the key file %s", file);
@@ -117,6 +117,15 @@ static int read_key(int fd, const char *file, char key[static 64], struct err *e
                : err_set(err, ERR_USAGE, "the key file %s holds no key of brig's making", file);
 }
 
+void serve_keep(const char *file)
+{
+    cleanup_buf struct buf path;
+    struct err ignored = ERR_INIT;
+    buf_init(&path, PATH_MAX);
+    if (path_resolve(file, &path, &ignored) >= 0)
+        keep_file(buf_text(&path));
+}
+
 int serve_key(struct serve_state *s, const char *file, struct launcher_config *c, struct err *err)
 {
     int dir = file ? AT_FDCWD : s->fd;
@@ -125,13 +134,18 @@ int serve_key(struct serve_state *s, const char *file, struct launcher_config *c
         snprintf(s->key_path, sizeof s->key_path, "%s", file);
     else
         snprintf(s->key_path, sizeof s->key_path, "%s/key", s->path);
-    cleanup_fd int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 && errno != ENOENT)
-        return err_sys(err, "the key file %s", s->key_path);
+    struct err mine = ERR_INIT;
+    cleanup_fd int fd = trusted_open(dir, name, "the key file", TRUSTED_PRIVATE, &mine);
+    if (fd < 0 && mine.sys_errno != ENOENT) {
+        *err = mine;
+        return fd;
+    }
     s->key_is_new = fd < 0;
     int r = fd < 0 ? write_key(dir, name, s->key, err) : read_key(fd, name, s->key, err);
     if (r < 0)
         return r;
+    if (file)
+        serve_keep(file);
     sha256_hex(s->key, strlen(s->key), c->key_hash);
     snprintf(c->key_id, sizeof c->key_id, "k_%.10s", c->key_hash);
     if (!s->key_is_new)
@@ -171,6 +185,7 @@ void serve_state_remove(const struct serve_state *s)
     struct stat here, there;
     if (s->fd < 0 || s->lock_fd < 0)
         return;
+    keep_forget(s->fd);
     remove_contents(s->fd);
     /* Another folder of that name is none of ours. */
     if (fstat(s->fd, &here) == 0 && lstat(s->path, &there) == 0 && here.st_dev == there.st_dev &&

@@ -57,10 +57,12 @@ static int check_mount(void *context, const struct proc_mount *m, struct err *er
     struct expected_mount *want = covering(fs, m->dest, &exact);
     if (!want)
         return wrong(m->dest, "not planned", err);
-    /* Below a grant the host may have mounts of its own; they carry the grant's flags. Nothing lies
-     * below the rest. */
+    /* FS-8: in the host's own view, and where the policy says so, there may be mounts below, with
+     * the same flags; nowhere else. */
     if (exact)
         want->seen = true;
+    else if (want->flags & BIND_ALONE)
+        return wrong(m->dest, "not planned", err);
     else if (strcmp(want->dest, "/proc") == 0)
         fs->covers_seen += m->read_only && strcmp(m->type, "tmpfs") == 0;
     return check_flags(m, want->flags, err);

@@ -3,6 +3,7 @@
 
 #include "os/weaken.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,17 +61,31 @@ static uint64_t bind_flags(uint64_t flags)
     return guard_left_out(GUARD_READ_ONLY) ? flags | BIND_WRITABLE : flags;
 }
 
-static void bind(struct filesystem *fs, struct plan *plan, const char *source, const char *dest,
-                 uint64_t flags, uint64_t tree)
+/* FS-8: of what is not the host's own view, nothing comes along that is mounted below. */
+static uint64_t alone(const struct filesystem *fs)
 {
-    if (flags & BIND_FILE)
+    return fs->policy->submounts ? 0 : BIND_ALONE;
+}
+
+/* num: flags, tree, device and inode, as OP_BIND has them. */
+static void bind_this(struct filesystem *fs, struct plan *plan, const char *source,
+                      const char *dest, const uint64_t num[static 4])
+{
+    if (num[0] & BIND_FILE)
         file(plan, dest, "");
     else
         plan_str(plan, OP_DIR, dest, NULL, 0755);
-    plan_add(plan,
-             &(struct op){
-                 .kind = OP_BIND, .a = source, .b = dest, .num = {bind_flags(flags), tree, 0, 0}});
-    expect(fs, dest, flags);
+    plan_add(plan, &(struct op){.kind = OP_BIND,
+                                .a = source,
+                                .b = dest,
+                                .num = {bind_flags(num[0]), num[1], num[2], num[3]}});
+    expect(fs, dest, num[0]);
+}
+
+static void bind(struct filesystem *fs, struct plan *plan, const char *source, const char *dest,
+                 uint64_t flags)
+{
+    bind_this(fs, plan, source, dest, (uint64_t[4]){flags, NO_TREE});
 }
 
 static void host_entry(struct filesystem *fs, struct plan *plan, const struct view_entry *e)
@@ -79,7 +94,7 @@ static void host_entry(struct filesystem *fs, struct plan *plan, const struct vi
     if (e->target[0])
         plan_str(plan, OP_SYMLINK, e->path, e->target, 0);
     else
-        bind(fs, plan, e->path, e->path, e->is_dir ? 0 : BIND_FILE, NO_TREE);
+        bind(fs, plan, e->path, e->path, e->is_dir ? 0 : BIND_FILE);
 }
 
 /* Names without the host's: one user, and root and nobody because programs look them up. */
@@ -121,13 +136,14 @@ static void image_view(struct filesystem *fs, struct plan *plan, uint64_t *next_
 {
     for (unsigned i = 0; i < fs->host.view_count; i++) {
         const struct view_entry *e = &fs->host.view[i];
-        char source[512];
-        snprintf(source, sizeof source, "%s%s", fs->policy->root, e->path);
+        char source[PATH_MAX];
+        snprintf(source, sizeof source, "%s%s", fs->root_path, e->path);
         if (e->target[0])
             plan_str(plan, OP_SYMLINK, e->path, e->target, 0);
         else
-            bind(fs, plan, source, e->path, e->is_dir ? 0 : BIND_FILE,
-                 fs->privileged ? (*next_tree)++ : NO_TREE);
+            bind_this(fs, plan, source, e->path,
+                      (uint64_t[4]){(e->is_dir ? 0 : BIND_FILE) | alone(fs),
+                                    fs->privileged ? (*next_tree)++ : NO_TREE, e->dev, e->ino});
     }
 }
 
@@ -137,7 +153,7 @@ static void devices(struct filesystem *fs, struct plan *plan)
                                         "/dev/random", "/dev/urandom", "/dev/tty"};
     plan_str(plan, OP_DIR, "/dev", NULL, 0755);
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
-        bind(fs, plan, nodes[i], nodes[i], BIND_FILE | BIND_DEVICE | BIND_NOEXEC, NO_TREE);
+        bind(fs, plan, nodes[i], nodes[i], BIND_FILE | BIND_DEVICE | BIND_NOEXEC);
     plan_str(plan, OP_DIR, "/dev/pts", NULL, 0755);
     plan_str(plan, OP_DEVPTS, "/dev/pts", NULL, 0);
     expect(fs, "/dev/pts", BIND_WRITABLE | BIND_DEVICE | BIND_NOEXEC);
@@ -218,7 +234,7 @@ static void overlay(struct filesystem *fs, struct plan *plan, const struct pinne
 static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
                   uint64_t tree_index)
 {
-    uint64_t flags = (g->writable ? BIND_WRITABLE : 0) | (g->is_dir ? 0 : BIND_FILE);
+    uint64_t flags = (g->writable ? BIND_WRITABLE : 0) | (g->is_dir ? 0 : BIND_FILE) | alone(fs);
     if (g->writable && !fs->policy->exec)
         flags |= BIND_NOEXEC;
     mount_point(fs, plan, g);
@@ -256,7 +272,7 @@ static void plan_proc(struct filesystem *fs, struct plan *plan)
     plan_str(plan, OP_DIR, "/proc", NULL, 0555);
     /* A /proc of its own can only be made in a pid namespace of its own. */
     if (guard_left_out(GUARD_NS_PID)) {
-        bind(fs, plan, "/proc", "/proc", BIND_WRITABLE | BIND_NOEXEC, NO_TREE);
+        bind(fs, plan, "/proc", "/proc", BIND_WRITABLE | BIND_NOEXEC);
         return;
     }
     plan_add(plan, &(struct op){.kind = OP_PROC, .a = "/proc", .num = {fs->policy->proc, whole}});

@@ -17,23 +17,22 @@ void filesystem_init(struct filesystem *fs)
     memset(fs, 0, offsetof(struct filesystem, host));
     fs->host.view_count = 0;
     fs->host.landlock_abi = 0;
-    fs->private_fd = fs->reviews_fd = fs->review_fd = -1;
+    fs->private_fd = fs->reviews_fd = fs->review_fd = fs->root_fd = -1;
 }
 
 /* On the process tier nothing translates owners: a root supervisor's sandbox has a uid that owns
  * nothing. Better to say so than to let the code fail at its first write. */
-static int check_reach(const struct filesystem *fs, const char *source, bool writable,
-                       struct err *err)
+static int check_reach(const struct filesystem *fs, const struct pinned_grant *g, struct err *err)
 {
     struct stat sb;
-    if (fs->namespaced || !fs->privileged || !writable || stat(source, &sb) < 0 ||
+    if (fs->namespaced || !fs->privileged || !g->writable || fstat(g->fd, &sb) < 0 ||
         (sb.st_mode & S_IWOTH))
         return 0;
     err_set(
         err, ERR_UNSUPPORTED,
         "%s cannot be granted read-write: as root, the process tier runs the code as a uid that "
         "may not write there",
-        source);
+        g->source);
     err_at(err, BOUNDARY_FILESYSTEM);
     return err_hint(err, "use --tier container, or run brig as the owner of the folder");
 }
@@ -50,12 +49,12 @@ static int pin(struct filesystem *fs, const char *source, const char *dest, bool
                 sizeof fs->mounts[0].dest - 1);
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
-    int result = grant_pin(&fs->grants[fs->grant_count], source, dest, writable, err);
-    if (result == 0)
-        result = check_reach(fs, source, writable, err);
-    if (result == 0)
-        fs->grant_count++;
-    return result;
+    struct pinned_grant *g = &fs->grants[fs->grant_count];
+    int result = grant_pin(g, source, dest, writable, err);
+    if (result < 0)
+        return result;
+    fs->grant_count++;
+    return check_reach(fs, g, err);
 }
 
 static int pin_review(struct filesystem *fs, const struct filesystem_request *r, struct err *err)
@@ -108,7 +107,7 @@ static int pin_all(struct filesystem *fs, const struct filesystem_request *r, st
         if (pin(fs, p->grants[i].source, p->grants[i].dest, p->grants[i].writable, err) < 0)
             return -err->code;
     qsort(fs->grants, fs->grant_count, sizeof fs->grants[0], by_dest);
-    return 0;
+    return grants_check_mounts(fs, err);
 }
 
 static int name_private_dir(struct filesystem *fs, struct err *err)
@@ -192,7 +191,7 @@ static int keep_layers(struct filesystem *fs, const struct pinned_grant *g, uid_
     struct stat sb;
     char path[sizeof fs->review_path + 8];
     snprintf(path, sizeof path, "%s/layers", fs->review_path);
-    if (stat(g->source, &sb) < 0)
+    if (fstat(g->fd, &sb) < 0)
         return err_sys(err, "look at %s", g->source);
     return keep_tree(fs, layer_tree(path, sb.st_uid, sb.st_gid, uid, gid, err), err);
 }
@@ -206,7 +205,8 @@ static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *e
             keep_tree(fs, image_tree(fs, &fs->host.view[i], err), err) < 0)
             return -err->code;
     for (unsigned i = 0; i < fs->grant_count; i++)
-        if (keep_tree(fs, grant_tree(&fs->grants[i], uid, gid, err), err) < 0 ||
+        if (keep_tree(fs, grant_tree(&fs->grants[i], fs->policy->submounts, uid, gid, err), err) <
+                0 ||
             (fs->grants[i].review && keep_layers(fs, &fs->grants[i], uid, gid, err) < 0))
             return -err->code;
     return 0;
@@ -267,7 +267,10 @@ void filesystem_teardown(struct filesystem *fs)
 {
     while (fs->tree_count)
         close(fs->trees[--fs->tree_count]);
+    while (fs->grant_count)
+        grant_unpin(&fs->grants[--fs->grant_count]);
     private_dir_remove(fs);
+    image_close(fs);
     if (fs->review_fd >= 0)
         close(fs->review_fd);
     fs->review_fd = -1;

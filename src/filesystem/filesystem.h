@@ -8,8 +8,11 @@
  * FS-2  No set-up step follows a symbolic link inside the new root.
  * FS-3  Every mount is nosuid, all but device nodes nodev, all but the planned ones read-only;
  * checked from outside. FS-4  Landlock is in force, shown by a probe. FS-5  Folders that hold
- * credentials or host sockets are never granted, whoever asks. FS-6  A granted path is pinned when
- * it is checked; if it leads elsewhere later, the start fails. */
+ * credentials, host sockets or brig's own state are never granted, whoever asks. FS-6  The object
+ * that was checked is the one that is shown: it is held by descriptor from the check to the end;
+ * where a path is needed again, it is walked without links and must lead to that object. FS-7  A
+ * grant is reached through no link that a sandbox may have made. FS-8  What is mounted below a
+ * granted folder comes along only where the policy says so. */
 #pragma once
 
 #include "audit/evidence.h"
@@ -28,6 +31,7 @@ struct view_entry {
     char path[64];
     char target[192]; /* of a symbolic link, else empty */
     bool is_dir;
+    uint64_t dev, ino; /* of a folder that serves as root; else 0 */
 };
 
 #define VIEW_MAX 64
@@ -50,7 +54,9 @@ struct expected_mount {
 };
 
 struct pinned_grant {
-    const char *source;
+    const char *source; /* without links */
+    char *owned;        /* the text of it */
+    int fd;             /* O_PATH; valid where there is an owned text */
     const char *dest;
     bool writable;
     bool is_dir;
@@ -95,6 +101,8 @@ struct filesystem {
     struct shown_file shown[SHOWN_MAX];
     struct cover covers[COVERS_MAX];
     char made[256];            /* while planning: the folder made last */
+    int root_fd;               /* of a folder that serves as root, else -1 */
+    char *root_path;           /* without links */
     int reviews_fd, review_fd; /* review mode: the folder of all of them, and this one's; else -1 */
     const char *review_id;
     char *const *command;
@@ -151,8 +159,12 @@ bool filesystem_cover(struct filesystem *fs, const char *shown, const char *dest
 /* grants.c */
 int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
               struct err *err);
+void grant_unpin(struct pinned_grant *g);
+/* Refuses what is mounted below a granted folder, or below the root. */
+int grants_check_mounts(const struct filesystem *fs, struct err *err);
 /* idmap.c: a detached mount of the grant on which the folder's owner appears as host_uid. */
-int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, struct err *err);
+int grant_tree(const struct pinned_grant *g, bool with_mounts, uid_t host_uid, gid_t host_gid,
+               struct err *err);
 /* The same without what is mounted below, for a layer; `source` stands for the message. */
 int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
                struct err *err);
@@ -168,6 +180,7 @@ int protect_folder(int fd, struct err *err);
 int protect_check(const char *path, struct err *err);
 /* image.c: the top-level entries of a folder that serves as root. */
 int image_probe(struct filesystem *fs, struct err *err);
+void image_close(struct filesystem *fs);
 int image_tree(const struct filesystem *fs, const struct view_entry *e, struct err *err);
 bool image_has_folder(const struct filesystem *fs, const char *path);
 /* landlock.c */

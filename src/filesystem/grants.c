@@ -1,36 +1,128 @@
-/* Grants: host folders and files that the operator lets in. FS-6: each is opened once, checked by
- * its canonical path, and pinned by device and inode. */
+/* Grants: host folders and files that the operator lets in.
+ *
+ * FS-6  Each is opened once and held; what is checked, and what is mounted or allowed later, is
+ * that object. FS-7  No link on the way to it is followed that a sandbox may have made
+ * (os/reach.h). FS-8  What is mounted below it is looked for, and refused where the policy does not
+ * name it. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
+#include "os/procfs.h"
+#include "os/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static int cannot(const char *source, int why, struct err *err)
+{
+    errno = why;
+    err_sys(err, "cannot grant %s", source);
+    err_at(err, BOUNDARY_FILESYSTEM);
+    return why == ENOENT ? err_hint(err, "check the spelling; the folder must exist before the run")
+                         : -err->code;
+}
+
+static int pin(struct pinned_grant *g, const struct reached *at, struct err *err)
+{
+    struct stat sb;
+    if (fstat(at->fd, &sb) < 0)
+        return cannot(g->source, errno, err);
+    if (!S_ISDIR(sb.st_mode) && !S_ISREG(sb.st_mode)) {
+        err_set(err, ERR_REFUSED, "cannot grant %s: not a folder or regular file", g->source);
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    }
+    if (protect_folder(at->fd, err) < 0)
+        return -err->code;
+    g->owned = strdup(at->path);
+    if (!g->owned)
+        return err_set(err, ERR_SYSTEM, "out of memory");
+    g->source = g->owned;
+    g->is_dir = S_ISDIR(sb.st_mode);
+    g->dev = sb.st_dev;
+    g->ino = sb.st_ino;
+    g->fd = at->fd;
+    return 0;
+}
 
 int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
               struct err *err)
 {
-    struct stat sb;
-    cleanup_fd int fd = open(source, O_PATH | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &sb) < 0) {
-        int missing = errno == ENOENT;
-        err_sys(err, "cannot grant %s", source);
-        err_at(err, BOUNDARY_FILESYSTEM);
-        return missing ? err_hint(err, "check the spelling; the folder must exist before the run")
-                       : -err->code;
-    }
-    if (!S_ISDIR(sb.st_mode) && !S_ISREG(sb.st_mode)) {
-        err_set(err, ERR_REFUSED, "cannot grant %s: not a folder or regular file", source);
+    struct reached at;
+    *g = (struct pinned_grant){.source = source, .dest = dest, .writable = writable, .fd = -1};
+    int r = reach_open(source, &at);
+    if (r == -ELOOP && at.link[0]) {
+        reach_refused(&at, "cannot grant", source, err);
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
-    if (protect_folder(fd, err) < 0)
-        return -err->code;
-    *g = (struct pinned_grant){.source = source,
-                               .dest = dest,
-                               .writable = writable,
-                               .is_dir = S_ISDIR(sb.st_mode),
-                               .dev = sb.st_dev,
-                               .ino = sb.st_ino};
+    if (r < 0)
+        return cannot(source, -r, err);
+    r = pin(g, &at, err);
+    if (r < 0)
+        reach_close(&at);
+    return r;
+}
+
+void grant_unpin(struct pinned_grant *g)
+{
+    if (!g->owned)
+        return;
+    close(g->fd);
+    free(g->owned);
+    *g = (struct pinned_grant){.fd = -1};
+}
+
+/* ---- FS-8 ---- */
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
+static int refuse_mount(const char *folder, const char *place, struct err *err)
+{
+    err_set(err, ERR_REFUSED, "cannot grant %.180s: something else is mounted below it, on %.180s",
+            folder, place);
+    err_at(err, BOUNDARY_FILESYSTEM);
+    return err_hint(err, "grant a folder without it; or let all that is mounted below come along: "
+                         "filesystem.submounts: true, --submounts");
+}
+
+/* A mount whose parent is the folder's own lies in it, and nothing else does: one that only has
+ * such a name may be hidden. */
+static bool hangs_in(uint64_t parent, const char *place, int folder, const char *path)
+{
+    if (!is_below(place, path))
+        return false;
+    uint64_t own = procfs_mount_of(folder);
+    return own == 0 || own == parent;
+}
+
+static int look_at_mount(void *ctx, uint64_t parent, const char *place, struct err *err)
+{
+    const struct filesystem *fs = ctx;
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        const struct pinned_grant *g = &fs->grants[i];
+        /* The layers of a review are single mounts; only where the kernel cannot make one of a
+         * folder that has others below is it refused. */
+        bool alone = g->review && fs->namespaced && fs->privileged;
+        if (g->is_dir && !alone && hangs_in(parent, place, g->fd, g->source))
+            return refuse_mount(g->source, place, err);
+    }
+    if (fs->root_fd >= 0 && hangs_in(parent, place, fs->root_fd, fs->root_path))
+        return refuse_mount(fs->root_path, place, err);
     return 0;
+}
+
+int grants_check_mounts(const struct filesystem *fs, struct err *err)
+{
+    bool any = fs->root_fd >= 0;
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        any |= fs->grants[i].is_dir;
+    if (!any || fs->policy->submounts)
+        return 0;
+    return procfs_each_mount(look_at_mount, (void *)(uintptr_t)fs, err);
 }

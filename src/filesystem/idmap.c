@@ -85,12 +85,13 @@ int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid,
     return fd_steal(&tree);
 }
 
-int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, struct err *err)
+int grant_tree(const struct pinned_grant *g, bool with_mounts, uid_t host_uid, gid_t host_gid,
+               struct err *err)
 {
     struct stat sb;
-    unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC |
-                     (g->is_dir && !g->review ? SYS_AT_RECURSIVE : 0);
-    cleanup_fd int tree = sys_open_tree(AT_FDCWD, g->source, flags);
+    unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH |
+                     (g->is_dir && !g->review && with_mounts ? SYS_AT_RECURSIVE : 0);
+    cleanup_fd int tree = sys_open_tree(g->fd, "", flags);
     if (tree < 0 && errno == ENOSYS) {
         err_set(err, ERR_UNSUPPORTED,
                 "this kernel cannot mount %s for the sandbox: it has no open_tree", g->source);
@@ -98,9 +99,6 @@ int grant_tree(const struct pinned_grant *g, uid_t host_uid, gid_t host_gid, str
     }
     if (tree < 0 || fstat(tree, &sb) < 0)
         return err_sys(err, "open %s", g->source);
-    if (sb.st_dev != g->dev || sb.st_ino != g->ino)
-        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built",
-                       g->source);
     cleanup_fd int map = idmap_open(&sb, host_uid, host_gid, err);
     if (map < 0)
         return map;

@@ -1,6 +1,7 @@
 /* A folder as root. Its top-level entries are looked at one by one, never through a link. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
+#include "os/reach.h"
 #include "os/sys.h"
 
 #include <dirent.h>
@@ -34,6 +35,8 @@ static int add_entry(struct filesystem *fs, int dir, const char *name, struct er
     if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(err, "look at %s%s", fs->policy->root, e->path);
     e->is_dir = S_ISDIR(sb.st_mode);
+    e->dev = sb.st_dev;
+    e->ino = sb.st_ino;
     if (S_ISLNK(sb.st_mode)) {
         ssize_t n = readlinkat(dir, name, e->target, sizeof e->target);
         if (n <= 0 || (size_t)n >= sizeof e->target)
@@ -52,9 +55,40 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct view_entry *)a)->path, ((const struct view_entry *)b)->path);
 }
 
+/* FS-6, FS-7: as a grant. */
+static int open_root(struct filesystem *fs, struct err *err)
+{
+    const char *root = fs->policy->root;
+    struct reached at;
+    int r = reach_open(root, &at);
+    if (r == -ELOOP && at.link[0]) {
+        reach_refused(&at, "cannot use as root", root, err);
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    }
+    errno = -r;
+    if (r < 0 || !(fs->root_path = strdup(at.path))) {
+        reach_close(&at);
+        err_sys(err, "cannot use %s as root", root);
+        return err_at(err, BOUNDARY_FILESYSTEM);
+    }
+    fs->root_fd = at.fd;
+    return 0;
+}
+
+void image_close(struct filesystem *fs)
+{
+    if (fs->root_fd >= 0)
+        close(fs->root_fd);
+    fs->root_fd = -1;
+    free(fs->root_path);
+    fs->root_path = NULL;
+}
+
 int image_probe(struct filesystem *fs, struct err *err)
 {
-    int dir = open(fs->policy->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (open_root(fs, err) < 0)
+        return -err->code;
+    int dir = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = dir < 0 ? NULL : fdopendir(dir);
     if (!list) {
         err_sys(err, "cannot use %s as root", fs->policy->root);
@@ -70,19 +104,30 @@ int image_probe(struct filesystem *fs, struct err *err)
     return result;
 }
 
+static int image_open(const struct filesystem *fs, const char *path, int flags)
+{
+    return sys_openat2(fs->root_fd, path + 1, (uint64_t)flags | O_PATH | O_CLOEXEC, 0,
+                       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
 bool image_has_folder(const struct filesystem *fs, const char *path)
 {
-    cleanup_fd int dir = open(fs->policy->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    cleanup_fd int fd = sys_openat2(dir, path + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    cleanup_fd int fd = image_open(fs, path, O_DIRECTORY);
     return fd >= 0;
 }
 
 int image_tree(const struct filesystem *fs, const struct view_entry *e, struct err *err)
 {
-    cleanup_fd int dir = open(fs->policy->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int tree = sys_open_tree(dir, e->path + 1,
-                             SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW |
-                                 (e->is_dir ? SYS_AT_RECURSIVE : 0));
+    struct stat sb;
+    bool with_mounts = e->is_dir && fs->policy->submounts;
+    cleanup_fd int fd = image_open(fs, e->path, 0);
+    if (fd < 0 || fstat(fd, &sb) < 0)
+        return err_sys(err, "open %s%s", fs->policy->root, e->path);
+    if (sb.st_dev != e->dev || sb.st_ino != e->ino)
+        return err_set(err, ERR_REFUSED, "%s%s was replaced while the sandbox was being built",
+                       fs->policy->root, e->path);
+    int tree = sys_open_tree(fd, "",
+                             SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH |
+                                 (with_mounts ? SYS_AT_RECURSIVE : 0));
     return tree < 0 ? err_sys(err, "open %s%s", fs->policy->root, e->path) : tree;
 }

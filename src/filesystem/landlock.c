@@ -81,11 +81,19 @@ static void allow_writable(struct filesystem *fs, struct plan *plan)
         allow(fs, plan, "/var/tmp", writable_rights(fs), true);
 }
 
+/* FS-6: the rule is for the object that was checked, whatever bears its name by now. What is shown
+ * through a layer has an identity of its own. */
 static void allow_grants(struct filesystem *fs, struct plan *plan)
 {
     for (unsigned i = 0; i < fs->grant_count; i++) {
         const struct pinned_grant *g = &fs->grants[i];
-        allow(fs, plan, grant_place(fs, g), g->writable ? writable_rights(fs) : READ_EXEC, false);
+        uint64_t rights = g->writable ? writable_rights(fs) : READ_EXEC;
+        if (g->review)
+            allow(fs, plan, grant_place(fs, g), rights, false);
+        else
+            plan_add(plan, &(struct op){.kind = OP_LANDLOCK_GRANT,
+                                        .a = grant_place(fs, g),
+                                        .num = {rights & fs->landlock_fs, 0, g->dev, g->ino}});
     }
 }
 

@@ -3,6 +3,7 @@
  * FS-4  A probe that opens before the restriction and must fail with EACCES after it shows that the
  * layer is in force; both results go to the supervisor, which refuses to start without them. */
 #include "base/cleanup.h"
+#include "filesystem/mount_child.h"
 #include "os/landlock.h"
 #include "plan/apply.h"
 
@@ -30,11 +31,8 @@ int apply_landlock_begin(struct apply_state *st, const struct op *op, struct err
     return st->ruleset_fd < 0 ? err_sys(err, "landlock ruleset") : 0;
 }
 
-int apply_landlock_allow(struct apply_state *st, const struct op *op, struct err *err)
+static int allow(const struct apply_state *st, int fd, const struct op *op, struct err *err)
 {
-    cleanup_fd int fd = open(op->a, O_PATH | O_CLOEXEC);
-    if (fd < 0)
-        return op->num[1] && errno == ENOENT ? 0 : err_sys(err, "landlock: open %s", op->a);
     struct stat sb;
     if (fstat(fd, &sb) < 0)
         return err_sys(err, "landlock: stat %s", op->a);
@@ -43,6 +41,21 @@ int apply_landlock_allow(struct apply_state *st, const struct op *op, struct err
         rule.allowed_access &= FILE_RIGHTS;
     return landlock_allow(st->ruleset_fd, &rule) < 0 ? err_sys(err, "landlock: allow %s", op->a)
                                                      : 0;
+}
+
+int apply_landlock_allow(struct apply_state *st, const struct op *op, struct err *err)
+{
+    cleanup_fd int fd = open(op->a, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return op->num[1] && errno == ENOENT ? 0 : err_sys(err, "landlock: open %s", op->a);
+    return allow(st, fd, op, err);
+}
+
+/* FS-6 */
+int apply_landlock_grant(struct apply_state *st, const struct op *op, struct err *err)
+{
+    cleanup_fd int fd = planned_open(op->a, op->num[2], op->num[3], err);
+    return fd < 0 ? err_wrap(err, "landlock") : allow(st, fd, op, err);
 }
 
 static int probe(const char *path)

@@ -62,17 +62,27 @@ int helper_attach(int mount_fd, struct err *err)
     return 0;
 }
 
-int tree_is_planned(int fd, const struct op *op, struct err *err)
+int is_planned(int fd, const char *path, uint64_t dev, uint64_t ino, struct err *err)
 {
     struct stat sb;
-    if (op->num[3] == 0)
+    if (ino == 0)
         return 0;
     if (fstat(fd, &sb) < 0)
-        return err_sys(err, "stat %s", op->a);
-    if (sb.st_dev != op->num[2] || sb.st_ino != op->num[3])
-        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built",
-                       op->a);
+        return err_sys(err, "stat %s", path);
+    if (sb.st_dev != dev || sb.st_ino != ino)
+        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built", path);
     return 0;
+}
+
+int planned_open(const char *path, uint64_t dev, uint64_t ino, struct err *err)
+{
+    uint64_t resolve = ino ? RESOLVE_NO_SYMLINKS : 0;
+    cleanup_fd int fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, resolve);
+    if (fd < 0 && ino && errno == ELOOP)
+        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built", path);
+    if (fd < 0)
+        return err_sys(err, "open %s", path);
+    return is_planned(fd, path, dev, ino, err) < 0 ? -err->code : fd_steal(&fd);
 }
 
 uint64_t mount_attr_of(uint64_t flags)

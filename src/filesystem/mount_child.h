@@ -21,7 +21,10 @@ int tree_attach(int tree_fd, int root_fd, const char *dest, struct err *err);
 int helper_attach(int mount_fd, struct err *err);
 /* A new file system instance, mounted nowhere yet. */
 int fs_make(const char *type, const struct fs_option *options, unsigned attr, struct err *err);
-/* The plan recorded which object was meant: a path that now leads elsewhere is not used. */
-int tree_is_planned(int fd, const struct op *op, struct err *err);
+/* FS-6: the plan recorded which object was meant, and the supervisor holds it, so that its inode is
+ * nobody else's; a path that leads elsewhere by now is not used. `ino` 0: none in particular. */
+int is_planned(int fd, const char *path, uint64_t dev, uint64_t ino, struct err *err);
+/* The same from a path of the host's, which then has no links: a descriptor (O_PATH). */
+int planned_open(const char *path, uint64_t dev, uint64_t ino, struct err *err);
 /* From BIND_* to what the kernel calls them. */
 uint64_t mount_attr_of(uint64_t flags);

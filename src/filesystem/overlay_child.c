@@ -14,11 +14,14 @@
 
 #define CLONE_ONE (SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC)
 
-static int layer_tree(uint64_t fd, const char *path, struct err *err)
+static int layer_tree(uint64_t fd, const char *path, uint64_t dev, uint64_t ino, struct err *err)
 {
     if (fd != UINT64_MAX)
         return (int)fd;
-    int tree = sys_open_tree(AT_FDCWD, path, CLONE_ONE);
+    cleanup_fd int at = planned_open(path, dev, ino, err);
+    if (at < 0)
+        return at;
+    int tree = sys_open_tree(at, "", CLONE_ONE | SYS_AT_EMPTY_PATH);
     return tree < 0 ? err_sys(err, "open %s", path) : tree;
 }
 
@@ -55,12 +58,12 @@ int apply_overlay(struct apply_state *st, const struct op *op, struct err *err)
     if (!given &&
         (!op->data || op->data_len == 0 || ((const char *)op->data)[op->data_len - 1] != '\0'))
         return err_set(err, ERR_INTERNAL, "an overlay without layers");
-    cleanup_fd int lower = layer_tree(op->num[1], op->a, err);
+    cleanup_fd int lower = layer_tree(op->num[1], op->a, op->num[2], op->num[3], err);
     if (lower < 0)
         return lower;
-    if (tree_is_planned(lower, op, err) < 0)
+    if (is_planned(lower, op->a, op->num[2], op->num[3], err) < 0)
         return -err->code;
-    cleanup_fd int layers = layer_tree(given ? op->num[1] + 1 : UINT64_MAX, op->data, err);
+    cleanup_fd int layers = layer_tree(given ? op->num[1] + 1 : UINT64_MAX, op->data, 0, 0, err);
     if (layers < 0 || join_layers(lower, layers, err) < 0)
         return -err->code;
     cleanup_fd int mnt = overlay_make(op->num[0], err);

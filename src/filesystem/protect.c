@@ -1,8 +1,9 @@
 /* FS-5: places that never enter a sandbox, whoever asks: credentials, other people's homes, host
- * sockets, kernel files. A grant that is one of them, lies in one, or contains one is refused; the
- * message names which. */
+ * sockets, kernel files, what is brig's own. A grant that is one of them, lies in one, or contains
+ * one is refused; the message names which. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
+#include "os/keep.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -26,6 +27,7 @@ static const char *const closed[] = {
     "/etc/sudoers",
     "/etc/sudoers.d",
     "/etc/security",
+    "/var/lib/brig",
     "/var/lib/docker",
     "/var/lib/containerd",
     "/var/lib/kubelet",
@@ -56,6 +58,7 @@ static const char *const in_home[] = {
     ".cargo/credentials",
     ".password-store",
     ".local/share/keyrings",
+    ".local/state/brig",
     ".config/op",
     ".vault-token",
     ".terraform.d",
@@ -154,9 +157,22 @@ int protect_check(const char *path, struct err *err)
     return check_home(path, "/root", err);
 }
 
+/* brig's own state, wherever it was put. */
+static int check_own(const char *path, struct err *err)
+{
+    char place[PATH_MAX];
+    if (!keep_holds(path, place))
+        return 0;
+    refuse(path, place, "holds keys and records of brig and never enters a sandbox", err);
+    return err_hint(err, "keep the state outside of what you grant (--state, XDG_STATE_HOME); if "
+                         "nothing there is brig's, remove the file " KEEP_MARK);
+}
+
 int protect_folder(int fd, struct err *err)
 {
     char canonical[PATH_MAX];
     int result = canonical_path(fd, canonical, err);
-    return result < 0 ? result : protect_check(canonical, err);
+    if (result >= 0)
+        result = protect_check(canonical, err);
+    return result < 0 ? result : check_own(canonical, err);
 }

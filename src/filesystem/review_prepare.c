@@ -121,12 +121,9 @@ int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
     const struct pinned_grant *g = review_grant(fs);
     char path[PATH_MAX];
     struct stat sb;
-    cleanup_fd int project = open(g->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int project = openat(g->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (project < 0 || fstat(project, &sb) < 0)
         return err_sys(err, "open the project %s", g->source);
-    if (sb.st_dev != g->dev || sb.st_ino != g->ino)
-        return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built",
-                       g->source);
     if (source_path(project, path, err) < 0 || make_folder(fs, err) < 0 ||
         write_meta(fs, g, &sb, path, err) < 0)
         return -err->code;

@@ -104,10 +104,13 @@ static int bind_tree(const struct op *op, struct err *err)
 {
     if (op->num[1] != UINT64_MAX)
         return (int)op->num[1];
-    unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC;
-    if (!(op->num[0] & BIND_FILE))
+    unsigned flags = SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH;
+    if (!(op->num[0] & (BIND_FILE | BIND_ALONE)))
         flags |= SYS_AT_RECURSIVE;
-    int fd = sys_open_tree(AT_FDCWD, op->a, flags);
+    cleanup_fd int source = planned_open(op->a, op->num[2], op->num[3], err);
+    if (source < 0)
+        return source;
+    int fd = sys_open_tree(source, "", flags);
     return fd < 0 ? err_sys(err, "open %s", op->a) : fd;
 }
 
@@ -116,7 +119,7 @@ int apply_bind(struct apply_state *st, const struct op *op, struct err *err)
     cleanup_fd int tree = bind_tree(op, err);
     if (tree < 0)
         return (op->num[0] & BIND_OPTIONAL) && errno == ENOENT ? 0 : tree;
-    if (tree_is_planned(tree, op, err) < 0)
+    if (is_planned(tree, op->a, op->num[2], op->num[3], err) < 0)
         return -err->code;
     struct sys_mount_attr attr = {.attr_set = mount_attr_of(op->num[0]), .propagation = MS_PRIVATE};
     unsigned how = SYS_AT_EMPTY_PATH | (op->num[0] & BIND_FILE ? 0 : SYS_AT_RECURSIVE);

@@ -47,6 +47,7 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_PIVOT] = apply_pivot,
     [OP_LANDLOCK_BEGIN] = apply_landlock_begin,
     [OP_LANDLOCK_ALLOW] = apply_landlock_allow,
+    [OP_LANDLOCK_GRANT] = apply_landlock_grant,
     [OP_LANDLOCK_ENFORCE] = apply_landlock_enforce,
     [OP_RLIMIT] = apply_rlimit,
     [OP_NO_NEW_PRIVS] = apply_no_new_privs,

@@ -228,6 +228,45 @@ int procfs_mounts(pid_t pid, proc_mount_fn *each, void *context, struct err *err
     return 0;
 }
 
+uint64_t procfs_mount_of(int fd)
+{
+    char path[64], text[512];
+    uint64_t id = 0;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0 || number(text, "mnt_id", 10, &id) < 0)
+        return 0;
+    return id;
+}
+
+/* "36 35 98:0 /root /dest …" */
+static int take_place(char *line, mount_place_fn *fn, void *ctx, struct err *err)
+{
+    char *save = NULL, *word[5];
+    for (int i = 0; i < 5; i++)
+        if (!(word[i] = strtok_r(i ? NULL : line, " ", &save)))
+            return err_set(err, ERR_SYSTEM, "cannot read a line of /proc/self/mountinfo");
+    unescape(word[4]);
+    return fn(ctx, strtoull(word[1], NULL, 10), word[4], err);
+}
+
+int procfs_each_mount(mount_place_fn *fn, void *ctx, struct err *err)
+{
+    FILE *list = fopen("/proc/self/mountinfo", "re");
+    cleanup_free char *line = NULL;
+    size_t room = 0;
+    int r = 0;
+    if (!list)
+        return err_sys(err, "read /proc/self/mountinfo");
+    while (r >= 0 && getline(&line, &room, list) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        r = take_place(line, fn, ctx, err);
+    }
+    if (r >= 0 && ferror(list))
+        r = err_sys(err, "read /proc/self/mountinfo");
+    fclose(list);
+    return r;
+}
+
 static int fd_survives_exec(int dir, const char *name, bool *ret)
 {
     char path[64], text[512];

@@ -45,6 +45,12 @@ struct proc_mount {
 typedef int proc_mount_fn(void *context, const struct proc_mount *m, struct err *err);
 int procfs_mounts(pid_t pid, proc_mount_fn *each, void *context, struct err *err);
 int procfs_mount_line(char *line, struct proc_mount *ret);
+/* The mount that a descriptor of this process lies on; 0: unknown. */
+uint64_t procfs_mount_of(int fd);
+/* Every mount of this process's view: the one that it hangs on, and where. However many there are.
+ */
+typedef int mount_place_fn(void *ctx, uint64_t parent, const char *place, struct err *err);
+int procfs_each_mount(mount_place_fn *fn, void *ctx, struct err *err);
 
 /* Descriptors that survive execve, as a bit set of 0 to 63; fails if there is a higher one. */
 int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err);

@@ -1,5 +1,7 @@
 #include "os/runstate.h"
 
+#include "os/keep.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -35,21 +37,37 @@ static int enter_all(int dir, const char *const *names, bool make)
     return dir;
 }
 
-int runstate_open(const char *name, bool make)
+/* Into the folder `brig` of a folder of the user's, and on. */
+static int enter_own(int dir, const char *const *above, const char *name, bool make, bool named)
 {
-    const char *for_root[] = {"brig", name, NULL};
-    const char *below_home[] = {".local", "state", "brig", name, NULL};
-    const char *state = getenv("XDG_STATE_HOME");
+    const char *const own[] = {"brig", NULL}, *const last[] = {name, NULL};
+    dir = enter_all(enter_all(dir, above, make), own, make);
+    /* Where the environment says that it is, others would not look for it. */
+    if (dir >= 0 && make && keep_mark(dir) && named)
+        keep_folder(dir);
+    return enter_all(dir, last, make);
+}
+
+int runstate_open_fixed(const char *name, bool make)
+{
+    static const char *const none[] = {NULL}, *const below_home[] = {".local", "state", NULL};
     const char *home = getenv("HOME");
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    if (state && state[0] == '/')
-        return enter_all(open(state, flags), for_root, make);
     if (geteuid() == 0)
-        return enter_all(open("/var/lib", flags), for_root, make);
+        return enter_own(open("/var/lib", flags), none, name, make, false);
     if (home && home[0] == '/')
-        return enter_all(open(home, flags), below_home, make);
+        return enter_own(open(home, flags), below_home, name, make, false);
     errno = ENOENT;
     return -1;
+}
+
+int runstate_open(const char *name, bool make)
+{
+    static const char *const none[] = {NULL};
+    const char *state = getenv("XDG_STATE_HOME");
+    if (!state || state[0] != '/')
+        return runstate_open_fixed(name, make);
+    return enter_own(open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC), none, name, make, true);
 }
 
 bool runstate_is_id(const char *text)

@@ -43,7 +43,7 @@ apply_fn apply_network_local, apply_network_listen;
 apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_symlink, apply_bind,
     apply_overlay, apply_work, apply_work_dir, apply_cover, apply_devpts, apply_proc, apply_pivot,
     apply_cwd;
-apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_enforce;
+apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_grant, apply_landlock_enforce;
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;
 /* credentials/apply_child.c */

@@ -36,6 +36,7 @@
     OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", NULL, "fs", "net", "scope", "abi")   \
     OP(LANDLOCK_ALLOW, "landlock-allow", FILESYSTEM, "path", NULL, "access", "optional", NULL,     \
        NULL)                                                                                       \
+    OP(LANDLOCK_GRANT, "landlock-grant", FILESYSTEM, "path", NULL, "access", NULL, "dev", "ino")   \
     OP(LANDLOCK_ENFORCE, "landlock-enforce", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)       \
     OP(RLIMIT, "rlimit", LIFECYCLE, "name", NULL, "resource", "soft", "hard", NULL)                \
     OP(NO_NEW_PRIVS, "no-new-privs", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                   \
@@ -67,6 +68,7 @@ enum {
     BIND_DEVICE = 4,   /* a device node of the host, kept usable */
     BIND_OPTIONAL = 8, /* skip silently if the source does not exist */
     BIND_FILE = 16,    /* the source is not a folder */
+    BIND_ALONE = 32,   /* without what is mounted below it */
 };
 
 struct op {

@@ -29,6 +29,8 @@ static const struct field rules[FIELD_COUNT] = {
                     .help = "files in writable places may be executed directly"},
     [FIELD_PROJECT] = {.tighter = TIGHTER_LOWER,
                        .help = "the caller's folder is granted read-write"},
+    [FIELD_SUBMOUNTS] = {.tighter = TIGHTER_LOWER,
+                         .help = "what is mounted below a granted folder comes along with it"},
     [FIELD_PROC] = {.tighter = TIGHTER_LOWER,
                     .help = "/proc: own tasks only, or also harmless kernel files"},
     [FIELD_LANDLOCK] = {.tighter = TIGHTER_HIGHER,

@@ -21,6 +21,7 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_WORKSPACE] = {false, true, true, true},
     [FIELD_EXEC] = {false, true, true, false},
     [FIELD_PROJECT] = {false, true, false, false},
+    [FIELD_SUBMOUNTS] = {false, false, false, false},
     [FIELD_PROC] = {PROC_PID, PROC_SYSTEM, PROC_PID, PROC_PID},
     [FIELD_LANDLOCK] = {NEED_REQUIRE, NEED_REQUIRE, NEED_REQUIRE, NEED_REQUIRE},
     [FIELD_REPORT] = {false, false, false, false},

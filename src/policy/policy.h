@@ -58,6 +58,7 @@ enum network_mode {
     X(WORKSPACE, "filesystem.workspace", BOOL, workspace)                                          \
     X(EXEC, "filesystem.exec", BOOL, exec)                                                         \
     X(PROJECT, "filesystem.project", BOOL, project)                                                \
+    X(SUBMOUNTS, "filesystem.submounts", BOOL, submounts)                                          \
     X(PROC, "filesystem.proc", PROC, proc)                                                         \
     X(LANDLOCK, "filesystem.landlock", NEED, landlock)                                             \
     X(REPORT, "filesystem.report", BOOL, report)                                                   \
@@ -105,8 +106,9 @@ struct policy {
     char *root; /* "host" or an absolute folder */
     char *cwd;  /* NULL ("auto"): the workspace, or the project folder where there is one */
     bool workspace;
-    bool exec;    /* may files in writable places be executed directly */
-    bool project; /* the caller's folder is granted read-write (level medium) */
+    bool exec;      /* may files in writable places be executed directly */
+    bool project;   /* the caller's folder is granted read-write (level medium) */
+    bool submounts; /* what is mounted below a granted folder comes along */
     enum proc_view proc;
     enum need landlock;
     bool report; /* look at every opened path and list what lies outside of the view */

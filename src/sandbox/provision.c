@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,14 +42,32 @@ static bool host_view(void)
     return guard_left_out(GUARD_ROOT) || guard_left_out(GUARD_NS_MOUNT);
 }
 
+/* Before it is made: nothing may be left in a project that is refused. */
+static int open_reviews(struct sandbox *s, struct err *err)
+{
+    cleanup_buf struct buf path;
+    const char *project = s->request->review;
+    size_t len = strlen(project);
+    buf_init(&path, PATH_MAX);
+    if (runstate_path("reviews", &path) && strncmp(buf_text(&path), project, len) == 0 &&
+        buf_text(&path)[len] == '/') {
+        err_set(err, ERR_REFUSED, "the state folder %.300s lies in the project itself",
+                buf_text(&path));
+        err_at(err, BOUNDARY_FILESYSTEM);
+        return err_hint(err, "set XDG_STATE_HOME to a folder outside of it");
+    }
+    s->reviews_fd = runstate_open("reviews", true);
+    if (s->reviews_fd >= 0)
+        return 0;
+    err_sys(err, "open the state folder for the review");
+    return err_hint(err, "set HOME or XDG_STATE_HOME to a folder of your own");
+}
+
 static int open_filesystem(struct sandbox *s, struct err *err)
 {
     const struct run_request *request = s->request;
-    if (request->review && s->reviews_fd < 0 &&
-        (s->reviews_fd = runstate_open("reviews", true)) < 0) {
-        err_sys(err, "open the state folder for the review");
-        return err_hint(err, "set HOME or XDG_STATE_HOME to a folder of your own");
-    }
+    if (request->review && s->reviews_fd < 0 && open_reviews(s, err) < 0)
+        return -err->code;
     struct filesystem_request r = {.policy = s->request->policy,
                                    .project = request->review ? NULL : request->project,
                                    .review = request->review,
@@ -218,6 +237,7 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
+    filesystem_teardown(&s.filesystem);
     if (s.reviews_fd >= 0)
         close(s.reviews_fd);
     credentials_teardown(&s.credentials);

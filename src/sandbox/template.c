@@ -1,6 +1,7 @@
 #include "sandbox/template.h"
 
 #include "base/cleanup.h"
+#include "os/trusted.h"
 #include "sandbox/gate.h"
 #include "sandbox/stem.h"
 #include "sandbox/template_parse.h"
@@ -153,21 +154,14 @@ int templates_add_folder(struct templates *t, const char *name, const char *fold
     return put(t, fresh, err);
 }
 
+/* It decides what every sandbox may do. */
 static int read_text(int dir, const char *file, struct buf *out, struct err *err)
 {
-    struct stat sb;
     char chunk[4096];
     ssize_t n;
-    cleanup_fd int fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &sb) < 0)
-        return err_sys(err, "template file %s", file);
-    if (!S_ISREG(sb.st_mode))
-        return err_set(err, ERR_REFUSED, "template file %s is no ordinary file", file);
-    /* It decides what every sandbox may do. */
-    if ((sb.st_uid != 0 && sb.st_uid != geteuid()) || (sb.st_mode & (S_IWGRP | S_IWOTH))) {
-        err_set(err, ERR_REFUSED, "template file %s can be changed by others", file);
-        return err_hint(err, "chmod go-w it, and let it belong to root or to who runs brig serve");
-    }
+    cleanup_fd int fd = trusted_open(dir, file, "template file", TRUSTED_FILE, err);
+    if (fd < 0)
+        return fd;
     while ((n = read(fd, chunk, sizeof chunk)) > 0)
         buf_add(out, chunk, (size_t)n);
     if (n < 0)
@@ -194,10 +188,15 @@ static int load_one(struct templates *t, int dir, const char *file, struct err *
 
 int templates_load(struct templates *t, int dir, const char *folder, struct err *err)
 {
-    int fd = openat(dir, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
+    struct err mine = ERR_INIT;
+    int fd = trusted_folder(dir, folder, "the folder of templates", &mine);
+    if (fd < 0 && mine.sys_errno == ENOENT)
         return 0;
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (fd < 0) {
+        *err = mine;
+        return fd;
+    }
+    DIR *list = fdopendir(fd);
     if (!list)
         return err_sys(err, "folder of templates %s", folder);
     int result = 0;

@@ -1,6 +1,8 @@
-/* FS-6: a grant is pinned by what it is, not by what it is called. */
+/* FS-6: a grant is pinned by what it is, not by what it is called. FS-7: and reached through no
+ * link that a sandbox may have made. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
+#include "os/reach.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -42,6 +44,7 @@ static struct pinned_grant pin(const char *source, bool writable)
     struct pinned_grant g;
     struct err err = ERR_INIT;
     cr_assert_eq(grant_pin(&g, source, "/dest", writable, &err), 0, "%s", err.message);
+    cr_assert(g.fd >= 0 && strcmp(g.source, source) == 0);
     return g;
 }
 
@@ -60,16 +63,41 @@ Test(grants, a_folder_and_a_file)
     struct pinned_grant g = pin(at("folder"), true);
     cr_assert(g.is_dir && g.writable && strcmp(g.dest, "/dest") == 0);
     cr_assert(stat(at("folder"), &sb) == 0 && g.dev == sb.st_dev && g.ino == sb.st_ino);
+    grant_unpin(&g);
+    grant_unpin(&g);
     g = pin(at("file"), false);
     cr_assert(!g.is_dir && !g.writable);
+    grant_unpin(&g);
 }
 
-Test(grants, a_link_is_pinned_to_what_it_leads_to)
+Test(grants, a_link_is_refused_and_the_hint_says_what_to_name)
 {
-    struct stat sb;
-    cr_assert_eq(symlink("folder", at("link")), 0);
-    struct pinned_grant g = pin(at("link"), false);
-    cr_assert(stat(at("folder"), &sb) == 0 && g.ino == sb.st_ino && g.is_dir);
+    cr_assert_eq(mkdir(at("other"), 0755), 0);
+    cr_assert_eq(symlink("other", at("link")), 0);
+    struct err err = refused(at("link"));
+    cr_assert(err.code == ERR_REFUSED && strstr(err.message, at("link")), "%s", err.message);
+    cr_assert(strstr(err.hint, at("other")), "%s", err.hint);
+    /* Nor on the way. */
+    cr_assert_eq(refused(at("link/below")).code, ERR_REFUSED);
+    unlink(at("link"));
+    cr_assert_eq(symlink("folder/../missing/../other", at("link")), 0);
+    cr_assert(strstr(refused(at("link")).hint, at("other")));
+}
+
+/* What may be followed must never be a grant: else a sandbox could make links there. */
+Test(grants, links_count_only_in_folders_that_are_never_granted)
+{
+    static const char *const closed[] = {"/",    "/etc",     "/home", "/home/someone",
+                                         "/run", "/var/lib", "/var",  "/root"};
+    static const char *const open_ones[] = {"/usr", "/srv",    "/opt", "/tmp", "/home/someone/src",
+                                            "/mnt", "/var/tmp"};
+    for (size_t i = 0; i < ARRAY_LEN(closed); i++) {
+        struct err err = ERR_INIT;
+        cr_assert(reach_is_closed(strcmp(closed[i], "/") == 0 ? "" : closed[i]), "%s", closed[i]);
+        cr_assert_lt(protect_check(closed[i], &err), 0, "%s", closed[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(open_ones); i++)
+        cr_assert_not(reach_is_closed(open_ones[i]), "%s", open_ones[i]);
 }
 
 Test(grants, a_link_into_a_protected_place_is_refused)
@@ -94,8 +122,6 @@ Test(grants, what_is_missing_gets_a_hint)
 {
     struct err err = refused(at("missing"));
     cr_assert(err.sys_errno == ENOENT && err.hint[0]);
-    cr_assert_eq(symlink("missing", at("link")), 0);
-    cr_assert_eq(refused(at("link")).sys_errno, ENOENT);
     cr_assert_eq(refused(at("file/below")).sys_errno, ENOTDIR);
 }
 
@@ -113,5 +139,11 @@ Test(grants, another_folder_in_its_place_has_another_identity)
     cr_assert_eq(mkdir(at("folder"), 0755), 0);
     struct pinned_grant after = pin(at("folder"), false);
     cr_assert(before.ino != after.ino);
+    /* It is held: its inode is nobody else's. */
+    struct stat sb;
+    rmdir("/var/tmp/test-grants-moved");
+    cr_assert(fstat(before.fd, &sb) == 0 && sb.st_ino == before.ino);
+    grant_unpin(&before);
+    grant_unpin(&after);
     rmdir("/var/tmp/test-grants-moved");
 }

@@ -16,6 +16,7 @@ static const char everything_yaml[] = "# a policy that sets every key\n"
                                       "  workspace: true\n"
                                       "  exec: false\n"
                                       "  project: false\n"
+                                      "  submounts: true\n"
                                       "  proc: system\n"
                                       "  landlock: auto\n"
                                       "  report: true\n"
@@ -48,7 +49,7 @@ static const char everything_json[] =
     " \"kernel\": {\"tier\": \"container\", \"uid\": 0, \"unix_sockets\": \"require\"},\n"
     " \"filesystem\": {\"root\": \"/srv/image\", \"cwd\": \"/workspace\", \"workspace\": true,\n"
     "  \"exec\": false, \"project\": false, \"proc\": \"system\", \"landlock\": \"auto\",\n"
-    "  \"report\": true,\n"
+    "  \"submounts\": true, \"report\": true,\n"
     "  \"ro\": [\"/opt/tools\", \"/a:/b\"], \"rw\": [\"/data\"]},\n"
     " \"network\": {\"mode\": \"allowlist\", \"max_connections\": 9, \"upload\": \"5M\", "
     "\"requests\": 60, \"resolver\": \"9.9.9.9\", \"allow\": [\"x.org\", {\"host\": \"y.org\", "
@@ -70,7 +71,7 @@ Test(load, takes_every_key)
     cr_assert_eq(p.unix_sockets, NEED_REQUIRE);
     cr_assert_str_eq(p.root, "/srv/image");
     cr_assert_str_eq(p.cwd, "/workspace");
-    cr_assert(p.workspace && !p.exec && !p.project);
+    cr_assert(p.workspace && !p.exec && !p.project && p.submounts);
     cr_assert_eq(p.proc, PROC_SYSTEM);
     cr_assert_eq(p.landlock, NEED_AUTO);
     cr_assert_eq(p.cgroup, NEED_OFF);

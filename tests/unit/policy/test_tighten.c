@@ -40,6 +40,8 @@ static const struct move moves[] = {
     {FIELD_EXEC, "false", "true", false},
     {FIELD_PROJECT, "true", "false", true},
     {FIELD_PROJECT, "false", "true", false},
+    {FIELD_SUBMOUNTS, "true", "false", true},
+    {FIELD_SUBMOUNTS, "false", "true", false},
     {FIELD_PROC, "system", "pid", true},
     {FIELD_PROC, "pid", "system", false},
     {FIELD_LANDLOCK, "auto", "require", true},

@@ -121,6 +121,7 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     fs->policy = p;
     fs->namespaced = container;
     fs->privileged = scene->root;
+    fs->root_path = p->root;
     fs->inside_uid = s->kernel.inside_uid;
     fs->cwd = scene->project              ? scene->project
               : container && p->workspace ? WORKSPACE
