@@ -12,7 +12,8 @@
  * RV-4  A change is applied only to what the project held when the run began.
  * RV-5  All of the chosen changes are applied, or none of them, also if the one who does it is
  *       killed at any moment; the next one to touch the review finishes the work.
- * RV-6  What the host would trust or execute by itself is applied only when it is named. */
+ * RV-6  What the host would trust or execute by itself is applied only when it is named.
+ * RV-7  What was shown is what is applied, byte by byte, whatever the code does meanwhile. */
 #pragma once
 
 #include "base/buf.h"
@@ -93,6 +94,7 @@ struct review_change {
                              moved it */
     bool chosen;
     uint8_t digest[SHA256_SIZE]; /* of the new content, or of what the link says */
+    uint64_t held_at;            /* where it begins in the copy */
 };
 
 struct review {
@@ -107,6 +109,8 @@ struct review {
     char *forgiven_text;
     struct review_change *changes; /* sorted by path */
     size_t count, room;
+    int held; /* a copy of what is new, out of the code's reach; -1: nothing yet */
+    uint64_t held_len;
     char digest[SHA256_HEX_SIZE]; /* of all changes */
     bool running;                 /* the code may still change things */
     bool live;                    /* set beforehand: by who holds the lock of a running one */
@@ -125,9 +129,7 @@ void review_remove(int reviews, const char *id);
 /* review_walk.c, review_compare.c: fills in the changes. */
 int review_walk(struct review *r, struct err *err);
 int review_compare(struct review *r, struct err *err);
-/* Of all changes, into r->digest: reads what is new. */
-void review_digest(struct review *r);
-/* Both, then marks and renames. */
+/* Both, then marks, renames and r->digest, which is over all that is shown. */
 int review_find(struct review *r, struct err *err);
 struct review_change *review_add(struct review *r, const char *path, enum review_kind kind,
                                  const struct review_stamp *old, const struct review_stamp *new,
@@ -142,10 +144,28 @@ int review_open_file(int root, const char *path, const struct review_stamp *expe
                      struct err *err);
 int review_read_link(int root, const char *path, char out[static REVIEW_PATH_MAX + 1]);
 
+/* review_hold.c: reads what is new of a change, once; from then on its size is that of the copy. */
+int review_hold(struct review *r, struct review_change *c, struct err *err);
+/* The one that was held last is no change after all. */
+void review_let_go(struct review *r, const struct review_change *c);
+/* The new content, or what the link says: its length, or negative where it is not kept because it
+ * is too long to be shown, or cannot be read. */
+int review_held(const struct review *r, const struct review_change *c, char *out, size_t size);
+void review_hash(const void *bytes, size_t len, uint8_t out[static SHA256_SIZE]);
+int review_hash_file(int fd, uint8_t out[static SHA256_SIZE]);
+
 /* review_trust.c: why the host would trust this file, or NULL. Pure. */
 const char *review_trust(const char *path);
 /* A link with this target leads out of the project, for one that lies at `path`. Pure. */
 bool review_link_escapes(const char *path, const char *target);
+/* The name of something that git looks for in a repository: one part of a path. Pure. */
+#define REVIEW_GIT_HEAD      1u
+#define REVIEW_GIT_OBJECTS   2u
+#define REVIEW_GIT_REFS      4u
+#define REVIEW_GIT_COMMONDIR 8u
+bool review_is_git_name(const char *part, size_t len, unsigned *ret_bit);
+/* review_repository.c: marks what makes a folder a repository, or lies in one. */
+int review_mark_repositories(struct review *r, struct err *err);
 
 /* review_text.c, review_json.c */
 struct review_style {

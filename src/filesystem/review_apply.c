@@ -28,23 +28,38 @@ struct staging {
 
 /* ---- what is new ---- */
 
+static int changed(const struct review_change *c, struct err *err)
+{
+    err_set(err, ERR_REFUSED, "%s is not any more what was looked at", c->path);
+    return err_hint(err, "nothing was applied: the code still writes it; pause or end the sandbox, "
+                         "and look again");
+}
+
 static int copy_bytes(int from, int to, const struct review_change *c, struct err *err)
 {
     static char block[256 * 1024];
-    struct stat sb;
-    struct review_stamp now;
     uint64_t total = 0;
-    if (ioctl(to, FICLONE, from) < 0)
-        for (ssize_t n; (n = read(from, block, sizeof block)) != 0;) {
-            if (n < 0 || (total += (uint64_t)n) > c->new.size || write(to, block, (size_t)n) != n)
-                return err_sys(err, "copy %s", c->path);
-        }
-    if (fstat(from, &sb) < 0)
-        return err_sys(err, "look at %s", c->path);
-    review_stamp(&sb, &now);
-    if (!review_stamp_same(&now, &c->new))
-        return err_set(err, ERR_REFUSED, "%s changed while it was applied", c->path);
+    if (ioctl(to, FICLONE, from) == 0)
+        return 0;
+    for (ssize_t n; (n = read(from, block, sizeof block)) != 0;) {
+        if (n < 0)
+            return err_sys(err, "copy %s", c->path);
+        if ((total += (uint64_t)n) > c->new.size)
+            return changed(c, err);
+        if (write(to, block, (size_t)n) != n)
+            return err_sys(err, "copy %s", c->path);
+    }
     return 0;
+}
+
+/* RV-7: what lies beside the project, where the code cannot write, is what gets its name; and it is
+ * what was shown. Times and sizes would not tell. */
+static int is_what_was_shown(int staged, const struct review_change *c, struct err *err)
+{
+    uint8_t digest[SHA256_SIZE];
+    if (lseek(staged, 0, SEEK_SET) < 0 || review_hash_file(staged, digest) < 0)
+        return err_sys(err, "read the staged %s", c->path);
+    return memcmp(digest, c->digest, sizeof digest) == 0 ? 0 : changed(c, err);
 }
 
 /* As root: whose the old one was, or the project's owner's. */
@@ -69,10 +84,11 @@ static int stage_file(const struct staging *s, const char *name, const struct re
     cleanup_fd int from = review_open_file(s->r->layer, c->path, &c->new, err);
     if (from < 0)
         return from;
-    cleanup_fd int to = openat(s->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    cleanup_fd int to = openat(s->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (to < 0)
         return err_sys(err, "stage %s", c->path);
-    if (copy_bytes(from, to, c, err) < 0 || give_away(s, name, c, err) < 0)
+    if (copy_bytes(from, to, c, err) < 0 || is_what_was_shown(to, c, err) < 0 ||
+        give_away(s, name, c, err) < 0)
         return -err->code;
     /* RV-3: these bits and no others. */
     return fchmod(to, c->new.mode & 0777) < 0 ? err_sys(err, "set the mode of %s", c->path) : 0;
@@ -82,7 +98,15 @@ static int stage_link(const struct staging *s, const char *name, const struct re
                       struct err *err)
 {
     char target[REVIEW_PATH_MAX + 1];
-    if (review_read_link(s->r->layer, c->path, target) < 0 || symlinkat(target, s->fd, name) < 0)
+    uint8_t digest[SHA256_SIZE];
+    int n = review_read_link(s->r->layer, c->path, target);
+    errno = n < 0 ? -n : 0;
+    if (n < 0)
+        return err_sys(err, "stage %s", c->path);
+    review_hash(target, (size_t)n, digest);
+    if (memcmp(digest, c->digest, sizeof digest) != 0)
+        return changed(c, err);
+    if (symlinkat(target, s->fd, name) < 0)
         return err_sys(err, "stage %s", c->path);
     return give_away(s, name, c, err);
 }

@@ -156,12 +156,9 @@ int review_choose(struct review *r, const struct review_choice *choice, struct e
         err_set(err, ERR_REFUSED, "%s still runs, or somebody else works on it", r->meta.id);
         return err_hint(err, "wait for its end: what you looked at may change until then");
     }
-    if (choice->digest) {
-        review_digest(r);
-        if (strcmp(choice->digest, r->digest) != 0) {
-            err_set(err, ERR_REFUSED, "the changes are not those that were looked at");
-            return err_hint(err, "look again, and give the new digest");
-        }
+    if (choice->digest && strcmp(choice->digest, r->digest) != 0) {
+        err_set(err, ERR_REFUSED, "the changes are not those that were looked at");
+        return err_hint(err, "look again, and give the new digest");
     }
     if (choose(r, choice, err) < 0 || check_names(r, choice, err) < 0)
         return -err->code;

@@ -1,5 +1,5 @@
-/* From candidates to changes: contents are compared, renames found, marks made, and all of it
- * summed up in one digest. */
+/* From candidates to changes: contents are held and compared, renames found, marks made, and all of
+ * it summed up in one digest. */
 #include "base/cleanup.h"
 #include "filesystem/review.h"
 #include "os/sys.h"
@@ -8,47 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK       65536
-#define HASHED_MAX  (64u << 20) /* larger files are told apart by their stamps alone */
+#define MOVED_MAX   (64u << 20) /* larger files are not looked for under another name */
 #define RENAMES_MAX 2000        /* on each side */
-static const char unreadable[] = "it cannot be read";
 static const char escaping[] = "it is a link that leads out of the project";
 
-static bool same_bytes(int a, int b)
+static int hash_old(const struct review *r, const struct review_change *c,
+                    uint8_t out[static SHA256_SIZE])
 {
-    static char x[BLOCK], y[BLOCK];
-    for (;;) {
-        ssize_t n = read(a, x, sizeof x);
-        ssize_t got = 0;
-        while (n > 0 && got < n) {
-            ssize_t m = read(b, y + got, (size_t)(n - got));
-            if (m <= 0)
-                return false;
-            got += m;
-        }
-        if (n <= 0)
-            return n == 0 && read(b, y, 1) == 0;
-        if (memcmp(x, y, (size_t)n) != 0)
-            return false;
-    }
+    cleanup_fd int fd = review_open_file(r->project, c->path, &c->old, NULL);
+    return fd < 0 ? -1 : review_hash_file(fd, out);
 }
 
-static bool same_file(struct review *r, struct review_change *c)
+static bool same_file(const struct review *r, const struct review_change *c)
 {
-    if (c->old.size != c->new.size || c->refused)
-        return false;
-    cleanup_fd int new = review_open_file(r->layer, c->path, &c->new, NULL);
-    cleanup_fd int old = review_open_file(r->project, c->path, &c->old, NULL);
-    if (new < 0 && errno == EACCES)
-        c->refused = unreadable;
-    return new >= 0 && old >= 0 && same_bytes(new, old);
+    uint8_t old[SHA256_SIZE];
+    return c->old.size == c->new.size &&hash_old(r, c, old) >= 0 &&
+           memcmp(old, c->digest, sizeof old) == 0;
 }
 
 static bool same_link(const struct review *r, const struct review_change *c)
 {
-    char a[REVIEW_PATH_MAX + 1], b[REVIEW_PATH_MAX + 1];
-    return review_read_link(r->layer, c->path, a) >= 0 &&
-           review_read_link(r->project, c->path, b) >= 0 && strcmp(a, b) == 0;
+    char target[REVIEW_PATH_MAX + 1];
+    uint8_t old[SHA256_SIZE];
+    int n = review_read_link(r->project, c->path, target);
+    if (n >= 0)
+        review_hash(target, (size_t)n, old);
+    return n >= 0 && memcmp(old, c->digest, sizeof old) == 0;
 }
 
 /* False: it is no change after all. */
@@ -67,65 +52,39 @@ static bool is_change(struct review *r, struct review_change *c)
 
 int review_compare(struct review *r, struct err *err)
 {
-    (void)err;
     size_t kept = 0;
+    int result = 0;
     for (size_t i = 0; i < r->count; i++) {
-        if (is_change(r, &r->changes[i]))
-            r->changes[kept++] = r->changes[i];
-        else
-            free(r->changes[i].path);
+        struct review_change *c = &r->changes[i];
+        if (result >= 0)
+            result = review_hold(r, c, err);
+        if (result < 0 || is_change(r, c)) {
+            r->changes[kept++] = *c;
+            continue;
+        }
+        review_let_go(r, c);
+        free(c->path);
     }
     r->count = kept;
-    return 0;
+    return result;
 }
 
 /* ---- marks ---- */
 
-static void mark(struct review *r, struct review_change *c)
+static void mark(const struct review *r, struct review_change *c)
 {
     char target[REVIEW_PATH_MAX + 1];
     bool folder = S_ISDIR(c->new.mode | c->old.mode) && (!c->new.mode || !c->old.mode);
     c->trust = folder ? NULL : review_trust(c->path);
     if (!S_ISLNK(c->new.mode) || c->refused)
         return;
-    if (review_read_link(r->layer, c->path, target) < 0)
-        c->refused = unreadable;
-    else if (!c->trust && review_link_escapes(c->path, target))
+    int n = review_held(r, c, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = '\0';
+    if (!c->trust && review_link_escapes(c->path, target))
         c->trust = escaping;
 }
 
-/* ---- hashes ---- */
-
-static int hash_file(int root, const char *path, const struct review_stamp *stamp,
-                     uint8_t out[SHA256_SIZE])
-{
-    static char block[BLOCK];
-    struct sha256 h;
-    cleanup_fd int fd = review_open_file(root, path, stamp, NULL);
-    if (fd < 0)
-        return -1;
-    sha256_init(&h);
-    for (ssize_t n; (n = read(fd, block, sizeof block)) > 0;)
-        sha256_add(&h, block, (size_t)n);
-    sha256_finish(&h, out);
-    return 0;
-}
-
-static void hash_new(struct review *r, struct review_change *c)
-{
-    struct sha256 h;
-    char target[REVIEW_PATH_MAX + 1] = "";
-    if (S_ISREG(c->new.mode) && c->new.size <= HASHED_MAX &&
-        hash_file(r->layer, c->path, &c->new, c->digest) == 0)
-        return;
-    if (S_ISLNK(c->new.mode))
-        review_read_link(r->layer, c->path, target);
-    sha256_init(&h);
-    sha256_add(&h, target, strlen(target));
-    if (!S_ISLNK(c->new.mode) && !S_ISDIR(c->new.mode))
-        sha256_add(&h, &c->new, sizeof c->new);
-    sha256_finish(&h, c->digest);
-}
+/* ---- the digest ---- */
 
 static void add_number(struct sha256 *h, uint64_t n)
 {
@@ -133,14 +92,13 @@ static void add_number(struct sha256 *h, uint64_t n)
 }
 
 /* Over what is shown: whoever gives it back says that this, and nothing else, was looked at. */
-void review_digest(struct review *r)
+static void sum_up(struct review *r)
 {
     struct sha256 h;
     uint8_t sum[SHA256_SIZE];
     sha256_init(&h);
     for (size_t i = 0; i < r->count; i++) {
-        struct review_change *c = &r->changes[i];
-        hash_new(r, c);
+        const struct review_change *c = &r->changes[i];
         sha256_add(&h, c->path, strlen(c->path) + 1);
         add_number(&h, c->kind);
         add_number(&h, c->old.mode);
@@ -179,28 +137,22 @@ static size_t collect(const struct review *r, enum review_kind kind, struct half
     for (size_t i = 0; i < r->count && count < RENAMES_MAX; i++) {
         const struct review_change *c = &r->changes[i];
         const struct review_stamp *s = kind == REVIEW_ADDED ? &c->new : &c->old;
-        if (c->kind == kind && !c->refused && S_ISREG(s->mode) && s->size && s->size <= HASHED_MAX)
+        if (c->kind == kind && !c->refused && S_ISREG(s->mode) && s->size && s->size <= MOVED_MAX)
             out[count++] = (struct half){.at = i, .size = s->size};
     }
     qsort(out, count, sizeof *out, by_size);
     return count;
 }
 
-static bool hashed(struct review *r, struct half *h, bool added)
+static void pair(struct review *r, struct half *gone, const struct half *added)
 {
-    const struct review_change *c = &r->changes[h->at];
-    if (!h->hashed &&
-        hash_file(added ? r->layer : r->project, c->path, added ? &c->new : &c->old, h->digest) < 0)
-        return false;
-    return h->hashed = true;
-}
-
-static void pair(struct review *r, struct half *gone, struct half *added)
-{
-    if (hashed(r, gone, false) && hashed(r, added, true) &&
-        memcmp(gone->digest, added->digest, SHA256_SIZE) == 0) {
-        r->changes[gone->at].twin = added->at;
-        r->changes[added->at].twin = gone->at;
+    struct review_change *from = &r->changes[gone->at], *to = &r->changes[added->at];
+    if (!gone->hashed && hash_old(r, from, gone->digest) < 0)
+        return;
+    gone->hashed = true;
+    if (memcmp(gone->digest, to->digest, SHA256_SIZE) == 0) {
+        from->twin = added->at;
+        to->twin = gone->at;
     }
 }
 
@@ -235,9 +187,11 @@ int review_find(struct review *r, struct err *err)
         return result;
     for (size_t i = 0; i < r->count; i++)
         mark(r, &r->changes[i]);
+    result = review_mark_repositories(r, err);
     find_renames(r);
     for (size_t i = 0; i < r->count; i++)
         if (r->changes[i].lost && r->changes[i].twin == SIZE_MAX)
             r->changes[i].conflict = review_gone;
-    return 0;
+    sum_up(r);
+    return result;
 }

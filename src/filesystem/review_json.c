@@ -141,7 +141,6 @@ int review_json(struct review *r, bool stat, struct buf *out, struct err *err)
     struct json_writer w;
     struct sums s = {0};
     int result = 0;
-    review_digest(r);
     jw_init(&w, out, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "id", r->meta.id);

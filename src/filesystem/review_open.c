@@ -15,7 +15,7 @@
 
 void review_init(struct review *r)
 {
-    *r = (struct review){.dir = -1, .project = -1, .layer = -1};
+    *r = (struct review){.dir = -1, .project = -1, .layer = -1, .held = -1};
 }
 
 void review_done(struct review *r)
@@ -28,7 +28,7 @@ void review_done(struct review *r)
     review_base_done(&r->forgiven);
     free(r->forgiven_text);
     review_meta_done(&r->meta);
-    int *fds[] = {&r->dir, &r->project, &r->layer};
+    int *fds[] = {&r->dir, &r->project, &r->layer, &r->held};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         if (*fds[i] >= 0)
             close(*fds[i]);
@@ -82,7 +82,9 @@ static bool is_running(int dir)
 static int open_project(struct review *r, struct err *err)
 {
     struct stat sb;
-    r->project = open(r->meta.source, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    /* FS-7: as it was written down, it has no links. */
+    r->project = sys_openat2(AT_FDCWD, r->meta.source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
+                             RESOLVE_NO_SYMLINKS);
     if (r->project < 0 || fstat(r->project, &sb) < 0)
         return err_sys(err, "open the project %s", r->meta.source);
     if (sb.st_dev == r->meta.dev && sb.st_ino == r->meta.ino)

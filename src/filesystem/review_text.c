@@ -67,32 +67,51 @@ static void text_done(struct text *t)
 #define cleanup_text __attribute__((cleanup(text_done)))
 
 /* 1: read; 0: no text, or too much of it. */
-static int read_text(int root, const char *path, const struct review_stamp *stamp, struct text *ret,
-                     struct err *err)
+static int is_text(const struct text *t)
 {
-    if (S_ISLNK(stamp->mode)) {
-        char target[REVIEW_PATH_MAX + 1];
-        int n = review_read_link(root, path, target);
-        if (n < 0)
-            return 0;
-        ret->data = strdup(target);
-        ret->len = (size_t)n;
-        return ret->data ? 1 : err_set(err, ERR_SYSTEM, "out of memory");
-    }
-    if (!S_ISREG(stamp->mode))
-        return stamp->mode == 0 || S_ISDIR(stamp->mode);
-    if (stamp->size > REVIEW_TEXT_MAX)
+    return t->len <= REVIEW_TEXT_MAX && !diff_is_binary(t->data, t->len);
+}
+
+static int make_room(struct text *t, struct err *err)
+{
+    t->data = malloc(REVIEW_TEXT_MAX + 1);
+    return t->data ? 0 : err_set(err, ERR_SYSTEM, "out of memory");
+}
+
+/* RV-7: of the layer, only what is held. */
+static int read_new(const struct review *r, const struct review_change *c, struct text *ret,
+                    struct err *err)
+{
+    if (!S_ISREG(c->new.mode) && !S_ISLNK(c->new.mode))
+        return c->new.mode == 0 || S_ISDIR(c->new.mode);
+    if (make_room(ret, err) < 0)
+        return -err->code;
+    int n = review_held(r, c, ret->data, REVIEW_TEXT_MAX);
+    ret->len = n < 0 ? 0 : (size_t)n;
+    return n >= 0 && (S_ISLNK(c->new.mode) || is_text(ret));
+}
+
+static int read_old(const struct review *r, const struct review_change *c, struct text *ret,
+                    struct err *err)
+{
+    if (!S_ISREG(c->old.mode) && !S_ISLNK(c->old.mode))
+        return c->old.mode == 0 || S_ISDIR(c->old.mode);
+    if (c->old.size > REVIEW_TEXT_MAX)
         return 0;
-    cleanup_fd int fd = review_open_file(root, path, stamp, NULL);
+    if (make_room(ret, err) < 0)
+        return -err->code;
+    if (S_ISLNK(c->old.mode)) {
+        int n = review_read_link(r->project, c->path, ret->data);
+        ret->len = n < 0 ? 0 : (size_t)n;
+        return n >= 0;
+    }
+    cleanup_fd int fd = review_open_file(r->project, c->path, &c->old, NULL);
     if (fd < 0)
         return 0;
-    ret->data = malloc(REVIEW_TEXT_MAX + 1);
-    if (!ret->data)
-        return err_set(err, ERR_SYSTEM, "out of memory");
     for (ssize_t n; ret->len <= REVIEW_TEXT_MAX &&
                     (n = read(fd, ret->data + ret->len, REVIEW_TEXT_MAX + 1 - ret->len)) > 0;)
         ret->len += (size_t)n;
-    return ret->len <= REVIEW_TEXT_MAX && !diff_is_binary(ret->data, ret->len);
+    return is_text(ret);
 }
 
 struct hunks {
@@ -152,10 +171,9 @@ int review_hunks(struct review *r, const struct review_change *c, const struct r
     cleanup_text struct text a = {0}, b = {0};
     struct diff d;
     struct hunks h = {style, out, 0, 0};
-    const struct review_change *before = from ? from : c;
-    int got = read_text(r->project, before->path, &before->old, &a, err);
+    int got = read_old(r, from ? from : c, &a, err);
     if (got > 0)
-        got = read_text(r->layer, c->path, &c->new, &b, err);
+        got = read_new(r, c, &b, err);
     if (got <= 0)
         return got;
     if (diff_make(&d, a.data ? a.data : "", a.len, b.data ? b.data : "", b.len, err) < 0)
@@ -363,6 +381,10 @@ int review_text(struct review *r, const struct review_style *style, review_out_f
                 struct err *err)
 {
     int result = 0;
+    char line[SHA256_HEX_SIZE + 16];
+    int len = snprintf(line, sizeof line, "# DIGEST %s\n", r->digest);
+    if (r->count && fn(ctx, line, (size_t)len) < 0)
+        return err_sys(err, "write the changes");
     for (size_t i = 0; result >= 0 && i < r->count; i++) {
         cleanup_buf struct buf out;
         buf_init(&out, 2 * OUT_MAX);

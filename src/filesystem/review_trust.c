@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define GIT    "git obeys it on the host"
+#define VCS    "version control obeys it on the host"
 #define CI     "it says what the build service runs"
 #define EDITOR "editors obey it when the folder is opened"
 #define AGENT  "coding agents obey it"
@@ -39,6 +40,9 @@ static const struct rule folders[] = {
     {".mvn", BUILD},      {".yarn", BUILD},
     {".ssh", TOOLS},      {".gnupg", TOOLS},
     {".config", TOOLS},   {".direnv", ENV},
+    {".hg", VCS},         {".svn", VCS},
+    {".bzr", VCS},        {".jj", VCS},
+    {".sl", VCS},         {"_darcs", VCS},
 };
 
 /* The last part of the path. */
@@ -46,6 +50,7 @@ static const struct rule files[] = {
     {".gitmodules", GIT},
     {".gitattributes", GIT},
     {".gitconfig", GIT},
+    {".hgsub", VCS},
     {".envrc", ENV},
     {".env", ENV},
     {".env.*", ENV},
@@ -210,6 +215,24 @@ const char *review_trust(const char *path)
         path += strspn(path, "/");
     }
     return why;
+}
+
+/* What git looks for to tell a repository, and what it obeys in one. */
+bool review_is_git_name(const char *part, size_t len, unsigned *ret_bit)
+{
+    static const char *const names[] = {
+        "head",    "objects", "refs",        "commondir", "config",  "config.worktree",
+        "hooks",   "info",    "packed-refs", "reftable",  "modules", "worktrees",
+        "shallow", "index",   "gitdir",
+    };
+    char name[PART_MAX + 1];
+    fold(part, len, name);
+    for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(names[i], name) == 0) {
+            *ret_bit = 1u << i;
+            return true;
+        }
+    return false;
 }
 
 bool review_link_escapes(const char *path, const char *target)

@@ -280,6 +280,72 @@ def test_only_what_was_looked_at(container_lab):
     assert lab.apply(review, "--digest", digest).returncode == 0
 
 
+# ---- repositories that are not called .git ----
+
+BARE = r"""
+set -e
+mkdir -p sub/objects sub/refs
+printf 'ref: refs/heads/main\n' > sub/HEAD
+printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = "touch %s; false"\n' "$1" > sub/config
+"""
+
+
+def runs_on_the_host(lab, folder, canary):
+    """Does git, started in this folder, run what the code has written?"""
+    lab.outside("git", "-c", "safe.bareRepository=all", "status", cwd=folder)
+    return canary.exists()
+
+
+def test_a_bare_repository_is_marked(container_lab):
+    lab = container_lab
+    fill(lab)
+    canary = lab.top / "canary"
+    native = lab.top / "native"
+    native.mkdir()
+    lab.own()
+    lab.outside("sh", "-c", BARE, "sh", canary, cwd=native)
+    assert runs_on_the_host(lab, native / "sub", canary), "the control: git did not obey the folder"
+    canary.unlink()
+    review = lab.review(BARE.replace('"$1"', f'"{canary}"'))
+    told = lab.changes(review)
+    for name in ("sub/HEAD", "sub/config", "sub/objects", "sub/refs"):
+        assert "git" in (told[name]["trust"] or ""), (name, told[name])
+    assert lab.brig("diff", review).stdout.count("# TRUST") >= 4
+    for files in ([], ["sub/HEAD"], ["sub/config"], ["sub"], ["sub/objects", "sub/refs"]):
+        done = lab.apply(review, *files)
+        assert done.returncode == 125 and "repository" in done.stderr, (files, done)
+    assert not (lab.project / "sub").exists()
+    names = ["sub/HEAD", "sub/config", "sub/objects", "sub/refs"]
+    assert lab.apply(review, *(word for name in names for word in ("--trust", name))).returncode == 0
+
+
+@pytest.mark.parametrize("steps", [("mkdir -p x/objects x/refs; echo [core] > x/config", "echo ref: refs/heads/a > x/HEAD"),
+                                   ("mkdir x; echo ref: refs/heads/a > x/HEAD; echo [core] > x/config", "mkdir x/objects x/refs"),
+                                   ("mkdir x; echo ref: refs/heads/a > x/HEAD", "echo ../objects > x/commondir"),
+                                   ("mkdir -p x/Objects x/REFS; echo hello > x/read", "echo ref: refs/heads/a > x/Head")])
+def test_however_the_parts_of_a_repository_come(container_lab, steps):
+    lab = container_lab
+    fill(lab)
+    first = lab.review(steps[0])
+    assert not any(c["trust"] for c in lab.changes(first).values())
+    assert lab.apply(first).returncode == 0
+    second = lab.review(steps[1])
+    # On a file system that knows large and small letters, names in other letters are no repository; by the changes alone they
+    # would be marked.
+    told = {name: c["trust"] for name, c in lab.changes(second).items()}
+    assert all(told.values()) or "x/Head" in told, told
+
+
+def test_an_existing_repository_is_not_changed_unnamed(container_lab):
+    lab = container_lab
+    fill(lab)
+    lab.outside("git", "init", "-q", "--bare", "fixture.git")
+    review = lab.review("echo '[core] fsmonitor = evil' >> fixture.git/config; echo x > fixture.git/hooks/post-checkout; echo y > config; echo z > index")
+    told = lab.changes(review)
+    assert told["fixture.git/config"]["trust"] and told["fixture.git/hooks/post-checkout"]["trust"]
+    assert not told["config"]["trust"] and not told["index"]["trust"], "only in a repository"
+
+
 def test_a_terminal_is_not_given_orders(container_lab):
     lab = container_lab
     fill(lab)

@@ -155,6 +155,24 @@ Test(review, journal_comes_back_and_nothing_else_does)
     buf_done(&out);
 }
 
+Test(review, names_of_a_repository)
+{
+    static const char *const some[] = {"HEAD", "objects", "refs", "commondir", "config", "hooks"};
+    static const char *const none[] = {"HEADS", "object", "reference", "conf", "head.txt", ""};
+    unsigned bit = 0, seen = 0;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        cr_assert(review_is_git_name(some[i], strlen(some[i]), &bit), "%s", some[i]);
+        cr_assert_eq(seen & bit, 0);
+        seen |= bit;
+    }
+    cr_assert(review_is_git_name("HEAD", 4, &bit) && bit == REVIEW_GIT_HEAD);
+    cr_assert(review_is_git_name("refs/x", 4, &bit) && bit == REVIEW_GIT_REFS);
+    cr_assert(review_is_git_name("Objects. ", 9, &bit) && bit == REVIEW_GIT_OBJECTS);
+    cr_assert(review_is_git_name("commondir", 9, &bit) && bit == REVIEW_GIT_COMMONDIR);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        cr_assert_not(review_is_git_name(none[i], strlen(none[i]), &bit), "%s", none[i]);
+}
+
 static void add(struct review *r, const char *path, enum review_kind kind, uint32_t old,
                 uint32_t new)
 {
