@@ -31,6 +31,9 @@ static void write_detail(struct recorder *r, const struct json *row, const char 
         jw_kv_string(&w, "name", json_string(name));
     if (is_operator && json_type(is_operator) == JSON_BOOL)
         jw_kv_bool(&w, "operator", json_bool(is_operator));
+    const struct json *projects = row ? json_get(row, "projects") : NULL;
+    if (projects && json_type(projects) == JSON_ARRAY)
+        jw_json((jw_key(&w, "projects"), &w), projects);
     if (value) {
         key_digest(value, digest);
         jw_kv_string(&w, "row", digest);

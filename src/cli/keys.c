@@ -3,9 +3,11 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/num.h"
+#include "base/quote.h"
 #include "base/sha256.h"
 #include "cli/backend.h"
 #include "cli/keys_rows.h"
+#include "cli/path.h"
 #include "cli/state.h"
 #include "cli/term.h"
 #include "cli/verb.h"
@@ -20,26 +22,37 @@
 #define ID_SIZE    13
 #define OUTPUT_MAX ((size_t)4 * 1024 * 1024)
 
-enum { OPT_OPERATOR = 1, OPT_MAX, OPT_ALL };
+enum { OPT_OPERATOR = 1, OPT_MAX, OPT_PROJECT, OPT_ALL };
 
 struct keys_options {
     struct backend_options backend;
     bool operator_key, all;
     const char *name; /* the operand */
     uint64_t max_boxes;
+    const char *projects[KEY_PROJECTS];
+    unsigned project_count;
 };
 
 static const struct opt add_items[] = {
     {.id = OPT_OPERATOR,
      .name = "operator",
      .group = "What it may do",
-     .help = "everything: all sandboxes, hosts beyond the template's, audit"},
+     .help = "everything: all sandboxes and projects, applying changes, hosts beyond the "
+             "template's, audit"},
     {.id = OPT_MAX,
      .name = "max-sandboxes",
      .kind = OPT_VALUE,
      .value = "N",
      .group = "What it may do",
      .help = "at most so many sandboxes at a time"},
+    {.id = OPT_PROJECT,
+     .name = "project",
+     .kind = OPT_LIST,
+     .value = "DIR",
+     .group = "What it may do",
+     .help =
+         "its sandboxes may work on a view of this folder, which `brig serve --project` offers; "
+         "repeatable"},
 };
 static const struct opt_table add_table = {
     .items = add_items, .count = ARRAY_LEN(add_items), .next = &backend_option_table};
@@ -64,6 +77,10 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         o->operator_key = true;
     else if (opt->id == OPT_ALL)
         o->all = true;
+    else if (opt->id == OPT_PROJECT && o->project_count == KEY_PROJECTS)
+        return err_set(err, ERR_USAGE, "more than %d projects", KEY_PROJECTS);
+    else if (opt->id == OPT_PROJECT)
+        o->projects[o->project_count++] = value;
     else if (opt->id == OPT_MAX && num_parse_count(value, &o->max_boxes, err) < 0)
         return err_wrap(err, "--max-sandboxes");
     return 0;
@@ -138,6 +155,21 @@ static int print_new(const struct keys_options *o, const struct key_row *row, co
     return r < 0 ? err_sys(err, "write the key") : 0;
 }
 
+/* By the path that `brig serve --project` has, whether it is there or not. */
+static int bind_projects(const struct keys_options *o, struct key_row *row, struct err *err)
+{
+    for (unsigned i = 0; i < o->project_count; i++) {
+        cleanup_buf struct buf path;
+        buf_init(&path, KEY_PATH_SIZE - 1);
+        if (path_resolve(o->projects[i], &path, err) < 0)
+            return err_wrap(err, "--project");
+        if (!text_is_utf8(buf_text(&path)))
+            return err_set(err, ERR_USAGE, "--project: the path is not UTF-8");
+        snprintf(row->projects[row->project_count++], KEY_PATH_SIZE, "%s", buf_text(&path));
+    }
+    return 0;
+}
+
 /* Its hash alone leaves this process; the key itself is printed here and nowhere kept. */
 static int add(const struct keys_options *o, struct err *err)
 {
@@ -145,7 +177,8 @@ static int add(const struct keys_options *o, struct err *err)
     struct key_row row = {.operator_key = o->operator_key,
                           .created_ms = now_ms(),
                           .max_boxes = (int64_t)o->max_boxes};
-    if (check_name(o->name, err) < 0 || make_id(row.id, err) < 0 || api_key_make(key, err) < 0)
+    if (check_name(o->name, err) < 0 || bind_projects(o, &row, err) < 0 ||
+        make_id(row.id, err) < 0 || api_key_make(key, err) < 0)
         return -err->code;
     snprintf(row.name, sizeof row.name, "%s", o->name);
     sha256_hex(key, strlen(key), row.hash);
@@ -195,6 +228,11 @@ static int list_row(void *ctx, const struct key_row *row, struct err *err)
         jw_kv_int(&l->w, "created_ms", row->created_ms);
         jw_kv_int(&l->w, "revoked_ms", row->revoked_ms);
         jw_kv_int(&l->w, "max_boxes", row->max_boxes);
+        jw_key(&l->w, "projects");
+        jw_array_begin(&l->w);
+        for (unsigned i = 0; i < row->project_count; i++)
+            jw_string(&l->w, row->projects[i]);
+        jw_array_end(&l->w);
         jw_object_end(&l->w);
         return 0;
     }
@@ -210,6 +248,10 @@ static int list_row(void *ctx, const struct key_row *row, struct err *err)
             created);
     if (row->max_boxes)
         buf_fmt(&l->out, " at most %" PRId64 " sandboxes", row->max_boxes);
+    for (unsigned i = 0; i < row->project_count; i++) {
+        buf_str(&l->out, i ? ", " : " on ");
+        term_clean(&l->out, row->projects[i]);
+    }
     if (row->revoked_ms)
         buf_fmt(&l->out, " revoked %s", revoked);
     buf_chr(&l->out, '\n');
@@ -331,11 +373,13 @@ static int keys_main(const struct verb *verb, int argc, char *const argv[])
 static const struct verb verb_add = {
     .name = "keys add",
     .summary = "make an API key and show it once",
-    .usage = "keys add NAME [--operator] [--max-sandboxes N] [--json]",
+    .usage = "keys add NAME [--operator] [--max-sandboxes N] [--project DIR…] [--json]",
     .about = "The key goes to stdout, everything else to stderr. Only its hash is kept. A key\n"
-             "sees and ends its own sandboxes and no others; with --operator it may do\n"
-             "everything. A running daemon takes it up at once.",
+             "sees and ends its own sandboxes and no others, and works on views of the\n"
+             "projects that are bound to it; what it changes there an operator's key applies.\n"
+             "With --operator it may do everything. A running daemon takes it up at once.",
     .examples = "brig keys add ci --max-sandboxes 8\n"
+                "brig keys add agent --project /srv/app\n"
                 "export E2B_API_KEY=$(brig keys add agent)",
     .statuses = "0    made\n125  it could not be made",
     .options = &add_table,

@@ -21,6 +21,17 @@ static int64_t number_of(const struct json *j, const char *key)
     return value && json_type(value) == JSON_INT ? json_int(value) : 0;
 }
 
+static void read_projects(const struct json *value, struct key_row *ret)
+{
+    const struct json *list = json_get(value, "projects");
+    bool good = list && json_type(list) == JSON_ARRAY;
+    for (size_t i = 0; good && i < json_count(list) && ret->project_count < KEY_PROJECTS; i++) {
+        const char *path = json_string(json_at(list, i));
+        if (path && strlen(path) < KEY_PATH_SIZE)
+            snprintf(ret->projects[ret->project_count++], KEY_PATH_SIZE, "%s", path);
+    }
+}
+
 /* {"id","value":{…}} */
 static bool row_read(const struct json *j, struct key_row *ret)
 {
@@ -36,6 +47,7 @@ static bool row_read(const struct json *j, struct key_row *ret)
     copy_text(ret->id, sizeof ret->id, j, "id");
     copy_text(ret->name, sizeof ret->name, value, "name");
     copy_text(ret->hash, sizeof ret->hash, value, "hash");
+    read_projects(value, ret);
     return true;
 }
 
@@ -47,6 +59,13 @@ static void row_write(const struct key_row *row, struct json_writer *w)
     jw_kv_int(w, "max_boxes", row->max_boxes);
     jw_kv_string(w, "name", row->name);
     jw_kv_bool(w, "operator", row->operator_key);
+    if (row->project_count) {
+        jw_key(w, "projects");
+        jw_array_begin(w);
+        for (unsigned i = 0; i < row->project_count; i++)
+            jw_string(w, row->projects[i]);
+        jw_array_end(w);
+    }
     jw_kv_int(w, "revoked_ms", row->revoked_ms);
     jw_object_end(w);
 }

@@ -9,6 +9,8 @@
 
 #define KEY_NAME_MAX    63
 #define KEY_EFFECT_SIZE 16
+#define KEY_PROJECTS    16
+#define KEY_PATH_SIZE   512
 
 struct key_row {
     char id[32];
@@ -16,6 +18,8 @@ struct key_row {
     char hash[SHA256_HEX_SIZE];
     bool operator_key;
     int64_t created_ms, revoked_ms, max_boxes;
+    char projects[KEY_PROJECTS][KEY_PATH_SIZE]; /* that it may have a view of */
+    unsigned project_count;
 };
 
 /* state: as --state gave it, or NULL. Negative: stop with this error. */

@@ -422,12 +422,14 @@ static int copy_text(const struct json *json, char **ret, struct err *err)
     return 0;
 }
 
-static int find_project(const struct core *c, const char *name)
+/* RV-8: what is not bound to the key is not there for it. */
+static int find_project(const struct core *c, const struct key *key, const char *name)
 {
     const char *path;
     for (int i = 0; (path = core_project(c, (size_t)i)); i++) {
         const char *last = strrchr(path, '/');
-        if (strcmp(path, name) == 0 || (last && strcmp(last + 1, name) == 0))
+        if (key_has_project(key, path) &&
+            (strcmp(path, name) == 0 || (last && strcmp(last + 1, name) == 0)))
             return i;
     }
     return -1;
@@ -446,10 +448,12 @@ static int create_fill(struct create *cr, const struct box_request *r, struct er
     if (cr->timeout_ms > c->config.max_timeout_ms)
         return err_set(err, ERR_USAGE, "the longest time to live is %lld s",
                        (long long)c->config.max_timeout_ms / 1000);
-    cr->project = r->project ? find_project(c, r->project) : -1;
+    cr->project = r->project ? find_project(c, r->owner, r->project) : -1;
     if (r->project && cr->project < 0) {
-        err_set(err, ERR_NOT_FOUND, "the project \"%.200s\" is not offered", r->project);
-        return err_hint(err, "the operator offers one with brig serve --project DIR");
+        err_set(err, ERR_NOT_FOUND, "the project \"%.200s\" is not offered to this key",
+                r->project);
+        return err_hint(err, "the operator offers one with brig serve --project DIR, and binds it "
+                             "to a key with brig keys add --project DIR");
     }
     int result = copy_text(r->metadata, &cr->metadata, err);
     if (result >= 0)

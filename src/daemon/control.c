@@ -216,7 +216,7 @@ const struct route control_routes[] = {
     {"GET", "/sandboxes/{id}/metrics", ERRORS_API, false, control_metrics},
     {"PUT", "/sandboxes/{id}/network", ERRORS_API, false, control_network},
     {"GET", "/sandboxes/{id}/review", ERRORS_API, false, control_review},
-    {"POST", "/sandboxes/{id}/review/apply", ERRORS_API, false, control_review_apply},
+    {"POST", "/sandboxes/{id}/review/apply", ERRORS_API, true, control_review_apply},
     {"POST", "/sandboxes/{id}/review/discard", ERRORS_API, false, control_review_discard},
     {"POST", "/sandboxes/{id}/snapshots", ERRORS_API, false, no_snapshots},
     {"POST", "/sandboxes/{id}/fork", ERRORS_API, false, no_snapshots},

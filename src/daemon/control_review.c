@@ -1,4 +1,4 @@
-/* GET /sandboxes/{id}/review, POST …/apply and …/discard. */
+/* GET /sandboxes/{id}/review, POST …/apply (the operator's alone) and …/discard. */
 #include "daemon/control.h"
 #include "daemon/review.h"
 
@@ -68,7 +68,7 @@ static void apply_body(struct call *call, const struct json *body)
     if (!b)
         return;
     call_wait(call);
-    review_take(b, body, answer, call);
+    review_take(b, call->key, body, answer, call);
 }
 
 void control_review_apply(struct call *call)
@@ -82,5 +82,5 @@ void control_review_discard(struct call *call)
     if (!b)
         return;
     call_wait(call);
-    review_drop(b, answer, call);
+    review_drop(b, call->key, answer, call);
 }

@@ -40,6 +40,8 @@ void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx);
 
 /* The i-th folder that the operator offers for reviews, or NULL. */
 const char *core_project(const struct core *c, size_t i);
+/* The first of them that the key may have, or NULL. */
+const char *core_project_of(const struct core *c, const struct key *key);
 
 /* State that outlives the daemon: a row of "keys" or "settings". NULL removes it. */
 void core_put(struct core *c, const char *table, const char *key, const char *value_json);

@@ -22,12 +22,20 @@ int keys_new(struct keys **ret, struct err *err)
     return *ret ? 0 : err_set(err, ERR_LIMIT, "no memory for the keys");
 }
 
+static void drop_projects(struct key *key)
+{
+    while (key->project_count)
+        free(key->projects[--key->project_count]);
+}
+
 void keys_free(struct keys *k)
 {
     if (!k)
         return;
-    for (size_t i = 0; i < k->count; i++)
+    for (size_t i = 0; i < k->count; i++) {
+        drop_projects(k->all[i]);
         free(k->all[i]);
+    }
     free(k->all);
     free(k);
 }
@@ -75,6 +83,23 @@ static int copy_text(char *out, size_t size, const char *text, struct err *err)
     return 0;
 }
 
+static int read_projects(const struct json *j, struct key *ret, struct err *err)
+{
+    const struct json *list = json_get(j, "projects");
+    if (!list || json_type(list) == JSON_NULL)
+        return 0;
+    if (json_type(list) != JSON_ARRAY || json_count(list) > KEY_PROJECTS_MAX)
+        return err_set(err, ERR_PROTOCOL, "the projects of a key are no list, or too many");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *path = json_string(json_at(list, i));
+        char *copy = path && path[0] == '/' ? strdup(path) : NULL;
+        if (!copy)
+            return err_set(err, ERR_PROTOCOL, "a project of a key is no path");
+        ret->projects[ret->project_count++] = copy;
+    }
+    return 0;
+}
+
 static int read_key(const struct json *j, const char *id, struct key *ret, struct err *err)
 {
     const struct json *operator_key = json_get(j, "operator");
@@ -88,7 +113,7 @@ static int read_key(const struct json *j, const char *id, struct key *ret, struc
         read_hash(json_string(json_get(j, "hash")), ret->hash, err) < 0 ||
         read_number(j, "created_ms", &ret->created_ms, err) < 0 ||
         read_number(j, "revoked_ms", &ret->revoked_ms, err) < 0 ||
-        read_number(j, "max_boxes", &most, err) < 0)
+        read_number(j, "max_boxes", &most, err) < 0 || read_projects(j, ret, err) < 0)
         return -1;
     ret->operator_key = operator_key && json_bool(operator_key);
     ret->max_boxes = most < UINT32_MAX ? (unsigned)most : UINT32_MAX;
@@ -130,13 +155,14 @@ int keys_restore(struct keys *k, const char *id, const char *json, size_t len, s
         return err_wrap(err, "a key");
     int r = read_key(tree, id, &read, err);
     json_free(tree);
-    if (r < 0)
-        return -err->code;
-    struct key *key = find(k, id);
-    if (!key)
+    struct key *key = r < 0 ? NULL : find(k, id);
+    if (r >= 0 && !key)
         key = add(k);
-    if (!key)
-        return err_set(err, ERR_LIMIT, "no room for another key");
+    if (!key) {
+        drop_projects(&read);
+        return r < 0 ? -err->code : err_set(err, ERR_LIMIT, "no room for another key");
+    }
+    drop_projects(key);
     *key = read;
     return 0;
 }
@@ -175,4 +201,12 @@ const struct key *keys_check(const struct keys *k, const char *text, size_t len)
 const struct key *keys_find(const struct keys *k, const char *id)
 {
     return find(k, id);
+}
+
+bool key_has_project(const struct key *key, const char *path)
+{
+    bool has = key && key->operator_key;
+    for (unsigned i = 0; key && !has && i < key->project_count; i++)
+        has = strcmp(key->projects[i], path) == 0;
+    return has;
 }

@@ -69,6 +69,14 @@ const char *core_project(const struct core *c, size_t i)
     return i < c->project_count ? c->projects[i] : NULL;
 }
 
+const char *core_project_of(const struct core *c, const struct key *key)
+{
+    for (size_t i = 0; i < c->project_count; i++)
+        if (key_has_project(key, c->projects[i]))
+            return c->projects[i];
+    return NULL;
+}
+
 static void on_hello(struct core *c, const struct json *tree, struct err *err)
 {
     const struct json *most = json_get(tree, "max_boxes");

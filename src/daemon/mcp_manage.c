@@ -74,7 +74,7 @@ void mcp_create_session(struct mcp_call *c)
 {
     struct err err = ERR_INIT;
     struct box_request request = {
-        .template_name = "python", .owner = c->key, .project = core_project(c->core, 0)};
+        .template_name = "python", .owner = c->key, .project = core_project_of(c->core, c->key)};
     if (read_wanted(c, &request, &err) < 0 ||
         !(c->data = mcp_box_reserve(c->core, c->key, request.timeout_ms, &err))) {
         tool_fail(c, &err);

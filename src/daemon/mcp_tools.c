@@ -28,7 +28,7 @@ const struct json *tool_arguments(const struct mcp_call *c)
 
 const char *tool_project(const struct mcp_call *c)
 {
-    return exchange_header(c->call->x, "X-Brig-Project") ? core_project(c->core, 0) : NULL;
+    return exchange_header(c->call->x, "X-Brig-Project") ? core_project_of(c->core, c->key) : NULL;
 }
 
 void mcp_tools_call(struct mcp_call *c)

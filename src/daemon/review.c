@@ -81,13 +81,33 @@ void review_diff(struct box *b, enum review_format format, review_fn *fn, void *
     ask(b, questions[format], strlen(questions[format]), fn, ctx);
 }
 
+/* RV-9. Whose sandbox it is can resume it between the look and the apply: of somebody else's, only
+ * what was looked at is taken. */
+static int may_take(const struct box *b, const struct key *by, const struct json *request,
+                    struct err *err)
+{
+    const struct json *dry_run = request ? json_get(request, "dry_run") : NULL;
+    bool changes = !(dry_run && json_type(dry_run) == JSON_BOOL && json_bool(dry_run));
+    if (!by || !by->operator_key)
+        return err_set(err, ERR_REFUSED, "changes are applied with an operator's key");
+    if (by == b->info.owner || !changes || (request && json_string(json_get(request, "digest"))))
+        return 0;
+    err_set(err, ERR_REFUSED, "the sandbox belongs to another key, which may change more");
+    return err_hint(err, "give the digest of the changes that you looked at");
+}
+
 /* Only what has a meaning goes on, whatever else the request says. */
-void review_take(struct box *b, const struct json *request, review_fn *fn, void *ctx)
+void review_take(struct box *b, const struct key *by, const struct json *request, review_fn *fn,
+                 void *ctx)
 {
     static const char *const members[] = {"files", "trust", "digest", "dry_run"};
     cleanup_buf struct buf text = {0};
     struct json_writer w;
     struct err err = ERR_INIT;
+    if (may_take(b, by, request, &err) < 0) {
+        fn(ctx, NULL, 0, &err);
+        return;
+    }
     buf_init(&text, WIRE_TEXT_MAX);
     jw_init(&w, &text, false);
     jw_object_begin(&w);
@@ -103,13 +123,13 @@ void review_take(struct box *b, const struct json *request, review_fn *fn, void 
         fn(ctx, NULL, 0, &err);
         return;
     }
-    core_record(b->core, "review.apply", b, b->info.owner, buf_text(&text));
+    core_record(b->core, "review.apply", b, by, buf_text(&text));
     ask(b, buf_text(&text), text.len, fn, ctx);
 }
 
-void review_drop(struct box *b, review_fn *fn, void *ctx)
+void review_drop(struct box *b, const struct key *by, review_fn *fn, void *ctx)
 {
     static const char question[] = "{\"op\":\"discard\"}";
-    core_record(b->core, "review.discard", b, b->info.owner, NULL);
+    core_record(b->core, "review.discard", b, by, NULL);
     ask(b, question, sizeof question - 1, fn, ctx);
 }

@@ -17,9 +17,11 @@ enum review_format {
 /* A sandbox without a project fails with ERR_REFUSED. */
 void review_diff(struct box *b, enum review_format format, review_fn *fn, void *ctx);
 /* {"files":[…],"trust":[…],"digest":"…","dry_run":bool}, all of them optional. The answer is a JSON
- * object: {"applied":[…]}. */
-void review_take(struct box *b, const struct json *request, review_fn *fn, void *ctx);
+ * object: {"applied":[…]}. RV-9: `by` is an operator's key, whoever's the sandbox is: files of the
+ * host are changed, and "trust" names those that the host executes. */
+void review_take(struct box *b, const struct key *by, const struct json *request, review_fn *fn,
+                 void *ctx);
 /* Forgets what was changed; the sandbox must not go on with it, so that it is ended. */
-void review_drop(struct box *b, review_fn *fn, void *ctx);
+void review_drop(struct box *b, const struct key *by, review_fn *fn, void *ctx);
 /* Is there anything to review? */
 bool review_offered(const struct box *b);

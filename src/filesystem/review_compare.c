@@ -31,9 +31,10 @@ static bool same_link(const struct review *r, const struct review_change *c)
     char target[REVIEW_PATH_MAX + 1];
     uint8_t old[SHA256_SIZE];
     int n = review_read_link(r->project, c->path, target);
-    if (n >= 0)
-        review_hash(target, (size_t)n, old);
-    return n >= 0 && memcmp(old, c->digest, sizeof old) == 0;
+    if (n < 0)
+        return false;
+    review_hash(target, (size_t)n, old);
+    return memcmp(old, c->digest, sizeof old) == 0;
 }
 
 /* False: it is no change after all. */

@@ -459,7 +459,7 @@ Test(box, never_more_than_the_limit_and_the_count_is_exact)
 
 Test(box, a_key_has_a_limit_of_its_own, .init = world_begin, .fini = world_end)
 {
-    struct key small = {.id = "k_small", .max_boxes = 2};
+    static struct key small = {.id = "k_small", .max_boxes = 2};
     struct got g[4];
     for (int i = 0; i < 4; i++)
         ask_box(&small, "base", &g[i]);

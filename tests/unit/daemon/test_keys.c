@@ -74,6 +74,32 @@ Test(keys, a_prefix_is_none)
     cr_assert_not_null(keys_check(keys, "one\0", 3));
 }
 
+/* RV-8 */
+Test(keys, projects_are_bound_to_them)
+{
+    cr_assert_eq(restore("k_1", "one", ",\"operator\":true"), 0);
+    cr_assert_eq(restore("k_2", "two", ",\"projects\":[\"/srv/a\",\"/srv/b\"]"), 0);
+    cr_assert_eq(restore("k_3", "three", ",\"projects\":null"), 0);
+    cr_assert(key_has_project(keys_find(keys, "k_1"), "/srv/c"));
+    cr_assert(key_has_project(keys_find(keys, "k_2"), "/srv/a"));
+    cr_assert(key_has_project(keys_find(keys, "k_2"), "/srv/b"));
+    cr_assert_not(key_has_project(keys_find(keys, "k_2"), "/srv"));
+    cr_assert_not(key_has_project(keys_find(keys, "k_2"), "/srv/a/"));
+    cr_assert_not(key_has_project(keys_find(keys, "k_3"), "/srv/a"));
+    cr_assert_not(key_has_project(NULL, "/srv/a"));
+    /* The new words count. */
+    cr_assert_eq(restore("k_2", "two", ",\"projects\":[\"/srv/c\"]"), 0);
+    cr_assert_not(key_has_project(keys_find(keys, "k_2"), "/srv/a"));
+    cr_assert(key_has_project(keys_find(keys, "k_2"), "/srv/c"));
+    static const char *const bad[] = {
+        ",\"projects\":\"/srv\"", ",\"projects\":[1]", ",\"projects\":[\"/a\",\"relative\"]",
+        ",\"projects\":[\"/1\",\"/2\",\"/3\",\"/4\",\"/5\",\"/6\",\"/7\",\"/8\",\"/9\",\"/10\","
+        "\"/11\",\"/12\",\"/13\",\"/14\",\"/15\",\"/16\",\"/17\"]"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_lt(restore("k_2", "two", bad[i]), 0, "%s", bad[i]);
+    cr_assert(key_has_project(keys_find(keys, "k_2"), "/srv/c"), "what is wrong changes nothing");
+}
+
 Test(keys, nonsense_is_refused)
 {
     static const char *const bad[] = {
