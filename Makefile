@@ -30,7 +30,7 @@ help:
 	@echo 'make test-full    what a release must pass: the same under sanitizers, long fuzzing, soak; hours'
 	@echo 'make unit | integration | escape | asan | fuzz | cross | machines    one part of the tests'
 	@echo 'make bench        measure against the peers that are installed'
-	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon'
+	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon, and ten of a greedy one'
 	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
 	@echo 'make man          manual pages into $(BUILD)/man'
 	@echo 'make install      into DESTDIR$(PREFIX);  make clean  removes what was built'
@@ -119,6 +119,7 @@ bench-growth: all
 # Longer than a test run may take: MINUTES=10.
 soak: all
 	@BRIG=$(BRIG) tests/soak/run --minutes $(or $(MINUTES),10)
+	@BRIG=$(BRIG) tests/soak/tenant --minutes $(or $(MINUTES),10)
 
 # ---- keep in order ----
 

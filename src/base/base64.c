@@ -51,17 +51,22 @@ void base64url_encode(const void *data, size_t len, char *out)
     *out = '\0';
 }
 
+/* From '+' to 'z'. */
+static const int8_t values[] = {
+    62, -1, 62, -1, 63,                                 /* + , - . / */
+    52, 53, 54, 55, 56, 57, 58, 59, 60, 61,             /* 0 to 9 */
+    -1, -1, -1, -1, -1, -1, -1,                         /* : ; < = > ? @ */
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, /* A to M */
+    13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, /* N to Z */
+    -1, -1, -1, -1, 63, -1,                             /* [ \ ] ^ _ ` */
+    26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, /* a to m */
+    39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, /* n to z */
+};
+
 static int digit_value(char c)
 {
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+' || c == '-')
-        return 62;
-    return c == '/' || c == '_' ? 63 : -1;
+    unsigned at = (unsigned char)c - (unsigned)'+';
+    return at < sizeof values ? values[at] : -1;
 }
 
 /* The bytes of up to four digits; negative: one of them is none, or bits are left over. */
@@ -88,14 +93,19 @@ int base64_decode(const char *text, size_t len, struct buf *out, struct err *err
         len -= text[len - 2] == '=' ? 2 : 1;
     if (len)
         buf_room(out, len / 4 * 3 + 2);
+    uint8_t bytes[192]; /* so that the buffer is asked once for many groups */
+    size_t have = 0;
     for (size_t at = 0; at < len; at += 4) {
-        uint8_t bytes[3];
-        int n = decode_group(text + at, len - at < 4 ? len - at : 4, bytes);
+        int n = decode_group(text + at, len - at < 4 ? len - at : 4, bytes + have);
         if (n < 0) {
             out->len = start;
             return err_set(err, ERR_USAGE, "malformed base64");
         }
-        buf_add(out, bytes, (size_t)n);
+        have += (size_t)n;
+        if (have == sizeof bytes || at + 4 >= len) {
+            buf_add(out, bytes, have);
+            have = 0;
+        }
     }
     return out->failed ? err_set(err, ERR_LIMIT, "too much base64") : 0;
 }

@@ -4,14 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LARGE (1u << 20)
+
 void buf_init(struct buf *b, size_t cap)
 {
     *b = (struct buf){.cap = cap};
 }
 
+void buf_init_metered(struct buf *b, size_t cap, struct buf_meter *meter)
+{
+    *b = (struct buf){.cap = cap, .meter = meter};
+}
+
+void buf_release(struct buf *b)
+{
+    size_t size = b->size;
+    free(b->data);
+    *b = (struct buf){.cap = b->cap, .meter = b->meter};
+    if (b->meter && size)
+        b->meter->fn(b->meter, size, 0);
+}
+
 void buf_done(struct buf *b)
 {
-    free(b->data);
+    buf_release(b);
     *b = (struct buf){0};
 }
 
@@ -23,7 +39,33 @@ void buf_reset(struct buf *b)
         b->data[0] = '\0';
 }
 
-static bool reserve(struct buf *b, size_t extra)
+/* Twice as much each time; a large one a quarter more, since moving it costs little (mremap) and
+ * what is not used is paid for. */
+static size_t next_size(size_t size, size_t need)
+{
+    if (!size)
+        size = 256;
+    while (size < need)
+        size += size < LARGE ? size : size / 4;
+    return size;
+}
+
+static bool resize(struct buf *b, size_t size)
+{
+    if (b->meter && !b->meter->fn(b->meter, b->size, size))
+        return false;
+    char *data = realloc(b->data, size);
+    if (!data) {
+        if (b->meter)
+            b->meter->fn(b->meter, size, b->size);
+        return false;
+    }
+    b->data = data;
+    b->size = size;
+    return true;
+}
+
+static bool reserve(struct buf *b, size_t extra, bool exactly)
 {
     if (b->failed || extra > b->cap - b->len) {
         b->failed = true;
@@ -32,27 +74,20 @@ static bool reserve(struct buf *b, size_t extra)
     size_t need = b->len + extra + 1;
     if (need <= b->size)
         return true;
-    size_t size = b->size ? b->size : 256;
-    while (size < need)
-        size *= 2;
-    char *data = realloc(b->data, size);
-    if (!data) {
+    /* Where there is no room for more than is needed, that will do. */
+    if ((exactly || !resize(b, next_size(b->size, need))) && !resize(b, need))
         b->failed = true;
-        return false;
-    }
-    b->data = data;
-    b->size = size;
-    return true;
+    return !b->failed;
 }
 
 void buf_room(struct buf *b, size_t len)
 {
-    reserve(b, len);
+    reserve(b, len, true);
 }
 
 void buf_add(struct buf *b, const void *data, size_t len)
 {
-    if (!reserve(b, len))
+    if (!reserve(b, len, false))
         return;
     if (len)
         memcpy(b->data + b->len, data, len);
@@ -67,7 +102,7 @@ void buf_str(struct buf *b, const char *s)
 
 void buf_chr(struct buf *b, char c)
 {
-    if (!reserve(b, 1))
+    if (!reserve(b, 1, false))
         return;
     b->data[b->len++] = c;
     b->data[b->len] = '\0';
@@ -78,7 +113,7 @@ void buf_vfmt(struct buf *b, const char *fmt, va_list ap)
     va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    if (n >= 0 && reserve(b, (size_t)n)) {
+    if (n >= 0 && reserve(b, (size_t)n, false)) {
         vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     } else {

@@ -7,17 +7,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Keeps account of the memory that buffers take, where somebody has to answer for it. Called before
+ * an allocation changes from `from` bytes to `to`; false: it may not grow. Less is always granted. */
+struct buf_meter {
+    bool (*fn)(struct buf_meter *m, size_t from, size_t to);
+};
+
 struct buf {
     char *data;
     size_t len;
     size_t size; /* bytes allocated, including the final NUL */
     size_t cap;  /* most content bytes this buffer may ever hold */
     bool failed;
+    struct buf_meter *meter; /* or NULL; it outlives the buffer's memory */
 };
 
 void buf_init(struct buf *b, size_t cap);
+void buf_init_metered(struct buf *b, size_t cap, struct buf_meter *meter);
 void buf_done(struct buf *b);
 void buf_reset(struct buf *b);
+/* Gives the memory back; what was set at the beginning stays. */
+void buf_release(struct buf *b);
 /* Make room for `len` more bytes at once, where the size is known beforehand. */
 void buf_room(struct buf *b, size_t len);
 void buf_add(struct buf *b, const void *data, size_t len);

@@ -29,13 +29,19 @@ struct json_limits {
     size_t max_bytes;
     unsigned max_depth;
     size_t max_nodes;
+    size_t max_memory; /* of the tree; ERR_LIMIT beyond. 0: whatever it takes */
 };
 extern const struct json_limits json_default_limits; /* 1 MiB, 32 levels, 65536 nodes */
 
 /* On failure err->message is "LINE:COLUMN: what was expected" (1-based; columns count bytes). */
 int json_parse(const char *text, size_t len, const struct json_limits *limits, struct json **ret,
                struct err *err);
+/* The same, but strings stay where they stand: the text is changed, also on failure, and must be there
+ * as long as the tree is. Takes half the memory, and no time for copies. */
+int json_parse_in_place(char *text, size_t len, const struct json_limits *limits, struct json **ret,
+                        struct err *err);
 void json_free(struct json *root); /* takes NULL; frees the whole tree, root only */
+size_t json_memory(const struct json *root); /* what the tree takes, root only; NULL: nothing */
 /* Removes the members of an object, with all below them, whose names `keep` does not want. */
 void json_keep(struct json *object, bool (*keep)(const char *key));
 
@@ -83,6 +89,13 @@ void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
 /* A whole parsed tree. */
 void jw_json(struct json_writer *w, const struct json *j);
+/* A tree in pieces, for those who cannot wait until all of it is written, or have no room for it. The
+ * tree must stay as it is meanwhile. */
+struct json_pieces;
+struct json_pieces *json_pieces_new(const struct json *j); /* NULL: no memory */
+/* Some `most` bytes more, a few less or more. True: that was all. */
+bool json_pieces_next(struct json_pieces *p, struct buf *out, size_t most);
+void json_pieces_free(struct json_pieces *p); /* takes NULL */
 /* A value that a writer of ours wrote, as it is; null if there is none. */
 void jw_written(struct json_writer *w, const struct buf *value);
 /* The same with the members of each object in the order of their names (as bytes): without blanks

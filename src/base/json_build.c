@@ -56,7 +56,24 @@ struct json *json_build_steal(struct json_builder *b)
 {
     struct json *root = b->root;
     b->root = NULL;
+    if (root)
+        ((struct json_root *)root)->memory = b->memory;
     return root;
+}
+
+size_t json_memory(const struct json *root)
+{
+    return root ? ((const struct json_root *)root)->memory : 0;
+}
+
+int json_build_take(struct json_builder *b, size_t bytes)
+{
+    if (b->limits.max_memory && bytes > b->limits.max_memory - b->memory)
+        return err_set(b->err, ERR_LIMIT,
+                       "the values of this text take more than %zu bytes of memory",
+                       b->limits.max_memory);
+    b->memory += bytes;
+    return 0;
 }
 
 static int count_node(struct json_builder *b, struct json_pos pos)
@@ -73,11 +90,30 @@ int json_build_root(struct json_builder *b, struct json_pos pos, struct json **r
     int r = count_node(b, pos);
     if (r < 0)
         return r;
-    b->root = calloc(1, sizeof *b->root);
-    if (!b->root)
+    r = json_build_take(b, sizeof(struct json_root));
+    if (r < 0)
+        return r;
+    struct json_root *root = calloc(1, sizeof *root);
+    if (!root)
         return json_build_no_memory(b);
+    b->root = &root->node;
     b->root->pos = pos;
+    b->root->in_text = b->in_place;
     *ret = b->root;
+    return 0;
+}
+
+static int grow(struct json_builder *b, struct json *array)
+{
+    size_t size = array->size ? array->size * 2 : 4;
+    int r = json_build_take(b, (size - array->size) * sizeof *array->items);
+    if (r < 0)
+        return r;
+    struct json *items = reallocarray(array->items, size, sizeof *items);
+    if (!items)
+        return json_build_no_memory(b);
+    array->items = items;
+    array->size = size;
     return 0;
 }
 
@@ -87,16 +123,10 @@ int json_build_item(struct json_builder *b, struct json *array, struct json_pos 
     int r = count_node(b, pos);
     if (r < 0)
         return r;
-    if (array->count == array->size) {
-        size_t size = array->size ? array->size * 2 : 4;
-        struct json *items = reallocarray(array->items, size, sizeof *items);
-        if (!items)
-            return json_build_no_memory(b);
-        array->items = items;
-        array->size = size;
-    }
+    if (array->count == array->size && (r = grow(b, array)) < 0)
+        return r;
     struct json *item = &array->items[array->count++];
-    *item = (struct json){.type = JSON_NULL, .pos = pos};
+    *item = (struct json){.type = JSON_NULL, .in_text = b->in_place, .pos = pos};
     *ret = item;
     return 0;
 }
@@ -106,7 +136,8 @@ int json_build_member(struct json_builder *b, struct json *object, char *key,
 {
     int r = json_build_item(b, object, key_pos, ret);
     if (r < 0) {
-        free(key);
+        if (!b->in_place)
+            free(key);
         return r;
     }
     (*ret)->key = key;
@@ -160,6 +191,9 @@ int json_build_close(struct json_builder *b, struct json *node)
     b->depth--;
     if (node->type != JSON_OBJECT || node->count == 0)
         return 0;
+    int r = json_build_take(b, node->count * sizeof *node->by_key);
+    if (r < 0)
+        return r;
     node->by_key = reallocarray(NULL, node->count, sizeof *node->by_key);
     if (!node->by_key)
         return json_build_no_memory(b);

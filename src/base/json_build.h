@@ -20,6 +20,7 @@ struct json_pos {
 
 struct json {
     enum json_type type;
+    bool in_text; /* key and string belong to the text that was parsed */
     struct json_pos pos;
     struct json_pos key_pos;
     char *key; /* owned; NULL unless the parent is an object */
@@ -38,6 +39,12 @@ struct json {
     };
 };
 
+/* The first one of a tree. */
+struct json_root {
+    struct json node;
+    size_t memory;
+};
+
 /* Where a parser stands in its text. */
 struct json_cursor {
     const char *text;
@@ -48,7 +55,10 @@ struct json_cursor {
 };
 
 /* The byte `ahead` bytes further on, -1 past the end. */
-int json_cursor_peek(const struct json_cursor *c, size_t ahead);
+static inline int json_cursor_peek(const struct json_cursor *c, size_t ahead)
+{
+    return ahead < c->len - c->at ? (unsigned char)c->text[c->at + ahead] : -1;
+}
 struct json_pos json_cursor_pos(const struct json_cursor *c);
 void json_cursor_newline(struct json_cursor *c); /* steps over the line feed it stands on */
 /* Names what the cursor stands on, for "found X, expected Y". */
@@ -63,7 +73,9 @@ struct json_builder {
     struct json_limits limits;
     struct json *root; /* owned until stolen */
     size_t nodes;
+    size_t memory; /* of the tree so far */
     unsigned depth;
+    bool in_place;
     struct err *err;
 };
 
@@ -87,6 +99,17 @@ int json_build_close(struct json_builder *b, struct json *node);
 int json_build_int(struct json_builder *b, struct json *node, const char *text, size_t len);
 int json_build_real(struct json_builder *b, struct json *node, const char *text, size_t len);
 void json_build_string(struct json *node, char *string); /* consumes string */
+
+/* Counts what is about to be allocated for the tree. */
+int json_build_take(struct json_builder *b, size_t bytes);
+
+/* How many of the next bytes are printable ASCII that a string has as it is. */
+size_t json_plain_run(const char *text, size_t left);
+/* How many there are before the next quote, backslash or control character. */
+size_t json_string_run(const char *text, size_t left);
+/* Inside of a string: what stands for itself and what is escaped, of some `most` bytes of the text.
+ * Returns how many were used up. */
+size_t json_write_some(struct buf *out, const char *text, size_t left, size_t most);
 
 /* Frees all that a node owns, not the node. */
 void json_release(struct json *j);

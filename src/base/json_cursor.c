@@ -5,11 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int json_cursor_peek(const struct json_cursor *c, size_t ahead)
-{
-    return ahead < c->len - c->at ? (unsigned char)c->text[c->at + ahead] : -1;
-}
-
 struct json_pos json_cursor_pos(const struct json_cursor *c)
 {
     return (struct json_pos){.line = c->line, .column = (unsigned)(c->at - c->line_start) + 1};
@@ -20,6 +15,54 @@ void json_cursor_newline(struct json_cursor *c)
     c->at++;
     c->line++;
     c->line_start = c->at;
+}
+
+/* Eight bytes at a time. `x - ONES & ~x & TOPS` has a bit where a byte of x is zero, and perhaps
+ * further up: that there is none is what counts. */
+#define ONES 0x0101010101010101u
+#define TOPS 0x8080808080808080u
+
+static uint64_t zeros(uint64_t x)
+{
+    return (x - ONES) & ~x & TOPS;
+}
+
+/* A bit where a byte ends a string, escapes, or is a control character, and perhaps further up. */
+static uint64_t stops(uint64_t x)
+{
+    return ((x - ONES * 0x20) & ~x & TOPS) | zeros(x ^ ONES * '"') | zeros(x ^ ONES * '\\');
+}
+
+static bool is_plain_word(uint64_t x)
+{
+    return !(stops(x) | (x & TOPS) | zeros(x ^ ONES * 0x7F));
+}
+
+size_t json_string_run(const char *text, size_t left)
+{
+    const unsigned char *u = (const unsigned char *)text;
+    size_t n = 0;
+    for (uint64_t x; left - n >= sizeof x; n += sizeof x) {
+        memcpy(&x, text + n, sizeof x);
+        if (stops(x))
+            break;
+    }
+    while (n < left && u[n] >= 0x20 && u[n] != '"' && u[n] != '\\')
+        n++;
+    return n;
+}
+
+size_t json_plain_run(const char *text, size_t left)
+{
+    size_t n = 0;
+    for (uint64_t x; left - n >= sizeof x; n += sizeof x) {
+        memcpy(&x, text + n, sizeof x);
+        if (!is_plain_word(x))
+            break;
+    }
+    while (n < left && text[n] >= 0x20 && text[n] < 0x7F && text[n] != '"' && text[n] != '\\')
+        n++;
+    return n;
 }
 
 static bool is_printable(int byte)

@@ -10,6 +10,7 @@
 struct reader {
     struct json_cursor cursor;
     struct json_builder build;
+    char *place; /* the text again, where it may be changed */
 };
 
 static int peek(const struct reader *r)
@@ -99,6 +100,10 @@ static int measure_string(struct reader *r, size_t *ret)
     struct json_cursor ahead = r->cursor;
     for (;;) {
         int byte = json_cursor_peek(&ahead, 0);
+        if (byte >= 0x20 && byte != '"' && byte != '\\') {
+            ahead.at += json_string_run(ahead.text + ahead.at, ahead.len - ahead.at);
+            byte = json_cursor_peek(&ahead, 0);
+        }
         if (byte == '"')
             break;
         if (byte < 0x20) {
@@ -167,21 +172,41 @@ static int parse_unicode_escape(struct reader *r, uint32_t *ret)
     return 0;
 }
 
+/* What stands for a character after a backslash, 0: nothing. */
+static char simple_escape(int byte)
+{
+    switch (byte) {
+    case '"':
+    case '\\':
+    case '/':
+        return (char)byte;
+    case 'b':
+        return '\b';
+    case 'f':
+        return '\f';
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    default:
+        return 0;
+    }
+}
+
 static int parse_escape(struct reader *r, uint32_t *ret)
 {
-    static const char names[] = "\"\\/bfnrt";
-    static const char values[] = "\"\\/\b\f\n\r\t";
     int byte = json_cursor_peek(&r->cursor, 1);
     if (byte == 'u') {
         r->cursor.at += 2;
         return parse_unicode_escape(r, ret);
     }
-    const char *name = byte > 0 ? strchr(names, byte) : NULL;
-    if (!name) {
+    *ret = (unsigned char)simple_escape(byte);
+    if (!*ret) {
         r->cursor.at++;
         return fail_expected(r, "one of \" \\ / b f n r t u after a backslash");
     }
-    *ret = (unsigned char)values[name - names];
     r->cursor.at += 2;
     return 0;
 }
@@ -199,6 +224,33 @@ static int parse_character(struct reader *r, uint32_t *ret)
 
 /* No escape is shorter than what it stands for, so the decoded string fits where the raw one did.
  */
+static int decode_string(struct reader *r, char *string, size_t end)
+{
+    size_t len = 0;
+    while (r->cursor.at < end) {
+        const char *from = r->cursor.text + r->cursor.at;
+        int byte = (unsigned char)*from;
+        size_t run = byte >= 0x80     ? utf8_run(from, end - r->cursor.at)
+                     : byte != '\\' ? json_plain_run(from, end - r->cursor.at)
+                                     : 0;
+        if (run && string + len != from)
+            memmove(string + len, from, run);
+        len += run;
+        r->cursor.at += run;
+        if (run)
+            continue;
+        uint32_t code;
+        int rc = parse_character(r, &code);
+        if (rc < 0)
+            return rc;
+        len += utf8_encode(code, string + len);
+    }
+    string[len] = '\0'; /* where the closing quote stood, if not before it */
+    r->cursor.at++;
+    return 0;
+}
+
+/* *ret is the caller's, or a part of the text. */
 static int parse_string(struct reader *r, char **ret)
 {
     size_t raw = 0;
@@ -206,19 +258,20 @@ static int parse_string(struct reader *r, char **ret)
     int rc = measure_string(r, &raw);
     if (rc < 0)
         return rc;
+    size_t end = r->cursor.at + raw;
+    if (r->place) {
+        *ret = r->place + r->cursor.at;
+        return decode_string(r, *ret, end);
+    }
+    rc = json_build_take(&r->build, raw + 1);
+    if (rc < 0)
+        return rc;
     cleanup_free char *string = malloc(raw + 1);
     if (!string)
         return json_build_no_memory(&r->build);
-    size_t len = 0, end = r->cursor.at + raw;
-    while (r->cursor.at < end) {
-        uint32_t code;
-        rc = parse_character(r, &code);
-        if (rc < 0)
-            return rc;
-        len += utf8_encode(code, string + len);
-    }
-    string[len] = '\0';
-    r->cursor.at++;
+    rc = decode_string(r, string, end);
+    if (rc < 0)
+        return rc;
     *ret = string;
     string = NULL;
     return 0;
@@ -333,14 +386,27 @@ static int parse_document(struct reader *r)
     return 0;
 }
 
-int json_parse(const char *text, size_t len, const struct json_limits *limits, struct json **ret,
-               struct err *err)
+static int parse(const char *text, char *place, size_t len, const struct json_limits *limits,
+                 struct json **ret, struct err *err)
 {
-    struct reader r = {.cursor = {.text = text, .len = len, .line = 1}};
+    struct reader r = {.cursor = {.text = text, .len = len, .line = 1}, .place = place};
     int rc = json_build_init(&r.build, limits, len, err);
+    r.build.in_place = place != NULL;
     if (rc == 0)
         rc = parse_document(&r);
     *ret = rc == 0 ? json_build_steal(&r.build) : NULL;
     json_build_done(&r.build);
     return rc;
+}
+
+int json_parse(const char *text, size_t len, const struct json_limits *limits, struct json **ret,
+               struct err *err)
+{
+    return parse(text, NULL, len, limits, ret, err);
+}
+
+int json_parse_in_place(char *text, size_t len, const struct json_limits *limits, struct json **ret,
+                        struct err *err)
+{
+    return parse(text, text, len, limits, ret, err);
 }

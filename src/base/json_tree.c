@@ -23,10 +23,11 @@ void json_release(struct json *j)
             json_release(&j->items[i]);
         free(j->items);
         free(j->by_key);
-    } else if (j->type == JSON_STRING) {
+    } else if (j->type == JSON_STRING && !j->in_text) {
         free(j->string);
     }
-    free(j->key);
+    if (!j->in_text)
+        free(j->key);
 }
 
 void json_free(struct json *root)

@@ -87,11 +87,19 @@ static void write_escape(struct buf *out, uint32_t code)
 {
     static const char values[] = "\b\f\n\r\t";
     static const char names[] = "bfnrt";
+    static const char digits[] = "0123456789abcdef";
     const char *value = code ? strchr(values, (int)(code < 0x20 ? code : 'x')) : NULL;
-    if (value)
-        buf_fmt(out, "\\%c", names[value - values]);
-    else
-        buf_fmt(out, "\\u%04" PRIx32, code);
+    if (value) {
+        buf_add(out, (char[]){'\\', names[value - values]}, 2);
+        return;
+    }
+    char text[] = {'\\',
+                   'u',
+                   digits[code >> 12 & 15],
+                   digits[code >> 8 & 15],
+                   digits[code >> 4 & 15],
+                   digits[code & 15]};
+    buf_add(out, text, sizeof text);
 }
 
 /* Returns how many bytes of the input were used up. */
@@ -113,26 +121,37 @@ static size_t write_character(struct buf *out, const char *p, size_t left)
     return n;
 }
 
-/* How many of the next bytes stand for themselves. */
-static size_t plain_run(const char *p, size_t left)
+/* How many of the next bytes are characters beyond ASCII that stand for themselves: none of them begins as
+ * those do that must_escape() knows, U+0080 to U+009F and some of U+2000 to U+207F. */
+static size_t foreign_run(const char *p, size_t left)
 {
-    size_t n = 0;
-    while (n < left && p[n] >= 0x20 && p[n] < 0x7F && p[n] != '"' && p[n] != '\\')
-        n++;
+    size_t n = 0, run = utf8_run(p, left);
+    const unsigned char *u = (const unsigned char *)p;
+    while (n < run && u[n] != 0xC2 && !(u[n] == 0xE2 && u[n + 1] < 0x82))
+        n += u[n] < 0xE0 ? 2 : u[n] < 0xF0 ? 3 : 4;
     return n;
+}
+
+size_t json_write_some(struct buf *out, const char *text, size_t left, size_t most)
+{
+    size_t at = 0, end = left < most ? left : most;
+    while (at < end) {
+        /* A character may reach beyond the piece, not beyond the text. */
+        size_t run = (unsigned char)text[at] < 0x80 ? json_plain_run(text + at, end - at)
+                                                    : foreign_run(text + at, left - at < 4096 ? left - at : 4096);
+        if (run)
+            buf_add(out, text + at, run);
+        else
+            run = write_character(out, text + at, left - at);
+        at += run;
+    }
+    return at;
 }
 
 static void write_quoted(struct buf *out, const char *p, size_t len)
 {
     buf_chr(out, '"');
-    for (size_t i = 0; i < len;) {
-        size_t run = plain_run(p + i, len - i);
-        if (run)
-            buf_add(out, p + i, run);
-        else
-            run = write_character(out, p + i, len - i);
-        i += run;
-    }
+    json_write_some(out, p, len, len);
     buf_chr(out, '"');
 }
 

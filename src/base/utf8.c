@@ -49,6 +49,37 @@ size_t utf8_decode(const char *p, size_t left, uint32_t *ret_code)
     return n;
 }
 
+static bool is_tail(unsigned char byte)
+{
+    return (byte & 0xC0) == 0x80;
+}
+
+/* The usual ones, without decoding; what is rare or wrong is left to utf8_decode. */
+static size_t common_length(const unsigned char *u, size_t left)
+{
+    if (u[0] >= 0xC2 && u[0] <= 0xDF)
+        return left >= 2 && is_tail(u[1]) ? 2 : 0;
+    if (u[0] >= 0xE1 && u[0] <= 0xEF && u[0] != 0xED)
+        return left >= 3 && is_tail(u[1]) && is_tail(u[2]) ? 3 : 0;
+    return 0;
+}
+
+size_t utf8_run(const char *p, size_t left)
+{
+    const unsigned char *u = (const unsigned char *)p;
+    size_t n = 0;
+    while (n < left && u[n] >= 0x80) {
+        uint32_t code;
+        size_t len = common_length(u + n, left - n);
+        if (!len)
+            len = utf8_decode(p + n, left - n, &code);
+        if (!len)
+            break;
+        n += len;
+    }
+    return n;
+}
+
 size_t utf8_encode(uint32_t code, char out[4])
 {
     if (code < 0x80) {

@@ -185,11 +185,12 @@ void exchange_begin(struct exchange *x, int status, const char *type, int64_t le
     struct connection *c = x->c;
     if (x->over || x->begun)
         return;
-    x->stream_count = stream_take(c->server, x->auth.key);
-    if (!x->stream_count) {
-        exchange_refuse(x, 429, "this key has too many answers open");
+    struct err err = ERR_INIT;
+    if (account_charge(x->account, ACCOUNT_STREAMS, 1, &err) < 0) {
+        exchange_refuse(x, 429, "%s; %s", err.message, err.hint);
         return;
     }
+    x->streaming = true;
     x->bounded = length >= 0;
     x->left = length >= 0 ? (uint64_t)length : 0;
     x->chunked = length < 0 && x->request.minor;
@@ -241,6 +242,11 @@ bool exchange_write(struct exchange *x, const void *data, size_t len)
         output_add(c, data, len, false);
     }
     return !is_full(x);
+}
+
+size_t exchange_waiting(const struct exchange *x)
+{
+    return x->over ? 0 : output_waiting(x->c);
 }
 
 void answer_writable(struct exchange *x)
@@ -328,7 +334,7 @@ static ssize_t splice_some(struct exchange *x, int pipe_fd, size_t max)
         connection_lost(x->c);
     if (n <= 0)
         return n < 0 ? -errno : 0;
-    x->c->mark_ms = loop_now_ms(x->c->server->loop);
+    output_moved(x->c, (size_t)n);
     return n;
 }
 
@@ -362,9 +368,10 @@ ssize_t exchange_splice(struct exchange *x, int pipe_fd, size_t max)
 
 /* ---- the socket itself ---- */
 
-int exchange_tunnel(struct exchange *x, struct buf *ret_rest)
+int exchange_tunnel(struct exchange *x, struct buf *ret_rest, struct seat *ret_seat)
 {
     struct connection *c = x->c;
+    *ret_seat = (struct seat){0};
     if (!x->over)
         output_flush(c);
     if (x->over || output_waiting(c) || x->begun) {
@@ -376,7 +383,7 @@ int exchange_tunnel(struct exchange *x, struct buf *ret_rest)
         exchange_abort(x);
         return -ENOBUFS;
     }
-    int fd = connection_detach(c);
+    int fd = connection_detach(c, ret_seat);
     exchange_free(x);
     return fd;
 }

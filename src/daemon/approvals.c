@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUESTIONS_MAX 256 /* in all */
 #define OF_BOX_MAX    16
-#define LISTENERS_MAX 64
+#define READER_MAX    (256u * 1024) /* that waits for a reader of events; then it is cut off */
 #define PING_MS       15000
 #define EVENT_MAX     16384
 
@@ -23,6 +22,7 @@ struct question {
     char id[APPROVAL_ID_SIZE];
     char box_id[BOX_ID_LEN + 1];
     char owner[16]; /* id of the key */
+    struct hold hold;
     char *text, *reason;
     uint64_t until_ms;
     struct loop_timer timer;
@@ -42,7 +42,6 @@ struct listener_of_events {
 
 static struct question *questions;
 static struct listener_of_events *readers;
-static unsigned question_count, reader_count;
 
 #define OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
@@ -72,6 +71,19 @@ static bool may_see(const struct question *q, const char *key, bool all)
     return all || strcmp(q->owner, key) == 0;
 }
 
+static void forget_reader(struct listener_of_events *l);
+
+/* One that does not read is cut off: it comes back, and is told what waits. */
+static void tell_reader(struct listener_of_events *l, const char *data, size_t len)
+{
+    struct call *call = l->call;
+    if (!call->x || exchange_write(call->x, data, len) || exchange_waiting(call->x) < READER_MAX)
+        return;
+    forget_reader(l);
+    exchange_abort(call->x);
+    call_ended(call);
+}
+
 static void tell_readers(const struct question *q, const char *event, const char *answer,
                          const char *by)
 {
@@ -82,9 +94,11 @@ static void tell_readers(const struct question *q, const char *event, const char
     jw_init(&w, &out, false);
     write_question(&w, q, answer, by);
     buf_str(&out, "\n\n");
-    for (struct listener_of_events *l = readers; l && !out.failed; l = l->next)
-        if (may_see(q, l->key, l->all) && l->call->x)
-            exchange_write(l->call->x, out.data, out.len);
+    for (struct listener_of_events *l = readers, *next; l && !out.failed; l = next) {
+        next = l->next;
+        if (may_see(q, l->key, l->all))
+            tell_reader(l, out.data, out.len);
+    }
 }
 
 /* Names and verdicts, never the arguments (AU-2). */
@@ -110,21 +124,27 @@ static void record(const struct question *q, const char *kind, const struct key 
 
 /* ---- life ---- */
 
+static void question_free(struct question *q)
+{
+    account_return(q->hold.account, ACCOUNT_QUESTIONS, 1);
+    hold_done(&q->hold);
+    free(q->text);
+    free(q->reason);
+    free(q);
+}
+
 static void settle(struct question *q, enum approval_answer answer, const struct key *key)
 {
     struct question **at = &questions;
     while (*at != q)
         at = &(*at)->next;
     *at = q->next;
-    question_count--;
     loop_timer_cancel(q->core->loop, &q->timer);
     const char *by = key ? key->id : answer == APPROVAL_TIMED_OUT ? "time" : "nobody waits";
     tell_readers(q, "answer", approval_answer_name(answer), by);
     record(q, "approval.answered", key, NULL, approval_answer_name(answer));
     q->fn(q->ctx, answer);
-    free(q->text);
-    free(q->reason);
-    free(q);
+    question_free(q);
 }
 
 static void on_time(struct loop_timer *t)
@@ -159,20 +179,24 @@ int approvals_ask(struct box *b, enum approval_kind kind, const char *text, cons
                   const char *program, bool (*wanted)(void *ctx), approvals_fn *fn, void *ctx,
                   struct err *err)
 {
-    struct question *q = NULL;
-    if (question_count < QUESTIONS_MAX && count_of(b) < OF_BOX_MAX)
-        q = calloc(1, sizeof *q);
-    if (q) {
-        q->text = strdup(text);
-        q->reason = strdup(reason);
+    if (count_of(b) >= OF_BOX_MAX)
+        return err_set(err, ERR_LIMIT, "%u questions of sandbox %s wait for a person already",
+                       OF_BOX_MAX, b->info.id);
+    int r = account_charge(b->account, ACCOUNT_QUESTIONS, 1, err);
+    if (r < 0)
+        return r;
+    struct question *q = calloc(1, sizeof *q);
+    if (!q) {
+        account_return(b->account, ACCOUNT_QUESTIONS, 1);
+        return err_set(err, ERR_LIMIT, "no memory for a question");
     }
-    if (!q || !q->text || !q->reason) {
-        if (q) {
-            free(q->text);
-            free(q->reason);
-        }
-        free(q);
-        return err_set(err, ERR_LIMIT, "too many questions wait for a person already");
+    hold_init(&q->hold, b->account);
+    r = hold_add(&q->hold, sizeof *q + strlen(text) + strlen(reason) + 2, err);
+    q->text = strdup(text);
+    q->reason = strdup(reason);
+    if (r < 0 || !q->text || !q->reason) {
+        question_free(q);
+        return r < 0 ? r : err_set(err, ERR_LIMIT, "no memory for a question");
     }
     q->core = b->core;
     q->box = b;
@@ -188,7 +212,6 @@ int approvals_ask(struct box *b, enum approval_kind kind, const char *text, cons
     loop_timer_set(q->core->loop, &q->timer, APPROVAL_TIMEOUT_MS);
     q->next = questions;
     questions = q;
-    question_count++;
     record(q, "approval.asked", b->info.owner, program, NULL);
     tell_readers(q, "approval", NULL, NULL);
     return 0;
@@ -223,7 +246,7 @@ static void get_approvals(struct call *call)
 {
     cleanup_buf struct buf out;
     struct json_writer w;
-    buf_init(&out, 4u << 20);
+    call_buf(call, &out, 4u << 20);
     sweep();
     jw_init(&w, &out, false);
     jw_array_begin(&w);
@@ -277,7 +300,7 @@ static void forget_reader(struct listener_of_events *l)
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
-    reader_count--;
+    account_return(l->call->hold.account, ACCOUNT_READERS, 1);
     loop_timer_cancel(l->call->core->loop, &l->ping);
     free(l);
 }
@@ -291,9 +314,8 @@ static void reader_gone(struct call *call)
 static void on_ping(struct loop_timer *t)
 {
     struct listener_of_events *l = OF(t, struct listener_of_events, ping);
-    if (l->call->x)
-        exchange_write(l->call->x, ": \n\n", 4);
     loop_timer_set(l->call->core->loop, &l->ping, PING_MS);
+    tell_reader(l, ": \n\n", 4);
 }
 
 /* What waits already comes first: who connects late misses nothing. */
@@ -315,9 +337,15 @@ static void tell_waiting(const struct listener_of_events *l)
 
 static void get_events(struct call *call)
 {
-    struct listener_of_events *l = reader_count < LISTENERS_MAX ? calloc(1, sizeof *l) : NULL;
+    struct err err = ERR_INIT;
+    if (account_charge(call->hold.account, ACCOUNT_READERS, 1, &err) < 0) {
+        call_fail_err(call, &err);
+        return;
+    }
+    struct listener_of_events *l = calloc(1, sizeof *l);
     if (!l) {
-        call_fail(call, 429, "too many readers of events");
+        account_return(call->hold.account, ACCOUNT_READERS, 1);
+        call_fail(call, 503, "no memory");
         return;
     }
     l->call = call;
@@ -326,7 +354,6 @@ static void get_events(struct call *call)
     l->ping.fn = on_ping;
     l->next = readers;
     readers = l;
-    reader_count++;
     call->data = l;
     call->on_gone = reader_gone;
     call_watch(call);

@@ -5,22 +5,42 @@
 
 #include <string.h>
 
+/* Eight bytes at a time: none of them has its highest bit, nor gets it from one more (0x7f). */
 static size_t ascii_span(const char *text, size_t len)
 {
+    static const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
     size_t n = 0;
+    for (uint64_t x; len - n >= sizeof(x); n += sizeof(x)) {
+        memcpy(&x, text + n, sizeof(x));
+        if ((x | (x + ones)) & tops)
+            break;
+    }
     while (n < len && (unsigned char)text[n] < 0x7f)
         n++;
     return n;
 }
 
+static void write_unit(struct buf *out, uint32_t unit)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[] = {'\\',
+                   'u',
+                   digits[unit >> 12 & 15],
+                   digits[unit >> 8 & 15],
+                   digits[unit >> 4 & 15],
+                   digits[unit & 15]};
+    buf_add(out, text, sizeof(text));
+}
+
 static void write_code(struct buf *out, uint32_t code)
 {
     if (code < 0x10000) {
-        buf_fmt(out, "\\u%04x", code);
+        write_unit(out, code);
         return;
     }
     code -= 0x10000;
-    buf_fmt(out, "\\u%04x\\u%04x", 0xd800 + (code >> 10), 0xdc00 + (code & 0x3ff));
+    write_unit(out, 0xd800 + (code >> 10));
+    write_unit(out, 0xdc00 + (code & 0x3ff));
 }
 
 void ascii_write(struct buf *out, const char *json, size_t len)

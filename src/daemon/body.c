@@ -58,6 +58,7 @@ static bool give_in_place(struct exchange *x)
         input_piece(c, &data, &len, NULL) <= 0)
         return false;
     input_take(c, len);
+    x->in_place = true;
     give_whole(x, data, len);
     return true;
 }
@@ -70,7 +71,10 @@ static void keep(struct exchange *x, const char *data, size_t len)
     }
     buf_add(&x->whole, data, len);
     input_take(x->c, len);
-    if (x->whole.failed)
+    struct err err = ERR_INIT;
+    if (x->whole.failed && hold_refusal(&x->hold, &err) < 0)
+        exchange_refuse(x, 429, "%s; %s", err.message, err.hint);
+    else if (x->whole.failed)
         exchange_refuse(x, 503, "no memory for the body");
 }
 
@@ -174,12 +178,18 @@ void exchange_take_coded(struct exchange *x)
     x->takes_coded = true;
 }
 
+void exchange_keep_body(struct exchange *x)
+{
+    x->is_kept = true;
+}
+
 void exchange_read_all(struct exchange *x, size_t cap,
                        void (*fn)(void *ctx, const char *data, size_t len), void *ctx)
 {
     x->all_fn = fn;
+    x->is_kept = true;
     x->cap = cap;
-    buf_init(&x->whole, cap);
+    buf_init_metered(&x->whole, cap, &x->hold.meter);
     begin(x, READ_ALL, ctx);
 }
 
@@ -187,8 +197,9 @@ void exchange_read_json(struct exchange *x, void (*fn)(void *ctx, const struct j
                         void *ctx)
 {
     x->json_fn = fn;
+    x->is_kept = true;
     x->cap = x->c->server->limits.body_max;
-    buf_init(&x->whole, x->cap);
+    buf_init_metered(&x->whole, x->cap, &x->hold.meter);
     begin(x, READ_JSON, ctx);
 }
 
@@ -208,6 +219,7 @@ void exchange_body_resume(struct exchange *x)
     if (x->over)
         return;
     c->mark_ms = loop_now_ms(c->server->loop);
+    c->mark_bytes = c->framing.taken;
     body_feed(x);
     if (c->phase != PHASE_DEAD)
         connection_settle(c);

@@ -121,9 +121,34 @@ static void enlist(struct box *b)
     b->tmpl->boxes[BOX_DORMANT]++;
 }
 
+struct account *box_account(const struct box *b)
+{
+    return b->account;
+}
+
+void box_depend(struct box *b, struct box_dependent *d)
+{
+    d->next = b->dependents;
+    d->at = &b->dependents;
+    if (d->next)
+        d->next->at = &d->next;
+    b->dependents = d;
+}
+
+void box_undepend(struct box_dependent *d)
+{
+    if (!d->at)
+        return;
+    *d->at = d->next;
+    if (d->next)
+        d->next->at = d->at;
+    d->at = NULL;
+}
+
 static void box_free(struct trash *t)
 {
     struct box *b = container_of(t, struct box, trash);
+    hold_done(&b->hold);
     loop_timer_cancel(b->core->loop, &b->timer);
     box_stats_free(b);
     free(b->denied);
@@ -216,6 +241,11 @@ void box_stop_work(struct box *b, const struct err *why)
     process_stop_all(b);
     context_stop_all(b, why);
     file_stop_all(b, ECANCELED);
+    while (b->dependents) {
+        struct box_dependent *d = b->dependents;
+        box_undepend(d);
+        d->gone(d);
+    }
     for (unsigned i = 0; i < 3; i++)
         if (b->interp_fds[i] >= 0)
             close(fd_steal(&b->interp_fds[i]));
@@ -425,11 +455,13 @@ static void on_network(void *ctx, struct wire_msg *m, const struct err *err)
     (void)m;
     struct network_change *n = ctx;
     if (!err) {
+        hold_sub(&n->b->hold, n->b->network ? strlen(n->b->network) + 1 : 0);
         free(n->b->network);
         n->b->network = n->text;
         n->b->info.network = n->text;
         core_record(n->b->core, "network.changed", n->b, n->b->info.owner, NULL);
     } else {
+        hold_sub(&n->b->hold, strlen(n->text) + 1);
         free(n->text);
     }
     n->fn(n->ctx, err);
@@ -449,6 +481,8 @@ void box_set_network(struct box *b, const struct json *network, box_done_fn *fn,
         err_set(&err, ERR_LIMIT, "the network rules are too long");
     else if (!is_visible(b))
         box_usable(b, &err);
+    else
+        hold_add(&b->hold, out.len + 1, &err);
     if (err.code) {
         buf_done(&out);
         free(n);

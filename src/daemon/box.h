@@ -54,6 +54,16 @@ struct box_info {
     bool from_pool;
 };
 const struct box_info *box_info(const struct box *b);
+/* Who answers for what is held for it; NULL: it is nobody's yet. */
+struct account *box_account(const struct box *b);
+/* Something outside of this file that must not outlive its box. `gone` is called once, when the box
+ * ends, unless it was taken off before; it is off the list then. */
+struct box_dependent {
+    struct box_dependent *next, **at; /* at: NULL while it is on no list */
+    void (*gone)(struct box_dependent *d);
+};
+void box_depend(struct box *b, struct box_dependent *d);
+void box_undepend(struct box_dependent *d);
 
 struct box_request {
     const char *template_name;
@@ -143,7 +153,9 @@ void process_resume(struct process_client *c); /* its sink can take more */
  * others wait already and there is no room for more, nothing was taken. */
 int process_input(struct process *p, const void *data, size_t len, void (*fn)(void *ctx),
                   void *ctx);
-void process_input_forget(struct process *p, void *ctx); /* fn is not called any more */
+/* Whoever waits with this ctx has left: fn is not called any more, and what was not written yet of what it
+ * gave is not written. */
+void process_input_forget(struct process *p, void *ctx);
 void process_close_input(struct process *p);
 void process_signal(struct process *p, int sig);
 void process_resize(struct process *p, uint16_t cols, uint16_t rows);
@@ -187,9 +199,14 @@ const struct context_info *context_info(const struct context *c);
 void context_restart(struct context *c, context_fn *fn, void *ctx);
 void context_remove(struct context *c);
 struct execution;
+enum sink_took {
+    SINK_ALL,
+    SINK_MORE, /* there is more to be done: once again, after others had their turn */
+    SINK_FULL, /* the same, after execution_resume */
+};
 struct execution_sink {
     bool (*output)(void *ctx, int stream, const void *data, size_t len); /* false: wait */
-    void (*said)(void *ctx, const struct interp_said *s);                /* count, result, error */
+    enum sink_took (*said)(void *ctx, const struct interp_said *s);      /* count, result, error */
     void (*end)(void *ctx, const struct err *err); /* NULL: complete; the execution is gone */
     void *ctx;
 };

@@ -31,6 +31,7 @@ struct create {
     const struct key *owner;
     int64_t timeout_ms;
     bool auto_pause, auto_resume, public_ports;
+    struct hold hold;
     char *metadata, *env, *network;
     int project; /* its number, or -1 */
     box_fn *fn;
@@ -83,6 +84,7 @@ static void create_free(struct trash *t)
     free(cr->metadata);
     free(cr->env);
     free(cr->network);
+    hold_done(&cr->hold);
     free(cr);
 }
 
@@ -338,6 +340,10 @@ void create_box_running(struct create *cr)
     cr->box = NULL;
     random_token(b->token);
     b->info.owner = cr->owner;
+    b->account = b->warden.account = cr->hold.account;
+    b->warden.io.share = account_share(b->account);
+    b->hold = cr->hold;
+    cr->hold = (struct hold){0};
     b->info.started_ms = core_wall_ms();
     b->info.auto_pause = cr->auto_pause;
     b->info.auto_resume = cr->auto_resume;
@@ -404,17 +410,19 @@ void create_box_failed(struct create *cr, const struct err *err)
 
 /* ---- a request ---- */
 
-static int copy_text(const struct json *json, char **ret, struct err *err)
+static int copy_text(struct create *cr, const struct json *json, char **ret, struct err *err)
 {
     struct buf out;
     struct json_writer w;
     if (!json)
         return 0;
-    buf_init(&out, TEXT_MAX);
+    buf_init_metered(&out, TEXT_MAX, &cr->hold.meter);
     jw_init(&w, &out, false);
     jw_json(&w, json);
     if (out.failed || !out.data) {
         buf_done(&out);
+        if (hold_refusal(&cr->hold, err) < 0)
+            return -err->code;
         return err_set(err, ERR_LIMIT, "metadata, environment or network rules are over %u bytes",
                        TEXT_MAX);
     }
@@ -455,11 +463,12 @@ static int create_fill(struct create *cr, const struct box_request *r, struct er
         return err_hint(err, "the operator offers one with brig serve --project DIR, and binds it "
                              "to a key with brig keys add --project DIR");
     }
-    int result = copy_text(r->metadata, &cr->metadata, err);
+    hold_init(&cr->hold, account_of(c->accounts, cr->owner));
+    int result = copy_text(cr, r->metadata, &cr->metadata, err);
     if (result >= 0)
-        result = copy_text(r->env, &cr->env, err);
+        result = copy_text(cr, r->env, &cr->env, err);
     if (result >= 0)
-        result = copy_text(r->network, &cr->network, err);
+        result = copy_text(cr, r->network, &cr->network, err);
     return result;
 }
 

@@ -57,6 +57,9 @@ struct box {
     int64_t interp_pid;
     enum interp_language interp_language;
 
+    struct account *account; /* of its owner */
+    struct hold hold;        /* of what was said when it was made */
+    struct box_dependent *dependents;
     struct process *processes;
     struct context *contexts;
     struct file_work *works;

@@ -12,7 +12,8 @@
  * BX-2  There is no way back: nothing leads from error, ending or gone to a box that works.
  * BX-3  A box counts until the launcher said that its process is gone, so that what is counted is
  *       what exists.
- * BX-4  Every phase has an end: launch, provisioning, claim and teardown are bounded. */
+ * BX-4  Every phase has an end: launch, provisioning, claim and teardown are bounded.
+ * BX-5  Everything of a box ends with it (box_stop_work). */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "daemon/box_internal.h"
@@ -330,6 +331,7 @@ void box_on_gone(struct box *b, int64_t wait_status)
     core_put(c, "boxes", b->info.id, NULL);
     settle_accounts(b);
     box_unlist(b);
+    core_tidy_soon(c);
     tell_waiters(b, NULL);
     create_slot_free(c);
     if (c->ready && !c->draining)

@@ -1,11 +1,22 @@
 /* One request on its way through a handler: see call.h. */
 #include "daemon/call.h"
 
+#include "os/loop.h"
+
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static const struct json_limits body_limits = {
     .max_bytes = CALL_JSON_MAX, .max_depth = 32, .max_nodes = 65536};
+
+static void call_free(struct loop_task *t)
+{
+    struct call *call = (struct call *)((char *)t - offsetof(struct call, release));
+    call_forget_body(call);
+    hold_done(&call->hold);
+    free(call);
+}
 
 struct call *call_new(struct core *core, struct exchange *x, const struct route *route)
 {
@@ -16,22 +27,37 @@ struct call *call_new(struct core *core, struct exchange *x, const struct route 
     call->x = x;
     call->route = route;
     call->key = exchange_auth(x)->key;
+    call->release.fn = call_free;
+    hold_init(&call->hold, exchange_account(x));
     return call;
 }
 
+/* Later: a handler that answers in a callback, and whoever called it, may still hold the call. */
 static void call_release(struct call *call)
 {
-    if (call->x || call->pending)
+    if (call->x || call->pending || call->released)
         return;
-    json_free(call->json);
-    buf_done(&call->body);
-    free(call);
+    call->released = true;
+    loop_defer(core_loop(call->core), &call->release);
 }
 
 void call_ended(struct call *call)
 {
     call->x = NULL;
     call_release(call);
+}
+
+void call_forget_body(struct call *call)
+{
+    hold_sub(&call->hold, json_memory(call->json));
+    json_free(call->json);
+    call->json = NULL;
+    buf_done(&call->body);
+}
+
+void call_buf(struct call *call, struct buf *b, size_t cap)
+{
+    buf_init_metered(b, cap, &call->hold.meter);
 }
 
 static void client_gone(void *ctx)
@@ -77,12 +103,13 @@ bool call_back(struct call *call)
 
 void call_empty(struct call *call, int status)
 {
-    exchange_reply_empty(call->x, status);
-    call_ended(call);
+    call_text(call, status, NULL, "", 0);
 }
 
 void call_text(struct call *call, int status, const char *type, const char *body, size_t len)
 {
+    if (!call->x)
+        return;
     exchange_reply(call->x, status, type, body, len);
     call_ended(call);
 }
@@ -94,19 +121,26 @@ void call_fail(struct call *call, int status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    if (!call->x)
+        return;
     exchange_fail(call->x, status, "%s", text);
     call_ended(call);
 }
 
 void call_fail_err(struct call *call, const struct err *err)
 {
+    if (!call->x)
+        return;
     exchange_fail_err(call->x, err);
     call_ended(call);
 }
 
 void call_reply(struct call *call, int status, struct buf *json)
 {
-    if (json->failed)
+    struct err err = ERR_INIT;
+    if (json->failed && hold_refusal(&call->hold, &err) < 0)
+        call_fail_err(call, &err);
+    else if (json->failed)
         call_fail(call, 500, "the answer is too long");
     else
         call_text(call, status, "application/json", buf_text(json), json->len);
@@ -128,8 +162,11 @@ void call_done(void *ctx, const struct err *err)
 static size_t body_take(void *ctx, const char *data, size_t len)
 {
     struct call *call = ctx;
+    struct err err = ERR_INIT;
     buf_add(&call->body, data, len);
-    if (call->body.failed)
+    if (call->body.failed && hold_refusal(&call->hold, &err) < 0)
+        call_fail_err(call, &err);
+    else if (call->body.failed)
         call_fail(call, 413, "the body is longer than %zu bytes", call->body.cap);
     return len;
 }
@@ -153,22 +190,37 @@ void call_body(struct call *call, size_t cap,
         call_fail(call, 413, "the body is longer than %zu bytes", cap);
         return;
     }
-    buf_init(&call->body, cap);
+    call_buf(call, &call->body, cap);
     call->on_body = fn;
+    exchange_keep_body(call->x);
     exchange_read_stream(call->x, body_take, body_done, call);
+}
+
+int call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits)
+{
+    struct err err = ERR_INIT;
+    struct json_limits l = *limits;
+    uint64_t room = account_room(call->hold.account, ACCOUNT_BYTES);
+    l.max_memory = room < SIZE_MAX ? (size_t)room + 1 : 0;
+    int r = json_parse_in_place(text, len, &l, &call->json, &err);
+    if (r == 0)
+        r = hold_add(&call->hold, json_memory(call->json), &err);
+    if (r < 0 && err.code == ERR_LIMIT) {
+        json_free(call->json);
+        call->json = NULL;
+        call_fail_err(call, &err);
+    } else if (r < 0) {
+        call_fail(call, 400, "the body is no good JSON: %s", err.message);
+    }
+    return r;
 }
 
 static void body_parse(struct call *call, const char *data, size_t len)
 {
-    struct err err = ERR_INIT;
-    if (!len) {
-        data = "{}";
-        len = 2;
-    }
-    if (json_parse(data, len, &body_limits, &call->json, &err) < 0) {
-        call_fail(call, 400, "the body is no good JSON: %s", err.message);
+    static char nothing[] = "{}";
+    (void)data; /* is call->body */
+    if (call_parse(call, len ? call->body.data : nothing, len ? len : 2, &body_limits) < 0)
         return;
-    }
     if (json_type(call->json) != JSON_OBJECT) {
         call_fail(call, 400, "the body must be a JSON object");
         return;

@@ -3,18 +3,27 @@
  * A handler answers at once, or hands the call to something that calls back (call_wait before,
  * call_back in the callback). The client may go away meanwhile: then call_back says false and the
  * call is gone, or `on_gone` is called where there is something to stop. Sandboxes end at any time:
- * a box is looked up again after every wait, never kept. */
+ * a box is looked up again after every wait, never kept.
+ *
+ * What is kept for a call is charged to its key (account.h).
+ *
+ * CL-1  A call that was answered is freed when the callbacks of this round are done: who is further up
+ *       may still look at it. A second answer goes nowhere. */
 #pragma once
 
+#include "daemon/account.h"
 #include "daemon/aim.h"
 #include "daemon/api.h"
 #include "daemon/fields.h"
 
 struct call {
+    struct loop_task release;
+    bool released;
     struct core *core;
     struct exchange *x; /* NULL: answered, or the client went away */
     const struct route *route;
     const struct key *key;
+    struct hold hold; /* of all that is kept for it */
     char id[BOX_ID_LEN + 1]; /* of the sandbox that the head named, or empty */
     uint16_t port;
     struct params params;
@@ -34,6 +43,12 @@ struct call *call_new(struct core *core, struct exchange *x, const struct route 
 void call_json(struct call *call, void (*fn)(struct call *call, const struct json *body));
 void call_body(struct call *call, size_t cap,
                void (*fn)(struct call *call, const char *data, size_t len));
+/* A text of the body's as call->json, in place. Negative: answered. `limits` as far as they go. */
+int call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits);
+/* What was read is not needed any more. */
+void call_forget_body(struct call *call);
+/* A buffer that the call's key answers for. It ends before the call does. */
+void call_buf(struct call *call, struct buf *b, size_t cap);
 /* From here on: on_gone when the client leaves. call_json and call_body do it by themselves. */
 void call_watch(struct call *call);
 void call_unwatch(struct call *call); /* on_writable stays */
@@ -61,5 +76,7 @@ struct box *call_sandbox(struct call *call);
 int call_query(struct call *call, const char *name, char *out, size_t size);
 /* A handler's answer to box_done_fn: 204 or the error. */
 void call_done(void *call, const struct err *err);
+
+void usage_get(struct call *call); /* usage.c: GET /accounts */
 
 #define CALL_JSON_MAX (16u << 20)

@@ -1,5 +1,6 @@
 /* One connection: reads heads, starts exchanges, and waits for what each phase needs, with a
  * deadline for everything that waits for the client (DM-2). */
+#include "base/clock.h"
 #include "daemon/connection.h"
 
 #include <errno.h>
@@ -12,9 +13,13 @@
 
 #define REQUESTS_AT_ONCE 8 /* of one connection, before others have their turn */
 #define READS_AT_ONCE    4
+#define TURNS_MOST       8 /* that a request waits for those of its own key */
 #define LINGER_MS        2000
 #define LINGER_MAX       (1u << 20)
-#define BODY_PACE        1024 /* bytes of a body that must come in each head_timeout */
+/* Bytes of a body that must come (DM-5): of one that is kept until it is complete in each
+ * head_timeout, of one that is passed on in each idle_timeout. */
+#define BODY_PACE   (64u * 1024)
+#define STREAM_PACE 1024u
 
 void connection_later(struct connection *c)
 {
@@ -33,7 +38,7 @@ static bool has_input(const struct connection *c)
 
 /* ---- the end ---- */
 
-/* Its place is free again, whatever becomes of the descriptor. */
+/* What is left is its place, and what a caller further up may still look at. */
 static int give_up(struct connection *c)
 {
     struct server *s = c->server;
@@ -42,29 +47,37 @@ static int give_up(struct connection *c)
     loop_timer_cancel(s->loop, &c->timer);
     c->io.fd = -1;
     c->phase = PHASE_DEAD;
-    output_release(c);
-    if (c->caller)
-        s->connections--;
-    else
-        s->refusing--;
-    caller_drop(s, c->caller);
-    c->caller = NULL;
+    c->out_at = 0;
+    buf_release(&c->out);
+    connection_waits(c, WAITS_NOT);
+    hold_done(&c->hold);
     if (c->x)
         c->x->over = true;
     connection_later(c);
-    server_connection_ended(s);
     return fd;
 }
 
 void connection_lost(struct connection *c)
 {
-    if (c->phase != PHASE_DEAD)
-        close(give_up(c));
+    struct seat seat = {c->server, c->caller};
+    if (c->phase == PHASE_DEAD)
+        return;
+    close(give_up(c));
+    if (c->caller) {
+        seat_leave(&seat);
+    } else {
+        c->server->refusing--;
+        server_connection_ended(c->server);
+    }
+    c->caller = NULL;
 }
 
-int connection_detach(struct connection *c)
+int connection_detach(struct connection *c, struct seat *ret)
 {
-    return give_up(c);
+    int fd = give_up(c);
+    *ret = (struct seat){c->server, c->caller};
+    c->caller = NULL;
+    return fd;
 }
 
 void connection_free(struct connection *c)
@@ -145,7 +158,41 @@ static enum error_style style_of(const struct http_request *r)
     return http_header_get(&r->headers, "Connect-Protocol-Version") ? ERRORS_CONNECT : ERRORS_API;
 }
 
-static void start(struct connection *c, struct http_request *r)
+/* From here on its key answers for what it makes us hold. Who needs none (a health check) has nothing
+ * but what its address may have. */
+static int charge_key(struct exchange *x, struct err *err)
+{
+    struct connection *c = x->c;
+    if (!x->auth.key)
+        return 0;
+    x->account = account_of(c->server->accounts, x->auth.key);
+    if (!x->account)
+        return err_set(err, ERR_LIMIT, "no memory for the account of a key");
+    hold_init(&x->hold, x->account);
+    int r = account_charge(x->account, ACCOUNT_CONNECTIONS, 1, err);
+    x->counted = r == 0;
+    c->io.share = account_share(x->account);
+    if (r == 0)
+        r = hold_add(&x->hold, sizeof *x + 2 * x->head_len, err);
+    return r < 0 ? r : hold_move(&c->hold, x->account, err);
+}
+
+/* One whose key has had its part of this round waits for the next one (AC-4). */
+static void serve(struct exchange *x)
+{
+    struct server *s = x->c->server;
+    struct loop_share *share = account_share(x->account);
+    x->waits_turn = loop_share_spent(s->loop, share) && x->turns++ < TURNS_MOST;
+    if (x->waits_turn) {
+        connection_later(x->c);
+        return;
+    }
+    uint64_t began = clock_us();
+    s->fn(s->ctx, x);
+    loop_share_use(s->loop, share, clock_us() - began);
+}
+
+static void start(struct connection *c, struct http_request *r, size_t head_len)
 {
     struct server *s = c->server;
     const char *why;
@@ -161,6 +208,7 @@ static void start(struct connection *c, struct http_request *r)
         return;
     }
     c->x = x;
+    x->head_len = head_len;
     c->phase = PHASE_EXCHANGE;
     x->style = style_of(&x->request);
     body_begin(c, &x->request);
@@ -173,7 +221,13 @@ static void start(struct connection *c, struct http_request *r)
                                     : answer_reason(status));
         return;
     }
-    s->fn(s->ctx, x);
+    struct err err = ERR_INIT;
+    if (charge_key(x, &err) < 0) {
+        x->request.keep_alive = false;
+        exchange_fail_err(x, &err);
+        return;
+    }
+    serve(x);
 }
 
 /* true: something was done, and more could be. */
@@ -183,6 +237,12 @@ static bool read_head(struct connection *c)
     struct http_request r;
     if (!has_input(c))
         return false;
+    /* Its last request was its key's; whose the next one is is not known yet. */
+    c->io.share = NULL;
+    if (c->caller && hold_move(&c->hold, &c->caller->account, NULL) < 0) {
+        connection_lost(c);
+        return false;
+    }
     ssize_t n = http_head_scan(c->in + c->in_at, c->in_len - c->in_at, &c->scanned, &err);
     if (n == 0 && c->in_len - c->in_at < IN_SIZE)
         return false;
@@ -197,7 +257,7 @@ static bool read_head(struct connection *c)
     c->scanned = 0;
     c->requests++;
     c->server->stats.requests++;
-    start(c, &r);
+    start(c, &r, (size_t)n);
     http_request_done(&r);
     return true;
 }
@@ -297,8 +357,7 @@ static uint64_t deadline_of(const struct connection *c)
     case PHASE_EXCHANGE:
         if (!wants_body(c))
             return 0;
-        return c->mark_ms +
-               (c->x->reading == READ_STREAM ? l->idle_timeout_ms : l->head_timeout_ms);
+        return c->mark_ms + (c->x->is_kept ? l->head_timeout_ms : l->idle_timeout_ms);
     case PHASE_SKIP:
         return c->mark_ms + l->head_timeout_ms;
     case PHASE_LINGER:
@@ -307,6 +366,16 @@ static uint64_t deadline_of(const struct connection *c)
         break;
     }
     return 0;
+}
+
+/* What it could be closed for if there were no room for others (DM-4). */
+static enum waiting waiting_of(const struct connection *c)
+{
+    if (c->phase == PHASE_LINGER)
+        return WAITS_REQUEST;
+    if (c->phase == PHASE_EXCHANGE || output_waiting(c))
+        return WAITS_NOT;
+    return c->in ? WAITS_HEAD : WAITS_REQUEST;
 }
 
 /* A deadline that moved further away is only looked at when the old one has come. */
@@ -319,6 +388,7 @@ void connection_settle(struct connection *c)
         connection_lost(c);
         return;
     }
+    connection_waits(c, waiting_of(c));
     uint64_t due = deadline_of(c);
     if (due && (!c->timer.due_ms || c->timer.due_ms > due))
         loop_timer_set(l, &c->timer, due > now_ms(c) ? due - now_ms(c) : 0);
@@ -351,6 +421,10 @@ static void on_timer(struct loop_timer *t)
 static void on_task(struct loop_task *t)
 {
     struct connection *c = container_of(t, struct connection, task);
+    if (c->x && c->x->waits_turn && c->x->over)
+        exchange_free(c->x); /* nobody has heard of it */
+    else if (c->x && c->x->waits_turn)
+        serve(c->x);
     if (c->x && c->x->over)
         exchange_leave(c->x);
     if (c->phase == PHASE_DEAD) {
@@ -360,15 +434,16 @@ static void on_task(struct loop_task *t)
     }
     output_flush(c);
     connection_advance(c);
-    input_release(c);
+    if (!c->x || !c->x->in_place)
+        input_release(c);
     connection_settle(c);
 }
 
-/* A whole body must come at a certain pace; pieces of a stream only must come at all. */
 static void note_progress(struct connection *c)
 {
-    bool enough = c->phase != PHASE_EXCHANGE || !c->x || c->x->reading == READ_STREAM ||
-                  c->framing.taken - c->mark_bytes >= BODY_PACE;
+    bool enough =
+        c->phase != PHASE_EXCHANGE || !c->x ||
+        c->framing.taken - c->mark_bytes >= (c->x->is_kept ? BODY_PACE : STREAM_PACE);
     if (c->phase == PHASE_HEAD || c->phase == PHASE_LINGER || !enough)
         return;
     c->mark_ms = now_ms(c);
@@ -382,6 +457,12 @@ static void receive(struct connection *c)
         ssize_t n = input_receive(c);
         if (n == -EAGAIN || n == -EINTR)
             return;
+        if (n == -EDQUOT && c->x) {
+            struct err err = ERR_INIT;
+            account_charge(c->x->account, ACCOUNT_BYTES, IN_SIZE, &err);
+            exchange_refuse(c->x, 429, "%s; %s", err.message, err.hint);
+            return;
+        }
         if (n <= 0) {
             /* Who closes its side before it has its answer does not want it. */
             connection_lost(c);
@@ -434,7 +515,8 @@ void connection_new(struct server *s, int fd, bool local, struct caller *caller)
     c->server = s;
     c->caller = caller;
     c->local = local;
-    buf_init(&c->out, OUT_MAX);
+    hold_init(&c->hold, caller ? &caller->account : NULL);
+    buf_init_metered(&c->out, OUT_MAX, &c->hold.meter);
     c->mark_ms = now_ms(c);
     c->next = s->all;
     c->at = &s->all;

@@ -7,6 +7,7 @@
  * ended. */
 #pragma once
 
+#include "daemon/account.h"
 #include "daemon/server.h"
 #include "http/chunk.h"
 #include "http/query.h"
@@ -18,8 +19,8 @@
 
 #define IN_SIZE    (32u * 1024) /* also the longest head */
 #define OUT_LITTLE (16u * 1024) /* waits for the end of the round, to be sent with others */
-#define OUT_ENOUGH (64u * 1024) /* who writes is told to wait */
-#define OUT_MAX    (64u << 20)  /* who does not wait is cut off */
+#define OUT_ENOUGH (16u * 1024) /* that the kernel did not take: who writes is told to wait */
+#define OUT_MAX    (32u << 20)  /* who does not wait is cut off, if the account allows as much */
 #define SKIP_MAX   (64u * 1024) /* of a body that nobody reads, for the sake of the connection */
 
 enum phase {
@@ -31,11 +32,22 @@ enum phase {
     PHASE_DEAD,     /* closed */
 };
 
+/* In the order in which they came. A head is a link that is nobody's. */
+struct link {
+    struct link *next, *prev;
+};
+
+/* What a connection waits for from its client; those that wait give way to new ones, the longest wait
+ * first. */
+enum waiting { WAITS_NOT, WAITS_REQUEST, WAITS_HEAD, WAITINGS };
+
+/* An address, or a user of this machine. */
 struct caller {
     struct caller *next;
     uint64_t id[2];
     bool local;
-    unsigned count;
+    struct account account;
+    struct link waiting[WAITINGS];
 };
 
 /* Where the body of the request ends. */
@@ -54,6 +66,9 @@ struct connection {
     struct server *server;
     struct connection *next, **at; /* of all */
     struct caller *caller;         /* NULL: not counted, it is being refused */
+    struct hold hold;              /* of both buffers: the caller's, or its key's during a request */
+    enum waiting waiting;
+    struct link by_age, by_caller;
     struct exchange *x;
     enum phase phase;
     bool local;          /* a UNIX socket */
@@ -63,6 +78,7 @@ struct connection {
     bool feeding;        /* is in body_feed */
     uint64_t mark_ms;    /* when this wait began, or when something last moved */
     uint64_t mark_bytes; /* of the body, then */
+    uint64_t moved;      /* of the answer, since then */
     uint64_t requests;
     char *in; /* IN_SIZE bytes while there is something in it, else NULL */
     size_t in_at, in_len, scanned;
@@ -86,6 +102,8 @@ struct exchange {
     /* the body */
     enum reading reading;
     bool takes_coded;  /* the handler looks after Content-Encoding itself */
+    bool is_kept;      /* the body is, until it is complete: it must come at a pace */
+    bool in_place;     /* the handler has it where it came in */
     bool continue_due; /* the client waits for "100 Continue" */
     bool paused, resumed;
     size_t cap;
@@ -106,7 +124,12 @@ struct exchange {
     uint64_t splice_left; /* of a chunk whose size was already sent */
     bool crlf_due;        /* behind a chunk that was spliced */
     bool wants_writable;
-    unsigned *stream_count; /* of its key, or NULL */
+    struct account *account; /* of its key; NULL: it has none */
+    struct hold hold;        /* of the request */
+    size_t head_len;
+    bool counted, streaming; /* in the account */
+    bool waits_turn;         /* its handler has not heard of it yet */
+    unsigned turns;          /* that it has waited */
     void (*writable)(void *ctx);
     void (*gone)(void *ctx);
     void *ctx;
@@ -126,12 +149,6 @@ struct host_rule {
     bool below; /* everything below it, not itself */
 };
 
-struct streams {
-    struct streams *next;
-    const struct key *key;
-    unsigned count;
-};
-
 #define CALLER_SLOTS 256
 #define SPARES       32
 struct server {
@@ -145,7 +162,8 @@ struct server {
     unsigned connections; /* counted ones */
     unsigned refusing;    /* those that are only told to come back later */
     struct caller *callers[CALLER_SLOTS];
-    struct streams *streams;
+    struct accounts *accounts, *own_accounts; /* own: nobody else gave any */
+    struct link waiting[WAITINGS];
     struct host_rule *hosts;
     size_t host_count;
     char *spare[SPARES]; /* input buffers */
@@ -164,8 +182,12 @@ struct server {
 struct caller *caller_take(struct server *s, const struct caller *who);
 void caller_drop(struct server *s, struct caller *p);
 void callers_free(struct server *s);
-/* NULL: has too many. */
-unsigned *stream_take(struct server *s, const struct key *key);
+void link_init(struct link *head);
+/* Into the list of those that wait for this. */
+void connection_waits(struct connection *c, enum waiting waiting);
+/* Closes the one that has waited longest: of one caller, or of all; without a request before it, or
+ * in the middle of a head. False: there is none. */
+bool callers_evict(struct server *s, struct caller *of, enum waiting waiting);
 
 /* ---- hosts.c: pure ---- */
 /* 0, or the status to answer with. */
@@ -181,12 +203,13 @@ void connection_settle(struct connection *c);
 void connection_later(struct connection *c);
 void connection_lost(struct connection *c); /* closes it; who is in an exchange hears of it later */
 void connection_answered(struct connection *c); /* the exchange is gone; its answer is in `out` */
-int connection_detach(struct connection *c);    /* its descriptor, for somebody else */
+/* Its descriptor, for somebody else, who keeps its place among the caller's connections. */
+int connection_detach(struct connection *c, struct seat *ret);
 void connection_free(struct connection *c);     /* at the end of the server */
 void server_connection_ended(struct server *s); /* server.c */
 
 /* ---- input.c ---- */
-/* As recv(): into c->in. */
+/* As recv(): into c->in. -EDQUOT: the account has no room for that. */
 ssize_t input_receive(struct connection *c);
 void input_release(struct connection *c); /* the buffer, if nothing is in it */
 /* The next bytes of the body among those that are there. 1; 0: none (framing.done: nor ever);
@@ -203,6 +226,7 @@ void output_add_parts(struct connection *c, const struct iovec *parts, size_t co
 void output_add(struct connection *c, const void *data, size_t len, bool now);
 void output_flush(struct connection *c);
 void output_release(struct connection *c);
+void output_moved(struct connection *c, size_t sent); /* the client took so much */
 
 /* ---- exchange.c, body.c, answer.c, failure.c ---- */
 struct exchange *exchange_new(struct connection *c, struct http_request *r); /* takes what r has */

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define HOME "/home/user"
+#define HOME        "/home/user"
+#define CONTEXT_FDS 3u /* its channel, stdout and stderr */
 
 const struct context_info *context_info(const struct context *c)
 {
@@ -48,6 +49,7 @@ static void context_free(struct trash *t)
 {
     struct context *c = container_of(t, struct context, trash);
     interp_reader_done(&c->reader);
+    hold_done(&c->hold);
     free(c->cwd);
     free(c);
 }
@@ -90,6 +92,7 @@ void context_lose(struct context *c, const struct err *why)
         return;
     c->state = CONTEXT_LOST;
     stop_interpreter(c);
+    account_return(c->box->account, ACCOUNT_DESCRIPTORS, CONTEXT_FDS);
     unlist(c);
     execution_fail_all(c, why);
     tell(c, NULL, why);
@@ -245,6 +248,14 @@ static struct context *context_new(struct box *b, enum interp_language l, const 
         err_set(err, ERR_LIMIT, "sandbox %s already has %u contexts", b->info.id, b->context_count);
         return NULL;
     }
+    hold_init(&c->hold, b->account);
+    if (hold_add(&c->hold, sizeof *c + INTERP_READER_BASE + strlen(c->cwd), err) < 0 ||
+        account_charge(b->account, ACCOUNT_DESCRIPTORS, CONTEXT_FDS, err) < 0) {
+        hold_done(&c->hold);
+        free(c->cwd);
+        free(c);
+        return NULL;
+    }
     c->box = b;
     c->info.language = l;
     c->info.cwd = c->cwd;
@@ -252,6 +263,7 @@ static struct context *context_new(struct box *b, enum interp_language l, const 
     c->timer.fn = on_timer;
     random_uuid(c->info.id);
     interp_reader_init(&c->reader);
+    c->reader.meter = &c->hold.meter;
     context_io_init(c);
     c->next = b->contexts;
     b->contexts = c;
@@ -355,6 +367,7 @@ void context_restart(struct context *c, context_fn *fn, void *ctx)
         return;
     interp_reader_done(&c->reader);
     interp_reader_init(&c->reader);
+    c->reader.meter = &c->hold.meter;
     c->exited = c->exit_known = c->exit_noted = c->waited = false;
     c->interrupting = false;
     core_record(b->core, "context.restarted", b, b->info.owner, NULL);

@@ -27,6 +27,8 @@ struct execution {
     struct context *context; /* NULL: gone */
     struct execution *next;
     uint64_t id;
+    struct hold hold;
+    size_t size; /* of the frame, also after it was sent */
     struct buf frame;
     struct execution_sink sink;
     bool cancelled, failed;
@@ -51,8 +53,9 @@ struct context {
 
     struct loop_io channel;
     struct context_stream out[2];
+    struct hold hold;
     struct interp_reader reader;
-    struct interp_said word;
+    struct interp_said word; /* points into what the reader holds */
     bool has_word, blocked, pumping;
     struct loop_timer again; /* there may be words that no event announces */
     struct loop_timer timer; /* until it is ready; later between interrupts, or the farewell */
@@ -80,7 +83,8 @@ void context_pump_soon(struct context *c);
 /* execution.c */
 void execution_next(struct context *c); /* starts the first one if nothing runs */
 void execution_send(struct context *c); /* more of its code */
-void execution_hear(struct context *c, const struct interp_said *s);
+/* False: not all of it yet; it is to be said again. */
+bool execution_hear(struct context *c, const struct interp_said *s);
 void execution_output(struct context *c, int stream, const char *data, size_t len);
 void execution_fail_all(struct context *c, const struct err *why);
 void execution_on_timer(struct context *c);

@@ -4,15 +4,19 @@
  * a word is here, what stands in the pipes at that moment is what came before it; that much is read
  * and delivered, and then the word is. A thread that prints without end cannot hold the word up. */
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "daemon/context_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #define STEPS_PER_ROUND 64u
+#define STEPS_AT_LEAST  8u
+#define ROUND_US        2000u /* then others have their turn */
 
 static void on_channel(struct loop_io *io, uint32_t events);
 static void on_stream(struct loop_io *io, uint32_t events);
@@ -35,6 +39,12 @@ static void close_io(struct context *c, struct loop_io *io)
     io->fd = -1;
 }
 
+static void word_done(struct context *c, struct interp_said *word)
+{
+    hold_sub(&c->hold, json_memory(word->tree));
+    interp_said_done(word);
+}
+
 void context_io_close(struct context *c)
 {
     close_io(c, &c->channel);
@@ -43,13 +53,14 @@ void context_io_close(struct context *c)
     loop_timer_cancel(c->box->core->loop, &c->again);
     c->out[0].owed = c->out[1].owed = 0;
     if (c->has_word)
-        interp_said_done(&c->word);
+        word_done(c, &c->word);
     c->has_word = c->blocked = false;
 }
 
 int context_io_open(struct context *c, const int fds[3], struct err *err)
 {
     bool good = true;
+    c->channel.share = c->out[0].io.share = c->out[1].io.share = account_share(c->box->account);
     c->channel.fd = fds[0];
     c->out[0].io.fd = fds[1];
     c->out[1].io.fd = fds[2];
@@ -108,17 +119,46 @@ static bool read_stream(struct context *c, unsigned i)
     return true;
 }
 
-/* 1: a word is here, 0: none, negative: lost. */
+/* A word that its key has no room for is left out, and the client is told, as the driver does it with what
+ * is too large for a frame. */
+static void say_left_out(struct context *c, size_t len)
+{
+    struct err why = ERR_INIT;
+    char text[sizeof why.message + sizeof why.hint + 64];
+    if (hold_refusal(&c->hold, &why) == 0)
+        hold_add(&c->hold, account_room(c->hold.account, ACCOUNT_BYTES) + 1, &why);
+    int n = snprintf(text, sizeof text, "[%zu bytes of a result were left out: %s; %s]\n", len,
+                     why.message, why.hint);
+    execution_output(c, 2, text, (size_t)n);
+}
+
+/* 1: a word is here, or one was left out; 0: none, negative: lost. */
 static int next_word(struct context *c, struct err *err)
 {
     const char *text;
     size_t len;
+    uint64_t room = account_room(c->hold.account, ACCOUNT_BYTES);
     int r = interp_reader_next(&c->reader, &text, &len, err);
+    size_t dropped = interp_reader_dropped(&c->reader);
+    if (dropped)
+        say_left_out(c, dropped);
     if (r <= 0)
         return r;
-    r = interp_parse(text, len, &c->word, err);
+    /* The text is the reader's own, and nothing is read while there is a word. */
+    r = interp_parse_in_place((char *)(uintptr_t)text, len, room < SIZE_MAX ? (size_t)room + 1 : 0,
+                              &c->word, err);
+    if (r < 0 && err->code == ERR_LIMIT) {
+        *err = (struct err)ERR_INIT;
+        say_left_out(c, len);
+        return 1;
+    }
     if (r < 0)
         return r;
+    if (hold_add(&c->hold, json_memory(c->word.tree), NULL) < 0) {
+        interp_said_done(&c->word);
+        say_left_out(c, len);
+        return 1;
+    }
     c->has_word = true;
     if (c->word.word != INTERP_COUNTED) /* which comes before all output */
         note_owed(c);
@@ -153,13 +193,21 @@ static int read_channel(struct context *c, struct err *err)
 
 static void say_word(struct context *c)
 {
+    /* Who hears it may end the context: it is nobody else's meanwhile. */
     struct interp_said word = c->word;
+    unsigned spawn = c->spawn;
+    bool done = true;
     c->has_word = false;
     if (word.word == INTERP_READY)
         context_tell_ready(c);
     else
-        execution_hear(c, &word);
-    interp_said_done(&word);
+        done = execution_hear(c, &word);
+    if (done || c->state == CONTEXT_LOST || c->spawn != spawn) {
+        word_done(c, &word);
+        return;
+    }
+    c->word = word;
+    c->has_word = true;
 }
 
 /* 1: go on, 0: nothing left to do for now, negative: lost. */
@@ -204,8 +252,10 @@ void context_pump(struct context *c)
     int r = 1;
     if (c->pumping || c->state == CONTEXT_LOST)
         return;
+    uint64_t began = clock_us();
     c->pumping = true;
-    for (unsigned i = 0; i < STEPS_PER_ROUND && r > 0 && !c->blocked && c->state != CONTEXT_LOST;
+    for (unsigned i = 0; i < STEPS_PER_ROUND && r > 0 && !c->blocked && c->state != CONTEXT_LOST &&
+                         (i < STEPS_AT_LEAST || clock_us() - began < ROUND_US);
          i++)
         r = step(c, &err);
     c->pumping = false;
@@ -232,7 +282,16 @@ void context_pump_soon(struct context *c)
 
 static void on_again(struct loop_timer *t)
 {
-    context_pump(container_of(t, struct context, again));
+    struct context *c = container_of(t, struct context, again);
+    struct loop *l = c->box->core->loop;
+    struct loop_share *share = account_share(c->box->account);
+    if (loop_share_spent(l, share)) {
+        context_pump_soon(c);
+        return;
+    }
+    uint64_t began = clock_us();
+    context_pump(c);
+    loop_share_use(l, share, clock_us() - began);
 }
 
 static void on_channel(struct loop_io *io, uint32_t events)

@@ -198,7 +198,7 @@ static void write_page(struct call *call, const struct listing *l, size_t limit)
     struct buf out cleanup_buf = {0};
     struct json_writer w;
     size_t n = l->count < limit ? l->count : limit;
-    buf_init(&out, 64u << 20);
+    call_buf(call, &out, 16u << 20);
     jw_init(&w, &out, false);
     control_domain(exchange_request(call->x), domain);
     jw_array_begin(&w);
@@ -279,7 +279,7 @@ static void write_samples(struct call *call, struct box *b, int64_t from, int64_
     struct buf out cleanup_buf = {0};
     struct json_writer w;
     size_t n = samples ? box_stats(b, from, to, samples, SAMPLES_MAX) : 0;
-    buf_init(&out, 4u << 20);
+    call_buf(call, &out, 4u << 20);
     jw_init(&w, &out, false);
     jw_array_begin(&w);
     for (size_t i = 0; i < n; i++)

@@ -5,11 +5,14 @@
 #include "daemon/fault.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
 #define READY_WAIT_MS 30000u
 #define DRAIN_WAIT_MS 20000u
+#define SCRATCH_KEPT  (256u * 1024)
+#define TIDY_MS       2000u
 
 int64_t core_wall_ms(void)
 {
@@ -28,8 +31,16 @@ struct keys *core_keys(struct core *c)
     return c->keys;
 }
 
+struct accounts *core_accounts(struct core *c)
+{
+    return c->accounts;
+}
+
+/* One that had to be large once does not stay so. */
 struct buf *core_scratch(struct core *c)
 {
+    if (c->scratch.size > SCRATCH_KEPT)
+        buf_release(&c->scratch);
     buf_reset(&c->scratch);
     return &c->scratch;
 }
@@ -59,6 +70,20 @@ void core_discard(struct core *c, struct trash *t)
     *c->trash_end = t;
     c->trash_end = &t->next;
     loop_defer(c->loop, &c->trash_task);
+}
+
+static void on_tidy(struct loop_timer *t)
+{
+    (void)t;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
+void core_tidy_soon(struct core *c)
+{
+    if (!c->tidy_timer.due_ms)
+        loop_timer_set(c->loop, &c->tidy_timer, TIDY_MS);
 }
 
 /* ---- ready, lost ---- */
@@ -231,12 +256,22 @@ static void set_config(struct core *c, const struct core_config *config)
         c->config.max_timeout_ms = 24ll * 3600 * 1000;
 }
 
+static void on_round(void *ctx, uint64_t usec)
+{
+    core_observe(ctx, "round", usec);
+}
+
 static int core_begin(struct core *c, int *launcher_fd, int *recorder_fd, struct err *err)
 {
     c->room = malloc(sizeof *c->room);
     c->io_room = malloc(IO_SIZE);
-    if (!c->room || !c->io_room)
+    c->accounts = c->config.accounts;
+    if (!c->accounts)
+        c->accounts = c->own_accounts = accounts_new(NULL);
+    if (!c->room || !c->io_room || !c->accounts)
         return err_set(err, ERR_LIMIT, "no memory for the core");
+    usage_watch(c);
+    loop_on_round(c->loop, on_round, c);
     int r = keys_new(&c->keys, err);
     if (r >= 0)
         r = launcher_open(c, fd_steal(launcher_fd), err);
@@ -262,6 +297,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     c->drain_timer.fn = on_drain_timeout;
     c->refusal_timer.fn = create_on_refusals;
     c->strangers.timer.fn = strangers_on_timer;
+    c->tidy_timer.fn = on_tidy;
     c->started_ms = core_wall_ms();
     buf_init(&c->scratch, 4u << 20);
     c->launcher.io.fd = c->recorder.io.fd = -1;
@@ -290,6 +326,9 @@ void core_free(struct core *c)
     if (!c)
         return;
     free_boxes(c);
+    loop_on_round(c->loop, NULL, NULL);
+    if (c->accounts)
+        usage_unwatch(c);
     if (c->launcher.ops)
         peer_close(&c->launcher, NULL);
     if (c->recorder.ops)
@@ -299,6 +338,7 @@ void core_free(struct core *c)
     loop_timer_cancel(c->loop, &c->drain_timer);
     loop_timer_cancel(c->loop, &c->refusal_timer);
     loop_timer_cancel(c->loop, &c->strangers.timer);
+    loop_timer_cancel(c->loop, &c->tidy_timer);
     templates_free(c);
     keys_free(c->keys);
     pool_settings_free(c);
@@ -308,5 +348,6 @@ void core_free(struct core *c)
         free(c->projects[i]);
     free(c->room);
     free(c->io_room);
+    accounts_free(c->own_accounts);
     free(c);
 }

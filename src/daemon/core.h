@@ -4,7 +4,10 @@
 
 #include "daemon/box.h"
 
+struct accounts; /* daemon/account.h */
+
 struct core_config {
+    struct accounts *accounts;  /* that are charged; NULL: its own */
     unsigned max_boxes;         /* live ones, pooled ones included; 0: 1024 */
     unsigned possible_boxes;    /* for which there are descriptors; 0: any number */
     int64_t default_timeout_ms; /* 300 000 */
@@ -18,6 +21,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
 void core_free(struct core *c);
 struct loop *core_loop(struct core *c);
 struct keys *core_keys(struct core *c);
+struct accounts *core_accounts(struct core *c);
 /* Until the launcher said hello and the recorder gave back what it keeps. */
 void core_when_ready(struct core *c, void (*fn)(void *ctx, const struct err *err), void *ctx);
 /* Afterwards: the launcher or the recorder is gone, and the daemon must end. Without fn the loop is

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "daemon/account.h"
 #include "daemon/core.h"
 #include "daemon/peer.h"
 #include "policy/commands.h"
@@ -113,6 +114,7 @@ struct strangers {
 struct core {
     struct loop *loop;
     struct core_config config;
+    struct accounts *accounts, *own_accounts; /* own: nobody else gave any */
     struct keys *keys;
     struct wire_msg *room;
     char *projects[CORE_PROJECTS_MAX]; /* that the operator offers, in the launcher's order */
@@ -153,6 +155,7 @@ struct core {
 
     struct trash *trash, **trash_end;
     struct loop_task trash_task;
+    struct loop_timer tidy_timer;
 
     size_t log_bytes; /* of all processes' last output */
     uint64_t counters[COUNTER_COUNT];
@@ -165,6 +168,8 @@ struct core {
 };
 
 void core_discard(struct core *c, struct trash *t);
+/* Much was freed: soon, and once for all that is freed till then, it goes back to the system. */
+void core_tidy_soon(struct core *c);
 int64_t core_wall_ms(void);
 void core_stop(struct core *c);                        /* the launcher wants an end in order */
 void core_lose(struct core *c, const struct err *err); /* the daemon cannot go on */
@@ -200,6 +205,11 @@ void metrics_reason(struct core *c, const char *reason);
 void usual_see(struct core *c, struct tmpl *t, const struct box *b, enum usual_id id, double value);
 void usual_exit(struct core *c, struct tmpl *t, const struct box *b, bool failed);
 double root_of(double v);
+
+/* usage.c */
+void usage_watch(struct core *c);
+void usage_unwatch(struct core *c);
+void usage_metrics(struct core *c, struct buf *out);
 
 /* pool.c */
 void pool_setup(struct tmpl *t, const struct json *json);

@@ -18,7 +18,8 @@ struct job {
     struct loop *loop;
     struct core *core;
     enum interp_language language;
-    char *code;
+    struct hold hold;
+    char *code; /* until it runs */
     char box_id[BOX_ID_LEN + 1];
     struct execution *execution;
     struct loop_timer deadline;
@@ -45,6 +46,7 @@ static void job_free(struct loop_task *t)
         return; /* the callback comes back here */
     buf_done(&j->out);
     buf_done(&j->err);
+    hold_done(&j->hold);
     free(j->code);
     free(j);
 }
@@ -142,7 +144,7 @@ static void job_reply(struct job *j)
     struct call *call = j->call;
     struct buf out cleanup_buf = {0};
     struct json_writer w;
-    buf_init(&out, 16 * OUTPUT_MAX);
+    call_buf(call, &out, 16 * OUTPUT_MAX);
     jw_init(&w, &out, false);
     jw_object_begin(&w);
     jw_kv_int(&w, "code", 0);
@@ -168,6 +170,11 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     size_t room = OUTPUT_MAX - to->len;
     j->cut |= len > room;
     buf_add(to, data, len < room ? len : room);
+    if (to->failed) { /* its key has no room: what is there stays */
+        hold_refusal(&j->hold, NULL);
+        to->failed = false;
+        j->cut = true;
+    }
     return true;
 }
 
@@ -184,16 +191,17 @@ static int exit_code_of(const struct interp_said *s)
     return *end || end == s->value ? 1 : (int)(code & 0xff);
 }
 
-static void on_said(void *ctx, const struct interp_said *s)
+static enum sink_took on_said(void *ctx, const struct interp_said *s)
 {
     struct job *j = ctx;
     if (s->word != INTERP_ERROR)
-        return;
+        return SINK_ALL;
     j->exit_code = exit_code_of(s);
     if (strcmp(s->name, "SystemExit") != 0) {
         on_output(j, 2, s->traceback, strlen(s->traceback));
         on_output(j, 2, "\n", 1);
     }
+    return SINK_ALL;
 }
 
 static void on_end(void *ctx, const struct err *err)
@@ -229,6 +237,9 @@ static void context_ready(void *ctx, struct context *context, const struct err *
     loop_timer_set(j->loop, &j->deadline, RUN_MS);
     if (execution_start(context, j->code, strlen(j->code), NULL, &sink, &j->execution, &own) < 0)
         job_fail(j, &own);
+    hold_sub(&j->hold, strlen(j->code) + 1);
+    free(j->code);
+    j->code = NULL;
 }
 
 static void box_ready(void *ctx, struct box *b, const struct err *err)
@@ -248,23 +259,33 @@ static void box_ready(void *ctx, struct box *b, const struct err *err)
     context_default(b, j->language, context_ready, j);
 }
 
+/* NULL: answered. */
 static struct job *job_new(struct call *call, const char *preload, const char *code)
 {
+    struct err err = ERR_INIT;
     struct job *j = calloc(1, sizeof(*j));
-    if (!j)
-        return NULL;
-    if (asprintf(&j->code, "%s%s%s", preload ? preload : "", preload && *preload ? "\n" : "",
-                 code) < 0) {
+    preload = preload ? preload : "";
+    if (j)
+        hold_init(&j->hold, call->hold.account);
+    if (!j || hold_add(&j->hold, strlen(preload) + 1 + strlen(code) + 1, &err) < 0 ||
+        asprintf(&j->code, "%s%s%s", preload, *preload ? "\n" : "", code) < 0) {
+        if (err.code)
+            call_fail_err(call, &err);
+        else
+            call_fail(call, 503, "no memory");
+        if (j)
+            hold_done(&j->hold);
         free(j);
         return NULL;
     }
+    call_forget_body(call);
     j->call = call;
     j->core = call->core;
     j->loop = exchange_loop(call->x);
     j->deadline.fn = on_deadline;
     j->release.fn = job_free;
-    buf_init(&j->out, OUTPUT_MAX);
-    buf_init(&j->err, OUTPUT_MAX);
+    buf_init_metered(&j->out, OUTPUT_MAX, &j->hold.meter);
+    buf_init_metered(&j->err, OUTPUT_MAX, &j->hold.meter);
     return j;
 }
 
@@ -317,8 +338,6 @@ static void run_body(struct call *call, const struct json *body)
     j = job_new(call, preload, code);
     if (j)
         job_start(call, j, python ? INTERP_PYTHON : INTERP_JAVASCRIPT, network);
-    else
-        call_fail(call, 503, "no memory");
 }
 
 static void dify_run(struct call *call)
@@ -337,10 +356,8 @@ static void dify_dependencies(struct call *call)
         return;
     }
     j = job_new(call, NULL, list_packages);
-    if (!j) {
-        call_fail(call, 503, "no memory");
+    if (!j)
         return;
-    }
     j->lists_packages = true;
     call_watch(call);
     job_start(call, j, INTERP_PYTHON, false);

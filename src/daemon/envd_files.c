@@ -1,11 +1,13 @@
 /* GET /files and the plain calls of filesystem.Filesystem. Uploads are in envd_upload.c, watching
  * in envd_watch.c. */
 #include "daemon/envd.h"
+#include "daemon/frames.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_MIN (4ull << 30)
+#define READ_MIN   (4ull << 30)
+#define LIST_PIECE (32u * 1024)
 
 /* ---- GET /files ---- */
 
@@ -119,9 +121,11 @@ static void download(struct call *call)
 
 struct rpc {
     enum files_op op;
+    struct hold hold;
     struct buf out;
     struct json_writer w;
-    char *path; /* for messages */
+    char *path;     /* for messages */
+    bool streaming; /* a long list: what is there goes out, and no more is read than is taken */
 };
 
 static void rpc_gone(struct call *call)
@@ -132,10 +136,18 @@ static void rpc_gone(struct call *call)
     call_ended(call);
 }
 
+static void rpc_writable(struct call *call)
+{
+    struct work *w = call->data;
+    if (!w->closing)
+        file_pause(w->file, false);
+}
+
 static void rpc_forget(void *data)
 {
     struct rpc *rpc = data;
     buf_done(&rpc->out);
+    hold_done(&rpc->hold);
     free(rpc->path);
     free(rpc);
 }
@@ -148,24 +160,57 @@ static void rpc_started(struct work *w, int in_fd, const struct err *err)
     }
     w->call->data = w;
     w->call->on_gone = rpc_gone;
+    w->call->on_writable = rpc_writable;
+}
+
+/* What has come so far is sent, and forgotten. */
+static void rpc_send(struct work *w, struct rpc *rpc)
+{
+    struct exchange *x = w->call->x;
+    if (!rpc->streaming)
+        exchange_begin(x, 200, CONNECT_UNARY, -1);
+    rpc->streaming = true;
+    if (!exchange_write(x, buf_text(&rpc->out), rpc->out.len))
+        file_pause(w->file, true);
+    buf_reset(&rpc->out);
 }
 
 static void rpc_entry(void *ctx, const struct files_entry *e)
 {
     struct work *w = ctx;
     struct rpc *rpc = w->data;
-    if (w->call)
-        entry_write(&rpc->w, e);
+    if (!w->call || rpc->out.failed)
+        return;
+    entry_write(&rpc->w, e);
+    if (rpc->op == FILES_LIST && rpc->out.len >= LIST_PIECE && !rpc->out.failed)
+        rpc_send(w, rpc);
+}
+
+/* An answer that has begun can only be cut off: its client sees that it is not complete. */
+static void rpc_abort(struct work *w)
+{
+    struct call *call = w->call;
+    w->call = NULL;
+    exchange_abort(call->x);
+    call_ended(call);
+    work_close(w);
 }
 
 static void rpc_reply(struct work *w, struct rpc *rpc)
 {
     struct call *call = w->call;
-    w->call = NULL;
     if (rpc->op == FILES_LIST)
         jw_array_end(&rpc->w);
     jw_object_end(&rpc->w);
-    call_reply(call, 200, &rpc->out);
+    if (rpc->streaming) {
+        rpc_send(w, rpc);
+        w->call = NULL;
+        exchange_end(call->x);
+        call_ended(call);
+    } else {
+        w->call = NULL;
+        call_reply(call, 200, &rpc->out);
+    }
     work_close(w);
 }
 
@@ -173,9 +218,14 @@ static void rpc_end(void *ctx, int error)
 {
     struct work *w = ctx;
     struct rpc *rpc = w->data;
+    struct err err = ERR_INIT;
     if (!w->call)
         return;
-    if (error == ENOSPC || error == EDQUOT) {
+    if (rpc->streaming && (error || rpc->out.failed)) {
+        rpc_abort(w);
+    } else if (rpc->out.failed && hold_refusal(&rpc->hold, &err) < 0) {
+        work_refuse(w, &err);
+    } else if (error == ENOSPC || error == EDQUOT) {
         struct call *call = w->call;
         w->call = NULL;
         call_fail(call, 429, "%.256s: %s", rpc->path, errno_text(error));
@@ -191,7 +241,7 @@ static void rpc_head(void *ctx, int error, uint64_t size)
 {
 }
 
-static struct rpc *rpc_new(const struct work_request *r)
+static struct rpc *rpc_new(const struct call *call, const struct work_request *r)
 {
     struct rpc *rpc = calloc(1, sizeof(*rpc));
     char *path = strdup(r->path);
@@ -202,7 +252,8 @@ static struct rpc *rpc_new(const struct work_request *r)
     }
     rpc->path = path;
     rpc->op = r->op;
-    buf_init(&rpc->out, 64u << 20);
+    hold_init(&rpc->hold, call->hold.account);
+    buf_init_metered(&rpc->out, 32 * LIST_PIECE, &rpc->hold.meter);
     jw_init(&rpc->w, &rpc->out, false);
     jw_object_begin(&rpc->w);
     if (r->op == FILES_LIST) {
@@ -221,7 +272,7 @@ static void rpc_start(struct call *call, const struct work_request *r)
     struct box *b = call_sandbox(call);
     if (!b)
         return;
-    rpc = rpc_new(r);
+    rpc = rpc_new(call, r);
     if (rpc)
         work_start(call, b, r, &sink, rpc_started, rpc, rpc_forget);
     else

@@ -293,6 +293,7 @@ static void start_process(struct call *call, struct box *b, const struct start *
     };
     call_wait(call);
     process_start(b, &r, NULL, started, call);
+    call_forget_body(call); /* it was copied, or is on its way */
     free(argv);
 }
 
@@ -420,7 +421,7 @@ static void list_body(struct call *call, const struct json *body)
     struct box *b = call_sandbox(call);
     if (!b)
         return;
-    buf_init(&out, 16u << 20);
+    call_buf(call, &out, 16u << 20);
     jw_init(&w, &out, false);
     jw_object_begin(&w);
     jw_key(&w, "processes");
@@ -441,24 +442,43 @@ static void process_rpc_list(struct call *call)
 static void input_taken(void *ctx)
 {
     struct call *call = ctx;
+    call->on_gone = NULL;
     if (call_back(call))
         reply_nothing(call);
 }
 
+/* The process lives: its end would have taken all that waits for it along. */
+static void input_gone(struct call *call)
+{
+    struct process *p = call->data;
+    process_input_forget(p, call);
+    call_back(call);
+}
+
 static void send_input(struct call *call, struct process *p, const char *text)
 {
+    struct err err = ERR_INIT;
     struct buf bytes cleanup_buf = {0};
     int r = 0;
-    buf_init(&bytes, CALL_JSON_MAX);
+    call_buf(call, &bytes, CALL_JSON_MAX);
+    buf_room(&bytes, strlen(text) / 4 * 3 + 3);
+    if (bytes.failed && hold_refusal(&call->hold, &err) < 0) {
+        call_fail_err(call, &err);
+        return;
+    }
     if (base64_decode(text, strlen(text), &bytes, NULL) < 0) {
         call_fail(call, 400, "\"input\": expected base64");
         return;
     }
+    call_forget_body(call); /* what waits, waits once */
     call_wait(call);
     if (bytes.len)
         r = process_input(p, bytes.data, bytes.len, input_taken, call);
-    if (r == -EAGAIN)
+    if (r == -EAGAIN) {
+        call->data = p;
+        call->on_gone = input_gone;
         return;
+    }
     if (!call_back(call))
         return;
     if (r == 0)

@@ -14,6 +14,7 @@
 
 #define FILES_PER_REQUEST 1000
 #define REST_MAX          (1u << 20)
+#define GUNZIP_BYTES      (48u * 1024) /* what inflate keeps */
 #define UNPACK_PIECE      (32u * 1024)
 #define UNPACK_PIECES     32 /* then others have their turn */
 
@@ -35,6 +36,7 @@ struct upload {
     char path[FILES_PATH_MAX + 1];
     struct work *work;
     struct loop_io pipe;
+    struct hold hold;
     struct buf rest; /* what the pipe did not take */
     unsigned count;
     struct buf out;
@@ -50,6 +52,7 @@ static void upload_free(struct loop_task *t)
     gunzip_free(u->gunzip);
     buf_done(&u->rest);
     buf_done(&u->out);
+    hold_done(&u->hold);
     free(u);
 }
 
@@ -99,9 +102,13 @@ static void upload_reply(struct upload *u)
         upload_fail(u, 400, "there is no file in the request");
         return;
     }
+    struct err err = ERR_INIT;
     jw_array_end(&u->w);
     upload_drop(u);
-    call_reply(call, 200, &u->out);
+    if (u->out.failed && hold_refusal(&u->hold, &err) < 0)
+        call_fail_err(call, &err);
+    else
+        call_reply(call, 200, &u->out);
 }
 
 /* ---- into the pipe ---- */
@@ -120,6 +127,8 @@ static void flush_rest(struct upload *u)
         memmove(u->rest.data, u->rest.data + n, u->rest.len - (size_t)n);
         u->rest.len -= (size_t)n;
     }
+    if (!u->rest.len)
+        buf_release(&u->rest);
     loop_watch(u->loop, &u->pipe, u->rest.len ? EPOLLOUT : 0);
 }
 
@@ -169,15 +178,23 @@ static void on_pipe(struct loop_io *io, uint32_t events)
         advance(u);
 }
 
-static void feed(struct upload *u, const char *data, size_t len)
+/* False: there is no room for what the pipe did not take, and the upload is gone. */
+static bool feed(struct upload *u, const char *data, size_t len)
 {
+    struct err err = ERR_INIT;
     ssize_t n = write(u->pipe.fd, data, len);
     if (n < 0)
         n = errno == EAGAIN ? 0 : (ssize_t)len;
     if ((size_t)n == len)
-        return;
+        return true;
     buf_add(&u->rest, data + n, len - (size_t)n);
-    loop_watch(u->loop, &u->pipe, EPOLLOUT);
+    if (!u->rest.failed) {
+        loop_watch(u->loop, &u->pipe, EPOLLOUT);
+        return true;
+    }
+    bool refused = hold_refusal(&u->hold, &err) < 0;
+    upload_fail(u, refused ? 429 : 503, refused ? err.message : "no memory");
+    return false;
 }
 
 /* Until the pipe is full, there is nothing left to unpack, or others have waited long enough.
@@ -196,7 +213,8 @@ static bool unpack(struct upload *u, const char *data, size_t len, size_t *taken
             return false;
         }
         *taken += used;
-        feed(u, piece, made);
+        if (!feed(u, piece, made))
+            return false;
         more = *taken < len || is_unpacking(u);
     }
     if (more && !u->rest.len)
@@ -261,7 +279,8 @@ static void file_started(struct work *w, int in_fd, const struct err *err)
     }
     u->work = w;
     u->state = UPLOAD_WRITING;
-    u->pipe = (struct loop_io){.fd = in_fd, .fn = on_pipe};
+    u->pipe =
+        (struct loop_io){.fd = in_fd, .fn = on_pipe, .share = account_share(u->hold.account)};
     if (u->reading)
         exchange_body_resume(w->call->x);
     else
@@ -313,8 +332,7 @@ static bool on_form_event(struct upload *u, enum multipart_event event)
     case MULTIPART_PART:
         return on_part(u);
     case MULTIPART_DATA:
-        feed(u, u->form.data, u->form.data_len);
-        break;
+        return feed(u, u->form.data, u->form.data_len);
     case MULTIPART_END:
         file_close(u);
         break;
@@ -357,11 +375,10 @@ static size_t upload_take(void *ctx, const char *data, size_t len)
         return take_form(u, data, len);
     if (!may_go_on(u))
         return 0;
-    if (!u->gunzip)
-        feed(u, data, len);
-    else if (!unpack(u, data, len, &taken))
-        return len;
-    return taken;
+    if (u->gunzip)
+        return unpack(u, data, len, &taken) ? taken : len;
+    feed(u, data, len);
+    return len;
 }
 
 static void upload_done(void *ctx, bool good)
@@ -394,7 +411,8 @@ static void start_reading(struct upload *u)
 
 /* ---- the request ---- */
 
-static struct upload *upload_new(struct call *call)
+/* NULL: no memory, or *err says whose account has none. */
+static struct upload *upload_new(struct call *call, bool is_packed, struct err *err)
 {
     struct upload *u = calloc(1, sizeof(*u));
     if (!u)
@@ -404,8 +422,13 @@ static struct upload *upload_new(struct call *call)
     u->release.fn = upload_free;
     u->again.fn = upload_again;
     u->pipe.fd = -1;
-    buf_init(&u->rest, REST_MAX);
-    buf_init(&u->out, 4u << 20);
+    hold_init(&u->hold, call->hold.account);
+    if (hold_add(&u->hold, sizeof(*u) + (is_packed ? GUNZIP_BYTES : 0), err) < 0) {
+        free(u);
+        return NULL;
+    }
+    buf_init_metered(&u->rest, REST_MAX, &u->hold.meter);
+    buf_init_metered(&u->out, 4u << 20, &u->hold.meter);
     jw_init(&u->w, &u->out, false);
     jw_array_begin(&u->w);
     return u;
@@ -425,11 +448,14 @@ void envd_upload(struct call *call)
     }
     if (!call_sandbox(call))
         return;
-    u = upload_new(call);
+    u = upload_new(call, is_packed, &err);
     if (!u || (is_packed && gunzip_new(&u->gunzip, &err) < 0)) {
         if (u)
             upload_free(&u->release);
-        call_fail(call, 503, "no memory");
+        if (err.code)
+            call_fail_err(call, &err);
+        else
+            call_fail(call, 503, "no memory");
         return;
     }
     if (is_packed)

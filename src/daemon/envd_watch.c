@@ -2,8 +2,9 @@
  * (CreateWatcher, GetWatcherEvents, RemoveWatcher).
  *
  * The worker inside says what changed; with includeEntry another one is asked, one at a time, what
- * stands there now, and events wait for it in their order. Everything is bounded: events that wait,
- * watchers of a sandbox, time without anybody asking. */
+ * stands there now, and events wait for it in their order. Everything is bounded: events that wait, and
+ * their bytes, which their key answers for; watchers of a key and of a sandbox, time without anybody
+ * asking. A watcher ends with its sandbox. */
 #include "daemon/envd.h"
 #include "daemon/frames.h"
 
@@ -16,7 +17,7 @@
 
 #define EVENTS_MAX       10000
 #define WATCHERS_PER_BOX 64
-#define WATCHERS_MAX     4096
+#define ANSWER_ENOUGH    (256u * 1024) /* what is more comes with the next answer */
 #define IDLE_MS          (10 * 60 * 1000)
 
 struct event {
@@ -30,6 +31,8 @@ struct event {
 struct watch {
     struct loop *loop;
     struct core *core;
+    struct box_dependent of_box;
+    struct hold hold;
     char box_id[BOX_ID_LEN + 1];
     struct call *call; /* of a stream, or of a create that is not answered yet */
     bool is_stream, started, ended, closing, lost;
@@ -50,13 +53,18 @@ struct watch {
 #define WATCH_OF(member, at) ((struct watch *)((char *)(at)-offsetof(struct watch, member)))
 
 static struct watch *watchers;
-static unsigned watcher_count;
 
 /* ---- the end ---- */
 
-static void event_free(struct event *e)
+static size_t event_size(const char *name)
+{
+    return sizeof(struct event) + strlen(name) + 1;
+}
+
+static void event_free(struct watch *w, struct event *e)
 {
     buf_done(&e->entry);
+    hold_sub(&w->hold, event_size(e->name));
     free(e);
 }
 
@@ -72,8 +80,10 @@ static void watch_free(struct loop_task *t)
     while (w->first) {
         struct event *e = w->first;
         w->first = e->next;
-        event_free(e);
+        event_free(w, e);
     }
+    account_return(w->hold.account, ACCOUNT_WATCHERS, 1);
+    hold_done(&w->hold);
     free(w);
 }
 
@@ -82,7 +92,6 @@ static void watch_unlist(struct watch *w)
     for (struct watch **at = &watchers; *at; at = &(*at)->next) {
         if (*at == w) {
             *at = w->next;
-            watcher_count--;
             return;
         }
     }
@@ -94,6 +103,7 @@ static void watch_close(struct watch *w)
         return;
     w->closing = true;
     w->call = NULL;
+    box_undepend(&w->of_box);
     loop_timer_cancel(w->loop, &w->keepalive);
     loop_timer_cancel(w->loop, &w->deadline);
     if (!w->is_stream)
@@ -180,7 +190,7 @@ static void send_ready(struct watch *w)
         jw_key(&f.w, "filesystem");
         write_event(&f.w, e);
         jw_object_end(&f.w);
-        event_free(e);
+        event_free(w, e);
         rearm_keepalive(w);
         if (!frame_send(&f, w->call))
             file_pause(w->file, true);
@@ -204,9 +214,13 @@ static void stat_entry(void *ctx, const struct files_entry *entry)
     struct json_writer writer;
     if (!e)
         return;
-    buf_init(&e->entry, 64u * 1024);
+    buf_init_metered(&e->entry, 64u * 1024, &w->hold.meter);
     jw_init(&writer, &e->entry, false);
     entry_write(&writer, entry);
+    if (e->entry.failed) { /* told without it */
+        hold_refusal(&w->hold, NULL);
+        buf_release(&e->entry);
+    }
 }
 
 static void stat_release(struct watch *w)
@@ -280,16 +294,18 @@ static void ask_next(struct watch *w)
 static void on_event(void *ctx, const struct files_event *said)
 {
     struct watch *w = ctx;
-    size_t len = strlen(said->name) + 1;
-    struct event *e;
+    size_t size = event_size(said->name);
+    struct event *e = NULL;
     if (w->closing || said->kind < FILES_CREATE || said->kind > FILES_CHMOD)
         return;
-    e = w->queued < EVENTS_MAX ? calloc(1, sizeof(*e) + len) : NULL;
+    /* Once some are lost there is no point in keeping more until that was told. */
+    if (!w->lost && w->queued < EVENTS_MAX && hold_add(&w->hold, size, NULL) == 0 && !(e = calloc(1, size)))
+        hold_sub(&w->hold, size);
     if (!e) {
         w->lost = true;
         return;
     }
-    memcpy(e->name, said->name, len);
+    memcpy(e->name, said->name, size - sizeof(*e));
     e->kind = said->kind;
     e->ready = !w->include_entry || said->kind == FILES_DELETE;
     *w->end = e;
@@ -364,6 +380,20 @@ static void on_end(void *ctx, int error)
         watch_finish(w, NULL, NULL);
 }
 
+/* Also of one that nobody reads at the moment, and of one whose worker has ended before. */
+static void on_box_gone(struct box_dependent *d)
+{
+    struct watch *w = WATCH_OF(of_box, d);
+    if (w->closing)
+        return;
+    if (w->is_stream && w->started)
+        watch_finish(w, NULL, NULL);
+    else if (w->call)
+        refuse_watch(w, ECANCELED);
+    else
+        watch_close(w);
+}
+
 static void on_started(void *ctx, struct file_work *file, int in_fd, const struct err *err)
 {
     struct watch *w = ctx;
@@ -418,17 +448,30 @@ static int read_request(struct watch *w, const struct json *body, struct err *er
     return 0;
 }
 
-static struct watch *watch_new(struct call *call, bool is_stream)
+static struct watch *watch_new(struct call *call, struct box *b, bool is_stream, struct err *err)
 {
     struct watch *w = calloc(1, sizeof(*w));
-    if (!w)
+    if (!w) {
+        err_set(err, ERR_LIMIT, "no memory for a watcher");
         return NULL;
+    }
+    hold_init(&w->hold, box_account(b));
+    if (account_charge(w->hold.account, ACCOUNT_WATCHERS, 1, err) < 0) {
+        free(w);
+        return NULL;
+    }
+    if (hold_add(&w->hold, sizeof(*w), err) < 0) {
+        account_return(w->hold.account, ACCOUNT_WATCHERS, 1);
+        free(w);
+        return NULL;
+    }
+    w->of_box.gone = on_box_gone;
+    w->end = &w->first;
     w->loop = exchange_loop(call->x);
     w->core = call->core;
     memcpy(w->box_id, call->id, sizeof(w->box_id));
     w->call = call;
     w->is_stream = is_stream;
-    w->end = &w->first;
     w->keepalive.fn = on_keepalive;
     w->deadline.fn = on_deadline;
     w->release.fn = watch_free;
@@ -448,6 +491,7 @@ static void watch_start(struct watch *w, struct box *b)
     jw_kv_bool(&writer, "recursive", w->recursive);
     jw_object_end(&writer);
     w->pending++;
+    box_depend(b, &w->of_box);
     w->call->data = w;
     w->call->on_gone = watch_gone;
     w->call->on_writable = watch_writable;
@@ -462,13 +506,10 @@ static void stream_body(struct call *call, const struct json *body)
     struct box *b;
     if (!frames_timeout(call, &deadline_ms) || !(b = call_sandbox(call)))
         return;
-    w = watch_new(call, true);
-    if (!w) {
-        call_fail(call, 503, "no memory");
-        return;
-    }
-    if (read_request(w, body, &err) < 0) {
-        free(w);
+    w = watch_new(call, b, true, &err);
+    if (!w || read_request(w, body, &err) < 0) {
+        if (w)
+            watch_free(&w->release);
         call_fail_err(call, &err);
         return;
     }
@@ -493,12 +534,14 @@ static unsigned watchers_of(const char *box_id)
     return n;
 }
 
-static bool watcher_name(struct watch *w)
+static bool watcher_name(struct watch *w, struct err *err)
 {
     unsigned char random[15];
     char text[BASE64_SIZE(sizeof(random))];
-    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+    if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
+        err_sys(err, "getrandom");
         return false;
+    }
     base64url_encode(random, sizeof(random), text);
     snprintf(w->id, sizeof(w->id), "%s", text);
     return true;
@@ -511,24 +554,19 @@ static void create_body(struct call *call, const struct json *body)
     struct box *b = call_sandbox(call);
     if (!b)
         return;
-    if (watcher_count >= WATCHERS_MAX || watchers_of(call->id) >= WATCHERS_PER_BOX) {
-        call_fail(call, 429, "too many watchers");
+    if (watchers_of(call->id) >= WATCHERS_PER_BOX) {
+        call_fail(call, 429, "sandbox %s already has %u watchers", call->id, WATCHERS_PER_BOX);
         return;
     }
-    w = watch_new(call, false);
-    if (!w || !watcher_name(w)) {
-        free(w);
-        call_fail(call, 503, "no memory");
-        return;
-    }
-    if (read_request(w, body, &err) < 0) {
-        free(w);
+    w = watch_new(call, b, false, &err);
+    if (!w || !watcher_name(w, &err) || read_request(w, body, &err) < 0) {
+        if (w)
+            watch_free(&w->release);
         call_fail_err(call, &err);
         return;
     }
     w->next = watchers;
     watchers = w;
-    watcher_count++;
     loop_timer_set(w->loop, &w->deadline, IDLE_MS);
     watch_start(w, b);
 }
@@ -567,16 +605,17 @@ static void events_body(struct call *call, const struct json *body)
         call_fail(call, 429, "events came faster than they were asked for; some are lost");
         return;
     }
-    buf_init(&out, 64u << 20);
+    call_buf(call, &out, 2 * ANSWER_ENOUGH);
     jw_init(&writer, &out, false);
     jw_object_begin(&writer);
     jw_key(&writer, "events");
     jw_array_begin(&writer);
-    while (w->first && w->first->ready) {
+    while (w->first && w->first->ready && out.len < ANSWER_ENOUGH) {
         struct event *e = event_pop(w);
         write_event(&writer, e);
-        event_free(e);
+        event_free(w, e);
     }
+    w->lost |= out.failed;
     jw_array_end(&writer);
     jw_object_end(&writer);
     call_reply(call, 200, &out);

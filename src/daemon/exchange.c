@@ -22,14 +22,17 @@ void exchange_free(struct exchange *x)
 {
     struct connection *c = x->c;
     c->x = NULL;
-    if (x->stream_count)
-        --*x->stream_count;
+    if (x->streaming)
+        account_return(x->account, ACCOUNT_STREAMS, 1);
+    if (x->counted)
+        account_return(x->account, ACCOUNT_CONNECTIONS, 1);
     http_headers_done(&x->extra);
     http_request_done(&x->request);
     query_done(&x->query);
     json_free(x->json);
     buf_done(&x->whole);
     free(x->path);
+    hold_done(&x->hold);
     free(x);
     if (c->phase == PHASE_DEAD)
         connection_later(c);
@@ -79,6 +82,11 @@ const struct auth *exchange_auth(const struct exchange *x)
 struct loop *exchange_loop(const struct exchange *x)
 {
     return x->c->server->loop;
+}
+
+struct account *exchange_account(const struct exchange *x)
+{
+    return x->account;
 }
 
 const char *exchange_header(const struct exchange *x, const char *name)

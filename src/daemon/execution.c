@@ -14,6 +14,7 @@ static void execution_free(struct trash *t)
 {
     struct execution *e = container_of(t, struct execution, trash);
     buf_done(&e->frame);
+    hold_done(&e->hold);
     free(e);
 }
 
@@ -25,7 +26,7 @@ static struct execution *shift(struct context *c)
     if (!c->first)
         c->end = &c->first;
     c->queued--;
-    c->queued_bytes -= e->frame.len;
+    c->queued_bytes -= e->size;
     e->context = NULL;
     e->trash.free = execution_free;
     core_discard(c->box->core, &e->trash);
@@ -67,6 +68,8 @@ void execution_send(struct context *c)
             break; /* full: later; gone: that is heard when reading */
         c->sent += (size_t)n;
     }
+    if (c->running && e && c->sent >= e->frame.len)
+        buf_release(&e->frame); /* it may run for long */
     context_watch(c);
 }
 
@@ -105,21 +108,25 @@ static void on_end(struct context *c)
     execution_next(c);
 }
 
-void execution_hear(struct context *c, const struct interp_said *s)
+bool execution_hear(struct context *c, const struct interp_said *s)
 {
     struct execution *e = c->running ? c->first : NULL;
     if (!e || s->id != e->id)
-        return; /* out of turn */
+        return true; /* out of turn */
     fault_point(FAULT_EXECUTE_SAID);
     if (s->word == INTERP_END) {
         on_end(c);
-        return;
+        return true;
     }
     c->counted = true;
     if (s->word == INTERP_ERROR)
         e->failed = true;
-    if (!e->cancelled)
-        e->sink.said(e->sink.ctx, s);
+    if (e->cancelled)
+        return true;
+    enum sink_took took = e->sink.said(e->sink.ctx, s);
+    if (took == SINK_FULL && c->running && c->first == e && !e->cancelled)
+        c->blocked = true;
+    return took == SINK_ALL;
 }
 
 void execution_fail_all(struct context *c, const struct err *why)
@@ -200,7 +207,7 @@ void execution_cancel(struct execution *e)
     if (!*at)
         c->end = at;
     c->queued--;
-    c->queued_bytes -= e->frame.len;
+    c->queued_bytes -= e->size;
     e->context = NULL;
     e->trash.free = execution_free;
     core_discard(c->box->core, &e->trash);
@@ -266,17 +273,20 @@ int execution_start(struct context *c, const char *code, size_t len, const struc
         return err_set(err, ERR_LIMIT, "no memory for an execution");
     *e = (struct execution){.context = c, .sink = *sink, .id = ++c->next_id};
     struct json *all = whole_env(c, env);
-    buf_init(&e->frame, INTERP_FRAME_MAX * 4ul); /* escapes make it longer */
+    hold_init(&e->hold, c->box->account);
+    buf_init_metered(&e->frame, INTERP_FRAME_MAX + 4, &e->hold.meter);
     interp_write_execute(&e->frame, e->id, code, len, all ? all : env);
     json_free(all);
-    if (e->frame.failed || e->frame.len > INTERP_FRAME_MAX + 4) {
+    if (e->frame.failed) {
+        r = hold_refusal(&e->hold, err);
         execution_free(&e->trash);
-        return err_set(err, ERR_LIMIT, "the code is too long");
+        return r < 0 ? r : err_set(err, ERR_LIMIT, "the code is too long");
     }
     *c->end = e;
     c->end = &e->next;
     c->queued++;
-    c->queued_bytes += e->frame.len;
+    e->size = e->frame.len;
+    c->queued_bytes += e->size;
     *ret = e;
     box_touch(c->box);
     pool_busy(c->box->core);

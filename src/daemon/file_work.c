@@ -12,6 +12,8 @@
 #include <sys/epoll.h>
 
 #define READS_PER_ROUND 4u
+#define WORK_FDS        2u            /* its answer, and perhaps its input */
+#define WORK_BYTES      (32ull << 10) /* with what its reader keeps of a message */
 
 struct file_work {
     struct trash trash;
@@ -19,6 +21,7 @@ struct file_work {
     struct core *core;
     struct file_work *next;
     enum files_op op;
+    struct account *account;
     struct files_reader *reader;
     struct files_sink sink;
     struct loop_io io; /* fd -1: at its end */
@@ -107,6 +110,8 @@ static void on_readable(struct loop_io *io, uint32_t events)
 static void work_free(struct trash *t)
 {
     struct file_work *w = container_of(t, struct file_work, trash);
+    account_return(w->account, ACCOUNT_DESCRIPTORS, WORK_FDS);
+    account_return(w->account, ACCOUNT_BYTES, WORK_BYTES);
     files_reader_free(w->reader);
     free(w);
 }
@@ -230,6 +235,14 @@ static void record(struct box *b, const char *json, size_t len, enum files_op op
     json_free(tree);
 }
 
+static int work_charge(struct account *a, struct err *err)
+{
+    int r = account_charge(a, ACCOUNT_DESCRIPTORS, WORK_FDS, err);
+    if (r == 0 && (r = account_charge(a, ACCOUNT_BYTES, WORK_BYTES, err)) < 0)
+        account_return(a, ACCOUNT_DESCRIPTORS, WORK_FDS);
+    return r;
+}
+
 static struct file_work *work_new(struct box *b, enum files_op op, const struct files_sink *sink,
                                   struct err *err)
 {
@@ -240,11 +253,16 @@ static struct file_work *work_new(struct box *b, enum files_op op, const struct 
         err_set(err, ERR_LIMIT, "sandbox %s already works on %u files", b->info.id, b->work_count);
         return NULL;
     }
-    *w = (struct file_work){.box = b, .core = b->core, .op = op, .sink = *sink};
-    w->io = (struct loop_io){.fd = -1, .fn = on_readable};
+    if (work_charge(b->account, err) < 0) {
+        free(w);
+        return NULL;
+    }
+    *w = (struct file_work){
+        .box = b, .core = b->core, .account = b->account, .op = op, .sink = *sink};
+    w->io = (struct loop_io){.fd = -1, .fn = on_readable, .share = account_share(b->account)};
     struct files_sink mine = {on_head, on_entry, on_event, on_data, on_end, w};
     if (files_reader_new(&w->reader, op, &mine, err) < 0) {
-        free(w);
+        work_free(&w->trash);
         return NULL;
     }
     w->next = b->works;

@@ -10,20 +10,22 @@ static const struct json_limits message_limits = {
 
 static void stream_body(struct call *call, const char *data, size_t len)
 {
+    static char nothing[] = "{}";
     struct err err = ERR_INIT;
     struct connect_frame message;
-    int r = connect_body_parse(data, len, CALL_JSON_MAX, &message, &err);
-    if (r == 0)
-        r = message.len ? json_parse(message.data, message.len, &message_limits, &call->json, &err)
-                        : json_parse("{}", 2, NULL, &call->json, &err);
-    if (r == 0 && json_type(call->json) != JSON_OBJECT)
-        r = err_set(&err, ERR_USAGE, "a message must be a JSON object");
-    if (r < 0) {
+    if (connect_body_parse(data, len, CALL_JSON_MAX, &message, &err) < 0) {
         err.code = ERR_USAGE;
         call_fail_err(call, &err);
-    } else {
-        call->on_json(call, call->json);
+        return;
     }
+    /* The message is a part of call->body. */
+    char *text = message.len ? call->body.data + ((const char *)message.data - data) : nothing;
+    if (call_parse(call, text, message.len ? message.len : 2, &message_limits) < 0)
+        return;
+    if (json_type(call->json) != JSON_OBJECT)
+        call_fail(call, 400, "a message must be a JSON object");
+    else
+        call->on_json(call, call->json);
 }
 
 void frames_json(struct call *call, void (*fn)(struct call *call, const struct json *body))

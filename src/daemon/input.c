@@ -7,14 +7,30 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static bool take_buffer(struct connection *c)
+/* Who has not said yet who it is takes the place of whoever has been saying so for longest: of its own
+ * first, then of all. As much again is left for what it will be told. */
+static int charge(struct connection *c)
+{
+    struct server *s = c->server;
+    if (c->phase != PHASE_EXCHANGE)
+        while (account_room(c->hold.account, ACCOUNT_BYTES) < 2 * IN_SIZE &&
+               (callers_evict(s, c->caller, WAITS_HEAD) || callers_evict(s, NULL, WAITS_HEAD)))
+            ;
+    return hold_add(&c->hold, IN_SIZE, NULL);
+}
+
+static int take_buffer(struct connection *c)
 {
     struct server *s = c->server;
     if (c->in)
-        return true;
+        return 0;
+    if (charge(c) < 0)
+        return -EDQUOT;
     c->in = s->spares ? s->spare[--s->spares] : malloc(IN_SIZE);
     c->in_at = c->in_len = c->scanned = 0;
-    return c->in != NULL;
+    if (!c->in)
+        hold_sub(&c->hold, IN_SIZE);
+    return c->in ? 0 : -ENOMEM;
 }
 
 void input_release(struct connection *c)
@@ -27,13 +43,15 @@ void input_release(struct connection *c)
     else
         free(c->in);
     c->in = NULL;
+    hold_sub(&c->hold, IN_SIZE);
     c->in_at = c->in_len = c->scanned = 0;
 }
 
 ssize_t input_receive(struct connection *c)
 {
-    if (!take_buffer(c))
-        return -ENOMEM;
+    int r = take_buffer(c);
+    if (r < 0)
+        return r;
     if (c->in_at && c->in_at == c->in_len) {
         c->in_at = c->in_len = 0;
     } else if (c->in_at && c->in_len == IN_SIZE) {

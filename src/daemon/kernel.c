@@ -12,7 +12,8 @@
 
 #define KEEPALIVE_MS 5000
 #define CONTEXT_HOME "/home/user"
-#define TEXT_MAX     (128u << 20) /* a result of INTERP_FRAME_MAX in ASCII */
+#define TEXT_MAX     (8u << 20) /* of one line but a result's */
+#define PIECE        (32u * 1024) /* of a result, before it becomes ASCII */
 
 struct run {
     struct call *call;
@@ -22,6 +23,10 @@ struct run {
     struct loop_task release;
     struct utf8_tail tail[2];
     bool closing;
+    /* a result that is being written */
+    bool in_result;
+    size_t member;              /* the next one */
+    struct json_pieces *pieces; /* of the one before it */
 };
 
 #define RUN_OF(member, at) ((struct run *)((char *)(at)-offsetof(struct run, member)))
@@ -72,14 +77,20 @@ static void line_error(struct run *r, const char *name, const char *value, const
 
 static void on_keepalive(struct loop_timer *t)
 {
-    line_simple(RUN_OF(keepalive, t), "keepalive");
+    struct run *r = RUN_OF(keepalive, t);
+    if (r->in_result) /* no other line fits into the middle of one */
+        loop_timer_set(r->loop, t, KEEPALIVE_MS);
+    else
+        line_simple(r, "keepalive");
 }
 
 /* ---- one execution ---- */
 
 static void run_free(struct loop_task *t)
 {
-    free(RUN_OF(release, t));
+    struct run *r = RUN_OF(release, t);
+    json_pieces_free(r->pieces);
+    free(r);
 }
 
 static void run_close(struct run *r)
@@ -129,20 +140,56 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     return write_text(r, stream, buf_text(&whole), whole.len);
 }
 
-static void write_result(struct run *r, const struct interp_said *s)
+/* A result may be as long as a frame: it goes out in pieces, as its client takes them, and nobody else waits
+ * for more than one. True: that was the last. */
+static bool next_piece(struct run *r, const struct interp_said *s, struct buf *out)
 {
-    struct buf out;
     struct json_writer w;
-    line_begin(&out, &w, "result");
-    for (size_t i = 0; i < json_count(s->data); i++) {
-        jw_key(&w, json_key_at(s->data, i));
-        jw_json(&w, json_value_at(s->data, i));
+    if (!r->in_result) {
+        r->in_result = true;
+        r->member = 0;
+        buf_str(out, "{\"type\":\"result\"");
     }
-    jw_kv_bool(&w, "is_main_result", s->main);
-    line_send(r, &out, &w);
+    while (out->len < PIECE && !out->failed) {
+        if (r->pieces && !json_pieces_next(r->pieces, out, PIECE))
+            return false;
+        json_pieces_free(r->pieces);
+        r->pieces = NULL;
+        w = (struct json_writer){.out = out, .need_comma = true};
+        if (r->member == json_count(s->data)) {
+            jw_kv_bool(&w, "is_main_result", s->main);
+            buf_str(out, "}\n");
+            r->in_result = false;
+            return true;
+        }
+        jw_key(&w, json_key_at(s->data, r->member));
+        r->pieces = json_pieces_new(json_value_at(s->data, r->member++));
+        out->failed |= !r->pieces;
+    }
+    return false;
 }
 
-static void on_said(void *ctx, const struct interp_said *s)
+static enum sink_took write_result(struct run *r, const struct interp_said *s)
+{
+    struct buf json cleanup_buf = {0}, ascii cleanup_buf = {0};
+    buf_init(&json, TEXT_MAX);
+    buf_init(&ascii, TEXT_MAX);
+    bool last = next_piece(r, s, &json);
+    ascii_write(&ascii, buf_text(&json), json.len);
+    loop_timer_set(r->loop, &r->keepalive, KEEPALIVE_MS);
+    if (json.failed || ascii.failed) { /* half a line is none, and cannot be taken back */
+        execution_cancel(r->execution);
+        r->execution = NULL;
+        run_close(r);
+        exchange_abort(r->call->x);
+        call_ended(r->call);
+        return SINK_ALL;
+    }
+    bool more = exchange_write(r->call->x, ascii.data, ascii.len);
+    return last ? SINK_ALL : more ? SINK_MORE : SINK_FULL;
+}
+
+static enum sink_took on_said(void *ctx, const struct interp_said *s)
 {
     struct run *r = ctx;
     struct buf out;
@@ -154,8 +201,7 @@ static void on_said(void *ctx, const struct interp_said *s)
         line_send(r, &out, &w);
         break;
     case INTERP_RESULT:
-        write_result(r, s);
-        break;
+        return write_result(r, s);
     case INTERP_ERROR:
         line_error(r, s->name, s->value, s->traceback);
         break;
@@ -163,6 +209,7 @@ static void on_said(void *ctx, const struct interp_said *s)
     case INTERP_END:
         break;
     }
+    return SINK_ALL;
 }
 
 static void on_end(void *ctx, const struct err *err)
@@ -170,6 +217,12 @@ static void on_end(void *ctx, const struct err *err)
     struct run *r = ctx;
     struct call *call = r->call;
     r->execution = NULL;
+    if (r->in_result) { /* the interpreter was lost in the middle of a line */
+        run_close(r);
+        exchange_abort(call->x);
+        call_ended(call);
+        return;
+    }
     for (int i = 0; i < 2; i++)
         write_text(r, i + 1, r->tail[i].bytes, r->tail[i].len);
     if (err)
@@ -247,6 +300,7 @@ static void run_in(struct call *call, struct context *context)
     loop_timer_set(r->loop, &r->keepalive, KEEPALIVE_MS);
     if (execution_start(context, e.code, strlen(e.code), e.env, &sink, &r->execution, &err) < 0)
         on_end(r, &err);
+    call_forget_body(call); /* it is in the execution */
 }
 
 static void context_ready(void *ctx, struct context *context, const struct err *err)
@@ -350,7 +404,7 @@ static void kernel_list(struct call *call)
     struct box *b = call_sandbox(call);
     if (!b)
         return;
-    buf_init(&out, 4u << 20);
+    call_buf(call, &out, 4u << 20);
     jw_init(&w, &out, false);
     jw_array_begin(&w);
     context_each(b, write_context, &w);

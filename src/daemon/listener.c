@@ -39,11 +39,22 @@ static struct caller caller_of(int fd, bool local, const struct sockaddr_storage
     return p;
 }
 
+/* The last few are for whoever is on this machine. */
+static bool has_room(struct listener *l)
+{
+    struct server *s = l->server;
+    unsigned most = s->limits.connections - (l->local ? 0 : s->limits.connections / 16);
+    while (s->connections >= most &&
+           (callers_evict(s, NULL, WAITS_REQUEST) || callers_evict(s, NULL, WAITS_HEAD)))
+        ;
+    return s->connections < most;
+}
+
 static void take(struct listener *l, int fd, const struct sockaddr_storage *sa)
 {
     struct server *s = l->server;
     struct caller who = caller_of(fd, l->local, sa);
-    struct caller *caller = s->connections < s->limits.connections ? caller_take(s, &who) : NULL;
+    struct caller *caller = has_room(l) ? caller_take(s, &who) : NULL;
     s->stats.accepted++;
     if (!caller) {
         s->stats.no_room++;
@@ -76,6 +87,13 @@ static void turn_away(struct listener *l)
     loop_timer_set(l->server->loop, &l->pause, PAUSE_MS);
 }
 
+/* One that waits for its client gives its descriptor to the next in line (DM-4). */
+static bool makes_room(struct server *s)
+{
+    return (errno == EMFILE || errno == ENFILE) &&
+           (callers_evict(s, NULL, WAITS_REQUEST) || callers_evict(s, NULL, WAITS_HEAD));
+}
+
 static void on_listener(struct loop_io *io, uint32_t events)
 {
     (void)events;
@@ -88,7 +106,7 @@ static void on_listener(struct loop_io *io, uint32_t events)
             take(l, fd, &sa);
             continue;
         }
-        if (errno == ECONNABORTED || errno == EINTR)
+        if (errno == ECONNABORTED || errno == EINTR || (errno != EAGAIN && makes_room(l->server)))
             continue;
         if (errno != EAGAIN)
             turn_away(l);
@@ -104,6 +122,12 @@ static int set_options(int fd, bool local, struct err *err)
         return err_sys(err, "make a listening socket non-blocking");
     if (local)
         return 0;
+    /* A client that vanished without a word is noticed, also where nothing is to be said to it. */
+    if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){120}, sizeof(int)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &(int){30}, sizeof(int)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &(int){4}, sizeof(int)) < 0)
+        return err_sys(err, "set up a listening socket");
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) < 0 ||
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &(int){NOT_SENT}, sizeof(int)) < 0)
         return err_sys(err, "set up a listening socket");

@@ -13,6 +13,7 @@
 #include "audit/notary.h"
 #include "audit/recorder.h"
 #include "base/cleanup.h"
+#include "daemon/account.h"
 #include "daemon/api.h"
 #include "daemon/fault.h"
 #include "daemon/seal.h"
@@ -23,6 +24,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -118,11 +120,21 @@ static void end_recorder(void)
         ;
 }
 
+/* With one write: dprintf asks where a file stands, and the seal does not answer that. */
+static void say(const struct err *err)
+{
+    char text[sizeof err->message + sizeof err->hint + 32];
+    int n = snprintf(text, sizeof text, "brig serve: %s%s%s\n", err->message,
+                     err->hint[0] ? "; " : "", err->hint);
+    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+        errno = 0; /* nobody listens */
+}
+
 static void on_lost(void *ctx, const struct err *err)
 {
     (void)ctx;
     if (!front.stopping)
-        dprintf(STDERR_FILENO, "brig serve: %s\n", err->message);
+        say(err);
     end(front.stopping ? 0 : 1);
 }
 
@@ -253,12 +265,36 @@ static int watch_signals(struct err *err)
     return 0;
 }
 
+/* What is large goes back to the system when it is freed, whatever sizes were used before: the memory of
+ * the front is what its accounts say. */
+static void keep_little(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 512 * 1024);
+    mallopt(M_ARENA_MAX, 1);
+}
+
+/* One set of accounts for both. Of all descriptors a quarter is for what runs inside. */
+static int open_accounts(struct server_limits *limits, struct core_config *config, struct err *err)
+{
+    struct account_limits of = server_account_limits(limits);
+    struct account_limit *fds = &of.of[ACCOUNT_OF_KEY][ACCOUNT_DESCRIPTORS];
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur / 4 < fds->all) {
+        fds->all = l.rlim_cur / 4;
+        fds->reserve = fds->all / 16;
+    }
+    limits->accounts = config->accounts = accounts_new(&of);
+    return config->accounts ? 0 : err_set(err, ERR_LIMIT, "no memory for the accounts");
+}
+
 /* The recorder is forked first, while there is little to inherit. */
 static int prepare(int argc, char **argv, struct err *err)
 {
     struct core_config config = {0};
     struct server_limits limits = {.connections = raise_descriptors(&config.possible_boxes)};
     cleanup_fd int recorder = -1;
+    keep_little();
     for (int i = 1; i < argc; i++)
         front.listeners += argv[i][0] != '-';
     if (front.listeners > LISTENERS_MAX)
@@ -267,7 +303,13 @@ static int prepare(int argc, char **argv, struct err *err)
     for (int fd = FD_LAUNCHER; fd < FD_LISTENERS + (int)front.listeners; fd++)
         if (fd_set_cloexec(fd, true) < 0)
             return err_sys(err, "brig-daemon: descriptor %d", fd);
+    if (open_accounts(&limits, &config, err) < 0)
+        return -err->code;
     recorder = start_recorder(err);
+    /* Everybody waits for this one process, and what runs in a sandbox for nobody else: where that is
+     * allowed (to root), it goes first. */
+    if (nice(-10) < 0)
+        errno = 0;
     front.recorder_fd = recorder < 0 ? -1 : fcntl(recorder, F_DUPFD_CLOEXEC, 3);
     if (recorder < 0 || loop_new(&front.loop, err) < 0 || watch_signals(err) < 0 ||
         core_new(&front.core, front.loop, &config, FD_LAUNCHER, fd_steal(&recorder), err) < 0 ||
@@ -331,8 +373,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
     if (fault_init(getenv("BRIG_FAULT"), &err) < 0 || run(argc, argv, &err) < 0) {
-        dprintf(STDERR_FILENO, "brig serve: %s%s%s\n", err.message, err.hint[0] ? "; " : "",
-                err.hint);
+        say(&err);
         front.status = 1;
     }
     seal_exit(front.status);

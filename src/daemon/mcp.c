@@ -200,15 +200,41 @@ static void take_message(struct call *call, struct rpc_msg *m)
     dispatch(c);
 }
 
+/* A tree within the memory that the key has left; what it takes is the call's. */
+static int parse(struct call *call, size_t len, struct json **ret, struct err *err)
+{
+    struct json_limits limits = rpc_limits;
+    uint64_t room = account_room(call->hold.account, ACCOUNT_BYTES);
+    limits.max_memory = room < SIZE_MAX ? (size_t)room + 1 : 0;
+    int r = json_parse_in_place(call->body.data, len, &limits, ret, err);
+    if (r < 0)
+        return err->code == ERR_LIMIT ? r : err_wrap(err, "this is no JSON that is taken here");
+    r = hold_add(&call->hold, json_memory(*ret), err);
+    if (r < 0)
+        json_free(*ret);
+    return r;
+}
+
 static void take_body(struct call *call, const char *data, size_t len)
 {
-    struct rpc_msg m cleanup_rpc_msg = {0};
+    struct rpc_msg m = {0};
+    struct json *tree = NULL;
     struct err err = ERR_INIT;
-    int code = 0;
-    if (rpc_parse(data, len, &m, &code, &err) < 0)
+    int code = RPC_PARSE_ERROR;
+    (void)data; /* is call->body */
+    if (parse(call, len, &tree, &err) < 0) {
+        fail(call, err.code == ERR_LIMIT ? 429 : 400, NULL,
+             err.code == ERR_LIMIT ? RPC_INTERNAL_ERROR : code, err.message, NULL);
+        return;
+    }
+    uint64_t memory = json_memory(tree);
+    if (rpc_read(tree, &m, &code, &err) < 0)
         fail(call, code == RPC_INVALID_PARAMS ? 200 : 400, m.id, code, err.message, NULL);
     else
         take_message(call, &m);
+    if (m.tree) /* else it is a call's of its own now */
+        hold_sub(&call->hold, memory);
+    rpc_msg_done(&m);
 }
 
 /* A page can make a browser send forms and plain text without asking, but not this. */

@@ -23,6 +23,8 @@ struct mcp_call {
     struct core *core;
     struct loop *loop;
     const struct key *key;
+    struct hold hold; /* of all that is kept for it */
+    struct buf body;  /* which msg points into */
     struct rpc_msg msg;
     bool modern;
     bool takes_json, takes_events; /* as Accept says */
@@ -44,6 +46,8 @@ struct mcp_call {
 /* mcp_call.c */
 /* Takes the message. NULL: no memory, and the call is answered. */
 struct mcp_call *mcp_call_new(struct call *call, struct rpc_msg *msg);
+/* A buffer that its key answers for. It ends before the call does. */
+void mcp_buf(struct mcp_call *c, struct buf *b, size_t cap);
 void mcp_wait(struct mcp_call *c);
 bool mcp_back(struct mcp_call *c); /* false: nobody waits any more */
 /* A running request of that session, as notifications/cancelled names it. */
@@ -61,8 +65,8 @@ void result_cacheable(struct mcp_call *c, struct mcp_result *r, uint64_t ttl_ms,
 void result_send(struct mcp_call *c, struct mcp_result *r);
 void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
               const struct json *data);
-/* A finished JSON value under a key. */
-void result_raw(struct json_writer *w, const char *key, const char *json);
+/* A list under a key: finished JSON values, with commas between them. */
+void result_list(struct json_writer *w, const char *key, const struct buf *items);
 
 /* mcp_tools.c */
 void mcp_tools_call(struct mcp_call *c);

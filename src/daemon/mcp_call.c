@@ -6,7 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define ANSWER_MAX   (64u << 20)
+#define ANSWER_MAX   (32u << 20)
+#define ERROR_MAX    (1u << 20)
 #define KEEPALIVE_MS 5000u
 #define PROGRESS_MAX 10000u /* notifications for one request */
 
@@ -24,7 +25,14 @@ static void call_free(struct loop_task *t)
     if (c->forget)
         c->forget(c);
     rpc_msg_done(&c->msg);
+    buf_done(&c->body);
+    hold_done(&c->hold);
     free(c);
+}
+
+void mcp_buf(struct mcp_call *c, struct buf *b, size_t cap)
+{
+    buf_init_metered(b, cap, &c->hold.meter);
 }
 
 static void mcp_close(struct mcp_call *c)
@@ -96,6 +104,11 @@ struct mcp_call *mcp_call_new(struct call *call, struct rpc_msg *msg)
     c->core = call->core;
     c->loop = exchange_loop(call->x);
     c->key = call->key;
+    hold_init(&c->hold, call->hold.account);
+    c->body = call->body;
+    hold_adopt(&c->hold, &c->body);
+    call->body = (struct buf){0};
+    hold_give(&call->hold, &c->hold, json_memory(msg->tree));
     c->msg = *msg;
     *msg = (struct rpc_msg){0};
     c->takes_json = !accept || accepts(accept, "application/json");
@@ -126,13 +139,12 @@ static void stream_begin(struct mcp_call *c)
 
 static bool stream_write(struct mcp_call *c, const struct buf *json)
 {
-    struct buf event cleanup_buf = {0};
-    buf_init(&event, ANSWER_MAX + 64);
-    buf_room(&event, json->len + 32);
-    buf_str(&event, "event: message\ndata: ");
-    buf_add(&event, buf_text(json), json->len);
-    buf_str(&event, "\n\n");
-    return event.failed || exchange_write(c->call->x, event.data, event.len);
+    static const char head[] = "event: message\ndata: ";
+    struct exchange *x = c->call->x;
+    /* Only the last says whether there is room for more. */
+    exchange_write(x, head, sizeof(head) - 1);
+    exchange_write(x, buf_text(json), json->len);
+    return exchange_write(x, "\n\n", 2);
 }
 
 /* A quiet request must not look like a dead one. */
@@ -154,7 +166,7 @@ bool mcp_progress(struct mcp_call *c, const char *text, size_t len)
     if (!c->call || !c->token || !c->takes_events || c->progress >= PROGRESS_MAX)
         return true;
     stream_begin(c);
-    buf_init(&r.out, ANSWER_MAX);
+    mcp_buf(c, &r.out, ANSWER_MAX);
     jw_init(&r.w, &r.out, false);
     rpc_notification_begin(&r.w, "notifications/progress");
     jw_object_begin(&r.w);
@@ -197,14 +209,14 @@ void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
               const struct json *data)
 {
     struct buf out cleanup_buf = {0};
-    buf_init(&out, ANSWER_MAX);
+    buf_init(&out, ERROR_MAX);
     rpc_write_error(&out, c->msg.id, code, message, data);
     answer(c, status, &out);
 }
 
 void result_begin(struct mcp_call *c, struct mcp_result *r)
 {
-    buf_init(&r->out, ANSWER_MAX);
+    mcp_buf(c, &r->out, ANSWER_MAX);
     jw_init(&r->w, &r->out, false);
     rpc_result_begin(&r->w, c->msg.id);
     jw_object_begin(&r->w);
@@ -233,17 +245,22 @@ void result_send(struct mcp_call *c, struct mcp_result *r)
 {
     jw_object_end(&r->w);
     rpc_end(&r->w);
-    if (r->out.failed)
+    struct err err = ERR_INIT;
+    if (r->out.failed && hold_refusal(&c->hold, &err) < 0)
+        mcp_fail(c, 200, RPC_INTERNAL_ERROR, err.message, NULL);
+    else if (r->out.failed)
         mcp_fail(c, 200, RPC_INTERNAL_ERROR, "the answer is too long", NULL);
     else
         answer(c, 200, &r->out);
     buf_done(&r->out);
 }
 
-void result_raw(struct json_writer *w, const char *key, const char *json)
+void result_list(struct json_writer *w, const char *key, const struct buf *items)
 {
     jw_key(w, key);
-    buf_str(w->out, json);
+    buf_chr(w->out, '[');
+    buf_add(w->out, buf_text(items), items->len);
+    buf_chr(w->out, ']');
     w->after_key = false;
     w->need_comma = true;
 }

@@ -36,6 +36,10 @@ static void take_result(struct mcp_run *r, const struct interp_said *s)
     if (s->main && text && json_type(text) == JSON_STRING) {
         buf_reset(&r->result);
         buf_str(&r->result, json_string(text));
+        if (r->result.failed) {
+            buf_reset(&r->result);
+            r->cut = true;
+        }
     }
     take_image(r, s->data, "png", "image/png");
     take_image(r, s->data, "jpeg", "image/jpeg");
@@ -52,6 +56,7 @@ static void take_result(struct mcp_run *r, const struct interp_said *s)
     jw_object_end(&w);
     /* Half a value is none: what does not fit is left out as a whole. */
     if (r->images.failed || r->results.failed) {
+        hold_refusal(&r->c->hold, NULL);
         r->images.len = images;
         r->results.len = results;
         r->images.failed = r->results.failed = false;
@@ -63,28 +68,34 @@ static void take_error(struct mcp_run *r, const struct interp_said *s)
 {
     struct buf text cleanup_buf = {0};
     struct json_writer w;
-    buf_init(&text, 16u << 20);
+    mcp_buf(r->c, &text, 16u << 20);
     jw_init(&w, &text, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "name", s->name);
     jw_kv_string(&w, "value", s->value);
     jw_kv_string(&w, "traceback", s->traceback);
     jw_object_end(&w);
+    hold_sub(&r->c->hold, json_memory(r->exception));
     json_free(r->exception);
     r->exception = NULL;
     json_parse(buf_text(&text), text.len,
                &(struct json_limits){.max_bytes = 16u << 20, .max_depth = 4, .max_nodes = 16},
                &r->exception, NULL);
+    if (hold_add(&r->c->hold, json_memory(r->exception), NULL) < 0) {
+        json_free(r->exception);
+        r->exception = NULL;
+    }
     r->failed = true;
 }
 
-static void on_said(void *ctx, const struct interp_said *s)
+static enum sink_took on_said(void *ctx, const struct interp_said *s)
 {
     struct mcp_run *r = ctx;
     if (s->word == INTERP_RESULT)
         take_result(r, s);
     else if (s->word == INTERP_ERROR)
         take_error(r, s);
+    return SINK_ALL;
 }
 
 static bool on_output(void *ctx, int stream, const void *data, size_t len)
@@ -130,18 +141,12 @@ static void start(struct mcp_run *r, struct box *b)
 
 static void write_members(struct mcp_run *r, struct json_writer *w)
 {
-    struct buf list cleanup_buf = {0};
     if (r->result.len) {
         jw_key(w, "result");
         jw_bytes(w, r->result.data, r->result.len);
     }
-    if (r->results.len) {
-        buf_init(&list, r->results.len + 2);
-        buf_chr(&list, '[');
-        buf_add(&list, r->results.data, r->results.len);
-        buf_chr(&list, ']');
-        result_raw(w, "results", buf_text(&list));
-    }
+    if (r->results.len)
+        result_list(w, "results", &r->results);
     if (r->exception) {
         jw_key(w, "exception");
         jw_json(w, r->exception);

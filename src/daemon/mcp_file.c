@@ -49,8 +49,8 @@ struct mcp_file *file_new(struct mcp_call *c, enum files_op op)
     f->c = c;
     f->op = op;
     f->in.fd = -1;
-    buf_init(&f->data, op == FILES_LIST ? 16u << 20 : MCP_FILE_MAX);
-    buf_init(&f->text, 1u << 20);
+    mcp_buf(c, &f->data, op == FILES_LIST ? 16u << 20 : MCP_FILE_MAX);
+    mcp_buf(c, &f->text, 1u << 20);
     jw_init(&f->w, &f->data, false);
     c->data = f;
     c->stop = file_stop;
@@ -117,8 +117,10 @@ static void on_end(void *ctx, int error)
         f->cut = true;
         error = 0;
     }
-    if (f->data.failed && !error)
+    if (f->data.failed && !error) {
         error = EFBIG;
+        hold_refusal(&f->c->hold, &f->why);
+    }
     f->error = error;
     file_stop(f->c);
     f->done(f);
@@ -162,7 +164,8 @@ static void on_started(void *ctx, struct file_work *work, int in_fd, const struc
     f->work = work;
     if (in_fd < 0)
         return;
-    f->in = (struct loop_io){.fd = in_fd, .fn = on_input};
+    f->in =
+        (struct loop_io){.fd = in_fd, .fn = on_input, .share = account_share(f->c->hold.account)};
     if (loop_watch(f->c->loop, &f->in, EPOLLOUT) < 0)
         on_end(f, errno);
 }

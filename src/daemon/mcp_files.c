@@ -73,11 +73,17 @@ static void have_read(struct mcp_file *f)
         fail(f);
         return;
     }
-    buf_init(&text, 2 * MCP_FILE_MAX);
+    mcp_buf(f->c, &text, 2 * MCP_FILE_MAX);
     if (is_text)
         buf_add(&text, buf_text(&f->data), f->data.len);
     else
         base64_encode(buf_text(&f->data), f->data.len, &text);
+    if (text.failed) {
+        f->error = EFBIG;
+        hold_refusal(&f->c->hold, &f->why);
+        fail(f);
+        return;
+    }
     tool_result_begin(f->c, &r, &text, NULL, false);
     jw_key(&r.w, "path");
     jw_bytes(&r.w, f->path, strlen(f->path));
@@ -138,7 +144,7 @@ static void take_content(struct mcp_file *f, const char *content, const char *en
         buf_str(&f->data, content);
     else if (base64_decode(content, strlen(content), &f->data, err) < 0)
         err_wrap(err, "\"content\"");
-    if (f->data.failed)
+    if (f->data.failed && hold_refusal(&f->c->hold, err) == 0)
         err_set(err, ERR_LIMIT, "\"content\": more than %zu bytes", f->data.cap);
 }
 
@@ -167,19 +173,14 @@ void mcp_write_file(struct mcp_call *c)
 static void have_listed(struct mcp_file *f)
 {
     struct mcp_result r;
-    struct buf list cleanup_buf = {0};
     if (f->error) {
         fail(f);
         return;
     }
     if (!f->text.len)
         buf_str(&f->text, "[empty]");
-    buf_init(&list, f->data.len + 2);
-    buf_chr(&list, '[');
-    buf_add(&list, buf_text(&f->data), f->data.len);
-    buf_chr(&list, ']');
     tool_result_begin(f->c, &r, &f->text, NULL, false);
-    result_raw(&r.w, "entries", buf_text(&list));
+    result_list(&r.w, "entries", &f->data);
     jw_kv_bool(&r.w, "truncated", f->cut);
     tool_result_send(f->c, &r);
 }

@@ -157,7 +157,7 @@ static void on_diff(struct mcp_call *c, bool as_stat, const char *text, size_t l
     struct err own = ERR_INIT;
     if (!mcp_back(c))
         return;
-    buf_init(&shown, 16u << 20);
+    mcp_buf(c, &shown, 16u << 20);
     if (text)
         buf_add(&shown, text, len);
     if (shown.failed) {

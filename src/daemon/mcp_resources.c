@@ -146,13 +146,8 @@ static void on_started(void *ctx, struct file_work *work, int in_fd, const struc
 static void listing_send(struct listing *l)
 {
     struct mcp_result r;
-    struct buf list cleanup_buf = {0};
-    buf_init(&list, l->out.len + 2);
-    buf_chr(&list, '[');
-    buf_add(&list, buf_text(&l->out), l->out.len);
-    buf_chr(&list, ']');
     result_begin(l->c, &r);
-    result_raw(&r.w, "resources", buf_text(&list));
+    result_list(&r.w, "resources", &l->out);
     result_cacheable(l->c, &r, 0, false);
     result_send(l->c, &r);
 }
@@ -194,7 +189,7 @@ void mcp_resources_list(struct mcp_call *c)
     l->count = mcp_boxes_of(c->core, c->key, ids, MCP_BOXES_MAX);
     for (size_t i = 0; i < l->count; i++)
         memcpy(l->ids[i], ids[i], sizeof(l->ids[i]));
-    buf_init(&l->out, 8u << 20);
+    mcp_buf(c, &l->out, 8u << 20);
     c->data = l;
     c->stop = listing_stop;
     c->forget = listing_forget;
@@ -270,9 +265,16 @@ static void have_read(struct mcp_file *f)
         return;
     }
     is_text = file_is_text(&f->data);
-    buf_init(&blob, 2 * MCP_FILE_MAX);
+    mcp_buf(f->c, &blob, 2 * MCP_FILE_MAX);
     if (!is_text)
         base64_encode(buf_text(&f->data), f->data.len, &blob);
+    if (blob.failed) {
+        struct err err = ERR_INIT;
+        hold_refusal(&f->c->hold, &err);
+        mcp_fail(f->c, 200, RPC_INTERNAL_ERROR,
+                 err.message[0] ? err.message : "the answer is too long", NULL);
+        return;
+    }
     write_contents(f, is_text ? &f->data : &blob, mime_of(f->path, is_text), is_text);
 }
 

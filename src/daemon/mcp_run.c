@@ -9,7 +9,7 @@
 
 #define LIFE_MARGIN_MS  30000
 #define LINES_PER_PIECE 64u /* more lines at once are told together */
-#define RESULTS_MAX     (24u << 20)
+#define RESULTS_MAX     (8u << 20) /* of each kind */
 
 #define RUN_OF(member, at) ((struct mcp_run *)((char *)(at)-offsetof(struct mcp_run, member)))
 
@@ -75,12 +75,12 @@ struct mcp_run *run_new(struct mcp_call *c)
     r->timeout_ms = MCP_TIMEOUT_DEFAULT_MS;
     r->deadline.fn = on_deadline;
     for (int i = 0; i < 2; i++) {
-        buf_init(&r->out[i], RUN_OUTPUT_MAX);
-        buf_init(&r->line[i], RUN_LINE_MAX);
+        mcp_buf(c, &r->out[i], RUN_OUTPUT_MAX);
+        mcp_buf(c, &r->line[i], RUN_LINE_MAX);
     }
-    buf_init(&r->result, RESULTS_MAX);
-    buf_init(&r->results, RESULTS_MAX);
-    buf_init(&r->images, RESULTS_MAX);
+    mcp_buf(c, &r->result, RESULTS_MAX);
+    mcp_buf(c, &r->results, RESULTS_MAX);
+    mcp_buf(c, &r->images, RESULTS_MAX);
     c->data = r;
     c->stop = run_stop;
     c->resume = run_resume;
@@ -202,6 +202,11 @@ bool run_output(struct mcp_run *r, int stream, const void *data, size_t len)
     size_t room = RUN_OUTPUT_MAX - r->out[i].len;
     r->cut |= len > room;
     buf_add(&r->out[i], data, len < room ? len : room);
+    if (r->out[i].failed) { /* its key has no room: what is there stays */
+        hold_refusal(&r->c->hold, NULL);
+        r->out[i].failed = false;
+        r->cut = true;
+    }
     return !r->c->token || tell_lines(r, &r->line[i], data, len);
 }
 

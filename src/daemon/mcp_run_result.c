@@ -113,7 +113,7 @@ void run_write(struct mcp_run *r, struct box *b)
     const struct denial_list *l = b ? box_denials(b) : NULL;
     struct mcp_result result;
     struct buf text cleanup_buf = {0};
-    buf_init(&text, 8u << 20);
+    mcp_buf(r->c, &text, 8u << 20);
     write_text(&text, r, l);
     tool_result_begin(r->c, &result, &text, &r->images, r->failed);
     write_bytes(&result.w, "stdout", &r->out[0]);

@@ -186,6 +186,7 @@ void core_metrics(struct core *c, struct buf *out)
     write_boxes(c, out);
     write_pools(c, out);
     write_histograms(c, out);
+    usage_metrics(c, out);
     head(out, "brig_anomalies_total", "counter", "Sandboxes that were unlike others");
     buf_fmt(out, "brig_anomalies_total %u\n", c->anomaly_count);
     head(out, "brig_start_time_seconds", "gauge", "When the daemon started");

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#define ANSWER_PACE (16u * 1024) /* that a client takes in each idle_timeout, while there is more */
+
 size_t output_waiting(const struct connection *c)
 {
     return c->out.len - c->out_at;
@@ -17,13 +19,20 @@ size_t output_waiting(const struct connection *c)
 void output_release(struct connection *c)
 {
     c->out_at = 0;
-    if (c->out.size > OUT_LITTLE) {
-        size_t cap = c->out.cap;
-        buf_done(&c->out);
-        buf_init(&c->out, cap);
-    } else {
+    if (c->out.size > OUT_LITTLE)
+        buf_release(&c->out);
+    else
         buf_reset(&c->out);
-    }
+}
+
+/* While something waits, a client must take a certain part of it again and again (DM-5). */
+void output_moved(struct connection *c, size_t sent)
+{
+    c->moved += sent;
+    if (c->moved < ANSWER_PACE && sent < output_waiting(c))
+        return;
+    c->moved = 0;
+    c->mark_ms = loop_now_ms(c->server->loop);
 }
 
 /* How much of the queue and of the parts the kernel took. Negative: the client is gone. */
@@ -58,8 +67,10 @@ static void queue(struct connection *c, const struct iovec *parts, size_t count,
         buf_add(&c->out, (const char *)parts[i].iov_base + gone, parts[i].iov_len - gone);
         skip -= gone;
     }
-    if (c->out.failed) /* more than anybody may queue, or no memory */
+    if (c->out.failed) { /* more than anybody may queue, or than its account has room for */
+        hold_refusal(&c->hold, NULL);
         connection_lost(c);
+    }
 }
 
 /* Marks so much as sent; returns how much of it was not from the queue. */
@@ -67,7 +78,7 @@ static size_t account(struct connection *c, size_t sent)
 {
     size_t waiting = output_waiting(c);
     if (sent)
-        c->mark_ms = loop_now_ms(c->server->loop);
+        output_moved(c, sent);
     if (sent < waiting) {
         c->out_at += sent;
         return 0;
@@ -82,8 +93,10 @@ void output_add_parts(struct connection *c, const struct iovec *parts, size_t co
     ssize_t sent = 0;
     if (c->phase == PHASE_DEAD)
         return;
-    if (!waiting)
+    if (!waiting) {
         c->mark_ms = loop_now_ms(c->server->loop);
+        c->moved = 0;
+    }
     for (size_t i = 0; i < count; i++)
         len += parts[i].iov_len;
     if (!now && waiting + len < OUT_LITTLE) {

@@ -288,9 +288,12 @@ static void get_logs(struct call *call)
     struct box *b;
     if (!read_pid(call, &l.pid) || !(b = call_box(call)))
         return;
-    buf_init(&l.out, 16u << 20);
+    call_buf(call, &l.out, 16u << 20);
     process_logs(b, write_log, &l);
-    if (l.pid && !l.found)
+    struct err err = ERR_INIT;
+    if (l.out.failed && hold_refusal(&call->hold, &err) < 0)
+        call_fail_err(call, &err);
+    else if (l.pid && !l.found)
         call_fail(call, 404, "nothing is kept of a process %lld", (long long)l.pid);
     else
         call_text(call, 200, "text/plain; charset=utf-8", buf_text(&l.out), l.out.len);
@@ -301,6 +304,7 @@ const struct route own_routes[] = {
     {"GET", "/version", ERRORS_API, false, get_version},
     {"GET", "/sandboxes/{id}/logs", ERRORS_API, false, get_logs},
     {"GET", "/sandboxes/{id}/receipt", ERRORS_API, false, get_receipt},
+    {"GET", "/accounts", ERRORS_API, false, usage_get},
     {"GET", "/metrics", ERRORS_API, true, get_metrics},
     {"GET", "/anomalies", ERRORS_API, true, get_anomalies},
     {"GET", "/pools", ERRORS_API, true, get_pools},

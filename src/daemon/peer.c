@@ -1,6 +1,7 @@
 #include "daemon/peer.h"
 
 #include "base/cleanup.h"
+#include "daemon/account.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 
 struct peer_out {
     struct peer_out *next;
+    struct account *account;
     enum wire_type type;
     uint32_t request;
     int64_t value;
@@ -68,17 +70,22 @@ bool peer_is_open(const struct peer *p)
 static int queue(struct peer *p, enum wire_type type, uint32_t request, int64_t value,
                  const char *text, size_t len)
 {
-    if (p->out_bytes + len + sizeof(struct peer_out) > p->ops->out_max)
+    size_t size = len + sizeof(struct peer_out);
+    if (p->out_bytes + size > p->ops->out_max ||
+        account_charge(p->account, ACCOUNT_BYTES, size, NULL) < 0)
         return -ENOBUFS;
-    struct peer_out *o = malloc(sizeof *o + len);
-    if (!o)
+    struct peer_out *o = malloc(size);
+    if (!o) {
+        account_return(p->account, ACCOUNT_BYTES, size);
         return -ENOMEM;
-    *o = (struct peer_out){.type = type, .request = request, .value = value, .len = len};
+    }
+    *o = (struct peer_out){
+        .account = p->account, .type = type, .request = request, .value = value, .len = len};
     if (len)
         memcpy(o->text, text, len);
     *p->out_end = o;
     p->out_end = &o->next;
-    p->out_bytes += len + sizeof *o;
+    p->out_bytes += size;
     return loop_watch(p->loop, &p->io, EPOLLIN | EPOLLOUT);
 }
 
@@ -104,6 +111,7 @@ static void drop_first(struct peer *p)
     if (!p->out)
         p->out_end = &p->out;
     p->out_bytes -= o->len + sizeof *o;
+    account_return(o->account, ACCOUNT_BYTES, o->len + sizeof *o);
     free(o);
 }
 

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+struct account; /* daemon/account.h */
 struct peer;
 struct peer_ask;
 struct peer_out;
@@ -35,6 +36,7 @@ struct peer {
     struct wire_msg *room; /* shared by all peers: one message is looked at, at a time */
     const struct peer_ops *ops;
     struct loop_io io; /* fd -1: closed */
+    struct account *account; /* that answers for what waits to be sent, or NULL */
     struct peer_out *out, **out_end;
     size_t out_bytes;
     struct peer_ask *asks;

@@ -20,11 +20,14 @@
 #include <unistd.h>
 
 #define UP_MAX    (256u * 1024) /* of the request, waiting for the sandbox to take it */
+#define UP_LITTLE (16u * 1024)
 #define READ_SIZE (64u * 1024)
 
 struct relay {
     struct call *call;
     struct loop *loop;
+    struct box_dependent of_box;
+    struct hold hold;
     struct loop_io io; /* the connection inside */
     struct loop_task release;
     struct buf up; /* to be sent in */
@@ -49,6 +52,8 @@ static void relay_free(struct loop_task *t)
         http_response_done(&r->response);
     buf_done(&r->up);
     buf_done(&r->down);
+    account_return(r->hold.account, ACCOUNT_DESCRIPTORS, 1);
+    hold_done(&r->hold);
     free(r);
 }
 
@@ -57,6 +62,7 @@ static void relay_close(struct relay *r)
     if (r->closing)
         return;
     r->closing = true;
+    box_undepend(&r->of_box);
     loop_forget(r->loop, &r->io);
     if (r->io.fd >= 0)
         close(r->io.fd);
@@ -82,6 +88,12 @@ static void relay_fail(struct relay *r, const char *why)
     } else {
         call_fail(call, 502, "port %u of sandbox %s: %s", call->port, call->id, why);
     }
+}
+
+static void on_box_gone(struct box_dependent *d)
+{
+    struct relay *r = RELAY_OF(of_box, d);
+    relay_fail(r, "the sandbox ended");
 }
 
 static void relay_finish(struct relay *r)
@@ -119,7 +131,10 @@ static void flush_up(struct relay *r)
         r->up_at += (size_t)n;
     }
     if (!up_waiting(r)) {
-        buf_reset(&r->up);
+        if (r->up.size > UP_LITTLE)
+            buf_release(&r->up);
+        else
+            buf_reset(&r->up);
         r->up_at = 0;
     }
     watch(r);
@@ -138,6 +153,16 @@ static size_t body_take(void *ctx, const char *data, size_t len)
     buf_add(&r->up, data, len);
     if (chunked)
         buf_add(&r->up, "\r\n", 2);
+    struct call *call = r->call;
+    struct err err = ERR_INIT;
+    if (r->up.failed) { /* half a chunk cannot be mended */
+        relay_close(r);
+        if (hold_refusal(&r->hold, &err) < 0)
+            call_fail_err(call, &err);
+        else
+            call_fail(call, 502, "port %u of sandbox %s: no memory", call->port, call->id);
+        return len;
+    }
     flush_up(r);
     return len;
 }
@@ -238,19 +263,30 @@ static void answer_without_body(struct relay *r)
 static void join_sockets(struct relay *r)
 {
     struct call *call = r->call;
+    struct err err = ERR_INIT;
     struct loop *loop = r->loop;
-    struct buf to_client, to_box;
-    buf_init(&to_client, READ_SIZE + HTTP_HEAD_MAX);
-    buf_init(&to_box, READ_SIZE);
-    http_response_write(&r->response, true, &to_client);
-    buf_add(&to_client, r->down.data, r->down.len);
-    int client = exchange_tunnel(call->x, &to_box);
-    int inside = r->io.fd;
+    struct account *a = r->hold.account;
+    struct box *b = box_find_any(call->core, call->id);
+    struct buf out[2]; /* to the client, to the sandbox */
+    struct seat seat;
+    if (!b || tunnel_charge(a, &err) < 0) {
+        relay_close(r);
+        if (b)
+            call_fail_err(call, &err);
+        else
+            call_fail(call, 502, "sandbox %s is not there", call->id);
+        return;
+    }
+    buf_init(&out[0], READ_SIZE + HTTP_HEAD_MAX);
+    buf_init(&out[1], READ_SIZE);
+    http_response_write(&r->response, true, &out[0]);
+    buf_add(&out[0], r->down.data, r->down.len);
+    int fds[2] = {exchange_tunnel(call->x, &out[1], &seat), r->io.fd};
     loop_forget(r->loop, &r->io);
     r->io.fd = -1;
     relay_close(r);
     call_ended(call);
-    tunnel_start(loop, client, inside, &to_client, &to_box);
+    tunnel_start(b, a, loop, &seat, fds, out);
 }
 
 /* What the client gets of the body. False: it must be left alone from here on. */
@@ -400,25 +436,34 @@ static void relay_writable(struct call *call)
 
 /* ---- start ---- */
 
-static void start_relay(struct call *call, int fd)
+static void start_relay(struct call *call, struct box *b, int fd)
 {
     struct err err = ERR_INIT;
     struct relay *r = calloc(1, sizeof(*r));
-    if (!r) {
+    if (!r || account_charge(box_account(b), ACCOUNT_DESCRIPTORS, 1, &err) < 0) {
         close(fd);
-        call_fail(call, 503, "no memory");
+        free(r);
+        if (r)
+            call_fail_err(call, &err);
+        else
+            call_fail(call, 503, "no memory");
         return;
     }
+    hold_init(&r->hold, box_account(b));
+    r->of_box.gone = on_box_gone;
+    box_depend(b, &r->of_box);
     r->call = call;
     r->loop = exchange_loop(call->x);
-    r->io = (struct loop_io){.fd = fd, .fn = on_io};
+    r->io = (struct loop_io){.fd = fd, .fn = on_io, .share = account_share(r->hold.account)};
     r->release.fn = relay_free;
-    buf_init(&r->up, UP_MAX + HTTP_HEAD_MAX);
-    buf_init(&r->down, HTTP_HEAD_MAX + READ_SIZE);
+    buf_init_metered(&r->up, UP_MAX + HTTP_HEAD_MAX, &r->hold.meter);
+    buf_init_metered(&r->down, HTTP_HEAD_MAX + READ_SIZE, &r->hold.meter);
     call->data = r;
     call->on_gone = relay_gone;
     call->on_writable = relay_writable;
     if (write_request(r, &err) < 0 || r->up.failed) {
+        if (r->up.failed)
+            hold_refusal(&r->hold, &err);
         relay_fail(r, err.message);
         return;
     }
@@ -440,10 +485,14 @@ static void connected(void *ctx, int fd, const struct err *err)
             close(fd);
         return;
     }
-    if (fd < 0)
-        call_fail(call, 502, "port %u of sandbox %s: %s", call->port, call->id, err->message);
+    struct box *b = box_find_any(call->core, call->id);
+    if (fd >= 0 && !b)
+        close(fd);
+    if (fd < 0 || !b)
+        call_fail(call, 502, "port %u of sandbox %s: %s", call->port, call->id,
+                  fd < 0 ? err->message : "the sandbox ended");
     else
-        start_relay(call, fd);
+        start_relay(call, b, fd);
 }
 
 void ports_serve(struct call *call)

@@ -75,6 +75,8 @@ static void process_free(struct trash *t)
     process_log_free(p);
     json_free(p->config);
     free(p->tag);
+    process_fds_closed(p, p->descriptors);
+    hold_done(&p->hold);
     free(p);
 }
 
@@ -369,17 +371,37 @@ static struct json *copy_json(const struct json *json)
     return copy;
 }
 
-static struct process *process_new(struct box *b, const struct process_request *r)
+/* stdin, stdout and stderr, or a terminal twice. */
+#define PROCESS_FDS 3u
+
+static int process_charge(struct process *p, struct err *err)
+{
+    size_t tag = p->tag ? strlen(p->tag) + 1 : 0;
+    hold_init(&p->hold, p->box->account);
+    int r = hold_add(&p->hold, sizeof *p + tag + json_memory(p->config), err);
+    if (r == 0)
+        r = account_charge(p->box->account, ACCOUNT_DESCRIPTORS, PROCESS_FDS, err);
+    p->descriptors = r == 0 ? PROCESS_FDS : 0;
+    return r;
+}
+
+static struct process *process_new(struct box *b, const struct process_request *r, struct err *err)
 {
     struct process *p = calloc(1, sizeof *p);
-    if (!p)
+    if (!p) {
+        err_set(err, ERR_LIMIT, "no memory for a process");
         return NULL;
+    }
     p->box = b;
     p->tty = r->tty;
     p->timer.fn = on_timer;
     p->tag = r->tag ? strdup(r->tag) : NULL;
     p->config = copy_json(r->config);
     process_io_init(p);
+    if (process_charge(p, err) < 0) {
+        process_free(&p->trash);
+        return NULL;
+    }
     p->next = b->processes;
     b->processes = p;
     b->process_count++;
@@ -409,10 +431,11 @@ void process_start_now(struct box *b, const struct process_request *r,
         return;
     }
     struct spawn *s = calloc(1, sizeof *s);
-    struct process *p = s ? process_new(b, r) : NULL;
+    struct process *p = s ? process_new(b, r, &err) : NULL;
     if (!p) {
         free(s);
-        err_set(&err, ERR_LIMIT, "no memory for a process");
+        if (!err.code)
+            err_set(&err, ERR_LIMIT, "no memory for a process");
         fn(ctx, NULL, &err);
         return;
     }

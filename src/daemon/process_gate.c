@@ -13,6 +13,7 @@
 
 struct held {
     struct core *core;
+    struct hold hold;
     char box_id[BOX_ID_LEN + 1];
     struct process_request request;
     char **argv;
@@ -34,6 +35,7 @@ static void held_free(struct held *h)
     free(h->tag);
     json_free(h->env);
     json_free(h->config);
+    hold_done(&h->hold);
     free(h);
 }
 
@@ -67,8 +69,10 @@ static bool copy_argv(const char *const *argv, char ***ret)
     return copy != NULL;
 }
 
+/* NULL: no room, and *err may say whose. */
 static struct held *hold(struct box *b, const struct process_request *r,
-                         const struct process_sink *sink, process_fn *fn, void *ctx)
+                         const struct process_sink *sink, process_fn *fn, void *ctx,
+                         struct err *err)
 {
     struct held *h = calloc(1, sizeof *h);
     if (!h)
@@ -84,6 +88,14 @@ static struct held *hold(struct box *b, const struct process_request *r,
     if (!copy_argv(r->argv, &h->argv) || !copy_text(r->cwd, &h->cwd) ||
         !copy_text(r->tag, &h->tag) || !copy_tree(r->env, &h->env) ||
         !copy_tree(r->config, &h->config)) {
+        held_free(h);
+        return NULL;
+    }
+    size_t size = sizeof *h + json_memory(h->env) + json_memory(h->config);
+    for (size_t i = 0; h->argv[i]; i++)
+        size += strlen(h->argv[i]) + 1 + sizeof h->argv[0];
+    hold_init(&h->hold, b->account);
+    if (hold_add(&h->hold, size, err) < 0) {
         held_free(h);
         return NULL;
     }
@@ -136,9 +148,10 @@ static int ask(struct box *b, const struct process_request *r, const struct proc
 {
     cleanup_buf struct buf text;
     buf_init(&text, 2 * APPROVAL_TEXT_MAX);
-    struct held *h = hold(b, r, sink, fn, ctx);
+    struct held *h = hold(b, r, sink, fn, ctx, err);
     if (!h)
-        return err_set(err, ERR_LIMIT, "no memory for a process that waits");
+        return err->code ? -err->code
+                         : err_set(err, ERR_LIMIT, "no memory for a process that waits");
     snprintf(h->reason, sizeof h->reason, "%s", reason);
     approval_show_argv(&text, h->argv, APPROVAL_TEXT_MAX);
     int n = approvals_ask(b, APPROVAL_COMMAND, buf_text(&text), reason, h->argv[0], is_wanted,

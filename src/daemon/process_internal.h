@@ -5,7 +5,7 @@
 
 #define RECORD_TEXT_MAX 4096u
 #define LOG_MAX         (64u * 1024) /* of one process */
-#define LOG_TOTAL       (32u << 20)  /* of all */
+#define LOG_TOTAL       (8u << 20)   /* of all */
 #define INPUT_MAX       (1u << 20)   /* that waits while others wait as well */
 #define GRACE_MS        200u         /* for pipes that children hold after the process ended */
 #define ENDED_KEPT      8u           /* ended ones whose log is kept */
@@ -27,9 +27,10 @@ struct process_stream {
     uint64_t owed; /* what stood in the pipe when the process ended, and was not read yet */
 };
 
+/* A piece of input that somebody waits for. */
 struct input_wait {
     struct input_wait *next;
-    uint64_t until; /* bytes taken from the queue in all */
+    uint64_t from, until; /* of all bytes that were ever given */
     void (*fn)(void *ctx);
     void *ctx;
 };
@@ -47,9 +48,11 @@ struct process {
     struct process_client *clients, *first;
     unsigned blocked; /* clients that cannot take more */
 
-    struct loop_io in; /* fd -1: closed */
-    char *queue;
-    size_t queue_at, queue_len;
+    struct hold hold;     /* of config, queue and log */
+    unsigned descriptors; /* charged, and not closed yet */
+    struct loop_io in;    /* fd -1: closed */
+    struct buf queue;
+    size_t queue_at;        /* of it, taken already */
     uint64_t queued, taken; /* bytes in all */
     struct input_wait *waits;
     bool close_when_empty;
@@ -72,6 +75,7 @@ void process_io_start(struct process *p);
 void process_io_exited(struct process *p);
 void process_io_close(struct process *p);
 void process_stream_close(struct process_stream *s);
+void process_fds_closed(struct process *p, unsigned count);
 void process_input_done(struct process *p); /* stdin is closed: who waits is told */
 
 /* process_start after the template's rules on commands (process_gate.c). */

@@ -41,6 +41,14 @@ void process_stream_close(struct process_stream *s)
     close(s->io.fd);
     s->io.fd = -1;
     s->owed = 0;
+    process_fds_closed(s->process, 1);
+}
+
+void process_fds_closed(struct process *p, unsigned count)
+{
+    count = count < p->descriptors ? count : p->descriptors;
+    p->descriptors -= count;
+    account_return(p->box->account, ACCOUNT_DESCRIPTORS, count);
 }
 
 static void watch(struct process_stream *s)
@@ -117,16 +125,26 @@ static void tell_waits(struct process *p, bool all)
     }
 }
 
+static size_t queue_len(const struct process *p)
+{
+    return p->queue.len - p->queue_at;
+}
+
+static void queue_drop(struct process *p)
+{
+    buf_release(&p->queue);
+    p->queue_at = 0;
+}
+
 static void close_input(struct process *p)
 {
     if (p->in.fd >= 0) {
         loop_forget(p->box->core->loop, &p->in);
         close(p->in.fd);
         p->in.fd = -1;
+        process_fds_closed(p, 1);
     }
-    free(p->queue);
-    p->queue = NULL;
-    p->queue_at = p->queue_len = 0;
+    queue_drop(p);
 }
 
 void process_input_done(struct process *p)
@@ -138,8 +156,8 @@ void process_input_done(struct process *p)
 /* 0, or -EPIPE. */
 static int write_queue(struct process *p)
 {
-    while (p->queue_len > 0) {
-        ssize_t n = write(p->in.fd, p->queue + p->queue_at, p->queue_len);
+    while (queue_len(p) > 0) {
+        ssize_t n = write(p->in.fd, p->queue.data + p->queue_at, queue_len(p));
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -147,40 +165,53 @@ static int write_queue(struct process *p)
         if (n < 0)
             return -EPIPE;
         p->queue_at += (size_t)n;
-        p->queue_len -= (size_t)n;
         p->taken += (uint64_t)n;
     }
-    free(p->queue);
-    p->queue = NULL;
-    p->queue_at = 0;
+    queue_drop(p);
     return 0;
+}
+
+static void watch_input(struct process *p)
+{
+    loop_watch(p->box->core->loop, &p->in, queue_len(p) ? EPOLLOUT : 0);
 }
 
 static void on_input(struct loop_io *io, uint32_t events)
 {
     struct process *p = container_of(io, struct process, in);
     int r = events & EPOLLERR ? -EPIPE : write_queue(p);
-    if (r < 0 || (p->queue_len == 0 && p->close_when_empty)) {
+    if (r < 0 || (queue_len(p) == 0 && p->close_when_empty)) {
         process_input_done(p);
         return;
     }
-    loop_watch(p->box->core->loop, &p->in, p->queue_len ? EPOLLOUT : 0);
+    watch_input(p);
     tell_waits(p, false);
 }
 
-/* Room behind what is queued; what was written is forgotten first. */
+/* Takes bytes [from, to) out of the queue, counted from its first that is still there. */
+static void queue_cut(struct process *p, size_t from, size_t to)
+{
+    char *first = p->queue.data + p->queue_at;
+    memmove(first + from, first + to, queue_len(p) - to);
+    p->queue.len -= to - from;
+}
+
+/* What was written is forgotten first. */
 static bool queue_add(struct process *p, const char *data, size_t len)
 {
-    char *queue = malloc(p->queue_len + len);
-    if (!queue)
+    if (p->queue_at) {
+        memmove(p->queue.data, p->queue.data + p->queue_at, queue_len(p));
+        p->queue.len -= p->queue_at;
+        p->queue_at = 0;
+    }
+    buf_add(&p->queue, data, len);
+    if (p->queue.failed) {
+        hold_refusal(&p->hold, NULL);
+        p->queue.failed = false;
+        if (!p->queue.len)
+            queue_drop(p);
         return false;
-    if (p->queue_len)
-        memcpy(queue, p->queue + p->queue_at, p->queue_len);
-    memcpy(queue + p->queue_len, data, len);
-    free(p->queue);
-    p->queue = queue;
-    p->queue_at = 0;
-    p->queue_len += len;
+    }
     p->queued += len;
     return true;
 }
@@ -190,9 +221,9 @@ int process_input(struct process *p, const void *data, size_t len, void (*fn)(vo
     const char *bytes = data;
     if (p->in.fd < 0 || p->close_when_empty)
         return -EPIPE;
-    if (p->queue_len > 0 && p->queue_len + len > INPUT_MAX)
+    if (queue_len(p) > 0 && queue_len(p) + len > INPUT_MAX)
         return -ENOBUFS;
-    while (p->queue_len == 0 && len > 0) {
+    while (queue_len(p) == 0 && len > 0) {
         ssize_t n = write(p->in.fd, bytes, len);
         if (n < 0 && errno == EINTR)
             continue;
@@ -209,15 +240,34 @@ int process_input(struct process *p, const void *data, size_t len, void (*fn)(vo
     }
     if (len == 0)
         return 0;
+    uint64_t from = p->queued;
     struct input_wait *w = malloc(sizeof *w);
     if (!w || !queue_add(p, bytes, len)) {
         free(w);
         return -ENOBUFS;
     }
-    *w = (struct input_wait){p->waits, p->queued, fn, ctx};
+    *w = (struct input_wait){p->waits, from, p->queued, fn, ctx};
     p->waits = w;
-    loop_watch(p->box->core->loop, &p->in, EPOLLOUT);
+    watch_input(p);
     return -EAGAIN;
+}
+
+/* Whoever gave these bytes has left: what was not written yet is not written any more. */
+static void input_take_back(struct process *p, const struct input_wait *gone)
+{
+    uint64_t from = gone->from > p->taken ? gone->from : p->taken;
+    if (gone->until <= from || p->in.fd < 0)
+        return;
+    uint64_t len = gone->until - from;
+    queue_cut(p, (size_t)(from - p->taken), (size_t)(gone->until - p->taken));
+    p->queued -= len;
+    for (struct input_wait *w = p->waits; w; w = w->next)
+        if (w->from >= gone->until) {
+            w->from -= len;
+            w->until -= len;
+        }
+    if (!queue_len(p))
+        queue_drop(p);
 }
 
 void process_input_forget(struct process *p, void *ctx)
@@ -229,8 +279,13 @@ void process_input_forget(struct process *p, void *ctx)
             continue;
         }
         *at = w->next;
+        input_take_back(p, w);
         free(w);
     }
+    if (p->in.fd >= 0 && !queue_len(p) && p->close_when_empty)
+        process_input_done(p);
+    else if (p->in.fd >= 0)
+        watch_input(p);
 }
 
 void process_close_input(struct process *p)
@@ -241,7 +296,7 @@ void process_close_input(struct process *p)
     if (p->tty) {
         if (write(p->in.fd, &end_of_file, 1) < 0)
             return; /* full, or gone: nothing is lost */
-    } else if (p->queue_len > 0) {
+    } else if (queue_len(p) > 0) {
         p->close_when_empty = true;
     } else {
         process_input_done(p);
@@ -263,6 +318,7 @@ void process_io_init(struct process *p)
         p->out[i] = (struct process_stream){
             .io = {.fd = -1, .fn = on_output}, .process = p, .number = (int)i + 1};
     p->in = (struct loop_io){.fd = -1, .fn = on_input};
+    buf_init_metered(&p->queue, SIZE_MAX / 2, &p->hold.meter);
 }
 
 static int open_terminal(struct process *p, struct wire_msg *m)
@@ -290,13 +346,16 @@ static int open_pipes(struct process *p, struct wire_msg *m, bool has_stdin)
         p->out[i].io.fd = wire_steal_fd(m, at++);
         r = fd_nonblocking(p->out[i].io.fd);
     }
-    if (!has_stdin)
+    if (!has_stdin && p->in.fd >= 0)
         close_input(p);
+    else if (p->in.fd < 0)
+        process_fds_closed(p, 1);
     return r;
 }
 
 int process_io_open(struct process *p, struct wire_msg *m, bool has_stdin, struct err *err)
 {
+    p->in.share = p->out[0].io.share = p->out[1].io.share = account_share(p->box->account);
     int r = p->tty ? open_terminal(p, m) : open_pipes(p, m, has_stdin);
     if (r < 0)
         return err_set(err, ERR_PROTOCOL, "the process came without its pipes");

@@ -1,5 +1,5 @@
 /* The last output of a process, for `brig logs`: a ring that grows to 64 KiB; all of them together
- * stay below LOG_TOTAL. */
+ * stay below LOG_TOTAL, and a key's take no room that its requests need. */
 #include "daemon/process_internal.h"
 
 #include <stdlib.h>
@@ -23,13 +23,16 @@ static void grow(struct process *p, size_t wanted)
     size_t size = p->log_size ? p->log_size : 1024;
     while (size < wanted && size < LOG_MAX)
         size *= 2;
-    if (size == p->log_size || c->log_bytes + size - p->log_size > LOG_TOTAL)
+    size_t more = size - p->log_size;
+    if (!more || c->log_bytes + more > LOG_TOTAL || !hold_add_spare(&p->hold, more))
         return;
     char *log = malloc(size);
-    if (!log)
+    if (!log) {
+        hold_sub(&p->hold, more);
         return;
+    }
     straighten(p, log);
-    c->log_bytes += size - p->log_size;
+    c->log_bytes += more;
     free(p->log);
     p->log = log;
     p->log_size = size;
@@ -61,6 +64,7 @@ void process_log_add(struct process *p, const char *data, size_t len)
 void process_log_free(struct process *p)
 {
     p->box->core->log_bytes -= p->log_size;
+    hold_sub(&p->hold, p->log_size);
     free(p->log);
     p->log = NULL;
     p->log_size = p->log_len = 0;

@@ -168,7 +168,7 @@ static const struct peer_ops recorder_ops = {
     .name = "the recorder",
     .message = on_message,
     .closed = on_closed,
-    .out_max = 16u << 20,
+    .out_max = 4u << 20,
     .ask_max = 256,
 };
 

@@ -27,6 +27,22 @@ static struct server_limits limits_of(const struct server_limits *given)
     return l;
 }
 
+/* A sixteenth of all connections is for this machine's own sockets and for operators' requests, and one
+ * more for those who have not said yet who they are: the health check always finds a place. */
+struct account_limits server_account_limits(const struct server_limits *limits)
+{
+    struct server_limits l = limits_of(limits);
+    struct account_limits a = account_limits_default;
+    uint64_t part = l.connections / 16;
+    struct account_limit of_keys = {
+        .each = l.streams_per_key, .all = l.connections - part, .reserve = part};
+    a.of[ACCOUNT_OF_KEY][ACCOUNT_CONNECTIONS] = of_keys;
+    a.of[ACCOUNT_OF_KEY][ACCOUNT_STREAMS] = of_keys;
+    a.of[ACCOUNT_OF_ADDRESS][ACCOUNT_CONNECTIONS] =
+        (struct account_limit){.each = l.connections_per_peer, .all = l.connections};
+    return a;
+}
+
 static void on_drain(struct loop_task *t)
 {
     struct server *s = container_of(t, struct server, drain_task);
@@ -48,6 +64,17 @@ int server_new(struct server **ret, struct loop *loop, const struct server_limit
     s->fn = fn;
     s->ctx = ctx;
     s->drain_task.fn = on_drain;
+    for (int i = 0; i < WAITINGS; i++)
+        link_init(&s->waiting[i]);
+    s->accounts = s->limits.accounts;
+    if (!s->accounts) {
+        struct account_limits of = server_account_limits(limits);
+        s->accounts = s->own_accounts = accounts_new(&of);
+    }
+    if (!s->accounts) {
+        free(s);
+        return err_set(err, ERR_LIMIT, "no memory for the server");
+    }
     *ret = s;
     return 0;
 }
@@ -78,6 +105,7 @@ void server_free(struct server *s)
     for (unsigned i = 0; i < s->spares; i++)
         free(s->spare[i]);
     free(s->hosts);
+    accounts_free(s->own_accounts);
     free(s);
 }
 

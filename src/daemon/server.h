@@ -6,7 +6,10 @@
  *       connection is closed.
  * DM-2  Everything is bounded: connections in all and per peer, header bytes, body bytes, time
  *       without progress, bytes waiting to be sent. A client that does not read stops what feeds
- *       it, never the loop.
+ *       it, never the loop. What is held is on an account (account.h).
+ * DM-4  A connection without a request in it keeps nobody out: it gives way, the longest wait first.
+ *       So does one that is in the middle of a head.
+ * DM-5  Bodies and answers move at a minimum pace, or end.
  * DM-3  A GET changes nothing. */
 #pragma once
 
@@ -24,7 +27,12 @@ struct server;
 struct exchange; /* one request and its answer */
 struct key;      /* daemon/keys.h */
 
+struct accounts; /* daemon/account.h */
+struct account;
+struct caller;
+
 struct server_limits {
+    struct accounts *accounts;     /* that are charged; NULL: its own, with these limits */
     unsigned connections;          /* 2048 */
     unsigned connections_per_peer; /* by uid of a local peer, else by address; 512 */
     unsigned streams_per_key;      /* answers that stay open; 1024 */
@@ -48,6 +56,8 @@ typedef int server_auth_fn(void *ctx, const struct http_request *r, struct auth 
 
 int server_new(struct server **ret, struct loop *loop, const struct server_limits *limits,
                server_auth_fn *auth, server_fn *fn, void *ctx, struct err *err);
+/* What follows from them for the accounts. */
+struct account_limits server_account_limits(const struct server_limits *limits);
 void server_free(struct server *s);
 /* Takes a listening socket. `local`: a UNIX socket (Host is not checked there). */
 int server_listen(struct server *s, int fd, bool local, struct err *err);
@@ -61,6 +71,7 @@ unsigned server_connections(const struct server *s);
 struct server_stats {
     uint64_t accepted, requests;
     uint64_t no_room;   /* connections turned away: too many, in all or of one peer */
+    uint64_t evicted;   /* that waited for their client and gave way to others */
     uint64_t malformed; /* requests that are none */
     uint64_t foreign;   /* Host or Origin */
     uint64_t no_key;    /* the auth callback said no */
@@ -72,6 +83,8 @@ const struct server_stats *server_stats(const struct server *s);
 const struct http_request *exchange_request(const struct exchange *x);
 const struct auth *exchange_auth(const struct exchange *x);
 struct loop *exchange_loop(const struct exchange *x);
+/* Who answers for what it makes the daemon hold; NULL: nobody, it has no key. */
+struct account *exchange_account(const struct exchange *x);
 /* Path without the query, percent-decoded strictly (no %00, no %2f, no "." and ".."), valid while x
  * lives; the value of a query parameter, decoded, or NULL (the first; _all counts). A target that
  * is malformed in either part has the path "" and no parameters: who forwards it uses the request's
@@ -91,6 +104,9 @@ void exchange_read_json(struct exchange *x, void (*fn)(void *ctx, const struct j
                         void *ctx);
 /* Before reading: a body with a Content-Encoding is not refused, the handler unpacks it. */
 void exchange_take_coded(struct exchange *x);
+/* Before reading: what is read in pieces is kept until it is complete, and must come as fast as a whole
+ * body. */
+void exchange_keep_body(struct exchange *x);
 /* Piece by piece. fn returns how many bytes it took; fewer: it calls exchange_body_resume later.
  * done: the end, or (good = false) the client went away. */
 void exchange_read_stream(struct exchange *x, size_t (*fn)(void *ctx, const char *data, size_t len),
@@ -127,6 +143,7 @@ bool exchange_write(struct exchange *x, const void *data, size_t len);
  * pipe is empty: watch it), -EBUSY (the client is slow: `writable` is called), -errno. SIGPIPE must
  * be ignored. */
 ssize_t exchange_splice(struct exchange *x, int pipe_fd, size_t max);
+size_t exchange_waiting(const struct exchange *x); /* bytes that the client has not taken yet */
 void exchange_end(struct exchange *x); /* complete */
 void exchange_abort(
     struct exchange *x); /* cut the connection: the client sees that it is not complete */
@@ -140,5 +157,11 @@ void exchange_abort(
 void exchange_on(struct exchange *x, void (*writable)(void *ctx), void (*gone)(void *ctx),
                  void *ctx);
 /* Hands the client's socket over for good (a user's own port, WebSocket): everything already read
- * of the body is in *ret_rest. */
-int exchange_tunnel(struct exchange *x, struct buf *ret_rest);
+ * of the body is in *ret_rest. The socket still counts as one of its caller's until the seat is left.
+ */
+struct seat {
+    struct server *server; /* NULL: none */
+    struct caller *caller;
+};
+int exchange_tunnel(struct exchange *x, struct buf *ret_rest, struct seat *ret_seat);
+void seat_leave(struct seat *seat);

@@ -49,6 +49,9 @@ struct rpc_msg {
 /* On failure *ret_code is what the sender is to be told, err->message the words, and ret->id the id
  * that the answer should bear, as far as one could be read. rpc_msg_done in every case. */
 int rpc_parse(const char *text, size_t len, struct rpc_msg *ret, int *ret_code, struct err *err);
+/* The same of what was parsed already, within these limits; takes the tree. */
+extern const struct json_limits rpc_limits;
+int rpc_read(struct json *tree, struct rpc_msg *ret, int *ret_code, struct err *err);
 void rpc_msg_done(struct rpc_msg *m); /* takes one that is all zero */
 #define cleanup_rpc_msg __attribute__((cleanup(rpc_msg_done)))
 

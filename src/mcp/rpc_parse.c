@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct json_limits rpc_limits = {
+const struct json_limits rpc_limits = {
     .max_bytes = RPC_BYTES_MAX, .max_depth = 64, .max_nodes = 262144};
 
 /* ---- one message ---- */
@@ -67,11 +67,18 @@ static int read_answer(struct rpc_msg *m, const struct json *id, int *ret_code, 
 
 int rpc_parse(const char *text, size_t len, struct rpc_msg *ret, int *ret_code, struct err *err)
 {
-    const struct json *version, *id;
+    struct json *tree = NULL;
     *ret = (struct rpc_msg){0};
     *ret_code = RPC_PARSE_ERROR;
-    if (json_parse(text, len, &rpc_limits, &ret->tree, err) < 0)
+    if (json_parse(text, len, &rpc_limits, &tree, err) < 0)
         return err_wrap(err, "this is no JSON that is taken here");
+    return rpc_read(tree, ret, ret_code, err);
+}
+
+int rpc_read(struct json *tree, struct rpc_msg *ret, int *ret_code, struct err *err)
+{
+    const struct json *version, *id;
+    *ret = (struct rpc_msg){.tree = tree};
     if (json_type(ret->tree) == JSON_ARRAY)
         return invalid(ret_code, err, "batches are not offered: one message at a time");
     if (json_type(ret->tree) != JSON_OBJECT)

@@ -6,18 +6,22 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#define BATCH 128
+#define BATCH    1024 /* all that are ready, as a rule: nobody waits behind those of somebody else */
+#define SHARE_US 500
 
 struct loop {
     int epoll_fd;
     bool stopped;
+    uint64_t round;
+    void (*on_round)(void *ctx, uint64_t usec);
+    void *round_ctx;
     uint64_t now_ms;
     uint64_t (*clock)(void); /* NULL: the real one */
     struct loop_timer **heap;
     size_t timers, timer_room;
     struct loop_task *first, **end;
     struct epoll_event batch[BATCH];
-    int ready, at; /* of the batch: how many, and which one is being served */
+    int ready; /* of the batch */
 };
 
 static uint64_t read_clock(const struct loop *l)
@@ -82,7 +86,7 @@ void loop_forget(struct loop *l, struct loop_io *io)
     if (io->added)
         arm(l, io, 0);
     io->events = 0;
-    for (int i = l->at + 1; i < l->ready; i++)
+    for (int i = 0; i < l->ready; i++)
         if (l->batch[i].data.ptr == io)
             l->batch[i].data.ptr = NULL;
 }
@@ -94,8 +98,28 @@ static void serve(struct loop *l, struct loop_io *io, uint32_t got)
     if ((got & ~wanted & ~always) || !wanted)
         arm(l, io, wanted);
     got &= wanted | always;
-    if (wanted && got)
-        io->fn(io, got);
+    struct loop_share *share = io->share;
+    /* One that is not served stays ready. */
+    if (!wanted || !got || loop_share_spent(l, share))
+        return;
+    uint64_t began = share ? clock_us() : 0;
+    io->fn(io, got);
+    if (share)
+        loop_share_use(l, share, clock_us() - began);
+}
+
+bool loop_share_spent(const struct loop *l, const struct loop_share *s)
+{
+    return s && s->round == l->round && s->used_us >= SHARE_US;
+}
+
+void loop_share_use(const struct loop *l, struct loop_share *s, uint64_t usec)
+{
+    if (!s)
+        return;
+    if (s->round != l->round)
+        *s = (struct loop_share){.round = l->round};
+    s->used_us += usec;
 }
 
 /* ---- timers: a binary heap, the next one first ---- */
@@ -238,6 +262,17 @@ static int wait_ms(const struct loop *l)
     return left > 60000 ? 60000 : (int)left;
 }
 
+/* The kernel reports them in the same order every time: each is the first once, so that among those with
+ * one share all have their turn. */
+static void serve_all(struct loop *l)
+{
+    for (int i = 0; i < l->ready; i++) {
+        struct epoll_event *ev = &l->batch[(l->round + (unsigned)i) % (unsigned)l->ready];
+        if (ev->data.ptr)
+            serve(l, ev->data.ptr, ev->events);
+    }
+}
+
 int loop_run(struct loop *l)
 {
     l->stopped = false;
@@ -245,18 +280,24 @@ int loop_run(struct loop *l)
         int n = epoll_wait(l->epoll_fd, l->batch, BATCH, wait_ms(l));
         if (n < 0 && errno != EINTR)
             return -errno;
+        uint64_t began = l->on_round ? clock_us() : 0;
         l->now_ms = read_clock(l);
+        l->round++;
         l->ready = n < 0 ? 0 : n;
-        for (l->at = 0; l->at < l->ready; l->at++) {
-            struct epoll_event *ev = &l->batch[l->at];
-            if (ev->data.ptr)
-                serve(l, ev->data.ptr, ev->events);
-        }
-        l->ready = l->at = 0;
+        serve_all(l);
+        l->ready = 0;
         run_timers(l);
         run_tasks(l);
+        if (l->on_round)
+            l->on_round(l->round_ctx, clock_us() - began);
     }
     return 0;
+}
+
+void loop_on_round(struct loop *l, void (*fn)(void *ctx, uint64_t usec), void *ctx)
+{
+    l->on_round = fn;
+    l->round_ctx = ctx;
 }
 
 void loop_stop(struct loop *l)

@@ -9,6 +9,12 @@
 
 struct loop;
 
+/* What one of those who are served has of a round: when it is used up, what else it has waits for the next
+ * one, and the others do not. */
+struct loop_share {
+    uint64_t round, used_us;
+};
+
 /* Embedded in what it serves. */
 struct loop_io {
     int fd;
@@ -16,6 +22,7 @@ struct loop_io {
     void (*fn)(struct loop_io *io, uint32_t events);
     bool added;
     uint32_t armed; /* the loop's own: what the kernel was told */
+    struct loop_share *share; /* or NULL: served in any case. Outlives the call of fn */
 };
 struct loop_timer {
     uint64_t due_ms; /* 0: not set */
@@ -39,6 +46,11 @@ void loop_timer_cancel(struct loop *l, struct loop_timer *t);
 void loop_defer(struct loop *l, struct loop_task *t);
 void loop_undefer(struct loop *l, struct loop_task *t); /* it will not run; also if it would not */
 uint64_t loop_now_ms(const struct loop *l);             /* monotonic, of this round */
+/* For what is done outside of an io's fn: is it used up, and so much was used. NULL never is. */
+bool loop_share_spent(const struct loop *l, const struct loop_share *s);
+void loop_share_use(const struct loop *l, struct loop_share *s, uint64_t usec);
+/* Who wants to know how long each round took, without the waiting. */
+void loop_on_round(struct loop *l, void (*fn)(void *ctx, uint64_t usec), void *ctx);
 int loop_run(struct loop *l);                           /* until loop_stop */
 void loop_stop(struct loop *l);
 /* For tests: time passes as they say. The loop then never waits. */

@@ -50,9 +50,24 @@ void interp_reader_init(struct interp_reader *r)
     *r = (struct interp_reader){0};
 }
 
-void interp_reader_done(struct interp_reader *r)
+/* What the meter is told: the first few bytes are not its. */
+static size_t charged(size_t size)
+{
+    return size > INTERP_READER_BASE ? size - INTERP_READER_BASE : 0;
+}
+
+static void release(struct interp_reader *r)
 {
     free(r->data);
+    if (r->meter && charged(r->size))
+        r->meter->fn(r->meter, charged(r->size), 0);
+    r->data = NULL;
+    r->size = r->len = r->taken = 0;
+}
+
+void interp_reader_done(struct interp_reader *r)
+{
+    release(r);
     *r = (struct interp_reader){0};
 }
 
@@ -69,10 +84,16 @@ static int check_length(uint32_t length, struct err *err)
     return err_set(err, ERR_PROTOCOL, "the interpreter says nonsense: a frame of %u bytes", length);
 }
 
+/* 0; -EDQUOT: the meter has no room. */
 static int resize(struct interp_reader *r, size_t size, struct err *err)
 {
+    if (r->meter && charged(size) > charged(r->size) &&
+        !r->meter->fn(r->meter, charged(r->size), charged(size)))
+        return -EDQUOT;
     char *data = realloc(r->data, size);
     if (!data) {
+        if (r->meter)
+            r->meter->fn(r->meter, charged(size), charged(r->size));
         errno = ENOMEM;
         return err_sys(err, "hear an interpreter");
     }
@@ -89,7 +110,18 @@ static void drop_taken(struct interp_reader *r)
     memmove(r->data, r->data + r->taken, r->len);
     r->taken = 0;
     if (r->len == 0 && r->size > KEPT_MAX)
-        interp_reader_done(r);
+        release(r);
+}
+
+/* The frame that has begun is not kept: the rest of it is read and forgotten. */
+static int begin_dropping(struct interp_reader *r, struct err *err)
+{
+    uint32_t length = frame_length(r);
+    size_t rest = HEADER + length - r->len;
+    release(r);
+    r->dropping = rest;
+    r->dropped = length;
+    return resize(r, INTERP_READER_BASE, err);
 }
 
 /* Grows with what has come, not with what a frame's length promises. */
@@ -99,13 +131,15 @@ int interp_reader_room(struct interp_reader *r, void **ret, size_t *ret_len, str
     if (r->len >= HEADER && check_length(frame_length(r), err) < 0)
         return -ERR_PROTOCOL;
     if (r->size - r->len < ROOM_MIN) {
-        size_t size = r->size ? r->size * 2 : ROOM_MIN * 2;
+        size_t size = r->size ? r->size * 2 : INTERP_READER_BASE;
         if (size > READER_SIZE)
             size = READER_SIZE;
         /* Only when frames were left lying. */
         if (size - r->len < ROOM_MIN)
             return err_set(err, ERR_LIMIT, "an interpreter says more than is listened to");
         int rc = resize(r, size, err);
+        if (rc == -EDQUOT)
+            rc = begin_dropping(r, err);
         if (rc < 0)
             return rc;
     }
@@ -116,7 +150,21 @@ int interp_reader_room(struct interp_reader *r, void **ret, size_t *ret_len, str
 
 void interp_reader_add(struct interp_reader *r, size_t len)
 {
-    r->len += len;
+    size_t gone = len < r->dropping ? len : r->dropping;
+    if (gone) {
+        memmove(r->data + r->len, r->data + r->len + gone, len - gone);
+        r->dropping -= gone;
+    }
+    r->len += len - gone;
+}
+
+size_t interp_reader_dropped(struct interp_reader *r)
+{
+    size_t length = r->dropped;
+    if (r->dropping)
+        return 0; /* not all of it has gone by yet */
+    r->dropped = 0;
+    return length;
 }
 
 int interp_reader_next(struct interp_reader *r, const char **ret, size_t *ret_len, struct err *err)

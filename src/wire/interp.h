@@ -51,21 +51,32 @@ struct interp_said {
 };
 /* interp_parse.c: one frame's text. */
 int interp_parse(const char *text, size_t len, struct interp_said *ret, struct err *err);
+/* The same in place (base/json.h): the text stays as long as what was said. `max_memory` of the tree;
+ * ERR_LIMIT beyond, 0: whatever it takes. */
+int interp_parse_in_place(char *text, size_t len, size_t max_memory, struct interp_said *ret,
+                          struct err *err);
 void interp_said_done(struct interp_said *s);
 
 /* Cuts a stream into frames. */
 struct interp_reader {
     char *data;
     size_t len, size;
-    size_t taken; /* bytes of frames that were handed out, at the start of data */
+    size_t taken;            /* bytes of frames that were handed out, at the start of data */
+    struct buf_meter *meter; /* of what it takes beyond INTERP_READER_BASE, or NULL */
+    size_t dropping;         /* so many of the next bytes belong to a frame that has no room */
+    size_t dropped;          /* the length of one that had none, until somebody asks */
 };
+#define INTERP_READER_BASE (8u << 10)
 void interp_reader_init(struct interp_reader *r);
 void interp_reader_done(struct interp_reader *r);
 /* Where to read to (at least 4 KB), and how much came. Negative: frame too long. */
 int interp_reader_room(struct interp_reader *r, void **ret, size_t *ret_len, struct err *err);
 void interp_reader_add(struct interp_reader *r, size_t len);
-/* 1: a frame (valid until the next call), 0: not yet, negative: nonsense. */
+/* 1: a frame (valid until the next call), 0: not yet, negative: nonsense. One that its meter has no room
+ * for is left out, in constant memory. */
 int interp_reader_next(struct interp_reader *r, const char **ret, size_t *ret_len, struct err *err);
+/* Was one left out? Its length, once. */
+size_t interp_reader_dropped(struct interp_reader *r);
 /* A request to the driver as one frame. */
 void interp_write_execute(struct buf *out, uint64_t id, const char *code, size_t len,
                           const struct json *env);

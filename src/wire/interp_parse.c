@@ -165,10 +165,10 @@ static int parse_word(struct interp_said *s, struct err *err)
     return nonsense(err, "no type that is known");
 }
 
-int interp_parse(const char *text, size_t len, struct interp_said *ret, struct err *err)
+/* r: of the JSON parser. */
+static int parse_tree(int r, struct json *tree, struct interp_said *ret, struct err *err)
 {
-    struct interp_said s = {0};
-    int r = json_parse(text, len, &limits, &s.tree, err);
+    struct interp_said s = {.tree = tree};
     if (r < 0) {
         if (err && err->code == ERR_POLICY)
             err->code = ERR_PROTOCOL;
@@ -181,6 +181,23 @@ int interp_parse(const char *text, size_t len, struct interp_said *ret, struct e
         interp_said_done(&s);
     *ret = s;
     return r;
+}
+
+int interp_parse(const char *text, size_t len, struct interp_said *ret, struct err *err)
+{
+    struct json *tree = NULL;
+    int r = json_parse(text, len, &limits, &tree, err);
+    return parse_tree(r, tree, ret, err);
+}
+
+int interp_parse_in_place(char *text, size_t len, size_t max_memory, struct interp_said *ret,
+                          struct err *err)
+{
+    struct json *tree = NULL;
+    struct json_limits l = limits;
+    l.max_memory = max_memory;
+    int r = json_parse_in_place(text, len, &l, &tree, err);
+    return parse_tree(r, tree, ret, err);
 }
 
 void interp_said_done(struct interp_said *s)

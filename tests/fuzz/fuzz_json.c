@@ -37,6 +37,31 @@ static void check_bytes(const uint8_t *data, size_t size)
     buf_done(&out);
 }
 
+/* In place, and written in pieces: the same. */
+static void check_in_place(const uint8_t *data, size_t size, const struct json *tree)
+{
+    char *place = malloc(size ? size : 1);
+    struct json *again = NULL;
+    struct buf out;
+    if (!place)
+        abort();
+    memcpy(place, data, size);
+    if (json_parse_in_place(place, size, NULL, &again, NULL) < 0 ? tree != NULL : !tree)
+        abort();
+    if (tree) {
+        struct json_pieces *p = json_pieces_new(again);
+        buf_init(&out, 64 << 20);
+        while (!json_pieces_next(p, &out, 1 + size % 100))
+            ;
+        if (out.failed || !oracle_agrees(out.data, out.len, tree))
+            abort();
+        json_pieces_free(p);
+        buf_done(&out);
+    }
+    json_free(again);
+    free(place);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
@@ -47,8 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (json_parse(text, size, NULL, &tree, &err) < 0) {
         if (tree || err.code == ERR_NONE || !err.message[0])
             abort();
+        check_in_place(data, size, NULL);
         return 0;
     }
+    check_in_place(data, size, tree);
     if (!oracle_agrees(text, size, tree))
         abort();
     check_written(tree, false);

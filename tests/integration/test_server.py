@@ -19,7 +19,7 @@ import pytest
 from helpers import read_stat, wait_for
 
 TOP = Path(__file__).resolve().parents[2]
-PARTS = "answer body callers connection exchange failure hosts input listener output server".split()
+PARTS = "account answer body callers connection exchange failure hosts input listener output server".split()
 KEY = "X-API-KEY: secret\r\n"
 
 
@@ -559,11 +559,20 @@ def has_room(lab):
         return lab.client().ask("GET", "/hello").status == 200
 
 
+BOSS = "X-API-KEY: boss\r\n"
+
+
+def busy(lab, key=KEY):
+    """A connection with a request that stays open."""
+    c = lab.client()
+    c.send(head("GET", "/quiet", key=key))
+    c.until(b"\r\n\r\n")
+    return c
+
+
 def test_too_many_connections(program):
     with running(program, 10, 8) as lab:
-        clients = [lab.client() for _ in range(8)]
-        for c in clients:
-            assert c.ask("GET", "/hello").status == 200
+        clients = [busy(lab, BOSS) for _ in range(8)]
         late = lab.client()
         late.send(head("GET", "/hello"))
         a = late.answer()
@@ -571,14 +580,111 @@ def test_too_many_connections(program):
         clients.pop().close()
         wait_for(lambda: has_room(lab), what="room again")
         for c in clients:
-            assert c.ask("GET", "/hello").status == 200
+            c.close()
+
+
+def test_who_has_no_request_gives_way(program):
+    """DM-4: of one address, and of all of them."""
+    with running(program, 64, 8) as lab:
+        waiting = [lab.client() for _ in range(7)]
+        used = lab.client()
+        assert used.ask("GET", "/hello").status == 200
+        half = [lab.client().send(b"GET /hello HTTP/1.1\r\nHost") for _ in range(3)]
+        lab.works()
+        assert used.ask("GET", "/hello").status == 200, "those that had waited longest went first"
+        assert lab.stats()["evicted"] >= 4
+        assert sum(c.is_closed() for c in waiting[:4]) == 4
+        many = [lab.client() for _ in range(50)]
+        wait_for(lambda: has_room(lab), what="a place")
+        for c in [*waiting, *half, *many, used]:
+            c.close()
+    with running(program, 16, 16) as lab:
+        many = [lab.client().send(b"GET / HTTP/1.1\r\nX: ") for _ in range(40)]
+        wait_for(lambda: has_room(lab), what="a place, as soon as they were looked at")
+        for c in many:
+            c.close()
+
+
+def test_who_has_a_request_does_not_give_way(program):
+    """The control of the above, and the part that is for operators alone (AC-2)."""
+    with running(program, 64, 64) as lab:
+        streams = []
+        while True:
+            c = lab.client()
+            c.send(head("GET", "/quiet"))
+            status = c.until(b"\r\n\r\n").split()[1]
+            if status != b"200":
+                break
+            streams.append(c)
+            assert len(streams) < 64
+        assert status == b"429" and b"key k_lab has" in c.all() and len(streams) > 20, len(streams)
+        assert lab.client().ask("GET", "/health", key="").status == 200, "a health check finds a place"
+        boss = [busy(lab, BOSS) for _ in range(8)]
+        for c in streams[:5]:
+            c.sock.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                c.sock.recv(1)
+        for c in [*streams, *boss]:
+            c.close()
+
+
+def test_strangers_hold_little(program):
+    """Whoever has not said yet who it is takes its memory from others like it."""
+    with running(program, 0, 0, 20000) as lab:
+        lab.works()
+        before = lab.stats()["rss_kb"]
+        slow = [lab.client().send(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 30000) for _ in range(480)]
+        lab.works()
+        now = lab.stats()
+        assert now["evicted"] > 100 and now["rss_kb"] - before < 30_000, now
+        for c in slow:
+            c.close()
+
+
+def test_bodies_and_answers_have_a_pace(program):
+    in_time(lambda scale: pace(program, scale))
+
+
+def pace(program, scale):
+    """DM-5: some bytes now and then are not enough."""
+    with running(program, 0, 0, 500 * scale, 1500 * scale) as lab:
+        kept = lab.client().send(head("POST", "/json", "Content-Length: 1000000\r\n") + b'{"a":"')
+        passed = lab.client().send(head("POST", "/upload", "Content-Length: 1000000\r\n"))
+        fast = lab.client().send(head("POST", "/upload", "Content-Length: 1000000\r\n"))
+        sent, end = 0, time.monotonic() + 3 * scale
+        while time.monotonic() < end:
+            for c in (kept, passed):
+                with contextlib.suppress(ConnectionError):
+                    c.send(b"a" * 20)
+            fast.send(b"a" * 2000)
+            sent += 2000
+            time.sleep(0.1 * scale)
+        with contextlib.suppress(ConnectionError):
+            assert kept.answer().status == 408
+        with contextlib.suppress(ConnectionError):
+            assert passed.answer().status == 408
+        fast.send(b"a" * (1000000 - sent))
+        assert fast.answer().body == b"1000000\n", "the control: one that keeps to it is taken"
+
+
+def test_a_tunnel_still_counts(program):
+    with running(program, 64, 4) as lab:
+        def tunnel():
+            c = lab.client()
+            c.send(head("GET", "/tunnel", "Connection: Upgrade\r\nUpgrade: websocket\r\n"))
+            return c, c.until(b"\r\n\r\n").split()[1]
+        opened = [tunnel() for _ in range(4)]
+        assert [status for _, status in opened] == [b"101"] * 4
+        assert lab.client().answer().status == 503, "four connections of this address, whatever became of them"
+        opened.pop()[0].close()
+        wait_for(lambda: has_room(lab), what="room again")
+        for c, _ in opened:
+            c.close()
 
 
 def test_local_peers_by_uid(program, tmp_path):
     with running(program, 100, 4, path=str(tmp_path / "sock")) as lab:
-        clients = [lab.client() for _ in range(4)]
-        for c in clients:
-            assert c.ask("GET", "/hello").status == 200
+        clients = [busy(lab) for _ in range(4)]
         assert lab.client().answer().status == 503
         if os.geteuid() == 0:
             os.chmod(tmp_path, 0o711)
@@ -590,13 +696,20 @@ def test_local_peers_by_uid(program, tmp_path):
                     f"s.sendall({head('GET', '/hello')!r}); print(s.recv(99).split()[1].decode())")
             other = subprocess.run(["/usr/bin/python3", "-c", code], user=65534, group=65534, capture_output=True)
             assert other.stdout == b"200\n", other.stderr
+        for c in clients:
+            c.close()
 
 
 def test_no_descriptors_left(program):
     with running(program, 0, 0, descriptors=60) as lab:
+        waiting = [lab.client() for _ in range(120)]
+        wait_for(lambda: has_room(lab), what="a place")  # those that wait give way
+        assert lab.stats()["evicted"] > 0
+        for c in waiting:
+            c.close()
         clients = []
         for _ in range(120):
-            clients.append(lab.client())
+            clients.append(lab.client().send(head("GET", "/quiet", key=BOSS)))
         # It has taken as many as it can, and waits again: it has tried one more.
         wait_for(lambda: len(os.listdir(f"/proc/{lab.process.pid}/fd")) >= 60, what="no descriptor is left")
         wait_for(lambda: read_stat(lab.process.pid)[1] == "S", what="it waits")

@@ -228,6 +228,16 @@ class Daemon:
         return sum(map(float, found))
 
 
+class Remote(Daemon):
+    """One that another program has started, by its port and a key."""
+
+    def __init__(self, port, key):
+        self.port, self.key, self.process = port, key, None
+
+    def close(self):
+        pass
+
+
 def parent(pid):
     """Of a process; 0 when it is gone."""
     try:

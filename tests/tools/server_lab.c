@@ -22,7 +22,8 @@
 static struct loop *loop;
 static struct server *server;
 static unsigned gone_count, done_bad;
-static const char one_key[1];
+static const struct key one_key = {.id = "k_lab"};
+static const struct key boss_key = {.id = "k_boss", .operator_key = true};
 static char big[4u << 20];
 
 static uint64_t number(const struct exchange *x, const char *name, uint64_t otherwise)
@@ -273,6 +274,7 @@ static void serve_late(struct exchange *x)
 
 struct tunnel {
     struct loop_io io;
+    struct seat seat;
 };
 
 static void on_tunnel(struct loop_io *io, uint32_t events)
@@ -291,6 +293,7 @@ static void on_tunnel(struct loop_io *io, uint32_t events)
         return;
     loop_forget(loop, io);
     close(io->fd);
+    seat_leave(&container_of(io, struct tunnel, io)->seat);
     free(container_of(io, struct tunnel, io));
 }
 
@@ -298,10 +301,12 @@ static void serve_tunnel(struct exchange *x)
 {
     struct buf rest cleanup_buf;
     buf_init(&rest, 65536);
-    int fd = exchange_tunnel(x, &rest);
+    struct seat seat;
+    int fd = exchange_tunnel(x, &rest, &seat);
     if (fd < 0)
         return;
     struct tunnel *t = calloc(1, sizeof *t);
+    t->seat = seat;
     t->io = (struct loop_io){.fd = fd, .fn = on_tunnel};
     const char head[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n";
     if (write(fd, head, sizeof head - 1) < 0 || write(fd, buf_text(&rest), rest.len) < 0)
@@ -331,12 +336,12 @@ static void serve_stats(struct exchange *x)
         snprintf(text, sizeof text,
                  "{\"connections\":%u,\"gone\":%u,\"done_bad\":%u,\"rss_kb\":%ld,\"accepted\":%llu,"
                  "\"requests\":%llu,\"no_room\":%llu,\"malformed\":%llu,\"foreign\":%llu,"
-                 "\"no_key\":%llu,\"timed_out\":%llu}\n",
+                 "\"no_key\":%llu,\"timed_out\":%llu,\"evicted\":%llu}\n",
                  server_connections(server), gone_count, done_bad, resident_kb(),
                  (unsigned long long)st->accepted, (unsigned long long)st->requests,
                  (unsigned long long)st->no_room, (unsigned long long)st->malformed,
                  (unsigned long long)st->foreign, (unsigned long long)st->no_key,
-                 (unsigned long long)st->timed_out);
+                 (unsigned long long)st->timed_out, (unsigned long long)st->evicted);
     exchange_reply(x, 200, "application/json", text, (size_t)n);
 }
 
@@ -406,11 +411,15 @@ static int authenticate(void *ctx, const struct http_request *r, struct auth *re
         ret->anonymous = true;
         return 0;
     }
+    if (key && !strcmp(key, "boss")) {
+        ret->key = &boss_key;
+        return 0;
+    }
     if (!key || strcmp(key, "secret") != 0) {
         *ret_status = key && !strcmp(key, "other") ? 403 : 401;
         return -1;
     }
-    ret->key = (const struct key *)(const void *)one_key;
+    ret->key = &one_key;
     return 0;
 }
 

@@ -32,3 +32,49 @@ Test(buf, formats)
     cr_assert_str_eq(buf_text(&b), "42-x");
     buf_done(&b);
 }
+
+struct purse {
+    struct buf_meter meter;
+    size_t used, most;
+};
+
+static bool spend(struct buf_meter *m, size_t from, size_t to)
+{
+    struct purse *p = (struct purse *)m;
+    if (to > from && p->used + (to - from) > p->most)
+        return false;
+    p->used += to - from;
+    return true;
+}
+
+Test(buf, a_meter_sees_all_of_its_memory)
+{
+    struct purse p = {.meter.fn = spend, .most = 4096};
+    struct buf b;
+    buf_init_metered(&b, 1u << 20, &p.meter);
+    for (int i = 0; i < 3000; i++)
+        buf_chr(&b, 'x');
+    cr_assert_not(b.failed);
+    cr_assert_eq(p.used, b.size);
+    buf_release(&b);
+    cr_assert_eq(p.used, 0);
+    cr_assert_eq(b.cap, 1u << 20, "it can be used again");
+    for (int i = 0; i < 5000; i++)
+        buf_chr(&b, 'y');
+    cr_assert(b.failed);
+    cr_assert_geq(b.len, 4000, "as much as there is room for");
+    cr_assert_leq(p.used, 4096);
+    buf_done(&b);
+    cr_assert_eq(p.used, 0);
+}
+
+Test(buf, a_large_one_grows_by_a_part)
+{
+    struct buf b;
+    static char block[1u << 20];
+    buf_init(&b, 64u << 20);
+    for (int i = 0; i < 9; i++)
+        buf_add(&b, block, sizeof block);
+    cr_assert_leq(b.size, b.len + b.len / 4 + (1u << 20));
+    buf_done(&b);
+}

@@ -393,3 +393,110 @@ Test(json, a_written_tree_reads_back_the_same)
         json_free(tree);
     }
 }
+
+static char *written(const struct json *tree)
+{
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 1u << 20);
+    jw_init(&w, &out, false);
+    jw_json(&w, tree);
+    cr_assert_not(out.failed);
+    return out.data;
+}
+
+/* Exactly as large as the text: what is written past its end is noticed. */
+static char *copy_of(const char *text, size_t len)
+{
+    char *copy = malloc(len ? len : 1);
+    memcpy(copy, text, len);
+    return copy;
+}
+
+static void expect_same_in_place(const char *text, size_t len)
+{
+    struct err err = ERR_INIT, other = ERR_INIT;
+    struct json *tree = NULL, *again = NULL;
+    char *place = copy_of(text, len);
+    int r = json_parse(text, len, NULL, &tree, &err);
+    cr_expect_eq(json_parse_in_place(place, len, NULL, &again, &other), r, "%.*s", (int)len, text);
+    cr_expect_str_eq(other.message, err.message);
+    if (tree && again) {
+        char *a = written(tree), *b = written(again);
+        cr_expect_str_eq(a, b);
+        free(a);
+        free(b);
+    }
+    json_free(tree);
+    json_free(again);
+    free(place);
+}
+
+Test(json, in_place_it_reads_the_same)
+{
+    for (size_t i = 0; i < sizeof accepted / sizeof accepted[0]; i++)
+        expect_same_in_place(accepted[i].text, accepted[i].len);
+    for (size_t i = 0; i < sizeof rejected / sizeof rejected[0]; i++)
+        expect_same_in_place(rejected[i].text, rejected[i].len);
+    /* Every byte at every place of a word and beyond it: runs are read eight bytes at a time. */
+    for (unsigned byte = 0; byte < 256; byte++)
+        for (size_t at = 0; at < 19; at++) {
+            char text[24] = "{\"0123456789abcdefg\":\"";
+            text[1 + at] = (char)byte;
+            expect_same_in_place(text, 22);
+            memcpy(text, "[\"0123456789abcdefghi\"]", 24);
+            text[1 + at] = (char)byte;
+            expect_same_in_place(text, 23);
+        }
+}
+
+Test(json, memory_is_counted_and_bounded)
+{
+    static const char text[] = "{\"a\":[1,2,3,4,5,6,7,8,9],\"b\":\"some text of forty letters and then some\"}";
+    struct json_limits limits = json_default_limits;
+    struct json *tree = NULL;
+    struct err err = ERR_INIT;
+    char *place = copy_of(text, sizeof text - 1);
+    cr_assert_eq(json_parse(text, sizeof text - 1, NULL, &tree, NULL), 0);
+    size_t copied = json_memory(tree);
+    json_free(tree);
+    cr_assert_eq(json_parse_in_place(place, sizeof text - 1, NULL, &tree, NULL), 0);
+    size_t in_place = json_memory(tree);
+    json_free(tree);
+    free(place);
+    cr_expect_geq(copied, in_place + 40, "strings are in the text: %zu, %zu", copied, in_place);
+    limits.max_memory = copied;
+    cr_expect_eq(json_parse(text, sizeof text - 1, &limits, &tree, &err), 0, "%s", err.message);
+    json_free(tree);
+    limits.max_memory = copied - 1;
+    cr_expect_lt(json_parse(text, sizeof text - 1, &limits, &tree, &err), 0);
+    cr_expect_eq(err.code, ERR_LIMIT);
+    cr_expect_null(tree);
+    cr_expect_eq(json_memory(NULL), 0);
+}
+
+Test(json, pieces_are_the_whole)
+{
+    for (size_t i = 0; i < sizeof accepted / sizeof accepted[0]; i++) {
+        struct json *tree = parse_ok(accepted[i].text);
+        char *whole = written(tree);
+        for (size_t most = 1; most < 40; most += 3) {
+            struct json_pieces *p = json_pieces_new(tree);
+            struct buf out;
+            size_t calls = 0, before = 0;
+            bool last = false;
+            buf_init(&out, 1u << 20);
+            while (!last) {
+                last = json_pieces_next(p, &out, most);
+                cr_assert_lt(calls++, 10000);
+                cr_expect_leq(out.len - before, most + 24, "a piece is no longer than was asked");
+                before = out.len;
+            }
+            cr_expect_str_eq(buf_text(&out), whole);
+            buf_done(&out);
+            json_pieces_free(p);
+        }
+        free(whole);
+        json_free(tree);
+    }
+}

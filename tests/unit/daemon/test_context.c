@@ -25,6 +25,7 @@ struct run {
     char text[8192];
     size_t len;
     bool full;
+    unsigned more; /* a word is taken after so many times */
     unsigned ends;
     struct err err;
     struct execution *execution;
@@ -39,11 +40,15 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     return !r->full;
 }
 
-static void on_said(void *ctx, const struct interp_said *s)
+static enum sink_took on_said(void *ctx, const struct interp_said *s)
 {
     struct run *r = ctx;
     static const char letters[] = "RCrex";
     r->len += (size_t)snprintf(r->text + r->len, sizeof r->text - r->len, "%c;", letters[s->word]);
+    if (s->word != INTERP_RESULT || !r->more)
+        return SINK_ALL;
+    cr_assert_str_eq(json_string(json_get(s->data, "text")), "here");
+    return --r->more ? SINK_MORE : SINK_FULL;
 }
 
 static void on_end(void *ctx, const struct err *err)
@@ -461,4 +466,71 @@ Test(context, one_that_did_not_wait_is_replaced, .init = begin_warm, .fini = wor
     settle();
     cr_assert_eq(m.calls, 1);
     cr_assert_not_null(m.context);
+}
+
+#define RESULT "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"text\":\"here\"}}"
+
+Test(context, a_word_is_said_until_all_of_it_is_taken, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {.more = 3};
+    execute(c, "x", &r);
+    frame("{\"type\":\"count\",\"id\":1,\"value\":1}");
+    frame(RESULT);
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    pass(10);
+    cr_expect_str_eq(r.text, "C;r;r;r;", "nothing comes behind it before it is done");
+    execution_resume(r.execution);
+    pass(10);
+    cr_expect_str_eq(r.text, "C;r;r;r;r;end");
+    /* One whose execution is given up meanwhile goes away. */
+    struct run gone = {.more = 1};
+    execute(c, "y", &gone);
+    frame("{\"type\":\"result\",\"id\":2,\"main\":true,\"data\":{\"text\":\"here\"}}");
+    pass(10);
+    cr_expect_str_eq(gone.text, "r;");
+    execution_cancel(gone.execution);
+    frame("{\"type\":\"end\",\"id\":2}");
+    pass(10);
+    struct run next = {0};
+    execute(c, "z", &next);
+    frame("{\"type\":\"end\",\"id\":3}");
+    pass(10);
+    cr_expect_eq(next.ends, 1, "and the next one runs");
+}
+
+Test(context, what_its_key_has_no_room_for_is_left_out_and_said, .init = begin, .fini = world_end)
+{
+    static char text[200000];
+    struct context *c = make();
+    struct account *a = account_of(core_accounts(w.core), &owner);
+    struct run r = {0};
+    execute(c, "x", &r);
+    uint64_t before = a->used[ACCOUNT_BYTES];
+    uint64_t taken = account_room(a, ACCOUNT_BYTES) - 50000;
+    cr_assert_eq(account_charge(a, ACCOUNT_BYTES, taken, NULL), 0);
+    int len = snprintf(text, sizeof text,
+                       "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"text\":\"%0150000d\"}}",
+                       1);
+    cr_assert_lt(len, (int)sizeof text);
+    uint32_t size = (uint32_t)len;
+    cr_assert_eq(write(w.channel, &size, 4), 4);
+    for (int at = 0; at < len;) {
+        ssize_t n = send(w.channel, text + at, (size_t)(len - at), MSG_DONTWAIT);
+        at += n > 0 ? (int)n : 0;
+        settle();
+    }
+    frame("{\"type\":\"end\",\"id\":1}");
+    pass(10);
+    cr_expect(strstr(r.text, "bytes of a result were left out: key k_owner has"), "%.300s", r.text);
+    cr_expect_eq(r.ends, 1, "the execution goes on");
+    cr_expect_eq(r.err.code, ERR_NONE);
+    cr_expect_geq(a->refused[ACCOUNT_BYTES], 1);
+    account_return(a, ACCOUNT_BYTES, taken);
+    cr_expect_leq(a->used[ACCOUNT_BYTES], before);
+    box_end(box, "test", NULL, NULL);
+    settle();
+    cr_expect_eq(a->used[ACCOUNT_BYTES], 0, "all of it goes with the box");
+    cr_expect_eq(a->used[ACCOUNT_DESCRIPTORS], 0);
 }

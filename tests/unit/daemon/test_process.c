@@ -336,6 +336,88 @@ Test(process, input_that_is_not_read_is_bounded, .init = begin, .fini = world_en
     cr_assert_eq(taken, 2);
 }
 
+/* Whoever gave it has left: the rest of it is not kept, and what others gave stays as it was. */
+Test(process, input_of_one_who_left_is_taken_back, .init = begin, .fini = world_end)
+{
+    static char block[300000];
+    static const char letters[] = "abc";
+    struct process *p = start(NULL, &(struct process_request){.argv = argv, .has_stdin = true});
+    struct account *a = account_of(core_accounts(w.core), &owner);
+    int tags[3];
+    uint64_t before = a->used[ACCOUNT_BYTES];
+    size_t count[256] = {0};
+    for (int i = 0; i < 3; i++) {
+        memset(block, letters[i], sizeof block);
+        cr_assert_eq(process_input(p, block, sizeof block, on_taken, &tags[i]), -EAGAIN);
+    }
+    uint64_t held = a->used[ACCOUNT_BYTES];
+    cr_expect_geq(held - before, 800000, "what waits is charged");
+    process_input_forget(p, &tags[1]);
+    process_close_input(p);
+    for (ssize_t n; (n = read(w.in, block, sizeof block)) > 0;) {
+        for (ssize_t i = 0; i < n; i++)
+            count[(unsigned char)block[i]]++;
+        settle();
+    }
+    cr_expect_eq(count['a'], 300000);
+    cr_expect_eq(count['b'], 0);
+    cr_expect_eq(count['c'], 300000);
+    cr_expect_eq(taken, 2, "and the others are told");
+    cr_expect_leq(a->used[ACCOUNT_BYTES], before);
+}
+
+Test(process, input_is_refused_where_its_key_has_no_room, .init = begin, .fini = world_end)
+{
+    static char block[300000];
+    struct process *p = start(NULL, &(struct process_request){.argv = argv, .has_stdin = true});
+    struct account *a = account_of(core_accounts(w.core), &owner);
+    uint64_t room = account_room(a, ACCOUNT_BYTES) - 1000;
+    cr_assert_eq(account_charge(a, ACCOUNT_BYTES, room, NULL), 0);
+    cr_expect_eq(process_input(p, block, sizeof block, on_taken, NULL), -ENOBUFS);
+    cr_expect_geq(a->refused[ACCOUNT_BYTES], 1);
+    account_return(a, ACCOUNT_BYTES, room);
+    cr_expect_eq(process_input(p, block, sizeof block, on_taken, NULL), -EAGAIN);
+}
+
+Test(process, all_that_is_held_goes_with_the_box, .init = begin, .fini = world_end)
+{
+    static char block[300000];
+    struct account *a = account_of(core_accounts(w.core), &owner);
+    struct process *p = start(NULL, &(struct process_request){.argv = argv, .has_stdin = true});
+    cr_assert_eq(process_input(p, block, sizeof block, on_taken, NULL), -EAGAIN);
+    say(w.out, "something for the log");
+    settle();
+    cr_expect_geq(a->used[ACCOUNT_BYTES], 200000);
+    cr_expect_eq(a->used[ACCOUNT_DESCRIPTORS], 3);
+    cr_expect_gt(w.core->log_bytes, 0);
+    box_end(box, "test", NULL, NULL);
+    settle();
+    for (int i = 0; i < ACCOUNT_KINDS; i++)
+        cr_expect_eq(a->used[i], 0, "%s: %llu", account_kind_name((enum account_kind)i),
+                     (unsigned long long)a->used[i]);
+    cr_expect_eq(w.core->log_bytes, 0);
+}
+
+static unsigned gone_count;
+static void on_dependent_gone(struct box_dependent *d)
+{
+    cr_expect_null(d->at, "it is off the list");
+    gone_count++;
+}
+
+Test(process, dependents_are_told_once, .init = begin, .fini = world_end)
+{
+    struct box_dependent one = {.gone = on_dependent_gone}, two = one, three = one;
+    box_depend(box, &one);
+    box_depend(box, &two);
+    box_depend(box, &three);
+    box_undepend(&two);
+    box_undepend(&two);
+    box_end(box, "test", NULL, NULL);
+    settle();
+    cr_expect_eq(gone_count, 2);
+}
+
 Test(process, one_that_closes_its_input_is_no_harm, .init = begin, .fini = world_end)
 {
     static char block[800000];

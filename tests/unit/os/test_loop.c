@@ -1,6 +1,7 @@
 #include "os/loop.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static void stop(struct loop_timer *t)
 static void run(void)
 {
     struct loop_timer end = {.fn = stop};
-    loop_timer_set(loop, &end, 30);
+    loop_timer_set(loop, &end, 500);
     cr_assert_eq(loop_run(loop), 0);
     loop_timer_cancel(loop, &end);
 }
@@ -165,4 +166,50 @@ Test(loop, a_task_can_be_taken_back)
     cr_assert_eq(loop_run(task_loop), 0);
     cr_assert_eq(tasks_run, 112);
     loop_free(task_loop);
+}
+
+/* ---- shares ---- */
+
+static struct loop_io shared[4];
+static struct loop_share greedy, modest;
+static unsigned served[4], rounds;
+
+static void on_share_io(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    served[io - shared]++;
+    if (io->share == &greedy) /* more than its part */
+        for (uint64_t end = clock_us() + 1500; clock_us() < end;)
+            ;
+}
+
+static void on_share_round(struct loop_task *t)
+{
+    if (++rounds < 12)
+        loop_defer(loop, t);
+    else
+        loop_stop(loop);
+}
+
+/* All of them are ready all the time. In each round one of the greedy ones is served, each of them in its
+ * turn, and who has another share does not wait. */
+Test(loop, who_has_had_its_share_waits_and_others_do_not, .init = begin)
+{
+    struct loop_task round = {.fn = on_share_round};
+    for (int i = 0; i < 4; i++) {
+        int pair[2];
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        cr_assert_eq(write(pair[1], "x", 1), 1);
+        shared[i] = (struct loop_io){
+            .fd = pair[0], .fn = on_share_io, .share = i < 3 ? &greedy : &modest};
+        cr_assert_eq(loop_watch(loop, &shared[i], EPOLLIN), 0);
+    }
+    loop_defer(loop, &round);
+    cr_assert_eq(loop_run(loop), 0);
+    cr_expect_eq(served[3], 12, "in every round: %u", served[3]);
+    cr_expect_eq(served[0] + served[1] + served[2], 12, "one in every round: %u %u %u", served[0],
+                 served[1], served[2]);
+    for (int i = 0; i < 3; i++)
+        cr_expect_geq(served[i], 2, "each has its turn: %u %u %u", served[0], served[1], served[2]);
+    loop_free(loop);
 }

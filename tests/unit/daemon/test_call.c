@@ -1,0 +1,161 @@
+/* Calls on a real connection: what a handler may do with one after it was answered. */
+#include "daemon/call.h"
+
+#include "daemon/server.h"
+#include "world.h"
+
+#include <poll.h>
+
+static struct server *server;
+static int client;
+static void (*handler)(struct call *call);
+static struct call *last;
+static const struct route route = {.method = "POST", .path = "/x", .style = ERRORS_API};
+
+static int auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+{
+    (void)ctx, (void)r, (void)ret_status;
+    ret->key = &owner;
+    return 0;
+}
+
+static void serve(void *ctx, struct exchange *x)
+{
+    last = call_new(ctx, x, &route);
+    handler(last);
+}
+
+static void begin(void)
+{
+    int fds[2];
+    struct sockaddr_storage name = {.ss_family = AF_UNIX};
+    socklen_t len = sizeof(sa_family_t);
+    world_begin();
+    struct server_limits limits = {.accounts = core_accounts(w.core)};
+    cr_assert_eq(server_new(&server, w.loop, &limits, auth, serve, w.core, NULL), 0);
+    /* The kernel chooses a name. */
+    fds[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(fds[0], (struct sockaddr *)&name, len), 0);
+    cr_assert_eq(listen(fds[0], 5), 0);
+    len = sizeof name;
+    cr_assert_eq(getsockname(fds[0], (struct sockaddr *)&name, &len), 0);
+    cr_assert_eq(server_listen(server, fds[0], true, NULL), 0);
+    client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    cr_assert_eq(connect(client, (struct sockaddr *)&name, len), 0);
+}
+
+static void end(void)
+{
+    close(client);
+    settle();
+    server_free(server);
+    world_end();
+}
+
+static void request(const char *body)
+{
+    char text[1024];
+    int n = snprintf(text, sizeof text,
+                     "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
+                     strlen(body), body);
+    cr_assert_eq(send(client, text, (size_t)n, MSG_NOSIGNAL), n);
+    settle();
+}
+
+static const char *answer(void)
+{
+    static char text[4096];
+    ssize_t n = recv(client, text, sizeof text - 1, MSG_DONTWAIT);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static uint64_t held(void)
+{
+    return account_of(core_accounts(w.core), &owner)->used[ACCOUNT_BYTES];
+}
+
+/* ---- CL-1 ---- */
+
+static void answers_twice(struct call *call)
+{
+    memcpy(call->id, "mark", 5);
+    call_fail(call, 418, "first");
+    cr_expect_null(call->x);
+    cr_expect_str_eq(call->id, "mark", "it is still there");
+    call_fail(call, 500, "second");
+    call_empty(call, 204);
+    call_text(call, 200, "text/plain", "third", 5);
+}
+
+Test(call, one_that_was_answered_can_still_be_looked_at, .init = begin, .fini = end)
+{
+    handler = answers_twice;
+    request("");
+    const char *text = answer();
+    cr_expect_not_null(strstr(text, "418"), "%s", text);
+    cr_expect_null(strstr(text, "second"));
+    cr_expect_null(strstr(text, "third"));
+    cr_expect_eq(held(), 0);
+}
+
+static void body_answers(struct call *call, const struct json *body)
+{
+    cr_expect_str_eq(json_string(json_get(body, "a")), "b\n");
+    call_text(call, 200, "text/plain", "good", 4);
+    cr_expect_str_eq(json_string(json_get(body, "a")), "b\n", "so is its body");
+}
+
+static void reads_json(struct call *call)
+{
+    call_json(call, body_answers);
+}
+
+Test(call, its_body_stays_as_long, .init = begin, .fini = end)
+{
+    handler = reads_json;
+    request("{\"a\":\"b\\n\"}");
+    cr_expect_not_null(strstr(answer(), "good"));
+    cr_expect_eq(held(), 0);
+}
+
+static void waits(struct call *call)
+{
+    call_watch(call);
+    call_wait(call);
+}
+
+Test(call, one_whose_client_left_is_freed_by_its_callback, .init = begin, .fini = end)
+{
+    handler = waits;
+    request("");
+    close(client);
+    settle();
+    cr_expect_null(last->x);
+    cr_expect_not(call_back(last));
+    cr_expect_null(last->x, "not before the end of the round");
+    settle();
+    cr_expect_eq(held(), 0);
+    client = -1;
+}
+
+Test(call, what_its_key_has_no_room_for_is_refused, .init = begin, .fini = end)
+{
+    struct account *a = account_of(core_accounts(w.core), &owner);
+    uint64_t room = account_room(a, ACCOUNT_BYTES) - 40000;
+    static char body[1000];
+    handler = reads_json;
+    cr_assert_eq(account_charge(a, ACCOUNT_BYTES, room, NULL), 0);
+    memset(body, ' ', sizeof body - 1);
+    /* A list of few bytes and many values. */
+    body[0] = '{', body[1] = '"', body[2] = 'a', body[3] = '"', body[4] = ':', body[5] = '[';
+    for (int i = 6; i < 900; i += 2)
+        body[i] = '1', body[i + 1] = ',';
+    body[899] = ']', body[900] = '}';
+    request(body);
+    const char *text = answer();
+    cr_expect_not_null(strstr(text, "HTTP/1.1 429"), "%s", text);
+    account_return(a, ACCOUNT_BYTES, room);
+    settle();
+    cr_expect_eq(held(), 0);
+}
