@@ -199,7 +199,8 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     b->info.disk = t->disk;
     b->version = t->pool.version;
     b->timer.fn = box_on_timer;
-    b->interp_fds[0] = b->interp_fds[1] = b->interp_fds[2] = -1;
+    for (unsigned i = 0; i < INTERP_ENDS; i++)
+        b->interp_fds[i] = -1;
     peer_init(&b->warden, c->loop, c->room, &warden_ops);
     enlist(b);
     return b;
@@ -246,7 +247,7 @@ void box_stop_work(struct box *b, const struct err *why)
         box_undepend(d);
         d->gone(d);
     }
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < INTERP_ENDS; i++)
         if (b->interp_fds[i] >= 0)
             close(fd_steal(&b->interp_fds[i]));
 }

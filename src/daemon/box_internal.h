@@ -53,7 +53,7 @@ struct box {
     uint64_t launched_us;
     uint32_t launch_request;
 
-    int interp_fds[3]; /* channel, stdout, stderr of the interpreter that waited; -1: none */
+    int interp_fds[INTERP_ENDS]; /* of the interpreter that waited; -1: none */
     int64_t interp_pid;
     enum interp_language interp_language;
 

@@ -133,9 +133,9 @@ static void take_interpreter(struct box *b, struct wire_msg *m, const struct jso
 {
     const struct json *name = json_get(tree, "interpreter");
     const char *language = name ? json_string(name) : NULL;
-    if (m->fd_count < 3 || m->value <= 0 || !language)
+    if (m->fd_count < INTERP_ENDS || m->value <= 0 || !language)
         return;
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < INTERP_ENDS; i++)
         b->interp_fds[i] = wire_steal_fd(m, i);
     b->interp_pid = m->value;
     b->interp_language = interp_language_parse(language);

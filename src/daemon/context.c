@@ -118,7 +118,7 @@ bool context_on_exit(struct box *b, int64_t pid, int wait_status)
 {
     struct context *c = b->contexts;
     if (b->interp_fds[0] >= 0 && pid == b->interp_pid)
-        for (unsigned i = 0; i < 3; i++)
+        for (unsigned i = 0; i < INTERP_ENDS; i++)
             close(fd_steal(&b->interp_fds[i])); /* it did not wait long enough */
     while (c && (c->pid != pid || c->exit_known))
         c = c->next;
@@ -188,8 +188,8 @@ static void on_spawned(void *ctx, struct wire_msg *m, const struct err *err)
         context_lose(c, err);
     } else {
         c->pid = m->value;
-        int fds[3] = {-1, -1, -1};
-        for (unsigned i = 0; i < 3; i++)
+        int fds[INTERP_ENDS];
+        for (unsigned i = 0; i < INTERP_ENDS; i++)
             fds[i] = wire_steal_fd(m, i);
         if (context_io_open(c, fds, &mine) < 0)
             context_lose(c, &mine);
@@ -290,8 +290,8 @@ static void adopt(struct context *c)
 {
     struct box *b = c->box;
     struct err err = ERR_INIT;
-    int fds[3];
-    for (unsigned i = 0; i < 3; i++)
+    int fds[INTERP_ENDS];
+    for (unsigned i = 0; i < INTERP_ENDS; i++)
         fds[i] = fd_steal(&b->interp_fds[i]);
     c->pid = b->interp_pid;
     c->waited = true;

@@ -51,7 +51,7 @@ struct context {
     int status;
     bool exited, exit_known, exit_noted;
 
-    struct loop_io channel;
+    struct loop_io requests, channel; /* what it is told, what it says */
     struct context_stream out[2];
     struct hold hold;
     struct interp_reader reader;
@@ -75,7 +75,7 @@ void context_lose(struct context *c, const struct err *why);
 void context_tell_ready(struct context *c);
 /* context_io.c */
 void context_io_init(struct context *c);
-int context_io_open(struct context *c, const int fds[3], struct err *err);
+int context_io_open(struct context *c, const int fds[INTERP_ENDS], struct err *err);
 void context_io_close(struct context *c);
 void context_pump(struct context *c);
 void context_watch(struct context *c);

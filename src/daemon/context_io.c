@@ -18,12 +18,14 @@
 #define STEPS_AT_LEAST  8u
 #define ROUND_US        2000u /* then others have their turn */
 
+static void on_requests(struct loop_io *io, uint32_t events);
 static void on_channel(struct loop_io *io, uint32_t events);
 static void on_stream(struct loop_io *io, uint32_t events);
 static void on_again(struct loop_timer *t);
 
 void context_io_init(struct context *c)
 {
+    c->requests = (struct loop_io){.fd = -1, .fn = on_requests};
     c->channel = (struct loop_io){.fd = -1, .fn = on_channel};
     for (unsigned i = 0; i < 2; i++)
         c->out[i] = (struct context_stream){.io = {.fd = -1, .fn = on_stream}, .context = c};
@@ -47,6 +49,7 @@ static void word_done(struct context *c, struct interp_said *word)
 
 void context_io_close(struct context *c)
 {
+    close_io(c, &c->requests);
     close_io(c, &c->channel);
     close_io(c, &c->out[0].io);
     close_io(c, &c->out[1].io);
@@ -57,14 +60,16 @@ void context_io_close(struct context *c)
     c->has_word = c->blocked = false;
 }
 
-int context_io_open(struct context *c, const int fds[3], struct err *err)
+int context_io_open(struct context *c, const int fds[INTERP_ENDS], struct err *err)
 {
     bool good = true;
-    c->channel.share = c->out[0].io.share = c->out[1].io.share = account_share(c->box->account);
-    c->channel.fd = fds[0];
-    c->out[0].io.fd = fds[1];
-    c->out[1].io.fd = fds[2];
-    for (unsigned i = 0; i < 3; i++)
+    struct loop_share *share = account_share(c->box->account);
+    c->requests.share = c->channel.share = c->out[0].io.share = c->out[1].io.share = share;
+    c->requests.fd = fds[INTERP_REQUESTS];
+    c->channel.fd = fds[INTERP_ANSWERS];
+    c->out[0].io.fd = fds[INTERP_STDOUT];
+    c->out[1].io.fd = fds[INTERP_STDERR];
+    for (unsigned i = 0; i < INTERP_ENDS; i++)
         good = good && fds[i] >= 0 && fd_nonblocking(fds[i]) == 0;
     if (!good)
         return err_set(err, ERR_PROTOCOL, "the interpreter came without its channel");
@@ -76,9 +81,10 @@ void context_watch(struct context *c)
 {
     struct loop *l = c->box->core->loop;
     bool sending = c->running && c->first && c->sent < c->first->frame.len;
+    if (c->requests.fd >= 0)
+        loop_watch(l, &c->requests, sending ? EPOLLOUT : 0);
     if (c->channel.fd >= 0)
-        loop_watch(l, &c->channel,
-                   (c->blocked ? 0u : (uint32_t)EPOLLIN) | (sending ? (uint32_t)EPOLLOUT : 0u));
+        loop_watch(l, &c->channel, c->blocked ? 0 : EPOLLIN);
     for (unsigned i = 0; i < 2; i++)
         if (c->out[i].io.fd >= 0)
             loop_watch(l, &c->out[i].io, c->blocked ? 0 : EPOLLIN);
@@ -165,6 +171,16 @@ static int next_word(struct context *c, struct err *err)
     return 1;
 }
 
+/* It cannot be reached any more, which is as good as its end. */
+static void lose_touch(struct context *c)
+{
+    if (c->exited)
+        return;
+    c->exited = true;
+    loop_timer_set(c->box->core->loop, &c->timer, FAREWELL_MS);
+    note_owed(c);
+}
+
 /* 1: bytes came, 0: none for now or ever. */
 static int read_channel(struct context *c, struct err *err)
 {
@@ -183,11 +199,7 @@ static int read_channel(struct context *c, struct err *err)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     close_io(c, &c->channel);
-    if (!c->exited) {
-        c->exited = true; /* as good as: it cannot be reached any more */
-        loop_timer_set(c->box->core->loop, &c->timer, FAREWELL_MS);
-        note_owed(c);
-    }
+    lose_touch(c);
     return 0;
 }
 
@@ -296,11 +308,19 @@ static void on_again(struct loop_timer *t)
 
 static void on_channel(struct loop_io *io, uint32_t events)
 {
-    struct context *c = container_of(io, struct context, channel);
-    if (events & EPOLLOUT)
+    (void)events;
+    context_pump(container_of(io, struct context, channel));
+}
+
+static void on_requests(struct loop_io *io, uint32_t events)
+{
+    struct context *c = container_of(io, struct context, requests);
+    if (!(events & ~(uint32_t)EPOLLOUT)) {
         execution_send(c);
-    if (events & ~(uint32_t)EPOLLOUT)
-        context_pump(c);
+        return;
+    }
+    close_io(c, io);
+    lose_touch(c);
 }
 
 static void on_stream(struct loop_io *io, uint32_t events)

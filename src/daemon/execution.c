@@ -59,9 +59,8 @@ static void finish(struct context *c, const struct err *err)
 void execution_send(struct context *c)
 {
     struct execution *e = c->first;
-    while (c->running && e && c->sent < e->frame.len && c->channel.fd >= 0) {
-        ssize_t n = send(c->channel.fd, e->frame.data + c->sent, e->frame.len - c->sent,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (c->running && e && c->sent < e->frame.len && c->requests.fd >= 0) {
+        ssize_t n = write(c->requests.fd, e->frame.data + c->sent, e->frame.len - c->sent);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -72,7 +72,7 @@ static bool is_complete(const struct ctl_msg *msg, int count)
 {
     switch (msg->type) {
     case CTL_SPAWN:
-        return count == SPAWN_STDIN || count == SPAWN_CHANNEL || count == SPAWN_FDS;
+        return count == SPAWN_STDIN || count >= SPAWN_REQUESTS;
     case CTL_FILE:
         return count == FILE_IN || count == FILE_FDS;
     default:

@@ -16,9 +16,12 @@ static int connect_stdio(const int *fds, int count, struct err *err)
     for (int fd = 0; fd < 3 && count > SPAWN_STDERR; fd++)
         if (dup2(fds[SPAWN_STDIN + fd], fd) < 0)
             return err_sys(err, "connect descriptor %d", fd);
-    /* Takes the place of the control socket, of which this process has no more need. */
-    if (count > SPAWN_CHANNEL && dup2(fds[SPAWN_CHANNEL], INIT_FD_CTL) < 0)
-        return err_sys(err, "connect the channel");
+    /* The first takes the place of the control socket, of which this process has no more need. The
+     * number of the second can only be that of the block, which was received first and is closed by
+     * now: all others came after it and have higher ones. */
+    for (int i = 0; i < 2 && count > SPAWN_REQUESTS + i; i++)
+        if (dup2(fds[SPAWN_REQUESTS + i], INIT_FD_CTL + i) < 0)
+            return err_sys(err, "connect the channel");
     return 0;
 }
 

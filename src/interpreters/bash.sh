@@ -1,4 +1,4 @@
-# Runs cells of bash for brig: requests come over descriptor 3, results go back over it (wire/interp.h).
+# Runs cells of bash for brig: requests come over descriptor 3, results go back over 4 (wire/interp.h).
 #
 # Two shells. This one speaks with the front and never runs a cell. The other one runs the cells, one after the other,
 # so that variables, functions and the folder stay. It is an interactive shell without a terminal: only such a one gives
@@ -20,7 +20,7 @@ shopt -u patsub_replacement 2>/dev/null
 say() { # TEXT
     local n=${#1} header
     printf -v header '\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) $((n >> 24 & 255))
-    printf "$header%s" "$1" >&3
+    printf "$header%s" "$1" >&4
 }
 
 hear() { # sets `frame`; fails at the end
@@ -123,7 +123,7 @@ start_shell() {
     coproc SHELL_IO {
         trap : INT
         if [[ -n $has_locale ]]; then LC_ALL=$locale; else unset LC_ALL; fi
-        "$BASH" --noprofile --norc --noediting -i 253>&1 >/dev/null 2>/dev/null 3>&-
+        "$BASH" --noprofile --norc --noediting -i 253>&1 >/dev/null 2>/dev/null 3<&- 4>&-
         printf 'exit %d\n' $?
     }
     exec 0</dev/null 1>&2 251>&- 252>&- # what this shell itself has to say, if anything, is an error

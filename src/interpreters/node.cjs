@@ -1,5 +1,5 @@
 'use strict';
-/* Runs cells of JavaScript for brig: requests come over descriptor 3, results go back over it (wire/interp.h).
+/* Runs cells of JavaScript for brig: requests come over descriptor 3, results go back over 4 (wire/interp.h).
  *
  * One process is one context. Cells run in the main context of this process as scripts: what they declare stays. What
  * they print goes to descriptors 1 and 2. Timers and promises that a cell leaves behind go on between cells.
@@ -14,7 +14,8 @@ const { Writable } = require('stream');
 const { createRequire, isBuiltin } = require('module');
 const { pathToFileURL } = require('url');
 
-const CHANNEL = 3;
+const REQUESTS = 3;
+const ANSWERS = 4;
 const FRAME_MAX = 15 << 20; // of 16: a frame that is longer costs the context
 const TEXT_MAX = 1 << 20;
 const VALUE_MAX = 32 << 10;
@@ -86,13 +87,13 @@ function send(message) {
   const data = Buffer.allocUnsafe(body.length + 4);
   data.writeUInt32LE(body.length, 0);
   body.copy(data, 4);
-  writeAll(CHANNEL, data);
+  writeAll(ANSWERS, data);
 }
 
 function listen(onRequest, onEnd) {
   let chunks = [];
   let length = 0;
-  const socket = new net.Socket({ fd: CHANNEL, readable: true, writable: false });
+  const socket = new net.Socket({ fd: REQUESTS, readable: true, writable: false });
   socket.on('data', (chunk) => {
     chunks.push(chunk);
     length += chunk.length;

@@ -1,4 +1,4 @@
-"""Runs cells of Python for brig: requests come over descriptor 3, results go back over it (wire/interp.h).
+"""Runs cells of Python for brig: requests come over descriptor 3, results go back over 4 (wire/interp.h).
 
 One process is one context: a namespace that stays, a count, an event loop. What is printed goes to descriptors 1 and 2,
 which are pipes of the front: nothing here stands between code and its output.
@@ -109,8 +109,9 @@ def spoken(value):
 # ---- the channel ----
 
 class Channel:
-    def __init__(self, fd):
-        self.fd = fd
+    def __init__(self, requests, answers):
+        self.fd = requests
+        self.out = answers
         self.lock = allocate_lock()
         self.writer = None  # the thread that is in the middle of a frame
 
@@ -142,8 +143,8 @@ class Channel:
                 return
             self.writer = get_ident()
             try:
-                while data and self.fd >= 0:
-                    data = data[os.write(self.fd, data):]
+                while data and self.out >= 0:
+                    data = data[os.write(self.out, data):]
             finally:
                 self.writer = None
 
@@ -734,12 +735,14 @@ class Session:
     def in_fork(self):
         """A child of the code's may print, and that is all: its parent speaks for the cell."""
         self.forked = True
-        fd, self.channel.fd = self.channel.fd, -1
+        fds = self.channel.fd, self.channel.out
+        self.channel.fd = self.channel.out = -1
         self.channel.lock = allocate_lock()
-        try:
-            os.close(fd)
-        except OSError:
-            pass
+        for fd in fds:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
 
     # An interrupt raises KeyboardInterrupt only inside the user's code: not between cells, not in the middle of a
     # frame, not in guard() itself, whose caller must go on.
@@ -1025,35 +1028,35 @@ def warm(modules):
     return loaded
 
 
-def prepare(channel_fd):
-    """All that can be done before there is a channel behind that descriptor."""
+def prepare(requests, answers):
+    """All that can be done before there is a channel behind these descriptors."""
     global session
-    session = Session(Channel(channel_fd))
+    session = Session(Channel(requests, answers))
     session.prepare()
 
 
 def rehearse():
     """Runs a cell that says nothing and leaves nothing: a clone's pages that every cell writes to become its own before
     somebody waits for them."""
-    fd, session.channel.fd = session.channel.fd, -1  # nothing is sent
+    out, session.channel.out = session.channel.out, -1  # nothing is sent
     session.execute(DECODE(REHEARSAL, 0)[0])
-    session.channel.fd = fd
+    session.channel.out = out
     forget_cells()
 
 
 def rehearse_often(times):
     """The same before there are clones, through a channel and back: caches are filled, and Python specialises the code
     that it has run some times."""
-    import socket
-    ours, theirs = socket.socketpair()
-    body = REHEARSAL.encode()
-    theirs.sendall((len(body).to_bytes(4, "little") + body) * times)
-    theirs.shutdown(socket.SHUT_WR)
-    fd, session.channel.fd = session.channel.fd, ours.fileno()
+    channel, body = session.channel, REHEARSAL.encode()
+    kept = channel.fd, channel.out
+    (channel.fd, requests), (answers, channel.out) = os.pipe(), os.pipe()
+    for _ in range(times):
+        os.write(requests, len(body).to_bytes(4, "little") + body)
+    os.close(requests)
     session.serve()
-    session.channel.fd = fd
-    ours.close()
-    theirs.close()
+    for fd in (channel.fd, channel.out, answers):
+        os.close(fd)
+    channel.fd, channel.out = kept
     forget_cells()
 
 
@@ -1077,11 +1080,12 @@ def run():
     os._exit(status)
 
 
-def serve(channel_fd):
-    os.set_inheritable(channel_fd, False)
-    prepare(channel_fd)
+def serve(requests, answers):
+    os.set_inheritable(requests, False)
+    os.set_inheritable(answers, False)
+    prepare(requests, answers)
     run()
 
 
 if __name__ == "__main__":
-    serve(3)
+    serve(3, 4)

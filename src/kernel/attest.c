@@ -189,8 +189,8 @@ static int check_same(const uint64_t of_init[NS_COUNT], const uint64_t of_clone[
     return 0;
 }
 
-/* 0 to 2, the channel, and the pipe by which it is let go. */
-#define CLONE_FDS 0x1fu
+/* 0 to 2, the two of the channel, and the pipe by which it is let go. */
+#define CLONE_FDS 0x3fu
 
 int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err)
 {

@@ -20,14 +20,15 @@ static void put(struct parcel *p, int fd)
 }
 
 /* In the order of plan/clone.h. */
-static void pack(struct parcel *p, const struct launch *l, int image, int channel)
+static void pack(struct parcel *p, const struct launch *l, int image, const int channel[2])
 {
     put(p, l->ctl_fd);
     put(p, l->plan_fd);
     put(p, image);
     for (int i = 0; i < 3; i++)
         put(p, l->stdio[i]);
-    put(p, channel);
+    put(p, channel[0]);
+    put(p, channel[1]);
     for (unsigned i = 0; i < l->join_count; i++)
         put(p, l->join_fds[i]);
     for (unsigned i = 0; i < l->tree_count; i++)
@@ -58,8 +59,8 @@ static int post(int door, const struct clone_request *r, const struct parcel *p)
     return n == (ssize_t)sizeof *r ? 0 : -1;
 }
 
-int kernel_clone(struct kernel *k, const struct launch *l, int door, int image, int channel,
-                 struct err *err)
+int kernel_clone(struct kernel *k, const struct launch *l, int door, int image,
+                 const int channel[2], struct err *err)
 {
     /* As the template's user namespace names them. */
     struct clone_request r = {.magic = CLONE_MAGIC,

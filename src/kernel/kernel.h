@@ -129,9 +129,9 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
                   struct err *err);
 /* clone.c: ask a template process for it instead. The clone presents itself on the control socket
  * (CTL_BORN, with its pidfd), writes its own identity maps and waits for CTL_MAPPED. The plan must
- * be complete. `channel` becomes the interpreter's descriptor 3. */
-int kernel_clone(struct kernel *k, const struct launch *l, int door, int image, int channel,
-                 struct err *err);
+ * be complete. `channel` becomes the interpreter's descriptors 3 and 4. */
+int kernel_clone(struct kernel *k, const struct launch *l, int door, int image,
+                 const int channel[2], struct err *err);
 /* The image of init, sealed. */
 int kernel_image(struct err *err);
 /* Write the identity maps of the new user namespace. */

@@ -23,7 +23,8 @@ enum {
     CLONE_FD_STDIN,
     CLONE_FD_STDOUT,
     CLONE_FD_STDERR,
-    CLONE_FD_CHANNEL, /* the interpreter's descriptor 3 */
+    CLONE_FD_REQUESTS, /* the interpreter's descriptor 3 */
+    CLONE_FD_ANSWERS,  /* and 4 */
     CLONE_FD_MORE,
 };
 #define CLONE_FDS_MAX 128

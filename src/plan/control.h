@@ -49,7 +49,8 @@ enum {
     SPAWN_STDIN,  /* this and the next two: not with OP_TTY */
     SPAWN_STDOUT,
     SPAWN_STDERR,
-    SPAWN_CHANNEL, /* becomes descriptor 3; may be left out */
+    SPAWN_REQUESTS, /* becomes descriptor 3; may be left out, with the next */
+    SPAWN_ANSWERS,  /* becomes descriptor 4; may be left out */
     SPAWN_FDS,
 };
 enum {
@@ -58,7 +59,7 @@ enum {
     FILE_IN,  /* what is to be written; may be left out */
     FILE_FDS,
 };
-#define CTL_FDS_MAX 6
+#define CTL_FDS_MAX 7
 
 /* What the probe around landlock_restrict_self saw, part of CTL_READY. */
 struct ctl_evidence {
@@ -83,6 +84,7 @@ enum {
      * close. */
     INIT_FD_GO = INIT_FD_PLAN,
     INIT_FD_SETTLED = 5,
+    CLONE_FD_GO = 5,   /* of a clone, whose channel has 3 and 4: one byte there lets it go */
     INIT_FD_TREES = 5, /* detached mounts for OP_BIND, in order */
 };
 #define INIT_TREES_MAX 64

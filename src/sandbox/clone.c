@@ -6,37 +6,33 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/socket.h>
 
 void clone_plan(struct sandbox *s)
 {
     plan_str(&s->plan, OP_CWD, s->request->policy->workspace ? HOME_DIR : "/", NULL, 0);
 }
 
-static int make_pipe(int *ours, int *theirs, struct err *err)
+static int make_pipe(int *ours, int *theirs, bool we_write, struct err *err)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_sys(err, "pipe");
-    *ours = ends[0];
-    *theirs = ends[1];
+    *ours = ends[we_write];
+    *theirs = ends[!we_write];
     return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(err, "pipe") : 0;
 }
 
-int clone_connect(struct sandbox *s, int stdio[3], int *channel, struct err *err)
+/* IN-1 */
+int clone_connect(struct sandbox *s, int stdio[3], int channel[2], struct err *err)
 {
-    int ends[2];
+    int *ours = s->cloned.fds;
     if ((stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
         return err_sys(err, "open /dev/null");
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return err_sys(err, "socket pair");
-    s->cloned.fds[0] = ends[0];
-    *channel = ends[1];
-    if (fcntl(ends[0], F_SETFL, O_NONBLOCK | O_RDWR) < 0)
-        return err_sys(err, "socket pair");
-    if (make_pipe(&s->cloned.fds[1], &stdio[1], err) < 0)
+    if (make_pipe(&ours[INTERP_REQUESTS], &channel[0], true, err) < 0 ||
+        make_pipe(&ours[INTERP_ANSWERS], &channel[1], false, err) < 0 ||
+        make_pipe(&ours[INTERP_STDOUT], &stdio[1], false, err) < 0)
         return -err->code;
-    return make_pipe(&s->cloned.fds[2], &stdio[2], err);
+    return make_pipe(&ours[INTERP_STDERR], &stdio[2], false, err);
 }
 
 static int wrong(const char *what, struct err *err)

@@ -14,6 +14,7 @@
 #include "sandbox/notary.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream.h"
+#include "wire/interp.h"
 
 #define RECEIPT_TIME_SIZE 24
 #define EGRESS_QUESTIONS  8 /* at one time */
@@ -27,9 +28,9 @@ struct sandbox {
     const struct stem_files *stem;     /* it is the sandbox of a template process */
     const struct clone_source *source; /* it is to be cloned from one; NULL: started */
     struct {
-        pid_t pid;    /* of the interpreter; 0: not there yet */
-        pid_t inside; /* as the sandbox counts */
-        int fds[3];   /* the ends of its channel, stdout and stderr */
+        pid_t pid;            /* of the interpreter; 0: not there yet */
+        pid_t inside;         /* as the sandbox counts */
+        int fds[INTERP_ENDS]; /* ours */
         bool checked;
     } cloned;
 

@@ -357,8 +357,8 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     hold_control(s->ctl_fd);
     int on = 1;
     setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-    int channel = -1;
-    int result = s->source         ? clone_connect(s, stdio, &channel, err)
+    int channel[2] = {-1, -1};
+    int result = s->source         ? clone_connect(s, stdio, channel, err)
                  : s->session      ? connect_null(stdio, err)
                  : s->request->tty ? connect_tty(s, stdio, err)
                                    : connect_pipes(s, stdio, err);
@@ -374,7 +374,7 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
                      : kernel_launch(&s->kernel, &l, &s->init_pid, &s->init_pidfd, err);
     }
     close_all(stdio, 3);
-    close_all(&channel, 1);
+    close_all(channel, 2);
     close_all(join, l.join_count);
     close_all(&l.cgroup_fd, 1);
     close(ctl[1]);

@@ -193,8 +193,9 @@ void sandbox_teardown(struct sandbox *s)
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd,     &s->init_pidfd, &s->tty_master,    &s->signal_fd,
-                  &s->reviews_fd, s->cloned.fds,  s->cloned.fds + 1, s->cloned.fds + 2};
+    int *fds[] = {&s->ctl_fd,        &s->init_pidfd,    &s->tty_master,
+                  &s->signal_fd,     &s->reviews_fd,    s->cloned.fds,
+                  s->cloned.fds + 1, s->cloned.fds + 2, s->cloned.fds + 3};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);

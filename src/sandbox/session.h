@@ -38,7 +38,7 @@ struct ask {
     struct loop_io status; /* SPAWN: tells whether the program could be executed */
     bool executed;
     bool wants_tty;
-    int fds[3]; /* for the front */
+    int fds[INTERP_ENDS]; /* for the front */
     unsigned fd_count;
 };
 

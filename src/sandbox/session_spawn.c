@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 /* What one SPAWN says. */
 struct order {
@@ -166,15 +165,12 @@ static int make_pipe(struct ask *a, int *theirs, bool we_write, struct err *err)
     return 0;
 }
 
-static int make_channel(struct ask *a, int *theirs, struct err *err)
+/* IN-1 */
+static int make_channel(struct ask *a, int fds[static SPAWN_FDS], struct err *err)
 {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return err_sys(err, "socket pair");
-    fcntl(ends[0], F_SETFL, O_NONBLOCK | O_RDWR);
-    a->fds[a->fd_count++] = ends[0];
-    *theirs = ends[1];
-    return 0;
+    if (make_pipe(a, &fds[SPAWN_REQUESTS], true, err) < 0)
+        return -err->code;
+    return make_pipe(a, &fds[SPAWN_ANSWERS], false, err);
 }
 
 static int make_null(int *ret, struct err *err)
@@ -188,7 +184,7 @@ static int make_stdio(struct ask *a, const struct order *o, int fds[static SPAWN
 {
     if (o->tty)
         return 0;
-    if (o->interpreter && make_channel(a, &fds[SPAWN_CHANNEL], err) < 0)
+    if (o->interpreter && make_channel(a, fds, err) < 0)
         return -err->code;
     bool pipe = o->has_stdin && !o->interpreter;
     if ((pipe ? make_pipe(a, &fds[SPAWN_STDIN], true, err) : make_null(&fds[SPAWN_STDIN], err)) < 0)
@@ -225,8 +221,8 @@ static int make_status(struct ask *a, int *theirs, struct err *err)
 static int begin(struct warden *w, const struct order *o, enum wire_type type, uint32_t front,
                  struct err *err)
 {
-    int fds[SPAWN_FDS] = {-1, -1, -1, -1, -1, -1};
-    unsigned count = o->tty ? SPAWN_STDIN : o->interpreter ? SPAWN_FDS : SPAWN_CHANNEL;
+    int fds[SPAWN_FDS] = {-1, -1, -1, -1, -1, -1, -1};
+    unsigned count = o->tty ? SPAWN_STDIN : o->interpreter ? SPAWN_FDS : SPAWN_REQUESTS;
     struct ctl_msg msg = {.type = CTL_SPAWN};
     struct ask *a = ask_new(w, type, front, err);
     if (!a)

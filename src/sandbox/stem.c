@@ -203,10 +203,11 @@ static int spawn(struct stem_warden *w, struct err *err)
         return err_sys(err, "pipe");
     cleanup_fd int theirs = pipe[1];
     w->status = pipe[0];
-    const int fds[SPAWN_FDS] = {
+    /* Its door is a socket, which carries descriptors: nobody's code is in there. */
+    const int fds[SPAWN_ANSWERS] = {
         [SPAWN_BLOCK] = block, [SPAWN_STATUS] = theirs, [SPAWN_STDIN] = null,
-        [SPAWN_STDOUT] = null, [SPAWN_STDERR] = null,   [SPAWN_CHANNEL] = w->door};
-    int r = message_ask(w->s->ctl_fd, &msg, fds, SPAWN_FDS);
+        [SPAWN_STDOUT] = null, [SPAWN_STDERR] = null,   [SPAWN_REQUESTS] = w->door};
+    int r = message_ask(w->s->ctl_fd, &msg, fds, SPAWN_ANSWERS);
     close(w->door);
     w->door = -1;
     errno = -r;

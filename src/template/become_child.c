@@ -24,7 +24,7 @@
 /* Where the descriptors lie while the plan is applied, after INIT_FD_CTL, INIT_FD_PLAN and the
  * trees. */
 struct places {
-    int image, stdio[3], channel, end;
+    int image, stdio[3], channel[2], end;
 };
 
 static void give_up(int ctl, struct err *err)
@@ -73,8 +73,9 @@ static int place_descriptors(const struct clone_job *j, struct places *p, struct
     p->image = INIT_FD_TREES + (int)j->request.tree_count;
     for (int i = 0; i < 3; i++)
         p->stdio[i] = p->image + 1 + i;
-    p->channel = p->image + 4;
-    p->end = p->image + 5;
+    for (int i = 0; i < 2; i++)
+        p->channel[i] = p->image + 4 + i;
+    p->end = p->image + 6;
     for (int i = INIT_FD_CTL; i < p->end; i++)
         if ((source[i] = fcntl(wanted_at(j, p, i), F_DUPFD_CLOEXEC, p->end)) < 0)
             return err_sys(err, "move a descriptor");
@@ -191,15 +192,17 @@ static int connect_clone(const struct apply_state *st, const struct places *p, s
 static int await_word(const struct places *p, int go, struct err *err)
 {
     char word;
-    if (dup3(p->channel, INIT_FD_CTL, O_CLOEXEC) < 0 || dup3(go, INIT_FD_GO, O_CLOEXEC) < 0 ||
-        sys_close_range(INIT_FD_GO + 1, ~0u, 0) < 0)
-        return err_sys(err, "connect the channel");
+    for (int i = 0; i < 2; i++)
+        if (dup3(p->channel[i], INIT_FD_CTL + i, O_CLOEXEC) < 0)
+            return err_sys(err, "connect the channel");
+    if (dup3(go, CLONE_FD_GO, O_CLOEXEC) < 0 || sys_close_range(CLONE_FD_GO + 1, ~0u, 0) < 0)
+        return err_sys(err, "close the template's descriptors");
     ssize_t n;
-    while ((n = read(INIT_FD_GO, &word, 1)) < 0 && errno == EINTR)
+    while ((n = read(CLONE_FD_GO, &word, 1)) < 0 && errno == EINTR)
         ;
     if (n != 1)
         _exit(125);
-    close(INIT_FD_GO);
+    close(CLONE_FD_GO);
     return 0;
 }
 

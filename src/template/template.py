@@ -19,7 +19,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__)) + "/"
 DOOR = 3
-CHANNEL = 3
+CHANNEL = 3, 4
 REHEARSALS = 20  # the interpreter specialises code that it has run some times
 # Read once, when the libraries are loaded. A process with more than one thread cannot be cloned.
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS",
@@ -86,7 +86,7 @@ def rehearse(driver):
         modules["uuid"]._node = modules["uuid"]._last_timestamp = None
     if hasattr(platform, "_uname_cache"):
         platform._uname_cache = None
-    driver.prepare(CHANNEL)
+    driver.prepare(*CHANNEL)
     # A clone has none of our descriptors; its own 0 is as empty.
     sys.stdin.close()
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)

@@ -1,7 +1,11 @@
-/* What the front and the interpreter inside a sandbox say to each other, over one stream socket
- * (descriptor 3 of the interpreter): frames of {u32 length, little-endian} and that many bytes of
- * JSON. The interpreter's stdout and stderr are pipes of their own, read by the front: what code,
- * its children and its C libraries print arrives whether or not the driver knows of it.
+/* What the front and the interpreter inside a sandbox say to each other, over two pipes
+ * (descriptors 3 and 4 of the interpreter): frames of {u32 length, little-endian} and that many
+ * bytes of JSON. The interpreter's stdout and stderr are pipes of their own, read by the front:
+ * what code, its children and its C libraries print arrives whether or not the driver knows of it.
+ *
+ * IN-1  What the code holds cannot carry descriptors. Over a UNIX socket it could send any, and who
+ * reads from one closes what nobody takes: a TCP socket that lingers, sent and let go of, would
+ * hold up the front, and with it every sandbox. A pipe carries bytes.
  *
  * to the driver     {"op":"execute","id":N,"code":"…","env":{…}}
  *                   {"op":"exit"}
@@ -25,9 +29,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INTERP_FD_CHANNEL 3
-#define INTERP_FRAME_MAX  (16u << 20) /* a figure, a table */
-#define INTERP_CODE_MAX   (8u << 20)
+/* The interpreter's. */
+#define INTERP_FD_REQUESTS 3
+#define INTERP_FD_ANSWERS  4
+/* The front's ends, in the order in which a warden hands them over. */
+enum { INTERP_REQUESTS, INTERP_ANSWERS, INTERP_STDOUT, INTERP_STDERR, INTERP_ENDS };
+#define INTERP_FRAME_MAX (16u << 20) /* a figure, a table */
+#define INTERP_CODE_MAX  (8u << 20)
 /* Of an error; the drivers cut what is longer. */
 #define INTERP_NAME_MAX      256u
 #define INTERP_VALUE_MAX     (64u << 10)

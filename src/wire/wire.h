@@ -43,7 +43,7 @@
     X(END, "end")         /* {"reason"}: kill everything, tear down */                             \
     /* warden → front */                                                                         \
     X(READY, "ready")   /* {"pid","boundaries":{},"states_usec":{}}; provisioned and attested;     \
-                           with fds [channel, stdout, stderr] of a waiting interpreter, if any     \
+                           with fds [requests, answers, stdout, stderr] of a waiting interpreter   \
                          */                                                                        \
     X(DONE, "done")     /* the request was carried out; text, value and fds as it says */          \
     X(FAIL, "fail")     /* the request failed: {"code","errno","boundary","message","hint"};       \

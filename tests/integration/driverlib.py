@@ -1,4 +1,4 @@
-"""Speaks with an interpreter's driver as the front does: a socket as its descriptor 3, pipes as 1 and 2.
+"""Speaks with an interpreter's driver as the front does: pipes as its descriptors 1 to 4.
 
 Every frame is held against what the front accepts (wire/interp_parse.c). Uses the standard library only: the same file
 runs inside a sandbox.
@@ -7,7 +7,6 @@ import json
 import os
 import select
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -87,22 +86,23 @@ class Execution:
 
 class Driver:
     def __init__(self, language, command=None, **options):
-        mine, theirs = socket.socketpair()
+        requests_end, requests = os.pipe()
+        answers, answers_end = os.pipe()
         out, out_end = os.pipe()
         err, err_end = os.pipe()
-        self.language, self.socket, self.out, self.err = language, mine, out, err
+        self.language, self.requests, self.answers, self.out, self.err = language, requests, answers, out, err
 
         def place():
-            os.dup2(theirs.fileno(), 3)
-            os.set_inheritable(3, True)
+            ends = [os.dup(requests_end), os.dup(answers_end)]  # out of the way of each other
+            for fd, end in zip((3, 4), ends):
+                os.dup2(end, fd)
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # a suite in the background of a shell has it ignored
 
         self.process = subprocess.Popen(command or COMMANDS[language], stdin=subprocess.DEVNULL, stdout=out_end,
-                                        stderr=err_end, preexec_fn=place, pass_fds=(3,), start_new_session=True,
+                                        stderr=err_end, preexec_fn=place, pass_fds=(3, 4), start_new_session=True,
                                         **options)
-        theirs.close()
-        os.close(out_end)
-        os.close(err_end)
+        for fd in (requests_end, answers_end, out_end, err_end):
+            os.close(fd)
         self.bytes, self.id, self.output = b"", 0, {out: b"", err: b""}
         self.ready = self.frame()
         assert self.ready["type"] == "ready"
@@ -116,16 +116,21 @@ class Driver:
         except ProcessLookupError:
             pass
         self.process.wait()
-        self.socket.close()
-        os.close(self.out)
-        os.close(self.err)
+        self.end_requests()
+        for fd in (self.answers, self.out, self.err):
+            os.close(fd)
+
+    def end_requests(self):
+        if self.requests >= 0:
+            os.close(self.requests)
+        self.requests = -1
 
     def _receive(self, end):
-        ready = select.select([self.socket, *self.output], [], [], max(0, end - time.monotonic()))[0]
+        ready = select.select([self.answers, *self.output], [], [], max(0, end - time.monotonic()))[0]
         assert ready, f"nothing is said any more; so far {self.output}"
         for fd in ready:
-            if fd is self.socket:
-                data = self.socket.recv(1 << 20)
+            if fd == self.answers:
+                data = os.read(fd, 1 << 20)
                 if not data:
                     raise Ended
                 self.bytes += data
@@ -155,7 +160,9 @@ class Driver:
 
     def send(self, request, ascii_only=False):
         body = json.dumps(request, ensure_ascii=ascii_only, separators=(",", ":")).encode()
-        self.socket.sendall(struct.pack("<I", len(body)) + body)
+        data = struct.pack("<I", len(body)) + body
+        while data:
+            data = data[os.write(self.requests, data):]
 
     def start(self, code, env=None, ascii_only=False):
         self.id += 1
@@ -165,7 +172,7 @@ class Driver:
         """The frames of the cell that runs; `while_silent` is called after every second in which nothing was said."""
         frames, end = [], time.monotonic() + PATIENCE
         while not frames or frames[-1]["type"] != "end":
-            if while_silent and not self._holds_frame() and not select.select([self.socket], [], [], 1)[0]:
+            if while_silent and not self._holds_frame() and not select.select([self.answers], [], [], 1)[0]:
                 assert time.monotonic() < end, f"it goes on and on; so far {frames} {self.output}"
                 while_silent()
                 continue

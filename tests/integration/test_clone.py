@@ -37,7 +37,7 @@ class Interpreter:
         assert self.fds, self.ready.json["interpreter_error"]
         for fd in self.fds:
             os.set_blocking(fd, True)
-        self.hello = read_frame(self.fds[0])
+        self.hello = read_frame(self.fds[1])
         self.count = 0
 
     def claim(self, **kwargs):
@@ -50,7 +50,7 @@ class Interpreter:
         os.write(self.fds[0], frame({"op": "execute", "id": self.count, "code": code, "env": {}}))
         text = None
         while True:
-            said = read_frame(self.fds[0])
+            said = read_frame(self.fds[1])
             if said["type"] == "error":
                 raise RuntimeError(said["traceback"])
             if said["type"] == "result":
@@ -208,19 +208,19 @@ def test_an_interrupt_reaches_the_cell(serve):
     one.count += 1
     code = "import time; print('go', flush=True); time.sleep(1000)"
     os.write(one.fds[0], frame({"op": "execute", "id": one.count, "code": code, "env": {}}))
-    assert read_frame(one.fds[0])["type"] == "count"
-    assert os.read(one.fds[1], 100) == b"go\n"
+    assert read_frame(one.fds[1])["type"] == "count"
+    assert os.read(one.fds[2], 100) == b"go\n"
     wait_for(lambda: read_stat(one.host_pid)[1] == "S", what="it sleeps")
     one.box.ask("signal", {"pid": one.pid, "signal": int(signal.SIGINT), "group": False})
-    assert read_frame(one.fds[0])["name"] == "KeyboardInterrupt"
-    assert read_frame(one.fds[0])["type"] == "end"
+    assert read_frame(one.fds[1])["name"] == "KeyboardInterrupt"
+    assert read_frame(one.fds[1])["type"] == "end"
     one.close()
 
 
 def test_what_is_printed_comes_through_the_pipes(serve):
     one = clone(serve)
     one.run("import os, sys; print('out'); print('err', file=sys.stderr); os.system('echo child')")
-    assert os.read(one.fds[1], 100) == b"out\nchild\n" and os.read(one.fds[2], 100) == b"err\n"
+    assert os.read(one.fds[2], 100) == b"out\nchild\n" and os.read(one.fds[3], 100) == b"err\n"
     one.close()
 
 
@@ -278,7 +278,7 @@ def test_nothing_is_left_of_the_cell_before_the_first(serve):
     try:
         assert one.value("sorted(n for n in globals() if n[:2] != '__')") == []
         assert one.value("sorted(n for n in __import__('linecache').cache if n.startswith('<cell'))") == ["<cell 1>", "<cell 2>"]
-        assert one.value("sorted(__import__('os').listdir('/proc/self/fd'))")[:4] == ["0", "1", "2", "3"]
+        assert one.value("sorted(__import__('os').listdir('/proc/self/fd'))")[:5] == ["0", "1", "2", "3", "4"]
     finally:
         one.close()
 
@@ -373,9 +373,9 @@ def test_descriptors(pair):
               "if os.path.lexists(f'/proc/self/fd/{n}')}"
     for each in pair:
         found = each.value(listing)
-        kinds = {fd: target.split(":")[0] for fd, target in found.items() if fd <= 3}
-        assert kinds == {0: "/dev/null", 1: "pipe", 2: "pipe", 3: "socket"}
-        rest = {target for fd, target in found.items() if fd > 3}
+        kinds = {fd: target.split(":")[0] for fd, target in found.items() if fd <= 4}
+        assert kinds == {0: "/dev/null", 1: "pipe", 2: "pipe", 3: "pipe", 4: "pipe"}
+        rest = {target for fd, target in found.items() if fd > 4}
         # its own stdin, and the event loop that the driver makes for top-level await
         assert all(t.startswith(("/dev/null", "/proc/", "anon_inode:[eventpoll]", "socket:")) for t in rest), rest
         assert each.value("import sys; sys.stdin.fileno(), sys.stdin.read()")[1] == ""
@@ -786,7 +786,7 @@ def template(tmp_path):
         process.wait()
 
 
-DRIVER = "import sys\ndef warm(modules): return list(modules)\ndef prepare(fd): pass\n" \
+DRIVER = "import sys\ndef warm(modules): return list(modules)\ndef prepare(requests, answers): pass\n" \
          "def rehearse(): pass\ndef rehearse_often(times): pass\ndef run(): pass\n"
 
 

@@ -139,8 +139,8 @@ def test_variables_are_restored(driver):
 
 def test_nonsense_on_the_channel(driver):
     """Cells do not have the channel; only somebody who looks for it among the processes finds it."""
-    assert driver.run("echo x >&3").error["value"] == "1"
-    driver.start("printf '\\xff\\xff\\xff\\xff\\xff' >/proc/$PPID/fd/3 || kill -9 $(cut -d' ' -f4 /proc/$PPID/stat)")
+    assert driver.run("echo x >&4").error["value"] == "1"
+    driver.start("printf '\\xff\\xff\\xff\\xff\\xff' >/proc/$PPID/fd/4 || kill -9 $(cut -d' ' -f4 /proc/$PPID/stat)")
     with pytest.raises((AssertionError, Ended)):
         driver.finish()
         driver.run("true")

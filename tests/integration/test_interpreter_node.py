@@ -167,6 +167,6 @@ def test_the_process_may_end(driver):
 
 
 def test_nonsense_on_the_channel(driver):
-    driver.start("require('fs').writeSync(3, Buffer.alloc(8, 255)); 1")
+    driver.start("require('fs').writeSync(4, Buffer.alloc(8, 255)); 1")
     with pytest.raises(AssertionError, match="a frame of 4294967295 bytes"):
         driver.finish()

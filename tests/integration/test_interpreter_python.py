@@ -436,7 +436,7 @@ def test_process_killed_by_the_code(driver):
 
 
 def test_nonsense_on_the_channel(driver):
-    driver.start("import os; os.write(3, b'\\xff\\xff\\xff\\xff' * 4)")
+    driver.start("import os; os.write(4, b'\\xff\\xff\\xff\\xff' * 4)")
     with pytest.raises(AssertionError, match="a frame of 4294967295 bytes"):
         driver.finish()
 
@@ -454,7 +454,7 @@ def test_the_driver_taken_apart(driver):
 # ---- template processes ----
 
 TEMPLATE = """
-import importlib.util, json, os, socket, struct, sys
+import importlib.util, json, os, struct, sys
 sys.dont_write_bytecode = True
 spec = importlib.util.spec_from_file_location("driver", sys.argv[1])
 driver = importlib.util.module_from_spec(spec)
@@ -465,19 +465,19 @@ assert before == after, "importing it has effects"
 assert not {"asyncio", "subprocess"} & set(sys.modules), "importing it loads much"
 loaded = driver.warm(["numpy", "no_such_module"])
 assert "numpy" in loaded and "no_such_module" not in loaded and "numpy" in sys.modules
-mine, theirs = socket.socketpair()
+(asked, requests), (answers, said) = os.pipe(), os.pipe()
 if os.fork() == 0:
-    mine.close()
-    driver.serve(theirs.fileno())
-theirs.close()
+    os.close(requests), os.close(answers)
+    driver.serve(asked, said)
+os.close(asked), os.close(said)
+answers = os.fdopen(answers, "rb")
 
 def hear():
-    length, = struct.unpack("<I", mine.recv(4, socket.MSG_WAITALL))
-    return json.loads(mine.recv(length, socket.MSG_WAITALL))
+    return json.loads(answers.read(struct.unpack("<I", answers.read(4))[0]))
 
 assert hear()["type"] == "ready"
 body = json.dumps({"op": "execute", "id": 1, "code": "import sys; 'numpy' in sys.modules, __name__", "env": {}}).encode()
-mine.sendall(struct.pack("<I", len(body)) + body)
+os.write(requests, struct.pack("<I", len(body)) + body)
 assert hear()["type"] == "count"
 print(hear()["data"]["text"])
 """

@@ -102,7 +102,7 @@ def test_exit_request(driver):
 
 
 def test_end_of_the_channel(driver):
-    driver.socket.shutdown(1)
+    driver.end_requests()
     assert driver.ends() == 0
 
 

@@ -4,6 +4,7 @@ import http.server
 import os
 import signal
 import socket
+import stat
 import struct
 import termios
 import threading
@@ -203,17 +204,19 @@ def test_orphans_are_reaped_and_not_reported(box):
 
 def test_an_interpreter_has_a_channel(box):
     message = box.spawn(interpreter="python")
-    channel, out, err = message.fds
-    assert read_frame(channel)["type"] == "ready"
-    os.write(channel, frame({"op": "execute", "id": 1, "code": "import os\nprint('seen')\nos.getpid()", "env": {}}))
+    requests, answers, out, err = message.fds
+    assert all(stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in message.fds), "what the code holds could carry descriptors"
+    os.set_blocking(answers, True)
+    assert read_frame(answers)["type"] == "ready"
+    os.write(requests, frame({"op": "execute", "id": 1, "code": "import os\nprint('seen')\nos.getpid()", "env": {}}))
     told = []
     while not told or told[-1]["type"] != "end":
-        told.append(read_frame(channel))
+        told.append(read_frame(answers))
     assert [t["data"]["text"] for t in told if t["type"] == "result"] == [str(message.value)]
     assert os.read(out, 100) == b"seen\n"
-    os.close(channel)
+    os.close(requests)
     box.exited(message.value)
-    for fd in (out, err):
+    for fd in (answers, out, err):
         os.close(fd)
 
 
@@ -221,9 +224,9 @@ def test_an_interpreter_waits_before_the_claim(serve):
     box = serve.launch("python")
     message = box.ready()
     assert message.json["interpreter"] == "python" and message.value == message.json["pid"] > 1
-    channel, out, err = message.fds
-    os.set_blocking(channel, True)
-    assert read_frame(channel)["pid"] == message.value
+    requests, answers, out, err = message.fds
+    os.set_blocking(answers, True)
+    assert read_frame(answers)["pid"] == message.value
     box.claim()
     box.ask("signal", {"pid": message.value, "signal": 9, "group": False})
     assert os.WTERMSIG(box.exited(message.value)) == 9

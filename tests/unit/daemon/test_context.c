@@ -85,7 +85,7 @@ static void say(int fd, const char *text)
 static const char *asked(void)
 {
     static char text[65536];
-    ssize_t n = recv(w.channel, text, sizeof text - 1, MSG_DONTWAIT);
+    ssize_t n = read(w.requests, text, sizeof text - 1);
     text[n > 4 ? n : 4] = '\0';
     return n > 4 ? text + 4 : "";
 }
@@ -246,7 +246,8 @@ Test(context, nonsense_costs_the_driver_its_context_and_nothing_else, .init = be
      .fini = world_end)
 {
     struct context *good = make();
-    int good_channel = dup(w.channel), good_out = dup(w.out), good_err = dup(w.err);
+    int good_channel = dup(w.channel), good_requests = dup(w.requests);
+    int good_out = dup(w.out), good_err = dup(w.err);
     struct context *bad = make();
     struct run r[2] = {0};
     execute(bad, "evil", &r[0]);
@@ -257,6 +258,7 @@ Test(context, nonsense_costs_the_driver_its_context_and_nothing_else, .init = be
     cr_assert_eq(box->context_count, 1);
     cr_assert_eq(w.last_signal, SIGKILL);
     set_end(&w.channel, good_channel);
+    set_end(&w.requests, good_requests);
     execute(good, "fine", &r[1]);
     frame("{\"type\":\"end\",\"id\":1}");
     settle();
@@ -299,6 +301,17 @@ Test(context, one_that_only_closes_its_channel_ends_too, .init = begin, .fini = 
     struct run r = {0};
     execute(c, "x", &r);
     set_end(&w.channel, -1);
+    pass(1500);
+    cr_assert_eq(r.ends, 1);
+    cr_assert_neq(r.err.code, ERR_NONE);
+}
+
+Test(context, one_that_hears_nothing_any_more_ends_too, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0};
+    execute(c, "x", &r);
+    set_end(&w.requests, -1);
     pass(1500);
     cr_assert_eq(r.ends, 1);
     cr_assert_neq(r.err.code, ERR_NONE);

@@ -56,7 +56,7 @@ static struct {
 
     /* the other ends of what was handed out last */
     int pid;
-    int out, err, in, channel;
+    int out, err, in, requests, channel;
 } w;
 
 static struct key owner = {.id = "k_owner", .max_boxes = 0};
@@ -195,17 +195,27 @@ static void set_end(int *place, int fd)
     *place = fd;
 }
 
+/* The front's ends of it; the driver's are the world's. */
+static void make_channel(int fds[INTERP_ENDS])
+{
+    int requests[2], answers[2];
+    cr_assert(pipe2(requests, O_CLOEXEC | O_NONBLOCK) == 0 && pipe2(answers, O_CLOEXEC) == 0);
+    fds[INTERP_REQUESTS] = requests[1];
+    fds[INTERP_ANSWERS] = answers[0];
+    set_end(&w.requests, requests[0]);
+    set_end(&w.channel, answers[1]);
+}
+
 static void ward_spawn(struct ward *d, uint32_t request, const char *text)
 {
-    int out[2], err[2], in[2], pair[2], fds[3];
+    int out[2], err[2], in[2], fds[INTERP_ENDS];
     unsigned n = 0;
     bool interp = strstr(text, "\"interpreter\":\"") != NULL;
     bool tty = strstr(text, "\"tty\":{") != NULL;
     cr_assert(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
     if (interp) {
-        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-        fds[n++] = pair[0];
-        set_end(&w.channel, pair[1]);
+        make_channel(fds);
+        n = INTERP_STDOUT;
     } else if (strstr(text, "\"stdin\":true")) {
         cr_assert_eq(pipe2(in, O_CLOEXEC), 0);
         fds[n++] = in[1];
@@ -329,15 +339,16 @@ static void ward_ready(struct ward *d)
         send_text(d->io.fd, WIRE_READY, 0, 0, "{\"pid\":null,\"boundaries\":{}}", NULL, 0);
         return;
     }
-    int pair[2], out[2], err[2];
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    int out[2], err[2], fds[INTERP_ENDS];
     cr_assert(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
-    int fds[3] = {pair[0], out[0], err[0]};
-    set_end(&w.channel, pair[1]);
+    make_channel(fds);
+    fds[INTERP_STDOUT] = out[0];
+    fds[INTERP_STDERR] = err[0];
     set_end(&w.out, out[1]);
     set_end(&w.err, err[1]);
-    send_text(d->io.fd, WIRE_READY, 0, ++w.pid, "{\"pid\":7,\"interpreter\":\"python\"}", fds, 3);
-    for (unsigned i = 0; i < 3; i++)
+    send_text(d->io.fd, WIRE_READY, 0, ++w.pid, "{\"pid\":7,\"interpreter\":\"python\"}", fds,
+              INTERP_ENDS);
+    for (unsigned i = 0; i < INTERP_ENDS; i++)
         close(fds[i]);
 }
 
@@ -458,7 +469,7 @@ static void world_begin_with(const struct core_config *config, const char *templ
     memset(&w, 0, sizeof w);
     w.now = 1000000;
     w.pid = 100;
-    w.out = w.err = w.in = w.channel = -1;
+    w.out = w.err = w.in = w.requests = w.channel = -1;
     cr_assert_eq(loop_new(&w.loop, NULL), 0);
     loop_set_clock(w.loop, world_clock);
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, a), 0);
@@ -502,8 +513,8 @@ static void world_end(void)
     close(w.recorder.fd);
     for (unsigned i = 0; i < w.ward_count; i++)
         ward_close(&w.wards[i]);
-    int *ends[] = {&w.out, &w.err, &w.in, &w.channel};
-    for (unsigned i = 0; i < 4; i++)
+    int *ends[] = {&w.out, &w.err, &w.in, &w.requests, &w.channel};
+    for (unsigned i = 0; i < 5; i++)
         set_end(ends[i], -1);
     loop_free(w.loop);
 }
