@@ -80,6 +80,8 @@ void context_io_close(struct context *c);
 void context_pump(struct context *c);
 void context_watch(struct context *c);
 void context_pump_soon(struct context *c);
+void context_lose_touch(
+    struct context *c); /* it cannot be told anything any more: as good as its end */
 /* execution.c */
 void execution_next(struct context *c); /* starts the first one if nothing runs */
 void execution_send(struct context *c); /* more of its code */

@@ -171,9 +171,9 @@ static int next_word(struct context *c, struct err *err)
     return 1;
 }
 
-/* It cannot be reached any more, which is as good as its end. */
-static void lose_touch(struct context *c)
+void context_lose_touch(struct context *c)
 {
+    close_io(c, &c->requests);
     if (c->exited)
         return;
     c->exited = true;
@@ -199,7 +199,7 @@ static int read_channel(struct context *c, struct err *err)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     close_io(c, &c->channel);
-    lose_touch(c);
+    context_lose_touch(c);
     return 0;
 }
 
@@ -314,13 +314,8 @@ static void on_channel(struct loop_io *io, uint32_t events)
 
 static void on_requests(struct loop_io *io, uint32_t events)
 {
-    struct context *c = container_of(io, struct context, requests);
-    if (!(events & ~(uint32_t)EPOLLOUT)) {
-        execution_send(c);
-        return;
-    }
-    close_io(c, io);
-    lose_touch(c);
+    (void)events;
+    execution_send(container_of(io, struct context, requests));
 }
 
 static void on_stream(struct loop_io *io, uint32_t events)

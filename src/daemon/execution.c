@@ -63,8 +63,12 @@ void execution_send(struct context *c)
         ssize_t n = write(c->requests.fd, e->frame.data + c->sent, e->frame.len - c->sent);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            break; /* full: later; gone: that is heard when reading */
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0) {
+            context_lose_touch(c);
+            break;
+        }
         c->sent += (size_t)n;
     }
     if (c->running && e && c->sent >= e->frame.len)

@@ -310,8 +310,8 @@ Test(context, one_that_hears_nothing_any_more_ends_too, .init = begin, .fini = w
 {
     struct context *c = make();
     struct run r = {0};
-    execute(c, "x", &r);
     set_end(&w.requests, -1);
+    execute(c, "x", &r);
     pass(1500);
     cr_assert_eq(r.ends, 1);
     cr_assert_neq(r.err.code, ERR_NONE);
