@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int exec_error(const char *name, const char *path, int code, struct err *err)
@@ -84,6 +85,14 @@ static int own_scope(const struct apply_state *st, struct err *err)
     return 0;
 }
 
+int exec_limits(const struct apply_state *st, struct err *err)
+{
+    struct rlimit files = {.rlim_cur = st->code_files, .rlim_max = st->code_files};
+    if (st->code_files && setrlimit(RLIMIT_NOFILE, &files) < 0)
+        return err_sys(err, "limit the code's descriptors");
+    return 0;
+}
+
 void exec_default_signals(void)
 {
     /* Those that the C library keeps for itself as well, which it would refuse: what the caller of
@@ -104,7 +113,7 @@ static void become_the_code(struct apply_state *st, int go_fd)
 {
     struct err err = ERR_INIT;
     char word;
-    if (exec_session(st, &err) < 0 || own_scope(st, &err) < 0 ||
+    if (exec_session(st, &err) < 0 || own_scope(st, &err) < 0 || exec_limits(st, &err) < 0 ||
         (chdir(st->cwd ? st->cwd : "/") < 0 && err_sys(&err, "enter folder %s", st->cwd))) {
         report(CTL_FAIL, st, &err);
         _exit(125);

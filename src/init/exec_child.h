@@ -13,6 +13,8 @@ struct started {
 /* The steps, for who starts a process in another way. Only exec_search returns on failure alone. */
 int exec_session(struct apply_state *st, struct err *err); /* a session, and its terminal if any */
 void exec_default_signals(void);
+/* Limits of the code that are not init's. */
+int exec_limits(const struct apply_state *st, struct err *err);
 int exec_search(struct apply_state *st, struct err *err);
 
 int exec_start(struct apply_state *st, struct started *ret, struct err *err);

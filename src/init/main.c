@@ -30,6 +30,7 @@ static int adopt(struct apply_state *st, char **numbers)
 {
     st->evidence = (struct ctl_evidence){.landlock_before = (int32_t)strtol(numbers[1], NULL, 10),
                                          .landlock_after = (int32_t)strtol(numbers[2], NULL, 10)};
+    st->code_files = strtoull(numbers[3], NULL, 10);
     char none;
     /* What is said from here on is true of both. */
     while (read(INIT_FD_SETTLED, &none, 1) < 0 && errno == EINTR)
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
         return 125;
     prctl(PR_SET_NAME, INIT_NAME);
     umask(022);
-    if (argc == 5 && strcmp(argv[1], CLONE_ADOPT) == 0)
+    if (argc == 6 && strcmp(argv[1], CLONE_ADOPT) == 0)
         return adopt(&st, argv + 2);
     if (!perform_ready())
         return 125;

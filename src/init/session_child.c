@@ -57,11 +57,13 @@ static void reap_all(void)
     }
 }
 
-static void work_on_files(const int *fds, int count)
+static void work_on_files(const struct apply_state *st, const int *fds, int count)
 {
     struct err err = ERR_INIT;
     size_t len = 0;
     const void *block = perform_map(fds[FILE_BLOCK], &len, &err);
+    if (exec_limits(st, &err) < 0)
+        _exit(125);
     exec_default_signals();
     _exit(block ? file_worker_child(block, len, count > FILE_IN ? fds[FILE_IN] : -1, fds[FILE_OUT])
                 : 125);
@@ -86,7 +88,7 @@ static void carry_out(struct apply_state *st, const struct ctl_msg *msg, const i
     if (msg->type == CTL_SPAWN)
         spawn_child(st, fds, count);
     if (msg->type == CTL_FILE)
-        work_on_files(fds, count);
+        work_on_files(st, fds, count);
     connect_child(msg->request, msg->value);
 }
 

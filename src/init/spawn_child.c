@@ -53,7 +53,7 @@ void spawn_child(struct apply_state *st, const int *fds, int count)
 {
     struct err err = ERR_INIT;
     if (read_block(st, fds[SPAWN_BLOCK], &err) == 0 && connect_stdio(fds, count, &err) == 0 &&
-        exec_session(st, &err) == 0 && enter_folder(st, &err) == 0) {
+        exec_session(st, &err) == 0 && exec_limits(st, &err) == 0 && enter_folder(st, &err) == 0) {
         exec_default_signals();
         exec_search(st, &err);
     }

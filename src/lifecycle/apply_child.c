@@ -7,8 +7,11 @@
 
 int apply_rlimit(struct apply_state *st, const struct op *op, struct err *err)
 {
-    (void)st;
     struct rlimit limit = {.rlim_cur = op->num[1], .rlim_max = op->num[2]};
+    if (op->num[3] && op->num[0] == RLIMIT_NOFILE) {
+        st->code_files = op->num[2];
+        return 0;
+    }
     return setrlimit((int)op->num[0], &limit) < 0 ? err_sys(err, "set limit %s", op->a) : 0;
 }
 

@@ -69,6 +69,8 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->stem = r->stem;
     l->cloned = r->cloned;
     l->review = r->review;
+    l->session = r->watched;
+    l->open_files = limits_open_files(l->policy->open_files);
     if (open_cgroup(l, r, err) < 0)
         return -err->code;
     /* A container without cgroups leaves nothing that the kernel does not clean by itself; a clone
@@ -100,6 +102,7 @@ static struct cgroup_limits limits_without(const struct cgroup_limits *limits,
 
 int lifecycle_prepare(struct lifecycle *l, struct err *err)
 {
+    limits_reserve_files(l->open_files);
     /* The guardian counts every planned folder as made: it cannot know how far this got. */
     l->guardian.group = l->group;
     for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++)
@@ -145,11 +148,16 @@ static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
     char text[PROC_LIMITS_SIZE];
     if (l->stem)
         return 0;
-    if (procfs_limits(pid, text, err) < 0 ||
-        check_rlimit(text, "Max open files", l->policy->open_files, err) < 0 ||
-        check_rlimit(text, "Max core file size", 0, err) < 0)
+    if (procfs_limits(pid, text, err) < 0 || check_rlimit(text, "Max core file size", 0, err) < 0 ||
+        (l->rlimit_pids && check_rlimit(text, "Max processes", l->rlimit_pids, err) < 0))
         return -err->code;
-    return l->rlimit_pids ? check_rlimit(text, "Max processes", l->rlimit_pids, err) : 0;
+    /* init has more of these than what it starts. */
+    pid_t code = l->session ? l->clone_pid : pid;
+    if (code <= 0)
+        return 0;
+    if (code != pid && procfs_limits(code, text, err) < 0)
+        return -err->code;
+    return check_rlimit(text, "Max open files", l->open_files, err);
 }
 
 /* The private folder has no quota of the kernel's: a run that could not measure it would have no

@@ -58,7 +58,10 @@ struct lifecycle {
     /* Of the supervisor, to be left alone when the code is killed: brig-proxy, the notary; or 0. */
     pid_t helpers[GUARDIAN_HELPERS];
     bool guarded;
+    bool stuck; /* some of it cannot be killed: nobody waits for it any more */
 
+    bool session;         /* init serves; the code is what it starts */
+    uint64_t open_files;  /* RLIMIT_NOFILE of the code */
     uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */
     uint64_t rlimit_data; /* RLIMIT_DATA as set, 0 if none */
     uint64_t deadline_us; /* 0 = none */
@@ -114,6 +117,10 @@ void lifecycle_kill(struct lifecycle *l);
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak);
 void lifecycle_teardown(struct lifecycle *l);
 void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out);
+
+/* limits.c: how many descriptors the code gets, and that brig has so many more. */
+uint64_t limits_open_files(uint64_t wanted);
+void limits_reserve_files(uint64_t code);
 
 /* sample.c */
 struct sampled {

@@ -6,6 +6,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+/* Descriptors that are on their way in UNIX sockets are counted by user, for all sandboxes of an
+ * ordinary user and for brig together, and each sender is held to its own RLIMIT_NOFILE. The code
+ * can fill the count up to its limit and one message (253) beyond; what brig sends must still pass.
+ * So all of brig has this much more than the code, init included, which sends from inside. */
+#define FILES_RESERVE 512
+#define FILES_LEAST   64
+
 static void rlimit(struct plan *plan, const char *name, int resource, uint64_t soft, uint64_t hard)
 {
     struct rlimit now = {RLIM_INFINITY, RLIM_INFINITY};
@@ -59,10 +66,34 @@ static void plan_cpu(struct lifecycle *l, struct plan *plan)
     rlimit(plan, "rtprio", RLIMIT_RTPRIO, 0, 0);
 }
 
+/* Where brig may not have as much as the code asks for and the reserve, the code gets less. */
+uint64_t limits_open_files(uint64_t wanted)
+{
+    struct rlimit now = {RLIM_INFINITY, RLIM_INFINITY};
+    getrlimit(RLIMIT_NOFILE, &now);
+    uint64_t most = now.rlim_max;
+    uint64_t left = most > FILES_RESERVE + FILES_LEAST ? most - FILES_RESERVE : FILES_LEAST;
+    if (left > most)
+        left = most;
+    return wanted < left ? wanted : left;
+}
+
+void limits_reserve_files(uint64_t code)
+{
+    struct rlimit now;
+    if (getrlimit(RLIMIT_NOFILE, &now) < 0 || now.rlim_cur >= code + FILES_RESERVE)
+        return;
+    now.rlim_cur = now.rlim_max < code + FILES_RESERVE ? now.rlim_max : code + FILES_RESERVE;
+    setrlimit(RLIMIT_NOFILE, &now);
+}
+
 static void plan_files(struct lifecycle *l, struct plan *plan)
 {
     if (!guard_left_out(GUARD_OPEN_FILES))
-        rlimit(plan, "nofile", RLIMIT_NOFILE, l->policy->open_files, l->policy->open_files);
+        plan_add(plan, &(struct op){
+                           .kind = OP_RLIMIT,
+                           .a = "nofile",
+                           .num = {RLIMIT_NOFILE, l->open_files, l->open_files, 1 /* the code */}});
     rlimit(plan, "sigpending", RLIMIT_SIGPENDING, 4096, 4096);
     rlimit(plan, "msgqueue", RLIMIT_MSGQUEUE, 819200, 819200);
     if ((!l->namespaced || l->review) && !guard_left_out(GUARD_DISK))

@@ -118,7 +118,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->usage.pids_peak = s.tasks;
     if (!l->usage.memory_exact && s.memory + disk > l->usage.memory_peak)
         l->usage.memory_peak = s.memory + disk;
-    if (s.open_files_max >= l->policy->open_files)
+    if (s.open_files_max >= l->open_files)
         note(l, LIMIT_OPEN_FILES);
     if (!l->cgroup)
         look_at_rlimits(l, &s);
@@ -192,7 +192,7 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
     limit_line(out, "cpus_milli", p->cpus_milli, cpu ? "cgroup" : no_cpu);
     limit_line(out, "timeout_ms", p->timeout_ms, "supervisor");
     limit_line(out, "cpu_time_ms", p->cpu_time_ms, "sampling and RLIMIT_CPU per process");
-    limit_line(out, "open_files", p->open_files, "RLIMIT_NOFILE per process");
+    limit_line(out, "open_files", l->open_files, "RLIMIT_NOFILE per process");
     if (p->workspace) {
         limit_line(out, "disk", p->disk,
                    l->namespaced ? "tmpfs" : "sampling and RLIMIT_FSIZE per file");

@@ -18,6 +18,7 @@ struct apply_state {
     bool tty;
     int tty_fd;          /* the inner side of a terminal made inside, else -1 */
     uint64_t code_scope; /* Landlock scope of the code alone, so that it cannot signal init */
+    uint64_t code_files; /* RLIMIT_NOFILE of the code alone; 0: as init has it */
     bool kill_all;       /* kill(-1) reaches only the sandbox (own pid namespace, own uid or scoped
                             signals) */
     const char *cwd;

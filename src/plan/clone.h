@@ -30,5 +30,6 @@ enum {
 #define CLONE_FDS_MAX 128
 
 /* How the image is told that it takes over a child that is already there: "brig-init adopt PID
- * BEFORE AFTER", the last two being struct ctl_evidence. */
+ * BEFORE AFTER FILES", the last but one and the one before being struct ctl_evidence, FILES the
+ * limit of descriptors of what it starts. */
 #define CLONE_ADOPT "adopt"

@@ -38,7 +38,7 @@
        NULL)                                                                                       \
     OP(LANDLOCK_GRANT, "landlock-grant", FILESYSTEM, "path", NULL, "access", NULL, "dev", "ino")   \
     OP(LANDLOCK_ENFORCE, "landlock-enforce", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)       \
-    OP(RLIMIT, "rlimit", LIFECYCLE, "name", NULL, "resource", "soft", "hard", NULL)                \
+    OP(RLIMIT, "rlimit", LIFECYCLE, "name", NULL, "resource", "soft", "hard", "code")              \
     OP(NO_NEW_PRIVS, "no-new-privs", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                   \
     OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, "keep", NULL, NULL, NULL)                       \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \

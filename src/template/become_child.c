@@ -180,6 +180,8 @@ static int connect_clone(const struct apply_state *st, const struct places *p, s
     for (int i = 0; i < 3; i++)
         if (dup2(p->stdio[i], i) < 0)
             return err_sys(err, "connect descriptor %d", i);
+    if (exec_limits(st, err) < 0)
+        return -err->code;
     /* What the warden reads about it in /proc must be readable, as that of a program. */
     if (prctl(PR_SET_DUMPABLE, 1) < 0)
         return err_sys(err, "show the clone to its warden");
@@ -187,7 +189,7 @@ static int connect_clone(const struct apply_state *st, const struct places *p, s
     return ctl_send(&msg, -1) < 0 ? err_sys(err, "reach the warden") : 0;
 }
 
-/* T-3: the clone waits here, with four descriptors and the pipe, until its warden has looked. That
+/* T-3: the clone waits here, with five descriptors and the pipe, until its warden has looked. That
  * all others are closed ends another pipe: init says so. */
 static int await_word(const struct places *p, int go, struct err *err)
 {
@@ -245,11 +247,12 @@ static void be_init(const struct apply_state *st, const struct places *p, pid_t 
                     int settled)
 {
     struct err err = ERR_INIT;
-    char pid[16], before[16], after[16];
+    char pid[16], before[16], after[16], files[24];
     snprintf(pid, sizeof pid, "%d", clone);
     snprintf(before, sizeof before, "%d", st->evidence.landlock_before);
     snprintf(after, sizeof after, "%d", st->evidence.landlock_after);
-    char *const argv[] = {INIT_NAME, CLONE_ADOPT, pid, before, after, NULL};
+    snprintf(files, sizeof files, "%llu", (unsigned long long)st->code_files);
+    char *const argv[] = {INIT_NAME, CLONE_ADOPT, pid, before, after, files, NULL};
     char *const envp[] = {NULL};
     int image = fcntl(p->image, F_DUPFD_CLOEXEC, p->end);
     /* Only what init finds at its fixed numbers outlives the exec. */
