@@ -86,7 +86,7 @@ struct kernel {
 
 struct kernel_request {
     const struct policy *policy;
-    bool host_folders;  /* any grant */
+    bool host_folders;  /* any grant, or another root: socket files of the host may lie there */
     bool host_writable; /* any grant to write */
     bool overlay;       /* init makes one */
     bool tty;

@@ -155,13 +155,20 @@ static bool any_writable_grant(const struct policy *p)
     return false;
 }
 
+/* A folder of the host's in the place of its system folders. */
+static bool other_root(const struct policy *p)
+{
+    return p->root && strcmp(p->root, "host") != 0;
+}
+
 int sandbox_open(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
     bool review = s->request->review != NULL;
     bool project = !review && p->project && s->request->project;
     struct kernel_request kr = {.policy = p,
-                                .host_folders = p->grant_count > 0 || project || review,
+                                .host_folders =
+                                    p->grant_count > 0 || project || review || other_root(p),
                                 .host_writable = project || review || any_writable_grant(p),
                                 .overlay = review,
                                 .network = p->network_mode == NETWORK_ALLOWLIST,

@@ -2,6 +2,8 @@
  * compiler in filter_compile.c turns ranges into instructions. */
 #include "kernel/process/filter_rules.h"
 
+#include "os/weaken.h"
+
 #include <errno.h>
 #include <linux/seccomp.h>
 
@@ -25,7 +27,11 @@ uint32_t filter_return(enum filter_verdict verdict, const struct filter_options 
         return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
     case VERDICT_NOTSUP:
         return SECCOMP_RET_ERRNO | EOPNOTSUPP;
-    case VERDICT_ABSENT: /* K-1 */
+    case VERDICT_NOOPT:
+        return SECCOMP_RET_ERRNO | ENOPROTOOPT;
+    case VERDICT_PRETEND:
+        return SECCOMP_RET_ERRNO; /* no error: the call returns 0 */
+    case VERDICT_ABSENT:          /* K-1 */
     case VERDICT_COUNT:
         break;
     }
@@ -58,7 +64,8 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_SENDMSG:
         return brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_SOCKOPT:
-        return o->isolated_net || brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
+        return guard_left_out(GUARD_SOCKET_OPTIONS) ? (filter_target)VERDICT_ALLOW
+                                                    : TARGET_CHECK(rule);
     case RULE_OWN_PID:
     case RULE_PRIORITY:
     case RULE_IOPRIO:
@@ -70,7 +77,6 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_SIGNAL:
         return contained ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_KILL:
-    case RULE_FCNTL:
         return contained ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
     case RULE_IPC:
         return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
@@ -86,6 +92,8 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return own_files ? VERDICT_ALLOW : VERDICT_NOTSUP;
     case RULE_WATCH:
         return o->own_view ? VERDICT_ALLOW : VERDICT_QUIET;
+    case RULE_WATCH_ADD:
+        return o->own_view ? TARGET_CHECK(rule) : (filter_target)VERDICT_QUIET;
     case RULE_TRUNCATE:
         return truncation ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_OPEN:
@@ -104,6 +112,7 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_UNSHARE:
     case RULE_SOCKETPAIR:
     case RULE_IOCTL:
+    case RULE_FCNTL:
     case RULE_PRCTL:
     case RULE_PERSONALITY:
     case RULE_SECCOMP:

@@ -108,6 +108,10 @@ bool filter_is_brokered_signal(uint32_t arch, int nr);
  * an ordinary user the supervisor does it instead, in the sandbox's own places only. */
 bool filter_is_brokered_meta(uint32_t arch, int nr);
 
+/* True for inotify_add_watch. With FILTER_READ_EVENTS in its mask the supervisor makes the call. */
+bool filter_is_brokered_watch(uint32_t arch, int nr);
+#define FILTER_READ_EVENTS 0x31u /* IN_ACCESS, IN_CLOSE_NOWRITE, IN_OPEN */
+
 /* True for connect, which the supervisor makes itself where the network is brokered. */
 bool filter_is_brokered_connect(uint32_t arch, int nr);
 

@@ -41,6 +41,8 @@ _Static_assert(O_CREAT == 0100 && O_TRUNC == 01000 && (O_TMPFILE & ~O_DIRECTORY)
 #define QUIET   CHECK_END(QUIET)
 #define NOPROTO CHECK_END(NOPROTO)
 #define NOTSUP  CHECK_END(NOTSUP)
+#define NOOPT   CHECK_END(NOOPT)
+#define PRETEND CHECK_END(PRETEND)
 #define NEXT    CHECK_NEXT
 
 static void add(struct filter_check *c, uint16_t code, uint32_t k, int yes, int no)
@@ -198,40 +200,50 @@ static void check_send(struct filter_check *c, unsigned flags_arg)
 /* What is set on a socket also holds for the connect that the supervisor makes on it, and some
  * options decide where its packets go: source routes (IP_OPTIONS, IPV6_RTHDR), interfaces
  * (SO_BINDTODEVICE, IPV6_PKTINFO); others keep it from ever completing (filters, TCP_MD5SIG,
- * TCP_FASTOPEN_CONNECT) or speak to groups. So: what clients use, and nothing else. The lowest
- * numbers of SOL_SOCKET (up to SO_SNDTIMEO) and of TCP (up to TCP_CONGESTION) are buffers, times
- * and the like throughout. */
-static void check_brokered_sockopt(struct filter_check *c)
+ * TCP_FASTOPEN_CONNECT) or speak to groups. With a network of its own none of this leads anywhere,
+ * but most options have code of their own in the kernel, of which little is looked at and much was
+ * wrong (TCP_ULP, UDP_ENCAP, multicast groups, packet filters). So: what programs use
+ * (sockopts.def), and nothing else. */
+#define SOCKOPTS_MAX 32
+
+/* Those that are open at all, from the highest number of the last level down. */
+static size_t open_sockopts(const struct filter_options *o, const struct filter_sockopt **ret)
 {
-    load_low(c, 1);
-    if_equal(c, SOL_SOCKET, CHECK_TO(0), NEXT);
-    if_equal(c, IPPROTO_TCP, CHECK_TO(1), NEXT);
-    if_equal(c, IPPROTO_IP, CHECK_TO(2), NEXT);
-    if_equal(c, IPPROTO_IPV6, CHECK_TO(3), QUIET);
-    label(c, 0);
-    load_low(c, 2);
-    if_greater(c, SO_SNDTIMEO, QUIET, ALLOW);
-    label(c, 1);
-    load_low(c, 2);
-    if_greater(c, TCP_CONGESTION, NEXT, ALLOW);
-    ONE_OF(c, ALLOW, QUIET, TCP_USER_TIMEOUT, TCP_NOTSENT_LOWAT);
-    label(c, 2);
-    load_low(c, 2);
-    ONE_OF(c, ALLOW, QUIET, IP_TOS, IP_TTL, IP_MTU_DISCOVER, IP_RECVERR, IP_BIND_ADDRESS_NO_PORT);
-    label(c, 3);
-    load_low(c, 2);
-    ONE_OF(c, ALLOW, QUIET, IPV6_V6ONLY, IPV6_TCLASS, IPV6_UNICAST_HOPS, IPV6_MTU_DISCOVER,
-           IPV6_RECVERR);
+    size_t count = 0;
+    for (size_t i = filter_sockopts_len; i-- > 0 && count < SOCKOPTS_MAX;)
+        if (filter_sockopts[i].who != WHO_OWN || o->isolated_net)
+            ret[count++] = &filter_sockopts[i];
+    return count;
+}
+
+/* What is above a range, and in none of those before, is in none. */
+static void check_range(struct filter_check *c, const struct filter_sockopt *s)
+{
+    int good = s->who == WHO_PRETENDED ? PRETEND : ALLOW;
+    if (s->first == s->last)
+        return if_equal(c, s->first, good, NEXT);
+    if_greater(c, s->last, NOOPT, NEXT);
+    if_greater(c, s->first - 1, good, NEXT);
 }
 
 static void check_sockopt(struct filter_check *c, const struct filter_options *o)
 {
-    if (is_brokered(o))
-        return check_brokered_sockopt(c);
+    const struct filter_sockopt *list[SOCKOPTS_MAX];
+    size_t count = open_sockopts(o, list), levels = 0;
     load_low(c, 1);
-    if_equal(c, IPPROTO_TCP, NEXT, ALLOW);
-    load_low(c, 2);
-    if_equal(c, TCP_ULP, QUIET, ALLOW);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || list[i]->level != list[i - 1]->level)
+            if_equal(c, list[i]->level, CHECK_TO((int)levels++), NEXT);
+    levels = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || list[i]->level != list[i - 1]->level) {
+            c->steps[c->count - 1].no = NOOPT; /* of the levels, or of the level before */
+            label(c, levels++);
+            load_low(c, 2);
+        }
+        check_range(c, list[i]);
+    }
+    c->steps[c->count - 1].no = NOOPT;
 }
 
 /* Routes, interfaces and their addresses: of the host, where there is no network of its own. Any
@@ -252,10 +264,21 @@ static void check_ioctl(struct filter_check *c, const struct filter_options *o)
     ONE_OF(c, SEEN, ALLOW, TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD);
 }
 
-static void check_fcntl(struct filter_check *c)
+/* Leases and directory notification tell what others open, and a lease makes them wait for it; so
+ * do delegations, which are newer than F_SET_FILE_RW_HINT, the last of the harmless commands. */
+static void check_fcntl(struct filter_check *c, const struct filter_options *o)
 {
     load_low(c, 1);
-    ONE_OF(c, QUIET, ALLOW, F_SETOWN, F_SETOWN_EX, F_SETSIG);
+    if_greater(c, F_SET_FILE_RW_HINT, QUIET, NEXT);
+    if (!signals_contained(o))
+        ONE_OF(c, QUIET, NEXT, F_SETOWN, F_SETOWN_EX, F_SETSIG);
+    ONE_OF(c, QUIET, ALLOW, F_SETLEASE, F_NOTIFY);
+}
+
+static void check_watch(struct filter_check *c)
+{
+    load_low(c, 2);
+    if_any_bit(c, FILTER_READ_EVENTS, SEEN, ALLOW);
 }
 
 /* PR_SCHED_CORE reaches other processes and can idle the sibling CPU; PR_SET_MM fakes what /proc
@@ -354,7 +377,9 @@ void filter_check_write(enum filter_rule rule, const struct filter_options *o,
     case RULE_IOCTL:
         return check_ioctl(ret, o);
     case RULE_FCNTL:
-        return check_fcntl(ret);
+        return check_fcntl(ret, o);
+    case RULE_WATCH_ADD:
+        return check_watch(ret);
     case RULE_PRCTL:
         return check_prctl(ret);
     case RULE_PERSONALITY:

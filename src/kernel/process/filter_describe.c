@@ -78,6 +78,9 @@ static const struct words special_words = {
 static const struct words set_id_words = {
     BOUNDARY_FILESYSTEM, "kernel.seccomp: no set-id files while host folders are writable",
     "leave the set-id bits out, or work in the workspace without --rw"};
+static const struct words watch_words = {
+    BOUNDARY_FILESYSTEM, "kernel.seccomp: who reads a file is not told",
+    "watch for changes instead (IN_MODIFY, IN_CLOSE_WRITE, IN_CREATE, …)"};
 static const struct words foreign_words = {BOUNDARY_KERNEL,
                                            "kernel.seccomp: only the native 64-bit entry is open",
                                            "use a native 64-bit build of the program"};
@@ -241,6 +244,8 @@ static void describe_arguments(struct filter_denial *d, enum filter_rule rule,
     case RULE_CHMOD:
     case RULE_CREAT:
         return describe_set_id(d, (uint32_t)args[1]);
+    case RULE_WATCH_ADD:
+        return say(d, &watch_words);
     case RULE_OWN_PID:
     case RULE_PRIORITY:
     case RULE_IOPRIO:

@@ -21,6 +21,7 @@ static const char intro[] =
     "running the filter |\n"
     "| deny, seen | `EPERM` | a denial with the call's name, a rule and a hint |\n"
     "| deny, quiet | `EPERM` | nothing: ordinary libraries try it and do without |\n"
+    "| pretended | nothing happens, and the call says that it did | nothing |\n"
     "| absent | `ENOSYS`, as on a kernel without it, so that libraries fall back | nothing |\n"
     "| brokered | the supervisor does it itself, on its own copy of the arguments, if it concerns "
     "the "
@@ -67,20 +68,27 @@ static const char sockets[] =
     "| `AF_NETLINK` | own network, and `NETLINK_ROUTE` |\n"
     "| all others | never |\n"
     "\n"
-    "### Options of sockets where the network is brokered\n"
+    "### Options of sockets\n"
     "\n"
-    "An option holds for the connection that the supervisor makes, and some decide where packets "
-    "go (source routes, "
-    "interfaces). Open are, and all others get `EPERM`:\n"
+    "Most options have code of their own in the kernel, of which little is looked at. Those that "
+    "programs use can be set; all others get `ENOPROTOOPT`, as on a kernel that does not know "
+    "them. "
+    "Where the network is brokered they are fewer: an option holds for the connection that the "
+    "supervisor makes, and some decide where packets go.\n"
     "\n"
-    "| level | options |\n"
-    "|---|---|\n"
-    "| `SOL_SOCKET` | up to `SO_SNDTIMEO` (21): buffers, times, keep-alive, linger, reuse |\n"
-    "| `IPPROTO_TCP` | up to `TCP_CONGESTION` (13), `TCP_USER_TIMEOUT`, `TCP_NOTSENT_LOWAT` |\n"
-    "| `IPPROTO_IP` | `IP_TOS`, `IP_TTL`, `IP_MTU_DISCOVER`, `IP_RECVERR`, "
-    "`IP_BIND_ADDRESS_NO_PORT` |\n"
-    "| `IPPROTO_IPV6` | `IPV6_V6ONLY`, `IPV6_TCLASS`, `IPV6_UNICAST_HOPS`, `IPV6_MTU_DISCOVER`, "
-    "`IPV6_RECVERR` |\n";
+    "| level | options | numbers | open if | why |\n"
+    "|---|---|---|---|---|\n";
+
+static void sockopt_row(struct buf *out, const struct filter_sockopt *s)
+{
+    static const char *const who[] = {[WHO_ANY] = "always",
+                                      [WHO_OWN] = "own network",
+                                      [WHO_PRETENDED] = "never; the call says that it was set"};
+    buf_fmt(out, "| `%s` | %s | %u", s->level_name, s->names, s->first);
+    if (s->last != s->first)
+        buf_fmt(out, "–%u", s->last);
+    buf_fmt(out, " | %s | %s |\n", who[s->who], s->why);
+}
 
 static void number(struct buf *out, int nr)
 {
@@ -132,6 +140,8 @@ void filter_doc_write(struct buf *out)
     section(out, "Allowed on conditions", RULE_COUNT);
     buf_chr(out, '\n');
     buf_str(out, sockets);
+    for (size_t i = 0; i < filter_sockopts_len; i++)
+        sockopt_row(out, &filter_sockopts[i]);
     section(out, "Denied and seen", RULE_SEEN);
     section(out, "Absent", RULE_ABSENT);
 }

@@ -1,7 +1,9 @@
 /* The table of calls as data, and the questions about it that need no program. */
 #include "kernel/process/filter_rules.h"
 
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 
 const struct filter_entry filter_table[] = {
 #define CALL(name, x86_64, aarch64, rule, group, why)                                              \
@@ -10,6 +12,14 @@ const struct filter_entry filter_table[] = {
 #undef CALL
 };
 const size_t filter_table_len = sizeof(filter_table) / sizeof(filter_table[0]);
+
+const struct filter_sockopt filter_sockopts[] = {
+#define OPTION(level, first, last, who, names, why)                                                \
+    {#level, level, first, last, WHO_##who, names, why},
+#include "kernel/process/sockopts.def"
+#undef OPTION
+};
+const size_t filter_sockopts_len = sizeof(filter_sockopts) / sizeof(filter_sockopts[0]);
 
 static const char *const rule_texts[RULE_COUNT] = {
 #define RULE(id, text) text,
@@ -67,6 +77,12 @@ bool filter_is_brokered_meta(uint32_t arch, int nr)
 {
     const struct filter_entry *e = filter_find(arch, nr);
     return e && (e->rule == RULE_META || e->rule == RULE_CHMOD || e->rule == RULE_CHMODAT);
+}
+
+bool filter_is_brokered_watch(uint32_t arch, int nr)
+{
+    const struct filter_entry *e = filter_find(arch, nr);
+    return e && e->rule == RULE_WATCH_ADD;
 }
 
 bool filter_is_brokered_connect(uint32_t arch, int nr)

@@ -19,13 +19,14 @@
                   "shown to the supervisor where hosts are allowed; else deny, seen")              \
     RULE(SENDTO, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")         \
     RULE(SENDMSG, "allow, but not MSG_FASTOPEN where the network is brokered (EOPNOTSUPP)")        \
-    RULE(SOCKOPT, "allow if not TCP_ULP, and where the network is brokered only the options "      \
-                  "listed below; else deny, quiet")                                                \
+    RULE(SOCKOPT, "allow if the option is listed below; SO_LINGER is pretended; else as on a "     \
+                  "kernel without it (ENOPROTOOPT)")                                               \
     RULE(IOCTL, "allow if not TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD (deny, seen) or, where "      \
                 "signals could leave, FIOSETOWN, SIOCSPGRP or, without an own network, questions " \
                 "about interfaces (deny, quiet)")                                                  \
-    RULE(FCNTL, "allow if not F_SETOWN, F_SETOWN_EX, F_SETSIG where signals could leave; else "    \
-                "deny, quiet")                                                                     \
+    RULE(FCNTL, "allow if not F_NOTIFY, F_SETLEASE or a command newer than F_SET_FILE_RW_HINT "    \
+                "or, where signals could leave, F_SETOWN, F_SETOWN_EX, F_SETSIG; else deny, "      \
+                "quiet")                                                                           \
     RULE(PRCTL, "allow if not PR_SET_MM, PR_SCHED_CORE; else deny, quiet")                         \
     RULE(PERSONALITY, "allow if 0, 8, 0x20000, 0x20008, 0x40000 or a query; else deny, seen")      \
     RULE(SECCOMP, "allow if no new listener; else deny, quiet")                                    \
@@ -50,6 +51,8 @@
     RULE(ATTR, "allow if own view or own uid; else deny, quiet")                                   \
     RULE(XATTR, "allow if own view or own uid; else not supported (EOPNOTSUPP)")                   \
     RULE(WATCH, "allow if own view; else deny, quiet")                                             \
+    RULE(WATCH_ADD, "allow if own view and no reading is watched; with IN_ACCESS, IN_OPEN or "     \
+                    "IN_CLOSE_NOWRITE brokered, without these; else deny, quiet")                  \
     RULE(TRUNCATE, "allow if own view, own uid or Landlock guards it; else deny, seen")            \
     RULE(OPEN, "allow, but not read-only with O_TRUNC where nothing else guards truncation, and "  \
                "no set-id bits where host folders are writable (deny, seen)")                      \
@@ -105,6 +108,17 @@ struct filter_entry {
     const char *why;
 };
 
+/* sockopts.def: which of them a filter with these options lets be set. */
+enum sockopt_who { WHO_ANY, WHO_OWN, WHO_PRETENDED };
+struct filter_sockopt {
+    const char *level_name;
+    uint32_t level, first, last;
+    enum sockopt_who who;
+    const char *names, *why;
+};
+extern const struct filter_sockopt filter_sockopts[];
+extern const size_t filter_sockopts_len;
+
 extern const struct filter_entry filter_table[];
 extern const size_t filter_table_len;
 /* The call's number there, -1 if there is none. */
@@ -121,6 +135,8 @@ enum filter_verdict {
     VERDICT_ABSENT,  /* ENOSYS */
     VERDICT_NOPROTO, /* EPROTONOSUPPORT, as on a kernel without that protocol */
     VERDICT_NOTSUP,  /* EOPNOTSUPP, as on a file system without attributes */
+    VERDICT_NOOPT,   /* ENOPROTOOPT, as on a kernel without that socket option */
+    VERDICT_PRETEND, /* nothing is done, and the caller is told that it was */
     VERDICT_REPORT,  /* the supervisor looks at the path; the call goes on */
     VERDICT_COUNT,
 };
@@ -133,8 +149,8 @@ typedef unsigned filter_target;
 filter_target filter_resolve(enum filter_rule rule, const struct filter_options *options);
 
 /* An argument check: a short piece of program, written forwards with symbolic ends. */
-#define CHECK_MAX_STEPS  24
-#define CHECK_MAX_LABELS 4
+#define CHECK_MAX_STEPS  56
+#define CHECK_MAX_LABELS 8
 #define CHECK_NEXT       0                         /* go on with the next step */
 #define CHECK_TO(label)  (1 + (label))             /* a label of this check, further down */
 #define CHECK_END(end)   (-1 - (int)VERDICT_##end) /* a verdict */

@@ -18,6 +18,8 @@
 #define ABSENT  (SECCOMP_RET_ERRNO | ENOSYS)
 #define NOPROTO (SECCOMP_RET_ERRNO | EPROTONOSUPPORT)
 #define NOTSUP  (SECCOMP_RET_ERRNO | EOPNOTSUPP)
+#define NOOPT   (SECCOMP_RET_ERRNO | ENOPROTOOPT)
+#define PRETEND SECCOMP_RET_ERRNO
 
 /* The two ends: everything isolated, nothing isolated. */
 __attribute__((unused)) static const struct filter_options container = {.isolated_pids = true,

@@ -41,6 +41,7 @@ enum {
     R_ATTR,
     R_XATTR,
     R_WATCH,
+    R_WATCH_ADD,
     R_TRUNCATE,
     R_OPEN,
     R_OPENAT,
@@ -74,7 +75,7 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     case R_CONNECT:
         return sockets && !brokered ? ALLOW : seen;
     case R_SOCKOPT: /* IPPROTO_IP, option 0 */
-        return brokered ? QUIET : ALLOW;
+        return NOOPT;
     case R_SIGNAL:
         return signals_stay ? ALLOW : seen;
     case R_PIDFD_SIGNAL:
@@ -96,6 +97,7 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     case R_XATTR:
         return own_files ? ALLOW : NOTSUP;
     case R_WATCH:
+    case R_WATCH_ADD: /* an empty mask */
         return o->own_view ? ALLOW : QUIET;
     case R_TRUNCATE:
         return own_files || o->scoped_truncate ? ALLOW : seen;

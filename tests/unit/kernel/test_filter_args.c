@@ -8,6 +8,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -135,14 +136,6 @@ TestBoth(filter_args, unix_sockets)
           {&unix_only, CALL_socketpair, {AF_INET, SOCK_STREAM}, SEEN}, );
 }
 
-TestBoth(filter_args, protocols_on_top_of_tcp)
-{
-    CASES({&container, CALL_setsockopt, {3, IPPROTO_TCP, TCP_NODELAY}, ALLOW},
-          {&container, CALL_setsockopt, {3, IPPROTO_TCP, TCP_ULP}, QUIET},
-          {&container, CALL_setsockopt, {3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP}, QUIET},
-          {&container, CALL_setsockopt, {3, SOL_SOCKET, TCP_ULP}, ALLOW}, );
-}
-
 static const struct filter_options brokered = {.brokered_net = true, .notify = true};
 static const struct filter_options brokered_unix = {
     .brokered_net = true, .unix_sockets = true, .notify = true};
@@ -217,8 +210,18 @@ TestBoth(filter_args, fast_open)
     }
 }
 
-/* What decides where the packets of the supervisor's connect go, or keeps it from completing. */
-TestBoth(filter_args, brokered_socket_options)
+static void check_option(int level_, int option_, uint32_t with_own_network, uint32_t without)
+{
+    uint64_t level = (uint32_t)level_, option = (uint32_t)option_;
+    CASES({&container, CALL_setsockopt, {3, level, option}, with_own_network},
+          {&net_only, CALL_setsockopt, {3, HIGH | level, HIGH | option}, with_own_network},
+          {&brokered, CALL_setsockopt, {3, level, option}, without},
+          {&process, CALL_setsockopt, {3, HIGH | level, HIGH | option}, without}, );
+}
+
+/* What decides where the packets of the supervisor's connect go, or keeps it from completing; and
+ * what has code of its own in the kernel that nobody needs. */
+TestBoth(filter_args, socket_options)
 {
     static const struct {
         int level, option;
@@ -250,6 +253,15 @@ TestBoth(filter_args, brokered_socket_options)
             {IPPROTO_TCP, TCP_FASTOPEN},
             {IPPROTO_TCP, TCP_FASTOPEN_CONNECT},
             {IPPROTO_TCP, TCP_ULP},
+            {IPPROTO_UDP, 100 /* UDP_ENCAP */},
+            {IPPROTO_UDP, 103 /* UDP_SEGMENT */},
+            {IPPROTO_UDP, 1 /* UDP_CORK */},
+            {SOL_SOCKET, 60 /* SO_ZEROCOPY */},
+            {IPPROTO_IP, MCAST_MSFILTER},
+            {IPPROTO_IPV6, IPV6_JOIN_ANYCAST},
+            {IPPROTO_IPV6, 32 /* IPV6_FLOWLABEL_MGR */},
+            {IPPROTO_ICMPV6, 1 /* ICMP6_FILTER */},
+            {SOL_RAW, 1},
             {IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE},
             {SOL_TCP, 38 /* TCP_AO_ADD_KEY */},
             {270 /* SOL_NETLINK */, 1},
@@ -257,35 +269,56 @@ TestBoth(filter_args, brokered_socket_options)
             {282 /* SOL_TLS */, 1},
             {-1, 1},
         },
-      open[] = {
-          {SOL_SOCKET, SO_REUSEADDR},
-          {SOL_SOCKET, SO_KEEPALIVE},
-          {SOL_SOCKET, SO_SNDBUF},
-          {SOL_SOCKET, SO_RCVBUF},
-          {SOL_SOCKET, SO_LINGER},
-          {SOL_SOCKET, SO_RCVTIMEO},
-          {SOL_SOCKET, SO_SNDTIMEO},
-          {IPPROTO_TCP, TCP_NODELAY},
-          {IPPROTO_TCP, TCP_CORK},
-          {IPPROTO_TCP, TCP_KEEPIDLE},
-          {IPPROTO_TCP, TCP_KEEPINTVL},
-          {IPPROTO_TCP, TCP_KEEPCNT},
-          {IPPROTO_TCP, TCP_USER_TIMEOUT},
-          {IPPROTO_TCP, TCP_NOTSENT_LOWAT},
-          {IPPROTO_IP, IP_TOS},
-          {IPPROTO_IPV6, IPV6_V6ONLY},
-          {IPPROTO_IPV6, IPV6_TCLASS},
+      open[] =
+          {
+              {SOL_SOCKET, SO_REUSEADDR},       {SOL_SOCKET, SO_KEEPALIVE},
+              {SOL_SOCKET, SO_SNDBUF},          {SOL_SOCKET, SO_RCVBUF},
+              {SOL_SOCKET, SO_RCVTIMEO},        {SOL_SOCKET, SO_SNDTIMEO},
+              {IPPROTO_TCP, TCP_NODELAY},       {IPPROTO_TCP, TCP_CORK},
+              {IPPROTO_TCP, TCP_KEEPIDLE},      {IPPROTO_TCP, TCP_KEEPINTVL},
+              {IPPROTO_TCP, TCP_KEEPCNT},       {IPPROTO_TCP, TCP_USER_TIMEOUT},
+              {IPPROTO_TCP, TCP_NOTSENT_LOWAT}, {IPPROTO_IP, IP_TOS},
+              {IPPROTO_IPV6, IPV6_V6ONLY},      {IPPROTO_IPV6, IPV6_TCLASS},
+          },
+      own[] = {
+          {SOL_SOCKET, SO_TIMESTAMP},       {IPPROTO_IP, IP_PKTINFO},
+          {IPPROTO_IP, IP_RECVTOS},         {IPPROTO_IP, IP_MULTICAST_TTL},
+          {IPPROTO_IP, IP_MULTICAST_LOOP},  {IPPROTO_IPV6, IPV6_MULTICAST_HOPS},
+          {IPPROTO_IPV6, IPV6_RECVPKTINFO}, {SOL_NETLINK, 11 /* NETLINK_EXT_ACK */},
       };
-    for (size_t i = 0; i < sizeof(closed) / sizeof(closed[0]); i++) {
-        uint64_t level = (uint32_t)closed[i].level, option = (uint32_t)closed[i].option;
-        CASES({&brokered, CALL_setsockopt, {3, level, option}, QUIET},
-              {&brokered, CALL_setsockopt, {3, HIGH | level, HIGH | option}, QUIET}, );
+    for (size_t i = 0; i < sizeof(closed) / sizeof(closed[0]); i++)
+        check_option(closed[i].level, closed[i].option, NOOPT, NOOPT);
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
+        check_option(open[i].level, open[i].option, ALLOW, ALLOW);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        check_option(own[i].level, own[i].option, ALLOW, NOOPT);
+    /* Said to be set, and not: nothing inside can make a close wait. */
+    check_option(SOL_SOCKET, SO_LINGER, PRETEND, PRETEND);
+}
+
+/* Every number of every level, against the table. */
+TestBoth(filter_args, socket_options_are_those_of_the_table)
+{
+    static const int levels[] = {IPPROTO_IP,   SOL_SOCKET,     IPPROTO_TCP, IPPROTO_UDP,
+                                 IPPROTO_IPV6, IPPROTO_ICMPV6, SOL_RAW,     SOL_NETLINK};
+    for (size_t l = 0; l < sizeof(levels) / sizeof(levels[0]); l++)
+        for (int option = 0; option < 160; option++) {
+            uint32_t own = NOOPT, any = NOOPT;
+#define OPTION(level_, first, last, who, names, why)                                               \
+    if (levels[l] == level_ && option >= first && option <= last) {                                \
+        own = TABLE_##who##_OWN;                                                                   \
+        any = TABLE_##who##_ANY;                                                                   \
     }
-    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
-        uint64_t level = (uint32_t)open[i].level, option = (uint32_t)open[i].option;
-        CASES({&brokered, CALL_setsockopt, {3, level, option}, ALLOW},
-              {&brokered, CALL_setsockopt, {3, HIGH | level, HIGH | option}, ALLOW}, );
-    }
+#define TABLE_ANY_OWN       ALLOW
+#define TABLE_ANY_ANY       ALLOW
+#define TABLE_OWN_OWN       ALLOW
+#define TABLE_OWN_ANY       NOOPT
+#define TABLE_PRETENDED_OWN PRETEND
+#define TABLE_PRETENDED_ANY PRETEND
+#include "kernel/process/sockopts.def"
+#undef OPTION
+            check_option(levels[l], option, own, any);
+        }
 }
 
 /* On the host's network, what it is made of is nobody's business. */
@@ -325,6 +358,25 @@ TestBoth(filter_args, signals_by_descriptor_owner)
           {&process, CALL_fcntl, {0, F_DUPFD_CLOEXEC}, ALLOW},
           {&scoped, CALL_fcntl, {0, F_SETOWN}, ALLOW},
           {&container, CALL_fcntl, {0, F_SETOWN}, ALLOW}, );
+}
+
+/* What others do with the files that all of them share. */
+TestBoth(filter_args, what_others_do)
+{
+    CASES({&container, CALL_fcntl, {0, F_NOTIFY}, QUIET},
+          {&process, CALL_fcntl, {0, HIGH | F_NOTIFY}, QUIET},
+          {&container, CALL_fcntl, {0, F_SETLEASE, F_RDLCK}, QUIET},
+          {&container, CALL_fcntl, {0, 1040 /* F_SETDELEG */}, QUIET},
+          {&container, CALL_fcntl, {0, F_GETLEASE}, ALLOW},
+          {&container, CALL_fcntl, {0, F_SETLK}, ALLOW},
+          {&container, CALL_fcntl, {0, F_SETPIPE_SZ}, ALLOW},
+          {&container, CALL_fcntl, {0, F_ADD_SEALS}, ALLOW},
+          {&container, CALL_inotify_add_watch, {3, 0, IN_MODIFY | IN_CREATE | IN_ONLYDIR}, ALLOW},
+          {&container, CALL_inotify_add_watch, {3, 0, IN_OPEN}, SEEN},
+          {&container, CALL_inotify_add_watch, {3, 0, IN_ACCESS | IN_MODIFY}, SEEN},
+          {&container, CALL_inotify_add_watch, {3, 0, IN_CLOSE_NOWRITE}, SEEN},
+          {&container, CALL_inotify_add_watch, {3, 0, HIGH | IN_ALL_EVENTS}, SEEN},
+          {&process, CALL_inotify_add_watch, {3, 0, IN_MODIFY}, QUIET}, );
 }
 
 TestBoth(filter_args, signals_are_brokered_where_they_could_leave)
