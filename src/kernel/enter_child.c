@@ -102,6 +102,15 @@ static int keep_set_up_caps(uint64_t more, struct err *err)
     return 0;
 }
 
+/* By now it is in its groups, so that they are the root of what it sees: made together with the
+ * others, the namespace would show the names of the sandbox's groups, and with them its id. */
+static int hide_groups(const struct enter *e, struct err *err)
+{
+    if (!e->namespaced || guard_left_out(GUARD_NS_CGROUP))
+        return 0;
+    return unshare(CLONE_NEWCGROUP) < 0 ? err_sys(err, "make a cgroup namespace") : 0;
+}
+
 void enter_child(const struct enter *e)
 {
     struct err err = ERR_INIT;
@@ -112,7 +121,8 @@ void enter_child(const struct enter *e)
     /* A supervisor that died shows as end of file here. */
     if (recv(INIT_FD_CTL, &msg, sizeof msg, 0) != (ssize_t)sizeof msg || msg.type != CTL_MAPPED)
         _exit(125);
-    if (take_identity(e, &err) < 0 || (e->namespaced && keep_set_up_caps(e->more_caps, &err) < 0))
+    if (hide_groups(e, &err) < 0 || take_identity(e, &err) < 0 ||
+        (e->namespaced && keep_set_up_caps(e->more_caps, &err) < 0))
         give_up(INIT_FD_CTL, &err);
     char *const argv[] = {"brig-init", NULL};
     char *const envp[] = {NULL};

@@ -1,7 +1,8 @@
 /* Starting init: one clone3 into all namespaces but the network's, which costs as much as the
- * others together and which the child makes itself while the supervisor writes the plan; identity
- * maps from outside, then the child closes everything it does not need, takes the sandbox's uid and
- * executes a sealed copy of init. */
+ * others together and which the child makes itself while the supervisor writes the plan, and the
+ * cgroup's, whose root is the group that its maker is in; identity maps from outside, then the
+ * child closes everything it does not need, takes the sandbox's uid and executes a sealed copy of
+ * init. */
 #include "kernel/kernel.h"
 
 #include "base/cleanup.h"
@@ -22,17 +23,18 @@
  */
 extern const char init_blob_start[], init_blob_end[];
 
-#define NAMESPACES                                                                                 \
-    (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 static uint64_t namespaces(void)
 {
     static const struct {
         enum guard guard;
         uint64_t flag;
-    } each[] = {{GUARD_NS_USER, CLONE_NEWUSER}, {GUARD_NS_MOUNT, CLONE_NEWNS},
-                {GUARD_NS_PID, CLONE_NEWPID},   {GUARD_NS_IPC, CLONE_NEWIPC},
-                {GUARD_NS_UTS, CLONE_NEWUTS},   {GUARD_NS_CGROUP, CLONE_NEWCGROUP}};
+    } each[] = {{GUARD_NS_USER, CLONE_NEWUSER},
+                {GUARD_NS_MOUNT, CLONE_NEWNS},
+                {GUARD_NS_PID, CLONE_NEWPID},
+                {GUARD_NS_IPC, CLONE_NEWIPC},
+                {GUARD_NS_UTS, CLONE_NEWUTS}};
     uint64_t flags = NAMESPACES;
     for (size_t i = 0; i < sizeof each / sizeof each[0]; i++)
         if (guard_left_out(each[i].guard))

@@ -119,9 +119,6 @@ int attack_cgroup_path(struct attempt *a)
         if (next)
             *next++ = '\0';
         const char *path = strchr(line, '/');
-        /* On v1 a sandbox joins its group after its namespace was made, and sees that one name. */
-        if (path && strncmp(path, "/brig-", 6) == 0 && !strchr(path + 1, '/'))
-            continue;
         if (path && path[1]) {
             attack_say(a, "its place among the host's groups: %.150s", path);
             return 0;
