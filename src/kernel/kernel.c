@@ -1,6 +1,7 @@
 /* The five verbs of the kernel boundary (launching is in launch.c, the notifications in seen.c). */
 #include "kernel/kernel.h"
 
+#include "kernel/process/hand.h"
 #include "os/landlock.h"
 #include "os/weaken.h"
 
@@ -14,8 +15,9 @@
 void kernel_init(struct kernel *k)
 {
     memset(k, 0, sizeof *k);
-    k->listener_fd = k->learn.root_fd = -1;
+    k->listener_fd = -1;
     broker_connect_init(&k->connects);
+    hand_init(k);
 }
 
 /* As root each sandbox gets a host uid of its own, so that no per-user quota or signal reaches a
@@ -177,10 +179,9 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
 
 void kernel_teardown(struct kernel *k)
 {
+    hand_rest(k);
     if (k->listener_fd >= 0)
         close(k->listener_fd);
-    if (k->learn.root_fd >= 0)
-        close(k->learn.root_fd);
-    k->listener_fd = k->learn.root_fd = -1;
+    k->listener_fd = -1;
     broker_connect_close(&k->connects);
 }

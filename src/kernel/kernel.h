@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "kernel/process/broker_connect.h"
 #include "kernel/process/filter.h"
+#include "os/errand.h"
 #include "os/procfs.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
@@ -41,7 +42,6 @@ struct kernel_place {
 /* Learn mode; see process/learn.h. */
 struct kernel_learn {
     struct asked_set *asked; /* NULL: nothing is learned */
-    int root_fd;             /* the sandbox's root, -1 until it is needed */
     uint64_t unix_used;      /* UNIX sockets that were made */
     uint64_t refused[FIX_COUNT];
 };
@@ -66,11 +66,13 @@ struct kernel {
     bool watch_only; /* connects are watched for the log alone, no rule needs it */
     bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
-    pid_t init_pid;                                /* for brokered signals */
+    uint64_t asked_count, rested_count; /* calls that were shown, also when seen_rest last looked */
+    pid_t init_pid;                     /* for brokered signals */
     struct kernel_place places[KERNEL_PLACES_MAX]; /* what the code sees, for brokers and reports */
     unsigned place_count;
     /* Process tier with a network: the code's connections. */
     struct connect_broker connects;
+    struct errand hand; /* process/hand.h */
     /* Gets the other end of a connection of the code's, non-blocking, and the address that was
      * asked for. The descriptor is closed after the call: pass it on, or copy it. Negative: the
      * code is told that the connection was refused. */
@@ -142,6 +144,10 @@ void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static K
 /* seen.c: answer one pending notification; adds to the list. Returns 0, or negative if the listener
  * is useless. */
 int seen_answer(struct kernel *k, struct denial_list *list);
+/* Called every now and then: what nobody asked for since the last time is not kept. */
+void seen_rest(struct kernel *k);
+/* The code is ended: nothing will be asked any more. */
+void seen_end(struct kernel *k);
 
 /* tier.c */
 enum tier tier_of_level(enum level level);

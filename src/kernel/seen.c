@@ -2,7 +2,7 @@
  * answers with an error. The answer is "go on" only for reports, by which nothing is decided (K-4):
  * no verdict rests on memory that can be raced. */
 #include "kernel/kernel.h"
-#include "kernel/process/broker.h"
+#include "kernel/process/hand.h"
 #include "kernel/process/learn.h"
 #include "kernel/process/report.h"
 
@@ -52,17 +52,19 @@ static void record(struct kernel *k, const struct seccomp_notif *n, struct denia
     learn_refused(k, &d);
 }
 
-/* 0 if the supervisor did what was asked, on its own copy of the arguments; else the error for the
- * caller. */
+/* What the call returns if the supervisor did what was asked, on its own copy of the arguments;
+ * else the error for the caller. */
 static int judge(struct kernel *k, const struct seccomp_notif *n)
 {
     const struct filter_options *o = &k->options;
     bool signals = filter_is_brokered_signal(n->data.arch, n->data.nr);
     bool meta = filter_is_brokered_meta(n->data.arch, n->data.nr);
     if (signals && !o->isolated_pids && !o->scoped_signals)
-        return broker_signal(k, n);
+        return hand_signal(k, n);
     if (meta && !o->own_view && !o->own_uid)
-        return broker_meta(k, n);
+        return hand_change(k, n);
+    if (o->own_view && filter_is_brokered_watch(n->data.arch, n->data.nr))
+        return hand_watch(k, n);
     if (o->brokered_net && filter_is_brokered_connect(n->data.arch, n->data.nr))
         return broker_connect(k, n);
     return refusal(n);
@@ -104,7 +106,9 @@ static bool answer_call(struct kernel *k, const struct seccomp_notif *n,
         answer->error = -(int32_t)(verdict & SECCOMP_RET_DATA);
         return false;
     } else {
-        answer->error = judge(k, n);
+        int result = judge(k, n);
+        answer->error = result < 0 ? result : 0;
+        answer->val = result < 0 ? 0 : result;
         k->seen_count++;
     }
     return answer->error == -EPERM || answer->error == -ENOSYS;
@@ -127,11 +131,25 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     answer.r.id = got.n.id;
     if (answer_call(k, &got.n, &answer.r, list))
         record(k, &got.n, list);
-    if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0)
-        return 0;
-    if (errno != ENOENT)
+    bool sent = ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0;
+    if (!sent && errno != ENOENT)
         return -errno;
-    if (filter_is_brokered_connect(got.n.data.arch, got.n.data.nr) && answer.r.error == 0)
+    if (!sent && filter_is_brokered_connect(got.n.data.arch, got.n.data.nr) && answer.r.error == 0)
         broker_connect_unanswered(&k->connects);
+    if (k->options.brokered_net) /* while nobody waits */
+        hand_ready(k);
+    k->asked_count++;
     return 0;
+}
+
+void seen_rest(struct kernel *k)
+{
+    if (k->asked_count == k->rested_count)
+        hand_rest(k);
+    k->rested_count = k->asked_count;
+}
+
+void seen_end(struct kernel *k)
+{
+    hand_rest(k);
 }

@@ -29,6 +29,7 @@ void lifecycle_init(struct lifecycle *l)
     l->proc_fd = -1;
     l->work_fd = -1;
     l->review_fd = -1;
+    aside_init(l);
 }
 
 static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, struct err *err)
@@ -219,6 +220,7 @@ void lifecycle_started(struct lifecycle *l)
 
 void lifecycle_kill(struct lifecycle *l)
 {
+    aside_done(l);
     if (!l->namespaced && !guardian_has_children(l->guardian.pid, l->helpers))
         return;
     if (l->cgroup)
@@ -229,6 +231,7 @@ void lifecycle_kill(struct lifecycle *l)
 
 void lifecycle_teardown(struct lifecycle *l)
 {
+    aside_done(l);
     if (l->proc_fd >= 0)
         close(l->proc_fd);
     if (l->work_fd >= 0)
@@ -236,6 +239,11 @@ void lifecycle_teardown(struct lifecycle *l)
     if (l->review_fd >= 0)
         close(l->review_fd);
     l->proc_fd = l->work_fd = l->review_fd = -1;
+    /* The guardian looks once more, when nobody waits for us any longer. */
+    if (l->stuck) {
+        l->cgroup = false;
+        return;
+    }
     /* What can be removed is empty; what cannot is emptied first. */
     if (l->cgroup && cgroup_remove(&l->group, 0, NULL) < 0 && !guard_left_out(GUARD_TEARDOWN)) {
         cgroup_kill(&l->group, 2000, NULL);

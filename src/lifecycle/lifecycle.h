@@ -13,6 +13,7 @@
 #include "lifecycle/guardian.h"
 #include "lifecycle/state.h"
 #include "os/cgroup.h"
+#include "os/errand.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
 #include "policy/policy.h"
@@ -77,6 +78,8 @@ struct lifecycle {
     int review_fd; /* review mode: the folder that holds what the code writes, else -1 */
     uint64_t review_bytes, review_inodes; /* what was there before */
     pid_t init_pid;
+    struct errand looker; /* aside.c */
+    unsigned blind;       /* looks without an answer, in a row */
 };
 
 struct lifecycle_request {
@@ -132,6 +135,11 @@ struct sampled {
     uint64_t data_max;      /* largest data segment of one process */
 };
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);
+/* aside.c: the same without touching anything of the tasks' in this process. False: there was no
+ * answer for so long that no limit is kept by looking any more. */
+void aside_init(struct lifecycle *l);
+bool aside_sample(struct lifecycle *l, struct sampled *ret);
+void aside_done(struct lifecycle *l);
 /* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user
  * namespace). */
 uint64_t sample_user_tasks(uid_t uid);

@@ -109,7 +109,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
     struct sampled s;
     uint64_t disk;
     look_at_disk(l, &disk);
-    sample_tasks(l, &s);
+    bool measurable = aside_sample(l, &s);
     if (l->cgroup)
         look_at_cgroup(l, &s);
     if (s.cpu_usec > l->usage.cpu_usec)
@@ -123,7 +123,8 @@ enum limit lifecycle_sample(struct lifecycle *l)
     if (!l->cgroup)
         look_at_rlimits(l, &s);
     if (l->usage.oom_kills > 0 ||
-        (!l->cgroup && s.memory + disk > l->policy->memory && !guard_left_out(GUARD_MEMORY))) {
+        (!l->cgroup && (!measurable || s.memory + disk > l->policy->memory) &&
+         !guard_left_out(GUARD_MEMORY))) {
         l->over_memory = true;
         l->hit = LIMIT_MEMORY;
         return LIMIT_MEMORY;

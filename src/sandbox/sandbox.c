@@ -52,6 +52,8 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
 
 void sandbox_free(struct sandbox *s)
 {
+    if (s && s->lifecycle.stuck)
+        return; /* its guardian still reads what is in there */
     sandbox_egress_teardown(s);
     plan_done(&s->plan);
     buf_done(&s->boundaries);
@@ -158,6 +160,10 @@ static void settle_result(struct sandbox *s)
                  s->dead_part);
         notice(r, text);
     }
+    if (s->lifecycle.stuck)
+        notice(r,
+               "processes of the sandbox could not be killed: they wait for a file system of the "
+               "host that does not answer, and end when it does");
 }
 
 static int run(struct sandbox *s, struct err *err)

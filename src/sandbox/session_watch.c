@@ -143,6 +143,7 @@ static uint64_t cpu_time_left_ms(const struct warden *w)
 static void next_sample(struct warden *w)
 {
     const struct lifecycle *l = &w->s->lifecycle;
+    seen_rest(&w->s->kernel);
     unsigned busy = lifecycle_sample_ms(l), idle = l->cgroup ? IDLE_MS : IDLE_SAMPLED_MS;
     bool still = l->usage.cpu_usec < w->sampled_cpu + IDLE_CPU_USEC;
     w->sampled_cpu = l->usage.cpu_usec;
@@ -200,7 +201,7 @@ void watch_stats(struct warden *w, uint32_t request)
     memset(&u, 0xff, sizeof u);
     if (l->cgroup)
         cgroup_usage(&l->group, &u);
-    sample_tasks(l, &s);
+    aside_sample(l, &s);
     uint64_t memory = known(u.memory_now, s.memory), cpu = known(u.cpu_usec, s.cpu_usec);
     uint64_t peak = known(u.memory_peak, l->usage.memory_peak);
     buf_init(&text, 4096);

@@ -21,6 +21,8 @@
 #define SEEN_FAST     2000u
 #define SEEN_PAUSE_US 1000u
 #define DRAIN_US      500000u
+/* Killing takes milliseconds. */
+#define STUCK_US 10000000u
 
 struct loop {
     struct sandbox *s;
@@ -315,19 +317,30 @@ static void drain(struct sandbox *s)
     }
 }
 
-/* A clone's init is no child of ours. */
-static void await_clone(struct sandbox *s)
+/* Everything inside was killed and ends at once; but a task that waits in the kernel for a file
+ * system that does not answer (FUSE, NFS behind a grant) ends when that does, and so does the first
+ * process, which waits for all. */
+static bool await_init(struct sandbox *s)
 {
+    uint64_t deadline = clock_us() + STUCK_US;
     struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
-    while (poll(&p, 1, -1) < 0 && errno == EINTR)
-        ;
-    s->reaped = true;
+    for (uint64_t now; (now = clock_us()) < deadline;)
+        if (poll(&p, 1, (int)((deadline - now) / 1000 + 1)) > 0)
+            return true;
+    s->lifecycle.stuck = true;
+    return false;
 }
 
 static void reap_init(struct sandbox *s)
 {
     struct rusage use;
     int status;
+    if (s->init_pidfd >= 0 && !await_init(s))
+        return;
+    if (s->source) { /* a clone's init is no child of ours */
+        s->reaped = true;
+        return;
+    }
     while (wait4(s->init_pid, &status, 0, &use) < 0)
         if (errno != EINTR)
             return;
@@ -356,6 +369,7 @@ void sandbox_end(struct sandbox *s)
 {
     if (s->init_pid <= 0 || s->reaped)
         return;
+    seen_end(&s->kernel);
     /* On the process tier init takes everything along when it is told to; it may be stopped or
      * dead, so that what follows does not depend on it. */
     if (!s->lifecycle.namespaced && !guard_left_out(GUARD_TEARDOWN)) {
@@ -368,10 +382,7 @@ void sandbox_end(struct sandbox *s)
     }
     if (s->init_pidfd >= 0)
         sys_pidfd_send_signal(s->init_pidfd, SIGKILL);
-    if (s->source)
-        await_clone(s);
-    else
-        reap_init(s);
+    reap_init(s);
     reap_stragglers(s);
     drain(s);
     lifecycle_settle(&s->lifecycle, s->rusage_cpu_usec, s->rusage_peak);

@@ -3,32 +3,18 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "kernel/kernel.h"
-#include "kernel/process/task_memory.h"
-#include "os/fd.h"
+#include "kernel/process/hand.h"
 #include "os/sys.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/time.h>
-
-#ifndef SO_COOKIE
-#define SO_COOKIE 57
-#endif
-/* enum in the kernel's header, which cannot be had together with the C library's */
-#define STATE_ESTABLISHED 1
-#define STATE_SYN_SENT    2
-#define STATE_CLOSE       7
 
 #define BACKLOG 4096
-/* A handshake over loopback takes microseconds. Where it does not end, somebody keeps it from
- * ending, and the supervisor has other things to watch. */
+/* A connection that was made is in the queue. If it is not, the supervisor has other things to
+ * watch. */
 #define HANDSHAKE_US  400000u
 #define STRANGERS_MAX 512
 
@@ -56,29 +42,11 @@ static int listen_on(union address *at, socklen_t len)
     return fd_steal(&fd);
 }
 
-static void on_alarm(int sig)
-{
-    (void)sig; /* it interrupts; that is all */
-}
-
-/* A connect on the code's socket blocks if that socket does, and its flags are the code's to change
- * at any time. A signal ends it. */
-static int allow_alarms(void)
-{
-    struct sigaction action = {.sa_handler = on_alarm}; /* no SA_RESTART */
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGALRM);
-    return sigaction(SIGALRM, &action, NULL) < 0 || sigprocmask(SIG_UNBLOCK, &set, NULL) < 0
-               ? -errno
-               : 0;
-}
-
 int broker_connect_open(struct connect_broker *b, struct err *err)
 {
     union address at = {.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     b->listener4 = listen_on(&at, sizeof at.in);
-    if (b->listener4 < 0 || allow_alarms() < 0) {
+    if (b->listener4 < 0) {
         err_sys(err, "listen on loopback for the sandbox's connections");
         return err_at(err, BOUNDARY_KERNEL);
     }
@@ -118,15 +86,12 @@ int broker_connect_probe(pid_t pid, struct err *err)
 
 /* ---- what the code asks for ---- */
 
-/* Copied once. The lengths are those that the kernel itself accepts. */
-static int read_address(const struct seccomp_notif *n, union address *ret, socklen_t *ret_len)
+/* The lengths are those that the kernel itself accepts. */
+static int read_address(struct kernel *k, const struct seccomp_notif *n, union address *ret,
+                        socklen_t *ret_len)
 {
     int32_t len = (int32_t)n->data.args[2];
-    memset(ret, 0, sizeof *ret);
-    if (len < (int32_t)sizeof ret->sa.sa_family || len > (int32_t)sizeof ret->room)
-        return -EINVAL;
-    size_t used = (size_t)len < sizeof ret->in6 ? (size_t)len : sizeof ret->in6;
-    int result = task_copy((pid_t)n->pid, n->data.args[1], ret, used);
+    int result = hand_address(k, n, &ret->room);
     if (result < 0)
         return result;
     switch (ret->sa.sa_family) {
@@ -142,77 +107,6 @@ static int read_address(const struct seccomp_notif *n, union address *ret, sockl
     default:
         return -EAFNOSUPPORT;
     }
-}
-
-static bool still_waits(const struct kernel *k, const struct seccomp_notif *n)
-{
-    uint64_t id = n->id;
-    return ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
-}
-
-/* Before Linux 6.9 a thread other than the first has no pidfd: its process has. Its descriptors may
- * then be others than the thread's own, if it parted from them; what is found there is the
- * sandbox's too, and is checked like any. */
-static int open_process_of(pid_t tid)
-{
-    char path[32], text[4096];
-    snprintf(path, sizeof path, "/proc/%d/status", tid);
-    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
-        return -ESRCH;
-    const char *line = strstr(text, "\nTgid:");
-    int fd = line ? sys_pidfd_open((pid_t)strtol(line + 6, NULL, 10)) : -1;
-    return fd < 0 ? -ESRCH : fd;
-}
-
-static int open_task(pid_t tid)
-{
-    int fd = sys_pidfd_open_thread(tid);
-    if (fd < 0 && errno == EINVAL)
-        return open_process_of(tid);
-    return fd < 0 ? -ESRCH : fd;
-}
-
-/* The caller still waiting after each step shows that the step was about it, and not about a later
- * process with its number. From here on we hold the socket: what becomes of the code's descriptor
- * does not matter any more. */
-static int take_socket(const struct kernel *k, const struct seccomp_notif *n)
-{
-    cleanup_fd int task = open_task((pid_t)n->pid);
-    if (task < 0 || !still_waits(k, n))
-        return -ESRCH;
-    cleanup_fd int sock = sys_pidfd_getfd(task, (int)n->data.args[0]);
-    if (sock < 0)
-        return errno == EBADF ? -EBADF : -EPERM;
-    if (!still_waits(k, n))
-        return -ESRCH;
-    return fd_steal(&sock);
-}
-
-static int socket_fact(int sock, int option)
-{
-    int value = -1;
-    socklen_t len = sizeof value;
-    return getsockopt(sock, SOL_SOCKET, option, &value, &len) < 0 ? -errno : value;
-}
-
-/* TCP, of the address' family. Anything else (a pair of UNIX sockets, say) is not ours to connect.
- */
-static int check_kind(int sock, sa_family_t family)
-{
-    int domain = socket_fact(sock, SO_DOMAIN);
-    if (domain == -ENOTSOCK)
-        return -ENOTSOCK;
-    if ((domain != AF_INET && domain != AF_INET6) || socket_fact(sock, SO_TYPE) != SOCK_STREAM ||
-        socket_fact(sock, SO_PROTOCOL) != IPPROTO_TCP)
-        return -EPERM;
-    return domain == family ? 0 : -EAFNOSUPPORT;
-}
-
-static uint64_t cookie_of(int sock)
-{
-    uint64_t cookie = 0;
-    socklen_t len = sizeof cookie;
-    return getsockopt(sock, SOL_SOCKET, SO_COOKIE, &cookie, &len) < 0 ? 0 : cookie;
 }
 
 static void remember(struct connect_broker *b, uint64_t cookie)
@@ -237,20 +131,6 @@ void broker_connect_unanswered(struct connect_broker *b)
     if (b->last)
         remember(b, b->last);
     b->last = 0;
-}
-
-/* 1: to be connected; 0: is connected, and this answers an earlier call; negative: no. */
-static int check_state(struct connect_broker *b, int sock)
-{
-    struct tcp_info info = {0};
-    socklen_t len = sizeof info;
-    if (getsockopt(sock, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-        return -EPERM;
-    if (info.tcpi_state == STATE_CLOSE)
-        return 1;
-    if (info.tcpi_state == STATE_SYN_SENT)
-        return -EALREADY;
-    return info.tcpi_state == STATE_ESTABLISHED && forget(b, cookie_of(sock)) ? 0 : -EISCONN;
 }
 
 /* ---- the connection ---- */
@@ -332,37 +212,6 @@ static int accept_peer(int listener, const union address *wanted)
     return -ETIMEDOUT;
 }
 
-/* Repeated, so that a signal that comes too early is not the last one. */
-static void set_alarm(unsigned us)
-{
-    struct timeval t = {.tv_usec = us};
-    struct itimerval timer = {.it_interval = t, .it_value = t};
-    setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static int connect_in_time(int sock, const union address *to, socklen_t len)
-{
-    set_alarm(HANDSHAKE_US);
-    int result = connect(sock, &to->sa, len) < 0 ? -errno : 0;
-    set_alarm(0);
-    switch (result) {
-    case -EINTR:
-        return -ETIMEDOUT;
-    case -EPERM: /* a rule of the host's own firewall; nothing that we refused */
-    case -EACCES:
-        return -ECONNREFUSED;
-    default:
-        return result;
-    }
-}
-
-/* Back to a socket that is not connected. */
-static void disconnect(int sock)
-{
-    struct sockaddr none = {.sa_family = AF_UNSPEC};
-    connect(sock, &none, sizeof none);
-}
-
 static int hand_on(const struct kernel *k, int accepted, const union address *asked,
                    socklen_t asked_len)
 {
@@ -374,27 +223,23 @@ static int hand_on(const struct kernel *k, int accepted, const union address *as
 }
 
 /* K-9: from here on the code's address is words for the proxy, and no destination. */
-static int join(struct kernel *k, int sock, const union address *asked, socklen_t asked_len)
+static int join(struct kernel *k, const struct seccomp_notif *n, const union address *asked,
+                socklen_t asked_len, struct hand_connected *made)
 {
-    union address to = {0}, own = {0};
+    union address to = {0};
     socklen_t len = 0;
     int listener = listener_for(&k->connects, asked->sa.sa_family, &to, &len);
     if (listener < 0)
         return -ENETUNREACH;
     turn_away(listener);
-    int result = connect_in_time(sock, &to, len);
-    if (result < 0 && result != -EINPROGRESS) {
-        if (result == -ETIMEDOUT)
-            disconnect(sock);
+    int result = hand_connect(k, n, &to.sa, len, made);
+    if (result < 0 && result != -EINPROGRESS)
         return result;
-    }
-    len = sizeof own;
-    cleanup_fd int accepted =
-        getsockname(sock, &own.sa, &len) < 0 ? -errno : accept_peer(listener, &own);
-    if (accepted < 0) {
-        disconnect(sock);
+    union address own = {.room = made->own};
+    cleanup_fd int accepted = accept_peer(listener, &own);
+    hand_release(k, accepted >= 0);
+    if (accepted < 0)
         return accepted == -ETIMEDOUT ? -ETIMEDOUT : -ECONNREFUSED;
-    }
     int handed = hand_on(k, accepted, asked, asked_len);
     return handed < 0 ? handed : result;
 }
@@ -403,23 +248,20 @@ int broker_connect(struct kernel *k, const struct seccomp_notif *n)
 {
     union address asked;
     socklen_t asked_len;
-    k->connects.last = 0;
-    int result = read_address(n, &asked, &asked_len);
+    struct hand_connected made = {0};
+    struct connect_broker *b = &k->connects;
+    b->last = 0;
+    int result = read_address(k, n, &asked, &asked_len);
     if (result < 0)
         return result;
-    cleanup_fd int sock = take_socket(k, n);
-    if (sock < 0)
-        return sock;
-    result = check_kind(sock, asked.sa.sa_family);
-    if (result < 0)
-        return result;
-    result = check_state(&k->connects, sock);
-    if (result > 0)
-        result = join(k, sock, &asked, asked_len);
+    result = join(k, n, &asked, asked_len, &made);
+    hand_rest(k);
+    if (result == -EISCONN && forget(b, made.cookie)) /* it answers an earlier call */
+        result = 0;
     if (result == -EINPROGRESS) /* the next call on it gets its 0, as from the kernel */
-        remember(&k->connects, cookie_of(sock));
+        remember(b, made.cookie);
     if (result == 0)
-        k->connects.last = cookie_of(sock);
+        b->last = made.cookie;
     return result;
 }
 
@@ -427,11 +269,10 @@ void watch_connect(struct kernel *k, const struct seccomp_notif *n)
 {
     union address asked;
     socklen_t len;
-    if (read_address(n, &asked, &len) < 0 || !k->unserved ||
+    if (read_address(k, n, &asked, &len) < 0 || !k->unserved ||
         !k->unserved(k->connected_ctx, &asked.sa, len))
         return;
     /* Resolvers connect datagram sockets only to learn of a route. */
-    cleanup_fd int sock = take_socket(k, n);
-    if (sock >= 0 && socket_fact(sock, SO_TYPE) == SOCK_STREAM)
+    if (hand_kind(k, n) == SOCK_STREAM)
         k->refused(k->connected_ctx, &asked.sa, len);
 }

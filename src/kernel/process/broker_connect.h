@@ -3,9 +3,9 @@
  * nothing else, and hands the other end on, together with the address that was asked for.
  *
  * K-9   No packet of the code's own goes to an address that the code chose: what is connected is
- * the socket that the supervisor holds, to the supervisor's listener. K-10  What is handed on is a
- * connection of this sandbox: the accepted peer is the very socket that was just connected; any
- * other that knocks is closed. */
+ * the socket that the supervisor's hand holds, to the supervisor's listener. K-10  What is handed
+ * on is a connection of this sandbox: the accepted peer is the very socket that was just connected;
+ * any other that knocks is closed. */
 #pragma once
 
 #include "base/err.h"

@@ -33,10 +33,10 @@ static int open_start(pid_t pid, int dir)
     return fd < 0 ? -errno : fd;
 }
 
-static int open_path_of(pid_t pid, int dir, uint64_t address, bool nofollow)
+static int open_path_of(int mem, pid_t pid, int dir, uint64_t address, bool nofollow)
 {
     char path[PATH_MAX];
-    int result = task_copy_path(pid, address, path);
+    int result = task_copy_path(mem, address, path);
     if (result < 0)
         return result;
     cleanup_fd int start = path[0] == '/' ? -1 : open_start(pid, dir);
@@ -73,16 +73,16 @@ struct change {
     struct timespec stamps[2];
 };
 
-static int read_stamps(pid_t pid, uint64_t address, struct change *c)
+static int read_stamps(int mem, uint64_t address, struct change *c)
 {
     c->times = true;
     c->now = address == 0;
-    return c->now ? 0 : task_copy(pid, address, c->stamps, sizeof c->stamps);
+    return c->now ? 0 : task_copy(mem, address, c->stamps, sizeof c->stamps);
 }
 
 /* What is asked for, by the call's own order of arguments. Obsolete calls (utime, utimes,
  * futimesat) are refused: libraries of today do not make them. */
-static int read_change(const struct seccomp_notif *n, struct change *c)
+static int read_change(const struct seccomp_notif *n, int mem, struct change *c)
 {
     const struct seccomp_data *d = &n->data;
     pid_t pid = (pid_t)n->pid;
@@ -94,19 +94,19 @@ static int read_change(const struct seccomp_notif *n, struct change *c)
 #ifdef SYS_chmod
     case SYS_chmod:
         c->mode = (mode_t)d->args[1];
-        return c->object = open_path_of(pid, AT_FDCWD, d->args[0], false);
+        return c->object = open_path_of(mem, pid, AT_FDCWD, d->args[0], false);
 #endif
     case SYS_fchmodat:
         c->mode = (mode_t)d->args[2];
-        return c->object = open_path_of(pid, (int)d->args[0], d->args[1], false);
+        return c->object = open_path_of(mem, pid, (int)d->args[0], d->args[1], false);
     case SYS_utimensat:
         flags = (int)d->args[3];
-        if (read_stamps(pid, d->args[2], c) < 0)
+        if (read_stamps(mem, d->args[2], c) < 0)
             return -EFAULT;
         if (d->args[1] == 0)
             return c->object = open_fd_of(pid, (int)d->args[0]);
         return c->object =
-                   open_path_of(pid, (int)d->args[0], d->args[1], flags & AT_SYMLINK_NOFOLLOW);
+                   open_path_of(mem, pid, (int)d->args[0], d->args[1], flags & AT_SYMLINK_NOFOLLOW);
     default:
         return -EPERM;
     }
@@ -121,10 +121,10 @@ static int make_change(const struct change *c)
     return chmod(link, c->mode & MODE_MASK) < 0 ? -errno : 0;
 }
 
-int broker_meta(struct kernel *k, const struct seccomp_notif *n)
+int broker_meta(struct kernel *k, const struct seccomp_notif *n, int mem)
 {
     struct change c = {.object = -1};
-    int result = read_change(n, &c);
+    int result = read_change(n, mem, &c);
     cleanup_fd int object = c.object;
     if (result < 0)
         return result;

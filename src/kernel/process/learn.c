@@ -1,8 +1,7 @@
 #include "kernel/process/learn.h"
 
 #include "base/cleanup.h"
-#include "kernel/process/report.h"
-#include "kernel/process/task_memory.h"
+#include "kernel/process/hand.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -82,14 +81,14 @@ static unsigned use_of_flags(uint64_t flags)
     return flags & O_DIRECTORY ? ASKED_LIST : ASKED_READ;
 }
 
-static unsigned use_of(const struct shape *s, const struct seccomp_notif *n)
+static unsigned use_of(struct kernel *k, const struct shape *s, const struct seccomp_notif *n)
 {
     uint64_t flags = 0;
     if (s->use)
         return s->use;
     if (s->nr != SYS_openat2)
         flags = (uint32_t)n->data.args[s->flags];
-    else if (task_copy((pid_t)n->pid, n->data.args[s->flags], &flags, sizeof flags) < 0)
+    else if (hand_word(k, n, n->data.args[s->flags], &flags) < 0)
         return ASKED_LOOK;
     return use_of_flags(flags);
 }
@@ -97,14 +96,15 @@ static unsigned use_of(const struct shape *s, const struct seccomp_notif *n)
 /* ---- what the sandbox has there ---- */
 
 /* The root that all tasks of the sandbox share: none of them can change it. */
-static int own_root(struct kernel *k, pid_t pid)
+int learn_root(pid_t pid)
 {
+    static int root = -1;
     char path[32];
-    if (k->learn.root_fd < 0) {
+    if (root < 0) {
         snprintf(path, sizeof path, "/proc/%d/root", pid);
-        k->learn.root_fd = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        root = openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
-    return k->learn.root_fd;
+    return root;
 }
 
 /* O_PATH: no device is opened and no reader of a FIFO wakes up. */
@@ -158,16 +158,22 @@ static unsigned look_at_own(const struct kernel *k, const char *path)
     return ASKED_UNKNOWN;
 }
 
+unsigned learn_look(const struct kernel *k, pid_t pid, const char *path)
+{
+    int root = k->options.own_view ? learn_root(pid) : -1;
+    return root >= 0 ? look_inside(root, path) : look_at_own(k, path);
+}
+
 /* What was missing may have been made by the code since: then it does not miss it any more. */
-static void note(struct kernel *k, pid_t pid, const char *path, unsigned use)
+static void note(struct kernel *k, const struct seccomp_notif *n, const char *path, unsigned use)
 {
     struct asked *a = asked_add(k->learn.asked, path, use);
     bool again = a && (a->state & ASKED_MISSING) &&
                  (a->count <= AGAIN_ALWAYS || (a->count & (a->count - 1)) == 0);
     if (!a || (a->count > 1 && !again))
         return;
-    int root = k->options.own_view ? own_root(k, pid) : -1;
-    a->state = root >= 0 ? look_inside(root, path) : look_at_own(k, path);
+    int state = hand_look(k, n, path);
+    a->state = state < 0 ? ASKED_UNKNOWN : (unsigned)state;
 }
 
 /* ---- calls ---- */
@@ -190,26 +196,29 @@ void learn_call(struct kernel *k, const struct seccomp_notif *n)
         if (s->nr != n->data.nr)
             continue;
         int dir = s->dir == NO_ARG ? AT_FDCWD : (int)n->data.args[s->dir];
-        if (report_absolute((pid_t)n->pid, dir, n->data.args[s->path], path))
-            note(k, (pid_t)n->pid, path, use_of(s, n));
+        if (hand_path(k, n, dir, n->data.args[s->path], path) == 0)
+            note(k, n, path, use_of(k, s, n));
     }
 }
 
 void learn_connect(struct kernel *k, const struct seccomp_notif *n)
 {
-    struct sockaddr_un un = {0};
+    union {
+        struct sockaddr_un un;
+        struct sockaddr_storage room;
+    } at;
     char path[PATH_MAX];
-    size_t len = n->data.args[2] < sizeof un ? (size_t)n->data.args[2] : sizeof un;
-    if (len <= offsetof(struct sockaddr_un, sun_path) ||
-        task_copy((pid_t)n->pid, n->data.args[1], &un, len) < 0 || un.sun_family != AF_UNIX)
+    size_t len = n->data.args[2] < sizeof at.un ? (size_t)n->data.args[2] : sizeof at.un;
+    if (len <= offsetof(struct sockaddr_un, sun_path) || hand_address(k, n, &at.room) < 0 ||
+        at.un.sun_family != AF_UNIX)
         return;
-    uint64_t at = n->data.args[1] + offsetof(struct sockaddr_un, sun_path);
-    size_t name = strnlen(un.sun_path, len - offsetof(struct sockaddr_un, sun_path));
+    uint64_t name_at = n->data.args[1] + offsetof(struct sockaddr_un, sun_path);
+    size_t name = strnlen(at.un.sun_path, len - offsetof(struct sockaddr_un, sun_path));
     /* Without a NUL the name ends with the address; such a one is rare, and left out. */
     if (name == 0 || name == len - offsetof(struct sockaddr_un, sun_path))
         return;
-    if (report_absolute((pid_t)n->pid, AT_FDCWD, at, path))
-        note(k, (pid_t)n->pid, path, ASKED_SOCKET);
+    if (hand_path(k, n, AT_FDCWD, name_at, path) == 0)
+        note(k, n, path, ASKED_SOCKET);
 }
 
 void learn_refused(struct kernel *k, const struct filter_denial *d)

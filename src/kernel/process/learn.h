@@ -12,5 +12,9 @@
 void learn_call(struct kernel *k, const struct seccomp_notif *n);
 /* A connect: to the file of a socket? */
 void learn_connect(struct kernel *k, const struct seccomp_notif *n);
+/* The root that the sandbox has, and what there is of a path (ASKED_…). For the hand alone
+ * (hand.h). */
+int learn_root(pid_t pid);
+unsigned learn_look(const struct kernel *k, pid_t pid, const char *path);
 /* A refused call. */
 void learn_refused(struct kernel *k, const struct filter_denial *d);

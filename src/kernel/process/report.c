@@ -1,13 +1,13 @@
 #include "kernel/process/report.h"
 
 #include "base/cleanup.h"
+#include "kernel/process/hand.h"
 #include "kernel/process/task_memory.h"
 #include "os/sys.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct named {
     int dir;          /* descriptor of the task, or AT_FDCWD */
@@ -20,15 +20,15 @@ static bool flags_write(uint64_t flags)
     return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC));
 }
 
-static bool openat2_writes(const struct seccomp_notif *n)
+static bool openat2_writes(struct kernel *k, const struct seccomp_notif *n)
 {
     uint64_t flags = 0;
-    task_copy((pid_t)n->pid, n->data.args[2], &flags, sizeof flags);
+    hand_word(k, n, n->data.args[2], &flags);
     return flags_write(flags);
 }
 
 /* Calls without a folder argument, then those with one. */
-static struct named read_call(const struct seccomp_notif *n)
+static struct named read_call(struct kernel *k, const struct seccomp_notif *n)
 {
     const struct seccomp_data *d = &n->data;
     switch (d->nr) {
@@ -48,7 +48,7 @@ static struct named read_call(const struct seccomp_notif *n)
     case SYS_openat:
         return (struct named){(int)d->args[0], d->args[1], flags_write(d->args[2])};
     case SYS_openat2:
-        return (struct named){(int)d->args[0], d->args[1], openat2_writes(n)};
+        return (struct named){(int)d->args[0], d->args[1], openat2_writes(k, n)};
     case SYS_renameat:
     case SYS_renameat2:
         return (struct named){(int)d->args[2], d->args[3], true};
@@ -71,10 +71,10 @@ static bool start_folder(pid_t pid, int dir, char out[PATH_MAX])
     return out[0] == '/';
 }
 
-bool report_absolute(pid_t pid, int dir, uint64_t address, char out[static PATH_MAX])
+bool report_absolute(int mem, pid_t pid, int dir, uint64_t address, char out[static PATH_MAX])
 {
     char name[PATH_MAX];
-    if (task_copy_path(pid, address, name) < 0 || !name[0])
+    if (task_copy_path(mem, address, name) < 0 || !name[0])
         return false;
     out[0] = '\0';
     if (name[0] != '/' && !start_folder(pid, dir, out))
@@ -105,12 +105,6 @@ static const struct kernel_place *place_of(const struct kernel *k, const char *p
     return best;
 }
 
-static bool exists_on_host(const char *path)
-{
-    struct stat sb;
-    return lstat(path, &sb) == 0;
-}
-
 /* Paths come from inside: control characters must not reach a terminal. */
 static void printable(char *text)
 {
@@ -122,11 +116,11 @@ static void printable(char *text)
 void report_path(struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
 {
     char path[PATH_MAX], what[96];
-    struct named a = read_call(n);
-    if (!report_absolute((pid_t)n->pid, a.dir, a.address, path))
+    struct named a = read_call(k, n);
+    if (hand_path(k, n, a.dir, a.address, path) < 0)
         return;
     const struct kernel_place *place = place_of(k, path);
-    bool refused = a.write ? !place || !place->writable : !place && exists_on_host(path);
+    bool refused = a.write ? !place || !place->writable : !place && hand_exists(k, path) > 0;
     if (!refused)
         return;
     printable(path);

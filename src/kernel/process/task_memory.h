@@ -1,4 +1,5 @@
-/* Copying out of a task that waits for an answer. */
+/* Copying out of a task that waits for an answer. For the hand alone (hand.h): a page may lie on a
+ * file system that does not answer. */
 #pragma once
 
 #include <limits.h>
@@ -6,6 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* 0 or a negative errno. */
-int task_copy(pid_t pid, uint64_t address, void *out, size_t size);
-int task_copy_path(pid_t pid, uint64_t address, char out[PATH_MAX]);
+/* `mem`: its /proc/PID/mem. 0 or a negative errno. */
+int task_copy(int mem, uint64_t address, void *out, size_t size);
+int task_copy_path(int mem, uint64_t address, char out[PATH_MAX]);

@@ -1,0 +1,217 @@
+#include "os/errand.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "os/sys.h"
+#include "os/weaken.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define MESSAGE_MAX 8192
+
+void errand_init(struct errand *e, errand_fn *fn, void *ctx, size_t ask_size, size_t answer_size)
+{
+    *e = (struct errand){
+        .fn = fn, .ctx = ctx, .ask_size = ask_size, .answer_size = answer_size, .fd = -1};
+}
+
+/* ---- the child ---- */
+
+static int next_kept(const struct errand *e, int own, int from)
+{
+    int next = own >= from ? own : -1;
+    for (unsigned i = 0; i < ERRAND_KEEPS; i++)
+        if (e->keep[i] && *e->keep[i] >= from && (next < 0 || *e->keep[i] < next))
+            next = *e->keep[i];
+    return next;
+}
+
+/* ER-3 */
+static void close_others(const struct errand *e, int own)
+{
+    int from = 0;
+    for (int kept; (kept = next_kept(e, own, from)) >= 0; from = kept + 1)
+        if (kept > from)
+            sys_close_range((unsigned)from, (unsigned)kept - 1, 0);
+    sys_close_range((unsigned)from, ~0u, 0);
+}
+
+union control {
+    struct cmsghdr head;
+    char space[CMSG_SPACE(ERRAND_FDS * sizeof(int))];
+};
+
+/* A mask of the places goes in front: what is sent has no holes. */
+static ssize_t receive(int fd, void *ask, size_t size, int fds[ERRAND_FDS])
+{
+    union control control;
+    int got[ERRAND_FDS] = {-1, -1};
+    unsigned char places = 0;
+    struct iovec iov[] = {{&places, 1}, {ask, size}};
+    struct msghdr m = {
+        .msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len <= CMSG_LEN(sizeof got))
+        memcpy(got, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    for (unsigned i = 0, next = 0; i < ERRAND_FDS; i++)
+        fds[i] = places & 1u << i ? got[next++] : -1;
+    return n > 0 ? n - 1 : n;
+}
+
+static void serve(const struct errand *e, int fd)
+{
+    char ask[MESSAGE_MAX], answer[MESSAGE_MAX];
+    int fds[ERRAND_FDS];
+    for (;;) {
+        ssize_t n = receive(fd, ask, sizeof ask, fds);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n != (ssize_t)e->ask_size)
+            _exit(0);
+        e->fn(e->ctx, ask, fds, answer);
+        if (send(fd, answer, e->answer_size, MSG_NOSIGNAL) != (ssize_t)e->answer_size)
+            _exit(0);
+    }
+}
+
+static void be_child(const struct errand *e, int fd, pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        _exit(0);
+    prctl(PR_SET_NAME, "brig-errand");
+    close_others(e, fd);
+    serve(e, fd);
+}
+
+/* ---- the parent ---- */
+
+/* Is there a place for one more that cannot be killed? */
+static pid_t *reap_lost(struct errand *e)
+{
+    pid_t *room = NULL;
+    for (unsigned i = 0; i < ERRANDS_LOST; i++) {
+        if (e->lost[i] && waitpid(e->lost[i], NULL, WNOHANG) != 0)
+            e->lost[i] = 0;
+        if (!e->lost[i])
+            room = &e->lost[i];
+    }
+    return room;
+}
+
+static int start(struct errand *e)
+{
+    int pair[2];
+    if (e->ask_size > MESSAGE_MAX || e->answer_size > MESSAGE_MAX)
+        return -EMSGSIZE;
+    if (!reap_lost(e)) /* ER-2 */
+        return -EAGAIN;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    pid_t self = getpid(), pid = fork();
+    int why = errno;
+    if (pid == 0)
+        be_child(e, pair[1], self);
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return -why;
+    }
+    e->pid = pid;
+    e->fd = pair[0];
+    return 0;
+}
+
+void errand_start(struct errand *e)
+{
+    if (!e->pid && !guard_left_out(GUARD_ERRANDS))
+        start(e);
+}
+
+void errand_end(struct errand *e)
+{
+    if (!e->pid)
+        return;
+    pid_t *room = reap_lost(e);
+    kill(e->pid, SIGKILL);
+    close(e->fd);
+    if (waitpid(e->pid, NULL, WNOHANG) == 0 && room)
+        *room = e->pid;
+    e->pid = 0;
+    e->fd = -1;
+}
+
+/* ER-1 */
+static int await_answer(const struct errand *e, void *answer, unsigned ms)
+{
+    uint64_t deadline = clock_us() + ms * 1000ull;
+    struct pollfd p = {.fd = e->fd, .events = POLLIN};
+    for (uint64_t now; (now = clock_us()) < deadline;) {
+        if (poll(&p, 1, (int)((deadline - now) / 1000 + 1)) <= 0)
+            continue;
+        ssize_t n = recv(e->fd, answer, e->answer_size, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        return n == (ssize_t)e->answer_size ? 0 : -EIO;
+    }
+    return -ETIMEDOUT;
+}
+
+static int send_ask(const struct errand *e, const void *ask, const int fds[ERRAND_FDS])
+{
+    union control control;
+    unsigned char places = 0;
+    int sent[ERRAND_FDS];
+    size_t count = 0;
+    for (unsigned i = 0; fds && i < ERRAND_FDS; i++)
+        if (fds[i] >= 0) {
+            places |= (unsigned char)(1u << i);
+            sent[count++] = fds[i];
+        }
+    struct iovec iov[] = {{&places, 1}, {(void *)(uintptr_t)ask, e->ask_size}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+    if (count) {
+        memset(&control, 0, sizeof control);
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(c), sent, count * sizeof(int));
+    }
+    ssize_t n = sendmsg(e->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return n == (ssize_t)e->ask_size + 1 ? 0 : n < 0 ? -errno : -EIO;
+}
+
+static void close_all(int fds[ERRAND_FDS])
+{
+    for (unsigned i = 0; fds && i < ERRAND_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+int errand_ask(struct errand *e, const void *ask, int fds[ERRAND_FDS], void *answer, unsigned ms)
+{
+    static const int none[ERRAND_FDS] = {-1, -1};
+    if (guard_left_out(GUARD_ERRANDS)) {
+        e->fn(e->ctx, ask, fds ? fds : none, answer);
+        return 0;
+    }
+    int result = e->pid ? 0 : start(e);
+    if (result == 0)
+        result = send_ask(e, ask, fds);
+    close_all(fds);
+    if (result == 0)
+        result = await_answer(e, answer, ms);
+    if (result < 0)
+        errand_end(e);
+    return result;
+}

@@ -1,0 +1,502 @@
+"""What the code controls holds up nobody, and does not take from others what they share: sockets that linger, descriptors
+on their way, file systems that do not answer, the host's tables; and what the code could see of others."""
+import errno
+import os
+import resource
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import hangfs
+from helpers import ANY, CALLERS, IS_ROOT, USER
+from verifylib import weak_programs
+
+PYTHON = "/usr/bin/python3"
+callers = pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.name)
+only_root = pytest.mark.skipif(not IS_ROOT, reason="only root can mount a file system")
+
+
+def container(caller):
+    return caller.with_options("--tier", "container")
+
+
+# ---- a socket that lingers, closed by whoever looks at it ----
+
+LINGER = """
+import ctypes, os, random, socket, struct, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+there = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", 81, socket.inet_aton("10.11.12.13"))
+def lingering():
+    s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(1)
+    c = socket.socket(); c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 600))
+    c.connect(s.getsockname()); p, _ = s.accept(); c.setblocking(False)
+    try:
+        while True: c.send(b"x" * 65536)
+    except BlockingIOError: pass
+    return c, p, s
+null = os.open("/dev/null", os.O_RDONLY)
+def closer(fd, delay, go):
+    go.set()
+    until = time.perf_counter() + delay
+    while time.perf_counter() < until: pass
+    libc.dup2(null, fd)
+kept, end = [], time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    c, p, s = lingering(); kept.append((p, s)); go = threading.Event()
+    lingers = struct.unpack("ii", c.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))[0]
+    fd = c.detach()
+    t = threading.Thread(target=closer, args=(fd, random.random() * 400e-6, go), daemon=True); t.start(); go.wait()
+    libc.connect(fd, there, 16)
+    t.join(); os.close(fd)
+    if len(kept) > 50: kept.pop(0)
+print("tried, lingers", lingers, flush=True)
+time.sleep(1000)
+"""
+# brig, its time limit; far more than it should take, and not so much that a run that hangs is waited for all day.
+LIMIT, PATIENCE = 8, 100
+
+
+def weak(caller, guards, *args):
+    command = caller.outside(str(weak_programs() / "brig"), "run", "--tier", "container", *args)
+    return subprocess.Popen(command, cwd="/", env={**os.environ, "BRIG_WEAKEN": guards}, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def linger_against(process):
+    """(its status or None, what it printed)."""
+    try:
+        out, _ = process.communicate(timeout=PATIENCE)
+        return process.returncode, out
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        process.kill()
+        process.communicate()
+
+
+LINGER_RUN = ["--allow", "example.com", "--timeout", f"{LIMIT}s", "--", PYTHON, "-c", LINGER, "5"]
+
+
+@callers
+def test_a_socket_that_lingers_does_not_hold_up_its_supervisor(caller):
+    before = time.monotonic()
+    status, out = linger_against(container(caller).start(*LINGER_RUN, text=True))
+    assert status == 124 and time.monotonic() - before < PATIENCE
+    assert "lingers 0" in out, "a socket inside can linger"
+
+
+@pytest.mark.parametrize("guard", ["socket-options", "errands"])
+def test_each_of_its_two_guards_is_enough(guard):
+    status, out = linger_against(weak(ANY, guard, *LINGER_RUN))
+    assert status == 124
+    assert ("lingers 1" in out) == (guard == "socket-options")
+
+
+def test_control_without_both_the_supervisor_hangs():
+    """The time limit passes, and the supervisor closes a socket of the code's. It is a race: more than one try."""
+    for _ in range(5):
+        process = weak(ANY, "socket-options,errands", *LINGER_RUN)
+        try:
+            process.wait(LIMIT + 12)
+        except subprocess.TimeoutExpired:
+            return
+        finally:
+            process.kill()
+            process.communicate()
+    raise AssertionError("the attack does not work at all")
+
+
+def test_a_socket_that_lingers_on_the_process_tier():
+    """There the supervisor takes every socket that is to be connected."""
+    code = "import socket, struct\ns = socket.socket(); s.setsockopt(1, 13, struct.pack('ii', 1, 600))\n" \
+           "print(s.getsockopt(1, 13, 8) == bytes(8), s.connect_ex(('10.11.12.13', 81)))"
+    told = ANY.with_options("--tier", "process").run("--allow", "example.com", "--", PYTHON, "-c", code)
+    assert told.stdout.split()[0] == "True", told
+
+
+# ---- a file system that does not answer ----
+
+@pytest.fixture
+def place():
+    """A folder that everybody can reach, where no sandbox has one of its own."""
+    made = Path(tempfile.mkdtemp(prefix="test-brig-", dir="/srv" if os.access("/srv", os.W_OK) else "/var/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def hung(place):
+    with hangfs.hang(place) as made:
+        yield made
+
+
+@only_root
+def test_code_that_waits_for_a_file_system_is_left_behind(hung):
+    """It cannot be killed; the run ends all the same, and says so."""
+    before = time.monotonic()
+    done = container(USER).run("--ro", hung.place, "--timeout", "3s", "--", "cat", f"{hung.place}/file", timeout=PATIENCE)
+    assert hung.asked.is_set(), "it was not asked for the file"
+    assert done.returncode == 124 and "could not be killed" in done.stderr, done
+    assert time.monotonic() - before < PATIENCE
+
+
+@only_root
+@callers
+def test_a_path_that_does_not_answer_holds_up_no_report(caller, hung):
+    """Report mode looks whether the host has what the code asks for."""
+    code = f"try: open({hung.place + '/hang/x'!r})\nexcept OSError: pass\nprint('went on')"
+    done = container(caller).run("--report-files", "--timeout", "60s", "--", PYTHON, "-c", code, timeout=PATIENCE)
+    assert hung.asked.is_set(), "nobody looked"
+    assert done.returncode == 0 and "went on" in done.stdout, done
+
+
+@only_root
+def test_memory_on_a_file_system_that_does_not_answer(hung):
+    """The name of a call lies in a page of such a file: whoever reads it waits."""
+    code = f"""
+import ctypes, mmap, os, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.connect.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+fd = os.open({hung.place + '/file'!r}, os.O_RDONLY)
+page = libc.mmap(None, 4096, 1, 1, fd, 0)
+import socket
+s = socket.socket()
+print(libc.connect(s.fileno(), page, 16), flush=True)
+"""
+    before = time.monotonic()
+    process = container(USER).start("--ro", hung.place, "--allow", "example.com", "--timeout", "8s", "--", PYTHON, "-c", code,
+                                    text=True)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert hung.asked.is_set(), (out, err)
+    assert process.returncode == 124 and time.monotonic() - before < PATIENCE, (out, err)
+
+
+# ---- descriptors on their way ----
+
+FLOOD = """
+import array, os, socket, sys, time
+sent, kept = 0, []
+null = os.open("/dev/null", os.O_RDONLY)
+try:
+    while sent < 20000:
+        a, b = socket.socketpair(); kept += [a, b]
+        for _ in range(8):
+            a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [null] * 200))])
+            sent += 200
+except OSError as error:
+    print(sent, error.errno, flush=True)
+time.sleep(1000)
+"""
+ONE = """
+import array, errno, os, resource, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+a, b = socket.socketpair()
+try:
+    a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+except OSError as error:
+    print(errno.errorcode[error.errno])
+else:
+    print("sent")
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="needs a user of whom nothing else on this machine is")
+@pytest.mark.parametrize("tier", ["container", "process"])
+@pytest.mark.parametrize("hard", [None, 1024])
+def test_descriptors_on_their_way_do_not_keep_others_from_starting(tier, hard):
+    """They are counted by user. A sandbox takes as many as it may, and all others of that user start all the same."""
+    def limit():
+        if hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    flood = USER.start("--tier", tier, "--", PYTHON, "-c", FLOOD, text=True, preexec_fn=limit)
+    try:
+        said = flood.stdout.readline().split()
+        assert int(said[0]) > 200 and int(said[1]) == errno.ETOOMANYREFS, said
+        if not hard:
+            control = subprocess.run(USER.outside(PYTHON, "-c", ONE), capture_output=True, text=True, check=False)
+            assert control.stdout == "ETOOMANYREFS\n", "the control: a program of that user can still send"
+        for other in ("container", "process"):
+            done = USER.run("--tier", other, "--", "echo", "started", preexec_fn=limit)
+            assert done.stdout == "started\n", (other, done)
+        done = USER.run("--tier", "container", "--allow", "example.com", "--", "echo", "network", preexec_fn=limit)
+        assert done.stdout == "network\n", done
+    finally:
+        flood.kill()
+        flood.communicate()
+
+
+@callers
+def test_the_code_has_what_the_policy_says(caller):
+    told = caller.json("--open-files", "300", "--", "sh", "-c", "ulimit -n; ulimit -Hn")
+    assert told["stdout"] == "300\n300\n"
+    small = caller.json("--", "sh", "-c", "ulimit -Hn", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700)))
+    assert small["stdout"] == "188\n", "less than brig's own, so that brig can still send"
+
+
+# ---- tables of the host ----
+
+AIO = """
+import ctypes, platform
+libc = ctypes.CDLL(None, use_errno=True)
+number, made = (0 if platform.machine() == "aarch64" else 206), 0
+while made < 64:
+    context = ctypes.c_ulong(0)
+    if libc.syscall(number, 8192, ctypes.byref(context)) < 0: break
+    made += 1
+print(made, ctypes.get_errno(), flush=True)
+input()
+"""
+
+
+def aio_in_use():
+    return int(Path("/proc/sys/fs/aio-nr").read_text())
+
+
+@callers
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_queues_for_asynchronous_io_are_not_for_one_sandbox(caller, tier):
+    process = caller.start("--tier", tier, "--", PYTHON, "-c", AIO, text=True, stdin=subprocess.PIPE)
+    try:
+        assert process.stdout.readline().split() == ["0", str(errno.ENOSYS)]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_control_queues_for_asynchronous_io():
+    before = aio_in_use()
+    process = subprocess.Popen([PYTHON, "-c", AIO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert int(process.stdout.readline().split()[0]) > 0 and aio_in_use() > before
+    finally:
+        process.kill()
+        process.communicate()
+
+
+# ---- what the code sees of others ----
+
+WATCH = """
+import ctypes, os, select, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.inotify_init1(0)
+masks = {"all": 0xfff, "open": 0x20, "access": 0x1, "close": 0x10, "some": 0x22}
+for name, mask in masks.items():
+    number = libc.inotify_add_watch(fd, sys.argv[1].encode(), mask | 0x20000000)
+    print(name, number if number > 0 else os.strerror(ctypes.get_errno()))
+print("watching", flush=True)
+input()
+seen = set()
+while select.select([fd], [], [], 0.3)[0]:
+    data = os.read(fd, 65536)
+    while data:
+        _, mask, _, size = struct.unpack_from("iIII", data)
+        seen.add(mask & 0xfff); data = data[16 + size:]
+print("saw", sorted(seen))
+"""
+SHARED = "/usr/share"
+
+
+def watch(process):
+    """Starts it, opens a file of the host in the folder that it watches, and gives what it said."""
+    said = ""
+    while "watching" not in said:
+        line = process.stdout.readline()
+        assert line, process.communicate()
+        said += line
+    for path in Path(SHARED).iterdir():
+        if path.is_dir():
+            os.listdir(path)
+    out, _ = process.communicate("\n", timeout=60)
+    return said + out
+
+
+@callers
+def test_who_reads_a_shared_file_is_not_seen(caller):
+    said = watch(container(caller).start("--", PYTHON, "-c", WATCH, SHARED, text=True, stdin=subprocess.PIPE))
+    assert "saw []" in said and "all 1" in said and "some 1" in said, said
+    for name in ("open", "access", "close"):
+        assert f"{name} Operation not permitted" in said, said
+
+
+def test_control_who_reads_a_file_is_seen_outside():
+    said = watch(subprocess.Popen([PYTHON, "-c", WATCH, SHARED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    assert "saw []" not in said and "saw [" in said, said
+
+
+CHANGES = """
+import ctypes, os, select, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+os.chdir("/tmp"); os.mkdir("d"); os.mkdir("d/sub"); os.symlink("d", "link")
+def events(fd):
+    seen = []
+    while select.select([fd], [], [], 0.2)[0]:
+        data = os.read(fd, 65536)
+        while data:
+            _, mask, _, size = struct.unpack_from("iIII", data)
+            seen.append((mask & 0xfff, data[16:16 + size].rstrip(b"\\0").decode())); data = data[16 + size:]
+    return seen
+for name, path in (("absolute", b"/tmp/d"), ("relative", b"d"), ("link", b"link"), ("dots", b"d/sub/..")):
+    fd = libc.inotify_init1(0)
+    assert libc.inotify_add_watch(fd, path, 0xfff | 0x01000000) > 0, (name, ctypes.get_errno())
+    open("d/new-" + name, "w").write("x")
+    print(name, (0x100, "new-" + name) in events(fd))
+fd = libc.inotify_init1(0)
+for path, mask in ((b"/nonesuch", 0xfff), (b"link", 0xfff | 0x02000000 | 0x01000000), (b"/proc/1/root", 0xfff)):
+    print(path.decode(), libc.inotify_add_watch(fd, path, mask) < 0)
+print("descriptor", libc.inotify_add_watch(1, b"/tmp", 0xfff) < 0, libc.inotify_add_watch(99, b"/tmp", 0xfff) < 0)
+"""
+
+
+@callers
+def test_changes_are_seen_by_who_asks_for_everything(caller):
+    """Libraries ask for all events and need few."""
+    done = container(caller).run("--", PYTHON, "-c", CHANGES)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()[1::2]) == {"True"} or "False" not in done.stdout, done.stdout
+
+
+NOTIFY = """
+import errno, fcntl, os, sys
+def attempt(command, argument, path, flags):
+    fd = os.open(path, flags)
+    try:
+        fcntl.fcntl(fd, command, argument)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+own = sys.argv[1] + "/own"
+open(own, "w").close()
+print(attempt(1026, 0x21, sys.argv[1], os.O_RDONLY), attempt(1024, 1, own, os.O_WRONLY))
+"""
+
+
+@callers
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_no_leases_and_no_notification_of_folders(caller, tier):
+    place = "/tmp" if tier == "container" else "."
+    done = caller.with_options("--tier", tier).run("--", "sh", "-c", f'cd "${{TMPDIR:-/tmp}}"; exec "$@"', "-", PYTHON, "-c", NOTIFY, place)
+    assert done.stdout == "EPERM EPERM\n", done
+
+
+def test_control_leases_and_notification_of_folders(tmp_path):
+    done = subprocess.run([PYTHON, "-c", NOTIFY, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout == "done done\n", done
+
+
+@callers
+def test_the_names_of_its_groups_are_not_seen(caller):
+    done = container(caller).run("--", "cat", "/proc/self/cgroup", "/proc/1/cgroup")
+    paths = {line.split(":", 2)[2] for line in done.stdout.splitlines()}
+    assert paths == {"/"}, done.stdout
+
+
+# ---- options of sockets ----
+
+OPTIONS = """
+import errno, socket, struct, sys
+tcp, udp, six = socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.socket(socket.AF_INET6)
+program = struct.pack("=H6xQ", 1, 0)
+def attempt(name, sock, level, option, value=1):
+    try:
+        sock.setsockopt(level, option, value)
+        print(name, "set")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+attempt("UDP_ENCAP", udp, 17, 100, 2)
+attempt("UDP_GRO", udp, 17, 104)
+attempt("SO_ZEROCOPY", tcp, 1, 60)
+attempt("SO_LOCK_FILTER", tcp, 1, 44)
+attempt("SO_BINDTOIFINDEX", tcp, 1, 62)
+attempt("TCP_FASTOPEN_CONNECT", tcp, 6, 30)
+attempt("TCP_INQ", tcp, 6, 36)
+attempt("IP_RECVFRAGSIZE", udp, 0, 25)
+attempt("IP_MULTICAST_ALL", udp, 0, 49, 0)
+attempt("IPV6_RECVRTHDR", six, 41, 56)
+attempt("IPV6_AUTOFLOWLABEL", six, 41, 70)
+"""
+NEEDED = """
+import socket
+tcp, udp, six = socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.socket(socket.AF_INET6)
+a, _ = socket.socketpair()
+for sock, level, options in ((tcp, 1, (2, 6, 7, 8, 9, 15, 20)), (tcp, 6, (1, 4, 5, 6, 18, 25)), (udp, 0, (1, 2, 8, 10, 11, 12, 13, 33, 34)),
+                             (six, 41, (16, 23, 25, 26, 49, 67)), (a, 1, (7, 8, 16))):
+    for option in options:
+        sock.setsockopt(level, option, bytes([2] + [0] * 15) if option == 20 else 2 if option == 4 else 1)
+print("all set")
+"""
+
+
+def outcomes(text):
+    return dict(line.split() for line in text.splitlines())
+
+
+@callers
+def test_socket_options_that_no_program_needs(caller):
+    control = outcomes(subprocess.run([PYTHON, "-c", OPTIONS], capture_output=True, text=True, check=True).stdout)
+    works = {name for name, outcome in control.items() if outcome == "set"}
+    assert {"UDP_ENCAP", "SO_ZEROCOPY", "IP_MULTICAST_ALL"} <= works, f"the control: {control}"
+    inside = outcomes(container(caller).run("--", PYTHON, "-c", OPTIONS).stdout)
+    assert {inside[name] for name in control} == {"ENOPROTOOPT"}, inside
+
+
+@callers
+def test_socket_options_that_programs_need(caller):
+    done = container(caller).run("--", PYTHON, "-c", NEEDED)
+    assert done.stdout == "all set\n", done.stderr
+
+
+# ---- sockets of the host in another root ----
+
+CONNECT_C = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+int main(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "/srv/host.sock"};
+    char text[16] = "";
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof at) < 0)
+        return perror("connect"), 1;
+    return read(fd, text, 15) < 0 || puts(text) < 0;
+}
+"""
+
+
+@pytest.fixture
+def other_root(place):
+    """A root with a socket on which somebody of the host listens, who lets everybody in."""
+    top = place
+    for name in ("bin", "srv", "tmp"):
+        (top / name).mkdir()
+    subprocess.run(["gcc", "-static", "-x", "c", "-o", top / "bin/connect", "-"], input=CONNECT_C, text=True, check=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        path = top / "srv/host.sock"
+        server.bind(str(path))
+        path.chmod(0o777)
+        server.listen()
+        yield top, server
+
+
+@callers
+def test_a_socket_of_the_host_in_another_root_is_out_of_reach(caller, other_root):
+    top, server = other_root
+    denied = container(caller).run("--root", top, "--", "/bin/connect")
+    assert denied.returncode == 1 and "not permitted" in denied.stderr, denied
+    assert not select.select([server], [], [], 0)[0], "somebody knocked"
+    process = container(caller).start("--root", top, "--unix-sockets", "require", "--", "/bin/connect", text=True)
+    assert select.select([server], [], [], 60)[0], "the control: with the sockets allowed it is reached"
+    with server.accept()[0] as peer:
+        peer.sendall(b"reached")
+    assert process.communicate(timeout=60)[0] == "reached\n"

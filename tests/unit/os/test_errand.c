@@ -1,0 +1,219 @@
+/* Errands: answers come back, and nothing that holds up the child holds up its parent. */
+#include "os/errand.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum what { ADD, HANG, DIE, PID, TAKE, IS_OPEN };
+
+struct question {
+    enum what what;
+    int number;
+};
+struct reply {
+    int number;
+};
+
+static int base = 40;
+
+static void work(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *answer)
+{
+    const struct question *q = ask;
+    struct reply *r = answer;
+    r->number = *(int *)ctx + q->number;
+    switch (q->what) {
+    case ADD:
+        return;
+    case HANG:
+        pause();
+        return;
+    case DIE:
+        _exit(3);
+    case PID:
+        r->number = getpid();
+        return;
+    case TAKE: /* not closed here */
+        r->number = fds[q->number];
+        return;
+    case IS_OPEN:
+        r->number = fcntl(q->number, F_GETFD) >= 0;
+        return;
+    }
+}
+
+static struct errand e;
+
+static void setup(void)
+{
+    errand_init(&e, work, &base, sizeof(struct question), sizeof(struct reply));
+}
+
+static void teardown(void)
+{
+    errand_end(&e);
+}
+
+TestSuite(errand, .init = setup, .fini = teardown);
+
+static int ask_with(enum what what, int number, int fds[ERRAND_FDS], unsigned ms, int *ret)
+{
+    struct question q = {what, number};
+    struct reply r = {-1};
+    int result = errand_ask(&e, &q, fds, &r, ms);
+    *ret = r.number;
+    return result;
+}
+
+static int ask(enum what what, int number, unsigned ms, int *ret)
+{
+    return ask_with(what, number, NULL, ms, ret);
+}
+
+/* So that nothing is left that a test did not mean to leave. */
+static bool is_gone(pid_t pid)
+{
+    for (int i = 0; i < 2000 && kill(pid, 0) == 0; i++) {
+        waitpid(pid, NULL, WNOHANG);
+        usleep(5000);
+    }
+    return kill(pid, 0) < 0;
+}
+
+Test(errand, answers_come_back_from_one_child)
+{
+    int got, first, second;
+    cr_assert_eq(ask(ADD, 2, 10000, &got), 0);
+    cr_assert_eq(got, 42);
+    cr_assert_eq(ask(PID, 0, 10000, &first), 0);
+    cr_assert_eq(ask(PID, 0, 10000, &second), 0);
+    cr_assert_eq(first, second);
+    cr_assert_neq(first, getpid());
+}
+
+Test(errand, one_that_hangs_is_killed_and_the_next_is_answered)
+{
+    int got, pid;
+    cr_assert_eq(ask(PID, 0, 10000, &pid), 0);
+    uint64_t before = clock_us();
+    cr_assert_eq(ask(HANG, 0, 50, &got), -ETIMEDOUT);
+    cr_assert_lt(clock_us() - before, 10000000u);
+    cr_assert(is_gone(pid));
+    cr_assert_eq(ask(ADD, 1, 10000, &got), 0);
+    cr_assert_eq(got, 41);
+}
+
+Test(errand, one_that_dies_is_an_error_and_the_next_is_answered)
+{
+    int got;
+    cr_assert_eq(ask(DIE, 0, 10000, &got), -EIO);
+    cr_assert_eq(ask(ADD, 1, 10000, &got), 0);
+    cr_assert_eq(got, 41);
+}
+
+/* ER-3 */
+Test(errand, it_has_the_descriptors_that_it_is_given)
+{
+    int got, kept = open("/dev/null", O_RDONLY), other = open("/dev/null", O_RDONLY);
+    e.keep[1] = &kept;
+    cr_assert_eq(ask(IS_OPEN, kept, 10000, &got), 0);
+    cr_assert_eq(got, 1);
+    cr_assert_eq(ask(IS_OPEN, other, 10000, &got), 0);
+    cr_assert_eq(got, 0);
+    cr_assert_eq(ask(IS_OPEN, 1, 10000, &got), 0);
+    cr_assert_eq(got, 0, "not even stdout");
+}
+
+Test(errand, descriptors_come_at_their_places_and_are_closed_here)
+{
+    int got, first[ERRAND_FDS] = {open("/dev/null", O_RDONLY), -1};
+    int second[ERRAND_FDS] = {-1, open("/dev/null", O_RDONLY)}, was = first[0];
+    cr_assert_eq(ask_with(TAKE, 0, first, 10000, &got), 0);
+    cr_assert_geq(got, 0);
+    cr_assert_lt(fcntl(was, F_GETFD), 0);
+    cr_assert_eq(ask_with(TAKE, 0, second, 10000, &got), 0);
+    cr_assert_eq(got, -1);
+}
+
+/* ER-3: killed without a chance to end anything. */
+Test(errand, it_dies_with_its_parent)
+{
+    int *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        ask(PID, 0, 10000, seen);
+        kill(getpid(), SIGKILL);
+    }
+    cr_assert_eq(waitpid(parent, NULL, 0), parent);
+    cr_assert_gt(*seen, 1);
+    cr_assert(is_gone(*seen));
+}
+
+/* ER-2: a connection with unsent data that lingers for ten minutes, of which the child has the last
+ * copy. */
+static int lingering(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    struct linger linger = {1, 600};
+    static char block[65536];
+    int listener = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&at, len), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    cr_assert_eq(setsockopt(c, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    cr_assert_eq(connect(c, (struct sockaddr *)&at, len), 0);
+    cr_assert_geq(accept(listener, NULL, NULL), 0);
+    while (send(c, block, sizeof block, MSG_DONTWAIT) > 0)
+        ;
+    return c;
+}
+
+Test(errand, nobody_lingers_for_what_the_child_holds)
+{
+    int got, pid, fds[ERRAND_FDS] = {-1, lingering()};
+    cr_assert_eq(ask(PID, 0, 10000, &pid), 0);
+    uint64_t before = clock_us();
+    cr_assert_eq(ask_with(TAKE, 1, fds, 10000, &got), 0); /* closes ours */
+    cr_assert_geq(got, 0);
+    errand_end(&e);
+    cr_assert_lt(clock_us() - before, 5000000u);
+    cr_assert(is_gone(pid), "it lingers");
+}
+
+static void on_alarm(int sig)
+{
+    (void)sig;
+}
+
+/* The control: who closes it last without being killed waits, here until a signal comes. */
+Test(errand, control_a_close_lingers)
+{
+    int status, sock = lingering(), null = open("/dev/null", O_RDONLY), ready[2];
+    cr_assert_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sigaction action = {.sa_handler = on_alarm};
+        char word;
+        sigaction(SIGALRM, &action, NULL);
+        if (read(ready[0], &word, 1) != 1)
+            _exit(2);
+        uint64_t before = clock_us();
+        ualarm(300000, 0);
+        close(sock);
+        _exit(clock_us() - before >= 250000 ? 0 : 1);
+    }
+    cr_assert_eq(dup2(null, sock), sock);
+    cr_assert_eq(write(ready[1], "g", 1), 1);
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0, "it did not linger: %x", status);
+}
