@@ -10,6 +10,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 #define ACCEPT_BATCH 64
 #define PAUSE_MS     100
 #define REFUSING_MAX 64           /* more than that are closed without a word */
@@ -120,8 +124,13 @@ static int set_options(int fd, bool local, struct err *err)
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return err_sys(err, "make a listening socket non-blocking");
-    if (local)
+    if (local) {
+        /* Clients have no descriptors to give; who reads from a socket closes those that come
+         * along, and may have to wait for it. Where the kernel cannot refuse them (before
+         * Linux 6.16) the socket's owner is trusted with that. */
+        setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
         return 0;
+    }
     /* A client that vanished without a word is noticed, also where nothing is to be said to it. */
     if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int)) < 0 ||
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &(int){120}, sizeof(int)) < 0 ||

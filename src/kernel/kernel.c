@@ -60,8 +60,8 @@ static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r,
         err_at(err, BOUNDARY_KERNEL);
         return err_hint(err, "use --tier container, or drop --unix-sockets");
     }
-    /* Neither mounts nor Landlock stop a connection to a socket file that lies in a granted folder.
-     */
+    /* K-15: neither mounts nor Landlock stop a connection to a socket file that lies in a granted
+     * folder, or in a folder that is the root. */
     k->options.unix_sockets =
         container && (need == NEED_REQUIRE || (need == NEED_AUTO && !r->host_folders));
     return 0;

@@ -7,7 +7,10 @@
  * K-6  The code's first instruction comes after the attestation.
  * K-7  No process of the sandbox has a host-root uid or a capability over the host, from its first
  * instruction on. K-8  Namespaces of the sandbox differ from the supervisor's, all seven of them
- * (container tier). */
+ * (container tier).
+ * K-13  What the host and other sandboxes do with files that are shared is not seen.
+ * K-14  No table of the whole host, and none that brig needs, can be used up from inside.
+ * K-15  A socket file of the host is out of reach unless the policy says otherwise. */
 #pragma once
 
 #include "audit/asked.h"

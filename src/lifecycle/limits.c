@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Descriptors that are on their way in UNIX sockets are counted by user, for all sandboxes of an
- * ordinary user and for brig together, and each sender is held to its own RLIMIT_NOFILE. The code
- * can fill the count up to its limit and one message (253) beyond; what brig sends must still pass.
- * So all of brig has this much more than the code, init included, which sends from inside. */
+/* K-14: descriptors that are on their way in UNIX sockets are counted by user, for all sandboxes of
+ * an ordinary user and for brig together, and each sender is held to its own RLIMIT_NOFILE. The
+ * code can fill the count up to its limit and one message (253) beyond; what brig sends must still
+ * pass. So all of brig has this much more than the code, init included, which sends from inside. */
 #define FILES_RESERVE 512
 #define FILES_LEAST   64
 

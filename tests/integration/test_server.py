@@ -336,6 +336,20 @@ def test_unix_socket(program, tmp_path):
         assert lab.client().ask("GET", "/hello", "Origin: http://whatever.example\r\n").status == 403
 
 
+def test_a_unix_socket_takes_no_descriptors(program, tmp_path):
+    """Who reads from a socket closes what comes along, and may have to wait for it."""
+    with running(program, path=str(tmp_path / "sock")) as lab, socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.getsockopt(socket.SOL_SOCKET, 83)  # SO_PASSRIGHTS
+        except OSError:
+            pytest.skip("this kernel cannot refuse descriptors (Linux 6.16)")
+        client.connect(lab.address)
+        with pytest.raises(PermissionError):
+            socket.send_fds(client, [b"GET / HTTP/1.1\r\n"], [0])
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(9) == b"HTTP/1.1 "
+
+
 # ---- what is not a request ----
 
 MALFORMED = {

@@ -220,6 +220,17 @@ def test_an_interpreter_has_a_channel(box):
         os.close(fd)
 
 
+def test_nothing_that_the_code_holds_is_a_socket(box):
+    """Over one, descriptors could be sent to who reads it."""
+    code = "import os; print([os.readlink('/proc/self/fd/' + n).split(':')[0] for n in ('0', '1', '2')], len(os.listdir('/proc/self/fd')))"
+    for options in ({}, {"stdin": True}):
+        message = box.spawn("python3", "-c", code, **options)
+        out = read_all(message.fds.pop(1 if options.get("stdin") else 0))
+        assert b"socket" not in out and b"] 4" in out, (options, out)
+        box.exited(message.value)
+        message.close()
+
+
 def test_an_interpreter_waits_before_the_claim(serve):
     box = serve.launch("python")
     message = box.ready()

@@ -197,7 +197,9 @@ static void check_send(struct filter_check *c, unsigned flags_arg)
     if_any_bit(c, MSG_FASTOPEN, NOTSUP, ALLOW);
 }
 
-/* What is set on a socket also holds for the connect that the supervisor makes on it, and some
+/* K-12  A socket option that is not in the table cannot be set, and no socket inside can linger.
+ *
+ * What is set on a socket also holds for the connect that the supervisor makes on it, and some
  * options decide where its packets go: source routes (IP_OPTIONS, IPV6_RTHDR), interfaces
  * (SO_BINDTODEVICE, IPV6_PKTINFO); others keep it from ever completing (filters, TCP_MD5SIG,
  * TCP_FASTOPEN_CONNECT) or speak to groups. With a network of its own none of this leads anywhere,
@@ -264,8 +266,9 @@ static void check_ioctl(struct filter_check *c, const struct filter_options *o)
     ONE_OF(c, SEEN, ALLOW, TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD);
 }
 
-/* Leases and directory notification tell what others open, and a lease makes them wait for it; so
- * do delegations, which are newer than F_SET_FILE_RW_HINT, the last of the harmless commands. */
+/* K-13: leases and directory notification tell what others open, and a lease makes them wait for
+ * it; so do delegations, which are newer than F_SET_FILE_RW_HINT, the last of the harmless
+ * commands. */
 static void check_fcntl(struct filter_check *c, const struct filter_options *o)
 {
     load_low(c, 1);
@@ -275,6 +278,7 @@ static void check_fcntl(struct filter_check *c, const struct filter_options *o)
     ONE_OF(c, QUIET, ALLOW, F_SETLEASE, F_NOTIFY);
 }
 
+/* K-13: with events of reading the supervisor sets the watch, without those. */
 static void check_watch(struct filter_check *c)
 {
     load_low(c, 2);
