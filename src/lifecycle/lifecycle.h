@@ -135,10 +135,12 @@ struct sampled {
     uint64_t data_max;      /* largest data segment of one process */
 };
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);
-/* aside.c: the same without touching anything of the tasks' in this process. False: there was no
- * answer for so long that no limit is kept by looking any more. */
+/* deleted_bytes alone. Looks at what the tasks have open: for aside.c. */
+void sample_deleted(const struct lifecycle *l, struct sampled *ret);
+/* aside.c: the same on an errand. False: there was no answer for so long that the limit is not kept
+ * by looking any more. */
 void aside_init(struct lifecycle *l);
-bool aside_sample(struct lifecycle *l, struct sampled *ret);
+bool aside_deleted(struct lifecycle *l, uint64_t *ret);
 void aside_done(struct lifecycle *l);
 /* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user
  * namespace). */

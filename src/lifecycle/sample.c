@@ -161,7 +161,8 @@ static bool is_pid(const char *name)
     return name[0] >= '1' && name[0] <= '9';
 }
 
-static void sample_host(const struct lifecycle *l, struct sampled *ret)
+/* All processes of the host; the caller frees the list. */
+static struct process *list_host(bool with_memory, size_t *ret_count)
 {
     size_t count = 0, room = 0;
     struct process *list = NULL;
@@ -175,14 +176,32 @@ static void sample_host(const struct lifecycle *l, struct sampled *ret)
                 break;
             list = more;
         }
-        read_process(dirfd(dir), e->d_name, !l->cgroup, &list[count++]);
+        read_process(dirfd(dir), e->d_name, with_memory, &list[count++]);
     }
     if (dir)
         closedir(dir);
+    *ret_count = count;
+    return list;
+}
+
+static void sample_host(const struct lifecycle *l, struct sampled *ret)
+{
+    size_t count;
+    struct process *list = list_host(!l->cgroup, &count);
     sum_below(list, count, l->init_pid, ret);
+    free(list);
+}
+
+void sample_deleted(const struct lifecycle *l, struct sampled *ret)
+{
     static struct deleted_files seen;
+    struct sampled sum = {0};
+    size_t count;
+    struct process *list = list_host(false, &count);
+    *ret = (struct sampled){0};
+    sum_below(list, count, l->init_pid, &sum);
     seen.count = 0;
-    for (size_t i = 0; l->work_fd >= 0 && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (list[i].inside)
             add_deleted(l, list[i].pid, &seen, ret);
     free(list);

@@ -26,12 +26,15 @@ static void note(struct lifecycle *l, enum limit limit)
 
 /* Process tier: the private folder lies on a file system of the host, so that too much of it is a
  * reason to end the run. */
-static enum limit measure_private_dir(struct lifecycle *l, uint64_t deleted)
+static enum limit measure_private_dir(struct lifecycle *l, bool running)
 {
     struct disk_usage u;
+    uint64_t deleted = 0;
     if (l->namespaced || l->work_fd < 0)
         return LIMIT_NONE;
-    bool measurable = disk_measure(l->work_fd, &u);
+    /* First, so that a file that is deleted meanwhile is not counted twice. */
+    bool measurable = !running || aside_deleted(l, &deleted);
+    measurable = disk_measure(l->work_fd, &u) && measurable;
     if (measurable && u.inodes > l->policy->inodes && !guard_left_out(GUARD_INODES))
         return l->hit = LIMIT_INODES;
     if ((!measurable || u.bytes + deleted >= l->policy->disk) && !guard_left_out(GUARD_DISK))
@@ -109,7 +112,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
     struct sampled s;
     uint64_t disk;
     look_at_disk(l, &disk);
-    bool measurable = aside_sample(l, &s);
+    sample_tasks(l, &s);
     if (l->cgroup)
         look_at_cgroup(l, &s);
     if (s.cpu_usec > l->usage.cpu_usec)
@@ -123,8 +126,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
     if (!l->cgroup)
         look_at_rlimits(l, &s);
     if (l->usage.oom_kills > 0 ||
-        (!l->cgroup && (!measurable || s.memory + disk > l->policy->memory) &&
-         !guard_left_out(GUARD_MEMORY))) {
+        (!l->cgroup && s.memory + disk > l->policy->memory && !guard_left_out(GUARD_MEMORY))) {
         l->over_memory = true;
         l->hit = LIMIT_MEMORY;
         return LIMIT_MEMORY;
@@ -133,7 +135,7 @@ enum limit lifecycle_sample(struct lifecycle *l)
         l->hit = LIMIT_CPU_TIME;
         return LIMIT_CPU_TIME;
     }
-    enum limit hit = measure_private_dir(l, s.deleted_bytes);
+    enum limit hit = measure_private_dir(l, true);
     return hit ? hit : measure_review(l);
 }
 
@@ -151,7 +153,7 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     enum limit first = l->hit;
-    if (measure_private_dir(l, 0) == LIMIT_NONE)
+    if (measure_private_dir(l, false) == LIMIT_NONE)
         measure_review(l);
     if (first != LIMIT_NONE)
         l->hit = first;

@@ -201,7 +201,7 @@ void watch_stats(struct warden *w, uint32_t request)
     memset(&u, 0xff, sizeof u);
     if (l->cgroup)
         cgroup_usage(&l->group, &u);
-    aside_sample(l, &s);
+    sample_tasks(l, &s);
     uint64_t memory = known(u.memory_now, s.memory), cpu = known(u.cpu_usec, s.cpu_usec);
     uint64_t peak = known(u.memory_peak, l->usage.memory_peak);
     buf_init(&text, 4096);

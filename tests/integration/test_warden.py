@@ -665,7 +665,6 @@ def test_text_that_is_no_object(box):
 
 
 def test_descriptors_of_the_front_are_not_kept(box):
-    box.ask("stats")  # without cgroups somebody is sent to look, who stays
     before = len(os.listdir(f"/proc/{box.told['warden']}/fd"))
     with open("/dev/null") as null:
         for _ in range(5):
@@ -678,7 +677,6 @@ def test_a_warden_does_not_collect_descriptors(box):
         return len(os.listdir(f"/proc/{box.told['warden']}/fd")), len(os.listdir(f"/proc/{box.told['init']}/fd"))
 
     box.run("true")
-    box.ask("stats")  # without cgroups somebody is sent to look, who stays
     before = count()
     for _ in range(30):
         box.run("true")

@@ -29,7 +29,6 @@ enum task {
     TASK_DROP,
     TASK_PATH,
     TASK_WORD,
-    TASK_LOOK,
     TASK_EXISTS,
 };
 
@@ -40,6 +39,7 @@ struct hand_ask {
     enum task task;
     struct seccomp_notif n;
     int dir;
+    bool look;
     uint64_t address;
     struct sockaddr_storage to;
     socklen_t to_len;
@@ -62,6 +62,17 @@ static int copy_address(const struct seccomp_notif *n, int mem, struct sockaddr_
     if (len < (int32_t)sizeof ret->ss_family || len > (int32_t)sizeof *ret)
         return -EINVAL;
     return task_copy(mem, n->data.args[1], ret, (size_t)len);
+}
+
+static int find_path(struct kernel *k, const struct hand_ask *ask, int mem,
+                     struct hand_answer *answer)
+{
+    pid_t pid = (pid_t)ask->n.pid;
+    if (!report_absolute(mem, pid, ask->dir, ask->address, answer->path))
+        return -ENOENT;
+    if (ask->look)
+        answer->word = learn_look(k, pid, answer->path);
+    return 0;
 }
 
 static int exists(const char *path)
@@ -100,11 +111,9 @@ static int carry_out(struct kernel *k, const struct hand_ask *ask, const int fds
     case TASK_DROP:
         return hand_socket_let_go(taken, 0);
     case TASK_PATH:
-        return report_absolute(mem, pid, ask->dir, ask->address, answer->path) ? 0 : -ENOENT;
+        return find_path(k, ask, mem, answer);
     case TASK_WORD:
         return task_copy(mem, ask->address, &answer->word, sizeof answer->word);
-    case TASK_LOOK:
-        return (int)learn_look(k, pid, ask->path);
     case TASK_EXISTS:
         return exists(ask->path);
     }
@@ -283,17 +292,20 @@ void hand_release(struct kernel *k, bool wanted)
 }
 
 int hand_path(struct kernel *k, const struct seccomp_notif *n, int dir, uint64_t address,
-              char out[static PATH_MAX])
+              char out[static PATH_MAX], unsigned *state)
 {
     struct hand_ask ask = about(TASK_PATH, n);
     struct hand_answer answer;
     ask.dir = dir;
     ask.address = address;
+    ask.look = state != NULL;
     int result = ask_of_memory(k, &ask, &answer);
     if (result < 0)
         return result;
     answer.path[PATH_MAX - 1] = '\0';
     memcpy(out, answer.path, PATH_MAX);
+    if (state)
+        *state = (unsigned)answer.word;
     return 0;
 }
 
@@ -305,16 +317,6 @@ int hand_word(struct kernel *k, const struct seccomp_notif *n, uint64_t address,
     int result = ask_of_memory(k, &ask, &answer);
     *ret = result < 0 ? 0 : answer.word;
     return result;
-}
-
-int hand_look(struct kernel *k, const struct seccomp_notif *n, const char *path)
-{
-    struct hand_ask ask = about(TASK_LOOK, n);
-    struct hand_answer answer;
-    if (strlen(path) >= sizeof ask.path)
-        return -ENAMETOOLONG;
-    memcpy(ask.path, path, strlen(path));
-    return ask_hand(k, &ask, &answer);
 }
 
 int hand_exists(struct kernel *k, const char *path)

@@ -45,11 +45,10 @@ int hand_connect(struct kernel *k, const struct seccomp_notif *n, const struct s
                  socklen_t len, struct hand_connected *ret);
 void hand_release(struct kernel *k, bool wanted);
 
-/* The path that a call names at this address, from its folder on. */
+/* The path that a call names at this address, from its folder on; and, for learn mode, what there
+ * is of it (ASKED_…), unless `state` is NULL. */
 int hand_path(struct kernel *k, const struct seccomp_notif *n, int dir, uint64_t address,
-              char out[static PATH_MAX]);
+              char out[static PATH_MAX], unsigned *state);
 int hand_word(struct kernel *k, const struct seccomp_notif *n, uint64_t address, uint64_t *ret);
-/* Learn mode: ASKED_… of a path that the code named. */
-int hand_look(struct kernel *k, const struct seccomp_notif *n, const char *path);
 /* Report mode: 1 if the host has it. */
 int hand_exists(struct kernel *k, const char *path);

@@ -165,15 +165,13 @@ unsigned learn_look(const struct kernel *k, pid_t pid, const char *path)
 }
 
 /* What was missing may have been made by the code since: then it does not miss it any more. */
-static void note(struct kernel *k, const struct seccomp_notif *n, const char *path, unsigned use)
+static void note(struct kernel *k, const char *path, unsigned state, unsigned use)
 {
     struct asked *a = asked_add(k->learn.asked, path, use);
     bool again = a && (a->state & ASKED_MISSING) &&
                  (a->count <= AGAIN_ALWAYS || (a->count & (a->count - 1)) == 0);
-    if (!a || (a->count > 1 && !again))
-        return;
-    int state = hand_look(k, n, path);
-    a->state = state < 0 ? ASKED_UNKNOWN : (unsigned)state;
+    if (a && (a->count <= 1 || again))
+        a->state = state;
 }
 
 /* ---- calls ---- */
@@ -189,6 +187,7 @@ static void learn_socket(struct kernel *k, const struct seccomp_data *d)
 void learn_call(struct kernel *k, const struct seccomp_notif *n)
 {
     char path[PATH_MAX];
+    unsigned state;
     if (n->data.nr == SYS_socket)
         return learn_socket(k, &n->data);
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
@@ -196,8 +195,8 @@ void learn_call(struct kernel *k, const struct seccomp_notif *n)
         if (s->nr != n->data.nr)
             continue;
         int dir = s->dir == NO_ARG ? AT_FDCWD : (int)n->data.args[s->dir];
-        if (hand_path(k, n, dir, n->data.args[s->path], path) == 0)
-            note(k, n, path, use_of(k, s, n));
+        if (hand_path(k, n, dir, n->data.args[s->path], path, &state) == 0)
+            note(k, path, state, use_of(k, s, n));
     }
 }
 
@@ -208,6 +207,7 @@ void learn_connect(struct kernel *k, const struct seccomp_notif *n)
         struct sockaddr_storage room;
     } at;
     char path[PATH_MAX];
+    unsigned state;
     size_t len = n->data.args[2] < sizeof at.un ? (size_t)n->data.args[2] : sizeof at.un;
     if (len <= offsetof(struct sockaddr_un, sun_path) || hand_address(k, n, &at.room) < 0 ||
         at.un.sun_family != AF_UNIX)
@@ -217,8 +217,8 @@ void learn_connect(struct kernel *k, const struct seccomp_notif *n)
     /* Without a NUL the name ends with the address; such a one is rare, and left out. */
     if (name == 0 || name == len - offsetof(struct sockaddr_un, sun_path))
         return;
-    if (hand_path(k, n, AT_FDCWD, name_at, path) == 0)
-        note(k, n, path, ASKED_SOCKET);
+    if (hand_path(k, n, AT_FDCWD, name_at, path, &state) == 0)
+        note(k, path, state, ASKED_SOCKET);
 }
 
 void learn_refused(struct kernel *k, const struct filter_denial *d)

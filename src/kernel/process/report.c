@@ -117,7 +117,7 @@ void report_path(struct kernel *k, const struct seccomp_notif *n, struct denial_
 {
     char path[PATH_MAX], what[96];
     struct named a = read_call(k, n);
-    if (hand_path(k, n, a.dir, a.address, path) < 0)
+    if (hand_path(k, n, a.dir, a.address, path, NULL) < 0)
         return;
     const struct kernel_place *place = place_of(k, path);
     bool refused = a.write ? !place || !place->writable : !place && hand_exists(k, path) > 0;
