@@ -110,8 +110,10 @@ int kernel_prepare(struct kernel *k, struct err *err)
 
 static int build_filters(struct kernel *k, struct err *err)
 {
-    bool watched = k->report || k->learn.asked;
-    if (watched && filter_build(&k->options, &k->plain, err) < 0)
+    struct filter_options plain = k->options;
+    plain.private_shm = false;
+    bool watched = k->report || k->learn.asked || k->options.private_shm;
+    if (watched && filter_build(&plain, &k->plain, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     k->options.report = k->report;
     k->options.learn = k->learn.asked != NULL;

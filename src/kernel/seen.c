@@ -2,6 +2,7 @@
  * answers with an error. The answer is "go on" only for reports, by which nothing is decided (K-4):
  * no verdict rests on memory that can be raced. */
 #include "kernel/kernel.h"
+#include "kernel/process/broker.h"
 #include "kernel/process/hand.h"
 #include "kernel/process/learn.h"
 #include "kernel/process/report.h"
@@ -76,7 +77,8 @@ static int judge(struct kernel *k, const struct seccomp_notif *n)
 static uint32_t plain_verdict(const struct kernel *k, const struct seccomp_notif *n)
 {
     struct seccomp_data data = n->data;
-    bool shown = (k->options.report && filter_is_reported(data.arch, data.nr)) ||
+    bool shown = (k->options.private_shm && filter_is_brokered_shm(data.arch, data.nr)) ||
+                 (k->options.report && filter_is_reported(data.arch, data.nr)) ||
                  (k->options.learn && filter_is_learned(data.arch, data.nr));
     return shown ? filter_run(&k->plain, &data) : SECCOMP_RET_USER_NOTIF;
 }
@@ -89,7 +91,22 @@ static void report(struct kernel *k, const struct seccomp_notif *n, struct denia
         learn_call(k, n);
 }
 
-/* True: the caller is refused, and it is told. */
+/* A call that the plain filter allows. One that names something in /dev/shm is made here; all
+ * others go on, and what they really name by then is decided by the kernel. */
+static void answer_allowed(struct kernel *k, const struct seccomp_notif *n,
+                           struct seccomp_notif_resp *answer)
+{
+    bool shm = k->options.private_shm && filter_is_brokered_shm(n->data.arch, n->data.nr);
+    int result = shm ? hand_shm(k, n) : SHM_PASS;
+    if (result == SHM_PASS)
+        answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    else if (result == SHM_ANSWERED)
+        answer->id = 0;
+    else
+        answer->error = result;
+}
+
+/* True: the caller is refused, and it is told. The answer's id is 0 if there is none to send. */
 static bool answer_call(struct kernel *k, const struct seccomp_notif *n,
                         struct seccomp_notif_resp *answer, struct denial_list *list)
 {
@@ -101,7 +118,8 @@ static bool answer_call(struct kernel *k, const struct seccomp_notif *n,
         answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     } else if (verdict == SECCOMP_RET_ALLOW) {
         report(k, n, list);
-        answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        answer_allowed(k, n, answer);
+        return false;
     } else if ((verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO) {
         answer->error = -(int32_t)(verdict & SECCOMP_RET_DATA);
         return false;
@@ -131,7 +149,7 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     answer.r.id = got.n.id;
     if (answer_call(k, &got.n, &answer.r, list))
         record(k, &got.n, list);
-    bool sent = ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0;
+    bool sent = !answer.r.id || ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0;
     if (!sent && errno != ENOENT)
         return -errno;
     if (!sent && filter_is_brokered_connect(got.n.data.arch, got.n.data.nr) && answer.r.error == 0)

@@ -182,6 +182,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return -err->code;
     share_places(s);
+    s->kernel.options.private_shm = !s->filesystem.namespaced && s->filesystem.private_dir[0];
     open_credentials(s);
     if (sandbox_egress_open(s, err) < 0)
         return -err->code;

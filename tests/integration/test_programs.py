@@ -1,6 +1,8 @@
 """Ordinary programs do their ordinary work behind the walls, on both tiers, as root and as a user."""
 import os
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +111,51 @@ def test_tempfiles_go_where_they_may(box):
 def test_multiprocessing(caller):
     code = "import multiprocessing as m\nif __name__ == '__main__':\n  with m.Pool(4) as p: print(sum(p.map(abs, range(-9, 1))))"
     says(caller.with_options("-q"), f'python3 -c "{code}"', "45\n")
+
+
+SHARED = """
+import errno, multiprocessing as m, os, sys
+from multiprocessing import shared_memory as s
+def double(x):
+    return 2 * x
+if __name__ == "__main__":
+    with m.Pool(2) as pool:
+        print(pool.map(double, range(3)))
+    print(m.Value("i", 3).value, m.Array("d", 2)[:])
+    one = s.SharedMemory(create=True, size=64, name="brig-test"); one.buf[0] = 7
+    two = s.SharedMemory(name="brig-test"); print(two.buf[0])
+    two.close(); one.close(); one.unlink()
+    for name in ("../x", ".", "", "a/b"):
+        try:
+            os.close(os.open("/dev/shm/" + name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            print("made", name)
+        except OSError:
+            pass
+    os.mkfifo(os.environ["TMPDIR"] + "/.shm/fifo")
+    os.symlink("/etc/passwd", os.environ["TMPDIR"] + "/.shm/link")
+    for name in ("fifo", "link", sys.argv[1]):
+        try:
+            print("opened", os.read(os.open("/dev/shm/" + name, os.O_RDONLY | os.O_NOFOLLOW), 9))
+        except OSError as error:
+            print(error.errno != errno.EBADF)
+"""
+
+
+def test_shared_memory_of_the_process_tier_is_its_own(caller):
+    """In the place of the host's /dev/shm, of which it sees nothing and where it leaves nothing."""
+    canary = Path(f"/dev/shm/canary-{os.getpid()}")
+    canary.write_text("secret")
+    try:
+        canary.chmod(0o666)
+        before = set(os.listdir("/dev/shm"))
+        done = caller.with_options("--tier", "process").run("-q", "--", "python3", "-c", SHARED, canary.name)
+        assert done.stdout == "[0, 2, 4]\n3 [0.0, 0.0]\n7\nTrue\nTrue\nTrue\n", done
+        assert canary.read_text() == "secret" and not {n for n in set(os.listdir("/dev/shm")) - before if "brig-test" in n}
+        control = subprocess.run(["python3", "-c", f"import os; print(os.read(os.open('{canary}', os.O_NOFOLLOW), 9))"],
+                                 capture_output=True, text=True, check=False)
+        assert control.stdout == "b'secret'\n", "the control"
+    finally:
+        canary.unlink()
 
 
 def test_unix_sockets_among_themselves(caller):

@@ -20,3 +20,12 @@ int broker_meta(struct kernel *k, const struct seccomp_notif *n, int mem);
  * can also be had by looking again and again. Many libraries ask for all events and need few: the
  * watch is set, without those. `watch`: the code's inotify descriptor. */
 int broker_watch(struct kernel *k, const struct seccomp_notif *n, int mem, int watch);
+
+/* POSIX semaphores and shared memory have one place on every Linux, /dev/shm. On the process tier
+ * that is the host's, and closed; a folder of the sandbox's own takes its place. 0, a negative
+ * errno, or: */
+enum {
+    SHM_PASS = 1, /* the call names something else, and goes on */
+    SHM_ANSWERED, /* the caller has its descriptor already */
+};
+int broker_shm(struct kernel *k, const struct seccomp_notif *n, int mem);

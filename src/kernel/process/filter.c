@@ -98,7 +98,12 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return truncation ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_OPEN:
     case RULE_OPENAT:
-        return truncation && !o->host_writable ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
+        return truncation && !o->host_writable && !o->private_shm ? (filter_target)VERDICT_ALLOW
+                                                                  : TARGET_CHECK(rule);
+    case RULE_NAME:
+        return o->private_shm ? VERDICT_REPORT : VERDICT_ALLOW;
+    case RULE_NAMEAT:
+        return o->private_shm ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_OPENAT2: /* its flags and mode are behind a pointer */
         return truncation && !o->host_writable ? VERDICT_ALLOW : VERDICT_ABSENT;
     case RULE_CREAT:

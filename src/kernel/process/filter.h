@@ -48,6 +48,7 @@ struct filter_options {
                              sandbox */
     bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V
                             segments */
+    bool private_shm;    /* what names /dev/shm is done in a private folder, by the supervisor */
     bool report;         /* calls that name a path are shown to the supervisor and then go on */
     bool learn;          /* the same, for more calls */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
@@ -111,6 +112,10 @@ bool filter_is_brokered_meta(uint32_t arch, int nr);
 /* True for inotify_add_watch. With FILTER_READ_EVENTS in its mask the supervisor makes the call. */
 bool filter_is_brokered_watch(uint32_t arch, int nr);
 #define FILTER_READ_EVENTS 0x31u /* IN_ACCESS, IN_CLOSE_NOWRITE, IN_OPEN */
+
+/* True for calls that open, link or remove a name: where there is no own view the supervisor looks
+ * whether it lies in /dev/shm, and does it in the sandbox's own folder then. */
+bool filter_is_brokered_shm(uint32_t arch, int nr);
 
 /* True for connect, which the supervisor makes itself where the network is brokered. */
 bool filter_is_brokered_connect(uint32_t arch, int nr);

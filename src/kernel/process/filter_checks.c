@@ -43,6 +43,7 @@ _Static_assert(O_CREAT == 0100 && O_TRUNC == 01000 && (O_TMPFILE & ~O_DIRECTORY)
 #define NOTSUP  CHECK_END(NOTSUP)
 #define NOOPT   CHECK_END(NOOPT)
 #define PRETEND CHECK_END(PRETEND)
+#define SHOW    CHECK_END(REPORT)
 #define NEXT    CHECK_NEXT
 
 static void add(struct filter_check *c, uint16_t code, uint32_t k, int yes, int no)
@@ -327,21 +328,55 @@ static void check_mknod(struct filter_check *c, unsigned mode_arg, const struct 
     ONE_OF(c, ALLOW, SEEN, 0, S_IFREG, S_IFIFO, S_IFSOCK);
 }
 
+/* Not the same on both architectures. */
+static uint32_t flag_nofollow(uint32_t arch)
+{
+    return arch == FILTER_X86_64 ? 0400000 : 0100000;
+}
+
+static uint32_t flag_directory(uint32_t arch)
+{
+    return arch == FILTER_X86_64 ? 0200000 : 040000;
+}
+
+/* How libraries open what is in /dev/shm: as a new file, or not through a link. */
+static void check_shm_open(struct filter_check *c, unsigned flags_arg, uint32_t arch)
+{
+    load_low(c, flags_arg);
+    mask(c, O_CREAT | O_EXCL);
+    if_equal(c, O_CREAT | O_EXCL, SHOW, NEXT);
+    load_low(c, flags_arg);
+    mask(c, flag_nofollow(arch) | flag_directory(arch));
+    if_equal(c, flag_nofollow(arch), SHOW, ALLOW);
+}
+
 /* Opening for reading with O_TRUNC empties a file that Landlock was only asked to let be read. A
  * new file's mode follows the flags; without O_CREAT or O_TMPFILE that register is noise. */
-static void check_open(struct filter_check *c, unsigned flags_arg, const struct filter_options *o)
+static void check_open(struct filter_check *c, unsigned flags_arg, uint32_t arch,
+                       const struct filter_options *o)
 {
+    int good = o->private_shm ? CHECK_TO(0) : ALLOW;
     bool truncation = o->own_view || o->own_uid || o->scoped_truncate;
     if (!truncation) {
         load_low(c, flags_arg);
         mask(c, O_ACCMODE | O_TRUNC);
-        if_equal(c, O_RDONLY | O_TRUNC, SEEN, o->host_writable ? NEXT : ALLOW);
+        if_equal(c, O_RDONLY | O_TRUNC, SEEN, o->host_writable ? NEXT : good);
     }
-    if (!o->host_writable)
-        return;
-    load_low(c, flags_arg);
-    if_any_bit(c, O_CREAT | (O_TMPFILE & ~O_DIRECTORY), NEXT, ALLOW);
-    check_set_id(c, flags_arg + 1);
+    if (o->host_writable) {
+        load_low(c, flags_arg);
+        if_any_bit(c, O_CREAT | (O_TMPFILE & ~O_DIRECTORY), NEXT, good);
+        load_low(c, flags_arg + 1);
+        if_any_bit(c, SET_ID_BITS, SEEN, good);
+    }
+    label(c, 0);
+    if (o->private_shm)
+        check_shm_open(c, flags_arg, arch);
+}
+
+static void check_nameat(struct filter_check *c)
+{
+    load_low(c, 0);
+    if_equal(c, (uint32_t)AT_FDCWD, SHOW, ALLOW);
 }
 
 static void check_caller(struct filter_check *c, unsigned pid_arg)
@@ -359,7 +394,7 @@ static void check_caller_or_group(struct filter_check *c, uint32_t group)
     check_caller(c, 1);
 }
 
-void filter_check_write(enum filter_rule rule, const struct filter_options *o,
+void filter_check_write(enum filter_rule rule, uint32_t arch, const struct filter_options *o,
                         struct filter_check *ret)
 {
     memset(ret, 0, sizeof(*ret));
@@ -395,9 +430,11 @@ void filter_check_write(enum filter_rule rule, const struct filter_options *o,
     case RULE_MKNODAT:
         return check_mknod(ret, 2, o);
     case RULE_OPEN:
-        return check_open(ret, 1, o);
+        return check_open(ret, 1, arch, o);
     case RULE_OPENAT:
-        return check_open(ret, 2, o);
+        return check_open(ret, 2, arch, o);
+    case RULE_NAMEAT:
+        return check_nameat(ret);
     case RULE_CREAT:
     case RULE_CHMOD:
         return check_set_id(ret, 1);

@@ -22,6 +22,7 @@ struct layer {
     size_t at[TARGET_COUNT];
     bool placed[TARGET_COUNT];
     bool full;
+    uint32_t arch;
     const struct filter_options *options;
 };
 
@@ -102,7 +103,7 @@ static void lay_check(struct layer *l, enum filter_rule rule)
     struct filter_check c;
     size_t where[CHECK_MAX_STEPS + 1] = {0};
 
-    filter_check_write(rule, l->options, &c);
+    filter_check_write(rule, l->arch, l->options, &c);
     for (size_t i = c.count; i-- > 0;) {
         const struct check_step *s = &c.steps[i];
         if (BPF_CLASS(s->code) != BPF_JMP)
@@ -182,7 +183,7 @@ int filter_compile(uint32_t arch, const struct filter_range *ranges, size_t coun
                    const struct filter_options *options, struct filter_program *ret,
                    struct err *err)
 {
-    struct layer l = {.top = FILTER_MAX_INSNS, .options = options};
+    struct layer l = {.top = FILTER_MAX_INSNS, .arch = arch, .options = options};
 
     if (count < 2)
         return err_set(err, ERR_INTERNAL, "system call filter: nothing to compile");

@@ -85,6 +85,13 @@ bool filter_is_brokered_watch(uint32_t arch, int nr)
     return e && e->rule == RULE_WATCH_ADD;
 }
 
+bool filter_is_brokered_shm(uint32_t arch, int nr)
+{
+    const struct filter_entry *e = filter_find(arch, nr);
+    return e && (e->rule == RULE_OPEN || e->rule == RULE_OPENAT || e->rule == RULE_NAME ||
+                 e->rule == RULE_NAMEAT);
+}
+
 bool filter_is_brokered_connect(uint32_t arch, int nr)
 {
     const struct filter_entry *e = filter_find(arch, nr);

@@ -55,9 +55,13 @@
                     "IN_CLOSE_NOWRITE brokered, without these; else deny, quiet")                  \
     RULE(TRUNCATE, "allow if own view, own uid or Landlock guards it; else deny, seen")            \
     RULE(OPEN, "allow, but not read-only with O_TRUNC where nothing else guards truncation, and "  \
-               "no set-id bits where host folders are writable (deny, seen)")                      \
+               "no set-id bits where host folders are writable (deny, seen); brokered for "        \
+               "/dev/shm where it is private")                                                     \
     RULE(OPENAT, "allow, but not read-only with O_TRUNC where nothing else guards truncation, "    \
-                 "and no set-id bits where host folders are writable (deny, seen)")                \
+                 "and no set-id bits where host folders are writable (deny, seen); brokered for "  \
+                 "/dev/shm where it is private")                                                   \
+    RULE(NAME, "allow; brokered for /dev/shm where it is private")                                 \
+    RULE(NAMEAT, "allow; brokered for /dev/shm where it is private")                               \
     RULE(OPENAT2, "allow if truncation is guarded and no host folder is writable; else absent "    \
                   "(ENOSYS)")
 
@@ -166,7 +170,7 @@ struct filter_check {
     size_t count;
     size_t labels[CHECK_MAX_LABELS]; /* step that follows the label */
 };
-void filter_check_write(enum filter_rule rule, const struct filter_options *options,
+void filter_check_write(enum filter_rule rule, uint32_t arch, const struct filter_options *options,
                         struct filter_check *ret);
 
 /* Numbers from `first` to before the next range's first. Sorted; the first begins at 0, and a

@@ -21,6 +21,7 @@ enum task {
     TASK_SIGNAL,
     TASK_CHANGE,
     TASK_WATCH,
+    TASK_SHM,
     TASK_ADDRESS,
     TASK_LEADER,
     TASK_KIND,
@@ -97,6 +98,8 @@ static int carry_out(struct kernel *k, const struct hand_ask *ask, const int fds
         return broker_meta(k, n, mem);
     case TASK_WATCH:
         return broker_watch(k, n, mem, taken);
+    case TASK_SHM:
+        return broker_shm(k, n, mem);
     case TASK_ADDRESS:
         return copy_address(n, mem, &answer->at);
     case TASK_LEADER:
@@ -229,6 +232,13 @@ int hand_signal(struct kernel *k, const struct seccomp_notif *n)
 int hand_change(struct kernel *k, const struct seccomp_notif *n)
 {
     struct hand_ask ask = about(TASK_CHANGE, n);
+    struct hand_answer answer;
+    return ask_of_memory(k, &ask, &answer);
+}
+
+int hand_shm(struct kernel *k, const struct seccomp_notif *n)
+{
+    struct hand_ask ask = about(TASK_SHM, n);
     struct hand_answer answer;
     return ask_of_memory(k, &ask, &answer);
 }

@@ -45,6 +45,8 @@ enum {
     R_TRUNCATE,
     R_OPEN,
     R_OPENAT,
+    R_NAME,
+    R_NAMEAT,
     R_OPENAT2
 };
 

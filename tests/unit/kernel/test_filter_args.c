@@ -360,6 +360,33 @@ TestBoth(filter_args, signals_by_descriptor_owner)
           {&container, CALL_fcntl, {0, F_SETOWN}, ALLOW}, );
 }
 
+/* Where /dev/shm is a folder of the sandbox's own, what could name it is shown. */
+TestBoth(filter_args, names_in_shared_memory)
+{
+    static const struct filter_options shm = {.private_shm = true, .own_uid = true, .notify = true};
+    static const struct filter_options rw = {
+        .private_shm = true, .own_uid = true, .host_writable = true, .notify = true};
+    static const struct filter_options unseen = {.private_shm = true, .own_uid = true};
+    uint64_t nofollow = arch == FILTER_X86_64 ? 0400000 : 0100000;
+    uint64_t directory = arch == FILTER_X86_64 ? 0200000 : 040000;
+    uint64_t here = (uint32_t)AT_FDCWD;
+    CASES({&shm, CALL_openat, {here, 0, O_RDWR | O_CREAT | O_EXCL, 0600}, SEEN},
+          {&shm, CALL_openat, {here, 0, O_RDWR | nofollow}, SEEN},
+          {&shm, CALL_openat, {here, 0, HIGH | O_RDWR | nofollow}, SEEN},
+          {&shm, CALL_openat, {here, 0, nofollow | directory}, ALLOW},
+          {&shm, CALL_openat, {here, 0, O_RDWR | O_CREAT, 0600}, ALLOW},
+          {&shm, CALL_openat, {here, 0, O_RDONLY}, ALLOW},
+          {&shm, CALL_open, {0, O_RDWR | nofollow}, SEEN}, {&shm, CALL_open, {0, O_RDONLY}, ALLOW},
+          {&rw, CALL_openat, {here, 0, O_CREAT | O_EXCL, 04755}, SEEN},
+          {&rw, CALL_openat, {here, 0, O_CREAT, 0644}, ALLOW},
+          {&rw, CALL_openat, {here, 0, O_RDONLY | nofollow}, SEEN}, {&shm, CALL_unlink, {0}, SEEN},
+          {&shm, CALL_link, {0}, SEEN}, {&shm, CALL_unlinkat, {here}, SEEN},
+          {&shm, CALL_unlinkat, {HIGH | here}, SEEN}, {&shm, CALL_unlinkat, {5}, ALLOW},
+          {&shm, CALL_linkat, {here, 0, here}, SEEN}, {&unseen, CALL_unlinkat, {here}, ALLOW},
+          {&unseen, CALL_openat, {here, 0, O_CREAT | O_EXCL}, ALLOW},
+          {&process, CALL_unlinkat, {here}, ALLOW}, {&container, CALL_unlinkat, {here}, ALLOW}, );
+}
+
 /* What others do with the files that all of them share. */
 TestBoth(filter_args, what_others_do)
 {
