@@ -1,3 +1,4 @@
+/* Only in the programs of -Dweaken=true: see fault.h. */
 #include "daemon/fault.h"
 
 #include "base/num.h"

@@ -1,6 +1,6 @@
-/* Named places at which the daemon can be made to die or to stop, for the crash tests. Always
- * compiled in, so that what is tested is what is shipped; off unless BRIG_FAULT was set at the
- * start. */
+/* Named places at which the daemon can be made to die or to stop, for the crash tests. Only the test
+ * build of -Dweaken=true has them: in a release a point is nothing at all, and the variable
+ * BRIG_FAULT is not asked for. */
 #pragma once
 
 #include "base/buf.h"
@@ -41,6 +41,7 @@ enum fault_id {
         FAULT_COUNT,
 };
 
+#ifdef BRIG_WEAKEN
 /* "NAME", "NAME:kill", "NAME:pause", each with "@N" for the N-th time. pause: two seconds, in which
  * whoever tests ends another part. The name is written to stderr when the point is reached. NULL:
  * off. */
@@ -55,3 +56,15 @@ static inline void fault_point(enum fault_id id)
     if (__builtin_expect(fault_armed, 0))
         fault_hit(id);
 }
+#else
+static inline int fault_init(const char *spec, struct err *err)
+{
+    (void)spec;
+    (void)err;
+    return 0;
+}
+static inline void fault_point(enum fault_id id)
+{
+    (void)id;
+}
+#endif

@@ -20,6 +20,7 @@
 #include "os/fd.h"
 #include "os/seal.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -356,8 +357,10 @@ int main(int argc, char **argv)
     socklen_t len = sizeof type;
     if (argc == 2 && !strcmp(argv[1], "--routes"))
         return print(api_print_routes);
+#ifdef BRIG_WEAKEN
     if (argc == 2 && !strcmp(argv[1], "--faults"))
         return print(fault_list);
+#endif
     /* For `brig audit` and `brig keys`, which have no SQLite, and for the recorder's tests. */
     if (argc == 3 && !strcmp(argv[1], "audit"))
         return audit_ask(argv[2]);
@@ -372,7 +375,7 @@ int main(int argc, char **argv)
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
-    if (fault_init(getenv("BRIG_FAULT"), &err) < 0 || run(argc, argv, &err) < 0) {
+    if (fault_init(weaken_setting("BRIG_FAULT"), &err) < 0 || run(argc, argv, &err) < 0) {
         say(&err);
         front.status = 1;
     }

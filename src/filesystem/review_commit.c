@@ -6,6 +6,7 @@
 #include "filesystem/review.h"
 #include "filesystem/review_journal.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,11 +20,11 @@
 #define RENAME_EXCHANGE  2
 #endif
 
-/* Always compiled in, so that what is tested is what is shipped. */
+/* Between two steps, where a test build can be made to die. */
 void review_step(void)
 {
     static uint64_t left = UINT64_MAX;
-    const char *text = left == UINT64_MAX ? getenv("BRIG_REVIEW_FAULT") : NULL;
+    const char *text = left == UINT64_MAX ? weaken_setting("BRIG_REVIEW_FAULT") : NULL;
     if (left == UINT64_MAX && (!text || num_parse_uint(text, &left, NULL) < 0))
         left = 0;
     if (left > 0 && --left == 0)

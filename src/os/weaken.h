@@ -2,7 +2,9 @@
  *
  * A release cannot: without BRIG_WEAKEN, which only the extra programs of -Dweaken=true are
  * compiled with, guard_left_out() is the constant false, and what depends on it is not in the
- * program. `brig verify` names with each attack the guards without which it succeeds. */
+ * program. The same holds for every other switch of the tests: nothing in the environment changes
+ * what a release does to the walls. `brig verify` names with each attack the guards without which
+ * it succeeds. */
 #pragma once
 
 #include <stdbool.h>
@@ -59,11 +61,18 @@ enum guard {
 #define GUARD_BIT(id) (UINT64_C(1) << GUARD_##id)
 
 #ifdef BRIG_WEAKEN
+/* What a test asks of a test build, by a variable of the environment: NULL if nothing. */
+const char *weaken_setting(const char *name);
 /* Named by the variable BRIG_WEAKEN, alone or in a list with commas. */
 bool guard_left_out(enum guard g);
 /* The attestation that would find it missing looks away; not if BRIG_WEAKEN_ATTESTED is set. */
 bool guard_unattested(enum guard g);
 #else
+static inline const char *weaken_setting(const char *name)
+{
+    (void)name;
+    return 0;
+}
 static inline bool guard_left_out(enum guard g)
 {
     (void)g;

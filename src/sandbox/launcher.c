@@ -5,6 +5,7 @@
 #include "os/cgroup.h"
 #include "os/loop.h"
 #include "os/sys.h"
+#include "os/weaken.h"
 #include "sandbox/stem.h"
 #include "sandbox/stems.h"
 #include "sandbox/warden.h"
@@ -473,7 +474,7 @@ static void become_front(const struct launcher *l, const char *program, int sock
     char *envp[] = {NULL, NULL};
     int count = FRONT_FD_LISTENERS + (int)c->listener_count;
     int from[FRONT_FD_LISTENERS + LAUNCHER_LISTENERS_MAX];
-    const char *fault = getenv("BRIG_FAULT");
+    const char *fault = weaken_setting("BRIG_FAULT");
     char fault_text[256];
     if (fault && snprintf(fault_text, sizeof fault_text, "BRIG_FAULT=%s", fault) < 250)
         envp[0] = fault_text;

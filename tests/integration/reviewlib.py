@@ -61,7 +61,7 @@ class Lab:
                               env=env, stdin=subprocess.DEVNULL, check=False, **kwargs)
 
     def brig(self, *args, **kwargs):
-        return self.outside(PUBLIC / "brig", *args, **kwargs)
+        return self.outside(kwargs.pop("program", PUBLIC / "brig"), *args, **kwargs)
 
     def review(self, script, *options, shell=("sh", "-c")):
         """Runs the script on a view of the project; the id of what waits, or None."""

@@ -6,8 +6,9 @@ import signal
 import subprocess
 
 import pytest
-from helpers import IS_ROOT, PUBLIC, Caller, wait_for
+from helpers import IS_ROOT, PUBLIC, WATCHED, Caller, wait_for
 from reviewlib import Lab, tree
+from verifylib import weak_programs
 
 CALLERS = [Caller("root"), Caller("user")] if IS_ROOT else [Caller("user")]
 ALL = [(caller, tier) for caller in CALLERS for tier in ("container", "process")]
@@ -432,18 +433,19 @@ def test_while_it_runs(container_lab):
 def test_killed_at_every_step(lab):
     """RV-5: whatever happens, the project is as before or as after, once somebody looks."""
     fill(lab)
+    weak = weak_programs() / "brig"
     before = tree(lab.project)
     review = lab.review(SCRIPT)
     verbs = [("diff", "--stat"), ("apply", "--dry-run"), ("diff", "--json")]
     killed = 0
     for step in range(1, 400):
-        done = lab.apply(review, env={"BRIG_REVIEW_FAULT": str(step)})
+        done = lab.apply(review, program=weak, env={"BRIG_REVIEW_FAULT": str(step)})
         if done.returncode == 0:
             break
         assert done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), done
         killed += 1
         # Killed once more while it is undone, at another place each time.
-        lab.brig("diff", review, env={"BRIG_REVIEW_FAULT": str(1 + step % 7)})
+        lab.brig("diff", review, program=weak, env={"BRIG_REVIEW_FAULT": str(1 + step % 7)})
         verb, option = verbs[step % 3]
         found = lab.brig(verb, review, option)
         assert found.returncode == 0, (step, found.stderr)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from helpers import BRIG, CALLERS, IS_ROOT, PUBLIC, ROOT, TOP, USER, all_pids, end, wait_for
-from verifylib import ENV, fresh_user, own_leftovers, rows, told, verify, weak_programs
+from verifylib import ENV, WEAK, fresh_user, own_leftovers, rows, told, verify, weak_programs
 
 WEAKEN_H = (TOP / "src/os/weaken.h").read_text()
 GUARDS = re.findall(r'^ +GUARD\(\w+, "([^"]+)"', WEAKEN_H, re.M)
@@ -261,12 +261,18 @@ def has_cgroup():
     return any(fact["name"] == "cgroup limits" and fact["present"] for fact in report["facts"])
 
 
+# Each switch of the tests, and the programs of tests/weak that have it.
+SWITCHES = {b"BRIG_WEAKEN": WEAK, b"BRIG_FAULT": ("brig", "brig-daemon"), b"BRIG_REVIEW_FAULT": ("brig",),
+            b"--faults": ("brig-daemon",)}
+
+
 def test_what_is_installed_has_no_switch(weak):
-    for name in ("brig", "brig-proxy"):
-        assert b"BRIG_WEAKEN" in (weak / name).read_bytes(), "the control has none either"
-    for name in ("brig", "brig-proxy", "brig-daemon", "brig-template.so"):
-        path = Path(BRIG).parent / name
-        assert not path.exists() or b"BRIG_WEAKEN" not in path.read_bytes(), name
+    for word, names in SWITCHES.items():
+        for name in names:
+            assert word in (weak / name).read_bytes(), f"the control {name} has no {word} either"
+        for name in (*WEAK, "brig-template.so"):
+            path = Path(BRIG).parent / name
+            assert not path.exists() or word not in path.read_bytes(), (name, word)
     ignored = subprocess.run([PUBLIC / "brig", "run", "--json", "--", "true"], capture_output=True, text=True, check=False,
                              env={**ENV, "BRIG_WEAKEN": "seccomp"})
     assert json.loads(ignored.stdout)["receipt"]["boundaries"]["kernel"]["seccomp"] == "filter"

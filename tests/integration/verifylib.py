@@ -1,6 +1,6 @@
 """Running brig verify as different callers, and the programs of which it is to find something wrong.
 
-The programs of -Dweaken=true can leave out one guard. They are linked from the objects of the release's own build folder for
+The programs of -Dweaken=true can leave out one guard, or die at a point that is named. They are linked from the objects of the release's own build folder for
 brig-proxy; where there is none a folder of their own is made."""
 
 import atexit
@@ -17,6 +17,7 @@ from pathlib import Path
 from helpers import BRIG, IS_ROOT, PUBLIC, TOP, USER
 from users import claim_user
 
+WEAK = ("brig", "brig-proxy", "brig-daemon")
 ENV = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
 
 
@@ -60,7 +61,7 @@ def fresh_user():
 
 @functools.cache
 def weak_programs():
-    """A folder that every user can read, with tests/weak/brig and tests/weak/brig-proxy."""
+    """A folder that every user can read, with the programs of tests/weak and what else is beside brig."""
     build = Path(str(Path(BRIG).resolve().parent) + "-proxy")
     env = {**os.environ, "CC": "gcc"}
     made = None
@@ -74,14 +75,16 @@ def weak_programs():
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         subprocess.run(setup, check=True, capture_output=True, env=env, cwd=TOP)
-        done = subprocess.run(["ninja", "-C", str(build), "tests/weak/brig", "tests/weak/brig-proxy"], capture_output=True,
+        done = subprocess.run(["ninja", "-C", str(build), *(f"tests/weak/{name}" for name in WEAK)], capture_output=True,
                               text=True, env=env, check=False)
         assert done.returncode == 0, done.stdout[-3000:]
         folder = Path(tempfile.mkdtemp(prefix="test-brig-weak-programs-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o755)
-        for name in ("brig", "brig-proxy"):
+        for name in WEAK:
             shutil.copy(build / "tests/weak" / name, folder / name)
+        if (PUBLIC / "brig-template.so").exists():
+            shutil.copy(PUBLIC / "brig-template.so", folder)
     finally:
         os.close(lock)
     if made:
