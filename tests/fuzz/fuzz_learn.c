@@ -1,7 +1,10 @@
 /* Whatever the names are that a program asked for: what learn mode writes is a policy that reads
  * back as it was meant (learn_write checks that), it has no byte that a terminal would obey, and
- * nothing in it is wider than what the caller agreed to. */
+ * nothing in it is wider than what was asked for or what the caller agreed to (LN-2). The last is
+ * judged by the policy that is read back, not by its text: a star in the name of a file is a star.
+ */
 #include "policy/learn.h"
+#include "policy/paths.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,11 +18,40 @@ static void require(int condition)
         abort();
 }
 
+/* What was asked for, as paths; and the folders that were agreed to instead. */
+static char *asked[4096];
+static size_t asked_count;
+
+static void note(const char *text)
+{
+    char *path = NULL;
+    require(asked_count < sizeof asked / sizeof *asked);
+    if (path_normalise(text, &path, NULL) >= 0)
+        asked[asked_count++] = path;
+}
+
+static bool was_asked(const char *path)
+{
+    for (size_t i = 0; i < asked_count; i++)
+        if (strcmp(asked[i], path) == 0)
+            return true;
+    return false;
+}
+
+static void forget(void)
+{
+    while (asked_count)
+        free(asked[--asked_count]);
+}
+
 static bool may(void *ctx, const char *folder)
 {
     (void)ctx;
     require(folder[0] == '/' && folder[1]);
-    return !strstr(folder, "secret");
+    bool agreed = !strstr(folder, "secret");
+    if (agreed && !was_asked(folder))
+        note(folder);
+    return agreed;
 }
 
 /* One record: a byte that says what it is, and a text up to a NUL. */
@@ -49,9 +81,11 @@ static void feed(struct learn *l, const struct policy *base, uint8_t kind, const
     case 4:
         strncat(dest, text, sizeof dest - strlen(dest) - 1);
         line.dest = dest;
+        note(text);
         learn_grant(l, &line);
         break;
     default:
+        note(text);
         learn_grant(l, &line);
         break;
     }
@@ -63,12 +97,22 @@ static void check_text(const struct buf *text)
         unsigned char c = (unsigned char)text->data[i];
         require(c == '\n' || (c >= 0x20 && c != 0x7f));
     }
-    /* Outside of comments: no list at the top, no pattern. */
-    for (const char *at = buf_text(text); *at; at += strcspn(at, "\n"), at += *at == '\n') {
-        size_t len = strcspn(at, "\n"), indent = strspn(at, " ");
-        if (at[indent] != '#')
-            require(at[0] != '-' && !memmem(at, len, ".*", 2) && !memmem(at, len, "- \"*", 4));
+}
+
+/* LN-2 */
+static void check_meaning(const struct buf *text)
+{
+    struct policy p;
+    require(policy_init(&p, LEVEL_HIGH) == 0 &&
+            policy_load(&p, "learned", text->data, text->len, NULL) == 0);
+    for (size_t i = 0; i < p.grant_count; i++)
+        require(was_asked(p.grants[i].source));
+    for (size_t i = 0; i < p.egress.rule_count; i++) {
+        const struct egress_rule *r = &p.egress.rules[i];
+        require(r->host.stars == 0 && r->paths.count == 0 && !r->pinned);
     }
+    require(p.egress.secret_count == 0 && !p.egress.asks);
+    policy_done(&p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -86,11 +130,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     learn_merge(l, may, NULL);
     /* A field that contradicts the rest is the one thing that may make the whole impossible; only a
      * caller's mistake could propose such a one. */
-    if (learn_write(l, &base, &err) >= 0)
+    if (learn_write(l, &base, &err) >= 0) {
         check_text(&l->policy);
-    else
+        check_meaning(&l->policy);
+    } else {
         require(err.code != ERR_INTERNAL && !strstr(err.message, "learned:"));
+    }
     learn_free(l);
+    forget();
     free(copy);
     policy_done(&base);
     return 0;
