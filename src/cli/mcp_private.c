@@ -81,8 +81,7 @@ static void sweep_one(int base, const char *name)
     if (faccessat(dir, "owner", F_OK, AT_SYMLINK_NOFOLLOW) < 0 || !unlocked(dir, "owner") ||
         !unlocked(dir, "lock"))
         return;
-    remove_contents(dir);
-    unlinkat(base, name, AT_REMOVEDIR);
+    remove_folder(base, name, dir);
 }
 
 static void sweep(const char *base)
@@ -218,12 +217,10 @@ void mcp_private_end(struct mcp_private *p)
 {
     if (p->pid)
         end_process(p);
-    if (p->folder_fd >= 0) {
-        remove_contents(p->folder_fd);
+    if (p->folder[0] && remove_folder(AT_FDCWD, p->folder, p->folder_fd) < 0)
+        term_say("left behind: %s could not be removed", p->folder);
+    if (p->folder_fd >= 0)
         close(p->folder_fd);
-    }
-    if (p->folder[0])
-        rmdir(p->folder);
     if (p->owner_fd >= 0)
         close(p->owner_fd);
     if (p->pidfd >= 0)

@@ -308,6 +308,17 @@ static int write_learned(const struct run_options *o, const struct run_request *
     return written < 0 ? written : r;
 }
 
+/* Also with --quiet: nobody else will remove it. */
+static int say_left(const struct run_result *result)
+{
+    if (!result->left.code)
+        return result->exit_status;
+    term_say("left behind: %s", result->left.message);
+    if (result->left.hint[0])
+        term_say("  hint: %s", result->left.hint);
+    return err_exit_status(&result->left);
+}
+
 static int run_and_tell(struct run_options *o, const struct run_request *request, struct err *err)
 {
     struct run_result result;
@@ -323,7 +334,7 @@ static int run_and_tell(struct run_options *o, const struct run_request *request
         r = keep_receipt(o, &file, &result, err);
     if (result.learned && result.learned->saved && !o->json && !o->quiet)
         learn_say(result.learned);
-    int status = result.exit_status;
+    int status = say_left(&result);
     if (r < 0) {
         o->learned = result.learned;
         result.learned = NULL;
@@ -447,7 +458,8 @@ const struct verb verb_run = {
                 "brig run --level medium -t -- bash",
     .statuses = "N    the program's own status; 128+N when signal N ended it\n"
                 "124  a time limit ended it\n"
-                "125  brig refused or failed; the program was not run\n"
+                "125  brig refused or failed; the program was not run, or something of the run\n"
+                "     could not be removed, which is said\n"
                 "126  the program cannot be executed\n"
                 "127  the program was not found in the sandbox",
     .options = &run_table,

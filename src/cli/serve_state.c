@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "cli/path.h"
 #include "cli/state.h"
+#include "cli/term.h"
 #include "os/keep.h"
 #include "os/remove.h"
 #include "os/trusted.h"
@@ -186,11 +187,13 @@ void serve_state_remove(const struct serve_state *s)
     if (s->fd < 0 || s->lock_fd < 0)
         return;
     keep_forget(s->fd);
-    remove_contents(s->fd);
     /* Another folder of that name is none of ours. */
-    if (fstat(s->fd, &here) == 0 && lstat(s->path, &there) == 0 && here.st_dev == there.st_dev &&
-        here.st_ino == there.st_ino)
-        rmdir(s->path);
+    bool ours = fstat(s->fd, &here) == 0 && lstat(s->path, &there) == 0 &&
+                here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+    if (!ours)
+        remove_contents(s->fd);
+    else if (remove_folder(AT_FDCWD, s->path, s->fd) < 0)
+        term_say("left behind: %s could not be removed", s->path);
 }
 
 void serve_state_done(struct serve_state *s)

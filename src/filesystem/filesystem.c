@@ -263,15 +263,16 @@ const char *filesystem_show(struct filesystem *fs, const char *name, const void 
     return f->path;
 }
 
-void filesystem_teardown(struct filesystem *fs)
+int filesystem_teardown(struct filesystem *fs, struct err *err)
 {
     while (fs->tree_count)
         close(fs->trees[--fs->tree_count]);
     while (fs->grant_count)
         grant_unpin(&fs->grants[--fs->grant_count]);
-    private_dir_remove(fs);
+    int result = private_dir_remove(fs, err);
     image_close(fs);
     if (fs->review_fd >= 0)
         close(fs->review_fd);
     fs->review_fd = -1;
+    return result;
 }

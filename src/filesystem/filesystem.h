@@ -148,7 +148,8 @@ int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *p
 int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err);
 int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
                       struct evidence *out, struct err *err);
-void filesystem_teardown(struct filesystem *fs);
+/* Negative if something of it is left on the host. */
+int filesystem_teardown(struct filesystem *fs, struct err *err);
 /* Between prepare and plan: shows `data` (which must outlive the plan) as a file of this name.
  * Returns its path inside, or NULL. */
 const char *filesystem_show(struct filesystem *fs, const char *name, const void *data, size_t len,
@@ -173,8 +174,9 @@ int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
 /* What the code calls the place. */
 const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g);
 const struct pinned_grant *review_grant(const struct filesystem *fs); /* NULL: none */
-/* Removes it if nothing was changed, or `failed`. True: there is something to review. */
-bool review_settle(struct filesystem *fs, bool failed);
+/* Removes it if nothing was changed, or `failed`. 1: there is something to review; negative: what
+ * should have gone is still there. */
+int review_settle(struct filesystem *fs, bool failed, struct err *err);
 /* protect.c: is this a place that never enters a sandbox? `path` is canonical. */
 int protect_folder(int fd, struct err *err);
 int protect_check(const char *path, struct err *err);
@@ -189,7 +191,7 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err);
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err);
 /* private_dir.c */
 int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
-void private_dir_remove(struct filesystem *fs);
+int private_dir_remove(struct filesystem *fs, struct err *err);
 int private_dir_write(struct filesystem *fs, const char *name, const void *data, size_t len,
                       struct err *err);
 

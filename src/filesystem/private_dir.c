@@ -19,7 +19,9 @@ int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *er
     fs->private_fd = open(fs->private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fs->private_fd < 0) {
         err_sys(err, "open the private folder %s", fs->private_dir);
-        rmdir(fs->private_dir); /* without a descriptor, the end of the run does not see it */
+        /* Without a descriptor, the end of the run does not see it. */
+        if (remove_folder(AT_FDCWD, fs->private_dir, -1) < 0)
+            err_wrap(err, "%s is left, remove it by hand", fs->private_dir);
         return -err->code;
     }
     if (fchown(fs->private_fd, uid, gid) < 0)
@@ -39,12 +41,17 @@ int private_dir_write(struct filesystem *fs, const char *name, const void *data,
     return 0;
 }
 
-void private_dir_remove(struct filesystem *fs)
+int private_dir_remove(struct filesystem *fs, struct err *err)
 {
-    if (fs->private_fd >= 0) {
-        remove_contents(fs->private_fd);
-        close(fs->private_fd);
-        fs->private_fd = -1;
-        rmdir(fs->private_dir);
-    }
+    if (fs->private_fd < 0)
+        return 0;
+    int result = remove_folder(AT_FDCWD, fs->private_dir, fs->private_fd);
+    close(fs->private_fd);
+    fs->private_fd = -1;
+    if (result == 0)
+        return 0;
+    errno = -result;
+    err_sys(err, "remove the private folder %s", fs->private_dir);
+    err_at(err, BOUNDARY_FILESYSTEM);
+    return err_hint(err, "what the code wrote is still in it; remove it by hand");
 }

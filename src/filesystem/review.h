@@ -124,7 +124,7 @@ int review_list(int reviews, void (*fn)(void *ctx, const struct review_meta *m, 
                 void *ctx, struct err *err);
 /* Removes a review that does not run; the project is not looked at. */
 int review_discard(int reviews, const char *id, bool even_running, struct err *err);
-void review_remove(int reviews, const char *id);
+int review_remove(int reviews, const char *id, struct err *err);
 
 /* review_walk.c, review_compare.c: fills in the changes. */
 int review_walk(struct review *r, struct err *err);

@@ -134,13 +134,15 @@ int review_open(struct review *r, int reviews, const char *id, struct err *err)
     return r->layer < 0 ? err_sys(err, "open what the run changed") : 0;
 }
 
-void review_remove(int reviews, const char *id)
+int review_remove(int reviews, const char *id, struct err *err)
 {
     cleanup_fd int dir = openat(reviews, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0)
-        return;
-    remove_contents(dir);
-    unlinkat(reviews, id, AT_REMOVEDIR);
+    int result = dir < 0 ? -errno : remove_folder(reviews, id, dir);
+    if (result == 0 || result == -ENOENT)
+        return 0;
+    errno = -result;
+    err_sys(err, "remove the folder of the review %s", id);
+    return err_hint(err, "brig discard %s tries again", id);
 }
 
 int review_discard(int reviews, const char *id, bool even_running, struct err *err)
@@ -159,7 +161,7 @@ int review_discard(int reviews, const char *id, bool even_running, struct err *e
     if (result >= 0 && read_meta(r.dir, &r.meta, NULL) >= 0 && open_project(&r, NULL) >= 0)
         result = review_recover(&r, err);
     if (result >= 0)
-        review_remove(reviews, id);
+        result = review_remove(reviews, id, err);
     review_done(&r);
     return result < 0 ? result : 0;
 }

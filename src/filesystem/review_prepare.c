@@ -4,6 +4,7 @@
 #include "filesystem/filesystem.h"
 #include "filesystem/review.h"
 #include "filesystem/review_copy.h"
+#include "os/remove.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -37,9 +38,13 @@ static int make_folder(struct filesystem *fs, struct err *err)
         return err_sys(err, "make the folder of the review");
     fs->review_fd =
         openat(fs->reviews_fd, fs->review_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fs->review_fd < 0 || flock(fs->review_fd, LOCK_EX | LOCK_NB) < 0)
-        return err_sys(err, "hold the folder of the review");
-    return 0;
+    if (fs->review_fd >= 0 && flock(fs->review_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    err_sys(err, "hold the folder of the review");
+    /* Without a descriptor, the end of the run does not see it. */
+    if (fs->review_fd < 0 && remove_folder(fs->reviews_fd, fs->review_id, -1) < 0)
+        err_wrap(err, "%s is left, remove it by hand", fs->review_path);
+    return -err->code;
 }
 
 static void join_command(struct buf *out, char *const *argv)
@@ -148,13 +153,19 @@ static bool copy_unchanged(const struct filesystem *fs)
     return same;
 }
 
-bool review_settle(struct filesystem *fs, bool failed)
+int review_settle(struct filesystem *fs, bool failed, struct err *err)
 {
     bool empty = failed || (fs->namespaced ? review_is_empty(fs->review_fd, "layers/upper")
                                            : copy_unchanged(fs));
     if (!fs->namespaced && fs->privileged)
         fchmod(fs->review_fd, 0700);
-    if (empty)
-        review_remove(fs->reviews_fd, fs->review_id);
-    return !empty;
+    if (!empty)
+        return 1;
+    int result = remove_folder(fs->reviews_fd, fs->review_id, fs->review_fd);
+    if (result == 0)
+        return 0;
+    errno = -result;
+    err_sys(err, "remove the folder of the review %s", fs->review_path);
+    err_at(err, BOUNDARY_FILESYSTEM);
+    return err_hint(err, "remove it by hand");
 }

@@ -208,13 +208,7 @@ static void remove_private_dir(const char *path)
     int fd = raw_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
-    /* What was just killed may still be writing its last. */
-    for (int i = 0; i < 50; i++) {
-        remove_contents(fd);
-        if (raw_unlinkat(AT_FDCWD, path, AT_REMOVEDIR) == 0)
-            break;
-        raw_sleep_us(20000);
-    }
+    remove_folder(AT_FDCWD, path, fd);
     raw_close(fd);
 }
 

@@ -1,6 +1,7 @@
 /* Prepare, attest, teardown, and what happens between. */
 #include "lifecycle/lifecycle.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "os/fd.h"
 #include "os/procfs.h"
@@ -229,26 +230,35 @@ void lifecycle_kill(struct lifecycle *l)
         guardian_kill_children(getpid(), l->guardian.pid, l->helpers);
 }
 
-void lifecycle_teardown(struct lifecycle *l)
+void lifecycle_unwatch(struct lifecycle *l)
 {
     aside_done(l);
-    if (l->proc_fd >= 0)
-        close(l->proc_fd);
-    if (l->work_fd >= 0)
-        close(l->work_fd);
-    if (l->review_fd >= 0)
-        close(l->review_fd);
-    l->proc_fd = l->work_fd = l->review_fd = -1;
+    int *fds[] = {&l->proc_fd, &l->work_fd, &l->review_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+int lifecycle_teardown(struct lifecycle *l, struct err *err)
+{
+    int result = 0;
+    lifecycle_unwatch(l);
     /* The guardian looks once more, when nobody waits for us any longer. */
     if (l->stuck) {
         l->cgroup = false;
-        return;
+        return 0;
     }
     /* What can be removed is empty; what cannot is emptied first. */
     if (l->cgroup && cgroup_remove(&l->group, 0, NULL) < 0 && !guard_left_out(GUARD_TEARDOWN)) {
         cgroup_kill(&l->group, 2000, NULL);
-        cgroup_remove(&l->group, 5000, NULL);
+        if ((result = cgroup_remove(&l->group, 5000, err)) < 0) {
+            err_at(err, BOUNDARY_LIFECYCLE);
+            err_hint(err, "rmdir it when nothing is in it any more");
+        }
     }
     l->cgroup = false;
     guardian_dismiss(&l->guardian);
+    return result;
 }

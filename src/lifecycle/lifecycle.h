@@ -118,7 +118,10 @@ unsigned lifecycle_sample_ms(const struct lifecycle *l);
 void lifecycle_kill(struct lifecycle *l);
 /* After the last task ended, before teardown: final usage and the verdict. */
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak);
-void lifecycle_teardown(struct lifecycle *l);
+/* Closes what was open for sampling. */
+void lifecycle_unwatch(struct lifecycle *l);
+/* Negative if a cgroup is left. */
+int lifecycle_teardown(struct lifecycle *l, struct err *err);
 void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out);
 
 /* limits.c: how many descriptors the code gets, and that brig has so many more. */

@@ -2,7 +2,11 @@
 
 #include "os/raw_child.h"
 
+#include <errno.h>
 #include <fcntl.h>
+
+#define REMOVE_TRIES    50
+#define REMOVE_PAUSE_US 20000
 
 static int is_dot(const char *name)
 {
@@ -109,4 +113,19 @@ void remove_contents(int dir_fd)
     do {
         clear_folder(dir_fd, dir_fd, &next);
     } while (clear_top_folders(dir_fd, &next) > 0);
+}
+
+int remove_folder(int parent, const char *name, int dir_fd)
+{
+    int result = 0;
+    for (int i = 0; i < REMOVE_TRIES; i++) {
+        if (i > 0)
+            raw_sleep_us(REMOVE_PAUSE_US);
+        if (dir_fd >= 0)
+            remove_contents(dir_fd);
+        result = raw_unlinkat(parent, name, AT_REMOVEDIR);
+        if (result == 0 || result == -ENOENT)
+            return 0;
+    }
+    return result;
 }

@@ -370,7 +370,10 @@ void sandbox_egress_end(struct sandbox *s)
     if (s->link.died)
         on_death(s);
     netrecord_answer(&s->netrecord, false, 0, "the run has ended");
-    netrecord_write(&s->netrecord, s->netlog, &s->egress, true);
+    if (s->session || s->state.entered_us[STATE_EXECUTING])
+        netrecord_write(&s->netrecord, s->netlog, &s->egress, true);
+    else
+        netrecord_forget(&s->netrecord);
 }
 
 void sandbox_egress_teardown(struct sandbox *s)

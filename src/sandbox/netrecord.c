@@ -115,6 +115,14 @@ void netrecord_write(struct netrecord *r, const struct netlog *log, const struct
         replace_file(r->dir, name, &text);
 }
 
+void netrecord_forget(struct netrecord *r)
+{
+    char name[48];
+    snprintf(name, sizeof name, "%s.json", r->id);
+    if (r->dir >= 0)
+        unlinkat(r->dir, name, 0);
+}
+
 static bool is_caller(int fd)
 {
     struct ucred peer;

@@ -21,6 +21,8 @@ void netrecord_open(struct netrecord *r, const char *id);
 /* At most every half second unless `last`. */
 void netrecord_write(struct netrecord *r, const struct netlog *log, const struct egress *e,
                      bool last);
+/* The start was refused: there is nothing to record. */
+void netrecord_forget(struct netrecord *r);
 /* Somebody connects: reads his rules. 1: *ret is filled in (egress_done it) and he waits; 0:
  * nothing came of it. */
 int netrecord_accept(struct netrecord *r, struct egress *ret);

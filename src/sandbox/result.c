@@ -92,6 +92,8 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
         jw_key(&w, "review");
         jw_string(&w, r->review_pending ? r->sandbox_id : NULL);
     }
+    if (r->left.code)
+        jw_kv_string(&w, "left_behind", r->left.message);
     jw_key(&w, "denials");
     denial_write_json(&r->denials, &w);
     if (r->learned) {

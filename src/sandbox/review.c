@@ -76,8 +76,8 @@ int reviews_apply(const char *id, const struct reviews_choice *c, bool json, str
         review_apply(&r, &choice, err) < 0)
         return -err->code;
     bool left = review_told(&r, json, c->dry_run, out);
-    if (!left && !c->dry_run)
-        review_remove(reviews, id);
+    if (!left && !c->dry_run && review_remove(reviews, id, err) < 0)
+        return err_wrap(err, "the changes were applied, but their review is still there");
     return 0;
 }
 

@@ -185,28 +185,50 @@ static int run(struct sandbox *s, struct err *err)
     return sandbox_supervise(s, err);
 }
 
+/* What is left behind is said, whatever else went wrong; the first of it stands for all. */
+static void note_left(struct sandbox *s, int result, const struct err *err)
+{
+    if (result < 0 && !s->result->left.code)
+        s->result->left = *err;
+}
+
+static void settle_review(struct sandbox *s)
+{
+    struct err err = ERR_INIT;
+    if (s->filesystem.review_fd < 0)
+        return;
+    bool failed = s->discard || s->state.entered_us[STATE_EXECUTING] == 0;
+    int result = review_settle(&s->filesystem, failed, &err);
+    s->result->reviewed = true;
+    s->result->review_pending = result > 0;
+    note_left(s, result, &err);
+}
+
+/* Descriptors first: removing takes a few, and a start that was refused for want of them must not
+ * leave its folders behind for the same want. */
 void sandbox_teardown(struct sandbox *s)
 {
+    struct err err = ERR_INIT;
     tty_restore();
     kernel_teardown(&s->kernel);
-    if (s->filesystem.review_fd >= 0) {
-        s->result->reviewed = true;
-        s->result->review_pending =
-            review_settle(&s->filesystem, s->discard || s->state.entered_us[STATE_EXECUTING] == 0);
-    }
-    filesystem_teardown(&s->filesystem);
-    lifecycle_teardown(&s->lifecycle);
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
     int *fds[] = {&s->ctl_fd,        &s->init_pidfd,    &s->tty_master,
-                  &s->signal_fd,     &s->reviews_fd,    s->cloned.fds,
+                  &s->signal_fd,     s->cloned.fds,
                   s->cloned.fds + 1, s->cloned.fds + 2, s->cloned.fds + 3};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
         *fds[i] = -1;
     }
+    lifecycle_unwatch(&s->lifecycle);
+    settle_review(s);
+    note_left(s, filesystem_teardown(&s->filesystem, &err), &err);
+    note_left(s, lifecycle_teardown(&s->lifecycle, &err), &err);
+    if (s->reviews_fd >= 0)
+        close(s->reviews_fd);
+    s->reviews_fd = -1;
 }
 
 /* Whatever happened: end it, remove it, and only then say how it went. */

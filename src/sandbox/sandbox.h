@@ -90,6 +90,7 @@ struct run_result {
      * so. */
     bool reviewed; /* it ran with a review; is there something in it? */
     bool review_pending;
+    struct err left; /* what could not be removed, and why; code 0: nothing is left */
     char notices[RUN_NOTICES_MAX][256];
     unsigned notice_count;
     struct run_asked asked[RUN_ASKED_MAX];

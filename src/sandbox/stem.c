@@ -300,6 +300,8 @@ int stem_main(int sock, int door, const struct template *t, uid_t lease)
     else
         watch(&w);
     sandbox_finish(w.s, outcome, &err);
+    if (result.left.code)
+        complain(&w, &result.left);
     sandbox_free(w.s);
     return outcome < 0 ? 1 : 0;
 }

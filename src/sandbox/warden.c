@@ -402,21 +402,6 @@ static void tell_limit(struct warden *w)
     }
 }
 
-static void finish(struct warden *w, int outcome, struct err *err)
-{
-    if (outcome < 0) {
-        warden_fail(w, 0, err);
-        snprintf(w->reason_text, sizeof w->reason_text, "%s", "it could not be provisioned");
-    } else {
-        tell_limit(w);
-        watch_tell(w, true);
-    }
-    asks_abandon(w);
-    review_stop(w);
-    sandbox_finish(w->s, outcome, err);
-    tell_end(w);
-}
-
 static void warden_free(struct warden *w)
 {
     sandbox_free(w->s);
@@ -450,22 +435,55 @@ static struct warden *warden_new(int sock, const struct template *t)
     return w;
 }
 
-/* What cannot be cloned is started; the template process may be gone, or busy beyond patience. */
-static void note_cold(struct warden *w, const struct err *err)
+static void note(struct warden *w, const char *boundary, const char *kind, const char *rule,
+                 const struct err *err)
 {
     cleanup_buf struct buf text;
     struct json_writer j;
     buf_init(&text, 4096);
     jw_init(&j, &text, false);
     jw_object_begin(&j);
-    jw_kv_string(&j, "boundary", "kernel");
-    jw_kv_string(&j, "kind", "cold start");
+    jw_kv_string(&j, "boundary", boundary);
+    jw_kv_string(&j, "kind", kind);
     jw_kv_string(&j, "what", err->message);
-    jw_kv_string(&j, "rule", "it could not be cloned from its template");
-    jw_kv_string(&j, "hint", "");
+    jw_kv_string(&j, "rule", rule);
+    jw_kv_string(&j, "hint", err->hint);
     jw_kv_uint(&j, "count", 1);
     jw_object_end(&j);
     warden_event(w, buf_text(&text), text.len);
+}
+
+/* What cannot be cloned is started; the template process may be gone, or busy beyond patience. */
+static void note_cold(struct warden *w, const struct err *err)
+{
+    struct err said = *err;
+    said.hint[0] = '\0';
+    note(w, "kernel", "cold start", "it could not be cloned from its template", &said);
+}
+
+/* The operator's to know: nobody else can remove it. */
+static void note_left(struct warden *w)
+{
+    const struct err *left = &w->s->result->left;
+    if (left->code)
+        note(w, boundary_name((enum boundary_id)left->boundary), "left behind",
+             "nothing stays after the end of a sandbox (LC-2)", left);
+}
+
+static void finish(struct warden *w, int outcome, struct err *err)
+{
+    if (outcome < 0) {
+        warden_fail(w, 0, err);
+        snprintf(w->reason_text, sizeof w->reason_text, "%s", "it could not be provisioned");
+    } else {
+        tell_limit(w);
+        watch_tell(w, true);
+    }
+    asks_abandon(w);
+    review_stop(w);
+    sandbox_finish(w->s, outcome, err);
+    note_left(w);
+    tell_end(w);
 }
 
 static void close_source(const struct clone_source *source)

@@ -336,19 +336,22 @@ bool canary_set_id(const struct canaries *c)
            (sb.st_mode & (S_ISUID | S_ISGID));
 }
 
-static void remove_folder(struct canaries *c)
+static int close_folder(struct canaries *c, struct err *err)
 {
-    if (c->folder_fd >= 0) {
-        remove_contents(c->folder_fd);
+    int result =
+        c->place.folder[0] ? remove_folder(AT_FDCWD, c->place.folder, c->folder_fd) : 0;
+    if (c->folder_fd >= 0)
         close(c->folder_fd);
-    }
     if (c->place.leaked >= 0)
         close(c->place.leaked);
-    if (c->place.folder[0])
-        rmdir(c->place.folder);
+    if (result == 0)
+        return 0;
+    errno = -result;
+    err_sys(err, "remove %s", c->place.folder);
+    return err_hint(err, "it holds what the attacks were tried on; remove it by hand");
 }
 
-void canaries_close(struct canaries *c)
+int canaries_close(struct canaries *c, struct err *err)
 {
     const int fds[] = {c->tcp,      c->tcp6,    c->udp,     c->local,
                        c->abstract, c->granted, c->signals, c->door};
@@ -365,6 +368,7 @@ void canaries_close(struct canaries *c)
         shmctl(c->shm_id, IPC_RMID, NULL);
     if (c->has_queue)
         syscall(SYS_mq_unlink, c->place.mqueue);
-    remove_folder(c);
+    int result = close_folder(c, err);
     canaries_init(c);
+    return result;
 }

@@ -29,7 +29,8 @@ void canaries_init(struct canaries *c);
 int canaries_open(struct canaries *c, struct err *err);
 /* After the controls: as if nobody had been there. */
 void canaries_reset(struct canaries *c);
-void canaries_close(struct canaries *c);
+/* Negative if their folder is left. */
+int canaries_close(struct canaries *c, struct err *err);
 
 /* Was somebody there? */
 bool canary_connected(int listener);

@@ -164,7 +164,11 @@ int verify_run(const struct verify_options *options, struct verify_result *ret, 
     int r = signal_fd < 0 ? signal_fd : any ? canaries_open(&canaries, err) : 0;
     if (r >= 0 && any)
         r = try_cells(options, &host, &canaries, signal_fd, ret, err);
-    canaries_close(&canaries);
+    struct err left = ERR_INIT;
+    if (canaries_close(&canaries, &left) < 0 && r >= 0) {
+        *err = left;
+        r = -err->code;
+    }
     /* What was heeded is not to be heard a second time. */
     struct signalfd_siginfo heard;
     while (signal_fd >= 0 && read(signal_fd, &heard, sizeof heard) > 0)

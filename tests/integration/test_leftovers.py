@@ -1,7 +1,9 @@
 """Nothing is left of a sandbox: no process, mount, cgroup, namespace or file, whatever ended it."""
+import json
 import os
 import random
 import secrets
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -170,6 +172,84 @@ def test_after_a_deep_and_wide_workspace(caller, traces):
 def test_many_runs_grow_nothing(traces):
     for _ in range(40):
         assert ANY.run("--", "true").returncode == 0
+    traces.none_left()
+
+
+SCARCE = [[], ["--review"], ["--allow", "example.org"]]
+
+
+@pytest.mark.parametrize("options", SCARCE, ids=lambda o: o[0] if o else "plain")
+def test_after_a_start_that_wants_descriptors(box, traces, options):
+    """Each start is refused a little later than the one before, until one succeeds: no folder, group or record stays."""
+    top = Path(tempfile.mkdtemp(prefix="test-scarce-"))
+    state = top / "state"
+    try:
+        for folder in (top, state, top / "project"):
+            folder.mkdir(exist_ok=True)
+            os.chown(folder, box.uid, box.uid)
+        if options == ["--review"]:
+            options = ["--review", str(top / "project")]
+        refused = 0
+        for most in range(4, 64):
+            command = ["prlimit", f"--nofile={most}:{most}", *box.command(*options, "--", "true")]
+            env = {"PATH": os.environ["PATH"], "HOME": str(top), "XDG_STATE_HOME": str(state)}
+            done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=env, stdin=subprocess.DEVNULL,
+                                  timeout=300, check=False)
+            # Of a run that took place its record of the network stays, and nothing of any start that was refused.
+            left = [str(path) for path in state.rglob("*") if path.parent.name in ("reviews", "net")]
+            if done.returncode == 0:
+                break
+            assert done.returncode == 125 and done.stderr.strip(), done
+            assert not left, (most, done.stderr, left)
+            refused += 1
+        assert refused > 8, "the control: there were starts that wanted descriptors"
+        traces.none_left()
+    finally:
+        shutil.rmtree(top)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can keep a folder from being removed")
+def test_what_cannot_be_removed_is_said(traces):
+    """Something is mounted on the private folder: it stays, and the run does not end as if all were well."""
+    box = ANY.with_options("--tier", "process", "--quiet")
+    control = box.run("--", "true")
+    assert control.returncode == 0 and "left behind" not in control.stderr
+    brig = box.start("--json", "--", "sh", "-c", "pwd; cat", stdin=subprocess.PIPE, text=True)
+    try:
+        folder = os.readlink(f"/proc/{find_below(brig.pid, 'cat')}/cwd")
+        subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+        out, err = brig.communicate(timeout=300)
+        assert brig.returncode == 125 and "left behind" in err and folder in err, (brig.returncode, err)
+        told = json.loads(out)
+        assert told["exit_code"] == 0 and folder in told["left_behind"], told
+    finally:
+        if brig.poll() is None:
+            end(brig)
+        subprocess.run(["umount", folder], check=True)
+    os.rmdir(folder)
+    traces.none_left()
+
+
+def test_a_group_that_cannot_be_removed_is_said(traces):
+    box = ANY.with_options("--tier", "container", "--quiet")
+    brig = box.start("--", "cat", stdin=subprocess.PIPE, text=True)
+    try:
+        groups = Path(f"/proc/{find_below(brig.pid, 'cat')}/cgroup").read_text().split()
+        mine = [Path("/sys/fs/cgroup", *([] if names == "" else [names]), path.lstrip("/"))
+                for _, names, path in (line.split(":", 2) for line in groups) if "/brig-" in path]
+        if not mine:
+            pytest.skip("this caller has no control groups here")
+        inner = mine[0] / "inner"
+        inner.mkdir()
+        try:
+            _, err = brig.communicate(timeout=300)
+            assert brig.returncode == 125 and "left behind" in err and str(mine[0]) in err, (brig.returncode, err)
+        finally:
+            inner.rmdir()
+        mine[0].rmdir()
+    finally:
+        if brig.poll() is None:
+            end(brig)
     traces.none_left()
 
 
