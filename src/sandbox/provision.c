@@ -245,7 +245,7 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
-    filesystem_teardown(&s.filesystem);
+    filesystem_teardown(&s.filesystem, NULL);
     if (s.reviews_fd >= 0)
         close(s.reviews_fd);
     credentials_teardown(&s.credentials);
