@@ -248,6 +248,21 @@ static int status_of(const struct json *end)
     return (int)(member_int(end, "exitCode", 0) & 255);
 }
 
+/* A process that was killed for want of memory does not say so itself. */
+static void on_end(struct exec_verb *v, const struct json *end)
+{
+    const char *error = member_string(end, "error");
+    cleanup_buf struct buf line = {0};
+    v->status = status_of(end);
+    if (!error || strncmp(error, "oom_killed:", 11) != 0)
+        return;
+    buf_init(&line, 4096);
+    buf_str(&line, "brig exec: ");
+    term_clean(&line, error);
+    buf_chr(&line, '\n');
+    term_write(STDERR_FILENO, buf_text(&line), line.len);
+}
+
 static int on_event(struct exec_verb *v, const struct json *message, struct err *err)
 {
     const struct json *event = json_get(message, "event");
@@ -261,7 +276,7 @@ static int on_event(struct exec_verb *v, const struct json *message, struct err 
          put(data, "stderr", STDERR_FILENO, err) < 0 || put(data, "pty", STDOUT_FILENO, err) < 0))
         return -err->code;
     if (end)
-        v->status = status_of(end);
+        on_end(v, end);
     return 0;
 }
 
@@ -410,7 +425,8 @@ const struct verb verb_exec = {
     .usage = "exec ID [OPTIONS] -- COMMAND [ARGUMENT…]",
     .about = "Input, output and errors go through as for any program; ^C asks it to end, ^C\n"
              "again insists. The sandbox goes on afterwards: what the command left is there\n"
-             "for the next one.",
+             "for the next one. A command that is killed because the sandbox ran out of memory\n"
+             "ends with 137, and stderr says so.",
     .examples = "brig exec 4k2m -- python3 -c 'print(6*7)'\n"
                 "brig exec 4k2m -t -- bash\n"
                 "tar c src | brig exec 4k2m --cwd /workspace -- tar x",

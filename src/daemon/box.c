@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/num.h"
 #include "daemon/box_internal.h"
 #include "daemon/fault.h"
 #include "daemon/random.h"
@@ -365,11 +366,34 @@ static void pass_receipt(struct box *b, const struct json *receipt)
         receipt_send(b->core, b, receipt);
 }
 
-static void on_exited(struct box *b, int64_t pid, int status)
+void box_explain_oom(const struct box *b, const char *who, struct err *err)
 {
+    char limit[NUM_TEXT_SIZE];
+    num_format_size(b->info.memory, limit);
+    err_set(err, ERR_LIMIT,
+            "oom_killed: %s was killed because the sandbox ran out of memory (limit %s)", who,
+            limit);
+    err_hint(err,
+             "the sandbox and its other processes live on; use less memory at a time, or raise "
+             "lifecycle.memory in template %s",
+             b->info.template_name);
+    err_at(err, BOUNDARY_LIFECYCLE);
+}
+
+bool err_is_oom(const struct err *err)
+{
+    return err && err->code == ERR_LIMIT && strncmp(err->message, "oom_killed:", 11) == 0;
+}
+
+static void on_exited(struct box *b, const struct json *tree, int status)
+{
+    const struct json *pid = json_get(tree, "pid"), *oom = json_get(tree, "oom_killed");
+    if (!pid || json_type(pid) != JSON_INT)
+        return;
+    bool killed = oom && json_type(oom) == JSON_BOOL && json_bool(oom);
     fault_point(FAULT_EXITED);
-    if (!process_on_exit(b, pid, status))
-        context_on_exit(b, pid, status);
+    if (!process_on_exit(b, json_int(pid), status, killed))
+        context_on_exit(b, json_int(pid), status, killed);
 }
 
 static void on_fail(struct box *b, struct wire_msg *m)
@@ -385,9 +409,7 @@ static void on_said(struct box *b, struct wire_msg *m, const struct json *tree)
     if (m->type == WIRE_READY) {
         box_on_ready(b, m, tree);
     } else if (m->type == WIRE_EXITED) {
-        const struct json *pid = json_get(tree, "pid");
-        if (pid && json_type(pid) == JSON_INT)
-            on_exited(b, json_int(pid), (int)m->value);
+        on_exited(b, tree, (int)m->value);
     } else if (m->type == WIRE_EVENT) {
         on_event(b, tree, m->text);
     } else if (m->type == WIRE_ENDED) {

@@ -106,6 +106,10 @@ size_t box_stats(const struct box *b, int64_t from_ms, int64_t to_ms, struct box
                  size_t max);
 /* A fresh one, at the end of those; then fn. */
 void box_sample(struct box *b, box_done_fn *fn, void *ctx);
+/* What whoever had `who` killed for want of memory is told: the limit, and what can be done. The
+ * message begins with "oom_killed"; err_is_oom knows it. */
+void box_explain_oom(const struct box *b, const char *who, struct err *err);
+bool err_is_oom(const struct err *err);
 void box_touch(struct box *b); /* somebody used it: idle time starts anew */
 /* What was refused to it so far, as far as it has been told; NULL: nothing. Only ever grows. */
 const struct denial_list *box_denials(const struct box *b);
@@ -128,9 +132,14 @@ struct process_request {
 };
 /* What an attached client gets. Output arrives as it comes; a sink that is full says so and output
  * stops being read (the process waits) until process_resume. Without a sink output is dropped. */
+struct process_end {
+    int wait_status;
+    bool timed_out;
+    const struct err *oom; /* killed because the sandbox ran out of memory: in words; or NULL */
+};
 struct process_sink {
     bool (*output)(void *ctx, int stream /* 1, 2; 0: terminal */, const void *data, size_t len);
-    void (*end)(void *ctx, int wait_status, bool timed_out); /* after the last output */
+    void (*end)(void *ctx, const struct process_end *how); /* after the last output */
     void *ctx;
 };
 typedef void process_fn(void *ctx, struct process *p, const struct err *err);
@@ -153,8 +162,8 @@ void process_resume(struct process_client *c); /* its sink can take more */
  * others wait already and there is no room for more, nothing was taken. */
 int process_input(struct process *p, const void *data, size_t len, void (*fn)(void *ctx),
                   void *ctx);
-/* Whoever waits with this ctx has left: fn is not called any more, and what was not written yet of what it
- * gave is not written. */
+/* Whoever waits with this ctx has left: fn is not called any more, and what was not written yet of
+ * what it gave is not written. */
 void process_input_forget(struct process *p, void *ctx);
 void process_close_input(struct process *p);
 void process_signal(struct process *p, int sig);
@@ -163,7 +172,7 @@ void process_resize(struct process *p, uint16_t cols, uint16_t rows);
 struct process_log {
     int64_t pid;
     const char *tag; /* or NULL */
-    bool ended;
+    bool ended, oom_killed;
     int wait_status;
     const char *data; /* at most 64 KiB, all streams together as they came */
     size_t len;

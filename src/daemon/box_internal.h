@@ -114,12 +114,13 @@ void box_on_timer(struct loop_timer *t);
 void box_stats_free(struct box *b);
 
 /* process.c, process_io.c, process_log.c */
-bool process_on_exit(struct box *b, int64_t pid, int wait_status);
+/* oom: killed because the sandbox ran out of memory. */
+bool process_on_exit(struct box *b, int64_t pid, int wait_status, bool oom);
 void process_stop_all(struct box *b);
 /* file_work.c */
 void file_stop_all(struct box *b, int error);
 /* context.c */
-bool context_on_exit(struct box *b, int64_t pid, int wait_status);
+bool context_on_exit(struct box *b, int64_t pid, int wait_status, bool oom);
 void context_stop_all(struct box *b, const struct err *why);
 void box_signal(struct box *b, int64_t pid, int sig, bool group, peer_answer_fn *fn, void *ctx);
 bool process_busy(const struct box *b); /* somebody is attached */

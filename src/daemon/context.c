@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #define HOME        "/home/user"
-#define CONTEXT_FDS 3u /* its channel, stdout and stderr */
+#define CONTEXT_FDS INTERP_ENDS
 
 const struct context_info *context_info(const struct context *c)
 {
@@ -114,7 +114,7 @@ void context_stop_all(struct box *b, const struct err *why)
         context_lose(b->contexts, why);
 }
 
-bool context_on_exit(struct box *b, int64_t pid, int wait_status)
+bool context_on_exit(struct box *b, int64_t pid, int wait_status, bool oom)
 {
     struct context *c = b->contexts;
     if (b->interp_fds[0] >= 0 && pid == b->interp_pid)
@@ -126,6 +126,7 @@ bool context_on_exit(struct box *b, int64_t pid, int wait_status)
         return false;
     c->exited = c->exit_known = true;
     c->status = wait_status;
+    c->oom = oom;
     context_pump(c); /* what it still said comes first */
     return true;
 }
@@ -154,7 +155,8 @@ static void on_timer(struct loop_timer *t)
         err_sys(&err, "the %s interpreter did not start in time",
                 interp_language_name(c->info.language));
         context_lose(c, &err);
-    } else if (c->exited) {
+    } else if (c->exited) { /* it closed its channel, and lives */
+        box_signal(c->box, c->pid, SIGKILL, true, NULL, NULL);
         c->exit_known = true;
         context_pump(c);
     } else {
@@ -350,6 +352,31 @@ void context_default(struct box *b, enum interp_language l, context_fn *fn, void
     context_begin(c, fn, ctx);
 }
 
+static void begin_again(struct context *c)
+{
+    struct box *b = c->box;
+    interp_reader_done(&c->reader);
+    interp_reader_init(&c->reader);
+    c->reader.meter = &c->hold.meter;
+    c->exited = c->exit_known = c->exit_noted = c->oom = c->waited = false;
+    c->interrupting = false;
+    core_record(b->core, "context.restarted", b, b->info.owner, NULL);
+    spawn(c);
+}
+
+void context_renew(struct context *c, const struct err *why)
+{
+    /* One that did not come as far as to work would not the next time. */
+    if (c->state != CONTEXT_READY || !box_usable(c->box, NULL)) {
+        context_lose(c, why);
+        return;
+    }
+    stop_interpreter(c);
+    execution_fail_all(c, why);
+    if (c->state != CONTEXT_LOST)
+        begin_again(c);
+}
+
 void context_restart(struct context *c, context_fn *fn, void *ctx)
 {
     struct err err = ERR_INIT;
@@ -363,13 +390,6 @@ void context_restart(struct context *c, context_fn *fn, void *ctx)
     stop_interpreter(c);
     execution_fail_all(c, &err);
     tell(c, NULL, &err);
-    if (c->state == CONTEXT_LOST || !add_wait(c, fn, ctx))
-        return;
-    interp_reader_done(&c->reader);
-    interp_reader_init(&c->reader);
-    c->reader.meter = &c->hold.meter;
-    c->exited = c->exit_known = c->exit_noted = c->waited = false;
-    c->interrupting = false;
-    core_record(b->core, "context.restarted", b, b->info.owner, NULL);
-    spawn(c);
+    if (c->state != CONTEXT_LOST && add_wait(c, fn, ctx))
+        begin_again(c);
 }

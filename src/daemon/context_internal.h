@@ -8,7 +8,7 @@
 #define CONTEXT_READY_MS 60000u      /* until the interpreter says that it is there */
 #define INTERRUPT_MS     3000u       /* then again; after INTERRUPTS times it is killed */
 #define INTERRUPTS       4u
-#define FAREWELL_MS      200u /* between the end of its channel and the word that it exited */
+#define FAREWELL_MS      5000u /* between the end of its channel and the word that it exited */
 
 struct context_wait {
     struct context_wait *next;
@@ -50,6 +50,7 @@ struct context {
     int64_t pid;    /* 0: none */
     int status;
     bool exited, exit_known, exit_noted;
+    bool oom; /* it was killed because the sandbox ran out of memory */
 
     struct loop_io requests, channel; /* what it is told, what it says */
     struct context_stream out[2];
@@ -72,6 +73,8 @@ struct context {
 
 /* context.c */
 void context_lose(struct context *c, const struct err *why);
+/* The same, but a context that worked goes on with a fresh interpreter. */
+void context_renew(struct context *c, const struct err *why);
 void context_tell_ready(struct context *c);
 /* context_io.c */
 void context_io_init(struct context *c);

@@ -125,8 +125,8 @@ static bool read_stream(struct context *c, unsigned i)
     return true;
 }
 
-/* A word that its key has no room for is left out, and the client is told, as the driver does it with what
- * is too large for a frame. */
+/* A word that its key has no room for is left out, and the client is told, as the driver does it
+ * with what is too large for a frame. */
 static void say_left_out(struct context *c, size_t len)
 {
     struct err why = ERR_INIT;
@@ -247,6 +247,13 @@ static void farewell(struct context *c)
         c->exit_noted = true;
         note_owed(c);
         context_pump_soon(c);
+        return;
+    }
+    if (c->oom) {
+        char who[64];
+        snprintf(who, sizeof who, "the %s interpreter", name);
+        box_explain_oom(c->box, who, &err);
+        context_renew(c, &err);
         return;
     }
     if (WIFSIGNALED(s))

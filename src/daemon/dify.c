@@ -211,6 +211,10 @@ static void on_end(void *ctx, const struct err *err)
     if (err && !j->exit_code) {
         j->exit_code = -1;
         on_output(j, 2, err->message, strlen(err->message));
+        if (err_is_oom(err)) {
+            on_output(j, 2, "; ", 2);
+            on_output(j, 2, err->hint, strlen(err->hint));
+        }
     }
     job_reply(j);
 }

@@ -128,9 +128,10 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     return more;
 }
 
-static void write_status(struct json_writer *w, int status)
+static void write_status(struct json_writer *w, const struct process_end *how)
 {
-    char text[32];
+    char text[32], why[sizeof how->oom->message + sizeof how->oom->hint + 4];
+    int status = how->wait_status;
     bool exited = WIFEXITED(status);
     int code = exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     snprintf(text, sizeof(text), exited ? "exit status %d" : "signal: %d",
@@ -140,20 +141,22 @@ static void write_status(struct json_writer *w, int status)
     if (exited)
         jw_kv_bool(w, "exited", true);
     jw_kv_string(w, "status", text);
+    if (how->oom)
+        snprintf(why, sizeof why, "%s; %s", how->oom->message, how->oom->hint);
     if (code)
-        jw_kv_string(w, "error", text);
+        jw_kv_string(w, "error", how->oom ? why : text);
 }
 
-static void on_end(void *ctx, int wait_status, bool timed_out)
+static void on_end(void *ctx, const struct process_end *how)
 {
     struct stream *s = ctx;
     struct frame f;
-    if (timed_out) {
+    if (how->timed_out) {
         stream_finish(s, "deadline_exceeded", "the command ran longer than it was given");
         return;
     }
-    event_begin(&f, "end", 1024);
-    write_status(&f.w, wait_status);
+    event_begin(&f, "end", 4096);
+    write_status(&f.w, how);
     event_send(&f, s);
     stream_finish(s, NULL, NULL);
 }

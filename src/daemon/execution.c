@@ -48,7 +48,12 @@ static void record(struct context *c, const struct execution *e, const char *out
 static void finish(struct context *c, const struct err *err)
 {
     struct execution *e = shift(c);
-    record(c, e, e->cancelled ? "cancelled" : err ? "lost" : e->failed ? "error" : "good");
+    record(c, e,
+           e->cancelled      ? "cancelled"
+           : err_is_oom(err) ? "oom_killed"
+           : err             ? "lost"
+           : e->failed       ? "error"
+                             : "good");
     usual_exit(c->box->core, c->box->tmpl, c->box, err || e->failed);
     if (!e->cancelled)
         e->sink.end(e->sink.ctx, err);

@@ -7,12 +7,13 @@
 #include "daemon/ascii.h"
 #include "daemon/call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define KEEPALIVE_MS 5000
 #define CONTEXT_HOME "/home/user"
-#define TEXT_MAX     (8u << 20) /* of one line but a result's */
+#define TEXT_MAX     (8u << 20)   /* of one line but a result's */
 #define PIECE        (32u * 1024) /* of a result, before it becomes ASCII */
 
 struct run {
@@ -140,8 +141,8 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     return write_text(r, stream, buf_text(&whole), whole.len);
 }
 
-/* A result may be as long as a frame: it goes out in pieces, as its client takes them, and nobody else waits
- * for more than one. True: that was the last. */
+/* A result may be as long as a frame: it goes out in pieces, as its client takes them, and nobody
+ * else waits for more than one. True: that was the last. */
 static bool next_piece(struct run *r, const struct interp_said *s, struct buf *out)
 {
     struct json_writer w;
@@ -212,6 +213,14 @@ static enum sink_took on_said(void *ctx, const struct interp_said *s)
     return SINK_ALL;
 }
 
+static void say_lost(struct run *r, const struct err *err)
+{
+    char text[sizeof err->message + sizeof err->hint + 4];
+    snprintf(text, sizeof text, "%s; %s", err->message, err->hint);
+    line_error(r, err_is_oom(err) ? "OutOfMemory" : "ContextEnded",
+               err_is_oom(err) ? text : err->message, "");
+}
+
 static void on_end(void *ctx, const struct err *err)
 {
     struct run *r = ctx;
@@ -226,7 +235,7 @@ static void on_end(void *ctx, const struct err *err)
     for (int i = 0; i < 2; i++)
         write_text(r, i + 1, r->tail[i].bytes, r->tail[i].len);
     if (err)
-        line_error(r, "ContextEnded", err->message, "");
+        say_lost(r, err);
     line_simple(r, "end_of_execution");
     run_close(r);
     exchange_end(call->x);

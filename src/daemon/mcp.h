@@ -76,6 +76,7 @@ void tool_result_begin(struct mcp_call *c, struct mcp_result *r, const struct bu
                        const struct buf *more, bool failed);
 void tool_result_send(struct mcp_call *c, struct mcp_result *r);
 void tool_fail(struct mcp_call *c, const struct err *err);
+void tool_write_error(struct json_writer *w, const struct err *err); /* the member "error" */
 /* The sandbox of a session; NULL and the call is answered. */
 struct box *tool_box(struct mcp_call *c, const char *session_id);
 const struct json *tool_arguments(const struct mcp_call *c);

@@ -13,12 +13,14 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     return run_output(ctx, stream, data, len);
 }
 
-static void on_end(void *ctx, int wait_status, bool timed_out)
+static void on_end(void *ctx, const struct process_end *how)
 {
     struct mcp_run *r = ctx;
-    r->wait_status = wait_status;
-    r->timed_out = timed_out;
-    r->failed = timed_out || WIFSIGNALED(wait_status);
+    r->wait_status = how->wait_status;
+    r->timed_out = how->timed_out;
+    r->failed = how->timed_out || how->oom || WIFSIGNALED(how->wait_status);
+    if (how->oom)
+        r->oom = *how->oom;
     r->pid = 0;
     run_finish(r);
 }

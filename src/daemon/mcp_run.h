@@ -22,6 +22,7 @@ struct mcp_run {
     struct buf line[2]; /* what is not yet a whole line, for progress */
     uint64_t denied_before[DENIAL_KINDS_MAX];
     bool cut, timed_out, failed, ended;
+    struct err oom; /* killed for want of memory: in words; code 0: it was not */
     struct loop_timer deadline;
 
     /* run_code */

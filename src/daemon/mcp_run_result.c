@@ -63,7 +63,10 @@ static void add_end(struct buf *text, const struct mcp_run *r)
     const struct json *e = r->exception;
     if (e)
         add_line(text, json_string(json_get(e, "traceback")));
-    if (r->timed_out) {
+    if (r->oom.code) {
+        add_line(text, "");
+        buf_fmt(text, "[%s; %s]", r->oom.message, r->oom.hint);
+    } else if (r->timed_out) {
         add_line(text, "");
         buf_fmt(text, "[killed: it ran longer than %lld ms]", (long long)r->timeout_ms);
     } else if (r->command && r->wait_status) {
@@ -108,6 +111,16 @@ static void write_bytes(struct json_writer *w, const char *key, const struct buf
     jw_bytes(w, buf_text(from), from->len);
 }
 
+static void write_oom(const struct mcp_run *r, const struct box *b, struct json_writer *w)
+{
+    jw_kv_bool(w, "oom_killed", r->oom.code != ERR_NONE);
+    if (!r->oom.code)
+        return;
+    if (b)
+        jw_kv_uint(w, "memory_limit", box_info(b)->memory);
+    tool_write_error(w, &r->oom);
+}
+
 void run_write(struct mcp_run *r, struct box *b)
 {
     const struct denial_list *l = b ? box_denials(b) : NULL;
@@ -120,6 +133,7 @@ void run_write(struct mcp_run *r, struct box *b)
     write_bytes(&result.w, "stderr", &r->out[1]);
     jw_kv_bool(&result.w, "truncated", r->cut);
     jw_kv_bool(&result.w, "timed_out", r->timed_out);
+    write_oom(r, b, &result.w);
     jw_kv_uint(&result.w, "duration_ms", (clock_us() - r->began_us) / 1000);
     if (!r->own_box)
         jw_kv_string(&result.w, "session_id", r->box_id);

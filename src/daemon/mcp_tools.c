@@ -77,6 +77,20 @@ void tool_result_send(struct mcp_call *c, struct mcp_result *r)
     result_send(c, r);
 }
 
+void tool_write_error(struct json_writer *w, const struct err *err)
+{
+    jw_key(w, "error");
+    jw_object_begin(w);
+    jw_kv_string(w, "code", err_code_name((enum err_code)err->code));
+    jw_key(w, "message");
+    jw_bytes(w, err->message, strlen(err->message));
+    if (err->hint[0])
+        jw_kv_string(w, "hint", err->hint);
+    if (err->boundary != BOUNDARY_NONE)
+        jw_kv_string(w, "boundary", boundary_name((enum boundary_id)err->boundary));
+    jw_object_end(w);
+}
+
 void tool_fail(struct mcp_call *c, const struct err *err)
 {
     struct mcp_result r;
@@ -85,16 +99,7 @@ void tool_fail(struct mcp_call *c, const struct err *err)
     buf_fmt(&text, "%s: %s%s%s", err_code_name((enum err_code)err->code), err->message,
             err->hint[0] ? "\nhint: " : "", err->hint);
     tool_result_begin(c, &r, &text, NULL, true);
-    jw_key(&r.w, "error");
-    jw_object_begin(&r.w);
-    jw_kv_string(&r.w, "code", err_code_name((enum err_code)err->code));
-    jw_key(&r.w, "message");
-    jw_bytes(&r.w, err->message, strlen(err->message));
-    if (err->hint[0])
-        jw_kv_string(&r.w, "hint", err->hint);
-    if (err->boundary != BOUNDARY_NONE)
-        jw_kv_string(&r.w, "boundary", boundary_name((enum boundary_id)err->boundary));
-    jw_object_end(&r.w);
+    tool_write_error(&r.w, err);
     tool_result_send(c, &r);
 }
 

@@ -249,6 +249,8 @@ static void write_log_head(struct buf *out, const struct process_log *log)
         buf_fmt(out, ", exit status %d", WEXITSTATUS(log->wait_status));
     if (log->ended && WIFSIGNALED(log->wait_status))
         buf_fmt(out, ", signal: %d", WTERMSIG(log->wait_status));
+    if (log->oom_killed)
+        buf_str(out, ", oom_killed: the sandbox ran out of memory");
     buf_str(out, " ==\n");
 }
 

@@ -117,19 +117,28 @@ static void forget_old(struct box *b)
 
 static void record_exit(struct process *p)
 {
-    char text[96];
+    char text[192], oom[80] = "";
     int s = p->status;
+    if (p->oom_killed)
+        snprintf(oom, sizeof oom, ",\"oom_killed\":true,\"memory_limit\":%llu",
+                 (unsigned long long)p->box->info.memory);
     if (WIFSIGNALED(s))
-        snprintf(text, sizeof text, "{\"pid\":%lld,\"signal\":%d,\"timed_out\":%s}",
-                 (long long)p->pid, WTERMSIG(s), p->timed_out ? "true" : "false");
+        snprintf(text, sizeof text, "{\"pid\":%lld,\"signal\":%d,\"timed_out\":%s%s}",
+                 (long long)p->pid, WTERMSIG(s), p->timed_out ? "true" : "false", oom);
     else
-        snprintf(text, sizeof text, "{\"pid\":%lld,\"status\":%d}", (long long)p->pid,
-                 WEXITSTATUS(s));
+        snprintf(text, sizeof text, "{\"pid\":%lld,\"status\":%d%s}", (long long)p->pid,
+                 WEXITSTATUS(s), oom);
     core_record(p->box->core, "process.ended", p->box, p->box->info.owner, text);
 }
 
 static void tell_end(struct process *p)
 {
+    struct err oom = ERR_INIT;
+    struct process_end how = {.wait_status = p->status, .timed_out = p->timed_out};
+    if (p->oom_killed) {
+        box_explain_oom(p->box, "the process", &oom);
+        how.oom = &oom;
+    }
     p->ended = true;
     loop_timer_cancel(p->box->core->loop, &p->timer);
     process_input_done(p);
@@ -137,7 +146,7 @@ static void tell_end(struct process *p)
         if (cl->detached || cl->ended)
             continue;
         cl->ended = true;
-        cl->sink.end(cl->sink.ctx, p->status, p->timed_out);
+        cl->sink.end(cl->sink.ctx, &how);
     }
     process_io_start(p); /* what is still written is read and dropped */
     forget_old(p->box);
@@ -169,7 +178,7 @@ static void on_timer(struct loop_timer *t)
     }
 }
 
-bool process_on_exit(struct box *b, int64_t pid, int wait_status)
+bool process_on_exit(struct box *b, int64_t pid, int wait_status, bool oom)
 {
     struct process *p = b->processes;
     while (p && (p->pid != pid || !p->started || p->exited))
@@ -178,6 +187,7 @@ bool process_on_exit(struct box *b, int64_t pid, int wait_status)
         return false;
     p->exited = true;
     p->status = wait_status;
+    p->oom_killed = oom && !p->timed_out; /* which is a kill of our own */
     record_exit(p);
     usual_exit(b->core, b->tmpl, b, wait_status != 0);
     process_io_exited(p);

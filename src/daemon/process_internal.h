@@ -42,7 +42,7 @@ struct process {
     int64_t pid;
     char *tag;
     struct json *config;
-    bool tty, started, exited, ended, timed_out, grace_over;
+    bool tty, started, exited, ended, timed_out, oom_killed, grace_over;
     int status;
     struct process_stream out[2]; /* stdout or the terminal; stderr */
     struct process_client *clients, *first;

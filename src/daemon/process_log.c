@@ -80,6 +80,7 @@ void process_logs(struct box *b, void (*fn)(void *ctx, const struct process_log 
         struct process_log log = {.pid = p->pid,
                                   .tag = p->tag,
                                   .ended = p->ended,
+                                  .oom_killed = p->oom_killed,
                                   .wait_status = p->status,
                                   .data = c->io_room,
                                   .len = p->log_len,

@@ -30,6 +30,7 @@ void lifecycle_init(struct lifecycle *l)
     l->proc_fd = -1;
     l->work_fd = -1;
     l->review_fd = -1;
+    l->dying_fd = -1;
     aside_init(l);
 }
 
@@ -51,6 +52,7 @@ static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, s
                                        .pids = l->policy->pids + 1, /* init */
                                        .cpu_time = r->watched ||
                                                    l->policy->cpu_time_ms != POLICY_UNLIMITED};
+    l->limits.oom_one = r->watched;
     /* Without a cpu controller the share is not enforced; the receipt says so (LC-4). */
     if (l->policy->cpus_milli != POLICY_UNLIMITED && (l->host.controllers & CGROUP_CPU))
         l->limits.cpus_milli = l->policy->cpus_milli;
@@ -233,7 +235,7 @@ void lifecycle_kill(struct lifecycle *l)
 void lifecycle_unwatch(struct lifecycle *l)
 {
     aside_done(l);
-    int *fds[] = {&l->proc_fd, &l->work_fd, &l->review_fd};
+    int *fds[] = {&l->proc_fd, &l->work_fd, &l->review_fd, &l->dying_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);

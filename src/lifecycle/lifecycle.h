@@ -38,7 +38,8 @@ const char *limit_name(enum limit l); /* NULL for none */
 struct usage {
     uint64_t cpu_usec;
     uint64_t memory_peak;
-    uint64_t oom_kills;
+    uint64_t oom_kills; /* that ended the run; in a session, that nobody was told of yet */
+    uint64_t outlived;  /* processes killed for want of memory, while the session went on */
     uint64_t pids_peak;
     bool memory_exact; /* from a cgroup, not sampled */
 };
@@ -67,7 +68,10 @@ struct lifecycle {
     uint64_t rlimit_data; /* RLIMIT_DATA as set, 0 if none */
     uint64_t deadline_us; /* 0 = none */
     bool over_memory;     /* ended because memory ran out */
-    enum limit hit;       /* the first limit that ended or cut the run */
+    uint64_t oom_seen;    /* relieve.c: the cgroup's kills that the session has outlived */
+    int dying_fd;      /* the process that was killed for want of memory, until it is gone; or -1 */
+    uint64_t dying_us; /* since when */
+    enum limit hit;    /* the first limit that ended or cut the run */
     struct usage usage;
 
     /* For sampling, opened before the code runs. */
@@ -114,6 +118,10 @@ void lifecycle_started(struct lifecycle *l);
 /* Called every sample_ms: looks at usage; returns the limit that demands an end, or LIMIT_NONE. */
 enum limit lifecycle_sample(struct lifecycle *l);
 unsigned lifecycle_sample_ms(const struct lifecycle *l);
+/* A session, for which lifecycle_sample returned LIMIT_MEMORY. True: it goes on, since a process
+ * was killed for that or is about to go (usage.outlived counts them). False: there is none whose
+ * end would help. */
+bool lifecycle_relieve(struct lifecycle *l);
 /* Everything in the sandbox must die now (process tier, or a container whose init does not). */
 void lifecycle_kill(struct lifecycle *l);
 /* After the last task ended, before teardown: final usage and the verdict. */

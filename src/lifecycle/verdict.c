@@ -78,7 +78,7 @@ static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
     struct cgroup_usage u;
     cgroup_usage(&l->group, &u);
     if (u.oom_kills != UINT64_MAX)
-        l->usage.oom_kills = u.oom_kills;
+        l->usage.oom_kills = u.oom_kills - l->oom_seen;
     if (u.memory_peak != UINT64_MAX) {
         l->usage.memory_peak = u.memory_peak;
         l->usage.memory_exact = true;

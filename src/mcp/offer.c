@@ -101,6 +101,8 @@
     STRING("stdout", "") "," STRING("stderr", "") ","                                              \
     FLAG("truncated", "Output was longer than what is kept") ","                                   \
     FLAG("timed_out", "It ran longer than timeout_ms and was killed") ","                          \
+    FLAG("oom_killed", "It was killed: the sandbox ran out of memory; see error") ","              \
+    NUMBER("memory_limit", "Of the sandbox, in bytes; with oom_killed") ","                        \
     NUMBER("duration_ms", "") "," STRING("session_id", "The session, where there is one") ","      \
     OUT_DENIALS
 #define RUN_CODE_OUT                                                                               \

@@ -46,6 +46,7 @@ int cgroup_take_scope(struct err *err);
 
 struct cgroup_limits { /* 0 = leave alone */
     uint64_t memory;   /* bytes; swap is switched off with it */
+    bool oom_one;      /* out of memory: one process is killed, not all of them */
     uint64_t pids;
     uint64_t cpus_milli; /* 1000 = one CPU */
     bool cpu_time; /* CPU time must be readable while the sandbox runs (joins cpuacct on v1) */

@@ -9,16 +9,17 @@
 
 #define LEAF "brig-supervisor"
 
-static int limit_memory(const char *dir, uint64_t bytes, struct err *err)
+static int limit_memory(const char *dir, const struct cgroup_limits *limits, struct err *err)
 {
-    if (cgroup_write_u64(dir, "memory.max", bytes) < 0)
+    if (cgroup_write_u64(dir, "memory.max", limits->memory) < 0)
         return err_sys(err, "set the memory limit in %s", dir);
     /* Absent where the kernel has no swap. */
     if (cgroup_write_file(dir, "memory.swap.max", "0", 1) < 0 && errno != ENOENT)
         return err_sys(err, "switch swapping off in %s", dir);
-    /* A sandbox that lost one process at random is in no state worth keeping. Absent before 4.19.
-     */
-    if (cgroup_write_file(dir, "memory.oom.group", "1", 1) < 0 && errno != ENOENT)
+    /* A run that lost one process at random is in no state worth keeping; a sandbox that serves
+     * many is. Absent before 4.19. */
+    if (!limits->oom_one && cgroup_write_file(dir, "memory.oom.group", "1", 1) < 0 &&
+        errno != ENOENT)
         return err_sys(err, "set memory.oom.group in %s", dir);
     return 0;
 }
@@ -37,7 +38,7 @@ static int v2_limit(const struct cgroup_group *g, const struct cgroup_limits *li
                     struct err *err)
 {
     const char *dir = g->dir[SLOT_V2];
-    int r = limits->memory ? limit_memory(dir, limits->memory, err) : 0;
+    int r = limits->memory ? limit_memory(dir, limits, err) : 0;
     if (r == 0 && limits->pids && cgroup_write_u64(dir, "pids.max", limits->pids) < 0)
         r = err_sys(err, "set the task limit in %s", dir);
     if (r == 0 && limits->cpus_milli)

@@ -76,6 +76,9 @@ struct warden {
     uint64_t told_denied[DENIAL_KINDS_MAX], told_allowed[DENIAL_KINDS_MAX];
     struct denial_list allowed; /* what the proxy let through, by host */
     uint64_t told_ms;
+    uint64_t oom_told;        /* kills for want of memory that were told */
+    unsigned oom_open;        /* of them, those that no reported end was put down to yet */
+    uint64_t oom_ms;          /* when the last one was seen */
     uint32_t network_request; /* new rules are on their way to the proxy */
     bool network_pending;
 };
@@ -96,7 +99,8 @@ void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int 
                   unsigned count);
 void warden_event(struct warden *w, const char *text, size_t len);
 void warden_stats(struct warden *w, uint32_t request, const char *text, size_t len);
-void warden_exited(struct warden *w, pid_t pid, int status);
+/* oom: it was killed because the sandbox ran out of memory. */
+void warden_exited(struct warden *w, pid_t pid, int status, bool oom);
 /* NULL: it was no JSON object, and the front was told. */
 struct json *warden_text(struct warden *w, const struct wire_msg *msg);
 
@@ -141,6 +145,12 @@ void rules_watch(struct warden *w); /* of what the network is made now */
 /* session_watch.c */
 void watch_start(struct warden *w); /* the code may run from now on */
 void watch_now(struct warden *w);
+/* At an end for other reasons: kills for want of memory since the last look are told, and are not
+ * its reason. */
+void watch_outlived(struct warden *w);
+/* A process ended as one does that was killed: was it for want of memory? Each such kill explains
+ * one end. */
+bool watch_explains_oom(struct warden *w, int status);
 void watch_seen(struct loop_io *io, uint32_t events);
 void watch_tell(struct warden *w, bool all); /* what was refused, and what was allowed */
 void watch_allowed(struct warden *w, const char *text, size_t len);

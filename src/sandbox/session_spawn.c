@@ -322,6 +322,8 @@ void spawn_settle(struct ask *a)
 
 void spawn_exited(struct warden *w, pid_t pid, int status)
 {
+    /* Before its end is told, so that whoever hears of it hears why. */
+    bool oom = watch_explains_oom(w, status);
     for (struct ask *a = w->asks; a; a = a->next)
         if (a->answered && a->pid == pid) {
             spawn_settle(a);
@@ -331,10 +333,7 @@ void spawn_exited(struct warden *w, pid_t pid, int status)
         if (w->pids[i] != pid)
             continue;
         w->pids[i] = w->pids[--w->pid_count];
-        warden_exited(w, pid, status);
+        warden_exited(w, pid, status, oom);
         break;
     }
-    /* Killed: perhaps for want of memory. */
-    if ((status & 0x7f) == 9)
-        watch_now(w);
 }

@@ -1,13 +1,16 @@
 /* What the warden sees of the code: refused calls, the network, usage, limits. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/num.h"
 #include "sandbox/session.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 
 /* More refused calls than this are answered slowly, so that a flood of them costs the sandbox, not
  * the host. */
@@ -19,6 +22,8 @@
 #define IDLE_MS         1000u
 #define IDLE_SAMPLED_MS 250u
 #define IDLE_CPU_USEC   2000u
+/* What was killed for want of memory has ended by then, and the shell above it too. */
+#define EXPLAINS_MS 5000u
 
 /* ---- refused calls ---- */
 
@@ -155,14 +160,58 @@ static void next_sample(struct warden *w)
                    left < w->sample_ms ? (left < busy ? busy : left) : w->sample_ms);
 }
 
+/* One refusal for each: the receipt lists it, and the front tells whoever is interested. */
+static void tell_killed(struct warden *w)
+{
+    const struct lifecycle *l = &w->s->lifecycle;
+    char limit[NUM_TEXT_SIZE], rule[64];
+    num_format_size(l->policy->memory, limit);
+    snprintf(rule, sizeof rule, "lifecycle.memory: %s", limit);
+    for (; w->oom_told < l->usage.outlived; w->oom_told++, w->oom_open++) {
+        w->oom_ms = loop_now_ms(w->loop);
+        denial_add(&w->s->result->denials, BOUNDARY_LIFECYCLE,
+                   "oom_killed: a process was killed, the sandbox goes on", rule,
+                   "use less memory at a time, or raise lifecycle.memory in the template");
+    }
+    watch_tell(w, false);
+}
+
 void watch_now(struct warden *w)
 {
     if (w->over)
         return;
-    if (lifecycle_sample(&w->s->lifecycle) != LIMIT_NONE)
+    enum limit hit = lifecycle_sample(&w->s->lifecycle);
+    if (hit == LIMIT_MEMORY && lifecycle_relieve(&w->s->lifecycle)) {
+        tell_killed(w);
+        hit = LIMIT_NONE;
+    }
+    if (hit != LIMIT_NONE)
         warden_end(w, "limit");
     else
         next_sample(w);
+}
+
+void watch_outlived(struct warden *w)
+{
+    struct lifecycle *l = &w->s->lifecycle;
+    if (l->hit == LIMIT_NONE && lifecycle_counts_memory(l) && lifecycle_sample(l) == LIMIT_MEMORY &&
+        lifecycle_relieve(l))
+        tell_killed(w);
+}
+
+/* The kernel does not say whom it killed. A shell whose command was killed ends with 128 + 9. */
+bool watch_explains_oom(struct warden *w, int status)
+{
+    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (!killed && !(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL))
+        return false;
+    watch_now(w);
+    if (loop_now_ms(w->loop) - w->oom_ms > EXPLAINS_MS)
+        w->oom_open = 0;
+    if (!w->oom_open)
+        return false;
+    w->oom_open--;
+    return true;
 }
 
 void watch_sample(struct loop_timer *t)

@@ -50,10 +50,11 @@ void warden_done(struct warden *w, uint32_t request, int64_t value, const char *
     tell(w, WIRE_DONE, request, value, text, len, fds, count);
 }
 
-void warden_exited(struct warden *w, pid_t pid, int status)
+void warden_exited(struct warden *w, pid_t pid, int status, bool oom)
 {
-    char text[32];
-    int len = snprintf(text, sizeof text, "{\"pid\":%d}", (int)pid);
+    char text[64];
+    int len =
+        snprintf(text, sizeof text, "{\"pid\":%d%s}", (int)pid, oom ? ",\"oom_killed\":true" : "");
     tell(w, WIRE_EXITED, 0, status, text, (size_t)len, NULL, 0);
 }
 
@@ -116,7 +117,7 @@ static void tell_end(struct warden *w)
     jw_object_begin(&j);
     jw_kv_uint(&j, "cpu_usec", u->cpu_usec);
     jw_kv_uint(&j, "memory_peak", u->memory_peak);
-    jw_kv_uint(&j, "oom_kills", u->oom_kills);
+    jw_kv_uint(&j, "oom_kills", u->oom_kills + u->outlived);
     jw_object_end(&j);
     jw_key(&j, "receipt");
     const struct buf *r = &w->s->result->receipt;
@@ -386,8 +387,10 @@ static void tell_limit(struct warden *w)
     const char *limit = limit_name(w->s->lifecycle.hit);
     bool own_end = strcmp(w->reason_text, "limit") == 0;
     bool init_died = strncmp(w->reason_text, "the sandbox's first", 19) == 0;
-    if (init_died)
+    if (init_died) /* if it was killed for want of memory, that is the verdict */
         lifecycle_sample(&w->s->lifecycle);
+    else
+        watch_outlived(w);
     if (own_end || (init_died && w->s->lifecycle.hit != LIMIT_NONE)) {
         limit = limit_name(w->s->lifecycle.hit);
         snprintf(w->reason_text, sizeof w->reason_text, "limit: %s", limit);

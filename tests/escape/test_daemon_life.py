@@ -7,6 +7,7 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -111,19 +112,53 @@ def test_L04_no_way_back_after_a_crash(daemon, nothing_left):
     other.kill()
 
 
+HOG = "x = []\nwhile True: x.append(b'x' * (1 << 23))"
+
+
+def is_told_of_memory(text):
+    """In words: what happened, the limit, what can be done."""
+    return text.startswith("oom_killed: ") and "limit 192M" in text and "raise lifecycle.memory in template tight" in text
+
+
 def test_L04_out_of_memory_is_the_end_of_what_used_it(daemon, nothing_left):
-    box = daemon.create()
-    told = box.run("/usr/bin/python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 24))", timeout=600)
-    assert told.status in (137, 1) or told.error, told
-    try:
-        usable = box.sh("echo usable").out == b"usable\n"
-    except (AssertionError, OSError, daemonlib.http.client.HTTPException, daemonlib.struct.error):
-        usable = False  # it may be cut in the middle
-    if usable:
-        box.kill()
-    else:  # then it is at its end, for good
-        wait_for(lambda: box.info().status == 404, what="its end is noticed")
-        refused_for_good(daemon, box)
+    """Of that process, not of the sandbox with all its state; whoever waits for it is told at once."""
+    box = daemon.create("tight")
+    box.write("kept", b"kept")
+    with_state = {"context_id": box.request("POST", "/contexts", {"language": "python"}, port=49999).json["id"]}
+    box.execute("kept = 41", **with_state)
+    bystander, stream = box.begin("/bin/sh", "-c", "sleep 600")
+    told = box.run("/usr/bin/python3", "-c", HOG, timeout=600)
+    end = next(e["event"]["end"] for e in told.events if "end" in e.get("event", {}))
+    assert told.status == 137 and is_told_of_memory(end["error"]), end
+    assert box.read("kept") == b"kept"
+    assert any(line.get("text") == "42" for line in box.execute("kept + 1", **with_state)), "other interpreters keep their state"
+    assert "oom_killed" in daemon.request("GET", f"/sandboxes/{box.id}/logs").body.decode()
+
+    # An interpreter: what it was asked is told, and a fresh one is there for what comes next.
+    for which in ({}, with_state):
+        told = [line for line in box.execute(HOG, timeout=600, **which) if line["type"] == "error"]
+        assert [e["name"] for e in told] == ["OutOfMemory"] and is_told_of_memory(told[0]["value"]), told
+        assert any(line.get("text") == "2" for line in box.execute("1 + 1", **which)), "a fresh one takes its place"
+    assert [line["name"] for line in box.execute("kept", **with_state) if line["type"] == "error"] == ["NameError"]
+
+    listed = [p["config"]["cmd"] for p in box.call("List", {}, "process.Process").json["processes"]]
+    assert listed == ["/bin/sh"], "who had no part in it lives on"
+    bystander.close()
+    box.kill()
+    receipt = wait_for(lambda: (a := daemon.request("GET", f"/sandboxes/{box.id}/receipt")).status == 200 and a.json, what="a receipt")
+    assert receipt["usage"]["oom_kills"] >= 3 and receipt["verdict"]["limit_hit"] is None, receipt["usage"]
+    assert any("oom_killed" in d["what"] for d in receipt["decisions"]["denials"]), receipt["decisions"]
+    records = daemon.request("GET", f"/audit?box={box.id}").body.decode()
+    assert '"oom_killed":true' in records.replace(" ", "") and '"outcome":"oom_killed"' in records.replace(" ", "")
+
+
+def test_L04_brig_exec_says_that_memory_ran_out(daemon, nothing_left):
+    box = daemon.create("tight")
+    command = [daemonlib.program(), "exec", "--host", daemon.url, box.id, "--", "python3", "-c", HOG]
+    told = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600, cwd="/",
+                          env={"PATH": os.environ["PATH"], "BRIG_API_KEY": daemon.key})
+    assert told.returncode == 137 and is_told_of_memory(told.stderr.removeprefix("brig exec: ")), told
+    box.kill()
 
 
 # ---- L-06 ----

@@ -206,6 +206,22 @@ def test_arguments_are_checked(mcp):
     assert not failed, "the control"
 
 
+def test_out_of_memory_is_told_in_words_and_the_session_goes_on(mcp):
+    session = mcp.session(template="tight")
+    hog = "x = []\nwhile True: x.append(b'x' * (1 << 23))"
+    for name, arguments in [("run_code", {"code": hog}), ("run_command", {"command": "python3", "args": ["-c", hog]})]:
+        answer = mcp.post(tool(name, {"session_id": session, **arguments})).json["result"]
+        told, text = answer["structuredContent"], answer["content"][0]["text"]
+        assert answer["isError"] and told["oom_killed"] is True and told["memory_limit"] == 192 << 20, told
+        error = told["error"]
+        assert error["code"] == "limit" and error["boundary"] == "lifecycle" and error["message"].startswith("oom_killed: "), error
+        assert "192M" in error["message"] and "lifecycle.memory" in error["hint"], error
+        assert error["message"] in text and error["hint"] in text, text
+        told, failed = mcp.call("run_code", session_id=session, code="1 + 1")
+        assert not failed and told["result"] == "2" and told["oom_killed"] is False, "a fresh interpreter, at once"
+    mcp.call("destroy_session", session_id=session)
+
+
 def test_a_session_ends_when_it_is_not_used(mcp):
     session = mcp.session(timeout_seconds=1, template="base")
     wait_for(lambda: session not in mcp.daemon.live(), 60, "it has ended")

@@ -17,12 +17,18 @@ from helpers import CALLERS, ROOT, below, wait_for
 from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, start_time
 
 SMALL = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "cpu_time": "1s", "disk": "16M"}}}
+ROOMY = {"policy": {"level": "high", "lifecycle": {"memory": "64M"}}}
+SAMPLED = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "cgroup": "off"}}}
+FILES = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "disk": "256M"}}}
 FEW = {"policy": {"level": "high", "lifecycle": {"pids": 20}}}
+
+
+TEMPLATES = {"small.json": SMALL, "few.json": FEW, "roomy.json": ROOMY, "sampled.json": SAMPLED, "files.json": FILES}
 
 
 @pytest.fixture(scope="module", params=CALLERS, ids=lambda caller: caller.name)
 def serve(request):
-    with Serve(request.param, templates={"small.json": SMALL, "few.json": FEW}) as made:
+    with Serve(request.param, templates=TEMPLATES) as made:
         yield made
 
 
@@ -476,12 +482,51 @@ def limit_of(box):
     return message.json["message"], ended
 
 
-def test_memory_ends_the_sandbox_and_is_named(serve):
-    box = serve.box("small")
+HOG = "x=[]\nwhile 1: x.append(b'x' * (1 << 20))"
+
+
+@pytest.mark.parametrize("template", ["roomy", "sampled"])
+def test_out_of_memory_costs_one_process_and_is_told_with_its_end(serve, template):
+    """With a cgroup, and where memory is only sampled."""
+    box = serve.box(template)
     assert box.run("python3", "-c", "bytearray(8 << 20)")[0] == 0
-    box.spawn("python3", "-c", "x=[]\nwhile 1: x.append(b'x' * (1 << 20) * 1)")
-    message, ended = limit_of(box)
-    assert "memory" in message and ended["reason"] == "limit: memory" and ended["receipt"]["verdict"]["limit_hit"] == "memory"
+    bystander = box.spawn("sh", "-c", "read line; echo heard $line", stdin=True)
+    hog = box.spawn("python3", "-c", HOG)
+    end = box.next("exited", seconds=90)
+    assert end.json == {"pid": hog.value, "oom_killed": True} and os.WTERMSIG(end.value) == signal.SIGKILL
+    told = box.next("event", seconds=90).json
+    assert told["boundary"] == "lifecycle" and told["kind"] == "denied" and "oom_killed" in told["what"], told
+    assert "64M" in told["rule"] and "lifecycle.memory" in told["hint"], told
+    os.write(bystander.fds[0], b"you\n")
+    assert read_all(bystander.fds[1]) == b"heard you\n", "a process that had its share lives on"
+    assert box.next("exited").json == {"pid": bystander.value}
+    # A shell whose command was killed ends by itself; a kill for other reasons is none for memory.
+    shell = box.spawn("sh", "-c", f"python3 -c \"$1\"; exit $?", "sh", HOG)
+    assert box.next("exited", seconds=90).json == {"pid": shell.value, "oom_killed": True}
+    other = box.spawn("sh", "-c", "kill -9 $$")
+    assert box.next("exited").json == {"pid": other.value}
+    ended = box.end("the client is done").json
+    assert ended["reason"] == "the client is done" and ended["limit_hit"] is None, ended
+    receipt = ended["receipt"]
+    assert receipt["usage"]["oom_kills"] == 2 and receipt["verdict"]["limit_hit"] is None, receipt["usage"]
+    assert [d["count"] for d in receipt["decisions"]["denials"] if "oom_killed" in d["what"]] == [2]
+
+
+def test_memory_that_no_end_gives_back(serve):
+    """Files in memory: who writes them is killed and told. With a cgroup the sandbox waits for somebody who removes them; where
+    memory is only sampled it is over its limit with nobody left to be killed, and ends with that verdict."""
+    box = serve.box("files")
+    writer = box.spawn("sh", "-c", "while :; do head -c 1000000 /dev/zero >> /tmp/big; done")
+    told = box.next("exited", seconds=90)
+    assert told.json == {"pid": writer.value, "oom_killed": True}
+    if box.told["boundaries"]["lifecycle"]["cgroup"] == "none":
+        message, ended = limit_of(box)
+        assert "memory" in message and ended["reason"] == "limit: memory", ended
+        assert ended["receipt"]["verdict"]["limit_hit"] == "memory"
+        return
+    read_all(box.ask("file", {"op": "remove", "path": "/tmp/big"}).fds[0])
+    assert can_run(box), "it can be used again"
+    box.close()
 
 
 def test_cpu_time_ends_the_sandbox_and_is_named(serve):

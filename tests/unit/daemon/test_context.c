@@ -301,9 +301,57 @@ Test(context, one_that_only_closes_its_channel_ends_too, .init = begin, .fini = 
     struct run r = {0};
     execute(c, "x", &r);
     set_end(&w.channel, -1);
-    pass(1500);
+    pass(FAREWELL_MS - 100);
+    cr_assert_eq(r.ends, 0, "the word that it exited may be on its way");
+    pass(200);
     cr_assert_eq(r.ends, 1);
     cr_assert_neq(r.err.code, ERR_NONE);
+    cr_assert_not_null(strstr(w.last_text, "\"signal\":9"), "it lives, and nobody hears it: %s",
+                       w.last_text);
+}
+
+/* What ran is told why, the context stays, and the next execution has a fresh interpreter. */
+Test(context, one_killed_for_want_of_memory_begins_again, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0}, waits = {0}, next = {0};
+    char text[64], id[40];
+    snprintf(id, sizeof id, "%s", context_info(c)->id);
+    execute(c, "x = bytearray(1 << 40)", &r);
+    execute(c, "print(x)", &waits);
+    snprintf(text, sizeof text, "{\"pid\":%lld,\"oom_killed\":true}", (long long)w.pid);
+    set_end(&w.channel, -1);
+    send_text(ward_of(box)->io.fd, WIRE_EXITED, 0, SIGKILL, text, NULL, 0);
+    settle();
+    pass(10);
+    cr_assert_eq(r.ends, 1);
+    cr_assert(err_is_oom(&r.err), "%s", r.err.message);
+    cr_assert_not_null(strstr(r.err.message, "the python interpreter"), "%s", r.err.message);
+    cr_assert_eq(waits.ends, 1, "what it built on is gone");
+    cr_assert(err_is_oom(&waits.err));
+    cr_assert_eq(box->context_count, 1);
+    cr_assert_eq(context_find(box, id), c);
+    cr_assert_not_null(strstr(w.records, "oom_killed"));
+    execute(c, "1", &next);
+    frame(READY_WORD);
+    settle();
+    cr_assert_not_null(strstr(asked(), "\"code\":\"1\""));
+    frame("{\"type\":\"end\",\"id\":3}");
+    settle();
+    cr_assert_eq(next.ends, 1);
+    cr_assert_eq(next.err.code, ERR_NONE, "%s", next.err.message);
+    /* One that is killed before it works is not tried for ever. */
+    struct made m = {0};
+    context_restart(c, on_context, &m);
+    settle();
+    snprintf(text, sizeof text, "{\"pid\":%lld,\"oom_killed\":true}", (long long)w.pid);
+    set_end(&w.channel, -1);
+    send_text(ward_of(box)->io.fd, WIRE_EXITED, 0, SIGKILL, text, NULL, 0);
+    settle();
+    pass(10);
+    cr_assert_eq(m.calls, 1);
+    cr_assert(err_is_oom(&m.err), "%s", m.err.message);
+    cr_assert_eq(box->context_count, 0);
 }
 
 Test(context, one_that_hears_nothing_any_more_ends_too, .init = begin, .fini = world_end)
@@ -312,7 +360,7 @@ Test(context, one_that_hears_nothing_any_more_ends_too, .init = begin, .fini = w
     struct run r = {0};
     set_end(&w.requests, -1);
     execute(c, "x", &r);
-    pass(1500);
+    pass(FAREWELL_MS + 100);
     cr_assert_eq(r.ends, 1);
     cr_assert_neq(r.err.code, ERR_NONE);
 }
@@ -523,9 +571,9 @@ Test(context, what_its_key_has_no_room_for_is_left_out_and_said, .init = begin, 
     uint64_t before = a->used[ACCOUNT_BYTES];
     uint64_t taken = account_room(a, ACCOUNT_BYTES) - 50000;
     cr_assert_eq(account_charge(a, ACCOUNT_BYTES, taken, NULL), 0);
-    int len = snprintf(text, sizeof text,
-                       "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"text\":\"%0150000d\"}}",
-                       1);
+    int len = snprintf(
+        text, sizeof text,
+        "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"text\":\"%0150000d\"}}", 1);
     cr_assert_lt(len, (int)sizeof text);
     uint32_t size = (uint32_t)len;
     cr_assert_eq(write(w.channel, &size, 4), 4);

@@ -1,5 +1,6 @@
 #include "daemon/process_internal.h"
 
+#include "base/num.h"
 #include "world.h"
 
 #include <signal.h>
@@ -15,6 +16,7 @@ struct client {
     int status;
     bool timed_out;
     struct process_client *handle;
+    struct err oom;
 };
 
 static bool on_output(void *ctx, int stream, const void *data, size_t len)
@@ -30,12 +32,14 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
     return !c->full;
 }
 
-static void on_end(void *ctx, int status, bool timed_out)
+static void on_end(void *ctx, const struct process_end *how)
 {
     struct client *c = ctx;
     c->ends++;
-    c->status = status;
-    c->timed_out = timed_out;
+    c->status = how->wait_status;
+    c->timed_out = how->timed_out;
+    if (how->oom)
+        c->oom = *how->oom;
 }
 
 static struct process_sink sink_of(struct client *c)
@@ -119,6 +123,33 @@ Test(process, output_and_end_come_in_order, .init = begin, .fini = world_end)
     cr_assert_eq(recorded("process.started"), 1);
     cr_assert_eq(recorded("process.ended"), 1);
     cr_assert_null(strstr(w.records, "secret words"), "no arguments in the records");
+}
+
+Test(process, one_killed_for_want_of_memory_is_told_so, .init = begin, .fini = world_end)
+{
+    struct client c = {0}, other = {0};
+    struct process *p = start(&c, &(struct process_request){.argv = argv});
+    int64_t pid = process_pid(p);
+    struct process *q = start(&other, &(struct process_request){.argv = argv});
+    char text[64];
+    snprintf(text, sizeof text, "{\"pid\":%lld,\"oom_killed\":true}", (long long)pid);
+    send_text(ward_of(box)->io.fd, WIRE_EXITED, 0, SIGKILL, text, NULL, 0);
+    settle();
+    pass(250);
+    cr_assert_eq(c.ends, 1);
+    cr_assert(err_is_oom(&c.oom), "%s", c.oom.message);
+    char limit[NUM_TEXT_SIZE];
+    num_format_size(box_info(box)->memory, limit);
+    cr_assert_not_null(strstr(c.oom.message, limit), "%s", c.oom.message);
+    cr_assert_not_null(strstr(c.oom.hint, box_info(box)->template_name), "%s", c.oom.hint);
+    cr_assert_not_null(strstr(w.records, "oom_killed"));
+    cr_assert_not_null(strstr(w.records, "memory_limit"));
+    cr_assert_eq(other.ends, 0, "the others live on");
+    end_process(q, SIGKILL);
+    cr_assert_eq(other.ends, 1);
+    cr_assert_eq(other.oom.code, ERR_NONE, "a kill for other reasons is none");
+    process_detach(c.handle);
+    process_detach(other.handle);
 }
 
 Test(process, a_sink_given_at_the_start_works_as_well, .init = begin, .fini = world_end)

@@ -4,9 +4,14 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static struct policy policy;
 static struct lifecycle life;
@@ -155,4 +160,100 @@ Test(verdict, a_full_folder_does_not_hide_a_timeout)
     life.hit = LIMIT_TIMEOUT;
     lifecycle_settle(&life, 0, 0);
     cr_assert_eq(life.hit, LIMIT_TIMEOUT);
+}
+
+/* ---- a session goes on ---- */
+
+static pid_t start_hog(size_t mib)
+{
+    int ready[2];
+    cr_assert_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        size_t size = mib << 20;
+        char *room = malloc(size);
+        memset(room, 1, size);
+        (void)!write(ready[1], room, 1);
+        for (;;)
+            pause();
+    }
+    char byte;
+    cr_assert_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+/* A /proc of its own is that of a pid namespace: the largest process of all would be somebody
+ * else's. */
+static void in_own_namespace(void (*fn)(void))
+{
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0)
+        cr_skip_test("needs root");
+    pid_t init = fork();
+    if (init == 0) {
+        if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("proc", "/proc", "proc", 0, NULL) < 0)
+            _exit(77);
+        fn();
+        _exit(0);
+    }
+    int status;
+    cr_assert_eq(waitpid(init, &status, 0), init);
+    cr_assert(WIFEXITED(status));
+    cr_assert_eq(WEXITSTATUS(status), 0, "line %d", WEXITSTATUS(status));
+}
+
+#define CHECK(is)                                                                                  \
+    do {                                                                                           \
+        if (!(is))                                                                                 \
+            _exit(__LINE__ & 0xff ? __LINE__ & 0xff : 1);                                          \
+    } while (0)
+
+static void kill_the_largest(void)
+{
+    int status;
+    life.session = true;
+    life.proc_fd = open("/proc", O_RDONLY | O_DIRECTORY);
+    pid_t small = start_hog(8), large = start_hog(64);
+    policy.memory = 48u << 20;
+    CHECK(lifecycle_sample(&life) == LIMIT_MEMORY);
+    CHECK(lifecycle_relieve(&life));
+    CHECK(life.usage.outlived == 1 && life.hit == LIMIT_NONE && !life.over_memory);
+    /* It may still be going; nobody else is killed for that. */
+    life.over_memory = true;
+    CHECK(waitpid(large, &status, 0) == large && WTERMSIG(status) == SIGKILL);
+    CHECK(waitpid(small, &status, WNOHANG) == 0);
+    CHECK(lifecycle_sample(&life) == LIMIT_NONE);
+    /* Nobody left but init: there is nothing to be gained. */
+    kill(small, SIGKILL);
+    CHECK(waitpid(small, &status, 0) == small);
+    life.over_memory = true;
+    CHECK(!lifecycle_relieve(&life));
+}
+
+Test(verdict, a_session_loses_the_process_that_has_most)
+{
+    in_own_namespace(kill_the_largest);
+}
+
+Test(verdict, a_session_outlives_the_kernels_kills)
+{
+    life.session = true;
+    life.usage.oom_kills = 2;
+    life.over_memory = true;
+    life.hit = LIMIT_MEMORY;
+    cr_assert(lifecycle_relieve(&life));
+    cr_assert(life.usage.outlived == 2 && life.oom_seen == 2 && life.usage.oom_kills == 0);
+    lifecycle_settle(&life, 0, 0);
+    cr_assert_eq(life.hit, LIMIT_NONE, "which is no reason of its end");
+    cr_assert_not(life.over_memory);
+}
+
+Test(verdict, a_run_outlives_none)
+{
+    life.usage.oom_kills = 1;
+    life.over_memory = true;
+    cr_assert_not(lifecycle_relieve(&life));
+    cr_assert_eq(life.usage.oom_kills, 1);
 }

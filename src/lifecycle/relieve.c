@@ -1,0 +1,104 @@
+/* LC-8  Out of memory in a sandbox that lives on: one process goes, and the others keep what they
+ *       have. Whoever waits for it is told.
+ *
+ * With a cgroup the kernel chooses and kills, and it is only counted here: as a rule the process
+ * that has most. Init is the smallest of all, so that it is chosen when nobody else is left. Where
+ * memory is only sampled, the same choice is made here. */
+#include "lifecycle/lifecycle.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "os/fd.h"
+#include "os/sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DYING_MAX_US 2000000u /* a process that takes longer to go does not help */
+
+static uint64_t status_kib(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+/* What its end would give back. */
+static uint64_t memory_of(int task)
+{
+    char text[4096];
+    if (file_read(task, "status", text, sizeof text) <= 0)
+        return 0;
+    return status_kib(text, "\nRssAnon:") + status_kib(text, "\nRssShmem:") +
+           status_kib(text, "\nVmPTE:");
+}
+
+static bool is_candidate(const char *name)
+{
+    return name[0] >= '1' && name[0] <= '9' && strcmp(name, "1") != 0;
+}
+
+/* A folder of /proc names one task for as long as it is open: a number that is used again is not
+ * mistaken for it. -1: nobody has any. */
+static int find_largest(const struct lifecycle *l)
+{
+    uint64_t most = 0;
+    int found = -1;
+    int copy = openat(l->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (!is_candidate(e->d_name))
+            continue;
+        cleanup_fd int task = openat(l->proc_fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        uint64_t has = task < 0 ? 0 : memory_of(task);
+        if (has <= most)
+            continue;
+        most = has;
+        if (found >= 0)
+            close(found);
+        found = fd_steal(&task);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* Its memory is not given back at once. */
+static bool is_dying(struct lifecycle *l)
+{
+    if (l->dying_fd < 0)
+        return false;
+    if (memory_of(l->dying_fd) > 0 && clock_us() - l->dying_us < DYING_MAX_US)
+        return true;
+    close(fd_steal(&l->dying_fd));
+    return false;
+}
+
+static bool kill_largest(struct lifecycle *l)
+{
+    cleanup_fd int task = find_largest(l);
+    if (task < 0 || sys_pidfd_send_signal(task, SIGKILL) < 0)
+        return false;
+    l->usage.outlived++;
+    l->dying_fd = fd_steal(&task);
+    l->dying_us = clock_us();
+    return true;
+}
+
+bool lifecycle_relieve(struct lifecycle *l)
+{
+    if (!l->session || !l->over_memory)
+        return false;
+    if (l->usage.oom_kills == 0 && (l->proc_fd < 0 || (!is_dying(l) && !kill_largest(l))))
+        return false;
+    l->usage.outlived += l->usage.oom_kills;
+    l->oom_seen += l->usage.oom_kills;
+    l->usage.oom_kills = 0;
+    l->over_memory = false;
+    l->hit = LIMIT_NONE;
+    return true;
+}
