@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 static bool is_scalar_value(uint32_t code)
 {
@@ -102,4 +103,65 @@ size_t utf8_encode(uint32_t code, char out[4])
     out[2] = (char)(0x80 | (code >> 6 & 0x3F));
     out[3] = (char)(0x80 | (code & 0x3F));
     return 4;
+}
+
+/* ---- names ---- */
+
+#define ESCAPE 0xF700u
+
+static bool is_escape(uint32_t code)
+{
+    return code >= ESCAPE + 0x80 && code <= ESCAPE + 0xFF;
+}
+
+static size_t escape_bytes(const char *bytes, size_t len, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += utf8_encode(ESCAPE + (unsigned char)bytes[i], out + n);
+    return n;
+}
+
+static size_t escape(const char *name, size_t len, bool keep, char *out)
+{
+    size_t n = 0;
+    for (size_t at = 0, step; at < len; at += step) {
+        uint32_t code = 0;
+        step = utf8_decode(name + at, len - at, &code);
+        if (!step || (!keep && is_escape(code))) {
+            step = step ? step : 1;
+            n += escape_bytes(name + at, step, out + n);
+        } else {
+            memmove(out + n, name + at, step);
+            n += step;
+        }
+    }
+    return n;
+}
+
+size_t utf8_escape(const char *name, size_t len, char *out)
+{
+    return escape(name, len, false, out);
+}
+
+size_t utf8_mend(const char *text, size_t len, char *out)
+{
+    return escape(text, len, true, out);
+}
+
+size_t utf8_unescape(const char *text, size_t len, char *out)
+{
+    size_t n = 0;
+    for (size_t at = 0, step; at < len; at += step) {
+        uint32_t code = 0;
+        step = utf8_decode(text + at, len - at, &code);
+        if (step && is_escape(code)) {
+            out[n++] = (char)(code - ESCAPE);
+            continue;
+        }
+        step = step ? step : 1;
+        memmove(out + n, text + at, step);
+        n += step;
+    }
+    return n;
 }

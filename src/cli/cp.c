@@ -2,6 +2,7 @@
 #include "cli/cp.h"
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "cli/boxes.h"
 #include "cli/term.h"
 
@@ -45,6 +46,28 @@ const char *copy_base(const char *path)
     return slash ? slash + 1 : path;
 }
 
+static void convert(struct buf *out, const char *from,
+                    size_t (*fn)(const char *from, size_t len, char *out))
+{
+    size_t len = strlen(from);
+    buf_init(out, UTF8_ESCAPED_MAX(len) + 1);
+    buf_room(out, UTF8_ESCAPED_MAX(len) + 1);
+    if (out->failed)
+        return;
+    out->len = fn(from, len, out->data);
+    out->data[out->len] = '\0';
+}
+
+void copy_text_of(struct buf *out, const char *name)
+{
+    convert(out, name, utf8_escape);
+}
+
+void copy_name_of(struct buf *out, const char *text)
+{
+    convert(out, text, utf8_unescape);
+}
+
 /* "ID:PATH": what stands before the first colon looks like an id and has no slash. */
 static bool split(const char *word, char id[static 64], const char **path)
 {
@@ -81,6 +104,7 @@ static int run(struct boxes *b, struct err *err)
 {
     struct cp_verb *v = b->ctx;
     struct copy c = {.client = &b->client, .recursive = v->recursive};
+    cleanup_buf struct buf inside = {0};
     char word[64], id[64];
     bool in = false;
     if (b->count != 2)
@@ -88,6 +112,8 @@ static int run(struct boxes *b, struct err *err)
     if (which_way(b, word, &c, &in, err) < 0 || client_find(&b->client, word, id, err) < 0)
         return -err->code;
     c.id = id;
+    convert(&inside, c.inside, utf8_mend);
+    c.inside = buf_text(&inside);
     int r = in ? copy_in(&c, err) : copy_out(&c, err);
     if (r >= 0 && !v->quiet)
         term_say("%llu file%s, %llu bytes", (unsigned long long)c.files, c.files == 1 ? "" : "s",

@@ -99,11 +99,12 @@ static int put_folder(struct copy *c, int fd, const char *inside, unsigned depth
     if (!dir)
         close(fd);
     for (struct dirent *e; r >= 0 && (e = readdir(dir));) {
-        cleanup_buf struct buf below = {0};
+        cleanup_buf struct buf below = {0}, text = {0};
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
+        copy_text_of(&text, e->d_name);
         buf_init(&below, 4096);
-        buf_fmt(&below, "%s/%s", inside, e->d_name);
+        buf_fmt(&below, "%s/%s", inside, buf_text(&text));
         r = below.failed ? err_set(err, ERR_LIMIT, "the path is too long")
                          : put_any(c, dirfd(dir), e->d_name, buf_text(&below), depth + 1, err);
     }
@@ -153,12 +154,13 @@ static int put_any(struct copy *c, int dir, const char *name, const char *inside
 
 int copy_in(struct copy *c, struct err *err)
 {
-    cleanup_buf struct buf inside = {0};
+    cleanup_buf struct buf inside = {0}, base = {0};
     size_t len = strlen(c->inside);
+    copy_text_of(&base, copy_base(c->here));
     buf_init(&inside, 4096);
     buf_str(&inside, c->inside);
     if (len == 0 || c->inside[len - 1] == '/')
-        buf_str(&inside, copy_base(c->here));
+        buf_str(&inside, buf_text(&base));
     struct reached at;
     if (path_reach(c->here, "cannot copy", &at, err) < 0)
         return -err->code;

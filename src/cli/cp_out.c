@@ -128,12 +128,15 @@ static int get_one(struct copy *c, const struct json *entry, const char *top, in
 {
     const char *type = member_string(entry, "type"), *path = member_string(entry, "path");
     size_t len = strlen(top);
-    if (!type || !path || strncmp(path, top, len) != 0 || path[len] != '/' ||
-        !plain(path + len + 1)) {
+    cleanup_buf struct buf name = {0};
+    bool good = type && path && strncmp(path, top, len) == 0 && path[len] == '/';
+    if (good)
+        copy_name_of(&name, path + len + 1);
+    if (!good || name.failed || !plain(buf_text(&name))) {
         term_say("a name that cannot be used here was left out");
         return 0;
     }
-    const char *below = path + len + 1;
+    const char *below = buf_text(&name);
     bool folder = strstr(type, "DIRECTORY") != NULL;
     if (!folder && !strstr(type, "FILE_TYPE_FILE")) {
         term_say("%s is no plain file: left out", below);
@@ -210,7 +213,9 @@ static int open_target(const struct copy *c, const char *source, char name[stati
     struct err why = ERR_INIT;
     int fd = open_folder(c->here, &why);
     if (fd >= 0) {
-        snprintf(name, NAME_MAX + 1, "%s", copy_base(source));
+        cleanup_buf struct buf base = {0};
+        copy_name_of(&base, copy_base(source));
+        snprintf(name, NAME_MAX + 1, "%s", buf_text(&base));
         return fd;
     }
     if (why.code != ERR_SYSTEM) {

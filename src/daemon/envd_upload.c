@@ -232,9 +232,9 @@ static void write_result(struct upload *u)
     path_absolute(u->path, absolute);
     slash = strrchr(absolute, '/');
     jw_object_begin(&u->w);
-    jw_kv_string(&u->w, "name", slash + 1);
+    path_write(&u->w, "name", slash + 1);
     jw_kv_string(&u->w, "type", "file");
-    jw_kv_string(&u->w, "path", absolute);
+    path_write(&u->w, "path", absolute);
     work_write_metadata(&u->w, h);
     jw_object_end(&u->w);
     u->count++;
@@ -279,8 +279,7 @@ static void file_started(struct work *w, int in_fd, const struct err *err)
     }
     u->work = w;
     u->state = UPLOAD_WRITING;
-    u->pipe =
-        (struct loop_io){.fd = in_fd, .fn = on_pipe, .share = account_share(u->hold.account)};
+    u->pipe = (struct loop_io){.fd = in_fd, .fn = on_pipe, .share = account_share(u->hold.account)};
     if (u->reading)
         exchange_body_resume(w->call->x);
     else

@@ -2,9 +2,9 @@
  * (CreateWatcher, GetWatcherEvents, RemoveWatcher).
  *
  * The worker inside says what changed; with includeEntry another one is asked, one at a time, what
- * stands there now, and events wait for it in their order. Everything is bounded: events that wait, and
- * their bytes, which their key answers for; watchers of a key and of a sandbox, time without anybody
- * asking. A watcher ends with its sandbox. */
+ * stands there now, and events wait for it in their order. Everything is bounded: events that wait,
+ * and their bytes, which their key answers for; watchers of a key and of a sandbox, time without
+ * anybody asking. A watcher ends with its sandbox. */
 #include "daemon/envd.h"
 #include "daemon/frames.h"
 
@@ -261,7 +261,7 @@ static void stat_started(void *ctx, struct file_work *file, int in_fd, const str
 static bool write_question(struct buf *out, const struct watch *w, const struct event *e)
 {
     struct json_writer writer;
-    char path[2 * FILES_PATH_MAX + 2];
+    char path[FILES_PATH_MAX + FILES_TEXT_MAX + 2];
     snprintf(path, sizeof(path), "%s/%s", w->path, e->name);
     buf_init(out, 32u * 1024);
     jw_init(&writer, out, false);
@@ -299,7 +299,8 @@ static void on_event(void *ctx, const struct files_event *said)
     if (w->closing || said->kind < FILES_CREATE || said->kind > FILES_CHMOD)
         return;
     /* Once some are lost there is no point in keeping more until that was told. */
-    if (!w->lost && w->queued < EVENTS_MAX && hold_add(&w->hold, size, NULL) == 0 && !(e = calloc(1, size)))
+    if (!w->lost && w->queued < EVENTS_MAX && hold_add(&w->hold, size, NULL) == 0 &&
+        !(e = calloc(1, size)))
         hold_sub(&w->hold, size);
     if (!e) {
         w->lost = true;

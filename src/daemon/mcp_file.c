@@ -182,7 +182,7 @@ void file_begin(struct mcp_file *f, struct box *b, uint32_t depth, uint64_t limi
     jw_init(&w, &text, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "op", files_op_name(f->op));
-    jw_kv_string(&w, "path", f->path);
+    path_write(&w, "path", f->path);
     if (limit)
         jw_kv_uint(&w, "limit", limit);
     if (depth)

@@ -85,8 +85,7 @@ static void have_read(struct mcp_file *f)
         return;
     }
     tool_result_begin(f->c, &r, &text, NULL, false);
-    jw_key(&r.w, "path");
-    jw_bytes(&r.w, f->path, strlen(f->path));
+    path_write(&r.w, "path", f->path);
     jw_kv_uint(&r.w, "size", f->data.len);
     jw_kv_string(&r.w, "encoding", is_text ? "utf-8" : "base64");
     jw_key(&r.w, "content");
@@ -128,7 +127,7 @@ static void have_written(struct mcp_file *f)
     buf_init(&text, 8192);
     buf_fmt(&text, "wrote %zu bytes to %s", f->data.len, f->path);
     tool_result_begin(f->c, &r, &text, NULL, false);
-    jw_kv_string(&r.w, "path", f->path);
+    path_write(&r.w, "path", f->path);
     jw_kv_uint(&r.w, "size", f->data.len);
     tool_result_send(f->c, &r);
 }

@@ -85,15 +85,23 @@ void work_write_metadata(struct json_writer *w, const struct http_headers *h)
     jw_object_end(w);
 }
 
+void path_write(struct json_writer *w, const char *key, const char *path)
+{
+    size_t len = strnlen(path, FILES_TEXT_MAX + 1);
+    char text[UTF8_ESCAPED_MAX(FILES_TEXT_MAX + 1)];
+    jw_key(w, key);
+    jw_bytes(w, text, utf8_mend(path, len, text));
+}
+
 static void write_request(struct buf *out, const struct work_request *r)
 {
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "op", files_op_name(r->op));
-    jw_kv_string(&w, "path", r->path);
+    path_write(&w, "path", r->path);
     if (r->to)
-        jw_kv_string(&w, "to", r->to);
+        path_write(&w, "to", r->to);
     if (r->limit)
         jw_kv_uint(&w, "limit", r->limit);
     if (r->depth)

@@ -48,5 +48,8 @@ void entry_write(struct json_writer *w, const struct files_entry *e);
 #define ENTRY_TIME_SIZE 48
 bool entry_time(const struct files_entry *e, char out[static ENTRY_TIME_SIZE]);
 /* Absolute, as the worker will see it: relative paths are below the home folder. */
+/* A path from a request, which may have come as bytes that are no UTF-8 (in a form): escaped as the
+ * names in answers are (base/utf8.h). */
+void path_write(struct json_writer *w, const char *key, const char *path);
 void path_absolute(const char *path, char out[static FILES_PATH_MAX + 1]);
 #define HOME_PATH "/home/user"

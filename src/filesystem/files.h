@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +43,7 @@ const char *files_op_name(enum files_op op); /* "read", … */
 enum files_op files_op_parse(const char *name);
 
 #define FILES_PATH_MAX     4096
+#define FILES_TEXT_MAX     UTF8_ESCAPED_MAX(FILES_PATH_MAX) /* of a path as text */
 #define FILES_ENTRIES_MAX  20000
 #define FILES_DEPTH_MAX    64
 #define FILES_METADATA_MAX 16
@@ -52,7 +54,8 @@ enum files_op files_op_parse(const char *name);
 /* What crosses to the worker, as one sealed block (plan/plan.h encodes it: OP_FILE_WORK). */
 struct files_request {
     enum files_op op;
-    const char *path; /* absolute; or relative to `home`; "//", "." and ".." go away as text */
+    const char *path; /* absolute; or relative to `home`; "//", "." and ".." go away as text.
+                         Escaped (base/utf8.h) until files_request_plan, which crosses as bytes */
     const char *to;   /* FILES_MOVE */
     const char *home; /* FILES_HOME, or what the caller puts there */
     uint64_t limit;   /* bytes for READ and WRITE, entries for LIST */
@@ -130,15 +133,15 @@ struct files_entry {
     uint64_t size;
     int64_t mtime_sec;
     uint32_t mtime_nsec;
-    char path[FILES_PATH_MAX + 1];   /* absolute as asked for; any bytes but NUL */
-    char target[FILES_PATH_MAX + 1]; /* of a symbolic link, else empty */
+    char path[FILES_TEXT_MAX + 1];   /* absolute as asked for; as text, see utf8_escape */
+    char target[FILES_TEXT_MAX + 1]; /* of a symbolic link, else empty; the same */
     char metadata[4096];             /* name NUL value NUL … */
     size_t metadata_len;
 };
 struct files_event {
     enum files_event_kind kind;
     bool is_dir;
-    char name[FILES_PATH_MAX + 1];
+    char name[FILES_TEXT_MAX + 1]; /* as text */
 };
 struct files_reader; /* cuts the stream into frames; bounded */
 /* `head` comes first and once, `end` last and once (after a head with an error, with the same

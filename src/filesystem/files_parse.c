@@ -176,10 +176,8 @@ static int take_entry(struct files_reader *r, struct err *err)
     e->size = w.size;
     e->mtime_sec = w.mtime_sec;
     e->mtime_nsec = w.mtime_nsec;
-    memcpy(e->path, text, w.path_len);
-    e->path[w.path_len] = '\0';
-    memcpy(e->target, text + w.path_len, w.target_len);
-    e->target[w.target_len] = '\0';
+    e->path[utf8_escape(text, w.path_len, e->path)] = '\0';
+    e->target[utf8_escape(text + w.path_len, w.target_len, e->target)] = '\0';
     memcpy(e->metadata, text + w.path_len + w.target_len, w.metadata_len);
     e->metadata_len = w.metadata_len;
     if (r->sink.entry)
@@ -197,8 +195,7 @@ static int take_event(struct files_reader *r, struct err *err)
         return bad(err, "a malformed event");
     r->event.kind = (enum files_event_kind)words[0];
     r->event.is_dir = words[1];
-    memcpy(r->event.name, name, len);
-    r->event.name[len] = '\0';
+    r->event.name[utf8_escape(name, len, r->event.name)] = '\0';
     if (r->sink.event)
         r->sink.event(r->sink.ctx, &r->event);
     return 0;

@@ -34,10 +34,11 @@ static int bad(struct err *err, const char *key, const char *what)
 
 static int read_path(const struct json *j, const char *key, const char **ret, struct err *err)
 {
+    char bytes[FILES_TEXT_MAX];
     const char *text = json_type(j) == JSON_STRING ? json_string(j) : NULL;
     if (!text || !text[0])
         return bad(err, key, "must be a path");
-    if (strlen(text) > FILES_PATH_MAX)
+    if (strlen(text) > sizeof bytes || utf8_unescape(text, strlen(text), bytes) > FILES_PATH_MAX)
         return bad(err, key, "is too long");
     *ret = text;
     return 0;
@@ -138,11 +139,21 @@ int files_request_read(const struct json *json, struct files_request *ret, struc
     return check(ret, err);
 }
 
+/* files_request_read has looked at its length. */
+static const char *name_of(const char *text, char room[static FILES_PATH_MAX + 1])
+{
+    if (!text)
+        return NULL;
+    room[utf8_unescape(text, strlen(text), room)] = '\0';
+    return room;
+}
+
 void files_request_plan(const struct files_request *r, struct plan *plan)
 {
+    char path[FILES_PATH_MAX + 1], to[FILES_PATH_MAX + 1];
     plan_add(plan, &(struct op){.kind = OP_FILE_WORK,
-                                .a = r->path,
-                                .b = r->to,
+                                .a = name_of(r->path, path),
+                                .b = name_of(r->to, to),
                                 .num = {r->op, r->limit, r->depth, r->recursive},
                                 .data = r->home,
                                 .data_len = strlen(r->home) + 1});

@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import urllib.parse
 from pathlib import Path
 
 import daemonlib
@@ -36,6 +37,39 @@ def test_client(daemon, clients, script):
 
 def test_everything_ended_with_its_script(daemon):
     daemonlib.wait_for(lambda: not daemon.live(), what="no sandbox is left over")
+
+
+# ---- names that are no text ----
+
+def test_names_that_are_not_utf8(daemon, tmp_path):
+    """Listed reversibly, and addressed by what was listed."""
+    box = daemon.create()
+    try:
+        made = box.run("/bin/bash", "-c", r"mkdir -p $'d/\xfe'; printf 1 > $'d/a\xff'; ln -s $'a\xff' d/l; printf 2 > $'d/\uf7ff'")
+        assert made.status == 0, made
+        entries = {e["name"]: e for e in box.call("ListDir", {"path": "/home/user/d"}).json["entries"]}
+        assert set(entries) == {"a\uf7ff", "\uf7fe", "l", "\uf7ef\uf79f\uf7bf"}, entries
+        assert entries["l"]["symlinkTarget"] == "a\uf7ff" and entries["a\uf7ff"]["path"] == "/home/user/d/a\uf7ff"
+        assert box.read(urllib.parse.quote("d/a\uf7ff")) == b"1" and box.read(urllib.parse.quote("d/\uf7ef\uf79f\uf7bf")) == b"2"
+        box.write(urllib.parse.quote("d/\uf7fe/new\uf780"), b"3")
+        assert box.call("Stat", {"path": "d/\uf7fe/new\uf780"}).json["entry"]["size"] == "1"
+        assert box.call("Move", {"source": "d/\uf7fe/new\uf780", "destination": "d/moved\uf7ff"}).status == 200
+        assert box.call("Remove", {"path": "d/a\uf7ff"}).status == 200
+        assert box.run("/bin/bash", "-c", r"cat $'d/moved\xff'; test ! -e $'d/a\xff' && echo gone").out == b"3gone\n"
+        # brig cp keeps the bytes, in both directions.
+        os.mkdir(tmp_path / "out"), os.mkdir(tmp_path / "in")
+        (tmp_path / "in" / "\udcfe\uf7ff").write_bytes(b"4")  # a byte that is no character, and a character that stands for one elsewhere
+        tmp_path.chmod(0o777), (tmp_path / "out").chmod(0o777)
+        for way in ([f"{box.id}:d", str(tmp_path / "out" / "d")], [str(tmp_path / "in"), f"{box.id}:back"]):
+            told = subprocess.run([daemonlib.program(), "cp", "-r", "--host", daemon.url, *way], capture_output=True, text=True, cwd="/",
+                                  env={"PATH": os.environ["PATH"], "BRIG_API_KEY": daemon.key}, timeout=300)
+            assert told.returncode == 0, told
+        assert set(os.listdir(os.fsencode(tmp_path / "out" / "d"))) == {b"moved\xff", b"\xfe", "\uf7ff".encode()}
+        assert box.run("/bin/bash", "-c", r"cat $'back/\xfe\uf7ff'").out == b"4"
+        # No slash and no dot can be hidden so: what is not a byte from 0x80 on is no escape.
+        assert box.request("GET", "/files?path=" + urllib.parse.quote("d\uf72fmoved")).status == 404
+    finally:
+        box.kill()
 
 
 # ---- the smallest face ----

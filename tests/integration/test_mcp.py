@@ -236,6 +236,25 @@ def test_diff_without_a_project(mcp):
     mcp.call("destroy_session", session_id=session)
 
 
+def test_names_that_are_no_text(mcp):
+    """Listed with the private characters U+F780 to U+F7FF for their bytes, and addressed by that (docs/serve.md)."""
+    session = mcp.session(template="base")
+    mcp.call("run_command", session_id=session, command=r"mkdir odd; printf bytes > $'odd/\xff\xc3.txt'; printf text > $'odd/\uf7ff'")
+    told, _ = mcp.call("list_files", session_id=session, path="odd")
+    paths = {entry["path"] for entry in told["entries"]}
+    assert paths == {"/home/user/odd/\uf7ff\uf7c3.txt", "/home/user/odd/\uf7ef\uf79f\uf7bf"}, paths
+    assert {mcp.call("read_file", session_id=session, path=path)[0]["content"] for path in paths} == {"bytes", "text"}
+    told, failed = mcp.call("write_file", session_id=session, path="odd/\uf7ff\uf7c3.txt", content="again")
+    assert not failed and told["path"].endswith("odd/\uf7ff\uf7c3.txt"), told
+    told, _ = mcp.call("run_command", session_id=session, command=r"cat $'odd/\xff\xc3.txt'; ls odd | wc -l")
+    assert told["stdout"] == "again2\n", told
+    uris = [r["uri"] for r in mcp.post(request("resources/list")).json["result"]["resources"] if session in r["uri"]]
+    odd = [uri for uri in uris if "%EF%9F%BF" in uri]
+    for uri in odd:
+        assert mcp.post(request("resources/read", {"uri": uri})).json["result"]["contents"][0]["text"] == "again"
+    mcp.call("destroy_session", session_id=session)
+
+
 def test_files_of_a_session(mcp):
     session = mcp.session(template="base")
     text = json.dumps({"a": "x" * 200000})

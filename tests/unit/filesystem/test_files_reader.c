@@ -177,7 +177,7 @@ Test(files_reader, answers_of_each_kind)
     put_event(FILES_CREATE, 1, "d", 1);
     put_event(FILES_CHMOD, 0, "d/\xff\n", 4);
     put_head(FILES_END, EOVERFLOW, 0);
-    accepted(FILES_WATCH, "head 0 0;event 1 1 d;event 5 0 d/\xff\n;end 75");
+    accepted(FILES_WATCH, "head 0 0;event 1 1 d;event 5 0 d/\xef\x9f\xbf\n;end 75");
 }
 
 Test(files_reader, an_entry_with_all_it_has)
@@ -462,6 +462,25 @@ static struct files_request crosses(const char *text)
         same(again.metadata[i].value, r.metadata[i].value);
     }
     return r;
+}
+
+Test(files_request, an_escaped_name_crosses_as_its_bytes)
+{
+    struct json *json = NULL;
+    struct files_request r, again;
+    struct plan plan;
+    struct err err = ERR_INIT;
+    const char *text = "{\"op\":\"move\",\"path\":\"/d/\\uf7ff\\u00e9\",\"to\":\"\\uf7c3\"}";
+    cr_assert_eq(json_parse(text, strlen(text), NULL, &json, &err), 0);
+    cr_assert_eq(files_request_read(json, &r, &err), 0, "%s", err.message);
+    plan_init(&plan);
+    files_request_plan(&r, &plan);
+    cr_assert_eq(plan_finish(&plan, &err), 0);
+    cr_assert_eq(files_request_decode(plan.bytes.data, plan.bytes.len, &again, &err), 0);
+    cr_assert_str_eq(again.path, "/d/\xff\xc3\xa9");
+    cr_assert_str_eq(again.to, "\xc3");
+    plan_done(&plan);
+    json_free(json);
 }
 
 Test(files_request, what_is_asked_arrives)

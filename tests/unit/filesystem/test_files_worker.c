@@ -430,10 +430,10 @@ LAB_TEST(files_worker, names_are_any_bytes)
     cr_assert_eq(a->entries, 3);
     unsigned seen = 0;
     for (unsigned i = 0; i < 3; i++)
-        seen |= strcmp(a->entry[i].path, "/d/new\nline") == 0  ? 1u
-                : strcmp(a->entry[i].path, "/d/\xff\xfe") == 0 ? 2u
-                : strcmp(a->entry[i].path, "/d/ -rf *") == 0   ? 4u
-                                                               : 8u;
+        seen |= strcmp(a->entry[i].path, "/d/new\nline") == 0                  ? 1u
+                : strcmp(a->entry[i].path, "/d/\xef\x9f\xbf\xef\x9f\xbe") == 0 ? 2u
+                : strcmp(a->entry[i].path, "/d/ -rf *") == 0                   ? 4u
+                                                                               : 8u;
     cr_assert_eq(seen, 7);
     cr_assert_str_eq(lab_do(FILES_READ, "/d/\xff\xfe")->start, "22");
     cr_assert_eq(lab_do(FILES_REMOVE, "/d/new\nline")->error, 0);
