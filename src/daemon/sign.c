@@ -1,6 +1,6 @@
 /* Signatures and derived tokens: see sign.h.
  *
- * DM-4  A signed link is good for exactly the path, direction, user and time that were signed. */
+ * DM-6  A signed link is good for exactly the path, direction, user and time that were signed. */
 #include "daemon/sign.h"
 
 #include "base/base64.h"

@@ -142,6 +142,26 @@ def test_a_long_list_is_read_as_it_is_taken(daemon, tenant):
     assert box.call("ListDir", {"path": "/nowhere"}).status == 404
 
 
+def rounds(daemon):
+    """How many rounds of the event loop there were, and how many of them held it for longer than 50 ms."""
+    text = daemon.request("GET", "/metrics").body.decode()
+    seen = {le: int(n) for le, n in re.findall(r'brig_duration_seconds_bucket{what="round",le="([^"]+)"} (\d+)', text)}
+    return seen["+Inf"], seen["+Inf"] - seen["0.05"]
+
+
+def test_a_large_result_is_written_in_pieces(daemon, tenant):
+    """2 MiB of what is longest as JSON in ASCII: whole, it held the loop for 90 ms each time."""
+    box, times = tenant.box("python"), 10
+    text = "\u00e9\"\n" * 500000
+    code = "class R:\n def _repr_html_(self): return '\u00e9\"\\n' * 500000\n def __repr__(self): return 'R'\nR()"
+    box.execute("1")
+    _, before = rounds(daemon)
+    for _ in range(times):
+        told = [line for line in box.execute(code, timeout=600) if line["type"] == "result"]
+        assert len(told) == 1 and told[0]["html"] == text, "nothing of it is missing"
+    assert rounds(daemon)[1] - before < times / 2
+
+
 def test_tunnels_count_and_end_with_their_sandbox(daemon, tenant):
     box = tenant.box()
     tenant.tunnels(box, 300)

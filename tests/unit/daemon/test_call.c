@@ -1,7 +1,9 @@
 /* Calls on a real connection: what a handler may do with one after it was answered. */
 #include "daemon/call.h"
 
+#include "daemon/envd.h"
 #include "daemon/server.h"
+#include "filesystem/files.h"
 #include "world.h"
 
 #include <poll.h>
@@ -52,14 +54,19 @@ static void end(void)
     world_end();
 }
 
+static void request_bytes(const char *body, size_t len)
+{
+    char text[2048];
+    int n = snprintf(text, sizeof text,
+                     "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", len);
+    memcpy(text + n, body, len);
+    cr_assert_eq(send(client, text, (size_t)n + len, MSG_NOSIGNAL), (ssize_t)((size_t)n + len));
+    settle();
+}
+
 static void request(const char *body)
 {
-    char text[1024];
-    int n = snprintf(text, sizeof text,
-                     "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
-                     strlen(body), body);
-    cr_assert_eq(send(client, text, (size_t)n, MSG_NOSIGNAL), n);
-    settle();
+    request_bytes(body, strlen(body));
 }
 
 static const char *answer(void)
@@ -156,6 +163,64 @@ Test(call, what_its_key_has_no_room_for_is_refused, .init = begin, .fini = end)
     const char *text = answer();
     cr_expect_not_null(strstr(text, "HTTP/1.1 429"), "%s", text);
     account_return(a, ACCOUNT_BYTES, room);
+    settle();
+    cr_expect_eq(held(), 0);
+}
+
+/* ---- a stream of events: one that was sent is gone ---- */
+
+static struct box *watched;
+
+static void watches(struct call *call)
+{
+    memcpy(call->id, box_info(watched)->id, sizeof call->id);
+    envd_watch_dir(call);
+}
+
+static void worker_says(uint8_t type, const void *bytes, size_t len)
+{
+    char out[256] = {(char)type};
+    uint32_t length = (uint32_t)len;
+    memcpy(out + 4, &length, sizeof length);
+    memcpy(out + 8, bytes, len);
+    cr_assert_eq(write(w.out, out, 8 + len), (ssize_t)(8 + len));
+    settle();
+}
+
+static void worker_tells_of(uint32_t kind, const char *name)
+{
+    char event[64] = {(char)kind};
+    memcpy(event + 8, name, strlen(name));
+    worker_says(FILES_EVENT, event, 8 + strlen(name));
+}
+
+static bool is_told(const char *word)
+{
+    static char text[8192];
+    ssize_t n = recv(client, text, sizeof text, MSG_DONTWAIT);
+    return n > 0 && memmem(text, (size_t)n, word, strlen(word));
+}
+
+Test(call, an_event_that_was_sent_is_not_looked_at_again, .init = begin, .fini = end)
+{
+    static const char body[] = "\0\0\0\0\x23{\"path\":\"/tmp\",\"includeEntry\":true}";
+    struct files_head head = {0};
+    watched = make_box();
+    handler = watches;
+    request_bytes(body, sizeof body - 1);
+    worker_says(FILES_HEAD, &head, sizeof head);
+    cr_assert(is_told("start"));
+    worker_tells_of(FILES_DELETE, "one"); /* leaves at once */
+    cr_assert(is_told("EVENT_TYPE_REMOVE"));
+    int events = dup(w.out);
+    worker_tells_of(FILES_CREATE, "two"); /* waits for what can be said of it, and that fails */
+    set_end(&w.out, -1);
+    settle();
+    cr_assert(is_told("EVENT_TYPE_CREATE"));
+    set_end(&w.out, events);
+    worker_tells_of(FILES_DELETE, "two");
+    cr_assert(is_told("EVENT_TYPE_REMOVE"));
+    box_end(watched, "asked", NULL, NULL);
     settle();
     cr_expect_eq(held(), 0);
 }
