@@ -71,7 +71,7 @@ static int refuse_row(struct recorder *r, const char *key, struct err *err)
         .boundary = "api",
         .kind = "key.refused",
         .key = key,
-        .detail = "{\"what\":\"a row that gives a key back what it lost, or more than it had\"}"};
+        .detail = "{\"what\":\"a row that makes a key other than it was, or gives it back\"}"};
     return store_append(r->store, &record, err);
 }
 

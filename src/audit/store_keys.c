@@ -2,8 +2,8 @@
  * row, so that none of it can be changed behind the chain's back: not the hash, not the rights, not
  * the end of a key.
  *
- * AU-4  A key is what its newest record says. It never comes back once it was revoked, and is never
- *       more than it was. */
+ * AU-4  A key is what its newest record says: once made it can be revoked, and nothing else of it
+ *       ever changes. It never comes back. */
 #include "audit/store_internal.h"
 
 #include "base/sha256.h"
@@ -105,14 +105,18 @@ int store_key_told(struct store *s, const char *key, struct key_told *ret, struc
 
 /* ---- a row against it ---- */
 
+/* No verb changes a key but the one that ends it. Whatever else differs (rights, projects, how many
+ * sandboxes) came another way, and so would what rows may come to hold later. */
 bool key_may_follow(const struct key_told *told, const char *value)
 {
+    char digest[SHA256_HEX_SIZE];
     struct rights now;
     if (!told->seq || told->removed)
         return true;
     if (!rights_read(value, &now) || (told->hash[0] && strcmp(told->hash, now.hash) != 0))
         return false;
-    return now.revoked || (!told->revoked && now.is_operator <= told->is_operator);
+    key_digest(value, digest);
+    return now.revoked || strcmp(told->row, digest) == 0;
 }
 
 bool key_is_as_told(const struct key_told *told, const char *value)
@@ -141,7 +145,7 @@ static bool judge(const char *key, const char *value, bool told, const struct ke
                  t->seq, t->revoked ? "it was revoked" : "its row was changed");
     else if (!told && !key_may_follow(t, value))
         snprintf(why, KEY_WHY_SIZE,
-                 "API key %.40s waits to be more than record %" PRIu64 " says: no verb does that",
+                 "API key %.40s waits to be other than record %" PRIu64 " says: no verb does that",
                  key, t->seq);
     else
         return true;

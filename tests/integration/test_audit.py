@@ -820,6 +820,32 @@ def test_a_revoked_key_does_not_come_back_while_the_daemon_runs(state):
     recorder.stop()
 
 
+WIDER = {
+    "projects": "'$.projects', json('[\"/srv/app\",\"/etc\"]')",
+    "no limit": "'$.max_boxes', 0",
+    "another name": "'$.name', 'operator'",
+    "a member of tomorrow": "'$.may', 'everything'",
+}
+
+
+@pytest.mark.parametrize("change", WIDER.values(), ids=WIDER)
+def test_nothing_of_a_key_changes_but_its_end(state, change):
+    """AU-4: a row that waits to be taken up, as if a verb had written it, for a key that there is."""
+    recorder = Recorder(state)
+    told = json.loads(brig("keys", "add", "ci", "--project", "/srv/app", "--max-sandboxes", "2", "--json",
+                           "--state", state).stdout)
+    assert recorder.receive()[0] == "RESTORE"
+    sql(state, f"UPDATE state SET value = json_set(value, {change}), told = 0 WHERE tbl = 'keys'")
+    recorder.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: recorder.records(kind="key.refused"))
+    recorder.sync()
+    assert not recorder.late, "the front was told of it"
+    assert f"{told['id']} waits to be other" in bad(state)["why"]
+    recorder.stop()
+    with pytest.raises(RuntimeError, match=f"not as it was left: API key {told['id']}"):
+        Recorder(state)
+
+
 def test_the_front_does_not_write_records_of_keys(state):
     recorder = Recorder(state)
     recorder.send("RECORD", {"boundary": "api", "kind": "key.added", "key": "k_forged", "detail": {"by": "brig keys"}})

@@ -281,7 +281,7 @@ Test(store, a_revoked_key_cannot_wait_to_be_told_anew)
 {
     revoke_one(true);
     tamper("UPDATE state SET told = 0, value = replace(value, ':5', ':0')");
-    expect_bad("k_one waits to be more than record 2 says");
+    expect_bad("k_one waits to be other than record 2 says");
 }
 
 Test(store, every_change_of_a_key_is_found)
@@ -293,6 +293,8 @@ Test(store, every_change_of_a_key_is_found)
         "UPDATE state SET value = replace(value, ':0}', ':0 }')",
         "UPDATE state SET told = 0, value = replace(value, 'false', 'true')",
         "UPDATE state SET told = 0, value = replace(value, '0011', '1100')",
+        "UPDATE state SET told = 0, value = replace(value, '{', '{\"max_boxes\":9,')",
+        "UPDATE state SET told = 0, value = replace(value, '{', '{\"projects\":[\"/\"],')",
         "DELETE FROM state",
     };
     struct store *s = open_store(true);
@@ -321,15 +323,30 @@ Test(store, a_key_that_was_removed_and_is_there_is_found)
 Test(store, a_row_that_a_verb_writes_may_follow)
 {
     struct key_told told = {.seq = 1, .hash = HASH}, none = {.seq = 0};
+    key_digest(ROW("false", "0"), told.row);
     cr_assert(key_may_follow(&none, ROW("true", "0")), "a new key");
     cr_assert(key_may_follow(&told, ROW("false", "7")), "its end");
-    cr_assert(key_may_follow(&told, ROW("false", "0")), "another name or number");
-    cr_assert(!key_may_follow(&told, ROW("true", "0")), "more rights");
-    cr_assert(!key_may_follow(&told, "{}"), "no hash");
-    told.revoked = true;
-    cr_assert(!key_may_follow(&told, ROW("false", "0")), "a second life");
+    cr_assert(key_may_follow(&told, ROW("false", "0")), "the same again");
     told.removed = true;
     cr_assert(key_may_follow(&told, ROW("false", "0")), "a new one of that name");
+}
+
+Test(store, a_row_that_no_verb_writes_may_not_follow)
+{
+    static const char bound[] = "{\"hash\":\"" HASH "\",\"operator\":false,\"projects\":[\"/a\"],"
+                                "\"revoked_ms\":0}";
+    static const char more[] = "{\"hash\":\"" HASH "\",\"max_boxes\":0,\"operator\":false,"
+                               "\"projects\":[\"/a\",\"/b\"],\"revoked_ms\":0}";
+    struct key_told told = {.seq = 1, .hash = HASH};
+    key_digest(bound, told.row);
+    cr_assert(!key_may_follow(&told, ROW("true", "0")), "more rights");
+    cr_assert(!key_may_follow(&told, more), "more projects");
+    cr_assert(!key_may_follow(&told, ROW("false", "0")), "no projects");
+    cr_assert(!key_may_follow(&told, "{}"), "no hash");
+    told.revoked = true;
+    key_digest(ROW("false", "7"), told.row);
+    cr_assert(!key_may_follow(&told, ROW("false", "0")), "a second life");
+    cr_assert(!key_may_follow(&told, bound), "a second life");
 }
 
 /* ---- queries ---- */
