@@ -2,15 +2,19 @@
 
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "os/procfs.h"
 #include "os/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
-#define UNMAPPED 65534 /* an owner that this user namespace has no number for */
+#define OVERFLOW_UID 65534
 
 static bool is_ours(uid_t uid)
 {
@@ -56,17 +60,45 @@ static int check_file(const char *what, const char *path, enum trusted_kind kind
 
 /* ---- FS-11 ---- */
 
+/* In a user namespace each owner that it has no number for is shown as this one; where the number
+ * is somebody's, it is that user. */
+static bool is_unmapped(uid_t uid)
+{
+    char map[1024];
+    struct err ignored = ERR_INIT;
+    if (uid != OVERFLOW_UID || procfs_id_map(getpid(), "uid_map", map, sizeof map, &ignored) < 0)
+        return false;
+    for (char *at = map; *at;) {
+        unsigned long first = strtoul(at, &at, 10);
+        strtoul(at, &at, 10);
+        unsigned long count = strtoul(at, &at, 10);
+        if (!count || (uid >= first && uid - first < count))
+            return false;
+    }
+    return true;
+}
+
+/* With an access list the group's bits are the most that anyone named in it may have. */
+static bool has_access_list(int fd)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t size = getxattr(path, "system.posix_acl_access", NULL, 0);
+    return size >= 0 || (errno != ENODATA && errno != ENOTSUP);
+}
+
 /* A group of one's own, as most distributions give to each user, or root's. */
 static bool is_private_group(gid_t gid)
 {
     return gid == 0 || (gid == getegid() && gid == (gid_t)geteuid());
 }
 
-static bool others_write(const struct stat *sb)
+static bool others_write(int fd, const struct stat *sb)
 {
     if (sb->st_mode & S_ISVTX)
         return false;
-    return (sb->st_mode & S_IWOTH) || ((sb->st_mode & S_IWGRP) && !is_private_group(sb->st_gid));
+    return (sb->st_mode & S_IWOTH) ||
+           ((sb->st_mode & S_IWGRP) && (!is_private_group(sb->st_gid) || has_access_list(fd)));
 }
 
 static int check_folder(int fd, const char *what, const char *path, struct err *err)
@@ -75,14 +107,14 @@ static int check_folder(int fd, const char *what, const char *path, struct err *
     struct stat sb;
     if (fstat(fd, &sb) < 0)
         return err_sys(err, "look at the folder %s", quote(&q, path));
-    if (!is_ours(sb.st_uid) && sb.st_uid != UNMAPPED) {
+    if (!is_ours(sb.st_uid) && !is_unmapped(sb.st_uid)) {
         err_set(err, ERR_REFUSED,
                 "%s lies in the folder %s, which belongs to another user (uid %u)", what,
                 quote(&q, path), (unsigned)sb.st_uid);
         return err_hint(err, "who owns the folder can put another in its place: keep it in one of "
                              "your own");
     }
-    if (!others_write(&sb))
+    if (!others_write(fd, &sb))
         return 0;
     err_set(err, ERR_REFUSED, "%s lies in the folder %s, which others can write (mode %04o)", what,
             quote(&q, path), (unsigned)sb.st_mode & 07777);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 static char base[64];
 
@@ -110,6 +111,42 @@ Test(trusted, folders)
     cr_assert_geq(fd, 0);
     cleanup_fd int file = trusted_open(fd, "file", "the policy", TRUSTED_FILE, &err);
     cr_assert_geq(file, 0, "%s", err.message);
+}
+
+/* A list that lets one more user write: the mode shows it as the group's right. */
+Test(trusted, access_lists)
+{
+    static const struct {
+        uint32_t version;
+        struct {
+            uint16_t tag, may;
+            uint32_t id;
+        } entries[5];
+    } list = {2,
+              {{0x01, 7, UINT32_MAX},
+               {0x02, 7, 12345},
+               {0x04, 5, UINT32_MAX},
+               {0x10, 7, UINT32_MAX},
+               {0x20, 5, UINT32_MAX}}};
+    cr_assert(chown(at("folder"), geteuid(), getegid()) == 0);
+    cr_assert_eq(chmod(at("folder"), 0775), 0);
+    if (getegid() == geteuid())
+        good(at("folder/file"), TRUSTED_FILE);
+    if (setxattr(at("folder"), "system.posix_acl_access", &list, sizeof list, 0) < 0)
+        cr_skip_test("this file system has no access lists");
+    bad(at("folder/file"), TRUSTED_FILE, "others can write");
+    cr_assert_eq(removexattr(at("folder"), "system.posix_acl_access"), 0);
+    cr_assert_eq(chmod(at("folder"), 0755), 0);
+    cr_assert_eq(setxattr(at("folder/file"), "system.posix_acl_access", &list, sizeof list, 0), 0);
+    bad(at("folder/file"), TRUSTED_FILE, "can be changed by others");
+}
+
+Test(trusted, the_number_of_nobody_is_somebodys_where_it_is_mapped)
+{
+    if (geteuid() != 0)
+        cr_skip_test("only root can give a file away");
+    cr_assert_eq(chown(at("folder"), 65534, 0), 0);
+    bad(at("folder/file"), TRUSTED_FILE, "belongs to another user (uid 65534)");
 }
 
 Test(trusted, owners)
