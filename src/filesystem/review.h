@@ -41,7 +41,7 @@ struct review_meta {
     uint64_t dev, ino;
     uint64_t uid, gid;  /* the project's owner */
     int64_t started_ns; /* wall clock */
-    uint64_t limit;     /* no file of the layer may be larger */
+    uint64_t limit;     /* nothing that is new may be larger, nor all of it */
 };
 void review_meta_done(struct review_meta *m);
 void review_meta_write(const struct review_meta *m, struct buf *out);
@@ -111,6 +111,7 @@ struct review {
     size_t count, room;
     int held; /* a copy of what is new, out of the code's reach; -1: nothing yet */
     uint64_t held_len;
+    uint64_t taken; /* by files that are new, holes and all */
     char digest[SHA256_HEX_SIZE]; /* of all changes */
     bool running;                 /* the code may still change things */
     bool live;                    /* set beforehand: by who holds the lock of a running one */

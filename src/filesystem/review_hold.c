@@ -13,6 +13,8 @@
 
 #define BLOCK 65536
 static const char unreadable[] = "it cannot be read";
+static const char too_much[] =
+    "with what comes before it, it is more than the run's limit for the disk";
 
 static int open_held(const struct review *r)
 {
@@ -36,6 +38,12 @@ static int keep(struct review *r, const void *bytes, size_t len)
     }
     r->held_len += len;
     return 0;
+}
+
+/* Holes take nothing of the disk inside, but would here, and time; so do names of one file. */
+static bool fits(const struct review *r, const struct review_change *c)
+{
+    return r->taken <= r->meta.limit && c->new.size <= r->meta.limit - r->taken;
 }
 
 /* As much as there was when it was listed: a file may grow as fast as it is read. */
@@ -63,6 +71,7 @@ static int hold_file(struct review *r, struct review_change *c)
             return kept;
     }
     c->new.size = total;
+    r->taken += total;
     sha256_finish(&h, c->digest);
     return 0;
 }
@@ -82,6 +91,8 @@ int review_hold(struct review *r, struct review_change *c, struct err *err)
 {
     int result = 0;
     c->held_at = r->held_len;
+    if (S_ISREG(c->new.mode) && !c->refused && !fits(r, c))
+        c->refused = too_much;
     if (c->refused)
         return 0;
     if (S_ISREG(c->new.mode))
@@ -102,6 +113,8 @@ int review_hold(struct review *r, struct review_change *c, struct err *err)
 void review_let_go(struct review *r, const struct review_change *c)
 {
     r->held_len = c->held_at;
+    if (S_ISREG(c->new.mode))
+        r->taken -= c->new.size;
 }
 
 int review_held(const struct review *r, const struct review_change *c, char *out, size_t size)

@@ -43,6 +43,9 @@ static const struct rule folders[] = {
     {".hg", VCS},         {".svn", VCS},
     {".bzr", VCS},        {".jj", VCS},
     {".sl", VCS},         {"_darcs", VCS},
+    {"cvs", VCS},         {".roo", AGENT},
+    {".kiro", AGENT},     {".clinerules", AGENT},
+    {".vs", EDITOR},      {".bundle", BUILD},
 };
 
 /* The last part of the path. */
@@ -50,10 +53,15 @@ static const struct rule files[] = {
     {".gitmodules", GIT},
     {".gitattributes", GIT},
     {".gitconfig", GIT},
+    {".lfsconfig", GIT},
     {".hgsub", VCS},
+    {".hgsubstate", VCS},
     {".envrc", ENV},
     {".env", ENV},
     {".env.*", ENV},
+    {".rvmrc", ENV},
+    {".autoenv*", ENV},
+    {"*.nix", ENV},
     {".tool-versions", ENV},
     {"mise.toml", ENV},
     {".mise.toml", ENV},
@@ -76,7 +84,42 @@ static const struct rule files[] = {
     {"setup.py", BUILD},
     {"setup.cfg", BUILD},
     {"pyproject.toml", BUILD},
+    {"tox.ini", BUILD},
+    {"noxfile.py", BUILD},
+    {"pip.conf", BUILD},
+    {".pypirc", BUILD},
     {"build.rs", BUILD},
+    {"cargo.toml", BUILD},
+    {"rust-toolchain", BUILD},
+    {"rust-toolchain.toml", BUILD},
+    {"gemfile", BUILD},
+    {"*.gemspec", BUILD},
+    {"mix.exs", BUILD},
+    {"pom.xml", BUILD},
+    {"build.xml", BUILD},
+    {"*.gradle", BUILD},
+    {"*.gradle.kts", BUILD},
+    {"gradle.properties", BUILD},
+    {"*.sbt", BUILD},
+    {"*.csproj", BUILD},
+    {"*.vcxproj", BUILD},
+    {"directory.build.*", BUILD},
+    {"nuget.config", BUILD},
+    {"cmakelists.txt", BUILD},
+    {"cmakepresets.json", BUILD},
+    {"*.cmake", BUILD},
+    {"meson.build", BUILD},
+    {"configure", BUILD},
+    {"sconstruct", BUILD},
+    {"wscript", BUILD},
+    {".bazelrc", BUILD},
+    {"build.bazel", BUILD},
+    {"module.bazel", BUILD},
+    {"workspace", BUILD},
+    {"workspace.bazel", BUILD},
+    {"deno.json*", BUILD},
+    {"bunfig.toml", BUILD},
+    {"vagrantfile", BUILD},
     {"gradlew", BUILD},
     {"gradlew.bat", BUILD},
     {"mvnw", BUILD},
@@ -123,6 +166,24 @@ static const struct rule files[] = {
     {"agents.md", AGENT},
     {"agent.md", AGENT},
     {"gemini.md", AGENT},
+    {".aider*", AGENT},
+    {"*.sublime-project", EDITOR},
+    {"*.config.js", TOOLS},
+    {"*.config.[cm]js", TOOLS},
+    {"*.config.ts", TOOLS},
+    {"*.config.[cm]ts", TOOLS},
+    {".eslintrc*", TOOLS},
+    {".babelrc*", TOOLS},
+    {".prettierrc*", TOOLS},
+    {".pylintrc", TOOLS},
+    {"pylintrc", TOOLS},
+    {"*.pth", TOOLS},
+    {".irbrc", TOOLS},
+    {".pryrc", TOOLS},
+    {".rprofile", TOOLS},
+    {".ghci", TOOLS},
+    {".ocamlinit", TOOLS},
+    {".netrc", TOOLS},
     {".gdbinit", TOOLS},
     {".lldbinit", TOOLS},
     {".pythonrc", TOOLS},
@@ -235,21 +296,24 @@ bool review_is_git_name(const char *part, size_t len, unsigned *ret_bit)
     return false;
 }
 
+/* By the words: folders above the link are none themselves. Behind a name they say nothing any
+ * more, since that may be a link: "up/.." with up -> ".." is above where it seems to be. */
 bool review_link_escapes(const char *path, const char *target)
 {
     long depth = 0;
+    bool named = false;
     for (const char *p = path; *p; p++)
         depth += *p == '/';
     if (target[0] == '/' || target[0] == '\0')
         return true;
     while (*target) {
         size_t len = strcspn(target, "/");
-        if (len == 2 && target[0] == '.' && target[1] == '.')
-            depth--;
-        else if (len > 0 && !(len == 1 && target[0] == '.'))
-            depth++;
-        if (depth < 0)
-            return true;
+        if (len == 2 && target[0] == '.' && target[1] == '.') {
+            if (named || --depth < 0)
+                return true;
+        } else if (!(len == 1 && target[0] == '.')) {
+            named |= len > 0;
+        }
         target += len;
         target += strspn(target, "/");
     }

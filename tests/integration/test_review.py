@@ -200,6 +200,28 @@ def test_what_the_host_trusts_must_be_named(lab):
     assert (lab.project / ".git/hooks/post-commit").read_text() == "evil\n" and lab.reviews() == []
 
 
+def test_a_link_through_a_link_that_leads_out_is_marked(lab):
+    """Each part stays in the project by its words, and both together do not."""
+    fill(lab)
+    review = lab.review("mkdir q; ln -s .. q/up; ln -s up/../outside q/out; ln -s ../text q/in")
+    assert {p for p, c in lab.changes(review).items() if c["trust"]} == {"q/out"}
+    done = lab.apply(review)
+    assert done.returncode == 125 and "q/out" in done.stderr and not (lab.project / "q").exists()
+
+
+def test_holes_and_names_of_one_file_count(lab):
+    """Files that take nothing of the disk inside would take it outside, and time to look at."""
+    fill(lab)
+    review = lab.review("for i in 1 2 3; do truncate -s 20M hole$i; done; echo small > small", "--disk", "32M")
+    changes = lab.changes(review)
+    refused = [name for name in ("hole1", "hole2", "hole3") if changes[name]["refused"]]
+    assert refused == ["hole2", "hole3"] and "limit for the disk" in changes["hole3"]["refused"]
+    done = lab.apply(review)
+    assert done.returncode == 125 and not (lab.project / "hole1").exists()
+    assert lab.apply(review, "hole1", "small").returncode == 0
+    assert (lab.project / "hole1").stat().st_size == 20 << 20 and (lab.project / "small").exists()
+
+
 def test_special_files_and_bits(lab):
     fill(lab)
     review = lab.review(r"""import os

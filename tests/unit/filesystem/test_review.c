@@ -42,10 +42,23 @@ Test(review, what_the_host_trusts)
         ".mcp.json",
         "AGENTS.md",
         "x.code-workspace",
+        "CVS/Root",
+        ".hg/hgrc",
+        ".lfsconfig",
+        ".rvmrc",
+        "shell.nix",
+        "crate/Cargo.toml",
+        "rust-toolchain.toml",
+        "CMakeLists.txt",
+        "app/build.gradle.kts",
+        "vite.config.mjs",
+        ".eslintrc.cjs",
+        "evil.pth",
     };
     static const char *const plain[] = {
         "src/main.c",    "git/config", "README.md",   "gitignore",      "package.json.txt",
         "src/Makefile2", "x.git",      "environment", "docs/bashrc.md", ".gitignore",
+        "src/config.js", "cvs.c",      "configure.c", "nix",            "Cargo.toml.md",
     };
     for (size_t i = 0; i < sizeof marked / sizeof *marked; i++)
         cr_assert(review_trust(marked[i]), "%s", marked[i]);
@@ -62,7 +75,11 @@ Test(review, links_that_lead_out)
     cr_assert(review_link_escapes("a", ""));
     cr_assert(!review_link_escapes("a", "b"));
     cr_assert(!review_link_escapes("a/b", "../x"));
-    cr_assert(!review_link_escapes("a/b/c", ".././../x/..//y"));
+    cr_assert(!review_link_escapes("a/b/c", ".././../x//y"));
+    /* With q/up -> "..", which stays inside, this one does not. */
+    cr_assert(!review_link_escapes("q/up", ".."));
+    cr_assert(review_link_escapes("q/out", "up/../x"));
+    cr_assert(review_link_escapes("q/out", "up/.././/x"));
 }
 
 Test(review, names_are_quoted)
