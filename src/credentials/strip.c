@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* The placeholder stands there alone, behind at most one word: "P", "Bearer P", "key=P". What
  * stands beside it could be another credential. */
@@ -82,16 +83,60 @@ static void strip_headers(struct strip *s, struct http_headers *h)
     }
 }
 
+static int set_target(struct http_request *r, struct buf *kept, struct err *err)
+{
+    char *target = kept->failed ? NULL : strdup(buf_text(kept));
+    if (!target)
+        return err_sys(err, "take a credential out of a target");
+    secret_wipe(r->target, strlen(r->target));
+    free(r->target);
+    r->target = target;
+    return 0;
+}
+
+static void begin_target(struct buf *kept, const struct http_request *r)
+{
+    buf_init(kept, HTTP_TARGET_MAX + 1);
+    buf_room(kept, strlen(r->target) + 1);
+}
+
+/* Where a parameter of a path begins (";jsessionid=…"), in any spelling; 0: not here. */
+static size_t parameter_border(const char *p)
+{
+    return *p == ';' ? 1 : strncasecmp(p, "%3b", 3) == 0 ? 3 : 0;
+}
+
+static int strip_path(struct strip *s, struct http_request *r, struct err *err)
+{
+    bool taken = false;
+    struct buf kept cleanup_wiped;
+    const char *at = r->target;
+    begin_target(&kept, r);
+    while (*at && *at != '?') {
+        size_t border = parameter_border(at), len = border ? border : 1;
+        while (border && at[len] && !strchr("/?", at[len]) && !parameter_border(at + len))
+            len++;
+        const char *equals = memchr(at + border, '=', len - border);
+        size_t name = equals ? (size_t)(equals - at) - border : len - border;
+        if (border && strip_takes(s, at + border, name, "", true))
+            taken = true;
+        else
+            buf_add(&kept, at, len);
+        at += len;
+    }
+    buf_str(&kept, at);
+    return taken ? set_target(r, &kept, err) : 0;
+}
+
 static int strip_query(struct strip *s, struct http_request *r, struct err *err)
 {
-    const char *at = r->target ? strchr(r->target, '?') : NULL;
+    const char *at = strchr(r->target, '?');
     struct query_member m;
     bool taken = false;
     if (!at)
         return 0;
     struct buf kept cleanup_wiped;
-    buf_init(&kept, HTTP_TARGET_MAX + 1);
-    buf_room(&kept, strlen(r->target) + 1);
+    begin_target(&kept, r);
     buf_add(&kept, r->target, (size_t)(at - r->target));
     for (char parting = '?'; query_member_next(&at, &m);) {
         if (strip_takes(s, m.text, m.name_len, "", true)) {
@@ -103,15 +148,7 @@ static int strip_query(struct strip *s, struct http_request *r, struct err *err)
         buf_add(&kept, m.text, m.len);
         parting = '&';
     }
-    if (!taken)
-        return 0;
-    char *target = kept.failed ? NULL : strdup(buf_text(&kept));
-    if (!target)
-        return err_sys(err, "take a credential out of a query");
-    secret_wipe(r->target, strlen(r->target));
-    free(r->target);
-    r->target = target;
-    return 0;
+    return taken ? set_target(r, &kept, err) : 0;
 }
 
 /* C-10 */
@@ -126,5 +163,7 @@ int inject_strip(const struct egress *e, const struct egress_rule *rule, const s
     if (!bound || guard_left_out(GUARD_ORIGIN))
         return 0;
     strip_headers(&s, &r->headers);
-    return strip_query(&s, r, err) < 0 ? -1 : s.count;
+    if (r->target && (strip_path(&s, r, err) < 0 || strip_query(&s, r, err) < 0))
+        return -1;
+    return s.count;
 }

@@ -1185,6 +1185,9 @@ def test_no_credential_of_the_clients_own_goes_to_a_host_with_a_secret(secret):
                 assert client.ask(f"{url}/p?{query}")[0] == 200
                 assert "mine" not in str(origin.requests[-1]), query
                 assert ("a=1" in query) == ("a=1" in origin.requests[-1]["target"]), query
+        for path in ("/a;jsessionid=mine", "/a;v=1;access_token=mine/b", "/a%3Bsid=mine"):
+            assert client.ask(url + path)[0] == 200
+            assert "mine" not in str(origin.requests[-1]) and origin.requests[-1]["target"].startswith("/a"), path
         for header in INNOCENT:
             client.ask(url + "/", headers=header + "\r\n")
             assert "kept" in str(origin.requests[-1]["headers"]), header

@@ -228,6 +228,13 @@ Test(inject, own_members_of_the_query)
         {"/p?pageToken=1&next_token=2&max_tokens=3&keyword=4&sort_key=5&design=6",
          "/p?pageToken=1&next_token=2&max_tokens=3&keyword=4&sort_key=5&design=6", 0},
         {"/p?a=token=x", "/p?a=token=x", 0},
+        /* Parameters of the path. */
+        {"/a;v=1/b", "/a;v=1/b", 0},
+        {"/a;jsessionid=x", "/a", 1},
+        {"/a;JSESSIONID=x/b;v=1;access_token=y;w?q=;token", "/a/b;v=1;w?q=", 3},
+        {"/a%3Bsid=x%3bv=2/b", "/a%3bv=2/b", 1},
+        {"/a;token", "/a", 1},
+        {"/token=x/b", "/token=x/b", 0},
     };
     struct fixture f;
     setup(&f, INJECT_HEADER, "X-Own", "{}");
