@@ -401,7 +401,11 @@ static int verify_all(const struct audit_options *o, struct err *err)
 static int export_to_file(const struct audit_options *o, struct err *err)
 {
     struct output out = {.options = o};
-    out.fd = open(o->output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+    char name[NAME_MAX + 1];
+    cleanup_fd int dir = path_folder(o->output, "--output", name, err);
+    if (dir < 0)
+        return dir;
+    out.fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
     if (out.fd < 0 && errno == EEXIST) {
         err_set(err, ERR_REFUSED, "%s is there already", o->output);
         return err_hint(err, "an export takes no other file's place: choose another name");
@@ -416,7 +420,7 @@ static int export_to_file(const struct audit_options *o, struct err *err)
     close(out.fd);
     /* Half of one would only be found out later. */
     if (r < 0)
-        unlink(o->output);
+        unlinkat(dir, name, 0);
     return r;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/learn.h"
 
 #include "base/cleanup.h"
+#include "cli/path.h"
 #include "cli/term.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* NULL: not into a file. */
 static const char *file_of(const struct learn_options *o, bool json)
@@ -48,20 +50,22 @@ void learn_open_network(struct learn_options *o, struct policy *p)
 /* Whole or not at all, and through no link: the folder may be one that the code could write to. */
 static int put(const char *file, const struct buf *text, bool force, struct err *err)
 {
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.%d", file, (int)getpid()) >=
-        (int)sizeof temporary)
-        return err_set(err, ERR_USAGE, "--learn: the name of the file is too long");
-    unlink(temporary);
-    cleanup_fd int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    char name[NAME_MAX + 1], temporary[NAME_MAX + 1];
+    cleanup_fd int dir = path_folder(file, "--learn", name, err);
+    if (dir < 0)
+        return dir;
+    snprintf(temporary, sizeof temporary, ".brig-learn-%d", (int)getpid());
+    unlinkat(dir, temporary, 0);
+    cleanup_fd int fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return err_sys(err, "--learn: write %s", file);
     int r = term_write(fd, text->data, text->len);
     int failed = r < 0 ? -r : 0;
-    if (!failed && (force ? rename(temporary, file) : link(temporary, file)) < 0)
+    if (!failed && (force ? renameat(dir, temporary, dir, name)
+                          : linkat(dir, temporary, dir, name, 0)) < 0)
         failed = errno;
     if (failed || !force)
-        unlink(temporary);
+        unlinkat(dir, temporary, 0);
     errno = failed;
     return failed == EEXIST ? exists(file, err)
            : failed         ? err_sys(err, "--learn: write %s", file)

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,4 +68,27 @@ int path_reach(const char *path, const char *what, struct reached *ret, struct e
         return reach_refused(ret, what, path, err);
     errno = -r;
     return r < 0 ? err_sys(err, "%s %.200s", what, path) : 0;
+}
+
+int path_folder(const char *path, const char *what, char name[static NAME_MAX + 1], struct err *err)
+{
+    struct reached at;
+    cleanup_buf struct buf full;
+    buf_init(&full, PATH_MAX);
+    if (path_resolve(path, &full, err) < 0)
+        return -err->code;
+    const char *slash = strrchr(buf_text(&full), '/');
+    size_t typed = strlen(path), len = strlen(slash + 1);
+    if (!typed || path[typed - 1] == '/' || !len || len > NAME_MAX)
+        return err_set(err, ERR_USAGE, "%s %.60s: not the name of a file", what, path);
+    memcpy(name, slash + 1, len + 1);
+    drop_last(&full);
+    int r = reach_open(full.len ? buf_text(&full) : "/", &at);
+    if (r == -ELOOP && at.link[0])
+        return reach_refused(&at, what, path, err);
+    if (r >= 0)
+        r = reach_reopen(&at, O_RDONLY | O_DIRECTORY);
+    reach_close(&at);
+    errno = r < 0 ? -r : 0;
+    return r < 0 ? err_sys(err, "%s: open the folder of %.200s", what, path) : r;
 }

@@ -2,6 +2,7 @@
  * and records; but nothing here keeps a program from going around it. */
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "cli/path.h"
 #include "cli/policy_options.h"
 #include "cli/term.h"
 #include "cli/verb.h"
@@ -112,14 +113,20 @@ static int make_token(char out[static 33], struct err *err)
 static int open_ca(struct session *s)
 {
     if (s->options->ca) {
+        char name[NAME_MAX + 1];
         snprintf(s->ca_path, sizeof s->ca_path, "%s", s->options->ca);
-        return open(s->ca_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+        cleanup_fd int dir = path_folder(s->ca_path, "--ca", name, s->err);
+        if (dir < 0)
+            return dir;
+        int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+        return fd < 0 ? err_sys(s->err, "write the certificates to %.200s", s->ca_path) : fd;
     }
     const char *dir = getenv("XDG_RUNTIME_DIR");
     snprintf(s->ca_path, sizeof s->ca_path, "%s/brig-ca-XXXXXX",
              dir && dir[0] == '/' && strlen(dir) < 200 ? dir : "/tmp");
     s->ca_is_ours = true;
-    return mkostemp(s->ca_path, O_CLOEXEC);
+    int fd = mkostemp(s->ca_path, O_CLOEXEC);
+    return fd < 0 ? err_sys(s->err, "write the certificates to %.200s", s->ca_path) : fd;
 }
 
 /* The host's certificates and the authority's in one file: some hosts are intercepted, some not. */
@@ -131,7 +138,9 @@ static int write_ca(struct session *s, const char *pem)
     if (r < 0)
         return r;
     cleanup_fd int fd = open_ca(s);
-    if (fd < 0 || term_write(fd, buf_text(&bundle), bundle.len) < 0)
+    if (fd < 0)
+        return fd;
+    if (term_write(fd, buf_text(&bundle), bundle.len) < 0)
         return err_sys(s->err, "write the certificates to %.200s", s->ca_path);
     return 0;
 }

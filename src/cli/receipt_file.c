@@ -1,6 +1,7 @@
 #include "cli/receipt_file.h"
 
 #include "base/cleanup.h"
+#include "cli/path.h"
 #include "cli/term.h"
 
 #include <errno.h>
@@ -22,19 +23,6 @@ static bool is_other(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
-static int open_dir(struct receipt_file *f, const char *path, struct err *err)
-{
-    char folder[4096] = ".";
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    if (slash && (size_t)(slash - path) < sizeof folder - 1)
-        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    if (!name[0] || strlen(name) >= sizeof f->name || strlen(path) >= sizeof folder)
-        return err_set(err, ERR_USAGE, "--receipt %.60s is not the name of a file", path);
-    snprintf(f->name, sizeof f->name, "%s", name);
-    f->dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return f->dir < 0 ? err_sys(err, "open the folder of %s", path) : 0;
-}
-
 static int choose_name(struct receipt_file *f, struct err *err)
 {
     uint64_t number = 0;
@@ -50,7 +38,8 @@ int receipt_file_open(struct receipt_file *f, const char *path, struct err *err)
         f->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         return f->fd < 0 ? err_sys(err, "--receipt: open %s", path) : 0;
     }
-    if (open_dir(f, path, err) < 0 || choose_name(f, err) < 0)
+    f->dir = path_folder(path, "--receipt", f->name, err);
+    if (f->dir < 0 || choose_name(f, err) < 0)
         return -err->code;
     /* Without a name nothing is left behind, whoever is killed; not every file system can. */
     f->fd = openat(f->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);

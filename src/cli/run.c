@@ -3,6 +3,7 @@
 #include "base/num.h"
 #include "cli/lang.h"
 #include "cli/learn.h"
+#include "cli/path.h"
 #include "cli/policy_options.h"
 #include "cli/project.h"
 #include "cli/receipt_file.h"
@@ -12,6 +13,7 @@
 #include "os/approval.h"
 #include "sandbox/sandbox.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -202,16 +204,37 @@ static int check_contradictions(const struct run_options *o, char *const *comman
     return 0;
 }
 
-/* Code may come from a file or through a FIFO, such as <(…) of a shell. */
+/* FS-7: what is read goes inside, so a link that a sandbox may have made is not followed. The names
+ * of descriptors, such as <(…) of a shell, are links of the kernel's. */
+static int open_code_file(const char *file, struct err *err)
+{
+    static const char what[] = "cannot read the code from";
+    struct reached at;
+    if (strncmp(file, "/dev/fd/", 8) == 0 || strcmp(file, "/dev/stdin") == 0) {
+        int given = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        return given < 0 ? err_sys(err, "%s %s", what, file) : given;
+    }
+    if (path_reach(file, what, &at, err) < 0)
+        return -err->code;
+    int fd = reach_reopen(&at, O_RDONLY | O_NOCTTY);
+    reach_close(&at);
+    errno = fd < 0 ? -fd : 0;
+    return fd < 0 ? err_sys(err, "%s %s", what, file) : fd;
+}
+
+/* A file, or a FIFO. */
 static int open_code(const char *file, struct err *err)
 {
-    cleanup_fd int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        err_sys(err, "cannot read the code from %s", file);
+    cleanup_fd int fd = open_code_file(file, err);
+    if (fd < 0 && err->code == ERR_REFUSED)
+        return fd;
+    if (fd < 0) {
         err->code = ERR_USAGE;
         return err_hint(err, "after --lang comes a file of code, or - for stdin");
     }
+    if (fstat(fd, &st) < 0)
+        return err_sys(err, "look at %s", file);
     if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
         return err_set(err, ERR_USAGE, "%s is not a file of code", file);
     return fd_steal(&fd);

@@ -87,6 +87,38 @@ def test_a_planted_link_is_no_project_either(cell, scene):
     refused(Result(done.returncode, done.stdout, done.stderr), scene, "secret")
 
 
+def start(cell):
+    return ["run", "--level", cell.level, *(["--tier", cell.tier] if cell.level != "low" else [])]
+
+
+def brig(cell, *arguments):
+    done = subprocess.run([*cell.prefix(), PLACE.brig, *map(str, arguments)], env=cell.env(), capture_output=True, text=True, cwd="/",
+                          check=False, stdin=subprocess.DEVNULL)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@cells(TIERS)
+def test_code_is_not_read_through_a_planted_link(cell, scene):
+    """What is read goes inside, so it is granted as much as a folder is."""
+    run = (*start(cell), "--lang", "bash")
+    (scene / "vol" / "a" / "file").write_text("echo mine")
+    assert brig(cell, *run, scene / "vol" / "a" / "file").out == "mine\n", "the control"
+    plant(cell, scene)
+    refused(brig(cell, *run, scene / "vol" / "a" / "file"), scene, "secret/file")
+    outside("ln", "-s", "../secret/file", scene / "vol" / "code.sh", user=cell.user)
+    result = brig(cell, *run, scene / "vol" / "code.sh")
+    assert result.rc == REFUSED and "is a link" in result.err and "secret: " not in result.err, result
+
+
+@cells(TIERS)
+@pytest.mark.parametrize("option", ["--learn=", "--receipt="])
+def test_nothing_is_written_through_a_planted_link(cell, scene, option):
+    plant(cell, scene)
+    result = brig(cell, *start(cell), f"{option}{scene}/vol/a/new", "--", "cat", "/srv/nothing")
+    assert result.rc == REFUSED and "is a link" in result.err, result
+    assert sorted(path.name for path in (scene / "secret").iterdir()) == ["file", "sub"]
+
+
 @cells(TIERS)
 @pytest.mark.parametrize("target", ["{top}/secret", "away/../../secret", "b"])
 def test_however_the_link_is_said(cell, scene, target):
