@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from helpers import IS_ROOT, PUBLIC, WATCHED, Caller, wait_for
+from helpers import IS_ROOT, PUBLIC, Caller, wait_for
 from reviewlib import Lab, tree
 from verifylib import weak_programs
 
