@@ -10,7 +10,9 @@
  * (container tier).
  * K-13  What the host and other sandboxes do with files that are shared is not seen.
  * K-14  No table of the whole host, and none that brig needs, can be used up from inside.
- * K-15  A socket file of the host is out of reach unless the policy says otherwise. */
+ * K-15  A socket file of the host is out of reach unless the policy says otherwise.
+ * K-16  A name in /dev/shm is never that of the host or of another sandbox.
+ * K-17  A flood of calls that the supervisor answers costs the sandbox, not the host. */
 #pragma once
 
 #include "audit/asked.h"
@@ -67,8 +69,10 @@ struct kernel {
     bool report;     /* list refused files by path */
     struct kernel_learn learn;
     bool watch_only; /* connects are watched for the log alone, no rule needs it */
+    bool shm_used;   /* there may be names in /dev/shm (process/broker_shm.c) */
     bool unseen;     /* somebody else listens: refused calls are refused but not counted */
     uint64_t seen_count;
+    uint64_t seen_from_us, seen_busy_us; /* when the first call was shown; how long all took */
     uint64_t asked_count, rested_count; /* calls that were shown, also when seen_rest last looked */
     pid_t init_pid;                     /* for brokered signals */
     struct kernel_place places[KERNEL_PLACES_MAX]; /* what the code sees, for brokers and reports */
@@ -147,6 +151,8 @@ void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static K
 /* seen.c: answer one pending notification; adds to the list. Returns 0, or negative if the listener
  * is useless. */
 int seen_answer(struct kernel *k, struct denial_list *list);
+/* Let the next one wait so long: a flood of calls costs the sandbox, not the host. Mostly 0. */
+unsigned seen_pause_ms(const struct kernel *k);
 /* Called every now and then: what nobody asked for since the last time is not kept. */
 void seen_rest(struct kernel *k);
 /* The code is ended: nothing will be asked any more. */

@@ -1,6 +1,7 @@
 /* Refused calls are seen: the kernel parks the caller and asks the supervisor, which counts and
  * answers with an error. The answer is "go on" only for reports, by which nothing is decided (K-4):
  * no verdict rests on memory that can be raced. */
+#include "base/clock.h"
 #include "kernel/kernel.h"
 #include "kernel/process/broker.h"
 #include "kernel/process/hand.h"
@@ -13,6 +14,14 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+
+/* More refused calls than this are answered slowly. */
+#define REFUSED_FAST     2000u
+#define REFUSED_PAUSE_MS 1u
+/* So long, and then a quarter of the time: nobody counts it as the sandbox's. */
+#define BUSY_US       1000000u
+#define BUSY_SHARE    4u
+#define BUSY_PAUSE_MS 10u
 
 static int refusal(const struct seccomp_notif *n)
 {
@@ -83,6 +92,19 @@ static uint32_t plain_verdict(const struct kernel *k, const struct seccomp_notif
     return shown ? filter_run(&k->plain, &data) : SECCOMP_RET_USER_NOTIF;
 }
 
+/* Until something was opened in /dev/shm there is no name to remove or to link: most programs never
+ * do, and are not held up by the hand. */
+static int serve_shm(struct kernel *k, const struct seccomp_notif *n)
+{
+    bool shown = k->options.private_shm && filter_is_brokered_shm(n->data.arch, n->data.nr);
+    if (!shown || !(k->shm_used || broker_shm_opens(n)))
+        return SHM_PASS;
+    int result = hand_shm(k, n);
+    if (result != SHM_PASS)
+        k->shm_used = true;
+    return result;
+}
+
 static void report(struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
 {
     if (k->options.report && filter_is_reported(n->data.arch, n->data.nr))
@@ -91,22 +113,25 @@ static void report(struct kernel *k, const struct seccomp_notif *n, struct denia
         learn_call(k, n);
 }
 
+static void tell(struct seccomp_notif_resp *answer, int result)
+{
+    answer->error = result < 0 ? result : 0;
+    answer->val = result < 0 ? 0 : result;
+}
+
 /* A call that the plain filter allows. One that names something in /dev/shm is made here; all
  * others go on, and what they really name by then is decided by the kernel. */
 static void answer_allowed(struct kernel *k, const struct seccomp_notif *n,
-                           struct seccomp_notif_resp *answer)
+                           struct seccomp_notif_resp *answer, struct denial_list *list)
 {
-    bool shm = k->options.private_shm && filter_is_brokered_shm(n->data.arch, n->data.nr);
-    int result = shm ? hand_shm(k, n) : SHM_PASS;
-    if (result == SHM_PASS)
-        answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    else if (result == SHM_ANSWERED)
-        answer->id = 0;
-    else
-        answer->error = result;
+    int result = serve_shm(k, n);
+    if (result != SHM_PASS)
+        return tell(answer, result);
+    report(k, n, list);
+    answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 }
 
-/* True: the caller is refused, and it is told. The answer's id is 0 if there is none to send. */
+/* True: the caller is refused, and it is told. */
 static bool answer_call(struct kernel *k, const struct seccomp_notif *n,
                         struct seccomp_notif_resp *answer, struct denial_list *list)
 {
@@ -117,16 +142,13 @@ static bool answer_call(struct kernel *k, const struct seccomp_notif *n,
             learn_connect(k, n);
         answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     } else if (verdict == SECCOMP_RET_ALLOW) {
-        report(k, n, list);
-        answer_allowed(k, n, answer);
+        answer_allowed(k, n, answer, list);
         return false;
     } else if ((verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO) {
         answer->error = -(int32_t)(verdict & SECCOMP_RET_DATA);
         return false;
     } else {
-        int result = judge(k, n);
-        answer->error = result < 0 ? result : 0;
-        answer->val = result < 0 ? 0 : result;
+        tell(answer, judge(k, n));
         k->seen_count++;
     }
     return answer->error == -EPERM || answer->error == -ENOSYS;
@@ -146,10 +168,13 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     memset(&answer, 0, sizeof answer);
     if (ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &got) < 0)
         return errno == ENOENT || errno == EINTR || errno == EAGAIN ? 0 : -errno;
+    uint64_t began = clock_us();
+    if (!k->seen_from_us)
+        k->seen_from_us = began;
     answer.r.id = got.n.id;
     if (answer_call(k, &got.n, &answer.r, list))
         record(k, &got.n, list);
-    bool sent = !answer.r.id || ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0;
+    bool sent = ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0;
     if (!sent && errno != ENOENT)
         return -errno;
     if (!sent && filter_is_brokered_connect(got.n.data.arch, got.n.data.nr) && answer.r.error == 0)
@@ -157,7 +182,18 @@ int seen_answer(struct kernel *k, struct denial_list *list)
     if (k->options.brokered_net) /* while nobody waits */
         hand_ready(k);
     k->asked_count++;
+    k->seen_busy_us += clock_us() - began;
     return 0;
+}
+
+/* K-17 */
+unsigned seen_pause_ms(const struct kernel *k)
+{
+    bool asked_for = k->options.report || k->options.learn;
+    if (k->seen_count > REFUSED_FAST)
+        return REFUSED_PAUSE_MS;
+    uint64_t share = (clock_us() - k->seen_from_us) / BUSY_SHARE;
+    return !asked_for && k->seen_busy_us > BUSY_US + share ? BUSY_PAUSE_MS : 0;
 }
 
 void seen_rest(struct kernel *k)

@@ -12,11 +12,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
-/* More refused calls than this are answered slowly, so that a flood of them costs the sandbox, not
- * the host. */
-#define SEEN_FAST     2000u
-#define SEEN_PAUSE_MS 1u
-#define TELL_MS       1000u
+#define TELL_MS 1000u
 /* A thousand sandboxes that do nothing must cost nothing: who is idle is looked at less and less.
  */
 #define IDLE_MS         1000u
@@ -46,10 +42,11 @@ void watch_seen(struct loop_io *io, uint32_t events)
         return;
     }
     watch_tell(w, false);
-    if (k->seen_count <= SEEN_FAST)
+    unsigned pause = seen_pause_ms(k);
+    if (!pause)
         return;
     loop_watch(w->loop, io, 0);
-    loop_timer_set(w->loop, &w->seen_pause, SEEN_PAUSE_MS);
+    loop_timer_set(w->loop, &w->seen_pause, pause);
 }
 
 /* ---- events ---- */

@@ -16,11 +16,7 @@
 
 /* After SIGTERM the code gets this long to end by itself. */
 #define GRACE_US 2000000u
-/* More refused calls than this are answered slowly, so that a flood of them costs the sandbox, not
- * the host. */
-#define SEEN_FAST     2000u
-#define SEEN_PAUSE_US 1000u
-#define DRAIN_US      500000u
+#define DRAIN_US 500000u
 /* Killing takes milliseconds. */
 #define STUCK_US 10000000u
 
@@ -184,8 +180,7 @@ static void on_seen(struct loop *l, uint64_t now)
         close(k->listener_fd);
         k->listener_fd = -1;
     }
-    if (k->seen_count > SEEN_FAST)
-        l->seen_from_us = now + SEEN_PAUSE_US;
+    l->seen_from_us = now + seen_pause_ms(k) * 1000u;
 }
 
 static void on_streams(struct sandbox *s, const struct pollfd fds[SLOT_COUNT])

@@ -461,11 +461,16 @@ def test_K22_ipc(cell):
         assert "OK" in made.values() and "OK" in shown.values(), "control: IPC works outside"
         inside = probes(cell.attack("ipc", "find", name)).get("K-22", {})
         assert_denied(shown, inside, ABSENT | {"EINVAL"})
+        cell.attack("ipc", "remove", name)
+        left = probes(control("ipc", "find", name, user=cell.user)).get("K-22", {})
+        assert left == shown, f"removed from inside: {left}"
     finally:
         outside(PLACE.attack, "ipc", "remove", name, user=cell.user)
     other = cell.start([PLACE.attack, "ipc", "make", name, "60"], json_out=False)
     try:
-        told(other, "made\n")
+        mine = probes(told(other, "made\n"))["K-22"]
+        posix = {mine["posix shm"], mine["posix sem"]}
+        assert posix == {"OK"} or cell.level == "low", f"the row proves nothing: {mine}"
         found = probes(cell.attack("ipc", "find", name)).get("K-22", {})
         assert "OK" not in found.values(), f"found what another sandbox made: {found}"
         on_host = probes(control("ipc", "find", name)).get("K-22", {})

@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,69 @@ def test_shared_memory_of_the_process_tier_is_its_own(caller):
         assert control.stdout == "b'secret'\n", "the control"
     finally:
         canary.unlink()
+
+
+SEMAPHORES = r"""
+#include <fcntl.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    int fd = shm_open("/page", O_RDWR | O_CREAT, 0600);
+    int *page = ftruncate(fd, 4096) ? 0 : mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    sem_t *full = sem_open("/full", O_CREAT | O_EXCL, 0600, 0);
+    if (fd < 0 || page == MAP_FAILED || full == SEM_FAILED)
+        return perror("make"), 1;
+    if (fork() == 0) { /* by its name, not by what it inherited */
+        sem_t *same = sem_open("/full", O_CREAT, 0600, 5);
+        int *there = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, shm_open("/page", O_RDWR, 0), 0);
+        *there = 42;
+        return sem_post(same);
+    }
+    sem_wait(full);
+    wait(0);
+    printf("%d %d", *page, sem_trywait(full));
+    printf(" %d", sem_unlink("/full"));
+    printf(" %d", shm_unlink("/page"));
+    printf(" %d\n", shm_unlink("/page"));
+    return shm_open("/page", O_RDONLY, 0) >= 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])
+def test_semaphores_and_shared_memory_of_a_c_program(caller, compiler):
+    need(compiler)
+    with tempfile.TemporaryDirectory(prefix="test-brig-", dir="/var/tmp") as place:
+        os.chmod(place, 0o755)
+        source, program = Path(place, "s.c"), f"{place}/s"
+        source.write_text(SEMAPHORES)
+        subprocess.run([compiler, "-static", "-pthread", "-o", program, source], check=True)
+        for tier in "container", "process":
+            done = caller.with_options("--tier", tier).run("-q", "--ro", place, "--", program)
+            assert (done.returncode, done.stdout) == (0, "42 -1 0 0 -1\n"), (tier, done)
+
+
+def test_shared_memory_counts_as_disk_on_the_process_tier(caller):
+    """Also what has no name any more."""
+    code = ("import time; from multiprocessing import shared_memory as s\n"
+            "kept = [s.SharedMemory(create=True, size=6 << 20) for _ in range(8)]\n"
+            "for m in kept: m.unlink(); m.buf[:] = b'x' * m.size\n"
+            "time.sleep(1000)")
+    told = caller.with_options("--tier", "process").json("--disk", "16M", "--", "python3", "-c", code, timeout=300)
+    assert told["limit_hit"] == "disk", told
+
+
+def test_what_is_not_shared_memory_is_not_held_up(caller):
+    """A program that nobody may look into removes and links its own files all the same."""
+    code = ("import ctypes, os; os.chdir(os.environ['TMPDIR']); ctypes.CDLL(None).prctl(4, 0)\n"
+            "os.close(os.open('a', os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)); os.link('a', 'b'); os.unlink('a')\n"
+            "print(os.listdir('.'))")
+    done = caller.with_options("--tier", "process").run("-q", "--", "python3", "-c", code)
+    assert done.stdout == "['b']\n", done
 
 
 def test_unix_sockets_among_themselves(caller):

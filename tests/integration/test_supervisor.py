@@ -117,6 +117,20 @@ def test_a_socket_that_lingers_on_the_process_tier():
     assert told.stdout.split()[0] == "True", told
 
 
+@callers
+def test_a_flood_of_calls_that_are_shown_keeps_nobody_from_the_time_limit(caller):
+    """Removing a file by its name is shown to the supervisor of the process tier (/dev/shm)."""
+    code = ("import os, threading\n"
+            "def flood():\n"
+            "    while True:\n"
+            "        try: os.close(os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)); os.unlink('/dev/shm/x'); os.unlink('nothing')\n"
+            "        except OSError: pass\n"
+            "for _ in range(8): threading.Thread(target=flood).start()\n")
+    before = time.monotonic()
+    done = caller.with_options("--tier", "process").run("--timeout", "4s", "--", PYTHON, "-c", code, timeout=PATIENCE)
+    assert done.returncode == 124 and time.monotonic() - before < PATIENCE, done
+
+
 # ---- a file system that does not answer ----
 
 @pytest.fixture

@@ -21,11 +21,9 @@ int broker_meta(struct kernel *k, const struct seccomp_notif *n, int mem);
  * watch is set, without those. `watch`: the code's inotify descriptor. */
 int broker_watch(struct kernel *k, const struct seccomp_notif *n, int mem, int watch);
 
-/* POSIX semaphores and shared memory have one place on every Linux, /dev/shm. On the process tier
- * that is the host's, and closed; a folder of the sandbox's own takes its place. 0, a negative
- * errno, or: */
-enum {
-    SHM_PASS = 1, /* the call names something else, and goes on */
-    SHM_ANSWERED, /* the caller has its descriptor already */
-};
+/* broker_shm.c: names in /dev/shm. What the call returns, or SHM_PASS: it is about something else,
+ * and goes on. */
+#define SHM_PASS INT_MAX
 int broker_shm(struct kernel *k, const struct seccomp_notif *n, int mem);
+/* The other calls need names that are there. */
+bool broker_shm_opens(const struct seccomp_notif *n);

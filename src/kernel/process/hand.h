@@ -29,7 +29,7 @@ void hand_rest(struct kernel *k);
 int hand_signal(struct kernel *k, const struct seccomp_notif *n); /* broker.h */
 int hand_change(struct kernel *k, const struct seccomp_notif *n);
 int hand_watch(struct kernel *k, const struct seccomp_notif *n);
-int hand_shm(struct kernel *k, const struct seccomp_notif *n);
+int hand_shm(struct kernel *k, const struct seccomp_notif *n); /* or SHM_PASS */
 /* The address of a connect, copied once; at most as long as the kernel itself accepts. */
 int hand_address(struct kernel *k, const struct seccomp_notif *n, struct sockaddr_storage *ret);
 /* SO_TYPE of the socket that a call names. */

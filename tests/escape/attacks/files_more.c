@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <mqueue.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,7 @@ int cmd_ipc(int argc, char **argv)
         semctl(semget(KEY, 0, 0), 0, IPC_RMID);
         msgctl(msgget(KEY, 0), IPC_RMID, NULL);
         shm_unlink(name);
+        sem_unlink(name);
         mq_unlink(name);
         return 0;
     }
@@ -160,6 +162,8 @@ int cmd_ipc(int argc, char **argv)
     probe_print("K-22", "msg", outcome(msgget(KEY, make ? IPC_CREAT | 0666 : 0)));
     int fd = shm_open(name, make ? O_CREAT | O_RDWR : O_RDONLY, 0666);
     probe_print("K-22", "posix shm", fd < 0 ? errno : 0);
+    sem_t *semaphore = make ? sem_open(name, O_CREAT, 0666, 1) : sem_open(name, 0);
+    probe_print("K-22", "posix sem", semaphore == SEM_FAILED ? errno : 0);
     mqd_t queue = mq_open(name, make ? O_CREAT | O_RDWR : O_RDONLY, 0666, NULL);
     probe_print("K-22", "mqueue", queue == (mqd_t)-1 ? errno : 0);
     if (make && argc > 3) {
