@@ -57,6 +57,7 @@ class Place:
                     shutil.copy2(self.source.parent / name, self.bin / name)
                     (self.bin / name).chmod(0o755)
         self.brig = str(self.bin / self.source.name)
+        self.sanitized = self.source.exists() and b"__asan_init" in self.source.read_bytes()
         self.tools = self.bin
         # The harness's own tools are no part of what the sandbox sees.
         for name in ("tracer", "without", "expose"):
