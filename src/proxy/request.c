@@ -176,6 +176,12 @@ static int take_own_credentials(struct session *s, struct exchange *x, struct er
         snprintf(x->hint, sizeof(x->hint),
                  "%.64s was taken out: a secret is bound to this host; name it in pass of the rule",
                  name);
+    /* Nor is it written down. What is left of the path is no longer than what was there. */
+    if (n > 0 && x->path) {
+        size_t len = strcspn(x->request.target, "?");
+        memcpy(x->path, x->request.target, len);
+        x->path[len] = '\0';
+    }
     return n;
 }
 

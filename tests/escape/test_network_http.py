@@ -429,7 +429,7 @@ def test_two_readings_of_one_request(cell, lab):
     passed = {name: code for name, code in answer.out.items() if not name.startswith("good") and code not in (400, 403)}
     assert not passed, passed
     assert not [r for r in watch.requests() if "second" in r.target or "secret" in r.target], "it was sent"
-    assert answer.audited("ambiguous"), answer.denials[:3]
+    assert answer.audited("a second method"), answer.denials[:3]
     watch.again()
     control = cell.script(SECOND, [*ALLOW, *MANY])
     blocked = {name: code for name, code in control.out.items() if not name.startswith("good") and code != 200}

@@ -171,8 +171,9 @@ class Left:
 
 def read_all(fd):
     parts = []
-    while part := os.read(fd, 65536):
-        parts.append(part)
+    while not parts or parts[-1]:
+        assert select.select([fd], [], [], 60)[0], "no end came"
+        parts.append(os.read(fd, 65536))
     os.close(fd)
     return b"".join(parts)
 
