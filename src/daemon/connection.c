@@ -121,6 +121,8 @@ void connection_answered(struct connection *c)
     else
         c->phase = c->framing.done ? PHASE_HEAD : PHASE_SKIP;
     output_flush(c);
+    if (!output_waiting(c))
+        output_release(c);
     if (c->phase == PHASE_LINGER)
         linger(c);
     if (c->phase == PHASE_DEAD || c->advancing)

@@ -19,7 +19,8 @@ size_t output_waiting(const struct connection *c)
 void output_release(struct connection *c)
 {
     c->out_at = 0;
-    if (c->out.size > OUT_LITTLE)
+    /* Between two requests it would be held for the key of the last one. */
+    if (c->out.size > OUT_LITTLE || !c->x)
         buf_release(&c->out);
     else
         buf_reset(&c->out);
