@@ -111,8 +111,11 @@ static int measure_string(struct reader *r, size_t *ret)
             return fail_expected(r, byte < 0 ? "the closing '\"' of a string"
                                              : "no control character in a string (use \\u)");
         }
-        bool escape = byte == '\\' && json_cursor_peek(&ahead, 1) >= 0x20;
-        ahead.at += escape ? 2 : 1;
+        while (byte == '\\' && json_cursor_peek(&ahead, 1) >= 0x20) {
+            ahead.at += 2;
+            byte = json_cursor_peek(&ahead, 0);
+        }
+        ahead.at += byte == '\\'; /* before a control character, which is found next */
     }
     *ret = ahead.at - r->cursor.at;
     return 0;
@@ -173,27 +176,11 @@ static int parse_unicode_escape(struct reader *r, uint32_t *ret)
 }
 
 /* What stands for a character after a backslash, 0: nothing. */
-static char simple_escape(int byte)
-{
-    switch (byte) {
-    case '"':
-    case '\\':
-    case '/':
-        return (char)byte;
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return 0;
-    }
-}
+/* What stands after a backslash, and what it means; 0: nothing. */
+static const char simple_escapes[256] = {
+    ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
+    ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
+};
 
 static int parse_escape(struct reader *r, uint32_t *ret)
 {
@@ -202,7 +189,7 @@ static int parse_escape(struct reader *r, uint32_t *ret)
         r->cursor.at += 2;
         return parse_unicode_escape(r, ret);
     }
-    *ret = (unsigned char)simple_escape(byte);
+    *ret = byte < 0 ? 0 : (unsigned char)simple_escapes[byte];
     if (!*ret) {
         r->cursor.at++;
         return fail_expected(r, "one of \" \\ / b f n r t u after a backslash");
@@ -222,6 +209,60 @@ static int parse_character(struct reader *r, uint32_t *ret)
     return 0;
 }
 
+#define HEX(digit, value) [digit] = (value) + 1
+static const unsigned char hex_digits[256] = {
+    HEX('0', 0),  HEX('1', 1),  HEX('2', 2),  HEX('3', 3),  HEX('4', 4),  HEX('5', 5),
+    HEX('6', 6),  HEX('7', 7),  HEX('8', 8),  HEX('9', 9),  HEX('a', 10), HEX('b', 11),
+    HEX('c', 12), HEX('d', 13), HEX('e', 14), HEX('f', 15), HEX('A', 10), HEX('B', 11),
+    HEX('C', 12), HEX('D', 13), HEX('E', 14), HEX('F', 15),
+};
+#undef HEX
+
+/* "\uXXXX" that is a character by itself; 0: it is none, or half of one. */
+static uint32_t unit_at(const unsigned char *text)
+{
+    const unsigned char a = hex_digits[text[2]], b = hex_digits[text[3]];
+    const unsigned char c = hex_digits[text[4]], d = hex_digits[text[5]];
+    if (!a || !b || !c || !d)
+        return 0;
+    uint32_t code = (uint32_t)(a - 1) << 12 | (uint32_t)(b - 1) << 8 | (uint32_t)(c - 1) << 4 |
+                    (uint32_t)(d - 1);
+    return code >= 0xD800 && code <= 0xDFFF ? 0 : code;
+}
+
+/* A text of escapes alone is the longest to read, and nobody else is served meanwhile: the usual
+ * ones are not looked at byte by byte. What is unusual or wrong is left to parse_character. */
+static size_t decode_escapes(struct reader *r, char *string, size_t end)
+{
+    const unsigned char *text = (const unsigned char *)r->cursor.text;
+    size_t at = r->cursor.at, len = 0;
+    while (at + 1 < end && text[at] == '\\') {
+        char simple = simple_escapes[text[at + 1]];
+        uint32_t code = 0;
+        if (!simple && (text[at + 1] != 'u' || end - at < 6 || !(code = unit_at(text + at))))
+            break;
+        if (simple)
+            string[len++] = simple;
+        else
+            len += utf8_encode(code, string + len);
+        at += simple ? 2 : 6;
+    }
+    r->cursor.at = at;
+    return len;
+}
+
+static void move_run(char *to, const char *from, size_t run)
+{
+    if (to == from)
+        return;
+    if (run > 16) {
+        memmove(to, from, run);
+        return;
+    }
+    for (size_t i = 0; i < run; i++) /* to lies before from */
+        to[i] = from[i];
+}
+
 /* No escape is shorter than what it stands for, so the decoded string fits where the raw one did.
  */
 static int decode_string(struct reader *r, char *string, size_t end)
@@ -230,11 +271,16 @@ static int decode_string(struct reader *r, char *string, size_t end)
     while (r->cursor.at < end) {
         const char *from = r->cursor.text + r->cursor.at;
         int byte = (unsigned char)*from;
-        size_t run = byte >= 0x80     ? utf8_run(from, end - r->cursor.at)
+        if (byte == '\\') {
+            size_t written = decode_escapes(r, string + len, end);
+            len += written;
+            if (written)
+                continue;
+        }
+        size_t run = byte >= 0x80   ? utf8_run(from, end - r->cursor.at)
                      : byte != '\\' ? json_plain_run(from, end - r->cursor.at)
-                                     : 0;
-        if (run && string + len != from)
-            memmove(string + len, from, run);
+                                    : 0;
+        move_run(string + len, from, run);
         len += run;
         r->cursor.at += run;
         if (run)
