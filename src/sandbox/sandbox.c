@@ -185,7 +185,7 @@ static int run(struct sandbox *s, struct err *err)
     return sandbox_supervise(s, err);
 }
 
-/* What is left behind is said, whatever else went wrong; the first of it stands for all. */
+/* LC-7: what is left behind is said, whatever else went wrong; the first of it stands for all. */
 static void note_left(struct sandbox *s, int result, const struct err *err)
 {
     if (result < 0 && !s->result->left.code)
