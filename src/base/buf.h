@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 /* Keeps account of the memory that buffers take, where somebody has to answer for it. Called before
- * an allocation changes from `from` bytes to `to`; false: it may not grow. Less is always granted. */
+ * an allocation changes from `from` bytes to `to`; false: it may not grow. Less is always granted.
+ */
 struct buf_meter {
     bool (*fn)(struct buf_meter *m, size_t from, size_t to);
 };

@@ -36,11 +36,11 @@ extern const struct json_limits json_default_limits; /* 1 MiB, 32 levels, 65536 
 /* On failure err->message is "LINE:COLUMN: what was expected" (1-based; columns count bytes). */
 int json_parse(const char *text, size_t len, const struct json_limits *limits, struct json **ret,
                struct err *err);
-/* The same, but strings stay where they stand: the text is changed, also on failure, and must be there
- * as long as the tree is. Takes half the memory, and no time for copies. */
+/* The same, but strings stay where they stand: the text is changed, also on failure, and must be
+ * there as long as the tree is. Takes half the memory, and no time for copies. */
 int json_parse_in_place(char *text, size_t len, const struct json_limits *limits, struct json **ret,
                         struct err *err);
-void json_free(struct json *root); /* takes NULL; frees the whole tree, root only */
+void json_free(struct json *root);           /* takes NULL; frees the whole tree, root only */
 size_t json_memory(const struct json *root); /* what the tree takes, root only; NULL: nothing */
 /* Removes the members of an object, with all below them, whose names `keep` does not want. */
 void json_keep(struct json *object, bool (*keep)(const char *key));
@@ -89,8 +89,8 @@ void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
 /* A whole parsed tree. */
 void jw_json(struct json_writer *w, const struct json *j);
-/* A tree in pieces, for those who cannot wait until all of it is written, or have no room for it. The
- * tree must stay as it is meanwhile. */
+/* A tree in pieces, for those who cannot wait until all of it is written, or have no room for it.
+ * The tree must stay as it is meanwhile. */
 struct json_pieces;
 struct json_pieces *json_pieces_new(const struct json *j); /* NULL: no memory */
 /* Some `most` bytes more, a few less or more. True: that was all. */

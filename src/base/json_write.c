@@ -121,8 +121,8 @@ static size_t write_character(struct buf *out, const char *p, size_t left)
     return n;
 }
 
-/* How many of the next bytes are characters beyond ASCII that stand for themselves: none of them begins as
- * those do that must_escape() knows, U+0080 to U+009F and some of U+2000 to U+207F. */
+/* How many of the next bytes are characters beyond ASCII that stand for themselves: none of them
+ * begins as those do that must_escape() knows, U+0080 to U+009F and some of U+2000 to U+207F. */
 static size_t foreign_run(const char *p, size_t left)
 {
     size_t n = 0, run = utf8_run(p, left);
@@ -137,8 +137,9 @@ size_t json_write_some(struct buf *out, const char *text, size_t left, size_t mo
     size_t at = 0, end = left < most ? left : most;
     while (at < end) {
         /* A character may reach beyond the piece, not beyond the text. */
-        size_t run = (unsigned char)text[at] < 0x80 ? json_plain_run(text + at, end - at)
-                                                    : foreign_run(text + at, left - at < 4096 ? left - at : 4096);
+        size_t run = (unsigned char)text[at] < 0x80
+                         ? json_plain_run(text + at, end - at)
+                         : foreign_run(text + at, left - at < 4096 ? left - at : 4096);
         if (run)
             buf_add(out, text + at, run);
         else

@@ -182,7 +182,7 @@ static int open_above(const struct copy *c, char name[static NAME_MAX + 1], stru
 
 static int make_here(const struct copy *c, struct err *err)
 {
-    char name[NAME_MAX + 1];
+    char name[NAME_MAX + 1] = "";
     cleanup_fd int above = open_above(c, name, err);
     if (above < 0)
         return above;

@@ -5,23 +5,24 @@
 
 #define MIB (1ull << 20)
 
-const struct account_limits account_limits_default = {
-    .of = {[ACCOUNT_OF_KEY] =
-               {
-                   /* All of it and what the daemon needs for itself is less than 64 MB. */
-                   [ACCOUNT_BYTES] = {.each = 24 * MIB, .all = 44 * MIB, .reserve = 4 * MIB},
-                   [ACCOUNT_CONNECTIONS] = {.each = 1024, .all = 1792, .reserve = 128},
-                   [ACCOUNT_STREAMS] = {.each = 1024, .all = 1792, .reserve = 128},
-                   [ACCOUNT_TUNNELS] = {.each = 256, .all = 1024, .reserve = 64},
-                   [ACCOUNT_WATCHERS] = {.each = 256, .all = 1024, .reserve = 64},
-                   [ACCOUNT_QUESTIONS] = {.each = 64, .all = 256, .reserve = 32},
-                   [ACCOUNT_READERS] = {.each = 8, .all = 64, .reserve = 16},
-                   [ACCOUNT_DESCRIPTORS] = {.each = 4096, .all = 16384, .reserve = 256},
-               },
-           [ACCOUNT_OF_ADDRESS] = {
-               [ACCOUNT_BYTES] = {.each = 4 * MIB, .all = 6 * MIB},
-               [ACCOUNT_CONNECTIONS] = {.each = 512, .all = 2048},
-           }}};
+const struct account_limits
+    account_limits_default =
+        {.of = {[ACCOUNT_OF_KEY] =
+                    {
+                        /* All of it and what the daemon needs for itself is less than 64 MB. */
+                        [ACCOUNT_BYTES] = {.each = 24 * MIB, .all = 44 * MIB, .reserve = 4 * MIB},
+                        [ACCOUNT_CONNECTIONS] = {.each = 1024, .all = 1792, .reserve = 128},
+                        [ACCOUNT_STREAMS] = {.each = 1024, .all = 1792, .reserve = 128},
+                        [ACCOUNT_TUNNELS] = {.each = 256, .all = 1024, .reserve = 64},
+                        [ACCOUNT_WATCHERS] = {.each = 256, .all = 1024, .reserve = 64},
+                        [ACCOUNT_QUESTIONS] = {.each = 64, .all = 256, .reserve = 32},
+                        [ACCOUNT_READERS] = {.each = 8, .all = 64, .reserve = 16},
+                        [ACCOUNT_DESCRIPTORS] = {.each = 4096, .all = 16384, .reserve = 256},
+                    },
+                [ACCOUNT_OF_ADDRESS] = {
+                    [ACCOUNT_BYTES] = {.each = 4 * MIB, .all = 6 * MIB},
+                    [ACCOUNT_CONNECTIONS] = {.each = 512, .all = 2048},
+                }}};
 
 static const struct {
     const char *name, *what;
@@ -102,8 +103,8 @@ struct account *account_of(struct accounts *all, const struct key *key)
     return a;
 }
 
-void accounts_each(const struct accounts *all,
-                   void (*fn)(void *ctx, const struct account *a), void *ctx)
+void accounts_each(const struct accounts *all, void (*fn)(void *ctx, const struct account *a),
+                   void *ctx)
 {
     for (const struct account *a = all->keys; a; a = a->next)
         fn(ctx, a);

@@ -1,19 +1,18 @@
-/* What the daemon holds, and for whom: memory, connections, open answers, tunnels, watchers, questions,
- * readers of events, descriptors. The daemon's death is the death of every tenant's sandboxes, so
- * nothing that a client can make it keep is kept outside of an account.
+/* What the daemon holds, and for whom: memory, connections, open answers, tunnels, watchers,
+ * questions, readers of events, descriptors. The daemon's death is the death of every tenant's
+ * sandboxes, so nothing that a client can make it keep is kept outside of an account.
  *
- * There is one account per key, and one per address for what comes before a key is known. Whoever holds
- * something charges it first and returns it at its end; what is charged is what is there.
+ * There is one account per key, and one per address for what comes before a key is known. Whoever
+ * holds something charges it first and returns it at its end; what is charged is what is there.
  *
- * AC-1  A key has at most its own limit of each kind, and never more than it leaves for all the others:
- *       one that takes all it can gets half, two of them a third each, and so on.
- * AC-2  A part of each kind is for operators alone: whatever tenants do, the operator can look and end
- *       it.
- * AC-3  A refusal says which account it is about, what it has and what the limit is; it is counted, and
+ * AC-1  A key has at most its own limit of each kind, and never more than it leaves for all the
+ * others: one that takes all it can gets half, two of them a third each, and so on. AC-2  A part of
+ * each kind is for operators alone: whatever tenants do, the operator can look and end it. AC-3  A
+ * refusal says which account it is about, what it has and what the limit is; it is counted, and
  *       somebody is told.
  *
- * AC-4  Of each round of the event loop a key has a part; what it has beyond that waits for the next
- *       round, and nobody else does.
+ * AC-4  Of each round of the event loop a key has a part; what it has beyond that waits for the
+ * next round, and nobody else does.
  *
  * One thread. An account that is NULL is the daemon's own: nothing is counted. */
 #pragma once
@@ -31,8 +30,8 @@ enum account_kind {
     ACCOUNT_STREAMS,     /* answers that stay open */
     ACCOUNT_TUNNELS,     /* connections that were handed over for good */
     ACCOUNT_WATCHERS,
-    ACCOUNT_QUESTIONS, /* to a person */
-    ACCOUNT_READERS,   /* of events */
+    ACCOUNT_QUESTIONS,   /* to a person */
+    ACCOUNT_READERS,     /* of events */
     ACCOUNT_DESCRIPTORS, /* of what runs inside: pipes, terminals, channels */
     ACCOUNT_KINDS,
 };
@@ -71,8 +70,8 @@ void accounts_on_refused(struct accounts *all, account_refused_fn *fn, void *ctx
 struct account *account_of(struct accounts *all, const struct key *key);
 /* One that the caller keeps, and that is empty when it goes. */
 void account_init(struct account *a, struct accounts *all, enum account_class class);
-void accounts_each(const struct accounts *all,
-                   void (*fn)(void *ctx, const struct account *a), void *ctx);
+void accounts_each(const struct accounts *all, void (*fn)(void *ctx, const struct account *a),
+                   void *ctx);
 uint64_t accounts_used(const struct accounts *all, enum account_class class,
                        enum account_kind kind);
 const struct account_limit *accounts_limit(const struct accounts *all, enum account_class class,
@@ -86,8 +85,8 @@ struct loop_share *account_share(struct account *a);
 /* How much more of it there may be now. */
 uint64_t account_room(const struct account *a, enum account_kind kind);
 
-/* Memory that one holder has for an account. Buffers with its meter are charged as they grow; the rest
- * is added and taken off by hand. */
+/* Memory that one holder has for an account. Buffers with its meter are charged as they grow; the
+ * rest is added and taken off by hand. */
 struct hold {
     struct buf_meter meter;
     struct account *account;
@@ -105,6 +104,6 @@ int hold_move(struct hold *h, struct account *to, struct err *err);
 void hold_give(struct hold *from, struct hold *to, uint64_t bytes);
 void hold_adopt(struct hold *h, struct buf *b);
 void hold_done(struct hold *h); /* returns what is left of it */
-/* Why a buffer with its meter has failed: ERR_LIMIT where that was the account, else 0. Counts as the
- * refusal. */
+/* Why a buffer with its meter has failed: ERR_LIMIT where that was the account, else 0. Counts as
+ * the refusal. */
 int hold_refusal(struct hold *h, struct err *err);

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OF_BOX_MAX    16
-#define READER_MAX    (256u * 1024) /* that waits for a reader of events; then it is cut off */
-#define PING_MS       15000
-#define EVENT_MAX     16384
+#define OF_BOX_MAX 16
+#define READER_MAX (256u * 1024) /* that waits for a reader of events; then it is cut off */
+#define PING_MS    15000
+#define EVENT_MAX  16384
 
 struct question {
     struct question *next;

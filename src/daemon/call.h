@@ -7,8 +7,8 @@
  *
  * What is kept for a call is charged to its key (account.h).
  *
- * CL-1  A call that was answered is freed when the callbacks of this round are done: who is further up
- *       may still look at it. A second answer goes nowhere. */
+ * CL-1  A call that was answered is freed when the callbacks of this round are done: who is further
+ * up may still look at it. A second answer goes nowhere. */
 #pragma once
 
 #include "daemon/account.h"
@@ -23,7 +23,7 @@ struct call {
     struct exchange *x; /* NULL: answered, or the client went away */
     const struct route *route;
     const struct key *key;
-    struct hold hold; /* of all that is kept for it */
+    struct hold hold;        /* of all that is kept for it */
     char id[BOX_ID_LEN + 1]; /* of the sandbox that the head named, or empty */
     uint16_t port;
     struct params params;

@@ -1,7 +1,7 @@
 /* One connection: reads heads, starts exchanges, and waits for what each phase needs, with a
  * deadline for everything that waits for the client (DM-2). */
-#include "base/clock.h"
 #include "daemon/connection.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -160,8 +160,8 @@ static enum error_style style_of(const struct http_request *r)
     return http_header_get(&r->headers, "Connect-Protocol-Version") ? ERRORS_CONNECT : ERRORS_API;
 }
 
-/* From here on its key answers for what it makes us hold. Who needs none (a health check) has nothing
- * but what its address may have. */
+/* From here on its key answers for what it makes us hold. Who needs none (a health check) has
+ * nothing but what its address may have. */
 static int charge_key(struct exchange *x, struct err *err)
 {
     struct connection *c = x->c;
@@ -443,9 +443,8 @@ static void on_task(struct loop_task *t)
 
 static void note_progress(struct connection *c)
 {
-    bool enough =
-        c->phase != PHASE_EXCHANGE || !c->x ||
-        c->framing.taken - c->mark_bytes >= (c->x->is_kept ? BODY_PACE : STREAM_PACE);
+    bool enough = c->phase != PHASE_EXCHANGE || !c->x ||
+                  c->framing.taken - c->mark_bytes >= (c->x->is_kept ? BODY_PACE : STREAM_PACE);
     if (c->phase == PHASE_HEAD || c->phase == PHASE_LINGER || !enough)
         return;
     c->mark_ms = now_ms(c);

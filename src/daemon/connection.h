@@ -37,8 +37,8 @@ struct link {
     struct link *next, *prev;
 };
 
-/* What a connection waits for from its client; those that wait give way to new ones, the longest wait
- * first. */
+/* What a connection waits for from its client; those that wait give way to new ones, the longest
+ * wait first. */
 enum waiting { WAITS_NOT, WAITS_REQUEST, WAITS_HEAD, WAITINGS };
 
 /* An address, or a user of this machine. */
@@ -66,7 +66,7 @@ struct connection {
     struct server *server;
     struct connection *next, **at; /* of all */
     struct caller *caller;         /* NULL: not counted, it is being refused */
-    struct hold hold;              /* of both buffers: the caller's, or its key's during a request */
+    struct hold hold; /* of both buffers: the caller's, or its key's during a request */
     enum waiting waiting;
     struct link by_age, by_caller;
     struct exchange *x;

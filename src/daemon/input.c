@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Who has not said yet who it is takes the place of whoever has been saying so for longest: of its own
- * first, then of all. As much again is left for what it will be told. */
+/* Who has not said yet who it is takes the place of whoever has been saying so for longest: of its
+ * own first, then of all. As much again is left for what it will be told. */
 static int charge(struct connection *c)
 {
     struct server *s = c->server;

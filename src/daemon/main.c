@@ -266,8 +266,8 @@ static int watch_signals(struct err *err)
     return 0;
 }
 
-/* What is large goes back to the system when it is freed, whatever sizes were used before: the memory of
- * the front is what its accounts say. */
+/* What is large goes back to the system when it is freed, whatever sizes were used before: the
+ * memory of the front is what its accounts say. */
 static void keep_little(void)
 {
     mallopt(M_MMAP_THRESHOLD, 128 * 1024);
@@ -307,8 +307,8 @@ static int prepare(int argc, char **argv, struct err *err)
     if (open_accounts(&limits, &config, err) < 0)
         return -err->code;
     recorder = start_recorder(err);
-    /* Everybody waits for this one process, and what runs in a sandbox for nobody else: where that is
-     * allowed (to root), it goes first. */
+    /* Everybody waits for this one process, and what runs in a sandbox for nobody else: where that
+     * is allowed (to root), it goes first. */
     if (nice(-10) < 0)
         errno = 0;
     front.recorder_fd = recorder < 0 ? -1 : fcntl(recorder, F_DUPFD_CLOEXEC, 3);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define LIFE_MARGIN_MS  30000
-#define LINES_PER_PIECE 64u /* more lines at once are told together */
+#define LINES_PER_PIECE 64u        /* more lines at once are told together */
 #define RESULTS_MAX     (8u << 20) /* of each kind */
 
 #define RUN_OF(member, at) ((struct mcp_run *)((char *)(at)-offsetof(struct mcp_run, member)))

@@ -35,7 +35,7 @@ struct peer {
     struct loop *loop;
     struct wire_msg *room; /* shared by all peers: one message is looked at, at a time */
     const struct peer_ops *ops;
-    struct loop_io io; /* fd -1: closed */
+    struct loop_io io;       /* fd -1: closed */
     struct account *account; /* that answers for what waits to be sent, or NULL */
     struct peer_out *out, **out_end;
     size_t out_bytes;

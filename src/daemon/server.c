@@ -27,8 +27,8 @@ static struct server_limits limits_of(const struct server_limits *given)
     return l;
 }
 
-/* A sixteenth of all connections is for this machine's own sockets and for operators' requests, and one
- * more for those who have not said yet who they are: the health check always finds a place. */
+/* A sixteenth of all connections is for this machine's own sockets and for operators' requests, and
+ * one more for those who have not said yet who they are: the health check always finds a place. */
 struct account_limits server_account_limits(const struct server_limits *limits)
 {
     struct server_limits l = limits_of(limits);

@@ -7,10 +7,9 @@
  * DM-2  Everything is bounded: connections in all and per peer, header bytes, body bytes, time
  *       without progress, bytes waiting to be sent. A client that does not read stops what feeds
  *       it, never the loop. What is held is on an account (account.h).
- * DM-4  A connection without a request in it keeps nobody out: it gives way, the longest wait first.
- *       So does one that is in the middle of a head.
- * DM-5  Bodies and answers move at a minimum pace, or end.
- * DM-3  A GET changes nothing. */
+ * DM-4  A connection without a request in it keeps nobody out: it gives way, the longest wait
+ * first. So does one that is in the middle of a head. DM-5  Bodies and answers move at a minimum
+ * pace, or end. DM-3  A GET changes nothing. */
 #pragma once
 
 #include "base/buf.h"
@@ -104,8 +103,8 @@ void exchange_read_json(struct exchange *x, void (*fn)(void *ctx, const struct j
                         void *ctx);
 /* Before reading: a body with a Content-Encoding is not refused, the handler unpacks it. */
 void exchange_take_coded(struct exchange *x);
-/* Before reading: what is read in pieces is kept until it is complete, and must come as fast as a whole
- * body. */
+/* Before reading: what is read in pieces is kept until it is complete, and must come as fast as a
+ * whole body. */
 void exchange_keep_body(struct exchange *x);
 /* Piece by piece. fn returns how many bytes it took; fewer: it calls exchange_body_resume later.
  * done: the end, or (good = false) the client went away. */
@@ -144,7 +143,7 @@ bool exchange_write(struct exchange *x, const void *data, size_t len);
  * be ignored. */
 ssize_t exchange_splice(struct exchange *x, int pipe_fd, size_t max);
 size_t exchange_waiting(const struct exchange *x); /* bytes that the client has not taken yet */
-void exchange_end(struct exchange *x); /* complete */
+void exchange_end(struct exchange *x);             /* complete */
 void exchange_abort(
     struct exchange *x); /* cut the connection: the client sees that it is not complete */
 /* gone: the client went away before the end; the exchange is freed after the call. It is also
@@ -157,7 +156,8 @@ void exchange_abort(
 void exchange_on(struct exchange *x, void (*writable)(void *ctx), void (*gone)(void *ctx),
                  void *ctx);
 /* Hands the client's socket over for good (a user's own port, WebSocket): everything already read
- * of the body is in *ret_rest. The socket still counts as one of its caller's until the seat is left.
+ * of the body is in *ret_rest. The socket still counts as one of its caller's until the seat is
+ * left.
  */
 struct seat {
     struct server *server; /* NULL: none */

@@ -176,7 +176,8 @@ static void on_io(struct loop_io *io, uint32_t events)
     tunnel_watch(t);
 }
 
-/* Nothing but a refusal of the account stands in the way of the bytes that came with the upgrade. */
+/* Nothing but a refusal of the account stands in the way of the bytes that came with the upgrade.
+ */
 static void side_init(struct tunnel *t, int i, int fd, struct buf *first)
 {
     t->side[i].io =

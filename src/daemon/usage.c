@@ -16,7 +16,8 @@ static uint64_t limit_of(const struct account *a, enum account_kind kind)
 
 /* ---- refusals ---- */
 
-/* The first is written at once, those that follow are counted: a client that is refused tries again. */
+/* The first is written at once, those that follow are counted: a client that is refused tries
+ * again. */
 static void on_refused(void *ctx, struct account *a, enum account_kind kind)
 {
     struct core *c = ctx;
@@ -25,8 +26,7 @@ static void on_refused(void *ctx, struct account *a, enum account_kind kind)
     a->unsaid++;
     if (!a->key || (a->said_ms && now - a->said_ms < SAY_MS))
         return;
-    snprintf(detail, sizeof detail,
-             "{\"what\":\"%s\",\"used\":%llu,\"limit\":%llu,\"count\":%llu}",
+    snprintf(detail, sizeof detail, "{\"what\":\"%s\",\"used\":%llu,\"limit\":%llu,\"count\":%llu}",
              account_kind_name(kind), (unsigned long long)a->used[kind],
              (unsigned long long)limit_of(a, kind), (unsigned long long)a->unsaid);
     a->said_ms = now;
@@ -70,8 +70,8 @@ static void write_lines(void *ctx, const struct account *a)
 
 static void write_totals(struct core *c, struct buf *out, bool limits)
 {
-    static const char *const classes[] = {[ACCOUNT_OF_KEY] = "keys",
-                                          [ACCOUNT_OF_ADDRESS] = "addresses"};
+    static const char *const classes[] = {
+        [ACCOUNT_OF_KEY] = "keys", [ACCOUNT_OF_ADDRESS] = "addresses"};
     for (enum account_class of = 0; of < ACCOUNT_CLASSES; of++)
         for (enum account_kind i = 0; i < ACCOUNT_KINDS; i++) {
             uint64_t most = accounts_limit(c->accounts, of, i)->all;

@@ -262,8 +262,8 @@ static int wait_ms(const struct loop *l)
     return left > 60000 ? 60000 : (int)left;
 }
 
-/* The kernel reports them in the same order every time: each is the first once, so that among those with
- * one share all have their turn. */
+/* The kernel reports them in the same order every time: each is the first once, so that among those
+ * with one share all have their turn. */
 static void serve_all(struct loop *l)
 {
     for (int i = 0; i < l->ready; i++) {

@@ -9,8 +9,8 @@
 
 struct loop;
 
-/* What one of those who are served has of a round: when it is used up, what else it has waits for the next
- * one, and the others do not. */
+/* What one of those who are served has of a round: when it is used up, what else it has waits for
+ * the next one, and the others do not. */
 struct loop_share {
     uint64_t round, used_us;
 };
@@ -21,7 +21,7 @@ struct loop_io {
     uint32_t events; /* EPOLLIN, EPOLLOUT; 0: registered but silent */
     void (*fn)(struct loop_io *io, uint32_t events);
     bool added;
-    uint32_t armed; /* the loop's own: what the kernel was told */
+    uint32_t armed;           /* the loop's own: what the kernel was told */
     struct loop_share *share; /* or NULL: served in any case. Outlives the call of fn */
 };
 struct loop_timer {
@@ -51,7 +51,7 @@ bool loop_share_spent(const struct loop *l, const struct loop_share *s);
 void loop_share_use(const struct loop *l, struct loop_share *s, uint64_t usec);
 /* Who wants to know how long each round took, without the waiting. */
 void loop_on_round(struct loop *l, void (*fn)(void *ctx, uint64_t usec), void *ctx);
-int loop_run(struct loop *l);                           /* until loop_stop */
+int loop_run(struct loop *l); /* until loop_stop */
 void loop_stop(struct loop *l);
 /* For tests: time passes as they say. The loop then never waits. */
 void loop_set_clock(struct loop *l, uint64_t (*now_ms)(void));

@@ -59,8 +59,8 @@ struct interp_said {
 };
 /* interp_parse.c: one frame's text. */
 int interp_parse(const char *text, size_t len, struct interp_said *ret, struct err *err);
-/* The same in place (base/json.h): the text stays as long as what was said. `max_memory` of the tree;
- * ERR_LIMIT beyond, 0: whatever it takes. */
+/* The same in place (base/json.h): the text stays as long as what was said. `max_memory` of the
+ * tree; ERR_LIMIT beyond, 0: whatever it takes. */
 int interp_parse_in_place(char *text, size_t len, size_t max_memory, struct interp_said *ret,
                           struct err *err);
 void interp_said_done(struct interp_said *s);
@@ -80,8 +80,8 @@ void interp_reader_done(struct interp_reader *r);
 /* Where to read to (at least 4 KB), and how much came. Negative: frame too long. */
 int interp_reader_room(struct interp_reader *r, void **ret, size_t *ret_len, struct err *err);
 void interp_reader_add(struct interp_reader *r, size_t len);
-/* 1: a frame (valid until the next call), 0: not yet, negative: nonsense. One that its meter has no room
- * for is left out, in constant memory. */
+/* 1: a frame (valid until the next call), 0: not yet, negative: nonsense. One that its meter has no
+ * room for is left out, in constant memory. */
 int interp_reader_next(struct interp_reader *r, const char **ret, size_t *ret_len, struct err *err);
 /* Was one left out? Its length, once. */
 size_t interp_reader_dropped(struct interp_reader *r);

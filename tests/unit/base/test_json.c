@@ -452,7 +452,8 @@ Test(json, in_place_it_reads_the_same)
 
 Test(json, memory_is_counted_and_bounded)
 {
-    static const char text[] = "{\"a\":[1,2,3,4,5,6,7,8,9],\"b\":\"some text of forty letters and then some\"}";
+    static const char text[] =
+        "{\"a\":[1,2,3,4,5,6,7,8,9],\"b\":\"some text of forty letters and then some\"}";
     struct json_limits limits = json_default_limits;
     struct json *tree = NULL;
     struct err err = ERR_INIT;

@@ -191,8 +191,8 @@ static void on_share_round(struct loop_task *t)
         loop_stop(loop);
 }
 
-/* All of them are ready all the time. In each round one of the greedy ones is served, each of them in its
- * turn, and who has another share does not wait. */
+/* All of them are ready all the time. In each round one of the greedy ones is served, each of them
+ * in its turn, and who has another share does not wait. */
 Test(loop, who_has_had_its_share_waits_and_others_do_not, .init = begin)
 {
     struct loop_task round = {.fn = on_share_round};
@@ -200,8 +200,8 @@ Test(loop, who_has_had_its_share_waits_and_others_do_not, .init = begin)
         int pair[2];
         cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
         cr_assert_eq(write(pair[1], "x", 1), 1);
-        shared[i] = (struct loop_io){
-            .fd = pair[0], .fn = on_share_io, .share = i < 3 ? &greedy : &modest};
+        shared[i] =
+            (struct loop_io){.fd = pair[0], .fn = on_share_io, .share = i < 3 ? &greedy : &modest};
         cr_assert_eq(loop_watch(loop, &shared[i], EPOLLIN), 0);
     }
     loop_defer(loop, &round);
