@@ -6,13 +6,16 @@
  * holds something charges it first and returns it at its end; what is charged is what is there.
  *
  * AC-1  A key has at most its own limit of each kind, and never more than it leaves for all the
- * others: one that takes all it can gets half, two of them a third each, and so on. AC-2  A part of
- * each kind is for operators alone: whatever tenants do, the operator can look and end it. AC-3  A
- * refusal says which account it is about, what it has and what the limit is; it is counted, and
- *       somebody is told.
+ *       others: one that takes all it can gets half, two of them a third each, and so on.
+ *
+ * AC-2  A part of each kind is for operators alone: whatever tenants do, the operator can look and
+ *       end it.
+ *
+ * AC-3  A refusal says which account it is about, what it has and what the limit is; it is counted,
+ *       and somebody is told.
  *
  * AC-4  Of each round of the event loop a key has a part; what it has beyond that waits for the
- * next round, and nobody else does.
+ *       next round, and nobody else does.
  *
  * One thread. An account that is NULL is the daemon's own: nothing is counted. */
 #pragma once

@@ -8,7 +8,7 @@
  * What is kept for a call is charged to its key (account.h).
  *
  * CL-1  A call that was answered is freed when the callbacks of this round are done: who is further
- * up may still look at it. A second answer goes nowhere. */
+ *       up may still look at it. A second answer goes nowhere. */
 #pragma once
 
 #include "daemon/account.h"
