@@ -169,8 +169,19 @@ static int refuse(const struct reach_walk *w, const char *name, int link, struct
     return -ELOOP;
 }
 
+/* /dev/stdin, /proc/self, /dev/fd/3: whatever they say is a link again. */
+static bool is_kernels(const char *link)
+{
+    return strncmp(link, "/proc/", 6) == 0 || strncmp(link, "/dev/", 5) == 0;
+}
+
 int reach_refused(const struct reached *r, const char *what, const char *path, struct err *err)
 {
+    if (is_kernels(r->link)) {
+        err_set(err, ERR_REFUSED, "%s %.180s: %.180s is a link of the kernel's", what, path,
+                r->link);
+        return err_hint(err, "give a file or folder by its own name");
+    }
     err_set(err, ERR_REFUSED,
             "%s %.180s: %.180s is a link, in a folder that a sandbox may have written", what, path,
             r->link);

@@ -128,4 +128,8 @@ Test(reach, the_refusal_is_an_error_with_a_hint)
     cr_assert_lt(reach_refused(&r, "cannot grant", at("link/b"), &err), 0);
     cr_assert(err.code == ERR_REFUSED && strstr(err.message, "cannot grant"));
     cr_assert(strstr(err.hint, at("a/b")), "%s", err.hint);
+    cr_assert_eq(reach_open("/proc/self/root", &r), -ELOOP);
+    cr_assert_lt(reach_refused(&r, "cannot grant", "/proc/self/root", &err), 0);
+    cr_assert(err.code == ERR_REFUSED && strstr(err.message, "the kernel's"), "%s", err.message);
+    cr_assert(!strstr(err.hint, "/proc"), "%s", err.hint);
 }
