@@ -7,8 +7,8 @@
 #include "os/sys.h"
 #include "sandbox/session.h"
 
-#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,6 +18,7 @@
 
 #define TEXT_MAX  (64u << 20)
 #define NAMES_MAX 4096
+#define REAP_MS   1000
 
 /* ---- in the child ---- */
 
@@ -136,12 +137,22 @@ static void child(const struct warden *w, const struct json *j, pid_t parent, in
 
 /* ---- in the warden ---- */
 
+/* The project may lie on a file system that does not answer: who looks at it cannot be killed then,
+ * and the warden has limits to keep. */
+static void reap(pid_t pid)
+{
+    cleanup_fd int pidfd = sys_pidfd_open(pid);
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    if (pidfd >= 0)
+        poll(&p, 1, REAP_MS);
+    waitpid(pid, NULL, WNOHANG);
+}
+
 static void finish(struct warden *w, const struct err *err)
 {
     struct review_work *r = &w->review;
     int text = r->text;
-    while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    reap(r->pid);
     loop_forget(w->loop, &r->status);
     close(r->status.fd);
     r->pid = 0;
@@ -219,8 +230,7 @@ void review_stop(struct warden *w)
         return;
     /* An apply is undone by whoever opens the review next. */
     kill(r->pid, SIGKILL);
-    while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    reap(r->pid);
     close(r->status.fd);
     close(r->text);
     r->pid = 0;
