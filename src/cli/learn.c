@@ -61,8 +61,8 @@ static int put(const char *file, const struct buf *text, bool force, struct err 
         return err_sys(err, "--learn: write %s", file);
     int r = term_write(fd, text->data, text->len);
     int failed = r < 0 ? -r : 0;
-    if (!failed && (force ? renameat(dir, temporary, dir, name)
-                          : linkat(dir, temporary, dir, name, 0)) < 0)
+    if (!failed &&
+        (force ? renameat(dir, temporary, dir, name) : linkat(dir, temporary, dir, name, 0)) < 0)
         failed = errno;
     if (failed || !force)
         unlinkat(dir, temporary, 0);

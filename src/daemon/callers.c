@@ -9,12 +9,12 @@
 
 /* ---- lists ---- */
 
-void link_init(struct link *head)
+void ring_init(struct ring *head)
 {
     head->next = head->prev = head;
 }
 
-static void link_add(struct link *head, struct link *l)
+static void ring_add(struct ring *head, struct ring *l)
 {
     l->next = head;
     l->prev = head->prev;
@@ -22,7 +22,7 @@ static void link_add(struct link *head, struct link *l)
     head->prev = l;
 }
 
-static void link_remove(struct link *l)
+static void ring_remove(struct ring *l)
 {
     l->prev->next = l->next;
     l->next->prev = l->prev;
@@ -33,13 +33,13 @@ void connection_waits(struct connection *c, enum waiting waiting)
     if (c->waiting == waiting || !c->caller)
         return;
     if (c->waiting != WAITS_NOT) {
-        link_remove(&c->by_age);
-        link_remove(&c->by_caller);
+        ring_remove(&c->by_age);
+        ring_remove(&c->by_caller);
     }
     c->waiting = waiting;
     if (waiting != WAITS_NOT) {
-        link_add(&c->server->waiting[waiting], &c->by_age);
-        link_add(&c->caller->waiting[waiting], &c->by_caller);
+        ring_add(&c->server->waiting[waiting], &c->by_age);
+        ring_add(&c->caller->waiting[waiting], &c->by_caller);
     }
 }
 
@@ -52,7 +52,7 @@ static bool has_unread(const struct connection *c)
 
 bool callers_evict(struct server *s, struct caller *of, enum waiting waiting)
 {
-    struct link *head = of ? &of->waiting[waiting] : &s->waiting[waiting], *l = head->next;
+    struct ring *head = of ? &of->waiting[waiting] : &s->waiting[waiting], *l = head->next;
     for (unsigned i = 0; l != head && i < LOOK_AT; i++, l = l->next) {
         struct connection *c = of ? container_of(l, struct connection, by_caller)
                                   : container_of(l, struct connection, by_age);
@@ -93,7 +93,7 @@ static struct caller *caller_find(struct server *s, const struct caller *who)
     *p = *who;
     account_init(&p->account, s->accounts, ACCOUNT_OF_ADDRESS);
     for (int i = 0; i < WAITINGS; i++)
-        link_init(&p->waiting[i]);
+        ring_init(&p->waiting[i]);
     p->next = *slot;
     *slot = p;
     return p;

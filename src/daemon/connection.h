@@ -33,8 +33,8 @@ enum phase {
 };
 
 /* In the order in which they came. A head is a link that is nobody's. */
-struct link {
-    struct link *next, *prev;
+struct ring {
+    struct ring *next, *prev;
 };
 
 /* What a connection waits for from its client; those that wait give way to new ones, the longest
@@ -47,7 +47,7 @@ struct caller {
     uint64_t id[2];
     bool local;
     struct account account;
-    struct link waiting[WAITINGS];
+    struct ring waiting[WAITINGS];
 };
 
 /* Where the body of the request ends. */
@@ -68,7 +68,7 @@ struct connection {
     struct caller *caller;         /* NULL: not counted, it is being refused */
     struct hold hold; /* of both buffers: the caller's, or its key's during a request */
     enum waiting waiting;
-    struct link by_age, by_caller;
+    struct ring by_age, by_caller;
     struct exchange *x;
     enum phase phase;
     bool local;          /* a UNIX socket */
@@ -163,7 +163,7 @@ struct server {
     unsigned refusing;    /* those that are only told to come back later */
     struct caller *callers[CALLER_SLOTS];
     struct accounts *accounts, *own_accounts; /* own: nobody else gave any */
-    struct link waiting[WAITINGS];
+    struct ring waiting[WAITINGS];
     struct host_rule *hosts;
     size_t host_count;
     char *spare[SPARES]; /* input buffers */
@@ -182,7 +182,7 @@ struct server {
 struct caller *caller_take(struct server *s, const struct caller *who);
 void caller_drop(struct server *s, struct caller *p);
 void callers_free(struct server *s);
-void link_init(struct link *head);
+void ring_init(struct ring *head);
 /* Into the list of those that wait for this. */
 void connection_waits(struct connection *c, enum waiting waiting);
 /* Closes the one that has waited longest: of one caller, or of all; without a request before it, or

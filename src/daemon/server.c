@@ -65,7 +65,7 @@ int server_new(struct server **ret, struct loop *loop, const struct server_limit
     s->ctx = ctx;
     s->drain_task.fn = on_drain;
     for (int i = 0; i < WAITINGS; i++)
-        link_init(&s->waiting[i]);
+        ring_init(&s->waiting[i]);
     s->accounts = s->limits.accounts;
     if (!s->accounts) {
         struct account_limits of = server_account_limits(limits);

@@ -111,7 +111,7 @@ struct review {
     size_t count, room;
     int held; /* a copy of what is new, out of the code's reach; -1: nothing yet */
     uint64_t held_len;
-    uint64_t taken; /* by files that are new, holes and all */
+    uint64_t taken;               /* by files that are new, holes and all */
     char digest[SHA256_HEX_SIZE]; /* of all changes */
     bool running;                 /* the code may still change things */
     bool live;                    /* set beforehand: by who holds the lock of a running one */

@@ -4,7 +4,7 @@
 
 /* Best effort; raw system calls only, so that the guardian may use it too. */
 void remove_contents(int dir_fd);
-/* The same, and then the folder itself, which is called `name` in `parent`. What was killed a moment
- * ago may still be writing its last: tries again for a second. 0, or a negative errno if it is
- * still there. Without a descriptor of it (-1) only an empty folder goes. */
+/* The same, and then the folder itself, which is called `name` in `parent`. What was killed a
+ * moment ago may still be writing its last: tries again for a second. 0, or a negative errno if it
+ * is still there. Without a descriptor of it (-1) only an empty folder goes. */
 int remove_folder(int parent, const char *name, int dir_fd);

@@ -17,8 +17,9 @@ static const struct field rules[FIELD_COUNT] = {
     [FIELD_UID] = {.tighter = TIGHTER_NONZERO,
                    .max = 65533,
                    .help = "user id that the code sees itself as, inside the sandbox"},
-    [FIELD_UNIX_SOCKETS] = {.tighter = TIGHTER_LOWER,
-                            .help = "unix sockets; auto: allowed without granted folders and --root DIR"},
+    [FIELD_UNIX_SOCKETS] =
+        {.tighter = TIGHTER_LOWER,
+         .help = "unix sockets; auto: allowed without granted folders and --root DIR"},
     [FIELD_ROOT] = {.tighter = TIGHTER_NONE,
                     .help = "root file system: a read-only view of the host, or a folder"},
     [FIELD_CWD] = {.tighter = TIGHTER_ANY,

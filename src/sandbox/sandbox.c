@@ -52,7 +52,7 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
 
 void sandbox_free(struct sandbox *s)
 {
-    if (s && s->lifecycle.stuck)
+    if (s->lifecycle.stuck)
         return; /* its guardian still reads what is in there */
     sandbox_egress_teardown(s);
     plan_done(&s->plan);
@@ -214,9 +214,8 @@ void sandbox_teardown(struct sandbox *s)
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd,        &s->init_pidfd,    &s->tty_master,
-                  &s->signal_fd,     s->cloned.fds,
-                  s->cloned.fds + 1, s->cloned.fds + 2, s->cloned.fds + 3};
+    int *fds[] = {&s->ctl_fd,    &s->init_pidfd,    &s->tty_master,    &s->signal_fd,
+                  s->cloned.fds, s->cloned.fds + 1, s->cloned.fds + 2, s->cloned.fds + 3};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);

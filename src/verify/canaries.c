@@ -338,8 +338,7 @@ bool canary_set_id(const struct canaries *c)
 
 static int close_folder(struct canaries *c, struct err *err)
 {
-    int result =
-        c->place.folder[0] ? remove_folder(AT_FDCWD, c->place.folder, c->folder_fd) : 0;
+    int result = c->place.folder[0] ? remove_folder(AT_FDCWD, c->place.folder, c->folder_fd) : 0;
     if (c->folder_fd >= 0)
         close(c->folder_fd);
     if (c->place.leaked >= 0)

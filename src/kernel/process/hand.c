@@ -267,7 +267,10 @@ int hand_address(struct kernel *k, const struct seccomp_notif *n, struct sockadd
     struct hand_ask ask = about(TASK_ADDRESS, n);
     struct hand_answer answer;
     int result = ask_of_memory(k, &ask, &answer);
-    *ret = result < 0 ? (struct sockaddr_storage){0} : answer.at;
+    if (result < 0)
+        memset(ret, 0, sizeof *ret);
+    else
+        *ret = answer.at;
     return result;
 }
 

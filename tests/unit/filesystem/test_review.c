@@ -56,9 +56,10 @@ Test(review, what_the_host_trusts)
         "evil.pth",
     };
     static const char *const plain[] = {
-        "src/main.c",    "git/config", "README.md",   "gitignore",      "package.json.txt",
-        "src/Makefile2", "x.git",      "environment", "docs/bashrc.md", ".gitignore",
-        "src/config.js", "cvs.c",      "configure.c", "nix",            "Cargo.toml.md",
+        "src/main.c",       "git/config",    "README.md",     "gitignore",
+        "package.json.txt", "src/Makefile2", "x.git",         "environment",
+        "docs/bashrc.md",   ".gitignore",    "src/config.js", "cvs.c",
+        "configure.c",      "nix",           "Cargo.toml.md",
     };
     for (size_t i = 0; i < sizeof marked / sizeof *marked; i++)
         cr_assert(review_trust(marked[i]), "%s", marked[i]);
