@@ -82,8 +82,10 @@ struct lifecycle {
     int review_fd; /* review mode: the folder that holds what the code writes, else -1 */
     uint64_t review_bytes, review_inodes; /* what was there before */
     pid_t init_pid;
-    struct errand looker; /* aside.c */
-    unsigned blind;       /* looks without an answer, in a row */
+    struct errand looker;   /* aside.c */
+    uint64_t look_us;       /* when it was last asked */
+    uint64_t silent_us;     /* how long it has not answered */
+    uint64_t deleted_bytes; /* its last answer */
 };
 
 struct lifecycle_request {
@@ -148,8 +150,8 @@ struct sampled {
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);
 /* deleted_bytes alone. Looks at what the tasks have open: for aside.c. */
 void sample_deleted(const struct lifecycle *l, struct sampled *ret);
-/* aside.c: the same on an errand. False: there was no answer for so long that the limit is not kept
- * by looking any more. */
+/* aside.c: the same on an errand, as of the last look that came back. False: there was no answer
+ * for so long that the limit is not kept by looking any more. */
 void aside_init(struct lifecycle *l);
 bool aside_deleted(struct lifecycle *l, uint64_t *ret);
 void aside_done(struct lifecycle *l);

@@ -146,21 +146,21 @@ void errand_end(struct errand *e)
         *room = e->pid;
     e->pid = 0;
     e->fd = -1;
+    e->asked = false;
 }
 
 /* ER-1 */
 static int await_answer(const struct errand *e, void *answer, unsigned ms)
 {
-    uint64_t deadline = clock_us() + ms * 1000ull;
+    uint64_t now = clock_us(), deadline = now + ms * 1000ull;
     struct pollfd p = {.fd = e->fd, .events = POLLIN};
-    for (uint64_t now; (now = clock_us()) < deadline;) {
-        if (poll(&p, 1, (int)((deadline - now) / 1000 + 1)) <= 0)
-            continue;
-        ssize_t n = recv(e->fd, answer, e->answer_size, MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        return n == (ssize_t)e->answer_size ? 0 : -EIO;
-    }
+    do {
+        int ready = poll(&p, 1, (int)((deadline - now + 999) / 1000));
+        ssize_t n = ready > 0 ? recv(e->fd, answer, e->answer_size, MSG_DONTWAIT) : -1;
+        bool again = ready <= 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
+        if (!again)
+            return n == (ssize_t)e->answer_size ? 0 : -EIO;
+    } while ((now = clock_us()) < deadline);
     return -ETIMEDOUT;
 }
 
@@ -198,6 +198,17 @@ static void close_all(int fds[ERRAND_FDS])
             close(fds[i]);
 }
 
+static int begin(struct errand *e, const void *ask, int fds[ERRAND_FDS])
+{
+    int result = e->pid ? 0 : start(e);
+    if (result == 0)
+        result = send_ask(e, ask, fds);
+    close_all(fds);
+    if (result == 0)
+        e->asked = true;
+    return result;
+}
+
 int errand_ask(struct errand *e, const void *ask, int fds[ERRAND_FDS], void *answer, unsigned ms)
 {
     static const int none[ERRAND_FDS] = {-1, -1};
@@ -205,12 +216,25 @@ int errand_ask(struct errand *e, const void *ask, int fds[ERRAND_FDS], void *ans
         e->fn(e->ctx, ask, fds ? fds : none, answer);
         return 0;
     }
-    int result = e->pid ? 0 : start(e);
-    if (result == 0)
-        result = send_ask(e, ask, fds);
-    close_all(fds);
+    int result = begin(e, ask, fds);
     if (result == 0)
         result = await_answer(e, answer, ms);
+    e->asked = false;
+    if (result < 0)
+        errand_end(e);
+    return result;
+}
+
+int errand_try(struct errand *e, const void *ask, void *answer, unsigned ms)
+{
+    if (guard_left_out(GUARD_ERRANDS))
+        return errand_ask(e, ask, NULL, answer, ms);
+    int result = e->asked ? 0 : begin(e, ask, NULL);
+    if (result == 0)
+        result = await_answer(e, answer, ms);
+    if (result == -ETIMEDOUT)
+        return -EINPROGRESS;
+    e->asked = false;
     if (result < 0)
         errand_end(e);
     return result;

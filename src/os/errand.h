@@ -15,6 +15,7 @@
  * that it is given, and dies with it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -33,6 +34,7 @@ struct errand {
     const int *keep[ERRAND_KEEPS]; /* descriptors that the child needs; NULL and -1 are none */
     pid_t pid;                     /* of the child that waits for the next ask; 0: none */
     int fd;
+    bool asked;               /* and has not answered yet (errand_try) */
     pid_t lost[ERRANDS_LOST]; /* killed, and not yet gone when it was last looked */
 };
 
@@ -43,5 +45,8 @@ void errand_start(struct errand *e);
  * descriptors (NULL: none; -1: none at this place) are closed here in any case: the child has
  * copies by then, so that this is never the last close. */
 int errand_ask(struct errand *e, const void *ask, int fds[ERRAND_FDS], void *answer, unsigned ms);
+/* For who has other things to do: asks, unless the last ask is still under way, and waits so long.
+ * -EINPROGRESS: come back later, for as long as you like; errand_end gives it up. */
+int errand_try(struct errand *e, const void *ask, void *answer, unsigned ms);
 /* Lets go of everything that the child holds. The next ask goes to another one. */
 void errand_end(struct errand *e);

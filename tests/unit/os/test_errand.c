@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum what { ADD, HANG, DIE, PID, TAKE, IS_OPEN };
+enum what { ADD, HANG, AWAIT, DIE, PID, TAKE, IS_OPEN };
 
 struct question {
     enum what what;
@@ -36,6 +36,11 @@ static void work(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *an
         return;
     case HANG:
         pause();
+        return;
+    case AWAIT:
+        r->number = 0;
+        if (read(q->number, &r->number, 1) != 1)
+            _exit(3);
         return;
     case DIE:
         _exit(3);
@@ -117,6 +122,49 @@ Test(errand, one_that_dies_is_an_error_and_the_next_is_answered)
     int got;
     cr_assert_eq(ask(DIE, 0, 10000, &got), -EIO);
     cr_assert_eq(ask(ADD, 1, 10000, &got), 0);
+    cr_assert_eq(got, 41);
+}
+
+static int try_for(enum what what, int number, unsigned ms, int *ret)
+{
+    struct question q = {what, number};
+    struct reply r = {-1};
+    int result = errand_try(&e, &q, &r, ms);
+    *ret = r.number;
+    return result;
+}
+
+/* ER-1 */
+Test(errand, who_has_other_things_to_do_comes_back_for_the_answer)
+{
+    int got = -1, result = -EINPROGRESS, ends[2];
+    char byte = 'x';
+    cr_assert_eq(pipe(ends), 0);
+    e.keep[0] = &ends[0];
+    uint64_t before = clock_us();
+    cr_assert_eq(try_for(AWAIT, ends[0], 1, &got), -EINPROGRESS);
+    cr_assert_eq(try_for(ADD, 2, 0, &got), -EINPROGRESS, "the first is still under way");
+    cr_assert_lt(clock_us() - before, 5000000u);
+    cr_assert_eq(write(ends[1], &byte, 1), 1);
+    for (int i = 0; i < 1000 && result == -EINPROGRESS; i++)
+        result = try_for(ADD, 2, 10, &got);
+    cr_assert_eq(result, 0);
+    cr_assert_eq(got, 'x', "the answer is the first one's");
+    cr_assert_eq(ask(ADD, 2, 10000, &got), 0);
+    cr_assert_eq(got, 42);
+}
+
+Test(errand, one_that_is_given_up_is_not_heard_of_again)
+{
+    int got, pid;
+    cr_assert_eq(ask(PID, 0, 10000, &pid), 0);
+    cr_assert_eq(try_for(HANG, 0, 1, &got), -EINPROGRESS);
+    errand_end(&e);
+    cr_assert(is_gone(pid));
+    cr_assert_eq(ask(ADD, 1, 10000, &got), 0);
+    cr_assert_eq(got, 41);
+    cr_assert_eq(try_for(DIE, 0, 10000, &got), -EIO);
+    cr_assert_eq(try_for(ADD, 1, 10000, &got), 0);
     cr_assert_eq(got, 41);
 }
 
