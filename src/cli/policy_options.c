@@ -112,6 +112,9 @@ static const struct opt limit_items[] = {
      "output that is kept; what comes after is cut off"},
     {OPT_FIELD + FIELD_OPEN_FILES, 0, "open-files", OPT_VALUE, "N", NULL, NULL, LIFECYCLE,
      "open files of one process"},
+    {OPT_FIELD + FIELD_SAMPLING, 0, "sampling", OPT_VALUE, "WHEN", "accept auto refuse", NULL, LIFECYCLE,
+     "a limit that the kernel cannot keep here: accept that brig only looks and kills, auto (only "
+     "for the level's own numbers) or refuse to start"},
 };
 static const struct opt tool_items[] = {
     {OPT_TOOL + TOOL_ALLOW, 0, "tool", OPT_LIST, "NAME[:ARG=PATTERN]", NULL, NULL, TOOLS,

@@ -56,12 +56,19 @@ static void allow_view(struct filesystem *fs, struct plan *plan)
 static void allow_devices(struct filesystem *fs, struct plan *plan)
 {
     /* The code leads a session of its own: /dev/tty is its private terminal, or nothing. */
-    static const char *const nodes[] = {"/dev/null",   "/dev/zero",    "/dev/full",
-                                        "/dev/random", "/dev/urandom", "/dev/tty"};
+    static const char *const nodes[] = {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom",
+                                        "/dev/tty"};
+    /* Opened for writing it gives shared memory without a file, which nobody but a cgroup counts.
+     */
+    uint64_t zero = fs->counted_memory ? DEVICE : DEVICE & ~(uint64_t)LL_WRITE_FILE;
     if (fs->namespaced) {
-        allow(fs, plan, "/dev", DEVICE | LL_READ_DIR, false);
+        allow(fs, plan, "/dev", (zero & DEVICE) | LL_READ_DIR, false);
         allow(fs, plan, "/proc", READ_ONLY | LL_WRITE_FILE, false);
-        return;
+        if (fs->counted_memory)
+            return;
+        allow(fs, plan, "/dev/pts", DEVICE, false);
+    } else {
+        allow(fs, plan, "/dev/zero", zero, false);
     }
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
         allow(fs, plan, nodes[i], DEVICE, false);

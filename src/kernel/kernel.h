@@ -63,6 +63,7 @@ struct kernel {
     uint64_t set_up_caps; /* more than every set-up needs, until it is sealed */
     uint64_t foreign[NS_COUNT]; /* of a clone: the namespaces of its stem */
     uint64_t own[NS_COUNT];     /* the supervisor's, once they were read */
+    uint64_t socket_buffer;     /* the most that one of a brokered connection may hold; 0: any */
     struct filter_options options;
     struct filter_program filter;
     int listener_fd; /* seccomp notifications, -1 if none */

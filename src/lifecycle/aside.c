@@ -1,45 +1,99 @@
-/* Looking at what the sandbox's tasks have open, on an errand: it may lie on a file system that
- * does not answer, and whoever looks at it while the task closes it closes it in the task's place
- * (os/errand.h). What else is sampled are counters of the kernel's, which must be seen in time on a
- * busy machine too: nobody waits for a look, its answer is there at a later sample. */
+/* Looking at what the sandbox's tasks hold open, and at the folders that they write to, on an
+ * errand: it may lie on a file system that does not answer, and whoever looks at it while a task
+ * closes it closes it in the task's place (os/errand.h). The supervisor goes on meanwhile: it keeps
+ * the time limit and looks at the kernel's counters (sample.c). */
 #include "lifecycle/lifecycle.h"
+#include "lifecycle/sample.h"
 
 #include "base/clock.h"
 
+#include <errno.h>
+
+/* Most looks are over in a fraction of this; what they found then belongs to the same sample. */
 #define WAIT_MS 2
-/* What cannot be measured for so long is over its limit by definition. */
-#define SILENT_MAX_US 5000000u
-/* Between two samples; the rest of a longer time the supervisor itself was stopped. */
-#define SAMPLE_MAX_US 250000u
+/* For the last one, which nothing follows. */
+#define LAST_MS 5000
+/* Looking takes at most a fourth of a processor. */
+#define REST_TIMES 3u
+
+struct aside_ask {
+    bool alive;  /* there are tasks to look at */
+    bool forgot; /* l->forgot as it is now */
+};
+
+/* ---- the one who looks ---- */
+
+/* Notes the sizes of files while they still have names. */
+static void measure(struct lifecycle *l, int fd, struct disk_usage *use, struct looked *ret)
+{
+    if (fd < 0)
+        return;
+    enum disk_result r = disk_measure(fd, use, l->sampler ? &l->sampler->known : NULL);
+    ret->blind |= r == DISK_UNSEEN;
+    ret->too_big |= r == DISK_TOO_BIG;
+}
 
 static void look(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *answer)
 {
-    (void)ask, (void)fds;
-    sample_deleted(ctx, answer);
+    struct lifecycle *l = ctx;
+    const struct aside_ask *q = ask;
+    struct looked *ret = answer;
+    uint64_t before = clock_cpu_us();
+    (void)fds;
+    *ret = (struct looked){0};
+    l->forgot = q->forgot;
+    /* First, so that a file that is deleted meanwhile is not counted twice. */
+    if (q->alive)
+        sample_files(l, ret);
+    measure(l, l->namespaced ? -1 : l->work_fd, &ret->work, ret);
+    measure(l, l->review_fd, &ret->review, ret);
+    ret->cpu_us = clock_cpu_us() - before;
 }
+
+/* ---- the supervisor ---- */
 
 void aside_init(struct lifecycle *l)
 {
-    errand_init(&l->looker, look, l, sizeof(char), sizeof(struct sampled));
+    const int *keep[] = {&l->proc_fd, &l->work_fd, &l->review_fd, &l->project_fd};
+    errand_init(&l->looker, look, l, sizeof(struct aside_ask), sizeof(struct looked));
+    for (unsigned i = 0; i < sizeof keep / sizeof *keep; i++)
+        l->looker.keep[i] = keep[i];
+}
+
+bool aside_look(struct lifecycle *l)
+{
+    const struct aside_ask ask = {.alive = true, .forgot = l->forgot};
+    struct looked seen;
+    if (!l->looker.asked && clock_us() < l->rest_us)
+        return true;
+    int result = errand_try(&l->looker, &ask, &seen, WAIT_MS);
+    if (result == -EINPROGRESS)
+        return false;
+    if (result < 0) {
+        l->forgot = true;
+        return false;
+    }
+    l->looked = seen;
+    l->rest_us = clock_us() + seen.cpu_us * REST_TIMES;
+    return true;
+}
+
+bool aside_measure(struct lifecycle *l)
+{
+    const struct aside_ask ask = {.alive = false};
+    errand_end(&l->looker); /* a look at what is dead by now */
+    return errand_ask(&l->looker, &ask, NULL, &l->looked, LAST_MS) == 0;
+}
+
+void aside_again(struct lifecycle *l)
+{
+    errand_end(&l->looker);
+    l->forgot = true;
+    l->looked.pipes = l->looked.sockets = 0;
+    l->rest_us = 0;
 }
 
 void aside_done(struct lifecycle *l)
 {
     errand_end(&l->looker);
-}
-
-bool aside_deleted(struct lifecycle *l, uint64_t *ret)
-{
-    struct sampled s = {0};
-    uint64_t now = clock_us(), passed = now - l->look_us;
-    bool answered = errand_try(&l->looker, "", &s, WAIT_MS) == 0;
-    if (answered)
-        l->deleted_bytes = s.deleted_bytes;
-    if (answered || !l->look_us)
-        l->silent_us = 0;
-    else
-        l->silent_us += passed < SAMPLE_MAX_US ? passed : SAMPLE_MAX_US;
-    l->look_us = now;
-    *ret = l->deleted_bytes;
-    return l->silent_us < SILENT_MAX_US;
 }

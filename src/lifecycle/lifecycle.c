@@ -3,8 +3,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "lifecycle/keep.h"
+#include "lifecycle/sample.h"
 #include "os/fd.h"
 #include "os/procfs.h"
+#include "os/sys.h"
 #include "os/weaken.h"
 
 #include <errno.h>
@@ -27,10 +30,7 @@ void lifecycle_init(struct lifecycle *l)
 {
     memset(l, 0, sizeof *l);
     guardian_init(&l->guardian);
-    l->proc_fd = -1;
-    l->work_fd = -1;
-    l->review_fd = -1;
-    l->dying_fd = -1;
+    l->proc_fd = l->work_fd = l->review_fd = l->project_fd = l->dying_fd = -1;
     aside_init(l);
 }
 
@@ -75,8 +75,10 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->review = r->review;
     l->session = r->watched;
     l->open_files = limits_open_files(l->policy->open_files);
-    if (open_cgroup(l, r, err) < 0)
+    if (open_cgroup(l, r, err) < 0 || keepers_check(l, err) < 0)
         return -err->code;
+    l->looks_disk = l->review || (!l->namespaced && l->policy->workspace);
+    l->looks = l->looks_disk || !lifecycle_counts_memory(l);
     /* A container without cgroups leaves nothing that the kernel does not clean by itself; a clone
      * ends by itself when it finds its supervisor gone, and the guardian does not wait for that. */
     l->guarded = (l->cgroup || !l->namespaced || l->cloned) && !guard_left_out(GUARD_SUPERVISOR);
@@ -90,6 +92,16 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
 bool lifecycle_counts_memory(const struct lifecycle *l)
 {
     return l->cgroup && (l->group.controllers & CGROUP_MEMORY);
+}
+
+uint64_t lifecycle_socket_buffer(const struct lifecycle *l)
+{
+    return lifecycle_counts_memory(l) ? 0 : sample_socket_buffer();
+}
+
+bool lifecycle_looks(const struct lifecycle *l)
+{
+    return l->looks;
 }
 
 /* The limits that a test build sets, or looks for. */
@@ -179,26 +191,69 @@ static int open_private_dir(struct lifecycle *l, struct err *err)
     return 0;
 }
 
-/* What will be looked at while the code runs is opened before it can interfere. */
-static int open_views(struct lifecycle *l, pid_t pid, struct err *err)
+static int open_view(pid_t pid, const char *place, int flags, int *ret, struct err *err)
 {
     char path[64];
-    if (!l->namespaced)
-        return open_private_dir(l, err);
-    snprintf(path, sizeof path, "/proc/%d/root/proc", pid);
-    l->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (!l->policy->workspace)
+    snprintf(path, sizeof path, "/proc/%d/root/%s", (int)pid, place);
+    *ret = open(path, flags | O_DIRECTORY | O_CLOEXEC);
+    return *ret < 0 ? err_sys(err, "open /%s of the sandbox to watch its limits", place) : 0;
+}
+
+/* The layers of a review are a mount of their own: files of it are told by that. */
+static int find_review_mount(struct lifecycle *l, pid_t pid, struct err *err)
+{
+    char path[4200];
+    struct sys_statx sx;
+    if (!l->review_place)
         return 0;
-    snprintf(path, sizeof path, "/proc/%d/root/tmp", pid);
-    l->work_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)pid, l->review_place);
+    if (sys_statx_cached(AT_FDCWD, path, &sx) < 0)
+        return err_sys(err, "look at the project in the sandbox");
+    l->review_mount = sx.mnt_id;
     return 0;
 }
 
-void lifecycle_watch_review(struct lifecycle *l, int fd, uint64_t bytes, uint64_t inodes)
+/* What will be looked at while the code runs is opened before it can interfere; without it there
+ * would be no limit, hence no run. */
+static int open_views(struct lifecycle *l, pid_t pid, struct err *err)
 {
-    l->review_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    l->review_bytes = bytes;
-    l->review_inodes = inodes;
+    if (!l->namespaced)
+        return open_private_dir(l, err);
+    if (open_view(pid, "proc", O_RDONLY, &l->proc_fd, err) < 0 ||
+        find_review_mount(l, pid, err) < 0)
+        return -err->code;
+    return l->policy->workspace ? open_view(pid, "tmp", O_PATH, &l->work_fd, err) : 0;
+}
+
+static int make_sampler(struct lifecycle *l, struct err *err)
+{
+    if (l->sampler)
+        return 0;
+    if (!(l->sampler = sampler_new()))
+        return err_set(err, ERR_SYSTEM, "out of memory");
+    if (l->namespaced)
+        l->sampler->sockets_before = sample_sockets(l->init_pid);
+    if (!lifecycle_counts_memory(l))
+        l->host_free = sample_host_free(NULL);
+    return 0;
+}
+
+int lifecycle_watch_review(struct lifecycle *l, const struct lifecycle_review *r, struct err *err)
+{
+    struct stat sb;
+    l->review_fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
+    l->review_bytes = r->bytes;
+    l->review_inodes = r->inodes;
+    l->review_place = r->place;
+    if (l->review_fd < 0 || fstat(l->review_fd, &sb) < 0) {
+        err_sys(err, "hold the folder of the review to measure it");
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    }
+    if (!l->namespaced)
+        l->review_dev = sb.st_dev;
+    else if (r->project && (l->project_fd = open(r->project, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return err_sys(err, "open the project %s", r->project);
+    return 0;
 }
 
 int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err)
@@ -209,7 +264,7 @@ int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struc
     struct cgroup_limits limits = limits_without(&l->limits, guard_unattested);
     if (l->cgroup && cgroup_verify_all(&l->group, &limits, pids, l->clone_pid > 0 ? 2 : 1, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
-    if (l->proc_fd < 0 && open_views(l, pid, err) < 0)
+    if ((l->proc_fd < 0 && open_views(l, pid, err) < 0) || make_sampler(l, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     lifecycle_write_enforced(l, out);
     return 0;
@@ -235,12 +290,14 @@ void lifecycle_kill(struct lifecycle *l)
 void lifecycle_unwatch(struct lifecycle *l)
 {
     aside_done(l);
-    int *fds[] = {&l->proc_fd, &l->work_fd, &l->review_fd, &l->dying_fd};
+    int *fds[] = {&l->proc_fd, &l->work_fd, &l->review_fd, &l->project_fd, &l->dying_fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
         *fds[i] = -1;
     }
+    sampler_free(l->sampler);
+    l->sampler = NULL;
 }
 
 int lifecycle_teardown(struct lifecycle *l, struct err *err)

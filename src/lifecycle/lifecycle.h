@@ -5,11 +5,15 @@
  *
  * LC-1  The sandbox dies with its supervisor, by the kernel's doing (container tier) or the
  * guardian's. LC-2  Nothing stays after any death. LC-4  No limit is silently absent: what could
- * not be enforced is named in the receipt. */
+ * not be enforced is named in the receipt. LC-5  A limit that the kernel cannot keep here is a
+ * refusal, unless the policy accepts that it is only watched (keep.c). LC-6  What is watched cannot
+ * be hidden from a look, and what cannot be looked at ends the run. LC-7  What could not be removed
+ * is said. */
 #pragma once
 
 #include "audit/evidence.h"
 #include "base/err.h"
+#include "lifecycle/disk.h"
 #include "lifecycle/guardian.h"
 #include "lifecycle/state.h"
 #include "os/cgroup.h"
@@ -44,6 +48,18 @@ struct usage {
     bool memory_exact; /* from a cgroup, not sampled */
 };
 
+/* What was found where only a look finds it. */
+struct looked {
+    uint64_t open_files_max;
+    uint64_t pipes, sockets;                /* where memory is only watched */
+    uint64_t deleted_bytes, deleted_inodes; /* of files that are deleted, and open or mapped */
+    struct disk_usage work, review;         /* in the private folder, in the one of the review */
+    bool too_big;                           /* one of them is, to be measured at all */
+    bool in_flight;  /* descriptors lie in sockets, and what they hold is in no table */
+    bool blind;      /* not all could be looked at */
+    uint64_t cpu_us; /* that it took */
+};
+
 struct lifecycle {
     const struct policy *policy;
     bool namespaced;
@@ -75,17 +91,28 @@ struct lifecycle {
     struct usage usage;
 
     /* For sampling, opened before the code runs. */
-    int proc_fd; /* the sandbox's own /proc (container tier), else -1 */
-    int work_fd; /* its writable place, else -1 */
-    dev_t work_dev;
+    struct sampler *sampler;
+    bool looks;      /* at the descriptors of the code's processes, from outside */
+    bool looks_disk; /* for files that are deleted and take room on a disk of the host's */
+    int proc_fd;     /* the sandbox's own /proc (container tier), else -1 */
+    int work_fd;     /* its writable place, else -1 */
+    dev_t work_dev;  /* process tier: where the private folder lies */
     bool review;
     int review_fd; /* review mode: the folder that holds what the code writes, else -1 */
     uint64_t review_bytes, review_inodes; /* what was there before */
+    const char *review_place;             /* as the code calls it */
+    dev_t review_dev;                     /* process tier: of the copy */
+    uint64_t review_mount;                /* container tier: the mount of the layers */
+    int project_fd;                       /* container tier: what lies below the layer, else -1 */
     pid_t init_pid;
-    struct errand looker;   /* aside.c */
-    uint64_t look_us;       /* when it was last asked */
-    uint64_t silent_us;     /* how long it has not answered */
-    uint64_t deleted_bytes; /* its last answer */
+    uint64_t host_free; /* before the code ran, where memory is only watched */
+    uint64_t sample_us; /* of CPU time that the last sample took */
+
+    /* aside.c */
+    struct errand looker;
+    struct looked looked; /* the last answer */
+    uint64_t rest_us;     /* no look before this time */
+    bool forgot;          /* who looks now is not who looked first, and remembers less */
 };
 
 struct lifecycle_request {
@@ -106,14 +133,30 @@ struct lifecycle_request {
 void lifecycle_init(struct lifecycle *l);
 int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *request, struct err *err);
 int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err);
+/* The kernel does not keep this one here. */
+bool lifecycle_watches(const struct lifecycle *l, enum policy_field field);
+/* True: a sentence about limits that are only watched, for who started it. */
+bool lifecycle_note(const struct lifecycle *l, char *out, size_t size);
 /* A cgroup counts all memory of the sandbox. */
 bool lifecycle_counts_memory(const struct lifecycle *l);
+/* Where memory is only watched, each buffer of a socket counts as so large and must not become
+ * larger; else 0. */
+uint64_t lifecycle_socket_buffer(const struct lifecycle *l);
+/* Descriptors of the code's processes are looked at from outside: each process must have one table
+ * of them. */
+bool lifecycle_looks(const struct lifecycle *l);
 /* Guardian first, then the cgroups that it would remove. */
 int lifecycle_prepare(struct lifecycle *l, struct err *err);
 /* init exists, and put itself into its cgroups (v1) or was born there (v2): tell the guardian. */
 int lifecycle_adopt(struct lifecycle *l, pid_t init_pid, struct err *err);
-/* The folder is measured while the code runs; too much of it ends the run. */
-void lifecycle_watch_review(struct lifecycle *l, int fd, uint64_t bytes, uint64_t inodes);
+/* What the code writes in review mode is measured while it runs; too much of it ends the run. */
+struct lifecycle_review {
+    int fd;                 /* the folder that holds it */
+    uint64_t bytes, inodes; /* what is in it before */
+    const char *place;      /* as the code calls it; outlives the run */
+    const char *project;    /* what lies below, where it is a layer; else NULL */
+};
+int lifecycle_watch_review(struct lifecycle *l, const struct lifecycle_review *r, struct err *err);
 int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err);
 /* The code starts now. */
 void lifecycle_started(struct lifecycle *l);
@@ -138,23 +181,27 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out);
 uint64_t limits_open_files(uint64_t wanted);
 void limits_reserve_files(uint64_t code);
 
-/* sample.c */
+/* sample.c: what the kernel's own counters say of the tasks. */
 struct sampled {
     uint64_t memory;
     uint64_t cpu_usec;
     uint64_t tasks;
     uint64_t open_files_max;
-    uint64_t deleted_bytes; /* of deleted files that are still open (process tier) */
-    uint64_t data_max;      /* largest data segment of one process */
+    uint64_t data_max; /* largest data segment of one process */
+    bool blind;        /* not all could be read */
 };
 void sample_tasks(const struct lifecycle *l, struct sampled *ret);
-/* deleted_bytes alone. Looks at what the tasks have open: for aside.c. */
-void sample_deleted(const struct lifecycle *l, struct sampled *ret);
-/* aside.c: the same on an errand, as of the last look that came back. False: there was no answer
- * for so long that the limit is not kept by looking any more. */
-void aside_init(struct lifecycle *l);
-bool aside_deleted(struct lifecycle *l, uint64_t *ret);
-void aside_done(struct lifecycle *l);
 /* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user
  * namespace). */
 uint64_t sample_user_tasks(uid_t uid);
+
+/* aside.c: what takes somebody else to look. */
+void aside_init(struct lifecycle *l);
+/* Asks, or hears what was found; l->looked has it. True: something new. */
+bool aside_look(struct lifecycle *l);
+/* Waits for a last look at what the code has written, when all of it is dead. False: there was
+ * none. */
+bool aside_measure(struct lifecycle *l);
+/* Forgets what was found in pipes and sockets, and what is being looked for. */
+void aside_again(struct lifecycle *l);
+void aside_done(struct lifecycle *l);

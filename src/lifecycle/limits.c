@@ -1,5 +1,5 @@
 /* The plan verb: resource limits that the kernel keeps by itself. */
-#include "lifecycle/lifecycle.h"
+#include "lifecycle/keep.h"
 
 #include "os/weaken.h"
 
@@ -30,9 +30,7 @@ static void plan_pids(struct lifecycle *l, struct plan *plan)
 {
     if (l->cgroup && (l->group.controllers & CGROUP_PIDS))
         return;
-    /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone.
-     */
-    bool own_count = l->namespaced || l->private_uid;
+    bool own_count = keep_counts_own_tasks(l);
     /* Init and the guardian are there already when a sandbox is made, and are not when a plan is
      * only shown. */
     uint64_t missing = (l->init_pid <= 0) + (l->guarded && l->guardian.pid <= 0);

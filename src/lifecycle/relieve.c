@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "lifecycle/sample_parse.h"
 #include "os/fd.h"
 #include "os/sys.h"
 
@@ -15,26 +16,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define DYING_MAX_US 2000000u /* a process that takes longer to go does not help */
 
-static uint64_t status_kib(const char *text, const char *name)
-{
-    const char *at = strstr(text, name);
-    return at ? strtoull(at + strlen(name), NULL, 10) : 0;
-}
-
 /* What its end would give back. */
 static uint64_t memory_of(int task)
 {
     char text[4096];
-    if (file_read(task, "status", text, sizeof text) <= 0)
-        return 0;
-    return status_kib(text, "\nRssAnon:") + status_kib(text, "\nRssShmem:") +
-           status_kib(text, "\nVmPTE:");
+    return file_read(task, "status", text, sizeof text) <= 0 ? 0 : sample_memory_parse(text);
 }
 
 static bool is_candidate(const char *name)
@@ -67,15 +58,29 @@ static int find_largest(const struct lifecycle *l)
     return found;
 }
 
+/* It gives back its memory first, then what it had open. */
+static bool has_ended(int task)
+{
+    char text[768];
+    struct sample_stat s;
+    return file_read(task, "stat", text, sizeof text) <= 0 || !sample_stat_parse(text, &s) ||
+           s.ended;
+}
+
 /* Its memory is not given back at once. */
 static bool is_dying(struct lifecycle *l)
 {
     if (l->dying_fd < 0)
         return false;
-    if (memory_of(l->dying_fd) > 0 && clock_us() - l->dying_us < DYING_MAX_US)
+    bool there = !has_ended(l->dying_fd) || memory_of(l->dying_fd) > 0;
+    if (there && clock_us() - l->dying_us < DYING_MAX_US)
         return true;
     close(fd_steal(&l->dying_fd));
-    return false;
+    if (!l->looks)
+        return false;
+    /* What it had open was seen before it went: nobody else goes for that. */
+    aside_again(l);
+    return !there;
 }
 
 static bool kill_largest(struct lifecycle *l)

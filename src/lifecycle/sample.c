@@ -1,5 +1,8 @@
-/* Looking at the sandbox's tasks from outside, for what no kernel counter says. */
-#include "lifecycle/lifecycle.h"
+/* What the kernel counts for each task of a sandbox, added up. Counters only: no descriptor,
+ * mapping or path of a task's is touched here (ER-1), and what they say is there at once, however
+ * busy the machine is. */
+#include "lifecycle/sample.h"
+#include "lifecycle/sample_parse.h"
 
 #include "os/fd.h"
 
@@ -14,12 +17,25 @@
 
 #define SAMPLE_TASKS_MAX 65536
 
-#define DELETED_MAX 4096
+struct sampler *sampler_new(void)
+{
+    struct sampler *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->pipe_bytes = SAMPLE_PIPE_PAGES * (uint64_t)sysconf(_SC_PAGESIZE);
+    s->socket_bytes = 2 * sample_socket_buffer();
+    return s;
+}
 
-struct deleted_files {
-    ino_t ino[DELETED_MAX];
-    size_t count;
-};
+void sampler_free(struct sampler *s)
+{
+    if (!s)
+        return;
+    free(s->before);
+    inodes_done(&s->open);
+    inodes_done(&s->known);
+    free(s);
+}
 
 static uint64_t ticks_to_usec(uint64_t ticks)
 {
@@ -29,206 +45,302 @@ static uint64_t ticks_to_usec(uint64_t ticks)
     return ticks * 1000000u / (uint64_t)(hz > 0 ? hz : 100);
 }
 
-/* Fields 14 to 17 after the name: utime stime cutime cstime. A reaped child is counted by who
- * reaped it. */
-static void add_stat(int proc, const char *pid, struct sampled *s, pid_t *ppid)
+/* ---- one process ---- */
+
+static bool read_stat(int proc, const char *pid, struct process *ret)
 {
     char path[64], text[768];
+    struct sample_stat s;
     snprintf(path, sizeof path, "%s/stat", pid);
-    if (file_read(proc, path, text, sizeof text) <= 0)
-        return;
-    char *at = strrchr(text, ')');
-    if (!at || strlen(at) < 4)
-        return;
-    at += 4;
-    *ppid = (pid_t)strtol(at, &at, 10);
-    for (int field = 5; field <= 13; field++)
-        strtoull(at, &at, 10);
-    uint64_t ticks = 0;
-    for (int field = 14; field <= 17; field++)
-        ticks += strtoull(at, &at, 10);
-    strtoll(at, &at, 10);
-    strtoll(at, &at, 10);
-    s->tasks += strtoull(at, &at, 10);
-    s->cpu_usec += ticks_to_usec(ticks);
+    if (file_read(proc, path, text, sizeof text) <= 0 || !sample_stat_parse(text, &s))
+        return false;
+    *ret = (struct process){.seen = {.pid = (pid_t)strtol(pid, NULL, 10),
+                                     .ppid = s.ppid,
+                                     .start = s.start,
+                                     .own = s.own,
+                                     .reaped = s.reaped},
+                            .tasks = s.tasks,
+                            .ended = s.ended};
+    return true;
 }
 
-static uint64_t status_kib(const char *text, const char *name)
+static void add_memory(int proc, const char *at, struct sampled *s)
 {
-    const char *at = strstr(text, name);
-    return at ? strtoull(at + strlen(name), NULL, 10) * 1024u : 0;
-}
-
-/* Memory that belongs to this process, page tables included. Shared memory is counted for everyone
- * who maps it: where nothing better than sampling can be had, too much is the safe side. */
-static void add_memory(int proc, const char *pid, struct sampled *s)
-{
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "%s/status", pid);
+    char path[80], text[4096];
+    snprintf(path, sizeof path, "%s/status", at);
     if (file_read(proc, path, text, sizeof text) <= 0)
         return;
-    s->memory += status_kib(text, "\nRssAnon:") + status_kib(text, "\nRssShmem:") +
-                 status_kib(text, "\nVmPTE:");
-    uint64_t data = status_kib(text, "\nVmData:");
+    s->memory += sample_memory_parse(text);
+    uint64_t data = sample_kib_parse(text, "\nVmData:");
     if (data > s->data_max)
         s->data_max = data;
 }
 
 /* Since Linux 6.2 the size of /proc/PID/fd is the number of descriptors. */
-static void add_files(int proc, const char *pid, struct sampled *s)
+static void count_files(int proc, const char *at, struct sampled *s)
 {
-    char path[64];
+    char path[80];
     struct stat sb;
-    snprintf(path, sizeof path, "%s/fd", pid);
+    snprintf(path, sizeof path, "%s/fd", at);
     if (fstatat(proc, path, &sb, 0) == 0 && (uint64_t)sb.st_size > s->open_files_max)
         s->open_files_max = (uint64_t)sb.st_size;
 }
 
-/* Files that were deleted but are still open: no walk of the folder finds them. Each is counted
- * once, however many descriptors lead to it. */
-static void add_deleted(const struct lifecycle *l, pid_t pid, struct deleted_files *seen,
-                        struct sampled *s)
+/* A process whose first thread has ended shows neither memory nor descriptors, and may have both:
+ * any other thread of it does. */
+void process_name(const struct processes *list, const struct process *p,
+                  char out[static PROCESS_NAME_SIZE])
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *dir = opendir(path);
+    char path[48];
+    snprintf(out, PROCESS_NAME_SIZE, "%d", (int)p->seen.pid);
+    if (!p->ended || p->tasks < 2)
+        return;
+    snprintf(path, sizeof path, "%d/task", (int)p->seen.pid);
+    int fd = openat(list->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct stat sb;
-        if (e->d_name[0] == '.' || fstatat(dirfd(dir), e->d_name, &sb, 0) < 0 || sb.st_nlink > 0 ||
-            sb.st_dev != l->work_dev || !S_ISREG(sb.st_mode))
+        long tid = strtol(e->d_name, NULL, 10);
+        if (tid <= 0 || tid == p->seen.pid)
             continue;
-        bool known = false;
-        for (size_t i = 0; !known && i < seen->count; i++)
-            known = seen->ino[i] == sb.st_ino;
-        if (known)
-            continue;
-        if (seen->count < DELETED_MAX)
-            seen->ino[seen->count++] = sb.st_ino;
-        s->deleted_bytes += (uint64_t)sb.st_blocks * 512u;
+        snprintf(out, PROCESS_NAME_SIZE, "%d/task/%ld", (int)p->seen.pid, tid);
+        break;
     }
     if (dir)
         closedir(dir);
+    else if (fd >= 0)
+        close(fd);
 }
 
-struct process {
-    pid_t pid, ppid;
-    struct sampled use;
-    bool inside;
-};
-
-static void read_process(int proc, const char *name, bool with_memory, struct process *p)
+bool process_is_init(const struct lifecycle *l, const struct processes *list,
+                     const struct process *p)
 {
-    *p = (struct process){.pid = (pid_t)strtol(name, NULL, 10)};
-    add_stat(proc, name, &p->use, &p->ppid);
-    if (with_memory)
-        add_memory(proc, name, &p->use);
-    add_files(proc, name, &p->use);
+    return p->seen.pid == (list->own ? 1 : l->init_pid);
 }
 
-static void add(struct sampled *sum, const struct sampled *one)
+static void add_counters(const struct lifecycle *l, const struct processes *list,
+                         const struct process *p, struct sampled *ret)
 {
-    sum->memory += one->memory;
-    sum->cpu_usec += one->cpu_usec;
-    sum->tasks += one->tasks;
-    if (one->open_files_max > sum->open_files_max)
-        sum->open_files_max = one->open_files_max;
-    if (one->data_max > sum->data_max)
-        sum->data_max = one->data_max;
+    char at[PROCESS_NAME_SIZE];
+    ret->tasks += p->tasks;
+    if (p->ended && p->tasks < 2)
+        return;
+    process_name(list, p, at);
+    if (!lifecycle_counts_memory(l))
+        add_memory(list->proc, at, ret);
+    count_files(list->proc, at, ret);
 }
 
-/* Without a pid namespace the sandbox is what lies below init. Parents may come after children in
- * the list, so mark until nothing changes. */
-static void sum_below(struct process *list, size_t count, pid_t top, struct sampled *sum)
-{
-    bool changed = true;
-    for (int round = 0; changed && round < 64; round++) {
-        changed = false;
-        for (size_t i = 0; i < count; i++) {
-            bool below = list[i].pid == top || list[i].ppid == top;
-            for (size_t j = 0; !below && !list[i].inside && j < count; j++)
-                below = list[j].inside && list[j].pid == list[i].ppid;
-            if (below && !list[i].inside)
-                list[i].inside = changed = true;
-        }
-    }
-    for (size_t i = 0; i < count; i++)
-        if (list[i].inside)
-            add(sum, &list[i].use);
-}
+/* ---- all of them ---- */
 
 static bool is_pid(const char *name)
 {
     return name[0] >= '1' && name[0] <= '9';
 }
 
-/* All processes of the host; the caller frees the list. */
-static struct process *list_host(bool with_memory, size_t *ret_count)
+static bool push(struct processes *list, const struct process *p)
 {
-    size_t count = 0, room = 0;
-    struct process *list = NULL;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *e; dir && count < SAMPLE_TASKS_MAX && (e = readdir(dir));) {
-        if (!is_pid(e->d_name))
-            continue;
-        if (count == room) {
-            struct process *more = realloc(list, (room = room ? room * 2 : 256) * sizeof *list);
-            if (!more)
-                break;
-            list = more;
-        }
-        read_process(dirfd(dir), e->d_name, with_memory, &list[count++]);
+    if (list->count == list->room) {
+        size_t room = list->room ? list->room * 2 : 256;
+        struct process *more = realloc(list->items, room * sizeof *more);
+        if (!more)
+            return false;
+        list->items = more;
+        list->room = room;
     }
-    if (dir)
-        closedir(dir);
-    *ret_count = count;
-    return list;
+    list->items[list->count++] = *p;
+    return true;
 }
 
-static void sample_host(const struct lifecycle *l, struct sampled *ret)
+/* A process that ends meanwhile is none. */
+static bool read_all(struct processes *list)
 {
-    size_t count;
-    struct process *list = list_host(!l->cgroup, &count);
-    sum_below(list, count, l->init_pid, ret);
-    free(list);
-}
-
-void sample_deleted(const struct lifecycle *l, struct sampled *ret)
-{
-    static struct deleted_files seen;
-    struct sampled sum = {0};
-    size_t count;
-    struct process *list = list_host(false, &count);
-    *ret = (struct sampled){0};
-    sum_below(list, count, l->init_pid, &sum);
-    seen.count = 0;
-    for (size_t i = 0; i < count; i++)
-        if (list[i].inside)
-            add_deleted(l, list[i].pid, &seen, ret);
-    free(list);
-}
-
-static void sample_own_proc(const struct lifecycle *l, struct sampled *ret)
-{
-    int copy = openat(l->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int copy = openat(list->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        struct process p;
-        if (!is_pid(e->d_name))
-            continue;
-        read_process(l->proc_fd, e->d_name, !l->cgroup, &p);
-        add(ret, &p.use);
+    if (!dir) {
+        if (copy >= 0)
+            close(copy);
+        return false;
     }
-    if (dir)
-        closedir(dir);
+    bool good = true;
+    struct dirent *e;
+    while (good && (errno = 0, e = readdir(dir))) {
+        struct process p;
+        if (is_pid(e->d_name) && read_stat(list->proc, e->d_name, &p))
+            good = list->count < SAMPLE_TASKS_MAX && push(list, &p);
+    }
+    good = good && errno == 0;
+    closedir(dir);
+    return good;
 }
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct process *x = a, *y = b;
+    return x->seen.pid < y->seen.pid ? -1 : x->seen.pid > y->seen.pid;
+}
+
+static struct process_seen *find_now(const struct processes *now, pid_t pid)
+{
+    const struct process wanted = {.seen.pid = pid};
+    struct process *p =
+        now->count ? bsearch(&wanted, now->items, now->count, sizeof wanted, by_pid) : NULL;
+    return p ? &p->seen : NULL;
+}
+
+/* Without a pid namespace the sandbox is what lies below init. A parent may have the higher number,
+ * so mark until nothing changes. */
+static void mark_below(struct processes *list, pid_t top)
+{
+    bool changed = true;
+    for (int round = 0; changed && round < 64; round++) {
+        changed = false;
+        for (size_t i = 0; i < list->count; i++) {
+            struct process_seen *p = &list->items[i].seen;
+            const struct process_seen *parent = p->inside ? NULL : find_now(list, p->ppid);
+            if (p->inside || (p->pid != top && p->ppid != top && !(parent && parent->inside)))
+                continue;
+            p->inside = changed = true;
+        }
+    }
+}
+
+static void keep_below(struct processes *list, pid_t top)
+{
+    size_t kept = 0;
+    mark_below(list, top);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].seen.inside)
+            list->items[kept++] = list->items[i];
+    list->count = kept;
+}
+
+bool processes_read(const struct lifecycle *l, struct processes *ret)
+{
+    bool own = l->namespaced && l->proc_fd >= 0;
+    int proc = own ? l->proc_fd : open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *ret = (struct processes){.proc = proc, .own = own};
+    bool whole = proc >= 0 && read_all(ret);
+    if (ret->count)
+        qsort(ret->items, ret->count, sizeof *ret->items, by_pid);
+    if (!own)
+        keep_below(ret, l->init_pid);
+    return whole;
+}
+
+void processes_done(struct processes *list)
+{
+    free(list->items);
+    if (!list->own && list->proc >= 0)
+        close(list->proc);
+}
+
+/* ---- CPU time of processes that nobody waited for ---- */
+
+/* The kernel adds the time of an ended process to that of who waited for it. If nobody did, because
+ * its parent ignores SIGCHLD, it vanishes from everywhere: what was last seen of it is kept here.
+ * Who ended and was waited for is known by the growth of an ancestor's account. */
+
+static int seen_by_pid(const void *a, const void *b)
+{
+    const struct process_seen *x = a, *y = b;
+    return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static const struct process_seen *find_before(const struct sampler *s, pid_t pid)
+{
+    const struct process_seen wanted = {.pid = pid};
+    return s->before_count
+               ? bsearch(&wanted, s->before, s->before_count, sizeof wanted, seen_by_pid)
+               : NULL;
+}
+
+static struct process_seen *living_ancestor(const struct sampler *s, struct processes *now,
+                                            const struct process_seen *gone)
+{
+    for (int depth = 0; gone && depth < 64; depth++) {
+        struct process_seen *parent = find_now(now, gone->ppid);
+        if (parent)
+            return parent;
+        gone = find_before(s, gone->ppid);
+    }
+    return NULL;
+}
+
+static uint64_t explain(struct process_seen *by, uint64_t ticks)
+{
+    uint64_t part = !by ? 0 : by->reaped_growth < ticks ? by->reaped_growth : ticks;
+    if (by)
+        by->reaped_growth -= part;
+    return ticks - part;
+}
+
+static void settle_gone(struct sampler *s, struct processes *now, pid_t init)
+{
+    for (size_t i = 0; i < now->count; i++) {
+        struct process_seen *p = &now->items[i].seen;
+        const struct process_seen *old = find_before(s, p->pid);
+        bool same = old && old->start == p->start;
+        p->reaped_growth = same && p->reaped > old->reaped ? p->reaped - old->reaped
+                           : same                          ? 0
+                                                           : p->reaped;
+    }
+    for (size_t i = 0; i < s->before_count; i++) {
+        const struct process_seen *old = &s->before[i];
+        const struct process_seen *still = find_now(now, old->pid);
+        if (still && still->start == old->start)
+            continue;
+        uint64_t left = explain(living_ancestor(s, now, old), old->own + old->reaped);
+        s->lost_ticks += explain(find_now(now, init), left);
+    }
+}
+
+static void remember_all(struct sampler *s, const struct processes *now)
+{
+    struct process_seen *copy = realloc(s->before, (now->count ? now->count : 1) * sizeof *copy);
+    if (!copy)
+        return;
+    for (size_t i = 0; i < now->count; i++)
+        copy[i] = now->items[i].seen;
+    s->before = copy;
+    s->before_count = now->count;
+}
+
+static void add_cpu(const struct lifecycle *l, struct processes *now, struct sampled *ret)
+{
+    struct sampler *s = l->sampler;
+    uint64_t ticks = 0;
+    for (size_t i = 0; i < now->count; i++)
+        ticks += now->items[i].seen.own + now->items[i].seen.reaped;
+    /* Where a cgroup counts, nothing can get lost. */
+    if (s && !l->cgroup) {
+        settle_gone(s, now, now->own ? 1 : l->init_pid);
+        remember_all(s, now);
+        ticks += s->lost_ticks;
+    }
+    ret->cpu_usec = ticks_to_usec(ticks);
+}
+
+/* ---- all of it ---- */
 
 void sample_tasks(const struct lifecycle *l, struct sampled *ret)
 {
+    struct processes list;
     *ret = (struct sampled){0};
-    if (l->namespaced && l->proc_fd >= 0)
-        sample_own_proc(l, ret);
-    else
-        sample_host(l, ret);
+    ret->blind = !processes_read(l, &list);
+    for (size_t i = 0; i < list.count; i++)
+        add_counters(l, &list, &list.items[i], ret);
+    add_cpu(l, &list, ret);
+    processes_done(&list);
+}
+
+uint64_t sample_host_free(uint64_t *ret_all)
+{
+    char text[1024];
+    if (file_read(AT_FDCWD, "/proc/meminfo", text, sizeof text) <= 0)
+        text[0] = '\0';
+    if (ret_all)
+        *ret_all = sample_kib_parse(text, "MemTotal:");
+    return sample_kib_parse(text, "\nMemAvailable:");
 }
 
 uint64_t sample_user_tasks(uid_t uid)
@@ -237,12 +349,10 @@ uint64_t sample_user_tasks(uid_t uid)
     DIR *dir = opendir("/proc");
     for (struct dirent *e; dir && (e = readdir(dir));) {
         struct stat sb;
-        struct sampled s = {0};
-        pid_t ppid;
-        if (!is_pid(e->d_name) || fstatat(dirfd(dir), e->d_name, &sb, 0) < 0 || sb.st_uid != uid)
-            continue;
-        add_stat(dirfd(dir), e->d_name, &s, &ppid);
-        tasks += s.tasks;
+        struct process p;
+        if (is_pid(e->d_name) && fstatat(dirfd(dir), e->d_name, &sb, 0) == 0 && sb.st_uid == uid &&
+            read_stat(dirfd(dir), e->d_name, &p))
+            tasks += p.tasks;
     }
     if (dir)
         closedir(dir);

@@ -3,19 +3,30 @@
 
 #include "base/clock.h"
 #include "lifecycle/disk.h"
+#include "lifecycle/keep.h"
+#include "lifecycle/sample.h"
 #include "os/weaken.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+/* What cannot be looked at, or lies where no look finds it, for so long ends the run: a limit is
+ * not switched off because somebody could not look. */
+#define UNSEEN_MAX_US 1000000u
+/* Who looks and does not come back: the machine may be busy. */
+#define SILENT_MAX_US 5000000u
+/* Between two samples counts at most so much of it: the supervisor may have been stopped. */
+#define STEP_MAX_US 250000u
+/* Counting takes at most a fourth of a processor. Not of the time: on a busy machine, where a
+ * sample waits more than it works, it must not come later for that. */
+#define REST_TIMES 3u
 
 unsigned lifecycle_sample_ms(const struct lifecycle *l)
 {
     /* Where looking is all there is, look often. */
     bool only_sampled = !l->cgroup || (!l->namespaced && l->policy->workspace);
-    return only_sampled ? 25 : 100;
+    unsigned usual = only_sampled ? 25 : 100, rest = (unsigned)(l->sample_us * REST_TIMES / 1000);
+    return rest > usual ? rest : usual;
 }
 
 static void note(struct lifecycle *l, enum limit limit)
@@ -24,37 +35,34 @@ static void note(struct lifecycle *l, enum limit limit)
         l->hit = limit;
 }
 
-/* Process tier: the private folder lies on a file system of the host, so that too much of it is a
- * reason to end the run. */
-static enum limit measure_private_dir(struct lifecycle *l, bool running)
+static uint64_t beyond(uint64_t now, uint64_t before)
 {
-    struct disk_usage u;
-    uint64_t deleted = 0;
-    if (l->namespaced || l->work_fd < 0)
-        return LIMIT_NONE;
-    /* First, so that a file that is deleted meanwhile is not counted twice. */
-    bool measurable = !running || aside_deleted(l, &deleted);
-    measurable = disk_measure(l->work_fd, &u) && measurable;
-    if (measurable && u.inodes > l->policy->inodes && !guard_left_out(GUARD_INODES))
+    return now > before ? now - before : 0;
+}
+
+/* What the code writes to a file system of the host: too much of it is a reason to end the run. */
+static enum limit judge_folder(struct lifecycle *l, const struct disk_usage *now,
+                               const struct disk_usage *before)
+{
+    const struct looked *s = &l->looked;
+    if (beyond(now->inodes, before->inodes) + s->deleted_inodes > l->policy->inodes &&
+        !guard_left_out(GUARD_INODES))
         return l->hit = LIMIT_INODES;
-    if ((!measurable || u.bytes + deleted >= l->policy->disk) && !guard_left_out(GUARD_DISK))
+    bool over = beyond(now->bytes, before->bytes) + s->deleted_bytes >= l->policy->disk;
+    if ((over || s->too_big) && !guard_left_out(GUARD_DISK))
         return l->hit = LIMIT_DISK;
     return LIMIT_NONE;
 }
 
-/* What the code writes in review mode lies on a disk of the host's. */
-static enum limit measure_review(struct lifecycle *l)
+/* The private folder of the process tier, and what a review holds. */
+static enum limit judge_disk(struct lifecycle *l)
 {
-    struct disk_usage u;
-    if (l->review_fd < 0)
-        return LIMIT_NONE;
-    bool measurable = disk_measure(l->review_fd, &u);
-    if (measurable && u.inodes > l->review_inodes &&
-        u.inodes - l->review_inodes > l->policy->inodes)
-        return l->hit = LIMIT_INODES;
-    if (!measurable || (u.bytes > l->review_bytes && u.bytes - l->review_bytes >= l->policy->disk))
-        return l->hit = LIMIT_DISK;
-    return LIMIT_NONE;
+    static const struct disk_usage nothing;
+    const struct disk_usage review = {.bytes = l->review_bytes, .inodes = l->review_inodes};
+    enum limit hit = LIMIT_NONE;
+    if (!l->namespaced && l->work_fd >= 0)
+        hit = judge_folder(l, &l->looked.work, &nothing);
+    return hit || l->review_fd < 0 ? hit : judge_folder(l, &l->looked.review, &review);
 }
 
 /* A full tmpfs is a verdict, not a reason to kill: the code sees ENOSPC and may cope. */
@@ -73,6 +81,20 @@ static void look_at_disk(struct lifecycle *l, uint64_t *used)
         note(l, LIMIT_INODES);
 }
 
+/* So few sockets cannot hold much: their buffers are not worth a look each time. */
+#define FEW_SOCKETS 64u
+
+/* Memory that the cgroup does not count: buffers of sockets on v1, of netlink sockets everywhere.
+ */
+static uint64_t uncounted(const struct lifecycle *l, const struct cgroup_usage *u)
+{
+    uint64_t bytes = u->sockets == UINT64_MAX ? 0 : u->sockets;
+    if (l->namespaced && l->sampler &&
+        sample_sockets(l->init_pid) > l->sampler->sockets_before + FEW_SOCKETS)
+        bytes += sample_netlink(l->init_pid);
+    return bytes;
+}
+
 static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
 {
     struct cgroup_usage u;
@@ -83,6 +105,11 @@ static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
         l->usage.memory_peak = u.memory_peak;
         l->usage.memory_exact = true;
     }
+    uint64_t beside = uncounted(l, &u);
+    if (beside && u.memory_now != UINT64_MAX)
+        s->memory = u.memory_now + beside;
+    if (s->memory > l->policy->memory)
+        s->memory = beyond(s->memory, cgroup_memory_spare(&l->group));
     if (u.cpu_usec != UINT64_MAX)
         s->cpu_usec = u.cpu_usec;
     if (u.pids_max_hits != UINT64_MAX && u.pids_max_hits > 0)
@@ -95,48 +122,126 @@ static bool over(uint64_t value, uint64_t limit_ms)
            value >= limit_ms * 1000;
 }
 
-/* An rlimit refuses without telling anybody: being at it is the sign. */
-static void look_at_rlimits(struct lifecycle *l, const struct sampled *s)
+/* An rlimit refuses without telling anybody: being at it is the sign. Where the kernel counts
+ * others of the same user with the sandbox, the count of the code's own tasks is what ends it. */
+static enum limit look_at_rlimits(struct lifecycle *l, const struct sampled *s)
 {
-    bool own_count = l->namespaced || l->private_uid;
+    bool own_count = keep_counts_own_tasks(l);
     uint64_t tasks = own_count || !l->rlimit_pids ? s->tasks : sample_user_tasks(getuid());
     uint64_t most = l->rlimit_pids ? l->rlimit_pids : l->policy->pids + 1;
     if (tasks >= most)
         note(l, LIMIT_PIDS);
     if (l->rlimit_data && s->data_max >= l->rlimit_data - l->rlimit_data / 8)
         note(l, LIMIT_MEMORY);
+    bool over_pids = !own_count && s->tasks > l->policy->pids + 1 && !guard_left_out(GUARD_PIDS);
+    return over_pids ? LIMIT_PIDS : LIMIT_NONE;
+}
+
+/* What the kernel holds for the code and no look sees is bounded by what the host can spare. */
+static bool exhausts_host(const struct lifecycle *l)
+{
+    uint64_t all, left = sample_host_free(&all);
+    return left < all / 16 && l->host_free > left && l->host_free - left > l->policy->memory;
+}
+
+static bool over_memory(const struct lifecycle *l, const struct sampled *s, uint64_t disk)
+{
+    if (l->usage.oom_kills > 0)
+        return true;
+    if (guard_left_out(GUARD_MEMORY))
+        return false;
+    if (lifecycle_counts_memory(l))
+        return s->memory > l->policy->memory;
+    return s->memory + disk > l->policy->memory || exhausts_host(l);
+}
+
+static bool for_long(uint64_t *lasts, bool is, uint64_t step, uint64_t most)
+{
+    *lasts = is ? *lasts + step : 0;
+    return *lasts > most;
+}
+
+/* LC-6. Of the limits that depend on looking, the one that is in doubt. */
+static enum limit look_at_doubts(struct lifecycle *l, bool blind, bool silent)
+{
+    struct sampler *s = l->sampler;
+    bool memory = !lifecycle_counts_memory(l);
+    uint64_t now = clock_us(), step = s->last_us ? now - s->last_us : 0;
+    if (step > STEP_MAX_US)
+        step = STEP_MAX_US;
+    s->last_us = now;
+    bool doubt = for_long(&s->blind_us, blind || l->looked.blind, step, UNSEEN_MAX_US);
+    doubt |= for_long(&s->flight_us, l->looked.in_flight, step, UNSEEN_MAX_US);
+    doubt |= for_long(&s->silent_us, silent, step, SILENT_MAX_US);
+    if (!doubt || guard_left_out(memory ? GUARD_MEMORY : GUARD_DISK))
+        return LIMIT_NONE;
+    return memory ? LIMIT_MEMORY : LIMIT_DISK;
+}
+
+/* What pipes and sockets can hold counts as if they were full. Sockets in flight are in no table of
+ * descriptors, and in the network's count. */
+static uint64_t buffers(const struct lifecycle *l)
+{
+    const struct sampler *s = l->sampler;
+    if (!l->looks || lifecycle_counts_memory(l))
+        return 0;
+    uint64_t used = l->namespaced ? sample_sockets(l->init_pid) : 0;
+    uint64_t of_code = beyond(used, s->sockets_before);
+    if (of_code < l->looked.sockets)
+        of_code = l->looked.sockets;
+    return l->looked.pipes * s->pipe_bytes + of_code * s->socket_bytes;
+}
+
+static void note_usage(struct lifecycle *l, const struct sampled *s, uint64_t memory)
+{
+    if (s->cpu_usec > l->usage.cpu_usec)
+        l->usage.cpu_usec = s->cpu_usec;
+    if (s->tasks > l->usage.pids_peak)
+        l->usage.pids_peak = s->tasks;
+    if (!l->usage.memory_exact && memory > l->usage.memory_peak)
+        l->usage.memory_peak = memory;
+    if (s->open_files_max >= l->open_files)
+        note(l, LIMIT_OPEN_FILES);
+}
+
+static enum limit sample(struct lifecycle *l)
+{
+    struct sampled s;
+    uint64_t disk;
+    bool looks = l->looks && l->sampler;
+    bool silent = looks && !aside_look(l);
+    look_at_disk(l, &disk);
+    sample_tasks(l, &s);
+    if (looks) {
+        s.memory += buffers(l);
+        if (l->looked.open_files_max > s.open_files_max)
+            s.open_files_max = l->looked.open_files_max;
+    }
+    if (l->cgroup)
+        look_at_cgroup(l, &s);
+    note_usage(l, &s, s.memory + disk);
+    enum limit hit = l->cgroup ? LIMIT_NONE : look_at_rlimits(l, &s);
+    if (over_memory(l, &s, disk)) {
+        l->over_memory = true;
+        hit = LIMIT_MEMORY;
+    } else if (hit == LIMIT_NONE && over(s.cpu_usec, l->policy->cpu_time_ms)) {
+        hit = LIMIT_CPU_TIME;
+    }
+    if (hit == LIMIT_NONE)
+        hit = judge_disk(l);
+    if (hit == LIMIT_NONE && looks)
+        hit = look_at_doubts(l, s.blind, silent);
+    if (hit != LIMIT_NONE)
+        l->hit = hit;
+    return hit;
 }
 
 enum limit lifecycle_sample(struct lifecycle *l)
 {
-    struct sampled s;
-    uint64_t disk;
-    look_at_disk(l, &disk);
-    sample_tasks(l, &s);
-    if (l->cgroup)
-        look_at_cgroup(l, &s);
-    if (s.cpu_usec > l->usage.cpu_usec)
-        l->usage.cpu_usec = s.cpu_usec;
-    if (s.tasks > l->usage.pids_peak)
-        l->usage.pids_peak = s.tasks;
-    if (!l->usage.memory_exact && s.memory + disk > l->usage.memory_peak)
-        l->usage.memory_peak = s.memory + disk;
-    if (s.open_files_max >= l->open_files)
-        note(l, LIMIT_OPEN_FILES);
-    if (!l->cgroup)
-        look_at_rlimits(l, &s);
-    if (l->usage.oom_kills > 0 ||
-        (!l->cgroup && s.memory + disk > l->policy->memory && !guard_left_out(GUARD_MEMORY))) {
-        l->over_memory = true;
-        l->hit = LIMIT_MEMORY;
-        return LIMIT_MEMORY;
-    }
-    if (over(s.cpu_usec, l->policy->cpu_time_ms)) {
-        l->hit = LIMIT_CPU_TIME;
-        return LIMIT_CPU_TIME;
-    }
-    enum limit hit = measure_private_dir(l, true);
-    return hit ? hit : measure_review(l);
+    uint64_t before = clock_cpu_us();
+    enum limit hit = sample(l);
+    l->sample_us = clock_cpu_us() - before;
+    return hit;
 }
 
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak)
@@ -153,8 +258,9 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     enum limit first = l->hit;
-    if (measure_private_dir(l, false) == LIMIT_NONE)
-        measure_review(l);
+    if (((!l->namespaced && l->work_fd >= 0) || l->review_fd >= 0) && !aside_measure(l))
+        l->looked.too_big = true; /* for all that is known */
+    judge_disk(l);
     if (first != LIMIT_NONE)
         l->hit = first;
     if (l->usage.oom_kills > 0) {
@@ -165,44 +271,12 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     }
 }
 
-static void limit_line(struct evidence *out, const char *name, uint64_t value, const char *by)
-{
-    char text[96];
-    if (value == POLICY_UNLIMITED)
-        snprintf(text, sizeof text, "unlimited");
-    else
-        snprintf(text, sizeof text, "%" PRIu64 " by %s", value, by);
-    evidence_string(out, name, text);
-}
-
-/* LC-4 */
 void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out)
 {
     static const char *const versions[] = {"none", "v1", "v2"};
-    const struct policy *p = l->policy;
-    bool memory = l->cgroup && (l->group.controllers & CGROUP_MEMORY);
-    bool pids = l->cgroup && (l->group.controllers & CGROUP_PIDS);
-    bool cpu = l->cgroup && (l->group.controllers & CGROUP_CPU);
-    const char *no_cpu = p->cgroup == NEED_OFF ? "nothing: lifecycle.cgroup is off"
-                                               : "nothing: no cgroup cpu controller";
     evidence_string(out, "cgroup", versions[l->cgroup ? l->group.version : 0]);
     if (!l->cgroup && l->host.why[0])
         evidence_string(out, "cgroup_missing", l->host.why);
-    limit_line(out, "memory", p->memory,
-               memory ? "cgroup, swap off"
-                      : "sampling, and RLIMIT_DATA of four times as much per process");
-    limit_line(out, "pids", p->pids, pids ? "cgroup" : "RLIMIT_NPROC");
-    limit_line(out, "cpus_milli", p->cpus_milli, cpu ? "cgroup" : no_cpu);
-    limit_line(out, "timeout_ms", p->timeout_ms, "supervisor");
-    limit_line(out, "cpu_time_ms", p->cpu_time_ms, "sampling and RLIMIT_CPU per process");
-    limit_line(out, "open_files", l->open_files, "RLIMIT_NOFILE per process");
-    if (p->workspace) {
-        limit_line(out, "disk", p->disk,
-                   l->namespaced ? "tmpfs" : "sampling and RLIMIT_FSIZE per file");
-        limit_line(out, "inodes", p->inodes, l->namespaced ? "tmpfs" : "sampling");
-    }
-    if (l->review)
-        limit_line(out, "review_disk", p->disk, "sampling and RLIMIT_FSIZE per file");
-    limit_line(out, "output", p->output, "supervisor");
+    keepers_write(l, out);
     evidence_bool(out, "guardian", l->guarded);
 }

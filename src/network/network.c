@@ -102,7 +102,7 @@ int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, st
     if (guard_left_out(GUARD_NS_NET))
         return 0;
     if (stage == STAGE_BIRTH && n->namespaced)
-        plan_op(plan, OP_NETWORK_START);
+        plan_num(plan, OP_NETWORK_START, n->socket_buffer, 0, 0);
     if (stage == STAGE_RESTRICT && n->namespaced) {
         plan_op(plan, OP_NETWORK_JOIN);
         if (n->allowlist || n->prepared)

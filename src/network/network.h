@@ -32,6 +32,7 @@ struct network {
     uint16_t ports[NETWORK_PORTS_MAX];
     unsigned port_count;
     unsigned rules;
+    uint64_t socket_buffer;  /* the most that one of TCP's may hold; 0: as the kernel has it */
     unsigned listeners;      /* planned */
     unsigned listeners_seen; /* handed out by init and passed on */
     pid_t proxy_pid;

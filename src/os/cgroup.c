@@ -191,6 +191,23 @@ uint64_t cgroup_memory_cache(const struct cgroup_group *g)
     return cgroup_keyed_u64(text, v2 ? "file" : "total_cache");
 }
 
+uint64_t cgroup_memory_spare(const struct cgroup_group *g)
+{
+    static const char *const keys[][2] = {{"total_inactive_file", "total_active_file"},
+                                          {"inactive_file", "active_file"}};
+    char text[4096];
+    uint64_t bytes = 0;
+    bool v2 = g->version == CGROUP_V2;
+    if (g->version == CGROUP_NONE ||
+        cgroup_read_file(g->dir[v2 ? SLOT_V2 : SLOT_MEMORY], "memory.stat", text, sizeof text) <= 0)
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        uint64_t part = cgroup_keyed_u64(text, keys[v2][i]);
+        bytes += part == UINT64_MAX ? 0 : part;
+    }
+    return bytes;
+}
+
 int cgroup_verify_all(const struct cgroup_group *g, const struct cgroup_limits *limits,
                       const pid_t *pids, unsigned count, struct err *err)
 {

@@ -81,6 +81,7 @@ int cgroup_attach(const struct cgroup_group *g, pid_t pid, struct err *err);
 
 struct cgroup_usage { /* UINT64_MAX = not known */
     uint64_t memory_now;
+    uint64_t sockets; /* bytes in buffers of sockets that memory_now does not have (v1) */
     uint64_t memory_peak;
     uint64_t oom_kills;
     uint64_t pids_now;
@@ -91,6 +92,10 @@ struct cgroup_usage { /* UINT64_MAX = not known */
 void cgroup_usage(const struct cgroup_group *g, struct cgroup_usage *ret);
 /* Of that memory, what holds contents of files; UINT64_MAX: not known. */
 uint64_t cgroup_memory_cache(const struct cgroup_group *g);
+
+/* What of it the kernel gives up by itself before anything is short: contents of files that are on
+ * a disk. 0: none, or not known. */
+uint64_t cgroup_memory_spare(const struct cgroup_group *g);
 
 /* Attest: is `pid` in every one of our groups, and do the limit files read back as written? */
 int cgroup_verify(const struct cgroup_group *g, const struct cgroup_limits *limits, pid_t pid,

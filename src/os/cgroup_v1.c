@@ -6,10 +6,28 @@
 #include <stdio.h>
 #include <string.h>
 
-static int limit_memory(const char *dir, uint64_t bytes, struct err *err)
+/* The buffers of TCP and UDP have an account of their own, which is open-ended unless a limit is
+ * set: a part of the memory is set aside for them, so that both together stay within it. */
+#define SOCKETS_FILE "memory.kmem.tcp.limit_in_bytes"
+
+static uint64_t for_sockets(uint64_t bytes)
 {
+    uint64_t part = bytes / 16, least = 256u << 10, most = 64u << 20;
+    return cgroup_page_floor(part < least ? least : part > most ? most : part);
+}
+
+static uint64_t for_all_else(uint64_t bytes)
+{
+    return cgroup_page_floor(bytes) - for_sockets(bytes);
+}
+
+static int limit_memory(const char *dir, uint64_t limit, struct err *err)
+{
+    uint64_t bytes = for_all_else(limit);
     if (cgroup_write_u64(dir, "memory.limit_in_bytes", bytes) < 0)
         return err_sys(err, "set the memory limit in %s", dir);
+    if (cgroup_write_u64(dir, SOCKETS_FILE, for_sockets(limit)) < 0)
+        return err_sys(err, "set the limit of socket buffers in %s", dir);
     /* memory + swap together; absent where the kernel does not account swap. Must come second: the
      * kernel refuses a sum below its part. */
     if (cgroup_write_u64(dir, "memory.memsw.limit_in_bytes", bytes) < 0 && errno != ENOENT)
@@ -88,6 +106,7 @@ static void v1_usage(const struct cgroup_group *g, struct cgroup_usage *ret)
     char text[512];
     const char *memory = g->dir[SLOT_MEMORY], *pids = g->dir[SLOT_PIDS];
     ret->memory_now = cgroup_read_u64(memory, "memory.usage_in_bytes");
+    ret->sockets = cgroup_read_u64(memory, "memory.kmem.tcp.usage_in_bytes");
     ret->memory_peak = cgroup_read_u64(memory, "memory.max_usage_in_bytes");
     cgroup_read_file(memory, "memory.oom_control", text, sizeof text);
     ret->oom_kills = cgroup_keyed_u64(text, "oom_kill");
@@ -104,8 +123,10 @@ static void v1_usage(const struct cgroup_group *g, struct cgroup_usage *ret)
 
 static int verify_memory(const char *dir, uint64_t bytes, struct err *err)
 {
-    uint64_t want = cgroup_page_floor(bytes);
+    uint64_t want = for_all_else(bytes);
     int r = cgroup_expect_u64(dir, "memory.limit_in_bytes", want, err);
+    if (r == 0)
+        r = cgroup_expect_u64(dir, SOCKETS_FILE, for_sockets(bytes), err);
     if (r < 0)
         return r;
     if (cgroup_read_u64(dir, "memory.memsw.limit_in_bytes") == want)

@@ -62,6 +62,7 @@ static void v2_usage(const struct cgroup_group *g, struct cgroup_usage *ret)
     char text[2048];
     const char *dir = g->dir[SLOT_V2];
     ret->memory_now = cgroup_read_u64(dir, "memory.current");
+    ret->sockets = 0; /* part of it */
     ret->memory_peak = cgroup_read_u64(dir, "memory.peak");
     cgroup_read_file(dir, "memory.events", text, sizeof text);
     ret->oom_kills = cgroup_keyed_u64(text, "oom_kill");

@@ -50,6 +50,44 @@ struct sys_mount_attr {
 #define SYS_FSCONFIG_CMD_CREATE 6
 #define SYS_CLOSE_RANGE_CLOEXEC 4
 
+/* As the kernel lays it out: the C libraries' own depend on their age. */
+struct sys_statx {
+    uint32_t mask, blksize;
+    uint64_t attributes;
+    uint32_t nlink, uid, gid;
+    uint16_t mode, padding;
+    uint64_t ino, size, blocks, attributes_mask;
+    struct {
+        int64_t sec;
+        uint32_t nsec, padding;
+    } times[4];
+    uint32_t rdev_major, rdev_minor, dev_major, dev_minor;
+    uint64_t mnt_id;
+    uint64_t spare[13];
+};
+_Static_assert(sizeof(struct sys_statx) == 256, "as the kernel has it");
+
+#define SYS_AT_STATX_DONT_SYNC 0x4000
+#define SYS_STATX_BASIC        0x07ff
+#define SYS_STATX_MNT_ID       0x1000
+
+/* What the kernel knows by itself: a network or user file system that does not answer is not waited
+ * for. Follows a link at the end. */
+static inline int sys_statx_cached(int dir, const char *path, struct sys_statx *ret)
+{
+    return (int)syscall(SYS_statx, dir, path, SYS_AT_STATX_DONT_SYNC,
+                        SYS_STATX_BASIC | SYS_STATX_MNT_ID, ret);
+}
+
+static inline int sys_statx_fd(int fd, struct sys_statx *ret)
+{
+    return (int)syscall(SYS_statx, fd, "", SYS_AT_STATX_DONT_SYNC | SYS_AT_EMPTY_PATH,
+                        SYS_STATX_BASIC | SYS_STATX_MNT_ID, ret);
+}
+
+/* Since Linux 5.12: what is not known by now is EAGAIN, and nobody is asked. */
+#define SYS_RESOLVE_CACHED 0x20
+
 static inline long sys_clone3(struct sys_clone_args *args)
 {
     return syscall(SYS_clone3, args, sizeof *args);

@@ -16,7 +16,7 @@
 #define PLAN_OPS(OP)                                                                               \
     OP(QUOTAS, "quotas", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                               \
     OP(HOSTNAME, "hostname", KERNEL, "name", NULL, NULL, NULL, NULL, NULL)                         \
-    OP(NETWORK_START, "network-start", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
+    OP(NETWORK_START, "network-start", NETWORK, NULL, NULL, "socket-buffer", NULL, NULL, NULL)     \
     OP(NETWORK_JOIN, "network-join", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                  \
     OP(NETWORK_LOCAL, "network-local", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
     OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", "quiet") \

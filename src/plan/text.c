@@ -46,7 +46,8 @@ static void number(struct buf *out, const char *label, uint64_t n)
 /* What almost no plan has is shown where it is. */
 static bool is_rare(const char *label)
 {
-    return strcmp(label, "keep") == 0 || strcmp(label, "whole") == 0 || strcmp(label, "code") == 0;
+    return strcmp(label, "keep") == 0 || strcmp(label, "whole") == 0 ||
+           strcmp(label, "code") == 0 || strcmp(label, "socket-buffer") == 0;
 }
 
 static void line(struct buf *out, const struct op *op)

@@ -98,7 +98,10 @@ static const struct field rules[FIELD_COUNT] = {
                           .max = 1048576,
                           .help = "open files of each process"},
     [FIELD_CGROUP] = {.tighter = TIGHTER_HIGHER,
-                      .help = "control groups; auto: else rlimits and a watching supervisor"},
+                      .help = "control groups; auto: else what sampling says"},
+    [FIELD_SAMPLING] = {.tighter = TIGHTER_HIGHER,
+                        .help =
+                            "limits that can only be watched here; auto: the level's own alone"},
 };
 
 struct place {
@@ -178,6 +181,7 @@ static enum storage storage_of(enum policy_field id)
     case TYPE_LEVEL:
     case TYPE_TIER:
     case TYPE_NEED:
+    case TYPE_SAMPLING:
     case TYPE_PROC:
     case TYPE_NETWORK:
         return STORED_ENUM;
@@ -199,6 +203,7 @@ static enum storage storage_of(enum policy_field id)
 /* Each enum of a policy is as wide as an unsigned int, so that one accessor fits them all. */
 _Static_assert(sizeof(enum level) == sizeof(unsigned) && sizeof(enum tier) == sizeof(unsigned) &&
                    sizeof(enum need) == sizeof(unsigned) &&
+                   sizeof(enum sampling) == sizeof(unsigned) &&
                    sizeof(enum proc_view) == sizeof(unsigned) &&
                    sizeof(enum network_mode) == sizeof(unsigned),
                "enums of a policy are stored as unsigned");

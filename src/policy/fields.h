@@ -9,6 +9,7 @@ enum field_type {
     TYPE_LEVEL,
     TYPE_TIER,
     TYPE_NEED,
+    TYPE_SAMPLING,
     TYPE_PROC,
     TYPE_NETWORK,
     TYPE_BOOL,

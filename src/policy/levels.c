@@ -39,11 +39,17 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_OUTPUT] = {1 * MIB, 64 * MIB, 16 * MIB, 16 * MIB},
     [FIELD_OPEN_FILES] = {256, 4096, 1024, 1024},
     [FIELD_CGROUP] = {NEED_OFF, NEED_AUTO, NEED_AUTO, NEED_AUTO},
+    [FIELD_SAMPLING] = {SAMPLING_ACCEPT, SAMPLING_AUTO, SAMPLING_AUTO, SAMPLING_REFUSE},
 };
 
 uint64_t level_number(enum level level, enum policy_field id)
 {
     return numbers[id][level];
+}
+
+bool policy_field_is_levels(const struct policy *p, enum policy_field field)
+{
+    return !field_is_text(field) && field_number(p, field) == level_number(p->level, field);
 }
 
 /* Texts are the same at every level; a working folder or a resolver that nobody chose is NULL. */

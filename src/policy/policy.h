@@ -42,6 +42,13 @@ enum proc_view {
     PROC_SYSTEM, /* plus a few harmless kernel files (cpuinfo, meminfo, stat, uptime, …) */
 };
 
+/* What becomes of a limit that the kernel cannot keep here, so that brig can only look and kill. */
+enum sampling {
+    SAMPLING_ACCEPT, /* it is watched */
+    SAMPLING_AUTO,   /* the level's own numbers are watched; any other must be kept */
+    SAMPLING_REFUSE, /* refuse to start */
+};
+
 enum network_mode {
     NETWORK_OFF,       /* no route, no proxy */
     NETWORK_ALLOWLIST, /* what the rules name, through brig-proxy */
@@ -76,7 +83,8 @@ enum network_mode {
     X(CPU_TIME, "lifecycle.cpu_time", DURATION, cpu_time_ms)                                       \
     X(OUTPUT, "lifecycle.output", SIZE, output)                                                    \
     X(OPEN_FILES, "lifecycle.open_files", COUNT, open_files)                                       \
-    X(CGROUP, "lifecycle.cgroup", NEED, cgroup)
+    X(CGROUP, "lifecycle.cgroup", NEED, cgroup)                                                    \
+    X(SAMPLING, "lifecycle.sampling", SAMPLING, sampling)
 
 enum policy_field {
 #define X(id, path, type, member) FIELD_##id,
@@ -124,6 +132,7 @@ struct policy {
     uint64_t output;
     uint64_t open_files;
     enum need cgroup;
+    enum sampling sampling;
 
     struct grant *grants;
     size_t grant_count;
@@ -202,5 +211,7 @@ const char *need_name(enum need need);
 const char *network_mode_name(enum network_mode mode);
 const char *policy_field_path(enum policy_field field);
 const char *policy_field_help(enum policy_field field); /* one line, for help texts and docs */
+/* The number is the one that the level brings, whoever wrote it down. */
+bool policy_field_is_levels(const struct policy *p, enum policy_field field);
 /* The value as a person would write it: "256M", "30s", "unlimited". */
 void policy_field_text(const struct policy *p, enum policy_field field, struct buf *out);

@@ -14,6 +14,7 @@ struct words {
 static const char *const level_words[] = {"low", "medium", "high", "critical"};
 static const char *const tier_words[] = {"auto", "process", "container", "hardware"};
 static const char *const need_words[] = {"off", "auto", "require"};
+static const char *const sampling_words[] = {"accept", "auto", "refuse"};
 static const char *const proc_words[] = {"pid", "system"};
 static const char *const network_words[] = {"off", "allowlist"};
 static const char *const bool_words[] = {"false", "true"};
@@ -25,6 +26,7 @@ static const struct words *words_of(enum field_type type)
         /* `auto` is what a policy has before a level filled it in; there is nothing to ask for. */
         [TYPE_TIER] = {tier_words, ARRAY_LEN(tier_words), TIER_PROCESS},
         [TYPE_NEED] = {need_words, ARRAY_LEN(need_words), 0},
+        [TYPE_SAMPLING] = {sampling_words, ARRAY_LEN(sampling_words), 0},
         [TYPE_PROC] = {proc_words, ARRAY_LEN(proc_words), 0},
         [TYPE_NETWORK] = {network_words, ARRAY_LEN(network_words), 0},
         [TYPE_BOOL] = {bool_words, ARRAY_LEN(bool_words), 0},

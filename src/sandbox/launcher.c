@@ -547,6 +547,20 @@ static int verdict(const struct launcher *l, struct err *err)
                    WEXITSTATUS(l->front_status));
 }
 
+/* Several may share this host: who runs it must know which limits are only watched. */
+static void note_limits(struct launcher *l)
+{
+    struct cgroup_host host;
+    char text[600];
+    cgroup_discover(&host);
+    if (host.version != CGROUP_NONE)
+        return;
+    snprintf(text, sizeof text,
+             "limits of memory and CPU are watched, not held by the kernel: %s; %s", host.why,
+             host.how);
+    say(l, text);
+}
+
 static int run(struct launcher *l, struct err *err)
 {
     l->msg = calloc(1, sizeof *l->msg);
@@ -561,6 +575,7 @@ static int run(struct launcher *l, struct err *err)
     if (l->c->load(l->c->ctx, &l->templates, err) < 0 || watch_signals(l, err) < 0 ||
         cgroup_take_scope(err) < 0 || start_front(l, err) < 0)
         return -err->code;
+    note_limits(l);
     l->front.fn = on_front;
     l->last.fn = on_last;
     if (loop_watch(l->loop, &l->front, EPOLLIN) < 0)

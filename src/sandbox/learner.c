@@ -84,11 +84,19 @@ static void learn_limits(const struct sandbox *s, struct learn *l)
     };
     const struct run_result *r = s->result;
     const struct policy *p = s->request->policy;
+    size_t before = l->line_count;
+    bool watched = r->oom_killed && lifecycle_watches(&s->lifecycle, FIELD_MEMORY);
     for (size_t i = 0; r->limit_hit && i < ARRAY_LEN(limits); i++)
-        if (strcmp(limits[i].name, r->limit_hit) == 0)
+        if (strcmp(limits[i].name, r->limit_hit) == 0) {
             learn_limit(l, p, limits[i].field, "the run came up against this limit");
+            watched |= lifecycle_watches(&s->lifecycle, limits[i].field);
+        }
     if (r->oom_killed && (!r->limit_hit || strcmp(r->limit_hit, "memory") != 0))
         learn_limit(l, p, FIELD_MEMORY, "a process was killed for want of memory");
+    /* A number that is not the level's must be kept, unless it is accepted that it is not. */
+    if (l->line_count > before && watched && p->sampling != SAMPLING_ACCEPT)
+        learn_field(l, FIELD_SAMPLING, "accept", "the limit can only be watched on this host",
+                    "medium: it can be overrun for a moment, see lifecycle.sampling", 1);
 }
 
 /* ---- all of it ---- */

@@ -189,6 +189,9 @@ int sandbox_open(struct sandbox *s, struct err *err)
     if (open_lifecycle(s, err) < 0)
         return -err->code;
     s->kernel.options.counted_memory = lifecycle_counts_memory(&s->lifecycle);
+    s->kernel.options.looked_at = lifecycle_looks(&s->lifecycle);
+    s->filesystem.counted_memory = lifecycle_counts_memory(&s->lifecycle);
+    s->network.socket_buffer = s->kernel.socket_buffer = lifecycle_socket_buffer(&s->lifecycle);
     return 0;
 }
 
@@ -253,15 +256,24 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     return result;
 }
 
+static int watch_review(struct sandbox *s, struct err *err)
+{
+    const struct filesystem *fs = &s->filesystem;
+    const struct pinned_grant *g = review_grant(fs);
+    struct lifecycle_review r = {.fd = fs->review_fd,
+                                 .bytes = fs->review_base.bytes,
+                                 .inodes = fs->review_base.inodes,
+                                 .place = grant_place(fs, g),
+                                 .project = fs->namespaced ? g->source : NULL};
+    return lifecycle_watch_review(&s->lifecycle, &r, err);
+}
+
 static int prepare(struct sandbox *s, struct err *err)
 {
     if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0)
         return -err->code;
     int r = filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
-    if (r >= 0 && s->filesystem.review_fd >= 0)
-        lifecycle_watch_review(&s->lifecycle, s->filesystem.review_fd,
-                               s->filesystem.review_base.bytes, s->filesystem.review_base.inodes);
-    return r;
+    return r < 0 || s->filesystem.review_fd < 0 ? r : watch_review(s, err);
 }
 
 static int open_null(int flags, struct err *err)

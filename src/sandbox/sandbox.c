@@ -87,6 +87,8 @@ void sandbox_note_weaker(struct sandbox *s)
     if (p->landlock != NEED_REQUIRE && s->kernel.tier == TIER_CONTAINER &&
         !s->filesystem.landlock_fs)
         notice(s->result, "Landlock, the second filesystem layer, is not in force");
+    if (lifecycle_note(&s->lifecycle, text, sizeof text))
+        notice(s->result, text);
 }
 
 static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};

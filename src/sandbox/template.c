@@ -14,7 +14,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MIB (1ull << 20)
+#define MIB       (1ull << 20)
+#define BASE_CPUS 2000
+#define BASE_DISK (512 * MIB)
+/* What is on the disk is memory: a full one must be an error for who writes, not the end of all. */
+#define BASE_MEMORY (BASE_DISK + 512 * MIB)
 
 void template_drop_modules(struct template *t)
 {
@@ -47,17 +51,26 @@ static struct template *template_new(const char *name, struct err *err)
         return NULL;
     }
     snprintf(t->name, sizeof t->name, "%s", name);
-    t->policy.cpus_milli = 2000;
-    t->policy.disk = 512 * MIB;
-    /* What is on the disk is memory: a full one must be an error for who writes, not the end of
-     * all. */
-    t->policy.memory = t->policy.disk + 512 * MIB;
+    t->policy.cpus_milli = BASE_CPUS;
+    t->policy.disk = BASE_DISK;
+    t->policy.memory = BASE_MEMORY;
     /* A file that only names the level does not change them. */
     t->policy.origin[FIELD_CPUS] = t->policy.origin[FIELD_DISK] = t->policy.origin[FIELD_MEMORY] =
         (struct origin){.kind = ORIGIN_FILE, .name = "base"};
     t->pool_max = 32;
     t->pool_idle_ms = 60000;
     return t;
+}
+
+/* These numbers are brig's own, as a level's are: where nobody named others they may be watched
+ * instead of kept. */
+static void settle_sampling(struct policy *p)
+{
+    bool own = p->cpus_milli == BASE_CPUS && p->disk == BASE_DISK && p->memory == BASE_MEMORY &&
+               policy_field_is_levels(p, FIELD_INODES) && policy_field_is_levels(p, FIELD_PIDS) &&
+               policy_field_is_levels(p, FIELD_CPU_TIME);
+    if (own && p->sampling == SAMPLING_AUTO)
+        p->sampling = SAMPLING_ACCEPT;
 }
 
 static bool answers_to(const struct template *t, const char *name)
@@ -136,6 +149,7 @@ int templates_add(struct templates *t, const char *name, const char *text, size_
         template_free(fresh);
         return -err->code;
     }
+    settle_sampling(&fresh->policy);
     return put(t, fresh, err);
 }
 
@@ -150,6 +164,7 @@ int templates_add_folder(struct templates *t, const char *name, const char *fold
         template_free(fresh);
         return -err->code;
     }
+    settle_sampling(&fresh->policy);
     snprintf(fresh->description, sizeof fresh->description, "%.240s as root", folder);
     return put(t, fresh, err);
 }

@@ -130,7 +130,7 @@ class Cell:
         return AS_USER if self.user == "user" and os.getuid() == 0 else []
 
     def argv(self, command, options=(), json_out=True, wrapper=()):
-        out = [*self.prefix(), *wrapper, PLACE.brig, "run", "--level", self.level]
+        out = [*self.prefix(), *wrapper, PLACE.brig, "run", "--level", self.level, "--sampling", "accept"]
         if self.level != "low":
             out += ["--tier", self.tier]
         if self.uid is not None:

@@ -7,7 +7,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "netlab"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "serve"))
 
-from helpers import CALLERS, TIERS  # noqa: E402
+from helpers import CALLERS, TIERS, WATCHED  # noqa: E402
 
 
 @pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)
@@ -24,7 +24,7 @@ def tier(request):
 @pytest.fixture
 def box(caller, tier):
     """brig on each tier, as root and as an ordinary user."""
-    return caller.with_options("--tier", tier, "--quiet")
+    return caller.with_options("--tier", tier, "--quiet", *WATCHED)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import netlab
 from helpers import TIERS
 from labcaller import LabCaller, build_programs, policy_file
 
-BIG = ["-m", "2G", "--pids", "512", "--timeout", "15m", "--disk", "256M", "--output", "4M"]
+BIG = ["--sampling", "accept", "-m", "2G", "--pids", "512", "--timeout", "15m", "--disk", "256M", "--output", "4M"]
 HOSTS = ["files.lab.test", "registry.lab.test", "pypi.lab.test", "git.lab.test", "ws.lab.test", "api.lab.test"]
 HELLO = "hello from nginx\n"
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from helpers import CALLERS, PUBLIC, TOP
+from helpers import CALLERS, PUBLIC, TOP, WATCHED
 
 SOURCES = [TOP / "tests/integration/files/worker.c", *sorted((TOP / "src/filesystem").glob("files_*child.c")),
            TOP / "src/filesystem/files_decode_parse.c", TOP / "src/plan/decode_parse.c", TOP / "src/base/err.c"]
@@ -126,7 +126,7 @@ def test_a_granted_folder(caller, options):
 def test_uploads_count(caller, options):
     full, after, fits = work(caller, """
         head -c 4000000 /dev/zero | $W write big; $W list .; head -c 500000 /dev/zero | $W write small""",
-                             *options, "--disk", "1M")
+                             *options, "--disk", "1M", *WATCHED)
     assert full.error == errno.ENOSPC
     assert after.entries == {} and fits.error == 0
 

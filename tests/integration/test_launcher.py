@@ -243,7 +243,7 @@ def wirelib_text():
 def test_templates_of_the_operator(caller):
     files = {
         "tiny.yaml": "description: small\naliases: [t1, t2]\npool: {min: 1, max: 3, idle: 5s}\n"
-                     "policy:\n  level: high\n  lifecycle: {memory: 64M, pids: 30}\n",
+                     "policy:\n  level: high\n  lifecycle: {memory: 64M, pids: 30, sampling: accept}\n",
         "base.json": {"description": "another base", "policy": {"level": "high", "lifecycle": {"memory": "99M"}}},
         "notes.txt": "no template",
     }

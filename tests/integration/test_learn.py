@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import ANY, BRIG, CALLERS, PUBLIC
+from helpers import ANY, BRIG, CALLERS, PUBLIC, WATCHED
 
 OUTSIDE = "/srv" if os.access("/srv", os.W_OK) else "/var/tmp"
 ROUNDS = 6  # a program that gets further asks for more
@@ -198,7 +198,7 @@ def test_another_root_is_not_filled_up_with_the_hosts_files(tmp_path):
 @pytest.mark.parametrize(
     "field, options, command",
     [
-        ("lifecycle.memory", ["-m", "32M"], ["python3", "-c", SLOWLY]),
+        ("lifecycle.memory", ["-m", "32M", *WATCHED], ["python3", "-c", SLOWLY]),
         ("lifecycle.disk", ["--disk", "1M"], ["dd", "if=/dev/zero", "of=/tmp/x", "bs=64K", "count=40"]),
         ("lifecycle.timeout", ["--timeout", "300ms"], ["sleep", "0.5"]),
     ],
@@ -217,7 +217,7 @@ def test_gcc_with_little_memory():
     code = ("#include <unistd.h>\nstatic char big[48 << 20];\n"
             "int main(void) { for (unsigned i = 0; i < sizeof big; i += 4096) { big[i] = 1; if (i % (1 << 20) == 0) usleep(10000); } sleep(1); return 0; }")
     script = f"printf '%s' '{code}' > a.c && gcc -o a a.c && ./a"
-    policy, rounds = learn_until_it_works(ANY, "sh", "-c", script, options=["-m", "16M"])
+    policy, rounds = learn_until_it_works(ANY, "sh", "-c", script, options=["-m", "16M", *WATCHED])
     assert proposals(rounds[0], "lifecycle.memory") == ["32M"]
 
 
@@ -226,7 +226,7 @@ def test_gcc_with_little_memory():
 def test_a_server_on_the_process_tier_needs_the_container_tier(caller):
     node = ("const s = require('http').createServer((q, r) => r.end('served')).listen(8123, '127.0.0.1', () => "
             "require('http').get('http://127.0.0.1:8123', r => r.on('data', d => { console.log('' + d); s.close() })));")
-    options = ["--tier", "process", "-m", "1G", "--pids", "256"]
+    options = ["--tier", "process", "-m", "1G", "--pids", "256", *WATCHED]
     policy, rounds = learn_until_it_works(caller, "node", "-e", node, options=options)
     assert proposals(rounds[0], "kernel.tier") == ["container"]
     assert caller.run("--policy", policy, "--", "node", "-e", node).stdout == "served\n"
@@ -427,7 +427,7 @@ def test_curl_learns_its_hosts(lab_box, way):
 
 def test_git_clone_learns_its_host(lab_caller):
     clone = ["git", "clone", "-q", "https://git.lab.test/repo.git", "/tmp/repo"]
-    policy, rounds = learn_until_it_works(lab_caller, *clone, options=["-m", "1G"])
+    policy, rounds = learn_until_it_works(lab_caller, *clone, options=["-m", "1G", *WATCHED])
     assert proposals(rounds[0], "network.allow") == ["https://git.lab.test:443"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import ANY, CALLERS, TIERS, below, end, find_below
+from helpers import ANY, CALLERS, TIERS, WATCHED, below, end, find_below
 from traces import Traces, alone
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_the_code_cannot_kill_its_guardian_or_supervisor(box, traces):
 
 def test_after_a_deep_and_wide_workspace(caller, traces):
     code = "import os\nos.chdir(os.environ['TMPDIR'])\nfor i in range(1500): open(str(i), 'w').close()\nfor i in range(1200):\n  os.mkdir('d' * 200); os.chdir('d' * 200)"
-    told = caller.json("--tier", "process", "-q", "--inodes", "100k", "--timeout", "280s", "--", "python3", "-c", code)
+    told = caller.json("--tier", "process", "-q", *WATCHED, "--inodes", "100k", "--timeout", "280s", "--", "python3", "-c", code)
     assert told["exit_code"] == 0 or told["limit_hit"] == "disk", told  # too deep to be measured
     traces.none_left()
 

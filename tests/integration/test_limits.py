@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, below, end, find_below, wait_for
+from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, WATCHED, below, end, find_below, wait_for
 
 PYTHON = ["--", "python3", "-c"]
 CGROUP = {"cgroup": [], "sampled": NO_CGROUP}
@@ -19,7 +19,7 @@ CASES = [(c, t, "cgroup" if c.name == "root" else "sampled") for c in CALLERS fo
 @pytest.fixture(params=CASES, ids=lambda p: "-".join([p[0].name, *p[1:]]))
 def limited(request):
     caller, tier, cgroup = request.param
-    return caller.with_options("--tier", tier, "-q", *CGROUP[cgroup])
+    return caller.with_options("--tier", tier, "-q", *WATCHED, *CGROUP[cgroup])
 
 
 def namespaced(limited):
@@ -254,7 +254,7 @@ def test_what_others_keep_in_a_tmpfs_is_not_counted():
 
 
 def test_the_host_stays_responsive():
-    brig = CALLERS[-1].with_options("-q")
+    brig = CALLERS[-1].with_options("-q", *WATCHED)
     bomb = brig.start("--timeout", "280s", "--pids", "100", "--", "bash", "-c", ":(){ :|:& };:; while :; do :; done")
     try:
         wait_for(lambda: len(below(bomb.pid)) > 50, what="the bomb goes off")

@@ -9,7 +9,7 @@ import pytest
 
 from helpers import CALLERS
 
-BIG = ["-m", "2G", "--pids", "512", "--timeout", "20m", "--disk", "256M"]
+BIG = ["--sampling", "accept", "-m", "2G", "--pids", "512", "--timeout", "20m", "--disk", "256M"]
 
 
 def need(*programs):

@@ -397,12 +397,12 @@ def _read(fd):
 
 def test_what_fills_the_disk_is_ended(lab):
     fill(lab)
-    assert lab.review("head -c 100000 /dev/zero > small", "--disk", "2M"), lab.told
+    assert lab.review("head -c 100000 /dev/zero > small", "--disk", "2M", *WATCHED), lab.told
     assert lab.told["exit_code"] == 0, "the control"
     lab.brig("discard", lab.told["review"])
-    lab.review("i=0; while :; do i=$((i+1)); head -c 100000 /dev/zero > f$i; sync f$i; done", "--disk", "2M")
+    lab.review("i=0; while :; do i=$((i+1)); head -c 100000 /dev/zero > f$i; sync f$i; done", "--disk", "2M", *WATCHED)
     assert lab.told["limit_hit"] == "disk", lab.told
-    one = lab.review("head -c 9000000 /dev/zero > one", "--disk", "2M")
+    one = lab.review("head -c 9000000 /dev/zero > one", "--disk", "2M", *WATCHED)
     assert lab.told["exit_code"] != 0 and lab.diff(one)["changes"][0]["new_size"] <= 2 << 20
 
 

@@ -259,7 +259,7 @@ def test_another_root(caller, folder):
 
 def test_policy_file_and_option_over_it(caller):
     policy = PUBLIC / "policy.yaml"
-    policy.write_text("lifecycle: {pids: 33, memory: 100M}\ncredentials: {env: {FROM: file}}\n")
+    policy.write_text("lifecycle: {pids: 33, memory: 100M, sampling: accept}\ncredentials: {env: {FROM: file}}\n")
     told = caller.json("--policy", policy, "-m", "200M", *SH, "echo $FROM")
     limits = told["receipt"]["boundaries"]["lifecycle"]
     assert told["stdout"] == "file\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, USER, end, find_below, read_stat, remove_group, status_fields, wait_for
+from helpers import CALLERS, IS_ROOT, NO_CGROUP, PUBLIC, TIERS, USER, WATCHED, end, find_below, read_stat, remove_group, status_fields, wait_for
 
 CGROUPS = {"cgroup": [], "no-cgroup": NO_CGROUP}
 
@@ -110,9 +110,9 @@ def test_set_uid_programs_gain_nothing(each):
 
 
 def test_memory_and_processes_are_limited(each):
-    told = each.json("-m", "64M", "--", "python3", "-c", "b = []\nwhile True: b.append(bytearray(1 << 20))")
+    told = each.json("-m", "64M", *WATCHED, "--", "python3", "-c", "b = []\nwhile True: b.append(bytearray(1 << 20))")
     assert told["limit_hit"] == "memory" or "MemoryError" in told["stderr"], told
-    told = python(each.with_options("--pids", "10"), "import os, time\nfor i in range(30):\n  if os.fork() == 0: time.sleep(1000)")
+    told = python(each.with_options("--pids", "10", *WATCHED), "import os, time\nfor i in range(30):\n  if os.fork() == 0: time.sleep(1000)")
     assert "BlockingIOError" in told["stderr"], told
 
 

@@ -25,8 +25,8 @@ IS_ROOT = os.geteuid() == 0
 USERS = ["root", "user"] if IS_ROOT else ["user"]
 READY = re.compile(r"ready on (\S+) and http://127\.0\.0\.1:(\d+)")
 # The disk is memory: a sandbox that can be filled without being ended.
-TEMPLATES = {"small.yaml": "description: little room\npolicy: {lifecycle: {disk: 48M}}\n",
-             "tight.yaml": "description: little memory\npolicy: {lifecycle: {memory: 192M, disk: 48M}}\n"}
+TEMPLATES = {"small.yaml": "description: little room\npolicy: {lifecycle: {disk: 48M, sampling: accept}}\n",
+             "tight.yaml": "description: little memory\npolicy: {lifecycle: {memory: 192M, disk: 48M, sampling: accept}}\n"}
 
 
 def _public_folder():

@@ -78,10 +78,14 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return contained ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_KILL:
         return contained ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
+    case RULE_CLOSE_RANGE:
+        return o->looked_at ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
+    case RULE_COUNTED:
+        return o->counted_memory ? VERDICT_ALLOW : VERDICT_QUIET;
     case RULE_IPC:
         return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_MEMFD:
-        return o->counted_memory ? VERDICT_ALLOW : VERDICT_ABSENT;
+        return o->counted_memory ? TARGET_CHECK(rule) : (filter_target)VERDICT_ABSENT;
     case RULE_SHM:
         return o->isolated_ipc && o->counted_memory ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_META:
@@ -115,6 +119,7 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return o->host_writable ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_CLONE:
     case RULE_UNSHARE:
+    case RULE_MMAP:
     case RULE_SOCKETPAIR:
     case RULE_IOCTL:
     case RULE_FCNTL:

@@ -47,7 +47,8 @@ struct filter_options {
     bool host_writable;   /* host folders can be written: a set-id file there would outlive the
                              sandbox */
     bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V
-                            segments */
+                            objects, shared memory, what lies in pipes */
+    bool looked_at;      /* the descriptors of each process are looked at from outside */
     bool private_shm;    /* what names /dev/shm is done in a private folder, by the supervisor */
     bool report;         /* calls that name a path are shown to the supervisor and then go on */
     bool learn;          /* the same, for more calls */

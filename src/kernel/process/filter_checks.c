@@ -15,6 +15,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,6 +25,9 @@
 _Static_assert(O_CREAT == 0100 && O_EXCL == 0200 && O_NOCTTY == 0400 && O_TRUNC == 01000 &&
                    O_PATH == 010000000 && (O_TMPFILE & ~O_DIRECTORY) == 020000000,
                "open flags");
+_Static_assert(MAP_SHARED == 1 && MAP_TYPE == 0xf && MAP_ANONYMOUS == 0x20 &&
+                   MAP_HUGETLB == 0x40000,
+               "flags of mappings");
 
 /* Newer than some headers that we build with. */
 #ifndef PR_SCHED_CORE
@@ -109,20 +113,56 @@ static bool signals_contained(const struct filter_options *o)
 
 /* The kernel takes the low word, less the lowest byte, which is the signal at exit: CLONE_NEWTIME
  * lies there and cannot be asked for. All other bits of the word are known flags. */
-static void check_clone(struct filter_check *c)
+static void check_clone(struct filter_check *c, const struct filter_options *o)
 {
     load_low(c, 0);
-    if_any_bit(c, CLONE_NEW_ANY, SEEN, ALLOW);
+    if_any_bit(c, CLONE_NEW_ANY, SEEN, o->looked_at ? NEXT : ALLOW);
+    if (!o->looked_at)
+        return;
+    /* /proc shows the table of a process's first thread. */
+    mask(c, CLONE_THREAD | CLONE_FILES);
+    if_equal(c, CLONE_THREAD, QUIET, ALLOW);
 }
 
 /* Here the kernel takes all 64 bits, and new kinds of namespace would be new bits: name what is
  * harmless. */
-static void check_unshare(struct filter_check *c)
+static void check_unshare(struct filter_check *c, const struct filter_options *o)
 {
     load_high(c, 0);
     if_equal(c, 0, NEXT, SEEN);
     load_low(c, 0);
-    if_any_bit(c, ~(uint32_t)UNSHARE_HARMLESS, SEEN, ALLOW);
+    if_any_bit(c, ~(uint32_t)UNSHARE_HARMLESS, SEEN, o->looked_at ? NEXT : ALLOW);
+    if (o->looked_at)
+        if_any_bit(c, CLONE_FILES, QUIET, ALLOW);
+}
+
+#define CLOSE_UNSHARES 2u /* CLOSE_RANGE_UNSHARE */
+
+static void check_close_range(struct filter_check *c)
+{
+    load_low(c, 2);
+    if_any_bit(c, CLOSE_UNSHARES, QUIET, ALLOW);
+}
+
+/* Shared memory without a file is held by a file that nobody sees: it stays as long as one page of
+ * it is mapped, and only the pages that a process has touched show. Huge pages are in no account of
+ * memory, neither a cgroup's nor a process's. */
+static void check_mmap(struct filter_check *c, const struct filter_options *o)
+{
+    load_low(c, 3);
+    if_any_bit(c, MAP_HUGETLB, QUIET, o->counted_memory ? ALLOW : NEXT);
+    if (o->counted_memory)
+        return;
+    mask(c, MAP_TYPE | MAP_ANONYMOUS);
+    if_equal(c, MAP_SHARED | MAP_ANONYMOUS, SEEN, ALLOW);
+}
+
+#define MEMFD_HUGE 4u /* MFD_HUGETLB */
+
+static void check_memfd(struct filter_check *c)
+{
+    load_low(c, 1);
+    if_any_bit(c, MEMFD_HUGE, QUIET, ALLOW);
 }
 
 /* Streams and datagrams only: SOCK_RAW sees what others send, and SOCK_PACKET (10) is AF_PACKET by
@@ -221,9 +261,11 @@ static size_t open_sockopts(const struct filter_options *o, const struct filter_
 }
 
 /* What is above a range, and in none of those before, is in none. */
-static void check_range(struct filter_check *c, const struct filter_sockopt *s)
+static void check_range(struct filter_check *c, const struct filter_sockopt *s,
+                        const struct filter_options *o)
 {
-    int good = s->who == WHO_PRETENDED ? PRETEND : ALLOW;
+    bool pretended = s->who == WHO_PRETENDED || (s->who == WHO_COUNTED && !o->counted_memory);
+    int good = pretended ? PRETEND : ALLOW;
     if (s->first == s->last)
         return if_equal(c, s->first, good, NEXT);
     if_greater(c, s->last, NOOPT, NEXT);
@@ -245,7 +287,7 @@ static void check_sockopt(struct filter_check *c, const struct filter_options *o
             label(c, levels++);
             load_low(c, 2);
         }
-        check_range(c, list[i]);
+        check_range(c, list[i], o);
     }
     c->steps[c->count - 1].no = NOOPT;
 }
@@ -270,13 +312,15 @@ static void check_ioctl(struct filter_check *c, const struct filter_options *o)
 
 /* K-13: leases and directory notification tell what others open, and a lease makes them wait for
  * it; so do delegations, which are newer than F_SET_FILE_RW_HINT, the last of the harmless
- * commands. */
+ * commands. A larger pipe would hold more than a look counts it for. */
 static void check_fcntl(struct filter_check *c, const struct filter_options *o)
 {
     load_low(c, 1);
     if_greater(c, F_SET_FILE_RW_HINT, QUIET, NEXT);
     if (!signals_contained(o))
         ONE_OF(c, QUIET, NEXT, F_SETOWN, F_SETOWN_EX, F_SETSIG);
+    if (!o->counted_memory)
+        if_equal(c, F_SETPIPE_SZ, QUIET, NEXT);
     ONE_OF(c, QUIET, ALLOW, F_SETLEASE, F_NOTIFY);
 }
 
@@ -410,9 +454,15 @@ void filter_check_write(enum filter_rule rule, uint32_t arch, const struct filte
     memset(ret, 0, sizeof(*ret));
     switch (rule) {
     case RULE_CLONE:
-        return check_clone(ret);
+        return check_clone(ret, o);
     case RULE_UNSHARE:
-        return check_unshare(ret);
+        return check_unshare(ret, o);
+    case RULE_CLOSE_RANGE:
+        return check_close_range(ret);
+    case RULE_MMAP:
+        return check_mmap(ret, o);
+    case RULE_MEMFD:
+        return check_memfd(ret);
     case RULE_SOCKET:
         return check_socket(ret, o);
     case RULE_SOCKETPAIR:

@@ -25,6 +25,10 @@ static const struct words group_words[GROUP_COUNT] = {
         {BOUNDARY_FILESYSTEM, "kernel.seccomp: metadata and truncation of host files",
          "use --tier container, whose files are its own, or change files in the workspace",
          FIX_TIER},
+    [GROUP_MEMORY] = {BOUNDARY_LIFECYCLE,
+                      "kernel.seccomp: no shared memory without a file where no cgroup counts it",
+                      "share a file in the workspace, or give brig a cgroup: `brig doctor` says "
+                      "how"},
     [GROUP_SIGNALS] = {BOUNDARY_KERNEL, "kernel.seccomp: signals stay inside",
                        "signal only processes of this sandbox"},
     [GROUP_SOCKET] = {BOUNDARY_NETWORK, "kernel.seccomp: no sockets that lead outside",
@@ -33,7 +37,9 @@ static const struct words group_words[GROUP_COUNT] = {
                       "and special sockets stay closed",
                       FIX_TIER},
     [GROUP_IPC] = {BOUNDARY_KERNEL, "kernel.seccomp: IPC objects would be shared with the host",
-                   "use --tier container, which has IPC of its own, or pipes and files", FIX_TIER},
+                   "use --tier container, which has IPC of its own (what holds memory also needs a "
+                   "cgroup that counts it), or pipes and files",
+                   FIX_TIER},
     [GROUP_NAMESPACE] = {BOUNDARY_KERNEL, "kernel.seccomp: no new or other namespaces",
                          "no setting allows it; start a second sandbox from outside instead"},
     [GROUP_MOUNT] = {BOUNDARY_FILESYSTEM,

@@ -9,8 +9,14 @@
     RULE(ALLOW, "allow")                                                                           \
     RULE(SEEN, "deny, seen")                                                                       \
     RULE(ABSENT, "absent (ENOSYS)")                                                                \
-    RULE(CLONE, "allow if no new namespace; else deny, seen")                                      \
-    RULE(UNSHARE, "allow if no new namespace; else deny, seen")                                    \
+    RULE(CLONE, "allow if no new namespace; else deny, seen; where descriptors are looked at, no " \
+                "thread with a table of its own (deny, quiet)")                                    \
+    RULE(UNSHARE, "allow if no new namespace; else deny, seen; where descriptors are looked at, "  \
+                  "no table of its own (deny, quiet)")                                             \
+    RULE(CLOSE_RANGE, "allow; where descriptors are looked at, no table of its own (deny, quiet)") \
+    RULE(MMAP, "allow if not MAP_HUGETLB (deny, quiet) and, where memory is not counted, not "     \
+               "shared without a file (deny, seen)")                                               \
+    RULE(COUNTED, "allow if memory is counted; else deny, quiet")                                  \
     RULE(SOCKET, "allow if the family is open, see below; else deny, seen")                        \
     RULE(SOCKETPAIR, "allow if AF_UNIX, and a datagram pair only with unix sockets; else deny, "   \
                      "seen")                                                                       \
@@ -25,8 +31,8 @@
                 "signals could leave, FIOSETOWN, SIOCSPGRP or, without an own network, questions " \
                 "about interfaces (deny, quiet)")                                                  \
     RULE(FCNTL, "allow if not F_NOTIFY, F_SETLEASE or a command newer than F_SET_FILE_RW_HINT "    \
-                "or, where signals could leave, F_SETOWN, F_SETOWN_EX, F_SETSIG; else deny, "      \
-                "quiet")                                                                           \
+                "or, where signals could leave, F_SETOWN, F_SETOWN_EX, F_SETSIG or, where "        \
+                "memory is not counted, F_SETPIPE_SZ; else deny, quiet")                           \
     RULE(PRCTL, "allow if not PR_SET_MM, PR_SCHED_CORE; else deny, quiet")                         \
     RULE(PERSONALITY, "allow if 0, 8, 0x20000, 0x20008, 0x40000 or a query; else deny, seen")      \
     RULE(SECCOMP, "allow if no new listener; else deny, quiet")                                    \
@@ -40,7 +46,8 @@
     RULE(PIDFD_SIGNAL, "allow if own pids or scoped signals; else absent (ENOSYS)")                \
     RULE(PIDFD_OPEN, "allow if own pids; else absent (ENOSYS)")                                    \
     RULE(IPC, "allow if own ipc; else deny, seen")                                                 \
-    RULE(MEMFD, "allow if memory is counted; else absent (ENOSYS)")                                \
+    RULE(MEMFD, "allow if memory is counted, but not MFD_HUGETLB (deny, quiet); else absent "      \
+                "(ENOSYS)")                                                                        \
     RULE(SHM, "allow if own ipc and memory is counted; else deny, seen")                           \
     RULE(META, "allow if own view or own uid; else brokered")                                      \
     RULE(CHMOD, "allow if own view or own uid, and no set-id bits where host folders are "         \
@@ -113,7 +120,7 @@ struct filter_entry {
 };
 
 /* sockopts.def: which of them a filter with these options lets be set. */
-enum sockopt_who { WHO_ANY, WHO_OWN, WHO_PRETENDED };
+enum sockopt_who { WHO_ANY, WHO_OWN, WHO_COUNTED, WHO_PRETENDED };
 struct filter_sockopt {
     const char *level_name;
     uint32_t level, first, last;

@@ -108,7 +108,7 @@ static int carry_out(struct kernel *k, const struct hand_ask *ask, const int fds
         return hand_socket_kind(taken);
     case TASK_CONNECT:
         held = taken;
-        return hand_socket_connect(taken, to, ask->to_len, &answer->connected);
+        return hand_socket_connect(taken, to, ask->to_len, k->socket_buffer, &answer->connected);
     case TASK_DISCONNECT:
         return hand_socket_disconnect(held);
     case TASK_DROP:

@@ -133,12 +133,24 @@ static int connect_in_time(int sock, const struct sockaddr *to, socklen_t len)
     }
 }
 
-int hand_socket_connect(int sock, const struct sockaddr *to, socklen_t len,
+/* One that has been set does not grow by itself any more. The kernel doubles the number. */
+static int limit_buffers(int sock, uint64_t buffer)
+{
+    int half = (int)(buffer / 2);
+    if (half && (setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &half, sizeof half) < 0 ||
+                 setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &half, sizeof half) < 0))
+        return -ECONNREFUSED;
+    return 0;
+}
+
+int hand_socket_connect(int sock, const struct sockaddr *to, socklen_t len, uint64_t buffer,
                         struct hand_connected *ret)
 {
     int result = check_kind(sock, to->sa_family);
     if (result == 0)
         result = check_state(sock, &ret->cookie);
+    if (result == 0)
+        result = limit_buffers(sock, buffer);
     if (result == 0)
         result = connect_in_time(sock, to, len);
     if (result < 0 && result != -EINPROGRESS)

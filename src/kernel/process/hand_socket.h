@@ -7,7 +7,8 @@
 /* The process that a thread belongs to. */
 int hand_socket_leader(pid_t tid);
 int hand_socket_kind(int sock);
-int hand_socket_connect(int sock, const struct sockaddr *to, socklen_t len,
+/* A buffer of it then holds at most so much; 0: as the kernel has it. */
+int hand_socket_connect(int sock, const struct sockaddr *to, socklen_t len, uint64_t buffer,
                         struct hand_connected *ret);
 /* Back to a socket that is not connected. */
 int hand_socket_disconnect(int sock);

@@ -103,6 +103,7 @@ static inline struct filter_options option_set(unsigned bits)
                                    .scoped_truncate = bits & 256,
                                    .host_writable = bits & 512,
                                    .counted_memory = bits & 1024,
-                                   .brokered_net = bits & 2048};
+                                   .brokered_net = bits & 2048,
+                                   .looked_at = bits & 4096};
 }
-#define OPTION_SETS 4096
+#define OPTION_SETS 8192

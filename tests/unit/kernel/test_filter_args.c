@@ -19,6 +19,8 @@
 static const struct filter_options scoped = {.scoped_signals = true, .notify = true};
 static const struct filter_options unix_only = {.unix_sockets = true, .notify = true};
 static const struct filter_options net_only = {.isolated_net = true, .notify = true};
+static const struct filter_options counted_net = {
+    .isolated_net = true, .counted_memory = true, .notify = true};
 
 struct arg_case {
     const struct filter_options *options;
@@ -214,7 +216,7 @@ static void check_option(int level_, int option_, uint32_t with_own_network, uin
 {
     uint64_t level = (uint32_t)level_, option = (uint32_t)option_;
     CASES({&container, CALL_setsockopt, {3, level, option}, with_own_network},
-          {&net_only, CALL_setsockopt, {3, HIGH | level, HIGH | option}, with_own_network},
+          {&counted_net, CALL_setsockopt, {3, HIGH | level, HIGH | option}, with_own_network},
           {&brokered, CALL_setsockopt, {3, level, option}, without},
           {&process, CALL_setsockopt, {3, HIGH | level, HIGH | option}, without}, );
 }
@@ -272,7 +274,6 @@ TestBoth(filter_args, socket_options)
       open[] =
           {
               {SOL_SOCKET, SO_REUSEADDR},       {SOL_SOCKET, SO_KEEPALIVE},
-              {SOL_SOCKET, SO_SNDBUF},          {SOL_SOCKET, SO_RCVBUF},
               {SOL_SOCKET, SO_RCVTIMEO},        {SOL_SOCKET, SO_SNDTIMEO},
               {IPPROTO_TCP, TCP_NODELAY},       {IPPROTO_TCP, TCP_CORK},
               {IPPROTO_TCP, TCP_KEEPIDLE},      {IPPROTO_TCP, TCP_KEEPINTVL},
@@ -296,6 +297,20 @@ TestBoth(filter_args, socket_options)
     check_option(SOL_SOCKET, SO_LINGER, PRETEND, PRETEND);
 }
 
+/* What lies in a buffer counts as if it were full: where nothing else counts it, none gets larger.
+ */
+TestBoth(filter_args, buffers_of_sockets)
+{
+    CASES({&container, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, ALLOW},
+          {&counted_net, CALL_setsockopt, {3, SOL_SOCKET, SO_RCVBUF}, ALLOW},
+          {&net_only, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, PRETEND},
+          {&net_only, CALL_setsockopt, {3, SOL_SOCKET, HIGH | SO_RCVBUF}, PRETEND},
+          {&brokered, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, PRETEND},
+          {&process, CALL_setsockopt, {3, SOL_SOCKET, SO_RCVBUF}, PRETEND},
+          {&container, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUFFORCE}, NOOPT},
+          {&process, CALL_setsockopt, {3, SOL_SOCKET, SO_RCVBUFFORCE}, NOOPT}, );
+}
+
 /* Every number of every level, against the table. */
 TestBoth(filter_args, socket_options_are_those_of_the_table)
 {
@@ -313,6 +328,8 @@ TestBoth(filter_args, socket_options_are_those_of_the_table)
 #define TABLE_ANY_ANY       ALLOW
 #define TABLE_OWN_OWN       ALLOW
 #define TABLE_OWN_ANY       NOOPT
+#define TABLE_COUNTED_OWN   ALLOW
+#define TABLE_COUNTED_ANY   PRETEND
 #define TABLE_PRETENDED_OWN PRETEND
 #define TABLE_PRETENDED_ANY PRETEND
 #include "kernel/process/sockopts.def"
@@ -474,6 +491,50 @@ TestBoth(filter_args, device_nodes)
               {&process, CALL_mknodat, {1, 1, closed[i] | 0644}, SEEN},
               {&process, CALL_mknod, {1, HIGH | 0xffff0000u | closed[i]}, SEEN},
               {&process, CALL_mknodat, {0, S_IFREG, closed[i]}, SEEN}, );
+}
+
+TestBoth(filter_args, memory_that_nobody_counts)
+{
+    struct filter_options watched = container;
+    watched.counted_memory = false;
+    CASES({&container, CALL_mmap, {0, 4096, 3, 0x22 /* private, anonymous */}, ALLOW},
+          {&container, CALL_mmap, {0, 4096, 3, 0x21 /* shared, anonymous */}, ALLOW},
+          {&container, CALL_mmap, {0, 4096, 3, 0x40022 /* huge */}, QUIET},
+          {&container, CALL_mmap, {0, 4096, 3, HIGH | 0x40002}, QUIET},
+          {&watched, CALL_mmap, {0, 4096, 3, 0x22}, ALLOW},
+          {&watched, CALL_mmap, {0, 4096, 3, 0x01 /* a file, shared */}, ALLOW},
+          {&watched, CALL_mmap, {0, 4096, 3, 0x21}, SEEN},
+          {&watched, CALL_mmap, {0, 4096, 3, HIGH | 0x8021 /* filled at once */}, SEEN},
+          {&watched, CALL_mmap, {0, 4096, 3, 0x40021}, QUIET},
+          {&process, CALL_mmap, {0, 4096, 3, 0x21}, SEEN},
+          {&container, CALL_memfd_create, {0, 1}, ALLOW},
+          {&container, CALL_memfd_create, {0, HIGH | 5 /* huge */}, QUIET},
+          {&watched, CALL_memfd_create, {0, 1}, ABSENT}, {&watched, CALL_vmsplice, {0}, QUIET},
+          {&container, CALL_vmsplice, {0}, ALLOW}, {&watched, CALL_msgget, {0}, SEEN},
+          {&watched, CALL_semget, {0}, SEEN}, {&container, CALL_semget, {0}, ALLOW},
+          {&container, CALL_fcntl, {0, 1031 /* F_SETPIPE_SZ */}, ALLOW},
+          {&watched, CALL_fcntl, {0, 1031}, QUIET}, {&watched, CALL_fcntl, {0, HIGH | 1031}, QUIET},
+          {&watched, CALL_fcntl, {0, 1032 /* F_GETPIPE_SZ */}, ALLOW},
+          {&process, CALL_fcntl, {0, 1031}, QUIET}, );
+}
+
+TestBoth(filter_args, one_table_of_descriptors_where_they_are_looked_at)
+{
+    struct filter_options looked = container;
+    looked.looked_at = true;
+    CASES({&looked, CALL_clone, {17}, ALLOW},
+          {&looked, CALL_clone, {0x3d0f00 /* a thread */}, ALLOW},
+          {&looked, CALL_clone, {0x3d0f00 & ~CLONE_FILES}, QUIET},
+          {&looked, CALL_clone, {HIGH | (0x3d0f00 & ~CLONE_FILES)}, QUIET},
+          {&looked, CALL_clone, {CLONE_VM | CLONE_VFORK | 17}, ALLOW},
+          {&looked, CALL_clone, {CLONE_NEWUSER | 17}, SEEN},
+          {&container, CALL_clone, {0x3d0f00 & ~CLONE_FILES}, ALLOW},
+          {&looked, CALL_unshare, {CLONE_FS}, ALLOW}, {&looked, CALL_unshare, {CLONE_FILES}, QUIET},
+          {&looked, CALL_unshare, {CLONE_FILES | CLONE_NEWNS}, SEEN},
+          {&looked, CALL_close_range, {3, ~0u, 0}, ALLOW},
+          {&looked, CALL_close_range, {3, ~0u, 4 /* cloexec */}, ALLOW},
+          {&looked, CALL_close_range, {3, ~0u, HIGH | 2 /* unshare */}, QUIET},
+          {&container, CALL_close_range, {3, ~0u, 2}, ALLOW}, );
 }
 
 TestBoth(filter_args, single_options_of_shared_calls)

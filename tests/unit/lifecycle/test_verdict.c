@@ -1,6 +1,8 @@
 /* Which limit gets the blame: the first that was hit, unless the kernel killed for memory. */
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "lifecycle/lifecycle.h"
+#include "lifecycle/sample.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -256,4 +258,81 @@ Test(verdict, a_run_outlives_none)
     life.over_memory = true;
     cr_assert_not(lifecycle_relieve(&life));
     cr_assert_eq(life.usage.oom_kills, 1);
+}
+
+/* ---- who looks, and does not come back (LC-6) ---- */
+
+static void hang(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *answer)
+{
+    (void)ctx, (void)ask, (void)fds, (void)answer;
+    for (;;)
+        pause();
+}
+
+static void watch_all(void)
+{
+    life.looks = life.looks_disk = true;
+    life.init_pid = getpid();
+    life.sampler = sampler_new();
+    cr_assert_not_null(life.sampler);
+    policy.memory = POLICY_UNLIMITED;
+}
+
+static void unwatch(void)
+{
+    lifecycle_unwatch(&life);
+}
+
+Test(verdict, a_look_that_hangs_holds_up_nobody_and_ends_the_run)
+{
+    uint64_t before, longest = 0, start = clock_us();
+    enum limit hit = LIMIT_NONE;
+    fill_folder(1, 1);
+    watch_all();
+    life.looker.fn = hang;
+    while (hit == LIMIT_NONE && clock_us() - start < 100000000u) {
+        before = clock_us();
+        hit = lifecycle_sample(&life);
+        longest = clock_us() - before > longest ? clock_us() - before : longest;
+        usleep(25000);
+    }
+    cr_assert_eq(hit, LIMIT_MEMORY, "it was watched too");
+    cr_assert_geq(clock_us() - start, 4000000u, "not at the first one");
+    cr_assert_lt(longest, 2000000u);
+    unwatch();
+}
+
+Test(verdict, the_control_answers)
+{
+    fill_folder(4, 1 << 16);
+    watch_all();
+    for (int i = 0; i < 400 && !life.looked.work.inodes; i++) {
+        cr_assert_eq(lifecycle_sample(&life), LIMIT_NONE);
+        usleep(25000);
+    }
+    cr_assert_eq(life.looked.work.inodes, 4);
+    policy.disk = 1 << 17;
+    cr_assert_eq(lifecycle_sample(&life), LIMIT_DISK);
+    unwatch();
+}
+
+Test(verdict, a_last_look_that_hangs_is_over_the_limit)
+{
+    fill_folder(1, 1);
+    life.looker.fn = hang;
+    lifecycle_settle(&life, 0, 0);
+    cr_assert_eq(life.hit, LIMIT_DISK);
+    unwatch();
+}
+
+/* A supervisor that was stopped for a while has not been waiting. */
+Test(verdict, time_without_samples_is_no_silence)
+{
+    fill_folder(1, 1);
+    watch_all();
+    life.looker.fn = hang;
+    cr_assert_eq(lifecycle_sample(&life), LIMIT_NONE);
+    life.sampler->last_us -= 60000000u;
+    cr_assert_eq(lifecycle_sample(&life), LIMIT_NONE);
+    unwatch();
 }

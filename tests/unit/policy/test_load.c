@@ -42,7 +42,8 @@ static const char everything_yaml[] = "# a policy that sets every key\n"
                                       "  inodes: 100\n"
                                       "  output: unlimited\n"
                                       "  open_files: 64\n"
-                                      "  cgroup: \"off\"\n";
+                                      "  cgroup: \"off\"\n"
+                                      "  sampling: accept\n";
 
 static const char everything_json[] =
     "{\"version\": 1, \"level\": \"medium\",\n"
@@ -58,7 +59,7 @@ static const char everything_json[] =
     " \"lifecycle\": {\"memory\": \"1536M\", \"cpus\": \"0.5\", \"pids\": 10000, \"timeout\": "
     "\"90s\",\n"
     "  \"cpu_time\": \"250ms\", \"disk\": \"1M\", \"inodes\": \"100\", \"output\": \"unlimited\",\n"
-    "  \"open_files\": 64, \"cgroup\": \"off\"}}\n";
+    "  \"open_files\": 64, \"cgroup\": \"off\", \"sampling\": \"accept\"}}\n";
 
 Test(load, takes_every_key)
 {
@@ -75,6 +76,7 @@ Test(load, takes_every_key)
     cr_assert_eq(p.proc, PROC_SYSTEM);
     cr_assert_eq(p.landlock, NEED_AUTO);
     cr_assert_eq(p.cgroup, NEED_OFF);
+    cr_assert_eq(p.sampling, SAMPLING_ACCEPT);
     cr_assert_eq(p.grant_count, 3);
     cr_assert_str_eq(p.grants[1].dest, "/b");
     cr_assert(p.grants[2].writable);
@@ -189,7 +191,7 @@ Test(load, unknown_keys_are_errors_that_help)
         {"lifecycle:\n  memry: 1G\n",
          AT("2:3") "unknown key \"memry\" in lifecycle, did you mean memory? (expected disk, "
                    "inodes, "
-                   "memory, cpus, pids, timeout, cpu_time, output, open_files, cgroup)"},
+                   "memory, cpus, pids, timeout, cpu_time, output, open_files, cgroup, sampling)"},
         {"{\"lifecycle\": {\"pid\": 5}}",
          AT("1:16") "unknown key \"pid\" in lifecycle, did you mean pids?"},
         {"lifecycle: {open-files: 5}",

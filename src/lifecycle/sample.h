@@ -1,0 +1,76 @@
+/* Looking at a sandbox's tasks from outside. */
+#pragma once
+
+#include "lifecycle/inodes.h"
+#include "lifecycle/lifecycle.h"
+
+/* A pipe has so many pages, and the filter lets nobody enlarge it where memory is only watched. */
+#define SAMPLE_PIPE_PAGES 16u
+
+/* One process, as the last look saw it. */
+struct process_seen {
+    pid_t pid, ppid;
+    uint64_t start;         /* tells it from another one that got its number */
+    uint64_t own, reaped;   /* CPU time in ticks: its threads', its waited-for children's */
+    uint64_t reaped_growth; /* since the look before, less what has been explained by it */
+    bool inside;            /* of the sandbox */
+};
+
+struct process {
+    struct process_seen seen;
+    uint64_t tasks;
+    bool ended; /* its first thread has */
+};
+
+struct processes {
+    struct process *items;
+    size_t count, room;
+    int proc; /* the /proc that names them */
+    bool own; /* the sandbox's */
+};
+
+/* What is kept from one sample to the next. */
+struct sampler {
+    struct process_seen *before;
+    size_t before_count;
+    uint64_t lost_ticks; /* of processes that nobody waited for */
+    uint64_t last_us;
+    /* How long, without a pause: something could not be looked at; descriptors were in flight; who
+     * looks did not answer. */
+    uint64_t blind_us, flight_us, silent_us;
+    uint64_t pipe_bytes, socket_bytes; /* what one of them can hold */
+    uint64_t sockets_before;           /* in its network before the code ran */
+
+    /* Of the one who looks (aside.c); the supervisor's stay empty. */
+    struct inodes open;  /* pipes, sockets and deleted files of this look: each counts once */
+    struct inodes known; /* sizes of files that were seen in the folder or open */
+    uint64_t maps_us;    /* when mappings were looked at last, and what they held */
+    uint64_t mapped_bytes, mapped_inodes;
+};
+
+struct sampler *sampler_new(void);
+void sampler_free(struct sampler *s);
+
+/* The processes of the sandbox. False: not all could be read; the list is good in any case. */
+bool processes_read(const struct lifecycle *l, struct processes *ret);
+void processes_done(struct processes *list);
+/* init holds nothing of the code's, and is hidden from everybody who has no right to it. */
+bool process_is_init(const struct lifecycle *l, const struct processes *list,
+                     const struct process *p);
+/* The name in /proc of a thread that shows what the process has: "12", or "12/task/34" of one whose
+ * first thread has ended. */
+#define PROCESS_NAME_SIZE 48
+void process_name(const struct processes *list, const struct process *p,
+                  char out[static PROCESS_NAME_SIZE]);
+
+/* sample_files.c: what the processes hold open or mapped. Touches objects of theirs: on an errand.
+ */
+void sample_files(const struct lifecycle *l, struct looked *ret);
+/* In the network namespace of the process; 0: not known. */
+uint64_t sample_sockets(pid_t pid);
+/* Bytes that wait in netlink sockets of that namespace: no cgroup counts them. */
+uint64_t sample_netlink(pid_t pid);
+/* Bytes that the host could still give out; of how many. */
+uint64_t sample_host_free(uint64_t *ret_all);
+/* The most that each of the two buffers of a socket can hold, by the host's settings. */
+uint64_t sample_socket_buffer(void);

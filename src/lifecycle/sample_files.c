@@ -1,0 +1,293 @@
+/* What the processes of a sandbox hold open: files that are deleted, which no walk of the folder
+ * finds, and pipes and sockets, whose contents are memory that belongs to no process.
+ *
+ * All of this touches objects of the code's, and runs on an errand (aside.c). A thread's own table
+ * of descriptors could hide some: the filter lets no thread have one where tables are looked at. */
+#include "lifecycle/sample.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "lifecycle/disk.h"
+#include "lifecycle/sample_parse.h"
+#include "os/fd.h"
+#include "os/sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* A file that was made, deleted and closed between two looks, and is only mapped: its size cannot
+ * be asked for by an ordinary user, and this is more than can be written in that time. */
+#define UNKNOWN_BYTES (32u << 20)
+/* Lists of mappings are long. */
+#define MAPS_EVERY_US 200000u
+
+struct file_look {
+    const struct lifecycle *l;
+    struct sampler *sampler;
+    struct looked *sum;
+    int proc;
+};
+
+static uint64_t device_of(const struct sys_statx *sx)
+{
+    return makedev(sx->dev_major, sx->dev_minor);
+}
+
+/* Stands for the device of all files that are watched: a layered one has several, and one number.
+ */
+#define DELETED UINT64_MAX
+
+/* True the first time. Without memory to remember it, it counts each time: the safe side. */
+static bool is_first(const struct file_look *look, uint64_t dev, uint64_t ino)
+{
+    bool fresh = true;
+    inodes_put(&look->sampler->open, dev, ino, &fresh);
+    return fresh;
+}
+
+/* On the layer of a review every file may have another device: the mount tells. */
+static bool is_watched(const struct lifecycle *l, const struct sys_statx *sx)
+{
+    return (l->work_dev && device_of(sx) == l->work_dev) ||
+           (l->review_mount && sx->mnt_id == l->review_mount) ||
+           (l->review_dev && device_of(sx) == l->review_dev);
+}
+
+static void add_file(const struct file_look *look, const struct sys_statx *sx)
+{
+    bool fresh;
+    if (!is_watched(look->l, sx))
+        return;
+    struct inode_seen *known = inodes_put(&look->sampler->known, 0, sx->ino, &fresh);
+    if (known)
+        known->bytes = disk_most(sx->size, sx->blocks);
+    if (sx->nlink > 0 || !is_first(look, DELETED, sx->ino))
+        return;
+    look->sum->deleted_bytes += sx->blocks * 512u;
+    look->sum->deleted_inodes++;
+}
+
+/* "scm_fds: N" in fdinfo: descriptors that were sent to this socket and not yet taken. */
+static void add_flight(const struct file_look *look, const char *at, const char *fd)
+{
+    char path[96], text[512];
+    snprintf(path, sizeof path, "%s/fdinfo/%s", at, fd);
+    if (file_read(look->proc, path, text, sizeof text) <= 0)
+        return;
+    if (sample_flight_parse(text) > 0)
+        look->sum->in_flight = true;
+}
+
+static void add_one(const struct file_look *look, const char *at, int dir, const char *name)
+{
+    struct sys_statx sx;
+    bool counted = lifecycle_counts_memory(look->l);
+    if (sys_statx_cached(dir, name, &sx) < 0)
+        return; /* closed meanwhile */
+    if (S_ISREG(sx.mode)) {
+        add_file(look, &sx);
+    } else if (S_ISFIFO(sx.mode) && !counted) {
+        if (is_first(look, device_of(&sx), sx.ino))
+            look->sum->pipes++;
+    } else if (S_ISSOCK(sx.mode)) {
+        add_flight(look, at, name);
+        if (!counted && is_first(look, device_of(&sx), sx.ino))
+            look->sum->sockets++;
+    }
+}
+
+static bool is_gone(int error)
+{
+    return error == ENOENT || error == ESRCH;
+}
+
+static void look_at_files(const struct file_look *look, const char *at)
+{
+    char path[80];
+    snprintf(path, sizeof path, "%s/fd", at);
+    int fd = openat(look->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        look->sum->blind |= !is_gone(errno);
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    uint64_t count = 0;
+    struct dirent *e;
+    while ((errno = 0, e = readdir(dir))) {
+        if (e->d_name[0] == '.')
+            continue;
+        add_one(look, at, dirfd(dir), e->d_name);
+        count++;
+    }
+    look->sum->blind |= errno != 0 && !is_gone(errno);
+    if (count > look->sum->open_files_max)
+        look->sum->open_files_max = count;
+    closedir(dir);
+}
+
+/* ---- mappings ---- */
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t len = folder ? strlen(folder) : 0;
+    return len > 0 && strncmp(path, folder, len) == 0 && path[len] == '/';
+}
+
+/* Of a project under review: a file of its own that was replaced is still there, and takes nothing
+ * of the host's. The code chose the name: no link of the project's is followed, no other mount
+ * entered, and nothing waited for. */
+static bool is_of_project(const struct lifecycle *l, const struct sample_mapping *m)
+{
+    const uint64_t how =
+        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | SYS_RESOLVE_CACHED;
+    char name[4096];
+    struct sys_statx sx;
+    size_t skip = l->review_place ? strlen(l->review_place) + 1 : 0;
+    size_t len = strlen(m->path) - strlen(SAMPLE_DELETED);
+    if (l->project_fd < 0 || len <= skip || len - skip >= sizeof name)
+        return false;
+    memcpy(name, m->path + skip, len - skip);
+    name[len - skip] = '\0';
+    cleanup_fd int fd = sys_openat2(l->project_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, how);
+    return fd >= 0 && sys_statx_fd(fd, &sx) == 0 && sx.ino == m->ino;
+}
+
+/* By the mapping itself, for who may; else by what was seen of the file before it was deleted. */
+static uint64_t mapped_size(const struct file_look *look, const char *at,
+                            const struct sample_mapping *m)
+{
+    char path[128];
+    struct sys_statx sx;
+    snprintf(path, sizeof path, "%s/map_files/%" PRIx64 "-%" PRIx64, at, m->from, m->to);
+    if (sys_statx_cached(look->proc, path, &sx) == 0)
+        return disk_most(sx.size, sx.blocks);
+    const struct inode_seen *known = inodes_find(&look->sampler->known, 0, m->ino);
+    /* Whoever knew it may have been made to forget: then it is the largest that a file can be. */
+    uint64_t unknown = look->l->forgot ? look->l->policy->disk : UNKNOWN_BYTES;
+    return known ? known->bytes : unknown;
+}
+
+static void add_mapping(const struct file_look *look, const char *at, const char *line)
+{
+    const struct lifecycle *l = look->l;
+    struct sample_mapping m;
+    if (!sample_mapping_parse(line, &m))
+        return;
+    bool review = is_below(m.path, l->review_place);
+    if (!review && !is_below(m.path, l->guardian.private_dir))
+        return;
+    if (review && is_of_project(l, &m))
+        return;
+    /* Open as well: then it has been counted. */
+    if (!is_first(look, DELETED, m.ino))
+        return;
+    look->sampler->mapped_bytes += mapped_size(look, at, &m);
+    look->sampler->mapped_inodes++;
+}
+
+static void look_at_mappings(const struct file_look *look, const char *at)
+{
+    char path[80];
+    snprintf(path, sizeof path, "%s/maps", at);
+    int fd = openat(look->proc, path, O_RDONLY | O_CLOEXEC);
+    FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!maps) {
+        look->sum->blind |= !is_gone(errno);
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    char *line = NULL;
+    size_t room = 0;
+    for (ssize_t n; (n = getline(&line, &room, maps)) > 0;) {
+        if (line[n - 1] == '\n')
+            line[n - 1] = '\0';
+        add_mapping(look, at, line);
+    }
+    look->sum->blind |= ferror(maps) != 0 && !is_gone(errno);
+    free(line);
+    fclose(maps);
+}
+
+/* ---- all of them ---- */
+
+void sample_files(const struct lifecycle *l, struct looked *ret)
+{
+    struct sampler *s = l->sampler;
+    struct processes list;
+    uint64_t now = clock_us();
+    bool maps = l->looks_disk && now - s->maps_us >= MAPS_EVERY_US;
+    ret->blind |= !processes_read(l, &list);
+    struct file_look look = {.l = l, .sampler = s, .sum = ret, .proc = list.proc};
+    inodes_clear(&s->open);
+    if (maps) {
+        s->maps_us = now;
+        s->mapped_bytes = s->mapped_inodes = 0;
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        const struct process *p = &list.items[i];
+        char at[PROCESS_NAME_SIZE];
+        if ((p->ended && p->tasks < 2) || process_is_init(l, &list, p))
+            continue;
+        process_name(&list, p, at);
+        look_at_files(&look, at);
+        if (maps)
+            look_at_mappings(&look, at);
+    }
+    ret->deleted_bytes += s->mapped_bytes;
+    ret->deleted_inodes += s->mapped_inodes;
+    processes_done(&list);
+}
+
+/* ---- sockets ---- */
+
+uint64_t sample_sockets(pid_t pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/net/sockstat", (int)pid);
+    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    return sample_sockstat_parse(text);
+}
+
+uint64_t sample_netlink(pid_t pid)
+{
+    char path[64];
+    char *line = NULL;
+    size_t room = 0;
+    uint64_t bytes = 0;
+    snprintf(path, sizeof path, "/proc/%d/net/netlink", (int)pid);
+    FILE *list = fopen(path, "re");
+    while (list && getline(&line, &room, list) > 0)
+        bytes += sample_netlink_parse(line);
+    free(line);
+    if (list)
+        fclose(list);
+    return bytes;
+}
+
+/* The filter lets nobody ask for more, and TCP's own sizes are brought down to it. */
+uint64_t sample_socket_buffer(void)
+{
+    static const char *const names[] = {"/proc/sys/net/core/wmem_default",
+                                        "/proc/sys/net/core/rmem_default"};
+    uint64_t most = 212992;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char text[32];
+        uint64_t value =
+            file_read(AT_FDCWD, names[i], text, sizeof text) > 0 ? strtoull(text, NULL, 10) : 0;
+        if (value > most)
+            most = value;
+    }
+    return most;
+}
