@@ -236,7 +236,8 @@ static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
     struct ask *a = ask_find(w, msg->request);
     if (msg->type == CTL_EXITED) {
         spawn_exited(w, msg->pid, msg->value);
-    } else if (msg->type == CTL_TTY && a && a->wants_tty && a->fd_count == 0 && is_terminal(*fd)) {
+    } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && a->wants_tty &&
+               a->fd_count == 0 && is_terminal(*fd)) {
         give(a, fd);
         spawn_settle(a);
     } else if (msg->type == CTL_ANSWER && a) {
@@ -244,10 +245,14 @@ static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
     }
 }
 
+/* More than a socket holds: all that was said before is heard. One that never stops talking must
+ * not keep the warden from its limits and from the front. */
+#define HEARD_AT_ONCE 1024
+
 void ask_hear(struct warden *w)
 {
     struct sandbox *s = w->s;
-    while (s->ctl_fd >= 0) {
+    for (int i = 0; s->ctl_fd >= 0 && i < HEARD_AT_ONCE; i++) {
         struct ctl_msg msg;
         cleanup_fd int fd = -1;
         pid_t pid;

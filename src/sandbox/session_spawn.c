@@ -320,10 +320,22 @@ void spawn_settle(struct ask *a)
     }
 }
 
+/* init says who ended, and may say anything. */
+static bool is_known(const struct warden *w, pid_t pid)
+{
+    for (const struct ask *a = w->asks; a; a = a->next)
+        if (a->answered && a->pid == pid)
+            return true;
+    for (size_t i = 0; i < w->pid_count; i++)
+        if (w->pids[i] == pid)
+            return true;
+    return false;
+}
+
 void spawn_exited(struct warden *w, pid_t pid, int status)
 {
     /* Before its end is told, so that whoever hears of it hears why. */
-    bool oom = watch_explains_oom(w, status);
+    bool oom = is_known(w, pid) && watch_explains_oom(w, status);
     for (struct ask *a = w->asks; a; a = a->next)
         if (a->answered && a->pid == pid) {
             spawn_settle(a);
