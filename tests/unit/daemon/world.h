@@ -9,7 +9,9 @@
 #include "daemon/box_internal.h"
 #include "daemon/core.h"
 
+#ifndef cr_assert /* a fuzzer brings its own */
 #include <criterion/criterion.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
