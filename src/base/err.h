@@ -1,6 +1,9 @@
 /* One error type for the whole program. It has a fixed size and holds no pointers, so that a
  * half-built child can send it over a socket as it is. Library code fills one in and returns a
- * negative number; it never logs and never exits. */
+ * negative number; it never logs and never exits.
+ *
+ * FI-1  Whatever fails, at whatever moment: no wall is missing where code runs, nothing is left,
+ * nothing crashes, and it is said. */
 #pragma once
 
 #include <stdarg.h>

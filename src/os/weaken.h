@@ -2,9 +2,9 @@
  *
  * A release cannot: without BRIG_WEAKEN, which only the extra programs of -Dweaken=true are
  * compiled with, guard_left_out() is the constant false, and what depends on it is not in the
- * program. The same holds for every other switch of the tests: nothing in the environment changes
- * what a release does to the walls. `brig verify` names with each attack the guards without which
- * it succeeds. */
+ * program. The same holds for every other switch of the tests (FI-2): nothing in the environment
+ * takes a guard away from a release, or makes it die. `brig verify` names with each attack the
+ * guards without which it succeeds. */
 #pragma once
 
 #include <stdbool.h>

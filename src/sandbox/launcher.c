@@ -466,18 +466,29 @@ static void on_signals(struct loop_io *io, uint32_t events)
 
 /* ---- the front ---- */
 
+/* Of a test build alone: its environment is empty but for what a test asks of it. */
+static void pass_settings(char texts[2][256], char *envp[2])
+{
+    static const char *const names[] = {"BRIG_FAULT", "BRIG_FAIL_ALLOC_FRONT"};
+    static const char *const passed[] = {"BRIG_FAULT", "BRIG_FAIL_ALLOC"};
+    unsigned count = 0;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *value = weaken_setting(names[i]);
+        if (value && snprintf(texts[i], 256, "%s=%s", passed[i], value) < 256)
+            envp[count++] = texts[i];
+    }
+}
+
 /* In the child: everything at its fixed number, nothing else open. */
 static void become_front(const struct launcher *l, const char *program, int sock)
 {
     const struct launcher_config *c = l->c;
     char *argv[LAUNCHER_LISTENERS_MAX + 2] = {"brig-daemon"};
-    char *envp[] = {NULL, NULL};
+    char *envp[] = {NULL, NULL, NULL};
     int count = FRONT_FD_LISTENERS + (int)c->listener_count;
     int from[FRONT_FD_LISTENERS + LAUNCHER_LISTENERS_MAX];
-    const char *fault = weaken_setting("BRIG_FAULT");
-    char fault_text[256];
-    if (fault && snprintf(fault_text, sizeof fault_text, "BRIG_FAULT=%s", fault) < 250)
-        envp[0] = fault_text;
+    char settings[2][256];
+    pass_settings(settings, envp);
     for (int i = FRONT_FD_LAUNCHER; i < count; i++) {
         int fd = i == FRONT_FD_LAUNCHER ? sock
                  : i == FRONT_FD_STATE  ? c->state_fd

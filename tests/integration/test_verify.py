@@ -266,7 +266,7 @@ def has_cgroup():
 
 # Each switch of the tests, and the programs of tests/weak that have it.
 SWITCHES = {b"BRIG_WEAKEN": WEAK, b"BRIG_FAULT": ("brig", "brig-daemon"), b"BRIG_REVIEW_FAULT": ("brig",),
-            b"--faults": ("brig-daemon",)}
+            b"BRIG_FAIL_ALLOC": WEAK, b"--faults": ("brig-daemon",)}
 
 
 def test_what_is_installed_has_no_switch(weak):
