@@ -9,9 +9,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define ANSWER_PACE                                                                                \
-    (16u * 1024) /* that a client takes in each idle_timeout, while there is more                  \
-                  */
+#define ANSWER_PACE (16u * 1024) /* in each idle_timeout, while there is more */
 
 size_t output_waiting(const struct connection *c)
 {
