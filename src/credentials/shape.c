@@ -78,6 +78,13 @@ static const struct shape {
     {"x-amz", FRONT, MEMBERS, NULL}, /* signed links */
     {"x-goog", FRONT, MEMBERS, NULL},
     {"x-honeycomb-team", WHOLE, HEADERS, NULL},
+    /* Whose account it is done for, with the right to say so in the secret itself. */
+    {"impersonate", PART, BOTH, NULL},
+    {"sudo", WORD, BOTH, NULL},
+    {"behalf", WORD, BOTH, NULL},
+    {"asuser", PART, HEADERS, NULL},
+    {"actas", PART, HEADERS, NULL},
+    {"runas", PART, HEADERS, NULL},
 };
 
 static bool fits(const struct shape *s, const struct folded *name)

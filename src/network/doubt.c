@@ -24,12 +24,19 @@ static const struct shape {
     {"method", WORD, DOUBT_METHOD},  /* X-HTTP-Method, X-Method-Override, … */
     {"httpmethod", PART, DOUBT_METHOD},
     {"methodoverride", PART, DOUBT_METHOD},
+    {"verb", WORD, DOUBT_METHOD},
     {"override", WORD, DOUBT_PATH},
     {"original", WORD, DOUBT_PATH}, /* X-Original-URL */
     {"rewrite", WORD, DOUBT_PATH},  /* X-Rewrite-URL, X-Middleware-Rewrite */
     {"url", WORD, DOUBT_PATH},
     {"uri", WORD, DOUBT_PATH},
     {"path", WORD, DOUBT_PATH},
+    {"route", WORD, DOUBT_PATH},
+    {"prefix", WORD, DOUBT_PATH},
+    {"scriptname", PART, DOUBT_PATH}, /* what of the path is cut off */
+    {"pathinfo", PART, DOUBT_PATH},
+    {"basepath", PART, DOUBT_PATH},
+    {"subrequest", WORD, DOUBT_PATH}, /* X-Middleware-Subrequest: checks are left out */
     {"originalurl", PART, DOUBT_PATH},
     {"rewriteurl", PART, DOUBT_PATH},
     {"requesturi", PART, DOUBT_PATH},
@@ -79,6 +86,18 @@ bool doubt_is_method(const char *name, size_t len)
     return false;
 }
 
+/* "_url" and its kin, where servers take the path from the query. */
+static bool is_path_member(const char *name, size_t len)
+{
+    static const char *const words[] = {"url", "uri", "path", "route"};
+    struct folded f;
+    name_fold(name, len, true, &f);
+    for (size_t i = 0; f.marked && i < ARRAY_LEN(words); i++)
+        if (name_has_word(&f, words[i]))
+            return true;
+    return false;
+}
+
 bool doubt_is_host(const char *header)
 {
     struct folded f;
@@ -113,6 +132,8 @@ void doubts_find(const struct http_request *r, struct doubts *ret)
     while (query && query_member_next(&query, &m))
         if (doubt_is_method(m.text, m.name_len))
             add(ret, DOUBT_METHOD, true, m.text, m.name_len);
+        else if (is_path_member(m.text, m.name_len))
+            add(ret, DOUBT_PATH, true, m.text, m.name_len);
 }
 
 const struct doubt *doubts_open(const struct doubts *d, const struct egress_rule *r)

@@ -204,7 +204,7 @@ SECOND = {
                "X.HTTP.Method: DELETE", "X-Original-Method: DELETE", "HTTP-Method: DELETE", "X-Forward-Method: DELETE"],
     "path": ["X-Original-URL: /private", "X-Rewrite-URL: /private", "X_Original_URL: /private", "X-Original-URI: /private",
              "X-Override-URL: /private", "X-Envoy-Original-Path: /private", "Request-Uri: /private", "X-Middleware-Rewrite: /private",
-             "Destination: /private", "X-Amz-Copy-Source: /private"],
+             "Destination: /private", "X-Amz-Copy-Source: /private", "X-Script-Name: /public", "X-Route: /private"],
     "host": ["X-Forwarded-Host: evil.test", "X-Forwarded-Uri: /private", "X-Forwarded-Prefix: /private", "Forwarded: host=evil.test",
              "X-Host: evil.test", "X-HTTP-Host-Override: evil.test", "X_Forwarded_Host: evil.test", "X-Original-Host: evil.test"],
 }
@@ -1164,6 +1164,7 @@ def test_secret_is_put_in_and_what_the_client_sent_there_is_not():
 OWN = ["Authorization: Bearer mine", "X-Api-Key: mine", "Api-Key: mine", "X_API_KEY: mine", "Cookie: session=mine", "X-Authorization: mine",
        "Private-Token: mine", "X-Auth-Token: mine", "X-Amz-Security-Token: mine", "X-Goog-Api-Key: mine", "X-Vault-Token: mine",
        "Ocp-Apim-Subscription-Key: mine", "X-Password: mine", "X-Signature: mine", "X-Client-Cert: mine", "Remote-User: mine", "X-JWT: mine",
+       "Impersonate-User: mine", "Sudo: mine",
        "x.api.key: mine", "X-Session-Id: mine", "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.mine"]
 OWN_MEMBERS = ["access_token", "token", "api_key", "apikey", "key", "sig", "signature", "X-Amz-Signature", "X-Amz-Credential", "X-Goog-Signature",
                "auth", "password", "client_secret", "jwt", "AWSAccessKeyId", "access%5Ftoken", "ACCESS_TOKEN", "access.token", "access_token[]",

@@ -181,6 +181,11 @@ Test(inject, credentials_of_the_clients_own_are_taken_out)
                                       "Macaroon",
                                       "X-Honeycomb-Team",
                                       "X-GitHub-OTP",
+                                      "Impersonate-User",
+                                      "Impersonate-Extra-Scopes",
+                                      "Sudo",
+                                      "X-On-Behalf-Of",
+                                      "As-User",
                                       "Helicone-Auth"};
     static const char *const other[] = {
         "Accept",         "X-Author",         "Authority",    "Idempotency-Key",

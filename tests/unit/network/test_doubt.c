@@ -60,6 +60,16 @@ Test(doubt, headers)
         {"X-Host", DOUBT_HOST},
         {"X-Original-Host", DOUBT_HOST},
         {"X-HTTP-Host-Override", DOUBT_HOST},
+        {"X-Script-Name", DOUBT_PATH},
+        {"SCRIPT_NAME", DOUBT_PATH},
+        {"X-Path-Info", DOUBT_PATH},
+        {"X-Base-Path", DOUBT_PATH},
+        {"X-Prefix", DOUBT_PATH},
+        {"X-Route", DOUBT_PATH},
+        {"X-Middleware-Subrequest", DOUBT_PATH},
+        {"X-HTTP-Verb", DOUBT_METHOD},
+        {"X-Router", -1},
+        {"X-Verbose", -1},
         {"Accept", -1},
         {"Access-Control-Request-Method", -1},
         {"Content-Location", -1},
@@ -93,6 +103,24 @@ Test(doubt, members_of_the_query)
     }
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         snprintf(target, sizeof target, "/_method?%s=_method", good[i]);
+        find(target, "", &d);
+        cr_expect_eq(d.count, 0, "%s", good[i]);
+    }
+}
+
+Test(doubt, a_path_in_the_query)
+{
+    static const char *const bad[] = {"_url", "_URL", "%5furl", "_path", "__route__", "_uri[]"};
+    static const char *const good[] = {"url", "redirect_url", "path", "route", "_urls", "_page"};
+    struct doubts d;
+    char target[128];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(target, sizeof target, "/p?a=1&%s=/private", bad[i]);
+        find(target, "", &d);
+        cr_expect(d.count == 1 && d.items[0].query && d.items[0].kind == DOUBT_PATH, "%s", bad[i]);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        snprintf(target, sizeof target, "/_url?%s=_url", good[i]);
         find(target, "", &d);
         cr_expect_eq(d.count, 0, "%s", good[i]);
     }
