@@ -58,13 +58,12 @@ static void allow_devices(struct filesystem *fs, struct plan *plan)
     /* The code leads a session of its own: /dev/tty is its private terminal, or nothing. */
     static const char *const nodes[] = {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom",
                                         "/dev/tty"};
-    /* Opened for writing it gives shared memory without a file, which nobody but a cgroup counts.
-     */
-    uint64_t zero = fs->counted_memory ? DEVICE : DEVICE & ~(uint64_t)LL_WRITE_FILE;
+    /* Opened for writing it gives shared memory without a file, which only a cgroup counts. */
+    uint64_t zero = fs->strict_memory ? DEVICE & ~(uint64_t)LL_WRITE_FILE : DEVICE;
     if (fs->namespaced) {
         allow(fs, plan, "/dev", (zero & DEVICE) | LL_READ_DIR, false);
         allow(fs, plan, "/proc", READ_ONLY | LL_WRITE_FILE, false);
-        if (fs->counted_memory)
+        if (!fs->strict_memory)
             return;
         allow(fs, plan, "/dev/pts", DEVICE, false);
     } else {

@@ -14,6 +14,10 @@
 /* A sandbox of the daemon that stands still is looked at four times a second. */
 #define OFTEN          "40 times a second while it works"
 #define WATCHED_MEMORY "sampling " OFTEN ", and RLIMIT_DATA of four times as much per process"
+/* Of a number that is the level's own: lifecycle_strict_memory. */
+#define LENIENT_OVERRUN                                                                            \
+    "what lies in pipes, sockets and shared memory without a file; what is allocated between two " \
+    "looks; the kernel's own objects; the run is ended when the host itself has little left"
 #define MEMORY_OVERRUN                                                                             \
     "what is allocated between two looks; what no look sees: the kernel's own objects (mappings, " \
     "locks, open files, rules) and descriptors in flight; the run is ended when the host itself "  \
@@ -40,7 +44,9 @@ static void keep_memory(const struct lifecycle *l, struct keepers *k)
                             ? "cgroup, swap off, with a part of it for the buffers of sockets"
                             : "cgroup, swap off";
     keep(k, FIELD_MEMORY, l->policy->memory, "memory", counted ? group : WATCHED_MEMORY,
-         counted ? NULL : MEMORY_OVERRUN);
+         counted                      ? NULL
+         : lifecycle_strict_memory(l) ? MEMORY_OVERRUN
+                                      : LENIENT_OVERRUN);
 }
 
 /* In a user namespace, or under a uid of its own, the kernel counts the sandbox's tasks alone. */

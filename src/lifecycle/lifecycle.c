@@ -78,7 +78,7 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     if (open_cgroup(l, r, err) < 0 || keepers_check(l, err) < 0)
         return -err->code;
     l->looks_disk = l->review || (!l->namespaced && l->policy->workspace);
-    l->looks = l->looks_disk || !lifecycle_counts_memory(l);
+    l->looks = l->looks_disk || lifecycle_strict_memory(l);
     /* A container without cgroups leaves nothing that the kernel does not clean by itself; a clone
      * ends by itself when it finds its supervisor gone, and the guardian does not wait for that. */
     l->guarded = (l->cgroup || !l->namespaced || l->cloned) && !guard_left_out(GUARD_SUPERVISOR);
@@ -94,9 +94,15 @@ bool lifecycle_counts_memory(const struct lifecycle *l)
     return l->cgroup && (l->group.controllers & CGROUP_MEMORY);
 }
 
+bool lifecycle_strict_memory(const struct lifecycle *l)
+{
+    return !lifecycle_counts_memory(l) && l->policy->memory != POLICY_UNLIMITED &&
+           !policy_field_is_levels(l->policy, FIELD_MEMORY);
+}
+
 uint64_t lifecycle_socket_buffer(const struct lifecycle *l)
 {
-    return lifecycle_counts_memory(l) ? 0 : sample_socket_buffer();
+    return lifecycle_strict_memory(l) ? sample_socket_buffer() : 0;
 }
 
 bool lifecycle_looks(const struct lifecycle *l)

@@ -51,7 +51,7 @@ struct usage {
 /* What was found where only a look finds it. */
 struct looked {
     uint64_t open_files_max;
-    uint64_t pipes, sockets;                /* where memory is only watched */
+    uint64_t pipes, sockets, shared;        /* where memory is strict; shared: without a file */
     uint64_t deleted_bytes, deleted_inodes; /* of files that are deleted, and open or mapped */
     struct disk_usage work, review;         /* in the private folder, in the one of the review */
     bool too_big;                           /* one of them is, to be measured at all */
@@ -141,6 +141,12 @@ bool lifecycle_note(const struct lifecycle *l, char *out, size_t size);
 bool lifecycle_counts_memory(const struct lifecycle *l);
 /* Where memory is only watched, each buffer of a socket counts as so large and must not become
  * larger; else 0. */
+/* A limit of the caller's that no cgroup keeps: what can hide from a look is counted for the most
+ * that it can hold, or refused. The level's own number does not ask for that: it would stop
+ * programs that do nothing wrong. */
+bool lifecycle_strict_memory(const struct lifecycle *l);
+/* The most that one piece of shared memory without a file may hold, where memory is strict. */
+#define LIFECYCLE_SHARED_MAX (1u << 20)
 uint64_t lifecycle_socket_buffer(const struct lifecycle *l);
 /* Descriptors of the code's processes are looked at from outside: each process must have one table
  * of them. */

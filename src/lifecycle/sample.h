@@ -45,7 +45,7 @@ struct sampler {
     struct inodes open;  /* pipes, sockets and deleted files of this look: each counts once */
     struct inodes known; /* sizes of files that were seen in the folder or open */
     uint64_t maps_us;    /* when mappings were looked at last, and what they held */
-    uint64_t mapped_bytes, mapped_inodes;
+    uint64_t mapped_bytes, mapped_inodes, shared;
 };
 
 struct sampler *sampler_new(void);

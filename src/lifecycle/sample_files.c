@@ -44,6 +44,7 @@ static uint64_t device_of(const struct sys_statx *sx)
 /* Stands for the device of all files that are watched: a layered one has several, and one number.
  */
 #define DELETED UINT64_MAX
+#define SHARED  (UINT64_MAX - 1) /* memory that has no file */
 
 /* True the first time. Without memory to remember it, it counts each time: the safe side. */
 static bool is_first(const struct file_look *look, uint64_t dev, uint64_t ino)
@@ -89,17 +90,17 @@ static void add_flight(const struct file_look *look, const char *at, const char 
 static void add_one(const struct file_look *look, const char *at, int dir, const char *name)
 {
     struct sys_statx sx;
-    bool counted = lifecycle_counts_memory(look->l);
+    bool strict = lifecycle_strict_memory(look->l);
     if (sys_statx_cached(dir, name, &sx) < 0)
         return; /* closed meanwhile */
     if (S_ISREG(sx.mode)) {
         add_file(look, &sx);
-    } else if (S_ISFIFO(sx.mode) && !counted) {
+    } else if (S_ISFIFO(sx.mode) && strict) {
         if (is_first(look, device_of(&sx), sx.ino))
             look->sum->pipes++;
     } else if (S_ISSOCK(sx.mode)) {
         add_flight(look, at, name);
-        if (!counted && is_first(look, device_of(&sx), sx.ino))
+        if (strict && is_first(look, device_of(&sx), sx.ino))
             look->sum->sockets++;
     }
 }
@@ -183,6 +184,10 @@ static void add_mapping(const struct file_look *look, const char *at, const char
     struct sample_mapping m;
     if (!sample_mapping_parse(line, &m))
         return;
+    if (strcmp(m.path, "/dev/zero" SAMPLE_DELETED) == 0) {
+        look->sampler->shared += lifecycle_strict_memory(l) && is_first(look, SHARED, m.ino);
+        return;
+    }
     bool review = is_below(m.path, l->review_place);
     if (!review && !is_below(m.path, l->guardian.private_dir))
         return;
@@ -226,13 +231,13 @@ void sample_files(const struct lifecycle *l, struct looked *ret)
     struct sampler *s = l->sampler;
     struct processes list;
     uint64_t now = clock_us();
-    bool maps = l->looks_disk && now - s->maps_us >= MAPS_EVERY_US;
+    bool maps = now - s->maps_us >= MAPS_EVERY_US;
     ret->blind |= !processes_read(l, &list);
     struct file_look look = {.l = l, .sampler = s, .sum = ret, .proc = list.proc};
     inodes_clear(&s->open);
     if (maps) {
         s->maps_us = now;
-        s->mapped_bytes = s->mapped_inodes = 0;
+        s->mapped_bytes = s->mapped_inodes = s->shared = 0;
     }
     for (size_t i = 0; i < list.count; i++) {
         const struct process *p = &list.items[i];
@@ -246,6 +251,7 @@ void sample_files(const struct lifecycle *l, struct looked *ret)
     }
     ret->deleted_bytes += s->mapped_bytes;
     ret->deleted_inodes += s->mapped_inodes;
+    ret->shared = s->shared;
     processes_done(&list);
 }
 

@@ -165,7 +165,7 @@ static bool for_long(uint64_t *lasts, bool is, uint64_t step, uint64_t most)
 static enum limit look_at_doubts(struct lifecycle *l, bool blind, bool silent)
 {
     struct sampler *s = l->sampler;
-    bool memory = !lifecycle_counts_memory(l);
+    bool memory = lifecycle_strict_memory(l);
     uint64_t now = clock_us(), step = s->last_us ? now - s->last_us : 0;
     if (step > STEP_MAX_US)
         step = STEP_MAX_US;
@@ -178,18 +178,19 @@ static enum limit look_at_doubts(struct lifecycle *l, bool blind, bool silent)
     return memory ? LIMIT_MEMORY : LIMIT_DISK;
 }
 
-/* What pipes and sockets can hold counts as if they were full. Sockets in flight are in no table of
- * descriptors, and in the network's count. */
+/* What pipes, sockets and shared memory without a file can hold counts as if they were full.
+ * Sockets in flight are in no table of descriptors, and in the network's count. */
 static uint64_t buffers(const struct lifecycle *l)
 {
     const struct sampler *s = l->sampler;
-    if (!l->looks || lifecycle_counts_memory(l))
+    if (!lifecycle_strict_memory(l))
         return 0;
     uint64_t used = l->namespaced ? sample_sockets(l->init_pid) : 0;
     uint64_t of_code = beyond(used, s->sockets_before);
     if (of_code < l->looked.sockets)
         of_code = l->looked.sockets;
-    return l->looked.pipes * s->pipe_bytes + of_code * s->socket_bytes;
+    return l->looked.pipes * s->pipe_bytes + of_code * s->socket_bytes +
+           l->looked.shared * LIFECYCLE_SHARED_MAX;
 }
 
 static void note_usage(struct lifecycle *l, const struct sampled *s, uint64_t memory)

@@ -190,7 +190,9 @@ int sandbox_open(struct sandbox *s, struct err *err)
         return -err->code;
     s->kernel.options.counted_memory = lifecycle_counts_memory(&s->lifecycle);
     s->kernel.options.looked_at = lifecycle_looks(&s->lifecycle);
-    s->filesystem.counted_memory = lifecycle_counts_memory(&s->lifecycle);
+    s->kernel.options.strict_memory = s->filesystem.strict_memory =
+        lifecycle_strict_memory(&s->lifecycle);
+    s->kernel.options.shared_max = LIFECYCLE_SHARED_MAX;
     s->network.socket_buffer = s->kernel.socket_buffer = lifecycle_socket_buffer(&s->lifecycle);
     return 0;
 }

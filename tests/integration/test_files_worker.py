@@ -132,7 +132,7 @@ def test_uploads_count(caller, options):
 
 
 # Does each thing when the worker has told of the one before: an event has a frame of 16 bytes and its path.
-WATCHED = """
+WATCHING = """
 import os, shutil, subprocess, sys
 worker = subprocess.Popen([sys.argv[1], "watch", "d", "recursive"], stdout=subprocess.PIPE)
 told = b""
@@ -153,7 +153,7 @@ sys.stdout.buffer.write(told + worker.stdout.read())
 
 
 def test_watching(caller, options):
-    seen, = work(caller, f"cd; mkdir d; python3 -c '{WATCHED}' $W", *options)
+    seen, = work(caller, f"cd; mkdir d; python3 -c '{WATCHING}' $W", *options)
     assert (1, "sub") in seen.events and (1, "sub/f") in seen.events and (3, "sub/f") in seen.events
     assert seen.end == errno.ENOENT
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import CALLERS
+from helpers import CALLERS, WATCHED
 
 BIG = ["--sampling", "accept", "-m", "2G", "--pids", "512", "--timeout", "20m", "--disk", "256M"]
 
@@ -209,7 +209,7 @@ def test_shared_memory_counts_as_disk_on_the_process_tier(caller):
             "kept = [s.SharedMemory(create=True, size=6 << 20) for _ in range(8)]\n"
             "for m in kept: m.unlink(); m.buf[:] = b'x' * m.size\n"
             "time.sleep(1000)")
-    told = caller.with_options("--tier", "process").json("--disk", "16M", "--", "python3", "-c", code, timeout=300)
+    told = caller.with_options("--tier", "process", *WATCHED).json("--disk", "16M", "--", "python3", "-c", code, timeout=300)
     assert told["limit_hit"] == "disk", told
 
 

@@ -140,12 +140,20 @@ while held < want and len(kept) < 4000:
         while True: held += os.write(f, b'x' * 4096)
     except BlockingIOError: pass
 """,
+    "one page each of shared memory without a file": """
+import ctypes
+c = ctypes.CDLL(None, use_errno=True); c.mmap.restype = ctypes.c_void_p
+while held < want:
+    at = c.mmap(ctypes.c_void_p(0), ctypes.c_size_t(1 << 20), 3, 0x21, -1, ctypes.c_long(0))
+    if at == ctypes.c_void_p(-1).value: raise OSError(ctypes.get_errno(), 'mmap')
+    ctypes.memset(at, 1, 1 << 20); c.munmap(ctypes.c_void_p(at + 4096), ctypes.c_size_t((1 << 20) - 4096)); held += 1 << 20
+""",
     "a process whose first thread has ended": """
 import threading, ctypes
 def rest():
     global held
     time.sleep(0.2)
-    while held < want: kept.append(bytearray(b'x') * (1 << 20)); held += 1 << 20
+    while held < want: kept.append(bytearray(b'x') * (1 << 20)); held += 1 << 20; time.sleep(0.005)
     print(held, flush=True)
     time.sleep(3600)
 threading.Thread(target=rest).start()
@@ -160,7 +168,7 @@ FRAME = "import os, resource, sys, time\nwant, held, kept = {} << 20, 0, []\nres
 def test_memory_that_hides_is_found(watched, way):
     big = ["--open-files", "4096", "-m", "4G"]
     if way.startswith("a process"):
-        control = subprocess.run(["timeout", "3", "python3", "-c", FRAME.format(100, HOLD[way], 3600)], capture_output=True, check=False)
+        control = subprocess.run(["timeout", "9", "python3", "-c", FRAME.format(100, HOLD[way], 3600)], capture_output=True, check=False)
         assert int(control.stdout or 0) >= 100 << 20, "the control holds it, outside"
     else:
         control = watched.json(*big, *PYTHON, FRAME.format(1000, HOLD[way], 0))
@@ -185,13 +193,13 @@ print(held)
 def test_a_connection_holds_no_more_than_it_is_counted_for(caller):
     control = subprocess.run(["python3", "-c", ONE_CONNECTION], capture_output=True, text=True, check=True)
     assert int(control.stdout) > 1 << 20, "the control: as the kernel has it, it holds more"
-    told = caller.json("--tier", "container", *NO_CGROUP, *WATCHED, *PYTHON, ONE_CONNECTION)
+    told = caller.json("--tier", "container", *NO_CGROUP, *WATCHED, "-m", "1G", *PYTHON, ONE_CONNECTION)
     counted = 2 * 2 * max(int(Path(f"/proc/sys/net/core/{name}_default").read_text()) for name in ("wmem", "rmem"))
     assert 0 < int(told["stdout"]) <= counted, told
 
 
 REFUSED = {
-    "shared memory without a file": "import mmap; mmap.mmap(-1, 1 << 20)",
+    "shared memory without a file": "import mmap; mmap.mmap(-1, (1 << 20) + 1)",
     "the same by way of /dev/zero": "import mmap, os; mmap.mmap(os.open('/dev/zero', os.O_RDWR), 1 << 20)",
     "a larger pipe": "import fcntl, os; fcntl.fcntl(os.pipe()[1], 1031, 1 << 20)",
     "System V messages": "import ctypes; c = ctypes.CDLL(None, use_errno=True); e = c.msgget(0, 0o1600)\nif e < 0: raise OSError(ctypes.get_errno(), 'msgget')",
@@ -203,8 +211,17 @@ REFUSED = {
 @pytest.mark.parametrize("way", REFUSED)
 def test_what_no_look_would_find_is_refused(watched, way):
     assert subprocess.run(["python3", "-c", REFUSED[way]], check=False).returncode == 0, "the control: it works outside"
-    told = watched.json(*PYTHON, REFUSED[way])
+    told = watched.json("-m", "200M", *PYTHON, REFUSED[way])
     assert told["exit_code"] == 1 and "PermissionError" in told["stderr"], told
+
+
+@pytest.mark.parametrize("way", [way for way in REFUSED if not way.startswith(("System V", "a table"))])
+def test_nobody_is_refused_for_a_number_that_nobody_gave(place, way):
+    """The level's own number of memory is watched as well as it can be, and stops no program that does nothing wrong."""
+    caller, tier = place
+    told = caller.json("--tier", tier, "-q", *NO_CGROUP, *PYTHON, REFUSED[way])
+    assert told["exit_code"] == 0, told
+    assert told["receipt"]["boundaries"]["lifecycle"]["memory_overrun"], "and it is said what that means"
 
 
 def test_what_a_cgroup_counts_is_not_refused():

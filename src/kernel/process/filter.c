@@ -81,13 +81,15 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_CLOSE_RANGE:
         return o->looked_at ? TARGET_CHECK(rule) : (filter_target)VERDICT_ALLOW;
     case RULE_COUNTED:
-        return o->counted_memory ? VERDICT_ALLOW : VERDICT_QUIET;
+        return o->strict_memory ? VERDICT_QUIET : VERDICT_ALLOW;
     case RULE_IPC:
         return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_MEMFD:
         return o->counted_memory ? TARGET_CHECK(rule) : (filter_target)VERDICT_ABSENT;
     case RULE_SHM:
         return o->isolated_ipc && o->counted_memory ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_QUEUE:
+        return o->isolated_ipc && !o->strict_memory ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_META:
         return own_files ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_ATTR:

@@ -48,6 +48,9 @@ struct filter_options {
                              sandbox */
     bool counted_memory; /* a memory cgroup counts what has no file and no process: memfds, System V
                             objects, shared memory, what lies in pipes */
+    bool strict_memory;  /* it has a limit of the caller's that is only watched: what hides from a
+                            look is refused */
+    uint32_t shared_max; /* then: bytes of one piece of shared memory without a file */
     bool looked_at;      /* the descriptors of each process are looked at from outside */
     bool private_shm;    /* what names /dev/shm is done in a private folder, by the supervisor */
     bool report;         /* calls that name a path are shown to the supervisor and then go on */

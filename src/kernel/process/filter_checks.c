@@ -144,17 +144,22 @@ static void check_close_range(struct filter_check *c)
     if_any_bit(c, CLOSE_UNSHARES, QUIET, ALLOW);
 }
 
-/* Shared memory without a file is held by a file that nobody sees: it stays as long as one page of
- * it is mapped, and only the pages that a process has touched show. Huge pages are in no account of
- * memory, neither a cgroup's nor a process's. */
+/* Huge pages are in no account of memory, neither a cgroup's nor a process's. Shared memory without
+ * a file is held by a file that nobody sees: all of it stays as long as one page is mapped, and a
+ * process is charged only for the pages that it has in use. A look counts each for the most that is
+ * let through here. */
 static void check_mmap(struct filter_check *c, const struct filter_options *o)
 {
     load_low(c, 3);
-    if_any_bit(c, MAP_HUGETLB, QUIET, o->counted_memory ? ALLOW : NEXT);
-    if (o->counted_memory)
+    if_any_bit(c, MAP_HUGETLB, QUIET, o->strict_memory ? NEXT : ALLOW);
+    if (!o->strict_memory)
         return;
     mask(c, MAP_TYPE | MAP_ANONYMOUS);
-    if_equal(c, MAP_SHARED | MAP_ANONYMOUS, SEEN, ALLOW);
+    if_equal(c, MAP_SHARED | MAP_ANONYMOUS, NEXT, ALLOW);
+    load_high(c, 1);
+    if_equal(c, 0, NEXT, SEEN);
+    load_low(c, 1);
+    if_greater(c, o->shared_max, SEEN, ALLOW);
 }
 
 #define MEMFD_HUGE 4u /* MFD_HUGETLB */
@@ -264,7 +269,7 @@ static size_t open_sockopts(const struct filter_options *o, const struct filter_
 static void check_range(struct filter_check *c, const struct filter_sockopt *s,
                         const struct filter_options *o)
 {
-    bool pretended = s->who == WHO_PRETENDED || (s->who == WHO_COUNTED && !o->counted_memory);
+    bool pretended = s->who == WHO_PRETENDED || (s->who == WHO_COUNTED && o->strict_memory);
     int good = pretended ? PRETEND : ALLOW;
     if (s->first == s->last)
         return if_equal(c, s->first, good, NEXT);
@@ -319,7 +324,7 @@ static void check_fcntl(struct filter_check *c, const struct filter_options *o)
     if_greater(c, F_SET_FILE_RW_HINT, QUIET, NEXT);
     if (!signals_contained(o))
         ONE_OF(c, QUIET, NEXT, F_SETOWN, F_SETOWN_EX, F_SETSIG);
-    if (!o->counted_memory)
+    if (o->strict_memory)
         if_equal(c, F_SETPIPE_SZ, QUIET, NEXT);
     ONE_OF(c, QUIET, ALLOW, F_SETLEASE, F_NOTIFY);
 }

@@ -52,9 +52,13 @@ static const char intro[] =
     "- **host folders are writable**: `--rw` or a project folder. A set-id file left there would "
     "give its owner's rights "
     "to whoever runs it later.\n"
-    "- **memory is counted**: by a memory cgroup. Without one, a memfd, a System V object, shared "
-    "memory without a file or "
-    "what lies in a large pipe would be memory that no limit sees.\n"
+    "- **memory is counted**: by a memory cgroup. Without one, a memfd or a System V segment that "
+    "nobody maps would be "
+    "memory that no limit sees.\n"
+    "- **memory is strict**: the caller set a limit of memory, and no cgroup counts it. brig looks "
+    "at the processes instead, "
+    "and what a look would not find (large shared memory without a file, queues, large pipes) is "
+    "refused.\n"
     "- **descriptors are looked at**: the limit of memory or disk is only watched, and what the "
     "code holds open counts. "
     "/proc shows one table of descriptors per process, hence each may have only one.\n"
@@ -90,8 +94,8 @@ static void sockopt_row(struct buf *out, const struct filter_sockopt *s)
 {
     static const char *const who[] = {[WHO_ANY] = "always",
                                       [WHO_OWN] = "own network",
-                                      [WHO_COUNTED] = "memory is counted; else the call says that "
-                                                      "it was set",
+                                      [WHO_COUNTED] = "unless memory is strict: then the call says "
+                                                      "that it was set",
                                       [WHO_PRETENDED] = "never; the call says that it was set"};
     buf_fmt(out, "| `%s` | %s | %u", s->level_name, s->names, s->first);
     if (s->last != s->first)

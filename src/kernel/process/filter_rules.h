@@ -14,9 +14,9 @@
     RULE(UNSHARE, "allow if no new namespace; else deny, seen; where descriptors are looked at, "  \
                   "no table of its own (deny, quiet)")                                             \
     RULE(CLOSE_RANGE, "allow; where descriptors are looked at, no table of its own (deny, quiet)") \
-    RULE(MMAP, "allow if not MAP_HUGETLB (deny, quiet) and, where memory is not counted, not "     \
-               "shared without a file (deny, seen)")                                               \
-    RULE(COUNTED, "allow if memory is counted; else deny, quiet")                                  \
+    RULE(MMAP, "allow if not MAP_HUGETLB (deny, quiet) and, where memory is strict, at most 1 "    \
+               "MiB if shared without a file (deny, seen)")                                        \
+    RULE(COUNTED, "allow; deny, quiet, where memory is strict")                                    \
     RULE(SOCKET, "allow if the family is open, see below; else deny, seen")                        \
     RULE(SOCKETPAIR, "allow if AF_UNIX, and a datagram pair only with unix sockets; else deny, "   \
                      "seen")                                                                       \
@@ -32,7 +32,7 @@
                 "about interfaces (deny, quiet)")                                                  \
     RULE(FCNTL, "allow if not F_NOTIFY, F_SETLEASE or a command newer than F_SET_FILE_RW_HINT "    \
                 "or, where signals could leave, F_SETOWN, F_SETOWN_EX, F_SETSIG or, where "        \
-                "memory is not counted, F_SETPIPE_SZ; else deny, quiet")                           \
+                "memory is strict, F_SETPIPE_SZ; else deny, quiet")                                \
     RULE(PRCTL, "allow if not PR_SET_MM, PR_SCHED_CORE; else deny, quiet")                         \
     RULE(PERSONALITY, "allow if 0, 8, 0x20000, 0x20008, 0x40000 or a query; else deny, seen")      \
     RULE(SECCOMP, "allow if no new listener; else deny, quiet")                                    \
@@ -49,6 +49,7 @@
     RULE(MEMFD, "allow if memory is counted, but not MFD_HUGETLB (deny, quiet); else absent "      \
                 "(ENOSYS)")                                                                        \
     RULE(SHM, "allow if own ipc and memory is counted; else deny, seen")                           \
+    RULE(QUEUE, "allow if own ipc, and not where memory is strict; else deny, seen")               \
     RULE(META, "allow if own view or own uid; else brokered")                                      \
     RULE(CHMOD, "allow if own view or own uid, and no set-id bits where host folders are "         \
                 "writable (deny, seen); else brokered")                                            \

@@ -104,6 +104,8 @@ static inline struct filter_options option_set(unsigned bits)
                                    .host_writable = bits & 512,
                                    .counted_memory = bits & 1024,
                                    .brokered_net = bits & 2048,
-                                   .looked_at = bits & 4096};
+                                   .looked_at = bits & 4096,
+                                   .strict_memory = bits & 8192,
+                                   .shared_max = 1u << 20};
 }
-#define OPTION_SETS 8192
+#define OPTION_SETS 16384

@@ -38,6 +38,7 @@ enum {
     R_META,
     R_MEMFD,
     R_SHM,
+    R_QUEUE,
     R_CHMOD,
     R_CHMODAT,
     R_CREAT,
@@ -92,9 +93,11 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     case R_MEMFD:
         return o->counted_memory ? ALLOW : ABSENT;
     case R_COUNTED:
-        return o->counted_memory ? ALLOW : QUIET;
+        return o->strict_memory ? QUIET : ALLOW;
     case R_SHM:
         return o->isolated_ipc && o->counted_memory ? ALLOW : seen;
+    case R_QUEUE:
+        return o->isolated_ipc && !o->strict_memory ? ALLOW : seen;
     case R_META:
     case R_CHMOD:
     case R_CHMODAT:

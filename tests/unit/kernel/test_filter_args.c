@@ -301,12 +301,14 @@ TestBoth(filter_args, socket_options)
  */
 TestBoth(filter_args, buffers_of_sockets)
 {
+    struct filter_options own = net_only, hosts = process;
+    own.strict_memory = hosts.strict_memory = true;
     CASES({&container, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, ALLOW},
           {&counted_net, CALL_setsockopt, {3, SOL_SOCKET, SO_RCVBUF}, ALLOW},
-          {&net_only, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, PRETEND},
-          {&net_only, CALL_setsockopt, {3, SOL_SOCKET, HIGH | SO_RCVBUF}, PRETEND},
-          {&brokered, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, PRETEND},
-          {&process, CALL_setsockopt, {3, SOL_SOCKET, SO_RCVBUF}, PRETEND},
+          {&net_only, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, ALLOW},
+          {&own, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUF}, PRETEND},
+          {&own, CALL_setsockopt, {3, SOL_SOCKET, HIGH | SO_RCVBUF}, PRETEND},
+          {&hosts, CALL_setsockopt, {3, SOL_SOCKET, SO_RCVBUF}, PRETEND},
           {&container, CALL_setsockopt, {3, SOL_SOCKET, SO_SNDBUFFORCE}, NOOPT},
           {&process, CALL_setsockopt, {3, SOL_SOCKET, SO_RCVBUFFORCE}, NOOPT}, );
 }
@@ -329,7 +331,7 @@ TestBoth(filter_args, socket_options_are_those_of_the_table)
 #define TABLE_OWN_OWN       ALLOW
 #define TABLE_OWN_ANY       NOOPT
 #define TABLE_COUNTED_OWN   ALLOW
-#define TABLE_COUNTED_ANY   PRETEND
+#define TABLE_COUNTED_ANY   ALLOW
 #define TABLE_PRETENDED_OWN PRETEND
 #define TABLE_PRETENDED_ANY PRETEND
 #include "kernel/process/sockopts.def"
@@ -497,16 +499,21 @@ TestBoth(filter_args, memory_that_nobody_counts)
 {
     struct filter_options watched = container;
     watched.counted_memory = false;
+    watched.strict_memory = true;
+    watched.shared_max = 1u << 20;
     CASES({&container, CALL_mmap, {0, 4096, 3, 0x22 /* private, anonymous */}, ALLOW},
           {&container, CALL_mmap, {0, 4096, 3, 0x21 /* shared, anonymous */}, ALLOW},
           {&container, CALL_mmap, {0, 4096, 3, 0x40022 /* huge */}, QUIET},
           {&container, CALL_mmap, {0, 4096, 3, HIGH | 0x40002}, QUIET},
           {&watched, CALL_mmap, {0, 4096, 3, 0x22}, ALLOW},
           {&watched, CALL_mmap, {0, 4096, 3, 0x01 /* a file, shared */}, ALLOW},
-          {&watched, CALL_mmap, {0, 4096, 3, 0x21}, SEEN},
-          {&watched, CALL_mmap, {0, 4096, 3, HIGH | 0x8021 /* filled at once */}, SEEN},
+          {&watched, CALL_mmap, {0, 1u << 20, 3, 0x21}, ALLOW},
+          {&watched, CALL_mmap, {0, (1u << 20) + 1, 3, 0x22}, ALLOW},
+          {&watched, CALL_mmap, {0, (1u << 20) + 1, 3, 0x21}, SEEN},
+          {&watched, CALL_mmap, {0, HIGH | 4096, 3, 0x21}, SEEN},
+          {&watched, CALL_mmap, {0, 2u << 20, 3, HIGH | 0x8021 /* filled at once */}, SEEN},
           {&watched, CALL_mmap, {0, 4096, 3, 0x40021}, QUIET},
-          {&process, CALL_mmap, {0, 4096, 3, 0x21}, SEEN},
+          {&process, CALL_mmap, {0, 4096, 3, 0x21}, ALLOW},
           {&container, CALL_memfd_create, {0, 1}, ALLOW},
           {&container, CALL_memfd_create, {0, HIGH | 5 /* huge */}, QUIET},
           {&watched, CALL_memfd_create, {0, 1}, ABSENT}, {&watched, CALL_vmsplice, {0}, QUIET},
@@ -515,7 +522,7 @@ TestBoth(filter_args, memory_that_nobody_counts)
           {&container, CALL_fcntl, {0, 1031 /* F_SETPIPE_SZ */}, ALLOW},
           {&watched, CALL_fcntl, {0, 1031}, QUIET}, {&watched, CALL_fcntl, {0, HIGH | 1031}, QUIET},
           {&watched, CALL_fcntl, {0, 1032 /* F_GETPIPE_SZ */}, ALLOW},
-          {&process, CALL_fcntl, {0, 1031}, QUIET}, );
+          {&process, CALL_fcntl, {0, 1031}, ALLOW}, );
 }
 
 TestBoth(filter_args, one_table_of_descriptors_where_they_are_looked_at)

@@ -123,7 +123,7 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     fs->privileged = scene->root;
     fs->root_path = p->root;
     fs->inside_uid = s->kernel.inside_uid;
-    fs->counted_memory = scene->cgroup;
+    fs->strict_memory = !scene->cgroup;
     fs->cwd = scene->project              ? scene->project
               : container && p->workspace ? WORKSPACE
               : *private_dir              ? private_dir
