@@ -25,6 +25,14 @@ void buf_release(struct buf *b)
         b->meter->fn(b->meter, size, 0);
 }
 
+void buf_drop(struct buf *b, size_t len)
+{
+    if (!len)
+        return;
+    b->len -= len;
+    memmove(b->data, b->data + len, b->len + 1);
+}
+
 void buf_done(struct buf *b)
 {
     buf_release(b);

@@ -29,6 +29,8 @@ void buf_done(struct buf *b);
 void buf_reset(struct buf *b);
 /* Gives the memory back; what was set at the beginning stays. */
 void buf_release(struct buf *b);
+/* Takes `len` bytes off the front, for those who read a buffer while others write to it. */
+void buf_drop(struct buf *b, size_t len);
 /* Make room for `len` more bytes at once, where the size is known beforehand. */
 void buf_room(struct buf *b, size_t len);
 void buf_add(struct buf *b, const void *data, size_t len);

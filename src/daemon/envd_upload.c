@@ -124,8 +124,7 @@ static void flush_rest(struct upload *u)
             buf_reset(&u->rest);
             break;
         }
-        memmove(u->rest.data, u->rest.data + n, u->rest.len - (size_t)n);
-        u->rest.len -= (size_t)n;
+        buf_drop(&u->rest, (size_t)n);
     }
     if (!u->rest.len)
         buf_release(&u->rest);

@@ -59,8 +59,7 @@ static ssize_t send_all(struct connection *c, const struct iovec *parts, size_t 
 static void queue(struct connection *c, const struct iovec *parts, size_t count, size_t skip)
 {
     if (c->out_at > OUT_LITTLE && c->out_at > c->out.len / 2) {
-        memmove(c->out.data, c->out.data + c->out_at, output_waiting(c));
-        c->out.len -= c->out_at;
+        buf_drop(&c->out, c->out_at);
         c->out_at = 0;
     }
     for (size_t i = 0; i < count; i++) {

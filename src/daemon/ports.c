@@ -148,6 +148,11 @@ static size_t body_take(void *ctx, const char *data, size_t len)
         return 0;
     if (len > UP_MAX / 4)
         len = UP_MAX / 4;
+    /* Who reads slowly is never done with the first of it: what was taken makes room. */
+    if (r->up_at >= UP_MAX / 4) {
+        buf_drop(&r->up, r->up_at);
+        r->up_at = 0;
+    }
     if (chunked)
         buf_fmt(&r->up, "%zx\r\n", len);
     buf_add(&r->up, data, len);
@@ -381,8 +386,7 @@ static void take_head(struct relay *r)
             relay_fail(r, err.message);
             return;
         }
-        memmove(r->down.data, r->down.data + n, r->down.len - (size_t)n);
-        r->down.len -= (size_t)n;
+        buf_drop(&r->down, (size_t)n);
         r->scanned = 0;
         if (r->response.status < 200 && r->response.status != 101)
             http_response_done(&r->response); /* "go on", "more to come" */

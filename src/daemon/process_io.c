@@ -199,11 +199,8 @@ static void queue_cut(struct process *p, size_t from, size_t to)
 /* What was written is forgotten first. */
 static bool queue_add(struct process *p, const char *data, size_t len)
 {
-    if (p->queue_at) {
-        memmove(p->queue.data, p->queue.data + p->queue_at, queue_len(p));
-        p->queue.len -= p->queue_at;
-        p->queue_at = 0;
-    }
+    buf_drop(&p->queue, p->queue_at);
+    p->queue_at = 0;
     buf_add(&p->queue, data, len);
     if (p->queue.failed) {
         hold_refusal(&p->hold, NULL);

@@ -65,12 +65,8 @@ void connect_reader_done(struct connect_reader *r)
 
 void connect_reader_feed(struct connect_reader *r, const char *data, size_t len)
 {
-    size_t left = r->in.len - r->at;
-    if (r->at) {
-        memmove(r->in.data, r->in.data + r->at, left);
-        r->in.len = left;
-        r->at = 0;
-    }
+    buf_drop(&r->in, r->at);
+    r->at = 0;
     buf_add(&r->in, data, len);
 }
 

@@ -78,3 +78,19 @@ Test(buf, a_large_one_grows_by_a_part)
     cr_assert_leq(b.size, b.len + b.len / 4 + (1u << 20));
     buf_done(&b);
 }
+
+Test(buf, what_was_read_is_dropped)
+{
+    struct buf b cleanup_buf = {0};
+    buf_init(&b, 8);
+    buf_drop(&b, 0);
+    cr_assert_str_empty(buf_text(&b));
+    buf_str(&b, "abcdefgh");
+    buf_drop(&b, 3);
+    cr_assert_str_eq(buf_text(&b), "defgh");
+    buf_str(&b, "xyz");
+    cr_assert(!b.failed, "there is room again");
+    buf_drop(&b, 8);
+    cr_assert(b.len == 0 && !b.failed);
+    cr_assert_str_empty(buf_text(&b));
+}
