@@ -8,6 +8,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Most looks are over in a fraction of this; what they found then belongs to the same sample. */
 #define WAIT_MS 2
@@ -18,7 +19,8 @@
 
 struct aside_ask {
     bool alive;  /* there are tasks to look at */
-    bool forgot; /* l->forgot as it is now */
+    bool forgot; /* l->forgot and l->own as they are now */
+    struct own_task own[LIFECYCLE_OWN_MAX];
 };
 
 /* ---- the one who looks ---- */
@@ -42,6 +44,7 @@ static void look(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *an
     (void)fds;
     *ret = (struct looked){0};
     l->forgot = q->forgot;
+    memcpy(l->own, q->own, sizeof l->own);
     /* First, so that a file that is deleted meanwhile is not counted twice. */
     if (q->alive)
         sample_files(l, ret);
@@ -62,10 +65,11 @@ void aside_init(struct lifecycle *l)
 
 bool aside_look(struct lifecycle *l)
 {
-    const struct aside_ask ask = {.alive = true, .forgot = l->forgot};
+    struct aside_ask ask = {.alive = true, .forgot = l->forgot};
     struct looked seen;
     if (!l->looker.asked && clock_us() < l->rest_us)
         return true;
+    memcpy(ask.own, l->own, sizeof ask.own);
     int result = errand_try(&l->looker, &ask, &seen, WAIT_MS);
     if (result == -EINPROGRESS)
         return false;

@@ -39,6 +39,11 @@ static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, s
     if (l->policy->cgroup == NEED_OFF)
         return 0;
     cgroup_discover(&l->host);
+    if (l->host.failed) { /* not the same as a host that has none */
+        err_set(err, ERR_SYSTEM, "look for a cgroup: %s", l->host.why);
+        err_at(err, BOUNDARY_LIFECYCLE);
+        return err_hint(err, "%s", l->host.how);
+    }
     bool enough = l->host.version != CGROUP_NONE && (l->host.controllers & CGROUP_MEMORY) &&
                   (l->host.controllers & CGROUP_PIDS);
     if (!enough && l->policy->cgroup == NEED_REQUIRE) {
@@ -97,7 +102,7 @@ bool lifecycle_counts_memory(const struct lifecycle *l)
 bool lifecycle_strict_memory(const struct lifecycle *l)
 {
     return !lifecycle_counts_memory(l) && l->policy->memory != POLICY_UNLIMITED &&
-           !policy_field_is_levels(l->policy, FIELD_MEMORY);
+           policy_field_is_chosen(l->policy, FIELD_MEMORY);
 }
 
 uint64_t lifecycle_socket_buffer(const struct lifecycle *l)

@@ -60,6 +60,8 @@ struct looked {
     uint64_t cpu_us; /* that it took */
 };
 
+#define LIFECYCLE_OWN_MAX 32
+
 struct lifecycle {
     const struct policy *policy;
     bool namespaced;
@@ -108,6 +110,14 @@ struct lifecycle {
     uint64_t host_free; /* before the code ran, where memory is only watched */
     uint64_t sample_us; /* of CPU time that the last sample took */
 
+    /* Processes of brig's own inside, which hide from everybody as init does, and hold nothing of
+     * the code's. */
+    struct own_task {
+        pid_t pid;
+        uint64_t start; /* when, by the kernel's clock: numbers are used again */
+    } own[LIFECYCLE_OWN_MAX];
+    unsigned own_next;
+
     /* aside.c */
     struct errand looker;
     struct looked looked; /* the last answer */
@@ -141,6 +151,8 @@ bool lifecycle_note(const struct lifecycle *l, char *out, size_t size);
 bool lifecycle_counts_memory(const struct lifecycle *l);
 /* Where memory is only watched, each buffer of a socket counts as so large and must not become
  * larger; else 0. */
+/* init has started a process of brig's own, by this number inside. */
+void lifecycle_started_own(struct lifecycle *l, pid_t pid);
 /* A limit of the caller's that no cgroup keeps: what can hide from a look is counted for the most
  * that it can hold, or refused. The level's own number does not ask for that: it would stop
  * programs that do nothing wrong. */

@@ -4,6 +4,7 @@
 #include "lifecycle/sample.h"
 #include "lifecycle/sample_parse.h"
 
+#include "base/cleanup.h"
 #include "os/fd.h"
 
 #include <dirent.h>
@@ -109,6 +110,30 @@ void process_name(const struct processes *list, const struct process *p,
         closedir(dir);
     else if (fd >= 0)
         close(fd);
+}
+
+void lifecycle_started_own(struct lifecycle *l, pid_t pid)
+{
+    char name[16];
+    struct process p;
+    if (!l->looks || pid <= 1)
+        return;
+    cleanup_fd int proc = l->namespaced && l->proc_fd >= 0
+                              ? openat(l->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                              : open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(name, sizeof name, "%d", (int)pid);
+    if (proc < 0 || !read_stat(proc, name, &p))
+        return; /* it has ended */
+    l->own[l->own_next++ % LIFECYCLE_OWN_MAX] =
+        (struct own_task){.pid = pid, .start = p.seen.start};
+}
+
+bool process_is_own(const struct lifecycle *l, const struct process *p)
+{
+    for (unsigned i = 0; i < LIFECYCLE_OWN_MAX; i++)
+        if (l->own[i].pid == p->seen.pid && l->own[i].start == p->seen.start)
+            return true;
+    return false;
 }
 
 bool process_is_init(const struct lifecycle *l, const struct processes *list,

@@ -57,6 +57,8 @@ void processes_done(struct processes *list);
 /* init holds nothing of the code's, and is hidden from everybody who has no right to it. */
 bool process_is_init(const struct lifecycle *l, const struct processes *list,
                      const struct process *p);
+/* So is what init starts for the file API: lifecycle_started_own. */
+bool process_is_own(const struct lifecycle *l, const struct process *p);
 /* The name in /proc of a thread that shows what the process has: "12", or "12/task/34" of one whose
  * first thread has ended. */
 #define PROCESS_NAME_SIZE 48

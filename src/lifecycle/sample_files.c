@@ -242,7 +242,7 @@ void sample_files(const struct lifecycle *l, struct looked *ret)
     for (size_t i = 0; i < list.count; i++) {
         const struct process *p = &list.items[i];
         char at[PROCESS_NAME_SIZE];
-        if ((p->ended && p->tasks < 2) || process_is_init(l, &list, p))
+        if ((p->ended && p->tasks < 2) || process_is_init(l, &list, p) || process_is_own(l, p))
             continue;
         process_name(&list, p, at);
         look_at_files(&look, at);

@@ -33,21 +33,21 @@ __attribute__((format(printf, 3, 4))) static void explain(struct cgroup_host *ho
 
 /* mountinfo has no useful bound, so it goes through a window; a line longer than the window (an
  * overlay with very many layers) is no cgroup mount and is dropped. */
-static void each_line(const char *path, void (*fn)(struct cgroup_paths *, const char *),
-                      struct cgroup_paths *paths)
+static int each_line(const char *path, void (*fn)(struct cgroup_paths *, const char *),
+                     struct cgroup_paths *paths)
 {
     char window[16384];
     size_t used = 0;
     bool drop = false;
     cleanup_fd int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return;
+        return -errno;
     for (;;) {
         ssize_t n = read(fd, window + used, sizeof window - 1 - used);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return;
+            return n < 0 ? -errno : 0;
         used += (size_t)n;
         window[used] = '\0';
         char *line = window, *end;
@@ -222,8 +222,15 @@ void cgroup_discover(struct cgroup_host *ret)
     memset(ret, 0, sizeof *ret);
     struct cgroup_paths paths;
     memset(&paths, 0, sizeof paths);
-    each_line("/proc/self/cgroup", cgroup_paths_membership, &paths);
-    each_line("/proc/self/mountinfo", cgroup_paths_mount, &paths);
+    int got = each_line("/proc/self/cgroup", cgroup_paths_membership, &paths);
+    if (got == 0)
+        got = each_line("/proc/self/mountinfo", cgroup_paths_mount, &paths);
+    ret->failed = -got;
+    if (ret->failed) {
+        explain(ret, "see whether /proc is mounted", "/proc/self cannot be read: %s",
+                strerror(ret->failed));
+        return;
+    }
     const struct cgroup_place *v2 = &paths.place[CGROUP_PATHS_V2];
     if (discover_v2(ret, v2))
         return;

@@ -52,6 +52,12 @@ bool policy_field_is_levels(const struct policy *p, enum policy_field field)
     return !field_is_text(field) && field_number(p, field) == level_number(p->level, field);
 }
 
+bool policy_field_is_chosen(const struct policy *p, enum policy_field field)
+{
+    const struct origin *o = &p->origin[field];
+    return o->kind == ORIGIN_OPTION || (o->kind == ORIGIN_FILE && o->line > 0);
+}
+
 /* Texts are the same at every level; a working folder or a resolver that nobody chose is NULL. */
 static const char *default_string(enum policy_field id)
 {

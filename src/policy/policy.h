@@ -213,5 +213,7 @@ const char *policy_field_path(enum policy_field field);
 const char *policy_field_help(enum policy_field field); /* one line, for help texts and docs */
 /* The number is the one that the level brings, whoever wrote it down. */
 bool policy_field_is_levels(const struct policy *p, enum policy_field field);
+/* Somebody gave this value, by an option or in a line of a file. */
+bool policy_field_is_chosen(const struct policy *p, enum policy_field field);
 /* The value as a person would write it: "256M", "30s", "unlimited". */
 void policy_field_text(const struct policy *p, enum policy_field field, struct buf *out);

@@ -208,6 +208,9 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
         }
         give(a, fd);
         break;
+    case WIRE_FILE:
+        lifecycle_started_own(&a->w->s->lifecycle, msg->pid);
+        break;
     case WIRE_CLAIM:
         warden_claimed(a->w, a->front);
         ask_drop(a);

@@ -91,6 +91,8 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
     p->egress.asks = false;
     p->commands.given = false;
     p->timeout_ms = SCENE_MS;
+    /* A limit that is only watched here is attacked as such. */
+    p->sampling = SAMPLING_ACCEPT;
     switch (id) {
     case SCENE_GRANTS:
         return shape_grants(p, place, err);

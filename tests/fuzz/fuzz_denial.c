@@ -53,6 +53,8 @@ static const struct filter_program *program_for(uint32_t arch, unsigned bits)
                                .host_writable = bits & 32,
                                .counted_memory = bits & 64,
                                .looked_at = !(bits & 64),
+                               .strict_memory = !(bits & 64),
+                               .shared_max = 1u << 20,
                                .scoped_signals = bits & 128,
                                .notify = true};
     *at = malloc(sizeof **at);
@@ -70,8 +72,9 @@ static void check_verdict(uint32_t arch, const struct seccomp_data *call, unsign
         require(call->arch == arch && !(arch == FILTER_X86_64 && (call->nr & FILTER_X32_BIT)));
         break;
     case SECCOMP_RET_ERRNO:
+        /* 0: a socket option that is said to be set. */
         require(error == EPERM || error == ENOSYS || error == EPROTONOSUPPORT ||
-                error == EOPNOTSUPP);
+                error == EOPNOTSUPP || error == ENOPROTOOPT || error == 0);
         break;
     default:
         require(got == SECCOMP_RET_USER_NOTIF);

@@ -303,7 +303,7 @@ def test_hangup_loads_the_templates_anew(caller):
     with Serve(caller, "--foreground") as serve:
         (serve.state / "templates").mkdir()
         file = serve.state / "templates" / "later.json"
-        file.write_text(json.dumps({"policy": {"level": "high", "lifecycle": {"memory": "70M"}}}))
+        file.write_text(json.dumps({"policy": {"level": "high", "lifecycle": {"memory": "70M", "sampling": "accept"}}}))
         for path in (file.parent, file):
             os.chown(path, caller.uid, -1)
         with pytest.raises(Failed, match="no template later"):

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from helpers import IS_ROOT, PUBLIC, Caller, wait_for
+from helpers import IS_ROOT, PUBLIC, WATCHED, Caller, wait_for
 from reviewlib import Lab, tree
 from verifylib import weak_programs
 
@@ -212,7 +212,7 @@ def test_a_link_through_a_link_that_leads_out_is_marked(lab):
 def test_holes_and_names_of_one_file_count(lab):
     """Files that take nothing of the disk inside would take it outside, and time to look at."""
     fill(lab)
-    review = lab.review("for i in 1 2 3; do truncate -s 20M hole$i; done; echo small > small", "--disk", "32M")
+    review = lab.review("for i in 1 2 3; do truncate -s 20M hole$i; done; echo small > small", "--disk", "32M", *WATCHED)
     changes = lab.changes(review)
     refused = [name for name in ("hole1", "hole2", "hole3") if changes[name]["refused"]]
     assert refused == ["hole2", "hole3"] and "limit for the disk" in changes["hole3"]["refused"]

@@ -16,11 +16,11 @@ import pytest
 from helpers import CALLERS, ROOT, below, wait_for
 from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, start_time
 
-SMALL = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "cpu_time": "1s", "disk": "16M"}}}
-ROOMY = {"policy": {"level": "high", "lifecycle": {"memory": "64M"}}}
-SAMPLED = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "cgroup": "off"}}}
-FILES = {"policy": {"level": "high", "lifecycle": {"memory": "64M", "disk": "256M"}}}
-FEW = {"policy": {"level": "high", "lifecycle": {"pids": 20}}}
+SMALL = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "memory": "64M", "cpu_time": "1s", "disk": "16M"}}}
+ROOMY = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "memory": "64M"}}}
+SAMPLED = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "memory": "64M", "cgroup": "off"}}}
+FILES = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "memory": "64M", "disk": "256M"}}}
+FEW = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "pids": 20}}}
 
 
 TEMPLATES = {"small.json": SMALL, "few.json": FEW, "roomy.json": ROOMY, "sampled.json": SAMPLED, "files.json": FILES}

@@ -275,7 +275,8 @@ static void watch_all(void)
     life.init_pid = getpid();
     life.sampler = sampler_new();
     cr_assert_not_null(life.sampler);
-    policy.memory = POLICY_UNLIMITED;
+    policy.memory = UINT64_C(1) << 60;
+    policy.origin[FIELD_MEMORY].kind = ORIGIN_OPTION;
 }
 
 static void unwatch(void)
