@@ -36,7 +36,7 @@ void guardian_dismiss(struct guardian *g);
 int guardian_main(void *guardian);
 /* Kill everything below init_pid, then init itself. */
 void guardian_kill_tree(pid_t init_pid);
-#define GUARDIAN_HELPERS 2 /* brig-proxy, the notary */
+#define GUARDIAN_HELPERS 3 /* brig-proxy, the notary, the keeper of a proxy that died */
 /* Has the supervisor a living child but the guardian and the helpers? After an ordinary end it has
  * not. `helpers`: processes of the supervisor's own that outlive the code, or 0. */
 bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS]);

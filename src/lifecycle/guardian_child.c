@@ -165,8 +165,10 @@ bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS]
     text[n] = '\0';
     for (const char *at = text; *at;) {
         int pid = take_number(&at);
-        if (pid > 0 && pid != guardian && pid != helpers[0] && pid != helpers[1] &&
-            parent_of(pid) != 0)
+        int known = pid == guardian;
+        for (int i = 0; i < GUARDIAN_HELPERS; i++)
+            known |= pid == helpers[i];
+        if (pid > 0 && !known && parent_of(pid) != 0)
             return true;
         while (*at == ' ')
             at++;
@@ -178,7 +180,9 @@ bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS]
 
 void guardian_kill_children(pid_t supervisor, pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS])
 {
-    const struct spared spared = {guardian, {helpers[0], helpers[1]}};
+    struct spared spared = {.guardian = guardian};
+    for (int i = 0; i < GUARDIAN_HELPERS; i++)
+        spared.helpers[i] = helpers[i];
     kill_below(supervisor, &spared);
 }
 

@@ -75,7 +75,7 @@ struct lifecycle {
     struct cgroup_group group;
     bool cgroup;
     struct guardian guardian;
-    /* Of the supervisor, to be left alone when the code is killed: brig-proxy, the notary; or 0. */
+    /* Of the supervisor, to be left alone when the code is killed, or 0: see GUARDIAN_HELPERS. */
     pid_t helpers[GUARDIAN_HELPERS];
     bool guarded;
     bool stuck; /* some of it cannot be killed: nobody waits for it any more */

@@ -100,6 +100,15 @@ int procfs_status_parse(const char *text, struct proc_status *ret)
     return 0;
 }
 
+pid_t procfs_child(pid_t pid)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    return (pid_t)strtol(text, NULL, 10);
+}
+
 int procfs_status(pid_t pid, struct proc_status *ret, struct err *err)
 {
     char path[64], text[4096];

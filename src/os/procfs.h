@@ -18,6 +18,8 @@ struct proc_status {
     pid_t ppid;
     int threads;
 };
+/* The first child of a task that has one thread; 0: none, or the kernel does not tell. */
+pid_t procfs_child(pid_t pid);
 int procfs_status(pid_t pid, struct proc_status *ret, struct err *err);
 /* Pure part, for tests. */
 int procfs_status_parse(const char *text, struct proc_status *ret);

@@ -5,6 +5,7 @@
 #include "credentials/keeper.h"
 #include "os/beside.h"
 #include "os/fd.h"
+#include "os/procfs.h"
 #include "os/sys.h"
 #include "os/weaken.h"
 
@@ -28,7 +29,7 @@
 
 void link_init(struct link *l)
 {
-    *l = (struct link){.pid = -1, .pidfd = -1, .fd = -1};
+    *l = (struct link){.pid = -1, .pidfd = -1, .fd = -1, .keeper_fd = -1};
     buf_init(&l->ca, CHANNEL_TEXT_MAX);
 }
 
@@ -198,6 +199,23 @@ int link_next(struct link *l)
     return r > 0 ? 1 : -ENOTCONN;
 }
 
+/* Held by descriptor: its number may be given to somebody else. */
+static void find_keeper(struct link *l)
+{
+    struct proc_status status;
+    struct err err = ERR_INIT;
+    pid_t pid = procfs_child(l->pid);
+    l->keeper_fd = pid > 0 ? sys_pidfd_open(pid) : -1;
+    if (l->keeper_fd >= 0 && procfs_status(pid, &status, &err) == 0 && status.ppid == l->pid)
+        l->keeper = pid;
+}
+
+pid_t link_keeper(const struct link *l)
+{
+    struct pollfd p = {.fd = l->keeper_fd, .events = POLLIN};
+    return l->keeper && poll(&p, 1, 0) == 0 ? l->keeper : 0;
+}
+
 /* {"ca": PEM or null, "facts": {…}} */
 static int take_ready(struct link *l, struct err *err)
 {
@@ -208,6 +226,7 @@ static int take_ready(struct link *l, struct err *err)
     if (ca && json_type(ca) == JSON_STRING)
         buf_str(&l->ca, json_string(ca));
     json_free(root);
+    find_keeper(l);
     l->ready = true;
     return 0;
 }
@@ -320,6 +339,9 @@ void link_done(struct link *l)
     if (l->pidfd >= 0)
         close(l->pidfd);
     l->pidfd = -1;
+    if (l->keeper_fd >= 0)
+        close(l->keeper_fd);
+    l->keeper_fd = -1;
     buf_done(&l->ca);
     free(l->msg);
     l->msg = NULL;

@@ -15,7 +15,9 @@ struct link {
     int fd; /* -1: none, or it is dead */
     bool started;
     bool ready;
-    bool died; /* without having been told to */
+    bool died;     /* without having been told to */
+    pid_t keeper;  /* 0: it has none */
+    int keeper_fd; /* or -1 */
     struct buf ca;
     struct channel_msg *msg; /* what link_next received last */
 };
@@ -46,6 +48,9 @@ int link_connection(struct link *l, int fd, enum channel_listener kind, const ch
 void link_refused(struct link *l, const char *address, uint16_t port);
 /* 1: l->msg is filled in; 0: nothing now; negative: it is gone (and l->fd closed). */
 int link_next(struct link *l);
+/* Who holds the secrets of this proxy and gives them back at the end: it outlives a proxy that was
+ * killed. 0: nobody, or he has ended. */
+pid_t link_keeper(const struct link *l);
 /* Tells it to finish, hands every last message to fn, reaps it. Kills it if it takes too long. */
 void link_end(struct link *l, void (*fn)(void *ctx, const struct channel_msg *msg), void *ctx);
 void link_done(struct link *l); /* safe on half-built state */

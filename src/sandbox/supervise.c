@@ -373,6 +373,7 @@ void sandbox_end(struct sandbox *s)
             message_send(s->ctl_fd, CTL_KILL, 0);
         if (s->lifecycle.private_uid || s->lifecycle.scoped_signals)
             poll(&p, 1, 200);
+        s->lifecycle.helpers[2] = link_keeper(&s->link);
         lifecycle_kill(&s->lifecycle);
     }
     if (s->init_pidfd >= 0)

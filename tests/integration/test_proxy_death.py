@@ -228,6 +228,25 @@ def vault_server():
     return vaultlib.Vault()
 
 
+def test_a_keeper_that_is_slow_outlives_its_proxy(lab_box, lab, vault, folders):
+    """When its proxy dies, the keeper comes up to the supervisor, which kills whatever else comes up there from the sandbox."""
+    run = Run(lab_box, lab, source=vault.source, env=vault.env)
+    keepers = run.part("keeper")
+    try:
+        assert keepers and vault.leases and not vault.revoked
+        for pid in keepers:
+            os.kill(pid, signal.SIGSTOP)
+        for pid in run.part("proxy"):
+            os.kill(pid, signal.SIGKILL)
+        run.finish()
+        for pid in keepers:
+            os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: set(vault.leases) <= set(vault.revoked), what="the end of the lease")
+        run.assert_gone()
+    finally:
+        end(run.process)
+
+
 @pytest.mark.parametrize("part", ["nothing", "code", "proxy", "supervisor", "init"])
 def test_the_lease_is_revoked(lab_box, part, lab, vault, folders):
     """A dynamic secret of Vault is given back at the end of the run, however it ends."""
