@@ -39,7 +39,7 @@ const struct row rows[] = {
         0, 0),
     TRY("K-01.open", K, 0, "descriptors beyond 0, 1 and 2 are open", attack_descriptors,
         BIT(DESCRIPTORS), BIT(DESCRIPTORS)),
-    TRY("K-02", K, 0, "the program that runs the sandbox is overwritten through /proc", attack_own_image, 0, 0),
+    TRY("K-02", K, 0, "the program that runs the sandbox, overwritten through /proc", attack_own_image, 0, 0),
     TRY("K-05.int80", K, 0, "system calls by the 32-bit entry", attack_int80, FILTER, FILTER),
     TRY("K-05.x32", K, 0, "system calls by their x32 numbers", attack_x32, FILTER, FILTER),
     TRY("K-07.user", K, 0, "a new user namespace (unshare)", attack_unshare_user, FILTER, 0),
