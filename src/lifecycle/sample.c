@@ -35,6 +35,8 @@ void sampler_free(struct sampler *s)
     free(s->before);
     inodes_done(&s->open);
     inodes_done(&s->known);
+    inodes_done(&s->ending);
+    inodes_done(&s->ending_before);
     free(s);
 }
 

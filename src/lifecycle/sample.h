@@ -44,7 +44,8 @@ struct sampler {
     /* Of the one who looks (aside.c); the supervisor's stay empty. */
     struct inodes open;  /* pipes, sockets and deleted files of this look: each counts once */
     struct inodes known; /* sizes of files that were seen in the folder or open */
-    uint64_t maps_us;    /* when mappings were looked at last, and what they held */
+    struct inodes ending, ending_before; /* processes by start and number; "bytes": since when */
+    uint64_t maps_us;                    /* when mappings were looked at last, and what they held */
     uint64_t mapped_bytes, mapped_inodes, shared;
 };
 

@@ -28,12 +28,15 @@
 #define UNKNOWN_BYTES (32u << 20)
 /* Lists of mappings are long. */
 #define MAPS_EVERY_US 200000u
+/* For so long the end of a process may take before it is one that cannot be looked at. */
+#define ENDING_MAX_US 500000u
 
 struct file_look {
     const struct lifecycle *l;
     struct sampler *sampler;
     struct looked *sum;
     int proc;
+    uint64_t now;
 };
 
 static uint64_t device_of(const struct sys_statx *sx)
@@ -110,14 +113,52 @@ static bool is_gone(int error)
     return error == ENOENT || error == ESRCH;
 }
 
-static void look_at_files(const struct file_look *look, const char *at)
+/* From when a process gives up its memory until it is gone, what it has open is root's to see. It
+ * does nothing more by itself, and what it holds goes with it. A thread that ends is not enough:
+ * the others have the same files. */
+static bool is_ending(const struct file_look *look, const char *at)
+{
+    char path[80], text[768];
+    struct sample_stat s;
+    snprintf(path, sizeof path, "%s/stat", at);
+    ssize_t got = file_read(look->proc, path, text, sizeof text);
+    if (got <= 0)
+        return is_gone((int)-got);
+    return sample_stat_parse(text, &s) && (s.ended || s.ending) && s.tasks < 2;
+}
+
+/* Since when it has been seen ending. Where many processes come and go, one of them is at every
+ * look: each has its own time. */
+static uint64_t ending_since(const struct file_look *look, const struct process *p)
+{
+    struct sampler *s = look->sampler;
+    uint64_t pid = (uint64_t)p->seen.pid;
+    const struct inode_seen *before = inodes_find(&s->ending_before, p->seen.start, pid);
+    uint64_t since = before ? before->bytes : look->now;
+    bool fresh;
+    struct inode_seen *kept = inodes_put(&s->ending, p->seen.start, pid, &fresh);
+    if (kept)
+        kept->bytes = since;
+    return kept ? since : 0;
+}
+
+static void cannot_look(const struct file_look *look, const struct process *p, const char *at,
+                        int error)
+{
+    if (is_gone(error))
+        return;
+    if (!is_ending(look, at) || look->now - ending_since(look, p) > ENDING_MAX_US)
+        look->sum->blind = true;
+}
+
+static void look_at_files(const struct file_look *look, const struct process *p, const char *at)
 {
     char path[80];
     snprintf(path, sizeof path, "%s/fd", at);
     int fd = openat(look->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
-        look->sum->blind |= !is_gone(errno);
+        cannot_look(look, p, at, errno);
         if (fd >= 0)
             close(fd);
         return;
@@ -130,7 +171,8 @@ static void look_at_files(const struct file_look *look, const char *at)
         add_one(look, at, dirfd(dir), e->d_name);
         count++;
     }
-    look->sum->blind |= errno != 0 && !is_gone(errno);
+    if (errno != 0)
+        cannot_look(look, p, at, errno);
     if (count > look->sum->open_files_max)
         look->sum->open_files_max = count;
     closedir(dir);
@@ -200,14 +242,14 @@ static void add_mapping(const struct file_look *look, const char *at, const char
     look->sampler->mapped_inodes++;
 }
 
-static void look_at_mappings(const struct file_look *look, const char *at)
+static void look_at_mappings(const struct file_look *look, const struct process *p, const char *at)
 {
     char path[80];
     snprintf(path, sizeof path, "%s/maps", at);
     int fd = openat(look->proc, path, O_RDONLY | O_CLOEXEC);
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
     if (!maps) {
-        look->sum->blind |= !is_gone(errno);
+        cannot_look(look, p, at, errno);
         if (fd >= 0)
             close(fd);
         return;
@@ -219,12 +261,22 @@ static void look_at_mappings(const struct file_look *look, const char *at)
             line[n - 1] = '\0';
         add_mapping(look, at, line);
     }
-    look->sum->blind |= ferror(maps) != 0 && !is_gone(errno);
+    if (ferror(maps))
+        cannot_look(look, p, at, errno);
     free(line);
     fclose(maps);
 }
 
 /* ---- all of them ---- */
+
+/* Who is not seen ending by this look has ended. */
+static void forget_ended(struct sampler *s)
+{
+    struct inodes spare = s->ending_before;
+    s->ending_before = s->ending;
+    s->ending = spare;
+    inodes_clear(&s->ending);
+}
 
 void sample_files(const struct lifecycle *l, struct looked *ret)
 {
@@ -233,8 +285,9 @@ void sample_files(const struct lifecycle *l, struct looked *ret)
     uint64_t now = clock_us();
     bool maps = now - s->maps_us >= MAPS_EVERY_US;
     ret->blind |= !processes_read(l, &list);
-    struct file_look look = {.l = l, .sampler = s, .sum = ret, .proc = list.proc};
+    struct file_look look = {.l = l, .sampler = s, .sum = ret, .proc = list.proc, .now = now};
     inodes_clear(&s->open);
+    forget_ended(s);
     if (maps) {
         s->maps_us = now;
         s->mapped_bytes = s->mapped_inodes = s->shared = 0;
@@ -245,9 +298,9 @@ void sample_files(const struct lifecycle *l, struct looked *ret)
         if ((p->ended && p->tasks < 2) || process_is_init(l, &list, p) || process_is_own(l, p))
             continue;
         process_name(&list, p, at);
-        look_at_files(&look, at);
+        look_at_files(&look, p, at);
         if (maps)
-            look_at_mappings(&look, at);
+            look_at_mappings(&look, p, at);
     }
     ret->deleted_bytes += s->mapped_bytes;
     ret->deleted_inodes += s->mapped_inodes;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FLAG_EXITING 0x4u /* PF_EXITING of the kernel, shown since there is a /proc */
+
 /* The number at *at, and past it; 0 and no further if there is none. */
 static uint64_t take_number(const char **at, int base)
 {
@@ -37,7 +39,8 @@ bool sample_stat_parse(const char *text, struct sample_stat *ret)
                                 .reaped = field[16] + field[17],
                                 .tasks = field[20],
                                 .start = field[22],
-                                .ended = state == 'Z' || state == 'X'};
+                                .ended = state == 'Z' || state == 'X',
+                                .ending = field[9] & FLAG_EXITING};
     return true;
 }
 

@@ -11,7 +11,8 @@ struct sample_stat {
     pid_t ppid;
     uint64_t own, reaped; /* CPU time in ticks: its threads', its waited-for children's */
     uint64_t tasks, start;
-    bool ended; /* its first thread has */
+    bool ended;  /* its first thread has */
+    bool ending; /* it has begun to: it runs no code any more */
 };
 bool sample_stat_parse(const char *text, struct sample_stat *ret);
 
