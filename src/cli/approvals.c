@@ -25,6 +25,22 @@ static void show(struct buf *out, const char *text)
     buf_str(out, buf_text(&clean));
 }
 
+/* Nothing is known of it but that it waits. */
+static void list_silent(struct listing *l, const char *id)
+{
+    l->count++;
+    if (!l->w) {
+        buf_fmt(l->out,
+                "%s  its run does not say what it is, it may be stopped or slow: ask again\n", id);
+        return;
+    }
+    jw_object_begin(l->w);
+    jw_kv_string(l->w, "id", id);
+    jw_kv_string(l->w, "where", "local");
+    jw_kv_bool(l->w, "silent", true);
+    jw_object_end(l->w);
+}
+
 static void list_one(struct listing *l, const struct json *j, const char *run, const char *where)
 {
     const char *id = member_string(j, "id");
@@ -58,7 +74,9 @@ static void list_one(struct listing *l, const struct json *j, const char *run, c
 static void list_local(void *ctx, const char *id, const char *text)
 {
     cleanup_json struct json *j = NULL;
-    if (json_parse(text, strlen(text), &json_default_limits, &j, NULL) < 0)
+    if (!text)
+        list_silent(ctx, id);
+    if (!text || json_parse(text, strlen(text), &json_default_limits, &j, NULL) < 0)
         return;
     const char *told = member_string(j, "id");
     if (told && strcmp(told, id) == 0)

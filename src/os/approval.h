@@ -85,7 +85,8 @@ void approval_show_argv(struct buf *out, char *const argv[], size_t max);
 /* "ask-" and hexadecimal digits. */
 bool approval_is_id(const char *text);
 /* Every local question that stands, as the asker describes it: one JSON object {"id", "kind",
- * "run", "pid", "text", "reason", "remaining_ms"}. What lies about without an asker is removed. */
+ * "run", "pid", "text", "reason", "remaining_ms"}; NULL of one that does not say it in time. What
+ * lies about without an asker is removed. */
 int approval_list(void (*fn)(void *ctx, const char *id, const char *json), void *ctx);
 /* 0: it counts. ERR_NOT_FOUND: no such question stands here. ERR_REFUSED: somebody was faster, or
  * its time was over. */

@@ -75,8 +75,11 @@ static void list_one(int dir, const char *id,
     if (fd == -ECONNREFUSED)
         unlinkat(dir, id, 0);
     cleanup_free char *text = fd >= 0 ? malloc(APPROVAL_REPLY_MAX + 1) : NULL;
-    ssize_t n = text ? exchange(fd, OP_SHOW, text, APPROVAL_REPLY_MAX) : 0;
-    if (n <= 0)
+    ssize_t n = text ? exchange(fd, OP_SHOW, text, APPROVAL_REPLY_MAX) : fd;
+    /* Whoever is slow, or stopped, still waits for its answer. */
+    if (n == -EAGAIN)
+        fn(ctx, id, NULL);
+    if (n <= 0 || !text)
         return;
     text[n] = '\0';
     fn(ctx, id, text);

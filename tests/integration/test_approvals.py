@@ -55,11 +55,19 @@ class Asker:
         assert result.returncode == 0, result
         return json.loads(result.stdout)
 
+    def questions(self, count=1):
+        """So many wait, and their runs have said what they are about."""
+        def told():
+            found = self.waiting()
+            return found if len(found) == count and not any("silent" in q for q in found) else None
+
+        return wait_for(told, LONG, "questions")
+
     def question(self):
-        return wait_for(self.waiting, LONG, "a question")[0]
+        return self.questions()[0]
 
     def still_waits(self, process):
-        """One question does, and so does who asked it. (One that is slow to tell of itself is left out of the list.)"""
+        """One question does, and so does who asked it."""
         wait_for(lambda: len(self.waiting()) == 1 or process.poll() is not None, LONG, "one question")
         return process.poll() is None
 
@@ -172,6 +180,19 @@ def test_a_killed_asker_leaves_nothing_to_answer(asker):
     assert asker.waiting() == [] and asker.entries() == []
 
 
+def test_one_that_does_not_say_what_it_is_still_waits(asker):
+    process = asker.start("--dangerous", "ask", "--", *DANGEROUS)
+    question = asker.question()
+    process.send_signal(signal.SIGSTOP)
+    assert asker.waiting() == [{"id": question["id"], "where": "local", "silent": True}]
+    listed = asker.brig("approvals").stdout
+    assert question["id"] in listed and "does not say" in listed
+    process.send_signal(signal.SIGCONT)
+    assert asker.question()["text"] == question["text"]
+    assert asker.brig("deny", question["id"]).returncode == 0
+    assert process.wait(LONG) == 125
+
+
 def test_only_one_of_many_answers_counts(asker):
     process = asker.start("--json", "--dangerous", "ask", "--", "sh", "-c", f"rm -rf {OUTSIDE}; echo ran")
     question = asker.question()
@@ -194,8 +215,7 @@ def test_only_one_of_many_answers_counts(asker):
 def test_several_questions_are_told_apart(asker):
     first = asker.start("--dangerous", "ask", "--", "sh", "-c", f"rm -rf {OUTSIDE}; echo first")
     second = asker.start("--dangerous", "ask", "--", "sh", "-c", f"rm -rf {OUTSIDE}; echo second")
-    both = wait_for(lambda: (lambda found: found if len(found) == 2 else None)(asker.waiting()), LONG, "two questions")
-    [wanted] = [question["id"] for question in both if "second" in question["text"]]
+    [wanted] = [question["id"] for question in asker.questions(2) if "second" in question["text"]]
     assert asker.brig("approve", wanted).returncode == 0
     assert second.communicate(timeout=LONG)[0] == "second\n"
     assert asker.still_waits(first)

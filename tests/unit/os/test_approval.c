@@ -226,7 +226,7 @@ static void find(void *ctx, const char *id, const char *json)
     struct found *f = ctx;
     f->count++;
     snprintf(f->id, sizeof f->id, "%s", id);
-    snprintf(f->json, sizeof f->json, "%s", json);
+    snprintf(f->json, sizeof f->json, "%s", json ? json : "silent");
 }
 
 Test(approval, is_described_by_the_asker_and_gone_with_it, .init = own_folder,
@@ -253,6 +253,13 @@ Test(approval, is_described_by_the_asker_and_gone_with_it, .init = own_folder,
     cr_expect_str_eq(json_string(json_get(j, "run")), "brig-0123");
     cr_expect(json_int(json_get(j, "pid")) == pid);
     json_free(j);
+    /* One that cannot answer just now is not left out. */
+    kill(pid, SIGSTOP);
+    cr_expect(waitpid(pid, NULL, WUNTRACED) == pid);
+    f.count = 0;
+    approval_list(find, &f);
+    cr_expect(f.count == 1);
+    cr_expect_str_eq(f.json, "silent");
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     cr_expect(approval_answer(f.id, true, NULL) < 0);
