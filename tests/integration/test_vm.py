@@ -16,7 +16,7 @@ CROSS = TOP / "tools" / "cross"
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
 MACHINES = {
     "other_verify": ["verify"],
-    "own": ["cgroup", "brig", "serve"],
+    "own": ["cgroup", "brig", "limits", "serve"],
     "other": ["brig"],
     "systemd": ["systemd"],
 }
@@ -93,9 +93,30 @@ def test_brig(own):
                 assert any(line.startswith(f"ok {role}: {tier} {what}") for line in own)
 
 
+def test_limits(own):
+    """What a group keeps needs no word about sampling; what none keeps is refused without one."""
+    for role in ("root", "user"):
+        for way in ("socketpairs", "tcp"):
+            assert f"ok {role}: container holds {way} to the memory limit" in own
+        assert f"ok {role}: the time of children that nobody waits for is limited" in own
+    for line in ("root: container holds pipes to the memory limit", "root: container holds shared to the memory limit",
+                 "root: container holds deleted files to the disk limit", "stranger: what no group keeps is refused",
+                 "bare: a group without controllers keeps nothing, and that is said", "part: processors are refused"):
+        assert f"ok {line}" in own
+
+
 def test_serve(own):
     for role in ("root", "user"):
         for what in ("a cell runs in it", "pause freezes its group", "a killed daemon leaves no cgroup"):
+            assert f"ok {role}: {what}" in own
+
+
+def test_out_of_memory(own):
+    """In a sandbox of the daemon it is the end of one process, and told."""
+    for role in ("root", "user"):
+        for what in ("its group kills one process, not all", "a command that takes too much is killed and told",
+                     "the interpreter keeps what it had", "over MCP it is told, too", "a fresh interpreter takes its place",
+                     "the receipt says three, and no limit that ended it"):
             assert f"ok {role}: {what}" in own
 
 

@@ -35,9 +35,26 @@ post() # PORT BODY PATH
     run wget -q -O - --header "X-API-KEY: $key" --header "E2b-Sandbox-Id: $id" --header "E2b-Sandbox-Port: $1" \
         --header 'Content-Type: application/json' --post-data "$2" "$url$3"
 }
+get() { run wget -q -O - --header "X-API-KEY: $key" "$url$1"; } # PATH
+tool() # NAME ARGUMENTS: a tool of MCP
+{
+    run wget -q -O - --header "X-API-KEY: $key" --header 'Content-Type: application/json' \
+        --header 'Accept: application/json, text/event-stream' --post-data \
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"$1\",\"arguments\":$2}}" "$url/mcp"
+}
+tight() # FILE: of the groups with little memory (the sandbox's, and what may be kept ready for the next)
+{
+    for group in $(groups); do
+        [ "$(cat $group/memory.max)" != 100663296 ] || cat "$group/$1"
+    done
+}
+oom_kills() { tight memory.events | awk '$1 == "oom_kill" { n += $2 } END { print n }'; }
 frozen() { cat $(groups | sed 's,$,/cgroup.events,') 2>/dev/null | grep -q '^frozen 1'; }
 not_frozen() { ! frozen; }
 
+mkdir -p "$state/templates"
+chmod 700 "$state"
+printf 'description: little memory\npolicy: {lifecycle: {memory: 96M}}\n' >"$state/templates/tight.yaml"
 brig serve --listen 127.0.0.1:0 --state "$state" >"$out.serve" 2>&1 </dev/null &
 daemon=$!
 ready() { [ -s "$state/address" ]; }
@@ -70,11 +87,37 @@ verdict "it goes on after that"
 run brig pause --state "$state" "$id" && run brig rm --state "$state" "$id"
 verdict "a frozen one can be ended"
 
-run brig create --state "$state" --template python
-id=$(head -n 1 "$out")
-post 49999 '{"code":"b = bytearray(900 << 20)\nprint(len(b))"}' /execute
-! said '943718400'
-verdict "the memory limit holds"
+# Out of memory is the end of one process, which is told, and of nothing else.
+hog='b = bytearray(200 << 20)'
+told='oom_killed: .*limit 96M.*lifecycle.memory in template tight'
+tool create_session '{"template":"tight"}'
+id=$(sed -n 's/.*"session_id": *"\([^"]*\)".*/\1/p' "$out")
+[ "${#id}" = 20 ]
+verdict "a sandbox with little memory is created"
+tight memory.oom.group | grep -q '^0$' && ! tight memory.oom.group | grep -q '^1$' && [ "$(oom_kills)" = 0 ]
+verdict "its group kills one process, not all"
+post 49999 '{"code":"kept = 41"}' /execute
+run brig exec --state "$state" "$id" -- python3 -c "$hog"
+[ $? = 137 ] && grep -Eq "$told" "$out.err"
+verdict "a command that takes too much is killed and told"
+[ "$(oom_kills)" = 1 ]
+verdict "the group has counted one"
+post 49999 '{"code":"print(kept + 1)"}' /execute && said '"text": *"42'
+verdict "the interpreter keeps what it had"
+tool run_command "{\"session_id\":\"$id\",\"command\":\"python3\",\"args\":[\"-c\",\"$hog\"]}"
+said '"isError": *true' && said '"oom_killed": *true' && said '"memory_limit": *100663296' && said "$told|96M"
+verdict "over MCP it is told, too"
+post 49999 "{\"code\":\"$hog\"}" /execute
+said '"name": *"OutOfMemory"' && said "$told"
+verdict "a cell that takes too much loses its interpreter and is told"
+post 49999 '{"code":"print(6 * 7)"}' /execute && said '"text": *"42'
+verdict "a fresh interpreter takes its place"
+[ "$(oom_kills)" = 3 ]
+verdict "the group has counted three"
+run brig rm --state "$state" "$id"
+receipt() { get "/sandboxes/$id/receipt" && said '"oom_kills": *3'; }
+until_true 30 receipt && said '"limit_hit": *null' && said '"what": *"[^"]*oom_killed' && said '"memory": *"100663296 by cgroup'
+verdict "the receipt says three, and no limit that ended it"
 
 kill -TERM $daemon
 wait $daemon

@@ -55,6 +55,7 @@ server=$!
 
 for tier in container process; do
     t="--tier $tier"
+    [ "$role" != stranger ] || t="$t --sampling accept"
     run brig run $t -- $box echo hi && said '^hi$'
     verdict "$tier runs"
     status "$tier passes the exit status on" 42 brig run $t -- $box sh -c 'exit 42'
