@@ -41,7 +41,8 @@ void guardian_dismiss(struct guardian *g)
 {
     if (g->pid > 0) {
         /* It has nothing to clean any more, and may be stopped: do not ask, end it. */
-        kill(g->pid, SIGKILL);
+        if (kill(g->pid, SIGKILL) < 0) /* it is waited for: there is a second way */
+            sys_pidfd_send_signal(g->pidfd, SIGKILL);
         while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
