@@ -37,6 +37,7 @@ static pid_t waiting_child(bool hidden)
     cr_assert_eq(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also of a test that failed */
         if (hidden)
             prctl(PR_SET_DUMPABLE, 0);
         (void)!write(ready[1], "x", 1);
@@ -54,12 +55,16 @@ static bool is_blind(void)
 {
     struct lifecycle l;
     struct looked seen = {0};
+    struct policy policy;
     lifecycle_init(&l);
+    policy_init(&policy, LEVEL_HIGH);
+    l.policy = &policy;
     l.init_pid = getpid();
     l.sampler = sampler_new();
     cr_assert(l.sampler);
     sample_files(&l, &seen);
     lifecycle_unwatch(&l);
+    policy_done(&policy);
     return seen.blind;
 }
 
