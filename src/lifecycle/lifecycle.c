@@ -294,8 +294,12 @@ void lifecycle_kill(struct lifecycle *l)
         return;
     if (l->cgroup)
         cgroup_kill(&l->group, 2000, NULL);
-    if (!l->namespaced)
-        guardian_kill_children(getpid(), l->guardian.pid, l->helpers);
+    if (l->namespaced)
+        return;
+    /* init last: as long as it lives all of the sandbox is below it, where the guardian finds it
+     * should this supervisor be killed meanwhile (LC-2). */
+    guardian_kill_tree(l->init_pid);
+    guardian_kill_children(getpid(), l->guardian.pid, l->helpers);
 }
 
 void lifecycle_unwatch(struct lifecycle *l)

@@ -91,6 +91,7 @@ def test_brig(own):
         for tier in ("container", "process"):
             for what in ("runs", "stops" if role == "stranger" else "kills", "dies with its supervisor"):
                 assert any(line.startswith(f"ok {role}: {tier} {what}") for line in own)
+    assert "ok stranger: process dies with a supervisor that was about to kill it" in own
 
 
 def test_limits(own):

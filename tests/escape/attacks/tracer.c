@@ -1,9 +1,16 @@
 /* Steps through the system calls of a command, from outside:
  *
- *   tracer log FILE -- CMD…            every call of every task: INDEX TASK NR RESULT ARG0 ARG1
- * ARG2 TEXT tracer kill N -- CMD…              SIGKILL for the command itself at its Nth call; its
- * children are not traced tracer fail NR N RESULT -- CMD…    the Nth call with number NR (any task)
- * is not made and returns RESULT
+ *   tracer log FILE -- CMD…
+ *       every call of every task: INDEX TASK NR RESULT ARG0 ARG1 ARG2 TEXT
+ *   tracer count FILE -- CMD…
+ *       how many calls the command itself makes; its children are not traced, so that it waits for
+ *       them no longer than usual
+ *   tracer kill N -- CMD…
+ *       SIGKILL for the command itself at its Nth call; its children are not traced
+ *   tracer kill-call NR N -- CMD…
+ *       the same, at the Nth call with number NR
+ *   tracer fail NR N RESULT -- CMD…
+ *       the Nth call with number NR (any task) is not made and returns RESULT
  *
  * Ends as the command ended; status 99 says that the Nth call never came. */
 #include "registers.h"
@@ -22,7 +29,8 @@
 #define PTRACE_GET_SYSCALL_INFO 0x420e
 #endif
 
-enum mode { MODE_LOG, MODE_KILL, MODE_FAIL };
+enum mode { MODE_LOG, MODE_COUNT, MODE_KILL, MODE_FAIL };
+#define ANY_CALL (-1)
 
 struct task {
     pid_t pid;
@@ -109,7 +117,8 @@ static void on_entry(struct task *task, const struct __ptrace_syscall_info *info
     for (int i = 0; i < 3; i++)
         task->arg[i] = (unsigned long)info->entry.args[i];
     calls++;
-    if (mode == MODE_KILL && calls == wanted) {
+    bool counts = wanted_nr == ANY_CALL || task->nr == wanted_nr;
+    if (mode == MODE_KILL && counts && ++seen == wanted) {
         hit = true;
         kill(task->pid, SIGKILL);
         return;
@@ -191,28 +200,37 @@ static int start(char **argv)
     int status;
     waitpid(pid, &status, 0);
     long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
-    if (mode != MODE_KILL)
+    if (mode == MODE_LOG || mode == MODE_FAIL)
         options |= PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE;
     ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)options);
     task_of(pid)->known = true;
     ptrace(PTRACE_SYSCALL, pid, NULL, NULL);
     int result = trace(pid);
+    if (mode == MODE_COUNT)
+        fprintf(log_file, "%lu\n", calls);
     if (log_file)
         fclose(log_file);
-    return mode == MODE_LOG || hit ? result : 99;
+    return mode == MODE_LOG || mode == MODE_COUNT || hit ? result : 99;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 4 && strcmp(argv[1], "log") == 0) {
-        mode = MODE_LOG;
+    if (argc > 4 && (strcmp(argv[1], "log") == 0 || strcmp(argv[1], "count") == 0)) {
+        mode = argv[1][0] == 'l' ? MODE_LOG : MODE_COUNT;
         log_file = fopen(argv[2], "we");
         return log_file ? start(argv + 4) : 2;
     }
     if (argc > 4 && strcmp(argv[1], "kill") == 0) {
         mode = MODE_KILL;
+        wanted_nr = ANY_CALL;
         wanted = strtoul(argv[2], NULL, 10);
         return start(argv + 4);
+    }
+    if (argc > 5 && strcmp(argv[1], "kill-call") == 0) {
+        mode = MODE_KILL;
+        wanted_nr = strtol(argv[2], NULL, 10);
+        wanted = strtoul(argv[3], NULL, 10);
+        return start(argv + 5);
     }
     if (argc > 6 && strcmp(argv[1], "fail") == 0) {
         mode = MODE_FAIL;
@@ -221,6 +239,8 @@ int main(int argc, char **argv)
         wanted_result = strtol(argv[4], NULL, 10);
         return start(argv + 6);
     }
-    fprintf(stderr, "usage: tracer log FILE | kill N | fail NR N RESULT -- CMD…\n");
+    fprintf(stderr,
+            "usage: tracer log FILE | count FILE | kill N | kill-call NR N | fail NR N RESULT "
+            "-- CMD…\n");
     return 2;
 }

@@ -118,6 +118,21 @@ for tier in container process; do
     until_true 60 alive "^ *[0-9]* $box sleep 88"; verdict "control: $tier is running"
     kill -9 $supervisor
     gone 'sleep 88'; verdict "$tier dies with its supervisor"
+    # At each of its own kill(2), too. Here nothing else ends a sandbox: no cgroup, no pid namespace, no scope of signals.
+    if [ "$role" = stranger ] && [ $tier = process ]; then
+        number=62
+        [ "$(uname -m)" = x86_64 ] || number=129
+        n=0 left=
+        while [ $n -lt 60 ]; do
+            n=$((n + 1))
+            run tracer kill-call $number $n -- brig run $t -- $box sh -c 'setsid sleep 55 & exit 0'
+            got=$?
+            gone 'sleep 55' || left="$left $n"
+            [ $got != 99 ] || break
+        done
+        [ $n -gt 2 ] && [ $got = 99 ] && [ -z "$left" ]
+        verdict "$tier dies with a supervisor that was about to kill it${left:+ (not at$left)}"
+    fi
     until_true 10 no_groups; verdict "$tier leaves no cgroup"
     until_true 10 no_folders; verdict "$tier leaves no folder"
     until_true 10 same_mounts; verdict "$tier leaves no mount"
