@@ -94,7 +94,7 @@ struct filesystem {
     const char *cwd;      /* where the code starts */
     char private_dir[64]; /* process tier: the workspace on the host, else empty */
     int private_fd;
-    bool resolver;       /* names can be asked for at 127.0.0.1 */
+    bool resolver;      /* names can be asked for at 127.0.0.1 */
     bool strict_memory; /* its limit is only watched: no way to hide some is left open */
     bool whole_proc; /* a template process: the kernel lets its clones have a /proc only where there
                         is one of which nothing is covered */

@@ -32,7 +32,7 @@ struct cgroup_host {
     unsigned controllers; /* usable in a child group */
     char parent[CGROUP_V1_HIERARCHIES]
                [CGROUP_PATH_MAX]; /* v2: [0] only; v1: by controller bit order */
-    int failed; /* errno: it could not be told */
+    int failed;                   /* errno: it could not be told */
     char why[256];
     char how[256];
     bool own_scope; /* v2: the parent is our own group, delegated to us, and we are alone in it */

@@ -73,8 +73,8 @@ class Run:
         """The pids of one part: supervisor, proxy, keeper, init, code, guardian."""
         tree = below(self.process.pid)
         proxies = sorted(p for p, n in tree.items() if n.startswith("brig-proxy") or "keeper" in n)
-        parents = {p: read_stat(p)[2] for p in proxies}
-        keepers = [p for p in proxies if parents[p] in proxies]
+        stats = {p: read_stat(p) for p in proxies}  # None: it has ended meanwhile
+        keepers = [p for p, stat in stats.items() if stat and stat[2] in proxies]
         return {"supervisor": [self.process.pid], "keeper": keepers, "proxy": [p for p in proxies if p not in keepers],
                 "init": [p for p, n in tree.items() if n == "brig-init"], "code": [p for p, n in tree.items() if n.startswith("python3")],
                 "guardian": [p for p, n in tree.items() if n == "brig" or "guardian" in n]}[name]
