@@ -702,7 +702,11 @@ def test_killed_in_the_middle(fresh, victim, after_ms):
         assert victim != "template"  # then it starts cold
     box.close()
     one.close()
-    usable(fresh).close()
+    try:
+        usable(fresh).close()
+    except (Gone, Failed):
+        assert victim == "first"  # ST-1: what was cloned before the launcher heard of that death dies of it too
+        usable(fresh).close()
 
 
 # ---- the template's life ----
