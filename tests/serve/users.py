@@ -1,5 +1,6 @@
 """Ordinary users whom nobody else on this machine is: several runs of the tests may go side by side."""
 import os
+import re
 import socket
 
 FIRST, LAST = 43000, 59999
@@ -16,9 +17,21 @@ def _has_tasks(uid):
     return False
 
 
+def _has_folders(uid):
+    """Whether a test that was killed left folders of this user's: who looks for leftovers must find his own alone."""
+    for top in ("/tmp", "/var/tmp"):
+        for entry in os.scandir(top):
+            try:
+                if re.fullmatch(r"brig-(verify-)?[0-9a-f]{16,}", entry.name) and entry.stat(follow_symlinks=False).st_uid == uid:
+                    return True
+            except OSError:
+                pass
+    return False
+
+
 def claim_user():
-    """The uid of a user of whom nothing runs, for this process alone: a name in the abstract namespace is the claim, and goes
-    with the process, however that ends."""
+    """The uid of a user of whom nothing runs and nothing is left, for this process alone: a name in the abstract namespace is
+    the claim, and goes with the process, however that ends."""
     for uid in range(FIRST, LAST):
         claim = socket.socket(socket.AF_UNIX)
         try:
@@ -27,7 +40,7 @@ def claim_user():
             claim.close()
             continue
         _claims.append(claim)
-        if not _has_tasks(uid):
+        if not _has_tasks(uid) and not _has_folders(uid):
             return uid
     raise RuntimeError("every user for tests is taken")
 
