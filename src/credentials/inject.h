@@ -13,7 +13,7 @@
 
 #include "credentials/secret.h"
 #include "http/message.h"
-#include "policy/egress.h"
+#include "policy/egress/egress.h"
 
 /* Values by index of egress->secrets; an entry is NULL while its value is not to be had. */
 struct injector {

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "credentials/secret.h"
-#include "policy/egress.h"
+#include "policy/egress/egress.h"
 
 #include <sys/socket.h>
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 /* Where secrets stand in a request; what inject.c and strip.c share. */
 #pragma once
 
-#include "policy/egress.h"
+#include "policy/egress/egress.h"
 
 /* As the most lenient servers compare them (http/name.h). */
 bool same_header(const char *a, const char *b);

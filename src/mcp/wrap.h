@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "mcp/rpc.h"
-#include "policy/tools.h"
+#include "policy/tools/tools.h"
 
 #include <stdbool.h>
 #include <stdint.h>

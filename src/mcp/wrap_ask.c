@@ -1,7 +1,7 @@
 /* Asks people about calls, on behalf of the process that moves the lines and has no rights. */
+#include "approvals/approval.h"
 #include "mcp/wrap.h"
 #include "mcp/wrap_serve.h"
-#include "os/approval.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "policy/tools.h"
+#include "policy/tools/tools.h"
 
 /* Each is owned by the process and closed when its time has come. */
 struct wrap_files {

@@ -1,6 +1,6 @@
 /* A call as a person is shown it who is to decide about it. */
+#include "approvals/approval.h"
 #include "mcp/wrap_internal.h"
-#include "os/approval.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "network/address.h"
-#include "policy/egress.h"
+#include "policy/egress/egress.h"
 
 #include <sys/socket.h>
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "http/message.h"
-#include "policy/egress.h"
+#include "policy/egress/egress.h"
 
 enum doubt_kind {
     DOUBT_METHOD,

@@ -52,7 +52,7 @@ apply_fn apply_env;
 /* init/perform_child.c */
 apply_fn apply_arg, apply_session;
 
-/* filesystem/files_serve_child.c: carries out the file request in a sealed block, in a process of
+/* files/serve_child.c: carries out the file request in a sealed block, in a process of
  * its own; returns its exit status. */
 int file_worker_child(const void *block, size_t len, int in, int out);
 

@@ -42,7 +42,7 @@ enum ctl_type {
 };
 
 /* What comes with a request. The block is a sealed plan of OP_ARG, OP_ENV, OP_CWD and OP_TTY
- * (CTL_SPAWN), or as filesystem/files.h says (CTL_FILE). */
+ * (CTL_SPAWN), or as files/files.h says (CTL_FILE). */
 enum {
     SPAWN_BLOCK,
     SPAWN_STATUS, /* a pipe: its end means that the program was executed, a struct err why not */

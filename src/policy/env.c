@@ -2,7 +2,7 @@
  * sets, so that no name is dangerous here: LD_PRELOAD inside can only name what is inside. */
 #include "base/cleanup.h"
 #include "base/quote.h"
-#include "policy/egress_internal.h"
+#include "policy/egress/internal.h"
 #include "policy/grants.h"
 #include "policy/values.h"
 

@@ -3,15 +3,15 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/quote.h"
-#include "policy/commands_internal.h"
-#include "policy/egress_internal.h"
+#include "policy/commands/internal.h"
+#include "policy/egress/internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
 #include "policy/keys.h"
-#include "policy/tools_internal.h"
+#include "policy/text/yaml_parse.h"
+#include "policy/tools/internal.h"
 #include "policy/values.h"
 #include "policy/words.h"
-#include "policy/yaml_parse.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,10 +6,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "policy/commands.h"
-#include "policy/egress.h"
+#include "policy/commands/commands.h"
+#include "policy/egress/egress.h"
 #include "policy/origin.h"
-#include "policy/tools.h"
+#include "policy/tools/tools.h"
 
 #include <stdbool.h>
 #include <stddef.h>

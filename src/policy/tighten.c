@@ -1,13 +1,13 @@
 /* A request may only make a policy stricter. Everything is checked before anything is changed, so
  * that a refused request leaves the policy as it was. */
+#include "policy/egress/tighten.h"
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "base/quote.h"
-#include "policy/commands_internal.h"
+#include "policy/commands/internal.h"
 #include "policy/fields.h"
 #include "policy/grants.h"
-#include "policy/tighten_egress.h"
-#include "policy/tools_internal.h"
+#include "policy/tools/internal.h"
 
 #include <limits.h>
 #include <stdlib.h>

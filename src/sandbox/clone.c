@@ -7,6 +7,27 @@
 #include <errno.h>
 #include <fcntl.h>
 
+/* drivers.S, which the build writes */
+extern const char driver_template_py_start[], driver_template_py_end[];
+
+int stem_show(const struct stem_files *f, struct filesystem *fs, struct err *err)
+{
+    const struct {
+        const char *name;
+        const void *data;
+        size_t len;
+    } files[] = {
+        {"template.py", driver_template_py_start,
+         (size_t)(driver_template_py_end - driver_template_py_start)},
+        {"template.so", f->library.data, f->library.len},
+        {"template.json", f->config.data, f->config.len},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (!filesystem_show(fs, files[i].name, files[i].data, files[i].len, err))
+            return -err->code;
+    return 0;
+}
+
 void clone_plan(struct sandbox *s)
 {
     plan_str(&s->plan, OP_CWD, s->request->policy->workspace ? HOME_DIR : "/", NULL, 0);

@@ -1,13 +1,23 @@
 /* Provisioning by cloning: the steps that differ when a sandbox's first processes come from a
- * template process (see stem.h) instead of being started. What is applied inside and what is
+ * template process (warden/stem.h) instead of being started. What is applied inside and what is
  * attested afterwards is the same. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <sys/types.h>
 
 struct sandbox;
+struct filesystem;
+
+/* What is shown in a stem's sandbox, besides the interpreters' drivers. */
+struct stem_files {
+    struct buf library, config;
+    uid_t lease;
+};
+/* Between prepare and plan. */
+int stem_show(const struct stem_files *f, struct filesystem *fs, struct err *err);
 
 /* Where a clone comes from. */
 struct clone_source {

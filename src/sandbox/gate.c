@@ -1,7 +1,7 @@
 #include "sandbox/gate.h"
 
+#include "approvals/approval.h"
 #include "base/cleanup.h"
-#include "os/approval.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* One sandbox while it lives. The only place where all five boundaries meet. */
 #pragma once
 
+#include "approvals/approval.h"
 #include "credentials/credentials.h"
 #include "filesystem/filesystem.h"
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
-#include "os/approval.h"
 #include "os/tty.h"
 #include "sandbox/learner.h"
 #include "sandbox/link.h"
@@ -23,7 +23,7 @@ struct sandbox {
     const struct run_request *request;
     struct run_result *result;
     char id[32];
-    bool session; /* serves requests instead of running one command; sandbox/warden.c */
+    bool session; /* serves requests instead of running one command; warden/warden.c */
     /* Sessions of `brig serve`, see stem.h. */
     const struct stem_files *stem;     /* it is the sandbox of a template process */
     const struct clone_source *source; /* it is to be cloned from one; NULL: started */

@@ -5,7 +5,7 @@
 #include "audit/asked.h"
 #include "audit/netlog.h"
 #include "base/err.h"
-#include "policy/learn.h"
+#include "policy/learn/learn.h"
 
 #define LEARNER_HOSTS_MAX 128
 

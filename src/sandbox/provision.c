@@ -9,7 +9,6 @@
 #include "sandbox/clone.h"
 #include "sandbox/internal.h"
 #include "sandbox/interpreter.h"
-#include "sandbox/stem.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 #include "sandbox/review.h"
 
 #include "base/cleanup.h"
-#include "filesystem/review.h"
 #include "os/runstate.h"
+#include "review/review.h"
 
 #include <errno.h>
 #include <string.h>

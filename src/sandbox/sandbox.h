@@ -4,7 +4,7 @@
 #include "audit/denial.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "policy/learn.h"
+#include "policy/learn/learn.h"
 #include "policy/policy.h"
 
 #include <stdbool.h>

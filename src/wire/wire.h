@@ -35,12 +35,13 @@
     X(SPAWN, "spawn")     /* {"argv":[],"env":{},"cwd":"","tty":null|{"cols","rows"},              \
                              "stdin":bool,"interpreter":null|"python"|"javascript"|"bash"} */      \
     X(SIGNAL, "signal")   /* {"pid","signal","group":bool} */                                      \
-    X(FILE, "file")       /* see filesystem/files.h: {"op",…} */                                 \
+    X(FILE, "file")       /* see files/files.h: {"op",…} */                                      \
     X(CONNECT, "connect") /* {"port"}: a TCP connection to 127.0.0.1 or ::1 inside */              \
-    X(NETWORK, "network") /* {"allow":[],"block":[],"beyond":bool}: replaces all; policy/live.h */ \
-    X(FREEZE, "freeze")   /* value 1: freeze, 0: thaw */                                           \
-    X(STATS, "stats")     /* asks; and the answer */                                               \
-    X(END, "end")         /* {"reason"}: kill everything, tear down */                             \
+    X(NETWORK,                                                                                     \
+      "network") /* {"allow":[],"block":[],"beyond":bool}: replaces all; policy/egress/live.h */   \
+    X(FREEZE, "freeze") /* value 1: freeze, 0: thaw */                                             \
+    X(STATS, "stats")   /* asks; and the answer */                                                 \
+    X(END, "end")       /* {"reason"}: kill everything, tear down */                               \
     /* warden → front */                                                                         \
     X(READY, "ready")   /* {"pid","boundaries":{},"states_usec":{}}; provisioned and attested;     \
                            with fds [requests, answers, stdout, stderr] of a waiting interpreter   \

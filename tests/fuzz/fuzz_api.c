@@ -19,8 +19,8 @@ static void require(int condition)
 #define cr_assert_fail(...)        abort()
 
 #include "../unit/daemon/world.h"
-#include "daemon/api.h"
-#include "daemon/connection.h"
+#include "daemon/api/route.h"
+#include "daemon/server/connection.h"
 
 #include <stdint.h>
 

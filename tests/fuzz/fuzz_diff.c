@@ -1,6 +1,6 @@
 /* Two texts, cut at the first NUL: the lines that are kept and added give the second, those that
  * are kept and removed the first. */
-#include "filesystem/diff.h"
+#include "review/diff.h"
 
 #include <stdlib.h>
 #include <string.h>

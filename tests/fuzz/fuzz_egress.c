@@ -1,6 +1,6 @@
 /* Any bytes as what brig-proxy is told, as a short rule, as a short secret: a message, or rules
  * that come out of their own text the same, in an order that does not depend on how they came. */
-#include "policy/egress.h"
+#include "policy/egress/egress.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Any bytes as the answer of a file worker: refused, or everything that comes out is bounded, in
  * order and clean, whatever the pieces in which it came. The first byte is the operation, the
  * second the size of the pieces. */
-#include "filesystem/files.h"
+#include "files/files.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Any bytes as a request to the file worker: refused, or all that the worker relies on holds and
  * lies within the block. */
-#include "filesystem/files.h"
+#include "files/files.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * something or says that it needs more, what comes out fits, and after an error or the end nothing
  * more comes. */
 // link: -lz
-#include "daemon/gunzip.h"
+#include "daemon/e2b/gunzip.h"
 
 #include <stdint.h>
 #include <stdlib.h>

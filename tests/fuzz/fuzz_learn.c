@@ -3,7 +3,7 @@
  * nothing in it is wider than what was asked for or what the caller agreed to (LN-2). The last is
  * judged by the policy that is read back, not by its text: a star in the name of a file is a star.
  */
-#include "policy/learn.h"
+#include "policy/learn/learn.h"
 #include "policy/paths.h"
 
 #include <stdint.h>

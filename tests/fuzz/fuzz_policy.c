@@ -1,6 +1,6 @@
 /* Any bytes as a policy document: a message with a place, or a policy that survives being written
  * and read back in both languages, and that no request made of itself can widen. */
-#include "policy/egress_internal.h"
+#include "policy/egress/internal.h"
 #include "policy/policy.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* The records of a review: whatever is read from them, no path leads out of the project. */
-#include "filesystem/review.h"
-#include "filesystem/review_journal.h"
+#include "review/journal.h"
+#include "review/review.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Host, headers, target and pattern of a request, as lines: what is aimed at has a good id and
  * port, what is decoded is shorter than its text and free of NUL, and a path is matched segment by
  * segment. */
-#include "daemon/aim.h"
+#include "daemon/api/target.h"
 
 #include "base/utf8.h"
 

@@ -1,6 +1,6 @@
 /* The server as a whole: the first byte says in how large pieces the rest arrives, and how the
  * client leaves. Whatever it is, every handler is told how it ended, and nothing stays behind. */
-#include "daemon/connection.h"
+#include "daemon/server/connection.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * the front hears is well-formed, no descriptor is lost, and nobody is kept busy for ever.
  *
  * The input is a list of acts. The first byte says who listens. */
-#include "sandbox/session.h"
+#include "warden/session.h"
 
 #include <errno.h>
 #include <fcntl.h>

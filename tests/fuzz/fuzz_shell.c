@@ -1,7 +1,7 @@
 /* Any bytes as a piece of shell, and as rules on commands: numbers that point where they should, a
  * verdict that is the same again, and stricter rules that are never more lenient. */
-#include "policy/commands.h"
-#include "policy/shell_parse.h"
+#include "policy/commands/commands.h"
+#include "policy/commands/shell_parse.h"
 
 #include <stdint.h>
 #include <stdlib.h>

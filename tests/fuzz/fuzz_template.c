@@ -1,5 +1,5 @@
 /* A template's file, as the operator wrote it. */
-#include "sandbox/template.h"
+#include "warden/template.h"
 
 #include <stdlib.h>
 #include <string.h>

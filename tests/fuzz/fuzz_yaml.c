@@ -1,7 +1,7 @@
 /* The YAML reader. What we accept libyaml must accept with the same tree. */
 // link: -lyaml
 #include "../oracle/libyaml_oracle.h"
-#include "policy/yaml_parse.h"
+#include "policy/text/yaml_parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-"""brig-daemon dies at every named point of create, exec, claim and teardown (src/daemon/fault.h): everything of it
+"""brig-daemon dies at every named point of create, exec, claim and teardown (src/daemon/base/fault.h): everything of it
 goes with it, the next start finds what is left and works, and the records go on with one of the crash (L-02). The one that
 dies is the test build of -Dweaken=true; no release has such points."""
 import http.client
@@ -17,7 +17,7 @@ from helpers import PUBLIC, TOP, all_pids, wait_for
 from verifylib import weak_programs
 
 BRIG = PUBLIC / "brig"
-POINTS = re.findall(r'^    X\(\w+, "([a-z.]+)"\)', (TOP / "src/daemon/fault.h").read_text(), re.MULTILINE)
+POINTS = re.findall(r'^    X\(\w+, "([a-z.]+)"\)', (TOP / "src/daemon/base/fault.h").read_text(), re.MULTILINE)
 
 
 class Api:

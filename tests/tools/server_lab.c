@@ -3,7 +3,7 @@
  * [per_peer [head_ms [idle_ms]]]]. Prints the port when it listens. */
 #include "base/cleanup.h"
 #include "base/num.h"
-#include "daemon/connection.h"
+#include "daemon/server/connection.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
  *   worker OP PATH [to=PATH] [depth=N] [limit=N] [recursive] [meta=NAME:VALUE]…
  * reads what is to be written from stdin and answers on stdout. `worker openat2` says on stdout
  * whether the call is there. */
-#include "filesystem/files.h"
+#include "files/files.h"
 #include "os/sys.h"
 
 #include <errno.h>

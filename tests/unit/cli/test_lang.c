@@ -1,5 +1,5 @@
 #include "base/cleanup.h"
-#include "cli/lang.h"
+#include "cli/run/lang.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

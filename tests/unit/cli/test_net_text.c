@@ -1,7 +1,7 @@
 /* What `brig net` prints: everything that the record has, and no byte that a terminal would obey.
  */
 #include "base/cleanup.h"
-#include "cli/net_text.h"
+#include "cli/evidence/net_text.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

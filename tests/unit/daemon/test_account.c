@@ -1,4 +1,4 @@
-#include "daemon/account.h"
+#include "daemon/base/account.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

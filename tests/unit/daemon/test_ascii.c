@@ -1,4 +1,4 @@
-#include "daemon/ascii.h"
+#include "daemon/e2b/ascii.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

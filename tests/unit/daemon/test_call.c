@@ -1,9 +1,9 @@
 /* Calls on a real connection: what a handler may do with one after it was answered. */
-#include "daemon/call.h"
+#include "daemon/api/call.h"
 
-#include "daemon/envd.h"
-#include "daemon/server.h"
-#include "filesystem/files.h"
+#include "daemon/e2b/envd.h"
+#include "daemon/server/server.h"
+#include "files/files.h"
 #include "world.h"
 
 #include <poll.h>

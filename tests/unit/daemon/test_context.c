@@ -1,4 +1,4 @@
-#include "daemon/context_internal.h"
+#include "daemon/box/context_internal.h"
 
 #include "world.h"
 

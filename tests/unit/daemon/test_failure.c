@@ -1,5 +1,5 @@
 /* Errors in the forms that clients expect. */
-#include "daemon/connection.h"
+#include "daemon/server/connection.h"
 #include "http/connect.h"
 
 #include <criterion/criterion.h>

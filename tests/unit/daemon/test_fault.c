@@ -2,7 +2,7 @@
 #ifndef BRIG_WEAKEN
 #define BRIG_WEAKEN
 #endif
-#include "daemon/fault.h"
+#include "daemon/base/fault.h"
 
 #include "base/cleanup.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/fields.h"
+#include "daemon/api/fields.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

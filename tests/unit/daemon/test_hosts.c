@@ -1,5 +1,5 @@
 /* Which Host and Origin are served (D-03). */
-#include "daemon/connection.h"
+#include "daemon/server/connection.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

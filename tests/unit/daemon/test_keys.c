@@ -1,4 +1,4 @@
-#include "daemon/keys.h"
+#include "daemon/base/keys.h"
 
 #include "base/sha256.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/random.h"
+#include "daemon/base/random.h"
 
 #include "world.h"
 

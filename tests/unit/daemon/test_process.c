@@ -1,4 +1,4 @@
-#include "daemon/process_internal.h"
+#include "daemon/box/process_internal.h"
 
 #include "base/num.h"
 #include "world.h"

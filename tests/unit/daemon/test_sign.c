@@ -1,4 +1,4 @@
-#include "daemon/sign.h"
+#include "daemon/api/sign.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
 #include "base/cleanup.h"
-#include "daemon/box_internal.h"
-#include "daemon/core.h"
+#include "daemon/box/box_internal.h"
+#include "daemon/core/core.h"
 
 #ifndef cr_assert /* a fuzzer brings its own */
 #include <criterion/criterion.h>

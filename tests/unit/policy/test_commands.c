@@ -1,7 +1,7 @@
 #include "base/cleanup.h"
-#include "policy/commands.h"
+#include "policy/commands/commands.h"
+#include "policy/commands/shell_parse.h"
 #include "policy/policy.h"
-#include "policy/shell_parse.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  */
 #include "base/cleanup.h"
 #include "helpers.h"
-#include "policy/egress.h"
+#include "policy/egress/egress.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * agreed to. */
 #include "base/cleanup.h"
 #include "helpers.h"
-#include "policy/learn.h"
+#include "policy/learn/learn.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "policy/live.h"
+#include "policy/egress/live.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

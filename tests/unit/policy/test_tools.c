@@ -1,7 +1,7 @@
 /* Which tools may be called, and with what. */
 #include "helpers.h"
 
-#include "policy/tools_internal.h"
+#include "policy/tools/internal.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 #include "../../oracle/libyaml_oracle.h"
-#include "policy/yaml_parse.h"
+#include "policy/text/yaml_parse.h"
 
 #include <criterion/criterion.h>
 

@@ -1,0 +1,100 @@
+/* brig ps: the sandboxes that the daemon has. */
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "cli/client/boxes.h"
+#include "cli/term.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const struct opt ps_items[] = {
+    {.id = BOXES_WATCH,
+     .brief = 'w',
+     .name = "watch",
+     .group = "Output",
+     .help = "again every second, until ^C"},
+    {.id = BOXES_JSON, .name = "json", .group = "Output", .help = "print JSON"},
+};
+static const struct opt_table ps_table = {
+    .items = ps_items, .count = ARRAY_LEN(ps_items), .next = &client_option_table};
+
+static void metadata_text(const struct json *m, struct buf *out)
+{
+    for (size_t i = 0; m && json_type(m) == JSON_OBJECT && i < json_count(m); i++) {
+        const char *value = json_string(json_value_at(m, i));
+        if (i)
+            buf_chr(out, ' ');
+        term_clean(out, json_key_at(m, i));
+        buf_chr(out, '=');
+        term_clean(out, value ? value : "");
+    }
+}
+
+static void line(const struct json *j, int64_t now, struct buf *out)
+{
+    char up[24], left[24];
+    const char *id = member_string(j, "sandboxID"), *state = member_string(j, "state");
+    const char *template = member_string(j, "templateID");
+    int64_t end = boxes_time(member_string(j, "endAt"));
+    boxes_age(now - boxes_time(member_string(j, "startedAt")), up);
+    boxes_age(end - now, left);
+    buf_fmt(out, "%-20.40s  %-16.40s  %-8.16s  %6s  %6s  ", id ? id : "?",
+            template ? template : "?", state ? state : "?", up,
+            state && strcmp(state, "paused") == 0 ? "-" : left);
+    metadata_text(json_get(j, "metadata"), out);
+    buf_chr(out, '\n');
+}
+
+static int draw(struct boxes *b, struct buf *out, struct err *err)
+{
+    cleanup_json struct json *list = NULL;
+    struct timespec now;
+    struct ask ask = {.method = "GET", .path = "/v2/sandboxes?limit=1000&state=running,paused"};
+    if (client_json(&b->client, &ask, &list, err) < 0)
+        return -err->code;
+    if (b->json) {
+        struct json_writer w;
+        jw_init(&w, out, false);
+        if (list)
+            jw_json(&w, list);
+        buf_chr(out, '\n');
+        return 0;
+    }
+    if (!list || json_count(list) == 0) {
+        buf_str(out, "no sandboxes; `brig create` makes one\n");
+        return 0;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    buf_fmt(out, "%-20s  %-16s  %-8s  %6s  %6s  %s\n", "ID", "TEMPLATE", "STATE", "UP", "LEFT",
+            "METADATA");
+    for (size_t i = 0; i < json_count(list); i++)
+        line(json_at(list, i), (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, out);
+    return 0;
+}
+
+static int run(struct boxes *b, struct err *err)
+{
+    if (b->count)
+        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", b->words[0]);
+    return boxes_watch_loop(b, draw, err);
+}
+
+static int ps_main(const struct verb *verb, int argc, char *const argv[])
+{
+    struct boxes b = {0};
+    return boxes_main(&b, verb, argc, argv, run);
+}
+
+const struct verb verb_ps = {
+    .name = "ps",
+    .summary = "the sandboxes of the daemon",
+    .usage = "ps [--watch] [--json]",
+    .about = "One line for each sandbox that this key may see: since when it is up, how long\n"
+             "it has left, and the metadata that it was made with. A paused one has no time\n"
+             "limit: its clock stands.",
+    .examples = "brig ps\nbrig ps --watch",
+    .statuses = "0    printed\n125  there is no daemon, or it does not know the key",
+    .options = &ps_table,
+    .main = ps_main,
+};

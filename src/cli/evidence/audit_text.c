@@ -1,0 +1,194 @@
+#include "cli/evidence/audit_text.h"
+
+#include "cli/term.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define RED    "\033[31m"
+#define GREEN  "\033[32m"
+#define YELLOW "\033[33m"
+#define DIM    "\033[2m"
+#define BOLD   "\033[1m"
+#define PLAIN  "\033[0m"
+
+static const char *text_of(const struct json *j, const char *key)
+{
+    const struct json *value = json_get(j, key);
+    const char *text = value ? json_string(value) : NULL;
+    return text ? text : "";
+}
+
+static int64_t number_of(const struct json *j, const char *key)
+{
+    const struct json *value = json_get(j, key);
+    return value && json_type(value) == JSON_INT ? json_int(value) : 0;
+}
+
+static void paint(struct buf *out, bool colour, const char *code)
+{
+    buf_str(out, colour ? code : "");
+}
+
+static const char *colour_of(const char *kind)
+{
+    size_t len = strlen(kind);
+    if (strncmp(kind, "denial", 6) == 0 || strcmp(kind, "daemon.crashed") == 0 ||
+        strcmp(kind, "audit.resumed") == 0)
+        return RED;
+    if (len > 8 && strcmp(kind + len - 8, ".refused") == 0)
+        return YELLOW;
+    return strncmp(kind, "key.", 4) == 0 ? BOLD : "";
+}
+
+static void value_text(const struct json *j, struct buf *out)
+{
+    struct buf raw;
+    struct json_writer w;
+    const char *text = json_string(j);
+    buf_init(&raw, (size_t)64 * 1024);
+    if (text && text[0] && !strpbrk(text, " =\"")) {
+        buf_str(&raw, text);
+    } else {
+        jw_init(&w, &raw, false);
+        jw_json(&w, j);
+    }
+    term_clean(out, buf_text(&raw));
+    buf_done(&raw);
+}
+
+static void detail_text(const struct json *detail, struct buf *out)
+{
+    for (size_t i = 0; detail && i < json_count(detail); i++) {
+        buf_chr(out, ' ');
+        term_clean(out, json_key_at(detail, i));
+        buf_chr(out, '=');
+        value_text(json_value_at(detail, i), out);
+    }
+}
+
+void audit_line(const struct json *record, bool colour, struct buf *out)
+{
+    const char *time = text_of(record, "time"), *kind = text_of(record, "kind");
+    const char *box = text_of(record, "box"), *key = text_of(record, "key");
+    buf_fmt(out, "%6" PRId64 "  ", number_of(record, "seq"));
+    paint(out, colour, DIM);
+    /* To the millisecond is enough for a look. */
+    buf_fmt(out, "%.10s %.12s", time, strlen(time) > 11 ? time + 11 : "");
+    paint(out, colour, PLAIN);
+    buf_fmt(out, "  %-11s ", text_of(record, "boundary"));
+    paint(out, colour, colour_of(kind));
+    buf_fmt(out, "%-16s", kind);
+    paint(out, colour, PLAIN);
+    if (box[0])
+        buf_fmt(out, " box=%s", box);
+    if (key[0])
+        buf_fmt(out, " key=%s", key);
+    detail_text(json_get(record, "detail"), out);
+    buf_chr(out, '\n');
+}
+
+void audit_whole(const struct json *record, const char *hash, bool colour, struct buf *out)
+{
+    struct json_writer w;
+    struct buf raw;
+    buf_init(&raw, (size_t)256 * 1024);
+    jw_init(&w, &raw, true);
+    jw_json(&w, record);
+    buf_add(out, buf_text(&raw), raw.len);
+    buf_done(&raw);
+    paint(out, colour, DIM);
+    buf_fmt(out, "\nhash %s\n", hash);
+    paint(out, colour, PLAIN);
+}
+
+static void title(struct buf *out, bool colour, const char *text)
+{
+    buf_chr(out, '\n');
+    paint(out, colour, BOLD);
+    buf_str(out, text);
+    paint(out, colour, PLAIN);
+    buf_chr(out, '\n');
+}
+
+static void counts(const struct json *summary, const char *name, const char *heading, bool colour,
+                   struct buf *out)
+{
+    const struct json *table = json_get(summary, name);
+    if (!table || json_count(table) == 0)
+        return;
+    title(out, colour, heading);
+    for (size_t i = 0; i < json_count(table); i++) {
+        const struct json *n = json_value_at(table, i);
+        buf_fmt(out, "%10" PRId64 "  ", json_type(n) == JSON_INT ? json_int(n) : 0);
+        term_clean(out, json_key_at(table, i));
+        buf_chr(out, '\n');
+    }
+}
+
+static void denials(const struct json *summary, bool colour, struct buf *out)
+{
+    const struct json *list = json_get(summary, "denials");
+    if (!list || json_count(list) == 0)
+        return;
+    title(out, colour, "Most refused");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *d = json_at(list, i);
+        buf_fmt(out, "%10" PRId64 "  %s: ", number_of(d, "count"), text_of(d, "boundary"));
+        term_clean(out, text_of(d, "what"));
+        if (number_of(d, "boxes") > 1)
+            buf_fmt(out, " (%" PRId64 " sandboxes)", number_of(d, "boxes"));
+        buf_chr(out, '\n');
+    }
+}
+
+void audit_summary(const struct json *summary, bool colour, struct buf *out)
+{
+    buf_fmt(out, "%" PRId64 " records of %" PRId64 " sandboxes", number_of(summary, "records"),
+            number_of(summary, "boxes"));
+    if (text_of(summary, "first")[0])
+        buf_fmt(out, ", from %.19s to %.19s UTC", text_of(summary, "first"),
+                text_of(summary, "last"));
+    buf_fmt(out, "\n%" PRId64 " times something was refused\n", number_of(summary, "refused"));
+    counts(summary, "by_boundary", "By boundary", colour, out);
+    counts(summary, "by_kind", "By kind", colour, out);
+    counts(summary, "by_template", "Sandboxes by template", colour, out);
+    denials(summary, colour, out);
+}
+
+static void good_text(const struct json *r, struct buf *out)
+{
+    int64_t last = number_of(r, "last"), signed_to = number_of(r, "signed_to");
+    int64_t withheld = number_of(r, "withheld");
+    buf_fmt(out, "%" PRId64 " records", number_of(r, "records"));
+    if (number_of(r, "first") > 1)
+        buf_fmt(out, " (%" PRId64 " to %" PRId64 ")", number_of(r, "first"), last);
+    buf_fmt(out, ", %" PRId64 " checkpoints", number_of(r, "checkpoints"));
+    if (withheld)
+        buf_fmt(out, ", %" PRId64 " left out", withheld);
+    buf_chr(out, '\n');
+    if (signed_to)
+        buf_fmt(out, "signed up to record %" PRId64 ", %.19s UTC\n", signed_to,
+                text_of(r, "signed_at"));
+    if (last > signed_to)
+        buf_fmt(out, "not yet signed: %" PRId64 " records after it\n", last - signed_to);
+    if (text_of(r, "hash")[0])
+        buf_fmt(out, "to find a rollback later, keep: --expect %" PRId64 ":%s\n", last,
+                text_of(r, "hash"));
+}
+
+void audit_verdict(const struct json *result, bool colour, struct buf *out)
+{
+    const struct json *j = json_get(result, "good");
+    bool good = j && json_type(j) == JSON_BOOL && json_bool(j);
+    paint(out, colour, good ? GREEN : RED);
+    buf_str(out, good ? "good" : "NOT GOOD");
+    paint(out, colour, PLAIN);
+    buf_str(out, ": ");
+    if (good) {
+        good_text(result, out);
+        return;
+    }
+    term_clean(out, text_of(result, "why"));
+    buf_chr(out, '\n');
+}

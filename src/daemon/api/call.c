@@ -1,0 +1,270 @@
+/* One request on its way through a handler: see call.h. */
+#include "daemon/api/call.h"
+
+#include "os/loop.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct json_limits body_limits = {
+    .max_bytes = CALL_JSON_MAX, .max_depth = 32, .max_nodes = 65536};
+
+static void call_free(struct loop_task *t)
+{
+    struct call *call = (struct call *)((char *)t - offsetof(struct call, release));
+    call_forget_body(call);
+    hold_done(&call->hold);
+    free(call);
+}
+
+struct call *call_new(struct core *core, struct exchange *x, const struct route *route)
+{
+    struct call *call = calloc(1, sizeof(*call));
+    if (!call)
+        return NULL;
+    call->core = core;
+    call->x = x;
+    call->route = route;
+    call->key = exchange_auth(x)->key;
+    call->release.fn = call_free;
+    hold_init(&call->hold, exchange_account(x));
+    return call;
+}
+
+/* Later: a handler that answers in a callback, and whoever called it, may still hold the call. */
+static void call_release(struct call *call)
+{
+    if (call->x || call->pending || call->released)
+        return;
+    call->released = true;
+    loop_defer(core_loop(call->core), &call->release);
+}
+
+void call_ended(struct call *call)
+{
+    call->x = NULL;
+    call_release(call);
+}
+
+void call_forget_body(struct call *call)
+{
+    hold_sub(&call->hold, json_memory(call->json));
+    json_free(call->json);
+    call->json = NULL;
+    buf_done(&call->body);
+}
+
+void call_buf(struct call *call, struct buf *b, size_t cap)
+{
+    buf_init_metered(b, cap, &call->hold.meter);
+}
+
+static void client_gone(void *ctx)
+{
+    struct call *call = ctx;
+    call->x = NULL;
+    if (call->on_gone)
+        call->on_gone(call);
+    else
+        call_release(call);
+}
+
+static void client_writable(void *ctx)
+{
+    struct call *call = ctx;
+    if (call->on_writable)
+        call->on_writable(call);
+}
+
+void call_watch(struct call *call)
+{
+    exchange_on(call->x, client_writable, client_gone, call);
+}
+
+void call_unwatch(struct call *call)
+{
+    exchange_on(call->x, client_writable, NULL, call);
+}
+
+void call_wait(struct call *call)
+{
+    call->pending++;
+}
+
+bool call_back(struct call *call)
+{
+    call->pending--;
+    if (call->x)
+        return true;
+    call_release(call);
+    return false;
+}
+
+void call_empty(struct call *call, int status)
+{
+    call_text(call, status, NULL, "", 0);
+}
+
+void call_text(struct call *call, int status, const char *type, const char *body, size_t len)
+{
+    if (!call->x)
+        return;
+    exchange_reply(call->x, status, type, body, len);
+    call_ended(call);
+}
+
+void call_fail(struct call *call, int status, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    if (!call->x)
+        return;
+    exchange_fail(call->x, status, "%s", text);
+    call_ended(call);
+}
+
+void call_fail_err(struct call *call, const struct err *err)
+{
+    if (!call->x)
+        return;
+    exchange_fail_err(call->x, err);
+    call_ended(call);
+}
+
+void call_reply(struct call *call, int status, struct buf *json)
+{
+    struct err err = ERR_INIT;
+    if (json->failed && hold_refusal(&call->hold, &err) < 0)
+        call_fail_err(call, &err);
+    else if (json->failed)
+        call_fail(call, 500, "the answer is too long");
+    else
+        call_text(call, status, "application/json", buf_text(json), json->len);
+}
+
+void call_done(void *ctx, const struct err *err)
+{
+    struct call *call = ctx;
+    if (!call_back(call))
+        return;
+    if (err)
+        call_fail_err(call, err);
+    else
+        call_empty(call, 204);
+}
+
+/* ---- the body ---- */
+
+static size_t body_take(void *ctx, const char *data, size_t len)
+{
+    struct call *call = ctx;
+    struct err err = ERR_INIT;
+    buf_add(&call->body, data, len);
+    if (call->body.failed && hold_refusal(&call->hold, &err) < 0)
+        call_fail_err(call, &err);
+    else if (call->body.failed)
+        call_fail(call, 413, "the body is longer than %zu bytes", call->body.cap);
+    return len;
+}
+
+static void body_done(void *ctx, bool good)
+{
+    struct call *call = ctx;
+    if (!good) {
+        call_ended(call);
+        return;
+    }
+    call_watch(call);
+    call->on_body(call, buf_text(&call->body), call->body.len);
+}
+
+void call_body(struct call *call, size_t cap,
+               void (*fn)(struct call *call, const char *data, size_t len))
+{
+    const struct http_request *r = exchange_request(call->x);
+    if (r->body == BODY_LENGTH && r->length > cap) {
+        call_fail(call, 413, "the body is longer than %zu bytes", cap);
+        return;
+    }
+    call_buf(call, &call->body, cap);
+    call->on_body = fn;
+    exchange_keep_body(call->x);
+    exchange_read_stream(call->x, body_take, body_done, call);
+}
+
+int call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits)
+{
+    struct err err = ERR_INIT;
+    struct json_limits l = *limits;
+    uint64_t room = account_room(call->hold.account, ACCOUNT_BYTES);
+    l.max_memory = room < SIZE_MAX ? (size_t)room + 1 : 0;
+    int r = json_parse_in_place(text, len, &l, &call->json, &err);
+    if (r == 0)
+        r = hold_add(&call->hold, json_memory(call->json), &err);
+    if (r < 0 && err.code == ERR_LIMIT) {
+        json_free(call->json);
+        call->json = NULL;
+        call_fail_err(call, &err);
+    } else if (r < 0) {
+        call_fail(call, 400, "the body is no good JSON: %s", err.message);
+    }
+    return r;
+}
+
+static void body_parse(struct call *call, const char *data, size_t len)
+{
+    static char nothing[] = "{}";
+    (void)data; /* is call->body */
+    if (call_parse(call, len ? call->body.data : nothing, len ? len : 2, &body_limits) < 0)
+        return;
+    if (json_type(call->json) != JSON_OBJECT) {
+        call_fail(call, 400, "the body must be a JSON object");
+        return;
+    }
+    call->on_json(call, call->json);
+}
+
+void call_json(struct call *call, void (*fn)(struct call *call, const struct json *body))
+{
+    call->on_json = fn;
+    call_body(call, CALL_JSON_MAX, body_parse);
+}
+
+/* ---- who and what ---- */
+
+struct box *call_box(struct call *call)
+{
+    struct box *b;
+    if (!box_id_valid(call->params.value[0])) {
+        call_fail(call, 400, "a sandbox id is %d letters and digits", BOX_ID_LEN);
+        return NULL;
+    }
+    b = box_find(call->core, call->key, call->params.value[0]);
+    if (!b)
+        call_fail(call, 404, "there is no sandbox %s", call->params.value[0]);
+    return b;
+}
+
+struct box *call_sandbox(struct call *call)
+{
+    struct box *b = box_find_any(call->core, call->id);
+    if (b && box_info(b)->state == BOX_RUNNING) {
+        box_touch(b);
+        return b;
+    }
+    call_fail(call, 502, b ? "sandbox %s is paused" : "sandbox %s is not there", call->id);
+    return NULL;
+}
+
+int call_query(struct call *call, const char *name, char *out, size_t size)
+{
+    struct err err = ERR_INIT;
+    int r = target_query(exchange_request(call->x)->target, name, out, size, &err);
+    if (r < 0)
+        call_fail_err(call, &err);
+    return r;
+}

@@ -1,0 +1,304 @@
+/* File work on behalf of a call: see work.h. */
+#include "daemon/api/work.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WORK_OF(t) ((struct work *)((char *)(t)-offsetof(struct work, release)))
+
+static void work_free(struct loop_task *t)
+{
+    struct work *w = WORK_OF(t);
+    if (w->file)
+        file_cancel(w->file);
+    if (w->forget)
+        w->forget(w->data);
+    free(w);
+}
+
+void work_close(struct work *w)
+{
+    if (w->closing)
+        return;
+    w->closing = true;
+    loop_defer(w->loop, &w->release);
+}
+
+/* ---- start ---- */
+
+struct start {
+    struct work *work;
+    work_fn *fn;
+};
+
+static void on_started(void *ctx, struct file_work *file, int in_fd, const struct err *err)
+{
+    struct start *s = ctx;
+    struct work *w = s->work;
+    work_fn *fn = s->fn;
+    struct call *call = w->call;
+    free(s);
+    w->file = file;
+    if (!call_back(call)) {
+        /* Cancelled before its input ends: half an upload is not a file. */
+        if (file)
+            file_cancel(file);
+        w->file = NULL;
+        if (in_fd >= 0)
+            close(in_fd);
+        work_close(w);
+    } else {
+        fn(w, in_fd, file ? NULL : err);
+    }
+}
+
+void work_refuse(struct work *w, const struct err *err)
+{
+    struct call *call = w->call;
+    w->call = NULL;
+    call_fail_err(call, err);
+    work_close(w);
+}
+
+void work_write_metadata(struct json_writer *w, const struct http_headers *h)
+{
+    static const char prefix[] = "X-Metadata-";
+    jw_key(w, "metadata");
+    jw_object_begin(w);
+    for (size_t i = 0; i < h->count; i++) {
+        char name[256];
+        size_t n = 0;
+        const char *at = h->items[i].name + sizeof(prefix) - 1;
+        if (strncasecmp(h->items[i].name, prefix, sizeof(prefix) - 1) != 0)
+            continue;
+        for (; at[n] && n + 1 < sizeof(name); n++)
+            name[n] = (char)tolower((unsigned char)at[n]);
+        name[n] = '\0';
+        jw_kv_string(w, name, h->items[i].value);
+    }
+    jw_object_end(w);
+}
+
+void path_write(struct json_writer *w, const char *key, const char *path)
+{
+    size_t len = strnlen(path, FILES_TEXT_MAX + 1);
+    char text[UTF8_ESCAPED_MAX(FILES_TEXT_MAX + 1)];
+    jw_key(w, key);
+    jw_bytes(w, text, utf8_mend(path, len, text));
+}
+
+static void write_request(struct buf *out, const struct work_request *r)
+{
+    struct json_writer w;
+    jw_init(&w, out, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "op", files_op_name(r->op));
+    path_write(&w, "path", r->path);
+    if (r->to)
+        path_write(&w, "to", r->to);
+    if (r->limit)
+        jw_kv_uint(&w, "limit", r->limit);
+    if (r->depth)
+        jw_kv_uint(&w, "depth", r->depth);
+    if (r->recursive)
+        jw_kv_bool(&w, "recursive", true);
+    if (r->metadata)
+        work_write_metadata(&w, r->metadata);
+    jw_object_end(&w);
+}
+
+static struct work *work_new(struct call *call, void *data, void (*forget)(void *data))
+{
+    struct work *w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    *w =
+        (struct work){.call = call, .loop = exchange_loop(call->x), .data = data, .forget = forget};
+    w->release.fn = work_free;
+    return w;
+}
+
+void work_start(struct call *call, struct box *b, const struct work_request *r,
+                const struct files_sink *sink, work_fn *started, void *data,
+                void (*forget)(void *data))
+{
+    struct buf text cleanup_buf = {0};
+    struct err err = ERR_INIT;
+    struct work *w = work_new(call, data, forget);
+    struct start *s = calloc(1, sizeof(*s));
+    struct files_sink own = *sink;
+    buf_init(&text, 128u * 1024);
+    write_request(&text, r);
+    if (!w || !s) {
+        free(w);
+        free(s);
+        if (forget)
+            forget(data);
+        call_fail(call, 503, "no memory");
+    } else if (text.failed) {
+        free(s);
+        err_set(&err, ERR_USAGE, "the request is too long");
+        started(w, -1, &err);
+    } else {
+        *s = (struct start){.work = w, .fn = started};
+        own.ctx = w;
+        call_wait(call);
+        file_start(b, text.data, text.len, r->op, &own, on_started, s);
+    }
+}
+
+/* ---- errors ---- */
+
+int errno_status(int error)
+{
+    switch (error) {
+    case ENOENT:
+        return 404;
+    case EEXIST:
+        return 409;
+    case EISDIR:
+    case ENOTDIR:
+    case EINVAL:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOTEMPTY:
+    case EXDEV:
+    case EBUSY:
+        return 400;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return 403;
+    case EFBIG:
+        return 413;
+    case ENOSPC:
+    case EDQUOT:
+        return 507;
+    default:
+        return 500;
+    }
+}
+
+const char *errno_text(int error)
+{
+    switch (error) {
+    case EISDIR:
+        return "is a folder";
+    case EINVAL:
+        return "is no regular file";
+    case EFBIG:
+        return "is too large";
+    default:
+        return strerror(error);
+    }
+}
+
+void work_fail(struct work *w, int error, const char *path)
+{
+    struct call *call = w->call;
+    w->call = NULL;
+    call_fail(call, errno_status(error), "%.256s: %s", path, errno_text(error));
+    work_close(w);
+}
+
+/* ---- entries ---- */
+
+void path_absolute(const char *path, char out[static FILES_PATH_MAX + 1])
+{
+    if (*path == '/')
+        snprintf(out, FILES_PATH_MAX + 1, "%s", path);
+    else
+        snprintf(out, FILES_PATH_MAX + 1, HOME_PATH "/%s", path);
+}
+
+static void permissions(const struct files_entry *e, char out[11])
+{
+    static const char bits[] = "rwxrwxrwx";
+    out[0] = e->kind == FILES_DIRECTORY ? 'd' : e->kind == FILES_SYMLINK ? 'l' : '-';
+    for (int i = 0; i < 9; i++)
+        out[i + 1] = e->mode & (0400u >> i) ? bits[i] : '-';
+    out[10] = '\0';
+}
+
+/* There is one user inside, and root's files of the system. */
+static void write_owner(struct json_writer *w, const char *key, uint32_t id)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%u", id);
+    jw_kv_string(w, key, id == 0 ? "root" : id == 1000 ? "user" : text);
+}
+
+static void write_bytes(struct json_writer *w, const char *key, const char *text)
+{
+    jw_key(w, key);
+    jw_bytes(w, text, strlen(text));
+}
+
+bool entry_time(const struct files_entry *e, char out[static ENTRY_TIME_SIZE])
+{
+    time_t seconds = (time_t)e->mtime_sec;
+    struct tm tm;
+    /* What RFC 3339 can say; a file may claim any time. */
+    if (e->mtime_sec < -62135596800 || e->mtime_sec > 253402300799 || !gmtime_r(&seconds, &tm))
+        return false;
+    snprintf(out, ENTRY_TIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%09uZ", tm.tm_year + 1900,
+             tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+             e->mtime_nsec % 1000000000u);
+    return true;
+}
+
+static void write_modified(struct json_writer *w, const struct files_entry *e)
+{
+    char text[ENTRY_TIME_SIZE];
+    if (entry_time(e, text))
+        jw_kv_string(w, "modifiedTime", text);
+}
+
+static void write_attributes(struct json_writer *w, const struct files_entry *e)
+{
+    size_t at = 0;
+    if (!e->metadata_len)
+        return;
+    jw_key(w, "metadata");
+    jw_object_begin(w);
+    while (at < e->metadata_len) {
+        const char *name = e->metadata + at;
+        const char *value = name + strlen(name) + 1;
+        jw_key(w, name);
+        jw_bytes(w, value, strlen(value));
+        at = (size_t)(value + strlen(value) + 1 - e->metadata);
+    }
+    jw_object_end(w);
+}
+
+void entry_write(struct json_writer *w, const struct files_entry *e)
+{
+    static const char *const types[] = {[FILES_REGULAR] = "FILE_TYPE_FILE",
+                                        [FILES_DIRECTORY] = "FILE_TYPE_DIRECTORY",
+                                        [FILES_SYMLINK] = "FILE_TYPE_SYMLINK",
+                                        [FILES_OTHER] = "FILE_TYPE_UNSPECIFIED"};
+    char mode[11], size[24];
+    const char *slash = strrchr(e->path, '/');
+    permissions(e, mode);
+    snprintf(size, sizeof(size), "%llu", (unsigned long long)e->size);
+    jw_object_begin(w);
+    write_bytes(w, "name", slash && slash[1] ? slash + 1 : e->path);
+    jw_kv_string(w, "type", types[e->kind]);
+    write_bytes(w, "path", e->path);
+    jw_kv_string(w, "size", size);
+    jw_kv_uint(w, "mode", e->mode & 07777);
+    jw_kv_string(w, "permissions", mode);
+    write_owner(w, "owner", e->uid);
+    write_owner(w, "group", e->gid);
+    write_modified(w, e);
+    if (e->target[0])
+        write_bytes(w, "symlinkTarget", e->target);
+    write_attributes(w, e);
+    jw_object_end(w);
+}

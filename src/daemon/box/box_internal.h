@@ -1,0 +1,128 @@
+/* One box from the inside. */
+#pragma once
+
+#include "daemon/core/core_internal.h"
+
+#define LAUNCH_MS 15000u /* until the launcher has forked */
+#define READY_MS  30000u /* until it is attested */
+#define CLAIM_MS  60000u
+#define END_MS    10000u /* then its socket is closed, which ends it too */
+#define GONE_MS   30000u /* then who waits is told that it does not end */
+#define ANSWER_MS 30000u /* whatever else is asked of a warden */
+
+#define PROCESSES_MAX  256u
+#define CONTEXTS_MAX   16u
+#define FILE_WORKS_MAX 64u
+
+struct box_waiter {
+    struct box_waiter *next;
+    box_done_fn *fn;
+    void *ctx;
+};
+
+struct stats_ring;
+
+struct box {
+    struct trash trash;
+    struct core *core;
+    struct box *next, *prev, *next_in_bucket;
+    struct box_info info;
+    char token[BOX_TOKEN_LEN + 1];
+    char *metadata, *network, *env; /* JSON text; env: only for the interpreter that waited */
+    struct tmpl *tmpl;
+    struct peer warden;
+    int project;   /* its number, or -1 */
+    bool launched; /* the launcher has a process for it (or will have) */
+    bool pooled;   /* was launched for the pool */
+    bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
+    bool pool_idle;
+    bool freezing, ended, end_late;
+    struct waker *wakers;      /* box_time.c */
+    unsigned version;          /* of the template when it was launched */
+    struct box *newer, *older; /* in the pool */
+    uint64_t idle_since_ms;
+    struct create *create; /* who waits for it */
+
+    struct loop_timer timer; /* of its phase; later of its life */
+    uint64_t end_at_ms;      /* monotonic; 0: none */
+    int64_t left_ms;         /* while paused */
+    uint64_t touched_ms;
+
+    struct box_waiter *waiters; /* for its end */
+    char reason[32];
+    uint64_t launched_us;
+    uint32_t launch_request;
+
+    int interp_fds[INTERP_ENDS]; /* of the interpreter that waited; -1: none */
+    int64_t interp_pid;
+    enum interp_language interp_language;
+
+    struct account *account; /* of its owner */
+    struct hold hold;        /* of what was said when it was made */
+    struct box_dependent *dependents;
+    struct process *processes;
+    struct context *contexts;
+    struct file_work *works;
+    unsigned process_count, context_count, work_count;
+    struct stats_ring *stats;
+
+    uint64_t denials, cpu_usec, memory_peak;
+    struct denial_list *denied; /* NULL until there is one */
+    unsigned events_this_second, events_kept_back;
+    uint64_t events_second;
+};
+
+/* box_state.c: the only file that writes info.state. */
+int box_enter(struct box *b, enum box_state next, const char *reason);
+void box_on_launched(struct box *b, int fd);
+void box_on_launch_failed(struct box *b, const struct err *err);
+void box_on_ready(struct box *b, struct wire_msg *m, const struct json *tree);
+void box_on_claimed(struct box *b);
+void box_on_frozen(struct box *b);
+void box_on_thawed(struct box *b);
+void box_on_ended(struct box *b, const char *reason);
+void box_on_gone(struct box *b, int64_t wait_status);
+void box_end_is_late(struct box *b);
+void box_fail(struct box *b, const struct err *err); /* misbehaved, or cannot be had: ends */
+
+/* box.c */
+struct box *box_lookup(struct core *c, const char *id); /* in any state */
+struct box *box_new(struct core *c, struct tmpl *t, struct err *err);
+void box_unlist(struct box *b);
+bool box_usable(const struct box *b, struct err *err);
+void box_launch(struct box *b); /* what goes wrong is told to who waits for it */
+void box_stop_work(struct box *b, const struct err *why); /* everything that clients wait for */
+extern const struct peer_ops warden_ops;
+
+/* box_create.c */
+void create_box_ready(struct create *cr);
+void create_box_running(struct create *cr);
+void create_box_failed(struct create *cr, const struct err *err);
+void create_slot_free(struct core *c); /* a box is gone */
+/* One is ready for the pool: who waits for a slot gets it, or the room that it takes. */
+void create_pool_ready(struct tmpl *t);
+void create_on_refusals(struct loop_timer *t);
+void create_all_fail(struct core *c, const struct err *err);
+void quota_drop(struct core *c, const struct key *key);
+
+/* box_time.c */
+void box_time_start(struct box *b, int64_t timeout_ms);
+void box_time_stop(struct box *b); /* pauses the clock */
+void box_on_timer(struct loop_timer *t);
+
+/* box_stats.c */
+void box_stats_free(struct box *b);
+
+/* process.c, process_io.c, process_log.c */
+/* oom: killed because the sandbox ran out of memory. */
+bool process_on_exit(struct box *b, int64_t pid, int wait_status, bool oom);
+void process_stop_all(struct box *b);
+/* file_work.c */
+void file_stop_all(struct box *b, int error);
+/* context.c */
+bool context_on_exit(struct box *b, int64_t pid, int wait_status, bool oom);
+void context_stop_all(struct box *b, const struct err *why);
+void box_signal(struct box *b, int64_t pid, int sig, bool group, peer_answer_fn *fn, void *ctx);
+bool process_busy(const struct box *b); /* somebody is attached */
+bool context_busy(const struct box *b); /* something runs */
+int fd_nonblocking(int fd);

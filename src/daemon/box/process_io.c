@@ -1,0 +1,373 @@
+/* A process' output to those who are attached, and their input to it.
+ *
+ * IO-1  A client that cannot take more stops the reading of all; the process waits. Nobody
+ * attached: everything is read and dropped, so that a process never hangs because its client left.
+ * IO-2  What the process wrote before it ended is delivered before its end is; what its children
+ *       write while they hold its pipes is awaited for a moment, then read and dropped, so that
+ *       they do not die of a broken pipe. */
+#include "base/cleanup.h"
+#include "daemon/box/process_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+
+#define READS_PER_ROUND 4u
+
+/* ---- output ---- */
+
+static void deliver(struct process *p, int stream, const char *data, size_t len)
+{
+    process_log_add(p, data, len);
+    if (p->ended)
+        return;
+    for (struct process_client *cl = p->clients; cl; cl = cl->next) {
+        if (cl->detached || cl->ended || cl->sink.output(cl->sink.ctx, stream, data, len))
+            continue;
+        if (!cl->detached && !cl->blocked) {
+            cl->blocked = true;
+            p->blocked++;
+        }
+    }
+}
+
+void process_stream_close(struct process_stream *s)
+{
+    if (s->io.fd < 0)
+        return;
+    loop_forget(s->process->box->core->loop, &s->io);
+    close(s->io.fd);
+    s->io.fd = -1;
+    s->owed = 0;
+    process_fds_closed(s->process, 1);
+}
+
+void process_fds_closed(struct process *p, unsigned count)
+{
+    count = count < p->descriptors ? count : p->descriptors;
+    p->descriptors -= count;
+    account_return(p->box->account, ACCOUNT_DESCRIPTORS, count);
+}
+
+static void watch(struct process_stream *s)
+{
+    struct process *p = s->process;
+    if (s->io.fd >= 0)
+        loop_watch(p->box->core->loop, &s->io, p->blocked && !p->ended ? 0 : EPOLLIN);
+}
+
+static void on_output(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    struct process_stream *s = container_of(io, struct process_stream, io);
+    struct process *p = s->process;
+    struct core *c = p->box->core;
+    for (unsigned i = 0; i < READS_PER_ROUND && s->io.fd >= 0 && (!p->blocked || p->ended); i++) {
+        ssize_t n = read(s->io.fd, c->io_room, IO_SIZE);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+            s->owed = 0;
+            break;
+        }
+        if (n <= 0) { /* a terminal whose other side is closed says EIO */
+            process_stream_close(s);
+            break;
+        }
+        s->owed = (uint64_t)n < s->owed ? s->owed - (uint64_t)n : 0;
+        deliver(p, s->number, c->io_room, (size_t)n);
+        if ((size_t)n < IO_SIZE / 2 && s->owed == 0)
+            break; /* most likely all there was */
+    }
+    watch(s);
+    process_finish(p);
+}
+
+void process_resume(struct process_client *cl)
+{
+    struct process *p = cl->process;
+    if (!p || !cl->blocked || cl->detached)
+        return;
+    cl->blocked = false;
+    if (--p->blocked > 0)
+        return;
+    watch(&p->out[0]);
+    watch(&p->out[1]);
+    process_finish(p);
+}
+
+static uint64_t waiting_in(int fd)
+{
+    int n = 0;
+    return fd >= 0 && ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
+}
+
+void process_io_exited(struct process *p)
+{
+    for (unsigned i = 0; i < 2; i++)
+        p->out[i].owed = waiting_in(p->out[i].io.fd);
+}
+
+/* ---- input ---- */
+
+static void tell_waits(struct process *p, bool all)
+{
+    struct input_wait **at = &p->waits, *w;
+    while ((w = *at)) {
+        if (!all && w->until > p->taken) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        w->fn(w->ctx);
+        free(w);
+        at = &p->waits; /* fn may have changed the list */
+    }
+}
+
+static size_t queue_len(const struct process *p)
+{
+    return p->queue.len - p->queue_at;
+}
+
+static void queue_drop(struct process *p)
+{
+    buf_release(&p->queue);
+    p->queue_at = 0;
+}
+
+static void close_input(struct process *p)
+{
+    if (p->in.fd >= 0) {
+        loop_forget(p->box->core->loop, &p->in);
+        close(p->in.fd);
+        p->in.fd = -1;
+        process_fds_closed(p, 1);
+    }
+    queue_drop(p);
+}
+
+void process_input_done(struct process *p)
+{
+    close_input(p);
+    tell_waits(p, true);
+}
+
+/* 0, or -EPIPE. */
+static int write_queue(struct process *p)
+{
+    while (queue_len(p) > 0) {
+        ssize_t n = write(p->in.fd, p->queue.data + p->queue_at, queue_len(p));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n < 0)
+            return -EPIPE;
+        p->queue_at += (size_t)n;
+        p->taken += (uint64_t)n;
+    }
+    queue_drop(p);
+    return 0;
+}
+
+static void watch_input(struct process *p)
+{
+    loop_watch(p->box->core->loop, &p->in, queue_len(p) ? EPOLLOUT : 0);
+}
+
+static void on_input(struct loop_io *io, uint32_t events)
+{
+    struct process *p = container_of(io, struct process, in);
+    int r = events & EPOLLERR ? -EPIPE : write_queue(p);
+    if (r < 0 || (queue_len(p) == 0 && p->close_when_empty)) {
+        process_input_done(p);
+        return;
+    }
+    watch_input(p);
+    tell_waits(p, false);
+}
+
+/* Takes bytes [from, to) out of the queue, counted from its first that is still there. */
+static void queue_cut(struct process *p, size_t from, size_t to)
+{
+    char *first = p->queue.data + p->queue_at;
+    memmove(first + from, first + to, queue_len(p) - to);
+    p->queue.len -= to - from;
+}
+
+/* What was written is forgotten first. */
+static bool queue_add(struct process *p, const char *data, size_t len)
+{
+    buf_drop(&p->queue, p->queue_at);
+    p->queue_at = 0;
+    buf_add(&p->queue, data, len);
+    if (p->queue.failed) {
+        hold_refusal(&p->hold, NULL);
+        p->queue.failed = false;
+        if (!p->queue.len)
+            queue_drop(p);
+        return false;
+    }
+    p->queued += len;
+    return true;
+}
+
+int process_input(struct process *p, const void *data, size_t len, void (*fn)(void *ctx), void *ctx)
+{
+    const char *bytes = data;
+    if (p->in.fd < 0 || p->close_when_empty)
+        return -EPIPE;
+    if (queue_len(p) > 0 && queue_len(p) + len > INPUT_MAX)
+        return -ENOBUFS;
+    while (queue_len(p) == 0 && len > 0) {
+        ssize_t n = write(p->in.fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0) {
+            process_input_done(p);
+            return -EPIPE;
+        }
+        bytes += n;
+        len -= (size_t)n;
+        p->queued += (uint64_t)n;
+        p->taken += (uint64_t)n;
+    }
+    if (len == 0)
+        return 0;
+    uint64_t from = p->queued;
+    struct input_wait *w = malloc(sizeof *w);
+    if (!w || !queue_add(p, bytes, len)) {
+        free(w);
+        return -ENOBUFS;
+    }
+    *w = (struct input_wait){p->waits, from, p->queued, fn, ctx};
+    p->waits = w;
+    watch_input(p);
+    return -EAGAIN;
+}
+
+/* Whoever gave these bytes has left: what was not written yet is not written any more. */
+static void input_take_back(struct process *p, const struct input_wait *gone)
+{
+    uint64_t from = gone->from > p->taken ? gone->from : p->taken;
+    if (gone->until <= from || p->in.fd < 0)
+        return;
+    uint64_t len = gone->until - from;
+    queue_cut(p, (size_t)(from - p->taken), (size_t)(gone->until - p->taken));
+    p->queued -= len;
+    for (struct input_wait *w = p->waits; w; w = w->next)
+        if (w->from >= gone->until) {
+            w->from -= len;
+            w->until -= len;
+        }
+    if (!queue_len(p))
+        queue_drop(p);
+}
+
+void process_input_forget(struct process *p, void *ctx)
+{
+    for (struct input_wait **at = &p->waits; *at;) {
+        struct input_wait *w = *at;
+        if (w->ctx != ctx) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        input_take_back(p, w);
+        free(w);
+    }
+    if (p->in.fd >= 0 && !queue_len(p) && p->close_when_empty)
+        process_input_done(p);
+    else if (p->in.fd >= 0)
+        watch_input(p);
+}
+
+void process_close_input(struct process *p)
+{
+    static const char end_of_file = 4; /* what a terminal takes for the end */
+    if (p->in.fd < 0)
+        return;
+    if (p->tty) {
+        if (write(p->in.fd, &end_of_file, 1) < 0)
+            return; /* full, or gone: nothing is lost */
+    } else if (queue_len(p) > 0) {
+        p->close_when_empty = true;
+    } else {
+        process_input_done(p);
+    }
+}
+
+void process_resize(struct process *p, uint16_t cols, uint16_t rows)
+{
+    struct winsize size = {.ws_col = cols, .ws_row = rows};
+    if (p->tty && p->out[0].io.fd >= 0)
+        ioctl(p->out[0].io.fd, TIOCSWINSZ, &size);
+}
+
+/* ---- its descriptors ---- */
+
+void process_io_init(struct process *p)
+{
+    for (unsigned i = 0; i < 2; i++)
+        p->out[i] = (struct process_stream){
+            .io = {.fd = -1, .fn = on_output}, .process = p, .number = (int)i + 1};
+    p->in = (struct loop_io){.fd = -1, .fn = on_input};
+    buf_init_metered(&p->queue, SIZE_MAX / 2, &p->hold.meter);
+}
+
+static int open_terminal(struct process *p, struct wire_msg *m)
+{
+    if (m->fd_count < 1)
+        return -EPROTO;
+    p->out[0].number = 0;
+    p->out[0].io.fd = wire_steal_fd(m, 0);
+    p->in.fd = fcntl(p->out[0].io.fd, F_DUPFD_CLOEXEC, 0);
+    return p->in.fd < 0 ? -errno : fd_nonblocking(p->in.fd); /* both are one */
+}
+
+static int open_pipes(struct process *p, struct wire_msg *m, bool has_stdin)
+{
+    unsigned at = 0;
+    if (m->fd_count < (has_stdin ? 3u : 2u))
+        return -EPROTO;
+    int r = 0;
+    /* stdin, stdout, stderr; without a stdin the last two */
+    if (has_stdin || m->fd_count > 2) {
+        p->in.fd = wire_steal_fd(m, at++);
+        r = fd_nonblocking(p->in.fd);
+    }
+    for (unsigned i = 0; i < 2 && r >= 0; i++) {
+        p->out[i].io.fd = wire_steal_fd(m, at++);
+        r = fd_nonblocking(p->out[i].io.fd);
+    }
+    if (!has_stdin && p->in.fd >= 0)
+        close_input(p);
+    else if (p->in.fd < 0)
+        process_fds_closed(p, 1);
+    return r;
+}
+
+int process_io_open(struct process *p, struct wire_msg *m, bool has_stdin, struct err *err)
+{
+    p->in.share = p->out[0].io.share = p->out[1].io.share = account_share(p->box->account);
+    int r = p->tty ? open_terminal(p, m) : open_pipes(p, m, has_stdin);
+    if (r < 0)
+        return err_set(err, ERR_PROTOCOL, "the process came without its pipes");
+    return 0;
+}
+
+void process_io_start(struct process *p)
+{
+    watch(&p->out[0]);
+    watch(&p->out[1]);
+}
+
+void process_io_close(struct process *p)
+{
+    process_stream_close(&p->out[0]);
+    process_stream_close(&p->out[1]);
+    process_input_done(p);
+}

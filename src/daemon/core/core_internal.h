@@ -1,0 +1,227 @@
+/* The core from the inside: for the files that make it up. Everyone else sees core.h and box.h. */
+#pragma once
+
+#include "base/buf.h"
+#include "daemon/base/account.h"
+#include "daemon/core/core.h"
+#include "daemon/core/peer.h"
+#include "policy/commands/commands.h"
+
+#include <stddef.h>
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+#define IO_SIZE       (64u * 1024)
+#define BOX_BUCKETS   1024u /* a power of two */
+#define TEMPLATES_MAX 64u   /* also the bound of what the metrics name */
+
+/* Freed after the callbacks of this round, one of which may still hold it. First member of what is
+ * freed that way. */
+struct trash {
+    struct trash *next;
+    void (*free)(struct trash *t);
+};
+
+/* ---- templates ---- */
+
+/* Numbers of what boxes of a template usually do: mean and spread, after Welford. */
+struct usual {
+    uint64_t count;
+    double mean, spread; /* spread: sum of squared distances */
+};
+enum usual_id { USUAL_MEMORY, USUAL_CPU, USUAL_DENIALS, USUAL_COUNT };
+
+struct demand {
+    double rate; /* claims per second, weighted towards now */
+    unsigned this_second;
+};
+/* pool_size.c, pure. */
+void demand_tick(struct demand *d);
+unsigned demand_target(const struct demand *d, unsigned min, unsigned max);
+
+struct pool {
+    struct box *newest, *oldest; /* idle ones */
+    unsigned idle, starting, min, max;
+    bool resized; /* by an operator: what the template says does not count any more */
+    uint64_t idle_ms;
+    struct demand demand;
+    uint64_t hits, misses, expired, failures;
+    unsigned failed_in_row;
+    uint64_t not_before_ms;
+    unsigned version;         /* of the template: older ones are not handed out */
+    struct loop_timer tick;   /* once a second while something may change */
+    struct loop_timer refill; /* a moment after a claim: the claim goes first */
+    bool retired;             /* the launcher was told that no clone is wanted */
+};
+
+struct tmpl {
+    struct tmpl *next;
+    struct core *core;
+    char *name, *json;
+    char *aliases[8];
+    unsigned alias_count;
+    uint64_t cpus_milli, memory, disk;
+    struct commands commands; /* rules on what is started in its sandboxes */
+    char *roots[32];          /* folders in which they may do as they like */
+    size_t root_count;
+    bool listed; /* the launcher still has it */
+    unsigned boxes[BOX_STATE_COUNT];
+    struct pool pool;
+    struct usual usual[USUAL_COUNT];
+    uint32_t exits_window;                      /* the last 32 exits, 1: failed */
+    uint64_t exits, exits_failed, last_flag_at; /* of the failures */
+};
+
+/* ---- metrics ---- */
+
+#define HISTOGRAM_BUCKETS 16u
+#define HISTOGRAMS_MAX    16u
+struct histogram {
+    char name[32];
+    uint64_t count, sum_usec, bucket[HISTOGRAM_BUCKETS + 1];
+};
+#define REASONS_MAX 24u
+struct reason_count {
+    char name[24];
+    uint64_t count;
+};
+#define ANOMALIES_MAX 64u
+struct anomaly {
+    int64_t time_ms;
+    char template_name[64], box[BOX_ID_LEN + 1], what[24];
+    double value, mean, deviation; /* how many standard deviations away */
+};
+
+struct quota {
+    struct quota *next;
+    const struct key *key;
+    unsigned boxes;
+};
+
+#define CORE_PROJECTS_MAX 16
+
+struct create;
+struct setting;
+struct leftover;
+
+/* Requests without a good key, see strangers.c. */
+struct strangers {
+    uint64_t count;     /* since the last record */
+    uint64_t window_ms; /* 0: none for a while */
+    struct loop_timer timer;
+};
+
+struct core {
+    struct loop *loop;
+    struct core_config config;
+    struct accounts *accounts, *own_accounts; /* own: nobody else gave any */
+    struct keys *keys;
+    struct wire_msg *room;
+    char *projects[CORE_PROJECTS_MAX]; /* that the operator offers, in the launcher's order */
+    size_t project_count;
+    char *io_room; /* IO_SIZE: what is read from any pipe */
+    struct peer launcher, recorder;
+    struct buf scratch; /* for one message that is being written */
+
+    bool hello, restored, ready, lost, draining, drained;
+    void (*ready_fn)(void *ctx, const struct err *err);
+    void *ready_ctx;
+    struct loop_timer ready_timer;
+    void (*lost_fn)(void *ctx, const struct err *err);
+    void *lost_ctx;
+    void (*stop_fn)(void *ctx);
+    void *stop_ctx;
+    void (*drain_fn)(void *ctx);
+    void *drain_ctx;
+    struct loop_timer drain_timer;
+    uint64_t records_lost;
+    struct leftover *leftovers; /* boxes of an earlier life whose rows are still there */
+    unsigned leftover_count;
+
+    struct tmpl *templates;
+    unsigned template_count, pool_starting;
+    uint64_t busy_until_ms;   /* somebody waits for a claim or a first output */
+    struct setting *settings; /* pools as they were resized, until the templates are known */
+    unsigned setting_count;
+
+    struct box *buckets[BOX_BUCKETS];
+    struct box *first; /* all of them */
+    unsigned live;     /* those that are not gone; never more than config.max_boxes */
+    struct quota *quotas;
+    uint64_t refusals; /* since the last record of one */
+    struct loop_timer refusal_timer;
+    struct strangers strangers;
+    struct create *creates, *waiting, **waiting_end;
+
+    struct trash *trash, **trash_end;
+    struct loop_task trash_task;
+    struct loop_timer tidy_timer;
+
+    size_t log_bytes; /* of all processes' last output */
+    uint64_t counters[COUNTER_COUNT];
+    uint64_t denials[BOUNDARY_COUNT];
+    struct histogram histograms[HISTOGRAMS_MAX];
+    struct reason_count reasons[REASONS_MAX];
+    struct anomaly anomalies[ANOMALIES_MAX];
+    unsigned anomaly_at, anomaly_count;
+    int64_t started_ms;
+};
+
+void core_discard(struct core *c, struct trash *t);
+/* Much was freed: soon, and once for all that is freed till then, it goes back to the system. */
+void core_tidy_soon(struct core *c);
+int64_t core_wall_ms(void);
+void core_stop(struct core *c);                        /* the launcher wants an end in order */
+void core_lose(struct core *c, const struct err *err); /* the daemon cannot go on */
+/* One message at a time is written into it; NULL never. */
+struct buf *core_scratch(struct core *c);
+
+/* templates.c */
+struct tmpl *core_template(struct core *c, const char *name); /* by name or alias; listed ones */
+int templates_read(struct core *c, const struct json *list, struct err *err);
+void templates_free(struct core *c);
+
+/* leftovers.c */
+void leftovers_add(struct core *c, const char *id);
+void leftovers_clean(struct core *c); /* has the launcher remove what is left of them */
+void leftovers_free(struct core *c);
+
+/* launcher_link.c */
+int launcher_open(struct core *c, int fd, struct err *err);
+/* record.c */
+int recorder_open(struct core *c, int fd, struct err *err);
+void record_send(struct core *c, const char *boundary, const char *kind, const struct box *b,
+                 const struct key *key, const char *detail);
+/* The end of a sandbox, to be signed. */
+void receipt_send(struct core *c, const struct box *b, const struct json *receipt);
+/* strangers.c */
+void strangers_on_timer(struct loop_timer *t);
+void strangers_end(struct core *c); /* what was not yet written */
+void core_check_ready(struct core *c);
+void core_check_drained(struct core *c);
+
+/* metrics.c, anomalies.c */
+void metrics_reason(struct core *c, const char *reason);
+void usual_see(struct core *c, struct tmpl *t, const struct box *b, enum usual_id id, double value);
+void usual_exit(struct core *c, struct tmpl *t, const struct box *b, bool failed);
+double root_of(double v);
+
+/* usage.c */
+void usage_watch(struct core *c);
+void usage_unwatch(struct core *c);
+void usage_metrics(struct core *c, struct buf *out);
+
+/* pool.c */
+void pool_setup(struct tmpl *t, const struct json *json);
+struct box *pool_take(struct tmpl *t); /* NULL: none is there; counts as demand in any case */
+void pool_undemand(struct tmpl *t);    /* it was refused: more waiting ones would not help */
+void pool_add(struct box *b);          /* it is ready */
+void pool_left(struct box *b); /* an idle or starting one is no longer: taken, ended or failed */
+void pool_failed(struct box *b);
+void pool_flush(struct tmpl *t);
+bool pool_evict(struct core *c); /* ends an idle one of any template */
+void pool_restore(struct core *c, const char *key, const struct json *value);
+void pool_apply_settings(struct tmpl *t);
+void pool_settings_free(struct core *c);
+void pool_poke(struct tmpl *t); /* look whether more are wanted */
+void pool_busy(struct core *c); /* somebody waits: making more of them must wait as well */

@@ -1,0 +1,172 @@
+/* The templates, as the launcher names them. What it says is checked like any other message. */
+#include "base/cleanup.h"
+#include "daemon/box/box_internal.h"
+
+#include <string.h>
+
+static uint64_t number_in(const struct json *object, const char *key)
+{
+    const struct json *v = json_get(object, key);
+    return v && json_type(v) == JSON_INT && json_int(v) > 0 ? (uint64_t)json_int(v) : 0;
+}
+
+static bool is_named(const struct tmpl *t, const char *name)
+{
+    if (strcmp(t->name, name) == 0)
+        return true;
+    for (unsigned i = 0; i < t->alias_count; i++)
+        if (strcmp(t->aliases[i], name) == 0)
+            return true;
+    return false;
+}
+
+struct tmpl *core_template(struct core *c, const char *name)
+{
+    for (struct tmpl *t = c->templates; t && name; t = t->next)
+        if (t->listed && is_named(t, name))
+            return t;
+    return NULL;
+}
+
+bool core_has_template(struct core *c, const char *name)
+{
+    return core_template(c, name) != NULL;
+}
+
+size_t core_templates(struct core *c, void (*fn)(void *ctx, const char *json), void *ctx)
+{
+    size_t count = 0;
+    for (struct tmpl *t = c->templates; t; t = t->next) {
+        if (!t->listed)
+            continue;
+        count++;
+        if (fn)
+            fn(ctx, t->json);
+    }
+    return count;
+}
+
+static void drop_texts(struct tmpl *t)
+{
+    for (unsigned i = 0; i < t->alias_count; i++)
+        free(t->aliases[i]);
+    t->alias_count = 0;
+    for (size_t i = 0; i < t->root_count; i++)
+        free(t->roots[i]);
+    t->root_count = 0;
+    commands_done(&t->commands);
+    free(t->json);
+    t->json = NULL;
+}
+
+static void read_aliases(struct tmpl *t, const struct json *list)
+{
+    for (size_t i = 0; list && i < json_count(list) && t->alias_count < ARRAY_LEN(t->aliases);
+         i++) {
+        const char *alias = json_string(json_at(list, i));
+        char *copy = alias ? strdup(alias) : NULL;
+        if (copy)
+            t->aliases[t->alias_count++] = copy;
+    }
+}
+
+static void read_roots(struct tmpl *t, const struct json *list)
+{
+    for (size_t i = 0; list && i < json_count(list) && t->root_count < ARRAY_LEN(t->roots); i++) {
+        const char *root = json_string(json_at(list, i));
+        char *copy = root ? strdup(root) : NULL;
+        if (copy)
+            t->roots[t->root_count++] = copy;
+    }
+}
+
+/* A template that changed gets a new version: what the pool has of the old one is not handed out.
+ */
+static void fill(struct tmpl *t, const struct json *json, char *text)
+{
+    if (t->json && strcmp(t->json, text) == 0) {
+        free(text);
+        return;
+    }
+    drop_texts(t);
+    t->json = text;
+    read_aliases(t, json_get(json, "aliases"));
+    t->cpus_milli = number_in(json, "cpus_milli");
+    t->memory = number_in(json, "memory");
+    t->disk = number_in(json, "disk");
+    read_roots(t, json_get(json, "roots"));
+    t->pool.version++;
+    pool_setup(t, json_get(json, "pool"));
+}
+
+static struct tmpl *find_or_make(struct core *c, const char *name)
+{
+    struct tmpl **end = &c->templates;
+    for (; *end; end = &(*end)->next)
+        if (strcmp((*end)->name, name) == 0)
+            return *end;
+    if (c->template_count >= TEMPLATES_MAX)
+        return NULL;
+    struct tmpl *t = calloc(1, sizeof *t);
+    if (!t || !(t->name = strdup(name))) {
+        free(t);
+        return NULL;
+    }
+    t->core = c;
+    c->template_count++;
+    *end = t;
+    return t;
+}
+
+static int read_one(struct core *c, const struct json *json, struct err *err)
+{
+    const char *name = json_string(json_get(json, "name"));
+    if (!name || !*name || strlen(name) > 63)
+        return err_set(err, ERR_PROTOCOL, "a template without a usable name");
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 64 * 1024);
+    jw_init(&w, &out, false);
+    jw_json(&w, json);
+    struct tmpl *t = out.failed || !out.data ? NULL : find_or_make(c, name);
+    if (!t) {
+        buf_done(&out);
+        return err_set(err, ERR_LIMIT, "too many templates, or one is too long");
+    }
+    fill(t, json, out.data);
+    /* Rules that cannot be read are no reason to have none. */
+    const struct json *commands = json_get(json, "commands");
+    if (commands && !t->commands.given && commands_read(&t->commands, commands, err) < 0)
+        return -err->code;
+    t->listed = true;
+    return 0;
+}
+
+int templates_read(struct core *c, const struct json *list, struct err *err)
+{
+    for (struct tmpl *t = c->templates; t; t = t->next)
+        t->listed = false;
+    int r = 0;
+    for (size_t i = 0; i < json_count(list) && r >= 0; i++)
+        r = read_one(c, json_at(list, i), err);
+    for (struct tmpl *t = c->templates; t; t = t->next) {
+        if (!t->listed)
+            pool_flush(t);
+        else if (c->ready)
+            pool_poke(t);
+    }
+    return r;
+}
+
+void templates_free(struct core *c)
+{
+    while (c->templates) {
+        struct tmpl *t = c->templates;
+        c->templates = t->next;
+        loop_timer_cancel(c->loop, &t->pool.tick);
+        loop_timer_cancel(c->loop, &t->pool.refill);
+        drop_texts(t);
+        free(t->name);
+        free(t);
+    }
+}

@@ -1,0 +1,229 @@
+/* POST /sandboxes, and what a request may say about the network.
+ *
+ * A request only narrows what the template allows. Hosts that the template does not name may be
+ * asked for with an operator key alone; the warden decides, since it knows the rules. */
+#include "daemon/e2b/control.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define METADATA_MAX (32u * 1024)
+#define TIMEOUT_MAX  (24 * 3600)
+#define HOSTS_MAX    256
+
+struct wanted {
+    const char *template_name, *project;
+    int64_t timeout;
+    const struct json *metadata, *env, *network;
+    bool internet, has_internet, auto_pause, auto_resume;
+};
+
+struct wanted_network {
+    const struct json *allow, *block;
+    bool public_traffic;
+};
+
+static int read_network(const struct json *body, struct wanted_network *n, struct err *err)
+{
+    const struct field fields[] = {
+        {"allowOut", FIELD_STRINGS, &n->allow},
+        {"denyOut", FIELD_STRINGS, &n->block},
+        {"allowPublicTraffic", FIELD_BOOL, &n->public_traffic},
+        {"rules", FIELD_REFUSED},
+        {"egressProxy", FIELD_REFUSED},
+        {"maskRequestHost", FIELD_REFUSED},
+        {"httpsPorts", FIELD_REFUSED},
+        /* PUT …/network has it at this level. */
+        {"allow_internet_access", FIELD_UNUSED},
+    };
+    int r = FIELDS_READ(body, FIELDS_STRICT, fields, err);
+    if (r < 0)
+        return r;
+    if ((n->allow && json_count(n->allow) > HOSTS_MAX) ||
+        (n->block && json_count(n->block) > HOSTS_MAX))
+        return err_set(err, ERR_LIMIT, "\"network\": more than %d hosts", HOSTS_MAX);
+    return 0;
+}
+
+/* ---- which hosts ---- */
+
+/* "Everything" in denyOut is how it is here anyway; as a rule of its own it would win over
+ * allowOut. */
+static bool is_everything(const char *text)
+{
+    return !strcmp(text, "0.0.0.0/0") || !strcmp(text, "::/0");
+}
+
+static void write_hosts(struct json_writer *w, const char *key, const struct json *list)
+{
+    jw_key(w, key);
+    jw_array_begin(w);
+    for (size_t i = 0; list && i < json_count(list); i++)
+        if (!is_everything(json_string(json_at(list, i))))
+            jw_string(w, json_string(json_at(list, i)));
+    jw_array_end(w);
+}
+
+static bool blocks_everything(const struct json *list)
+{
+    for (size_t i = 0; list && i < json_count(list); i++)
+        if (is_everything(json_string(json_at(list, i))))
+            return true;
+    return false;
+}
+
+/* {"allow":[…],"block":[…],"beyond":…}; without "allow" the template's own rules stay. */
+static struct json *network_tree(const struct call *call, const struct wanted_network *n,
+                                 bool nothing, struct err *err)
+{
+    struct buf text cleanup_buf = {0};
+    struct json_writer w;
+    struct json *tree = NULL;
+    buf_init(&text, 1u << 20);
+    jw_init(&w, &text, false);
+    jw_object_begin(&w);
+    if (n->allow || nothing || blocks_everything(n->block))
+        write_hosts(&w, "allow", nothing ? NULL : n->allow);
+    write_hosts(&w, "block", n->block);
+    jw_kv_bool(&w, "beyond", call->key->operator_key);
+    jw_object_end(&w);
+    if (text.failed)
+        err_set(err, ERR_LIMIT, "\"network\": too long");
+    else
+        json_parse(text.data, text.len, NULL, &tree, err);
+    return tree;
+}
+
+/* ---- create ---- */
+
+static int read_wanted(const struct json *body, struct wanted *ret, struct err *err)
+{
+    const struct json *resume = NULL;
+    const struct field fields[] = {
+        {"templateID", FIELD_STRING, &ret->template_name},
+        {"timeout", FIELD_INT, &ret->timeout, 1, TIMEOUT_MAX},
+        {"metadata", FIELD_MAP, &ret->metadata},
+        {"envVars", FIELD_MAP, &ret->env},
+        {"allow_internet_access", FIELD_BOOL, &ret->internet, .has = &ret->has_internet},
+        {"network", FIELD_OBJECT, &ret->network},
+        {"autoPause", FIELD_BOOL, &ret->auto_pause},
+        {"autoPauseMemory", FIELD_UNUSED},
+        {"autoResume", FIELD_OBJECT, &resume},
+        {"secure", FIELD_UNUSED}, /* always */
+        {"project", FIELD_STRING, &ret->project},
+        {"volumeMounts", FIELD_REFUSED},
+        {"mcp", FIELD_REFUSED},
+        {"iam", FIELD_REFUSED},
+    };
+    int r = FIELDS_READ(body, FIELDS_STRICT, fields, err);
+    const struct field resume_fields[] = {{"enabled", FIELD_BOOL, &ret->auto_resume}};
+    if (r == 0 && resume)
+        r = FIELDS_READ(resume, FIELDS_PROTO, resume_fields, err);
+    if (r < 0)
+        return r;
+    if (ret->metadata && json_count(ret->metadata) > 256)
+        return err_set(err, ERR_LIMIT, "\"metadata\": more than 256 entries");
+    return fields_check_env(ret->env, "envVars", err);
+}
+
+static void created(void *ctx, struct box *b, const struct err *err)
+{
+    struct call *call = ctx;
+    char domain[DOMAIN_SIZE];
+    struct buf out cleanup_buf = {0};
+    struct json_writer w;
+    /* A sandbox whose id nobody got to know belongs to nobody. */
+    if (!call->x && b)
+        box_end(b, "the client went away", NULL, NULL);
+    if (!call_back(call))
+        return;
+    if (!b) {
+        call_fail_err(call, err);
+        return;
+    }
+    buf_init(&out, 16384);
+    jw_init(&w, &out, false);
+    control_domain(exchange_request(call->x), domain);
+    control_write_handle(&w, box_info(b), domain);
+    call_reply(call, 201, &out);
+}
+
+static int start_create(struct call *call, const struct wanted *want, struct err *err)
+{
+    struct wanted_network n = {0};
+    struct json *network = NULL;
+    bool nothing = want->has_internet && !want->internet;
+    struct box_request r = {
+        .template_name = want->template_name,
+        .owner = call->key,
+        .timeout_ms = want->timeout * 1000,
+        .metadata = want->metadata,
+        .env = want->env,
+        .project = want->project,
+        .auto_pause = want->auto_pause,
+        .auto_resume = want->auto_resume,
+    };
+    int result = want->network ? read_network(want->network, &n, err) : 0;
+    if (result < 0)
+        return result;
+    r.public_ports = n.public_traffic;
+    if (nothing || n.allow || n.block) {
+        network = network_tree(call, &n, nothing, err);
+        if (!network)
+            return -1;
+        r.network = network;
+    }
+    call_wait(call);
+    box_create(call->core, &r, created, call);
+    json_free(network);
+    return 0;
+}
+
+static void create_body(struct call *call, const struct json *body)
+{
+    struct err err = ERR_INIT;
+    struct wanted want = {.template_name = "base", .timeout = 300, .internet = true};
+    if (read_wanted(body, &want, &err) < 0) {
+        call_fail_err(call, &err);
+        return;
+    }
+    if (!core_has_template(call->core, want.template_name)) {
+        call_fail(call, 404, "there is no template \"%.100s\"", want.template_name);
+        return;
+    }
+    if (start_create(call, &want, &err) < 0)
+        call_fail_err(call, &err);
+}
+
+void control_create(struct call *call)
+{
+    call_json(call, create_body);
+}
+
+/* ---- PUT /sandboxes/{id}/network ---- */
+
+static void network_body(struct call *call, const struct json *body)
+{
+    struct err err = ERR_INIT;
+    struct wanted_network n = {0};
+    const struct json *internet = json_get(body, "allow_internet_access");
+    bool nothing = internet && json_type(internet) == JSON_BOOL && !json_bool(internet);
+    struct box *b = call_box(call);
+    struct json *tree = NULL;
+    if (!b)
+        return;
+    if (read_network(body, &n, &err) < 0 || !(tree = network_tree(call, &n, nothing, &err))) {
+        call_fail_err(call, &err);
+        return;
+    }
+    call_wait(call);
+    box_set_network(b, tree, call_done, call);
+    json_free(tree);
+}
+
+void control_network(struct call *call)
+{
+    call_json(call, network_body);
+}

@@ -1,0 +1,12 @@
+/* What the files of envd's file side share. */
+#pragma once
+
+#include "daemon/api/work.h"
+
+#include <errno.h>
+
+void envd_upload(struct call *call);
+void envd_watch_dir(struct call *call);
+void envd_watcher_create(struct call *call);
+void envd_watcher_events(struct call *call);
+void envd_watcher_remove(struct call *call);

@@ -1,0 +1,202 @@
+/* run_code: in the interpreter that a warm sandbox already has. */
+#include "daemon/mcp/run.h"
+
+#include "daemon/api/work.h"
+
+#include <string.h>
+
+/* ---- what the interpreter says ---- */
+
+static void take_image(struct mcp_run *r, const struct json *data, const char *key,
+                       const char *mime)
+{
+    const struct json *picture = json_get(data, key);
+    struct json_writer w;
+    if (!picture || json_type(picture) != JSON_STRING)
+        return;
+    buf_chr(&r->images, ',');
+    jw_init(&w, &r->images, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "type", "image");
+    jw_kv_string(&w, "data", json_string(picture));
+    jw_kv_string(&w, "mimeType", mime);
+    jw_object_end(&w);
+}
+
+static bool is_picture(const char *key)
+{
+    return !strcmp(key, "png") || !strcmp(key, "jpeg") || !strcmp(key, "pdf");
+}
+
+static void take_result(struct mcp_run *r, const struct interp_said *s)
+{
+    const struct json *text = json_get(s->data, "text");
+    size_t images = r->images.len, results = r->results.len;
+    struct json_writer w;
+    if (s->main && text && json_type(text) == JSON_STRING) {
+        buf_reset(&r->result);
+        buf_str(&r->result, json_string(text));
+        if (r->result.failed) {
+            buf_reset(&r->result);
+            r->cut = true;
+        }
+    }
+    take_image(r, s->data, "png", "image/png");
+    take_image(r, s->data, "jpeg", "image/jpeg");
+    if (r->results.len)
+        buf_chr(&r->results, ',');
+    jw_init(&w, &r->results, false);
+    jw_object_begin(&w);
+    for (size_t i = 0; i < json_count(s->data); i++) {
+        if (is_picture(json_key_at(s->data, i)))
+            continue;
+        jw_key(&w, json_key_at(s->data, i));
+        jw_json(&w, json_value_at(s->data, i));
+    }
+    jw_object_end(&w);
+    /* Half a value is none: what does not fit is left out as a whole. */
+    if (r->images.failed || r->results.failed) {
+        hold_refusal(&r->c->hold, NULL);
+        r->images.len = images;
+        r->results.len = results;
+        r->images.failed = r->results.failed = false;
+        r->cut = true;
+    }
+}
+
+static void take_error(struct mcp_run *r, const struct interp_said *s)
+{
+    struct buf text cleanup_buf = {0};
+    struct json_writer w;
+    mcp_buf(r->c, &text, 16u << 20);
+    jw_init(&w, &text, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "name", s->name);
+    jw_kv_string(&w, "value", s->value);
+    jw_kv_string(&w, "traceback", s->traceback);
+    jw_object_end(&w);
+    hold_sub(&r->c->hold, json_memory(r->exception));
+    json_free(r->exception);
+    r->exception = NULL;
+    json_parse(buf_text(&text), text.len,
+               &(struct json_limits){.max_bytes = 16u << 20, .max_depth = 4, .max_nodes = 16},
+               &r->exception, NULL);
+    if (hold_add(&r->c->hold, json_memory(r->exception), NULL) < 0) {
+        json_free(r->exception);
+        r->exception = NULL;
+    }
+    r->failed = true;
+}
+
+static enum sink_took on_said(void *ctx, const struct interp_said *s)
+{
+    struct mcp_run *r = ctx;
+    if (s->word == INTERP_RESULT)
+        take_result(r, s);
+    else if (s->word == INTERP_ERROR)
+        take_error(r, s);
+    return SINK_ALL;
+}
+
+static bool on_output(void *ctx, int stream, const void *data, size_t len)
+{
+    return run_output(ctx, stream, data, len);
+}
+
+static void on_end(void *ctx, const struct err *err)
+{
+    struct mcp_run *r = ctx;
+    r->execution = NULL;
+    if (err_is_oom(err)) {
+        r->failed = true;
+        r->oom = *err;
+    } else if (err) {
+        r->failed = true;
+        run_output(r, 2, err->message, strlen(err->message));
+        run_output(r, 2, "\n", 1);
+    }
+    run_finish(r);
+}
+
+/* ---- the run ---- */
+
+static void on_context(void *ctx, struct context *context, const struct err *err)
+{
+    struct mcp_run *r = ctx;
+    struct err own = ERR_INIT;
+    struct execution_sink sink = {.output = on_output, .said = on_said, .end = on_end, .ctx = r};
+    if (!mcp_back(r->c))
+        return;
+    if (!context) {
+        run_fail(r, err);
+        return;
+    }
+    loop_timer_set(r->c->loop, &r->deadline, (uint64_t)r->timeout_ms);
+    if (execution_start(context, r->code, strlen(r->code), r->env, &sink, &r->execution, &own) < 0)
+        run_fail(r, &own);
+}
+
+static void start(struct mcp_run *r, struct box *b)
+{
+    mcp_wait(r->c);
+    context_default(b, r->language, on_context, r);
+}
+
+static void write_members(struct mcp_run *r, struct json_writer *w)
+{
+    if (r->result.len) {
+        jw_key(w, "result");
+        jw_bytes(w, r->result.data, r->result.len);
+    }
+    if (r->results.len)
+        result_list(w, "results", &r->results);
+    if (r->exception) {
+        jw_key(w, "exception");
+        jw_json(w, r->exception);
+    }
+}
+
+static const char *default_template(enum interp_language l)
+{
+    return l == INTERP_PYTHON ? "python" : l == INTERP_JAVASCRIPT ? "node" : "base";
+}
+
+static int read_arguments(struct mcp_run *r, const char **ret_session, struct err *err)
+{
+    const char *language = "python", *session = NULL;
+    const struct field fields[] = {
+        {"language", FIELD_STRING, &language},
+        {"code", FIELD_STRING, &r->code},
+        RUN_FIELDS(r, session),
+    };
+    const struct json *arguments = tool_arguments(r->c);
+    if (arguments && FIELDS_READ(arguments, FIELDS_STRICT, fields, err) < 0)
+        return -1;
+    if (!r->code)
+        return err_set(err, ERR_USAGE, "\"code\" is missing");
+    r->language = interp_language_parse(language);
+    if (r->language == INTERP_NONE)
+        return err_set(err, ERR_USAGE, "\"language\": expected python, javascript or bash");
+    if (session && r->template_name)
+        return err_set(err, ERR_USAGE, "\"template\" and \"session_id\": one of them");
+    *ret_session = session;
+    return fields_check_env(r->env, "env", err);
+}
+
+void mcp_run_code(struct mcp_call *c)
+{
+    struct err err = ERR_INIT;
+    const char *session = NULL;
+    struct mcp_run *r = run_new(c);
+    if (!r)
+        return;
+    r->start = start;
+    r->write = write_members;
+    if (read_arguments(r, &session, &err) < 0) {
+        run_fail(r, &err);
+        return;
+    }
+    if (!r->template_name)
+        r->template_name = default_template(r->language);
+    run_begin(r, session);
+}

@@ -1,0 +1,153 @@
+/* run_command: a shell command line, or a program with its arguments, as they are. */
+#include "daemon/mcp/run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define ARGS_MAX 1024u
+
+static bool on_output(void *ctx, int stream, const void *data, size_t len)
+{
+    return run_output(ctx, stream, data, len);
+}
+
+static void on_end(void *ctx, const struct process_end *how)
+{
+    struct mcp_run *r = ctx;
+    r->wait_status = how->wait_status;
+    r->timed_out = how->timed_out;
+    r->failed = how->timed_out || how->oom || WIFSIGNALED(how->wait_status);
+    if (how->oom)
+        r->oom = *how->oom;
+    r->pid = 0;
+    run_finish(r);
+}
+
+static void start(struct mcp_run *r, struct box *b);
+
+static void fed(void *ctx)
+{
+    (void)ctx;
+}
+
+static void feed(struct mcp_run *r, struct process *p)
+{
+    if (!r->input)
+        return;
+    /* All of it is taken; what the pipe does not hold waits. -EPIPE: it does not want any. */
+    process_input(p, r->input, strlen(r->input), fed, NULL);
+    process_close_input(p);
+}
+
+static void on_started(void *ctx, struct process *p, const struct err *err)
+{
+    struct mcp_run *r = ctx;
+    struct box *b = run_box(r);
+    if (p && r->c->closing) {
+        process_detach(process_first(p));
+        process_signal(p, SIGKILL);
+    }
+    if (!mcp_back(r->c))
+        return;
+    if (p) {
+        r->client = process_first(p);
+        r->pid = process_pid(p);
+        feed(r, p);
+    } else if (b && !r->args && !r->plain_shell && err->code == ERR_NOT_FOUND) {
+        r->plain_shell = true;
+        start(r, b);
+    } else {
+        run_fail(r, err);
+    }
+}
+
+static const char **make_argv(const struct mcp_run *r)
+{
+    size_t count = r->args ? json_count(r->args) : 2;
+    const char **argv = calloc(count + 2, sizeof(*argv));
+    if (!argv)
+        return NULL;
+    if (!r->args) {
+        argv[0] = r->plain_shell ? "/bin/sh" : "/bin/bash";
+        argv[1] = "-c";
+        argv[2] = r->command;
+        return argv;
+    }
+    argv[0] = r->command;
+    for (size_t i = 0; i < count; i++)
+        argv[i + 1] = json_string(json_at(r->args, i));
+    return argv;
+}
+
+static void start(struct mcp_run *r, struct box *b)
+{
+    struct err err = ERR_INIT;
+    struct process_sink sink = {.output = on_output, .end = on_end, .ctx = r};
+    const char **argv = make_argv(r);
+    struct process_request request = {
+        .argv = argv,
+        .env = r->env,
+        .cwd = r->cwd,
+        .has_stdin = r->input != NULL,
+        .timeout_ms = (uint64_t)r->timeout_ms,
+    };
+    if (!argv) {
+        err_set(&err, ERR_LIMIT, "no memory");
+        run_fail(r, &err);
+        return;
+    }
+    mcp_wait(r->c);
+    process_start(b, &request, &sink, on_started, r);
+    free(argv);
+}
+
+static void write_members(struct mcp_run *r, struct json_writer *w)
+{
+    if (WIFSIGNALED(r->wait_status))
+        jw_kv_int(w, "signal", WTERMSIG(r->wait_status));
+    else
+        jw_kv_int(w, "exit_code", WEXITSTATUS(r->wait_status));
+}
+
+static int read_arguments(struct mcp_run *r, const char **ret_session, struct err *err)
+{
+    const char *session = NULL;
+    const struct field fields[] = {
+        {"command", FIELD_STRING, &r->command},
+        {"args", FIELD_STRINGS, &r->args},
+        {"cwd", FIELD_STRING, &r->cwd},
+        {"stdin", FIELD_STRING, &r->input},
+        RUN_FIELDS(r, session),
+    };
+    const struct json *arguments = tool_arguments(r->c);
+    if (arguments && FIELDS_READ(arguments, FIELDS_STRICT, fields, err) < 0)
+        return -1;
+    if (!r->command || !*r->command)
+        return err_set(err, ERR_USAGE, "\"command\" is missing");
+    if (r->args && json_count(r->args) > ARGS_MAX)
+        return err_set(err, ERR_LIMIT, "\"args\": more than %u", ARGS_MAX);
+    if (session && r->template_name)
+        return err_set(err, ERR_USAGE, "\"template\" and \"session_id\": one of them");
+    *ret_session = session;
+    return fields_check_env(r->env, "env", err);
+}
+
+void mcp_run_command(struct mcp_call *c)
+{
+    struct err err = ERR_INIT;
+    const char *session = NULL;
+    struct mcp_run *r = run_new(c);
+    if (!r)
+        return;
+    r->start = start;
+    r->write = write_members;
+    if (read_arguments(r, &session, &err) < 0) {
+        run_fail(r, &err);
+        return;
+    }
+    if (!r->template_name)
+        r->template_name = "base";
+    run_begin(r, session);
+}

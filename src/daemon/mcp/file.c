@@ -1,0 +1,208 @@
+/* Work on files of a session: started, fed, heard, given up. The work itself is done inside
+ * (files/files.h). */
+#include "daemon/mcp/files.h"
+
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define FILE_OF(member, at) ((struct mcp_file *)((char *)(at)-offsetof(struct mcp_file, member)))
+
+static void shut_input(struct mcp_file *f)
+{
+    if (f->in.fd < 0)
+        return;
+    loop_forget(f->c->loop, &f->in);
+    close(f->in.fd);
+    f->in.fd = -1;
+}
+
+/* The answer's pipe first: the end of the input alone would mean a complete file. */
+static void file_stop(struct mcp_call *c)
+{
+    struct mcp_file *f = c->data;
+    if (f->work)
+        file_cancel(f->work);
+    f->work = NULL;
+    shut_input(f);
+}
+
+static void file_forget(struct mcp_call *c)
+{
+    struct mcp_file *f = c->data;
+    buf_done(&f->data);
+    buf_done(&f->text);
+    free(f);
+}
+
+struct mcp_file *file_new(struct mcp_call *c, enum files_op op)
+{
+    struct mcp_file *f = calloc(1, sizeof(*f));
+    if (!f) {
+        mcp_fail(c, 503, RPC_INTERNAL_ERROR, "no memory", NULL);
+        return NULL;
+    }
+    f->c = c;
+    f->op = op;
+    f->in.fd = -1;
+    mcp_buf(c, &f->data, op == FILES_LIST ? 16u << 20 : MCP_FILE_MAX);
+    mcp_buf(c, &f->text, 1u << 20);
+    jw_init(&f->w, &f->data, false);
+    c->data = f;
+    c->stop = file_stop;
+    c->forget = file_forget;
+    return f;
+}
+
+/* ---- what the worker says ---- */
+
+static void on_head(void *ctx, int error, uint64_t size)
+{
+    struct mcp_file *f = ctx;
+    if (!error)
+        f->size = size;
+}
+
+static void on_data(void *ctx, const void *bytes, size_t len)
+{
+    struct mcp_file *f = ctx;
+    buf_add(&f->data, bytes, len);
+}
+
+static void write_entry(struct json_writer *w, const struct files_entry *e)
+{
+    static const char *const types[] = {[FILES_REGULAR] = "file",
+                                        [FILES_DIRECTORY] = "folder",
+                                        [FILES_SYMLINK] = "link",
+                                        [FILES_OTHER] = "other"};
+    char time_text[ENTRY_TIME_SIZE];
+    jw_object_begin(w);
+    jw_key(w, "path");
+    jw_bytes(w, e->path, strlen(e->path));
+    jw_kv_string(w, "type", types[e->kind]);
+    jw_kv_uint(w, "size", e->size);
+    if (entry_time(e, time_text))
+        jw_kv_string(w, "modified", time_text);
+    if (e->target[0]) {
+        jw_key(w, "target");
+        jw_bytes(w, e->target, strlen(e->target));
+    }
+    jw_object_end(w);
+}
+
+static void on_entry(void *ctx, const struct files_entry *e)
+{
+    struct mcp_file *f = ctx;
+    if (f->entries >= MCP_ENTRIES_MAX) {
+        f->cut = true;
+        return;
+    }
+    f->entries++;
+    if (f->data.len)
+        buf_chr(&f->data, ',');
+    jw_init(&f->w, &f->data, false);
+    write_entry(&f->w, e);
+    buf_fmt(&f->text, "%s%s\n", e->path, e->kind == FILES_DIRECTORY ? "/" : "");
+}
+
+static void on_end(void *ctx, int error)
+{
+    struct mcp_file *f = ctx;
+    /* More than were asked for: those that came are good. */
+    if (error == EFBIG && f->op == FILES_LIST && f->entries) {
+        f->cut = true;
+        error = 0;
+    }
+    if (f->data.failed && !error) {
+        error = EFBIG;
+        hold_refusal(&f->c->hold, &f->why);
+    }
+    f->error = error;
+    file_stop(f->c);
+    f->done(f);
+}
+
+/* ---- what it is given ---- */
+
+static void on_input(struct loop_io *io, uint32_t events)
+{
+    struct mcp_file *f = FILE_OF(in, io);
+    (void)events;
+    while (f->written < f->data.len) {
+        ssize_t n = write(f->in.fd, f->data.data + f->written, f->data.len - f->written);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0)
+            break; /* it has given up, and says why */
+        f->written += (size_t)n;
+    }
+    shut_input(f);
+}
+
+static void on_started(void *ctx, struct file_work *work, int in_fd, const struct err *err)
+{
+    struct mcp_file *f = ctx;
+    if (!mcp_back(f->c)) {
+        if (work)
+            file_cancel(work);
+        if (in_fd >= 0)
+            close(in_fd);
+        return;
+    }
+    if (!work) {
+        f->error = EIO;
+        f->why = *err;
+        f->done(f);
+        return;
+    }
+    f->work = work;
+    if (in_fd < 0)
+        return;
+    f->in =
+        (struct loop_io){.fd = in_fd, .fn = on_input, .share = account_share(f->c->hold.account)};
+    if (loop_watch(f->c->loop, &f->in, EPOLLOUT) < 0)
+        on_end(f, errno);
+}
+
+void file_begin(struct mcp_file *f, struct box *b, uint32_t depth, uint64_t limit)
+{
+    static const struct files_sink sink = {
+        .head = on_head, .entry = on_entry, .data = on_data, .end = on_end};
+    struct files_sink mine = sink;
+    struct buf text cleanup_buf = {0};
+    struct json_writer w;
+    mine.ctx = f;
+    buf_init(&text, 64u << 10);
+    jw_init(&w, &text, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "op", files_op_name(f->op));
+    path_write(&w, "path", f->path);
+    if (limit)
+        jw_kv_uint(&w, "limit", limit);
+    if (depth)
+        jw_kv_uint(&w, "depth", depth);
+    jw_object_end(&w);
+    mcp_wait(f->c);
+    file_start(b, buf_text(&text), text.len, f->op, &mine, on_started, f);
+}
+
+bool file_is_text(const struct buf *data)
+{
+    const char *at = buf_text(data);
+    size_t left = data->len;
+    while (left) {
+        uint32_t code;
+        size_t n = utf8_decode(at, left, &code);
+        if (!n || !code)
+            return false;
+        at += n;
+        left -= n;
+    }
+    return true;
+}

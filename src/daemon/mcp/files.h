@@ -1,0 +1,34 @@
+/* One piece of work on a file for an MCP call. */
+#pragma once
+
+#include "daemon/api/work.h"
+#include "daemon/mcp/mcp.h"
+
+#define MCP_FILE_MAX    (4u << 20)
+#define MCP_ENTRIES_MAX 2000u
+
+struct mcp_file {
+    struct mcp_call *c;
+    enum files_op op;
+    char path[FILES_PATH_MAX + 1];
+    const char *encoding;
+    struct file_work *work; /* NULL: not begun, or over */
+    int error;
+    struct err why; /* of a start that failed */
+    uint64_t size;
+    struct buf data; /* what was read, or is to be written */
+    size_t written;
+    struct loop_io in;
+    struct json_writer w; /* entries go into data */
+    struct buf text;      /* the same for reading */
+    unsigned entries;
+    bool cut;
+    void (*done)(struct mcp_file *f);
+    void *ctx; /* of who asked */
+};
+
+struct mcp_file *file_new(struct mcp_call *c, enum files_op op); /* NULL: answered */
+/* Then f->done, once, with f->error. */
+void file_begin(struct mcp_file *f, struct box *b, uint32_t depth, uint64_t limit);
+/* False: data is not text. */
+bool file_is_text(const struct buf *data);

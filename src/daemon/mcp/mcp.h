@@ -1,0 +1,110 @@
+/* POST, DELETE /mcp: the same sandboxes for models, as MCP's streamable HTTP (docs/mcp.md).
+ *
+ * One JSON-RPC message per request. A request is answered with one JSON object, or, where it has
+ * something to say before its end, with a stream of events whose last one is the answer. A client
+ * that leaves cancels: what ran for it is killed.
+ *
+ * MC-1  The key of the request owns everything that the request makes or names. What belongs to
+ *       another key does not exist.
+ * MC-2  Bytes from a sandbox are only ever the inside of a JSON string.
+ * MC-3  A call without a session leaves nothing: its sandbox ends with it, however it ends. */
+#pragma once
+
+#include "daemon/api/call.h"
+#include "mcp/envelope.h"
+#include "mcp/offer.h"
+
+#define MCP_SESSION_LEN 32
+
+/* One request on its way. Everything that takes time holds it by mcp_wait and mcp_back. */
+struct mcp_call {
+    struct mcp_call *next, **at; /* all of them, for notifications/cancelled */
+    struct call *call;           /* NULL: answered, or nobody waits any more */
+    struct core *core;
+    struct loop *loop;
+    const struct key *key;
+    struct hold hold; /* of all that is kept for it */
+    struct buf body;  /* which msg points into */
+    struct rpc_msg msg;
+    bool modern;
+    bool takes_json, takes_events; /* as Accept says */
+    bool streaming;
+    char session[MCP_SESSION_LEN + 1]; /* the protocol's, or empty */
+    const struct json *token;          /* of progress, or NULL */
+    uint64_t progress;
+    struct loop_timer keepalive;
+    struct loop_task release;
+    unsigned pending;
+    bool closing;
+    /* The handler's: */
+    void *data;
+    void (*stop)(struct mcp_call *c);   /* nobody waits any more: kill what runs; or NULL */
+    void (*resume)(struct mcp_call *c); /* the client can take more; or NULL */
+    void (*forget)(struct mcp_call *c); /* frees data; or NULL */
+};
+
+/* mcp_call.c */
+/* Takes the message. NULL: no memory, and the call is answered. */
+struct mcp_call *mcp_call_new(struct call *call, struct rpc_msg *msg);
+/* A buffer that its key answers for. It ends before the call does. */
+void mcp_buf(struct mcp_call *c, struct buf *b, size_t cap);
+void mcp_wait(struct mcp_call *c);
+bool mcp_back(struct mcp_call *c); /* false: nobody waits any more */
+/* A running request of that session, as notifications/cancelled names it. */
+void mcp_cancel(const struct key *key, const char *session, const struct json *id);
+/* One line of output, as notifications/progress. False: enough for now. */
+bool mcp_progress(struct mcp_call *c, const char *text, size_t len);
+
+struct mcp_result {
+    struct buf out;
+    struct json_writer w;
+};
+/* Opens the result object; the caller adds members; result_send answers and lets go of the call. */
+void result_begin(struct mcp_call *c, struct mcp_result *r);
+void result_cacheable(struct mcp_call *c, struct mcp_result *r, uint64_t ttl_ms, bool shared);
+void result_send(struct mcp_call *c, struct mcp_result *r);
+void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
+              const struct json *data);
+/* A list under a key: finished JSON values, with commas between them. */
+void result_list(struct json_writer *w, const char *key, const struct buf *items);
+
+/* mcp_tools.c */
+void mcp_tools_call(struct mcp_call *c);
+/* Of a tool: content[0], then structuredContent is opened. `more`: further content blocks as JSON,
+ * each with a comma before it, or NULL. */
+void tool_result_begin(struct mcp_call *c, struct mcp_result *r, const struct buf *text,
+                       const struct buf *more, bool failed);
+void tool_result_send(struct mcp_call *c, struct mcp_result *r);
+void tool_fail(struct mcp_call *c, const struct err *err);
+void tool_write_error(struct json_writer *w, const struct err *err); /* the member "error" */
+/* The sandbox of a session; NULL and the call is answered. */
+struct box *tool_box(struct mcp_call *c, const char *session_id);
+const struct json *tool_arguments(const struct mcp_call *c);
+/* What its sandboxes work on a view of unless it says otherwise: `brig mcp --project` asks for the
+ * first that its daemon offers, with a header. NULL: nothing. */
+const char *tool_project(const struct mcp_call *c);
+
+void mcp_run_code(struct mcp_call *c);    /* mcp_run.c */
+void mcp_run_command(struct mcp_call *c); /* mcp_command.c */
+void mcp_read_file(struct mcp_call *c);   /* mcp_files.c */
+void mcp_write_file(struct mcp_call *c);
+void mcp_list_files(struct mcp_call *c);
+void mcp_create_session(struct mcp_call *c); /* mcp_manage.c */
+void mcp_destroy_session(struct mcp_call *c);
+void mcp_diff(struct mcp_call *c);
+void mcp_resources_list(struct mcp_call *c); /* mcp_resources.c */
+void mcp_resources_templates(struct mcp_call *c);
+void mcp_resources_read(struct mcp_call *c);
+
+/* mcp_sessions.c: the protocol's own sessions, and those sandboxes that are a model's. */
+const char *mcp_session_new(const struct key *key);
+bool mcp_session_use(const struct key *key, const char *id); /* false: there is none */
+bool mcp_session_end(const struct key *key, const char *id);
+/* A place for one more: bounded per key. NULL: none. Then mcp_box_made, with its id or with NULL.
+ */
+struct mcp_box *mcp_box_reserve(struct core *core, const struct key *key, int64_t idle_ms,
+                                struct err *err);
+void mcp_box_made(struct mcp_box *m, const char *box_id);
+void mcp_boxes_touch(struct box *b); /* its time begins anew */
+size_t mcp_boxes_of(struct core *core, const struct key *key, const char **ret, size_t max);
+#define MCP_BOXES_MAX 32u

@@ -1,0 +1,58 @@
+/* What run_code and run_command share: the sandbox, output, its end. */
+#pragma once
+
+#include "audit/denial.h"
+#include "daemon/mcp/mcp.h"
+
+#define RUN_OUTPUT_MAX (1u << 20) /* of each stream; what is more is left out and said */
+#define RUN_LINE_MAX   4096u      /* of one notification */
+
+struct mcp_run {
+    struct mcp_call *c;
+    char box_id[BOX_ID_LEN + 1];
+    bool own_box; /* made for this call, ends with it */
+    const char *template_name;
+    int64_t timeout_ms;
+    const struct json *env;
+    void (*start)(struct mcp_run *r, struct box *b);
+    void (*write)(struct mcp_run *r, struct json_writer *w); /* its own members of the result */
+
+    uint64_t began_us;
+    struct buf out[2];  /* stdout, stderr */
+    struct buf line[2]; /* what is not yet a whole line, for progress */
+    uint64_t denied_before[DENIAL_KINDS_MAX];
+    bool cut, timed_out, failed, ended;
+    struct err oom; /* killed for want of memory: in words; code 0: it was not */
+    struct loop_timer deadline;
+
+    /* run_code */
+    enum interp_language language;
+    const char *code;
+    struct execution *execution;
+    struct buf result, results, images; /* JSON */
+    struct json *exception;             /* {"name","value","traceback"} or NULL */
+    /* run_command */
+    const char *command, *cwd, *input;
+    const struct json *args;
+    bool plain_shell;
+    struct process_client *client;
+    int64_t pid;
+    int wait_status;
+};
+
+struct mcp_run *run_new(struct mcp_call *c); /* NULL: the call is answered */
+/* Arguments that both take. */
+#define RUN_FIELDS(r, session)                                                                     \
+    {"session_id", FIELD_STRING, &(session)}, {"template", FIELD_STRING, &(r)->template_name},     \
+        {"timeout_ms", FIELD_INT, &(r)->timeout_ms, 1, MCP_TIMEOUT_MAX_MS},                        \
+    {                                                                                              \
+        "env", FIELD_MAP, &(r)->env                                                                \
+    }
+/* Gets the sandbox, then calls r->start. */
+void run_begin(struct mcp_run *r, const char *session);
+struct box *run_box(struct mcp_run *r); /* NULL: it is gone */
+bool run_output(struct mcp_run *r, int stream, const void *data, size_t len);
+void run_fail(struct mcp_run *r, const struct err *err); /* it could not be started */
+void run_finish(struct mcp_run *r);                      /* answers */
+/* mcp_run_result.c */
+void run_write(struct mcp_run *r, struct box *b);

@@ -1,0 +1,126 @@
+/* tools/call: which tool, and the form of its results.
+ *
+ * What a model got wrong, and what was refused, is a result that it can read (isError, and "error"
+ * in structuredContent); only a tool that does not exist is an error of the protocol. */
+#include "daemon/mcp/mcp.h"
+
+#include "daemon/box/review.h"
+
+#include <string.h>
+
+#define KEEPALIVE_FIRST_MS 5000u
+
+static void (*const handlers[TOOL_COUNT])(struct mcp_call *c) = {
+    [TOOL_RUN_CODE] = mcp_run_code,
+    [TOOL_RUN_COMMAND] = mcp_run_command,
+    [TOOL_READ_FILE] = mcp_read_file,
+    [TOOL_WRITE_FILE] = mcp_write_file,
+    [TOOL_LIST_FILES] = mcp_list_files,
+    [TOOL_CREATE_SESSION] = mcp_create_session,
+    [TOOL_DESTROY_SESSION] = mcp_destroy_session,
+    [TOOL_DIFF] = mcp_diff,
+};
+
+const struct json *tool_arguments(const struct mcp_call *c)
+{
+    return json_get(c->msg.params, "arguments");
+}
+
+const char *tool_project(const struct mcp_call *c)
+{
+    return exchange_header(c->call->x, "X-Brig-Project") ? core_project_of(c->core, c->key) : NULL;
+}
+
+void mcp_tools_call(struct mcp_call *c)
+{
+    const struct json *name = c->msg.params ? json_get(c->msg.params, "name") : NULL;
+    const struct json *arguments = c->msg.params ? json_get(c->msg.params, "arguments") : NULL;
+    enum tool_id id = TOOL_COUNT;
+    if (name && json_type(name) == JSON_STRING)
+        id = offer_find(json_string(name));
+    if (id == TOOL_COUNT) {
+        mcp_fail(c, 200, RPC_INVALID_PARAMS, "there is no such tool", NULL);
+        return;
+    }
+    if (arguments && json_type(arguments) != JSON_OBJECT) {
+        mcp_fail(c, 200, RPC_INVALID_PARAMS, "arguments must be an object", NULL);
+        return;
+    }
+    if (c->takes_events)
+        loop_timer_set(c->loop, &c->keepalive, KEEPALIVE_FIRST_MS);
+    handlers[id](c);
+}
+
+void tool_result_begin(struct mcp_call *c, struct mcp_result *r, const struct buf *text,
+                       const struct buf *more, bool failed)
+{
+    result_begin(c, r);
+    jw_key(&r->w, "content");
+    jw_array_begin(&r->w);
+    jw_object_begin(&r->w);
+    jw_kv_string(&r->w, "type", "text");
+    jw_key(&r->w, "text");
+    jw_bytes(&r->w, buf_text(text), text->len);
+    jw_object_end(&r->w);
+    if (more && more->len)
+        buf_add(r->w.out, more->data, more->len);
+    jw_array_end(&r->w);
+    jw_kv_bool(&r->w, "isError", failed);
+    jw_key(&r->w, "structuredContent");
+    jw_object_begin(&r->w);
+    jw_kv_bool(&r->w, "ok", !failed);
+}
+
+void tool_result_send(struct mcp_call *c, struct mcp_result *r)
+{
+    jw_object_end(&r->w);
+    result_send(c, r);
+}
+
+void tool_write_error(struct json_writer *w, const struct err *err)
+{
+    jw_key(w, "error");
+    jw_object_begin(w);
+    jw_kv_string(w, "code", err_code_name((enum err_code)err->code));
+    jw_key(w, "message");
+    jw_bytes(w, err->message, strlen(err->message));
+    if (err->hint[0])
+        jw_kv_string(w, "hint", err->hint);
+    if (err->boundary != BOUNDARY_NONE)
+        jw_kv_string(w, "boundary", boundary_name((enum boundary_id)err->boundary));
+    jw_object_end(w);
+}
+
+void tool_fail(struct mcp_call *c, const struct err *err)
+{
+    struct mcp_result r;
+    struct buf text cleanup_buf = {0};
+    buf_init(&text, 4096);
+    buf_fmt(&text, "%s: %s%s%s", err_code_name((enum err_code)err->code), err->message,
+            err->hint[0] ? "\nhint: " : "", err->hint);
+    tool_result_begin(c, &r, &text, NULL, true);
+    tool_write_error(&r.w, err);
+    tool_result_send(c, &r);
+}
+
+struct box *tool_box(struct mcp_call *c, const char *session_id)
+{
+    struct err err = ERR_INIT;
+    struct box *b = NULL;
+    if (!session_id) {
+        err_set(&err, ERR_USAGE, "session_id is missing: files live in a session");
+        err_hint(&err, "make one with create_session and pass the session_id that it returns");
+    } else if (!box_id_valid(session_id) || !(b = box_find(c->core, c->key, session_id))) {
+        err_set(&err, ERR_NOT_FOUND, "there is no session %.40s", session_id);
+        err_hint(&err, "it may have ended; make a new one with create_session");
+    } else if (box_info(b)->state != BOX_RUNNING) {
+        err_set(&err, ERR_REFUSED, "session %s is paused", session_id);
+        err_hint(&err, "a person can go on with it: brig resume %s", session_id);
+        b = NULL;
+    } else {
+        mcp_boxes_touch(b);
+        return b;
+    }
+    tool_fail(c, &err);
+    return NULL;
+}

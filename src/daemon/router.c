@@ -1,0 +1,286 @@
+/* Who asks (api_auth, with the head alone) and who answers (api_serve).
+ *
+ * A request shows one of
+ *   an API key            X-API-KEY, or Authorization: Bearer: everything that belongs to it
+ *   a sandbox's token     X-Access-Token: envd, the interpreter and the ports of that sandbox
+ *   its traffic token     E2B-Traffic-Access-Token: its ports, and its list of contexts
+ *   a signature           /files?…&signature=: that path, that direction, until it expires
+ *   nothing               the ports of a sandbox whose owner asked for that (allowPublicTraffic)
+ * A sandbox that is not there is 502 on envd, interpreter and port paths, whoever asks: clients
+ * take that for "gone", and an id has 100 random bits. */
+#include "daemon/api/call.h"
+#include "daemon/api/sign.h"
+#include "daemon/e2b/ports.h"
+
+#include <string.h>
+#include <time.h>
+
+static const struct route *const api_tables[] = {control_routes, dify_routes,     own_routes,
+                                                 mcp_routes,     approval_routes, NULL};
+static const struct route *const envd_tables[] = {process_routes, files_routes, NULL};
+static const struct route *const kernel_tables[] = {kernel_routes, NULL};
+
+static int aim_request(const struct http_request *r, struct aim *ret, struct err *err)
+{
+    const struct aim_head head = {
+        .host = r->host.kind == HOST_NAME ? r->host.text : NULL,
+        .id = http_header_get(&r->headers, "E2b-Sandbox-Id"),
+        .port = http_header_get(&r->headers, "E2b-Sandbox-Port"),
+        .target = r->target,
+    };
+    return aim_parse(&head, ret, err);
+}
+
+/* ---- who ---- */
+
+static const struct key *key_shown(struct core *core, const struct http_request *r)
+{
+    static const char bearer[] = "Bearer ";
+    const char *text = http_header_get(&r->headers, "X-API-KEY");
+    const char *authorization = http_header_get(&r->headers, "Authorization");
+    if (!text && authorization && !strncasecmp(authorization, bearer, sizeof(bearer) - 1))
+        text = authorization + sizeof(bearer) - 1;
+    return text ? keys_check(core_keys(core), text, strlen(text)) : NULL;
+}
+
+static bool path_is(const struct http_request *r, const char *path)
+{
+    size_t len = strcspn(r->target, "?");
+    return len == strlen(path) && !memcmp(r->target, path, len);
+}
+
+static bool path_below(const struct http_request *r, const char *path)
+{
+    size_t len = strlen(path);
+    return !strncmp(r->target, path, len) && strchr("/?", r->target[len]);
+}
+
+struct signed_query {
+    struct signature signature;
+    char text[PARAM_LEN], path[QUERY_LEN], user[PARAM_LEN], expiration[32];
+};
+
+/* False: it is malformed or has expired. */
+static bool signature_read(const struct http_request *r, struct signed_query *q)
+{
+    int expires =
+        target_query(r->target, "signature_expiration", q->expiration, sizeof(q->expiration), NULL);
+    q->path[0] = q->user[0] = '\0';
+    if (target_query(r->target, "signature", q->text, sizeof(q->text), NULL) <= 0 ||
+        target_query(r->target, "path", q->path, sizeof(q->path), NULL) < 0 ||
+        target_query(r->target, "username", q->user, sizeof(q->user), NULL) < 0 || expires < 0)
+        return false;
+    q->signature = (struct signature){.text = q->text,
+                                      .path = q->path,
+                                      .user = q->user,
+                                      .write = !strcmp(r->method, "POST"),
+                                      .expiration = expires ? q->expiration : NULL};
+    return (q->signature.write || !strcmp(r->method, "GET")) &&
+           signature_current(&q->signature, (int64_t)time(NULL));
+}
+
+static bool signed_by(void *ctx, const struct box *b)
+{
+    const struct signed_query *q = ctx;
+    return signature_check(&q->signature, box_info(b)->token);
+}
+
+static int auth_signed(struct core *core, const struct http_request *r, struct box *b,
+                       struct auth *ret)
+{
+    struct signed_query q;
+    if (!signature_read(r, &q))
+        return -1;
+    if (!b)
+        b = box_by_token(core, signed_by, &q);
+    else if (!signed_by(&q, b))
+        b = NULL;
+    ret->box = b;
+    return b ? 0 : -1;
+}
+
+static bool header_is_token(const struct http_request *r, const char *name, const char *token)
+{
+    const char *value = http_header_get(&r->headers, name);
+    return value && token_equal(value, token);
+}
+
+/* May this request touch that sandbox without a key? */
+static bool token_shown(const struct http_request *r, const struct aim *aim, const struct box *b)
+{
+    const struct box_info *info = box_info(b);
+    char traffic[TRAFFIC_TOKEN_LEN + 1];
+    if (header_is_token(r, "X-Access-Token", info->token))
+        return true;
+    if (aim->face == FACE_PORT && info->public_ports)
+        return true;
+    if (aim->face == FACE_PORT || (aim->face == FACE_KERNEL && path_below(r, "/contexts"))) {
+        traffic_token(info->token, traffic);
+        if (header_is_token(r, "E2B-Traffic-Access-Token", traffic))
+            return true;
+    }
+    return false;
+}
+
+static int auth_sandbox(struct core *core, const struct http_request *r, const struct aim *aim,
+                        struct auth *ret, int *ret_status)
+{
+    struct box *b = aim->id[0] ? box_find_any(core, aim->id) : NULL;
+    const struct key *key;
+    *ret_status = 502;
+    if (aim->id[0] && !b)
+        return -1;
+    *ret_status = 401;
+    if (b && token_shown(r, aim, b)) {
+        ret->box = b;
+    } else if (b && (key = key_shown(core, r))) {
+        /* Somebody else's: as if it were not there. */
+        *ret_status = 502;
+        ret->box = box_find(core, key, aim->id);
+    } else if (aim->is_signed) {
+        auth_signed(core, r, b, ret);
+    }
+    if (!ret->box)
+        return -1;
+    ret->key = box_info(ret->box)->owner;
+    return 0;
+}
+
+static int authenticate(struct core *core, const struct http_request *r, struct auth *ret,
+                        int *ret_status)
+{
+    struct aim aim;
+    *ret = (struct auth){0};
+    *ret_status = 400;
+    if (!r->target || aim_request(r, &aim, NULL) < 0)
+        return -1;
+    if (aim.face != FACE_API)
+        return auth_sandbox(core, r, &aim, ret, ret_status);
+    *ret_status = 401;
+    if (!strcmp(r->method, "GET") && path_is(r, "/health")) {
+        ret->anonymous = true;
+        return 0;
+    }
+    ret->key = key_shown(core, r);
+    return ret->key ? 0 : -1;
+}
+
+int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
+{
+    int result = authenticate(ctx, r, ret, ret_status);
+    if (result < 0 && *ret_status == 401)
+        strangers_seen(ctx);
+    return result;
+}
+
+/* ---- which handler ---- */
+
+/* NULL: none. *ret_path: there is one, but for another method. */
+static const struct route *route_find(const struct route *const *tables, const char *method,
+                                      const char *path, struct params *params, bool *ret_path)
+{
+    *ret_path = false;
+    for (; *tables; tables++) {
+        for (const struct route *r = *tables; r->method; r++) {
+            if (!path_match(r->path, path, params))
+                continue;
+            *ret_path = true;
+            if (!strcmp(r->method, method))
+                return r;
+        }
+    }
+    return NULL;
+}
+
+static const struct route *const *tables_of(enum face face)
+{
+    return face == FACE_API ? api_tables : face == FACE_ENVD ? envd_tables : kernel_tables;
+}
+
+static const struct route port_route = {
+    .method = "*", .path = "*", .style = ERRORS_TEXT, .fn = ports_serve};
+
+static void refuse(struct exchange *x, const struct aim *aim, bool other_method)
+{
+    exchange_set_style(x, aim->face == FACE_KERNEL ? ERRORS_TEXT : ERRORS_API);
+    if (other_method)
+        exchange_fail(x, 405, "%s is not offered for this path", exchange_request(x)->method);
+    else
+        exchange_fail(x, 404, "there is no %.200s here", exchange_path(x));
+}
+
+static void woken(void *ctx, const struct err *err)
+{
+    struct call *call = ctx;
+    if (!call_back(call))
+        return;
+    if (err)
+        call_fail(call, 502, "%s", err->message);
+    else
+        call->route->fn(call);
+}
+
+/* A sandbox whose owner asked for that goes on when a request comes for it. */
+static void wake_and_serve(struct call *call, struct box *b)
+{
+    call_wait(call);
+    box_wake(b, woken, call);
+}
+
+static void dispatch(struct core *core, struct exchange *x, const struct aim *aim,
+                     const struct route *route, const struct params *params)
+{
+    const struct auth *auth = exchange_auth(x);
+    struct call *call;
+    exchange_set_style(x, route->style);
+    if (route->operator_only && !(auth->key && auth->key->operator_key)) {
+        core_count(core, COUNT_REFUSED, 1);
+        exchange_fail(x, 403, "this needs an operator key");
+        return;
+    }
+    call = call_new(core, x, route);
+    if (!call) {
+        exchange_fail(x, 503, "no memory");
+        return;
+    }
+    call->params = *params;
+    call->port = aim->port;
+    if (auth->box)
+        memcpy(call->id, box_info(auth->box)->id, sizeof(call->id));
+    if (auth->box && aim->face != FACE_API && box_info(auth->box)->auto_resume)
+        wake_and_serve(call, auth->box);
+    else
+        route->fn(call);
+}
+
+void api_serve(void *ctx, struct exchange *x)
+{
+    struct core *core = ctx;
+    const struct http_request *r = exchange_request(x);
+    struct params params = {0};
+    struct aim aim;
+    bool other_method = false;
+    const struct route *route = &port_route;
+    core_count(core, COUNT_REQUESTS, 1);
+    if (aim_request(r, &aim, NULL) < 0) {
+        exchange_fail(x, 400, "malformed sandbox headers");
+        return;
+    }
+    if (aim.face != FACE_PORT)
+        route =
+            route_find(tables_of(aim.face), r->method, exchange_path(x), &params, &other_method);
+    if (route)
+        dispatch(core, x, &aim, route, &params);
+    else
+        refuse(x, &aim, other_method);
+}
+
+void api_print_routes(struct buf *out)
+{
+    static const struct route *const all[] = {control_routes, process_routes, files_routes,
+                                              kernel_routes,  dify_routes,    own_routes,
+                                              mcp_routes,     approval_routes};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        for (const struct route *r = all[i]; r->method; r++)
+            buf_fmt(out, "%s %s\n", r->method, r->path);
+}

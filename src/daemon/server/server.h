@@ -1,0 +1,167 @@
+/* The HTTP side of brig-daemon: listeners, connections, limits, and one request at a time per
+ * connection. Knows nothing of sandboxes.
+ *
+ * DM-1  The key is checked, in constant time, when the head is complete and before a byte of the
+ *       body is looked at; so are Host and Origin. A refused request has no effect and its
+ *       connection is closed.
+ * DM-2  Everything is bounded: connections in all and per peer, header bytes, body bytes, time
+ *       without progress, bytes waiting to be sent. A client that does not read stops what feeds
+ *       it, never the loop. What is held is on an account (account.h).
+ * DM-4  A connection without a request in it keeps nobody out: it gives way, the longest wait
+ * first. So does one that is in the middle of a head. DM-5  Bodies and answers move at a minimum
+ * pace, or end. DM-3  A GET changes nothing. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "http/message.h"
+#include "os/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct server;
+struct exchange; /* one request and its answer */
+struct key;      /* daemon/base/keys.h */
+
+struct accounts; /* daemon/base/account.h */
+struct account;
+struct caller;
+
+struct server_limits {
+    struct accounts *accounts;     /* that are charged; NULL: its own, with these limits */
+    unsigned connections;          /* 2048 */
+    unsigned connections_per_peer; /* by uid of a local peer, else by address; 512 */
+    unsigned streams_per_key;      /* answers that stay open; 1024 */
+    uint64_t body_max;             /* of a JSON body, 16 MiB; uploads are not bounded by this */
+    uint64_t head_timeout_ms, idle_timeout_ms; /* 10 s, 75 s */
+};
+
+/* Calls the router for every request that passed the checks. The handler must, now or later, end
+ * the exchange with one of exchange_reply*, exchange_end or exchange_tunnel. */
+typedef void server_fn(void *ctx, struct exchange *x);
+/* Who is this? Called with the head alone (DM-1). NULL: nobody, the answer is 401. `ret_sandbox`:
+ * for requests that show a sandbox's own access token instead of a key (envd, code interpreter) or
+ * a signature. */
+struct auth {
+    const struct key *key; /* of the owner */
+    struct box *box; /* the one sandbox that the request may touch, or NULL: all of the key's */
+    bool anonymous;  /* health checks: no key needed, no key known */
+};
+typedef int server_auth_fn(void *ctx, const struct http_request *r, struct auth *ret,
+                           int *ret_status);
+
+int server_new(struct server **ret, struct loop *loop, const struct server_limits *limits,
+               server_auth_fn *auth, server_fn *fn, void *ctx, struct err *err);
+/* What follows from them for the accounts. */
+struct account_limits server_account_limits(const struct server_limits *limits);
+void server_free(struct server *s);
+/* Takes a listening socket. `local`: a UNIX socket (Host is not checked there). */
+int server_listen(struct server *s, int fd, bool local, struct err *err);
+/* Names, besides 127.0.0.1, [::1], localhost and what is below it, with any port, that may stand in
+ * Host; a name that begins with a dot stands for everything below it. Only what is below a name may
+ * have an Origin, and only its own: the pages that a sandbox serves. */
+int server_allow_host(struct server *s, const char *name, struct err *err);
+void server_drain(struct server *s, void (*fn)(void *ctx),
+                  void *ctx); /* stop accepting; fn when idle */
+unsigned server_connections(const struct server *s);
+struct server_stats {
+    uint64_t accepted, requests;
+    uint64_t no_room;   /* connections turned away: too many, in all or of one peer */
+    uint64_t evicted;   /* that waited for their client and gave way to others */
+    uint64_t malformed; /* requests that are none */
+    uint64_t foreign;   /* Host or Origin */
+    uint64_t no_key;    /* the auth callback said no */
+    uint64_t timed_out; /* too slow */
+};
+const struct server_stats *server_stats(const struct server *s);
+
+/* ---- for handlers ---- */
+const struct http_request *exchange_request(const struct exchange *x);
+const struct auth *exchange_auth(const struct exchange *x);
+struct loop *exchange_loop(const struct exchange *x);
+/* Who answers for what it makes the daemon hold; NULL: nobody, it has no key. */
+struct account *exchange_account(const struct exchange *x);
+/* Path without the query, percent-decoded strictly (no %00, no %2f, no "." and ".."), valid while x
+ * lives; the value of a query parameter, decoded, or NULL (the first; _all counts). A target that
+ * is malformed in either part has the path "" and no parameters: who forwards it uses the request's
+ * own, everybody else answers 400. */
+const char *exchange_path(const struct exchange *x);
+const char *exchange_query(const struct exchange *x, const char *name);
+size_t exchange_query_all(const struct exchange *x, const char *name, const char **ret, size_t max);
+const char *exchange_header(const struct exchange *x, const char *name);
+
+/* The whole body, at most `cap` bytes (413 beyond, and fn is not called). Here and below fn may be
+ * called before this returns. The bytes stay as long as the exchange does. */
+void exchange_read_all(struct exchange *x, size_t cap,
+                       void (*fn)(void *ctx, const char *data, size_t len), void *ctx);
+/* The same, parsed; an empty body is an empty object; nonsense is answered with 400 here, in the
+ * form that `style` asks for. The tree belongs to the exchange. */
+void exchange_read_json(struct exchange *x, void (*fn)(void *ctx, const struct json *body),
+                        void *ctx);
+/* Before reading: a body with a Content-Encoding is not refused, the handler unpacks it. */
+void exchange_take_coded(struct exchange *x);
+/* Before reading: what is read in pieces is kept until it is complete, and must come as fast as a
+ * whole body. */
+void exchange_keep_body(struct exchange *x);
+/* Piece by piece. fn returns how many bytes it took; fewer: it calls exchange_body_resume later.
+ * done: the end, or (good = false) the client went away. */
+void exchange_read_stream(struct exchange *x, size_t (*fn)(void *ctx, const char *data, size_t len),
+                          void (*done)(void *ctx, bool good), void *ctx);
+void exchange_body_resume(struct exchange *x);
+
+/* Whole answers. The exchange is gone afterwards. */
+void exchange_reply(struct exchange *x, int status, const char *type, const char *body, size_t len);
+void exchange_reply_empty(struct exchange *x, int status);
+/* In the shape that this route's clients expect: {"code":STATUS,"message"} (E2B control plane),
+ * {"code":"not_found","message"} (Connect), text (interpreter), {"code":-400,…} (dify), a JSON-RPC
+ * error (MCP). */
+enum error_style {
+    ERRORS_API,
+    ERRORS_CONNECT,
+    ERRORS_CONNECT_STREAM,
+    ERRORS_TEXT,
+    ERRORS_DIFY,
+    ERRORS_RPC,
+};
+void exchange_set_style(struct exchange *x, enum error_style style);
+void exchange_fail(struct exchange *x, int status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void exchange_fail_err(struct exchange *x,
+                       const struct err *err); /* err code → status, message + hint */
+/* Before a reply or begin: one more header. */
+void exchange_add_header(struct exchange *x, const char *name, const char *value);
+
+/* Answers in pieces: chunked, or with a length if it is known (≥ 0). The head is sent at once. */
+void exchange_begin(struct exchange *x, int status, const char *type, int64_t length);
+/* Queues; true: go on; false: enough for now, `writable` will be called. */
+bool exchange_write(struct exchange *x, const void *data, size_t len);
+/* Moves up to `max` bytes from a pipe without copying; as read(): > 0, 0 at its end, -EAGAIN (the
+ * pipe is empty: watch it), -EBUSY (the client is slow: `writable` is called), -errno. SIGPIPE must
+ * be ignored. */
+ssize_t exchange_splice(struct exchange *x, int pipe_fd, size_t max);
+size_t exchange_waiting(const struct exchange *x); /* bytes that the client has not taken yet */
+void exchange_end(struct exchange *x);             /* complete */
+void exchange_abort(
+    struct exchange *x); /* cut the connection: the client sees that it is not complete */
+/* gone: the client went away before the end; the exchange is freed after the call. It is also
+ * called where the server itself had to answer (a body that is too long, too slow or malformed, too
+ * many streams). Both are called from the loop, never from within another call of this header.
+ *
+ * Without `gone`: who is reading the body hears of it by `done` (exchange_read_stream) or not at
+ * all, and the exchange is freed. Everybody else may go on as if nothing had happened: what is
+ * written goes nowhere, and the exchange is freed when its handler ends it. */
+void exchange_on(struct exchange *x, void (*writable)(void *ctx), void (*gone)(void *ctx),
+                 void *ctx);
+/* Hands the client's socket over for good (a user's own port, WebSocket): everything already read
+ * of the body is in *ret_rest. The socket still counts as one of its caller's until the seat is
+ * left.
+ */
+struct seat {
+    struct server *server; /* NULL: none */
+    struct caller *caller;
+};
+int exchange_tunnel(struct exchange *x, struct buf *ret_rest, struct seat *ret_seat);
+void seat_leave(struct seat *seat);

@@ -1,0 +1,204 @@
+/* Writing one file: complete or not at all.
+ *
+ * FA-3  The bytes go to a file without a name (or, where the file system cannot do that, with one
+ *       that nobody guesses), which gets its name when all of them are there. What stood under that
+ *       name is replaced: a link is not followed, other names of the old file keep the old content.
+ *       A worker that is killed leaves nothing behind. */
+#include "files/worker_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h> /* renameat */
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define STEP_BYTES (1 << 20)
+
+struct upload {
+    int dir, fd;
+    const char *leaf;
+    bool exists; /* something has the name already */
+    mode_t mode;
+    char temp[FILES_TEMP_LEN]; /* empty: the file has no name yet */
+};
+
+/* What is there now decides whether it can be replaced, and with which mode. */
+static int look_at_old(struct upload *u)
+{
+    struct stat sb;
+    u->mode = 0644;
+    if (!*u->leaf)
+        return -EISDIR;
+    if (fstatat(u->dir, u->leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    u->exists = true;
+    if (S_ISREG(sb.st_mode))
+        u->mode = sb.st_mode & 0777;
+    else if (!S_ISLNK(sb.st_mode))
+        return S_ISDIR(sb.st_mode) ? -EISDIR : -EINVAL;
+    return 0;
+}
+
+static void fd_path(char ret[32], int fd)
+{
+    char digits[12], *to = ret + 14;
+    int len = 0;
+    memcpy(ret, "/proc/self/fd/", 14);
+    do
+        digits[len++] = (char)('0' + fd % 10);
+    while (fd /= 10);
+    while (len)
+        *to++ = digits[--len];
+    *to = '\0';
+}
+
+/* By descriptor needs a capability before Linux 6.10; by /proc it needs /proc. */
+static int give_name(const struct upload *u, const char *name)
+{
+    char path[32];
+    if (linkat(u->fd, "", u->dir, name, AT_EMPTY_PATH) == 0)
+        return 0;
+    if (errno != ENOENT && errno != EPERM)
+        return -errno;
+    fd_path(path, u->fd);
+    return linkat(AT_FDCWD, path, u->dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+static int open_new(struct upload *u)
+{
+    u->fd = openat(u->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, u->mode);
+    /* Could it get a name later? "." is taken, and what cannot be done is said before that. */
+    if (u->fd >= 0 && give_name(u, ".") == -EEXIST)
+        return 0;
+    if (u->fd >= 0)
+        close(u->fd);
+    files_temp_name(u->temp);
+    u->fd = openat(u->dir, u->temp, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, u->mode);
+    if (u->fd < 0)
+        u->temp[0] = '\0';
+    return u->fd < 0 ? -errno : 0;
+}
+
+static ssize_t move_some(int in, int fd, size_t len)
+{
+    static char bytes[64 << 10];
+    static bool cannot;
+    if (!cannot) {
+        ssize_t n = splice(in, NULL, fd, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        if (n >= 0 || errno != EINVAL)
+            return n;
+        cannot = true;
+    }
+    ssize_t n = read(in, bytes, len < sizeof bytes ? len : sizeof bytes);
+    for (ssize_t done = 0; n > 0 && done < n;) {
+        ssize_t more = write(fd, bytes + done, (size_t)(n - done));
+        if (more < 0)
+            return -1;
+        done += more;
+    }
+    return n;
+}
+
+/* At the limit the next byte is one too many. */
+static ssize_t one_more(int in)
+{
+    char byte;
+    ssize_t n = read(in, &byte, 1);
+    if (n > 0)
+        errno = EFBIG;
+    return n > 0 ? -1 : n;
+}
+
+static int receive(struct upload *u, int in, uint64_t limit, uint64_t *ret)
+{
+    uint64_t size = 0;
+    for (;;) {
+        uint64_t room = limit - size;
+        ssize_t n = room == 0 ? one_more(in)
+                              : move_some(in, u->fd, room < STEP_BYTES ? (size_t)room : STEP_BYTES);
+        if (n == 0)
+            break;
+        if (n > 0)
+            size += (uint64_t)n;
+        else if (errno == EAGAIN && files_out_wait(in) < 0)
+            return -EPIPE;
+        else if (errno != EAGAIN && errno != EINTR)
+            return -errno;
+    }
+    *ret = size;
+    /* The end of `in` is the end of the file only for who still listens. */
+    return files_out_gone() ? -EPIPE : 0;
+}
+
+static int set_metadata(int fd, const struct files_request *r)
+{
+    char name[sizeof FILES_META_PREFIX + FILES_META_NAME_MAX];
+    memcpy(name, FILES_META_PREFIX, sizeof FILES_META_PREFIX);
+    for (unsigned i = 0; i < r->metadata_count; i++) {
+        const char *value = r->metadata[i].value;
+        size_t len = strlen(r->metadata[i].name);
+        memcpy(name + sizeof FILES_META_PREFIX - 1, r->metadata[i].name, len + 1);
+        if (fsetxattr(fd, name, value, strlen(value), 0) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int put_in_place(struct upload *u)
+{
+    if (!u->temp[0] && !u->exists) {
+        int done = give_name(u, u->leaf);
+        if (done != -EEXIST)
+            return done;
+    }
+    if (!u->temp[0]) {
+        char temp[FILES_TEMP_LEN];
+        files_temp_name(temp);
+        int done = give_name(u, temp);
+        if (done < 0)
+            return done;
+        memcpy(u->temp, temp, sizeof temp);
+    }
+    if (renameat(u->dir, u->temp, u->dir, u->leaf) < 0)
+        return -errno;
+    u->temp[0] = '\0';
+    return 0;
+}
+
+static int upload(struct upload *u, const struct files_request *r, int in)
+{
+    uint64_t size = 0;
+    int done = look_at_old(u);
+    if (done == 0)
+        done = open_new(u);
+    if (done == 0)
+        done = receive(u, in, r->limit, &size);
+    if (done == 0)
+        done = set_metadata(u->fd, r);
+    if (done == 0)
+        done = put_in_place(u);
+    if (u->temp[0])
+        unlinkat(u->dir, u->temp, 0);
+    if (u->fd >= 0)
+        close(u->fd);
+    if (done < 0)
+        return done;
+    done = files_out_head(0, size);
+    return done < 0 ? done : files_out_end(0);
+}
+
+int files_write_child(const struct files_request *r, const char *path, int in)
+{
+    struct upload u = {.fd = -1};
+    if (in < 0)
+        return -EBADF;
+    fcntl(in, F_SETFL, O_NONBLOCK);
+    u.dir = files_path_parent(path, true, &u.leaf);
+    if (u.dir < 0)
+        return u.dir;
+    int done = upload(&u, r, in);
+    close(u.dir);
+    return done;
+}

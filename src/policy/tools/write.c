@@ -1,0 +1,91 @@
+/* Rules about tools as text again. */
+#include "policy/tools/internal.h"
+
+#include <string.h>
+
+/* The short text must read back as the same rule. */
+static bool is_short(const struct tool_rule *r)
+{
+    if (strchr(r->name, ':') || r->name[0] == '{')
+        return false;
+    return r->argument_count == 0 || (r->argument_count == 1 && r->arguments[0].values.count == 1 &&
+                                      !strchr(r->arguments[0].name, '='));
+}
+
+static void write_values(const struct text_list *values, struct json_writer *w, bool canonical)
+{
+    if (values->count == 1 && !canonical) {
+        jw_string(w, values->items[0]);
+        return;
+    }
+    jw_array_begin(w);
+    for (size_t i = 0; i < values->count; i++)
+        jw_string(w, values->items[i]);
+    jw_array_end(w);
+}
+
+static void write_mapping(const struct tool_rule *r, struct json_writer *w, bool canonical)
+{
+    jw_object_begin(w);
+    if (!canonical)
+        jw_kv_string(w, "name", r->name);
+    if (r->argument_count) {
+        jw_key(w, "arguments");
+        jw_object_begin(w);
+        for (size_t i = 0; i < r->argument_count; i++) {
+            jw_key(w, r->arguments[i].name);
+            write_values(&r->arguments[i].values, w, canonical);
+        }
+        jw_object_end(w);
+    }
+    if (canonical)
+        jw_kv_string(w, "name", r->name);
+    jw_object_end(w);
+}
+
+void tool_rule_show(const struct tool_rule *r, struct json_writer *w)
+{
+    if (!is_short(r)) {
+        write_mapping(r, w, false);
+        return;
+    }
+    cleanup_buf struct buf text;
+    buf_init(&text, 4 * TOOLS_PATTERN_MAX);
+    buf_str(&text, r->name);
+    if (r->argument_count)
+        buf_fmt(&text, ":%s=%s", r->arguments[0].name, r->arguments[0].values.items[0]);
+    jw_string(w, buf_text(&text));
+}
+
+static void write_rules(const struct tools *t, enum tool_verdict verdict, struct json_writer *w)
+{
+    jw_key(w, tool_verdict_name(verdict));
+    jw_array_begin(w);
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->rules[i].verdict == verdict)
+            write_mapping(&t->rules[i], w, true);
+    }
+    jw_array_end(w);
+}
+
+static void write_callbacks(const struct tools *t, struct json_writer *w)
+{
+    static const unsigned sorted[CALLBACK_COUNT] = {2, 0, 1};
+    jw_key(w, "callbacks");
+    jw_array_begin(w);
+    for (unsigned i = 0; i < CALLBACK_COUNT; i++) {
+        if (t->callbacks & 1u << sorted[i])
+            jw_string(w, tool_callback_name(sorted[i]));
+    }
+    jw_array_end(w);
+}
+
+void tools_write(const struct tools *t, struct json_writer *w)
+{
+    jw_object_begin(w);
+    write_rules(t, TOOL_ALLOW, w);
+    write_rules(t, TOOL_ASK, w);
+    write_callbacks(t, w);
+    write_rules(t, TOOL_DENY, w);
+    jw_object_end(w);
+}

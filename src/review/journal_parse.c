@@ -1,0 +1,117 @@
+#include "review/journal.h"
+
+#include "review/review.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD "brig-journal-1 "
+#define END  "end"
+
+void review_journal_done(struct review_journal *j)
+{
+    free(j->ops);
+    *j = (struct review_journal){0};
+}
+
+void review_journal_begin(struct buf *out, const char *staging)
+{
+    buf_str(out, HEAD);
+    buf_add(out, staging, strlen(staging) + 1);
+}
+
+void review_journal_add(struct buf *out, const struct review_op *op)
+{
+    buf_fmt(out, "%x %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx32 " %" PRIx32 " ",
+            (unsigned)op->kind, op->new_ino, op->old_ino, op->old_size, (uint64_t)op->old_mtime_ns,
+            op->old_mode, op->new_mode);
+    buf_add(out, op->path, strlen(op->path) + 1);
+}
+
+void review_journal_end(struct buf *out)
+{
+    buf_add(out, END, sizeof END);
+}
+
+bool review_path_ok(const char *path)
+{
+    if (!*path || strlen(path) > REVIEW_PATH_MAX)
+        return false;
+    for (;;) {
+        size_t len = strcspn(path, "/");
+        if (len == 0 || (len == 1 && path[0] == '.') || (len == 2 && memcmp(path, "..", 2) == 0))
+            return false;
+        if (!path[len])
+            return true;
+        path += len + 1;
+    }
+}
+
+static bool staging_ok(const char *name)
+{
+    size_t prefix = strlen(REVIEW_STAGING);
+    return strlen(name) < REVIEW_STAGING_SIZE && strncmp(name, REVIEW_STAGING, prefix) == 0 &&
+           name[prefix] && strspn(name + prefix, "0123456789abcdef") == strlen(name + prefix);
+}
+
+static const char *take_number(const char *at, uint64_t *ret)
+{
+    uint64_t value = 0;
+    int digits = 0;
+    for (; *at && *at != ' '; at++) {
+        int digit = *at >= '0' && *at <= '9'   ? *at - '0'
+                    : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10
+                                               : -1;
+        if (digit < 0 || ++digits > 16)
+            return NULL;
+        value = value << 4 | (uint64_t)digit;
+    }
+    *ret = value;
+    return *at == ' ' && digits ? at + 1 : NULL;
+}
+
+static bool take_op(const char *at, struct review_op *op)
+{
+    uint64_t n[7];
+    for (int i = 0; i < 7; i++)
+        if (!(at = take_number(at, &n[i])))
+            return false;
+    if (n[0] >= REVIEW_OP_COUNT || n[5] > UINT32_MAX || n[6] > UINT32_MAX || !review_path_ok(at))
+        return false;
+    *op = (struct review_op){(enum review_op_kind)n[0],
+                             n[1],
+                             n[2],
+                             n[3],
+                             (int64_t)n[4],
+                             (uint32_t)n[5],
+                             (uint32_t)n[6],
+                             at};
+    return true;
+}
+
+static int damaged(struct review_journal *j, struct err *err)
+{
+    review_journal_done(j);
+    return err_set(err, ERR_PROTOCOL, "the journal of the review is damaged");
+}
+
+int review_journal_parse(const char *text, size_t len, struct review_journal *ret, struct err *err)
+{
+    size_t entries = 0, head = strlen(HEAD);
+    *ret = (struct review_journal){0};
+    if (len == 0 || text[len - 1] != '\0' || strncmp(text, HEAD, head) != 0 ||
+        !staging_ok(text + head))
+        return damaged(ret, err);
+    memcpy(ret->staging, text + head, strlen(text + head) + 1);
+    for (size_t i = 0; i < len; i++)
+        entries += text[i] == '\0';
+    ret->ops = calloc(entries, sizeof *ret->ops);
+    if (!ret->ops)
+        return err_set(err, ERR_SYSTEM, "out of memory");
+    const char *at = text + strlen(text) + 1, *end = text + len;
+    for (; at < end && strcmp(at, END) != 0; at += strlen(at) + 1)
+        if (ret->count >= entries || !take_op(at, &ret->ops[ret->count++]))
+            return damaged(ret, err);
+    return at < end && at + sizeof END == end ? 0 : damaged(ret, err);
+}

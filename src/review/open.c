@@ -1,0 +1,226 @@
+/* A review on the host: opened, listed, thrown away. */
+#include "base/cleanup.h"
+#include "os/remove.h"
+#include "os/sys.h"
+#include "review/review.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#define META_MAX (64u * 1024)
+#define BASE_MAX (256u << 20)
+
+void review_init(struct review *r)
+{
+    *r = (struct review){.dir = -1, .project = -1, .layer = -1, .held = -1};
+}
+
+void review_done(struct review *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        free(r->changes[i].path);
+    free(r->changes);
+    review_base_done(&r->base);
+    free(r->base_text);
+    review_base_done(&r->forgiven);
+    free(r->forgiven_text);
+    review_meta_done(&r->meta);
+    int *fds[] = {&r->dir, &r->project, &r->layer, &r->held};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+    review_init(r);
+}
+
+static char *read_whole(int dir, const char *name, size_t max, size_t *len)
+{
+    struct stat sb;
+    cleanup_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &sb) < 0 || !S_ISREG(sb.st_mode) || sb.st_size < 0 ||
+        (uint64_t)sb.st_size > max)
+        return NULL;
+    char *text = malloc((size_t)sb.st_size + 1);
+    for (*len = 0; text && *len < (size_t)sb.st_size;) {
+        ssize_t n = read(fd, text + *len, (size_t)sb.st_size - *len);
+        if (n <= 0)
+            break;
+        *len += (size_t)n;
+    }
+    if (text)
+        text[*len] = '\0';
+    return text;
+}
+
+static int read_meta(int dir, struct review_meta *ret, struct err *err)
+{
+    size_t len = 0;
+    cleanup_free char *text = read_whole(dir, "meta.json", META_MAX, &len);
+    if (!text)
+        return err_sys(err, "read the record of the review");
+    return review_meta_parse(text, len, ret, err);
+}
+
+static int open_dir(int reviews, const char *id, struct err *err)
+{
+    int fd =
+        reviews < 0 ? -1 : openat(reviews, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        return fd;
+    err_set(err, ERR_USAGE, "there is no review %s", id);
+    return err_hint(err, "`brig diff` lists what there is; a run that changed nothing leaves none");
+}
+
+/* Who makes the layer holds this lock as long as the code runs. */
+static bool is_running(int dir)
+{
+    return flock(dir, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+static int open_project(struct review *r, struct err *err)
+{
+    struct stat sb;
+    /* FS-7: as it was written down, it has no links. */
+    r->project = sys_openat2(AT_FDCWD, r->meta.source, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
+                             RESOLVE_NO_SYMLINKS);
+    if (r->project < 0 || fstat(r->project, &sb) < 0)
+        return err_sys(err, "open the project %s", r->meta.source);
+    if (sb.st_dev == r->meta.dev && sb.st_ino == r->meta.ino)
+        return 0;
+    err_set(err, ERR_REFUSED, "%s is not the folder any more that the run was given",
+            r->meta.source);
+    return err_hint(err, "put it back, or throw the changes away: brig discard %s", r->meta.id);
+}
+
+static int open_base(struct review *r, struct err *err)
+{
+    size_t len = 0;
+    r->base_text = read_whole(r->dir, "base", BASE_MAX, &len);
+    if (!r->base_text)
+        return err_sys(err, "read the record of the copy");
+    return review_base_parse(r->base_text, len, &r->base, err);
+}
+
+static int open_forgiven(struct review *r, struct err *err)
+{
+    size_t len = 0;
+    r->forgiven_text = read_whole(r->dir, "forgiven", BASE_MAX, &len);
+    return r->forgiven_text ? review_base_parse(r->forgiven_text, len, &r->forgiven, err) : 0;
+}
+
+int review_open(struct review *r, int reviews, const char *id, struct err *err)
+{
+    r->dir = open_dir(reviews, id, err);
+    if (r->dir < 0)
+        return -(int)ERR_USAGE;
+    if (read_meta(r->dir, &r->meta, err) < 0)
+        return err ? -err->code : -1;
+    if (strcmp(r->meta.id, id) != 0)
+        return err_set(err, ERR_PROTOCOL, "the record of the review is damaged");
+    r->running = is_running(r->dir);
+    int result = open_project(r, err);
+    if (result >= 0 && (!r->running || r->live))
+        result = review_recover(r, err);
+    if (result >= 0 && r->meta.copy)
+        result = open_base(r, err);
+    if (result >= 0)
+        result = open_forgiven(r, err);
+    if (result < 0)
+        return result;
+    r->layer = openat(r->dir, r->meta.copy ? "tree" : "layers/upper",
+                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return r->layer < 0 ? err_sys(err, "open what the run changed") : 0;
+}
+
+int review_remove(int reviews, const char *id, struct err *err)
+{
+    cleanup_fd int dir = openat(reviews, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int result = dir < 0 ? -errno : remove_folder(reviews, id, dir);
+    if (result == 0 || result == -ENOENT)
+        return 0;
+    errno = -result;
+    err_sys(err, "remove the folder of the review %s", id);
+    return err_hint(err, "brig discard %s tries again", id);
+}
+
+int review_discard(int reviews, const char *id, bool even_running, struct err *err)
+{
+    struct review r;
+    review_init(&r);
+    r.dir = open_dir(reviews, id, err);
+    if (r.dir < 0)
+        return -(int)ERR_USAGE;
+    int result = 0;
+    if (is_running(r.dir) && !even_running) {
+        err_set(err, ERR_REFUSED, "%s still runs, or somebody else works on it", id);
+        result = err_hint(err, "wait for its end, or end it");
+    }
+    /* An apply that was interrupted is undone first: its leftovers lie in the project. */
+    if (result >= 0 && read_meta(r.dir, &r.meta, NULL) >= 0 && open_project(&r, NULL) >= 0)
+        result = review_recover(&r, err);
+    if (result >= 0)
+        result = review_remove(reviews, id, err);
+    review_done(&r);
+    return result < 0 ? result : 0;
+}
+
+struct listed {
+    struct review_meta meta;
+    bool running;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = ((const struct listed *)a)->meta.started_ns;
+    int64_t y = ((const struct listed *)b)->meta.started_ns;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static bool take_listed(int reviews, const char *name, struct listed *ret)
+{
+    cleanup_fd int dir = openat(reviews, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (name[0] == '.' || dir < 0 || read_meta(dir, &ret->meta, NULL) < 0)
+        return false;
+    ret->running = is_running(dir);
+    return true;
+}
+
+static size_t collect(int reviews, struct listed **ret)
+{
+    size_t count = 0, room = 0;
+    struct listed one;
+    int again = openat(reviews, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = again < 0 ? NULL : fdopendir(again);
+    for (struct dirent *e; list && (e = readdir(list));) {
+        if (!take_listed(reviews, e->d_name, &one))
+            continue;
+        struct listed *more =
+            count < room ? *ret : realloc(*ret, (room = room * 2 + 16) * sizeof *more);
+        if (!more) {
+            review_meta_done(&one.meta);
+            break;
+        }
+        *ret = more;
+        more[count++] = one;
+    }
+    if (list)
+        closedir(list);
+    return count;
+}
+
+int review_list(int reviews, void (*fn)(void *ctx, const struct review_meta *m, bool running),
+                void *ctx, struct err *err)
+{
+    (void)err;
+    cleanup_free struct listed *all = NULL;
+    size_t count = reviews < 0 ? 0 : collect(reviews, &all);
+    if (count)
+        qsort(all, count, sizeof *all, newest_first);
+    for (size_t i = 0; i < count; i++) {
+        fn(ctx, &all[i].meta, all[i].running);
+        review_meta_done(&all[i].meta);
+    }
+    return 0;
+}

@@ -1,0 +1,203 @@
+/* RV-5: an apply that was killed leaves, in the folder of the review,
+ *   staging   the name of its staging folder, before that is made
+ *   journal   what it was about to do: undone
+ *   done      the same, when all of it was done: only the staging folder is left to be removed
+ * and in the project the staging folder. Whoever opens the review next finishes it. */
+#include "base/cleanup.h"
+#include "os/remove.h"
+#include "os/sys.h"
+#include "review/journal.h"
+#include "review/review.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOURNAL_MAX (256u << 20)
+
+bool review_is_empty(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    bool empty = list != NULL;
+    for (struct dirent *e; empty && (e = readdir(list));)
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    if (list)
+        closedir(list);
+    else if (fd >= 0)
+        close(fd);
+    return empty;
+}
+
+static int open_staging(const struct review *r, const char *name)
+{
+    struct stat sb;
+    int fd = openat(r->project, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &sb) < 0 || sb.st_uid != geteuid() || (sb.st_mode & 077))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+int review_clean(struct review *r, const char *staging)
+{
+    cleanup_fd int fd = open_staging(r, staging);
+    if (fd < 0)
+        return 0;
+    remove_contents(fd);
+    review_step();
+    return unlinkat(r->project, staging, AT_REMOVEDIR);
+}
+
+static char *read_journal(int dir, const char *name, size_t *len)
+{
+    struct stat sb;
+    cleanup_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &sb) < 0 || sb.st_size > JOURNAL_MAX)
+        return NULL;
+    char *text = malloc((size_t)sb.st_size + 1);
+    for (*len = 0; text && *len < (size_t)sb.st_size;) {
+        ssize_t n = read(fd, text + *len, (size_t)sb.st_size - *len);
+        if (n <= 0)
+            break;
+        *len += (size_t)n;
+    }
+    return text;
+}
+
+/* What was put back has the time of now as that of its last change, and would look like somebody's
+ * work since the run began. */
+static void forgive_one(struct review *r, const struct review_op *op, struct buf *out)
+{
+    struct stat sb;
+    struct review_stamp now, none = {0};
+    const char *leaf;
+    if (op->kind == REVIEW_OP_CHMOD || op->kind == REVIEW_OP_MKDIR)
+        return;
+    cleanup_fd int parent = review_parent_at(r->project, op->path, &leaf);
+    if (parent < 0 || fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    review_stamp(&sb, &now);
+    bool put_back = now.ino == op->old_ino && now.size == op->old_size &&
+                    now.mtime_ns == op->old_mtime_ns && now.mode == op->old_mode;
+    /* Or it is what was applied: the code may go on and change it again. */
+    if (put_back || (op->new_ino && now.ino == op->new_ino))
+        review_base_add(out, op->path, &now, &none);
+}
+
+/* And the folders, in which this was done. */
+static void forgive_folder(struct review *r, const char *path, struct buf *out)
+{
+    struct stat sb;
+    struct review_stamp now, none = {0};
+    const char *leaf;
+    char parent[REVIEW_PATH_MAX + 1];
+    cleanup_fd int fd = review_parent_at(r->project, path, &leaf);
+    if (fd < 0 || fstat(fd, &sb) < 0 || (size_t)(leaf - path) >= sizeof parent)
+        return;
+    size_t len = leaf > path ? (size_t)(leaf - path) - 1 : 0;
+    memcpy(parent, path, len);
+    parent[len] = '\0';
+    review_stamp(&sb, &now);
+    review_base_add(out, len ? parent : ".", &now, &none);
+}
+
+/* Those of an earlier undoing, of other files. */
+static void forgive_earlier(struct review *r, struct buf *text)
+{
+    size_t len = 0;
+    cleanup_free char *before = read_journal(r->dir, "forgiven", &len);
+    cleanup_free char *now = text->len ? malloc(text->len) : NULL;
+    struct review_base old = {0}, fresh = {0};
+    if (now)
+        memcpy(now, text->data, text->len);
+    if (before && review_base_parse(before, len, &old, NULL) >= 0 &&
+        (!now || review_base_parse(now, text->len, &fresh, NULL) >= 0))
+        for (size_t i = 0; i < old.count; i++)
+            if (!review_base_find(&fresh, old.items[i].path))
+                review_base_add(text, old.items[i].path, &old.items[i].host, &old.items[i].layer);
+    review_base_done(&old);
+    review_base_done(&fresh);
+}
+
+static bool same_folder(const char *a, const char *b)
+{
+    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
+    size_t n = x ? (size_t)(x - a) : 0, m = y ? (size_t)(y - b) : 0;
+    return n == m && memcmp(a, b, n) == 0;
+}
+
+static void forgive(struct review *r, const struct review_journal *j)
+{
+    size_t done = 0;
+    cleanup_buf struct buf text;
+    buf_init(&text, JOURNAL_MAX);
+    forgive_folder(r, "x", &text);
+    for (size_t i = 0; i < j->count; i++) {
+        forgive_one(r, &j->ops[i], &text);
+        /* Neighbours come one after the other. */
+        if (i == 0 || !same_folder(j->ops[i - 1].path, j->ops[i].path))
+            forgive_folder(r, j->ops[i].path, &text);
+    }
+    forgive_earlier(r, &text);
+    cleanup_fd int fd =
+        openat(r->dir, "new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    while (fd >= 0 && done < text.len) {
+        ssize_t n = write(fd, text.data + done, text.len - done);
+        if (n <= 0)
+            return;
+        done += (size_t)n;
+    }
+    if (fd >= 0 && !text.failed)
+        renameat(r->dir, "new", r->dir, "forgiven");
+}
+
+static int undo_all(struct review *r, const struct review_journal *j, struct err *err)
+{
+    bool kept = false;
+    cleanup_fd int staging = open_staging(r, j->staging);
+    if (staging < 0)
+        return 0;
+    review_undo(r, staging, j, j->count, &kept);
+    if (!kept)
+        return 0;
+    err_set(err, ERR_REFUSED,
+            "an interrupted apply could not be undone completely: the project was changed since");
+    return err_hint(err, "%s/%s holds the files that were there before; remove it when done",
+                    r->meta.source, j->staging);
+}
+
+/* 0: there was none. */
+static int finish(struct review *r, const char *name, bool done, struct err *err)
+{
+    size_t len = 0;
+    struct review_journal j = {0};
+    cleanup_free char *text = read_journal(r->dir, name, &len);
+    if (!text)
+        return 0;
+    int result = review_journal_parse(text, len, &j, err);
+    if (result >= 0 && !done)
+        result = undo_all(r, &j, err);
+    if (result >= 0)
+        review_clean(r, j.staging);
+    if (result >= 0)
+        forgive(r, &j);
+    /* What could not be put back is told once; it will not get better by itself. */
+    review_step();
+    unlinkat(r->dir, name, 0);
+    review_step();
+    unlinkat(r->dir, "staging", 0);
+    review_journal_done(&j);
+    return result < 0 ? result : 1;
+}
+
+int review_recover(struct review *r, struct err *err)
+{
+    int result = finish(r, "done", true, err);
+    if (result == 0)
+        result = finish(r, "journal", false, err);
+    return result == 0 ? finish(r, "staging", true, err) : result;
+}

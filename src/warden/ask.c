@@ -1,0 +1,276 @@
+/* What the warden asks of init, and what comes back. */
+#include "base/cleanup.h"
+#include "warden/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+/* Init answers within a millisecond; on a machine that is far too busy it may have to wait its turn
+ * for many seconds. */
+#define PATIENCE_MS 60000
+
+struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struct err *err)
+{
+    struct ask *a = w->ask_count < SESSION_ASKS_MAX ? calloc(1, sizeof *a) : NULL;
+    if (!a) {
+        err_set(err, ERR_LIMIT, "too many requests at one time");
+        return NULL;
+    }
+    if (++w->last_request == 0)
+        w->last_request = 1;
+    *a = (struct ask){.next = w->asks,
+                      .w = w,
+                      .type = type,
+                      .front = front,
+                      .request = w->last_request,
+                      .due_ms = loop_now_ms(w->loop) + PATIENCE_MS,
+                      .status = {.fd = -1}};
+    w->asks = a;
+    w->ask_count++;
+    return a;
+}
+
+void ask_drop(struct ask *a)
+{
+    struct warden *w = a->w;
+    for (struct ask **at = &w->asks; *at; at = &(*at)->next)
+        if (*at == a) {
+            *at = a->next;
+            break;
+        }
+    w->ask_count--;
+    loop_forget(w->loop, &a->status);
+    if (a->status.fd >= 0)
+        close(a->status.fd);
+    for (unsigned i = 0; i < a->fd_count; i++)
+        if (a->fds[i] >= 0)
+            close(a->fds[i]);
+    free(a);
+}
+
+void ask_fail(struct ask *a, const struct err *err)
+{
+    if (a->type == WIRE_READY)
+        warden_ready(a->w, 0, err, NULL, 0);
+    else
+        warden_fail(a->w, a->front, err);
+    ask_drop(a);
+}
+
+void ask_done(struct ask *a)
+{
+    if (a->type == WIRE_READY)
+        warden_ready(a->w, a->pid, NULL, a->fds, a->fd_count);
+    else
+        warden_done(a->w, a->front, a->pid, NULL, 0, a->fds, a->fd_count);
+    ask_drop(a);
+}
+
+void asks_abandon(struct warden *w)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_INTERRUPTED, "the sandbox ended");
+    while (w->asks)
+        ask_fail(w->asks, &err);
+}
+
+int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count, struct err *err)
+{
+    msg->request = a->request;
+    int r = message_ask(a->w->s->ctl_fd, msg, fds, count);
+    if (r == 0)
+        return 0;
+    errno = -r;
+    err_sys(err, "ask the sandbox's first process");
+    ask_drop(a);
+    return -err->code;
+}
+
+/* ---- the simple ones ---- */
+
+static bool whole_number(const struct json *j, int64_t low, int64_t high, int *ret)
+{
+    if (!j || json_type(j) != JSON_INT || json_int(j) < low || json_int(j) > high)
+        return false;
+    *ret = (int)json_int(j);
+    return true;
+}
+
+int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
+{
+    int pid, sig;
+    const struct json *group = json_get(j, "group");
+    if (!whole_number(json_get(j, "pid"), 2, INT32_MAX, &pid) ||
+        !whole_number(json_get(j, "signal"), 1, 64, &sig))
+        return err_set(err, ERR_USAGE, "expected a pid and the number of a signal");
+    struct ask *a = ask_new(w, msg->type, msg->request, err);
+    bool all = group && json_type(group) == JSON_BOOL && json_bool(group);
+    struct ctl_msg m = {.type = CTL_SIGNAL, .pid = all ? -pid : pid, .value = sig};
+    return a ? ask_send(a, &m, NULL, 0, err) : -err->code;
+}
+
+int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
+{
+    int port;
+    if (!whole_number(json_get(j, "port"), 1, 65535, &port))
+        return err_set(err, ERR_USAGE, "expected a port");
+    struct ask *a = ask_new(w, msg->type, msg->request, err);
+    struct ctl_msg m = {.type = CTL_CONNECT, .value = port};
+    return a ? ask_send(a, &m, NULL, 0, err) : -err->code;
+}
+
+static void tell_frozen(struct warden *w, uint32_t request, bool freeze, const char *by)
+{
+    char text[64];
+    int len = snprintf(text, sizeof text, "{\"by\":\"%s\"}", by);
+    w->frozen = freeze;
+    warden_done(w, request, freeze, text, (size_t)len, NULL, 0);
+}
+
+/* The v1 freezer is not used: what is frozen there cannot be killed, and a sandbox must die with
+ * its supervisor. */
+int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err)
+{
+    bool freeze = msg->value != 0;
+    const struct lifecycle *l = &w->s->lifecycle;
+    if (l->cgroup && l->group.version == CGROUP_V2) {
+        if (cgroup_freeze(&l->group, freeze, err) < 0)
+            return -err->code;
+        tell_frozen(w, msg->request, freeze, "cgroup");
+        return 0;
+    }
+    struct ask *a = ask_new(w, msg->type, msg->request, err);
+    struct ctl_msg m = {.type = CTL_FREEZE, .value = freeze};
+    if (a)
+        a->wants_tty = freeze; /* what will be told */
+    return a ? ask_send(a, &m, NULL, 0, err) : -err->code;
+}
+
+/* ---- answers ---- */
+
+static void clean_err(struct err *e)
+{
+    if (e->code < 0 || e->code >= ERR_CODE_COUNT)
+        e->code = ERR_PROTOCOL;
+    if (e->boundary < 0 || e->boundary >= BOUNDARY_COUNT)
+        e->boundary = BOUNDARY_NONE;
+}
+
+static bool is_terminal(int fd)
+{
+    int number;
+    return fd >= 0 && ioctl(fd, TIOCGPTN, &number) == 0;
+}
+
+/* W-1: a connected TCP socket, and one of the sandbox's own network. */
+static bool is_connection(int fd)
+{
+    int type = 0, protocol = 0;
+    socklen_t len = sizeof type;
+    struct sockaddr_storage peer;
+    socklen_t peer_len = sizeof peer;
+    return fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+           type == SOCK_STREAM && getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+           protocol == IPPROTO_TCP && getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0 &&
+           !network_is_ours(fd);
+}
+
+static void give(struct ask *a, int *fd)
+{
+    fcntl(*fd, F_SETFL, O_NONBLOCK | O_RDWR);
+    a->fds[a->fd_count++] = fd_steal(fd);
+}
+
+static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
+{
+    clean_err(&msg->err);
+    if (msg->err.code != ERR_NONE) {
+        ask_fail(a, &msg->err);
+        return;
+    }
+    switch (a->type) {
+    case WIRE_SPAWN:
+    case WIRE_READY:
+        a->answered = msg->pid > 1;
+        a->pid = msg->pid;
+        spawn_settle(a);
+        return;
+    case WIRE_CONNECT:
+        if (!is_connection(*fd)) {
+            err_set(&msg->err, ERR_PROTOCOL, "the sandbox handed out no connection");
+            ask_fail(a, &msg->err);
+            return;
+        }
+        give(a, fd);
+        break;
+    case WIRE_FILE:
+        lifecycle_started_own(&a->w->s->lifecycle, msg->pid);
+        break;
+    case WIRE_CLAIM:
+        warden_claimed(a->w, a->front);
+        ask_drop(a);
+        return;
+    case WIRE_FREEZE:
+        tell_frozen(a->w, a->front, a->wants_tty, "signal");
+        ask_drop(a);
+        return;
+    default:
+        break;
+    }
+    a->pid = 0;
+    ask_done(a);
+}
+
+struct ask *ask_find(struct warden *w, uint32_t request)
+{
+    struct ask *a = w->asks;
+    while (a && a->request != request)
+        a = a->next;
+    return a;
+}
+
+static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
+{
+    struct ask *a = ask_find(w, msg->request);
+    if (msg->type == CTL_EXITED) {
+        spawn_exited(w, msg->pid, msg->value);
+    } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && a->wants_tty &&
+               a->fd_count == 0 && is_terminal(*fd)) {
+        give(a, fd);
+        spawn_settle(a);
+    } else if (msg->type == CTL_ANSWER && a) {
+        answered(a, msg, fd);
+    }
+}
+
+/* More than a socket holds: all that was said before is heard. One that never stops talking must
+ * not keep the warden from its limits and from the front. */
+#define HEARD_AT_ONCE 1024
+
+void ask_hear(struct warden *w)
+{
+    struct sandbox *s = w->s;
+    for (int i = 0; s->ctl_fd >= 0 && i < HEARD_AT_ONCE; i++) {
+        struct ctl_msg msg;
+        cleanup_fd int fd = -1;
+        pid_t pid;
+        errno = 0;
+        int got = message_receive(s->ctl_fd, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
+        if (got > 0) {
+            hear(w, &msg, &fd);
+            continue;
+        }
+        if (got < 0 && errno == EAGAIN)
+            return;
+        /* init closed its end or speaks nonsense; the pidfd tells of its death. */
+        loop_forget(w->loop, &w->ctl);
+        close(s->ctl_fd);
+        s->ctl_fd = -1;
+        warden_end(w, "the sandbox's first process ended");
+    }
+}

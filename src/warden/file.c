@@ -1,0 +1,62 @@
+/* Files: the work is done inside (files/files.h); here it is only handed on. */
+#include "base/cleanup.h"
+#include "files/files.h"
+#include "os/fd.h"
+#include "warden/session.h"
+
+#include <fcntl.h>
+
+static int make_block(const struct warden *w, const struct json *j, enum files_op *ret_op,
+                      struct err *err)
+{
+    struct files_request request;
+    struct plan plan;
+    if (files_request_read(j, &request, err) < 0)
+        return -err->code;
+    if (!w->s->request->policy->workspace)
+        request.home = "/";
+    *ret_op = request.op;
+    plan_init(&plan);
+    files_request_plan(&request, &plan);
+    int fd = plan_finish(&plan, err);
+    if (fd >= 0)
+        fd = memfd_sealed("brig-file", plan.bytes.data, plan.bytes.len, false, err);
+    plan_done(&plan);
+    return fd;
+}
+
+/* Ours in the ask, theirs in *ret. */
+static int make_pipe(struct ask *a, bool we_write, int *ret, struct err *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    fcntl(ends[we_write], F_SETFL, O_NONBLOCK);
+    a->fds[a->fd_count++] = ends[we_write];
+    *ret = ends[!we_write];
+    return 0;
+}
+
+int file_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
+{
+    enum files_op op = FILES_NONE;
+    int fds[FILE_FDS] = {-1, -1, -1};
+    struct ctl_msg m = {.type = CTL_FILE};
+    struct ask *a = ask_new(w, msg->type, msg->request, err);
+    if (!a)
+        return -err->code;
+    int result = fds[FILE_BLOCK] = make_block(w, j, &op, err);
+    bool write = op == FILES_WRITE;
+    if (result >= 0)
+        result = make_pipe(a, false, &fds[FILE_OUT], err);
+    if (result >= 0 && write)
+        result = make_pipe(a, true, &fds[FILE_IN], err);
+    if (result >= 0)
+        result = ask_send(a, &m, fds, write ? FILE_FDS : FILE_IN, err);
+    else
+        ask_drop(a);
+    for (int i = 0; i < FILE_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return result < 0 ? -err->code : 0;
+}

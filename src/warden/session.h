@@ -1,0 +1,161 @@
+/* The warden of one sandbox of `brig serve`: what its parts share. The warden is a fork of the
+ * launcher; it provisions the sandbox, then serves the front's requests until one of them dies.
+ *
+ * W-1  The warden takes orders from the front alone. What comes from inside is hostile: it can
+ *      answer a request or report an end, and every descriptor that it hands out is looked at.
+ * W-2  The warden is not in the way of data: the front gets the ends of pipes and sockets.
+ * W-3  The end of the front's socket is the end of the sandbox; so is the warden's own death, by
+ *      the kernel's doing and the guardian's. */
+#pragma once
+
+#include "os/loop.h"
+#include "sandbox/internal.h"
+#include "warden/template.h"
+#include "wire/wire.h"
+
+#define SESSION_ASKS_MAX 256
+
+/* What every process starts with; later settings replace earlier ones. */
+struct environment {
+    char **items; /* "NAME=VALUE" */
+    size_t count, room;
+};
+void environment_done(struct environment *e);
+int environment_set(struct environment *e, const char *name, const char *value);
+bool environment_has(const struct environment *e, const char *name);
+bool environment_name_ok(const char *name);
+
+/* A request of the front that init has not answered yet. */
+struct ask {
+    struct ask *next;
+    struct warden *w;
+    enum wire_type type; /* of the front's request; WIRE_READY: the interpreter that waits */
+    uint32_t front;      /* its number there */
+    uint32_t request;    /* its number to init */
+    uint64_t due_ms;
+    bool answered;         /* by init */
+    pid_t pid;             /* SPAWN */
+    struct loop_io status; /* SPAWN: tells whether the program could be executed */
+    bool executed;
+    bool wants_tty;
+    int fds[INTERP_ENDS]; /* for the front */
+    unsigned fd_count;
+};
+
+/* A child that looks at what was changed in a project. */
+struct review_work {
+    pid_t pid; /* 0: none */
+    uint32_t request;
+    struct loop_io status; /* one byte, or a struct err */
+    int text;              /* what is found */
+};
+
+struct warden {
+    struct sandbox *s;
+    struct review_work review;
+    const struct template *template;
+    struct loop *loop;
+    struct loop_io front, ctl, init, guardian, seen, proxy, dns;
+    struct loop_timer sampling, late, seen_pause, telling;
+    struct wire_msg *msg; /* what the front said last */
+    struct environment env;
+    struct ask *asks;
+    unsigned ask_count;
+    uint32_t last_request;
+    pid_t *pids; /* started for the front and alive */
+    size_t pid_count, pid_room;
+
+    bool ready, claimed, frozen;
+    bool over;
+    bool front_gone;
+    const char *reason; /* of the end */
+    char reason_text[160];
+
+    unsigned sample_ms;
+    uint64_t sampled_cpu;
+    uint64_t told_denied[DENIAL_KINDS_MAX], told_allowed[DENIAL_KINDS_MAX];
+    struct denial_list allowed; /* what the proxy let through, by host */
+    uint64_t told_ms;
+    uint64_t oom_told;        /* kills for want of memory that were told */
+    unsigned oom_open;        /* of them, those that no reported end was put down to yet */
+    uint64_t oom_ms;          /* when the last one was seen */
+    uint32_t network_request; /* new rules are on their way to the proxy */
+    bool network_pending;
+};
+
+#define WARDEN_OF(io, member) ((struct warden *)((char *)(io)-offsetof(struct warden, member)))
+
+/* warden.c */
+void warden_end(struct warden *w, const char *reason);
+void warden_watch(struct warden *w, struct loop_io *io, int fd,
+                  void (*fn)(struct loop_io *io, uint32_t events));
+void warden_done(struct warden *w, uint32_t request, int64_t value, const char *text, size_t len,
+                 const int *fds, unsigned count);
+void warden_fail(struct warden *w, uint32_t request, const struct err *err);
+/* Init has hidden itself: the front may let code in. */
+void warden_claimed(struct warden *w, uint32_t request);
+/* Provisioned and attested; with the interpreter that waits, or why there is none. */
+void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int *fds,
+                  unsigned count);
+void warden_event(struct warden *w, const char *text, size_t len);
+void warden_stats(struct warden *w, uint32_t request, const char *text, size_t len);
+/* oom: it was killed because the sandbox ran out of memory. */
+void warden_exited(struct warden *w, pid_t pid, int status, bool oom);
+/* NULL: it was no JSON object, and the front was told. */
+struct json *warden_text(struct warden *w, const struct wire_msg *msg);
+
+/* session_ask.c */
+int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
+int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json *j,
+                struct err *err);
+int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err);
+/* NULL: too many. */
+struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struct err *err);
+int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count, struct err *err);
+struct ask *ask_find(struct warden *w, uint32_t request); /* NULL: settled */
+void ask_drop(struct ask *a);                             /* unanswered */
+void ask_fail(struct ask *a, const struct err *err);
+void ask_done(struct ask *a); /* tells the front, and drops it */
+void asks_abandon(struct warden *w);
+/* One message of init's, or of a process that is not yet a program. */
+void ask_hear(struct warden *w);
+
+/* session_spawn.c */
+int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j,
+                struct err *err);
+int spawn_interpreter(struct warden *w, struct err *err);
+/* One that is there already. */
+void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count);
+void spawn_settle(struct ask *a); /* is it known by now whether it runs? */
+void spawn_exited(struct warden *w, pid_t pid, int status);
+
+/* session_file.c */
+int file_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
+
+/* session_review.c */
+int review_ask(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
+void review_stop(struct warden *w);
+
+/* session_network.c */
+int rules_claim(struct warden *w, const struct json *network, struct err *err);
+int rules_change(struct warden *w, const struct wire_msg *msg, const struct json *j,
+                 struct err *err);
+void rules_watch(struct warden *w); /* of what the network is made now */
+
+/* session_watch.c */
+void watch_start(struct warden *w); /* the code may run from now on */
+void watch_now(struct warden *w);
+/* At an end for other reasons: kills for want of memory since the last look are told, and are not
+ * its reason. */
+void watch_outlived(struct warden *w);
+/* A process ended as one does that was killed: was it for want of memory? Each such kill explains
+ * one end. */
+bool watch_explains_oom(struct warden *w, int status);
+void watch_seen(struct loop_io *io, uint32_t events);
+void watch_tell(struct warden *w, bool all); /* what was refused, and what was allowed */
+void watch_allowed(struct warden *w, const char *text, size_t len);
+void watch_stats(struct warden *w, uint32_t request);
+void watch_done(struct warden *w);
+void watch_seen_again(struct loop_timer *t);
+void watch_sample(struct loop_timer *t);
+void watch_telling(struct loop_timer *t);

@@ -1,0 +1,351 @@
+/* Processes: what the front asks for becomes a sealed block and a few pipes. */
+#include "base/cleanup.h"
+#include "os/fd.h"
+#include "sandbox/interpreter.h"
+#include "warden/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+/* What one SPAWN says. */
+struct order {
+    const struct json *argv, *env;
+    const struct interpreter *interpreter;
+    const char *cwd;
+    bool tty, has_stdin;
+    uint64_t cols, rows;
+};
+
+static bool is_null(const struct json *j)
+{
+    return !j || json_type(j) == JSON_NULL;
+}
+
+static bool all_strings(const struct json *array)
+{
+    for (size_t i = 0; i < json_count(array); i++)
+        if (!json_string(json_at(array, i)))
+            return false;
+    return true;
+}
+
+static bool all_variables(const struct json *object)
+{
+    for (size_t i = 0; i < json_count(object); i++)
+        if (!json_string(json_value_at(object, i)) || !environment_name_ok(json_key_at(object, i)))
+            return false;
+    return true;
+}
+
+static uint64_t size_of(const struct json *j, uint64_t fallback)
+{
+    bool good = j && json_type(j) == JSON_INT && json_int(j) > 0 && json_int(j) < 10000;
+    return good ? (uint64_t)json_int(j) : fallback;
+}
+
+static int read_order(const struct json *j, struct order *o, struct err *err)
+{
+    const struct json *tty = json_get(j, "tty"), *in = json_get(j, "stdin");
+    const struct json *cwd = json_get(j, "cwd"), *language = json_get(j, "interpreter");
+    *o = (struct order){.argv = json_get(j, "argv"), .env = json_get(j, "env")};
+    if (!is_null(language) &&
+        (!json_string(language) || !(o->interpreter = interpreter_find(json_string(language)))))
+        return err_set(err, ERR_USAGE, "interpreter: expected python, javascript or bash");
+    if (!o->interpreter && (is_null(o->argv) || json_type(o->argv) != JSON_ARRAY ||
+                            json_count(o->argv) == 0 || !all_strings(o->argv)))
+        return err_set(err, ERR_USAGE, "argv: expected a list of texts");
+    if (!is_null(o->env) && (json_type(o->env) != JSON_OBJECT || !all_variables(o->env)))
+        return err_set(err, ERR_USAGE, "env: expected an object of texts");
+    if (!is_null(cwd) && !json_string(cwd))
+        return err_set(err, ERR_USAGE, "cwd: expected a path");
+    o->cwd = is_null(cwd) || !json_string(cwd)[0] ? NULL : json_string(cwd);
+    o->has_stdin = in && json_type(in) == JSON_BOOL && json_bool(in);
+    o->tty = !is_null(tty) && !o->interpreter;
+    if (o->tty && json_type(tty) == JSON_OBJECT) {
+        o->cols = size_of(json_get(tty, "cols"), 80);
+        o->rows = size_of(json_get(tty, "rows"), 24);
+    }
+    return 0;
+}
+
+/* ---- the block ---- */
+
+static bool overridden(const struct json *env, const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+    for (size_t i = 0; !is_null(env) && i < json_count(env); i++) {
+        const char *name = json_key_at(env, i);
+        if (strncmp(name, entry, len) == 0 && name[len] == '\0')
+            return true;
+    }
+    return false;
+}
+
+static void plan_env(const struct warden *w, const struct order *o, struct plan *plan)
+{
+    cleanup_buf struct buf entry;
+    buf_init(&entry, WIRE_TEXT_MAX);
+    for (size_t i = 0; i < w->env.count; i++)
+        if (!overridden(o->env, w->env.items[i]))
+            plan_str(plan, OP_ENV, w->env.items[i], NULL, 0);
+    if (o->tty && !overridden(o->env, "TERM") && !environment_has(&w->env, "TERM"))
+        plan_str(plan, OP_ENV, "TERM=xterm-256color", NULL, 0);
+    for (size_t i = 0; !is_null(o->env) && i < json_count(o->env); i++) {
+        buf_reset(&entry);
+        buf_fmt(&entry, "%s=%s", json_key_at(o->env, i), json_string(json_value_at(o->env, i)));
+        plan_str(plan, OP_ENV, buf_text(&entry), NULL, 0);
+    }
+}
+
+static const char *home(const struct warden *w)
+{
+    return w->s->request->policy->workspace ? HOME_DIR : "/";
+}
+
+/* A path that does not begin with a slash begins at home, like the shell of somebody who just
+ * logged in. */
+static void plan_cwd(const struct warden *w, const struct order *o, struct plan *plan)
+{
+    cleanup_buf struct buf path;
+    buf_init(&path, WIRE_TEXT_MAX);
+    if (!o->cwd && w->s->request->review)
+        buf_str(&path, w->s->request->review_dest);
+    else if (!o->cwd || o->cwd[0] != '/')
+        buf_fmt(&path, "%s/%s", home(w), o->cwd ? o->cwd : "");
+    else
+        buf_str(&path, o->cwd);
+    plan_str(plan, OP_CWD, buf_text(&path), NULL, 0);
+}
+
+/* Each argument with its NUL, and one more after the last: for the receipt. */
+static void note_command(struct warden *w, const struct order *o)
+{
+    struct stream_hash *h = &w->s->commands;
+    for (size_t i = 0; i < json_count(o->argv); i++)
+        sha256_add(&h->sha, json_string(json_at(o->argv, i)),
+                   strlen(json_string(json_at(o->argv, i))) + 1);
+    sha256_add(&h->sha, "", 1);
+    h->bytes++;
+}
+
+static int make_block(const struct warden *w, const struct order *o, struct err *err)
+{
+    struct plan plan;
+    plan_init(&plan);
+    for (size_t i = 0; o->interpreter && o->interpreter->argv[i]; i++)
+        plan_str(&plan, OP_ARG, o->interpreter->argv[i], NULL, 0);
+    for (size_t i = 0; !o->interpreter && i < json_count(o->argv); i++)
+        plan_str(&plan, OP_ARG, json_string(json_at(o->argv, i)), NULL, 0);
+    plan_env(w, o, &plan);
+    plan_cwd(w, o, &plan);
+    if (o->tty)
+        plan_add(&plan, &(struct op){.kind = OP_TTY, .a = "/dev/ptmx", .num = {o->cols, o->rows}});
+    int fd = plan_finish(&plan, err);
+    if (fd >= 0)
+        fd = memfd_sealed("brig-spawn", plan.bytes.data, plan.bytes.len, false, err);
+    plan_done(&plan);
+    return fd;
+}
+
+/* ---- the pipes ---- */
+
+/* Ours in the ask, theirs in `fds`, at these places. */
+static int make_pipe(struct ask *a, int *theirs, bool we_write, struct err *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    int ours = ends[we_write];
+    *theirs = ends[!we_write];
+    fcntl(ours, F_SETFL, O_NONBLOCK);
+    a->fds[a->fd_count++] = ours;
+    return 0;
+}
+
+/* IN-1 */
+static int make_channel(struct ask *a, int fds[static SPAWN_FDS], struct err *err)
+{
+    if (make_pipe(a, &fds[SPAWN_REQUESTS], true, err) < 0)
+        return -err->code;
+    return make_pipe(a, &fds[SPAWN_ANSWERS], false, err);
+}
+
+static int make_null(int *ret, struct err *err)
+{
+    *ret = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return *ret < 0 ? err_sys(err, "open /dev/null") : 0;
+}
+
+static int make_stdio(struct ask *a, const struct order *o, int fds[static SPAWN_FDS],
+                      struct err *err)
+{
+    if (o->tty)
+        return 0;
+    if (o->interpreter && make_channel(a, fds, err) < 0)
+        return -err->code;
+    bool pipe = o->has_stdin && !o->interpreter;
+    if ((pipe ? make_pipe(a, &fds[SPAWN_STDIN], true, err) : make_null(&fds[SPAWN_STDIN], err)) < 0)
+        return -err->code;
+    if (make_pipe(a, &fds[SPAWN_STDOUT], false, err) < 0)
+        return -err->code;
+    return make_pipe(a, &fds[SPAWN_STDERR], false, err);
+}
+
+/* ---- starting ---- */
+
+static void on_status(struct loop_io *io, uint32_t events)
+{
+    struct ask *a = (struct ask *)((char *)io - offsetof(struct ask, status));
+    (void)events;
+    struct warden *w = a->w;
+    uint32_t request = a->request;
+    /* What was said before it ended must be heard first; that may have settled it. */
+    ask_hear(w);
+    if ((a = ask_find(w, request)))
+        spawn_settle(a);
+}
+
+static int make_status(struct ask *a, int *theirs, struct err *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return err_sys(err, "pipe");
+    *theirs = ends[1];
+    warden_watch(a->w, &a->status, ends[0], on_status);
+    return 0;
+}
+
+static int begin(struct warden *w, const struct order *o, enum wire_type type, uint32_t front,
+                 struct err *err)
+{
+    int fds[SPAWN_FDS] = {-1, -1, -1, -1, -1, -1, -1};
+    unsigned count = o->tty ? SPAWN_STDIN : o->interpreter ? SPAWN_FDS : SPAWN_REQUESTS;
+    struct ctl_msg msg = {.type = CTL_SPAWN};
+    struct ask *a = ask_new(w, type, front, err);
+    if (!a)
+        return -err->code;
+    a->wants_tty = o->tty;
+    int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
+    if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)
+        result = make_stdio(a, o, fds, err);
+    if (result >= 0)
+        result = ask_send(a, &msg, fds, count, err);
+    else
+        ask_drop(a);
+    for (int i = 0; i < SPAWN_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return result < 0 ? -err->code : 0;
+}
+
+int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
+{
+    struct order o;
+    if (read_order(j, &o, err) < 0)
+        return -err->code;
+    note_command(w, &o);
+    return begin(w, &o, WIRE_SPAWN, msg->request, err);
+}
+
+int spawn_interpreter(struct warden *w, struct err *err)
+{
+    struct order o = {.interpreter = interpreter_find(w->template->interpreter)};
+    if (!o.interpreter)
+        return err_set(err, ERR_INTERNAL, "no interpreter %s", w->template->interpreter);
+    return begin(w, &o, WIRE_READY, 0, err);
+}
+
+/* ---- ending ---- */
+
+static bool add_pid(struct warden *w, pid_t pid)
+{
+    if (w->pid_count == w->pid_room) {
+        size_t room = w->pid_room ? w->pid_room * 2 : 16;
+        pid_t *pids = reallocarray(w->pids, room, sizeof *pids);
+        if (!pids)
+            return false;
+        w->pids = pids;
+        w->pid_room = room;
+    }
+    w->pids[w->pid_count++] = pid;
+    return true;
+}
+
+void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count)
+{
+    struct err err = ERR_INIT;
+    if (add_pid(w, pid)) {
+        warden_ready(w, pid, NULL, fds, count);
+        return;
+    }
+    err_set(&err, ERR_SYSTEM, "out of memory");
+    warden_ready(w, 0, &err, NULL, 0);
+}
+
+static void failed(struct ask *a, struct err *err, ssize_t n)
+{
+    if (n != (ssize_t)sizeof *err || err->code <= ERR_NONE || err->code >= ERR_CODE_COUNT)
+        *err = (struct err){.code = ERR_PROTOCOL, .message = "the process could not be started"};
+    err->message[sizeof err->message - 1] = '\0';
+    err->hint[sizeof err->hint - 1] = '\0';
+    if (err->boundary < 0 || err->boundary >= BOUNDARY_COUNT)
+        err->boundary = BOUNDARY_NONE;
+    ask_fail(a, err);
+}
+
+void spawn_settle(struct ask *a)
+{
+    struct err err = ERR_INIT;
+    if (!a->executed) {
+        ssize_t n = read(a->status.fd, &err, sizeof err);
+        if (n < 0)
+            return;
+        if (n > 0) {
+            failed(a, &err, n);
+            return;
+        }
+        a->executed = true;
+        loop_forget(a->w->loop, &a->status);
+    }
+    if (!a->answered || (a->wants_tty && a->fd_count == 0))
+        return;
+    if (add_pid(a->w, a->pid)) {
+        ask_done(a);
+    } else {
+        err_set(&err, ERR_SYSTEM, "out of memory");
+        ask_fail(a, &err);
+    }
+}
+
+/* init says who ended, and may say anything. */
+static bool is_known(const struct warden *w, pid_t pid)
+{
+    for (const struct ask *a = w->asks; a; a = a->next)
+        if (a->answered && a->pid == pid)
+            return true;
+    for (size_t i = 0; i < w->pid_count; i++)
+        if (w->pids[i] == pid)
+            return true;
+    return false;
+}
+
+void spawn_exited(struct warden *w, pid_t pid, int status)
+{
+    /* Before its end is told, so that whoever hears of it hears why. */
+    bool oom = is_known(w, pid) && watch_explains_oom(w, status);
+    for (struct ask *a = w->asks; a; a = a->next)
+        if (a->answered && a->pid == pid) {
+            spawn_settle(a);
+            break;
+        }
+    for (size_t i = 0; i < w->pid_count; i++) {
+        if (w->pids[i] != pid)
+            continue;
+        w->pids[i] = w->pids[--w->pid_count];
+        warden_exited(w, pid, status, oom);
+        break;
+    }
+}
