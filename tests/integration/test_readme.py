@@ -1,4 +1,4 @@
-"""Every command that README.md shows is run, and what it shows as output is compared.
+"""Every command that README.md or a page of docs shows is run, and what it shows as output is compared.
 
 A `console` block is one shell session: `$ ` starts a command, `> ` goes on with it, other lines are the output (stdout
 and stderr together). `…` stands for any text within a line; a line that is only `…` stands for any lines. A comment
@@ -20,17 +20,18 @@ from users import USER_ID
 
 TOP = Path(__file__).resolve().parents[2]
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
-README = TOP / "README.md"
+PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 MARK = "--- end of command ---"
 
 
 def blocks():
-    """(line number, needs, text) of each console block."""
+    """(needs, text) of each console block, by page and line."""
     found = []
-    text = README.read_text()
-    for match in re.finditer(r"(?:<!-- test: (\w+) -->\n)?```console\n(.*?)```", text, re.S):
-        line = text[: match.start()].count("\n") + 1
-        found.append(pytest.param(match.group(1), match.group(2), id=f"line-{line}"))
+    for page in PAGES:
+        text = page.read_text()
+        for match in re.finditer(r"(?:<!-- test: (\w+) -->\n)?```console\n(.*?)```", text, re.S):
+            line = text[: match.start()].count("\n") + 1
+            found.append(pytest.param(match.group(1), match.group(2), id=f"{page.stem}-{line}"))
     return found
 
 
@@ -101,7 +102,7 @@ def host_has(session, what):
 
 
 @pytest.mark.parametrize("needs, block", blocks())
-def test_the_readme_shows_what_happens(session, needs, block):
+def test_a_page_shows_what_happens(session, needs, block):
     if needs and not host_has(session, needs):
         pytest.skip(f"this user has no {needs} here")
     steps = commands(block)
@@ -111,9 +112,9 @@ def test_the_readme_shows_what_happens(session, needs, block):
     outputs = text.split(MARK + "\n")
     assert len(outputs) == len(steps) + 1, text
     for (command, expected), output in zip(steps, outputs):
-        # Said on each run of a user who has no cgroup; the README shows a machine where everybody has one.
+        # Said on each run of a user who has no cgroup; the pages show a machine where everybody has one.
         output = re.sub(r"^brig: not held by the kernel, .*\n", "", output, flags=re.MULTILINE)
-        assert re.fullmatch(pattern(expected), output), f"$ {command}\n{output}\nREADME.md says:\n" + "\n".join(expected)
+        assert re.fullmatch(pattern(expected), output), f"$ {command}\n{output}\nthe page says:\n" + "\n".join(expected)
 
 
 def test_control_a_wrong_output_is_noticed():
@@ -124,7 +125,8 @@ def test_control_a_wrong_output_is_noticed():
 
 
 def test_there_is_something_to_test():
-    assert len(blocks()) >= 5
+    pages = [block.id.rsplit("-", 1)[0] for block in blocks()]
+    assert pages.count("README") >= 4 and {"tour", "tiers", "faq"} <= set(pages)
 
 
 @pytest.mark.parametrize("document", sorted(p.relative_to(TOP).as_posix() for p in
