@@ -158,11 +158,17 @@ def command_of(kind, text):
     return found[0]
 
 
-def test_there_are_snippets_for_every_client():
-    headings = re.findall(r"^### (.*)$", PAGE, re.M)
-    assert {"Any client", "Claude Code", "Claude Desktop", "Cursor", "VS Code", "Zed", "Codex CLI", "Gemini CLI", "Windsurf"} <= set(headings)
-    assert {kind for kind, _ in BLOCKS} == {"json", "toml", "sh"}
-    assert len(BLOCKS) >= 15
+CLIENTS = {"Claude Code": "mcpServers", "Claude Desktop": "mcpServers", "Cursor": "mcpServers", "Gemini CLI": "mcpServers", "Windsurf": "mcpServers",
+           "VS Code": "servers", "Zed": "context_servers", "Codex CLI": "mcp_servers"}
+
+
+def test_there_is_a_snippet_for_every_client():
+    """The table names a form for each client, and the page has a snippet of each form."""
+    table = {client: form for client, form in re.findall(r"^\| ([A-Z][^|]+) \| [^|]+ \| `(\w+)`[^|]* \|$", PAGE, re.M)}
+    assert table == CLIENTS
+    forms = {next(iter({"json": json.loads, "toml": tomllib.loads}[kind](text))) for kind, text in BLOCKS if kind != "sh"}
+    assert forms == set(CLIENTS.values())
+    assert {shlex.split(text)[0] for kind, text in BLOCKS if kind == "sh"} == {"claude", "codex", "code"}
 
 
 STARTED = {}  # by command: the same words need not be started twice
