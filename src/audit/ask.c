@@ -1,3 +1,5 @@
+/* Answers one request of `brig audit` or `brig keys`: reads it, opens the state folder with no more
+ * rights than its owner has, and calls the function of the verb. */
 #include "audit/ask.h"
 
 #include "base/cleanup.h"

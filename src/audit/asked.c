@@ -1,3 +1,5 @@
+/* The set of files that the code asked for in learn mode: a bounded hash table with a random
+ * seed. */
 #include "audit/asked.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Checks a chain of records row by row: hashes, numbers, checkpoints and their signatures. Names
+ * the first row that was changed, inserted or removed. */
 #include "audit/chain.h"
 
 #include "base/cleanup.h"

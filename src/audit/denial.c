@@ -1,3 +1,4 @@
+/* The list of denials: collects equal ones, and writes them as JSON or as a line for people. */
 #include "audit/denial.h"
 
 #include <inttypes.h>

@@ -1,3 +1,5 @@
+/* Exports of the audit log (audit/export.h): writes their lines, and reads and checks lines that
+ * somebody else may have written. */
 #include "audit/export.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Merges equal denials of one second into one record with a count, so that a flood in one sandbox
+ * cannot fill the log. */
 #include "audit/merge.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* The record of a run's network: reads the events of brig-proxy, counts them, keeps the last ones
+ * and turns denials into entries of the run's list. */
 #include "audit/netlog.h"
 
 #include "base/cleanup.h"

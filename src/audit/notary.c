@@ -1,3 +1,5 @@
+/* The notary's process: waits for one receipt of the supervisor, signs it, adds it to the chain of
+ * runs, and ends. If the supervisor dies first, that is what it records. */
 #include "audit/notary.h"
 
 #include "audit/receipt.h"

@@ -1,3 +1,5 @@
+/* The file runs.jsonl: finds the last signed line, removes what a killed writer left behind it, and
+ * appends signed records under a lock. */
 #include "audit/runs.h"
 
 #include "audit/export.h"

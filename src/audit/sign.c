@@ -1,3 +1,5 @@
+/* The Ed25519 key of the installation: makes and loads its files, signs, and verifies. The only
+ * file of audit/ that sees OpenSSL. */
 #include "audit/sign.h"
 
 #include "base/base64.h"

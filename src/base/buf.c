@@ -1,3 +1,4 @@
+/* The growing byte buffer with a cap. */
 #include "base/buf.h"
 
 #include <stdio.h>

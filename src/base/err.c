@@ -1,3 +1,4 @@
+/* Filling in errors, and the tables from error codes to names and exit statuses. */
 #include "base/err.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* One parser and one formatter for sizes, durations, counts and fractions; a table says which units
+ * each family has. */
 #include "base/num.h"
 
 #include "base/cleanup.h"

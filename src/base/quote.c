@@ -1,3 +1,4 @@
+/* Quoting of text from outside for messages. */
 #include "base/quote.h"
 
 #include "base/utf8.h"

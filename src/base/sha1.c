@@ -1,3 +1,4 @@
+/* SHA-1, for formats that demand it. */
 #include "base/sha1.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SHA-256. */
 #include "base/sha256.h"
 
 #include <string.h>

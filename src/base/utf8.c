@@ -1,3 +1,5 @@
+/* Decoding and encoding of UTF-8, and names of files that are not UTF-8 as text that can be turned
+ * back into the same bytes. */
 #include "base/utf8.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* Runs `brig-daemon audit REQUEST` for a verb and reads the lines that it prints. */
 #include "cli/backend.h"
 
 #include "base/cleanup.h"

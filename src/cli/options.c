@@ -1,3 +1,5 @@
+/* The parser of command lines: long and short options against tables, with a suggestion for a
+ * mistyped one. */
 #include "cli/options.h"
 
 #include "cli/suggest.h"

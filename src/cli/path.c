@@ -1,3 +1,4 @@
+/* Paths that a person typed: joining them with the current folder, and opening what they name. */
 #include "cli/path.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* The table of options that shape a policy, and building the policy from level, file and
+ * options. */
 #include "cli/policy_options.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Chooses the folder that level medium or --review works on, and refuses homes and folders of the
+ * system. */
 #include "cli/project.h"
 
 #include "base/cleanup.h"

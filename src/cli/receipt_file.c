@@ -1,3 +1,5 @@
+/* The file of `brig run --receipt`: opened before the run, and put in its place whole at the
+ * end. */
 #include "cli/receipt_file.h"
 
 #include "base/cleanup.h"

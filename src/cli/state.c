@@ -1,3 +1,4 @@
+/* Where the daemon's state and runtime folders are, and how an API key is made. */
 #include "cli/state.h"
 
 #include "cli/path.h"

@@ -1,3 +1,4 @@
+/* Finds the known word that is nearest to a mistyped one. */
 #include "cli/suggest.h"
 
 #include <string.h>

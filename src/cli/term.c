@@ -1,3 +1,5 @@
+/* Writing to terminals: colours where they are wanted, whole writes, and no control characters from
+ * text of others. */
 #include "cli/term.h"
 
 #include "base/utf8.h"

@@ -1,3 +1,5 @@
+/* The tree of all verbs: finds the one that was meant, parses its options and prints its failure,
+ * as text or as JSON. */
 #include "cli/verb.h"
 
 #include "base/buf.h"

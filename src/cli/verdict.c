@@ -1,3 +1,5 @@
+/* The lines that `brig run` prints on stderr at the end: limits that were reached, signals,
+ * denials, reviews. */
 #include "cli/verdict.h"
 
 #include "base/cleanup.h"

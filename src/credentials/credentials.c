@@ -1,3 +1,5 @@
+/* The boundary's verbs on the host: plans the environment of the code, with placeholders in the
+ * place of secrets, and attests it. */
 #include "credentials/credentials.h"
 
 #include "os/fd.h"

@@ -1,3 +1,5 @@
+/* Builds the automaton that redact.c searches with, and the table of bytes with which a match can
+ * begin. */
 #include "credentials/patterns.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* The source env:NAME: a secret from a variable of the caller. */
 #include "credentials/source.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Replaces placeholders by values in headers, query strings, forms, JSON and Basic credentials.
+ * Buffers that hold a value are wiped. */
 #include "credentials/swap.h"
 
 #include <ctype.h>

@@ -1,3 +1,5 @@
+/* The keeper's client of HashiCorp Vault: logs in, fetches secrets, renews leases and revokes them
+ * at the end. */
 #include "credentials/vault.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* One HTTP request to Vault with a deadline: connects, sends, reads the answer. */
 #include "credentials/vault_http.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Reads Vault's answers: tokens, terms of leases, fields of secrets. Wipes the texts afterwards. */
 #include "credentials/vault_parse.h"
 
 #include <stdio.h>

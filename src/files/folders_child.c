@@ -1,3 +1,4 @@
+/* The table of folders that a WATCH watches, and the paths of their events. */
 #include "files/folders_child.h"
 #include "files/worker_child.h"
 

@@ -1,3 +1,5 @@
+/* Looks up, after a run in learn mode, what the host has at a path that the code named, without
+ * opening anything. */
 #include "filesystem/look.h"
 
 #include "base/cleanup.h"

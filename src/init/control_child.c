@@ -1,3 +1,4 @@
+/* Messages between init and its supervisor over the control socket, with descriptors attached. */
 #include "plan/apply.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Starts the code: finds the program, forks, waits for the supervisor's word and executes it. */
 #include "init/exec_child.h"
 
 #include "os/landlock.h"

@@ -1,3 +1,5 @@
+/* init's loop while one command runs: collects dead processes, obeys the supervisor and reports the
+ * end. */
 #include "init/reap.h"
 
 #include <errno.h>

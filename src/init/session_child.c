@@ -1,3 +1,5 @@
+/* init's loop in a sandbox that lives on: forks one child for each request of the warden, and
+ * reports the ends of programs. */
 #include "init/session_child.h"
 
 #include "init/exec_child.h"

@@ -1,3 +1,4 @@
+/* The table of interpreters, with the drivers that the build laid into brig as bytes. */
 #include "interpreters/interpreters.h"
 
 /* drivers.S, which the build writes */

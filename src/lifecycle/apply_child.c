@@ -1,3 +1,5 @@
+/* What init applies of the lifecycle boundary: rlimits, collecting orphans, dying with the
+ * supervisor. */
 #include "plan/apply.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* Starts and dismisses the guardian; what it does then is in guardian_child.c. */
 #include "lifecycle/guardian.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* A hash table of files by device and inode number, for sampling. */
 #include "lifecycle/inodes.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* Reads the numbers that sampling needs out of files of /proc, whose texts the code can
+ * influence. */
 #include "lifecycle/sample_parse.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* The allowed transitions between the states of a sandbox, and when each was entered. */
 #include "lifecycle/state.h"
 
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* Counts connections, bytes and requests against the limits of the run and of each rule. */
 #include "network/budget.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Sends and receives the messages between the supervisor and brig-proxy, with at most one
+ * descriptor each. */
 #include "network/channel.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Reads DNS questions from inside, and writes their answers. */
 #include "network/dns_parse.h"
 
 #include <errno.h>

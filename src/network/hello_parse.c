@@ -1,3 +1,4 @@
+/* Reads a TLS ClientHello: server name, protocols, and whether the name is encrypted. */
 #include "network/hello_parse.h"
 
 #include <stdbool.h>

@@ -1,3 +1,5 @@
+/* The boundary's verbs on the host: plans the namespace and its listeners, takes them over, and
+ * attests that there is no other way out. */
 #include "network/network.h"
 
 #include "base/cleanup.h"

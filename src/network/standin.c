@@ -1,3 +1,4 @@
+/* The table of stand-in addresses, from names to addresses and back. */
 #include "network/standin.h"
 
 #include <errno.h>

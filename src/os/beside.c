@@ -1,3 +1,4 @@
+/* Finds the programs that are installed with brig. */
 #include "os/beside.h"
 
 #include "base/cleanup.h"

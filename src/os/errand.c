@@ -1,3 +1,5 @@
+/* Errands: forks the child, sends it a question with descriptors, waits for the answer no longer
+ * than allowed, and kills it. */
 #include "os/errand.h"
 
 #include "base/cleanup.h"

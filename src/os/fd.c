@@ -1,3 +1,4 @@
+/* Reading and writing of small files, and memory files that are sealed. */
 #include "os/fd.h"
 
 #include "base/cleanup.h"

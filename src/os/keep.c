@@ -1,3 +1,5 @@
+/* Remembers where brig's own state lies, and tells whether a path leads to it, so that it is never
+ * granted to a sandbox. */
 #include "os/keep.h"
 
 #include "base/cleanup.h"

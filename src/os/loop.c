@@ -1,3 +1,5 @@
+/* The event loop: descriptors through epoll, timers in a heap, deferred tasks, and a bounded part
+ * of each round for each of those who share it. */
 #include "os/loop.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Readers of /proc/PID: status, namespaces, mounts, descriptors, limits, identity maps. */
 #include "os/procfs.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Walks a path step by step by descriptor, and refuses links that a sandbox may have made. */
 #include "os/reach.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Removes a folder tree that hostile code made, however deep, with raw system calls and constant
+ * memory. The guardian uses it too. */
 #include "os/remove.h"
 
 #include "os/raw_child.h"

@@ -1,3 +1,4 @@
+/* Opens the folder in which runs keep their records, reviews and keys, and makes it if need be. */
 #include "os/runstate.h"
 
 #include "os/keep.h"

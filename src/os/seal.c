@@ -1,3 +1,5 @@
+/* The steps by which a process of brig gives up its identity, its capabilities and its access to
+ * paths and ports. */
 #include "os/seal.h"
 
 #include "base/cleanup.h"

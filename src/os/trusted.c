@@ -1,3 +1,5 @@
+/* Opens files that brig obeys, after checking that nobody but root and the caller can change or
+ * replace them. */
 #include "os/trusted.h"
 
 #include "base/cleanup.h"

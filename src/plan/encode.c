@@ -1,3 +1,4 @@
+/* Writes operations into the block of bytes that init reads. */
 #include "plan/plan.h"
 #include "plan/wire.h"
 

@@ -1,3 +1,5 @@
+/* The table of scalar fields: limits, units and help of each, and access to its place in struct
+ * policy. */
 #include "policy/fields.h"
 
 #include <string.h>

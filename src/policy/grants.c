@@ -1,3 +1,4 @@
+/* Parses and checks the host folders that a policy grants. */
 #include "policy/grants.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* The list of keys of a policy document, and the message about an unknown one with the nearest that
+ * is known. */
 #include "policy/keys.h"
 
 #include "base/buf.h"

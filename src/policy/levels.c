@@ -1,3 +1,4 @@
+/* The table of threat levels: the value of every field at each of them. */
 #include "policy/levels.h"
 
 #include <stdio.h>

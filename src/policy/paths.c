@@ -1,3 +1,4 @@
+/* Normalises paths of a policy by their text alone. */
 #include "policy/paths.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Makes and frees a policy. */
 #include "policy/policy.h"
 
 #include "policy/fields.h"

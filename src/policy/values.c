@@ -1,3 +1,4 @@
+/* Sets one field of a policy from text, checks its range, and writes it back as text. */
 #include "policy/values.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* The words of levels, tiers and other enumerated values, from text and to text. */
 #include "policy/words.h"
 
 #include "base/cleanup.h"

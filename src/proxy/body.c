@@ -1,3 +1,5 @@
+/* Reads message bodies out of one framing (length, chunks, end of connection) and writes them in
+ * another. */
 #include "proxy/body.h"
 
 void body_reader_init(struct body_reader *b, enum http_body kind, uint64_t length)

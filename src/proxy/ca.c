@@ -1,3 +1,5 @@
+/* The certificate authority of one run: makes its key and the certificates of intercepted hosts, in
+ * memory only. */
 #include "proxy/ca.h"
 
 #include "base/cleanup.h"

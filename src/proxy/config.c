@@ -1,3 +1,4 @@
+/* Reads brig-proxy's configuration out of the memory file that the supervisor sends. */
 #include "proxy/config.h"
 
 #include "base/cleanup.h"

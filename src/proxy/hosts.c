@@ -1,3 +1,4 @@
+/* Reads /etc/hosts and answers from it. */
 #include "proxy/hosts.h"
 
 #include "base/cleanup.h"

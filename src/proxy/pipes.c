@@ -1,3 +1,4 @@
+/* Pipes for splice: keeps a few empty ones for the next tunnel. */
 #include "proxy/pipes.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+/* The store of root certificates for connections to the outside: read before the seal, decoded when
+ * a chain needs them. */
 #include "proxy/roots.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* The input and output buffers of one side of an HTTP session. */
 #include "proxy/side.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* One end of a connection, plain or TLS, on the event loop. */
 #include "proxy/stream.h"
 
 #include "proxy/tls.h"

@@ -1,3 +1,5 @@
+/* Keeps TLS sessions of upstream servers for a few minutes, so that the next connection can resume
+ * them. */
 #include "proxy/tickets.h"
 
 #include <stdio.h>

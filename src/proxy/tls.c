@@ -1,3 +1,5 @@
+/* TLS connections over OpenSSL: handshakes with a deadline, reading, writing, and what to wait for
+ * in between. */
 #include "proxy/tls_internal.h"
 
 #include "base/cleanup.h"

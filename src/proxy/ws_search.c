@@ -1,3 +1,4 @@
+/* Searches the messages of a WebSocket for secrets, across frames. */
 #include "proxy/ws_search.h"
 
 #include <errno.h>

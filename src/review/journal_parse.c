@@ -1,3 +1,5 @@
+/* The journal of an apply: what is about to be changed, so that an apply that was killed can be
+ * finished or undone. Written by brig, and read strictly. */
 #include "review/journal.h"
 
 #include "review/review.h"

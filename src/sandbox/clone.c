@@ -1,3 +1,5 @@
+/* Provisions a sandbox from a template process instead of starting its first processes, and attests
+ * what came of it. */
 #include "sandbox/clone.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Decides before the start whether the policy's rules on commands allow this one, and asks a person
+ * where they say so. */
 #include "sandbox/gate.h"
 
 #include "approvals/approval.h"

@@ -1,3 +1,4 @@
+/* Shows the drivers of the interpreters inside a sandbox. */
 #include "sandbox/interpreter.h"
 
 #include "filesystem/filesystem.h"

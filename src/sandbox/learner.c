@@ -1,3 +1,4 @@
+/* Learn mode at the end of a run: turns what each boundary refused into proposals for a policy. */
 #include "sandbox/learner.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Starts brig-proxy, sends it configuration, listeners and connections, reads its events, and ends
+ * it. */
 #include "sandbox/link.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* The supervisor's side of init's control socket: sends requests and receives reports, which are
+ * hostile input. */
 #include "sandbox/internal.h"
 
 #include <errno.h>

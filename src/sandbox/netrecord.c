@@ -1,3 +1,5 @@
+/* Keeps the network record of a run up to date in the caller's state folder, for `brig net`, and
+ * takes new rules for a run that lives. */
 #include "sandbox/netrecord.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Starts the notary beside a run, and gets the receipt signed at the end. */
 #include "sandbox/notary.h"
 
 #include "base/cleanup.h"

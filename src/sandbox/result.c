@@ -1,3 +1,4 @@
+/* The result of a run, as a structure and as the JSON of `brig run --json`. */
 #include "sandbox/sandbox.h"
 
 #include <string.h>

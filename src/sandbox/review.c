@@ -1,3 +1,4 @@
+/* Lists, shows, applies and discards reviews for the command line. */
 #include "sandbox/review.h"
 
 #include "base/cleanup.h"

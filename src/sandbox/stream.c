@@ -1,3 +1,5 @@
+/* Copies the code's output to the caller and the caller's input to the code, with limits, through
+ * pipes of its own. */
 #include "sandbox/stream.h"
 
 #include <errno.h>

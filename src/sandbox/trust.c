@@ -1,3 +1,5 @@
+/* Builds the certificate bundle and the Java keystore that programs inside trust, and the variables
+ * that name them. */
 #include "sandbox/trust.h"
 
 #include "base/cleanup.h"

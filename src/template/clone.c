@@ -1,3 +1,4 @@
+/* The template process: takes requests of wardens and makes a clone for each. */
 #include "template/clone.h"
 
 #include "os/raw_child.h"

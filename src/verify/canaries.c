@@ -1,3 +1,4 @@
+/* Makes the canaries of one run of `brig verify`, and tells whether somebody reached them. */
 #include "verify/canaries.h"
 
 #include "base/cleanup.h"

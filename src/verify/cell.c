@@ -1,3 +1,5 @@
+/* Runs all sandboxes of one level on one tier, collects what their attacks report and what is seen
+ * outside, and has each row judged. */
 #include "verify/cell.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Makes a system call by the kernel's entry for 32-bit programs. */
 #include "verify/entry32.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* The verdict on one row, from what the attack reported, what was seen and what the control did. */
 #include "verify/judge.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* HTTP servers and a name server on loopback that stand for the internet, and note what reached
+ * them. */
 #include "verify/lab.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Names and numbers of the canaries: derives them, and passes them to the attack as one line of
+ * text. */
 #include "verify/place.h"
 
 #include <inttypes.h>

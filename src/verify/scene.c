@@ -1,3 +1,5 @@
+/* One sandbox of `brig verify`: its policy, its supervisor, what its attacks report, and what is
+ * left after its end. */
 #include "verify/scene.h"
 
 #include "base/cleanup.h"

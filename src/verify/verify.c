@@ -1,3 +1,5 @@
+/* `brig verify` as a whole: which levels and tiers are tried on this host, with which canaries and
+ * controls. */
 #include "verify/verify.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Reads a line that an attack printed inside a sandbox. */
 #include "verify/report.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* A set of environment variables by name. */
 #include "warden/session.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* The launcher: starts the front, forks a warden for each sandbox that the front asks for, reloads
+ * templates, and ends everything in order. */
 #include "warden/launcher.h"
 
 #include "base/cleanup.h"

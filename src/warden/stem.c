@@ -1,3 +1,5 @@
+/* The warden of a template process: provisions its sandbox, starts the interpreter in it and
+ * watches both. */
 #include "warden/stem.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* The launcher's list of stems: which is fresh, which is stuck or failed, and when the next one is
+ * started. */
 #include "warden/stems.h"
 
 #include "base/cleanup.h"

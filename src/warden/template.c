@@ -1,3 +1,4 @@
+/* Built-in templates and those of the operator's files: reads, checks and lists them. */
 #include "warden/template.h"
 
 #include "base/cleanup.h"

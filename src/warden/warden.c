@@ -1,3 +1,5 @@
+/* The main loop of a warden: claims, requests of the front, reports of init, limits, and the end of
+ * the sandbox. */
 #include "warden/warden.h"
 
 #include "base/cleanup.h"

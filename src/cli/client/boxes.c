@@ -1,3 +1,5 @@
+/* What the verbs on the daemon's sandboxes share: options, one sandbox or all of them, tables,
+ * --watch. */
 #include "cli/client/boxes.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* A client of the daemon's HTTP API: finds the daemon and the key, sends one request per connection
+ * and reads the answer. */
 #include "cli/client/client.h"
 
 #include "base/cleanup.h"

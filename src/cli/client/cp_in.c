@@ -1,3 +1,4 @@
+/* `brig cp` into a sandbox: sends files and folders of the caller to the daemon's file API. */
 #include "base/cleanup.h"
 #include "cli/client/cp.h"
 #include "cli/path.h"

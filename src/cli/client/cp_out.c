@@ -1,3 +1,5 @@
+/* `brig cp` out of a sandbox. Names and contents come from hostile code: nothing is written outside
+ * of the target, and no link is followed on the way. */
 #include "base/cleanup.h"
 #include "cli/client/cp.h"
 #include "cli/path.h"

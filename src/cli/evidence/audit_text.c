@@ -1,3 +1,4 @@
+/* Audit records, summaries and verdicts as text for people. */
 #include "cli/evidence/audit_text.h"
 
 #include "cli/term.h"

@@ -1,3 +1,4 @@
+/* The record of a run's network as text for people. */
 #include "cli/evidence/net_text.h"
 
 #include "cli/term.h"

@@ -1,3 +1,4 @@
+/* A receipt, and the verdict of its verification, as text for people. */
 #include "cli/evidence/receipt_text.h"
 
 #include "base/cleanup.h"

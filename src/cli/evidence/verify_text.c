@@ -1,3 +1,4 @@
+/* The result of `brig verify` as tables for people, or as JSON. */
 #include "cli/evidence/verify_text.h"
 
 #include "base/json.h"

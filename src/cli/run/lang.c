@@ -1,3 +1,5 @@
+/* The table behind `brig run --lang`: which program runs a language, and how it reads code from
+ * stdin. */
 #include "cli/run/lang.h"
 
 #include "base/buf.h"

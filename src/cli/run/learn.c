@@ -1,3 +1,5 @@
+/* `brig run --learn`: checks the file to write before the run, and writes the learned policy after
+ * it. */
 #include "cli/run/learn.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Reads and writes rows of API keys through brig-daemon, for `brig keys`. */
 #include "cli/serve/keys_rows.h"
 
 #include "base/cleanup.h"

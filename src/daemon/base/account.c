@@ -1,3 +1,5 @@
+/* Accounts of what each key makes the daemon hold: charging, returning, and the limits that keep
+ * one key from crowding out the others. */
 #include "daemon/base/account.h"
 
 #include <stdio.h>

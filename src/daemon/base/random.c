@@ -1,3 +1,4 @@
+/* Random ids, tokens, UUIDs and numbers from the kernel's generator. */
 #include "daemon/base/random.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* Questions that wait for a person: their life, the routes that list and answer them, and the
+ * readers of /events that are told of them. */
 #include "daemon/box/questions.h"
 
 #include "daemon/api/call.h"

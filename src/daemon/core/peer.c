@@ -1,3 +1,5 @@
+/* One packet socket to the launcher, the recorder or a warden: sends, receives, and gives every
+ * question exactly one answer. */
 #include "daemon/core/peer.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Unpacks gzip as it arrives; the only file that sees zlib. */
 #include "daemon/e2b/gunzip.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* What init applies on the container tier alone: the host name, and quotas of the sandbox's own
+ * user namespace. */
 #include "base/cleanup.h"
 #include "plan/apply.h"
 

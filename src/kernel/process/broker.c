@@ -1,3 +1,5 @@
+/* Sends signals in the place of the code, to tasks of the sandbox only (process tier, kernels
+ * before 6.12). */
 #include "kernel/process/broker.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Makes TCP connections in the place of the code, to a listener of brig's own and nowhere else
+ * (process tier). */
 #include "kernel/process/broker_connect.h"
 
 #include "base/cleanup.h"

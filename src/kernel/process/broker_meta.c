@@ -1,3 +1,5 @@
+/* Changes permissions and time stamps in the place of the code, of files in the sandbox's own
+ * places only (process tier). Runs in the hand. */
 #include "kernel/process/broker.h"
 
 #include "base/cleanup.h"

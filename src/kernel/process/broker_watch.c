@@ -1,3 +1,5 @@
+/* Sets inotify watches in the place of the code, without the events that would tell who reads a
+ * shared file. Runs in the hand. */
 #include "base/cleanup.h"
 #include "kernel/process/broker.h"
 #include "kernel/process/learn.h"

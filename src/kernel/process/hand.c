@@ -1,3 +1,5 @@
+/* The hand: the child that touches what the code controls, and the supervisor's functions that send
+ * it there. */
 #include "kernel/process/hand.h"
 
 #include "base/cleanup.h"

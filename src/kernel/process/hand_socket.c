@@ -1,3 +1,5 @@
+/* What the hand does with a socket of the code: looks at it, connects it in bounded time, limits
+ * its buffers. */
 #include "kernel/process/hand_socket.h"
 
 #include "os/fd.h"

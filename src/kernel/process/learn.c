@@ -1,3 +1,5 @@
+/* Learn mode for system calls: reads which file or socket a call names, notes it, and lets the call
+ * go on. */
 #include "kernel/process/learn.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,5 @@
+/* Report mode: turns a call that names a path into a denial if the path lies outside of what the
+ * code sees. */
 #include "kernel/process/report.h"
 
 #include "base/cleanup.h"

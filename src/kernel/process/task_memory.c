@@ -1,3 +1,4 @@
+/* Copies bytes and paths out of the memory of a task that waits for an answer. Runs in the hand. */
 #include "kernel/process/task_memory.h"
 
 #include <errno.h>

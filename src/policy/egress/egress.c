@@ -1,3 +1,5 @@
+/* The set of network rules and secrets: lists of texts, blocked hosts, and questions about the set
+ * as a whole. */
 #include "policy/egress/egress.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* Checks rules that are to replace others in a running sandbox against what the operator allows. */
 #include "policy/egress/live.h"
 
 #include "base/cleanup.h"

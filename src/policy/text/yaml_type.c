@@ -1,3 +1,5 @@
+/* Decides what an unquoted YAML scalar means, and refuses those on which versions of YAML
+ * disagree. */
 #include "policy/text/yaml_type.h"
 
 #include "base/cleanup.h"
