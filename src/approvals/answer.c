@@ -1,4 +1,4 @@
-/* The one who answers, and what both sides have in common. */
+/* The side that answers a question, and what both sides share. */
 #include "approvals/internal.h"
 #include "base/cleanup.h"
 #include "os/runstate.h"
@@ -76,7 +76,7 @@ static void list_one(int dir, const char *id,
         unlinkat(dir, id, 0);
     cleanup_free char *text = fd >= 0 ? malloc(APPROVAL_REPLY_MAX + 1) : NULL;
     ssize_t n = text ? exchange(fd, OP_SHOW, text, APPROVAL_REPLY_MAX) : fd;
-    /* Whoever is slow, or stopped, still waits for its answer. */
+    /* A process that is slow or stopped still waits for an answer, so list it without its text. */
     if (n == -EAGAIN)
         fn(ctx, id, NULL);
     if (n <= 0 || !text)

@@ -1,4 +1,5 @@
-/* What a person is shown, from text that may want to look like something else. */
+/* Prepares text for a person who decides: hostile text must not look like something else than it
+ * is. */
 #include "approvals/approval.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"

@@ -77,7 +77,8 @@ static int fail(struct ask *a, const struct err *err)
 
 /* ---- the folder ---- */
 
-/* What was opened stays open; nothing more is opened with root's rights. */
+/* Take the identity of the folder's owner. Descriptors that are open already stay usable; whatever
+ * is opened from here on is opened without root's rights. */
 static int become_owner(int folder, struct err *err)
 {
     struct stat st;
@@ -125,7 +126,7 @@ static const struct {
     {"receipt.key", ask_receipt_key},
 };
 
-/* An export is verified without any folder, and so is a receipt. */
+/* Exports and receipts can be verified without a state folder. */
 static bool needs_folder(const struct ask *a)
 {
     return strcmp(a->verb, "receipt.verify") != 0 &&

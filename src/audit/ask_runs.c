@@ -16,7 +16,8 @@
 
 typedef int line_fn(void *ctx, const char *line, size_t len, struct err *err);
 
-/* Whole lines; the last one may not be finished, which `fn` hears as one that is none. */
+/* Calls `fn` for every line. The last one may be unfinished; `fn` then sees a line that is no
+ * record. */
 static int each_line(const struct runs_view *v, line_fn *fn, void *ctx, struct err *err)
 {
     size_t room = 4 * EXPORT_LINE_MAX, have = 0;

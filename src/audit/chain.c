@@ -25,8 +25,8 @@ struct row {
     struct signature sign;
 };
 
-/* A row is judged when the one after it is known: what was inserted and what was changed look the
- * same from one side. */
+/* A row is judged only when the next one is known: from one side alone, a row that was inserted
+ * looks the same as one that was changed. */
 struct chain_check {
     uint64_t seq; /* of the last good one */
     uint8_t hash[32];
@@ -244,7 +244,7 @@ static void step(struct chain_check *c, const uint8_t hash[32], bool stopped)
                         c->seq - 1);
 }
 
-/* Once the record that it belongs to is there. */
+/* Called once the record that the head names was reached. */
 static void judge_head(struct chain_check *c)
 {
     if (c->head.valid && c->head.at.seq == c->seq && c->signed_to != c->seq)
@@ -338,7 +338,7 @@ bool chain_check_signed(struct chain_check *c, const char *line, size_t len,
         read_signature(c, &held->sign, line, len, signature);
         return true;
     }
-    /* After a record that was withheld, nothing is held. */
+    /* After a withheld record there is no row waiting to be judged. */
     read_signature(c, &s, line, len, signature);
     c->checkpoints++;
     judge_signature(c, &s, "the checkpoint of");

@@ -204,7 +204,7 @@ void export_check_line(struct export_check *c, const char *text, size_t len)
         else
             bad(c, c->ended ? "stands after the last" : "is not where it belongs");
     } else if (l.kind == EXPORT_RECORD) {
-        /* The number under which it is filed is its place in the file. */
+        /* An export has no row numbers of its own: a record's number is its place in the file. */
         (void)chain_check_filed(c->chain, l.text, l.len, l.hash);
     } else if (l.kind == EXPORT_DIGEST) {
         (void)chain_check_withheld(c->chain, l.hash);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two more than kinds can fill: for what is beyond. */
+/* More entries than there are kinds: the rest is for the counters of kinds that have no entry of
+ * their own. */
 #define ROOM (2 * MERGE_MAX)
 
 struct entry {
@@ -162,7 +163,7 @@ static struct entry *further(struct merge *m, const struct record *r, uint64_t n
     for (int i = 0; i < 2; i++) {
         identify(&m->room, i == 0 ? &common : &last, further_detail);
         struct entry *e = find(m, &m->room);
-        /* The last place is always kept for the one of all. */
+        /* The last entry is kept for the counter of all sandboxes together. */
         if (!e && m->count + (i == 0) < ROOM)
             e = insert(m, &m->room, now_us);
         if (e) {
@@ -235,7 +236,7 @@ void merge_flush(struct merge *m, uint64_t now_us, bool all, merge_fn *fn, void 
         bool over = now_us - e->since_us >= MERGE_WINDOW_US;
         if ((over || all) && e->held) {
             emit(m, e, fn, ctx);
-            /* It goes on: the next second begins. */
+            /* It may go on: start its next second. */
             if (over)
                 e->since_us = now_us;
             i++;

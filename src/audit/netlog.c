@@ -156,7 +156,7 @@ static bool read_texts(const struct json *event, struct entry *e)
         if (!read_text(event, texts[i].key, texts[i].out, texts[i].size))
             return false;
     }
-    /* The proxy leaves queries out; a record must not depend on that. */
+    /* The proxy leaves query strings out, but it is not trusted to do so. */
     e->path[strcspn(e->path, "?#")] = '\0';
     return true;
 }

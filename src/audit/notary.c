@@ -94,7 +94,7 @@ static void on_claim(struct notary *n)
         memcpy(n->box, n->msg.text, n->msg.text_len + 1);
 }
 
-/* Killed, and the run with it. */
+/* The supervisor ended without a receipt, so it was killed, and the run with it. */
 static void on_silence(struct notary *n)
 {
     struct err err = ERR_INIT;
@@ -132,7 +132,8 @@ static void serve(struct notary *n)
 
 /* ---- start ---- */
 
-/* It ends with its socket; a ^C is for the code. */
+/* The notary ends when its socket does. ^C on the terminal is meant for the code and is ignored
+ * here. */
 static void own_signals(void)
 {
     static const int ours[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGPIPE};

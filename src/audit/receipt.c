@@ -14,7 +14,7 @@ static void copy(struct json_writer *w, const char *name, const struct json *fro
     jw_json(w, j);
 }
 
-/* Who looks at the chain alone sees how it ended, and whether it was watched. */
+/* The record of a receipt repeats its verdict, so that the chain alone tells how the run ended. */
 int receipt_detail(const struct receipt *r, struct buf *out, struct err *err)
 {
     const struct json *verdict = json_get(r->tree, "verdict");

@@ -33,7 +33,7 @@ static void queue_merged(void *ctx, const struct record *record)
     queue_record(ctx, record);
 }
 
-/* What a sender said that is no record is recorded as that, and not lost. */
+/* A message that is no valid record is recorded as such instead of being lost. */
 static void refuse(struct recorder *r, const struct err *why)
 {
     cleanup_buf struct buf text;
@@ -95,7 +95,8 @@ static void take_record(struct recorder *r, const struct json *j)
     }
     if (is_last_word(r, record.kind))
         return;
-    /* Of keys we tell ourselves, when a row changes: verification goes by these words (AU-4). */
+    /* Records about keys are written by the recorder itself when a row changes, because
+     * verification relies on them (AU-4). */
     if (strncmp(record.kind, "key.", 4) == 0) {
         err_set(&err, ERR_PROTOCOL, "records of keys are the recorder's own");
         refuse(r, &err);
@@ -110,7 +111,8 @@ static void take_record(struct recorder *r, const struct json *j)
         queue_record(r, &record);
 }
 
-/* What a warden said is checked before it waits: a batch must not fail because of it. */
+/* Text from a warden is checked before it is queued: one bad record must not make a whole batch
+ * fail. */
 static void take_receipt(struct recorder *r, const struct json *j)
 {
     struct err err = ERR_INIT;
@@ -226,8 +228,8 @@ static void take(struct recorder *r)
     json_free(j);
 }
 
-/* What is there now, up to one batch; while nothing can be written, it is taken all the same and
- * the queue counts what it cannot hold. */
+/* Takes what has arrived, up to one batch. While the disk cannot be written this goes on, and the
+ * queue counts what it cannot hold. */
 static void receive(struct recorder *r)
 {
     for (int i = 0; i < MESSAGES_TURN && (r->trouble.on || r->items < BATCH_RECORDS); i++) {
@@ -381,8 +383,8 @@ int recorder_keep_descriptors(int sock, int folder, struct err *err)
     return 0;
 }
 
-/* It ends when the front's side of the socket does, and not before: a ^C in the terminal or a
- * SIGTERM for the group is the front's to answer. */
+/* The recorder ends when the front closes its socket and not before: ^C on the terminal, or SIGTERM
+ * to the group, is for the front to handle. */
 static int own_signals(struct recorder *r, struct err *err)
 {
     sigset_t set;

@@ -62,8 +62,8 @@ int keys_record(struct recorder *r, const char *key, const char *value, const ch
     return store_append(r->store, &record, err);
 }
 
-/* Nothing that a verb writes: it stays as it is, untold and not in force, for `brig audit verify`
- * to find. */
+/* No verb writes such a row. It is left as it is, not announced and not in force, for `brig audit
+ * verify` to find. */
 static int refuse_row(struct recorder *r, const char *key, struct err *err)
 {
     struct record record = {

@@ -133,7 +133,7 @@ static int ask_summary(struct recorder *r, const struct json *q, struct err *err
 
 /* ---- receipts ---- */
 
-/* One that came a moment ago may still wait to be written. */
+/* Write the queue first: a record that came a moment ago may still be in it. */
 static int ask_receipt(struct recorder *r, const struct json *q, struct err *err)
 {
     char owner[STORE_NAME_MAX + 1];

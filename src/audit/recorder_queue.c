@@ -213,7 +213,7 @@ static void failed(struct recorder *r, const struct err *err)
     t->on = true;
     t->why = *err;
     t->retry_us = clock_us() + RETRY_US;
-    /* Who waited hears that it is not kept; what nobody waits for is tried again. */
+    /* Requests that somebody waits for fail now; records that nobody waits for are tried again. */
     clear(r, false);
     t->late = r->items;
     answer(r, err);

@@ -157,7 +157,7 @@ static int64_t now_us(void)
 
 static int write_all(struct runs *r, const struct buf *text, struct err *err)
 {
-    /* What an earlier one had not finished (RU-1). */
+    /* Cut off what an earlier writer had not finished (RU-1). */
     if (ftruncate(r->fd, r->end) < 0)
         return err_sys(err, "write the chain of runs");
     ssize_t n = pwrite(r->fd, text->data, text->len, r->end);
@@ -391,7 +391,7 @@ int runs_look(int dir, struct runs_view *ret, struct err *err)
         return 0;
     if (fd < 0)
         return err_sys(err, "open " RUNS_FILE);
-    /* Between a line and its head stands nobody. */
+    /* Under the lock no writer is between writing a line and writing its head. */
     if (lock >= 0 && take_lock(lock, F_RDLCK, err) < 0)
         return -err->code;
     int there = head_read(dir, &ret->head, err);

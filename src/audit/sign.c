@@ -67,7 +67,7 @@ static int write_file(int dir, const char *name, const struct buf *pem, mode_t m
         return err_sys(err, "make %s", name);
     if (write(fd, pem->data, pem->len) != (ssize_t)pem->len || fsync(fd) < 0)
         return err_sys(err, "write %s", name);
-    /* A link takes no other file's place. */
+    /* linkat never replaces an existing file. */
     if (linkat(dir, NEW_FILE, dir, name, 0) < 0)
         return err_sys(err, "put %s in its place", name);
     if (unlinkat(dir, NEW_FILE, 0) < 0 || fsync(dir) < 0)
@@ -232,7 +232,7 @@ int signer_open(struct signer **ret, int dir, bool fresh, struct err *err)
     struct signer *s = calloc(1, sizeof *s);
     if (!s)
         return err_set(err, ERR_SYSTEM, "out of memory");
-    /* Of a start that was cut off. */
+    /* Left behind by a start that was interrupted. */
     unlinkat(dir, NEW_FILE, 0);
     int r = find_key(dir, fresh, &s->key, err);
     if (r >= 0)
@@ -302,7 +302,8 @@ int verifier_new(struct verifier **ret, const char *pem, size_t len, struct err 
     struct verifier *v = calloc(1, sizeof *v);
     uint8_t raw[KEY_SIZE];
     bool ours = key_read(&public_form, pem, len, raw);
-    /* One that somebody gives may have been written by another program, with other blanks. */
+    /* A key file from elsewhere may have been written by another program, with other line breaks:
+     * let OpenSSL read it. */
     cleanup_bio BIO *bio = !ours && len < SIGN_PEM_MAX ? BIO_new_mem_buf(pem, (int)len) : NULL;
     if (v && ours)
         v->key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw);

@@ -48,8 +48,8 @@ void buf_reset(struct buf *b)
         b->data[0] = '\0';
 }
 
-/* Twice as much each time; a large one a quarter more, since moving it costs little (mremap) and
- * what is not used is paid for. */
+/* Double the size each time. Large buffers grow by a quarter only: moving them is cheap (mremap),
+ * and unused room is charged to an account. */
 static size_t next_size(size_t size, size_t need)
 {
     if (!size)
@@ -83,7 +83,7 @@ static bool reserve(struct buf *b, size_t extra, bool exactly)
     size_t need = b->len + extra + 1;
     if (need <= b->size)
         return true;
-    /* Where there is no room for more than is needed, that will do. */
+    /* If there is no room for the larger size, take exactly what is needed. */
     if ((exactly || !resize(b, next_size(b->size, need))) && !resize(b, need))
         b->failed = true;
     return !b->failed;

@@ -155,7 +155,7 @@ static enum read_result read_number(const struct grammar *g, const char *text, u
     const struct unit *unit = find_unit(g, text);
     if (!unit)
         return READ_MALFORMED;
-    /* Half a byte, half a process: only what the unit makes divisible may have a fraction. */
+    /* There is no half byte and no half process: a fraction needs a unit that can be divided. */
     if (unit->factor == 1 && d.fraction)
         return READ_MALFORMED;
     return scale(&d, unit->factor, ret);

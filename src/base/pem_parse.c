@@ -97,7 +97,7 @@ static int decode_group(const uint8_t *in, uint8_t *out)
         return -1;
     out[0] = (uint8_t)(a << 2 | b >> 4);
     if (in[2] == '=')
-        return b & 0x0f ? -1 : 1; /* bits that nobody reads must be zero */
+        return b & 0x0f ? -1 : 1; /* the unused bits must be zero */
     if (c >= 64 || (c & 0x03))
         return -1;
     out[1] = (uint8_t)(b << 4 | c >> 2);

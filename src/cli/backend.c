@@ -101,7 +101,7 @@ static int take_error(const char *line, size_t len, struct err *err)
     static const size_t head = sizeof "{\"error\":" - 1;
     if (len < head + 1 || wire_err_read(line + head, len - head - 1, err) < 0)
         return err_set(err, ERR_PROTOCOL, DAEMON_NAME " failed and did not say why");
-    /* That code is for commands inside a sandbox, and has an exit status of its own. */
+    /* ERR_NOT_FOUND means a command that was not found inside a sandbox (exit status 127). */
     if (err->code == ERR_NOT_FOUND)
         err->code = ERR_SYSTEM;
     return -err->code;
@@ -179,7 +179,7 @@ int backend_run(const char *request, struct backend_reader *r, struct err *err)
     close(pair[1]);
     if (result >= 0)
         result = read_all(&l, pair[0], err);
-    /* It ends when nobody reads it. */
+    /* Closing our end makes it end: it can write no more. */
     close(pair[0]);
     buf_done(&l.text);
     if (pid < 0)

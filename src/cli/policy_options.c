@@ -238,7 +238,8 @@ static int apply_grant(struct policy *p, const struct opt *opt, const char *valu
     int r = resolve_source(opt->name, dir, false, &spec, err);
     if (r < 0)
         return r;
-    /* The current folder may have one, and then half of its name would be taken for DEST. */
+    /* A colon in the path (of the current folder, say) would make the rest of it be taken for
+     * DEST. */
     if (strchr(buf_text(&spec), ':'))
         return err_set(err, ERR_USAGE, "--%s: a path with a colon cannot be granted: %s", opt->name,
                        buf_text(&spec));
@@ -370,7 +371,7 @@ static bool lies_in(const char *path, const char *folder)
     return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* What a run may write decides what the next one may do. */
+/* If the code can write the policy's folder, it can change what the next run is allowed to do. */
 static void note_policy_place(const struct policy *p, const char *file, const char *project)
 {
     cleanup_buf struct buf path, folder;

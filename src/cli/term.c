@@ -90,6 +90,6 @@ void term_say(const char *fmt, ...)
     buf_str(&line, "brig: ");
     term_clean(&line, buf_text(&text));
     buf_chr(&line, '\n');
-    /* Nobody is left to tell when stderr is gone. */
+    /* If stderr is gone there is nobody to report the failure to. */
     (void)term_write(STDERR_FILENO, buf_text(&line), line.len);
 }

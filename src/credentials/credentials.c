@@ -54,8 +54,8 @@ void credentials_teardown(struct credentials *c)
         free(c->extra[--c->extra_count].value);
 }
 
-/* The name of a secret is its placeholder's: a variable of the same name would be the value itself,
- * put there by mistake. */
+/* The variable with a secret's name holds the placeholder. If the caller also sets that variable,
+ * it is most likely the real value, passed in by mistake. */
 static int plan_placeholders(struct credentials *c, struct plan *plan, struct err *err)
 {
     for (size_t i = 0; c->egress && i < c->egress->secret_count; i++) {

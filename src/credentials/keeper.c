@@ -153,7 +153,7 @@ void keeper_variables(const struct egress *e, void (*fn)(void *ctx, const char *
     each_variable(e, false, fn, ctx);
 }
 
-/* What a helper program needs stays: env:PATH is an odd secret, but then it is none. */
+/* PATH and HOME stay, because helper programs need them; nobody keeps a real secret there. */
 static void wipe_one(void *ctx, const char *name)
 {
     (void)ctx;

@@ -93,7 +93,8 @@ static struct node *add_pattern(struct patterns *p, enum symbol_class cls, uint3
     return &p->nodes[node];
 }
 
-/* A server may change the case before it encodes: what is encoded then is one of these. */
+/* A server may change the case of a value before it encodes it, so these spellings are encoded
+ * too. */
 enum spelling {
     AS_IT_IS,
     IN_LOWER,

@@ -33,7 +33,7 @@ static const struct shape {
     {"webauth", PART, HEADERS, NULL},
     {"remoteuser", PART, HEADERS, NULL},
     {"cookie", PART, HEADERS, NULL},
-    /* Where a list goes on, how long an answer may be: none of them is anybody's. */
+    /* Tokens for the next page of a list, and numbers of tokens, are no credentials. */
     {"token", PART, BOTH,
      (const char *const[]){"next", "page", "paging", "continuation", "cursor", "sync", "resume",
                            "tokens", NULL}},
@@ -78,7 +78,7 @@ static const struct shape {
     {"x-amz", FRONT, MEMBERS, NULL}, /* signed links */
     {"x-goog", FRONT, MEMBERS, NULL},
     {"x-honeycomb-team", WHOLE, HEADERS, NULL},
-    /* Whose account it is done for, with the right to say so in the secret itself. */
+    /* Names of whom to act for: with the injected secret the code could act as somebody else. */
     {"impersonate", PART, BOTH, NULL},
     {"sudo", WORD, BOTH, NULL},
     {"behalf", WORD, BOTH, NULL},

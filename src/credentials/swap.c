@@ -67,7 +67,8 @@ size_t swap_text(const char *text, size_t len, const char *placeholder, const st
 {
     size_t count = count_of(text, len, placeholder), size = strlen(placeholder), value_len;
     secret_expose(value, &value_len);
-    /* At once: a buffer that grows leaves copies behind. */
+    /* Reserve all of it at once: a buffer that grows leaves copies of the value behind in freed
+     * memory. */
     buf_room(out, len + count * value_len * (how == SWAP_FORM ? 3 : how == SWAP_JSON ? 2 : 1));
     for (const char *at; (at = memmem(text, len, placeholder, size));) {
         buf_add(out, text, (size_t)(at - text));

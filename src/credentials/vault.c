@@ -141,7 +141,7 @@ static int log_in(struct vault *v, struct err *err)
     return r < 0 ? err_wrap(err, "log in to Vault") : 0;
 }
 
-/* Refused, and not only this path: the token itself is no longer known. */
+/* Was the token itself refused, and not only this path? */
 static bool token_is_dead(struct vault *v)
 {
     return call(v, "GET", "auth/token/lookup-self", v->token, NULL, NULL, NULL) == -403;
@@ -177,7 +177,7 @@ void vault_renew_token(struct vault *v)
     if (r == 0)
         r = take_token(v, reply, NULL);
     vault_json_wipe(reply);
-    /* What hangs on the old token ends with it: vault_outlived. */
+    /* Leases of the old token end with it; see vault_outlived. */
     if (r < 0 && log_in(v, NULL) < 0)
         v->token_due_ms = now_ms() + 5000;
 }
@@ -282,7 +282,7 @@ int vault_revoke(struct vault *v, struct vault_lease *lease, struct err *err)
     struct buf body cleanup_buf;
     buf_init(&body, 4096);
     lease_body(&body, lease, false);
-    /* Never with a new login: what is left hangs on the token that there is. */
+    /* Never log in anew for this: the leases belong to the token that we have. */
     int r = v->token ? call(v, "PUT", "sys/leases/revoke", v->token, &body, NULL, err) : -1;
     if (r == 0)
         lease->used = false;
@@ -373,7 +373,7 @@ int vault_new(const struct keeper_transport *t, int control_fd, struct vault **r
     return 0;
 }
 
-/* Ours is only the token that a login gave; its leases go with it, should one be left. */
+/* Revoke the token only if our own login made it; leases that are left end with it. */
 static int revoke_token(struct vault *v, struct err *err)
 {
     if (!v->role_id || !v->token)

@@ -11,7 +11,7 @@ int vault_parse(const char *text, size_t len, struct json **ret, struct err *err
     static const struct json_limits limits = {
         .max_bytes = 256 * 1024, .max_depth = 16, .max_nodes = 4096};
     struct err why = ERR_INIT;
-    /* The reader's own words could repeat what it read. */
+    /* The parser's message could repeat a part of the secret: do not pass it on. */
     if (json_parse(text, len, &limits, ret, &why) < 0)
         return err_set(err, ERR_PROTOCOL, "Vault's answer is not JSON");
     if (json_type(*ret) == JSON_OBJECT)
@@ -91,7 +91,7 @@ int vault_parse_field(const struct json *reply, const char *field,
     return 0;
 }
 
-/* The tree is read-only to everyone else; here its time is over. */
+/* The tree is const for everyone else; here it is about to be freed. */
 static void wipe_texts(const struct json *j)
 {
     if (json_type(j) == JSON_STRING)

@@ -134,7 +134,7 @@ static int auth_sandbox(struct core *core, const struct http_request *r, const s
     if (b && token_shown(r, aim, b)) {
         ret->box = b;
     } else if (b && (key = key_shown(core, r))) {
-        /* Somebody else's: as if it were not there. */
+        /* A sandbox of another key: answer as if it did not exist. */
         *ret_status = 502;
         ret->box = box_find(core, key, aim->id);
     } else if (aim->is_signed) {

@@ -56,7 +56,7 @@ static bool is_in(uint32_t slot, uint32_t top)
     return slot == top;
 }
 
-/* inotify knows no descriptors: the worker stands in the folder for a moment. */
+/* inotify takes paths and no descriptors: the worker changes into the folder and watches ".". */
 static int watch_folder(int fd)
 {
     if (fchdir(fd) < 0)
@@ -80,8 +80,8 @@ int folders_add(int fd, uint32_t above, const char *name, uint32_t *ret)
         return wd;
     uint32_t known = folders_find(wd);
     if (known != FOLDERS_NONE) {
-        /* It was moved, and the event of that is still to come. By then it may be told to lie in
-         * itself. */
+        /* The folder was moved, and the event of that is still to come. Until then it may seem to
+         * lie in itself. */
         if (is_in(above, known))
             return -ELOOP;
         slot = known;

@@ -6,7 +6,7 @@ int file_worker_child(const void *block, size_t len, int in, int out)
 {
     struct files_request request;
     struct err err = ERR_INIT;
-    /* Without an answer: who reads it sees that it is cut short. */
+    /* No answer is written: the reader sees that it is cut short. */
     if (files_request_decode(block, len, &request, &err) < 0)
         return 125;
     return files_work_child(&request, in, out);

@@ -15,7 +15,7 @@ static int answer_entry(int dir, const char *name, const char *path)
         done = files_out_entry(dir, name, path, NULL, NULL);
     if (done == -EPIPE)
         return done;
-    /* It was there a moment ago: the code was faster. */
+    /* It was there a moment ago, but the code may change files at any time. */
     return files_out_end(-done);
 }
 

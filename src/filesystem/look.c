@@ -16,7 +16,7 @@
 #define PROCFS_MAGIC 0x9fa0
 #define SYSFS_MAGIC  0x62656572
 
-/* Behind these somebody may answer, or something happen, when one looks. */
+/* File systems on which a mere look-up may block or have an effect. */
 static bool is_strange(int fd)
 {
     struct statfs s;
@@ -33,7 +33,7 @@ static void describe(struct look *ret, const struct stat *sb)
     ret->is_socket = S_ISSOCK(sb->st_mode);
 }
 
-/* What is not there has the name that it would have. */
+/* For a file that does not exist, report the path that it would have. */
 static int stop_at(struct reach_walk *w, const char *name, struct look *ret)
 {
     ret->parent_exists = reach_is_last(w);

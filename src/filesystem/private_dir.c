@@ -19,7 +19,7 @@ int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *er
     fs->private_fd = open(fs->private_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fs->private_fd < 0) {
         err_sys(err, "open the private folder %s", fs->private_dir);
-        /* Without a descriptor, the end of the run does not see it. */
+        /* Teardown works by descriptor, and there is none: remove the folder here. */
         if (remove_folder(AT_FDCWD, fs->private_dir, -1) < 0)
             err_wrap(err, "%s is left, remove it by hand", fs->private_dir);
         return -err->code;

@@ -32,7 +32,7 @@ static int adopt(struct apply_state *st, char **numbers)
                                          .landlock_after = (int32_t)strtol(numbers[2], NULL, 10)};
     st->code_files = strtoull(numbers[3], NULL, 10);
     char none;
-    /* What is said from here on is true of both. */
+    /* Wait until the clone has settled: what is reported from here on holds for both processes. */
     while (read(INIT_FD_SETTLED, &none, 1) < 0 && errno == EINTR)
         ;
     close(INIT_FD_SETTLED);

@@ -25,10 +25,10 @@ static bool reap_ended(pid_t code, int *status)
     return ended;
 }
 
-/* In a pid namespace init's exit does this in the kernel; on the process tier the same uid or the
- * Landlock scope keeps kill(-1) inside. Without either, init stays the reaper until the last one is
- * gone: who ends the sandbox from outside, the supervisor or the guardian, finds all of it below
- * init. */
+/* In a pid namespace the kernel does this when init exits. On the process tier kill(-1) stays
+ * inside because of the sandbox's own uid or the Landlock scope. Without either, init stays until
+ * the last process is gone: the supervisor or the guardian, which then ends the sandbox from
+ * outside, finds all of them below init. */
 static void kill_everything(const struct apply_state *st)
 {
     if (getpid() == 1)

@@ -71,7 +71,7 @@ static void work_on_files(const struct apply_state *st, const int *fds, int coun
                 : 125);
 }
 
-/* Is the right number of descriptors there? Looked at here, so that a child need not. */
+/* Did the right number of descriptors come along? Checked here, so that the children need not. */
 static bool is_complete(const struct ctl_msg *msg, int count)
 {
     switch (msg->type) {
@@ -94,7 +94,7 @@ static void carry_out(struct apply_state *st, const struct ctl_msg *msg, const i
     connect_child(msg->request, msg->value);
 }
 
-/* One child for each request: one that hangs or dies takes nothing along. */
+/* One child for each request: if it hangs or dies, nothing else does. */
 static void start(struct apply_state *st, const struct ctl_msg *msg, const int *fds, int count)
 {
     struct err err = ERR_INIT;
@@ -111,7 +111,7 @@ static void start(struct apply_state *st, const struct ctl_msg *msg, const int *
     }
     if (msg->type == CTL_SPAWN)
         session_adopt(pid, -1);
-    if (msg->type != CTL_CONNECT) /* who connects answers himself, with the socket */
+    if (msg->type != CTL_CONNECT) /* the child answers by itself, with the connected socket */
         answer(msg->request, pid, NULL);
 }
 
@@ -120,7 +120,7 @@ static void pass_signal(const struct ctl_msg *msg)
     struct err err = ERR_INIT;
     pid_t pid = msg->pid < 0 ? -msg->pid : msg->pid;
     errno = ESRCH;
-    /* Numbers are used again: only what is known to live is signalled. */
+    /* Process ids are reused: signal only children that are known to be alive. */
     bool good = pid > 1 && find(pid) >= 0 && msg->value > 0 && msg->value < NSIG;
     if (good && kill(msg->pid, msg->value) == 0) {
         answer(msg->request, pid, NULL);

@@ -19,7 +19,7 @@ const struct interpreter *interpreter_get(enum interp_language l)
         [INTERP_BASH] = {"bash", bash_argv, "bash.sh", driver_bash_sh_start, 0},
     };
     /* clang-format on */
-    /* No constants, as the compiler sees it. */
+    /* The compiler does not accept these differences as constants. */
     all[INTERP_PYTHON].len = (size_t)(driver_python_py_end - driver_python_py_start);
     all[INTERP_JAVASCRIPT].len = (size_t)(driver_node_cjs_end - driver_node_cjs_start);
     all[INTERP_BASH].len = (size_t)(driver_bash_sh_end - driver_bash_sh_start);

@@ -165,7 +165,7 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
     /* In a session init itself is looked at: what it starts later inherits exactly this. */
     if (pid != init && s.ppid != init)
         return wrong(err, "parent", (uint64_t)s.ppid);
-    /* Those of a clone's init were looked at together with the clone's. */
+    /* For a clone, init's namespaces were checked together with the clone's. */
     if ((!k->foreign[0] && check_namespaces(k, pid, inside, err) < 0) ||
         check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
         return -err->code;
@@ -195,7 +195,8 @@ static int check_same(const uint64_t of_init[NS_COUNT], const uint64_t of_clone[
 int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err)
 {
     struct proc_status s;
-    /* They differ: what was not read is not the same. */
+    /* Initialised to different values, so that namespaces that were not read never count as the
+     * same. */
     uint64_t fds, of_init[NS_COUNT] = {0}, of_clone[NS_COUNT] = {1};
     if (check_task(k, pid, &s, err) < 0)
         return err_wrap(err, "the clone");

@@ -18,7 +18,8 @@
 /* More refused calls than this are answered slowly. */
 #define REFUSED_FAST     2000u
 #define REFUSED_PAUSE_MS 1u
-/* So long, and then a quarter of the time: nobody counts it as the sandbox's. */
+/* Answering refused calls costs the supervisor CPU time that no limit of the sandbox counts: after
+ * this long, spend at most a quarter of the time on it. */
 #define BUSY_US       1000000u
 #define BUSY_SHARE    4u
 #define BUSY_PAUSE_MS 10u

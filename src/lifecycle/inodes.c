@@ -6,7 +6,7 @@
 
 #define FIRST_ROOM 256
 
-/* The code chooses when files are made, not their numbers: no need to hide how they are spread. */
+/* The code cannot choose inode numbers, so the hash needs no random seed. */
 static size_t place_of(const struct inodes *t, uint64_t dev, uint64_t ino)
 {
     uint64_t mixed = (ino ^ dev << 32) * UINT64_C(0x9e3779b97f4a7c15);

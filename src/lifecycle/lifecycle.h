@@ -122,7 +122,7 @@ struct lifecycle {
     struct errand looker;
     struct looked looked; /* the last answer */
     uint64_t rest_us;     /* no look before this time */
-    bool forgot;          /* who looks now is not who looked first, and remembers less */
+    bool forgot;          /* the child that samples was replaced, and the new one knows less */
 };
 
 struct lifecycle_request {

@@ -21,7 +21,7 @@
 
 #define DYING_MAX_US 2000000u /* a process that takes longer to go does not help */
 
-/* What its end would give back. */
+/* The memory that killing this process would free. */
 static uint64_t memory_of(int task)
 {
     char text[4096];
@@ -58,7 +58,7 @@ static int find_largest(const struct lifecycle *l)
     return found;
 }
 
-/* It gives back its memory first, then what it had open. */
+/* A process that ends frees its memory first, then closes its files. */
 static bool has_ended(int task)
 {
     char text[768];
@@ -78,7 +78,8 @@ static bool is_dying(struct lifecycle *l)
     close(fd_steal(&l->dying_fd));
     if (!l->looks)
         return false;
-    /* What it had open was seen before it went: nobody else goes for that. */
+    /* The last look still counted what the killed process had open: look again before another one
+     * is killed. */
     aside_again(l);
     return !there;
 }

@@ -338,7 +338,8 @@ static void add_cpu(const struct lifecycle *l, struct processes *now, struct sam
     uint64_t ticks = 0;
     for (size_t i = 0; i < now->count; i++)
         ticks += now->items[i].seen.own + now->items[i].seen.reaped;
-    /* Where a cgroup counts, nothing can get lost. */
+    /* A cgroup counts processes that have ended too; without one, add what was last seen of
+     * them. */
     if (s && !l->cgroup) {
         settle_gone(s, now, now->own ? 1 : l->init_pid);
         remember_all(s, now);

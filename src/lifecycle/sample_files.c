@@ -215,7 +215,7 @@ static uint64_t mapped_size(const struct file_look *look, const char *at,
     if (sys_statx_cached(look->proc, path, &sx) == 0)
         return disk_most(sx.size, sx.blocks);
     const struct inode_seen *known = inodes_find(&look->sampler->known, 0, m->ino);
-    /* Whoever knew it may have been made to forget: then it is the largest that a file can be. */
+    /* If the table of known files was lost, assume the largest size that a file can have. */
     uint64_t unknown = look->l->forgot ? look->l->policy->disk : UNKNOWN_BYTES;
     return known ? known->bytes : unknown;
 }
@@ -269,7 +269,8 @@ static void look_at_mappings(const struct file_look *look, const struct process 
 
 /* ---- all of them ---- */
 
-/* Who is not seen ending by this look has ended. */
+/* Starts a new list of processes that are ending; those that only the previous list has are
+ * gone. */
 static void forget_ended(struct sampler *s)
 {
     struct inodes spare = s->ending_before;

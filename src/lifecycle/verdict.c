@@ -13,7 +13,7 @@
 /* What cannot be looked at, or lies where no look finds it, for so long ends the run: a limit is
  * not switched off because somebody could not look. */
 #define UNSEEN_MAX_US 1000000u
-/* Who looks and does not come back: the machine may be busy. */
+/* How long a look may take before the run is ended; the machine may be busy. */
 #define SILENT_MAX_US 5000000u
 /* Between two samples counts at most so much of it: the supervisor may have been stopped. */
 #define STEP_MAX_US 250000u
@@ -23,7 +23,7 @@
 
 unsigned lifecycle_sample_ms(const struct lifecycle *l)
 {
-    /* Where looking is all there is, look often. */
+    /* If sampling is all that keeps a limit, sample often. */
     bool only_sampled = !l->cgroup || (!l->namespaced && l->policy->workspace);
     unsigned usual = only_sampled ? 25 : 100, rest = (unsigned)(l->sample_us * REST_TIMES / 1000);
     return rest > usual ? rest : usual;

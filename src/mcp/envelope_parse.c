@@ -163,7 +163,7 @@ static int read_modern(const struct rpc_msg *m, const struct mcp_head *h, const 
     return m->kind == RPC_REQUEST ? check_present(m, h, e, err) : 0;
 }
 
-/* Nothing in the body says so, but the head does. */
+/* Only the HTTP head says that the request is of the modern era; the body does not. */
 static int read_headed(const struct rpc_msg *m, const struct mcp_head *h, struct mcp_envelope *e,
                        struct err *err)
 {

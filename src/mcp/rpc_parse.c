@@ -121,7 +121,7 @@ void rpc_lines_done(struct rpc_lines *l)
     buf_done(&l->in);
 }
 
-/* What was taken out goes away. */
+/* Removes the lines that were taken out. */
 static void shift(struct rpc_lines *l)
 {
     size_t rest = l->in.len - l->at;

@@ -179,7 +179,7 @@ static void on_cancelled(struct wrap *w, const struct rpc_msg *m)
         w->hooks.withdraw(w->hooks.ctx, call->ticket);
     else
         wrap_write_to_server(w, m);
-    /* Whatever still comes as its answer, nobody waits for it. */
+    /* An answer that still comes is dropped. */
     wrap_call_drop(w, call);
 }
 

@@ -153,7 +153,7 @@ static void on_asker(struct serve *s)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n != (ssize_t)sizeof msg || msg.type != WRAP_ANSWERED) {
-        /* Whoever asked is gone: nobody will answer any more. */
+        /* The process that asks is gone: there will be no answer any more. */
         close_fd(&s->files->asker);
         for (uint32_t t = 1; t && t <= s->wrap.last_ticket; t++)
             wrap_answer(&s->wrap, t, WRAP_ANSWER_NOBODY);
@@ -177,7 +177,7 @@ static void fill(const struct serve *s, struct pollfd fds[SLOTS])
     bool room = waiting(&s->client) < HIGH_WATER && waiting(&s->server) < HIGH_WATER;
     watch(&fds[SLOT_CLIENT_IN], room, s->client.in, POLLIN);
     watch(&fds[SLOT_SERVER_OUT], room, s->server.in, POLLIN);
-    /* Without events: the end of a reader is told all the same. */
+    /* poll reports a hang-up even if no event is asked for. */
     watch(&fds[SLOT_CLIENT_OUT], true, s->client.out, waiting(&s->client) ? POLLOUT : 0);
     watch(&fds[SLOT_SERVER_IN], true, s->server.out, waiting(&s->server) ? POLLOUT : 0);
     watch(&fds[SLOT_ASKER], true, s->files->asker, POLLIN);
@@ -279,7 +279,7 @@ int wrap_serve(struct wrap_files *files, const struct tools *tools, bool quiet, 
     rpc_lines_init(&s.client.lines, RPC_BYTES_MAX);
     rpc_lines_init(&s.server.lines, RPC_BYTES_MAX);
     int r = loop(&s, err);
-    /* What the last line was, without an end, was no message. */
+    /* A last line without a line feed was no message. */
     close_fd(&s.server.out);
     if (!quiet)
         summary(&s);

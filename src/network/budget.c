@@ -8,8 +8,8 @@
 
 #define WINDOW_MS 60000u
 
-/* Names of rules without a limit come and go with them; those of the operator's limits are at most
- * as many as there were rules at the start. */
+/* Counters of rules without a limit are dropped when they are idle. Those with a limit stay; there
+ * are at most as many as the operator had rules at the start. */
 static void forget_idle(struct budgets *b)
 {
     size_t kept = 0;

@@ -99,7 +99,7 @@ int channel_receive(int fd, struct channel_msg *msg, int *ret_fd, struct err *er
 {
     *ret_fd = -1;
     union control control;
-    /* The last byte of `text` is ours. */
+    /* The last byte of `text` is kept for the terminating NUL. */
     struct iovec part = {msg, sizeof *msg - 1};
     struct msghdr mh = {.msg_iov = &part,
                         .msg_iovlen = 1,

@@ -6,7 +6,7 @@
 
 #define RECORD_HEAD 5
 #define RECORD_MAX  (16u * 1024)
-/* No client of today sends a third of it. */
+/* Today's clients send less than a third of this. */
 #define EXTENSIONS_MAX 96
 
 enum {
@@ -116,7 +116,7 @@ static int read_extension(unsigned type, struct reader ext, struct hello *ret, s
     }
 }
 
-/* Each type at most once: of two, a server could take the other one. */
+/* Each extension at most once: of two, a server could use the other one than we do. */
 static int read_extensions(struct reader all, struct hello *ret, struct err *err)
 {
     uint16_t seen[EXTENSIONS_MAX];

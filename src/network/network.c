@@ -55,7 +55,7 @@ int network_open(struct network *n, const struct policy *p, bool namespaced, str
     }
     n->port_count = (unsigned)count;
     n->rules = (unsigned)p->egress.rule_count;
-    /* Ours: names are answered there, whatever the rules say. */
+    /* brig itself answers DNS on this port, whatever the rules say. */
     drop_port(n, NETWORK_DNS_PORT);
     if (!has_port(n, GATEWAY_PORT))
         n->ports[n->port_count++] = GATEWAY_PORT;

@@ -50,7 +50,7 @@ union control {
     char space[CMSG_SPACE(ERRAND_FDS * sizeof(int))];
 };
 
-/* A mask of the places goes in front: what is sent has no holes. */
+/* SCM_RIGHTS cannot carry holes: a mask in front says which of the descriptors are there. */
 static ssize_t receive(int fd, void *ask, size_t size, int fds[ERRAND_FDS])
 {
     union control control;
@@ -95,7 +95,7 @@ static void be_child(const struct errand *e, int fd, pid_t parent)
 
 /* ---- the parent ---- */
 
-/* Is there a place for one more that cannot be killed? */
+/* A free place in the list of children that could not be killed; NULL if it is full. */
 static pid_t *reap_lost(struct errand *e)
 {
     pid_t *room = NULL;

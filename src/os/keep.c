@@ -65,7 +65,8 @@ static void prune(int list)
         closedir(d);
 }
 
-/* An entry is a link that says where: made and read in one step each. Nobody follows it. */
+/* An entry is a symbolic link whose text is the path: it is made and read atomically. Nobody
+ * follows it. */
 static void put(const char *path)
 {
     char name[NAME_SIZE];
@@ -164,7 +165,7 @@ static int chain_make(struct chain *c, const char *path)
     return r;
 }
 
-/* The one is the other, or on the way to it. */
+/* True if outer is inner, or one of the folders above it. */
 static bool is_on_the_way(const struct chain *outer, const struct chain *inner)
 {
     unsigned last = outer->count - 1;
@@ -182,7 +183,7 @@ struct looking {
 
 static bool hits(struct looking *l, const char *path)
 {
-    /* It may not be there any more, or be another folder that has its name. */
+    /* The folder may be gone, or another one may have its name. */
     if (chain_make(&l->place, path) < 0 || (l->place.folder && !l->place.marked[0]))
         return false;
     if (!is_on_the_way(&l->place, l->asked) && !is_on_the_way(l->asked, &l->place))

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#define BATCH    1024 /* all that are ready, as a rule: nobody waits behind those of somebody else */
+#define BATCH    1024 /* usually all that are ready: nobody waits for the events of others */
 #define SHARE_US 500
 
 struct loop {
@@ -60,8 +60,8 @@ void loop_free(struct loop *l)
 
 static int arm(struct loop *l, struct loop_io *io, uint32_t events)
 {
-    /* Errors and hang-ups are reported whether asked for or not: who wants nothing must not be
-     * registered at all. */
+    /* epoll reports errors and hang-ups even if no event is asked for: to get nothing, a descriptor
+     * must be removed. */
     int op = !io->added ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
     if (op == EPOLL_CTL_ADD && !events)
         return 0;
@@ -73,8 +73,8 @@ static int arm(struct loop *l, struct loop_io *io, uint32_t events)
     return 0;
 }
 
-/* Wanting less is only written down; the kernel is told when it reports something unwanted. A
- * request and its answer then cost no system call here. */
+/* Asking for fewer events is only noted; the kernel is told when it reports one that is not wanted.
+ * So a request and its answer cost no epoll_ctl. */
 int loop_watch(struct loop *l, struct loop_io *io, uint32_t events)
 {
     io->events = events;
@@ -101,7 +101,7 @@ static void serve(struct loop *l, struct loop_io *io, uint32_t got)
         arm(l, io, wanted);
     got &= wanted | always;
     struct loop_share *share = io->share;
-    /* One that is not served stays ready. */
+    /* An event that is not served now is reported again by the next epoll_wait. */
     if (!wanted || !got || loop_share_spent(l, share))
         return;
     uint64_t began = share ? clock_us() : 0;
@@ -229,8 +229,8 @@ void loop_undefer(struct loop *l, struct loop_task *t)
     t->queued = false;
 }
 
-/* Those that were there at the start: a task that defers itself again does not keep others waiting.
- */
+/* Runs only the tasks that were there at the start, so that a task that defers itself again does
+ * not starve the others. */
 static void run_tasks(struct loop *l)
 {
     struct loop_task stop = {0};
@@ -264,8 +264,8 @@ static int wait_ms(const struct loop *l)
     return left > 60000 ? 60000 : (int)left;
 }
 
-/* The kernel reports them in the same order every time: each is the first once, so that among those
- * with one share all have their turn. */
+/* The kernel reports events in the same order every time. Start with another one in each round, so
+ * that all who share one budget get their turn. */
 static void serve_all(struct loop *l)
 {
     for (int i = 0; i < l->ready; i++) {

@@ -137,7 +137,8 @@ static bool may_follow(const struct reach_walk *w)
            (sb.st_uid == 0 || sb.st_uid == geteuid());
 }
 
-/* By the words alone, so that nothing is looked at that the code has chosen. `at` has no links. */
+/* Resolves the link by its text alone, so that no object is touched that the code may have chosen.
+ * `at` has no links. */
 static int spell_out(const struct reach_walk *w, int link, char out[static PATH_MAX])
 {
     char words[PATH_MAX];

@@ -43,7 +43,8 @@ static int enter_own(int dir, const char *const *above, const char *name, bool m
 {
     const char *const own[] = {"brig", NULL}, *const last[] = {name, NULL};
     dir = enter_all(enter_all(dir, above, make), own, make);
-    /* Where the environment says that it is, others would not look for it. */
+    /* A folder that the environment names is put on the list: brig would not look there without
+     * that variable. */
     if (dir >= 0 && make && keep_mark(dir) && named)
         keep_folder(dir);
     return enter_all(dir, last, make);

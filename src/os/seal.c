@@ -43,7 +43,7 @@ static int drop_capabilities(const char *who, struct err *err)
 int seal_identity(uid_t uid, gid_t gid, const char *who, struct err *err)
 {
     struct rlimit none = {0, 0};
-    /* A crash writes nothing down. */
+    /* A crash must not write memory to disk. */
     if (setrlimit(RLIMIT_CORE, &none) < 0)
         return err_sys(err, "forbid core files");
     drop_bounding_set();

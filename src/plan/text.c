@@ -43,7 +43,7 @@ static void number(struct buf *out, const char *label, uint64_t n)
         buf_fmt(out, " %s=%" PRIu64, label, n);
 }
 
-/* What almost no plan has is shown where it is. */
+/* Parts that almost no plan has are printed only where they are set. */
 static bool is_rare(const char *label)
 {
     return strcmp(label, "keep") == 0 || strcmp(label, "whole") == 0 ||

@@ -20,7 +20,8 @@ static int check(const char *text, struct err *err)
     if (text_has_control(text))
         return err_set(err, ERR_USAGE, "the path %s has a control character in it",
                        quote(&q, text));
-    /* What JSON cannot carry could not be shown, hashed or written back. */
+    /* A path that is not UTF-8 cannot stand in JSON, so it could not be shown, hashed or written
+     * back. */
     if (!text_is_utf8(text))
         return err_set(err, ERR_USAGE, "the path %s is not valid UTF-8", quote(&q, text));
     return 0;

@@ -171,7 +171,7 @@ static int set_number(struct policy *p, enum policy_field id, const char *text,
     if (r < 0)
         return r;
     r = check_repeat(p, id, origin, number == field_number(p, id), err);
-    /* An option stands above a file, in whatever order the two are laid on. */
+    /* An option wins over a file, whichever of them is applied first. */
     if (r < 0 || origin->kind < p->origin[id].kind)
         return r;
     field_store(p, id, number);

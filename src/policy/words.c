@@ -24,7 +24,7 @@ static const struct words *words_of(enum field_type type)
 {
     static const struct words table[] = {
         [TYPE_LEVEL] = {level_words, ARRAY_LEN(level_words), 0},
-        /* `auto` is what a policy has before a level filled it in; there is nothing to ask for. */
+        /* TIER_AUTO is the value before a level has filled it in; it cannot be asked for. */
         [TYPE_TIER] = {tier_words, ARRAY_LEN(tier_words), TIER_PROCESS},
         [TYPE_NEED] = {need_words, ARRAY_LEN(need_words), 0},
         [TYPE_SAMPLING] = {sampling_words, ARRAY_LEN(sampling_words), 0},

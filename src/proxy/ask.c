@@ -111,7 +111,7 @@ int ask_answer(uint32_t number, bool allowed, struct err *err)
         return err_set(err, ERR_PROTOCOL, "an answer to a question that was not asked");
     asked[number].pending = false;
     asked[number].denied = !allowed;
-    /* What is called may start and end others: begin again after each. */
+    /* The callback may start or end other questions: begin again after each. */
     for (struct asking *w = waiting; w;) {
         if (w->origin != number) {
             w = w->next;

@@ -272,7 +272,7 @@ static struct leaf *find_leaf(struct authority *a, const struct host *host)
     return NULL;
 }
 
-/* A place for one more: a new one, or that of the one that was not asked for longest. */
+/* A free entry; if there is none, the one that was not used for the longest time. */
 static struct leaf *take_place(struct authority *a)
 {
     if (a->count < LEAVES_MAX) {

@@ -15,8 +15,8 @@
 #define NOBODY         65534
 #define SEALS_EXPECTED (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* No fstat: it would need a system call that takes paths. From the beginning, wherever the one who
- * wrote it stopped. */
+/* fstat is not used: the C library may make it a call that takes paths, which the filter refuses.
+ * Reads from the beginning, wherever the writer left the offset. */
 static ssize_t read_all(int fd, char *out, size_t size)
 {
     size_t len = 0;

@@ -46,7 +46,7 @@ static const struct egress_secret *secret_of(const struct keyring *k, size_t i)
 static void renew_redactor(struct keyring *k)
 {
     struct redactor *fresh = NULL;
-    /* Without one that knows the new value nothing may be sent with it. */
+    /* Without a redactor that knows the new value, the value must not be used. */
     if (redactor_new(k->values, 2 * k->count, &fresh, NULL) < 0) {
         for (size_t i = 0; i < k->count; i++) {
             secret_free(k->values[i]);

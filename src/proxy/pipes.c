@@ -19,7 +19,7 @@ bool pipe_take(struct pipe_pair *ret)
     int fds[2];
     if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) < 0)
         return false;
-    /* What the user's limit on pipe pages does not allow stays at the default size. */
+    /* Best effort: beyond the user's limit on pipe pages the default size stays. */
     (void)fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE);
     *ret = (struct pipe_pair){fds[0], fds[1]};
     return true;

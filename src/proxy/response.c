@@ -131,7 +131,7 @@ static enum step pass_interim(struct session *s)
     return side_send(&s->client, go_on, sizeof(go_on) - 1) < 0 ? client_gone(s) : STEP_ON;
 }
 
-/* Who speaks something else is not waited for. */
+/* Do not wait for the end of a head that is not HTTP. */
 static bool speaks_http(const struct side *up)
 {
     static const char start[] = "HTTP/1.";

@@ -213,7 +213,7 @@ static enum step hand_on_step(struct session *s)
         hand_to_sniff(s);
     else
         hand_to_tunnel(s);
-    /* Who took over sends the event. */
+    /* The tunnel that took over sends the event. */
     free_exchange(s->x);
     s->x = NULL;
     return session_end(s, false);

@@ -72,7 +72,7 @@ static int make_own(struct side *s, size_t more)
         s->data = s->own;
         return 0;
     }
-    /* Twice the size, so that a head that comes byte by byte is not copied for each of them. */
+    /* Double the size, so that a head that arrives byte by byte is not copied for each byte. */
     size_t room = more ? 2 * s->len + 4096 : s->len;
     if (room > OWN_MAX)
         return -EMSGSIZE;
@@ -113,7 +113,7 @@ int side_read(struct side *s, size_t max)
         return 0;
     if (n < 0)
         return (int)n;
-    /* Less than asked for: nothing more is there, and asking again would be a call for nothing. */
+    /* Fewer bytes than asked for: there is no more for now, so another read would be wasted. */
     s->readable = (size_t)n == max;
     if (!s->len)
         s->data = to;

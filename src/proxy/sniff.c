@@ -317,8 +317,8 @@ static bool make_room(struct sniff *s)
     return true;
 }
 
-/* It came and said nothing: that is no attempt at anything, but a connection that somebody wanted.
- */
+/* The client connected and sent nothing. That is no denial, but learn mode notes that the
+ * connection was wanted. */
 static void leave(struct sniff *s)
 {
     struct verdict v;
@@ -387,7 +387,8 @@ static void on_answer(void *ctx)
     begin(s);
 }
 
-/* Nothing is read before the answer: what is spoken makes no difference to it. */
+/* Nothing is read before the person has answered: the protocol makes no difference to the
+ * answer. */
 static bool waits_for_answer(struct sniff *s)
 {
     struct verdict v;

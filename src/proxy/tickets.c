@@ -24,7 +24,7 @@ SSL_SESSION *tickets_find(struct tickets *s, const char *host, uint64_t now_ms)
     return e->session;
 }
 
-/* A new place, or that of the one that was not used longest. */
+/* A free entry; if there is none, the one that was not used for the longest time. */
 static struct ticket *take_place(struct tickets *s)
 {
     if (s->count < TICKETS_MAX)
@@ -43,7 +43,7 @@ void tickets_keep(struct tickets *s, const char *host, SSL_SESSION *session, boo
 {
     struct ticket *e = find(s, host);
     if (!e && resumed)
-        return; /* its verification is no longer remembered */
+        return; /* it resumed a session whose verification is too old to be kept any longer */
     if (!e)
         e = take_place(s);
     if (!resumed)

@@ -266,7 +266,7 @@ static int flow_run(struct flow *f)
 {
     uint64_t end = f->bytes + ROUND_MAX;
     int r = f->done ? 0 : 1;
-    /* Who has reached an end waits for nothing that would call it again: it goes on now. */
+    /* After the end of the input there will be no further event, so go on now. */
     while (r > 0 && (f->bytes < end || f->eof || f->cut))
         r = flow_step(f);
     /* Between two bursts nothing is kept. */

@@ -11,7 +11,8 @@ static void on_upstream(void *ctx, unsigned ready)
     if (ready & STREAM_READABLE)
         s->up.readable = true;
     if (s->state != SESSION_RELAY && s->state != SESSION_HAND_ON) {
-        /* Nobody asked it anything: it has gone, or talks out of turn, or TLS does. */
+        /* No request is under way: the server has closed, sends something unasked, or this is TLS's
+         * own traffic. */
         if (side_read(&s->up, 1) != 0 || s->up.eof)
             upstream_close(s);
         return;

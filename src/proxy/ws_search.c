@@ -19,7 +19,8 @@ static int pass(struct ws_search *w, const char *data, size_t len, struct sink *
     return to->last = to->out(to->ctx, safe, safe_len);
 }
 
-/* The message has ended: the next must not be waited for. */
+/* At the end of a message pass on what the search held back, instead of waiting for the next
+ * one. */
 static int pass_rest(struct ws_search *w, struct sink *to)
 {
     const char *safe;

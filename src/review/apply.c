@@ -62,7 +62,7 @@ static int is_what_was_shown(int staged, const struct review_change *c, struct e
     return memcmp(digest, c->digest, sizeof digest) == 0 ? 0 : changed(c, err);
 }
 
-/* As root: whose the old one was, or the project's owner's. */
+/* As root, give the new file to the owner of the old one, or else of the project. */
 static int give_away(const struct staging *s, const char *name, const struct review_change *c,
                      struct err *err)
 {
@@ -114,7 +114,7 @@ static int stage_link(const struct staging *s, const char *name, const struct re
 static int stage_folder(const struct staging *s, const char *name, const struct review_change *c,
                         struct err *err)
 {
-    /* Whatever it was inside, its owner can use it. */
+    /* Whatever its mode was inside, the owner can always enter it. */
     if (mkdirat(s->fd, name, 0700) < 0)
         return err_sys(err, "stage %s", c->path);
     if (give_away(s, name, c, err) < 0)

@@ -109,7 +109,7 @@ static bool is_gone(int staging, const struct place *p, const struct review_op *
         return false;
     if (!S_ISDIR(op->old_mode))
         return true;
-    /* It may have to come back: it is not removed to see whether it is empty. */
+    /* The folder may have to be put back, so do not try rmdir to see whether it is empty. */
     return review_is_empty(staging, p->saved);
 }
 
@@ -193,7 +193,7 @@ void review_undo(struct review *r, int staging, const struct review_journal *j, 
     for (size_t i = from; i-- > 0;) {
         struct place p;
         if (find(r, &j->ops[i], i, &p) < 0) {
-            /* Its folder is not there any more: only what lies in the staging folder matters. */
+            /* The folder above is gone: only what is left in the staging folder matters. */
             *kept |= (j->ops[i].kind == REVIEW_OP_REMOVE && inode_at(staging, p.saved)) ||
                      (j->ops[i].kind == REVIEW_OP_REPLACE &&
                       inode_at(staging, p.staged) != j->ops[i].new_ino);

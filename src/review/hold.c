@@ -19,7 +19,7 @@ static const char too_much[] =
 static int open_held(const struct review *r)
 {
     int fd = openat(r->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    /* Not every file system can. */
+    /* Not every file system supports O_TMPFILE. */
     return fd >= 0 ? fd : memfd_create("brig-held", MFD_CLOEXEC);
 }
 

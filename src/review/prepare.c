@@ -41,7 +41,7 @@ static int make_folder(struct filesystem *fs, struct err *err)
     if (fs->review_fd >= 0 && flock(fs->review_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     err_sys(err, "hold the folder of the review");
-    /* Without a descriptor, the end of the run does not see it. */
+    /* Teardown works by descriptor, and there is none: remove the folder here. */
     if (fs->review_fd < 0 && remove_folder(fs->reviews_fd, fs->review_id, -1) < 0)
         err_wrap(err, "%s is left, remove it by hand", fs->review_path);
     return -err->code;

@@ -105,7 +105,7 @@ static void forgive_folder(struct review *r, const char *path, struct buf *out)
     review_base_add(out, len ? parent : ".", &now, &none);
 }
 
-/* Those of an earlier undoing, of other files. */
+/* Keeps the entries that an earlier undo wrote for other files. */
 static void forgive_earlier(struct review *r, struct buf *text)
 {
     size_t len = 0;

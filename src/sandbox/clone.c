@@ -99,11 +99,11 @@ static int look_at_stem(struct sandbox *s, struct err *err)
 
 int clone_attest(struct sandbox *s, struct err *err)
 {
-    /* A namespace that was another one at the start cannot have become the template's. */
+    /* Compared once only: a process cannot come back into the template's namespaces. */
     if ((!s->cloned.checked && look_at_stem(s, err) < 0) ||
         kernel_attest_clone(&s->kernel, s->init_pid, s->cloned.pid, !s->cloned.checked, err) < 0)
         return -err->code;
-    /* What its parent was checked for, and what a process has for itself. */
+    /* The same checks as for its parent, and those of things that each process has for itself. */
     if (credentials_check(s->cloned.pid, err) < 0)
         return -err->code;
     s->lifecycle.clone_pid = s->cloned.pid; /* must be in the cgroups as well */

@@ -94,7 +94,8 @@ static void learn_limits(const struct sandbox *s, struct learn *l)
         }
     if (r->oom_killed && (!r->limit_hit || strcmp(r->limit_hit, "memory") != 0))
         learn_limit(l, p, FIELD_MEMORY, "a process was killed for want of memory");
-    /* A number that is not the level's must be kept, unless it is accepted that it is not. */
+    /* A limit other than the level's own must be kept by the kernel, unless the policy accepts that
+     * it is only watched. */
     if (l->line_count > before && watched && p->sampling != SAMPLING_ACCEPT)
         learn_field(l, FIELD_SAMPLING, "accept", "the limit can only be watched on this host",
                     "medium: it can be overrun for a moment, see lifecycle.sampling", 1);

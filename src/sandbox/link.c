@@ -319,7 +319,7 @@ void link_end(struct link *l, void (*fn)(void *ctx, const struct channel_msg *ms
     link_done(l);
 }
 
-/* The end of the control socket is the end of the proxy; what does not hear that is killed. */
+/* Closing the control socket tells the proxy to end; one that does not is killed. */
 static void reap(struct link *l)
 {
     struct pollfd p = {.fd = l->pidfd, .events = POLLIN};

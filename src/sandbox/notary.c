@@ -69,7 +69,7 @@ static int open_folder(struct err *err)
                          "brig/receipts, and must be yours alone");
 }
 
-/* Out of the way of the places where the two shall stand. */
+/* Move a descriptor above the numbers that the notary expects its two at. */
 static int lift(int *fd)
 {
     int high = fcntl(*fd, F_DUPFD_CLOEXEC, 10);
@@ -116,7 +116,7 @@ static int take(struct notary *n, struct wire_msg *msg, struct buf *ret, struct 
     if (msg->type == WIRE_FAIL) {
         if (wire_err_read(msg->text, msg->text_len, err) < 0)
             err_set(err, ERR_PROTOCOL, "the notary failed and did not say why");
-        /* That code is for commands inside a sandbox, and has an exit status of its own. */
+        /* ERR_NOT_FOUND means a command that was not found inside a sandbox (exit status 127). */
         if (err->code == ERR_NOT_FOUND || err->code == ERR_NONE)
             err->code = ERR_SYSTEM;
         return -err->code;
@@ -195,7 +195,7 @@ int notary_answer(struct notary *n, struct buf *ret, struct err *err)
     return hear(n, -1, ANSWER_MS, ret, err);
 }
 
-/* The end of its socket is its end; what does not hear that is killed. */
+/* Closing the socket tells the notary to end; one that does not is killed. */
 void notary_done(struct notary *n)
 {
     struct pollfd p = {.fd = n->pidfd, .events = POLLIN};

@@ -212,7 +212,8 @@ int sandbox_proxy_serve(const struct proxy_request *r, struct buf *ret_summary, 
         return -err->code;
     cleanup_fd int signals = watch_signals(&old, err);
     int result = signals < 0 ? signals : start_and_serve(&s, &l, signals, err);
-    /* What ended it has been heard: left pending it would end us as soon as it is let through. */
+    /* Take the signal that ended it off the queue: left pending, it would kill us once it is
+     * unblocked. */
     struct signalfd_siginfo heard;
     while (signals >= 0 && read(signals, &heard, sizeof heard) == (ssize_t)sizeof heard)
         continue;

@@ -73,7 +73,7 @@ bool stream_finished(const struct stream *s)
     return s->from < 0 && s->pending_at == s->pending_len;
 }
 
-/* What is over the limit is read and dropped: the code goes on, nothing grows. */
+/* Output over the limit is read and dropped: the code goes on and no memory is used. */
 static size_t let_through(struct stream *s, size_t len)
 {
     uint64_t room = s->limit - s->total;
@@ -97,7 +97,7 @@ void stream_read(struct stream *s)
         s->from = -1;
         return;
     }
-    /* Many programs say nothing: no memory before the first byte. */
+    /* Many programs print nothing: allocate only at the first byte. */
     if (!s->pending && (s->pending = malloc(STREAM_CHUNK)))
         into = memcpy(s->pending, first, (size_t)n);
     size_t len = let_through(s, (size_t)n);

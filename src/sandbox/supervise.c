@@ -101,8 +101,8 @@ static int wait_ms(const struct loop *l, uint64_t now)
     return next > now ? (int)((next - now + 999) / 1000) : 0;
 }
 
-/* Only said before the code's first instruction: by the process that was to become it, or by init.
- */
+/* Valid only from the process that was to become the code, or from init, before the code's first
+ * instruction. */
 static bool is_start_failure(const struct sandbox *s, const struct ctl_msg *msg, pid_t pid)
 {
     bool from_code = msg->type == CTL_EXEC_FAIL && pid == s->code_pid;

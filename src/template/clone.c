@@ -157,7 +157,7 @@ static int serve_one(struct clone_job *j)
     gid_t gid = getegid();
     bool other = j->request.outside_uid != uid || j->request.outside_gid != gid;
     int result = other ? take_uid(j->request.outside_uid, j->request.outside_gid) : 0;
-    /* A change of the uid hides a process from itself. */
+    /* Changing the uid makes a process undumpable, and then it cannot open its own /proc files. */
     prctl(PR_SET_DUMPABLE, 1);
     j->template_pid = getpid();
     if (result == 0)
@@ -201,7 +201,7 @@ char **template_environ(void)
 
 int template_serve(int door)
 {
-    /* Clones are nobody's children: their wardens watch them. */
+    /* T does not wait for its clones: their wardens watch them. */
     signal(SIGCHLD, SIG_IGN);
     for (;;) {
         int got = take_request(door, &job);

@@ -58,7 +58,7 @@ static int random_hex(char *out, size_t size, struct err *err)
     return 0;
 }
 
-/* On a file system from which programs can be started. Only who knows the name can go in. */
+/* On a file system without noexec. The name is random, and only who knows it can enter. */
 static int make_folder(struct canaries *c, struct err *err)
 {
     static const char *const parents[] = {"/tmp", "/var/tmp"};
@@ -105,7 +105,7 @@ static int make_dir(struct canaries *c, const char *name, mode_t mode, struct er
     return 0;
 }
 
-/* This very program: what is tested is what tests. */
+/* A copy of this very program runs the attacks inside. */
 static int copy_tool(struct canaries *c, struct err *err)
 {
     char block[65536];
@@ -144,7 +144,8 @@ static int listen_inet(int family, int type, uint16_t *port)
     return fd_steal(&fd);
 }
 
-/* A number of TCP on which nobody listens, kept for who is inside, and the same of UDP. */
+/* A TCP port on which nobody listens, reserved for the attacks inside, and the UDP port of the same
+ * number. */
 static void open_numbers(struct canaries *c)
 {
     for (int i = 0; c->udp < 0 && i < 50; i++) {
@@ -225,7 +226,7 @@ bool canary_signalled(const struct canaries *c)
     return any;
 }
 
-/* Where the kernel, or a sandbox around this one, has none of it, the rows say so. */
+/* If the kernel, or a sandbox around brig itself, lacks some of these, the rows say so. */
 static void make_kernel_objects(struct canaries *c)
 {
     uint32_t key = 0;

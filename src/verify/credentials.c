@@ -96,7 +96,8 @@ static const char *const engine_sockets[] = {"/run/docker.sock",
                                              "/run/user/%d/keyring/ssh",
                                              "/run/user/%d/ssh-agent.socket"};
 
-/* That a name is there says nothing: the process tier shows names, and holds connections. */
+/* That the name exists proves nothing: on the process tier names are visible, and only connecting
+ * is refused. */
 int attack_engines(struct attempt *a)
 {
     int code = ENOENT;

@@ -56,7 +56,7 @@ static void take_note(struct service *s, int server, const char *request)
         s->notes->inner++;
 }
 
-/* The request is the answer's body: an origin that repeats all that it is told. */
+/* Answers with the request as the body: a server that echoes everything it is sent. */
 static void answer(struct service *s, int server, int fd)
 {
     char request[REQUEST_MAX + 1], head[256];

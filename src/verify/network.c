@@ -21,8 +21,8 @@
 #define AF_VSOCK 40
 #endif
 
-/* Where connections are made by somebody else, to be connected is not to be there yet: the canary
- * says whether it was reached. */
+/* On the process tier a connection is made to brig itself first, so connect() succeeding proves
+ * nothing: the canary tells whether it was reached. */
 static int connect_v4(uint32_t address, uint16_t port)
 {
     struct sockaddr_in to = {

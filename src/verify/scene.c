@@ -23,7 +23,7 @@
 #define MIB        (UINT64_C(1) << 20)
 #define SCENE_MS   120000
 #define OUTPUT_MAX 65536
-/* A limit that is kept by looking now and then has this long to be noticed. */
+/* How long a limit that is only sampled may take to be noticed. */
 #define PATIENCE_MS 30000
 
 /* Small enough to be tried on anybody's machine. */
@@ -171,7 +171,7 @@ static void name_tasks(struct scene *s)
              unique ? unique + 1 : "");
 }
 
-/* Nobody will notice: nobody is waited for. */
+/* The test build left the limit out: nothing would end the sandbox, so do not wait for it. */
 static bool limit_left_out(void)
 {
     return guard_left_out(GUARD_MEMORY) || guard_left_out(GUARD_DISK) ||
@@ -376,7 +376,8 @@ void scene_close(struct scene *s)
             close(*fds[i]);
         *fds[i] = -1;
     }
-    /* Only if it got through: what ends by itself need not be waited for. */
+    /* Kill tasks that outlived the sandbox; there are some only if an attack got through. Tasks
+     * that end by themselves need not be waited for. */
     if (s->place.mark[0])
         marked_tasks(s->place.mark, true);
 }

@@ -171,7 +171,7 @@ int verify_run(const struct verify_options *options, struct verify_result *ret, 
         *err = left;
         r = -err->code;
     }
-    /* What was heeded is not to be heard a second time. */
+    /* Take pending signals off the queue: they were obeyed already. */
     struct signalfd_siginfo heard;
     while (signal_fd >= 0 && read(signal_fd, &heard, sizeof heard) > 0)
         ;

@@ -221,7 +221,7 @@ static void say_of_stem(void *ctx, const char *text)
     say(ctx, text);
 }
 
-/* What is cloned has its files already: with a project it is started. */
+/* A clone has its view of files already, so a sandbox with a project is started instead. */
 static int launch(struct launcher *l, const char *id, const struct template *t, bool pooled,
                   const char *project, int *ret_sock, struct err *err)
 {
@@ -334,7 +334,7 @@ static void lose_front(struct launcher *l)
     settle(l);
 }
 
-/* Once in order, the second time at once. */
+/* The first time in order, the second time at once. */
 static void stop(struct launcher *l)
 {
     if (l->stopping || l->front_gone) {
@@ -597,8 +597,8 @@ static int run(struct launcher *l, struct err *err)
     return verdict(l, err);
 }
 
-/* What it sends must pass whatever the code of an ordinary user's sandboxes has on its way (see
- * limits.c). */
+/* The kernel counts descriptors in flight per user: keep room for brig's own, whatever the code of
+ * the same user sends (see limits.c). */
 static void raise_descriptors(void)
 {
     struct rlimit l;

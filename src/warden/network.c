@@ -43,7 +43,7 @@ static void on_proxy(struct loop_io *io, uint32_t events)
     watch_tell(w, false);
     if (w->s->link.fd >= 0)
         return;
-    /* It died, and its descriptor is closed already. */
+    /* brig-proxy died, and its descriptor is closed already. */
     *io = (struct loop_io){.fd = -1};
     if (w->network_pending) {
         struct err err = ERR_INIT;

@@ -202,7 +202,7 @@ static void on_status(struct loop_io *io, uint32_t events)
     (void)events;
     struct warden *w = a->w;
     uint32_t request = a->request;
-    /* What was said before it ended must be heard first; that may have settled it. */
+    /* Read what was sent before the end first; that may have settled the request already. */
     ask_hear(w);
     if ((a = ask_find(w, request)))
         spawn_settle(a);

@@ -22,7 +22,7 @@
 #define LIBRARY     "brig-template.so"
 #define LIBRARY_MAX (2u << 20)
 #define CONFIG_MAX  (256u << 10)
-#define MEMORY      (4ull << 30) /* modules are large; what clones change of it is theirs */
+#define MEMORY      (4ull << 30) /* modules are large; what a clone changes counts as its own */
 #define PIDS        64
 
 bool stem_possible(const struct template *t, char why[static STEM_WHY_SIZE])
@@ -106,7 +106,8 @@ static int write_config(const struct template *t, struct buf *out, struct err *e
     return out->failed ? err_set(err, ERR_LIMIT, "too many modules or variables") : 0;
 }
 
-/* The template's, without what is of use to a user's code or would bind the clones. */
+/* The template's policy, without what only a user's code needs and without limits that the clones
+ * would inherit. */
 static struct policy own_policy(const struct template *t)
 {
     struct policy p = t->policy;
@@ -213,7 +214,7 @@ static void complain(const struct stem_warden *w, const struct err *err)
     send(w->sock, err->message, strlen(err->message), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* The end of the pipe is the beginning of the program. */
+/* The pipe closes when the program is executed. */
 static void hear_status(struct stem_warden *w)
 {
     struct err err;
@@ -240,7 +241,7 @@ static void watch(struct stem_warden *w)
             continue;
         if (fds[0].revents || fds[1].revents || fds[2].revents)
             return;
-        /* That it answered, that something ended: nothing to do with either. */
+        /* Answers and ends of processes need no reaction here. */
         if (fds[3].revents && recv(s->ctl_fd, &msg, sizeof msg, MSG_DONTWAIT) == 0)
             return;
         if (fds[4].revents)

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* One that has been started and has said nothing for so long is stuck. */
+/* A stem that was started and has not reported for this long is stuck. */
 #define START_MS     120000
 #define PATIENCE_MS  5000
 #define LOADING_MS   30000
@@ -71,7 +71,7 @@ static unsigned past_of(struct stems *s, const char *name)
     return free_slot;
 }
 
-/* Twice as long each time, and never all at the same moment. */
+/* Wait twice as long each time, with some randomness so that not all are started at once. */
 static void failed(struct stem *m)
 {
     struct stems *s = m->set;
@@ -323,8 +323,8 @@ static void retire_old(struct stems *s, const char *name, const struct stem *bes
     }
 }
 
-/* One that stands still while it is asked is given up for another; what it has yet to do it does,
- * if it ever can. */
+/* A stem that does not answer requests is replaced by another. The requests that it already has
+ * stay with it. */
 static bool is_stuck(struct stem *m)
 {
     int queued = 0;

@@ -18,7 +18,8 @@
 #define MIB       (1ull << 20)
 #define BASE_CPUS 2000
 #define BASE_DISK (512 * MIB)
-/* What is on the disk is memory: a full one must be an error for who writes, not the end of all. */
+/* Files live in memory: there must be more of it than disk, so that a full disk is an error for the
+ * writer and not a kill for want of memory. */
 #define BASE_MEMORY (BASE_DISK + 512 * MIB)
 
 void template_drop_modules(struct template *t)
@@ -170,7 +171,7 @@ int templates_add_folder(struct templates *t, const char *name, const char *fold
     return put(t, fresh, err);
 }
 
-/* It decides what every sandbox may do. */
+/* A template decides what its sandboxes may do, so its file must be trusted. */
 static int read_text(int dir, const char *file, struct buf *out, struct err *err)
 {
     char chunk[4096];
@@ -242,7 +243,8 @@ static void write_one(const struct template *t, struct json_writer *w)
     policy_hash(&t->policy, hash);
     jw_object_begin(w);
     jw_kv_string(w, "name", t->name);
-    /* What waits in a pool under another policy is of no use: a change must be seen. */
+    /* Lets the front notice a changed policy: sandboxes that wait with the old one must be
+     * replaced. */
     jw_kv_string(w, "policy_hash", hash);
     jw_key(w, "aliases");
     jw_array_begin(w);

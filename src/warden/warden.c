@@ -123,7 +123,7 @@ static void tell_end(struct warden *w)
     jw_object_end(&j);
     jw_key(&j, "receipt");
     const struct buf *r = &w->s->result->receipt;
-    /* One that would not fit stays behind; the message must not. */
+    /* A receipt that does not fit is left out; the message must be sent. */
     if (r->len < WIRE_TEXT_MAX / 2)
         jw_written(&j, r);
     else
@@ -165,9 +165,9 @@ static int claim_env(struct warden *w, const struct json *env, struct err *err)
     return 0;
 }
 
-/* What the pool knows of the template is not trusted: everything is looked at once more. An
- * interpreter that waits may run code as soon as the front knows, hence not before init has said
- * that it is hidden from it. */
+/* Everything is attested once more; what was found when the sandbox entered the pool does not
+ * count. An interpreter that waits may run code as soon as the front is told, so the front is told
+ * only after init has made itself undumpable. */
 static int claim(struct warden *w, const struct wire_msg *msg, const struct json *j,
                  struct err *err)
 {
@@ -466,7 +466,7 @@ static void note_cold(struct warden *w, const struct err *err)
     note(w, "kernel", "cold start", "it could not be cloned from its template", &said);
 }
 
-/* The operator's to know: nobody else can remove it. */
+/* Tell the operator: nobody else can remove it. */
 static void note_left(struct warden *w)
 {
     const struct err *left = &w->s->result->left;

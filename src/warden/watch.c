@@ -18,7 +18,8 @@
 #define IDLE_MS         1000u
 #define IDLE_SAMPLED_MS 250u
 #define IDLE_CPU_USEC   2000u
-/* What was killed for want of memory has ended by then, and the shell above it too. */
+/* A process that was killed for want of memory, and the shell above it, have ended within this
+ * time. */
 #define EXPLAINS_MS 5000u
 
 /* ---- refused calls ---- */

@@ -50,7 +50,7 @@ void interp_reader_init(struct interp_reader *r)
     *r = (struct interp_reader){0};
 }
 
-/* What the meter is told: the first few bytes are not its. */
+/* How much is charged to the account: a small base is free. */
 static size_t charged(size_t size)
 {
     return size > INTERP_READER_BASE ? size - INTERP_READER_BASE : 0;
@@ -134,7 +134,7 @@ int interp_reader_room(struct interp_reader *r, void **ret, size_t *ret_len, str
         size_t size = r->size ? r->size * 2 : INTERP_READER_BASE;
         if (size > READER_SIZE)
             size = READER_SIZE;
-        /* Only when frames were left lying. */
+        /* Happens only if the caller did not take the frames that are complete. */
         if (size - r->len < ROOM_MIN)
             return err_set(err, ERR_LIMIT, "an interpreter says more than is listened to");
         int rc = resize(r, size, err);

@@ -16,7 +16,7 @@ struct listing {
     size_t count;
 };
 
-/* Nothing that a question says reaches the terminal as more than text, wherever it comes from. */
+/* The text of a question may come from hostile code: it reaches the terminal as plain text only. */
 static void show(struct buf *out, const char *text)
 {
     cleanup_buf struct buf clean;
@@ -83,7 +83,8 @@ static void list_local(void *ctx, const char *id, const char *text)
         list_one(ctx, j, member_string(j, "run"), "local");
 }
 
-/* Without a daemon there is nothing of the daemon's; one that was named must be there. */
+/* If no daemon runs there is nothing of it to list, unless the user named one: then that is an
+ * error. */
 static int list_daemon(struct boxes *b, struct listing *l, struct err *err)
 {
     cleanup_json struct json *list = NULL;
@@ -153,7 +154,7 @@ static int answer_one(struct boxes *b, const char *id, bool allow, struct err *e
         return r;
     }
     r = answer_daemon(b, id, allow, &remote);
-    /* Where there is no daemon the local answer is the one that says something. */
+    /* If no daemon runs, report the local error, which is the helpful one. */
     if (r < 0)
         *err = named || remote.code != ERR_SYSTEM ? remote : local;
     if (r < 0 && err->code == ERR_NOT_FOUND)

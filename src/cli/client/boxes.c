@@ -79,7 +79,7 @@ static int each_of_all(struct boxes *b, int (*fn)(struct boxes *b, const char *i
         if (!id || !client_id_good(id))
             continue;
         int r = fn(b, id, err);
-        /* One that ended meanwhile is no failure of "all". */
+        /* A sandbox that ended meanwhile does not make "all" fail. */
         if (r < 0 && err->code != ERR_NOT_FOUND)
             result = r;
     }

@@ -103,7 +103,8 @@ static int read_address(struct client *c, const char *text, struct err *err)
     return 0;
 }
 
-/* A socket that the service manager holds: the daemon starts when somebody connects. */
+/* Socket activation: the service manager holds the socket and starts the daemon when somebody
+ * connects. */
 static bool find_waiting(struct client *c)
 {
     char folder[STATE_RUNTIME_SIZE];

@@ -155,7 +155,7 @@ static int get_one(struct copy *c, const struct json *entry, const char *top, in
                     err);
 }
 
-/* What is written here is the code's: it goes through no link that code may have made. */
+/* The files come from hostile code: do not write through a link that such code may have made. */
 static int open_folder(const char *path, struct err *err)
 {
     struct reached at;

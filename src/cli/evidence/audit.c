@@ -331,7 +331,7 @@ static int answer(const struct audit_options *o, const char *verb, struct output
     if (r >= 0 && flush(out, err) < 0)
         r = -err->code;
     if (r >= 0 && strcmp(verb, "export") == 0 && reader.end.len) {
-        /* There the last line belongs to the file. */
+        /* In an export the last line is a part of the file. */
         buf_chr(&reader.end, '\n');
         if (term_write(out->fd, reader.end.data, reader.end.len) < 0)
             r = err_sys(err, "write");
@@ -360,7 +360,7 @@ static bool is_there(const char *folder)
     cleanup_buf struct buf path;
     buf_init(&path, 4200);
     buf_fmt(&path, "%s/audit/head", folder);
-    /* What cannot be looked at is not passed over. */
+    /* A log that may not be read is not skipped silently. */
     return access(buf_text(&path), F_OK) == 0 || errno == EACCES;
 }
 
@@ -376,7 +376,7 @@ static void daemon_verdict(const struct json *result, bool colour, struct buf *o
     audit_verdict(result, colour, out);
 }
 
-/* Where nothing says which: every chain that there is. */
+/* If no chain is named, verify all that exist. */
 static int verify_all(const struct audit_options *o, struct err *err)
 {
     cleanup_buf struct buf serve, runs;

@@ -89,7 +89,7 @@ static int choose_level(const struct verify_request *o, struct verify_options *v
     return r;
 }
 
-/* Only for somebody who watches. */
+/* Progress, shown only on a terminal. */
 static void show_progress(void *ctx, unsigned done, unsigned all)
 {
     struct verify_request *o = ctx;

@@ -169,7 +169,7 @@ static void exec_serve(const struct mcp_private *p, const struct mcp_private_opt
         argv[n++] = o->project;
     }
     snprintf(number, sizeof number, "%d", (int)getpid());
-    /* Not our stdout: nothing but messages may stand there. */
+    /* Its stdout must not be ours: on ours nothing but protocol messages may appear. */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent || null < 0 ||
         dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
         (fd == LISTEN_FD ? fcntl(fd, F_SETFD, 0) : dup2(fd, LISTEN_FD)) < 0 ||

@@ -20,7 +20,8 @@ static const struct lang langs[] = {
     {"ruby",   {"rb"},               {"ruby"},                     {"-"},             "ruby"},
     {"lua",    {0},                  {"lua", "lua5.4", "lua5.3"},  {"-"},             "lua5.4"},
     {"php",    {0},                  {"php"},                      {"--"},            "php-cli"},
-    /* tclsh knows no name for stdin, but takes no word that begins with a dash for a file. */
+    /* tclsh has no name for stdin, but never takes an argument that begins with a dash for a
+     * file. */
     {"tcl",    {0},                  {"tclsh", "tclsh8.6"},        {"-"},             "tcl"},
     {"r",      {"R"},                {"Rscript"},                  {"-"},             "r-base-core"},
     {"julia",  {"jl"},               {"julia"},                    {"-"},             "julia"},

@@ -37,7 +37,7 @@ int learn_check(struct learn_options *o, bool json, struct err *err)
         return 0;
     if (json && o->file && strcmp(o->file, "-") == 0)
         return err_set(err, ERR_USAGE, "--json has the policy in its object: leave out --learn=-");
-    o->cwd = getcwd(NULL, 0); /* a folder that is gone stands behind nothing */
+    o->cwd = getcwd(NULL, 0); /* NULL if the folder is gone */
     if (file && !o->force && lstat(file, &sb) == 0)
         return exists(file, err);
     return 0;

@@ -380,7 +380,7 @@ static int build_and_serve(const struct proxy_options *o, char *const *command, 
     int r = policy_options_build(&o->policy, &policy, err);
     if (r >= 0)
         r = check(o, &policy, err);
-    /* It has no terminal of its own and no run to ask for. */
+    /* `brig proxy` belongs to no run, so there is nobody to ask. */
     policy.egress.asks = false;
     if (r >= 0)
         r = make_token(s.token, err);

@@ -303,7 +303,7 @@ static int tell(const struct run_options *o, const struct policy *policy,
     return o->json ? print_json(result, o->pretty, err) : 0;
 }
 
-/* It ran, whatever becomes of its receipt: that is said first. */
+/* Report how the run ended before anything about its receipt. */
 static int keep_receipt(const struct run_options *o, struct receipt_file *file,
                         const struct run_result *result, struct err *err)
 {

@@ -124,7 +124,7 @@ static int choose_path(const struct serve_state *state, const char *asked, char 
     return 0;
 }
 
-/* One that nobody listens on any more is in the way; one that is served is not ours to take. */
+/* Remove a socket file that nobody listens on any more; refuse to take one that is in use. */
 static int clear_path(const struct sockaddr_un *at, struct err *err)
 {
     struct stat sb;

@@ -165,7 +165,7 @@ int serve_address_write(const struct serve_state *s, const struct launcher_confi
         for (unsigned i = 0; i < c->listener_count; i++)
             if ((strcmp(c->listeners[i].kind, "tcp") == 0) == tcp)
                 buf_fmt(&text, "%s\n", c->listeners[i].address);
-    /* Whole or not at all for who reads it. */
+    /* Replaced atomically: a reader never sees half of it. */
     unlinkat(s->fd, "address.new", 0);
     cleanup_fd int fd =
         openat(s->fd, "address.new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -187,7 +187,7 @@ void serve_state_remove(const struct serve_state *s)
     if (s->fd < 0 || s->lock_fd < 0)
         return;
     keep_forget(s->fd);
-    /* Another folder of that name is none of ours. */
+    /* Another folder may have taken the name: leave that one alone. */
     bool ours = fstat(s->fd, &here) == 0 && lstat(s->path, &there) == 0 &&
                 here.st_dev == there.st_dev && here.st_ino == there.st_ino;
     if (!ours)

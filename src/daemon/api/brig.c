@@ -181,7 +181,7 @@ static void get_verify(struct call *call)
 
 /* ---- GET /sandboxes/{id}/receipt ---- */
 
-/* Who is not the owner cannot tell somebody else's from none. */
+/* Other keys get the same answer as for a sandbox that does not exist. */
 static const struct json *own_receipt(const struct call *call, const struct json *answer)
 {
     const char *owner = json_string(json_get(answer, "owner"));

@@ -140,7 +140,7 @@ static bool is_operator(const struct account *a)
     return a->key && a->key->operator_key;
 }
 
-/* What is there for whom is no operator and not this one. */
+/* How much of this kind is free; the reserve counts for operators alone (AC-2). */
 static uint64_t free_for(const struct account *a, enum account_kind kind)
 {
     const struct account_limit *l = accounts_limit(a->all, a->class, kind);
@@ -157,7 +157,7 @@ uint64_t account_room(const struct account *a, enum account_kind kind)
         return left; /* AC-2 */
     left = less(left, minus(accounts_limit(a->all, a->class, kind)->each, used));
     if (a->class == ACCOUNT_OF_ADDRESS)
-        return left; /* who has no key yet is told to go before others are */
+        return left; /* connections without a key are the first to be closed when room is needed */
     /* AC-1: used + n must not be more than what is free without it. */
     return less(left, minus(free_for(a, kind), used) / 2);
 }
@@ -202,7 +202,7 @@ struct loop_share *account_share(struct account *a)
 
 /* ---- memory ---- */
 
-/* Without a word: a buffer asks for more than it needs first, and then for less. */
+/* Refuses without a record: a buffer asks for more than it needs first, and then for less. */
 static bool on_meter(struct buf_meter *m, size_t from, size_t to)
 {
     struct hold *h = (struct hold *)m; /* its first member */

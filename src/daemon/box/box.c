@@ -75,7 +75,8 @@ struct box *box_find(struct core *c, const struct key *key, const char *id)
     return b && is_allowed(b, key) ? b : NULL;
 }
 
-/* All are looked at, whichever matches: how long it takes does not say which one did. */
+/* Compares with all of them even after a match, so that the time taken does not tell which one
+ * matched. */
 struct box *box_by_token(struct core *c, bool (*match)(void *ctx, const struct box *b), void *ctx)
 {
     struct box *found = NULL;
@@ -359,7 +360,7 @@ static void read_usage(struct box *b, const struct json *usage)
     b->memory_peak = memory && json_type(memory) == JSON_INT ? (uint64_t)json_int(memory) : 0;
 }
 
-/* Of a sandbox that somebody had. */
+/* Only sandboxes that had an owner get a receipt. */
 static void pass_receipt(struct box *b, const struct json *receipt)
 {
     if (b->info.owner && json_type(receipt) == JSON_OBJECT)

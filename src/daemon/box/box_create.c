@@ -138,8 +138,8 @@ static void record_refusal(struct create *cr, const struct err *err)
     core_record(cr->core, "box.refused", NULL, cr->owner, buf_text(&detail));
 }
 
-/* Who is turned away for want of room may come again at once, and does: the first one in a second
- * is recorded, the others are counted. */
+/* A client that is refused for want of room often tries again at once: the first refusal in a
+ * second is recorded, the others are counted. */
 void create_on_refusals(struct loop_timer *t)
 {
     struct core *c = container_of(t, struct core, refusal_timer);
@@ -251,7 +251,7 @@ static void create_launch(struct create *cr)
     struct core *c = cr->core;
     struct err err = ERR_INIT;
     if (c->live >= c->config.max_boxes) {
-        /* What waits in a pool is nobody's: it makes room. */
+        /* Sandboxes that wait in a pool belong to nobody: end one to make room. */
         if (slot_will_come(c) || pool_evict(c)) {
             wait_for_slot(cr);
             return;

@@ -366,7 +366,7 @@ static void begin_again(struct context *c)
 
 void context_renew(struct context *c, const struct err *why)
 {
-    /* One that did not come as far as to work would not the next time. */
+    /* An interpreter that never became ready would fail again: give the context up. */
     if (c->state != CONTEXT_READY || !box_usable(c->box, NULL)) {
         context_lose(c, why);
         return;

@@ -205,7 +205,7 @@ static int read_channel(struct context *c, struct err *err)
 
 static void say_word(struct context *c)
 {
-    /* Who hears it may end the context: it is nobody else's meanwhile. */
+    /* The callee may end the context: copy the message first. */
     struct interp_said word = c->word;
     unsigned spawn = c->spawn;
     bool done = true;

@@ -149,7 +149,7 @@ void file_pause(struct file_work *w, bool pause)
         loop_watch(w->core->loop, &w->io, pause ? 0 : EPOLLIN);
 }
 
-/* Those that have not begun hear from the warden's socket. */
+/* Stops the works that have begun; the others fail when the warden's socket closes. */
 void file_stop_all(struct box *b, int error)
 {
     struct file_work *begun = NULL;
@@ -201,7 +201,8 @@ static void on_started(void *ctx, struct wire_msg *m, const struct err *err)
         file_fn *fn = w->fn;
         void *fn_ctx = w->ctx;
         file_cancel(w);
-        /* Only after the answer's pipe: the end of `in` alone would mean a complete file. */
+        /* Close `in` only after the pipe of the answer: by itself, its end would mean a complete
+         * file. */
         if (in >= 0)
             close(in);
         fn(fn_ctx, NULL, -1, err);

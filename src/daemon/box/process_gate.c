@@ -133,7 +133,7 @@ static void on_answer(void *ctx, enum approval_answer answer)
                h->reason);
     else if (!b)
         err_set(&err, ERR_NOT_FOUND, "sandbox %s is not there any more", h->box_id);
-    /* Nobody waits for it any more: an answer that comes too late starts nothing. */
+    /* The client is gone: an answer that comes now starts nothing. */
     else if (!is_wanted(h))
         err_set(&err, ERR_INTERRUPTED, "the client went away");
     if (err.code)

@@ -196,7 +196,7 @@ static void queue_cut(struct process *p, size_t from, size_t to)
     p->queue.len -= to - from;
 }
 
-/* What was written is forgotten first. */
+/* Drops what was written already, then appends. */
 static bool queue_add(struct process *p, const char *data, size_t len)
 {
     buf_drop(&p->queue, p->queue_at);
@@ -249,7 +249,7 @@ int process_input(struct process *p, const void *data, size_t len, void (*fn)(vo
     return -EAGAIN;
 }
 
-/* Whoever gave these bytes has left: what was not written yet is not written any more. */
+/* The client that sent this input is gone: drop what was not written yet. */
 static void input_take_back(struct process *p, const struct input_wait *gone)
 {
     uint64_t from = gone->from > p->taken ? gone->from : p->taken;

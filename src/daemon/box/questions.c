@@ -75,7 +75,7 @@ static bool may_see(const struct question *q, const char *key, bool all)
 
 static void forget_reader(struct listener_of_events *l);
 
-/* One that does not read is cut off: it comes back, and is told what waits. */
+/* A reader that does not keep up is disconnected; when it comes back it is told what is waiting. */
 static void tell_reader(struct listener_of_events *l, const char *data, size_t len)
 {
     struct call *call = l->call;

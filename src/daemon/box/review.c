@@ -96,7 +96,7 @@ static int may_take(const struct box *b, const struct key *by, const struct json
     return err_hint(err, "give the digest of the changes that you looked at");
 }
 
-/* Only what has a meaning goes on, whatever else the request says. */
+/* Passes on only the members that have a meaning, whatever else the request holds. */
 void review_take(struct box *b, const struct key *by, const struct json *request, review_fn *fn,
                  void *ctx)
 {

@@ -57,7 +57,8 @@ void usual_see(struct core *c, struct tmpl *t, const struct box *b, enum usual_i
     struct usual *u = &t->usual[id];
     if (u->count >= SAMPLES_MIN) {
         double sigma = root_of(u->spread / (double)u->count);
-        /* Where all are equal, the smallest difference would be an infinity of deviations. */
+        /* If all samples are equal the deviation is 0, and the smallest difference would count as
+         * infinite. */
         double least = u->mean * 0.05 + 1;
         double deviation = (value - u->mean) / (sigma > least ? sigma : least);
         if (deviation > SIGMAS)

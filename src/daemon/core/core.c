@@ -36,7 +36,7 @@ struct accounts *core_accounts(struct core *c)
     return c->accounts;
 }
 
-/* One that had to be large once does not stay so. */
+/* Gives back the memory of a buffer that once had to be large. */
 struct buf *core_scratch(struct core *c)
 {
     if (c->scratch.size > SCRATCH_KEPT)

@@ -251,8 +251,8 @@ static void receive(struct peer *p, unsigned most)
 {
     for (unsigned i = 0; i < most && p->io.fd >= 0; i++) {
         int r = wire_receive(p->io.fd, p->room, MSG_DONTWAIT);
-        /* One that went without reading all that we said: the kernel tells that before its last
-         * words. */
+        /* The peer closed without reading everything that we sent. The kernel reports that before
+         * it hands out the peer's last messages, so read again. */
         if (r == 0)
             r = wire_receive(p->io.fd, p->room, MSG_DONTWAIT);
         if (r == -EAGAIN || r == -EINTR)

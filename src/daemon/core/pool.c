@@ -118,7 +118,7 @@ static bool may_launch(const struct tmpl *t)
 {
     const struct core *c = t->core;
     const struct pool *p = &t->pool;
-    /* Where requests are refused for want of room, what would wait is in the way. */
+    /* While requests are refused for want of room, do not fill the pool. */
     return c->ready && !c->draining && !c->lost && !c->waiting &&
            p->idle + p->starting < target_of(t) && c->pool_starting < PARALLEL &&
            !c->refusal_timer.due_ms && c->live < c->config.max_boxes &&
@@ -181,7 +181,7 @@ static void expire(struct tmpl *t)
     }
 }
 
-/* Nothing of it waits and nothing is wanted: what it is cloned from may go. */
+/* No sandbox of this template waits and none is wanted: its template process may end. */
 static void retire(struct tmpl *t)
 {
     struct pool *p = &t->pool;

@@ -237,7 +237,7 @@ static void stat_end(void *ctx, int error)
     struct watch *w = ctx;
     if (w->closing)
         return;
-    /* Its memory goes with the next question or at the end. */
+    /* The memory is freed by the next request or at the end. */
     w->stat_starting = false;
     stat_release(w);
 }
@@ -298,7 +298,7 @@ static void on_event(void *ctx, const struct files_event *said)
     struct event *e = NULL;
     if (w->closing || said->kind < FILES_CREATE || said->kind > FILES_CHMOD)
         return;
-    /* Once some are lost there is no point in keeping more until that was told. */
+    /* Once events were lost, keep no more until the client was told so. */
     if (!w->lost && w->queued < EVENTS_MAX && hold_add(&w->hold, size, NULL) == 0 &&
         !(e = calloc(1, size)))
         hold_sub(&w->hold, size);

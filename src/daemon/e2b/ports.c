@@ -148,7 +148,7 @@ static size_t body_take(void *ctx, const char *data, size_t len)
         return 0;
     if (len > UP_MAX / 4)
         len = UP_MAX / 4;
-    /* Who reads slowly is never done with the first of it: what was taken makes room. */
+    /* With a slow reader the buffer never becomes empty, so drop the part that was sent. */
     if (r->up_at >= UP_MAX / 4) {
         buf_drop(&r->up, r->up_at);
         r->up_at = 0;
@@ -189,7 +189,7 @@ static void body_done(void *ctx, bool good)
     flush_up(r);
 }
 
-/* Ours, and what opens our doors. */
+/* Headers for the daemon itself, and API keys: not for the program inside. */
 static bool is_private(const struct http_header *h)
 {
     if (!strncasecmp(h->name, "E2b-", 4) || !strcasecmp(h->name, "X-Access-Token"))

@@ -95,7 +95,7 @@ static size_t waiting(const struct side *s)
     return s->out.len - s->at;
 }
 
-/* From the first byte that waits, or from the end of one side; anew with each that is taken. */
+/* The timer runs while bytes wait or one side has ended, and starts anew whenever bytes move. */
 static void watch_stuck(struct tunnel *t)
 {
     bool ended = t->side[0].ended || t->side[1].ended;
@@ -176,8 +176,7 @@ static void on_io(struct loop_io *io, uint32_t events)
     tunnel_watch(t);
 }
 
-/* Nothing but a refusal of the account stands in the way of the bytes that came with the upgrade.
- */
+/* The bytes that came with the upgrade always fit: only the account can refuse them. */
 static void side_init(struct tunnel *t, int i, int fd, struct buf *first)
 {
     t->side[i].io =

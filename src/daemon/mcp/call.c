@@ -141,7 +141,7 @@ static bool stream_write(struct mcp_call *c, const struct buf *json)
 {
     static const char head[] = "event: message\ndata: ";
     struct exchange *x = c->call->x;
-    /* Only the last says whether there is room for more. */
+    /* Only the result of the last write tells whether there is room for more. */
     exchange_write(x, head, sizeof(head) - 1);
     exchange_write(x, buf_text(json), json->len);
     return exchange_write(x, "\n\n", 2);

@@ -231,8 +231,8 @@ void run_finish(struct mcp_run *r)
         if (r->line[i].len)
             tell(r, &r->line[i]);
     r->ended = true;
-    /* What was refused is told by the warden, and may still be on its way. Who failed wants to know
-     * why; who did not is not made to wait. */
+    /* The warden's list of denials may still be on its way. After a failure wait for it, because it
+     * may hold the reason; after a success do not. */
     if (r->failed && b) {
         mcp_wait(r->c);
         box_sample(b, on_settled, r);

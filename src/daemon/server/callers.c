@@ -43,7 +43,7 @@ void connection_waits(struct connection *c, enum waiting waiting)
     }
 }
 
-/* Its request is here, and only was not looked at yet. */
+/* True if a request has arrived that was not read yet. */
 static bool has_unread(const struct connection *c)
 {
     int n = 0;
@@ -115,7 +115,8 @@ struct caller *caller_take(struct server *s, const struct caller *who)
     struct caller *p = caller_find(s, who);
     if (!p)
         return NULL;
-    /* One that gives way leaves its place at once; the caller stays, since it has others. */
+    /* An evicted connection frees its place at once. `p` stays valid, since it has other
+     * connections. */
     while (!account_room(&p->account, ACCOUNT_CONNECTIONS) &&
            (callers_evict(s, p, WAITS_REQUEST) || callers_evict(s, p, WAITS_HEAD)))
         ;

@@ -38,7 +38,7 @@ static bool has_input(const struct connection *c)
 
 /* ---- the end ---- */
 
-/* What is left is its place, and what a caller further up may still look at. */
+/* Frees everything but the struct itself, which callers further up the stack may still look at. */
 static int give_up(struct connection *c)
 {
     struct server *s = c->server;
@@ -160,8 +160,8 @@ static enum error_style style_of(const struct http_request *r)
     return http_header_get(&r->headers, "Connect-Protocol-Version") ? ERRORS_CONNECT : ERRORS_API;
 }
 
-/* From here on its key answers for what it makes us hold. Who needs none (a health check) has
- * nothing but what its address may have. */
+/* From here on what the request makes us hold is charged to its key. A request without a key (a
+ * health check) stays on the account of its address. */
 static int charge_key(struct exchange *x, struct err *err)
 {
     struct connection *c = x->c;
@@ -179,7 +179,7 @@ static int charge_key(struct exchange *x, struct err *err)
     return r < 0 ? r : hold_move(&c->hold, x->account, err);
 }
 
-/* One whose key has had its part of this round waits for the next one (AC-4). */
+/* If the key has used up its part of this round, the connection waits for the next one (AC-4). */
 static void serve(struct exchange *x)
 {
     struct server *s = x->c->server;
@@ -339,8 +339,7 @@ static uint32_t events_of(const struct connection *c)
 {
     bool waiting = output_waiting(c) > 0;
     uint32_t out = waits_for_reader(c) ? EPOLLOUT : 0;
-    /* Who has nothing to say is watched all the same: the end of a client must not go unnoticed
-     * while its answer is quiet. */
+    /* Watch quiet connections too, so that a departed client is noticed. */
     if (c->phase == PHASE_EXCHANGE)
         return out | EPOLLRDHUP | (wants_body(c) ? EPOLLIN : 0);
     return waiting ? out : EPOLLIN | EPOLLRDHUP;
@@ -370,7 +369,7 @@ static uint64_t deadline_of(const struct connection *c)
     return 0;
 }
 
-/* What it could be closed for if there were no room for others (DM-4). */
+/* Whether, and in which group, it may be closed when there is no room for others (DM-4). */
 static enum waiting waiting_of(const struct connection *c)
 {
     if (c->phase == PHASE_LINGER)
@@ -465,7 +464,7 @@ static void receive(struct connection *c)
             return;
         }
         if (n <= 0) {
-            /* Who closes its side before it has its answer does not want it. */
+            /* A client that closes before it has its answer does not want it. */
             connection_lost(c);
             return;
         }

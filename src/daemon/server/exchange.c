@@ -104,7 +104,7 @@ void exchange_set_style(struct exchange *x, enum error_style style)
     x->style = style;
 }
 
-/* Both or none: a target of which one part is nonsense names nothing. */
+/* Decodes path and query, or neither: a target with one malformed part names nothing. */
 static void decode_target(struct exchange *x)
 {
     const char *target = x->request.target;
@@ -119,7 +119,7 @@ static void decode_target(struct exchange *x)
         x->path[0] = '\0';
 }
 
-/* What was decoded is kept with it, and no handler can tell. */
+/* Decodes on first use and caches the result behind the const pointer. */
 static struct exchange *decoded(const struct exchange *x)
 {
     struct exchange *own = x->c->x;

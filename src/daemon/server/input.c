@@ -7,8 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Who has not said yet who it is takes the place of whoever has been saying so for longest: of its
- * own first, then of all. As much again is left for what it will be told. */
+/* Without a complete head the client is not known yet. If memory is short, close the connection
+ * that has been sending its head for the longest time: of the same caller first, then of all. Leave
+ * as much again for the answer. */
 static int charge(struct connection *c)
 {
     struct server *s = c->server;

@@ -91,7 +91,7 @@ static void turn_away(struct listener *l)
     loop_timer_set(l->server->loop, &l->pause, PAUSE_MS);
 }
 
-/* One that waits for its client gives its descriptor to the next in line (DM-4). */
+/* Out of descriptors: close an idle connection for the one that is next in line (DM-4). */
 static bool makes_room(struct server *s)
 {
     return (errno == EMFILE || errno == ENFILE) &&

@@ -140,8 +140,7 @@ void server_connection_ended(struct server *s)
         loop_defer(s->loop, &s->drain_task);
 }
 
-/* Those that wait for a request are closed at once; the others after the answer they are waiting
- * for. */
+/* Idle connections are closed at once, the others after the answer that they wait for. */
 void server_drain(struct server *s, void (*fn)(void *ctx), void *ctx)
 {
     s->draining = true;

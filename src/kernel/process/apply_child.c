@@ -44,7 +44,7 @@ int apply_drop_caps(struct apply_state *st, const struct op *op, struct err *err
     if (!keep)
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    /* What is ambient goes with what is inheritable. */
+    /* Dropping the inheritable set drops the ambient one too. */
     struct __user_cap_data_struct left[2] = {
         {.effective = keep, .permitted = keep, .inheritable = keep}};
     return syscall(SYS_capset, &head, left) < 0 ? err_sys(err, "drop all capabilities") : 0;

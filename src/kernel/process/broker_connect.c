@@ -15,8 +15,8 @@
 #include <string.h>
 
 #define BACKLOG 4096
-/* A connection that was made is in the queue. If it is not, the supervisor has other things to
- * watch. */
+/* A connection that was made is in the queue already. If it is not, do not wait: the supervisor has
+ * other things to watch. */
 #define HANDSHAKE_US  400000u
 #define STRANGERS_MAX 512
 
@@ -104,7 +104,7 @@ static int read_address(struct kernel *k, const struct seccomp_notif *n, union a
         *ret_len = sizeof ret->in6;
         /* Without the scope, as in the first sockets API for IPv6. */
         return len < (int32_t)offsetof(struct sockaddr_in6, sin6_scope_id) ? -EINVAL : 0;
-    case AF_UNSPEC: /* would take the connection apart, for another connect */
+    case AF_UNSPEC: /* would dissolve the connection, so that the socket could be connected again */
         return -EPERM;
     default:
         return -EAFNOSUPPORT;
@@ -161,7 +161,8 @@ static bool same_endpoint(const union address *a, const union address *b)
     return x.port == y.port && memcmp(&x.addr, &y.addr, sizeof x.addr) == 0;
 }
 
-/* Where this socket is to be connected: our listener of its family, or the v4 one in v6 clothes. */
+/* Where to connect this socket: our listener of its family, or the IPv4 one as a v4-mapped
+ * address. */
 static int listener_for(const struct connect_broker *b, sa_family_t family, union address *ret,
                         socklen_t *ret_len)
 {
@@ -182,7 +183,8 @@ static int listener_for(const struct connect_broker *b, sa_family_t family, unio
     return b->listener4;
 }
 
-/* Others on this host may knock at our port: they are let go, and do not fill the queue. */
+/* Other programs of this host may connect to our port: close them, so that they do not fill the
+ * queue. */
 static void turn_away(int listener)
 {
     for (int i = 0; i < STRANGERS_MAX; i++) {

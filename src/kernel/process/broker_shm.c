@@ -56,7 +56,7 @@ static int open_folder(const struct kernel *k)
     return fd < 0 ? -EACCES : fd;
 }
 
-/* Not to wait at a FIFO, O_NONBLOCK. */
+/* O_NONBLOCK, so that opening a FIFO does not wait. */
 static int open_file(int folder, const char *name, uint64_t flags, uint64_t mode)
 {
     struct stat sb;

@@ -174,8 +174,8 @@ static bool still_waits(const struct kernel *k, const struct seccomp_notif *n)
     return ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
-/* The caller still waiting after each step shows that the step was about it, and not about a later
- * process with its number. */
+/* The pid may be reused. If the caller still waits for its answer after each step, the step was
+ * about the caller and not about a later process with the same pid. */
 static int open_memory(const struct kernel *k, const struct seccomp_notif *n)
 {
     char path[32];
@@ -207,7 +207,7 @@ static int open_task(struct kernel *k, const struct seccomp_notif *n)
     return fd < 0 || !still_waits(k, n) ? (fd >= 0 ? close(fd) : 0, -ESRCH) : fd;
 }
 
-/* What becomes of the code's descriptor does not matter any more. */
+/* Takes a copy: what the code does to its own descriptor afterwards does not matter. */
 static int take_descriptor(struct kernel *k, const struct seccomp_notif *n)
 {
     cleanup_fd int task = open_task(k, n);
@@ -238,7 +238,8 @@ int hand_change(struct kernel *k, const struct seccomp_notif *n)
     return ask_of_memory(k, &ask, &answer);
 }
 
-/* What cannot be looked at goes on. */
+/* If the call cannot be looked at, let the kernel go on with it: Landlock refuses the path
+ * anyway. */
 int hand_shm(struct kernel *k, const struct seccomp_notif *n)
 {
     struct hand_ask ask = about(TASK_SHM, n);

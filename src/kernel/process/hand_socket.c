@@ -40,8 +40,8 @@ int hand_socket_leader(pid_t tid)
     return line ? (int)strtol(line + 6, NULL, 10) : -ESRCH;
 }
 
-/* Not closed: who closes a socket last may have to wait for it, and this process is about to be
- * killed, which closes everything and waits for nothing. */
+/* Do not close it: the last close of a socket may block. This process is about to be killed, and
+ * that closes everything without waiting. */
 int hand_socket_let_go(int sock, int result)
 {
     if (guard_left_out(GUARD_ERRANDS) && sock >= 0)
@@ -81,7 +81,7 @@ static uint64_t cookie_of(int sock)
     return getsockopt(sock, SOL_SOCKET, SO_COOKIE, &cookie, &len) < 0 ? 0 : cookie;
 }
 
-/* 0: to be connected. The cookie is told of one that is connected, not of one that was. */
+/* 0: can be connected. The cookie is returned only for a socket that is connected now. */
 static int check_state(int sock, uint64_t *cookie)
 {
     struct tcp_info info = {0};
@@ -135,7 +135,8 @@ static int connect_in_time(int sock, const struct sockaddr *to, socklen_t len)
     }
 }
 
-/* One that has been set does not grow by itself any more. The kernel doubles the number. */
+/* A buffer size that was set explicitly does not grow by itself any more. The kernel doubles the
+ * number that is given. */
 static int limit_buffers(int sock, uint64_t buffer)
 {
     int half = (int)(buffer / 2);

@@ -17,7 +17,7 @@
 #include <sys/un.h>
 
 #define NO_ARG (-1)
-/* What is missing is looked for so often, then ever more rarely. */
+/* A missing file is looked for at every call up to this often, then ever more rarely. */
 #define AGAIN_ALWAYS 16
 
 /* Where the arguments of a call are. A call that names two files has two rows. */
@@ -166,7 +166,7 @@ unsigned learn_look(const struct kernel *k, pid_t pid, const char *path)
     return root >= 0 ? look_inside(root, path) : look_at_own(k, path);
 }
 
-/* What was missing may have been made by the code since: then it does not miss it any more. */
+/* A file that was missing may have been created by the code since. */
 static void note(struct kernel *k, const char *path, unsigned state, unsigned use)
 {
     struct asked *a = asked_add(k->learn.asked, path, use);
@@ -178,7 +178,7 @@ static void note(struct kernel *k, const char *path, unsigned state, unsigned us
 
 /* ---- calls ---- */
 
-/* The one that glibc makes for every look-up of a user says nothing about the program. */
+/* glibc opens a socket for every look-up of a user; that one says nothing about the program. */
 static void learn_socket(struct kernel *k, const struct seccomp_data *d)
 {
     bool probe = (int)d->args[1] == (SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -152,7 +152,8 @@ static void judge_script(struct judge *j, const char *text, const struct command
 
 /* ---- one command ---- */
 
-/* What a word holds cannot be known before it runs; where it comes from may be. */
+/* The value of such a word is known only when it runs, but the text may show where it comes
+ * from. */
 static void judge_dynamic(struct judge *j, const struct command_line *l, size_t word,
                           struct listed above)
 {

@@ -158,7 +158,7 @@ static bool is_asked(const struct origin *o)
 
 int commands_tighten(const struct commands *have, const struct commands *want, struct err *err)
 {
-    /* Where everything is allowed, whatever rules come are stricter. */
+    /* The operator has no rules on commands, so any rules are stricter. */
     if (!have->given)
         return 0;
     if (is_asked(&want->default_from) && want->by_default < have->by_default)

@@ -13,7 +13,8 @@ static int refuse_address(const struct egress_rule *want, struct err *err)
     return err_hint(err, "leave =ADDRESS out, or put the rule into the template");
 }
 
-/* Positive: no rule of the operator's leads there, and `beyond` those nothing may be asked for. */
+/* Positive: no rule of the operator allows it, and the caller may not go beyond those (`beyond` is
+ * false). */
 static int allow_one(const struct egress *base, const struct egress_rule *want, bool beyond,
                      struct egress *ret, struct err *err)
 {

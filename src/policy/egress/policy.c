@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who names a place wants to go there. A mode that somebody chose stands, and policy_validate
- * reports the contradiction. */
+/* A rule turns the network on, unless a mode was chosen explicitly: that one stays, and
+ * policy_validate reports the contradiction. */
 static void turn_on(struct policy *p, const struct origin *origin)
 {
     struct origin *mode = &p->origin[FIELD_NETWORK_MODE];

@@ -248,7 +248,7 @@ static int settle(struct egress *e, size_t i, const struct egress_rule *r, struc
     return SETTLED_ADD;
 }
 
-/* What a secret brings along is only for want of a rule. */
+/* The rule that a secret implies is needed only if no other rule covers it. */
 static bool implied_needless(const struct egress *e, const struct egress_rule *r)
 {
     for (size_t i = 0; i < e->rule_count; i++) {

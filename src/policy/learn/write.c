@@ -107,7 +107,8 @@ static int build(struct learn *l, const struct policy *base, struct policy *ret,
     int r = text.failed ? err_set(err, ERR_LIMIT, "the policy is too long") : 0;
     if (r == 0)
         r = policy_load(ret, "base", buf_text(&text), text.len, err);
-    /* Where values came from matters to some checks; no proposal contradicts an option. */
+    /* Some checks depend on where values came from. Options count as a file here, so that no
+     * proposal contradicts them. */
     for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
         ret->origin[id] = base->origin[id];
         if (ret->origin[id].kind == ORIGIN_OPTION)
