@@ -152,7 +152,7 @@ static int read_all(struct lines *l, int fd, struct err *err)
             return err_sys(err, "read from " DAEMON_NAME);
         buf_add(&l->text, part, (size_t)n);
         if (l->text.failed)
-            return err_set(err, ERR_PROTOCOL, DAEMON_NAME " says too much at once");
+            return err_set(err, ERR_PROTOCOL, DAEMON_NAME " sent a line that is too long");
         if (take_text(l, err) < 0)
             return -err->code;
     }

@@ -28,7 +28,7 @@ void learner_free(struct learner *l)
 int learner_blind(struct err *err)
 {
     err_set(err, ERR_UNSUPPORTED,
-            "learn mode: somebody else already listens to the system calls of this process");
+            "learn mode: another sandbox already watches the system calls of this process");
     err_hint(err, "run it outside of the other sandbox or tracer");
     return err_at(err, BOUNDARY_KERNEL);
 }

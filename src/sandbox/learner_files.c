@@ -102,7 +102,7 @@ static void grant(const struct files *f, const struct asked *a, const struct loo
     bool led = at->link[0] && place_of(&f->s->kernel, at->link);
     if (!at->is_dir && !at->is_file)
         return refuse(f, a,
-                      at->is_socket ? "a socket of the host: who answers there is outside"
+                      at->is_socket ? "a socket of the host: what answers there runs outside"
                                     : "neither a file nor a folder");
     if (!look_may_propose(at->path, at->is_dir, why))
         return refuse(f, a, why);
@@ -178,7 +178,7 @@ static void learn_read_of(struct files *f, const struct asked *a, const char *ho
     if (look_up(host, &at) < 0 || !at.exists)
         return; /* the host does not have it either */
     if (a->uses & ASKED_SOCKET)
-        return refuse(f, a, "a socket of the host: who answers there is outside");
+        return refuse(f, a, "a socket of the host: what answers there runs outside");
     f->mapped |= mapped;
     grant(f, a, &at, a->path, false, a->uses & READS);
 }

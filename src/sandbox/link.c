@@ -223,7 +223,7 @@ static int take_ready(struct link *l, struct err *err)
 {
     struct json *root = NULL;
     if (json_parse(l->msg->text, l->msg->text_len, &json_default_limits, &root, NULL) < 0)
-        return err_set(err, ERR_PROTOCOL, "%s said nonsense", PROXY_NAME);
+        return err_set(err, ERR_PROTOCOL, "%s sent a malformed message", PROXY_NAME);
     const struct json *ca = json_get(root, "ca");
     if (ca && json_type(ca) == JSON_STRING)
         buf_str(&l->ca, json_string(ca));

@@ -424,7 +424,7 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
         return clone_waits(s, msg->pid, pid, err);
     case CTL_READY:
         if (s->session && pid != s->init_pid)
-            return err_set(err, ERR_PROTOCOL, "somebody else speaks for init");
+            return err_set(err, ERR_PROTOCOL, "a message of init came from another process");
         s->code_pid = pid;
         s->evidence = msg->evidence;
         return !s->source || s->cloned.pid > 0;

@@ -181,7 +181,7 @@ static int find_authority(const char *pem, struct pem_block *ret, struct err *er
     size_t at = 0;
     int found = pem_next(pem, strlen(pem), &at, ret, err);
     if (found == 0)
-        return err_set(err, ERR_PROTOCOL, "the authority is no certificate");
+        return err_set(err, ERR_PROTOCOL, "the run's authority sent no certificate");
     return found < 0 ? found : 0;
 }
 

@@ -136,7 +136,7 @@ int interp_reader_room(struct interp_reader *r, void **ret, size_t *ret_len, str
             size = READER_SIZE;
         /* Happens only if the caller did not take the frames that are complete. */
         if (size - r->len < ROOM_MIN)
-            return err_set(err, ERR_LIMIT, "an interpreter says more than is listened to");
+            return err_set(err, ERR_LIMIT, "an interpreter sends more than is read");
         int rc = resize(r, size, err);
         if (rc == -EDQUOT)
             rc = begin_dropping(r, err);

@@ -315,7 +315,7 @@ static int say_status(struct call *call, struct err *err)
     }
     return err_set(err, code, "%.400s",
                    said            ? said
-                   : body.len == 0 ? "the daemon refused without a word"
+                   : body.len == 0 ? "the daemon refused and gave no reason"
                                    : buf_text(&body));
 }
 

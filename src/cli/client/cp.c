@@ -90,7 +90,7 @@ static int which_way(struct boxes *b, char id[static 64], struct copy *c, bool *
     if (from == to) {
         err_set(err, ERR_USAGE,
                 from ? "both are in a sandbox"
-                     : "neither names a sandbox: ID:PATH is one that does");
+                     : "neither is in a sandbox: a path inside is written ID:PATH");
         return err_hint(err, "brig cp FILE ID:PATH, or brig cp ID:PATH FILE");
     }
     *in = to;
@@ -108,7 +108,7 @@ static int run(struct boxes *b, struct err *err)
     char word[64], id[64];
     bool in = false;
     if (b->count != 2)
-        return err_set(err, ERR_USAGE, "from where to where?");
+        return err_set(err, ERR_USAGE, "two names are needed: what to copy, and where to");
     if (which_way(b, word, &c, &in, err) < 0 || client_find(&b->client, word, id, err) < 0)
         return -err->code;
     c.id = id;

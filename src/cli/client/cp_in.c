@@ -30,7 +30,8 @@ static int send_content(struct copy *c, struct call *call, int fd, uint64_t left
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return n < 0 ? err_sys(err, "read") : err_set(err, ERR_SYSTEM, "it became shorter");
+            return n < 0 ? err_sys(err, "read")
+                         : err_set(err, ERR_SYSTEM, "it became shorter while it was read");
         if (call_send(call, block, (size_t)n, err) < 0) {
             /* The daemon may have said why before it stopped listening. */
             struct err said = ERR_INIT;

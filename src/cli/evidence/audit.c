@@ -235,7 +235,7 @@ static int write_request(const struct audit_options *o, const char *verb, struct
     cleanup_buf struct buf runs;
     buf_init(&runs, 4096);
     if (o->runs && !runstate_path("receipts", &runs))
-        return err_set(err, ERR_USAGE, "no HOME that receipts could be kept in");
+        return err_set(err, ERR_USAGE, "there is no folder of receipts: HOME is not set");
     if (backend_begin(&w, out, verb, o->runs ? buf_text(&runs) : o->backend.state, err) < 0)
         return -err->code;
     add_text(&w, "box", o->box);
@@ -408,7 +408,7 @@ static int export_to_file(const struct audit_options *o, struct err *err)
     out.fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
     if (out.fd < 0 && errno == EEXIST) {
         err_set(err, ERR_REFUSED, "%s is there already", o->output);
-        return err_hint(err, "an export takes no other file's place: choose another name");
+        return err_hint(err, "an export replaces no file: choose another name");
     }
     if (out.fd < 0)
         return err_sys(err, "make %s", o->output);

@@ -125,7 +125,7 @@ static int runs_folder(struct buf *ret, struct err *err)
 {
     return runstate_path("receipts", ret)
                ? 0
-               : err_set(err, ERR_USAGE, "no HOME that receipts could be kept in");
+               : err_set(err, ERR_USAGE, "there is no folder of receipts: HOME is not set");
 }
 
 static int find_box(struct client *c, const char *id, struct buf *ret, struct err *err)

@@ -366,7 +366,8 @@ static int check(const struct proxy_options *o, const struct policy *p, struct e
         return err_hint(err, "give --allow HOST, --secret NAME=SOURCE@ORIGIN, or --policy FILE");
     }
     if (o->ca && !egress_needs_ca(&p->egress)) {
-        err_set(err, ERR_USAGE, "--ca: these rules look into no TLS, there is no certificate");
+        err_set(err, ERR_USAGE,
+                "--ca: no rule makes the proxy look into TLS, so there is no certificate");
         return err_hint(err, "leave it out");
     }
     return 0;

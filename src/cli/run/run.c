@@ -110,7 +110,7 @@ static int take_ask_timeout(struct run_options *o, const char *value, struct err
     if (num_parse_duration(value, &o->ask_timeout_ms, err) < 0)
         return err_wrap(err, "--ask-timeout");
     if (o->ask_timeout_ms == 0 || o->ask_timeout_ms > APPROVAL_TIMEOUT_MAX_MS)
-        return err_set(err, ERR_USAGE, "--ask-timeout: expected more than nothing and at most 24h");
+        return err_set(err, ERR_USAGE, "--ask-timeout: expected more than 0 and at most 24h");
     return 0;
 }
 
@@ -200,7 +200,7 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return err_hint(err, "for example: brig run -- python3 -c 'print(6*7)'");
     }
     if (!o->lang && !command[0][0])
-        return err_set(err, ERR_USAGE, "the command is an empty word");
+        return err_set(err, ERR_USAGE, "the command is empty");
     return 0;
 }
 

@@ -41,7 +41,7 @@ int list_add(struct text_list *list, const char *text, struct err *err)
         return err_set(err, ERR_LIMIT, "too many in one list, expected at most %d",
                        EGRESS_LIST_MAX);
     if (list_has(list, text))
-        return err_set(err, ERR_USAGE, "%s stands there twice", quote(&q, text));
+        return err_set(err, ERR_USAGE, "%s is listed twice", quote(&q, text));
     char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
         return err_sys(err, "egress");

@@ -75,7 +75,7 @@ static int take_host(const char *text, size_t len, bool stars, struct place_spec
     if ((r = host_pattern_parse(text, host_len, &ret->host, err)) < 0)
         return r;
     if (!stars && ret->host.stars != STARS_NONE)
-        return err_set(err, ERR_USAGE, "stars, expected exactly one host");
+        return err_set(err, ERR_USAGE, "a pattern with stars, expected exactly one host");
     if (host_len == len)
         return 0;
     if (port_parse(text + host_len + 1, len - host_len - 1, &ret->port) < 0)
@@ -106,7 +106,7 @@ static int take_place(const char *text, bool stars, bool pins, struct place_spec
                        "a path needs a scheme in front, expected https://HOST/PATH");
     const char *equals = memchr(text, '=', len);
     if (equals && !pins)
-        return err_set(err, ERR_USAGE, "an address, expected a host alone");
+        return err_set(err, ERR_USAGE, "an address after the host, expected a host alone");
     size_t host_len = equals ? (size_t)(equals - text) : len;
     r = take_host(text, host_len, stars, ret, err);
     if (r == 0 && equals)

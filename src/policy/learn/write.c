@@ -339,7 +339,7 @@ static int read_back(const struct learn *l, const struct policy *meant, struct e
     if (r == 0)
         r = policy_validate(&p, err);
     if (r == 0 && (policy_hash(&p, a) < 0 || policy_hash(meant, b) < 0 || strcmp(a, b) != 0))
-        r = err_set(err, ERR_INTERNAL, "the learned policy does not say what is meant");
+        r = err_set(err, ERR_INTERNAL, "the learned policy does not read back as it was meant");
     policy_done(&p);
     return r;
 }
