@@ -12,7 +12,7 @@
  * FA-3  A write goes to a new file and is renamed over the old name when it is complete: a link or
  *       a hard link in its place is replaced, not followed; half an upload is never seen.
  * FA-4  Constant memory on both sides, whatever the size; a cap on bytes, entries and depth.
- * FA-5  What the worker says is hostile: files_parse.c bounds and checks it, and has a fuzzer. */
+ * FA-5  What the worker says is hostile: parse.c bounds and checks it, and has a fuzzer. */
 #pragma once
 
 #include "base/buf.h"
@@ -72,12 +72,12 @@ struct files_request {
 int files_request_read(const struct json *json, struct files_request *ret, struct err *err);
 /* To the worker: one OP_FILE_WORK and an OP_FILE_META for each attribute; then plan_finish. */
 void files_request_plan(const struct files_request *r, struct plan *plan);
-/* files_decode_parse.c, in init: no heap, strings point into the block. Checks all that the worker
+/* decode_parse.c, in init: no heap, strings point into the block. Checks all that the worker
  * relies on. */
 int files_request_decode(const void *bytes, size_t len, struct files_request *ret, struct err *err);
 
-/* files_child.c. Runs in the worker, sealed. `in`: what is to be written, or -1; `out`: the answer.
- * Never returns to its caller with anything to do but _exit.
+/* worker_child.c. Runs in the worker, sealed. `in`: what is to be written, or -1; `out`: the
+ * answer. Never returns to its caller with anything to do but _exit.
  *
  * Giving up. Who closes the other end of `out` no longer wants the work: the worker stops, and a
  * WRITE leaves nothing behind. The end of `in` alone means that the file is complete. So a caller
@@ -126,7 +126,7 @@ struct files_entry_wire {
 };
 enum files_event_kind { FILES_CREATE = 1, FILES_MODIFY, FILES_DELETE, FILES_RENAME, FILES_CHMOD };
 
-/* files_parse.c, outside. */
+/* parse.c, outside. */
 struct files_entry {
     enum files_kind kind;
     uint32_t mode, uid, gid;

@@ -2,7 +2,7 @@
  * appears is watched from then on, and what it already holds is reported as created: an entry may
  * be reported twice, never not at all. When the kernel says that it lost events, so does the END.
  *
- * The watches form a tree of names (files_folders_child.c), in which a folder is found again from
+ * The watches form a tree of names (folders_child.c), in which a folder is found again from
  * the top without following a link. No folder is held open: its end would not be told. */
 #include "files/folders_child.h"
 #include "files/worker_child.h"

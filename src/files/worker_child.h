@@ -15,7 +15,7 @@
 #define FILES_META_VALUE_MAX 2048
 bool files_metadata_fits(const char *name, const char *value);
 
-/* ---- the answer: files_out_child.c ---- */
+/* ---- the answer: out_child.c ---- */
 void files_out_begin(int fd);
 /* Buffered; what they return is -EPIPE once nobody reads any more. */
 int files_out_head(int error, uint64_t size);
@@ -32,7 +32,7 @@ int files_out_room(void);
 bool files_out_gone(void);
 int files_out_wait(int fd);
 
-/* ---- paths: files_path_child.c ---- */
+/* ---- paths: path_child.c ---- */
 /* `path` as an absolute one without "//", "." and "..": the text that is used and shown. */
 int files_path_clean(const char *home, const char *path, char ret[FILES_PATH_MAX + 1]);
 /* As openat, no O_CREAT; magic links are not followed. */
@@ -41,10 +41,10 @@ int files_path_open(int dir, const char *path, int flags);
 int files_path_parent(const char *path, bool make, const char **leaf);
 /* -EACCES for file systems of the kernel's own, whose files are no files. */
 int files_place_check(int fd);
-/* files_walk_child.c: the same as files_path_open where the filter hides openat2. */
+/* walk_child.c: the same as files_path_open where the filter hides openat2. */
 int files_walk_open(int dir, const char *path, int flags);
 
-/* ---- folders: files_dir_child.c ---- */
+/* ---- folders: dir_child.c ---- */
 struct files_dir {
     int fd;
     int at, len;

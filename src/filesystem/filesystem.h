@@ -170,7 +170,7 @@ int grant_tree(const struct pinned_grant *g, bool with_mounts, uid_t host_uid, g
 /* The same without what is mounted below, for a layer; `source` stands for the message. */
 int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
                struct err *err);
-/* review_prepare.c: makes this review's folder with its layers, or its copy. */
+/* review/prepare.c: makes this review's folder with its layers, or its copy. */
 int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
 /* What the code calls the place. */
 const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g);

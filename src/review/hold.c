@@ -1,7 +1,7 @@
 /* RV-7: the code may go on writing while somebody looks, through a mapped page without leaving a
  * trace in times or sizes. So everything of the layer is read once, into a file without a name in
  * the review's own folder, where the code cannot write; what is compared, marked, shown and summed
- * up in the digest is that copy. What is applied must have the hash of it (review_apply.c). */
+ * up in the digest is that copy. What is applied must have the hash of it (apply.c). */
 #include "base/cleanup.h"
 #include "os/sys.h"
 #include "review/review.h"

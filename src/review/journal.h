@@ -44,7 +44,7 @@ int review_journal_parse(const char *text, size_t len, struct review_journal *re
 /* Relative, no empty part, no "." or "..". */
 bool review_path_ok(const char *path);
 
-/* review_commit.c */
+/* commit.c */
 struct review;
 /* A place at which the tests kill. */
 void review_step(void);
@@ -54,5 +54,5 @@ int review_commit(struct review *r, int staging, const struct review_journal *j,
  * before. */
 void review_undo(struct review *r, int staging, const struct review_journal *j, size_t from,
                  bool *kept);
-/* review_recover.c */
+/* recover.c */
 int review_clean(struct review *r, const char *staging);

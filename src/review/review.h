@@ -32,7 +32,7 @@
 #define REVIEW_TEXT_MAX    (1u << 20) /* larger files are not compared line by line */
 #define REVIEW_STAGING     ".brig-apply-"
 
-/* ---- what is known of a review: review_meta.c ---- */
+/* ---- what is known of a review: meta_parse.c ---- */
 struct review_meta {
     char id[32];
     bool copy; /* the layer is a whole copy, not an overlay's */
@@ -56,7 +56,7 @@ struct review_stamp {
 void review_stamp(const struct stat *sb, struct review_stamp *ret);
 bool review_stamp_same(const struct review_stamp *a, const struct review_stamp *b);
 
-/* ---- what a whole copy was made of: review_base_parse.c ---- */
+/* ---- what a whole copy was made of: base_parse.c ---- */
 struct review_base_entry {
     const char *path;          /* into the text */
     struct review_stamp host;  /* as it was copied */
@@ -120,14 +120,14 @@ void review_init(struct review *r);
 void review_done(struct review *r);
 /* `reviews` is the folder of all of them; finishes what an interrupted apply has left. */
 int review_open(struct review *r, int reviews, const char *id, struct err *err);
-/* review_list.c: calls fn for each that can be read, the newest first. */
+/* open.c: calls fn for each that can be read, the newest first. */
 int review_list(int reviews, void (*fn)(void *ctx, const struct review_meta *m, bool running),
                 void *ctx, struct err *err);
 /* Removes a review that does not run; the project is not looked at. */
 int review_discard(int reviews, const char *id, bool even_running, struct err *err);
 int review_remove(int reviews, const char *id, struct err *err);
 
-/* review_walk.c, review_compare.c: fills in the changes. */
+/* walk.c, compare.c: fills in the changes. */
 int review_walk(struct review *r, struct err *err);
 int review_compare(struct review *r, struct err *err);
 /* Both, then marks, renames and r->digest, which is over all that is shown. */
@@ -138,14 +138,14 @@ struct review_change *review_add(struct review *r, const char *path, enum review
 extern const char review_gone[];                                            /* a conflict */
 struct review_change *review_get(const struct review *r, const char *path); /* NULL: none */
 
-/* review_file.c: files of the project and of the layer, never through a link. */
+/* file.c: files of the project and of the layer, never through a link. */
 int review_open_at(int root, const char *path, int flags);
 int review_parent_at(int root, const char *path, const char **leaf);
 int review_open_file(int root, const char *path, const struct review_stamp *expected,
                      struct err *err);
 int review_read_link(int root, const char *path, char out[static REVIEW_PATH_MAX + 1]);
 
-/* review_hold.c: reads what is new of a change, once; from then on its size is that of the copy. */
+/* hold.c: reads what is new of a change, once; from then on its size is that of the copy. */
 int review_hold(struct review *r, struct review_change *c, struct err *err);
 /* The one that was held last is no change after all. */
 void review_let_go(struct review *r, const struct review_change *c);
@@ -155,7 +155,7 @@ int review_held(const struct review *r, const struct review_change *c, char *out
 void review_hash(const void *bytes, size_t len, uint8_t out[static SHA256_SIZE]);
 int review_hash_file(int fd, uint8_t out[static SHA256_SIZE]);
 
-/* review_trust.c: why the host would trust this file, or NULL. Pure. */
+/* trust.c: why the host would trust this file, or NULL. Pure. */
 const char *review_trust(const char *path);
 /* A link with this target leads out of the project, for one that lies at `path`. Pure. */
 bool review_link_escapes(const char *path, const char *target);
@@ -165,10 +165,10 @@ bool review_link_escapes(const char *path, const char *target);
 #define REVIEW_GIT_REFS      4u
 #define REVIEW_GIT_COMMONDIR 8u
 bool review_is_git_name(const char *part, size_t len, unsigned *ret_bit);
-/* review_repository.c: marks what makes a folder a repository, or lies in one. */
+/* repository.c: marks what makes a folder a repository, or lies in one. */
 int review_mark_repositories(struct review *r, struct err *err);
 
-/* review_text.c, review_json.c */
+/* text.c, json.c */
 struct review_style {
     bool colour;
     bool escape; /* for a terminal: no control character of the code's choosing */
@@ -190,7 +190,7 @@ int review_hunks(struct review *r, const struct review_change *c, const struct r
                  const struct review_style *style, struct buf *out, uint64_t *added,
                  uint64_t *removed, struct err *err);
 
-/* review_apply.c */
+/* apply.c */
 struct review_choice {
     const char *const *files; /* none: all */
     size_t file_count;
@@ -203,6 +203,6 @@ struct review_choice {
 int review_choose(struct review *r, const struct review_choice *choice, struct err *err);
 /* Chooses, checks, and applies. r->changes[].chosen says what. */
 int review_apply(struct review *r, const struct review_choice *choice, struct err *err);
-/* review_recover.c: 1: something was finished or undone. */
+/* recover.c: 1: something was finished or undone. */
 int review_recover(struct review *r, struct err *err);
 bool review_is_empty(int dir, const char *name);

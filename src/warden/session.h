@@ -104,7 +104,7 @@ void warden_exited(struct warden *w, pid_t pid, int status, bool oom);
 /* NULL: it was no JSON object, and the front was told. */
 struct json *warden_text(struct warden *w, const struct wire_msg *msg);
 
-/* session_ask.c */
+/* ask.c */
 int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
 int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json *j,
                 struct err *err);
@@ -120,7 +120,7 @@ void asks_abandon(struct warden *w);
 /* One message of init's, or of a process that is not yet a program. */
 void ask_hear(struct warden *w);
 
-/* session_spawn.c */
+/* spawn.c */
 int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j,
                 struct err *err);
 int spawn_interpreter(struct warden *w, struct err *err);
@@ -129,20 +129,20 @@ void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count);
 void spawn_settle(struct ask *a); /* is it known by now whether it runs? */
 void spawn_exited(struct warden *w, pid_t pid, int status);
 
-/* session_file.c */
+/* file.c */
 int file_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
 
-/* session_review.c */
+/* review.c */
 int review_ask(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);
 void review_stop(struct warden *w);
 
-/* session_network.c */
+/* network.c */
 int rules_claim(struct warden *w, const struct json *network, struct err *err);
 int rules_change(struct warden *w, const struct wire_msg *msg, const struct json *j,
                  struct err *err);
 void rules_watch(struct warden *w); /* of what the network is made now */
 
-/* session_watch.c */
+/* watch.c */
 void watch_start(struct warden *w); /* the code may run from now on */
 void watch_now(struct warden *w);
 /* At an end for other reasons: kills for want of memory since the last look are told, and are not

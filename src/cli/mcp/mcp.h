@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* mcp_private.c: a `brig serve` of our own, with a folder, a key and a socket that nobody else has.
+/* private.c: a `brig serve` of our own, with a folder, a key and a socket that nobody else has.
  * It ends with us and we end with it, whichever dies first and however. */
 struct mcp_private {
     char folder[100];
@@ -23,6 +23,6 @@ int mcp_private_start(struct mcp_private *p, const struct mcp_private_options *o
                       struct err *err);
 void mcp_private_end(struct mcp_private *p);
 
-/* mcp_bridge.c: until stdin ends. `pidfd`: of what must live as long as we do, or -1. `project`:
+/* bridge.c: until stdin ends. `pidfd`: of what must live as long as we do, or -1. `project`:
  * sandboxes work on a view of the project that the daemon offers. */
 int mcp_bridge_run(const struct client *c, int pidfd, bool project, struct err *err);

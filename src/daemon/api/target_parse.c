@@ -1,4 +1,4 @@
-/* Which sandbox and which face: see aim.h. */
+/* Which sandbox and which face: see target.h. */
 #include "daemon/api/target.h"
 
 #include "base/utf8.h"

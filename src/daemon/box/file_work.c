@@ -1,4 +1,4 @@
-/* Work on files: a worker inside, a pipe to and from it, and what it says (files_parse.c checks
+/* Work on files: a worker inside, a pipe to and from it, and what it says (files/parse.c checks
  * that). */
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -104,7 +104,7 @@ struct create;
 struct setting;
 struct leftover;
 
-/* Requests without a good key, see strangers.c. */
+/* Requests without a good key, see unauthorized.c. */
 struct strangers {
     uint64_t count;     /* since the last record */
     uint64_t window_ms; /* 0: none for a while */
@@ -194,7 +194,7 @@ void record_send(struct core *c, const char *boundary, const char *kind, const s
                  const struct key *key, const char *detail);
 /* The end of a sandbox, to be signed. */
 void receipt_send(struct core *c, const struct box *b, const struct json *receipt);
-/* strangers.c */
+/* unauthorized.c */
 void strangers_on_timer(struct loop_timer *t);
 void strangers_end(struct core *c); /* what was not yet written */
 void core_check_ready(struct core *c);

@@ -43,7 +43,7 @@ struct mcp_call {
     void (*forget)(struct mcp_call *c); /* frees data; or NULL */
 };
 
-/* mcp_call.c */
+/* call.c */
 /* Takes the message. NULL: no memory, and the call is answered. */
 struct mcp_call *mcp_call_new(struct call *call, struct rpc_msg *msg);
 /* A buffer that its key answers for. It ends before the call does. */
@@ -68,7 +68,7 @@ void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
 /* A list under a key: finished JSON values, with commas between them. */
 void result_list(struct json_writer *w, const char *key, const struct buf *items);
 
-/* mcp_tools.c */
+/* tools.c */
 void mcp_tools_call(struct mcp_call *c);
 /* Of a tool: content[0], then structuredContent is opened. `more`: further content blocks as JSON,
  * each with a comma before it, or NULL. */
@@ -84,19 +84,19 @@ const struct json *tool_arguments(const struct mcp_call *c);
  * first that its daemon offers, with a header. NULL: nothing. */
 const char *tool_project(const struct mcp_call *c);
 
-void mcp_run_code(struct mcp_call *c);    /* mcp_run.c */
-void mcp_run_command(struct mcp_call *c); /* mcp_command.c */
-void mcp_read_file(struct mcp_call *c);   /* mcp_files.c */
+void mcp_run_code(struct mcp_call *c);    /* run.c */
+void mcp_run_command(struct mcp_call *c); /* command.c */
+void mcp_read_file(struct mcp_call *c);   /* files.c */
 void mcp_write_file(struct mcp_call *c);
 void mcp_list_files(struct mcp_call *c);
-void mcp_create_session(struct mcp_call *c); /* mcp_manage.c */
+void mcp_create_session(struct mcp_call *c); /* manage.c */
 void mcp_destroy_session(struct mcp_call *c);
 void mcp_diff(struct mcp_call *c);
-void mcp_resources_list(struct mcp_call *c); /* mcp_resources.c */
+void mcp_resources_list(struct mcp_call *c); /* resources.c */
 void mcp_resources_templates(struct mcp_call *c);
 void mcp_resources_read(struct mcp_call *c);
 
-/* mcp_sessions.c: the protocol's own sessions, and those sandboxes that are a model's. */
+/* sessions.c: the protocol's own sessions, and those sandboxes that are a model's. */
 const char *mcp_session_new(const struct key *key);
 bool mcp_session_use(const struct key *key, const char *id); /* false: there is none */
 bool mcp_session_end(const struct key *key, const char *id);

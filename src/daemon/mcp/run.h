@@ -54,5 +54,5 @@ struct box *run_box(struct mcp_run *r); /* NULL: it is gone */
 bool run_output(struct mcp_run *r, int stream, const void *data, size_t len);
 void run_fail(struct mcp_run *r, const struct err *err); /* it could not be started */
 void run_finish(struct mcp_run *r);                      /* answers */
-/* mcp_run_result.c */
+/* run_result.c */
 void run_write(struct mcp_run *r, struct box *b);

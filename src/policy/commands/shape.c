@@ -1,5 +1,5 @@
 /* The shapes of dangerous commands. Each looks at one command line; what needs a script to show is
- * in commands_script.c. A shape is a hint for a person: it misses what is hidden well enough. */
+ * in script.c. A shape is a hint for a person: it misses what is hidden well enough. */
 #include "base/cleanup.h"
 #include "policy/commands/internal.h"
 

@@ -26,7 +26,7 @@ bool list_equal(const struct text_list *a, const struct text_list *b);
 bool list_has(const struct text_list *list, const char *text);
 void list_done(struct text_list *list);
 int method_check(const char *method, struct err *err);
-int pass_check(const char *name, struct err *err); /* egress_pass.c */
+int pass_check(const char *name, struct err *err); /* pass.c */
 
 /* What one item of network.allow says, before it becomes one rule or two. */
 struct rule_draft {
@@ -75,7 +75,7 @@ int secret_set_source(struct egress_secret *s, const char *source, struct err *e
 /* Bytes of the methods and paths of all rules and secrets. */
 int egress_check_text(const struct egress *e, struct err *err);
 
-/* ---- egress_ask.c ---- */
+/* ---- ask.c ---- */
 void egress_ask_write(const struct egress *e, struct json_writer *w);
 void egress_ask_forget(struct egress *e);
 int egress_ask_tighten(const struct egress *have, const struct egress *want, struct err *err);
@@ -83,7 +83,7 @@ int egress_ask_tighten(const struct egress *have, const struct egress *want, str
 bool blocked_find(const struct egress *e, const struct host_pattern *p);
 bool variable_name_ok(const char *name); /* env.c */
 
-/* ---- egress_read.c: mappings, in policy files and on the way to the proxy. ---- */
+/* ---- read.c: mappings, in policy files and on the way to the proxy. ---- */
 struct item_place { /* where the mistake is */
     unsigned line;
     unsigned column;
@@ -107,7 +107,7 @@ int policy_read_blocked(struct policy *p, struct item_reader *r, const struct js
 int policy_read_ask(struct policy *p, struct item_reader *r, const struct json *j);
 int policy_read_secret(struct policy *p, struct item_reader *r, const struct json *item);
 
-/* ---- egress_write.c ---- */
+/* ---- write.c ---- */
 void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire);
 void secret_write(const struct egress_secret *s, struct json_writer *w, bool wire);
 /* For people: a short text where that says everything, else the mapping. */

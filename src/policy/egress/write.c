@@ -1,4 +1,4 @@
-/* Rules and secrets as JSON, in the form that egress_read.c reads. */
+/* Rules and secrets as JSON, in the form that read.c reads. */
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "policy/egress/internal.h"
