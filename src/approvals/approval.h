@@ -52,8 +52,8 @@ struct approval_question {
 struct approval; /* one question that waits */
 #define APPROVAL_FDS_MAX 10
 
-/* Asks. Fails (and so must whatever it was about) where nobody could ever answer: no terminal and
- * no folder of runs. */
+/* Asks. Fails if nobody could ever answer, because there is neither a terminal nor a folder of
+ * runs; the caller must then refuse. */
 int approval_ask(struct approval **ret, const struct approval_question *q, struct err *err);
 const char *approval_id(const struct approval *a);
 /* True while it owns the caller's terminal: do not read from it or write to it meanwhile. */

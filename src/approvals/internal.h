@@ -1,4 +1,4 @@
-/* What the one who asks and the one who answers say to each other. Private to approvals/. */
+/* The messages between the process that asks and the one that answers. Private to approvals/. */
 #pragma once
 
 #include "approvals/approval.h"

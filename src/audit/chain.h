@@ -62,6 +62,6 @@ void chain_check_bad(struct chain_check *c, uint64_t seq, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* after_end: the highest number of a checkpoint that no row belonged to; 0: none. */
 void chain_check_end(struct chain_check *c, uint64_t after_end, struct verify_result *ret);
-/* How far it is: for those who ask in pieces. */
+/* How far the check has come, for callers that check in pieces. */
 uint64_t chain_check_seq(const struct chain_check *c);
 bool chain_check_failed(const struct chain_check *c);

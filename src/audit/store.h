@@ -24,7 +24,7 @@ int store_begin(struct store *s, struct err *err);
 int store_append(struct store *s, const struct record *r, struct err *err);
 /* Signs the place that was reached, unless it is signed already. */
 int store_checkpoint(struct store *s, int64_t time_us, struct err *err);
-/* value NULL: removes. told: nobody needs to hear of it, see store_untold. */
+/* value NULL: removes the row. told: its record is written already, see store_each_untold. */
 int store_put(struct store *s, const char *table, const char *key, const char *value, bool told,
               struct err *err);
 int store_commit(struct store *s, struct err *err);

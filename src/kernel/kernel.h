@@ -86,8 +86,8 @@ struct kernel {
      * code is told that the connection was refused. */
     int (*connected)(void *ctx, int fd, const struct sockaddr *asked, socklen_t len);
     void *connected_ctx;
-    /* With a network namespace: is this a place where nobody inside answers? And, if it is:
-     * somebody tried. Both for the log alone. */
+    /* With a network namespace, for the log only: is this an address at which nothing inside
+     * listens, and a report that the code tried it. */
     bool (*unserved)(void *ctx, const struct sockaddr *asked, socklen_t len);
     void (*refused)(void *ctx, const struct sockaddr *asked, socklen_t len);
     struct filter_program

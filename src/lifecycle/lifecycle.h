@@ -48,7 +48,7 @@ struct usage {
     bool memory_exact; /* from a cgroup, not sampled */
 };
 
-/* What was found where only a look finds it. */
+/* What sampling found. */
 struct looked {
     uint64_t open_files_max;
     uint64_t pipes, sockets, shared;        /* where memory is strict; shared: without a file */
@@ -213,7 +213,7 @@ void sample_tasks(const struct lifecycle *l, struct sampled *ret);
  * namespace). */
 uint64_t sample_user_tasks(uid_t uid);
 
-/* aside.c: what takes somebody else to look. */
+/* aside.c: sampling that must run in a child. */
 void aside_init(struct lifecycle *l);
 /* Asks, or hears what was found; l->looked has it. True: something new. */
 bool aside_look(struct lifecycle *l);

@@ -35,13 +35,13 @@ struct sampler {
     size_t before_count;
     uint64_t lost_ticks; /* of processes that nobody waited for */
     uint64_t last_us;
-    /* How long, without a pause: something could not be looked at; descriptors were in flight; who
-     * looks did not answer. */
+    /* For how long without a break: something could not be read; descriptors were in flight; the
+     * child that samples did not answer. */
     uint64_t blind_us, flight_us, silent_us;
     uint64_t pipe_bytes, socket_bytes; /* what one of them can hold */
     uint64_t sockets_before;           /* in its network before the code ran */
 
-    /* Of the one who looks (aside.c); the supervisor's stay empty. */
+    /* Used in the child that samples (aside.c); empty in the supervisor. */
     struct inodes open;  /* pipes, sockets and deleted files of this look: each counts once */
     struct inodes known; /* sizes of files that were seen in the folder or open */
     struct inodes ending, ending_before; /* processes by start and number; "bytes": since when */

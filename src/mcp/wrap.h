@@ -43,7 +43,7 @@ struct wrap_call {
     struct rpc_msg held; /* then */
 };
 
-/* What the one who moves the lines does for us. */
+/* Callbacks of the process that moves the lines. */
 struct wrap_hooks {
     void *ctx;
     /* Negative: nobody can be asked. The answer comes by wrap_answer. */

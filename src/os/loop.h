@@ -9,8 +9,8 @@
 
 struct loop;
 
-/* What one of those who are served has of a round: when it is used up, what else it has waits for
- * the next one, and the others do not. */
+/* The part of a round that one client group may use. When it is used up, the group's other events
+ * wait for the next round; nobody else has to wait. */
 struct loop_share {
     uint64_t round, used_us;
 };
@@ -49,7 +49,7 @@ uint64_t loop_now_ms(const struct loop *l);             /* monotonic, of this ro
 /* For what is done outside of an io's fn: is it used up, and so much was used. NULL never is. */
 bool loop_share_spent(const struct loop *l, const struct loop_share *s);
 void loop_share_use(const struct loop *l, struct loop_share *s, uint64_t usec);
-/* Who wants to know how long each round took, without the waiting. */
+/* Called after each round with how long it took, waiting not included. */
 void loop_on_round(struct loop *l, void (*fn)(void *ctx, uint64_t usec), void *ctx);
 int loop_run(struct loop *l); /* until loop_stop */
 void loop_stop(struct loop *l);

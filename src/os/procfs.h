@@ -59,7 +59,7 @@ int procfs_inherited_fds(pid_t pid, uint64_t *ret, struct err *err);
 /* All of them, in the same way. */
 int procfs_fds(pid_t pid, uint64_t *ret, struct err *err);
 
-/* Whom a pidfd of ours stands for; 0: somebody who is gone or not to be seen from here. */
+/* The pid behind a pidfd of ours; 0: it is gone, or not visible in this pid namespace. */
 pid_t procfs_pidfd(int pidfd);
 
 /* /proc/PID/limits as text; unlike prlimit(2) it needs no privilege over a process with another

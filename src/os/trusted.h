@@ -19,5 +19,6 @@ enum trusted_kind {
  * file that is not there: ERR_SYSTEM and ENOENT. */
 int trusted_open(int dir, const char *path, const char *what, enum trusted_kind kind,
                  struct err *err);
-/* A folder of such files, for listing: who can write it adds some, or takes one away. */
+/* A folder of such files, for listing. Checked too, since whoever can write it can add and remove
+ * files. */
 int trusted_folder(int dir, const char *path, const char *what, struct err *err);

@@ -32,7 +32,7 @@ struct learner {
 
 struct learner *learner_new(void);
 void learner_free(struct learner *l);
-/* Somebody else listens to the calls: nothing could be learned. */
+/* The error where another process already listens to refused calls: nothing could be learned. */
 int learner_blind(struct err *err);
 /* A netlog_heard. */
 void learner_hear(void *learner, const struct netlog_denied *d);

@@ -44,7 +44,7 @@ int link_replace(struct link *l, const struct link_config *c, struct err *err);
 int link_listener(struct link *l, int fd, enum channel_listener kind, uint16_t port);
 int link_connection(struct link *l, int fd, enum channel_listener kind, const char *address,
                     uint16_t port);
-/* Somebody inside asked for a place where nobody listens. */
+/* Tells the proxy that the code asked for an address at which nothing listens. */
 void link_refused(struct link *l, const char *address, uint16_t port);
 /* 1: l->msg is filled in; 0: nothing now; negative: it is gone (and l->fd closed). */
 int link_next(struct link *l);

@@ -23,8 +23,8 @@ void netrecord_write(struct netrecord *r, const struct netlog *log, const struct
                      bool last);
 /* The start was refused: there is nothing to record. */
 void netrecord_forget(struct netrecord *r);
-/* Somebody connects: reads his rules. 1: *ret is filled in (egress_done it) and he waits; 0:
- * nothing came of it. */
+/* A caller connects: reads its rules. 1: *ret is filled in (egress_done it) and the caller waits
+ * for an answer; 0: there were none. */
 int netrecord_accept(struct netrecord *r, struct egress *ret);
 void netrecord_answer(struct netrecord *r, bool good, unsigned ended, const char *why);
 void netrecord_done(struct netrecord *r);

@@ -18,7 +18,7 @@ struct notary {
 
 void notary_init(struct notary *n);
 int notary_start(struct notary *n, struct err *err);
-/* Until it said that it can sign. signal_fd: who wants to end. */
+/* Waits until the notary is ready to sign. signal_fd: gives up when a signal arrives there. */
 int notary_await(struct notary *n, int signal_fd, struct err *err);
 /* The code is about to run. */
 void notary_begins(struct notary *n, const char *id);

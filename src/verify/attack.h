@@ -39,7 +39,7 @@ void outcome_line(const char *id, const struct outcome *o, char *out, size_t siz
 /* helpers for attacks */
 int attack_result(long result);               /* 0 or errno */
 int attack_open(const char *path, int flags); /* and close */
-/* To a socket file; who has no room for another connection was reached, too. */
+/* Connects to a socket file; EAGAIN, a full queue, counts as reached too. */
 int attack_dial(const char *path);
 /* Reads the beginning of a file into the detail. */
 int attack_read(struct attempt *a, const char *path);

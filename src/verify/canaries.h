@@ -27,7 +27,7 @@ struct canaries {
 
 void canaries_init(struct canaries *c);
 int canaries_open(struct canaries *c, struct err *err);
-/* After the controls: as if nobody had been there. */
+/* Resets the canaries after the controls. */
 void canaries_reset(struct canaries *c);
 /* Negative if their folder is left. */
 int canaries_close(struct canaries *c, struct err *err);

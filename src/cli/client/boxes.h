@@ -17,7 +17,7 @@ struct boxes {
      * taken. */
     int (*own)(void *ctx, const struct opt *opt, const char *value, struct err *err);
     void *ctx;
-    bool stop_at_operand; /* the second operand and what follows belong to somebody else */
+    bool stop_at_operand; /* all from the second operand on belongs to the command that is run */
 };
 /* Parses, and finds the daemon. 1: help was printed. `rest`: the first argument after `--`. */
 int boxes_parse(struct boxes *b, const struct verb *verb, int argc, char *const argv[], int *rest,

@@ -50,7 +50,7 @@ struct account_limit {
 struct account_limits {
     struct account_limit of[ACCOUNT_CLASSES][ACCOUNT_KINDS];
 };
-/* As they are where nobody says otherwise. */
+/* The default limits. */
 extern const struct account_limits account_limits_default;
 
 struct accounts;
@@ -66,7 +66,7 @@ struct account {
 
 struct accounts *accounts_new(const struct account_limits *limits); /* NULL: no memory */
 void accounts_free(struct accounts *all);
-/* Who wants to know of refusals (AC-3). */
+/* Called for each refusal (AC-3). */
 typedef void account_refused_fn(void *ctx, struct account *a, enum account_kind kind);
 void accounts_on_refused(struct accounts *all, account_refused_fn *fn, void *ctx);
 /* That of a key; it stays as long as all do. NULL: no memory, or no key. */
@@ -101,7 +101,7 @@ int hold_add(struct hold *h, uint64_t bytes, struct err *err);
 /* The same for what can be done without: only where half of the room stays free. */
 bool hold_add_spare(struct hold *h, uint64_t bytes);
 void hold_sub(struct hold *h, uint64_t bytes);
-/* All of it becomes somebody else's; ERR_LIMIT: it stays where it is. */
+/* Moves all of it to another account; ERR_LIMIT: it stays where it is. */
 int hold_move(struct hold *h, struct account *to, struct err *err);
 /* Between two holds for the same account: so much, or a buffer. */
 void hold_give(struct hold *from, struct hold *to, uint64_t bytes);

@@ -54,7 +54,7 @@ struct box_info {
     bool from_pool;
 };
 const struct box_info *box_info(const struct box *b);
-/* Who answers for what is held for it; NULL: it is nobody's yet. */
+/* The account that is charged for what it makes the daemon hold; NULL: it has no owner yet. */
 struct account *box_account(const struct box *b);
 /* Something outside of this file that must not outlive its box. `gone` is called once, when the box
  * ends, unless it was taken off before; it is off the list then. */
@@ -79,8 +79,8 @@ typedef void box_fn(void *ctx, struct box *b, const struct err *err); /* b NULL 
 /* From the pool where that can be; else launched, with retries (exponential backoff and jitter) of
  * what may go away by itself. The copy of everything in `r` is the core's. */
 void box_create(struct core *c, const struct box_request *r, box_fn *fn, void *ctx);
-/* NULL: not there, or not this key's: who is not the owner cannot tell the difference. A box that
- * is ENDING or later is not found. */
+/* NULL: there is none, or it belongs to another key; the caller cannot tell the difference. A box
+ * that is ENDING or later is not found. */
 struct box *box_find(struct core *c, const struct key *key, const char *id);
 struct box *box_find_any(struct core *c, const char *id); /* before authentication by its token */
 struct box *box_by_token(struct core *c, bool (*match)(void *ctx, const struct box *b), void *ctx);
@@ -162,8 +162,8 @@ void process_resume(struct process_client *c); /* its sink can take more */
  * others wait already and there is no room for more, nothing was taken. */
 int process_input(struct process *p, const void *data, size_t len, void (*fn)(void *ctx),
                   void *ctx);
-/* Whoever waits with this ctx has left: fn is not called any more, and what was not written yet of
- * what it gave is not written. */
+/* The client behind this ctx is gone: fn is not called any more, and its input that was not written
+ * yet is dropped. */
 void process_input_forget(struct process *p, void *ctx);
 void process_close_input(struct process *p);
 void process_signal(struct process *p, int sig);

@@ -7,7 +7,7 @@
 #define READY_MS  30000u /* until it is attested */
 #define CLAIM_MS  60000u
 #define END_MS    10000u /* then its socket is closed, which ends it too */
-#define GONE_MS   30000u /* then who waits is told that it does not end */
+#define GONE_MS   30000u /* then whoever waits for its end is told that it does not end */
 #define ANSWER_MS 30000u /* whatever else is asked of a warden */
 
 #define PROCESSES_MAX  256u
@@ -99,7 +99,7 @@ void create_box_ready(struct create *cr);
 void create_box_running(struct create *cr);
 void create_box_failed(struct create *cr, const struct err *err);
 void create_slot_free(struct core *c); /* a box is gone */
-/* One is ready for the pool: who waits for a slot gets it, or the room that it takes. */
+/* A sandbox is ready for the pool: a request that waits gets it, or the slot that it occupies. */
 void create_pool_ready(struct tmpl *t);
 void create_on_refusals(struct loop_timer *t);
 void create_all_fail(struct core *c, const struct err *err);

@@ -68,7 +68,7 @@ int core_pool_resize(struct core *c, const char *template_name, unsigned min, un
 /* metrics.c: Prometheus text, and the anomaly list as JSON. */
 void core_metrics(struct core *c, struct buf *out);
 void core_anomalies(struct core *c, struct json_writer *w);
-/* Somebody showed no key, or none that is good. */
+/* Notes a request without a valid key. */
 void strangers_seen(struct core *c);
 enum counter {
     COUNT_CREATED,

@@ -58,6 +58,6 @@ int peer_send(struct peer *p, enum wire_type type, uint32_t request, int64_t val
 void peer_ask(struct peer *p, enum wire_type type, int64_t value, const char *text, size_t len,
               uint64_t timeout_ms, peer_answer_fn *fn, void *ctx);
 uint32_t peer_number(struct peer *p); /* a request number of its own, never 0 */
-/* What has arrived and was not looked at yet. Uses `room`: whoever is in the middle of another
- * message must be done with it. */
+/* Reads what has arrived but was not read yet. Overwrites `room`, so no other message may be in use
+ * there. */
 void peer_drain(struct peer *p);

@@ -201,9 +201,9 @@ void connection_advance(struct connection *c);
 /* What to wait for, and how long. At the end of everything that changed something. */
 void connection_settle(struct connection *c);
 void connection_later(struct connection *c);
-void connection_lost(struct connection *c); /* closes it; who is in an exchange hears of it later */
+void connection_lost(struct connection *c);     /* closes it; a running exchange is told later */
 void connection_answered(struct connection *c); /* the exchange is gone; its answer is in `out` */
-/* Its descriptor, for somebody else, who keeps its place among the caller's connections. */
+/* Hands out its descriptor; the new owner keeps its place among the caller's connections. */
 int connection_detach(struct connection *c, struct seat *ret);
 void connection_free(struct connection *c);     /* at the end of the server */
 void server_connection_ended(struct server *s); /* server.c */
@@ -231,8 +231,8 @@ void output_moved(struct connection *c, size_t sent); /* the client took so much
 /* ---- exchange.c, body.c, answer.c, failure.c ---- */
 struct exchange *exchange_new(struct connection *c, struct http_request *r); /* takes what r has */
 void exchange_free(struct exchange *x);
-/* The client is gone or the server itself has answered: tell the handler, then free it, unless
- * nobody can know that it may be freed. */
+/* The client is gone, or the server itself has answered: tell the handler and free the exchange,
+ * unless the handler cannot be told and may still use it. */
 void exchange_leave(struct exchange *x);
 void body_begin(struct connection *c, const struct http_request *r);
 void body_feed(struct exchange *x);

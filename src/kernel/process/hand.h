@@ -20,7 +20,7 @@ struct kernel;
 void hand_init(struct kernel *k);
 /* Have one ready, so that the next call need not wait for it. */
 void hand_ready(struct kernel *k);
-/* Nobody needs it for now. */
+/* The hand is not needed for now. */
 void hand_rest(struct kernel *k);
 
 /* Each returns 0 or more, or a negative errno for the caller; -ETIMEDOUT where what was touched did
