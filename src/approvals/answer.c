@@ -1,6 +1,7 @@
 /* The side that answers a question, and what both sides share. */
 #include "approvals/internal.h"
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "os/runstate.h"
 
 #include <dirent.h>
@@ -16,8 +17,7 @@
 
 bool approval_is_id(const char *text)
 {
-    return strncmp(text, "ask-", 4) == 0 && strlen(text) == 12 &&
-           strspn(text + 4, "0123456789abcdef") == 8;
+    return strncmp(text, "ask-", 4) == 0 && strlen(text) == 12 && strspn(text + 4, HEX_DIGITS) == 8;
 }
 
 /* A name without a file: it is gone when the asker is, however that ended. A sandbox cannot name

@@ -1,6 +1,7 @@
 /* Receipts: verified with a public key, found in the database, and the key itself. */
 #include "audit/ask.h"
 #include "audit/receipt.h"
+#include "base/hex.h"
 
 #include "base/cleanup.h"
 #include "os/fd.h"
@@ -20,7 +21,7 @@ static void write_hex(struct json_writer *w, const char *key, const char *before
     cleanup_buf struct buf text;
     buf_init(&text, 80);
     buf_str(&text, before);
-    chain_hex_write(&text, digest, 32);
+    hex_write(&text, digest, 32);
     jw_kv_string(w, key, buf_text(&text));
 }
 

@@ -2,6 +2,7 @@
 #include "audit/ask.h"
 #include "audit/export.h"
 #include "audit/runs.h"
+#include "base/hex.h"
 
 #include "base/cleanup.h"
 
@@ -115,7 +116,7 @@ static int verify_file(struct ask *a, const struct runs_view *view, struct verif
     if (expect) {
         errno = 0;
         v->expect = strtoull(expect, &colon, 10);
-        if (errno || *colon != ':' || !v->expect || !chain_hex_read(colon + 1, v->expected, 32))
+        if (errno || *colon != ':' || !v->expect || !hex_decode(colon + 1, v->expected, 32))
             return err_set(err, ERR_USAGE, "what is expected is SEQ:HASH, as verify prints it");
     }
     if (!a->verifier && verifier_open(&a->verifier, a->folder, err) < 0)
@@ -248,7 +249,7 @@ static int runs_export(struct ask *a, const struct runs_view *view, struct err *
     if (each_line(view, copy_line, &c, err) < 0)
         return -err->code;
     buf_fmt(&a->out, "{\"end\":{\"checkpoints\":%" PRIu64 ",\"hash\":\"", c.checkpoints);
-    chain_hex_write(&a->out, c.hash, 32);
+    hex_write(&a->out, c.hash, 32);
     buf_fmt(&a->out, "\",\"last\":%" PRIu64 ",\"records\":%" PRIu64 "}}\n", c.last, c.records);
     return ask_flush(a, err);
 }

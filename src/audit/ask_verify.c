@@ -1,6 +1,7 @@
 /* Verification: of the database, or of an export with nothing but the public key. */
 #include "audit/ask.h"
 #include "audit/export.h"
+#include "base/hex.h"
 
 #include "base/cleanup.h"
 
@@ -48,7 +49,7 @@ static int check_expected(struct ask *a, struct verify_result *result, struct er
         return 0;
     errno = 0;
     uint64_t seq = strtoull(expect, &colon, 10);
-    if (errno || *colon != ':' || !chain_hex_read(colon + 1, want, 32))
+    if (errno || *colon != ':' || !hex_decode(colon + 1, want, 32))
         return err_set(err, ERR_USAGE, "what is expected is SEQ:HASH, as verify prints it");
     if (seq <= result->last && store_hash_of(a->store, seq, have, err) >= 0 &&
         memcmp(want, have, 32) == 0)

@@ -3,6 +3,7 @@
 #include "audit/chain.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -94,33 +95,10 @@ void chain_check_bad(struct chain_check *c, uint64_t seq, const char *fmt, ...)
 
 /* ---- checkpoints ---- */
 
-bool chain_hex_read(const char *text, uint8_t *ret, size_t bytes)
-{
-    static const char digits[] = "0123456789abcdef";
-    if (!text || strlen(text) != 2 * bytes)
-        return false;
-    for (size_t i = 0; i < bytes; i++) {
-        const char *high = strchr(digits, text[2 * i]), *low = strchr(digits, text[2 * i + 1]);
-        if (!high || !low)
-            return false;
-        ret[i] = (uint8_t)((high - digits) << 4 | (low - digits));
-    }
-    return true;
-}
-
-void chain_hex_write(struct buf *out, const uint8_t *data, size_t bytes)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < bytes; i++) {
-        buf_chr(out, digits[data[i] >> 4]);
-        buf_chr(out, digits[data[i] & 15]);
-    }
-}
-
 void checkpoint_write(const struct checkpoint *c, struct buf *out)
 {
     buf_str(out, "{\"hash\":\"");
-    chain_hex_write(out, c->hash, 32);
+    hex_write(out, c->hash, 32);
     buf_fmt(out, "\",\"seq\":%" PRIu64 ",\"time\":\"%s\"}", c->seq, c->time);
 }
 
@@ -135,7 +113,7 @@ int checkpoint_parse(const char *line, size_t len, struct checkpoint *ret, struc
     const struct json *hash = json_get(tree, "hash"), *seq = json_get(tree, "seq");
     const struct json *time = json_get(tree, "time");
     bool good = json_type(tree) == JSON_OBJECT && json_count(tree) == 3 && hash && seq && time &&
-                chain_hex_read(json_string(hash), ret->hash, 32) && json_type(seq) == JSON_INT &&
+                hex_decode(json_string(hash), ret->hash, 32) && json_type(seq) == JSON_INT &&
                 json_int(seq) >= 0 && json_string(time) &&
                 strlen(json_string(time)) == sizeof ret->time - 1;
     if (good) {

@@ -31,9 +31,6 @@ struct checkpoint {
 /* {"hash":hex,"seq":N,"time":"…"}. */
 void checkpoint_write(const struct checkpoint *c, struct buf *out);
 int checkpoint_parse(const char *line, size_t len, struct checkpoint *ret, struct err *err);
-/* Lower-case hexadecimal of exactly this many bytes. */
-bool chain_hex_read(const char *text, uint8_t *ret, size_t bytes);
-void chain_hex_write(struct buf *out, const uint8_t *data, size_t bytes);
 
 typedef bool chain_verify_fn(void *ctx, const char *line, size_t len,
                              const uint8_t signature[CHAIN_SIGNATURE]);

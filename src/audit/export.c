@@ -1,6 +1,7 @@
 /* Writing an export, from one snapshot of the database. */
 #include "audit/export.h"
 #include "audit/ask.h"
+#include "base/hex.h"
 
 #include "base/cleanup.h"
 
@@ -122,7 +123,7 @@ static int write_row(void *ctx, uint64_t seq, const char *line, size_t len, cons
         uint8_t digest[32];
         chain_digest(line, len, digest);
         buf_str(out, "{\"digest\":\"");
-        chain_hex_write(out, digest, 32);
+        hex_write(out, digest, 32);
         buf_str(out, "\"}\n");
     }
     e->records++;
@@ -139,7 +140,7 @@ static int write_all(struct export *e, struct err *err)
     if (store_hash_of(e->ask->store, e->first - 1, e->hash, err) < 0)
         return -err->code;
     buf_fmt(out, "{\"brig_audit\":1,\"first\":%" PRIu64 ",\"previous\":\"", e->first);
-    chain_hex_write(out, e->hash, 32);
+    hex_write(out, e->hash, 32);
     buf_str(out, "\"}\n");
     e->next_check = UINT64_MAX;
     if (store_checkpoints(e->ask->store, e->first, 1, note_checkpoint, &e->next_check, err) < 0)
@@ -148,7 +149,7 @@ static int write_all(struct export *e, struct err *err)
     if (e->last >= e->first && store_find(e->ask->store, &f, write_row, e, err) < 0)
         return -err->code;
     buf_fmt(out, "{\"end\":{\"checkpoints\":%" PRIu64 ",\"hash\":\"", e->checkpoints);
-    chain_hex_write(out, e->hash, 32);
+    hex_write(out, e->hash, 32);
     buf_fmt(out, "\",\"last\":%" PRIu64 ",\"records\":%" PRIu64 "}}\n", e->records ? e->at : 0,
             e->records);
     return ask_flush(e->ask, err);

@@ -3,6 +3,7 @@
 #include "audit/export.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 void export_write_record(struct buf *out, const char *line, size_t len, const uint8_t hash[32])
 {
     buf_str(out, "{\"hash\":\"");
-    chain_hex_write(out, hash, 32);
+    hex_write(out, hash, 32);
     buf_str(out, "\",\"record\":");
     buf_add(out, line, len);
     buf_str(out, "}\n");
@@ -25,7 +26,7 @@ void export_write_checkpoint(struct buf *out, const char *line, size_t len,
     buf_str(out, "{\"checkpoint\":");
     buf_add(out, line, len);
     buf_str(out, ",\"signature\":\"");
-    chain_hex_write(out, signature, CHAIN_SIGNATURE);
+    hex_write(out, signature, CHAIN_SIGNATURE);
     buf_str(out, "\"}\n");
 }
 
@@ -54,7 +55,7 @@ static void take_hex(struct cursor *c, uint8_t *ret, size_t bytes)
     }
     memcpy(digits, c->p, len);
     digits[len] = '\0';
-    c->good = chain_hex_read(digits, ret, bytes);
+    c->good = hex_decode(digits, ret, bytes);
     c->p += len;
 }
 

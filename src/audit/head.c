@@ -3,6 +3,7 @@
 #include "audit/store.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,12 +31,12 @@ static bool parse(const char *text, struct head *ret)
     memcpy(ret->line, text + start, ret->len);
     ret->line[ret->len] = '\0';
     const char *hex = mid + sizeof between - 1;
-    size_t hex_len = strspn(hex, "0123456789abcdef");
+    size_t hex_len = strspn(hex, HEX_DIGITS);
     char digits[2 * CHAIN_SIGNATURE + 1] = "";
     if (hex_len != sizeof digits - 1 || strcmp(hex + hex_len, "\"}\n") != 0)
         return false;
     memcpy(digits, hex, hex_len);
-    return chain_hex_read(digits, ret->signature, CHAIN_SIGNATURE);
+    return hex_decode(digits, ret->signature, CHAIN_SIGNATURE);
 }
 
 int head_read(int dir, struct head *ret, struct err *err)
@@ -61,7 +62,7 @@ int head_write(int dir, const struct head *h, bool durable, struct err *err)
     buf_str(&text, before);
     buf_add(&text, h->line, h->len);
     buf_str(&text, between);
-    chain_hex_write(&text, h->signature, CHAIN_SIGNATURE);
+    hex_write(&text, h->signature, CHAIN_SIGNATURE);
     buf_str(&text, "\"}\n");
     cleanup_fd int fd =
         openat(dir, HEAD_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);

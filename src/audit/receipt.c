@@ -2,6 +2,7 @@
 #include "audit/receipt.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@ int receipt_detail(const struct receipt *r, struct buf *out, struct err *err)
     struct json_writer w;
     buf_init(&digest, 80);
     buf_str(&digest, "sha256:");
-    chain_hex_write(&digest, r->digest, 32);
+    hex_write(&digest, r->digest, 32);
     jw_init(&w, out, false);
     jw_object_begin(&w);
     copy(&w, "denial_kinds", verdict);
@@ -40,7 +41,7 @@ int receipt_detail(const struct receipt *r, struct buf *out, struct err *err)
 static void add_hex(struct buf *out, const char *before, const uint8_t *data, size_t bytes)
 {
     buf_str(out, before);
-    chain_hex_write(out, data, bytes);
+    hex_write(out, data, bytes);
     buf_chr(out, '"');
 }
 

@@ -2,6 +2,7 @@
 #include "audit/receipt.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static bool read_hash(const struct json *j, uint8_t ret[32])
 {
     const char *text = json_string(j);
     size_t head = sizeof HASH_PREFIX - 1;
-    return text && strncmp(text, HASH_PREFIX, head) == 0 && chain_hex_read(text + head, ret, 32);
+    return text && strncmp(text, HASH_PREFIX, head) == 0 && hex_decode(text + head, ret, 32);
 }
 
 static bool is_id(const char *text)
@@ -143,8 +144,8 @@ static int take_signature(struct receipt *r, const struct json *s, struct err *e
     const char *algorithm = json_string(json_get(s, "algorithm"));
     bool good = json_type(s) == JSON_OBJECT && json_count(s) == 6 && algorithm &&
                 strcmp(algorithm, "ed25519") == 0 && read_hash(json_get(s, "key"), r->key) &&
-                chain_hex_read(json_string(json_get(s, "previous")), r->previous, 32) &&
-                chain_hex_read(json_string(json_get(s, "value")), r->value, CHAIN_SIGNATURE) &&
+                hex_decode(json_string(json_get(s, "previous")), r->previous, 32) &&
+                hex_decode(json_string(json_get(s, "value")), r->value, CHAIN_SIGNATURE) &&
                 write_line(json_get(s, "record"), &r->record) &&
                 write_line(json_get(s, "checkpoint"), &r->checkpoint);
     r->is_signed = good;

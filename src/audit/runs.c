@@ -5,6 +5,7 @@
 #include "audit/export.h"
 #include "audit/receipt.h"
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "os/fd.h"
 
 #include <errno.h>
@@ -215,7 +216,7 @@ static int say_lost(struct runs *r, const struct checkpoint *known, struct err *
     buf_init(&detail, 512);
     buf_init(&line, RECORD_MAX);
     buf_fmt(&detail, "{\"first\":%" PRIu64 ",\"hash\":\"", r->seq + 1);
-    chain_hex_write(&detail, known->hash, 32);
+    hex_write(&detail, known->hash, 32);
     buf_fmt(&detail,
             "\",\"last\":%" PRIu64 ",\"what\":\"they were written before the machine was restarted"
             " and are gone\"}",

@@ -4,6 +4,7 @@
 #include "audit/store_internal.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -234,6 +235,6 @@ void verify_write_json(const struct verify_result *r, struct json_writer *w)
     jw_kv_uint(w, "withheld", r->withheld);
     cleanup_buf struct buf hash;
     buf_init(&hash, 64);
-    chain_hex_write(&hash, r->hash, 32);
+    hex_write(&hash, r->hash, 32);
     jw_kv_string(w, "hash", r->good && r->records ? buf_text(&hash) : NULL);
 }

@@ -87,6 +87,8 @@ void jw_uint(struct json_writer *w, uint64_t v);
 void jw_real(struct json_writer *w, double v);
 void jw_bool(struct json_writer *w, bool v);
 void jw_null(struct json_writer *w);
+/* "\\uXXXX": one unit of UTF-16. */
+void json_write_unit(struct buf *out, uint32_t unit);
 /* A whole parsed tree. */
 void jw_json(struct json_writer *w, const struct json *j);
 /* A tree in pieces, for those who cannot wait until all of it is written, or have no room for it.

@@ -1,6 +1,7 @@
 /* The JSON reader. Its text is hostile: it does no I/O, every step forward is checked against the
  * end, and nesting, values and bytes are counted by the builder before anything grows. */
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "base/json_build.h"
 #include "base/utf8.h"
 
@@ -121,22 +122,11 @@ static int measure_string(struct reader *r, size_t *ret)
     return 0;
 }
 
-static int hex_value(int byte)
-{
-    if (is_digit(byte))
-        return byte - '0';
-    if (byte >= 'a' && byte <= 'f')
-        return byte - 'a' + 10;
-    if (byte >= 'A' && byte <= 'F')
-        return byte - 'A' + 10;
-    return -1;
-}
-
 static int parse_hex4(struct reader *r, uint32_t *ret)
 {
     uint32_t value = 0;
     for (int i = 0; i < 4; i++) {
-        int digit = hex_value(peek(r));
+        int digit = hex_digit(peek(r));
         if (digit < 0)
             return fail_expected(r, "four hexadecimal digits after \\u");
         value = value << 4 | (uint32_t)digit;
@@ -175,7 +165,6 @@ static int parse_unicode_escape(struct reader *r, uint32_t *ret)
     return 0;
 }
 
-/* What stands for a character after a backslash, 0: nothing. */
 /* What stands after a backslash, and what it means; 0: nothing. */
 static const char simple_escapes[256] = {
     ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
@@ -209,24 +198,14 @@ static int parse_character(struct reader *r, uint32_t *ret)
     return 0;
 }
 
-#define HEX(digit, value) [digit] = (value) + 1
-static const unsigned char hex_digits[256] = {
-    HEX('0', 0),  HEX('1', 1),  HEX('2', 2),  HEX('3', 3),  HEX('4', 4),  HEX('5', 5),
-    HEX('6', 6),  HEX('7', 7),  HEX('8', 8),  HEX('9', 9),  HEX('a', 10), HEX('b', 11),
-    HEX('c', 12), HEX('d', 13), HEX('e', 14), HEX('f', 15), HEX('A', 10), HEX('B', 11),
-    HEX('C', 12), HEX('D', 13), HEX('E', 14), HEX('F', 15),
-};
-#undef HEX
-
 /* "\uXXXX" that is a character by itself; 0: it is none, or half of one. */
 static uint32_t unit_at(const unsigned char *text)
 {
-    const unsigned char a = hex_digits[text[2]], b = hex_digits[text[3]];
-    const unsigned char c = hex_digits[text[4]], d = hex_digits[text[5]];
-    if (!a || !b || !c || !d)
+    int a = hex_digit(text[2]), b = hex_digit(text[3]), c = hex_digit(text[4]);
+    int d = hex_digit(text[5]);
+    if ((a | b | c | d) < 0)
         return 0;
-    uint32_t code = (uint32_t)(a - 1) << 12 | (uint32_t)(b - 1) << 8 | (uint32_t)(c - 1) << 4 |
-                    (uint32_t)(d - 1);
+    uint32_t code = (uint32_t)a << 12 | (uint32_t)b << 8 | (uint32_t)c << 4 | (uint32_t)d;
     return code >= 0xD800 && code <= 0xDFFF ? 0 : code;
 }
 

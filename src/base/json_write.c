@@ -1,6 +1,7 @@
 /* The JSON writer. What it is given may come from inside the sandbox: whatever the bytes are, the
  * output is one well-formed value, in UTF-8, in which nothing can move a terminal's cursor or
  * reorder its line. */
+#include "base/hex.h"
 #include "base/json_build.h"
 #include "base/utf8.h"
 
@@ -83,23 +84,27 @@ static bool must_escape(uint32_t code)
            (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
+void json_write_unit(struct buf *out, uint32_t unit)
+{
+    char text[] = {'\\',
+                   'u',
+                   HEX_DIGITS[unit >> 12 & 15],
+                   HEX_DIGITS[unit >> 8 & 15],
+                   HEX_DIGITS[unit >> 4 & 15],
+                   HEX_DIGITS[unit & 15]};
+    buf_add(out, text, sizeof text);
+}
+
 static void write_escape(struct buf *out, uint32_t code)
 {
     static const char values[] = "\b\f\n\r\t";
     static const char names[] = "bfnrt";
-    static const char digits[] = "0123456789abcdef";
     const char *value = code ? strchr(values, (int)(code < 0x20 ? code : 'x')) : NULL;
     if (value) {
         buf_add(out, (char[]){'\\', names[value - values]}, 2);
         return;
     }
-    char text[] = {'\\',
-                   'u',
-                   digits[code >> 12 & 15],
-                   digits[code >> 8 & 15],
-                   digits[code >> 4 & 15],
-                   digits[code & 15]};
-    buf_add(out, text, sizeof text);
+    json_write_unit(out, code);
 }
 
 /* Returns how many bytes of the input were used up. */

@@ -1,6 +1,8 @@
 /* SHA-256. */
 #include "base/sha256.h"
 
+#include "base/hex.h"
+
 #include <string.h>
 
 static const uint32_t k[64] = {
@@ -108,15 +110,10 @@ void sha256_finish(struct sha256 *h, uint8_t out[static SHA256_SIZE])
 
 void sha256_hex(const void *data, size_t len, char out[static SHA256_HEX_SIZE])
 {
-    static const char digits[] = "0123456789abcdef";
     uint8_t sum[SHA256_SIZE];
     struct sha256 h;
     sha256_init(&h);
     sha256_add(&h, data, len);
     sha256_finish(&h, sum);
-    for (int i = 0; i < SHA256_SIZE; i++) {
-        out[2 * i] = digits[sum[i] >> 4];
-        out[2 * i + 1] = digits[sum[i] & 15];
-    }
-    out[2 * SHA256_SIZE] = '\0';
+    hex_encode(sum, sizeof sum, out);
 }

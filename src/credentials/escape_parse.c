@@ -2,20 +2,10 @@
 #include "credentials/escape_parse.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 /* `prefix`, two hex digits, then `end` (or nothing). */
 static int read_hex(const char *text, size_t left, const char *prefix, const char *end,
@@ -28,10 +18,10 @@ static int read_hex(const char *text, size_t left, const char *prefix, const cha
             return -1;
         bool digit = i >= before && i < before + 2;
         char expected = i < before ? prefix[i] : end[digit ? 0 : i - before - 2];
-        if (digit ? hex_value(text[i]) < 0 : text[i] != expected)
+        if (digit ? hex_digit(text[i]) < 0 : text[i] != expected)
             return 0;
         if (digit)
-            value = value * 16 + hex_value(text[i]);
+            value = value * 16 + hex_digit(text[i]);
     }
     *ret = (uint8_t)value;
     return (int)(before + 2 + after);
@@ -134,7 +124,7 @@ int escape_read_twice(const char *text, size_t left, uint8_t *ret)
 
 void escape_heads(uint8_t byte, void (*fn)(void *ctx, char first, char second), void *ctx)
 {
-    fn(ctx, '%', "0123456789abcdef"[byte >> 4]);
+    fn(ctx, '%', HEX_DIGITS[byte >> 4]);
     fn(ctx, '%', "0123456789ABCDEF"[byte >> 4]);
     fn(ctx, '%', '2'); /* %25 and so on */
     fn(ctx, '\\', 'u');

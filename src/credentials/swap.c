@@ -2,6 +2,8 @@
  * Buffers that hold a value are wiped. */
 #include "credentials/swap.h"
 
+#include "base/hex.h"
+
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -123,14 +125,6 @@ void basic_encode(const char *plain, size_t len, struct buf *out)
 
 /* ---- query ---- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The next character of a name as lenient servers take it: decoded, without case, some punctuation
  * folded, cut at a bracket or a NUL. -1 at the end. */
 static int next_of_name(const char **at, const char *end)
@@ -138,10 +132,9 @@ static int next_of_name(const char **at, const char *end)
     if (*at == end || **at == '=')
         return -1;
     int c = (unsigned char)*(*at)++;
-    int high = c == '%' && end - *at >= 2 ? hex_digit((*at)[0]) : -1;
-    int low = high >= 0 ? hex_digit((*at)[1]) : -1;
-    if (low >= 0) {
-        c = high << 4 | low;
+    int escaped = c == '%' && end - *at >= 2 ? hex_byte(*at) : -1;
+    if (escaped >= 0) {
+        c = escaped;
         *at += 2;
     } else if (c == '+') {
         c = ' ';

@@ -1,6 +1,7 @@
 /* Reading folders, and names of our own in them. */
 #include "files/worker_child.h"
 
+#include "base/hex.h"
 #include "os/raw_child.h"
 
 #include <errno.h>
@@ -70,10 +71,7 @@ void files_temp_name(char ret[FILES_TEMP_LEN])
         n = (uint64_t)ts.tv_nsec << 32 ^ (uint64_t)getpid();
     }
     memcpy(ret, TEMP_PREFIX, sizeof TEMP_PREFIX);
-    char *at = ret + sizeof TEMP_PREFIX - 1;
-    for (int shift = 60; shift >= 0; shift -= 4)
-        *at++ = "0123456789abcdef"[(n >> shift) & 15];
-    *at = '\0';
+    hex_u64(n, ret + sizeof TEMP_PREFIX - 1);
 }
 
 bool files_temp_is(const char *name)

@@ -1,6 +1,8 @@
 /* Reads the chunked coding. One byte at a time but for the data, which is handed out in pieces. */
 #include "http/chunk.h"
 
+#include "base/hex.h"
+
 #define SIZE_DIGITS  16
 #define TRAILERS_MAX (8u * 1024)
 
@@ -21,17 +23,6 @@ enum state {
 void chunk_reader_init(struct chunk_reader *r)
 {
     *r = (struct chunk_reader){.state = AT_SIZE};
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
 }
 
 static int expect(struct chunk_reader *r, char c, char wanted, enum state next, struct err *err)

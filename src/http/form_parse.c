@@ -1,6 +1,7 @@
 /* Reads the bodies of strangers, far enough to know the names of their members: see form.h. */
 #include "http/form.h"
 
+#include "base/hex.h"
 #include "http/multipart.h"
 
 #include <stdint.h>
@@ -113,14 +114,6 @@ static int feed_urlencoded(struct form_reader *f, const char *data, size_t len)
 }
 
 /* ---- JSON ---- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* One character after a backslash. */
 static void read_escape(struct form_reader *f, char c)

@@ -1,6 +1,8 @@
 /* Reads a host, strictly; host.h says what is refused and why. */
 #include "http/host.h"
 
+#include "base/hex.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -10,17 +12,6 @@
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
-}
-
-static int hex_value(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
 }
 
 /* ---- IPv4 ---- */
@@ -65,8 +56,8 @@ static size_t parse_group(const char *text, size_t len, uint16_t *ret)
 {
     unsigned value = 0;
     size_t i = 0;
-    while (i < len && i < 4 && hex_value(text[i]) >= 0)
-        value = value << 4 | (unsigned)hex_value(text[i++]);
+    while (i < len && i < 4 && hex_digit(text[i]) >= 0)
+        value = value << 4 | (unsigned)hex_digit(text[i++]);
     *ret = (uint16_t)value;
     return i;
 }

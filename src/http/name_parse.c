@@ -1,16 +1,10 @@
 /* Reads names that others chose; no state, no memory. */
 #include "http/name.h"
 
+#include "base/hex.h"
+
 #include <ctype.h>
 #include <string.h>
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* The next byte of a name: as it stands, or what it stands for in a query. */
 static unsigned char next_byte(const char **at, const char *end, bool query)
@@ -20,12 +14,11 @@ static unsigned char next_byte(const char **at, const char *end, bool query)
         return (unsigned char)c;
     if (c == '+')
         return ' ';
-    int high = c == '%' && end - *at >= 2 ? hex_digit((*at)[0]) : -1;
-    int low = high >= 0 ? hex_digit((*at)[1]) : -1;
-    if (low < 0)
+    int escaped = c == '%' && end - *at >= 2 ? hex_byte(*at) : -1;
+    if (escaped < 0)
         return (unsigned char)c;
     *at += 2;
-    return (unsigned char)(high << 4 | low);
+    return (unsigned char)escaped;
 }
 
 static bool is_plain(unsigned char c)

@@ -1,24 +1,16 @@
 /* Reads queries, forms and paths; query.h says what is refused. */
 #include "http/query.h"
 
+#include "base/hex.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* What %XX stands for; negative if it is none, or a NUL. */
 static int percent_value(const char *text, size_t left)
 {
-    int high = left >= 3 ? hex_value(text[1]) : -1;
-    int low = high >= 0 ? hex_value(text[2]) : -1;
-    int c = low >= 0 ? high << 4 | low : -1;
+    int c = left >= 3 ? hex_byte(text + 1) : -1;
     return c ? c : -1;
 }
 

@@ -1,6 +1,7 @@
 /* The names of schemes, and patterns on paths. */
 #include "http/target.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <stdint.h>
@@ -22,19 +23,9 @@ const char *scheme_name(enum scheme scheme)
     return scheme >= 0 && scheme < SCHEME_COUNT ? names[scheme] : "unknown";
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int percent_value(const char *p)
 {
-    int high = p[0] == '%' ? hex_digit(p[1]) : -1;
-    int low = high < 0 ? -1 : hex_digit(p[2]);
-    return low < 0 ? -1 : high << 4 | low;
+    return p[0] == '%' ? hex_byte(p + 1) : -1;
 }
 
 /* Characters beyond ASCII that somewhere become a dot, a slash, a backslash or a percent sign (by

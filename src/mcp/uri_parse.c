@@ -1,21 +1,11 @@
 /* Resource URIs: see uri.h. */
 #include "mcp/uri.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <ctype.h>
 #include <string.h>
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 /* What a URI may have as it is; of a query or a fragment we have none. */
 static bool is_plain(char c)
@@ -27,17 +17,14 @@ static int decode(const char *at, char *out, size_t size, struct err *err)
 {
     size_t n = 0;
     while (*at) {
-        int high = *at == '%' ? hex_digit(at[1]) : -1;
-        int low = high >= 0 ? hex_digit(at[2]) : -1;
-        char c = *at;
-        if (low >= 0)
-            c = (char)(high * 16 + low);
-        if (low < 0 ? !is_plain(c) : !c)
+        int escaped = *at == '%' ? hex_byte(at + 1) : -1;
+        char c = escaped < 0 ? *at : (char)escaped;
+        if (escaped < 0 ? !is_plain(c) : !c)
             return err_set(err, ERR_USAGE, "the URI has a byte that must be percent-encoded");
         if (n + 1 >= size)
             return err_set(err, ERR_USAGE, "the path is too long");
         out[n++] = c;
-        at += low >= 0 ? 3 : 1;
+        at += escaped < 0 ? 1 : 3;
     }
     out[n] = '\0';
     for (size_t i = 0, len; i < n; i += len) {

@@ -2,6 +2,7 @@
  * memory. The guardian uses it too. */
 #include "os/remove.h"
 
+#include "base/hex.h"
 #include "os/raw_child.h"
 
 #include <errno.h>
@@ -17,12 +18,9 @@ static int is_dot(const char *name)
 
 static void number_name(char out[24], uint64_t n)
 {
-    char *at = out;
-    *at++ = '.';
-    *at++ = 'x';
-    for (int shift = 60; shift >= 0; shift -= 4)
-        *at++ = "0123456789abcdef"[(n >> shift) & 15];
-    *at = '\0';
+    out[0] = '.';
+    out[1] = 'x';
+    hex_u64(n, out + 2);
 }
 
 static void fd_path(char out[32], int fd)

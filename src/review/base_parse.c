@@ -2,6 +2,8 @@
  * ends with a NUL because it may hold anything else. */
 #include "review/review.h"
 
+#include "base/hex.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +33,7 @@ static int take_number(const char **at, const char *end, uint64_t *ret)
     uint64_t value = 0;
     int digits = 0;
     for (; *at < end && **at != ' '; (*at)++) {
-        char c = **at;
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        int digit = hex_digit_lower(**at);
         if (digit < 0 || ++digits > 16)
             return -1;
         value = value << 4 | (uint64_t)digit;

@@ -1,6 +1,7 @@
 /* From candidates to changes: contents are held and compared, renames found, marks made, and all of
  * it summed up in one digest. */
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "os/sys.h"
 #include "review/review.h"
 
@@ -108,11 +109,7 @@ static void sum_up(struct review *r)
         sha256_add(&h, c->digest, sizeof c->digest);
     }
     sha256_finish(&h, sum);
-    for (size_t i = 0; i < sizeof sum; i++) {
-        r->digest[2 * i] = "0123456789abcdef"[sum[i] >> 4];
-        r->digest[2 * i + 1] = "0123456789abcdef"[sum[i] & 15];
-    }
-    r->digest[2 * SHA256_SIZE] = '\0';
+    hex_encode(sum, sizeof sum, r->digest);
 }
 
 /* ---- renames ---- */

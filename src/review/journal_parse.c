@@ -2,6 +2,7 @@
  * finished or undone. Written by brig, and read strictly. */
 #include "review/journal.h"
 
+#include "base/hex.h"
 #include "review/review.h"
 
 #include <inttypes.h>
@@ -54,7 +55,7 @@ static bool staging_ok(const char *name)
 {
     size_t prefix = strlen(REVIEW_STAGING);
     return strlen(name) < REVIEW_STAGING_SIZE && strncmp(name, REVIEW_STAGING, prefix) == 0 &&
-           name[prefix] && strspn(name + prefix, "0123456789abcdef") == strlen(name + prefix);
+           name[prefix] && strspn(name + prefix, HEX_DIGITS) == strlen(name + prefix);
 }
 
 static const char *take_number(const char *at, uint64_t *ret)
@@ -62,9 +63,7 @@ static const char *take_number(const char *at, uint64_t *ret)
     uint64_t value = 0;
     int digits = 0;
     for (; *at && *at != ' '; at++) {
-        int digit = *at >= '0' && *at <= '9'   ? *at - '0'
-                    : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10
-                                               : -1;
+        int digit = hex_digit_lower(*at);
         if (digit < 0 || ++digits > 16)
             return NULL;
         value = value << 4 | (uint64_t)digit;

@@ -1,5 +1,6 @@
 /* The record of a review: JSON, one object. */
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "review/review.h"
 
 #include <inttypes.h>
@@ -59,13 +60,6 @@ void review_meta_write(const struct review_meta *m, struct buf *out)
     buf_chr(out, '\n');
 }
 
-static int hex_digit(char c)
-{
-    const char *digits = "0123456789ABCDEF";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 static int take_bytes(const struct json *root, const char *key, char **ret)
 {
     const struct json *j = json_get(root, key);
@@ -74,12 +68,12 @@ static int take_bytes(const struct json *root, const char *key, char **ret)
     if (!out)
         return -1;
     for (; *text; text++) {
-        int high = text[0] == '%' ? hex_digit(text[1]) : 0;
-        int low = text[0] == '%' && high >= 0 ? hex_digit(text[2]) : 0;
-        if (high < 0 || low < 0 || (text[0] == '%' && high + low == 0))
+        bool escaped = text[0] == '%';
+        int c = escaped ? hex_byte(text + 1) : text[0];
+        if (escaped && c <= 0)
             return -1;
-        *out++ = text[0] == '%' ? (char)(high << 4 | low) : text[0];
-        text += text[0] == '%' ? 2 : 0;
+        *out++ = (char)c;
+        text += escaped ? 2 : 0;
     }
     *out = '\0';
     return 0;

@@ -4,6 +4,7 @@
 #include "audit/receipt.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "sandbox/internal.h"
 
 #include <string.h>
@@ -35,7 +36,7 @@ static void write_hash(struct json_writer *w, const char *key, struct sha256 *sh
     buf_init(&text, 80);
     sha256_finish(sha, digest);
     buf_str(&text, "sha256:");
-    chain_hex_write(&text, digest, sizeof digest);
+    hex_write(&text, digest, sizeof digest);
     jw_kv_string(w, key, buf_text(&text));
 }
 

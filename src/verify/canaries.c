@@ -2,6 +2,7 @@
 #include "verify/canaries.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "os/fd.h"
 #include "os/remove.h"
 #include "os/syscalls.h"
@@ -53,8 +54,8 @@ static int random_hex(char *out, size_t size, struct err *err)
     uint8_t bytes[16];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return err_sys(err, "random bytes");
-    for (size_t i = 0; i < sizeof bytes && 2 * i + 2 < size; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    size_t fit = (size - 1) / 2;
+    hex_encode(bytes, fit < sizeof bytes ? fit : sizeof bytes, out);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* brig proxy: brig-proxy alone, for tools that run outside of a sandbox. The same rules, secrets
  * and records; but nothing here keeps a program from going around it. */
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "cli/path.h"
 #include "cli/policy_options.h"
@@ -103,8 +104,7 @@ static int make_token(char out[static 33], struct err *err)
     unsigned char bytes[16];
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return err_sys(err, "getrandom");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    hex_encode(bytes, sizeof bytes, out);
     return 0;
 }
 

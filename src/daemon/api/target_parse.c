@@ -1,6 +1,7 @@
 /* Which sandbox and which face: see target.h. */
 #include "daemon/api/target.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "http/query.h"
 #include "http/url.h"
@@ -89,14 +90,6 @@ int aim_parse(const struct aim_head *head, struct aim *ret, struct err *err)
     return 0;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool is_utf8(const char *text, size_t len)
 {
     uint32_t code;
@@ -118,11 +111,9 @@ int percent_decode(const char *text, size_t len, bool form, char *out, size_t si
         if (n + 1 >= size)
             return -ENAMETOOLONG;
         if (c == '%') {
-            int high = len - i > 2 ? hex_value(text[i + 1]) : -1;
-            int low = len - i > 2 ? hex_value(text[i + 2]) : -1;
-            if (high < 0 || low < 0)
+            c = len - i > 2 ? hex_byte(text + i + 1) : -1;
+            if (c < 0)
                 return -EINVAL;
-            c = high << 4 | low;
             i += 2;
         } else if (c == '+' && form) {
             c = ' ';

@@ -2,6 +2,7 @@
  * in full: how long it takes says nothing about any of them. */
 #include "daemon/base/keys.h"
 
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/sha256.h"
 
@@ -42,21 +43,12 @@ void keys_free(struct keys *k)
 
 /* ---- restore ---- */
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int read_hash(const char *text, uint8_t out[static SHA256_SIZE], struct err *err)
 {
     if (!text || strlen(text) != SHA256_HEX_SIZE - 1)
         return err_set(err, ERR_PROTOCOL, "a key without a hash");
-    for (size_t i = 0; i < SHA256_SIZE; i++) {
-        int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return err_set(err, ERR_PROTOCOL, "the hash of a key is not hexadecimal");
-        out[i] = (uint8_t)(high << 4 | low);
-    }
+    if (!hex_decode(text, out, SHA256_SIZE))
+        return err_set(err, ERR_PROTOCOL, "the hash of a key is not hexadecimal");
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* JSON in ASCII: see ascii.h. */
 #include "daemon/e2b/ascii.h"
 
+#include "base/json.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -20,27 +21,15 @@ static size_t ascii_span(const char *text, size_t len)
     return n;
 }
 
-static void write_unit(struct buf *out, uint32_t unit)
-{
-    static const char digits[] = "0123456789abcdef";
-    char text[] = {'\\',
-                   'u',
-                   digits[unit >> 12 & 15],
-                   digits[unit >> 8 & 15],
-                   digits[unit >> 4 & 15],
-                   digits[unit & 15]};
-    buf_add(out, text, sizeof(text));
-}
-
 static void write_code(struct buf *out, uint32_t code)
 {
     if (code < 0x10000) {
-        write_unit(out, code);
+        json_write_unit(out, code);
         return;
     }
     code -= 0x10000;
-    write_unit(out, 0xd800 + (code >> 10));
-    write_unit(out, 0xdc00 + (code & 0x3ff));
+    json_write_unit(out, 0xd800 + (code >> 10));
+    json_write_unit(out, 0xdc00 + (code & 0x3ff));
 }
 
 void ascii_write(struct buf *out, const char *json, size_t len)

@@ -2,8 +2,11 @@
  * run is worth nothing, and recognisable, so that nobody takes it for a credential. */
 #include "policy/egress/internal.h"
 
+#include "base/hex.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #define RANDOM_BYTES 20
@@ -18,9 +21,8 @@ static int make_one(char **ret, struct err *err)
     char *text = malloc(size);
     if (!text)
         return err_sys(err, "placeholder");
-    int used = snprintf(text, size, PREFIX);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        used += snprintf(text + used, size - (size_t)used, "%02x", bytes[i]);
+    memcpy(text, PREFIX, sizeof PREFIX);
+    hex_encode(bytes, sizeof bytes, text + sizeof PREFIX - 1);
     free(*ret);
     *ret = text;
     return 0;

@@ -2,6 +2,7 @@
  * a whole, for characters that some readers take for an end of line or do not take at all. */
 #include "policy/text/yaml_scan.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
@@ -194,22 +195,13 @@ static int scan_single_quoted(struct yaml_reader *r)
     }
 }
 
-static int hex_value(int byte)
-{
-    const char *digits = "0123456789abcdef";
-    if (byte >= 'A' && byte <= 'F')
-        byte += 'a' - 'A';
-    const char *digit = byte > 0 ? strchr(digits, byte) : NULL;
-    return digit ? (int)(digit - digits) : -1;
-}
-
 /* The digits of \xNN, \uNNNN and \UNNNNNNNN, which all name one character. */
 static int scan_hex(struct yaml_reader *r, int digits)
 {
     struct json_pos pos = json_cursor_pos(&r->cursor);
     uint32_t code = 0, again;
     for (int i = 0; i < digits; i++, r->cursor.at++) {
-        int value = hex_value(yaml_scan_peek(r));
+        int value = hex_digit(yaml_scan_peek(r));
         if (value < 0)
             return yaml_scan_fail(r, "a hexadecimal digit");
         code = code << 4 | (uint32_t)value;

@@ -2,6 +2,8 @@
  * reordering, truncation. The control of each is the same chain untouched. */
 #include "audit/export.h"
 
+#include "base/hex.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -363,7 +365,7 @@ static void write_export(uint64_t withheld)
         chain_digest(rows[i].line, strlen(rows[i].line), digest);
         if (i + 1 == withheld) {
             buf_str(&text, "{\"digest\":\"");
-            chain_hex_write(&text, digest, 32);
+            hex_write(&text, digest, 32);
             buf_str(&text, "\"}\n");
         } else {
             export_write_record(&text, rows[i].line, strlen(rows[i].line), rows[i].hash);
@@ -373,7 +375,7 @@ static void write_export(uint64_t withheld)
     }
     export_write_checkpoint(&text, head.line, strlen(head.line), head.signature);
     buf_str(&text, "{\"end\":{\"checkpoints\":2,\"hash\":\"");
-    chain_hex_write(&text, rows[count - 1].hash, 32);
+    hex_write(&text, rows[count - 1].hash, 32);
     buf_fmt(&text, "\",\"last\":%zu,\"records\":%zu}}\n", count, count);
 }
 

@@ -1,6 +1,8 @@
 /* One record: its form, what a sender may say, what is kept back, and the chain's vectors. */
 #include "audit/chain.h"
 
+#include "base/hex.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -289,7 +291,7 @@ Test(chain, vectors)
         struct buf hex;
         buf_init(&hex, 100);
         chain_next(hash, vectors[i].line, strlen(vectors[i].line), hash);
-        chain_hex_write(&hex, hash, 32);
+        hex_write(&hex, hash, 32);
         cr_assert_str_eq(buf_text(&hex), vectors[i].hash);
         buf_done(&hex);
     }
