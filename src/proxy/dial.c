@@ -3,6 +3,7 @@
  *
  * N-5  A name with one answer that is not public is not dialled at all; only a pin leads elsewhere.
  * N-6  A pin is dialled without asking any name server. */
+#include "base/container.h"
 #include "network/address.h"
 #include "os/weaken.h"
 #include "proxy/proxy.h"
@@ -35,8 +36,6 @@ struct dial {
     enum deny_reason reason;
     struct err err;
 };
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static void forget_all(struct dial *d)
 {

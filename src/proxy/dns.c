@@ -3,6 +3,7 @@
  *
  * N-12  The outside learns of a name only when a connection to it was allowed. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "network/dns_parse.h"
 #include "proxy/proxy.h"
 
@@ -179,7 +180,7 @@ static bool udp_one(struct udp *u)
 static void on_udp(struct loop_io *io, uint32_t ready)
 {
     (void)ready;
-    struct udp *u = (struct udp *)((char *)io - offsetof(struct udp, io));
+    struct udp *u = container_of(io, struct udp, io);
     for (int i = 0; i < BATCH && udp_one(u); i++)
         ;
 }
@@ -219,7 +220,7 @@ struct tcp {
 
 static void tcp_free(struct loop_task *task)
 {
-    free((struct tcp *)((char *)task - offsetof(struct tcp, task)));
+    free(container_of(task, struct tcp, task));
 }
 
 static void tcp_end(struct tcp *t)
@@ -233,7 +234,7 @@ static void tcp_end(struct tcp *t)
 
 static void tcp_idle(struct loop_timer *timer)
 {
-    tcp_end((struct tcp *)((char *)timer - offsetof(struct tcp, idle)));
+    tcp_end(container_of(timer, struct tcp, idle));
 }
 
 /* Answers the messages that are complete; false: the connection is of no use. */

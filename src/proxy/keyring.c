@@ -6,6 +6,7 @@
  * may still echo. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "credentials/keeper.h"
 #include "proxy/proxy.h"
 #include "proxy/vault_tls.h"
@@ -33,8 +34,6 @@ struct keyring {
     struct key *keys;
     struct secret **values; /* now, then those before: 2 × count */
 };
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static const struct egress_secret *secret_of(const struct keyring *k, size_t i)
 {

@@ -1,6 +1,7 @@
 /* Connections from inside: accepted from the listeners that init made in the sandbox's namespace,
  * or handed over one by one by the supervisor. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "http/url.h"
 #include "proxy/proxy.h"
 
@@ -25,8 +26,6 @@ struct listener {
     struct proxy *px;
     enum channel_listener kind;
 };
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- where a connection leads ---- */
 

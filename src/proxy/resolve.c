@@ -4,6 +4,7 @@
  * c-ares would open /etc/hosts at every lookup; a sealed process cannot. hosts.c reads it at the
  * start instead. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "proxy/hosts.h"
 #include "proxy/proxy.h"
 
@@ -42,8 +43,6 @@ struct resolution {
     struct sockaddr_storage addrs[RESOLVE_MAX];
     size_t count;
 };
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- c-ares on the loop ---- */
 

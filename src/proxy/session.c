@@ -5,6 +5,8 @@
  * N-10  What one client or server does not take is never read from the other: memory is bounded. */
 #include "proxy/session.h"
 
+#include "base/container.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +22,6 @@
 #define LINGER_MS   2000u
 #define LINGER_MAX  (1u << 20)
 #define READ_AHEAD  4096u /* of what the client sends while it waits for an answer */
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static struct session *sessions;
 

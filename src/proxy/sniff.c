@@ -8,6 +8,7 @@
  * N-7  What is spoken never widens what is allowed: each branch asks egress_decide for its scheme.
  * N-11  A ClientHello that cannot be read, that hides its name, or that names another host is
  * refused; it never falls back to a stream of bytes under a rule that means TLS. */
+#include "base/container.h"
 #include "network/hello_parse.h"
 #include "proxy/ask.h"
 #include "proxy/proxy.h"
@@ -44,8 +45,6 @@ struct sniff {
 };
 
 static struct sniff *sniffs;
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- the ends ---- */
 

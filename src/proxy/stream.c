@@ -1,16 +1,14 @@
 /* One end of a connection, plain or TLS, on the event loop. */
 #include "proxy/stream.h"
 
+#include "base/container.h"
 #include "proxy/tls.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static uint32_t plain_events(unsigned wanted)
 {

@@ -3,6 +3,7 @@
 #include "proxy/tls_internal.h"
 
 #include "base/cleanup.h"
+#include "base/container.h"
 
 #include <errno.h>
 #include <openssl/bio.h>
@@ -33,8 +34,6 @@ struct tls {
     bool finished;
     uint32_t read_needs, write_needs; /* EPOLL* */
 };
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- the socket, as OpenSSL sees it ---- */
 

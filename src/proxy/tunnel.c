@@ -4,6 +4,7 @@
  *
  * An idle tunnel holds two sockets and this struct, no pipe and no buffer. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "http/ws.h"
 #include "proxy/pipes.h"
 #include "proxy/proxy.h"
@@ -56,8 +57,6 @@ struct tunnel {
 };
 
 static struct tunnel *tunnels;
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- the end ---- */
 

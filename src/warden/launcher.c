@@ -3,6 +3,7 @@
 #include "warden/launcher.h"
 
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "os/beside.h"
 #include "os/cgroup.h"
 #include "os/loop.h"
@@ -49,8 +50,6 @@ struct launcher {
     bool front_gone;
     int front_status;
 };
-
-#define LAUNCHER_OF(p, member) ((struct launcher *)((char *)(p)-offsetof(struct launcher, member)))
 
 static void say(const struct launcher *l, const char *text)
 {
@@ -309,7 +308,7 @@ static int on_clean(struct launcher *l, uint32_t request, const struct json *j)
 
 static void on_last(struct loop_timer *t)
 {
-    struct launcher *l = LAUNCHER_OF(t, last);
+    struct launcher *l = container_of(t, struct launcher, last);
     for (size_t i = 0; i < l->count; i++)
         kill(l->children[i].pid, SIGKILL); /* the guardians clean up */
     loop_stop(l->loop);
@@ -396,7 +395,7 @@ static void take_order(struct launcher *l, const struct wire_msg *msg)
 
 static void on_front(struct loop_io *io, uint32_t events)
 {
-    struct launcher *l = LAUNCHER_OF(io, front);
+    struct launcher *l = container_of(io, struct launcher, front);
     (void)events;
     for (int i = 0; i < 64 && !l->front_gone; i++) {
         int r = wire_receive(io->fd, l->msg, MSG_DONTWAIT);
@@ -450,7 +449,7 @@ static void reload(struct launcher *l)
 
 static void on_signals(struct loop_io *io, uint32_t events)
 {
-    struct launcher *l = LAUNCHER_OF(io, signals);
+    struct launcher *l = container_of(io, struct launcher, signals);
     struct signalfd_siginfo info;
     (void)events;
     while (read(io->fd, &info, sizeof info) == (ssize_t)sizeof info) {

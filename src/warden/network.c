@@ -1,5 +1,6 @@
 /* The network of a living sandbox: nothing, until there are rules; then brig-proxy. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "policy/egress/live.h"
 #include "warden/session.h"
 
@@ -37,7 +38,7 @@ static void on_question(struct loop_io *io, uint32_t events)
 
 static void on_proxy(struct loop_io *io, uint32_t events)
 {
-    struct warden *w = WARDEN_OF(io, proxy);
+    struct warden *w = container_of(io, struct warden, proxy);
     (void)events;
     sandbox_egress_events(w->s);
     watch_tell(w, false);

@@ -3,6 +3,7 @@
  * time: the warden goes on. */
 #include "review/review.h"
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "os/fd.h"
 #include "os/sys.h"
 #include "warden/session.h"
@@ -167,7 +168,7 @@ static void finish(struct warden *w, const struct err *err)
 
 static void on_status(struct loop_io *io, uint32_t events)
 {
-    struct warden *w = WARDEN_OF(io, review.status);
+    struct warden *w = container_of(io, struct warden, review.status);
     struct err err = ERR_INIT;
     char room[sizeof err + 1];
     (void)events;

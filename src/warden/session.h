@@ -83,8 +83,6 @@ struct warden {
     bool network_pending;
 };
 
-#define WARDEN_OF(io, member) ((struct warden *)((char *)(io)-offsetof(struct warden, member)))
-
 /* warden.c */
 void warden_end(struct warden *w, const char *reason);
 void warden_watch(struct warden *w, struct loop_io *io, int fd,

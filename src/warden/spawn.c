@@ -1,5 +1,6 @@
 /* Processes: what the front asks for becomes a sealed block and a few pipes. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "os/fd.h"
 #include "sandbox/interpreter.h"
 #include "warden/session.h"
@@ -198,7 +199,7 @@ static int make_stdio(struct ask *a, const struct order *o, int fds[static SPAWN
 
 static void on_status(struct loop_io *io, uint32_t events)
 {
-    struct ask *a = (struct ask *)((char *)io - offsetof(struct ask, status));
+    struct ask *a = container_of(io, struct ask, status);
     (void)events;
     struct warden *w = a->w;
     uint32_t request = a->request;

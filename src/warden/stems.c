@@ -3,6 +3,7 @@
 #include "warden/stems.h"
 
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "base/json.h"
 #include "kernel/kernel.h"
 #include "warden/stem.h"
@@ -38,8 +39,6 @@ struct stem {
     unsigned users, clones;
     bool ready;
 };
-
-#define STEM_OF(p, member) ((struct stem *)((char *)(p)-offsetof(struct stem, member)))
 
 void stems_init(struct stems *s, struct loop *loop)
 {
@@ -201,7 +200,7 @@ static void take_word(struct stem *m, const char *text, size_t len)
 
 static void on_door(struct loop_io *io, uint32_t events)
 {
-    struct stem *m = STEM_OF(io, door);
+    struct stem *m = container_of(io, struct stem, door);
     static char text[SAID_MAX];
     (void)events;
     ssize_t n = recv(io->fd, text, sizeof text, MSG_DONTWAIT);
@@ -217,7 +216,7 @@ static void on_door(struct loop_io *io, uint32_t events)
 
 static void on_link(struct loop_io *io, uint32_t events)
 {
-    struct stem *m = STEM_OF(io, link);
+    struct stem *m = container_of(io, struct stem, link);
     char text[600];
     (void)events;
     ssize_t n = recv(io->fd, text, sizeof text - 1, MSG_DONTWAIT);

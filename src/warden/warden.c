@@ -3,6 +3,7 @@
 #include "warden/warden.h"
 
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "warden/session.h"
 
 #include <errno.h>
@@ -259,7 +260,7 @@ static void take_order(struct warden *w, const struct wire_msg *msg)
 
 static void on_front(struct loop_io *io, uint32_t events)
 {
-    struct warden *w = WARDEN_OF(io, front);
+    struct warden *w = container_of(io, struct warden, front);
     (void)events;
     for (int i = 0; i < 16 && !w->over; i++) {
         int r = wire_receive(io->fd, w->msg, MSG_DONTWAIT);
@@ -280,18 +281,18 @@ static void on_front(struct loop_io *io, uint32_t events)
 static void on_ctl(struct loop_io *io, uint32_t events)
 {
     (void)events;
-    ask_hear(WARDEN_OF(io, ctl));
+    ask_hear(container_of(io, struct warden, ctl));
 }
 
 static void on_init(struct loop_io *io, uint32_t events)
 {
     (void)events;
-    warden_end(WARDEN_OF(io, init), "the sandbox's first process ended");
+    warden_end(container_of(io, struct warden, init), "the sandbox's first process ended");
 }
 
 static void on_guardian(struct loop_io *io, uint32_t events)
 {
-    struct warden *w = WARDEN_OF(io, guardian);
+    struct warden *w = container_of(io, struct warden, guardian);
     (void)events;
     w->s->dead_part = "guardian";
     warden_end(w, "its guardian was killed");
@@ -299,7 +300,7 @@ static void on_guardian(struct loop_io *io, uint32_t events)
 
 static void on_late(struct loop_timer *t)
 {
-    struct warden *w = (struct warden *)((char *)t - offsetof(struct warden, late));
+    struct warden *w = container_of(t, struct warden, late);
     uint64_t now = loop_now_ms(w->loop);
     struct err err = ERR_INIT;
     err_set(&err, ERR_SYSTEM, "the sandbox does not answer");

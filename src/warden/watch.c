@@ -1,6 +1,7 @@
 /* What the warden sees of the code: refused calls, the network, usage, limits. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/num.h"
 #include "warden/session.h"
 
@@ -26,14 +27,14 @@
 
 void watch_seen_again(struct loop_timer *t)
 {
-    struct warden *w = (struct warden *)((char *)t - offsetof(struct warden, seen_pause));
+    struct warden *w = container_of(t, struct warden, seen_pause);
     if (w->seen.fd >= 0)
         loop_watch(w->loop, &w->seen, EPOLLIN);
 }
 
 void watch_seen(struct loop_io *io, uint32_t events)
 {
-    struct warden *w = WARDEN_OF(io, seen);
+    struct warden *w = container_of(io, struct warden, seen);
     struct kernel *k = &w->s->kernel;
     bool good = (events & EPOLLIN) && seen_answer(k, &w->s->result->denials) >= 0;
     if (!good) {
@@ -102,7 +103,7 @@ void watch_tell(struct warden *w, bool all)
 
 void watch_telling(struct loop_timer *t)
 {
-    watch_tell((struct warden *)((char *)t - offsetof(struct warden, telling)), true);
+    watch_tell(container_of(t, struct warden, telling), true);
 }
 
 static const char *member(const struct json *root, const char *key)
@@ -214,7 +215,7 @@ bool watch_explains_oom(struct warden *w, int status)
 
 void watch_sample(struct loop_timer *t)
 {
-    watch_now((struct warden *)((char *)t - offsetof(struct warden, sampling)));
+    watch_now(container_of(t, struct warden, sampling));
 }
 
 void watch_start(struct warden *w)

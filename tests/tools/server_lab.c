@@ -2,6 +2,7 @@
  * tests/integration/test_server.py and tests/bench/http: server_lab PORT|/unix/path [connections
  * [per_peer [head_ms [idle_ms]]]]. Prints the port when it listens. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "base/num.h"
 #include "daemon/server/connection.h"
 

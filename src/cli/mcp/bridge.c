@@ -5,6 +5,7 @@
 #include "cli/mcp/mcp.h"
 
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "cli/term.h"
 #include "mcp/answer.h"
 #include "mcp/envelope.h"
@@ -47,8 +48,6 @@ struct flight {
     bool answered, gone;
 };
 
-#define OF(type, member, at) ((struct type *)((char *)(at)-offsetof(struct type, member)))
-
 /* ---- stdout ---- */
 
 static void put(struct bridge *b, const char *text, size_t len)
@@ -75,7 +74,7 @@ static void put_error(struct bridge *b, const struct json *id, int code, const c
 
 static void flight_free(struct loop_task *t)
 {
-    struct flight *f = OF(flight, release, t);
+    struct flight *f = container_of(t, struct flight, release);
     answer_done(&f->answer);
     rpc_msg_done(&f->msg);
     free(f);
@@ -132,7 +131,7 @@ static void on_message(void *ctx, const char *text, size_t len)
 
 static void on_answer(struct loop_io *io, uint32_t events)
 {
-    struct flight *f = OF(flight, io, io);
+    struct flight *f = container_of(io, struct flight, io);
     struct bridge *b = f->bridge;
     struct err err = ERR_INIT;
     char block[READ_SIZE];
@@ -274,7 +273,7 @@ static void take_line(struct bridge *b, const char *text, size_t len)
 
 static void on_grace(struct loop_timer *t)
 {
-    loop_stop(OF(bridge, grace, t)->loop);
+    loop_stop(container_of(t, struct bridge, grace)->loop);
 }
 
 static void input_end(struct bridge *b)
@@ -307,7 +306,7 @@ static bool read_some(struct bridge *b)
 
 static void on_input(struct loop_io *io, uint32_t events)
 {
-    struct bridge *b = OF(bridge, in, io);
+    struct bridge *b = container_of(io, struct bridge, in);
     (void)events;
     if (!read_some(b))
         input_end(b);
@@ -315,7 +314,7 @@ static void on_input(struct loop_io *io, uint32_t events)
 
 static void on_more(struct loop_task *t)
 {
-    struct bridge *b = OF(bridge, more, t);
+    struct bridge *b = container_of(t, struct bridge, more);
     if (read_some(b))
         loop_defer(b->loop, t);
     else
@@ -326,7 +325,7 @@ static void on_more(struct loop_task *t)
 
 static void on_output(struct loop_io *io, uint32_t events)
 {
-    struct bridge *b = OF(bridge, out, io);
+    struct bridge *b = container_of(io, struct bridge, out);
     if (!(events & (EPOLLERR | EPOLLHUP)))
         return;
     b->deaf = true; /* who should read has gone */
@@ -335,7 +334,7 @@ static void on_output(struct loop_io *io, uint32_t events)
 
 static void on_daemon(struct loop_io *io, uint32_t events)
 {
-    struct bridge *b = OF(bridge, daemon, io);
+    struct bridge *b = container_of(io, struct bridge, daemon);
     (void)events;
     b->lost = true;
     while (b->flights)

@@ -1,9 +1,9 @@
 /* One request on its way through a handler: see call.h. */
 #include "daemon/api/call.h"
 
+#include "base/container.h"
 #include "os/loop.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ static const struct json_limits body_limits = {
 
 static void call_free(struct loop_task *t)
 {
-    struct call *call = (struct call *)((char *)t - offsetof(struct call, release));
+    struct call *call = container_of(t, struct call, release);
     call_forget_body(call);
     hold_done(&call->hold);
     free(call);

@@ -1,6 +1,8 @@
 /* File work on behalf of a call: see work.h. */
 #include "daemon/api/work.h"
 
+#include "base/container.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,11 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WORK_OF(t) ((struct work *)((char *)(t)-offsetof(struct work, release)))
-
 static void work_free(struct loop_task *t)
 {
-    struct work *w = WORK_OF(t);
+    struct work *w = container_of(t, struct work, release);
     if (w->file)
         file_cancel(w->file);
     if (w->forget)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/num.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/random.h"

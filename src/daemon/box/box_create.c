@@ -8,6 +8,7 @@
  * CR-3  A box that was offered to somebody is never offered to anybody else. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/random.h"
 #include "daemon/box/box_internal.h"

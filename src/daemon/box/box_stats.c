@@ -2,6 +2,7 @@
  * until nobody has asked for a minute. A box that nobody looks at costs nothing. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/box/box_internal.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* How long a box lives: its time to live, the time without use, and the clock that stands while it
  * is paused. Only requests from outside move any of it (L-09). */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 

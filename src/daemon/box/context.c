@@ -2,6 +2,7 @@
  * nothing else is. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/base/random.h"
 #include "daemon/box/context_internal.h"
 

@@ -5,6 +5,7 @@
  * and delivered, and then the word is. A thread that prints without end cannot hold the word up. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/box/context_internal.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* Executions: one at a time per context, the others wait in a queue. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/context_internal.h"
 

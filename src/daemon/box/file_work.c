@@ -2,6 +2,7 @@
  * that). */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 

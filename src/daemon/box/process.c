@@ -1,6 +1,7 @@
 /* Processes: started by the warden's word, found by pid or tag, ended once. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/process_internal.h"
 #include "daemon/box/questions.h"

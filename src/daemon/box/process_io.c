@@ -6,6 +6,7 @@
  *       write while they hold its pipes is awaited for a moment, then read and dropped, so that
  *       they do not die of a broken pipe. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/box/process_internal.h"
 
 #include <errno.h>

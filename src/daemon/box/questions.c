@@ -2,6 +2,7 @@
  * readers of /events that are told of them. */
 #include "daemon/box/questions.h"
 
+#include "base/container.h"
 #include "daemon/api/call.h"
 #include "daemon/base/random.h"
 #include "daemon/box/box_internal.h"
@@ -44,8 +45,6 @@ struct listener_of_events {
 
 static struct question *questions;
 static struct listener_of_events *readers;
-
-#define OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- what is told ---- */
 
@@ -151,7 +150,7 @@ static void settle(struct question *q, enum approval_answer answer, const struct
 
 static void on_time(struct loop_timer *t)
 {
-    settle(OF(t, struct question, timer), APPROVAL_TIMED_OUT, NULL);
+    settle(container_of(t, struct question, timer), APPROVAL_TIMED_OUT, NULL);
 }
 
 static struct question *find(const char *id)
@@ -315,7 +314,7 @@ static void reader_gone(struct call *call)
 
 static void on_ping(struct loop_timer *t)
 {
-    struct listener_of_events *l = OF(t, struct listener_of_events, ping);
+    struct listener_of_events *l = container_of(t, struct listener_of_events, ping);
     loop_timer_set(l->call->core->loop, &l->ping, PING_MS);
     tell_reader(l, ": \n\n", 4);
 }

@@ -1,6 +1,7 @@
 /* The core's beginning and end: the two sockets, when it is ready, when it must stop. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 

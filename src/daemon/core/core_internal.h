@@ -9,8 +9,6 @@
 
 #include <stddef.h>
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-
 #define IO_SIZE       (64u * 1024)
 #define BOX_BUCKETS   1024u /* a power of two */
 #define TEMPLATES_MAX 64u   /* also the bound of what the metrics name */

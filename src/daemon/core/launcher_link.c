@@ -1,5 +1,6 @@
 /* The launcher's socket: which templates there are, which sandboxes it started, which are gone. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 

@@ -3,6 +3,7 @@
 #include "daemon/core/peer.h"
 
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/base/account.h"
 
 #include <errno.h>
@@ -33,9 +34,6 @@ struct peer_ask {
     peer_answer_fn *fn;
     void *ctx;
 };
-
-#define ask_of(t)  ((struct peer_ask *)((char *)(t)-offsetof(struct peer_ask, timer)))
-#define peer_of(i) ((struct peer *)((char *)(i)-offsetof(struct peer, io)))
 
 static void on_io(struct loop_io *io, uint32_t events);
 
@@ -145,7 +143,7 @@ static void ask_remove(struct peer_ask *a)
 
 static void on_timeout(struct loop_timer *t)
 {
-    struct peer_ask *a = ask_of(t);
+    struct peer_ask *a = container_of(t, struct peer_ask, timer);
     struct err err = ERR_INIT;
     errno = ETIMEDOUT;
     err_sys(&err, "%s did not answer %s in time", a->peer->ops->name, wire_type_name(a->type));
@@ -271,7 +269,7 @@ static void receive(struct peer *p, unsigned most)
 
 static void on_io(struct loop_io *io, uint32_t events)
 {
-    struct peer *p = peer_of(io);
+    struct peer *p = container_of(io, struct peer, io);
     if (events & EPOLLOUT)
         flush(p);
     if (p->io.fd >= 0 && (events & ~(uint32_t)EPOLLOUT))

@@ -7,6 +7,7 @@
  * PL-3  A template that changed, or that fails, is not refilled blindly: an old version is ended,
  *       failures wait longer and longer. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/random.h"
 #include "daemon/box/box_internal.h"

@@ -2,6 +2,7 @@
  * the recorder does not keep up, what could not be sent is counted and said as soon as it can be
  * (AU-3). */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/box/box_internal.h"
 
 #include <errno.h>

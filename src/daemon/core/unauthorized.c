@@ -4,6 +4,8 @@
  * a day is some hundred and fifty records. */
 #include "daemon/core/core_internal.h"
 
+#include "base/container.h"
+
 #include <stdio.h>
 
 #define WINDOW_MS     1000u

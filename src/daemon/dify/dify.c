@@ -4,6 +4,8 @@
  * but the sandbox itself; the sandbox ends with the answer. */
 #include "daemon/api/call.h"
 
+#include "base/container.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +33,6 @@ struct job {
     bool closing;
 };
 
-#define JOB_OF(member, at) ((struct job *)((char *)(at)-offsetof(struct job, member)))
-
 /* What GET /v1/sandbox/dependencies runs: one package per line, as "name version". */
 static const char list_packages[] =
     "import importlib.metadata\n"
@@ -41,7 +41,7 @@ static const char list_packages[] =
 
 static void job_free(struct loop_task *t)
 {
-    struct job *j = JOB_OF(release, t);
+    struct job *j = container_of(t, struct job, release);
     if (j->pending)
         return; /* the callback comes back here */
     buf_done(&j->out);
@@ -221,7 +221,7 @@ static void on_end(void *ctx, const struct err *err)
 
 static void on_deadline(struct loop_timer *t)
 {
-    struct job *j = JOB_OF(deadline, t);
+    struct job *j = container_of(t, struct job, deadline);
     j->timed_out = true;
     j->exit_code = -1;
     job_reply(j);

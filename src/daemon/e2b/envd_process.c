@@ -5,6 +5,7 @@
 #include "daemon/e2b/frames.h"
 
 #include "base/base64.h"
+#include "base/container.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -26,13 +27,11 @@ struct stream {
     bool ended;
 };
 
-#define STREAM_OF(member, at) ((struct stream *)((char *)(at)-offsetof(struct stream, member)))
-
 /* ---- a stream ---- */
 
 static void stream_free(struct loop_task *t)
 {
-    free(STREAM_OF(release, t));
+    free(container_of(t, struct stream, release));
 }
 
 /* Lets go of the process at once, and of itself when no callback can be above us any more. */
@@ -89,7 +88,7 @@ static bool event_send(struct frame *f, struct stream *s)
 
 static void on_keepalive(struct loop_timer *t)
 {
-    struct stream *s = STREAM_OF(keepalive, t);
+    struct stream *s = container_of(t, struct stream, keepalive);
     struct frame f;
     event_begin(&f, "keepalive", 256);
     event_send(&f, s);
@@ -97,7 +96,8 @@ static void on_keepalive(struct loop_timer *t)
 
 static void on_deadline(struct loop_timer *t)
 {
-    stream_finish(STREAM_OF(deadline, t), "deadline_exceeded", "the time of this call is over");
+    stream_finish(container_of(t, struct stream, deadline), "deadline_exceeded",
+                  "the time of this call is over");
 }
 
 /* Base64 needs no escapes: it goes into the frame as it is. */

@@ -3,6 +3,7 @@
  * pipe is full. */
 #include "daemon/e2b/envd.h"
 
+#include "base/container.h"
 #include "daemon/e2b/gunzip.h"
 #include "http/multipart.h"
 
@@ -44,11 +45,9 @@ struct upload {
     struct loop_task release, again;
 };
 
-#define UPLOAD_OF(member, at) ((struct upload *)((char *)(at)-offsetof(struct upload, member)))
-
 static void upload_free(struct loop_task *t)
 {
-    struct upload *u = UPLOAD_OF(release, t);
+    struct upload *u = container_of(t, struct upload, release);
     gunzip_free(u->gunzip);
     buf_done(&u->rest);
     buf_done(&u->out);
@@ -160,12 +159,12 @@ static void advance(struct upload *u)
 
 static void upload_again(struct loop_task *t)
 {
-    advance(UPLOAD_OF(again, t));
+    advance(container_of(t, struct upload, again));
 }
 
 static void on_pipe(struct loop_io *io, uint32_t events)
 {
-    struct upload *u = UPLOAD_OF(pipe, io);
+    struct upload *u = container_of(io, struct upload, pipe);
     /* A reader that is gone is an error that epoll reports whether asked or not. */
     if (events & EPOLLERR) {
         buf_reset(&u->rest);

@@ -5,6 +5,7 @@
  * stands there now, and events wait for it in their order. Everything is bounded: events that wait,
  * and their bytes, which their key answers for; watchers of a key and of a sandbox, time without
  * anybody asking. A watcher ends with its sandbox. */
+#include "base/container.h"
 #include "daemon/e2b/envd.h"
 #include "daemon/e2b/frames.h"
 
@@ -50,8 +51,6 @@ struct watch {
     char id[24];
 };
 
-#define WATCH_OF(member, at) ((struct watch *)((char *)(at)-offsetof(struct watch, member)))
-
 static struct watch *watchers;
 
 /* ---- the end ---- */
@@ -70,7 +69,7 @@ static void event_free(struct watch *w, struct event *e)
 
 static void watch_free(struct loop_task *t)
 {
-    struct watch *w = WATCH_OF(release, t);
+    struct watch *w = container_of(t, struct watch, release);
     if (w->pending)
         return; /* the last callback comes back here */
     if (w->file)
@@ -384,7 +383,7 @@ static void on_end(void *ctx, int error)
 /* Also of one that nobody reads at the moment, and of one whose worker has ended before. */
 static void on_box_gone(struct box_dependent *d)
 {
-    struct watch *w = WATCH_OF(of_box, d);
+    struct watch *w = container_of(d, struct watch, of_box);
     if (w->closing)
         return;
     if (w->is_stream && w->started)
@@ -410,7 +409,7 @@ static void on_started(void *ctx, struct file_work *file, int in_fd, const struc
 
 static void on_keepalive(struct loop_timer *t)
 {
-    struct watch *w = WATCH_OF(keepalive, t);
+    struct watch *w = container_of(t, struct watch, keepalive);
     struct frame f;
     frame_begin(&f, 256);
     buf_str(&f.text, "{\"keepalive\":{}}");
@@ -420,7 +419,7 @@ static void on_keepalive(struct loop_timer *t)
 
 static void on_deadline(struct loop_timer *t)
 {
-    struct watch *w = WATCH_OF(deadline, t);
+    struct watch *w = container_of(t, struct watch, deadline);
     if (!w->is_stream)
         watch_close(w);
     else if (w->started)

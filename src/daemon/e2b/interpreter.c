@@ -4,6 +4,7 @@
  * decodes every piece that the network delivers by itself. What the interpreter says was parsed and
  * checked (wire/interp.h) and is written anew here; what code printed is bytes, and text only as
  * far as it is UTF-8. */
+#include "base/container.h"
 #include "daemon/api/call.h"
 #include "daemon/e2b/ascii.h"
 
@@ -29,8 +30,6 @@ struct run {
     size_t member;              /* the next one */
     struct json_pieces *pieces; /* of the one before it */
 };
-
-#define RUN_OF(member, at) ((struct run *)((char *)(at)-offsetof(struct run, member)))
 
 /* ---- lines ---- */
 
@@ -78,7 +77,7 @@ static void line_error(struct run *r, const char *name, const char *value, const
 
 static void on_keepalive(struct loop_timer *t)
 {
-    struct run *r = RUN_OF(keepalive, t);
+    struct run *r = container_of(t, struct run, keepalive);
     if (r->in_result) /* no other line fits into the middle of one */
         loop_timer_set(r->loop, t, KEEPALIVE_MS);
     else
@@ -89,7 +88,7 @@ static void on_keepalive(struct loop_timer *t)
 
 static void run_free(struct loop_task *t)
 {
-    struct run *r = RUN_OF(release, t);
+    struct run *r = container_of(t, struct run, release);
     json_pieces_free(r->pieces);
     free(r);
 }

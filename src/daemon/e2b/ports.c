@@ -7,6 +7,7 @@
  * What comes from inside is hostile: bounded, strict, and it can at most end its own exchange. */
 #include "daemon/e2b/ports.h"
 
+#include "base/container.h"
 #include "daemon/e2b/tunnel.h"
 #include "http/chunk.h"
 
@@ -41,13 +42,11 @@ struct relay {
     uint64_t left;
 };
 
-#define RELAY_OF(member, at) ((struct relay *)((char *)(at)-offsetof(struct relay, member)))
-
 /* ---- the end ---- */
 
 static void relay_free(struct loop_task *t)
 {
-    struct relay *r = RELAY_OF(release, t);
+    struct relay *r = container_of(t, struct relay, release);
     if (r->has_head)
         http_response_done(&r->response);
     buf_done(&r->up);
@@ -92,7 +91,7 @@ static void relay_fail(struct relay *r, const char *why)
 
 static void on_box_gone(struct box_dependent *d)
 {
-    struct relay *r = RELAY_OF(of_box, d);
+    struct relay *r = container_of(d, struct relay, of_box);
     relay_fail(r, "the sandbox ended");
 }
 
@@ -421,7 +420,7 @@ static void read_down(struct relay *r)
 
 static void on_io(struct loop_io *io, uint32_t events)
 {
-    struct relay *r = RELAY_OF(io, io);
+    struct relay *r = container_of(io, struct relay, io);
     if (events & EPOLLOUT) {
         flush_up(r);
         if (r->reading_body && up_waiting(r) < UP_MAX / 2)

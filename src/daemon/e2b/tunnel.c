@@ -1,6 +1,7 @@
 /* Joined sockets: see tunnel.h. */
 #include "daemon/e2b/tunnel.h"
 
+#include "base/container.h"
 #include "daemon/base/account.h"
 
 #include <errno.h>
@@ -34,8 +35,6 @@ struct tunnel {
     bool moved; /* something was taken by a side, in this round */
 };
 
-#define TUNNEL_OF(member, at) ((struct tunnel *)((char *)(at)-offsetof(struct tunnel, member)))
-
 int tunnel_charge(struct account *a, struct err *err)
 {
     int r = account_charge(a, ACCOUNT_TUNNELS, 1, err);
@@ -52,7 +51,7 @@ static void tunnel_return(struct account *a)
 
 static void tunnel_free(struct loop_task *t)
 {
-    struct tunnel *tunnel = TUNNEL_OF(release, t);
+    struct tunnel *tunnel = container_of(t, struct tunnel, release);
     for (int i = 0; i < 2; i++)
         buf_done(&tunnel->side[i].out);
     tunnel_return(tunnel->hold.account);
@@ -77,12 +76,12 @@ static void tunnel_close(struct tunnel *t)
 
 static void on_box_gone(struct box_dependent *d)
 {
-    tunnel_close(TUNNEL_OF(of_box, d));
+    tunnel_close(container_of(d, struct tunnel, of_box));
 }
 
 static void on_stuck(struct loop_timer *timer)
 {
-    tunnel_close(TUNNEL_OF(stuck, timer));
+    tunnel_close(container_of(timer, struct tunnel, stuck));
 }
 
 static struct side *other(struct side *s)
@@ -159,7 +158,7 @@ static void tunnel_watch(struct tunnel *t)
 
 static void on_io(struct loop_io *io, uint32_t events)
 {
-    struct side *s = (struct side *)((char *)io - offsetof(struct side, io));
+    struct side *s = container_of(io, struct side, io);
     struct tunnel *t = s->tunnel;
     bool good = !(events & EPOLLERR);
     if (good && (events & EPOLLOUT))

@@ -2,6 +2,8 @@
  * cancelled. */
 #include "daemon/mcp/mcp.h"
 
+#include "base/container.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,15 +13,13 @@
 #define KEEPALIVE_MS 5000u
 #define PROGRESS_MAX 10000u /* notifications for one request */
 
-#define CALL_OF(member, at) ((struct mcp_call *)((char *)(at)-offsetof(struct mcp_call, member)))
-
 static struct mcp_call *running;
 
 /* ---- its life ---- */
 
 static void call_free(struct loop_task *t)
 {
-    struct mcp_call *c = CALL_OF(release, t);
+    struct mcp_call *c = container_of(t, struct mcp_call, release);
     if (c->pending)
         return; /* the callback comes back here */
     if (c->forget)
@@ -150,7 +150,7 @@ static bool stream_write(struct mcp_call *c, const struct buf *json)
 /* A quiet request must not look like a dead one. */
 static void on_keepalive(struct loop_timer *t)
 {
-    struct mcp_call *c = CALL_OF(keepalive, t);
+    struct mcp_call *c = container_of(t, struct mcp_call, keepalive);
     static const char text[] = ": still running\n\n";
     if (!c->call)
         return;

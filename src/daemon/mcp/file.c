@@ -2,6 +2,7 @@
  * (files/files.h). */
 #include "daemon/mcp/files.h"
 
+#include "base/container.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-
-#define FILE_OF(member, at) ((struct mcp_file *)((char *)(at)-offsetof(struct mcp_file, member)))
 
 static void shut_input(struct mcp_file *f)
 {
@@ -130,7 +129,7 @@ static void on_end(void *ctx, int error)
 
 static void on_input(struct loop_io *io, uint32_t events)
 {
-    struct mcp_file *f = FILE_OF(in, io);
+    struct mcp_file *f = container_of(io, struct mcp_file, in);
     (void)events;
     while (f->written < f->data.len) {
         ssize_t n = write(f->in.fd, f->data.data + f->written, f->data.len - f->written);

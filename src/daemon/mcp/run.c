@@ -2,6 +2,7 @@
 #include "daemon/mcp/run.h"
 
 #include "base/clock.h"
+#include "base/container.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -10,8 +11,6 @@
 #define LIFE_MARGIN_MS  30000
 #define LINES_PER_PIECE 64u        /* more lines at once are told together */
 #define RESULTS_MAX     (8u << 20) /* of each kind */
-
-#define RUN_OF(member, at) ((struct mcp_run *)((char *)(at)-offsetof(struct mcp_run, member)))
 
 /* ---- its end ---- */
 
@@ -59,7 +58,7 @@ static void run_resume(struct mcp_call *c)
 
 static void on_deadline(struct loop_timer *t)
 {
-    struct mcp_run *r = RUN_OF(deadline, t);
+    struct mcp_run *r = container_of(t, struct mcp_run, deadline);
     r->timed_out = r->failed = true;
     run_finish(r);
 }

@@ -1,6 +1,8 @@
 /* Who has how many connections (DM-2), and which of them give way when there is no room (DM-4). */
 #include "daemon/server/connection.h"
 
+#include "base/container.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>

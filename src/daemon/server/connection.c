@@ -2,6 +2,7 @@
  * deadline for everything that waits for the client (DM-2). */
 #include "daemon/server/connection.h"
 #include "base/clock.h"
+#include "base/container.h"
 
 #include <errno.h>
 #include <stdlib.h>

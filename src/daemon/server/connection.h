@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
-
 #define IN_SIZE    (32u * 1024) /* also the longest head */
 #define OUT_LITTLE (16u * 1024) /* waits for the end of the round, to be sent with others */
 #define OUT_ENOUGH (16u * 1024) /* that the kernel did not take: who writes is told to wait */

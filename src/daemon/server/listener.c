@@ -1,5 +1,6 @@
 /* Accepts connections, in batches, and says no where there is no room. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/server/connection.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* The server as a whole: its limits, its listeners, its end. server.h says what it promises. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/server/connection.h"
 
 #include <string.h>

@@ -6,6 +6,7 @@
 #pragma GCC diagnostic ignored "-Wunused-variable"
 
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "daemon/box/box_internal.h"
 #include "daemon/core/core.h"
 
