@@ -96,7 +96,7 @@ static int print_verdict(struct ask *a, const struct receipt *r, const struct er
 {
     struct json_writer w;
     struct checkpoint c;
-    const char *id = json_string(json_get(r->tree, "sandbox_id"));
+    const char *id = json_text(r->tree, "sandbox_id");
     jw_init(&w, &a->out, false);
     jw_object_begin(&w);
     jw_kv_bool(&w, "good", !why->code);

@@ -157,7 +157,7 @@ static bool fits(const struct pick *p, const struct record *r, const struct json
 {
     char room[RECORD_TIME_SIZE];
     const char *box = ask_text(p->ask, "box"), *kind = ask_text(p->ask, "kind");
-    const char *since = ask_since(p->ask, room), *time = json_string(json_get(tree, "time"));
+    const char *since = ask_since(p->ask, room), *time = json_text(tree, "time");
     size_t len = kind ? strlen(kind) : 0;
     if (p->seq)
         return r->seq == p->seq;

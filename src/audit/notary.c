@@ -65,7 +65,7 @@ static int sign(struct notary *n, struct buf *proof, struct err *err)
         const struct record record = {.time_us = recorder_now(),
                                       .boundary = "lifecycle",
                                       .kind = RECEIPT_RUN,
-                                      .box = json_string(json_get(r.tree, "sandbox_id"))};
+                                      .box = json_text(r.tree, "sandbox_id")};
         result = runs_append(n->runs, &record, &r, proof, err);
     }
     receipt_done(&r);

@@ -80,7 +80,7 @@ static int check_body(const struct json *j, struct err *err)
     uint8_t hash[32];
     if (json_type(j) != JSON_OBJECT)
         return err_set(err, ERR_PROTOCOL, "a receipt is an object");
-    if (json_int(json_get(j, "version")) != RECEIPT_VERSION)
+    if (json_number(j, "version") != RECEIPT_VERSION)
         return err_set(err, ERR_PROTOCOL, "it is not a receipt of version %d", RECEIPT_VERSION);
     for (size_t i = 0; i < ARRAY_LEN(needed); i++) {
         const struct json *member = json_get(j, needed[i].name);
@@ -88,8 +88,7 @@ static int check_body(const struct json *j, struct err *err)
             return err_set(err, ERR_PROTOCOL, "a receipt has a member %s, %s", needed[i].name,
                            json_type_name(needed[i].type));
     }
-    if (!is_id(json_string(json_get(j, "sandbox_id"))) ||
-        !read_hash(json_get(j, "policy_hash"), hash))
+    if (!is_id(json_text(j, "sandbox_id")) || !read_hash(json_get(j, "policy_hash"), hash))
         return err_set(err, ERR_PROTOCOL, "its sandbox_id or its policy_hash is malformed");
     if (has_real(j))
         return err_set(err, ERR_PROTOCOL, "a receipt has whole numbers only");
@@ -141,11 +140,11 @@ static bool write_line(const struct json *j, struct buf *out)
 
 static int take_signature(struct receipt *r, const struct json *s, struct err *err)
 {
-    const char *algorithm = json_string(json_get(s, "algorithm"));
+    const char *algorithm = json_text(s, "algorithm");
     bool good = json_type(s) == JSON_OBJECT && json_count(s) == 6 && algorithm &&
                 strcmp(algorithm, "ed25519") == 0 && read_hash(json_get(s, "key"), r->key) &&
-                hex_decode(json_string(json_get(s, "previous")), r->previous, 32) &&
-                hex_decode(json_string(json_get(s, "value")), r->value, CHAIN_SIGNATURE) &&
+                hex_decode(json_text(s, "previous"), r->previous, 32) &&
+                hex_decode(json_text(s, "value"), r->value, CHAIN_SIGNATURE) &&
                 write_line(json_get(s, "record"), &r->record) &&
                 write_line(json_get(s, "checkpoint"), &r->checkpoint);
     r->is_signed = good;
@@ -192,7 +191,7 @@ static bool is_its_box(const struct record *r, const char *id)
 
 int receipt_is_of(const struct record *record, const struct receipt *r, struct err *err)
 {
-    return is_its_box(record, json_string(json_get(r->tree, "sandbox_id")))
+    return is_its_box(record, json_text(r->tree, "sandbox_id"))
                ? 0
                : err_set(err, ERR_ATTEST, "the record is not one of this receipt");
 }

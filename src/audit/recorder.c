@@ -122,7 +122,7 @@ static void take_receipt(struct recorder *r, const struct json *j)
     struct record record = {.time_us = recorder_now(),
                             .boundary = "lifecycle",
                             .kind = RECEIPT_BOX,
-                            .box = json_string(json_get(j, "box")),
+                            .box = json_text(j, "box"),
                             .key = key ? json_string(key) : NULL};
     buf_reset(&r->text);
     jw_init(&w, &r->text, false);

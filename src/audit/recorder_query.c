@@ -80,12 +80,6 @@ static uint64_t number_of(const struct json *q, const char *name, uint64_t other
     return j && json_type(j) == JSON_INT && json_int(j) >= 0 ? (uint64_t)json_int(j) : otherwise;
 }
 
-static const char *text_of(const struct json *q, const char *name)
-{
-    const struct json *j = json_get(q, name);
-    return j ? json_string(j) : NULL;
-}
-
 /* NULL when the question has none. */
 static const char *since_of(const struct json *q, char out[static RECORD_TIME_SIZE])
 {
@@ -102,10 +96,10 @@ static int ask_records(struct recorder *r, const struct json *q, struct err *err
     uint64_t limit = number_of(q, "limit", LIMIT_DEFAULT);
     limit = limit < 1 ? 1 : limit > LIMIT_MAX ? LIMIT_MAX : limit;
     struct store_filter f = {.after = number_of(q, "after", 0),
-                             .box = text_of(q, "box"),
-                             .kind = text_of(q, "kind"),
-                             .key = text_of(q, "key"),
-                             .boundary = text_of(q, "boundary"),
+                             .box = json_text(q, "box"),
+                             .kind = json_text(q, "kind"),
+                             .key = json_text(q, "key"),
+                             .boundary = json_text(q, "boundary"),
                              .since = since_of(q, since),
                              .limit = limit};
     struct page page = {.out = &r->text, .limit = limit};
@@ -137,7 +131,7 @@ static int ask_summary(struct recorder *r, const struct json *q, struct err *err
 static int ask_receipt(struct recorder *r, const struct json *q, struct err *err)
 {
     char owner[STORE_NAME_MAX + 1];
-    const char *box = text_of(q, "box");
+    const char *box = json_text(q, "box");
     cleanup_buf struct buf text;
     struct err ignored = ERR_INIT;
     buf_init(&text, WIRE_TEXT_MAX);
@@ -188,7 +182,7 @@ void recorder_verify_step(struct recorder *r)
 
 static int ask(struct recorder *r, uint32_t request, const struct json *q, struct err *err)
 {
-    const char *what = text_of(q, "what");
+    const char *what = json_text(q, "what");
     /* One connection, one snapshot. */
     if (r->verify)
         return err_set(err, ERR_LIMIT, "a verification is under way");

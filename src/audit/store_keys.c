@@ -28,18 +28,6 @@ static void copy_hex(char out[static SHA256_HEX_SIZE], const char *text)
         memcpy(out, text, len + 1);
 }
 
-static const char *text_of(const struct json *j, const char *name)
-{
-    const struct json *value = json_get(j, name);
-    return value ? json_string(value) : NULL;
-}
-
-static bool is_true(const struct json *j, const char *name)
-{
-    const struct json *value = json_get(j, name);
-    return value && json_type(value) == JSON_BOOL && json_bool(value);
-}
-
 bool key_is_revoked(const struct json *row)
 {
     const struct json *when = json_get(row, "revoked_ms");
@@ -54,9 +42,9 @@ static bool rights_read(const char *value, struct rights *ret)
         return false;
     bool object = json_type(row) == JSON_OBJECT;
     if (object) {
-        ret->is_operator = is_true(row, "operator");
+        ret->is_operator = json_flag(row, "operator");
         ret->revoked = key_is_revoked(row);
-        copy_hex(ret->hash, text_of(row, "hash"));
+        copy_hex(ret->hash, json_text(row, "hash"));
     }
     json_free(row);
     return object;
@@ -80,9 +68,9 @@ static void told_read(const char *line, struct key_told *ret)
     ret->removed = strcmp(record.kind, "key.removed") == 0;
     ret->revoked = strcmp(record.kind, "key.revoked") == 0;
     if (detail && json_type(detail) == JSON_OBJECT) {
-        ret->is_operator = is_true(detail, "operator");
-        copy_hex(ret->hash, text_of(detail, "hash"));
-        copy_hex(ret->row, text_of(detail, "row"));
+        ret->is_operator = json_flag(detail, "operator");
+        copy_hex(ret->hash, json_text(detail, "hash"));
+        copy_hex(ret->row, json_text(detail, "row"));
     }
     json_free(tree);
 }

@@ -59,6 +59,13 @@ json_string(const struct json *j);       /* NUL-terminated, no NUL inside; NULL 
 size_t json_count(const struct json *j); /* elements or members; 0 for others */
 const struct json *json_at(const struct json *array, size_t i);
 const struct json *json_get(const struct json *object, const char *key);
+/* A member's text; NULL where there is none or it is no string, and "" for those who print it. */
+const char *json_text(const struct json *object, const char *key);
+const char *json_shown(const struct json *object, const char *key);
+/* A member's whole number, 0 where there is none; json_uint() also takes a negative one for 0. */
+int64_t json_number(const struct json *object, const char *key);
+uint64_t json_uint(const struct json *object, const char *key);
+bool json_flag(const struct json *object, const char *key); /* is there, and true */
 const char *json_key_at(const struct json *object, size_t i);
 const struct json *json_value_at(const struct json *object, size_t i);
 /* Where the i-th key itself stood. */

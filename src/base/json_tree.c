@@ -111,6 +111,33 @@ const struct json *json_get(const struct json *object, const char *key)
     return slot ? *slot : NULL;
 }
 
+const char *json_text(const struct json *object, const char *key)
+{
+    return json_string(json_get(object, key));
+}
+
+const char *json_shown(const struct json *object, const char *key)
+{
+    const char *text = json_text(object, key);
+    return text ? text : "";
+}
+
+int64_t json_number(const struct json *object, const char *key)
+{
+    return json_int(json_get(object, key));
+}
+
+uint64_t json_uint(const struct json *object, const char *key)
+{
+    int64_t n = json_number(object, key);
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+bool json_flag(const struct json *object, const char *key)
+{
+    return json_bool(json_get(object, key));
+}
+
 const struct json *json_value_at(const struct json *object, size_t i)
 {
     return object && object->type == JSON_OBJECT && i < object->count ? &object->items[i] : NULL;

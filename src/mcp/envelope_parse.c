@@ -149,7 +149,7 @@ static int read_modern(const struct rpc_msg *m, const struct mcp_head *h, const 
     const char *claimed;
     if (check_meta(m, meta, e, err) < 0)
         return -1;
-    claimed = json_string(json_get(meta, META_VERSION));
+    claimed = json_text(meta, META_VERSION);
     if (h->version && strcmp(h->version, claimed) != 0)
         return refuse(e, RPC_HEADER_MISMATCH, err,
                       "MCP-Protocol-Version is not the version in the body's _meta");

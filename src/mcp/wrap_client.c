@@ -139,7 +139,7 @@ void wrap_answer(struct wrap *w, uint32_t ticket, enum wrap_answer answer)
         call->ticket = 0;
         return;
     }
-    const char *name = json_string(json_get(m->params, "name"));
+    const char *name = json_text(m->params, "name");
     struct tool_decision d = tools_decide(w->tools, name, json_get(m->params, "arguments"));
     wrap_deny(w, m->id, call->modern, name, &d,
               answer == WRAP_ANSWER_TIME     ? WRAP_BY_TIME

@@ -41,12 +41,6 @@ struct checks {
     size_t seen;
 };
 
-static const char *text_of(const struct json *root, const char *key)
-{
-    const struct json *j = json_get(root, key);
-    return j ? json_string(j) : NULL;
-}
-
 static void take_checked(void *ctx, const struct channel_msg *msg)
 {
     struct checks *c = ctx;
@@ -55,8 +49,8 @@ static void take_checked(void *ctx, const struct channel_msg *msg)
         json_parse(msg->text, msg->text_len, &json_default_limits, &root, NULL) < 0)
         return;
     const struct json *ok = json_get(root, "ok");
-    const char *name = text_of(root, "name"), *source = text_of(root, "source");
-    const char *error = text_of(root, "error");
+    const char *name = json_text(root, "name"), *source = json_text(root, "source");
+    const char *error = json_text(root, "error");
     bool good = ok && json_type(ok) == JSON_BOOL && json_bool(ok);
     if (name && source) {
         c->fn(c->ctx, name, source, good ? NULL : error ? error : "it is not to be had");

@@ -366,8 +366,8 @@ static int take_object(struct launcher *l, const struct wire_msg *msg, struct er
         r = on_launch(l, msg->request, root, err);
     else if (r == 0 && msg->type == WIRE_CLEAN)
         r = on_clean(l, msg->request, root);
-    else if (r == 0 && json_get(root, "template") && json_string(json_get(root, "template")))
-        stems_retire(&l->stems, json_string(json_get(root, "template")));
+    else if (r == 0 && json_get(root, "template") && json_text(root, "template"))
+        stems_retire(&l->stems, json_text(root, "template"));
     json_free(root);
     return r;
 }

@@ -40,18 +40,6 @@ static int take_names(const struct json *j, const char *key, struct names *ret, 
     return 0;
 }
 
-static bool flag(const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    return value && json_type(value) == JSON_BOOL && json_bool(value);
-}
-
-static const char *word(const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    return value ? json_string(value) : NULL;
-}
-
 /* While it runs, only who says what he has seen can have it; paused, it stands still. */
 static int apply(struct review *r, const struct json *j, bool frozen, struct buf *out,
                  struct err *err)
@@ -63,8 +51,8 @@ static int apply(struct review *r, const struct json *j, bool frozen, struct buf
                                    .file_count = files.count,
                                    .trust = trust.items,
                                    .trust_count = trust.count,
-                                   .digest = word(j, "digest"),
-                                   .dry_run = flag(j, "dry_run"),
+                                   .digest = json_text(j, "digest"),
+                                   .dry_run = json_flag(j, "dry_run"),
                                    .live = true};
     if (!choice.digest && !frozen && !choice.dry_run) {
         err_set(err, ERR_REFUSED, "the sandbox runs: its changes may not be those you looked at");
@@ -93,7 +81,7 @@ static int look(struct review *r, const char *format, struct buf *out, struct er
 static int work(const struct warden *w, const struct json *j, struct buf *out, struct err *err)
 {
     struct review r;
-    const char *op = word(j, "op");
+    const char *op = json_text(j, "op");
     review_init(&r);
     r.live = true;
     int result = review_open(&r, w->s->reviews_fd, w->s->id, err);
@@ -101,7 +89,7 @@ static int work(const struct warden *w, const struct json *j, struct buf *out, s
         result = review_find(&r, err);
     if (result >= 0)
         result = op && strcmp(op, "apply") == 0 ? apply(&r, j, w->frozen, out, err)
-                                                : look(&r, word(j, "format"), out, err);
+                                                : look(&r, json_text(j, "format"), out, err);
     review_done(&r);
     if (result >= 0 && out->failed)
         result = err_set(err, ERR_LIMIT, "the changes are too long to be shown");
@@ -209,7 +197,7 @@ static int start(struct warden *w, uint32_t request, const struct json *j, struc
 
 int review_ask(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
 {
-    const char *op = word(j, "op");
+    const char *op = json_text(j, "op");
     if (w->s->filesystem.review_fd < 0)
         return err_set(err, ERR_REFUSED, "this sandbox has no project to review");
     if (w->review.pid)

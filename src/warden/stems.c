@@ -167,19 +167,13 @@ void stems_done(struct stems *s)
 
 /* ---- what they say ---- */
 
-static const char *text_of(const struct json *j, const char *key)
-{
-    const struct json *v = json_get(j, key);
-    return v && json_type(v) == JSON_STRING ? json_string(v) : NULL;
-}
-
 static void take_word(struct stem *m, const char *text, size_t len)
 {
     struct json *root = NULL;
     if (json_parse(text, len, &json_default_limits, &root, NULL) < 0)
         return;
     const struct json *ready = json_get(root, "ready"), *missing = json_get(root, "missing");
-    const char *error = text_of(root, "error");
+    const char *error = json_text(root, "error");
     m->ready = ready && json_type(ready) == JSON_BOOL && json_bool(ready);
     if (m->ready) {
         m->set->past[past_of(m->set, m->name)].failures = 0;

@@ -106,12 +106,6 @@ void watch_telling(struct loop_timer *t)
     watch_tell(container_of(t, struct warden, telling), true);
 }
 
-static const char *member(const struct json *root, const char *key)
-{
-    const struct json *j = json_get(root, key);
-    return j && json_type(j) == JSON_STRING ? json_string(j) : "";
-}
-
 /* What brig-proxy let through, counted by host. Hostile input. */
 void watch_allowed(struct warden *w, const char *text, size_t len)
 {
@@ -122,11 +116,12 @@ void watch_allowed(struct warden *w, const char *text, size_t len)
         return;
     }
     const struct json *port = json_get(root, "port");
-    if (strcmp(member(root, "verdict"), "allowed") == 0) {
+    if (strcmp(json_shown(root, "verdict"), "allowed") == 0) {
         char what[96];
-        snprintf(what, sizeof what, "%.8s://%.70s:%u", member(root, "scheme"), member(root, "host"),
+        snprintf(what, sizeof what, "%.8s://%.70s:%u", json_shown(root, "scheme"),
+                 json_shown(root, "host"),
                  port && json_type(port) == JSON_INT ? (unsigned)json_int(port) : 0);
-        denial_add(&w->allowed, BOUNDARY_NETWORK, what, member(root, "rule"), "");
+        denial_add(&w->allowed, BOUNDARY_NETWORK, what, json_shown(root, "rule"), "");
     }
     json_free(root);
 }

@@ -74,7 +74,7 @@ static bool has_only(const struct json *object, const char *const names[])
 
 static const char *string_of(const struct json *object, const char *key, size_t max)
 {
-    const char *s = json_string(json_get(object, key));
+    const char *s = json_text(object, key);
     return s && strlen(s) <= max ? s : NULL;
 }
 

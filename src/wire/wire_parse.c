@@ -63,12 +63,6 @@ void wire_err_write(const struct err *err, struct buf *out)
     jw_object_end(&w);
 }
 
-static const char *text_of(const struct json *root, const char *key)
-{
-    const struct json *j = json_get(root, key);
-    return j && json_type(j) == JSON_STRING ? json_string(j) : "";
-}
-
 static void copy_text(char *to, size_t size, const char *from)
 {
     size_t len = strnlen(from, size - 1);
@@ -106,11 +100,11 @@ int wire_err_read(const char *text, size_t len, struct err *ret)
     const struct json *number = json_get(root, "errno");
     bool known =
         number && json_type(number) == JSON_INT && json_int(number) > 0 && json_int(number) < 4096;
-    ret->code = code_of(text_of(root, "code"));
-    ret->boundary = boundary_of(text_of(root, "boundary"));
+    ret->code = code_of(json_shown(root, "code"));
+    ret->boundary = boundary_of(json_shown(root, "boundary"));
     ret->sys_errno = known ? (int32_t)json_int(number) : 0;
-    copy_text(ret->message, sizeof ret->message, text_of(root, "message"));
-    copy_text(ret->hint, sizeof ret->hint, text_of(root, "hint"));
+    copy_text(ret->message, sizeof ret->message, json_shown(root, "message"));
+    copy_text(ret->hint, sizeof ret->hint, json_shown(root, "hint"));
     json_free(root);
     return 0;
 }

@@ -43,18 +43,18 @@ static void list_silent(struct listing *l, const char *id)
 
 static void list_one(struct listing *l, const struct json *j, const char *run, const char *where)
 {
-    const char *id = member_string(j, "id");
+    const char *id = json_text(j, "id");
     if (!id || !approval_is_id(id))
         return;
     l->count++;
     if (l->w) {
         jw_object_begin(l->w);
         jw_kv_string(l->w, "id", id);
-        jw_kv_string(l->w, "kind", member_string(j, "kind"));
+        jw_kv_string(l->w, "kind", json_text(j, "kind"));
         jw_kv_string(l->w, "run", run);
         jw_kv_string(l->w, "where", where);
-        jw_kv_string(l->w, "text", member_string(j, "text"));
-        jw_kv_string(l->w, "reason", member_string(j, "reason"));
+        jw_kv_string(l->w, "text", json_text(j, "text"));
+        jw_kv_string(l->w, "reason", json_text(j, "reason"));
         jw_kv_int(l->w, "remaining_ms", member_int(j, "remaining_ms", 0));
         jw_object_end(l->w);
         return;
@@ -62,12 +62,12 @@ static void list_one(struct listing *l, const struct json *j, const char *run, c
     char left[24];
     boxes_age(member_int(j, "remaining_ms", 0), left);
     buf_fmt(l->out, "%s  %-7.10s  %5s left  ", id,
-            member_string(j, "kind") ? member_string(j, "kind") : "?", left);
+            json_text(j, "kind") ? json_text(j, "kind") : "?", left);
     show(l->out, run);
     buf_str(l->out, "\n    ");
-    show(l->out, member_string(j, "text"));
+    show(l->out, json_text(j, "text"));
     buf_str(l->out, "\n    because: ");
-    show(l->out, member_string(j, "reason"));
+    show(l->out, json_text(j, "reason"));
     buf_chr(l->out, '\n');
 }
 
@@ -78,9 +78,9 @@ static void list_local(void *ctx, const char *id, const char *text)
         list_silent(ctx, id);
     if (!text || json_parse(text, strlen(text), &json_default_limits, &j, NULL) < 0)
         return;
-    const char *told = member_string(j, "id");
+    const char *told = json_text(j, "id");
     if (told && strcmp(told, id) == 0)
-        list_one(ctx, j, member_string(j, "run"), "local");
+        list_one(ctx, j, json_text(j, "run"), "local");
 }
 
 /* If no daemon runs there is nothing of it to list, unless the user named one: then that is an
@@ -100,7 +100,7 @@ static int list_daemon(struct boxes *b, struct listing *l, struct err *err)
         return named ? r : 0;
     }
     for (size_t i = 0; list && json_type(list) == JSON_ARRAY && i < json_count(list); i++)
-        list_one(l, json_at(list, i), member_string(json_at(list, i), "sandboxID"), "daemon");
+        list_one(l, json_at(list, i), json_text(json_at(list, i), "sandboxID"), "daemon");
     return 0;
 }
 

@@ -75,7 +75,7 @@ static int each_of_all(struct boxes *b, int (*fn)(struct boxes *b, const char *i
     struct ask ask = {.method = "GET", .path = "/v2/sandboxes?limit=1000&state=running,paused"};
     int result = client_json(&b->client, &ask, &list, err);
     for (size_t i = 0; result >= 0 && list && i < json_count(list); i++) {
-        const char *id = member_string(json_at(list, i), "sandboxID");
+        const char *id = json_text(json_at(list, i), "sandboxID");
         if (!id || !client_id_good(id))
             continue;
         int r = fn(b, id, err);

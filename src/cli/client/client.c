@@ -303,7 +303,7 @@ static int say_status(struct call *call, struct err *err)
         buf_add(&body, piece, (size_t)n);
     const char *said = NULL;
     if (json_parse(buf_text(&body), body.len, &json_default_limits, &root, NULL) == 0)
-        said = member_string(root, "message");
+        said = json_text(root, "message");
     enum err_code code = call->status == 404 || call->status == 502   ? ERR_NOT_FOUND
                          : call->status == 429 || call->status == 413 ? ERR_LIMIT
                          : call->status >= 500                        ? ERR_SYSTEM

@@ -85,6 +85,5 @@ bool client_id_good(const char *text);
 
 void json_cleanup(struct json **j);
 #define cleanup_json __attribute__((cleanup(json_cleanup)))
-/* A member as a string or number, or what stands for "not there". */
-const char *member_string(const struct json *j, const char *name);
+/* A member as a whole number, a fraction cut off; or what stands for "not there". */
 int64_t member_int(const struct json *j, const char *name, int64_t missing);

@@ -13,12 +13,6 @@ void json_cleanup(struct json **j)
     json_free(*j);
 }
 
-const char *member_string(const struct json *j, const char *name)
-{
-    const struct json *m = j && json_type(j) == JSON_OBJECT ? json_get(j, name) : NULL;
-    return m && json_type(m) == JSON_STRING ? json_string(m) : NULL;
-}
-
 int64_t member_int(const struct json *j, const char *name, int64_t missing)
 {
     const struct json *m = j && json_type(j) == JSON_OBJECT ? json_get(j, name) : NULL;
@@ -87,7 +81,7 @@ int client_find(const struct client *c, const char *text, char ret[static 64], s
     if (client_json(c, &ask, &list, err) < 0)
         return -err->code;
     for (size_t i = 0; list && i < json_count(list); i++) {
-        const char *id = member_string(json_at(list, i), "sandboxID");
+        const char *id = json_text(json_at(list, i), "sandboxID");
         if (!id || strncmp(id, text, strlen(text)) != 0)
             continue;
         found = id;

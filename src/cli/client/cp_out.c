@@ -128,7 +128,7 @@ static int ask_entry(struct copy *c, const char *method, const char *inside, int
 static int get_one(struct copy *c, const struct json *entry, const char *top, int root,
                    struct err *err)
 {
-    const char *type = member_string(entry, "type"), *path = member_string(entry, "path");
+    const char *type = json_text(entry, "type"), *path = json_text(entry, "path");
     size_t len = strlen(top);
     cleanup_buf struct buf name = {0};
     bool good = type && path && strncmp(path, top, len) == 0 && path[len] == '/';
@@ -237,7 +237,7 @@ int copy_out(struct copy *c, struct err *err)
     if (ask_entry(c, "Stat", c->inside, 0, &answer, err) < 0)
         return -err->code;
     const struct json *entry = answer ? json_get(answer, "entry") : NULL;
-    const char *type = member_string(entry, "type"), *path = member_string(entry, "path");
+    const char *type = json_text(entry, "type"), *path = json_text(entry, "path");
     if (!type || !path || path[0] != '/')
         return err_set(err, ERR_PROTOCOL, "the daemon does not say what %s is", c->inside);
     if (strstr(type, "DIRECTORY") && !c->recursive) {

@@ -187,7 +187,7 @@ static int run(struct boxes *b, struct err *err)
         return -err->code;
     if (b->json)
         return boxes_print_json(made, err);
-    const char *id = member_string(made, "sandboxID");
+    const char *id = json_text(made, "sandboxID");
     if (!id || !client_id_good(id))
         return err_set(err, ERR_PROTOCOL, "the daemon's answer names no sandbox");
     cleanup_buf struct buf out = {0};

@@ -227,7 +227,7 @@ static void on_signals(struct exec_verb *v)
 
 static int put(const struct json *data, const char *name, int fd, struct err *err)
 {
-    const char *text = member_string(data, name);
+    const char *text = json_text(data, name);
     cleanup_buf struct buf bytes = {0};
     if (!text)
         return 0;
@@ -240,7 +240,7 @@ static int put(const struct json *data, const char *name, int fd, struct err *er
 /* The daemon's word for a process that a signal ended is "signal: N". */
 static int status_of(const struct json *end)
 {
-    const char *status = member_string(end, "status");
+    const char *status = json_text(end, "status");
     uint64_t sig;
     if (status && strncmp(status, "signal: ", 8) == 0 &&
         num_parse_uint(status + 8, &sig, NULL) >= 0 && sig < 128)
@@ -251,7 +251,7 @@ static int status_of(const struct json *end)
 /* A process that was killed for want of memory does not say so itself. */
 static void on_end(struct exec_verb *v, const struct json *end)
 {
-    const char *error = member_string(end, "error");
+    const char *error = json_text(end, "error");
     cleanup_buf struct buf line = {0};
     v->status = status_of(end);
     if (!error || strncmp(error, "oom_killed:", 11) != 0)
@@ -284,7 +284,7 @@ static int on_event(struct exec_verb *v, const struct json *message, struct err 
 static int on_last(struct exec_verb *v, const struct json *message, struct err *err)
 {
     const struct json *e = json_get(message, "error");
-    const char *code = member_string(e, "code"), *text = member_string(e, "message");
+    const char *code = json_text(e, "code"), *text = json_text(e, "message");
     v->over = true;
     if (!e)
         return 0;

@@ -77,7 +77,7 @@ static int show(struct boxes *b, struct err *err)
             "MIN", "MAX", "HITS", "MISSES", "FAILED");
     for (size_t i = 0; list && i < json_count(list); i++) {
         const struct json *j = json_at(list, i);
-        const char *name = member_string(j, "template");
+        const char *name = json_text(j, "template");
         if (b->count && (!name || strcmp(name, b->words[0]) != 0))
             continue;
         buf_fmt(&out, "%-20.40s  %5lld  %8lld  %5lld  %5lld  %8lld  %8lld  %8lld\n",

@@ -34,10 +34,10 @@ static void metadata_text(const struct json *m, struct buf *out)
 static void line(const struct json *j, int64_t now, struct buf *out)
 {
     char up[24], left[24];
-    const char *id = member_string(j, "sandboxID"), *state = member_string(j, "state");
-    const char *template = member_string(j, "templateID");
-    int64_t end = boxes_time(member_string(j, "endAt"));
-    boxes_age(now - boxes_time(member_string(j, "startedAt")), up);
+    const char *id = json_text(j, "sandboxID"), *state = json_text(j, "state");
+    const char *template = json_text(j, "templateID");
+    int64_t end = boxes_time(json_text(j, "endAt"));
+    boxes_age(now - boxes_time(json_text(j, "startedAt")), up);
     boxes_age(end - now, left);
     buf_fmt(out, "%-20.40s  %-16.40s  %-8.16s  %6s  %6s  ", id ? id : "?",
             template ? template : "?", state ? state : "?", up,

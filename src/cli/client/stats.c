@@ -17,13 +17,6 @@ static const struct opt stats_items[] = {
 static const struct opt_table stats_table = {
     .items = stats_items, .count = ARRAY_LEN(stats_items), .next = &client_option_table};
 
-static double member_real(const struct json *j, const char *name)
-{
-    const struct json *m = json_get(j, name);
-    bool number = m && (json_type(m) == JSON_REAL || json_type(m) == JSON_INT);
-    return number ? json_real(m) : 0;
-}
-
 static void size_text(int64_t bytes, char out[static NUM_TEXT_SIZE])
 {
     if (bytes < 0)
@@ -41,8 +34,8 @@ static void line(const char *id, const struct json *j, struct buf *out)
     size_text(member_int(j, "memTotal", -1), total);
     size_text(member_int(j, "diskUsed", -1), disk);
     size_text(member_int(j, "diskTotal", -1), room);
-    buf_fmt(out, "%-20.40s  %6.1f%%  %8s / %-8s  %8s / %-8s\n", id, member_real(j, "cpuUsedPct"),
-            used, total, disk, room);
+    buf_fmt(out, "%-20.40s  %6.1f%%  %8s / %-8s  %8s / %-8s\n", id,
+            json_real(json_get(j, "cpuUsedPct")), used, total, disk, room);
 }
 
 static int one(struct boxes *b, const char *id, struct err *err)

@@ -13,19 +13,6 @@
 #define BOLD   "\033[1m"
 #define PLAIN  "\033[0m"
 
-static const char *text_of(const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    const char *text = value ? json_string(value) : NULL;
-    return text ? text : "";
-}
-
-static int64_t number_of(const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    return value && json_type(value) == JSON_INT ? json_int(value) : 0;
-}
-
 static void paint(struct buf *out, bool colour, const char *code)
 {
     buf_str(out, colour ? code : "");
@@ -70,14 +57,14 @@ static void detail_text(const struct json *detail, struct buf *out)
 
 void audit_line(const struct json *record, bool colour, struct buf *out)
 {
-    const char *time = text_of(record, "time"), *kind = text_of(record, "kind");
-    const char *box = text_of(record, "box"), *key = text_of(record, "key");
-    buf_fmt(out, "%6" PRId64 "  ", number_of(record, "seq"));
+    const char *time = json_shown(record, "time"), *kind = json_shown(record, "kind");
+    const char *box = json_shown(record, "box"), *key = json_shown(record, "key");
+    buf_fmt(out, "%6" PRId64 "  ", json_number(record, "seq"));
     paint(out, colour, DIM);
     /* To the millisecond is enough for a look. */
     buf_fmt(out, "%.10s %.12s", time, strlen(time) > 11 ? time + 11 : "");
     paint(out, colour, PLAIN);
-    buf_fmt(out, "  %-11s ", text_of(record, "boundary"));
+    buf_fmt(out, "  %-11s ", json_shown(record, "boundary"));
     paint(out, colour, colour_of(kind));
     buf_fmt(out, "%-16s", kind);
     paint(out, colour, PLAIN);
@@ -135,22 +122,22 @@ static void denials(const struct json *summary, bool colour, struct buf *out)
     title(out, colour, "Most refused");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *d = json_at(list, i);
-        buf_fmt(out, "%10" PRId64 "  %s: ", number_of(d, "count"), text_of(d, "boundary"));
-        term_clean(out, text_of(d, "what"));
-        if (number_of(d, "boxes") > 1)
-            buf_fmt(out, " (%" PRId64 " sandboxes)", number_of(d, "boxes"));
+        buf_fmt(out, "%10" PRId64 "  %s: ", json_number(d, "count"), json_shown(d, "boundary"));
+        term_clean(out, json_shown(d, "what"));
+        if (json_number(d, "boxes") > 1)
+            buf_fmt(out, " (%" PRId64 " sandboxes)", json_number(d, "boxes"));
         buf_chr(out, '\n');
     }
 }
 
 void audit_summary(const struct json *summary, bool colour, struct buf *out)
 {
-    buf_fmt(out, "%" PRId64 " records of %" PRId64 " sandboxes", number_of(summary, "records"),
-            number_of(summary, "boxes"));
-    if (text_of(summary, "first")[0])
-        buf_fmt(out, ", from %.19s to %.19s UTC", text_of(summary, "first"),
-                text_of(summary, "last"));
-    buf_fmt(out, "\n%" PRId64 " times something was refused\n", number_of(summary, "refused"));
+    buf_fmt(out, "%" PRId64 " records of %" PRId64 " sandboxes", json_number(summary, "records"),
+            json_number(summary, "boxes"));
+    if (json_shown(summary, "first")[0])
+        buf_fmt(out, ", from %.19s to %.19s UTC", json_shown(summary, "first"),
+                json_shown(summary, "last"));
+    buf_fmt(out, "\n%" PRId64 " times something was refused\n", json_number(summary, "refused"));
     counts(summary, "by_boundary", "By boundary", colour, out);
     counts(summary, "by_kind", "By kind", colour, out);
     counts(summary, "by_template", "Sandboxes by template", colour, out);
@@ -159,23 +146,23 @@ void audit_summary(const struct json *summary, bool colour, struct buf *out)
 
 static void good_text(const struct json *r, struct buf *out)
 {
-    int64_t last = number_of(r, "last"), signed_to = number_of(r, "signed_to");
-    int64_t withheld = number_of(r, "withheld");
-    buf_fmt(out, "%" PRId64 " records", number_of(r, "records"));
-    if (number_of(r, "first") > 1)
-        buf_fmt(out, " (%" PRId64 " to %" PRId64 ")", number_of(r, "first"), last);
-    buf_fmt(out, ", %" PRId64 " checkpoints", number_of(r, "checkpoints"));
+    int64_t last = json_number(r, "last"), signed_to = json_number(r, "signed_to");
+    int64_t withheld = json_number(r, "withheld");
+    buf_fmt(out, "%" PRId64 " records", json_number(r, "records"));
+    if (json_number(r, "first") > 1)
+        buf_fmt(out, " (%" PRId64 " to %" PRId64 ")", json_number(r, "first"), last);
+    buf_fmt(out, ", %" PRId64 " checkpoints", json_number(r, "checkpoints"));
     if (withheld)
         buf_fmt(out, ", %" PRId64 " left out", withheld);
     buf_chr(out, '\n');
     if (signed_to)
         buf_fmt(out, "signed up to record %" PRId64 ", %.19s UTC\n", signed_to,
-                text_of(r, "signed_at"));
+                json_shown(r, "signed_at"));
     if (last > signed_to)
         buf_fmt(out, "not yet signed: %" PRId64 " records after it\n", last - signed_to);
-    if (text_of(r, "hash")[0])
+    if (json_shown(r, "hash")[0])
         buf_fmt(out, "to find a rollback later, keep: --expect %" PRId64 ":%s\n", last,
-                text_of(r, "hash"));
+                json_shown(r, "hash"));
 }
 
 void audit_verdict(const struct json *result, bool colour, struct buf *out)
@@ -190,6 +177,6 @@ void audit_verdict(const struct json *result, bool colour, struct buf *out)
         good_text(result, out);
         return;
     }
-    term_clean(out, text_of(result, "why"));
+    term_clean(out, json_shown(result, "why"));
     buf_chr(out, '\n');
 }

@@ -12,23 +12,10 @@
 
 #define WHAT_WIDTH_MAX 48
 
-static const char *text_of(const struct json *j, const char *key)
-{
-    const struct json *value = j ? json_get(j, key) : NULL;
-    const char *text = value ? json_string(value) : NULL;
-    return text ? text : "";
-}
-
-static int64_t number_of(const struct json *j, const char *key)
-{
-    const struct json *value = j ? json_get(j, key) : NULL;
-    return value && json_type(value) == JSON_INT ? json_int(value) : 0;
-}
-
 const char *net_state(const struct json *record)
 {
-    int64_t pid = number_of(record, "supervisor");
-    if (strcmp(text_of(record, "state"), "running") != 0)
+    int64_t pid = json_number(record, "supervisor");
+    if (strcmp(json_shown(record, "state"), "running") != 0)
         return "ended";
     return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH ? "gone" : "running";
 }
@@ -87,7 +74,7 @@ static void in_line(struct buf *out, const char *name, const struct json *table)
     for (size_t i = 0; i < json_count(table); i++) {
         buf_str(out, i ? "  " : "");
         term_clean(out, json_key_at(table, i));
-        buf_fmt(out, " %" PRId64, number_of(table, json_key_at(table, i)));
+        buf_fmt(out, " %" PRId64, json_number(table, json_key_at(table, i)));
     }
     buf_chr(out, '\n');
 }
@@ -101,7 +88,7 @@ static void hosts(struct buf *out, bool colour, const struct json *table)
     for (size_t i = 0; i < json_count(table); i++) {
         buf_str(out, "  ");
         column(out, json_key_at(table, i), width);
-        buf_fmt(out, "  %6" PRId64 "\n", number_of(table, json_key_at(table, i)));
+        buf_fmt(out, "  %6" PRId64 "\n", json_number(table, json_key_at(table, i)));
     }
 }
 
@@ -112,20 +99,21 @@ static void denied(struct buf *out, bool colour, const struct json *list)
     title(out, colour, "Denied");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *d = json_at(list, i);
-        int64_t count = number_of(d, "count");
+        int64_t count = json_number(d, "count");
         buf_str(out, colour ? "  \033[31m" : "  ");
-        term_clean(out, text_of(d, "what"));
+        term_clean(out, json_shown(d, "what"));
         buf_str(out, colour ? "\033[0m" : "");
         if (count > 1)
             buf_fmt(out, " (%" PRId64 " times)", count);
-        if (text_of(d, "text")[0] || text_of(d, "reason")[0]) {
+        if (json_shown(d, "text")[0] || json_shown(d, "reason")[0]) {
             buf_str(out, ": ");
-            term_clean(out, text_of(d, "text")[0] ? text_of(d, "text") : text_of(d, "reason"));
+            term_clean(out,
+                       json_shown(d, "text")[0] ? json_shown(d, "text") : json_shown(d, "reason"));
         }
         buf_chr(out, '\n');
-        if (text_of(d, "hint")[0]) {
+        if (json_shown(d, "hint")[0]) {
             buf_str(out, "      ");
-            term_clean(out, text_of(d, "hint"));
+            term_clean(out, json_shown(d, "hint"));
             buf_chr(out, '\n');
         }
     }
@@ -133,44 +121,45 @@ static void denied(struct buf *out, bool colour, const struct json *list)
 
 static void request_text(const struct json *e, char *out, size_t size)
 {
-    const char *host = text_of(e, "host");
-    const char *scheme = text_of(e, "scheme");
-    const char *method = text_of(e, "method");
+    const char *host = json_shown(e, "host");
+    const char *scheme = json_shown(e, "scheme");
+    const char *method = json_shown(e, "method");
     bool v6 = strchr(host, ':') != NULL;
     char port[16] = "";
-    if (strcmp(text_of(e, "entry"), "dns") == 0) {
+    if (strcmp(json_shown(e, "entry"), "dns") == 0) {
         snprintf(out, size, "dns %s", host);
         return;
     }
-    if (number_of(e, "port"))
-        snprintf(port, sizeof port, ":%" PRId64, number_of(e, "port"));
+    if (json_number(e, "port"))
+        snprintf(port, sizeof port, ":%" PRId64, json_number(e, "port"));
     snprintf(out, size, "%s%s%s%s%s%s%s%s%s", method, method[0] ? " " : "", scheme,
-             scheme[0] ? "://" : "", v6 ? "[" : "", host, v6 ? "]" : "", port, text_of(e, "path"));
+             scheme[0] ? "://" : "", v6 ? "[" : "", host, v6 ? "]" : "", port,
+             json_shown(e, "path"));
 }
 
 static void request(struct buf *out, bool colour, const struct json *e, size_t width)
 {
     char what[1024];
-    const char *verdict = text_of(e, "verdict");
+    const char *verdict = json_shown(e, "verdict");
     bool good = strcmp(verdict, "allowed") == 0;
     request_text(e, what, sizeof what);
-    buf_fmt(out, "  %9.3f s  %s", (double)number_of(e, "time_ms") / 1000,
+    buf_fmt(out, "  %9.3f s  %s", (double)json_number(e, "time_ms") / 1000,
             !colour ? ""
             : good  ? "\033[32m"
                     : "\033[31m");
     column(out, verdict, 7);
     buf_str(out, colour ? "\033[0m  " : "  ");
     column(out, what, width);
-    if (number_of(e, "status"))
-        buf_fmt(out, "  %" PRId64, number_of(e, "status"));
-    if (number_of(e, "up") || number_of(e, "down")) {
+    if (json_number(e, "status"))
+        buf_fmt(out, "  %" PRId64, json_number(e, "status"));
+    if (json_number(e, "up") || json_number(e, "down")) {
         buf_str(out, "  ");
-        bytes(out, number_of(e, "up"));
+        bytes(out, json_number(e, "up"));
         buf_str(out, " up, ");
-        bytes(out, number_of(e, "down"));
+        bytes(out, json_number(e, "down"));
         buf_str(out, " down");
     }
-    const char *why = text_of(e, "note")[0] ? text_of(e, "note") : text_of(e, "text");
+    const char *why = json_shown(e, "note")[0] ? json_shown(e, "note") : json_shown(e, "text");
     if (why[0]) {
         buf_str(out, "  ");
         term_clean(out, why);
@@ -212,16 +201,16 @@ static void totals(struct buf *out, const struct json *n)
 {
     label(out, "requests");
     buf_fmt(out, "%" PRId64 ": %" PRId64 " allowed, %" PRId64 " denied, %" PRId64 " failed\n",
-            number_of(n, "total"), number_of(n, "allowed"), number_of(n, "denied"),
-            number_of(n, "errors"));
+            json_number(n, "total"), json_number(n, "allowed"), json_number(n, "denied"),
+            json_number(n, "errors"));
     label(out, "bytes");
-    bytes(out, number_of(n, "bytes_up"));
+    bytes(out, json_number(n, "bytes_up"));
     buf_str(out, " sent, ");
-    bytes(out, number_of(n, "bytes_down"));
+    bytes(out, json_number(n, "bytes_down"));
     buf_str(out, " received\n");
-    if (number_of(n, "lost")) {
+    if (json_number(n, "lost")) {
         label(out, "lost");
-        buf_fmt(out, "%" PRId64 " events could not be recorded\n", number_of(n, "lost"));
+        buf_fmt(out, "%" PRId64 " events could not be recorded\n", json_number(n, "lost"));
     }
 }
 
@@ -229,9 +218,9 @@ void net_text(const struct json *record, bool colour, struct buf *out)
 {
     const struct json *n = json_get(record, "network");
     label(out, "sandbox");
-    term_clean(out, text_of(record, "sandbox_id"));
+    term_clean(out, json_shown(record, "sandbox_id"));
     buf_fmt(out, ", %s, started ", net_state(record));
-    term_clean(out, text_of(record, "started"));
+    term_clean(out, json_shown(record, "started"));
     buf_chr(out, '\n');
     rules(out, json_get(record, "rules"));
     if (!n)
@@ -249,8 +238,8 @@ void net_line(const char *id, const struct json *record, struct buf *out)
     const struct json *n = json_get(record, "network");
     column(out, id, 24);
     buf_fmt(out, "%-8s ", net_state(record));
-    column(out, text_of(record, "started"), 21);
-    buf_fmt(out, "%6" PRId64 " requests, %" PRId64 " denied", number_of(n, "total"),
-            number_of(n, "denied"));
+    column(out, json_shown(record, "started"), 21);
+    buf_fmt(out, "%6" PRId64 " requests, %" PRId64 " denied", json_number(n, "total"),
+            json_number(n, "denied"));
     buf_chr(out, '\n');
 }

@@ -173,7 +173,7 @@ static int show(struct receipt_options *o, struct err *err)
     /* The object of `brig run --json` has one. */
     const struct json *inner = json_get(j, "receipt");
     const struct json *receipt = json_type(inner) == JSON_OBJECT ? inner : j;
-    if (!json_string(json_get(receipt, "sandbox_id")))
+    if (!json_text(receipt, "sandbox_id"))
         return err_set(err, ERR_USAGE, "that is no receipt: it has no sandbox_id");
     if (o->json) {
         struct json_writer w;
@@ -277,7 +277,7 @@ static int show_key(struct receipt_options *o, struct err *err)
     if (json_parse(buf_text(&answer), answer.len, &json_default_limits, &j, err) < 0)
         return err_wrap(err, "the answer of brig-daemon");
     buf_chr(&answer, '\n');
-    const char *pem = member_string(j, "pem");
+    const char *pem = json_text(j, "pem");
     cleanup_buf struct buf out;
     buf_init(&out, 65536);
     buf_str(&out, o->json ? buf_text(&answer) : pem);

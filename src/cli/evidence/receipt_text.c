@@ -96,11 +96,11 @@ static void denials(const struct json *j, bool colour, struct buf *out)
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *d = json_at(list, i);
         buf_str(out, "  ");
-        term_clean(out, member_string(d, "boundary"));
+        term_clean(out, json_text(d, "boundary"));
         buf_str(out, ": ");
-        term_clean(out, member_string(d, "what"));
+        term_clean(out, json_text(d, "what"));
         buf_fmt(out, " (%" PRId64 "): ", member_int(d, "count", 0));
-        term_clean(out, member_string(d, "rule"));
+        term_clean(out, json_text(d, "rule"));
         buf_chr(out, '\n');
     }
 }
@@ -111,15 +111,15 @@ static void signature(const struct json *j, bool colour, struct buf *out)
     if (!s) {
         paint(out, colour, RED, "NOT SIGNED");
         buf_str(out, ": ");
-        term_clean(out, member_string(j, "why_not_signed"));
+        term_clean(out, json_text(j, "why_not_signed"));
         buf_chr(out, '\n');
         return;
     }
     const struct json *record = json_get(s, "record");
     buf_fmt(out, "signed as record %" PRId64 " of its chain, ", member_int(record, "seq", 0));
-    term_clean(out, member_string(record, "time"));
+    term_clean(out, json_text(record, "time"));
     buf_str(out, "\n  by ");
-    term_clean(out, member_string(s, "key"));
+    term_clean(out, json_text(s, "key"));
     buf_str(out, "\n  not verified here: see `brig receipt verify`\n");
 }
 
@@ -127,7 +127,7 @@ void receipt_text(const struct json *j, bool colour, struct buf *out)
 {
     const struct json *in = json_get(j, "inputs"), *outputs = json_get(j, "outputs");
     paint(out, colour, BOLD, "receipt of ");
-    term_clean(out, member_string(j, "sandbox_id"));
+    term_clean(out, json_text(j, "sandbox_id"));
     buf_chr(out, '\n');
     row(out, "started", json_get(j, "started"));
     row(out, "finished", json_get(j, "finished"));
@@ -151,20 +151,20 @@ void receipt_text(const struct json *j, bool colour, struct buf *out)
 
 void receipt_verdict(const struct json *r, bool colour, struct buf *out)
 {
-    bool good = json_bool(json_get(r, "good"));
+    bool good = json_flag(r, "good");
     paint(out, colour, good ? GREEN : RED, good ? "good" : "NOT GOOD");
     buf_str(out, ": ");
     if (!good) {
-        term_clean(out, member_string(r, "why"));
+        term_clean(out, json_text(r, "why"));
         buf_chr(out, '\n');
         return;
     }
     buf_str(out, "receipt of ");
-    term_clean(out, member_string(r, "sandbox_id"));
+    term_clean(out, json_text(r, "sandbox_id"));
     buf_fmt(out, ", record %" PRId64 " of the chain of ", member_int(r, "seq", 0));
-    term_clean(out, member_string(r, "key"));
+    term_clean(out, json_text(r, "key"));
     buf_fmt(out, "\nthe chain must lead there: brig audit verify%s --expect %" PRId64 ":",
-            json_bool(json_get(r, "run")) ? " --runs" : "", member_int(r, "seq", 0));
-    term_clean(out, member_string(r, "hash"));
+            json_flag(r, "run") ? " --runs" : "", member_int(r, "seq", 0));
+    term_clean(out, json_text(r, "hash"));
     buf_chr(out, '\n');
 }

@@ -294,23 +294,16 @@ static int ready(void *ctx, uint16_t port, const char *ca_pem)
     return pidfd < 0 ? give_up(s) : pidfd;
 }
 
-static const char *text_of(const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    const char *text = value ? json_string(value) : NULL;
-    return text ? text : "";
-}
-
 static void event_text(const struct json *e)
 {
     const struct json *port = json_get(e, "port");
-    if (strcmp(text_of(e, "verdict"), "allowed") == 0)
+    if (strcmp(json_shown(e, "verdict"), "allowed") == 0)
         return;
-    term_say("%s: %s%s%s://%s:%d: %s%s%s", text_of(e, "verdict"), text_of(e, "method"),
-             text_of(e, "method")[0] ? " " : "", text_of(e, "scheme"), text_of(e, "host"),
+    term_say("%s: %s%s%s://%s:%d: %s%s%s", json_shown(e, "verdict"), json_shown(e, "method"),
+             json_shown(e, "method")[0] ? " " : "", json_shown(e, "scheme"), json_shown(e, "host"),
              port && json_type(port) == JSON_INT ? (int)json_int(port) : 0,
-             text_of(e, "note")[0] ? text_of(e, "note") : text_of(e, "text"),
-             text_of(e, "hint")[0] ? "; " : "", text_of(e, "hint"));
+             json_shown(e, "note")[0] ? json_shown(e, "note") : json_shown(e, "text"),
+             json_shown(e, "hint")[0] ? "; " : "", json_shown(e, "hint"));
 }
 
 /* What the proxy says is hostile input: read, cleaned, written anew. */

@@ -16,12 +16,6 @@ static void copy_text(char *out, size_t size, const struct json *j, const char *
     snprintf(out, size, "%s", text ? text : "");
 }
 
-static int64_t number_of(const struct json *j, const char *key)
-{
-    const struct json *value = json_get(j, key);
-    return value && json_type(value) == JSON_INT ? json_int(value) : 0;
-}
-
 static void read_projects(const struct json *value, struct key_row *ret)
 {
     const struct json *list = json_get(value, "projects");
@@ -40,9 +34,9 @@ static bool row_read(const struct json *j, struct key_row *ret)
     if (!value || json_type(value) != JSON_OBJECT || !id || !json_string(id))
         return false;
     const struct json *is_operator = json_get(value, "operator");
-    *ret = (struct key_row){.created_ms = number_of(value, "created_ms"),
-                            .revoked_ms = number_of(value, "revoked_ms"),
-                            .max_boxes = number_of(value, "max_boxes")};
+    *ret = (struct key_row){.created_ms = json_number(value, "created_ms"),
+                            .revoked_ms = json_number(value, "revoked_ms"),
+                            .max_boxes = json_number(value, "max_boxes")};
     ret->operator_key =
         is_operator && json_type(is_operator) == JSON_BOOL && json_bool(is_operator);
     copy_text(ret->id, sizeof ret->id, j, "id");

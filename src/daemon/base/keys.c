@@ -101,8 +101,8 @@ static int read_key(const struct json *j, const char *id, struct key *ret, struc
     if (operator_key && json_type(operator_key) != JSON_BOOL)
         return err_set(err, ERR_PROTOCOL, "operator is true or false");
     if (copy_text(ret->id, sizeof ret->id, id, err) < 0 ||
-        copy_text(ret->name, sizeof ret->name, json_string(json_get(j, "name")), err) < 0 ||
-        read_hash(json_string(json_get(j, "hash")), ret->hash, err) < 0 ||
+        copy_text(ret->name, sizeof ret->name, json_text(j, "name"), err) < 0 ||
+        read_hash(json_text(j, "hash"), ret->hash, err) < 0 ||
         read_number(j, "created_ms", &ret->created_ms, err) < 0 ||
         read_number(j, "revoked_ms", &ret->revoked_ms, err) < 0 ||
         read_number(j, "max_boxes", &most, err) < 0 || read_projects(j, ret, err) < 0)

@@ -304,12 +304,6 @@ static bool event_fits(struct box *b)
     return false;
 }
 
-static const char *text_of(const struct json *tree, const char *key)
-{
-    const char *text = json_string(json_get(tree, key));
-    return text ? text : "";
-}
-
 const struct denial_list *box_denials(const struct box *b)
 {
     return b->denied;
@@ -318,11 +312,11 @@ const struct denial_list *box_denials(const struct box *b)
 /* For whoever asks what went wrong; the record has all of it. */
 static void keep_denial(struct box *b, enum boundary_id id, const struct json *tree, uint64_t n)
 {
-    const char *what = text_of(tree, "what");
+    const char *what = json_shown(tree, "what");
     if (!b->denied && !(b->denied = calloc(1, sizeof *b->denied)))
         return;
     uint64_t dropped = b->denied->dropped;
-    denial_add(b->denied, id, what, text_of(tree, "rule"), text_of(tree, "hint"));
+    denial_add(b->denied, id, what, json_shown(tree, "rule"), json_shown(tree, "hint"));
     for (size_t i = 0; b->denied->dropped == dropped && i < b->denied->count; i++) {
         struct denial *d = &b->denied->items[i];
         if (d->boundary == id && strncmp(d->what, what, sizeof d->what - 1) == 0)
@@ -337,8 +331,8 @@ static void on_event(struct box *b, const struct json *tree, const char *text)
     uint64_t n = count && json_type(count) == JSON_INT && json_int(count) > 0
                      ? (uint64_t)json_int(count)
                      : 1;
-    enum boundary_id id = boundary_named(json_string(json_get(tree, "boundary")));
-    const char *kind = json_string(json_get(tree, "kind"));
+    enum boundary_id id = boundary_named(json_text(tree, "boundary"));
+    const char *kind = json_text(tree, "kind");
     bool denial = !kind || strncmp(kind, "den", 3) == 0;
     if (denial) {
         b->denials += n;
@@ -416,7 +410,7 @@ static void on_said(struct box *b, struct wire_msg *m, const struct json *tree)
         on_event(b, tree, m->text);
     } else if (m->type == WIRE_ENDED) {
         fault_point(FAULT_ENDED);
-        const char *reason = json_string(json_get(tree, "reason"));
+        const char *reason = json_text(tree, "reason");
         const struct json *usage = json_get(tree, "usage");
         if (usage)
             read_usage(b, usage);

@@ -30,12 +30,6 @@ struct stats_ring {
     struct box_stats at[RING];
 };
 
-static uint64_t field(const struct json *tree, const char *name)
-{
-    const struct json *v = json_get(tree, name);
-    return v && json_type(v) == JSON_INT && json_int(v) > 0 ? (uint64_t)json_int(v) : 0;
-}
-
 static void add(struct stats_ring *r, const struct json *tree)
 {
     struct box *b = r->box;
@@ -47,14 +41,14 @@ static void add(struct stats_ring *r, const struct json *tree)
     struct box_stats *s = &r->at[at];
     *s = (struct box_stats){
         .time_ms = core_wall_ms(),
-        .cpu_usec = field(tree, "cpu_usec"),
+        .cpu_usec = json_uint(tree, "cpu_usec"),
         .cpus_milli = b->info.cpus_milli,
-        .memory = field(tree, "memory"),
+        .memory = json_uint(tree, "memory"),
         .memory_limit = b->info.memory,
-        .memory_cache = field(tree, "memory_cache"),
-        .disk = field(tree, "disk"),
+        .memory_cache = json_uint(tree, "memory_cache"),
+        .disk = json_uint(tree, "disk"),
         .disk_limit = b->info.disk,
-        .pids = field(tree, "pids"),
+        .pids = json_uint(tree, "pids"),
     };
     uint64_t now = clock_us();
     if (r->last_us && now > r->last_us && s->cpu_usec >= r->last_cpu)

@@ -90,7 +90,7 @@ static int may_take(const struct box *b, const struct key *by, const struct json
     bool changes = !(dry_run && json_type(dry_run) == JSON_BOOL && json_bool(dry_run));
     if (!by || !by->operator_key)
         return err_set(err, ERR_REFUSED, "changes are applied with an operator's key");
-    if (by == b->info.owner || !changes || (request && json_string(json_get(request, "digest"))))
+    if (by == b->info.owner || !changes || (request && json_text(request, "digest")))
         return 0;
     err_set(err, ERR_REFUSED, "the sandbox belongs to another key, which may change more");
     return err_hint(err, "give the digest of the changes that you looked at");

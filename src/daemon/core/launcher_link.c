@@ -37,7 +37,7 @@ static void on_templates(struct core *c, const struct json *tree, struct err *er
 /* The key that the launcher made or read: as good as one that was kept. */
 static int take_operator_key(struct core *c, const struct json *key, struct err *err)
 {
-    const char *id = json_string(json_get(key, "id")), *hash = json_string(json_get(key, "hash"));
+    const char *id = json_text(key, "id"), *hash = json_text(key, "hash");
     cleanup_buf struct buf text = {0};
     struct json_writer w;
     if (!id || !hash || !*hash || keys_find(c->keys, id))
@@ -96,7 +96,7 @@ static void on_hello(struct core *c, const struct json *tree, struct err *err)
 
 static void on_launched(struct core *c, const struct json *tree, struct wire_msg *m)
 {
-    struct box *b = box_lookup(c, json_string(json_get(tree, "id")));
+    struct box *b = box_lookup(c, json_text(tree, "id"));
     int fd = wire_steal_fd(m, 0);
     if (!b || fd < 0 || peer_is_open(&b->warden)) {
         if (fd >= 0)
@@ -146,7 +146,7 @@ static void on_message(struct peer *p, struct wire_msg *m)
     } else if (m->type == WIRE_LAUNCHED) {
         on_launched(c, tree, m);
     } else if (m->type == WIRE_GONE) {
-        struct box *b = box_lookup(c, json_string(json_get(tree, "id")));
+        struct box *b = box_lookup(c, json_text(tree, "id"));
         int64_t status = m->value;
         wire_close_fds(m); /* the room is used again for the warden's last words */
         if (b)

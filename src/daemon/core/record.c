@@ -110,8 +110,8 @@ void core_put(struct core *c, const char *table, const char *key, const char *va
 
 static int restore(struct core *c, const struct json *row, struct err *err)
 {
-    const char *table = json_string(json_get(row, "table"));
-    const char *key = json_string(json_get(row, "key"));
+    const char *table = json_text(row, "table");
+    const char *key = json_text(row, "key");
     const struct json *value = json_get(row, "value");
     if (!table || !key || !value)
         return err_set(err, ERR_PROTOCOL, "the recorder gave back a row without its parts");

@@ -4,12 +4,6 @@
 
 #include <string.h>
 
-static uint64_t number_in(const struct json *object, const char *key)
-{
-    const struct json *v = json_get(object, key);
-    return v && json_type(v) == JSON_INT && json_int(v) > 0 ? (uint64_t)json_int(v) : 0;
-}
-
 static bool is_named(const struct tmpl *t, const char *name)
 {
     if (strcmp(t->name, name) == 0)
@@ -91,9 +85,9 @@ static void fill(struct tmpl *t, const struct json *json, char *text)
     drop_texts(t);
     t->json = text;
     read_aliases(t, json_get(json, "aliases"));
-    t->cpus_milli = number_in(json, "cpus_milli");
-    t->memory = number_in(json, "memory");
-    t->disk = number_in(json, "disk");
+    t->cpus_milli = json_uint(json, "cpus_milli");
+    t->memory = json_uint(json, "memory");
+    t->disk = json_uint(json, "disk");
     read_roots(t, json_get(json, "roots"));
     t->pool.version++;
     pool_setup(t, json_get(json, "pool"));
@@ -120,7 +114,7 @@ static struct tmpl *find_or_make(struct core *c, const char *name)
 
 static int read_one(struct core *c, const struct json *json, struct err *err)
 {
-    const char *name = json_string(json_get(json, "name"));
+    const char *name = json_text(json, "name");
     if (!name || !*name || strlen(name) > 63)
         return err_set(err, ERR_PROTOCOL, "a template without a usable name");
     struct buf out;

@@ -31,7 +31,7 @@ struct listing {
 
 static bool metadata_has(const struct json *have, const char *key, const char *value)
 {
-    const char *found = json_string(json_get(have, key));
+    const char *found = json_text(have, key);
     return found && !strcmp(found, value);
 }
 
@@ -321,12 +321,6 @@ void control_metrics(struct call *call)
 
 /* ---- GET /templates ---- */
 
-static uint64_t number_of(const struct json *t, const char *key)
-{
-    const struct json *j = json_get(t, key);
-    return j && json_type(j) == JSON_INT && json_int(j) > 0 ? (uint64_t)json_int(j) : 0;
-}
-
 static void write_template(void *ctx, const char *text)
 {
     struct json_writer *w = ctx;
@@ -334,18 +328,18 @@ static void write_template(void *ctx, const char *text)
     if (json_parse(text, strlen(text), NULL, &t, NULL) < 0)
         return;
     const struct json *aliases = json_get(t, "aliases");
-    const char *description = json_string(json_get(t, "description"));
+    const char *description = json_text(t, "description");
     jw_object_begin(w);
-    jw_kv_string(w, "templateID", json_string(json_get(t, "name")));
+    jw_kv_string(w, "templateID", json_text(t, "name"));
     jw_key(w, "aliases");
     jw_array_begin(w);
-    jw_string(w, json_string(json_get(t, "name")));
+    jw_string(w, json_text(t, "name"));
     for (size_t i = 0; aliases && i < json_count(aliases); i++)
         jw_string(w, json_string(json_at(aliases, i)));
     jw_array_end(w);
-    jw_kv_uint(w, "cpuCount", (number_of(t, "cpus_milli") + 999) / 1000);
-    jw_kv_uint(w, "memoryMB", number_of(t, "memory") >> 20);
-    jw_kv_uint(w, "diskSizeMB", number_of(t, "disk") >> 20);
+    jw_kv_uint(w, "cpuCount", (json_uint(t, "cpus_milli") + 999) / 1000);
+    jw_kv_uint(w, "memoryMB", json_uint(t, "memory") >> 20);
+    jw_kv_uint(w, "diskSizeMB", json_uint(t, "disk") >> 20);
     jw_kv_string(w, "description", description ? description : "");
     jw_kv_bool(w, "public", false);
     jw_kv_string(w, "buildStatus", "ready");

@@ -217,7 +217,7 @@ static void not_found(struct mcp_call *c, const char *uri, const char *why)
 
 static const char *uri_of(const struct mcp_call *c)
 {
-    return json_string(json_get(c->msg.params, "uri"));
+    return json_text(c->msg.params, "uri");
 }
 
 static void write_contents(struct mcp_file *f, const struct buf *data, const char *type, bool text)

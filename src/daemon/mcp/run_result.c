@@ -62,7 +62,7 @@ static void add_end(struct buf *text, const struct mcp_run *r)
 {
     const struct json *e = r->exception;
     if (e)
-        add_line(text, json_string(json_get(e, "traceback")));
+        add_line(text, json_text(e, "traceback"));
     if (r->oom.code) {
         add_line(text, "");
         buf_fmt(text, "[%s; %s]", r->oom.message, r->oom.hint);

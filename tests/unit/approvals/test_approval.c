@@ -248,9 +248,9 @@ Test(approval, is_described_by_the_asker_and_gone_with_it, .init = own_folder,
     cr_expect(f.count == 1);
     struct json *j = NULL;
     cr_assert(json_parse(f.json, strlen(f.json), &json_default_limits, &j, NULL) == 0);
-    cr_expect_str_eq(json_string(json_get(j, "text")), "delete\\x1b everything");
-    cr_expect_str_eq(json_string(json_get(j, "kind")), "tool");
-    cr_expect_str_eq(json_string(json_get(j, "run")), "brig-0123");
+    cr_expect_str_eq(json_text(j, "text"), "delete\\x1b everything");
+    cr_expect_str_eq(json_text(j, "kind"), "tool");
+    cr_expect_str_eq(json_text(j, "run"), "brig-0123");
     cr_expect(json_int(json_get(j, "pid")) == pid);
     json_free(j);
     /* One that cannot answer just now is not left out. */

@@ -294,6 +294,28 @@ Test(json, a_wrong_question_has_an_empty_answer)
 
 /* ---- the writer ---- */
 
+Test(json, members_are_read_by_name)
+{
+    struct json *tree =
+        parse_ok("{\"t\":\"text\",\"n\":-7,\"p\":8,\"b\":true,\"r\":2.5,\"z\":null}");
+    cr_expect_str_eq(json_text(tree, "t"), "text");
+    cr_expect_str_eq(json_shown(tree, "t"), "text");
+    cr_expect_eq(json_number(tree, "n"), -7);
+    cr_expect_eq(json_uint(tree, "n"), 0);
+    cr_expect_eq(json_uint(tree, "p"), 8);
+    cr_expect(json_flag(tree, "b"));
+    static const char *const others[] = {"b", "r", "z", "missing"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        cr_expect_null(json_text(tree, others[i]));
+        cr_expect_str_eq(json_shown(tree, others[i]), "");
+        cr_expect_eq(json_number(tree, others[i]), 0);
+        cr_expect_eq(json_flag(tree, others[i]), i == 0);
+    }
+    cr_expect_null(json_text(NULL, "t"));
+    cr_expect_not(json_flag(json_get(tree, "t"), "b"));
+    json_free(tree);
+}
+
 Test(json, writes_compact_and_pretty)
 {
     static const char *const want[] = {

@@ -47,7 +47,7 @@ static enum sink_took on_said(void *ctx, const struct interp_said *s)
     r->len += (size_t)snprintf(r->text + r->len, sizeof r->text - r->len, "%c;", letters[s->word]);
     if (s->word != INTERP_RESULT || !r->more)
         return SINK_ALL;
-    cr_assert_str_eq(json_string(json_get(s->data, "text")), "here");
+    cr_assert_str_eq(json_text(s->data, "text"), "here");
     return --r->more ? SINK_MORE : SINK_FULL;
 }
 

@@ -46,7 +46,7 @@ Test(fields, are_read_by_name)
     cr_assert_eq(r.number, 7, "absent: untouched");
     cr_assert_str_eq(r.text, "x");
     cr_assert_eq(json_count(r.list), 1);
-    cr_assert_str_eq(json_string(json_get(r.map, "k")), "v");
+    cr_assert_str_eq(json_text(r.map, "k"), "v");
 }
 
 Test(fields, null_is_absent)

@@ -370,7 +370,7 @@ static void double_launch(uint32_t request, const struct json *tree)
     cr_assert_lt(w.ward_count, WARDENS_MAX);
     struct ward *d = &w.wards[w.ward_count++];
     *d = (struct ward){.io = {.fn = on_ward}};
-    snprintf(d->id, sizeof d->id, "%s", json_string(json_get(tree, "id")));
+    snprintf(d->id, sizeof d->id, "%s", json_text(tree, "id"));
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     d->io.fd = pair[1];
     loop_watch(w.loop, &d->io, EPOLLIN);

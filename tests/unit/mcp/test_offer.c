@@ -13,7 +13,7 @@ static void check_schema(const char *tool, const struct json *schema)
 {
     const struct json *required, *properties;
     cr_assert(is_object(schema), "%s", tool);
-    cr_expect_str_eq(json_string(json_get(schema, "type")), "object");
+    cr_expect_str_eq(json_text(schema, "type"), "object");
     properties = json_get(schema, "properties");
     cr_assert(is_object(properties), "%s", tool);
     required = json_get(schema, "required");
@@ -35,7 +35,7 @@ Test(offer, schemas)
     cr_assert_eq(json_count(list), TOOL_COUNT);
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *t = json_at(list, i);
-        const char *name = json_string(json_get(t, "name"));
+        const char *name = json_text(t, "name");
         cr_expect_eq(offer_find(name), i, "%s", name);
         cr_expect_str_eq(offer_name((enum tool_id)i), name);
         check_schema(name, json_get(t, "inputSchema"));

@@ -85,8 +85,8 @@ Test(interp, result_members)
     cr_expect_eq(s.word, INTERP_RESULT);
     cr_expect(s.main);
     cr_expect_eq(json_count(s.data), 8u, "what has no name here is dropped");
-    cr_expect_str_eq(json_string(json_get(s.data, "text")), "t");
-    cr_expect_str_eq(json_string(json_get(s.data, "pdf")), "AAA=");
+    cr_expect_str_eq(json_text(s.data, "text"), "t");
+    cr_expect_str_eq(json_text(s.data, "pdf"), "AAA=");
     cr_expect_str_eq(json_string(json_get(json_get(s.data, "chart"), "type")), "bar");
     cr_expect_null(json_get(s.data, "zzz"));
     cr_expect_null(json_get(s.data, "aaa"));
@@ -362,9 +362,9 @@ Test(interp, requests)
     buf_str(&out, "earlier");
     interp_write_execute(&out, 42, code, sizeof code - 1, env);
     struct json *tree = request_of(&out, 7);
-    cr_expect_str_eq(json_string(json_get(tree, "op")), "execute");
+    cr_expect_str_eq(json_text(tree, "op"), "execute");
     cr_expect_eq(json_int(json_get(tree, "id")), 42);
-    cr_expect_str_eq(json_string(json_get(tree, "code")), code);
+    cr_expect_str_eq(json_text(tree, "code"), code);
     cr_expect_eq(json_count(json_get(tree, "env")), 2u);
     cr_expect_str_eq(json_string(json_get(json_get(tree, "env"), "B")), "\"x\"");
     json_free(tree);
@@ -376,7 +376,7 @@ Test(interp, requests)
     buf_reset(&out);
     interp_write_exit(&out);
     tree = request_of(&out, 0);
-    cr_expect_str_eq(json_string(json_get(tree, "op")), "exit");
+    cr_expect_str_eq(json_text(tree, "op"), "exit");
     json_free(tree);
 }
 
