@@ -184,7 +184,7 @@ int approval_ask(struct approval **ret, const struct approval_question *q, struc
 {
     struct approval *a = calloc(1, sizeof *a);
     if (!a)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     a->dir = a->listen_fd = a->tty = -1;
     for (size_t i = 0; i < CLIENTS_MAX; i++)
         a->clients[i] = -1;

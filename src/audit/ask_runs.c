@@ -26,7 +26,7 @@ static int each_line(const struct runs_view *v, line_fn *fn, void *ctx, struct e
     int r = 0;
     cleanup_free char *text = malloc(room);
     if (!text)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     while (r == 0 && (at < v->size || have)) {
         size_t want = room - have;
         want = (off_t)want > v->size - at ? (size_t)(v->size - at) : want;

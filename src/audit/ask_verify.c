@@ -86,7 +86,7 @@ static int read_lines(FILE *f, struct export_check *c, struct err *err)
     /* Longer ones are malformed; they come in pieces, each of which is. */
     char *line = malloc(EXPORT_LINE_MAX + 2);
     if (!line)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     while (fgets(line, EXPORT_LINE_MAX + 2, f)) {
         size_t len = strlen(line);
         if (len && line[len - 1] == '\n')

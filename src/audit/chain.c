@@ -53,7 +53,7 @@ int chain_check_new(struct chain_check **ret, uint64_t first_seq, const uint8_t 
 {
     struct chain_check *c = calloc(1, sizeof *c);
     if (!c)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     c->first = first_seq;
     c->seq = first_seq - 1;
     c->signed_to = c->seq;

@@ -167,7 +167,7 @@ int export_check_new(struct export_check **ret, chain_verify_fn *verify, void *c
 {
     struct export_check *c = calloc(1, sizeof *c);
     if (!c)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     c->verify = verify;
     c->ctx = ctx;
     *ret = c;
@@ -186,7 +186,7 @@ static void bad(struct export_check *c, const char *what)
 static void begin(struct export_check *c, const struct export_line *l)
 {
     if (chain_check_new(&c->chain, l->first, l->hash, c->verify, c->ctx, NULL) < 0)
-        bad(c, "out of memory");
+        bad(c, ERR_MEMORY_TEXT);
 }
 
 void export_check_line(struct export_check *c, const char *text, size_t len)

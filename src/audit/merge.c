@@ -34,7 +34,7 @@ int merge_new(struct merge **ret, struct err *err)
 {
     struct merge *m = calloc(1, sizeof *m);
     if (!m)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     buf_init(&m->room, 2 * RECORD_MAX);
     buf_init(&m->detail, 2 * RECORD_MAX);
     *ret = m;

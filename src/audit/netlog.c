@@ -71,7 +71,7 @@ struct netlog {
 int netlog_new(struct netlog **ret, struct err *err)
 {
     *ret = calloc(1, sizeof **ret);
-    return *ret ? 0 : err_sys(err, "network log");
+    return *ret ? 0 : err_memory(err);
 }
 
 void netlog_free(struct netlog *n)

@@ -81,12 +81,12 @@ static int collect(void *ctx, const char *table, const char *key, const char *va
     struct key_rows *rows = ctx;
     struct key_row *grown = reallocarray(rows->items, rows->count + 1, sizeof *grown);
     if (!grown)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     rows->items = grown;
     struct key_row *row = &rows->items[rows->count];
     *row = (struct key_row){.key = strdup(key), .value = strdup(value)};
     rows->count++;
-    return row->key && row->value ? 0 : err_set(err, ERR_SYSTEM, "out of memory");
+    return row->key && row->value ? 0 : err_memory(err);
 }
 
 int keys_collect(struct recorder *r, struct key_rows *ret, struct err *err)

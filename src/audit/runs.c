@@ -355,7 +355,7 @@ int runs_open(struct runs **ret, int dir, struct err *err)
 {
     struct runs *r = calloc(1, sizeof *r);
     if (!r)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     r->fd = r->lock = -1;
     r->dir = dir;
     if (open_files(r, err) < 0) {

@@ -231,8 +231,8 @@ int signer_open(struct signer **ret, int dir, bool fresh, struct err *err)
 {
     struct signer *s = calloc(1, sizeof *s);
     if (!s)
-        return err_set(err, ERR_SYSTEM, "out of memory");
-    /* Left behind by a start that was interrupted. */
+        return err_memory(err);
+    /* Of a start that was cut off. */
     unlinkat(dir, NEW_FILE, 0);
     int r = find_key(dir, fresh, &s->key, err);
     if (r >= 0)

@@ -16,7 +16,7 @@ int store_fail(struct store *s, const char *what, struct err *err)
     errno = s->db ? sqlite3_system_errno(s->db) : ENOMEM;
     if (code == SQLITE_FULL)
         errno = ENOSPC;
-    const char *text = s->db ? sqlite3_errmsg(s->db) : "out of memory";
+    const char *text = s->db ? sqlite3_errmsg(s->db) : ERR_MEMORY_TEXT;
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         return err_set(err, ERR_ATTEST, "%s: the database is damaged (%s)", what, text);
     if (code == SQLITE_CONSTRAINT)

@@ -176,7 +176,7 @@ int store_open(struct store **ret, int dir, bool create, struct err *err)
 {
     struct store *s = calloc(1, sizeof *s);
     if (!s)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     buf_init(&s->line, RECORD_MAX);
     s->lock = -1;
     s->dir = fcntl(dir, F_DUPFD_CLOEXEC, 3);

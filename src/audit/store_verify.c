@@ -114,7 +114,7 @@ static int new_run(struct store *s, struct verifier *verifier, uint64_t checkpoi
 {
     struct verify_run *v = calloc(1, sizeof *v);
     if (!v)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     int r = begin(s, verifier, checkpoint, v, err);
     if (r < 0) {
         verify_free(v);

@@ -43,6 +43,11 @@ int err_sys(struct err *err, const char *fmt, ...)
     return -(int)ERR_SYSTEM;
 }
 
+int err_memory(struct err *err)
+{
+    return err_set(err, ERR_MEMORY, ERR_MEMORY_TEXT);
+}
+
 int err_wrap(struct err *err, const char *fmt, ...)
 {
     if (!err)
@@ -85,7 +90,7 @@ static const char *const code_names[ERR_CODE_COUNT] = {
     [ERR_LIMIT] = "limit",         [ERR_ATTEST] = "attest",
     [ERR_NOT_FOUND] = "not_found", [ERR_NOT_EXEC] = "not_executable",
     [ERR_PROTOCOL] = "protocol",   [ERR_INTERRUPTED] = "interrupted",
-    [ERR_INTERNAL] = "internal",
+    [ERR_INTERNAL] = "internal",   [ERR_MEMORY] = "memory",
 };
 
 const char *err_code_name(enum err_code code)

@@ -23,6 +23,7 @@ enum err_code {
     ERR_PROTOCOL,    /* the other side of a socket sent nonsense */
     ERR_INTERRUPTED, /* a signal ended the set-up */
     ERR_INTERNAL,    /* a bug in brig */
+    ERR_MEMORY,      /* the host has no memory for it now; later it may have */
     ERR_CODE_COUNT,
 };
 
@@ -54,6 +55,8 @@ struct err {
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int err_sys(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define ERR_MEMORY_TEXT "out of memory"
+int err_memory(struct err *err);
 /* Put "context: " in front of what is already there. */
 int err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Attach advice to an error that was just set; keeps the code. */

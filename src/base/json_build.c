@@ -1,7 +1,6 @@
 /* Growing a tree within its limits, and the messages of those who grow it. */
 #include "base/json_build.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +25,7 @@ int json_build_fail(struct json_builder *b, struct json_pos pos, const char *fmt
 
 int json_build_no_memory(struct json_builder *b)
 {
-    errno = ENOMEM;
-    return err_sys(b->err, "read text");
+    return err_memory(b->err);
 }
 
 int json_build_init(struct json_builder *b, const struct json_limits *limits, size_t len,

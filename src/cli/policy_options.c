@@ -160,7 +160,7 @@ int policy_options_init(struct policy_options *o, int argc, struct err *err)
 {
     *o = (struct policy_options){.room = (size_t)argc + 1};
     o->uses = calloc(o->room, sizeof *o->uses);
-    return o->uses ? 0 : err_sys(err, "allocate");
+    return o->uses ? 0 : err_memory(err);
 }
 
 void policy_options_done(struct policy_options *o)

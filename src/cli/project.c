@@ -99,7 +99,7 @@ int project_review(const char *spec, struct buf *ret, struct buf *ret_dest, stru
     const char *colon = strchr(spec, ':');
     cleanup_free char *dir = strndup(spec, colon ? (size_t)(colon - spec) : strlen(spec));
     if (!dir)
-        return err_sys(err, "allocate");
+        return err_memory(err);
     if (!dir[0] || (colon && (colon[1] != '/' || strchr(colon + 1, ':')))) {
         err_set(err, ERR_USAGE, "--review: '%.60s' is not DIR or DIR:DEST", spec);
         return err_hint(err, "DEST, the place inside, is an absolute path");

@@ -15,7 +15,6 @@
 #include "http/name.h"
 #include "os/weaken.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -91,7 +90,7 @@ static int remove_like(struct http_headers *h, const char *name, struct err *err
         }
         char *copy = strdup(h->items[i].name);
         if (!copy)
-            return err_sys(err, "take out a header");
+            return err_memory(err);
         http_header_remove(h, copy);
         free(copy);
         i = 0;

@@ -146,7 +146,7 @@ static int read_path(struct keeper *k, const char *place, struct json **ret,
 {
     cleanup_free char *path = strndup(place, path_len(place));
     if (!path)
-        return err_sys(err, "Vault");
+        return err_memory(err);
     for (const char *c = path; *c; c++)
         if (*c <= ' ' || *c >= 0x7f || strchr("?%\\", *c))
             return err_set(err, ERR_REFUSED, "a path that cannot be asked for");

@@ -183,7 +183,7 @@ static int link_failures(struct patterns *p, struct err *err)
 {
     cleanup_free uint32_t *queue = calloc(p->node_count, sizeof *queue);
     if (!queue)
-        return err_sys(err, "link patterns");
+        return err_memory(err);
     size_t head = 0, tail = 0;
     for (uint32_t root = 0; root < SYM_CLASSES; root++) {
         for (uint32_t c = p->nodes[root].child; c; c = p->nodes[c].sibling) {
@@ -320,7 +320,7 @@ int patterns_new(struct secret *const *values, size_t count, struct patterns **r
 {
     struct patterns *p = calloc(1, sizeof *p);
     if (!p)
-        return err_sys(err, "make patterns");
+        return err_memory(err);
     if (build(p, values, count, err) < 0) {
         patterns_free(p);
         return -1;

@@ -351,7 +351,7 @@ int redactor_new(struct secret *const *values, size_t count, struct redactor **r
 {
     struct redactor *r = calloc(1, sizeof *r);
     if (!r)
-        return err_sys(err, "make a redactor");
+        return err_memory(err);
     if (patterns_new(values, count, &r->patterns, err) < 0) {
         free(r);
         return -1;
@@ -399,7 +399,7 @@ int redact_open(struct redactor *r, struct redact_stream **ret, struct err *err)
 {
     struct redact_stream *s = calloc(1, sizeof *s);
     if (!s)
-        return err_sys(err, "watch a response");
+        return err_memory(err);
     scan_init(&s->scan, r);
     s->r = r;
     r->refs++;
@@ -432,7 +432,7 @@ static int make_room(struct redact_stream *s, size_t more, struct err *err)
         return 0;
     char *bigger = malloc(held + more);
     if (!bigger)
-        return err_sys(err, "watch a response");
+        return err_memory(err);
     if (held > 0)
         memcpy(bigger, s->data, held);
     secret_wipe(s->data, s->size);
@@ -445,7 +445,7 @@ static int make_room(struct redact_stream *s, size_t more, struct err *err)
 int redact_insert(struct redact_stream *s, const char *data, size_t len, struct err *err)
 {
     if (!s->inserts && !(s->inserts = calloc(INSERTS, sizeof *s->inserts)))
-        return err_sys(err, "watch a response");
+        return err_memory(err);
     if (s->insert_count == INSERTS || len > REDACT_INSERT_MAX)
         return err_set(err, ERR_LIMIT, "too many pieces of what may be one secret");
     struct insert *x = &s->inserts[s->insert_count++];
@@ -472,7 +472,7 @@ static int merge(struct redact_stream *s, size_t border, struct err *err)
         buf_add(&s->merged, s->data + (at - s->scan.base), border - at);
     s->insert_count -= used;
     memmove(s->inserts, s->inserts + used, s->insert_count * sizeof *s->inserts);
-    return s->merged.failed ? err_set(err, ERR_LIMIT, "no memory to watch a response") : 0;
+    return s->merged.failed ? err_memory(err) : 0;
 }
 
 static int hand_out(struct redact_stream *s, size_t border, const char **ret, size_t *ret_len,

@@ -87,7 +87,7 @@ static int set_target(struct http_request *r, struct buf *kept, struct err *err)
 {
     char *target = kept->failed ? NULL : strdup(buf_text(kept));
     if (!target)
-        return err_sys(err, "take a credential out of a target");
+        return err_memory(err);
     secret_wipe(r->target, strlen(r->target));
     free(r->target);
     r->target = target;

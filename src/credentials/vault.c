@@ -317,7 +317,7 @@ static int copy_variable(const char *name, char **ret, struct err *err)
     if (text_has_control(text))
         return err_set(err, ERR_REFUSED, "%s holds control characters", name);
     *ret = strdup(text);
-    return *ret ? 0 : err_sys(err, "Vault");
+    return *ret ? 0 : err_memory(err);
 }
 
 static int secret_variable(const char *name, struct secret **ret, struct err *err)
@@ -360,7 +360,7 @@ int vault_new(const struct keeper_transport *t, int control_fd, struct vault **r
 {
     struct vault *v = calloc(1, sizeof *v);
     if (!v)
-        return err_sys(err, "Vault");
+        return err_memory(err);
     v->server.transport = t;
     v->server.control_fd = control_fd;
     v->server.deadline_ms = UINT64_MAX;

@@ -286,7 +286,7 @@ static int open_accounts(struct server_limits *limits, struct core_config *confi
         fds->reserve = fds->all / 16;
     }
     limits->accounts = config->accounts = accounts_new(&of);
-    return config->accounts ? 0 : err_set(err, ERR_LIMIT, "no memory for the accounts");
+    return config->accounts ? 0 : err_memory(err);
 }
 
 /* The recorder is forked first, while there is little to inherit. */

@@ -240,7 +240,7 @@ static void dispatch(struct core *core, struct exchange *x, const struct aim *ai
     }
     call = call_new(core, x, route);
     if (!call) {
-        exchange_fail(x, 503, "no memory");
+        exchange_fail(x, 503, ERR_MEMORY_TEXT);
         return;
     }
     call->params = *params;

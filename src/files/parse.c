@@ -8,7 +8,6 @@
  *       buffer of fixed size. The fuzzer is tests/fuzz/fuzz_files.c. */
 #include "files/files.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ int files_reader_new(struct files_reader **ret, enum files_op op, const struct f
 {
     struct files_reader *r = calloc(1, sizeof *r);
     if (!r)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     r->op = op;
     r->sink = *sink;
     *ret = r;

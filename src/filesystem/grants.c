@@ -38,7 +38,7 @@ static int pin(struct pinned_grant *g, const struct reached *at, struct err *err
         return -err->code;
     g->owned = strdup(at->path);
     if (!g->owned)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     g->source = g->owned;
     g->is_dir = S_ISDIR(sb.st_mode);
     g->dev = sb.st_dev;

@@ -47,7 +47,7 @@ int form_open(enum form_kind kind, const char *type, form_name_fn *wanted, struc
 {
     struct form_reader *f = calloc(1, sizeof *f);
     if (!f)
-        return err_sys(err, "memory to look at a form");
+        return err_memory(err);
     f->kind = kind;
     f->wanted = wanted;
     if (kind == FORM_MULTIPART) {

@@ -119,7 +119,7 @@ static int make_room(struct http_headers *h, struct err *err)
     size_t room = h->count + 8;
     struct http_header *items = calloc(room, sizeof(*items));
     if (!items)
-        return err_sys(err, "memory for a header");
+        return err_memory(err);
     if (h->count)
         memcpy(items, h->items, h->count * sizeof(*items));
     if (!in_block(h, h->items))

@@ -125,7 +125,7 @@ static int make_block(const char *head, size_t len, struct http_headers *h, stru
     size_t items = room * sizeof(struct http_header);
     h->block = malloc(items + len + 1);
     if (!h->block)
-        return err_sys(err, "memory for the head of a message");
+        return err_memory(err);
     h->block_len = items + len + 1;
     h->items = (struct http_header *)(void *)h->block;
     h->room = room;
@@ -255,7 +255,7 @@ static int keep_target(struct http_request *r, const char *before, const char *t
     size_t front = strlen(before);
     r->target = malloc(front + len + 1);
     if (!r->target)
-        return err_sys(err, "memory for a request target");
+        return err_memory(err);
     memcpy(r->target, before, front);
     memcpy(r->target + front, text, len);
     r->target[front + len] = '\0';
@@ -348,7 +348,7 @@ static int read_upgrade(struct http_request *r, const struct framing *f, struct 
     if (!len || token_span(f->upgrade, len) != len)
         return 0;
     r->upgrade = strdup(f->upgrade);
-    return r->upgrade ? 0 : err_sys(err, "memory for a request");
+    return r->upgrade ? 0 : err_memory(err);
 }
 
 /* Servers that hand headers on as variables fold what is no letter and no digit: to them

@@ -100,7 +100,7 @@ int query_parse(const char *text, size_t len, struct query *ret, struct err *err
     /* Decoding makes nothing longer; each pair ends with two NULs, in place of "=" and "&". */
     char *block = malloc(pairs * sizeof(*q.pairs) + len + 2 * pairs + 2);
     if (!block)
-        return err_sys(err, "memory for a query");
+        return err_memory(err);
     q.pairs = (struct query_pair *)(void *)block;
     int r = read_pairs(text, len, &q, block + pairs * sizeof(*q.pairs), err);
     if (r < 0)

@@ -10,7 +10,6 @@
 #include "os/sys.h"
 #include "os/weaken.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -241,7 +240,7 @@ static int make_sampler(struct lifecycle *l, struct err *err)
     if (l->sampler)
         return 0;
     if (!(l->sampler = sampler_new()))
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     if (l->namespaced)
         l->sampler->sockets_before = sample_sockets(l->init_pid);
     if (!lifecycle_counts_memory(l))

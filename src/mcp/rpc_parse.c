@@ -138,7 +138,7 @@ int rpc_lines_add(struct rpc_lines *l, const void *data, size_t len, struct err 
 {
     shift(l);
     buf_add(&l->in, data, len);
-    return l->in.failed ? err_set(err, ERR_LIMIT, "no memory for a message") : 0;
+    return l->in.failed ? err_memory(err) : 0;
 }
 
 /* The rest of a line of which the beginning is gone. True: it has ended. */

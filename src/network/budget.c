@@ -48,7 +48,7 @@ static struct budget *find_or_add(struct budgets *b, const char *name)
 
 static int no_memory(struct err *err)
 {
-    return err_set(err, ERR_SYSTEM, "no memory for the budgets");
+    return err_memory(err);
 }
 
 int budgets_init(struct budgets *b, const struct egress *e, struct err *err)

@@ -35,7 +35,7 @@ int loop_new(struct loop **ret, struct err *err)
 {
     struct loop *l = calloc(1, sizeof *l);
     if (!l)
-        return err_set(err, ERR_LIMIT, "no memory for the event loop");
+        return err_memory(err);
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (l->epoll_fd < 0) {
         free(l);

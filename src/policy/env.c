@@ -62,7 +62,7 @@ static int env_replace(struct env_var *old, const char *value, const struct orig
         return err_set(err, ERR_USAGE, "%s was given before with another value", old->name);
     char *copy = strdup(value);
     if (!copy)
-        return err_sys(err, "environment");
+        return err_memory(err);
     free(old->value);
     old->value = copy;
     old->origin = *origin;
@@ -101,7 +101,7 @@ static int env_spec(struct policy *p, const char *spec, const struct origin *ori
         return err_set(err, ERR_USAGE, "%s has no =, expected KEY=VALUE", quote(&q, spec));
     cleanup_free char *name = strndup(spec, (size_t)(equals - spec));
     if (!name)
-        return err_sys(err, "environment");
+        return err_memory(err);
     return env_add(p, name, equals + 1, origin, err);
 }
 

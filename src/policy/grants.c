@@ -42,7 +42,7 @@ static int split_spec(const char *spec, char **ret_source, char **ret_dest, stru
                        quote(&q, spec));
     cleanup_free char *source = strndup(spec, len);
     if (!source)
-        return err_sys(err, "grant");
+        return err_memory(err);
     int r = path_normalise(source, ret_source, err);
     return r < 0 ? r : path_normalise(colon ? colon + 1 : source, ret_dest, err);
 }
@@ -111,7 +111,7 @@ int grant_add(struct policy *p, const char *spec, bool writable, const struct or
         return r;
     struct grant *grants = realloc(p->grants, (p->grant_count + 1) * sizeof *grants);
     if (!grants)
-        return err_sys(err, "grant");
+        return err_memory(err);
     p->grants = grants;
     grants[p->grant_count++] = (struct grant){source, dest, writable, *origin};
     source = dest = NULL;

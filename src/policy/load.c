@@ -313,7 +313,7 @@ static int read_failed(struct load *l)
     char text[sizeof l->err->message];
     snprintf(text, sizeof text, "%.200s:%s", l->name, l->err->message);
     memcpy(l->err->message, text, sizeof text);
-    if (l->err->code != ERR_SYSTEM)
+    if (l->err->code != ERR_SYSTEM && l->err->code != ERR_MEMORY)
         l->err->code = ERR_POLICY;
     return -l->err->code;
 }

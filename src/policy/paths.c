@@ -43,7 +43,7 @@ int path_normalise(const char *text, char **ret, struct err *err)
         return r;
     cleanup_free char *path = malloc(strlen(text) + 2);
     if (!path)
-        return err_sys(err, "path");
+        return err_memory(err);
     char *out = path;
     for (const char *s = text; *s;) {
         s += strspn(s, "/");

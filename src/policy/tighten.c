@@ -105,7 +105,7 @@ static int take_string(struct policy *p, const struct policy *request, enum poli
     const char *text = field_string_of(request, id);
     char *copy = text ? strdup(text) : NULL;
     if (text && !copy)
-        return err_sys(err, "policy");
+        return err_memory(err);
     free(*field_string(p, id));
     *field_string(p, id) = copy;
     return 0;

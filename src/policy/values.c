@@ -92,7 +92,7 @@ static int parse_resolver(const char *text, char **ret, struct err *err)
     snprintf(out, sizeof out, host.kind == HOST_IPV6 ? "[%s]:%u" : "%s:%u", host.text,
              alone ? 53U : (unsigned)port);
     *ret = strdup(out);
-    return *ret ? 0 : err_sys(err, "policy");
+    return *ret ? 0 : err_memory(err);
 }
 
 static int parse_path(enum policy_field id, const char *text, char **ret, struct err *err)
@@ -120,7 +120,7 @@ static int parse_text(enum policy_field id, const char *text, char **ret, struct
     *ret = NULL;
     if (strcmp(text, text_word(id)) == 0) {
         if (id == FIELD_ROOT && !(*ret = strdup(text)))
-            return err_sys(err, "policy");
+            return err_memory(err);
         return 0;
     }
     return id == FIELD_RESOLVER ? parse_resolver(text, ret, err) : parse_path(id, text, ret, err);

@@ -201,7 +201,7 @@ int authority_new(struct authority **ret, struct err *err)
 {
     struct authority *a = calloc(1, sizeof *a);
     if (!a)
-        return err_set(err, ERR_LIMIT, "no memory for the authority of the run");
+        return err_memory(err);
     a->key = EVP_EC_gen("P-256");
     a->leaf_key = a->key ? EVP_EC_gen("P-256") : NULL;
     if (!a->leaf_key || !make_certificate(a) || !make_pem(a)) {

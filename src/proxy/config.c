@@ -68,7 +68,7 @@ static int read_members(struct config *c, struct err *err)
         return -err->code;
     c->rules = calloc(1, sizeof *c->rules);
     if (!c->rules)
-        return err_set(err, ERR_LIMIT, "no memory for the rules");
+        return err_memory(err);
     c->rules->refs = 1;
     egress_init(&c->rules->egress);
     return egress_read_json(&c->rules->egress, egress, err);
@@ -79,7 +79,7 @@ int config_read(int fd, struct config *ret, struct err *err)
     cleanup_free char *text = malloc(CONFIG_MAX);
     *ret = (struct config){0};
     if (!text)
-        return err_set(err, ERR_LIMIT, "no memory for the configuration");
+        return err_memory(err);
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS_EXPECTED) != SEALS_EXPECTED)
         return err_set(err, ERR_PROTOCOL, "configuration: not a sealed memory file");

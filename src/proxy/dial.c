@@ -112,7 +112,7 @@ static void connected(struct dial *d)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     d->stream = stream_new(d->px->loop, fd);
     if (!d->stream) {
-        err_set(&d->err, ERR_LIMIT, "no memory");
+        err_memory(&d->err);
         fail(d);
         return;
     }
@@ -313,7 +313,7 @@ struct dial *dial_start(struct proxy *px, const struct target *t, size_t rule, b
     } else {
         d->resolution = resolve_start(px->resolver, &t->host, on_resolved, d);
         if (!d->resolution) {
-            err_set(&d->err, ERR_LIMIT, "no memory");
+            err_memory(&d->err);
             fail_later(d);
         }
     }

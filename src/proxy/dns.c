@@ -195,7 +195,7 @@ int dns_udp_add(struct proxy *px, int fd, struct err *err)
         return err_sys(err, "the DNS socket");
     struct udp *u = calloc(1, sizeof *u);
     if (!u)
-        return err_set(err, ERR_LIMIT, "no memory for a DNS socket");
+        return err_memory(err);
     *u = (struct udp){.io = {.fd = fd, .fn = on_udp}, .px = px};
     int r = loop_watch(px->loop, &u->io, EPOLLIN);
     if (r < 0) {

@@ -185,7 +185,7 @@ int keyring_new(struct proxy *px, struct keyring **ret, struct err *err)
         if (k)
             free(k->keys);
         free(k);
-        return err_set(err, ERR_LIMIT, "no memory for the secrets");
+        return err_memory(err);
     }
     k->px = px;
     k->count = count;

@@ -150,7 +150,7 @@ int listener_add(struct proxy *px, int fd, uint32_t kind, struct err *err)
         return dns_udp_add(px, fd_steal(&owned), err);
     struct listener *l = calloc(1, sizeof *l);
     if (!l)
-        return err_set(err, ERR_LIMIT, "no memory for a listener");
+        return err_memory(err);
     *l = (struct listener){.io = {.fd = fd, .fn = on_listener},
                            .pause.fn = on_pause_over,
                            .px = px,

@@ -82,7 +82,7 @@ static int open_everything(const struct config *c, struct err *err)
     raise_descriptors();
     px.auth = c->auth ? config_auth(c->auth) : NULL;
     if (c->auth && !px.auth)
-        return err_set(err, ERR_LIMIT, "no memory for the password of clients");
+        return err_memory(err);
     if (tls_context_new(egress_needs_ca(&px.rules->egress), &px.tls, err) < 0 ||
         (c->roots && tls_trust(px.tls, c->roots, err) < 0) ||
         resolver_new(px.loop, c->resolver, &px.resolver, err) < 0)
@@ -121,7 +121,7 @@ static int prepare(const struct config *c, struct buf *ready, struct err *err)
     jw_object_end(&w);
     jw_object_end(&w);
     if (ready->failed)
-        return err_set(err, ERR_LIMIT, "no memory");
+        return err_memory(err);
     return px.keyring ? keyring_watch(px.keyring, err) : 0;
 }
 

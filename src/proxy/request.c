@@ -10,7 +10,6 @@
  * C-9  A secret is put in after everything that the client sent was understood and decided. */
 #include "proxy/session.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +95,7 @@ static int make_target(struct session *s, struct exchange *x, struct err *err)
     memcpy(x->target.method, r->method, sizeof(x->target.method));
     x->path = strndup(r->target, strcspn(r->target, "?"));
     if (!x->path)
-        return err_sys(err, "memory for a path");
+        return err_memory(err);
     x->target.path = x->path;
     doubts_find(r, &x->doubts);
     x->target.doubts = &x->doubts;

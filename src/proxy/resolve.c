@@ -103,7 +103,7 @@ int resolver_new(struct loop *loop, const char *server, struct resolver **ret, s
 {
     struct resolver *r = calloc(1, sizeof *r);
     if (!r)
-        return err_set(err, ERR_LIMIT, "no memory for the resolver");
+        return err_memory(err);
     r->loop = loop;
     r->timer.fn = on_timer;
     /* No search list: a name is asked for as it was decided on, or not at all. */

@@ -174,7 +174,7 @@ static void start_tunnel(struct sniff *s, enum scheme scheme)
     loop_timer_cancel(s->px->loop, &s->timer);
     s->dial = dial_start(s->px, &s->target, v.rule, false, on_dialled, s);
     if (!s->dial)
-        refuse(s, DENY_NONE, NULL, "no memory");
+        refuse(s, DENY_NONE, NULL, ERR_MEMORY_TEXT);
 }
 
 /* ---- HTTP, plain or behind TLS ---- */

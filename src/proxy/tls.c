@@ -260,7 +260,7 @@ int tls_connect(struct tls_context *c, struct stream *s, const struct host *host
     struct tls *t = settings ? tls_new(c, settings, s, false) : NULL;
     if (!t || !expect_host(t->ssl, host)) {
         tls_free(t);
-        return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
+        return err_memory(err);
     }
     SSL_SESSION *known = host->kind == HOST_NAME
                              ? tickets_find(&c->tickets, host->text, loop_now_ms(s->loop))
@@ -294,7 +294,7 @@ int tls_accept(struct tls_context *c, struct stream *s, const struct host *host,
         SSL_use_PrivateKey(t->ssl, authority_leaf_key(c->authority)) != 1) {
         tls_free(t);
         ERR_clear_error();
-        return err_set(err, ERR_LIMIT, "no memory for a TLS connection");
+        return err_memory(err);
     }
     return start(t, done, ctx, err);
 }

@@ -107,7 +107,7 @@ int tls_context_new(bool authority, struct tls_context **ret, struct err *err)
     tzset(); /* the dates of certificates need it, and it opens a file the first time */
     struct tls_context *c = calloc(1, sizeof *c);
     if (!c)
-        return err_set(err, ERR_LIMIT, "no memory for TLS");
+        return err_memory(err);
     c->handshake_ms = HANDSHAKE_MS;
     int result = roots_read(&c->roots, err);
     if (result == 0 && authority)

@@ -153,7 +153,7 @@ static enum step dial(struct session *s)
     s->dial = dial_start(s->px, &x->target, x->rule, true, on_dialled, s);
     if (!s->dial) {
         upstream_close(s);
-        return refuse_with(s, 502, "internal", "no memory", NULL);
+        return refuse_with(s, 502, "internal", ERR_MEMORY_TEXT, NULL);
     }
     s->state = SESSION_DIAL;
     session_moved(s);

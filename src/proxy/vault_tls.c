@@ -33,7 +33,7 @@ static SSL_CTX *client_context(const char *ca_file, struct err *err)
         return NULL;
     SSL_CTX *ctx = tls_client_context(context);
     if (!ctx)
-        err_set(err, ERR_LIMIT, "no memory for TLS");
+        err_memory(err);
     if (ctx) {
         /* Sessions are kept for streams of the loop; this is none. */
         SSL_CTX_sess_set_new_cb(ctx, NULL);
@@ -65,7 +65,7 @@ static int vault_open(int fd, const char *host, const char *ca_file, void **ret,
     SSL *ssl = SSL_new(ctx);
     if (!ssl || !expect_host(ssl, host) || SSL_set_fd(ssl, fd) != 1) {
         SSL_free(ssl);
-        return err_set(err, ERR_LIMIT, "no memory for TLS");
+        return err_memory(err);
     }
     SSL_set_connect_state(ssl);
     *ret = ssl;

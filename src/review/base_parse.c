@@ -85,7 +85,7 @@ int review_base_parse(char *text, size_t len, struct review_base *ret, struct er
         count += text[i] == '\0';
     ret->items = calloc(count + 1, sizeof *ret->items);
     if (!ret->items)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     while (at < end) {
         if (ret->count > count || take_entry(&at, end, &ret->items[ret->count]) < 0) {
             review_base_done(ret);

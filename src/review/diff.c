@@ -42,7 +42,7 @@ static int split(struct diff_side *s, const char *text, size_t len, struct err *
     s->class = calloc(s->count + 1, sizeof *s->class);
     s->changed = calloc(s->count + 1, 1);
     if (!s->lines || !s->class || !s->changed)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     const char *at = text, *end = text + len;
     for (size_t i = 0; i < s->count; i++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -100,7 +100,7 @@ static int classify_both(struct diff *d, struct err *err)
         room *= 2;
     cleanup_free struct slot *slots = calloc(room, sizeof *slots);
     if (!slots)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     struct classes t = {.slots = slots, .mask = room - 1, .key = (uint64_t)(uintptr_t)slots};
     classify(&t, &d->a);
     classify(&t, &d->b);
@@ -240,7 +240,7 @@ int diff_make(struct diff *ret, const char *a, size_t a_len, const char *b, size
 {
     *ret = (struct diff){0};
     long *room = calloc(2 * DIAGONALS, sizeof *room);
-    int r = room ? 0 : err_set(err, ERR_SYSTEM, "out of memory");
+    int r = room ? 0 : err_memory(err);
     if (r >= 0)
         r = split(&ret->a, a, a_len, err);
     if (r >= 0)

@@ -109,7 +109,7 @@ int review_journal_parse(const char *text, size_t len, struct review_journal *re
         entries += text[i] == '\0';
     ret->ops = calloc(entries, sizeof *ret->ops);
     if (!ret->ops)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     const char *at = text + strlen(text) + 1, *end = text + len;
     for (; at < end && strcmp(at, END) != 0; at += strlen(at) + 1)
         if (ret->count >= entries || !take_op(at, &ret->ops[ret->count++]))

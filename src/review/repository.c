@@ -32,7 +32,7 @@ static int add(struct candidates *all, const struct candidate *c, struct err *er
         size_t room = all->room * 2 + 64;
         struct candidate *more = reallocarray(all->items, room, sizeof *more);
         if (!more)
-            return err_set(err, ERR_SYSTEM, "out of memory");
+            return err_memory(err);
         all->items = more;
         all->room = room;
     }

@@ -6,7 +6,6 @@
 #include "review/diff.h"
 #include "review/review.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +74,7 @@ static int is_text(const struct text *t)
 static int make_room(struct text *t, struct err *err)
 {
     t->data = malloc(REVIEW_TEXT_MAX + 1);
-    return t->data ? 0 : err_set(err, ERR_SYSTEM, "out of memory");
+    return t->data ? 0 : err_memory(err);
 }
 
 /* RV-7: of the layer, only what is held. */

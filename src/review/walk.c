@@ -47,7 +47,7 @@ struct review_change *review_add(struct review *r, const char *path, enum review
         size_t room = r->room * 2 + 64;
         struct review_change *more = realloc(r->changes, room * sizeof *more);
         if (!more) {
-            err_set(err, ERR_SYSTEM, "out of memory");
+            err_memory(err);
             return NULL;
         }
         r->changes = more;
@@ -56,7 +56,7 @@ struct review_change *review_add(struct review *r, const char *path, enum review
     struct review_change *c = &r->changes[r->count];
     *c = (struct review_change){.path = strdup(path), .kind = kind, .twin = SIZE_MAX};
     if (!c->path) {
-        err_set(err, ERR_SYSTEM, "out of memory");
+        err_memory(err);
         return NULL;
     }
     c->content = true;

@@ -162,7 +162,7 @@ int link_start(struct link *l, const struct link_config *c, struct err *err)
 {
     l->msg = calloc(1, sizeof *l->msg);
     if (!l->msg)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     if (start(l, err, c->egress) < 0 || send_config(l, c, err) < 0) {
         err_at(err, BOUNDARY_NETWORK);
         return -err->code;

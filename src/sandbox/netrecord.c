@@ -295,7 +295,7 @@ static int await_answer(int fd, unsigned *ret_ended, struct err *err)
     int none = -1;
     cleanup_free struct channel_msg *msg = calloc(1, sizeof *msg);
     if (!msg)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     int r = channel_receive(fd, msg, &none, err);
     if (none >= 0)
         close(none);

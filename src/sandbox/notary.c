@@ -135,7 +135,7 @@ static int hear(struct notary *n, int signal_fd, unsigned ms, struct buf *ret, s
     uint64_t deadline = clock_us() + ms * 1000ull;
     cleanup_free struct wire_msg *msg = malloc(sizeof *msg);
     if (!msg)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     for (;;) {
         int r = take(n, msg, ret, err);
         if (r < 0)

@@ -7,7 +7,6 @@
 #include "sandbox/gate.h"
 #include "sandbox/internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -264,7 +263,7 @@ int sandbox_run(const struct run_request *request, struct run_result *result, st
         return -err->code;
     struct sandbox *s = sandbox_new(request, result);
     if (!s)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int outcome = watch_signals(s, &old, err);
     if (outcome >= 0)

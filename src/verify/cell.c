@@ -68,7 +68,7 @@ static int start_scenes(struct cell_state *s, bool later, unsigned *sandboxes, s
             continue;
         s->scenes[id] = malloc(sizeof *s->scenes[id]);
         if (!s->scenes[id])
-            return err_sys(err, "allocate");
+            return err_memory(err);
         if (scene_start(s->scenes[id], (enum scene_id)id, s->work, err) < 0)
             return -err->code;
         (*sandboxes)++;

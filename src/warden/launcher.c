@@ -577,7 +577,7 @@ static int run(struct launcher *l, struct err *err)
 {
     l->msg = calloc(1, sizeof *l->msg);
     if (!l->msg)
-        return err_set(err, ERR_SYSTEM, "out of memory");
+        return err_memory(err);
     if (loop_new(&l->loop, err) < 0)
         return -err->code;
     stems_init(&l->stems, l->loop);

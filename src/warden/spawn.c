@@ -5,7 +5,6 @@
 #include "sandbox/interpreter.h"
 #include "warden/session.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,7 +281,7 @@ void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count)
         warden_ready(w, pid, NULL, fds, count);
         return;
     }
-    err_set(&err, ERR_SYSTEM, "out of memory");
+    err_memory(&err);
     warden_ready(w, 0, &err, NULL, 0);
 }
 
@@ -316,7 +315,7 @@ void spawn_settle(struct ask *a)
     if (add_pid(a->w, a->pid)) {
         ask_done(a);
     } else {
-        err_set(&err, ERR_SYSTEM, "out of memory");
+        err_memory(&err);
         ask_fail(a, &err);
     }
 }

@@ -49,7 +49,7 @@ static struct template *template_new(const char *name, struct err *err)
     struct template *t = calloc(1, sizeof *t);
     if (!t || policy_init(&t->policy, LEVEL_HIGH) < 0) {
         free(t);
-        err_set(err, ERR_SYSTEM, "out of memory");
+        err_memory(err);
         return NULL;
     }
     snprintf(t->name, sizeof t->name, "%s", name);

@@ -330,7 +330,7 @@ static int take_environment(struct warden *w, struct err *err)
         memcpy(name, op.a, len);
         name[len] = '\0';
         if (environment_set(&w->env, name, op.a[len] ? op.a + len + 1 : "") < 0)
-            return err_set(err, ERR_SYSTEM, "out of memory");
+            return err_memory(err);
     }
     return got < 0 ? got : 0;
 }

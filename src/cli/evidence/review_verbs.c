@@ -234,8 +234,7 @@ static int review_main(const struct verb *verb, int argc, char *const argv[],
     cleanup_free const char **files = calloc(room, sizeof *files);
     cleanup_free const char **trust = calloc(room, sizeof *trust);
     struct review_options o = {.files = files, .trust = trust, .many = work == apply};
-    int r = files && trust ? verb_parse(verb, argc, argv, take, &o, &rest, &err)
-                           : err_set(&err, ERR_SYSTEM, "out of memory");
+    int r = files && trust ? verb_parse(verb, argc, argv, take, &o, &rest, &err) : err_memory(&err);
     if (r > 0)
         return 0;
     for (; r >= 0 && rest < argc; rest++)

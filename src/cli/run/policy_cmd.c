@@ -150,7 +150,7 @@ static int check_file(const struct check_options *o, struct err *err)
     buf_init(&out, 65536);
     int r = policy_options_build(&only_file, &policy, err);
     if (r >= 0 && policy_hash(&policy, hash) < 0)
-        r = err_set(err, ERR_SYSTEM, "no memory");
+        r = err_memory(err);
     if (r >= 0) {
         check_render(o, &policy, hash, &out);
         r = print(&out, err);

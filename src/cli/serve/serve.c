@@ -96,7 +96,7 @@ static int take_project(struct serve *s, const char *value, struct err *err)
         return -err->code;
     char *copy = strdup(buf_text(&path));
     if (!copy)
-        return err_sys(err, "allocate");
+        return err_memory(err);
     s->config.projects[s->config.project_count++] = copy;
     return 0;
 }

@@ -135,6 +135,13 @@ void call_fail_err(struct call *call, const struct err *err)
     call_ended(call);
 }
 
+void call_fail_memory(struct call *call)
+{
+    struct err err = ERR_INIT;
+    err_memory(&err);
+    call_fail_err(call, &err);
+}
+
 void call_reply(struct call *call, int status, struct buf *json)
 {
     struct err err = ERR_INIT;

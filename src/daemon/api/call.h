@@ -62,6 +62,7 @@ void call_text(struct call *call, int status, const char *type, const char *body
 void call_fail(struct call *call, int status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void call_fail_err(struct call *call, const struct err *err);
+void call_fail_memory(struct call *call);
 /* Takes a finished JSON text; 500 if it did not fit. */
 void call_reply(struct call *call, int status, struct buf *json);
 /* After exchange_end, exchange_abort or exchange_tunnel. */

@@ -140,7 +140,7 @@ void work_start(struct call *call, struct box *b, const struct work_request *r,
         free(s);
         if (forget)
             forget(data);
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
     } else if (text.failed) {
         free(s);
         err_set(&err, ERR_USAGE, "the request is too long");

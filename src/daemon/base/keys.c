@@ -20,7 +20,7 @@ struct keys {
 int keys_new(struct keys **ret, struct err *err)
 {
     *ret = calloc(1, sizeof **ret);
-    return *ret ? 0 : err_set(err, ERR_LIMIT, "no memory for the keys");
+    return *ret ? 0 : err_memory(err);
 }
 
 static void drop_projects(struct key *key)

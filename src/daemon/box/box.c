@@ -185,7 +185,7 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
 {
     struct box *b = calloc(1, sizeof *b);
     if (!b) {
-        err_set(err, ERR_LIMIT, "no memory for another sandbox");
+        err_memory(err);
         return NULL;
     }
     b->core = c;

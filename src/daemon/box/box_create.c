@@ -61,7 +61,7 @@ static int quota_take(struct core *c, const struct key *key, struct err *err)
     if (!*at) {
         *at = calloc(1, sizeof **at);
         if (!*at)
-            return err_set(err, ERR_LIMIT, "no memory");
+            return err_memory(err);
         (*at)->key = key;
     }
     (*at)->boxes++;
@@ -377,7 +377,7 @@ static bool is_transient(const struct err *err, bool pooled)
     static const int errors[] = {EAGAIN,  ENOMEM, EMFILE, ENFILE,    EBUSY,
                                  EINTR,   ENOSPC, EDQUOT, ETIMEDOUT, ECONNRESET,
                                  ETXTBSY, EUSERS, EIO,    EPIPE,     ESRCH};
-    if (err->code == ERR_ATTEST || err->code == ERR_INTERRUPTED)
+    if (err->code == ERR_ATTEST || err->code == ERR_INTERRUPTED || err->code == ERR_MEMORY)
         return true;
     if (pooled && (err->code == ERR_PROTOCOL || err->code == ERR_SYSTEM))
         return true;
@@ -478,7 +478,7 @@ void box_create(struct core *c, const struct box_request *r, box_fn *fn, void *c
     struct err err = ERR_INIT;
     struct create *cr = calloc(1, sizeof *cr);
     if (!cr) {
-        err_set(&err, ERR_LIMIT, "no memory for another sandbox");
+        err_memory(&err);
         fn(ctx, NULL, &err);
         return;
     }

@@ -221,7 +221,7 @@ void box_end(struct box *b, const char *reason, box_done_fn *fn, void *ctx)
         b->waiters = w;
     } else if (fn) {
         struct err err = ERR_INIT;
-        err_set(&err, ERR_LIMIT, "no memory");
+        err_memory(&err);
         fn(ctx, &err);
     }
     if (!is_over(b))

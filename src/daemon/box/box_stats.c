@@ -156,7 +156,7 @@ void box_sample(struct box *b, box_done_fn *fn, void *ctx)
     struct stats_ring *r = look(b);
     struct stats_wait *w = r ? malloc(sizeof *w) : NULL;
     if (!w) {
-        err_set(&err, ERR_LIMIT, "no memory");
+        err_memory(&err);
         fn(ctx, &err);
         return;
     }

@@ -191,7 +191,7 @@ static void ask_freeze(struct box *b, bool thaw, int64_t timeout_ms, box_done_fn
     struct freeze *f = malloc(sizeof *f);
     enum box_state from = thaw ? BOX_PAUSED : BOX_RUNNING;
     if (!f) {
-        err_set(&err, ERR_LIMIT, "no memory");
+        err_memory(&err);
     } else if (b->info.state != BOX_RUNNING && b->info.state != BOX_PAUSED) {
         box_usable(b, &err);
     } else if (b->info.state != from || b->freezing) {

@@ -224,7 +224,7 @@ static void spawn(struct context *c)
     struct err err = ERR_INIT;
     struct starting *s = malloc(sizeof *s);
     if (!s) {
-        err_set(&err, ERR_LIMIT, "no memory for an interpreter");
+        err_memory(&err);
         context_lose(c, &err);
         return;
     }
@@ -279,7 +279,7 @@ static bool add_wait(struct context *c, context_fn *fn, void *ctx)
     struct context_wait *w = malloc(sizeof *w);
     struct err err = ERR_INIT;
     if (!w) {
-        err_set(&err, ERR_LIMIT, "no memory");
+        err_memory(&err);
         fn(ctx, NULL, &err);
         return false;
     }

@@ -279,7 +279,7 @@ int execution_start(struct context *c, const char *code, size_t len, const struc
         return r;
     struct execution *e = calloc(1, sizeof *e);
     if (!e)
-        return err_set(err, ERR_LIMIT, "no memory for an execution");
+        return err_memory(err);
     *e = (struct execution){.context = c, .sink = *sink, .id = ++c->next_id};
     struct json *all = whole_env(c, env);
     hold_init(&e->hold, c->box->account);

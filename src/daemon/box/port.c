@@ -34,7 +34,7 @@ void port_connect(struct box *b, uint16_t port, port_fn *fn, void *ctx)
     struct connecting *p = box_usable(b, &err) ? malloc(sizeof *p) : NULL;
     if (!p) {
         if (!err.code)
-            err_set(&err, ERR_LIMIT, "no memory for a connection");
+            err_memory(&err);
         fn(ctx, -1, &err);
         return;
     }

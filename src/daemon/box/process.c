@@ -400,7 +400,7 @@ static struct process *process_new(struct box *b, const struct process_request *
 {
     struct process *p = calloc(1, sizeof *p);
     if (!p) {
-        err_set(err, ERR_LIMIT, "no memory for a process");
+        err_memory(err);
         return NULL;
     }
     p->box = b;
@@ -446,7 +446,7 @@ void process_start_now(struct box *b, const struct process_request *r,
     if (!p) {
         free(s);
         if (!err.code)
-            err_set(&err, ERR_LIMIT, "no memory for a process");
+            err_memory(&err);
         fn(ctx, NULL, &err);
         return;
     }

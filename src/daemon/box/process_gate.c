@@ -150,8 +150,7 @@ static int ask(struct box *b, const struct process_request *r, const struct proc
     buf_init(&text, 2 * APPROVAL_TEXT_MAX);
     struct held *h = hold(b, r, sink, fn, ctx, err);
     if (!h)
-        return err->code ? -err->code
-                         : err_set(err, ERR_LIMIT, "no memory for a process that waits");
+        return err->code ? -err->code : err_memory(err);
     snprintf(h->reason, sizeof h->reason, "%s", reason);
     approval_show_argv(&text, h->argv, APPROVAL_TEXT_MAX);
     int n = approvals_ask(b, APPROVAL_COMMAND, buf_text(&text), reason, h->argv[0], is_wanted,

@@ -189,7 +189,7 @@ int approvals_ask(struct box *b, enum approval_kind kind, const char *text, cons
     struct question *q = calloc(1, sizeof *q);
     if (!q) {
         account_return(b->account, ACCOUNT_QUESTIONS, 1);
-        return err_set(err, ERR_LIMIT, "no memory for a question");
+        return err_memory(err);
     }
     hold_init(&q->hold, b->account);
     r = hold_add(&q->hold, sizeof *q + strlen(text) + strlen(reason) + 2, err);
@@ -197,7 +197,7 @@ int approvals_ask(struct box *b, enum approval_kind kind, const char *text, cons
     q->reason = strdup(reason);
     if (r < 0 || !q->text || !q->reason) {
         question_free(q);
-        return r < 0 ? r : err_set(err, ERR_LIMIT, "no memory for a question");
+        return r < 0 ? r : err_memory(err);
     }
     q->core = b->core;
     q->box = b;
@@ -346,7 +346,7 @@ static void get_events(struct call *call)
     struct listener_of_events *l = calloc(1, sizeof *l);
     if (!l) {
         account_return(call->hold.account, ACCOUNT_READERS, 1);
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
         return;
     }
     l->call = call;

@@ -63,7 +63,7 @@ static void ask(struct box *b, const char *text, size_t len, review_fn *fn, void
         r = malloc(sizeof *r);
     if (!r) {
         if (!err.code)
-            err_set(&err, ERR_LIMIT, "no memory for a review");
+            err_memory(&err);
         fn(ctx, NULL, 0, &err);
         return;
     }

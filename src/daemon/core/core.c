@@ -5,7 +5,6 @@
 #include "daemon/base/fault.h"
 #include "daemon/box/box_internal.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <string.h>
 #include <time.h>
@@ -270,7 +269,7 @@ static int core_begin(struct core *c, int *launcher_fd, int *recorder_fd, struct
     if (!c->accounts)
         c->accounts = c->own_accounts = accounts_new(NULL);
     if (!c->room || !c->io_room || !c->accounts)
-        return err_set(err, ERR_LIMIT, "no memory for the core");
+        return err_memory(err);
     usage_watch(c);
     loop_on_round(c->loop, on_round, c);
     int r = keys_new(&c->keys, err);
@@ -288,7 +287,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     cleanup_fd int recorder = recorder_fd;
     struct core *c = calloc(1, sizeof *c);
     if (!c)
-        return err_set(err, ERR_LIMIT, "no memory for the core");
+        return err_memory(err);
     c->loop = loop;
     set_config(c, config);
     c->waiting_end = &c->waiting;

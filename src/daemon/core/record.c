@@ -5,7 +5,6 @@
 #include "base/container.h"
 #include "daemon/box/box_internal.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -198,7 +197,7 @@ void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx)
     struct err err = ERR_INIT;
     struct question *q = malloc(sizeof *q);
     if (!q) {
-        err_set(&err, ERR_LIMIT, "no memory for a question");
+        err_memory(&err);
         fn(ctx, NULL, 0, false, &err);
         return;
     }

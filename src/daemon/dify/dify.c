@@ -276,7 +276,7 @@ static struct job *job_new(struct call *call, const char *preload, const char *c
         if (err.code)
             call_fail_err(call, &err);
         else
-            call_fail(call, 503, "no memory");
+            call_fail_memory(call);
         if (j)
             hold_done(&j->hold);
         free(j);

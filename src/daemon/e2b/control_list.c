@@ -227,7 +227,7 @@ void control_list(struct call *call)
         l.paused = false;
     box_each(call->core, call->key, list_one, &l);
     if (l.failed) {
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
     } else {
         if (l.count)
             qsort_r(l.items, l.count, sizeof(*l.items), compare, &l);

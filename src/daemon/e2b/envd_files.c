@@ -97,7 +97,7 @@ static void download(struct call *call)
     struct box *b;
     int r = d ? call_query(call, "path", d->path, sizeof(d->path)) : -1;
     if (!d)
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
     if (r <= 0 || !d->path[0]) {
         if (r >= 0)
             call_fail(call, 400, "path is missing");
@@ -276,7 +276,7 @@ static void rpc_start(struct call *call, const struct work_request *r)
     if (rpc)
         work_start(call, b, r, &sink, rpc_started, rpc, rpc_forget);
     else
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
 }
 
 static enum files_op rpc_op(const struct call *call)

@@ -181,7 +181,7 @@ static void stream_attach(struct call *call, struct process *p, uint64_t deadlin
     struct stream *s = stream_new(call);
     struct frame f;
     if (!s) {
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
         return;
     }
     call->data = s;
@@ -196,7 +196,7 @@ static void stream_attach(struct call *call, struct process *p, uint64_t deadlin
     const struct process_sink sink = {.output = on_output, .end = on_end, .ctx = s};
     s->client = process_attach(p, &sink);
     if (!s->client && !s->ended)
-        stream_finish(s, "resource_exhausted", "no memory");
+        stream_finish(s, "resource_exhausted", ERR_MEMORY_TEXT);
 }
 
 /* ---- Start ---- */
@@ -275,7 +275,7 @@ static void start_process(struct call *call, struct box *b, const struct start *
     size_t count = s->args ? json_count(s->args) : 0;
     const char **argv = calloc(count + 2, sizeof(*argv));
     if (!argv) {
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
         return;
     }
     argv[0] = s->cmd;

@@ -191,7 +191,7 @@ static bool feed(struct upload *u, const char *data, size_t len)
         return true;
     }
     bool refused = hold_refusal(&u->hold, &err) < 0;
-    upload_fail(u, refused ? 429 : 503, refused ? err.message : "no memory");
+    upload_fail(u, refused ? 429 : 503, refused ? err.message : ERR_MEMORY_TEXT);
     return false;
 }
 
@@ -452,7 +452,7 @@ void envd_upload(struct call *call)
         if (err.code)
             call_fail_err(call, &err);
         else
-            call_fail(call, 503, "no memory");
+            call_fail_memory(call);
         return;
     }
     if (is_packed)

@@ -452,7 +452,7 @@ static struct watch *watch_new(struct call *call, struct box *b, bool is_stream,
 {
     struct watch *w = calloc(1, sizeof(*w));
     if (!w) {
-        err_set(err, ERR_LIMIT, "no memory for a watcher");
+        err_memory(err);
         return NULL;
     }
     hold_init(&w->hold, box_account(b));

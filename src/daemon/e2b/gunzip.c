@@ -17,7 +17,7 @@ int gunzip_new(struct gunzip **ret, struct err *err)
     struct gunzip *g = calloc(1, sizeof(*g));
     if (!g || inflateInit2(&g->stream, GZIP_ONLY + MAX_WBITS) != Z_OK) {
         free(g);
-        return err_set(err, ERR_LIMIT, "no memory to unpack gzip");
+        return err_memory(err);
     }
     *ret = g;
     return 0;

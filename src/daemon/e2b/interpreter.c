@@ -297,7 +297,7 @@ static void run_in(struct call *call, struct context *context)
     struct run *r = run_new(call);
     struct execution_sink sink = {.output = on_output, .said = on_said, .end = on_end, .ctx = r};
     if (!r) {
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
         return;
     }
     read_execute(call->json, &e, &err);

@@ -164,7 +164,7 @@ static size_t body_take(void *ctx, const char *data, size_t len)
         if (hold_refusal(&r->hold, &err) < 0)
             call_fail_err(call, &err);
         else
-            call_fail(call, 502, "port %u of sandbox %s: no memory", call->port, call->id);
+            call_fail(call, 502, "port %u of sandbox %s: " ERR_MEMORY_TEXT, call->port, call->id);
         return len;
     }
     flush_up(r);
@@ -449,7 +449,7 @@ static void start_relay(struct call *call, struct box *b, int fd)
         if (r)
             call_fail_err(call, &err);
         else
-            call_fail(call, 503, "no memory");
+            call_fail_memory(call);
         return;
     }
     hold_init(&r->hold, box_account(b));

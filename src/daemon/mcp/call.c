@@ -97,7 +97,7 @@ struct mcp_call *mcp_call_new(struct call *call, struct rpc_msg *msg)
     const char *accept = exchange_header(call->x, "Accept");
     struct mcp_call *c = calloc(1, sizeof(*c));
     if (!c) {
-        call_fail(call, 503, "no memory");
+        call_fail_memory(call);
         return NULL;
     }
     c->call = call;

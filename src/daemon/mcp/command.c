@@ -94,7 +94,7 @@ static void start(struct mcp_run *r, struct box *b)
         .timeout_ms = (uint64_t)r->timeout_ms,
     };
     if (!argv) {
-        err_set(&err, ERR_LIMIT, "no memory");
+        err_memory(&err);
         run_fail(r, &err);
         return;
     }

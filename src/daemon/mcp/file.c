@@ -42,7 +42,7 @@ struct mcp_file *file_new(struct mcp_call *c, enum files_op op)
 {
     struct mcp_file *f = calloc(1, sizeof(*f));
     if (!f) {
-        mcp_fail(c, 503, RPC_INTERNAL_ERROR, "no memory", NULL);
+        mcp_fail(c, 503, RPC_INTERNAL_ERROR, ERR_MEMORY_TEXT, NULL);
         return NULL;
     }
     f->c = c;

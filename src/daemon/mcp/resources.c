@@ -182,7 +182,7 @@ void mcp_resources_list(struct mcp_call *c)
     }
     l = calloc(1, sizeof(*l));
     if (!l) {
-        mcp_fail(c, 503, RPC_INTERNAL_ERROR, "no memory", NULL);
+        mcp_fail(c, 503, RPC_INTERNAL_ERROR, ERR_MEMORY_TEXT, NULL);
         return;
     }
     l->c = c;

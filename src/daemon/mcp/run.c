@@ -67,7 +67,7 @@ struct mcp_run *run_new(struct mcp_call *c)
 {
     struct mcp_run *r = calloc(1, sizeof(*r));
     if (!r) {
-        mcp_fail(c, 503, RPC_INTERNAL_ERROR, "no memory", NULL);
+        mcp_fail(c, 503, RPC_INTERNAL_ERROR, ERR_MEMORY_TEXT, NULL);
         return NULL;
     }
     r->c = c;

@@ -115,7 +115,7 @@ struct mcp_box *mcp_box_reserve(struct core *core, const struct key *key, int64_
     }
     m = calloc(1, sizeof(*m));
     if (!m) {
-        err_set(err, ERR_LIMIT, "no memory for a session");
+        err_memory(err);
         return NULL;
     }
     m->key = key;

@@ -75,7 +75,7 @@ static void keep(struct exchange *x, const char *data, size_t len)
     if (x->whole.failed && hold_refusal(&x->hold, &err) < 0)
         exchange_refuse(x, 429, "%s; %s", err.message, err.hint);
     else if (x->whole.failed)
-        exchange_refuse(x, 503, "no memory for the body");
+        exchange_refuse(x, 503, ERR_MEMORY_TEXT);
 }
 
 /* ---- pieces ---- */

@@ -170,7 +170,7 @@ static int charge_key(struct exchange *x, struct err *err)
         return 0;
     x->account = account_of(c->server->accounts, x->auth.key);
     if (!x->account)
-        return err_set(err, ERR_LIMIT, "no memory for the account of a key");
+        return err_memory(err);
     hold_init(&x->hold, x->account);
     int r = account_charge(x->account, ACCOUNT_CONNECTIONS, 1, err);
     x->counted = r == 0;

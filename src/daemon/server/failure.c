@@ -15,7 +15,7 @@ int failure_status(enum err_code code)
         [ERR_NONE] = 500,      [ERR_USAGE] = 400,    [ERR_POLICY] = 400,   [ERR_UNSUPPORTED] = 501,
         [ERR_REFUSED] = 403,   [ERR_SYSTEM] = 500,   [ERR_LIMIT] = 429,    [ERR_ATTEST] = 500,
         [ERR_NOT_FOUND] = 404, [ERR_NOT_EXEC] = 400, [ERR_PROTOCOL] = 502, [ERR_INTERRUPTED] = 503,
-        [ERR_INTERNAL] = 500,
+        [ERR_INTERNAL] = 500,  [ERR_MEMORY] = 503,
     };
     return code > ERR_NONE && code < ERR_CODE_COUNT ? status[code] : 500;
 }

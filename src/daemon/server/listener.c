@@ -151,7 +151,7 @@ int server_listen(struct server *s, int fd, bool local, struct err *err)
         return -err->code;
     struct listener *l = calloc(1, sizeof *l);
     if (!l)
-        return err_set(err, ERR_LIMIT, "no memory for a listener");
+        return err_memory(err);
     *l = (struct listener){.io = {.fd = fd, .fn = on_listener},
                            .pause.fn = on_pause_over,
                            .server = s,

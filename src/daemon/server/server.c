@@ -58,7 +58,7 @@ int server_new(struct server **ret, struct loop *loop, const struct server_limit
 {
     struct server *s = calloc(1, sizeof *s);
     if (!s)
-        return err_set(err, ERR_LIMIT, "no memory for the server");
+        return err_memory(err);
     s->loop = loop;
     s->limits = limits_of(limits);
     s->auth = auth;
@@ -74,7 +74,7 @@ int server_new(struct server **ret, struct loop *loop, const struct server_limit
     }
     if (!s->accounts) {
         free(s);
-        return err_set(err, ERR_LIMIT, "no memory for the server");
+        return err_memory(err);
     }
     *ret = s;
     return 0;
@@ -119,7 +119,7 @@ int server_allow_host(struct server *s, const char *name, struct err *err)
         return err_set(err, ERR_USAGE, "nothing is below an address: %s", name);
     struct host_rule *hosts = reallocarray(s->hosts, s->host_count + 1, sizeof(*hosts));
     if (!hosts)
-        return err_set(err, ERR_LIMIT, "no memory for the server's names");
+        return err_memory(err);
     hosts[s->host_count++] = rule;
     s->hosts = hosts;
     return 0;

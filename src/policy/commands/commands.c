@@ -88,10 +88,10 @@ static int read_words(const char *text, struct text_list *ret, struct err *err)
                            COMMANDS_WORDS_MAX);
         char **items = realloc(ret->items, (ret->count + 1) * sizeof *items);
         if (!items)
-            return err_sys(err, "commands");
+            return err_memory(err);
         ret->items = items;
         if (!(items[ret->count] = strdup(buf_text(&word))))
-            return err_sys(err, "commands");
+            return err_memory(err);
         ret->count++;
         text += took;
     }
@@ -128,7 +128,7 @@ static int pattern_read(struct command_pattern *p, const char *text, struct err 
         r = read_words(text, &p->words, err);
     p->text = r == 0 ? strdup(text) : NULL;
     if (r == 0 && !p->text)
-        r = err_sys(err, "commands");
+        r = err_memory(err);
     p->exact = true;
     for (size_t i = 0; r == 0 && i < p->words.count; i++)
         p->exact &= !has_star(p->words.items[i]);

@@ -34,7 +34,7 @@ int egress_ask(struct egress *e, const char *pattern, struct err *err)
                        EGRESS_BLOCKED_MAX);
     struct host_pattern *more = realloc(e->ask, (e->ask_count + 1) * sizeof *more);
     if (!more)
-        return err_sys(err, "egress");
+        return err_memory(err);
     e->ask = more;
     more[e->ask_count++] = p;
     qsort(more, e->ask_count, sizeof *more, compare);
@@ -130,7 +130,7 @@ int egress_ask_copy(struct egress *to, const struct egress *from, struct err *er
 {
     struct host_pattern *copy = NULL;
     if (from->ask_count && !(copy = calloc(from->ask_count, sizeof *copy)))
-        return err_sys(err, "egress");
+        return err_memory(err);
     for (size_t i = 0; i < from->ask_count; i++)
         copy[i] = from->ask[i];
     egress_ask_forget(to);

@@ -44,11 +44,11 @@ int list_add(struct text_list *list, const char *text, struct err *err)
         return err_set(err, ERR_USAGE, "%s is listed twice", quote(&q, text));
     char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
-        return err_sys(err, "egress");
+        return err_memory(err);
     list->items = items;
     char *copy = strdup(text);
     if (!copy)
-        return err_sys(err, "egress");
+        return err_memory(err);
     /* Kept sorted: two lists that say the same are the same. */
     size_t at = list->count++;
     for (; at > 0 && strcmp(items[at - 1], copy) > 0; at--)
@@ -162,7 +162,7 @@ int egress_block(struct egress *e, const char *pattern, struct err *err)
                        EGRESS_BLOCKED_MAX);
     struct host_pattern *blocked = realloc(e->blocked, (e->blocked_count + 1) * sizeof *blocked);
     if (!blocked)
-        return err_sys(err, "egress");
+        return err_memory(err);
     e->blocked = blocked;
     blocked[e->blocked_count++] = p;
     qsort(blocked, e->blocked_count, sizeof *blocked, compare_blocked);

@@ -87,7 +87,7 @@ static int take_address(const char *text, size_t len, struct place_spec *ret, st
 {
     cleanup_free char *copy = strndup(text, len);
     if (!copy)
-        return err_sys(err, "egress");
+        return err_memory(err);
     ret->pinned = true;
     return address_parse(copy, &ret->address, err);
 }

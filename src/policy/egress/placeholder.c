@@ -20,7 +20,7 @@ static int make_one(char **ret, struct err *err)
         return err_sys(err, "getrandom");
     char *text = malloc(size);
     if (!text)
-        return err_sys(err, "placeholder");
+        return err_memory(err);
     memcpy(text, PREFIX, sizeof PREFIX);
     hex_encode(bytes, sizeof bytes, text + sizeof PREFIX - 1);
     free(*ret);

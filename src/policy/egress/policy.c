@@ -25,7 +25,7 @@ static int note_blocked(struct policy *p, const char *host, const struct origin 
     size_t at = 0;
     struct origin *from = realloc(p->blocked_from, count * sizeof *from);
     if (!from)
-        return err_sys(err, "policy");
+        return err_memory(err);
     p->blocked_from = from;
     int r = host_pattern_parse(host, strlen(host), &pattern, err);
     while (r == 0 && at + 1 < count && !pattern_equal(&p->egress.blocked[at], &pattern))

@@ -406,7 +406,7 @@ static int set_placeholder(struct egress_secret *s, const char *text, struct err
         return err_set(err, ERR_POLICY, "not a placeholder");
     free(s->placeholder);
     s->placeholder = strdup(text);
-    return s->placeholder ? 0 : err_sys(err, "egress");
+    return s->placeholder ? 0 : err_memory(err);
 }
 
 static int secret_placeholder(struct item_reader *r, const struct json *j, void *out)

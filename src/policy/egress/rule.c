@@ -72,13 +72,13 @@ int rule_make_text(struct egress_rule *r, struct err *err)
     r->text = NULL;
     if (text.len <= RULE_TEXT_MAX) {
         r->text = text.failed ? NULL : strdup(buf_text(&text));
-        return r->text ? 0 : err_sys(err, "egress");
+        return r->text ? 0 : err_memory(err);
     }
     sha256_hex(buf_text(&text), text.len, hex);
     size_t size = RULE_TEXT_MAX + 32;
     r->text = malloc(size);
     if (!r->text || text.failed)
-        return err_sys(err, "egress");
+        return err_memory(err);
     snprintf(r->text, size, "%.*s… (%.12s)", RULE_TEXT_MAX, buf_text(&text), hex);
     return 0;
 }
@@ -102,7 +102,7 @@ int rule_share_budget(struct egress_rule *r, const struct egress_rule *of, struc
         return 0;
     char *budget = strdup(rule_budget(of));
     if (!budget)
-        return err_sys(err, "egress");
+        return err_memory(err);
     free(r->budget);
     r->budget = budget;
     return 0;
@@ -287,7 +287,7 @@ int rule_insert(struct egress *e, struct egress_rule *r, struct err *err)
         return err_set(err, ERR_LIMIT, "too many rules, expected at most %d", EGRESS_RULES_MAX);
     struct egress_rule *rules = realloc(e->rules, (e->rule_count + 1) * sizeof *rules);
     if (!rules)
-        return err_sys(err, "egress");
+        return err_memory(err);
     e->rules = rules;
     size_t at = e->rule_count++;
     for (; at > 0 && rule_compare(&rules[at - 1], &own) > 0; at--)
@@ -341,7 +341,7 @@ static int name_budget(struct egress_rule *r, const struct rule_draft *d, struct
 {
     if (d->budget) {
         r->budget = strdup(d->budget);
-        return r->budget ? 0 : err_sys(err, "egress");
+        return r->budget ? 0 : err_memory(err);
     }
     if (d->place.has_scheme || d->place.port)
         return 0;

@@ -48,7 +48,7 @@ static int set_text(char **slot, const char *text, size_t len, struct err *err)
 {
     char *copy = strndup(text, len);
     if (!copy)
-        return err_sys(err, "egress");
+        return err_memory(err);
     free(*slot);
     *slot = copy;
     return 0;
@@ -225,7 +225,7 @@ int secret_set_header(struct egress_secret *s, const char *text, struct err *err
                        quote(&q, text));
     cleanup_free char *name = strndup(text, len);
     if (!name)
-        return err_sys(err, "egress");
+        return err_memory(err);
     if (is_framing(name))
         return err_set(err, ERR_USAGE, "the header %s belongs to the proxy, expected another",
                        name);
@@ -334,7 +334,7 @@ static int put(struct egress *e, struct egress_secret *s, struct err *err)
         return err_set(err, ERR_LIMIT, "too many secrets, expected at most %d", EGRESS_SECRETS_MAX);
     struct egress_secret *secrets = realloc(e->secrets, (e->secret_count + 1) * sizeof *secrets);
     if (!secrets)
-        return err_sys(err, "egress");
+        return err_memory(err);
     e->secrets = secrets;
     secrets[e->secret_count++] = *s;
     *s = (struct egress_secret){0};
@@ -385,7 +385,7 @@ static int parse_spec(struct egress_secret *s, const char *spec, struct err *err
     cleanup_free char *name = strndup(spec, (size_t)(equals - spec));
     cleanup_free char *source = strndup(equals + 1, (size_t)(at - equals - 1));
     if (!name || !source)
-        return err_sys(err, "egress");
+        return err_memory(err);
     int r = secret_set_name(s, name, err);
     if (r == 0 && (r = secret_set_source(s, source, err)) == 0)
         r = secret_set_origin(s, at + 1, err);

@@ -83,7 +83,7 @@ static int read_name(struct item_reader *r, struct tool_rule *rule, const struct
         err_set(r->err, ERR_POLICY, "the name of a tool is empty");
     else if (tool_pattern_check(name, r->err) == 0) {
         rule->name = strdup(name);
-        return rule->name ? 0 : err_sys(r->err, "policy");
+        return rule->name ? 0 : err_memory(r->err);
     }
     return fail_at(r, j, what);
 }

@@ -62,7 +62,7 @@ int tool_rule_argument(struct tool_rule *r, const char *name, struct tool_argume
         at++;
     char *copy = strdup(name);
     if (!copy)
-        return err_sys(err, "policy");
+        return err_memory(err);
     memmove(more + at + 1, more + at, (r->argument_count - at) * sizeof *more);
     more[at] = (struct tool_argument){.name = copy};
     r->argument_count++;
@@ -105,14 +105,14 @@ int tool_rule_parse(struct tool_rule *r, const char *spec, struct err *err)
     }
     r->name = strndup(spec, name_len);
     if (!r->name)
-        return err_sys(err, "policy");
+        return err_memory(err);
     int n = tool_pattern_check(r->name, err);
     if (n < 0 || !argument)
         return n;
     cleanup_free char *name = strndup(argument, (size_t)(equals - argument));
     struct tool_argument *a = NULL;
     if (!name)
-        return err_sys(err, "policy");
+        return err_memory(err);
     n = tool_rule_argument(r, name, &a, err);
     return n < 0 ? n : tool_argument_value(a, equals + 1, err);
 }
@@ -121,7 +121,7 @@ int tool_rule_copy(struct tool_rule *to, const struct tool_rule *from, struct er
 {
     *to = (struct tool_rule){.verdict = from->verdict, .origin = from->origin};
     to->name = strdup(from->name);
-    int n = to->name ? 0 : err_sys(err, "policy");
+    int n = to->name ? 0 : err_memory(err);
     for (size_t i = 0; n == 0 && i < from->argument_count; i++) {
         const struct tool_argument *a = &from->arguments[i];
         struct tool_argument *copy = NULL;
@@ -173,7 +173,7 @@ static int place(struct tools *t, struct tool_rule *r, struct err *err)
                        TOOLS_RULES_MAX);
     struct tool_rule *more = realloc(t->rules, (t->count + 1) * sizeof *more);
     if (!more)
-        return err_sys(err, "policy");
+        return err_memory(err);
     t->rules = more;
     memmove(more + at + 1, more + at, (t->count - at) * sizeof *more);
     more[at] = *r;

@@ -77,5 +77,6 @@ Test(failure, every_code_has_a_status)
         cr_assert(failure_status((enum err_code)code) >= 400);
     cr_assert_eq(failure_status(ERR_USAGE), 400);
     cr_assert_eq(failure_status(ERR_NOT_FOUND), 404);
+    cr_assert_eq(failure_status(ERR_MEMORY), 503);
     cr_assert_eq(failure_status((enum err_code)99), 500);
 }
