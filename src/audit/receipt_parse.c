@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "base/id.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,13 +36,6 @@ static bool read_hash(const struct json *j, uint8_t ret[32])
     const char *text = json_string(j);
     size_t head = sizeof HASH_PREFIX - 1;
     return text && strncmp(text, HASH_PREFIX, head) == 0 && hex_decode(text + head, ret, 32);
-}
-
-static bool is_id(const char *text)
-{
-    size_t len = text ? strlen(text) : 0;
-    return len > 5 && len < RECEIPT_ID_SIZE && strncmp(text, "brig-", 5) == 0 &&
-           strspn(text + 5, "abcdefghijklmnopqrstuvwxyz0123456789") == len - 5;
 }
 
 /* ---- the body ---- */
@@ -88,7 +82,7 @@ static int check_body(const struct json *j, struct err *err)
             return err_set(err, ERR_PROTOCOL, "a receipt has a member %s, %s", needed[i].name,
                            json_type_name(needed[i].type));
     }
-    if (!is_id(json_text(j, "sandbox_id")) || !read_hash(json_get(j, "policy_hash"), hash))
+    if (!run_id_valid(json_text(j, "sandbox_id")) || !read_hash(json_get(j, "policy_hash"), hash))
         return err_set(err, ERR_PROTOCOL, "its sandbox_id or its policy_hash is malformed");
     if (has_real(j))
         return err_set(err, ERR_PROTOCOL, "a receipt has whole numbers only");

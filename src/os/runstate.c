@@ -72,12 +72,6 @@ int runstate_open(const char *name, bool make)
     return enter_own(open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC), none, name, make, true);
 }
 
-bool runstate_is_id(const char *text)
-{
-    return strncmp(text, "brig-", 5) == 0 && strlen(text) < 28 &&
-           strspn(text + 5, "0123456789abcdefghijklmnopqrstuvwxyz") == strlen(text + 5);
-}
-
 bool runstate_path(const char *name, struct buf *ret)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");

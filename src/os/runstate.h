@@ -11,7 +11,5 @@
 int runstate_open(const char *name, bool make);
 /* The same, whatever XDG_STATE_HOME says: for what must be found from everywhere. */
 int runstate_open_fixed(const char *name, bool make);
-/* "brig-" and lower-case letters and digits: safe as the name of a file. */
-bool runstate_is_id(const char *text);
 /* Its name, for programs that open it themselves; false: there is no place for it. */
 bool runstate_path(const char *name, struct buf *ret);

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "network/channel.h"
 #include "os/fd.h"
 #include "os/runstate.h"
@@ -217,7 +218,7 @@ static int read_record(int dir, const char *id, struct buf *ret)
 int netrecord_read(const char *id, struct buf *ret, struct err *err)
 {
     cleanup_fd int dir = runstate_open("net", false);
-    if (!runstate_is_id(id) || dir < 0 || read_record(dir, id, ret) < 0)
+    if (!run_id_valid(id) || dir < 0 || read_record(dir, id, ret) < 0)
         return no_record(id, err);
     return 0;
 }
@@ -241,7 +242,7 @@ static bool take_entry(int dir, const char *name, struct listed *ret)
         return false;
     memcpy(ret->id, name, len - 5);
     ret->id[len - 5] = '\0';
-    if (!runstate_is_id(ret->id) || fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!run_id_valid(ret->id) || fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
     ret->when_ns = (int64_t)sb.st_mtim.tv_sec * 1000000000 + sb.st_mtim.tv_nsec;
     return true;
@@ -320,7 +321,7 @@ int netrecord_replace(const char *id, const struct egress *e, unsigned *ret_ende
 {
     static const struct timeval patience = {.tv_sec = ANSWER_S};
     struct sockaddr_un name;
-    if (!runstate_is_id(id))
+    if (!run_id_valid(id))
         return no_record(id, err);
     cleanup_buf struct buf text;
     struct json_writer w;

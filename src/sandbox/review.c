@@ -2,6 +2,7 @@
 #include "sandbox/review.h"
 
 #include "base/cleanup.h"
+#include "base/id.h"
 #include "os/runstate.h"
 #include "review/review.h"
 
@@ -12,7 +13,7 @@
 
 static int open_one(struct review *r, int reviews, const char *id, struct err *err)
 {
-    if (!runstate_is_id(id)) {
+    if (!run_id_valid(id)) {
         err_set(err, ERR_USAGE, "'%.60s' is not the id of a review", id);
         return err_hint(err, "`brig diff` lists them");
     }
@@ -85,7 +86,7 @@ int reviews_apply(const char *id, const struct reviews_choice *c, bool json, str
 int reviews_discard(const char *id, struct err *err)
 {
     cleanup_fd int reviews = runstate_open("reviews", false);
-    if (!runstate_is_id(id))
+    if (!run_id_valid(id))
         return err_set(err, ERR_USAGE, "'%.60s' is not the id of a review", id);
     return review_discard(reviews, id, false, err);
 }

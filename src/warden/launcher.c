@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/id.h"
 #include "os/beside.h"
 #include "os/cgroup.h"
 #include "os/loop.h"
@@ -31,7 +32,7 @@
 struct child {
     pid_t pid;
     struct stem *stem; /* that it was cloned from, or NULL */
-    char id[LAUNCHER_ID_LEN + 1];
+    char id[BOX_ID_LEN + 1];
 };
 
 struct launcher {
@@ -148,12 +149,6 @@ static void tell_id(struct launcher *l, enum wire_type type, uint32_t request, i
 
 /* ---- wardens ---- */
 
-static bool id_ok(const char *id)
-{
-    return id && strlen(id) == LAUNCHER_ID_LEN &&
-           strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789") == LAUNCHER_ID_LEN;
-}
-
 static struct child *find(struct launcher *l, const char *id)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -268,7 +263,7 @@ static int on_launch(struct launcher *l, uint32_t request, const struct json *j,
 {
     const struct json *id = json_get(j, "id"), *name = json_get(j, "template");
     const char *text = id ? json_string(id) : NULL;
-    if (!id_ok(text) || !name || !json_string(name))
+    if (!box_id_valid(text) || !name || !json_string(name))
         return err_set(err, ERR_PROTOCOL, "a launch without id or template");
     if (l->stopping)
         return err_set(err, ERR_REFUSED, "brig serve is ending");
@@ -297,7 +292,7 @@ static int on_clean(struct launcher *l, uint32_t request, const struct json *j)
     cgroup_discover(&host);
     for (size_t i = 0; ids && i < json_count(ids); i++) {
         const char *id = json_string(json_at(ids, i));
-        if (id_ok(id) && !find(l, id))
+        if (box_id_valid(id) && !find(l, id))
             cleaned += cgroup_clean(&host, id);
     }
     tell(l, WIRE_DONE, request, cleaned, "{}", 2, -1);

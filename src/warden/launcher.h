@@ -13,7 +13,6 @@
 #include <stddef.h>
 
 #define LAUNCHER_LISTENERS_MAX 8
-#define LAUNCHER_ID_LEN        20
 #define LAUNCHER_PROJECTS_MAX  16
 
 /* Descriptors that the front starts with; its arguments are the kinds of the listeners, in order.

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/id.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +18,6 @@
 
 #define ENVD_PORT   49983
 #define KERNEL_PORT 49999
-#define AIM_ID_LEN  20 /* as BOX_ID_LEN */
 #define PARAMS_MAX  3
 #define PARAM_LEN   128
 #define QUERY_LEN   4096 /* of one decoded value */
@@ -26,7 +26,7 @@ enum face { FACE_API, FACE_ENVD, FACE_KERNEL, FACE_PORT };
 
 struct aim {
     enum face face;
-    char id[AIM_ID_LEN + 1]; /* empty: none was named */
+    char id[BOX_ID_LEN + 1]; /* empty: none was named */
     uint16_t port;           /* of a named sandbox */
     bool is_signed;          /* /files with a signature */
 };
@@ -38,7 +38,6 @@ struct aim_head {
     const char *target;
 };
 int aim_parse(const struct aim_head *head, struct aim *ret, struct err *err);
-bool box_id_valid(const char *id);
 
 /* One parameter of a query, decoded as forms are ('+' is a blank). 1: found, 0: not there;
  * negative: malformed, too long, or NUL or invalid UTF-8 in it. The first of several counts. */

@@ -10,16 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool box_id_valid(const char *id)
-{
-    size_t len = 0;
-    for (; id[len]; len++)
-        if (len >= AIM_ID_LEN ||
-            !((id[len] >= 'a' && id[len] <= 'z') || (id[len] >= '0' && id[len] <= '9')))
-            return false;
-    return len == AIM_ID_LEN;
-}
-
 static enum face face_of_port(uint16_t port)
 {
     return port == ENVD_PORT ? FACE_ENVD : port == KERNEL_PORT ? FACE_KERNEL : FACE_PORT;
@@ -31,12 +21,12 @@ static bool aim_by_host(const char *host, struct aim *ret)
     size_t label = strcspn(host, ".");
     size_t dash = strcspn(host, "-");
     uint16_t port;
-    if (!host[label] || dash >= label || label - dash - 1 != AIM_ID_LEN)
+    if (!host[label] || dash >= label || label - dash - 1 != BOX_ID_LEN)
         return false;
     if (port_parse(host, dash, &port) < 0)
         return false;
-    memcpy(ret->id, host + dash + 1, AIM_ID_LEN);
-    ret->id[AIM_ID_LEN] = '\0';
+    memcpy(ret->id, host + dash + 1, BOX_ID_LEN);
+    ret->id[BOX_ID_LEN] = '\0';
     if (!box_id_valid(ret->id)) {
         ret->id[0] = '\0';
         return false;
@@ -50,14 +40,14 @@ static int aim_by_headers(const struct aim_head *head, struct aim *ret, struct e
     uint16_t port = ENVD_PORT;
     if (!box_id_valid(head->id))
         return err_set(err, ERR_USAGE, "E2b-Sandbox-Id: a sandbox id is %d letters and digits",
-                       AIM_ID_LEN);
+                       BOX_ID_LEN);
     if (head->port && port_parse(head->port, strlen(head->port), &port) < 0)
         return err_set(err, ERR_USAGE, "E2b-Sandbox-Port: expected a port from 1 to 65535");
     if (ret->id[0] && (strcmp(ret->id, head->id) != 0 || ret->port != port))
         return err_set(err, ERR_USAGE,
                        "the Host and the E2b-Sandbox headers name different "
                        "sandboxes or ports");
-    memcpy(ret->id, head->id, AIM_ID_LEN + 1);
+    memcpy(ret->id, head->id, BOX_ID_LEN + 1);
     ret->port = port;
     return 0;
 }

@@ -29,12 +29,6 @@ int fd_nonblocking(int fd)
 
 /* ---- all of them ---- */
 
-static bool id_is_good(const char *id)
-{
-    return id && strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789") == BOX_ID_LEN &&
-           id[BOX_ID_LEN] == '\0';
-}
-
 /* The ids are random: any bits of them will do. */
 static struct box **bucket(struct core *c, const char *id)
 {
@@ -46,7 +40,7 @@ static struct box **bucket(struct core *c, const char *id)
 
 struct box *box_lookup(struct core *c, const char *id)
 {
-    if (!id_is_good(id))
+    if (!box_id_valid(id))
         return NULL;
     struct box *b = *bucket(c, id);
     while (b && strcmp(b->info.id, id) != 0)

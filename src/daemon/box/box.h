@@ -8,6 +8,7 @@
 #pragma once
 
 #include "audit/denial.h"
+#include "base/id.h"
 #include "base/json.h"
 #include "daemon/base/keys.h"
 #include "files/files.h"
@@ -21,7 +22,6 @@
 struct core; /* all boxes, templates, pools; daemon/core/core.c */
 struct box;
 
-#define BOX_ID_LEN    20 /* lower-case letters and digits, random; what the API calls sandboxID */
 #define BOX_TOKEN_LEN 43 /* envdAccessToken: 256 random bits */
 
 enum box_state {

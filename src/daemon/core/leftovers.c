@@ -18,7 +18,7 @@ struct leftover {
 void leftovers_add(struct core *c, const char *id)
 {
     struct leftover *l = NULL;
-    if (strlen(id) == BOX_ID_LEN && c->leftover_count < LEFT_MAX)
+    if (box_id_valid(id) && c->leftover_count < LEFT_MAX)
         l = calloc(1, sizeof *l);
     if (!l)
         return;
