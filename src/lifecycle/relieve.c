@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "lifecycle/sample_parse.h"
 #include "os/fd.h"
+#include "os/procfs.h"
 #include "os/sys.h"
 
 #include <dirent.h>
@@ -62,8 +63,8 @@ static int find_largest(const struct lifecycle *l)
 static bool has_ended(int task)
 {
     char text[768];
-    struct sample_stat s;
-    return file_read(task, "stat", text, sizeof text) <= 0 || !sample_stat_parse(text, &s) ||
+    struct proc_stat s;
+    return file_read(task, "stat", text, sizeof text) <= 0 || !procfs_stat_parse(text, &s) ||
            s.ended;
 }
 

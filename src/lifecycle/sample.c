@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "os/fd.h"
+#include "os/procfs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -53,9 +54,9 @@ static uint64_t ticks_to_usec(uint64_t ticks)
 static bool read_stat(int proc, const char *pid, struct process *ret)
 {
     char path[64], text[768];
-    struct sample_stat s;
+    struct proc_stat s;
     snprintf(path, sizeof path, "%s/stat", pid);
-    if (file_read(proc, path, text, sizeof text) <= 0 || !sample_stat_parse(text, &s))
+    if (file_read(proc, path, text, sizeof text) <= 0 || !procfs_stat_parse(text, &s))
         return false;
     *ret = (struct process){.seen = {.pid = (pid_t)strtol(pid, NULL, 10),
                                      .ppid = s.ppid,

@@ -10,6 +10,7 @@
 #include "lifecycle/disk.h"
 #include "lifecycle/sample_parse.h"
 #include "os/fd.h"
+#include "os/procfs.h"
 #include "os/sys.h"
 
 #include <dirent.h>
@@ -119,12 +120,12 @@ static bool is_gone(int error)
 static bool is_ending(const struct file_look *look, const char *at)
 {
     char path[80], text[768];
-    struct sample_stat s;
+    struct proc_stat s;
     snprintf(path, sizeof path, "%s/stat", at);
     ssize_t got = file_read(look->proc, path, text, sizeof text);
     if (got <= 0)
         return is_gone((int)-got);
-    return sample_stat_parse(text, &s) && (s.ended || s.ending) && s.tasks < 2;
+    return procfs_stat_parse(text, &s) && (s.ended || s.ending) && s.tasks < 2;
 }
 
 /* Since when it has been seen ending. Where many processes come and go, one of them is at every

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLAG_EXITING 0x4u /* PF_EXITING of the kernel, shown since there is a /proc */
-
 /* The number at *at, and past it; 0 and no further if there is none. */
 static uint64_t take_number(const char **at, int base)
 {
@@ -22,28 +20,6 @@ static void skip_words(const char **at, int count)
         *at += strspn(*at, " \t");
         *at += strcspn(*at, " \t");
     }
-}
-
-/* "PID (NAME) STATE PPID …": the name may have blanks and parentheses in it, nothing after it has.
- */
-bool sample_stat_parse(const char *text, struct sample_stat *ret)
-{
-    uint64_t field[23] = {0};
-    const char *at = strrchr(text, ')');
-    if (!at || strlen(at) < 4 || at[1] != ' ' || at[3] != ' ')
-        return false;
-    char state = at[2];
-    at += 4;
-    for (int i = 4; i <= 22; i++)
-        field[i] = take_number(&at, 10);
-    *ret = (struct sample_stat){.ppid = (pid_t)(field[4] & INT32_MAX),
-                                .own = field[14] + field[15],
-                                .reaped = field[16] + field[17],
-                                .tasks = field[20],
-                                .start = field[22],
-                                .ended = state == 'Z' || state == 'X',
-                                .ending = field[9] & FLAG_EXITING};
-    return true;
 }
 
 uint64_t sample_kib_parse(const char *text, const char *name)

@@ -6,16 +6,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A line of /proc/PID/stat. */
-struct sample_stat {
-    pid_t ppid;
-    uint64_t own, reaped; /* CPU time in ticks: its threads', its waited-for children's */
-    uint64_t tasks, start;
-    bool ended;  /* its first thread has */
-    bool ending; /* it has begun to: it runs no code any more */
-};
-bool sample_stat_parse(const char *text, struct sample_stat *ret);
-
 /* "\nName:" in /proc/PID/status, or "Name:" at the beginning of /proc/meminfo: bytes, 0 if it is
  * not there. */
 uint64_t sample_kib_parse(const char *text, const char *name);

@@ -124,6 +124,41 @@ int procfs_status(pid_t pid, struct proc_status *ret, struct err *err)
     return n < 0 ? err_sys(err, "read %s", path) : 0;
 }
 
+#define FLAG_EXITING 0x4u /* PF_EXITING of the kernel, shown since there is a /proc */
+
+/* "PID (NAME) STATE PPID PGRP …": nothing after the name has a parenthesis in it. */
+bool procfs_stat_parse(const char *text, struct proc_stat *ret)
+{
+    uint64_t fields[23] = {0};
+    const char *name = strchr(text, '('), *at = strrchr(text, ')');
+    if (!name || !at || name > at || strlen(at) < 4 || at[1] != ' ' || at[3] != ' ')
+        return false;
+    *ret = (struct proc_stat){.ended = at[2] == 'Z' || at[2] == 'X'};
+    size_t len = (size_t)(at - name - 1);
+    memcpy(ret->name, name + 1, len < sizeof ret->name ? len : sizeof ret->name - 1);
+    at += 4;
+    for (int i = 4; i <= 22; i++) {
+        char *end;
+        fields[i] = strtoull(at, &end, 10);
+        at = end;
+    }
+    ret->ppid = (pid_t)(fields[4] & INT32_MAX);
+    ret->pgrp = (pid_t)(fields[5] & INT32_MAX);
+    ret->own = fields[14] + fields[15];
+    ret->reaped = fields[16] + fields[17];
+    ret->tasks = fields[20];
+    ret->start = fields[22];
+    ret->ending = fields[9] & FLAG_EXITING;
+    return true;
+}
+
+bool procfs_stat(pid_t pid, struct proc_stat *ret)
+{
+    char path[32], text[768];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return file_read(AT_FDCWD, path, text, sizeof text) > 0 && procfs_stat_parse(text, ret);
+}
+
 const char *proc_ns_name(enum proc_ns ns)
 {
     static const char *const names[NS_COUNT] = {"user", "mnt", "pid",   "net",

@@ -24,6 +24,19 @@ int procfs_status(pid_t pid, struct proc_status *ret, struct err *err);
 /* Pure part, for tests. */
 int procfs_status_parse(const char *text, struct proc_status *ret);
 
+/* A line of /proc/PID/stat. */
+struct proc_stat {
+    char name[65]; /* the process chose it: may have blanks and parentheses in it */
+    pid_t ppid, pgrp;
+    uint64_t own, reaped; /* CPU time in ticks: its threads', its waited-for children's */
+    uint64_t tasks, start;
+    bool ended;  /* its first thread has */
+    bool ending; /* it has begun to: it runs no code any more */
+};
+bool procfs_stat_parse(const char *text, struct proc_stat *ret);
+/* False: there is no such task. */
+bool procfs_stat(pid_t pid, struct proc_stat *ret);
+
 enum proc_ns {
     NS_USER,
     NS_MNT,

@@ -1,6 +1,7 @@
 /* What /proc tells of hostile processes: the first byte says which file it is. Whatever names they
  * gave themselves and their files, numbers stay in their fields and paths in their lines. */
 #include "lifecycle/sample_parse.h"
+#include "os/procfs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +17,17 @@ static void require(int condition)
 
 static void check_stat(const char *text)
 {
-    struct sample_stat s;
-    if (!sample_stat_parse(text, &s))
+    struct proc_stat s;
+    if (!procfs_stat_parse(text, &s))
         return;
-    require(s.ppid >= 0);
+    require(s.ppid >= 0 && s.pgrp >= 0 && memchr(s.name, '\0', sizeof s.name));
     /* A name of the code's choosing before it changes nothing. */
     size_t room = strlen(text) + 32;
     char *longer = malloc(room);
-    struct sample_stat again;
+    struct proc_stat again;
     require(longer != NULL);
     snprintf(longer, room, "1 (x) Z 7 (y%s", text);
-    require(sample_stat_parse(longer, &again) && again.ppid == s.ppid && again.own == s.own &&
+    require(procfs_stat_parse(longer, &again) && again.ppid == s.ppid && again.own == s.own &&
             again.tasks == s.tasks && again.start == s.start && again.ended == s.ended);
     free(longer);
 }

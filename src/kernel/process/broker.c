@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "os/fd.h"
+#include "os/procfs.h"
 #include "os/sys.h"
 
 #include <dirent.h>
@@ -13,38 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct task {
-    pid_t ppid, pgrp;
-};
-
-/* "PID (name) S PPID PGRP …": the name may contain anything, so search from its last parenthesis.
- */
-static bool task_read(pid_t pid, struct task *ret)
-{
-    char path[32], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
-        return false;
-    char *end = strrchr(text, ')');
-    char *at;
-    if (!end || strlen(end) < 4)
-        return false;
-    ret->ppid = (pid_t)strtol(end + 4, &at, 10);
-    ret->pgrp = (pid_t)strtol(at, NULL, 10);
-    return true;
-}
-
 /* Orphans come up to init, the reaper: every task of the sandbox has init among its ancestors. */
-static bool inside(const struct kernel *k, pid_t pid, struct task *ret)
+static bool inside(const struct kernel *k, pid_t pid, struct proc_stat *ret)
 {
-    struct task t;
-    if (pid == k->init_pid || !task_read(pid, ret))
+    struct proc_stat t;
+    if (pid == k->init_pid || !procfs_stat(pid, ret))
         return false;
     t = *ret;
     for (int depth = 0; depth < 4096 && t.ppid > 1; depth++) {
         if (t.ppid == k->init_pid)
             return true;
-        if (!task_read(t.ppid, &t))
+        if (!procfs_stat(t.ppid, &t))
             return false;
     }
     return false;
@@ -53,7 +33,7 @@ static bool inside(const struct kernel *k, pid_t pid, struct task *ret)
 /* The pidfd is opened before the check and used after it: a recycled pid cannot be hit. */
 static int send_one(const struct kernel *k, pid_t pid, int sig, pid_t group)
 {
-    struct task t;
+    struct proc_stat t;
     cleanup_fd int pidfd = sys_pidfd_open(pid);
     if (pidfd < 0)
         return -ESRCH;

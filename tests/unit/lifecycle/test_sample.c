@@ -3,6 +3,7 @@
 #include "lifecycle/sample.h"
 
 #include "lifecycle/sample_parse.h"
+#include "os/procfs.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -14,18 +15,18 @@
 
 Test(sample, a_line_of_stat_tells_who_is_ending)
 {
-    struct sample_stat s;
+    struct proc_stat s;
     const char *running = "7 (a) R 1) S 3 7 7 0 -1 4194368 9 0 0 0 5 6 7 8 20 0 2 0 557 4096 1";
     const char *ending = "115 (busybox) R 106 108 108 0 -1 4194380 39 0 0 0 0 0 0 0 20 0 1 0 557 0";
     const char *ended = "115 (busybox) Z 106 108 108 0 -1 4227084 39 0 0 0 0 0 0 0 20 0 1 0 557 0";
-    cr_assert(sample_stat_parse(running, &s));
+    cr_assert(procfs_stat_parse(running, &s));
     cr_assert(!s.ending && !s.ended);
     cr_assert_eq(s.ppid, 3);
     cr_assert_eq(s.tasks, 2);
     cr_assert_eq(s.start, 557);
-    cr_assert(sample_stat_parse(ending, &s));
+    cr_assert(procfs_stat_parse(ending, &s));
     cr_assert(s.ending && !s.ended);
-    cr_assert(sample_stat_parse(ended, &s));
+    cr_assert(procfs_stat_parse(ended, &s));
     cr_assert(s.ending && s.ended);
 }
 

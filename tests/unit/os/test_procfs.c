@@ -17,6 +17,39 @@
     "CapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000008\nNoNewPrivs:\t1\nSeccomp:\t2\n"          \
     "Seccomp_filters:\t4\n"
 
+Test(procfs, a_task_may_choose_its_name_but_nothing_else)
+{
+    struct proc_stat s;
+#define REST "S 7 8 9 0 -1 4194560 1 2 3 4 14 15 16 17 20 0 3 0 222 5 6\n"
+    cr_assert(procfs_stat_parse("12 (cat) " REST, &s));
+    cr_assert_str_eq(s.name, "cat");
+    cr_assert(s.ppid == 7 && s.pgrp == 8 && s.own == 29 && s.reaped == 33 && s.tasks == 3);
+    cr_assert(s.start == 222 && !s.ended);
+    cr_assert(procfs_stat_parse("12 (x) Z 1 1 (y) " REST, &s));
+    cr_assert_str_eq(s.name, "x) Z 1 1 (y");
+    cr_assert(s.ppid == 7 && !s.ended);
+    cr_assert(procfs_stat_parse("12 (cat) Z 7 8", &s) && s.ended);
+    static const char *const none[] = {"", "12 cat S 7 8", "12 (cat)", "12 (cat) S", ") S 7 ("};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        cr_expect_not(procfs_stat_parse(none[i], &s), "%s", none[i]);
+#undef REST
+}
+
+Test(procfs, a_task_is_found_and_one_that_is_gone_is_not)
+{
+    struct proc_stat s;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    siginfo_t info;
+    cr_assert_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    cr_assert(procfs_stat(child, &s));
+    cr_assert(s.ended && s.ppid == getpid());
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    cr_assert_not(procfs_stat(child, &s));
+    cr_assert(procfs_stat(getpid(), &s) && s.ppid == getppid() && s.pgrp == getpgrp() && !s.ended);
+}
+
 Test(procfs, status_has_every_field)
 {
     struct proc_status s;
