@@ -55,8 +55,6 @@ int receipt_check(const struct receipt *r, const uint8_t key[32], chain_verify_f
 /* A record of this kind and box may stand for this receipt. */
 struct record;
 int receipt_is_of(const struct record *record, const struct receipt *r, struct err *err);
-/* Where it stands in the chain: 0: it is not signed. */
-uint64_t receipt_seq(const struct receipt *r);
 
 /* What goes into the chain for it: the detail of its record. */
 int receipt_detail(const struct receipt *r, struct buf *out, struct err *err);

@@ -234,11 +234,3 @@ int receipt_check(const struct receipt *r, const uint8_t key[32], chain_verify_f
         return err_set(err, ERR_ATTEST, "its signature is not good");
     return 0;
 }
-
-uint64_t receipt_seq(const struct receipt *r)
-{
-    struct checkpoint c;
-    return r->is_signed && checkpoint_parse(r->checkpoint.data, r->checkpoint.len, &c, NULL) >= 0
-               ? c.seq
-               : 0;
-}

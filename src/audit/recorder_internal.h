@@ -64,7 +64,6 @@ void queue_record(struct recorder *r, const struct record *record);
 int queue_put(struct recorder *r, const char *table, const char *key, const char *value,
               uint32_t request, struct err *err);
 void queue_receipt(struct recorder *r, const struct record *record, const char *body);
-void queue_free(struct recorder *r);
 /* Everything to the disk, with a checkpoint if one is due or `check`. */
 int queue_write(struct recorder *r, bool check, struct err *err);
 

@@ -114,11 +114,6 @@ static void clear(struct recorder *r, bool all)
     r->last = at;
 }
 
-void queue_free(struct recorder *r)
-{
-    clear(r, true);
-}
-
 /* ---- out ---- */
 
 static int write_receipt(struct recorder *r, const struct item *i, struct err *err)

@@ -364,12 +364,6 @@ int inject_body_as(const struct injector *in, const struct target *t, const char
     return done;
 }
 
-int inject_body(const struct injector *in, const struct target *t, struct buf *body,
-                struct err *err)
-{
-    return inject_body_as(in, t, NULL, body, err);
-}
-
 /* ---- strays ---- */
 
 static bool header_holds(const struct http_header *h, const char *placeholder)

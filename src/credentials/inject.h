@@ -48,8 +48,6 @@ int inject_apply(const struct injector *in, const struct target *t, struct http_
 bool inject_wants_body(const struct injector *in, const struct target *t);
 int inject_body_as(const struct injector *in, const struct target *t, const char *type,
                    struct buf *body, struct err *err);
-int inject_body(const struct injector *in, const struct target *t, struct buf *body,
-                struct err *err);
 /* A placeholder in the head of a request where it is not swapped (another origin, the target, a
  * header though its secret says no): its index, for the log, or -1. To be asked before
  * inject_apply. */

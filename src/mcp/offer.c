@@ -181,11 +181,6 @@ static const struct tool tools[TOOL_COUNT] = {
          DIFF_IN, DIFF_OUT, true, false, true},
 };
 
-const char *offer_name(enum tool_id id)
-{
-    return tools[id].name;
-}
-
 enum tool_id offer_find(const char *name)
 {
     enum tool_id id = 0;

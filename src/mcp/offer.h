@@ -14,7 +14,6 @@ enum tool_id {
     TOOL_DIFF,
     TOOL_COUNT,
 };
-const char *offer_name(enum tool_id id);
 enum tool_id offer_find(const char *name); /* TOOL_COUNT: there is none */
 /* The array of tools/list. */
 void offer_write(struct json_writer *w);

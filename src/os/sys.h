@@ -48,7 +48,6 @@ struct sys_mount_attr {
 #define SYS_FSCONFIG_SET_FLAG   0
 #define SYS_FSCONFIG_SET_STRING 1
 #define SYS_FSCONFIG_CMD_CREATE 6
-#define SYS_CLOSE_RANGE_CLOEXEC 4
 
 /* As the kernel lays it out: the C libraries' own depend on their age. */
 struct sys_statx {

@@ -207,8 +207,6 @@ void policy_explain_json(const struct policy *p, struct buf *out);
 const char *level_name(enum level level);
 int level_parse(const char *text, enum level *ret);
 const char *tier_name(enum tier tier);
-const char *need_name(enum need need);
-const char *network_mode_name(enum network_mode mode);
 const char *policy_field_path(enum policy_field field);
 const char *policy_field_help(enum policy_field field); /* one line, for help texts and docs */
 /* The number is the one that the level brings, whoever wrote it down. */

@@ -90,16 +90,6 @@ const char *tier_name(enum tier tier)
     return name_or_unknown(TYPE_TIER, tier);
 }
 
-const char *need_name(enum need need)
-{
-    return name_or_unknown(TYPE_NEED, need);
-}
-
-const char *network_mode_name(enum network_mode mode)
-{
-    return name_or_unknown(TYPE_NETWORK, mode);
-}
-
 int level_parse(const char *text, enum level *ret)
 {
     uint64_t value;

@@ -83,7 +83,6 @@ bool events_flush(struct proxy *px);
 #define RESOLVE_MAX 32
 /* `server`: "ADDRESS:PORT", or NULL for the host's. Reads every file that it will ever need. */
 int resolver_new(struct loop *loop, const char *server, struct resolver **ret, struct err *err);
-void resolver_free(struct resolver *r);
 /* `done` gets every answer, or none and why; never before resolve_start returns. NULL: no memory.
  */
 typedef void resolve_done(void *ctx, const struct sockaddr_storage *addrs, size_t count,

@@ -129,16 +129,6 @@ int resolver_new(struct loop *loop, const char *server, struct resolver **ret, s
     return 0;
 }
 
-void resolver_free(struct resolver *r)
-{
-    if (!r)
-        return;
-    ares_destroy(r->channel);
-    loop_timer_cancel(r->loop, &r->timer);
-    hosts_done(&r->hosts);
-    free(r);
-}
-
 /* ---- one name ---- */
 
 static void release(struct resolution *q)

@@ -222,12 +222,3 @@ void interp_write_execute(struct buf *out, uint64_t id, const char *code, size_t
     jw_object_end(&w);
     write_header(out, at);
 }
-
-void interp_write_exit(struct buf *out)
-{
-    static const char text[] = "{\"op\":\"exit\"}";
-    size_t at = out->len;
-    buf_add(out, "\0\0\0\0", HEADER);
-    buf_add(out, text, sizeof text - 1);
-    write_header(out, at);
-}

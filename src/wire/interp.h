@@ -88,4 +88,3 @@ size_t interp_reader_dropped(struct interp_reader *r);
 /* A request to the driver as one frame. */
 void interp_write_execute(struct buf *out, uint64_t id, const char *code, size_t len,
                           const struct json *env);
-void interp_write_exit(struct buf *out);

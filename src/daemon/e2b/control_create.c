@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METADATA_MAX (32u * 1024)
-#define TIMEOUT_MAX  (24 * 3600)
-#define HOSTS_MAX    256
+#define TIMEOUT_MAX (24 * 3600)
+#define HOSTS_MAX   256
 
 struct wanted {
     const char *template_name, *project;

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define LIST_DEPTH 4u
-#define LIST_MAX   1000u /* resources in all */
+#define LIST_MAX 1000u /* resources in all */
 
 static const char *mime_of(const char *path, bool is_text)
 {

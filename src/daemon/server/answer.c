@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OWN_HEADERS 4
-
 const char *answer_reason(int status)
 {
     static const struct {

@@ -71,7 +71,6 @@ Test(levels, have_names)
     cr_assert_str_eq(level_name(LEVEL_CRITICAL), "critical");
     cr_assert_str_eq(tier_name(TIER_CONTAINER), "container");
     cr_assert_str_eq(tier_name(TIER_AUTO), "auto");
-    cr_assert_str_eq(need_name(NEED_REQUIRE), "require");
     cr_assert_eq(level_parse("medium", &level), 0);
     cr_assert_eq(level, LEVEL_MEDIUM);
     cr_assert_lt(level_parse("Medium", &level), 0);

@@ -373,11 +373,6 @@ Test(interp, requests)
     interp_write_execute(&out, 1, "x", 1, NULL);
     cr_expect_eq(out.len, 4 + strlen("{\"op\":\"execute\",\"id\":1,\"code\":\"x\",\"env\":{}}"));
     cr_expect_str_eq(out.data + 4, "{\"op\":\"execute\",\"id\":1,\"code\":\"x\",\"env\":{}}");
-    buf_reset(&out);
-    interp_write_exit(&out);
-    tree = request_of(&out, 0);
-    cr_expect_str_eq(json_text(tree, "op"), "exit");
-    json_free(tree);
 }
 
 Test(interp, request_that_is_too_long)
