@@ -9,7 +9,7 @@ import pytest
 
 from helpers import CALLERS, PUBLIC, TOP, WATCHED
 
-SOURCES = [TOP / "tests/integration/files/worker.c", *sorted((TOP / "src/filesystem").glob("files_*child.c")),
+SOURCES = [TOP / "tests/integration/files/worker.c", *sorted((TOP / "src/files").glob("*_child.c")),
            TOP / "src/files/decode_parse.c", TOP / "src/plan/decode_parse.c", TOP / "src/base/err.c"]
 WORKER = PUBLIC / "files" / "worker"
 
