@@ -1,6 +1,7 @@
 /* Asking a template process for a clone of itself, in the place of kernel_launch. */
 #include "plan/clone.h"
 #include "kernel/kernel.h"
+#include "os/rights.h"
 #include "plan/control.h"
 
 #include <errno.h>
@@ -37,25 +38,11 @@ static void pack(struct parcel *p, const struct launch *l, int image, const int 
 
 static int post(int door, const struct clone_request *r, const struct parcel *p)
 {
-    union {
-        struct cmsghdr head;
-        char space[CMSG_SPACE(CLONE_FDS_MAX * sizeof(int))];
-    } control;
-    struct iovec iov = {.iov_base = (void *)r, .iov_len = sizeof *r};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = &control,
-                       .msg_controllen = CMSG_SPACE(p->count * sizeof(int))};
-    memset(&control, 0, sizeof control);
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(p->count * sizeof(int));
-    memcpy(CMSG_DATA(c), p->fds, p->count * sizeof(int));
-    ssize_t n;
+    struct iovec part = {(void *)(uintptr_t)r, sizeof *r};
     /* A template that is busy, or stuck, has a queue: nobody waits in front of it. */
-    while ((n = sendmsg(door, &m, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR)
-        ;
+    ssize_t n = rights_send(door, &part, 1, p->fds, p->count, MSG_DONTWAIT);
+    if (n < 0)
+        errno = (int)-n;
     return n == (ssize_t)sizeof *r ? 0 : -1;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/rights.h"
 #include "os/sys.h"
 #include "os/weaken.h"
 
@@ -45,24 +46,14 @@ static void close_others(const struct errand *e, int own)
     sys_close_range((unsigned)from, ~0u, 0);
 }
 
-union control {
-    struct cmsghdr head;
-    char space[CMSG_SPACE(ERRAND_FDS * sizeof(int))];
-};
-
-/* SCM_RIGHTS cannot carry holes: a mask in front says which of the descriptors are there. */
+/* A mask of the places goes in front, for SCM_RIGHTS cannot carry holes. */
 static ssize_t receive(int fd, void *ask, size_t size, int fds[ERRAND_FDS])
 {
-    union control control;
     int got[ERRAND_FDS] = {-1, -1};
     unsigned char places = 0;
     struct iovec iov[] = {{&places, 1}, {ask, size}};
-    struct msghdr m = {
-        .msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
-    ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-    struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-    if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len <= CMSG_LEN(sizeof got))
-        memcpy(got, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    struct rights rights = {.fds = got, .room = ERRAND_FDS};
+    ssize_t n = rights_receive(fd, iov, 2, 0, &rights);
     for (unsigned i = 0, next = 0; i < ERRAND_FDS; i++)
         fds[i] = places & 1u << i ? got[next++] : -1;
     return n > 0 ? n - 1 : n;
@@ -168,29 +159,17 @@ static int await_answer(const struct errand *e, void *answer, unsigned ms)
 
 static int send_ask(const struct errand *e, const void *ask, const int fds[ERRAND_FDS])
 {
-    union control control;
     unsigned char places = 0;
     int sent[ERRAND_FDS];
-    size_t count = 0;
+    unsigned count = 0;
     for (unsigned i = 0; fds && i < ERRAND_FDS; i++)
         if (fds[i] >= 0) {
             places |= (unsigned char)(1u << i);
             sent[count++] = fds[i];
         }
     struct iovec iov[] = {{&places, 1}, {(void *)(uintptr_t)ask, e->ask_size}};
-    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
-    if (count) {
-        memset(&control, 0, sizeof control);
-        m.msg_control = &control;
-        m.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(c), sent, count * sizeof(int));
-    }
-    ssize_t n = sendmsg(e->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    return n == (ssize_t)e->ask_size + 1 ? 0 : n < 0 ? -errno : -EIO;
+    ssize_t n = rights_send(e->fd, iov, 2, sent, count, MSG_DONTWAIT);
+    return n == (ssize_t)e->ask_size + 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
 static void close_all(int fds[ERRAND_FDS])
