@@ -12,10 +12,8 @@
 #include "os/weaken.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,30 +71,6 @@ static void environment_wipe(struct environment *e)
     }
 }
 
-static int spawn(const char *program, int control, char *const envp[], pid_t *ret, struct err *err)
-{
-    char *argv[] = {PROXY_NAME, NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attr);
-    for (int fd = 0; fd < 3; fd++)
-        posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&files, control, PROXY_FD_CONTROL);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    /* A session of its own: ^C is for the code, and ends the proxy only after it. */
-    posix_spawnattr_setflags(&attr,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    errno = posix_spawn(ret, program, &files, &attr, argv, envp);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    return errno ? err_sys(err, "start %s", program) : 0;
-}
-
 static int send_config(struct link *l, const struct link_config *c, struct err *err)
 {
     uint32_t type = c->check ? CH_CHECK : CH_CONFIG;
@@ -130,24 +104,22 @@ static int send_config(struct link *l, const struct link_config *c, struct err *
 
 static int start(struct link *l, struct err *err, const struct egress *egress)
 {
-    char program[4200];
+    char program[4200], *argv[] = {PROXY_NAME, NULL};
     int pair[2];
     struct environment env = {0};
+    _Static_assert(PROXY_FD_CONTROL == PROGRAM_FD, "its only descriptor");
     if (link_program(program, sizeof program, err) < 0)
         return -err->code;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "control socket of %s", PROXY_NAME);
     l->fd = pair[0];
-    /* posix_spawn's dup2 onto itself would keep the descriptor closed on exec. */
-    cleanup_fd int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, PROXY_FD_CONTROL + 1);
-    close(pair[1]);
+    cleanup_fd int theirs = pair[1];
     keeper_variables(egress, add_variable, &env);
 #ifdef BRIG_WEAKEN
     add_variable(&env, "BRIG_WEAKEN");
 #endif
-    int r = theirs < 0   ? err_sys(err, "control socket of %s", PROXY_NAME)
-            : env.failed ? err_set(err, ERR_LIMIT, "too many variables for %s", PROXY_NAME)
-                         : spawn(program, theirs, env.items, &l->pid, err);
+    int r = env.failed ? err_set(err, ERR_LIMIT, "too many variables for %s", PROXY_NAME)
+                       : program_start(program, argv, env.items, &theirs, 1, &l->pid, err);
     environment_wipe(&env);
     if (r < 0)
         return r;

@@ -10,18 +10,14 @@
 #include "wire/wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define PROGRAM   "brig-daemon"
-#define FD_SOCKET 3
-#define FD_FOLDER 4
+#define PROGRAM "brig-daemon"
 /* Longer than it waits for other runs to write theirs. */
 #define READY_MS  30000
 #define ANSWER_MS 30000
@@ -34,31 +30,6 @@ void notary_init(struct notary *n)
 
 /* ---- start ---- */
 
-/* With none of the caller's variables, which may be secrets. */
-static int spawn(const char *program, int sock, int folder, pid_t *ret, struct err *err)
-{
-    char *argv[] = {(char *)PROGRAM, (char *)"sign", NULL}, *envp[] = {NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attr);
-    for (int fd = 0; fd < 3; fd++)
-        posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-    posix_spawn_file_actions_adddup2(&files, sock, FD_SOCKET);
-    posix_spawn_file_actions_adddup2(&files, folder, FD_FOLDER);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    errno = posix_spawn(ret, program, &files, &attr, argv, envp);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attr);
-    return errno ? err_sys(err, "start %s", program) : 0;
-}
-
 static int open_folder(struct err *err)
 {
     int fd = runstate_open("receipts", true);
@@ -69,20 +40,10 @@ static int open_folder(struct err *err)
                          "brig/receipts, and must be yours alone");
 }
 
-/* Move a descriptor above the numbers that the notary expects its two at. */
-static int lift(int *fd)
-{
-    int high = fcntl(*fd, F_DUPFD_CLOEXEC, 10);
-    if (high < 0)
-        return -1;
-    close(*fd);
-    *fd = high;
-    return 0;
-}
-
 int notary_start(struct notary *n, struct err *err)
 {
-    char program[4200];
+    /* With none of the caller's variables, which may be secrets. */
+    char program[4200], *argv[] = {PROGRAM, "sign", NULL}, *envp[] = {NULL};
     int pair[2];
     if (program_beside(PROGRAM, program, sizeof program, err) < 0)
         return -err->code;
@@ -93,9 +54,8 @@ int notary_start(struct notary *n, struct err *err)
         return err_sys(err, "a socket for the notary");
     cleanup_fd int theirs = pair[1];
     n->fd = pair[0];
-    if (lift(&theirs) < 0 || lift(&folder) < 0)
-        return err_sys(err, "a socket for the notary");
-    if (spawn(program, theirs, folder, &n->pid, err) < 0) {
+    const int fds[] = {theirs, folder}; /* 3 and 4, as `brig-daemon sign` has them */
+    if (program_start(program, argv, envp, fds, ARRAY_LEN(fds), &n->pid, err) < 0) {
         n->pid = -1;
         return -err->code;
     }
