@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 HEADER = Path(__file__).resolve().parents[2] / "src" / "wire" / "wire.h"
-NAMES = ["none"] + re.findall(r"\bX\((?!ID)[A-Z]+, \"([a-z]+)\"\)", HEADER.read_text())
+NAMES = ["none"] + re.findall(r"\bX\((?!ID)[A-Z]+,[\s\\]+\"([a-z]+)\"\)", HEADER.read_text())
 HEAD = struct.Struct("=IIqII")
 
 
