@@ -94,8 +94,9 @@ static void sockopt_row(struct buf *out, const struct filter_sockopt *s)
 {
     static const char *const who[] = {[WHO_ANY] = "always",
                                       [WHO_OWN] = "own network",
-                                      [WHO_COUNTED] = "unless memory is strict: then the call says "
-                                                      "that it was set",
+                                      [WHO_COUNTED] =
+                                          ("unless memory is strict: then the call says "
+                                           "that it was set"),
                                       [WHO_PRETENDED] = "never; the call says that it was set"};
     buf_fmt(out, "| `%s` | %s | %u", s->level_name, s->names, s->first);
     if (s->last != s->first)
