@@ -8,23 +8,12 @@ DESTDIR      ?=
 BRIG         ?= $(BUILD)/brig
 RUN_TESTS     = /usr/bin/python3 tools/run-tests --build $(BUILD) --test-build $(TEST_BUILD) --reports $(REPORTS)
 
-BINDIR  = $(DESTDIR)$(PREFIX)/bin
-LIBEXECDIR = $(DESTDIR)$(PREFIX)/libexec/brig
-MANDIR  = $(DESTDIR)$(PREFIX)/share/man
-BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-ZSHDIR  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-
-MAN_SOURCES = $(wildcard docs/man/*.scd)
-MAN_PAGES   = $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(MAN_SOURCES))
-
-.PHONY: all help demo test test-full unit integration escape asan fuzz cross machines bench bench-growth soak format lint man docs/man
-.PHONY: install clean deps-test test-build FORCE
-
-all: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so
+.DEFAULT_GOAL := all
+.PHONY: all help demo test test-full unit integration escape asan fuzz cross machines bench bench-growth soak format lint man
+.PHONY: install clean deps-test test-build
 
 help:
-	@echo 'make              build brig into $(BUILD)/brig'
+	@echo 'make              build brig, and all that belongs to it, into $(BUILD)'
 	@echo 'make demo         build it and run the examples, with what they show'
 	@echo 'make test         what every change must pass: at most 20 minutes on two cores'
 	@echo 'make test-full    what a release must pass: the same under sanitizers, long fuzzing, soak; hours'
@@ -32,44 +21,23 @@ help:
 	@echo 'make bench        measure against the peers that are installed'
 	@echo 'make soak         ten minutes of mixed clients and random kills against the daemon, and ten of a greedy one'
 	@echo 'make lint         formatting, house rules, static analysis;  make format  formats'
-	@echo 'make man          manual pages into $(BUILD)/man'
+	@echo 'make man          manual pages into $(BUILD)/docs/man'
 	@echo 'make install      into DESTDIR$(PREFIX);  make clean  removes what was built'
 
 # ---- build ----
 
-$(BUILD)/build.ninja:
+# Three folders at most: $(BUILD), $(TEST_BUILD) with the sanitizers and the fuzzers, build-cross for the other architecture.
+$(BUILD)/machines/configured: tools/configure
 	@tools/bootstrap build
-	@tools/configure $(BUILD)
+	@tools/configure release $(BUILD)
 
-$(BUILD)/brig: $(BUILD)/build.ninja FORCE
+all: $(BUILD)/machines/configured
 	@ninja -C $(BUILD) --quiet
 
-# OpenSSL, c-ares and SQLite are built for the system's C library: brig-proxy and brig-daemon have a build folder of
-# their own.
-$(BUILD)-proxy/build.ninja: $(BUILD)/build.ninja
-	@CC=gcc meson setup $(BUILD)-proxy >/dev/null
+$(TEST_BUILD)/machines/configured: tools/configure | deps-test
+	@tools/configure test $(TEST_BUILD)
 
-# The linker warns of calls in OpenSSL and c-ares that would load libraries; brig-proxy makes none of them (and its
-# filter would not let it).
-$(BUILD)/brig-proxy: $(BUILD)-proxy/build.ninja FORCE
-	@said=$$(ninja -C $(BUILD)-proxy --quiet brig-proxy 2>&1); status=$$?; \
-	 printf '%s\n' "$$said" | grep -vE 'in statically linked applications requires|: in function |^$$' >&2; exit $$status
-	@cmp -s $(BUILD)-proxy/brig-proxy $@ || install -m 0755 $(BUILD)-proxy/brig-proxy $@
-
-$(BUILD)/brig-daemon: $(BUILD)/brig-proxy FORCE
-	@said=$$(ninja -C $(BUILD)-proxy --quiet brig-daemon 2>&1); status=$$?; \
-	 printf '%s\n' "$$said" | grep -vE 'in statically linked applications requires|: in function |^$$' >&2; exit $$status
-	@cmp -s $(BUILD)-proxy/brig-daemon $@ || install -m 0755 $(BUILD)-proxy/brig-daemon $@
-
-$(BUILD)/brig-template.so: $(BUILD)/brig-proxy FORCE
-	@ninja -C $(BUILD)-proxy --quiet brig-template.so
-	@strip -S -o $@.new $(BUILD)-proxy/brig-template.so
-	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-
-$(TEST_BUILD)/build.ninja: | deps-test
-	@meson setup $(TEST_BUILD) -Dsanitize=true -Dtests=true >/dev/null
-
-test-build: $(TEST_BUILD)/build.ninja
+test-build: $(TEST_BUILD)/machines/configured
 	@ninja -C $(TEST_BUILD) --quiet
 
 # ---- try ----
@@ -103,7 +71,10 @@ integration escape: deps-test all test-build
 machines: deps-test all
 	@$(RUN_TESTS) cross machines
 
-fuzz cross: deps-test
+fuzz: $(TEST_BUILD)/machines/configured
+	@$(RUN_TESTS) $@
+
+cross: deps-test
 	@$(RUN_TESTS) $@
 
 bench:
@@ -133,25 +104,12 @@ lint:
 
 # ---- manual pages, install ----
 
-man docs/man: $(MAN_PAGES)
+man: $(BUILD)/machines/configured
+	@ninja -C $(BUILD) --quiet man
 
-$(BUILD)/man/%: docs/man/%.scd
-	@command -v scdoc >/dev/null || tools/bootstrap install
-	@mkdir -p $(BUILD)/man
-	@scdoc <$< >$@.tmp && mv $@.tmp $@
-
-install: $(BUILD)/brig $(BUILD)/brig-proxy $(BUILD)/brig-daemon $(BUILD)/brig-template.so $(MAN_PAGES)
-	install -D -m 0755 $(BUILD)/brig $(BINDIR)/brig
-	install -D -m 0755 $(BUILD)/brig-proxy $(LIBEXECDIR)/brig-proxy
-	install -D -m 0755 $(BUILD)/brig-daemon $(LIBEXECDIR)/brig-daemon
-	install -D -m 0755 $(BUILD)/brig-template.so $(LIBEXECDIR)/brig-template.so
-	for page in $(MAN_PAGES); do install -D -m 0644 $$page $(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
-	$(BUILD)/brig completion bash >$(BUILD)/completion.bash
-	$(BUILD)/brig completion zsh >$(BUILD)/completion.zsh
-	$(BUILD)/brig completion fish >$(BUILD)/completion.fish
-	install -D -m 0644 $(BUILD)/completion.bash $(BASHDIR)/brig
-	install -D -m 0644 $(BUILD)/completion.zsh $(ZSHDIR)/_brig
-	install -D -m 0644 $(BUILD)/completion.fish $(FISHDIR)/brig.fish
+install: all
+	@tools/configure prefix $(BUILD) $(PREFIX)
+	@DESTDIR='$(abspath $(DESTDIR))' meson install -C $(BUILD) --no-rebuild --quiet
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-proxy $(BUILD)-uapi $(TEST_BUILD) build-fuzz build-cross
+	rm -rf $(BUILD) $(TEST_BUILD) build-cross

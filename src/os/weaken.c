@@ -1,4 +1,4 @@
-/* Only in the programs of -Dweaken=true: see weaken.h. */
+/* Only in the programs of tests/weak: see weaken.h. */
 #include "os/weaken.h"
 
 #include <stdlib.h>

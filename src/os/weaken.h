@@ -1,6 +1,6 @@
 /* The guards of a sandbox, one by one, and the switch by which a test build leaves out exactly one.
  *
- * A release cannot: without BRIG_WEAKEN, which only the extra programs of -Dweaken=true are
+ * A release cannot: without BRIG_WEAKEN, which only the extra programs of tests/weak are
  * compiled with, guard_left_out() is the constant false, and what depends on it is not in the
  * program. The same holds for every other switch of the tests (FI-2): nothing in the environment
  * takes a guard away from a release, or makes it die. `brig verify` names with each attack the

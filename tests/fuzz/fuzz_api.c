@@ -4,7 +4,6 @@
  * The input is cut at each 0xff into acts; the first byte of one says whose it is, and a byte 1 in
  * it stands for the id of a sandbox. Whatever happens, each connection ends, nothing is freed
  * twice, and nothing stays behind. */
-// link: -lz -lcrypto -lsqlite3
 #include <stdlib.h>
 
 static void require(int condition)

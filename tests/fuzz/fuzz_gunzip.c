@@ -1,7 +1,6 @@
 /* A packed upload in pieces, of sizes that the first two bytes choose: each step takes or makes
  * something or says that it needs more, what comes out fits, and after an error or the end nothing
  * more comes. */
-// link: -lz
 #include "daemon/e2b/gunzip.h"
 
 #include <stdint.h>

@@ -1,5 +1,4 @@
 /* The YAML reader. What we accept libyaml must accept with the same tree. */
-// link: -lyaml
 #include "../oracle/libyaml_oracle.h"
 #include "policy/text/yaml_parse.h"
 

@@ -1,6 +1,6 @@
 """brig-daemon dies at every named point of create, exec, claim and teardown (src/daemon/base/fault.h): everything of it
 goes with it, the next start finds what is left and works, and the records go on with one of the crash (L-02). The one that
-dies is the test build of -Dweaken=true; no release has such points."""
+dies is one of tests/weak; no release has such points."""
 import http.client
 import json
 import os

@@ -1,10 +1,9 @@
 """Running brig verify as different callers, and the programs of which it is to find something wrong.
 
-The programs of -Dweaken=true can leave out one guard, or die at a point that is named. They are linked from the objects of the release's own build folder for
-brig-proxy; where there is none a folder of their own is made."""
+The programs of tests/weak can leave out one guard, or die at a point that is named. They are linked from the objects of the
+release's own build folder; where there is none a folder of their own is made."""
 
 import atexit
-import fcntl
 import functools
 import json
 import os
@@ -14,7 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from helpers import BRIG, IS_ROOT, PUBLIC, TOP, USER
+from buildlib import build_folder, release_folder
+from helpers import IS_ROOT, PUBLIC, TOP, USER
 from users import claim_user
 
 WEAK = ("brig", "brig-proxy", "brig-daemon")
@@ -62,21 +62,17 @@ def fresh_user():
 @functools.cache
 def weak_programs():
     """A folder that every user can read, with the programs of tests/weak and what else is beside brig."""
-    build = Path(str(Path(BRIG).resolve().parent) + "-proxy")
-    env = {**os.environ, "CC": "gcc"}
+    build = release_folder()
     made = None
-    if (build / "build.ninja").exists() and os.access(build / "build.ninja", os.W_OK):
-        setup = ["meson", "setup", "--reconfigure", str(build), "-Dweaken=true"]
-    else:
+    if not build:
         build = made = Path(tempfile.mkdtemp(prefix="test-brig-weak-"))
-        setup = ["meson", "setup", str(build), str(TOP), "-Dweaken=true", "-Doptimization=0"]
-    # Others may be about to build the same: one at a time.
-    lock = os.open(build, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(setup, check=True, capture_output=True, env=env, cwd=TOP)
+        subprocess.run(["meson", "setup", str(build), str(TOP), "-Doptimization=0", "-Dman=disabled"], check=True,
+                       capture_output=True)
+    with build_folder(build):
+        if stale(build / "build.ninja"):
+            subprocess.run(["meson", "setup", "--reconfigure", str(build)], check=True, capture_output=True, cwd=TOP)
         done = subprocess.run(["ninja", "-C", str(build), *(f"tests/weak/{name}" for name in WEAK)], capture_output=True,
-                              text=True, env=env, check=False)
+                              text=True, check=False)
         assert done.returncode == 0, done.stdout[-3000:]
         folder = Path(tempfile.mkdtemp(prefix="test-brig-weak-programs-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -85,8 +81,12 @@ def weak_programs():
             shutil.copy(build / "tests/weak" / name, folder / name)
         if (PUBLIC / "brig-template.so").exists():
             shutil.copy(PUBLIC / "brig-template.so", folder)
-    finally:
-        os.close(lock)
     if made:
         shutil.rmtree(made)
     return folder
+
+
+def stale(ninja):
+    """Which files ask for guards was looked up when the folder was configured; one that changed since may be new to it."""
+    asks = re.compile(rb'^#include "(os/weaken|daemon/base/fault)\.h"', re.M)
+    return any(file.stat().st_mtime > ninja.stat().st_mtime and asks.search(file.read_bytes()) for file in TOP.glob("src/**/*.c"))

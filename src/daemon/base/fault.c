@@ -1,4 +1,4 @@
-/* Only in the programs of -Dweaken=true: see fault.h. */
+/* Only in the programs of tests/weak: see fault.h. */
 #include "daemon/base/fault.h"
 
 #include "base/num.h"

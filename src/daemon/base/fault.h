@@ -1,5 +1,5 @@
 /* Named places at which the daemon can be made to die or to stop, for the crash tests. Only the
- * test build of -Dweaken=true has them: in a release a point is nothing at all, and the variable
+ * programs of tests/weak have them: in a release a point is nothing at all, and the variable
  * BRIG_FAULT is not asked for. */
 #pragma once
 
