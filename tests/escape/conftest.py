@@ -4,17 +4,13 @@ be faster) can stand side by side on one machine."""
 
 import os
 import pathlib
-import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "netlab"))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
-
-import daemonlib  # noqa: E402
-import hostview  # noqa: E402
-import lablib  # noqa: E402
-from escapelib import FENCE, HERE, PLACE, USER_ID  # noqa: E402
+import daemonlib
+import hostview
+import lablib
+from escapelib import FENCE, HERE, PLACE, USER_ID
 
 # The suite's own ordinary user for the daemons too: limits that are counted per user count nobody else.
 daemonlib.USER_ID = USER_ID

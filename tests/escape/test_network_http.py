@@ -14,7 +14,7 @@ from escapelib import PLACE, REFUSED, end_tree, finish
 from lablib import (LAB_ONE_EACH, LAB_TIERS, control_script, current, find_secret, lab_cells, memory_of, policy,
                     script_text)
 from netlab import API, API6, BAD_TLS, EVIL, EVIL6, NGINX, OTHER
-from recorder import b64
+from netlab.recorder import b64
 from test_network_paths import ALLOW, WEB, proxy_of
 
 MANY = ["--requests", "100000", "--max-connections", "2000"]

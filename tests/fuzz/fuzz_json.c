@@ -1,6 +1,6 @@
 /* The JSON reader and writer. What we accept jansson must accept with the same tree; what we write
  * from it must read back as that tree. */
-#include "../oracle/jansson_oracle.h"
+#include "../lib/oracle/jansson_oracle.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* The YAML reader. What we accept libyaml must accept with the same tree. */
-#include "../oracle/libyaml_oracle.h"
+#include "../lib/oracle/libyaml_oracle.h"
 #include "policy/text/yaml_parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,13 +1,8 @@
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "netlab"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "serve"))
-
-from helpers import CALLERS, TIERS, WATCHED  # noqa: E402
+from helpers import CALLERS, TIERS, WATCHED
 
 
 @pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)
@@ -29,7 +24,7 @@ def box(caller, tier):
 
 @pytest.fixture(scope="session")
 def lab():
-    """The closed internet of tests/netlab; made when the first test asks for it."""
+    """The closed internet of tests/lib/netlab; made when the first test asks for it."""
     if os.geteuid() != 0:
         pytest.skip("the lab's namespaces need root")
     import netlab

@@ -1,6 +1,6 @@
 """Real programs reach what they may, by the way that each of them knows, and nothing else.
 
-Every program runs against servers of the closed internet in tests/netlab, on both tiers, as root and as an ordinary
+Every program runs against servers of the closed internet in tests/lib/netlab, on both tiers, as root and as an ordinary
 user; over TLS once spliced (the program sees the server's own certificate) and once looked into (a rule on methods or a
 secret: the program sees the run's authority, which its own trust store must know)."""
 import hashlib

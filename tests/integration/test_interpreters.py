@@ -9,7 +9,7 @@ import pytest
 
 from driverlib import COMMANDS, DRIVERS, Driver, smoke
 
-HERE = Path(__file__).resolve().parent
+LIB = Path(__file__).resolve().parents[1] / "lib"
 LANGUAGES = list(COMMANDS)
 
 
@@ -139,8 +139,8 @@ def test_inside_brig(box, language):
     """Drivers and their checks inside the sandbox, as a driver inside meets its limits and filters."""
     if not shutil.which(COMMANDS[language][0]):
         pytest.skip("not installed")
-    done = box.run("--ro", str(HERE), "--ro", str(DRIVERS), "-e", f"DRIVERS={DRIVERS}", "-e",
-                   "PYTHONDONTWRITEBYTECODE=1", "--", "/usr/bin/python3", str(HERE / "driverlib.py"), language)
+    done = box.run("--ro", str(LIB), "--ro", str(DRIVERS), "-e", f"DRIVERS={DRIVERS}", "-e",
+                   "PYTHONDONTWRITEBYTECODE=1", "--", "/usr/bin/python3", str(LIB / "driverlib.py"), language)
     assert done.stdout == f"{language} works\n", done
 
 

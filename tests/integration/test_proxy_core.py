@@ -13,12 +13,12 @@ import time
 
 import pytest
 
+import proxylib
 from helpers import IS_ROOT, status_fields, wait_for
-from proxylib import (AAAA, BINARY, DNS_TCP, DNS_UDP, PROXY, TOP, TRANSPARENT, Failed, Proxy, Server, client_hello, drain,
+from netlab import in_namespace
+from netlab.nameserver import NameServer
+from proxylib import (AAAA, BINARY, DNS_TCP, DNS_UDP, PROXY, TRANSPARENT, Failed, Proxy, Server, client_hello, drain,
                       encode, question, read_answer, receive)
-
-sys.path.insert(0, str(TOP / "tests" / "netlab"))
-from nameserver import NameServer  # noqa: E402
 
 ALERT = bytes([0x15, 3, 3, 0, 2, 2, 49])
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="network namespaces with addresses of our own need root")
@@ -132,7 +132,7 @@ os.kill(proxy.pid, signal.SIGSTOP)
 print(proxy.pid, flush=True)
 time.sleep(60)
 """
-    supervisor = subprocess.Popen([sys.executable, "-c", script, os.path.dirname(os.path.abspath(__file__))], stdout=subprocess.PIPE)
+    supervisor = subprocess.Popen([sys.executable, "-c", script, os.path.dirname(proxylib.__file__)], stdout=subprocess.PIPE)
     pid = int(supervisor.stdout.readline())
     wait_for(lambda: status_fields(pid)["State"][0] == "T")
     supervisor.kill()
@@ -524,8 +524,6 @@ class TestPublic:
         holder.wait()
 
     def inside(self, net, function):
-        sys.path.insert(0, str(TOP / "tests" / "netlab"))
-        from netlab import in_namespace
         return in_namespace(net, function)
 
     @pytest.fixture(scope="class")

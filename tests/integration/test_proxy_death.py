@@ -218,7 +218,7 @@ def test_stopped_and_continued(lab_box, lab, folders):
 @pytest.fixture
 def vault(lab):
     if vaultlib is None:
-        pytest.fail("tests/integration/vaultlib.py is not there")
+        pytest.fail("tests/lib/vaultlib.py is not there")
     server = netlab.in_namespace(lab.net, vault_server)
     yield server
     server.close()

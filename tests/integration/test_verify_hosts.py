@@ -17,7 +17,7 @@ from verifylib import fresh_user, rows, told, verify, weak_programs
 pytestmark = pytest.mark.skipif(SANITIZED, reason="verify sends brig itself inside, and what a sanitizer maps does not fit into a "
                                                    "sandbox's limits")
 
-FAKE = Path(__file__).resolve().parent / "fakehost.py"
+FAKE = Path(__file__).resolve().parents[1] / "lib" / "fakehost.py"
 CALLERS = {"root": lambda: ROOT, "user": fresh_user}
 # Of a host on which all may connect to everything, one on which only root may, and one that has nothing but the user's own.
 HELD = {("everybody", "root"), ("everybody", "user"), ("root", "root"), ("own", "root"), ("own", "user")}

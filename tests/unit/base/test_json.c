@@ -1,4 +1,4 @@
-#include "../../oracle/jansson_oracle.h"
+#include "../../lib/oracle/jansson_oracle.h"
 #include "base/json.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "../../oracle/libyaml_oracle.h"
+#include "../../lib/oracle/libyaml_oracle.h"
 #include "policy/text/yaml_parse.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-"""brig in the closed internet of tests/netlab, as root and as an ordinary user."""
+"""brig in the closed internet of tests/lib/netlab, as root and as an ordinary user."""
 import json
 import os
 import shutil

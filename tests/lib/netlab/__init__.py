@@ -16,11 +16,10 @@ import tempfile
 import threading
 import time
 
-import pki
-import sites
-from nameserver import NameServer
-from recorder import Recorder, server_context
-from sinks import Packets, Sinks
+from . import pki, sites
+from .nameserver import NameServer
+from .recorder import Recorder, server_context
+from .sinks import Packets, Sinks
 
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)

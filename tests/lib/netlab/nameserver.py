@@ -6,7 +6,7 @@ import struct
 import threading
 import time
 
-from conversations import Conversations
+from .conversations import Conversations
 
 A, CNAME, TXT, AAAA, ANY = 1, 5, 16, 28, 255
 

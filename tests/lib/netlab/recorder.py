@@ -22,7 +22,7 @@ import urllib.parse
 import warnings
 import zlib
 
-from conversations import Conversations
+from .conversations import Conversations
 
 WS_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
