@@ -15,20 +15,20 @@
 #include <string.h>
 #include <time.h>
 
-static const struct route *const api_tables[] = {control_routes, dify_routes,     own_routes,
+static const struct route *const api_tables[] = {control_routes, dify_routes,     brig_routes,
                                                  mcp_routes,     approval_routes, NULL};
 static const struct route *const envd_tables[] = {process_routes, files_routes, NULL};
-static const struct route *const kernel_tables[] = {kernel_routes, NULL};
+static const struct route *const interpreter_tables[] = {interpreter_routes, NULL};
 
-static int aim_request(const struct http_request *r, struct aim *ret, struct err *err)
+static int target_read(const struct http_request *r, struct api_target *ret, struct err *err)
 {
-    const struct aim_head head = {
+    const struct target_head head = {
         .host = r->host.kind == HOST_NAME ? r->host.text : NULL,
         .id = http_header_get(&r->headers, "E2b-Sandbox-Id"),
         .port = http_header_get(&r->headers, "E2b-Sandbox-Port"),
         .target = r->target,
     };
-    return aim_parse(&head, ret, err);
+    return target_parse(&head, ret, err);
 }
 
 /* ---- who ---- */
@@ -106,15 +106,17 @@ static bool header_is_token(const struct http_request *r, const char *name, cons
 }
 
 /* May this request touch that sandbox without a key? */
-static bool token_shown(const struct http_request *r, const struct aim *aim, const struct box *b)
+static bool token_shown(const struct http_request *r, const struct api_target *target,
+                        const struct box *b)
 {
     const struct box_info *info = box_info(b);
     char traffic[TRAFFIC_TOKEN_LEN + 1];
     if (header_is_token(r, "X-Access-Token", info->token))
         return true;
-    if (aim->face == FACE_PORT && info->public_ports)
+    if (target->face == FACE_PORT && info->public_ports)
         return true;
-    if (aim->face == FACE_PORT || (aim->face == FACE_KERNEL && path_below(r, "/contexts"))) {
+    if (target->face == FACE_PORT ||
+        (target->face == FACE_INTERPRETER && path_below(r, "/contexts"))) {
         traffic_token(info->token, traffic);
         if (header_is_token(r, "E2B-Traffic-Access-Token", traffic))
             return true;
@@ -122,22 +124,22 @@ static bool token_shown(const struct http_request *r, const struct aim *aim, con
     return false;
 }
 
-static int auth_sandbox(struct core *core, const struct http_request *r, const struct aim *aim,
-                        struct auth *ret, int *ret_status)
+static int auth_sandbox(struct core *core, const struct http_request *r,
+                        const struct api_target *target, struct auth *ret, int *ret_status)
 {
-    struct box *b = aim->id[0] ? box_find_any(core, aim->id) : NULL;
+    struct box *b = target->id[0] ? box_find_any(core, target->id) : NULL;
     const struct key *key;
     *ret_status = 502;
-    if (aim->id[0] && !b)
+    if (target->id[0] && !b)
         return -1;
     *ret_status = 401;
-    if (b && token_shown(r, aim, b)) {
+    if (b && token_shown(r, target, b)) {
         ret->box = b;
     } else if (b && (key = key_shown(core, r))) {
         /* A sandbox of another key: answer as if it did not exist. */
         *ret_status = 502;
-        ret->box = box_find(core, key, aim->id);
-    } else if (aim->is_signed) {
+        ret->box = box_find(core, key, target->id);
+    } else if (target->is_signed) {
         auth_signed(core, r, b, ret);
     }
     if (!ret->box)
@@ -149,13 +151,15 @@ static int auth_sandbox(struct core *core, const struct http_request *r, const s
 static int authenticate(struct core *core, const struct http_request *r, struct auth *ret,
                         int *ret_status)
 {
-    struct aim aim;
+    struct api_target target;
     *ret = (struct auth){0};
     *ret_status = 400;
-    if (!r->target || aim_request(r, &aim, NULL) < 0)
+    if (!r->target || target_read(r, &target, NULL) < 0)
         return -1;
-    if (aim.face != FACE_API)
-        return auth_sandbox(core, r, &aim, ret, ret_status);
+    ret->face = (unsigned)target.face;
+    ret->port = target.port;
+    if (target.face != FACE_API)
+        return auth_sandbox(core, r, &target, ret, ret_status);
     *ret_status = 401;
     if (!strcmp(r->method, "GET") && path_is(r, "/health")) {
         ret->anonymous = true;
@@ -194,15 +198,15 @@ static const struct route *route_find(const struct route *const *tables, const c
 
 static const struct route *const *tables_of(enum face face)
 {
-    return face == FACE_API ? api_tables : face == FACE_ENVD ? envd_tables : kernel_tables;
+    return face == FACE_API ? api_tables : face == FACE_ENVD ? envd_tables : interpreter_tables;
 }
 
 static const struct route port_route = {
     .method = "*", .path = "*", .style = ERRORS_TEXT, .fn = ports_serve};
 
-static void refuse(struct exchange *x, const struct aim *aim, bool other_method)
+static void refuse(struct exchange *x, enum face face, bool other_method)
 {
-    exchange_set_style(x, aim->face == FACE_KERNEL ? ERRORS_TEXT : ERRORS_API);
+    exchange_set_style(x, face == FACE_INTERPRETER ? ERRORS_TEXT : ERRORS_API);
     if (other_method)
         exchange_fail(x, 405, "%s is not offered for this path", exchange_request(x)->method);
     else
@@ -227,8 +231,8 @@ static void wake_and_serve(struct call *call, struct box *b)
     box_wake(b, woken, call);
 }
 
-static void dispatch(struct core *core, struct exchange *x, const struct aim *aim,
-                     const struct route *route, const struct params *params)
+static void dispatch(struct core *core, struct exchange *x, const struct route *route,
+                     const struct params *params)
 {
     const struct auth *auth = exchange_auth(x);
     struct call *call;
@@ -244,10 +248,10 @@ static void dispatch(struct core *core, struct exchange *x, const struct aim *ai
         return;
     }
     call->params = *params;
-    call->port = aim->port;
+    call->port = auth->port;
     if (auth->box)
         memcpy(call->id, box_info(auth->box)->id, sizeof(call->id));
-    if (auth->box && aim->face != FACE_API && box_info(auth->box)->auto_resume)
+    if (auth->box && auth->face != FACE_API && box_info(auth->box)->auto_resume)
         wake_and_serve(call, auth->box);
     else
         route->fn(call);
@@ -256,30 +260,25 @@ static void dispatch(struct core *core, struct exchange *x, const struct aim *ai
 void api_serve(void *ctx, struct exchange *x)
 {
     struct core *core = ctx;
-    const struct http_request *r = exchange_request(x);
+    const enum face face = (enum face)exchange_auth(x)->face;
     struct params params = {0};
-    struct aim aim;
     bool other_method = false;
     const struct route *route = &port_route;
     core_count(core, COUNT_REQUESTS, 1);
-    if (aim_request(r, &aim, NULL) < 0) {
-        exchange_fail(x, 400, "malformed sandbox headers");
-        return;
-    }
-    if (aim.face != FACE_PORT)
-        route =
-            route_find(tables_of(aim.face), r->method, exchange_path(x), &params, &other_method);
+    if (face != FACE_PORT)
+        route = route_find(tables_of(face), exchange_request(x)->method, exchange_path(x), &params,
+                           &other_method);
     if (route)
-        dispatch(core, x, &aim, route, &params);
+        dispatch(core, x, route, &params);
     else
-        refuse(x, &aim, other_method);
+        refuse(x, face, other_method);
 }
 
 void api_print_routes(struct buf *out)
 {
-    static const struct route *const all[] = {control_routes, process_routes, files_routes,
-                                              kernel_routes,  dify_routes,    own_routes,
-                                              mcp_routes,     approval_routes};
+    static const struct route *const all[] = {control_routes,     process_routes, files_routes,
+                                              interpreter_routes, dify_routes,    brig_routes,
+                                              mcp_routes,         approval_routes};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         for (const struct route *r = all[i]; r->method; r++)
             buf_fmt(out, "%s %s\n", r->method, r->path);

@@ -22,18 +22,18 @@ static char *next_line(char **at)
     return *line == '-' && !line[1] ? NULL : line;
 }
 
-static void check_aim(const struct aim_head *head)
+static void check_target(const struct target_head *head)
 {
     struct err err = ERR_INIT;
-    struct aim aim;
-    if (aim_parse(head, &aim, &err) < 0) {
+    struct api_target target;
+    if (target_parse(head, &target, &err) < 0) {
         if (!err.message[0])
             abort();
         return;
     }
-    if (aim.id[0] && (!box_id_valid(aim.id) || !aim.port || aim.face == FACE_API))
+    if (target.id[0] && (!box_id_valid(target.id) || !target.port || target.face == FACE_API))
         abort();
-    if (!aim.id[0] && aim.face != (aim.is_signed ? FACE_ENVD : FACE_API))
+    if (!target.id[0] && target.face != (target.is_signed ? FACE_ENVD : FACE_API))
         abort();
 }
 
@@ -66,14 +66,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = strndup((const char *)data, size);
     char *at = text;
-    struct aim_head head;
+    struct target_head head;
     if (!text)
         return 0;
     head.host = next_line(&at);
     head.id = next_line(&at);
     head.port = next_line(&at);
     head.target = next_line(&at);
-    check_aim(&head);
+    check_target(&head);
     if (head.target) {
         check_query(head.target);
         check_path("/sandboxes/{id}/timeout", head.target);

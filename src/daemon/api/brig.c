@@ -302,7 +302,7 @@ static void get_logs(struct call *call)
     buf_done(&l.out);
 }
 
-const struct route own_routes[] = {
+const struct route brig_routes[] = {
     {"GET", "/version", ERRORS_API, false, get_version},
     {"GET", "/sandboxes/{id}/logs", ERRORS_API, false, get_logs},
     {"GET", "/sandboxes/{id}/receipt", ERRORS_API, false, get_receipt},

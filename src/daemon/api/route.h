@@ -14,8 +14,8 @@ struct route {
     void (*fn)(struct call *call);
 };
 /* Which face a request is meant for: by path and by the E2b-Sandbox-Port header, or its Host. */
-extern const struct route control_routes[], process_routes[], files_routes[], kernel_routes[],
-    dify_routes[], own_routes[], mcp_routes[], approval_routes[];
+extern const struct route control_routes[], process_routes[], files_routes[], interpreter_routes[],
+    dify_routes[], brig_routes[], mcp_routes[], approval_routes[];
 /* server_fn and server_auth_fn. ctx is the core. */
 void api_serve(void *core, struct exchange *x);
 int api_auth(void *core, const struct http_request *r, struct auth *ret, int *ret_status);

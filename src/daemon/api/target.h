@@ -16,15 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ENVD_PORT   49983
-#define KERNEL_PORT 49999
-#define PARAMS_MAX  3
-#define PARAM_LEN   128
-#define QUERY_LEN   4096 /* of one decoded value */
+#define ENVD_PORT        49983
+#define INTERPRETER_PORT 49999
+#define PARAMS_MAX       3
+#define PARAM_LEN        128
+#define QUERY_LEN        4096 /* of one decoded value */
 
-enum face { FACE_API, FACE_ENVD, FACE_KERNEL, FACE_PORT };
+enum face { FACE_API, FACE_ENVD, FACE_INTERPRETER, FACE_PORT };
 
-struct aim {
+/* Not http/target.h, which is where a request of a sandbox goes to. */
+struct api_target {
     enum face face;
     char id[BOX_ID_LEN + 1]; /* empty: none was named */
     uint16_t port;           /* of a named sandbox */
@@ -32,12 +33,12 @@ struct aim {
 };
 
 /* What stands in the head; NULL where it does not. `target` is path and query as they came. */
-struct aim_head {
+struct target_head {
     const char *host; /* canonical, without the port */
     const char *id, *port;
     const char *target;
 };
-int aim_parse(const struct aim_head *head, struct aim *ret, struct err *err);
+int target_parse(const struct target_head *head, struct api_target *ret, struct err *err);
 
 /* One parameter of a query, decoded as forms are ('+' is a blank). 1: found, 0: not there;
  * negative: malformed, too long, or NUL or invalid UTF-8 in it. The first of several counts. */

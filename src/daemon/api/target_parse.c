@@ -12,11 +12,11 @@
 
 static enum face face_of_port(uint16_t port)
 {
-    return port == ENVD_PORT ? FACE_ENVD : port == KERNEL_PORT ? FACE_KERNEL : FACE_PORT;
+    return port == ENVD_PORT ? FACE_ENVD : port == INTERPRETER_PORT ? FACE_INTERPRETER : FACE_PORT;
 }
 
 /* "3000-<id>" as the first label. Anything else is a name of the daemon itself. */
-static bool aim_by_host(const char *host, struct aim *ret)
+static bool target_by_host(const char *host, struct api_target *ret)
 {
     size_t label = strcspn(host, ".");
     size_t dash = strcspn(host, "-");
@@ -35,7 +35,8 @@ static bool aim_by_host(const char *host, struct aim *ret)
     return true;
 }
 
-static int aim_by_headers(const struct aim_head *head, struct aim *ret, struct err *err)
+static int target_by_headers(const struct target_head *head, struct api_target *ret,
+                             struct err *err)
 {
     uint16_t port = ENVD_PORT;
     if (!box_id_valid(head->id))
@@ -60,13 +61,13 @@ static bool is_signed_file(const char *target)
            target_query(target, "signature", signature, sizeof(signature), NULL) != 0;
 }
 
-int aim_parse(const struct aim_head *head, struct aim *ret, struct err *err)
+int target_parse(const struct target_head *head, struct api_target *ret, struct err *err)
 {
-    *ret = (struct aim){.face = FACE_API};
+    *ret = (struct api_target){.face = FACE_API};
     if (head->host)
-        aim_by_host(head->host, ret);
+        target_by_host(head->host, ret);
     if (head->id) {
-        if (aim_by_headers(head, ret, err) < 0)
+        if (target_by_headers(head, ret, err) < 0)
             return -EINVAL;
     } else if (head->port && !ret->id[0]) {
         return err_set(err, ERR_USAGE, "E2b-Sandbox-Port without E2b-Sandbox-Id");

@@ -454,7 +454,7 @@ static void kernel_health(struct call *call)
         call_text(call, 200, "text/plain", "OK", 2);
 }
 
-const struct route kernel_routes[] = {
+const struct route interpreter_routes[] = {
     {"POST", "/execute", ERRORS_TEXT, false, kernel_execute},
     {"GET", "/contexts", ERRORS_TEXT, false, kernel_list},
     {"POST", "/contexts", ERRORS_TEXT, false, kernel_create},

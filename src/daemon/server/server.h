@@ -49,6 +49,9 @@ struct auth {
     const struct key *key; /* of the owner */
     struct box *box; /* the one sandbox that the request may touch, or NULL: all of the key's */
     bool anonymous;  /* health checks: no key needed, no key known */
+    /* What the callback read in the head, for the handler: the server does not look at it. */
+    unsigned face;
+    uint16_t port;
 };
 typedef int server_auth_fn(void *ctx, const struct http_request *r, struct auth *ret,
                            int *ret_status);

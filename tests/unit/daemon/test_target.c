@@ -5,42 +5,43 @@
 
 #define ID "abcdefghij0123456789"
 
-static struct aim aimed(struct aim_head head)
+static struct api_target aimed(struct target_head head)
 {
-    struct aim a;
+    struct api_target a;
     struct err err = ERR_INIT;
-    cr_assert_eq(aim_parse(&head, &a, &err), 0, "%s", err.message);
+    cr_assert_eq(target_parse(&head, &a, &err), 0, "%s", err.message);
     return a;
 }
 
-static void refused(struct aim_head head)
+static void refused(struct target_head head)
 {
-    struct aim a;
+    struct api_target a;
     struct err err = ERR_INIT;
-    cr_assert_lt(aim_parse(&head, &a, &err), 0);
+    cr_assert_lt(target_parse(&head, &a, &err), 0);
     cr_assert(err.message[0]);
 }
 
-Test(aim, plain_requests_are_for_the_api)
+Test(target, plain_requests_are_for_the_api)
 {
-    cr_assert_eq(aimed((struct aim_head){.host = "localhost", .target = "/sandboxes"}).face,
+    cr_assert_eq(aimed((struct target_head){.host = "localhost", .target = "/sandboxes"}).face,
                  FACE_API);
-    cr_assert_eq(aimed((struct aim_head){.target = "/files?path=x"}).face, FACE_API);
+    cr_assert_eq(aimed((struct target_head){.target = "/files?path=x"}).face, FACE_API);
 }
 
-Test(aim, host_names_port_and_sandbox)
+Test(target, host_names_port_and_sandbox)
 {
-    struct aim a = aimed((struct aim_head){.host = "3000-" ID ".localhost", .target = "/x"});
+    struct api_target a =
+        aimed((struct target_head){.host = "3000-" ID ".localhost", .target = "/x"});
     cr_assert_eq(a.face, FACE_PORT);
     cr_assert_str_eq(a.id, ID);
     cr_assert_eq(a.port, 3000);
-    a = aimed((struct aim_head){.host = "49983-" ID ".a.example", .target = "/health"});
+    a = aimed((struct target_head){.host = "49983-" ID ".a.example", .target = "/health"});
     cr_assert_eq(a.face, FACE_ENVD);
-    a = aimed((struct aim_head){.host = "49999-" ID ".a.example", .target = "/execute"});
-    cr_assert_eq(a.face, FACE_KERNEL);
+    a = aimed((struct target_head){.host = "49999-" ID ".a.example", .target = "/execute"});
+    cr_assert_eq(a.face, FACE_INTERPRETER);
 }
 
-Test(aim, other_hosts_name_nothing)
+Test(target, other_hosts_name_nothing)
 {
     static const char *const hosts[] = {"3000-" ID,
                                         "0-" ID ".x",
@@ -54,25 +55,25 @@ Test(aim, other_hosts_name_nothing)
                                         "80-.x",
                                         ""};
     for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
-        struct aim a = aimed((struct aim_head){.host = hosts[i], .target = "/"});
+        struct api_target a = aimed((struct target_head){.host = hosts[i], .target = "/"});
         cr_assert_eq(a.face, FACE_API, "%s", hosts[i]);
         cr_assert_str_eq(a.id, "");
     }
 }
 
-Test(aim, headers_name_port_and_sandbox)
+Test(target, headers_name_port_and_sandbox)
 {
-    struct aim a = aimed((struct aim_head){.id = ID, .target = "/"});
+    struct api_target a = aimed((struct target_head){.id = ID, .target = "/"});
     cr_assert_eq(a.face, FACE_ENVD);
     cr_assert_eq(a.port, ENVD_PORT);
-    a = aimed((struct aim_head){.id = ID, .port = "49999", .target = "/"});
-    cr_assert_eq(a.face, FACE_KERNEL);
-    a = aimed((struct aim_head){.id = ID, .port = "8000", .target = "/files?signature=v1_x"});
+    a = aimed((struct target_head){.id = ID, .port = "49999", .target = "/"});
+    cr_assert_eq(a.face, FACE_INTERPRETER);
+    a = aimed((struct target_head){.id = ID, .port = "8000", .target = "/files?signature=v1_x"});
     cr_assert_eq(a.face, FACE_PORT);
     cr_assert_not(a.is_signed);
 }
 
-Test(aim, malformed_ids_and_ports_are_refused)
+Test(target, malformed_ids_and_ports_are_refused)
 {
     static const char *const ids[] = {"",
                                       "../../etc/passwd",
@@ -85,32 +86,35 @@ Test(aim, malformed_ids_and_ports_are_refused)
                                       "-bcdefghij0123456789"};
     static const char *const ports[] = {"", "0", "65536", "+80", "080", "80 ", "8e1", "-1"};
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
-        refused((struct aim_head){.id = ids[i], .target = "/"});
+        refused((struct target_head){.id = ids[i], .target = "/"});
     for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++)
-        refused((struct aim_head){.id = ID, .port = ports[i], .target = "/"});
-    refused((struct aim_head){.port = "80", .target = "/"});
+        refused((struct target_head){.id = ID, .port = ports[i], .target = "/"});
+    refused((struct target_head){.port = "80", .target = "/"});
 }
 
-Test(aim, host_and_headers_must_agree)
+Test(target, host_and_headers_must_agree)
 {
-    refused((struct aim_head){.host = "80-" ID ".x", .id = "zzzzzzzzzzzzzzzzzzzz", .target = "/"});
-    refused((struct aim_head){.host = "80-" ID ".x", .id = ID, .port = "81", .target = "/"});
+    refused(
+        (struct target_head){.host = "80-" ID ".x", .id = "zzzzzzzzzzzzzzzzzzzz", .target = "/"});
+    refused((struct target_head){.host = "80-" ID ".x", .id = ID, .port = "81", .target = "/"});
     cr_assert_eq(
-        aimed((struct aim_head){.host = "80-" ID ".x", .id = ID, .port = "80", .target = "/"}).face,
+        aimed((struct target_head){.host = "80-" ID ".x", .id = ID, .port = "80", .target = "/"})
+            .face,
         FACE_PORT);
 }
 
-Test(aim, a_signature_makes_files_envd)
+Test(target, a_signature_makes_files_envd)
 {
-    struct aim a = aimed((struct aim_head){.target = "/files?path=%2Fx&signature=v1_abc"});
+    struct api_target a =
+        aimed((struct target_head){.target = "/files?path=%2Fx&signature=v1_abc"});
     cr_assert_eq(a.face, FACE_ENVD);
     cr_assert(a.is_signed);
     cr_assert_str_eq(a.id, "");
-    cr_assert_not(aimed((struct aim_head){.target = "/files/x?signature=v1_abc"}).is_signed);
-    cr_assert_not(aimed((struct aim_head){.target = "/filesx?signature=v1_abc"}).is_signed);
+    cr_assert_not(aimed((struct target_head){.target = "/files/x?signature=v1_abc"}).is_signed);
+    cr_assert_not(aimed((struct target_head){.target = "/filesx?signature=v1_abc"}).is_signed);
 }
 
-Test(aim, queries_are_decoded_strictly)
+Test(target, queries_are_decoded_strictly)
 {
     char out[16];
     cr_assert_eq(target_query("/x?a=1&path=%2Fa+b%2B&path=2", "path", out, sizeof(out), NULL), 1);
@@ -128,7 +132,7 @@ Test(aim, queries_are_decoded_strictly)
     cr_assert_lt(target_query("/x?a=0123456789012345", "a", out, sizeof(out), NULL), 0);
 }
 
-Test(aim, paths_match_whole_segments)
+Test(target, paths_match_whole_segments)
 {
     struct params p;
     cr_assert(path_match("/sandboxes/{id}/timeout", "/sandboxes/abc/timeout", &p));
