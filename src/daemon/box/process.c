@@ -199,7 +199,7 @@ bool process_on_exit(struct box *b, int64_t pid, int wait_status, bool oom)
 
 void process_stop_all(struct box *b)
 {
-    approvals_drop(b);
+    questions_drop(b);
     for (struct process *p = b->processes, *next; p; p = next) {
         next = p->next;
         if (!p->started)

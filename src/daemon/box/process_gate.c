@@ -153,7 +153,7 @@ static int ask(struct box *b, const struct process_request *r, const struct proc
         return err->code ? -err->code : err_memory(err);
     snprintf(h->reason, sizeof h->reason, "%s", reason);
     approval_show_argv(&text, h->argv, APPROVAL_TEXT_MAX);
-    int n = approvals_ask(b, APPROVAL_COMMAND, buf_text(&text), reason, h->argv[0], is_wanted,
+    int n = questions_ask(b, APPROVAL_COMMAND, buf_text(&text), reason, h->argv[0], is_wanted,
                           on_answer, h, err);
     if (n < 0)
         held_free(h);

@@ -101,6 +101,8 @@ struct quota {
 struct create;
 struct setting;
 struct leftover;
+struct question; /* box/questions.h */
+struct question_watcher;
 
 /* Requests without a good key, see unauthorized.c. */
 struct strangers {
@@ -150,6 +152,9 @@ struct core {
     struct loop_timer refusal_timer;
     struct strangers strangers;
     struct create *creates, *waiting, **waiting_end;
+
+    struct question *questions; /* that wait for a person */
+    struct question_watcher *question_watchers;
 
     struct trash *trash, **trash_end;
     struct loop_task trash_task;
