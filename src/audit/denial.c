@@ -5,25 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
-void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what,
-                const char *rule, const char *hint)
+void denial_put(struct denial_list *list, const struct denial *d)
 {
     for (size_t i = 0; i < list->count; i++) {
-        struct denial *d = &list->items[i];
-        if (d->boundary == boundary && strncmp(d->what, what, sizeof d->what - 1) == 0) {
-            d->count++;
+        struct denial *known = &list->items[i];
+        if (known->boundary == d->boundary && strcmp(known->what, d->what) == 0) {
+            known->count += d->count;
             return;
         }
     }
-    if (list->count == DENIAL_KINDS_MAX) {
-        list->dropped++;
-        return;
-    }
-    struct denial *d = &list->items[list->count++];
-    *d = (struct denial){.boundary = boundary, .count = 1};
-    snprintf(d->what, sizeof d->what, "%s", what);
-    snprintf(d->rule, sizeof d->rule, "%s", rule ? rule : "");
-    snprintf(d->hint, sizeof d->hint, "%s", hint ? hint : "");
+    if (list->count == DENIAL_KINDS_MAX)
+        list->dropped += d->count;
+    else
+        list->items[list->count++] = *d;
+}
+
+void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what,
+                const char *rule, const char *hint)
+{
+    struct denial d = {.boundary = boundary, .count = 1};
+    snprintf(d.what, sizeof d.what, "%s", what);
+    snprintf(d.rule, sizeof d.rule, "%s", rule ? rule : "");
+    snprintf(d.hint, sizeof d.hint, "%s", hint ? hint : "");
+    denial_put(list, &d);
 }
 
 void denial_write_json(const struct denial_list *list, struct json_writer *w)

@@ -1,6 +1,7 @@
 /* Questions to a person over the API: GET /approvals, POST /approvals/{id}, and GET /events, which
  * tells of them as they come. A key sees the questions of its own sandboxes; operators see all, and
  * they alone answer: the key that asks must not be able to answer itself. */
+#include "base/container.h"
 #include "daemon/api/call.h"
 #include "daemon/box/questions.h"
 
@@ -110,8 +111,6 @@ struct reader {
     struct loop_timer ping;
 };
 
-#define READER_OF(member, at) ((struct reader *)((char *)(at)-offsetof(struct reader, member)))
-
 static void reader_free(struct reader *r)
 {
     struct core *core = r->call->core;
@@ -140,7 +139,7 @@ static void tell_reader(struct reader *r, const char *data, size_t len)
 
 static void on_question(struct question_watcher *watcher, const struct question_info *q)
 {
-    struct reader *r = READER_OF(watcher, watcher);
+    struct reader *r = container_of(watcher, struct reader, watcher);
     cleanup_buf struct buf out;
     struct json_writer w;
     buf_init(&out, EVENT_MAX);
@@ -165,7 +164,7 @@ static void tell_waiting(void *ctx, const struct question_info *q)
 
 static void on_ping(struct loop_timer *t)
 {
-    struct reader *r = READER_OF(ping, t);
+    struct reader *r = container_of(t, struct reader, ping);
     loop_timer_set(core_loop(r->call->core), &r->ping, PING_MS);
     tell_reader(r, ": \n\n", 4);
 }

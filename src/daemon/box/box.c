@@ -304,39 +304,43 @@ const struct denial_list *box_denials(const struct box *b)
 }
 
 /* For whoever asks what went wrong; the record has all of it. */
-static void keep_denial(struct box *b, enum boundary_id id, const struct json *tree, uint64_t n)
+static void keep_denial(struct box *b, const struct denial *d)
 {
-    const char *what = json_shown(tree, "what");
-    if (!b->denied && !(b->denied = calloc(1, sizeof *b->denied)))
-        return;
-    uint64_t dropped = b->denied->dropped;
-    denial_add(b->denied, id, what, json_shown(tree, "rule"), json_shown(tree, "hint"));
-    for (size_t i = 0; b->denied->dropped == dropped && i < b->denied->count; i++) {
-        struct denial *d = &b->denied->items[i];
-        if (d->boundary == id && strncmp(d->what, what, sizeof d->what - 1) == 0)
-            d->count += n - 1;
-    }
+    if (b->denied || (b->denied = calloc(1, sizeof *b->denied)))
+        denial_put(b->denied, d);
+}
+
+/* What a warden says was refused, or (false) was done: its event without a kind is a refusal. */
+static bool read_event(const struct json *tree, struct denial *ret)
+{
+    const struct json *count = json_get(tree, "count");
+    const char *kind = json_text(tree, "kind");
+    *ret = (struct denial){
+        .boundary = boundary_named(json_text(tree, "boundary")),
+        .count = count && json_type(count) == JSON_INT && json_int(count) > 0
+                     ? (uint64_t)json_int(count)
+                     : 1,
+    };
+    snprintf(ret->what, sizeof ret->what, "%s", json_shown(tree, "what"));
+    snprintf(ret->rule, sizeof ret->rule, "%s", json_shown(tree, "rule"));
+    snprintf(ret->hint, sizeof ret->hint, "%s", json_shown(tree, "hint"));
+    return !kind || strcmp(kind, "denied") == 0;
 }
 
 static void on_event(struct box *b, const struct json *tree, const char *text)
 {
     struct core *c = b->core;
-    const struct json *count = json_get(tree, "count");
-    uint64_t n = count && json_type(count) == JSON_INT && json_int(count) > 0
-                     ? (uint64_t)json_int(count)
-                     : 1;
-    enum boundary_id id = boundary_named(json_text(tree, "boundary"));
-    const char *kind = json_text(tree, "kind");
-    bool denial = !kind || strncmp(kind, "den", 3) == 0;
-    if (denial) {
-        b->denials += n;
-        c->denials[id] += n;
-        core_count(c, COUNT_DENIALS, n);
-        keep_denial(b, id, tree, n);
+    struct denial d;
+    bool denied = read_event(tree, &d);
+    if (denied) {
+        b->denials += d.count;
+        c->denials[d.boundary] += d.count;
+        core_count(c, COUNT_DENIALS, d.count);
+        keep_denial(b, &d);
     }
     if (event_fits(b))
-        record_send(c, id ? boundary_name(id) : "audit", denial ? "denial" : "event", b,
-                    b->info.owner, text);
+        record_send(c, d.boundary ? boundary_name(d.boundary) : "audit",
+                    denied ? "denial" : "event", b, b->info.owner, text);
 }
 
 static void read_usage(struct box *b, const struct json *usage)

@@ -232,3 +232,22 @@ Test(ids, are_random_and_of_the_right_letters)
     cr_assert_eq(strlen(uuid), 36);
     cr_assert_eq(uuid[14], '4');
 }
+
+/* Only what says that it was denied counts as such; how often counts where it is kept, too. */
+Test(metrics, a_denial_is_told_by_its_whole_kind, .init = world_begin, .fini = world_end)
+{
+    struct box *b = make_box();
+    send_text(ward_of(b)->io.fd, WIRE_EVENT, 0, 0,
+              "{\"boundary\":\"kernel\",\"kind\":\"density\",\"what\":\"x\"}", NULL, 0);
+    settle();
+    cr_assert_eq(w.core->counters[COUNT_DENIALS], 0);
+    cr_assert_null(box_denials(b));
+    for (int i = 0; i < 2; i++)
+        send_text(ward_of(b)->io.fd, WIRE_EVENT, 0, 0,
+                  "{\"boundary\":\"kernel\",\"kind\":\"denied\",\"what\":\"x\",\"count\":3}", NULL,
+                  0);
+    settle();
+    cr_assert_eq(w.core->counters[COUNT_DENIALS], 6);
+    cr_assert_eq(box_denials(b)->count, 1);
+    cr_assert_eq(box_denials(b)->items[0].count, 6);
+}
