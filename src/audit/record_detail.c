@@ -2,6 +2,7 @@
  * must not be in a record (AU-2). The senders leave it out already; this is the second look. */
 #include "audit/record.h"
 
+#include "base/api_key.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 
@@ -46,17 +47,6 @@ static bool is_private(const char *name)
 
 /* ---- texts ---- */
 
-#define KEY_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
-
-/* How many bytes at p are an API key, cut or whole. */
-static size_t key_at(const char *p)
-{
-    if (strncmp(p, "brig_", 5) != 0)
-        return 0;
-    size_t len = strspn(p + 5, KEY_CHARS);
-    return len >= 16 ? 5 + len : 0;
-}
-
 /* "?a=b": a query, up to the next blank. A question mark alone is one. */
 static size_t query_at(const char *p)
 {
@@ -80,7 +70,7 @@ static void clean_text(const char *text, struct buf *out)
 {
     const char *p = text, *end = text + strlen(text);
     while (p < end && out->len < TEXT_MAX) {
-        size_t skip = key_at(p);
+        size_t skip = api_key_at(p);
         skip = skip ? skip : query_at(p);
         skip = skip ? skip : userinfo_at(text, p);
         if (skip) {

@@ -10,10 +10,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define KEY_PREFIX "brig_"
-#define KEY_BYTES  32
-#define KEY_CHARS  43
-
 int state_folder(const char *given, struct buf *out, struct err *err)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -42,18 +38,31 @@ void state_runtime(char ret[static STATE_RUNTIME_SIZE])
 
 int api_key_make(char ret[static API_KEY_SIZE], struct err *err)
 {
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint8_t bytes[KEY_BYTES + 1] = {0};
-    if (getrandom(bytes, KEY_BYTES, 0) != KEY_BYTES)
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[API_KEY_DIGITS / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
         return err_sys(err, "random key");
-    size_t used = (size_t)snprintf(ret, API_KEY_SIZE, KEY_PREFIX);
-    for (unsigned i = 0; i < KEY_CHARS; i++) {
-        unsigned bit = i * 6;
-        unsigned pair = (unsigned)bytes[bit / 8] << 8 | bytes[bit / 8 + 1];
-        ret[used++] = alphabet[pair >> (10 - bit % 8) & 63];
+    size_t used = (size_t)snprintf(ret, API_KEY_SIZE, API_KEY_PREFIX);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        ret[used++] = digits[bytes[i] >> 4];
+        ret[used++] = digits[bytes[i] & 15];
     }
     ret[used] = '\0';
     explicit_bzero(bytes, sizeof bytes);
     return 0;
+}
+
+int api_key_read(int fd, const char *file, char ret[static API_KEY_SIZE], struct err *err)
+{
+    ssize_t n = read(fd, ret, API_KEY_SIZE - 1);
+    if (n < 0)
+        return err_sys(err, "read the key file %s", file);
+    ret[n] = '\0';
+    ret[strcspn(ret, "\r\n")] = '\0';
+    if (api_key_ok(ret))
+        return 0;
+    explicit_bzero(ret, API_KEY_SIZE);
+    err_set(err, ERR_USAGE, "the key file %s holds no key", file);
+    return err_hint(err, "a key is " API_KEY_PREFIX " and 32 to 96 digits of 0-9 a-f, alone in its "
+                         "first line: brig keys add makes one");
 }

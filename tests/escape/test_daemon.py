@@ -101,7 +101,7 @@ def test_D01_what_a_fresh_install_opens(daemon):
     assert stat.S_IMODE(daemon.socket.stat().st_mode) == 0o600
     assert stat.S_IMODE(daemon.key_file.stat().st_mode) == 0o600
     assert stat.S_IMODE(daemon.state.stat().st_mode) == 0o700
-    assert re.fullmatch(r"brig_[A-Za-z0-9_-]{43}", daemon.key)
+    assert re.fullmatch("e2b_[0-9a-f]{40}", daemon.key)
     database = b"".join(p.read_bytes() for p in daemon.state.rglob("*") if p.is_file())
     assert daemon.key.encode() not in database, "the key itself is kept"
 
@@ -110,7 +110,7 @@ def test_D01_nobody_without_the_key(daemon, quiet):
     assert daemon.request("GET", "/v2/sandboxes").status == 200
     assert daemon.request("GET", "/v2/sandboxes", headers={"Authorization": f"Bearer {daemon.key}"}, key=None).status == 200
     wrong = [None, "", "brig", "brig_", "dify-sandbox", "e2b_" + "0" * 40, daemon.key[:-1], daemon.key + "x",
-             daemon.key.swapcase(), " " * 48, "brig_" + "A" * 43, "x" * 4000]
+             daemon.key.swapcase(), " " * 48, "brig_" + "A" * 43, "e2b_", daemon.key.upper(), daemon.key[4:], "x" * 4000]
     for key in wrong:
         for method, path in [("GET", "/v2/sandboxes"), ("POST", "/sandboxes"), ("GET", "/metrics"), ("GET", "/audit")]:
             answer = daemon.request(method, path, {} if method == "POST" else None, key=key)

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import secrets
 import shutil
 import signal
 import sqlite3
@@ -594,11 +595,11 @@ def test_a05_sensitive_parts_are_not_stored(state):
     for detail in SECRETS:
         recorder.record("box.noted", "api", detail=detail)
         recorder.record("denial", "network", detail=detail)
-    key = "brig_" + "A1b2C3d4E5f6" * 4
-    recorder.record("request.refused", "api", detail={"what": f"bad key {key}"})
+    for key in ("brig_" + "A1b2C3d4E5f6" * 4, "e2b_" + "a1b2c3d4e5f6" * 4):
+        recorder.record("request.refused", "api", detail={"what": f"bad key {key}"})
     recorder.sync()
     assert len(recorder.records(kind="box.noted")) == len(SECRETS)
-    assert not holds(state, MARK) and not holds(state, "A1b2C3d4E5f6")
+    assert not holds(state, MARK) and not holds(state, "A1b2C3d4E5f6") and not holds(state, "a1b2c3d4e5f6")
     recorder.record("box.noted", "api", detail={"path": f"/{MARK}"})
     recorder.sync()
     assert holds(state, MARK), "control: what is not sensitive is found by this search"
@@ -610,9 +611,9 @@ def test_a05_a_key_is_not_kept(state):
     result = brig("keys", "add", "ci", "--state", state)
     assert result.returncode == 0
     key = result.stdout.strip()
-    assert re.fullmatch(r"brig_[A-Za-z0-9_-]{43}", key)
+    assert re.fullmatch("e2b_[0-9a-f]{40}", key)
     recorder.sync()
-    assert not holds(state, key) and not holds(state, key[5:])
+    assert not holds(state, key) and not holds(state, key[4:])
     assert holds(state, hashlib.sha256(key.encode()).hexdigest()), "control: its hash is"
     recorder.stop()
 
@@ -853,6 +854,25 @@ def test_the_front_does_not_write_records_of_keys(state):
     assert not recorder.records(kind="key.added")
     assert "keys" in recorder.records(kind="record.refused")[0]["detail"]["what"]
     recorder.stop()
+
+
+def test_a_key_that_is_brought(state, tmp_path):
+    """Its hash is kept, it is not shown, and no two rows have the same."""
+    Recorder(state).stop()  # makes the state
+    key, file = "e2b_" + secrets.token_hex(24), tmp_path / "brought"
+    file.write_text(key + "\n")
+    file.chmod(0o644)
+    told = brig("keys", "add", "ci", "--key-file", file, "--state", state)
+    assert told.returncode == 125 and "read by others" in told.stderr
+    file.chmod(0o600)
+    told = brig("keys", "add", "ci", "--key-file", file, "--max-sandboxes", "2", "--state", state)
+    assert told.returncode == 0 and told.stdout == "" and key not in told.stderr and "taken from its file" in told.stderr
+    assert not holds(state, key) and holds(state, hashlib.sha256(key.encode()).hexdigest())
+    told = brig("keys", "add", "again", "--operator", "--key-file", file, "--json", "--state", state)
+    assert told.returncode == 125 and "there already" in told.stderr + told.stdout
+    file.write_text("e2b_0\n")
+    told = brig("keys", "add", "short", "--key-file", file, "--state", state)
+    assert told.returncode == 125 and "32 to 96 digits" in told.stderr
 
 
 def test_mistakes_with_keys_are_told(state):

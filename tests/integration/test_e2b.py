@@ -1,6 +1,7 @@
 """The published clients, unmodified, against a real `brig serve`, as root and as an ordinary user."""
 import json
 import os
+import re
 import subprocess
 import urllib.parse
 from pathlib import Path
@@ -33,6 +34,26 @@ def test_client(daemon, clients, script):
     assert said.returncode == 0 and not failed, said.stdout + said.stderr
     assert "ok " in said.stdout
     assert daemon.process.poll() is None
+
+
+VERSIONS = ["oldest", "strict", "stricter", "newest", "code-oldest", "code-newest"]
+
+
+@pytest.fixture(scope="session")
+def versions():
+    return npmlib.install("versions")
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_every_version_of_the_client_takes_our_keys(daemon, versions, name):
+    """2.27 to 2.45 refuse a key that is not e2b_ and hexadecimal digits before they ask anybody."""
+    assert re.fullmatch("e2b_[0-9a-f]+", daemon.key)
+    env = {"PATH": os.environ["PATH"], "HOME": str(versions), "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
+           "E2B_API_KEY": daemon.key}
+    said = subprocess.run(["node", "versions.mjs", name], cwd=versions, env=env, text=True, capture_output=True, timeout=900)
+    assert said.returncode == 0, said.stdout + said.stderr
+    own = "checks the key itself" in said.stdout
+    assert own == (name in ("strict", "stricter")), "control: a key of another form is refused where the client checks it"
 
 
 def test_everything_ended_with_its_script(daemon):

@@ -68,7 +68,7 @@ def test_the_key_is_made_once_and_only_its_hash_goes_on(caller, folder):
     for new in (True, False):
         with Serve(caller, "--key-file", str(key)) as serve:
             text = key.read_text().strip()
-            assert re.fullmatch(r"brig_[A-Za-z0-9_-]{43}", text)
+            assert re.fullmatch("e2b_[0-9a-f]{40}", text)
             assert stat.S_IMODE(key.stat().st_mode) == 0o600 and key.stat().st_uid == caller.uid
             told = serve.hello["operator_key"]
             assert told["hash"] == hashlib.sha256(text.encode()).hexdigest() and told["id"].startswith("k_")
@@ -78,6 +78,18 @@ def test_the_key_is_made_once_and_only_its_hash_goes_on(caller, folder):
         if new:
             first = text
         assert text == first and text not in line + out + err  # not a terminal: it is not shown
+
+
+@pytest.mark.parametrize("text", ["e2b_" + "0123456789abcdef" * 2, "e2b_" + "0123456789abcdef" * 6, "brig_" + "aB3-_" * 8 + "xyz"])
+def test_a_key_that_the_operator_brings(caller, folder, text):
+    """Any that E2B's clients accept and nobody guesses; and those of an earlier brig."""
+    key = folder / "own.key"
+    key.write_text(text + "\n")
+    os.chown(key, caller.uid, -1)
+    os.chmod(key, 0o600)
+    with Serve(caller, "--key-file", str(key)) as serve:
+        assert serve.hello["operator_key"]["hash"] == hashlib.sha256(text.encode()).hexdigest()
+        assert key.read_text() == text + "\n"
 
 
 def test_two_keys_are_not_the_same(caller):
@@ -153,7 +165,8 @@ def test_a_key_file_that_others_can_read(caller, folder):
     assert "brig-daemon ended" in told.stderr
 
 
-@pytest.mark.parametrize("text", ["", "brig_short", "x" * 48, "brig_" + "é" * 43])
+@pytest.mark.parametrize("text", ["", "brig_short", "x" * 48, "brig_" + "é" * 43, "e2b_", "e2b_" + "0" * 31, "e2b_" + "A" * 40,
+                                  "e2b_" + "0" * 200, "brig_" + "a" * 44])
 def test_a_key_file_with_something_else(caller, folder, text):
     key = folder / "key"
     key.write_text(text)

@@ -11,7 +11,9 @@
 #include "cli/state.h"
 #include "cli/term.h"
 #include "cli/verb.h"
+#include "os/trusted.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +24,13 @@
 #define ID_SIZE    13
 #define OUTPUT_MAX ((size_t)4 * 1024 * 1024)
 
-enum { OPT_OPERATOR = 1, OPT_MAX, OPT_PROJECT, OPT_ALL };
+enum { OPT_OPERATOR = 1, OPT_MAX, OPT_PROJECT, OPT_KEY_FILE, OPT_ALL };
 
 struct keys_options {
     struct backend_options backend;
     bool operator_key, all;
-    const char *name; /* the operand */
+    const char *name;     /* the operand */
+    const char *key_file; /* the key is in it already; NULL: one is made */
     uint64_t max_boxes;
     const char *projects[KEY_PROJECTS];
     unsigned project_count;
@@ -53,6 +56,12 @@ static const struct opt add_items[] = {
      .help =
          "its sandboxes may work on a view of this folder, which `brig serve --project` offers; "
          "repeatable"},
+    {.id = OPT_KEY_FILE,
+     .name = "key-file",
+     .kind = OPT_VALUE,
+     .value = "FILE",
+     .group = "Which key",
+     .help = "the key that this file holds, instead of a new one; yours alone (mode 0600)"},
 };
 static const struct opt_table add_table = {
     .items = add_items, .count = ARRAY_LEN(add_items), .next = &backend_option_table};
@@ -77,6 +86,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         o->operator_key = true;
     else if (opt->id == OPT_ALL)
         o->all = true;
+    else if (opt->id == OPT_KEY_FILE)
+        o->key_file = value;
     else if (opt->id == OPT_PROJECT && o->project_count == KEY_PROJECTS)
         return err_set(err, ERR_USAGE, "more than %d projects", KEY_PROJECTS);
     else if (opt->id == OPT_PROJECT)
@@ -141,17 +152,19 @@ static int print_new(const struct keys_options *o, const struct key_row *row, co
         jw_init(&w, &out, false);
         jw_object_begin(&w);
         jw_kv_string(&w, "id", row->id);
-        jw_kv_string(&w, "key", key);
+        if (!o->key_file)
+            jw_kv_string(&w, "key", key);
         jw_kv_string(&w, "name", row->name);
         jw_kv_bool(&w, "operator", row->operator_key);
         jw_kv_string(&w, "effect", effect);
         jw_object_end(&w);
-    } else {
-        buf_str(&out, key);
+        buf_chr(&out, '\n');
+    } else if (!o->key_file) {
+        buf_fmt(&out, "%s\n", key);
     }
-    buf_chr(&out, '\n');
-    int r = term_write(STDOUT_FILENO, buf_text(&out), out.len);
-    explicit_bzero(out.data, out.len);
+    int r = out.len ? term_write(STDOUT_FILENO, buf_text(&out), out.len) : 0;
+    if (out.len)
+        explicit_bzero(out.data, out.len);
     return r < 0 ? err_sys(err, "write the key") : 0;
 }
 
@@ -170,6 +183,27 @@ static int bind_projects(const struct keys_options *o, struct key_row *row, stru
     return 0;
 }
 
+/* Two rows with one hash would be one key with two sets of rights. */
+static int refuse_known(void *ctx, const struct key_row *row, struct err *err)
+{
+    if (strcmp(row->hash, ctx) != 0)
+        return 0;
+    err_set(err, ERR_USAGE, "this key is there already: %s (%.60s)%s", row->id, row->name,
+            row->revoked_ms ? ", and revoked" : "");
+    return err_hint(err, "leave --key-file away, and a new one is made");
+}
+
+static int bring_key(const struct keys_options *o, char ret[static API_KEY_SIZE], struct err *err)
+{
+    char hash[SHA256_HEX_SIZE];
+    cleanup_fd int fd =
+        trusted_open(AT_FDCWD, o->key_file, "the key file", TRUSTED_PRIVATE, err);
+    if (fd < 0 || api_key_read(fd, o->key_file, ret, err) < 0)
+        return -err->code;
+    sha256_hex(ret, strlen(ret), hash);
+    return key_each(o->backend.state, refuse_known, hash, err);
+}
+
 /* Its hash alone leaves this process; the key itself is printed here and nowhere kept. */
 static int add(const struct keys_options *o, struct err *err)
 {
@@ -178,7 +212,8 @@ static int add(const struct keys_options *o, struct err *err)
                           .created_ms = now_ms(),
                           .max_boxes = (int64_t)o->max_boxes};
     if (check_name(o->name, err) < 0 || bind_projects(o, &row, err) < 0 ||
-        make_id(row.id, err) < 0 || api_key_make(key, err) < 0)
+        make_id(row.id, err) < 0 ||
+        (o->key_file ? bring_key(o, key, err) : api_key_make(key, err)) < 0)
         return -err->code;
     snprintf(row.name, sizeof row.name, "%s", o->name);
     sha256_hex(key, strlen(key), row.hash);
@@ -187,8 +222,8 @@ static int add(const struct keys_options *o, struct err *err)
         r = print_new(o, &row, key, effect, err);
     explicit_bzero(key, sizeof key);
     if (r >= 0 && !o->backend.json) {
-        snprintf(done, sizeof done, "key %s (%s) was made and is not shown again", row.id,
-                 row.name);
+        snprintf(done, sizeof done, "key %s (%s) was %s", row.id, row.name,
+                 o->key_file ? "taken from its file" : "made and is not shown again");
         effect_text(effect, done);
     }
     return r < 0 ? r : 0;
@@ -373,11 +408,14 @@ static int keys_main(const struct verb *verb, int argc, char *const argv[])
 static const struct verb verb_add = {
     .name = "keys add",
     .summary = "make an API key and show it once",
-    .usage = "keys add NAME [--operator] [--max-sandboxes N] [--project DIR…] [--json]",
+    .usage = "keys add NAME [--operator] [--max-sandboxes N] [--project DIR…] "
+             "[--key-file FILE]",
     .about = "The key goes to stdout, everything else to stderr. Only its hash is kept. A key\n"
              "sees and ends its own sandboxes and no others, and works on views of the\n"
              "projects that are bound to it; what it changes there an operator's key applies.\n"
-             "With --operator it may do everything. A running daemon takes it up at once.",
+             "With --operator it may do everything. A running daemon takes it up at once.\n"
+             "A key is e2b_ and 40 hexadecimal digits, the form that every E2B client accepts;\n"
+             "--key-file takes one with 32 to 96 digits that was made elsewhere.",
     .examples = "brig keys add ci --max-sandboxes 8\n"
                 "brig keys add agent --project /srv/app\n"
                 "export E2B_API_KEY=$(brig keys add agent)",

@@ -1,6 +1,7 @@
 /* What `brig serve` makes before anything is served: its folder, its key, its sockets. */
 #pragma once
 
+#include "base/api_key.h"
 #include "base/err.h"
 #include "warden/launcher.h"
 
@@ -12,7 +13,7 @@ struct serve_state {
     int fd;
     int lock_fd;
     bool key_is_new;
-    char key[64]; /* only while it is new, to be shown once */
+    char key[API_KEY_SIZE]; /* only while it is new, to be shown once */
     char key_path[3200];
 };
 /* Opens or makes the folder and takes its lock. `path` NULL: where the caller's state belongs. */

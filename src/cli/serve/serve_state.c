@@ -18,9 +18,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define KEY_PREFIX "brig_"
-#define KEY_CHARS  43
-
 /* The folders above are made as any program makes them; the last one is ours alone. */
 static void make_parents(const char *path)
 {
@@ -83,19 +80,11 @@ int serve_state_open(struct serve_state *s, const char *path, struct err *err)
 
 /* ---- the key ---- */
 
-static bool key_ok(const char *key)
-{
-    return strlen(key) == strlen(KEY_PREFIX) + KEY_CHARS &&
-           strncmp(key, KEY_PREFIX, strlen(KEY_PREFIX)) == 0 &&
-           strspn(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
-               strlen(key);
-}
-
-static int write_key(int dir, const char *file, char key[static 64], struct err *err)
+static int write_key(int dir, const char *file, char key[static API_KEY_SIZE], struct err *err)
 {
     cleanup_fd int fd =
         openat(dir, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    char line[66];
+    char line[API_KEY_SIZE + 1];
     if (fd < 0)
         return err_sys(err, "make the key file %s", file);
     if (api_key_make(key, err) < 0)
@@ -104,18 +93,6 @@ static int write_key(int dir, const char *file, char key[static 64], struct err 
     bool good = write(fd, line, (size_t)len) == len && fsync(fd) == 0;
     explicit_bzero(line, sizeof line);
     return good ? 0 : err_sys(err, "write the key file %s", file);
-}
-
-static int read_key(int fd, const char *file, char key[static 64], struct err *err)
-{
-    ssize_t n = read(fd, key, 63);
-    if (n < 0)
-        return err_sys(err, "read the key file %s", file);
-    key[n] = '\0';
-    key[strcspn(key, "\r\n")] = '\0';
-    return key_ok(key)
-               ? 0
-               : err_set(err, ERR_USAGE, "the key file %s holds no key of brig's making", file);
 }
 
 void serve_keep(const char *file)
@@ -142,7 +119,7 @@ int serve_key(struct serve_state *s, const char *file, struct launcher_config *c
         return fd;
     }
     s->key_is_new = fd < 0;
-    int r = fd < 0 ? write_key(dir, name, s->key, err) : read_key(fd, name, s->key, err);
+    int r = fd < 0 ? write_key(dir, name, s->key, err) : api_key_read(fd, name, s->key, err);
     if (r < 0)
         return r;
     if (file)

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KEY_PREFIX       "brig_" /* then 43 characters of base64url: 256 random bits */
 #define KEY_PROJECTS_MAX 16
 
 struct key {

@@ -7,6 +7,7 @@
  * What comes from inside is hostile: bounded, strict, and it can at most end its own exchange. */
 #include "daemon/e2b/ports.h"
 
+#include "base/api_key.h"
 #include "base/container.h"
 #include "daemon/e2b/tunnel.h"
 #include "http/chunk.h"
@@ -194,7 +195,7 @@ static bool is_private(const struct http_header *h)
     if (!strncasecmp(h->name, "E2b-", 4) || !strcasecmp(h->name, "X-Access-Token"))
         return true;
     return (!strcasecmp(h->name, "X-API-Key") || !strcasecmp(h->name, "Authorization")) &&
-           strstr(h->value, KEY_PREFIX);
+           api_key_within(h->value);
 }
 
 static int write_request(struct relay *r, struct err *err)

@@ -211,6 +211,8 @@ Test(record, keys_queries_and_passwords_in_texts_are_kept_back)
     expect_detail(
         DETAIL("{\"what\":\"key brig_0123456789012345678901234567890123456789012 used\"}"),
         "{\"what\":\"key [kept back] used\"}");
+    expect_detail(DETAIL("{\"what\":\"key e2b_0123456789abcdef0123456789abcdef01234567 used\"}"),
+                  "{\"what\":\"key [kept back] used\"}");
     expect_detail(DETAIL("{\"what\":\"GET https://h/p?token=marked x\"}"),
                   "{\"what\":\"GET https://h/p?[kept back] x\"}");
     expect_detail(DETAIL("{\"what\":\"http://user:marked@host/\"}"),
