@@ -64,7 +64,8 @@ static const struct opt inside_items[] = {
 static const struct opt rule_items[] = {
     {OPT_ALLOW, 0, "allow", OPT_LIST, "HOST[:PORT][=ADDRESS]", NULL, NULL, NETWORK,
      "let the program reach a host: api.github.com (http and https), '*.pypi.org:443', "
-     "db.internal:5432=10.0.0.5, https://HOST/PATH; everything else stays closed; repeatable"},
+     "db.internal:5432=10.0.0.5, https://HOST/PATH, or a preset such as @pypi or @npm (brig policy "
+     "presets); everything else stays closed; repeatable"},
     {OPT_BLOCK, 0, "block", OPT_LIST, "HOST", NULL, NULL, NETWORK,
      "keep a host closed, whatever the rules say; repeatable"},
     {OPT_FIELD + FIELD_UPLOAD, 0, "upload", OPT_VALUE, "SIZE", NULL, NULL, NETWORK,

@@ -5,6 +5,7 @@
 #include "network/doubt.h"
 
 #include "base/cleanup.h"
+#include "policy/egress/presets.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,9 +97,13 @@ static void hint_allow(const struct target *t, bool explicit, char out[static DE
     char spec[288];
     write_spec(t, explicit, spec, sizeof spec);
     const char *quote = strpbrk(spec, "[/") ? "'" : "";
-    size_t need = strlen(spec) + sizeof "add --allow ''";
-    if (need <= DENY_HINT_MAX)
-        snprintf(out, DENY_HINT_MAX, "add --allow %s%s%s", quote, spec, quote);
+    const struct preset *preset = preset_of(&t->host);
+    size_t need = strlen(spec) + sizeof "add --allow '', or --allow " +
+                  (preset ? strlen(preset->name) : 0);
+    if (need > DENY_HINT_MAX)
+        return;
+    snprintf(out, DENY_HINT_MAX, "add --allow %s%s%s%s%s", quote, spec, quote,
+             preset ? ", or --allow " : "", preset ? preset->name : "");
 }
 
 static void hint_pin(const struct target *t, const char *address, char out[static DENY_HINT_MAX])

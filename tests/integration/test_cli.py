@@ -65,6 +65,7 @@ VERBS = [
     ["policy", "show"],
     ["policy", "check"],
     ["policy", "explain"],
+    ["policy", "presets"],
     ["completion"],
     ["help"],
 ]
@@ -367,6 +368,30 @@ def test_policy_show_prints_a_policy_file(tmp_path):
         assert brig("policy", "show", "--policy", path, *extra).stdout == text
 
 
+def test_presets_are_short_names_for_rules(tmp_path):
+    """On the command line and in a file; what is in force are the rules, and explain says whose they are."""
+    listed = {p["name"]: p for p in json.loads(brig("policy", "presets", "--json").stdout)["presets"]}
+    assert {"@pypi", "@npm", "@debian", "@github", "@crates", "@go"} <= set(listed)
+    text = brig("policy", "presets").stdout
+    for preset in listed.values():
+        assert preset["name"] in text and preset["for"] in text
+        shown = brig("policy", "explain", "--allow", preset["name"])
+        assert shown.returncode == 0, shown
+        for rule in preset["allow"]:
+            assert rule.split("://")[-1] in shown.stdout
+        assert f"(of {preset['name']})" in shown.stdout
+    path = tmp_path / "p.yaml"
+    path.write_text('network:\n  allow:\n    - "@pypi"\n    - "@npm"\n    - "@yarn"\n    - {host: pypi.org, scheme: https, methods: [GET]}\n')
+    rules = [line for line in brig("policy", "explain", "--policy", path).stdout.splitlines() if "pypi.org" in line]
+    assert len(rules) == 1 and "GET https://pypi.org:443" in rules[0] and "@pypi" not in rules[0], "one's own rule stands"
+    shown = brig("policy", "show", "--policy", path).stdout
+    assert "@" not in shown and "files.pythonhosted.org" in shown
+    wrong = brig("run", "--allow", "@nonesuch", "--", "true")
+    assert wrong.returncode == 125 and "@nonesuch" in wrong.stderr and "@pypi" in wrong.stderr and "brig policy presets" in wrong.stderr
+    for spec in ("@", "@pypi:443", "@PYPI", "@pypi=127.0.0.1"):
+        assert brig("policy", "show", "--allow", spec).returncode == 125, spec
+
+
 def test_policy_explain_names_where_values_came_from(tmp_path):
     path = policy_file(tmp_path, "lifecycle:\n  memory: 64M\n")
     text = brig("policy", "explain", "--policy", path, "--pids", "9").stdout
@@ -522,7 +547,7 @@ def test_bash_completes_from_the_tables():
     assert complete("brig", "run", "--level", "") == ["low", "medium", "high", "critical"]
     assert complete("brig", "run", "--level", "=", "cr") == ["critical"]
     assert complete("brig", "run", "-m", "1G", "--ti") == ["--tier", "--timeout"]
-    assert complete("brig", "policy", "") == ["show", "check", "explain"]
+    assert complete("brig", "policy", "") == ["show", "check", "explain", "presets"]
     assert complete("brig", "policy", "show", "--pol") == ["--policy"]
     assert complete("brig", "run", "--al") == ["--allow"]
     assert complete("brig", "secrets", "") == ["check"]
@@ -565,6 +590,7 @@ def options_part(*verb):
         (["policy", "show"], "brig-policy.1"),
         (["policy", "check"], "brig-policy.1"),
         (["policy", "explain"], "brig-policy.1"),
+        (["policy", "presets"], "brig-policy.1"),
         (["net"], "brig-net.1"),
         *(([verb], f"brig-{verb}.1") for verb in ("diff", "apply", "discard")),
         (["proxy"], "brig-proxy.1"),

@@ -89,6 +89,14 @@ def test_what_the_threat_model_refers_to_exists(reference):
         assert has(TOP / path, name), f"{path} has no {name}"
 
 
+def test_the_table_of_presets_is_the_one_in_force():
+    text = (TOP / "docs" / "network.md").read_text()
+    section = text.partition("### Presets\n")[2].partition("\n### ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `@")]
+    told = json.loads(brig("policy", "presets", "--json").stdout)["presets"]
+    assert rows == [f"| `{p['name']}` | {p['for']} | " + ", ".join(f"`{rule}`" for rule in p["allow"]) + " |" for p in told]
+
+
 def keys(value):
     if isinstance(value, dict):
         for key, inner in value.items():

@@ -5,6 +5,7 @@
 #include "cli/policy_options.h"
 #include "cli/term.h"
 #include "cli/verb.h"
+#include "policy/egress/presets.h"
 #include "policy/policy.h"
 
 #include <string.h>
@@ -176,6 +177,69 @@ static int check_main(const struct verb *verb, int argc, char *const argv[])
     return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : 0;
 }
 
+/* ---- presets ---- */
+
+static void presets_text(struct buf *out)
+{
+    const struct preset *p;
+    for (size_t i = 0; (p = preset_at(i)); i++) {
+        buf_fmt(out, "%-13s%s\n", p->name, p->help);
+        for (size_t k = 0; k < PRESET_HOSTS_MAX && p->rules[k]; k++)
+            buf_fmt(out, "%-13s  %s\n", "", p->rules[k]);
+    }
+}
+
+static void presets_json(struct buf *out)
+{
+    struct json_writer w;
+    const struct preset *p;
+    jw_init(&w, out, false);
+    jw_object_begin(&w);
+    jw_key(&w, "presets");
+    jw_array_begin(&w);
+    for (size_t i = 0; (p = preset_at(i)); i++) {
+        jw_object_begin(&w);
+        jw_kv_string(&w, "name", p->name);
+        jw_kv_string(&w, "for", p->help);
+        jw_key(&w, "allow");
+        jw_array_begin(&w);
+        for (size_t k = 0; k < PRESET_HOSTS_MAX && p->rules[k]; k++)
+            jw_string(&w, p->rules[k]);
+        jw_array_end(&w);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    jw_object_end(&w);
+    buf_chr(out, '\n');
+}
+
+static int take_json(void *ctx, const struct opt *opt, const char *value, struct err *err)
+{
+    if (!opt)
+        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", value);
+    *(bool *)ctx = true;
+    return 0;
+}
+
+static int presets_main(const struct verb *verb, int argc, char *const argv[])
+{
+    struct err err = ERR_INIT;
+    cleanup_buf struct buf out;
+    bool json = false;
+    int rest = 0;
+    buf_init(&out, 65536);
+    int r = verb_parse(verb, argc, argv, take_json, &json, &rest, &err);
+    if (r > 0)
+        return 0;
+    if (r >= 0 && rest < argc)
+        r = take_json(&json, NULL, argv[rest], &err);
+    if (r >= 0) {
+        json ? presets_json(&out) : presets_text(&out);
+        r = print(&out, &err);
+    }
+    return r < 0 ? verb_fail(verb, &err, json || verb_wants_json(argc, argv)) : 0;
+}
+
 static const struct verb verb_policy_show = {
     .name = "policy show",
     .summary = "print the policy in force, as a policy file",
@@ -211,8 +275,21 @@ static const struct verb verb_policy_explain = {
     .main = explain_main,
 };
 
-static const struct verb *const policy_verbs[] = {&verb_policy_show, &verb_policy_check,
-                                                  &verb_policy_explain, NULL};
+static const struct verb verb_policy_presets = {
+    .name = "policy presets",
+    .summary = "list the presets that --allow knows, and their hosts",
+    .usage = "policy presets [--json]",
+    .about = "A preset is a short name for the hosts that one tool asks: in --allow @pypi, in\n"
+             "network.allow of a policy, in allowOut of the API.",
+    .examples = "brig policy presets\n"
+                "brig run --allow @pypi -- pip install --target . requests",
+    .statuses = "0    printed\n125  the options are wrong",
+    .options = &check_table,
+    .main = presets_main,
+};
+
+static const struct verb *const policy_verbs[] = {
+    &verb_policy_show, &verb_policy_check, &verb_policy_explain, &verb_policy_presets, NULL};
 
 const struct verb verb_policy = {
     .name = "policy",

@@ -408,8 +408,7 @@ static int keys_main(const struct verb *verb, int argc, char *const argv[])
 static const struct verb verb_add = {
     .name = "keys add",
     .summary = "make an API key and show it once",
-    .usage = "keys add NAME [--operator] [--max-sandboxes N] [--project DIR…] "
-             "[--key-file FILE]",
+    .usage = "keys add NAME [--operator] [--max-sandboxes N] [OPTIONS]",
     .about = "The key goes to stdout, everything else to stderr. Only its hash is kept. A key\n"
              "sees and ends its own sandboxes and no others, and works on views of the\n"
              "projects that are bound to it; what it changes there an operator's key applies.\n"

@@ -29,6 +29,7 @@ struct egress_rule {
      * one rule count together, whatever became of them, and for as long as the run lasts. */
     char *budget;
     bool implied; /* there because a secret is bound to it; an own rule takes its place */
+    const char *preset; /* the name of the one that it came with, or NULL; lives for ever */
     char *text;   /* as a person would write it, for events: "https://api.github.com:443"; unique */
     struct origin origin;
 };
@@ -88,7 +89,8 @@ bool rule_is_counted(const struct egress_rule *r);
 void egress_init(struct egress *e); /* nothing is allowed */
 void egress_done(struct egress *e);
 
-/* "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][=ADDRESS][/PATH]": adds one rule, or two (http
+/* "@NAME": all rules of a preset (presets.h), in whose place one's own for the same host stands.
+ * "HOST[:PORT][=ADDRESS]" or "SCHEME://HOST[:PORT][=ADDRESS][/PATH]": adds one rule, or two (http
  * and https) where neither scheme nor port is given. HOST:80 is http, HOST:443 is https, another
  * port is any. The same again changes nothing, a contradiction (another address, other limits) is
  * an error; an option stands above a file. */

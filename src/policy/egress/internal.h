@@ -39,6 +39,7 @@ struct rule_draft {
     uint64_t requests;
     const char *budget; /* the caller's; NULL: its own */
     bool implied;
+    const char *preset;
     struct origin origin;
 };
 void rule_draft_init(struct rule_draft *d, const struct origin *origin);

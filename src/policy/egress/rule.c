@@ -4,6 +4,7 @@
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "policy/egress/internal.h"
+#include "policy/egress/presets.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -231,6 +232,13 @@ static int settle(struct egress *e, size_t i, const struct egress_rule *r, struc
 {
     const struct egress_rule *old = &e->rules[i];
     struct quoted q;
+    /* What a preset brings along contradicts nobody and widens nothing: one's own rule stands. */
+    if (r->preset)
+        return SETTLED_SKIP;
+    if (old->preset) {
+        remove_at(e, i);
+        return SETTLED_ADD;
+    }
     if (same_pin(old, r) && !same_lists(old, r))
         return SETTLED_ADD;
     if (same_pin(old, r) && same_limits(old, r)) {
@@ -373,6 +381,7 @@ static int add_one(struct egress *e, const struct rule_draft *d, enum scheme sch
         .max_connections = d->max_connections,
         .requests = d->requests,
         .implied = d->implied,
+        .preset = d->preset,
         .origin = d->origin,
     };
     if ((r = list_copy(&rule.methods, &d->methods, err)) < 0 ||
@@ -399,11 +408,13 @@ int rule_draft_add(struct egress *e, const struct rule_draft *d, struct err *err
 
 #define cleanup_draft __attribute__((cleanup(rule_draft_done)))
 
-int egress_allow(struct egress *e, const char *spec, const struct origin *origin, struct err *err)
+static int allow_one(struct egress *e, const char *spec, const struct origin *origin,
+                     const char *preset, struct err *err)
 {
     cleanup_draft struct rule_draft d;
     struct quoted q;
     rule_draft_init(&d, origin);
+    d.preset = preset;
     int r = place_parse(spec, true, true, &d.place, err);
     if (r < 0)
         return r;
@@ -412,4 +423,27 @@ int egress_allow(struct egress *e, const char *spec, const struct origin *origin
     if (r < 0)
         return err_wrap(err, "%s", quote(&q, spec));
     return rule_draft_add(e, &d, err);
+}
+
+static int no_preset(const char *name, struct err *err)
+{
+    struct quoted q;
+    cleanup_buf struct buf names;
+    const struct preset *p;
+    buf_init(&names, 1024);
+    for (size_t i = 0; (p = preset_at(i)); i++)
+        buf_fmt(&names, "%s%s", i ? " " : "", p->name);
+    err_set(err, ERR_USAGE, "there is no preset %s", quote(&q, name));
+    return err_hint(err, "`brig policy presets` lists them: %s", buf_text(&names));
+}
+
+int egress_allow(struct egress *e, const char *spec, const struct origin *origin, struct err *err)
+{
+    if (spec[0] != '@')
+        return allow_one(e, spec, origin, NULL, err);
+    const struct preset *p = preset_find(spec);
+    int r = p ? 0 : no_preset(spec, err);
+    for (size_t i = 0; r >= 0 && i < PRESET_HOSTS_MAX && p->rules[i]; i++)
+        r = allow_one(e, p->rules[i], origin, p->name, err);
+    return r;
 }

@@ -94,6 +94,8 @@ static void each_rule(const struct policy *p, row_fn fn, void *arg)
         add_limit(&value, "requests", r->requests, num_format_count);
         if (r->implied)
             buf_str(&value, " (for a secret)");
+        if (r->preset)
+            buf_fmt(&value, " (of %s)", r->preset);
         fn(&(struct row){"network.allow", buf_text(&value), help, &r->origin}, arg);
     }
     if (p->egress.rule_count == 0)

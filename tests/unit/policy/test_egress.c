@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "helpers.h"
 #include "policy/egress/egress.h"
+#include "policy/egress/presets.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -55,6 +56,41 @@ Test(rules, names_that_pass)
     cr_assert(rule_passes(r, "SIG", 3, true));
     cr_assert(!rule_passes(r, "sig", 3, false) && !rule_passes(r, "x-api-key", 9, true));
     cr_assert(!rule_passes(r, "x-api-keys", 10, false));
+}
+
+Test(rules, presets_are_rules)
+{
+    for (size_t i = 0; preset_at(i); i++) {
+        cleanup_egress struct egress e;
+        egress_init(&e);
+        must_allow(&e, preset_at(i)->name);
+        cr_assert_gt(e.rule_count, 0);
+        for (size_t k = 0; k < e.rule_count; k++) {
+            cr_expect_str_eq(e.rules[k].preset, preset_at(i)->name);
+            cr_expect(!e.rules[k].pinned && e.rules[k].host.host.kind == HOST_NAME);
+            if (e.rules[k].host.stars == STARS_NONE)
+                cr_expect_not_null(preset_of(&e.rules[k].host.host), "%s", e.rules[k].text);
+        }
+        cr_expect_eq(preset_find(preset_at(i)->name), preset_at(i), "each name once");
+    }
+}
+
+Test(rules, ones_own_rule_stands_before_a_preset)
+{
+    static const char *const own[] = {"https://pypi.org=10.0.0.5", "https://pypi.org/simple/**"};
+    for (size_t i = 0; i < 4; i++) {
+        cleanup_egress struct egress e;
+        egress_init(&e);
+        must_allow(&e, i % 2 ? own[i / 2] : "@pypi");
+        must_allow(&e, i % 2 ? "@pypi" : own[i / 2]);
+        must_allow(&e, "@pypi");
+        cr_assert_eq(e.rule_count, 2);
+        for (size_t k = 0; k < 2; k++) {
+            bool is_own = strcmp(e.rules[k].host.host.text, "pypi.org") == 0;
+            cr_expect_eq(e.rules[k].preset == NULL, is_own, "%s", e.rules[k].text);
+            cr_expect(!is_own || e.rules[k].pinned || e.rules[k].paths.count);
+        }
+    }
 }
 
 static void rules_are(const struct egress *e, const char *expected, const char *spec)
