@@ -5,19 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-void denial_put(struct denial_list *list, const struct denial *d)
+const struct denial *denial_put(struct denial_list *list, const struct denial *d)
 {
     for (size_t i = 0; i < list->count; i++) {
         struct denial *known = &list->items[i];
         if (known->boundary == d->boundary && strcmp(known->what, d->what) == 0) {
             known->count += d->count;
-            return;
+            return known;
         }
     }
-    if (list->count == DENIAL_KINDS_MAX)
+    if (list->count == DENIAL_KINDS_MAX) {
         list->dropped += d->count;
-    else
-        list->items[list->count++] = *d;
+        return NULL;
+    }
+    list->items[list->count] = *d;
+    return &list->items[list->count++];
 }
 
 void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what,

@@ -27,8 +27,8 @@ struct denial_list {
 
 void denial_add(struct denial_list *list, enum boundary_id boundary, const char *what,
                 const char *rule, const char *hint);
-/* So many events of one kind as it counts. */
-void denial_put(struct denial_list *list, const struct denial *d);
+/* So many events of one kind as it counts. Returns where it is kept; NULL: the list is full. */
+const struct denial *denial_put(struct denial_list *list, const struct denial *d);
 void denial_write_json(const struct denial_list *list, struct json_writer *w);
 /* One readable line: "denied: kernel: mount (3 times): … ; hint". No newline. */
 void denial_line(const struct denial *d, struct buf *out);

@@ -10,7 +10,8 @@
 #define API_KEY_DIGITS 40     /* of one that is made here: 160 random bits */
 
 /* Is the text a key, whole? Either form: API_KEY_PREFIX and 32 to 96 digits in lower case, as brig
- * makes them or as an operator brings them, or "brig_" and 43 characters, as brig made them once. */
+ * makes them or as an operator brings them, or "brig_" and 43 characters, as brig made them once.
+ */
 bool api_key_ok(const char *text);
 /* How many bytes at p are a key, cut or whole; 0: it is none. */
 size_t api_key_at(const char *p);

@@ -88,7 +88,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .isolated_ipc = container,
                                          .isolated_net = container,
                                          .brokered_net = r->network && !container,
-                                         .watched_net = (r->network || r->prepared) && container,
+                                         .watched_net = (r->network || r->watched) && container,
                                          .scoped_signals = abi >= 6,
                                          .own_view = container,
                                          .own_uid = k->privileged,

@@ -100,8 +100,8 @@ struct kernel_request {
     bool host_writable; /* any grant to write */
     bool overlay;       /* init makes one */
     bool tty;
-    bool network;  /* some host may be reached */
-    bool prepared; /* or might be later */
+    bool network; /* some host may be reached */
+    bool watched; /* or not, and where it tries to go is told */
     bool stem;
     struct asked_set *learn; /* NULL: not in learn mode */
     uid_t lease;             /* the block of host uids to take one from; 0: any */

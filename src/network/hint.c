@@ -3,10 +3,12 @@
 #include "network/address.h"
 #include "network/decide.h"
 #include "network/doubt.h"
+#include "network/network.h"
 
 #include "base/cleanup.h"
 #include "policy/egress/presets.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,8 +100,8 @@ static void hint_allow(const struct target *t, bool explicit, char out[static DE
     write_spec(t, explicit, spec, sizeof spec);
     const char *quote = strpbrk(spec, "[/") ? "'" : "";
     const struct preset *preset = preset_of(&t->host);
-    size_t need = strlen(spec) + sizeof "add --allow '', or --allow " +
-                  (preset ? strlen(preset->name) : 0);
+    size_t need =
+        strlen(spec) + sizeof "add --allow '', or --allow " + (preset ? strlen(preset->name) : 0);
     if (need > DENY_HINT_MAX)
         return;
     snprintf(out, DENY_HINT_MAX, "add --allow %s%s%s%s%s", quote, spec, quote,
@@ -160,6 +162,35 @@ void deny_hint(enum deny_reason reason, const struct target *t, char out[static 
     default: /* budgets and malformed input have no switch to open; a blocked host stays blocked */
         break;
     }
+}
+
+void deny_offline_hint(const struct target *t, bool live, char out[static DENY_HINT_MAX])
+{
+    char spec[288 + INET6_ADDRSTRLEN];
+    enum address_class class = deny_class(&t->host);
+    const struct preset *preset = preset_of(&t->host);
+    out[0] = '\0';
+    /* brig itself answers on the port of names: no rule opens it. */
+    if ((class != ADDRESS_PUBLIC && !is_local(class)) || t->port == NETWORK_DNS_PORT)
+        return;
+    if (t->port)
+        write_spec(t, false, spec, sizeof spec);
+    else
+        snprintf(spec, sizeof spec, "%s", t->host.text);
+    if (class != ADDRESS_PUBLIC) {
+        size_t used = strlen(spec);
+        snprintf(spec + used, sizeof spec - used, "=%s", t->host.text);
+    }
+    const char *quote = strpbrk(spec, "[/") && !live ? "'" : "";
+    const char *head = live && class != ADDRESS_PUBLIC
+                           ? "network.allow of the template can name it: "
+                       : live ? "name it in allowOut, or in network.allow of the template: "
+                              : "add --allow ";
+    const char *also = !preset ? "" : live ? ", or " : ", or --allow ";
+    int n = snprintf(out, DENY_HINT_MAX, "%s%s%s%s%s%s", head, quote, spec, quote, also,
+                     preset ? preset->name : "");
+    if (n >= DENY_HINT_MAX) /* half of a name would be another's */
+        out[0] = '\0';
 }
 
 void deny_doubt_hint(const struct doubt *d, char out[static DENY_HINT_MAX])

@@ -98,6 +98,12 @@ static void plan_listeners(struct network *n, struct plan *plan)
         listen_on(n, plan, LISTENER_TRANSPARENT, NULL, n->ports[i], false);
 }
 
+static void plan_names(struct network *n, struct plan *plan)
+{
+    n->listeners = 0;
+    listen_on(n, plan, LISTENER_DNS_UDP, LOCALHOST, NETWORK_DNS_PORT, true);
+}
+
 int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, struct err *err)
 {
     (void)err;
@@ -109,6 +115,8 @@ int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, st
         plan_op(plan, OP_NETWORK_JOIN);
         if (n->allowlist || n->prepared)
             plan_listeners(n, plan);
+        else if (n->hears_names)
+            plan_names(n, plan);
     }
     return 0;
 }
@@ -133,7 +141,7 @@ bool network_is_ours(int fd)
 int network_take(struct network *n, int fd, int32_t value, struct err *err)
 {
     unsigned kind = (uint32_t)value >> 16;
-    if (!(n->allowlist || n->prepared) || fd < 0 || kind >= LISTENER_KIND_COUNT ||
+    if (!(n->allowlist || n->prepared || n->hears_names) || fd < 0 || kind >= LISTENER_KIND_COUNT ||
         n->listeners_seen >= n->listeners) {
         err_set(err, ERR_PROTOCOL, "init sent a listener that was not planned");
         return err_at(err, BOUNDARY_NETWORK);

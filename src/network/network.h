@@ -4,7 +4,9 @@
  *      could be opened. With rules, every address is local to it, and the listeners that answer
  * were made inside and are served by brig-proxy outside. No proxy, no network. A session makes the
  * sockets whether there are rules or not: without, they are bound and nobody listens, and a
- * connection is refused as on any host. N-2  Process tier:
+ * connection is refused as on any host. A run without rules has one socket on 127.0.0.1, on which
+ * the supervisor hears for which names the code asks, to say so; it never passes one on. N-2
+ * Process tier:
  * no socket of a network family can be made (system call filter), and Landlock refuses TCP besides.
  * With rules, TCP sockets can be made, and each connect is done by the supervisor on its own copy
  * of the address, to brig-proxy and nothing else; Landlock still refuses what the code would do by
@@ -26,8 +28,9 @@
 
 struct network {
     bool namespaced;
-    bool allowlist;      /* else off */
-    bool prepared;       /* off, but rules may come: everything is made, nobody listens yet */
+    bool allowlist;   /* else off */
+    bool prepared;    /* off, but rules may come: everything is made, nobody listens yet */
+    bool hears_names; /* off, and no rules will come: names are asked for, and refused in words */
     uint16_t proxy_port; /* of the explicit proxy, inside */
     uint16_t ports[NETWORK_PORTS_MAX];
     unsigned port_count;

@@ -1,5 +1,6 @@
 /* A run's network: its brig-proxy from the start to the last event. */
 #include "base/cleanup.h"
+#include "network/decide.h"
 #include "sandbox/internal.h"
 #include "sandbox/trust.h"
 
@@ -32,6 +33,15 @@ static int copy_egress(struct sandbox *s, struct err *err)
     return r < 0 ? r : egress_make_placeholders(&s->egress, err);
 }
 
+/* Tools that try again for a minute and more, though nothing can come of it; and what they do by
+ * themselves, for when rules come while the sandbox lives. */
+static void retry_variables(bool offline, void (*set)(void *, const char *, const char *),
+                            void *ctx)
+{
+    set(ctx, "npm_config_fetch_retries", offline ? "0" : "2");
+    set(ctx, "PIP_RETRIES", offline ? "0" : "5");
+}
+
 /* Programs that know proxies use ours; the others are caught without knowing. */
 void sandbox_egress_variables(const struct sandbox *s,
                               void (*set)(void *ctx, const char *name, const char *value),
@@ -44,6 +54,8 @@ void sandbox_egress_variables(const struct sandbox *s,
         set(ctx, proxies[i], url);
     set(ctx, "NO_PROXY", "localhost,127.0.0.1,::1");
     set(ctx, "no_proxy", "localhost,127.0.0.1,::1");
+    if (s->session)
+        retry_variables(false, set, ctx);
     /* Without a network namespace there is no UDP: names are asked for over TCP. */
     if (!s->network.namespaced)
         set(ctx, "RES_OPTIONS", "use-vc");
@@ -103,9 +115,19 @@ static void on_refused(void *ctx, const struct sockaddr *asked, socklen_t len)
         return;
     }
     char what[96];
+    struct target t = {.port = port};
+    struct err ignored = ERR_INIT;
     snprintf(what, sizeof what, "connect to %s port %u", address, port);
+    if (host_parse(address, strlen(address), false, &t.host, &ignored) == 0)
+        sandbox_deny_place(s, what, &t);
+}
+
+void sandbox_deny_place(struct sandbox *s, const char *what, const struct target *t)
+{
+    char hint[DENY_HINT_MAX];
+    deny_offline_hint(t, s->session, hint);
     denial_add(&s->result->denials, BOUNDARY_NETWORK, what, "the sandbox has no network rules",
-               "allow the host: network.allow in the template, or when the sandbox is made");
+               hint);
 }
 
 static void set_variable(void *ctx, const char *name, const char *value)
@@ -125,15 +147,20 @@ int sandbox_egress_open(struct sandbox *s, struct err *err)
 {
     if (open_network(s, err) < 0)
         return -err->code;
-    s->filesystem.resolver = s->network.allowlist || s->network.prepared;
-    if (!s->filesystem.resolver)
+    struct network *n = &s->network;
+    bool rules = n->allowlist || n->prepared;
+    n->hears_names = !rules && n->namespaced && !s->stem;
+    s->filesystem.resolver = rules || n->hears_names;
+    s->kernel.unserved = is_unserved;
+    s->kernel.refused = on_refused;
+    s->kernel.connected_ctx = s;
+    if (!n->allowlist && n->namespaced && !s->stem)
+        retry_variables(true, set_variable, &s->credentials);
+    if (!rules)
         return 0;
     if (copy_egress(s, err) < 0)
         return err_at(err, BOUNDARY_NETWORK);
     s->kernel.connected = on_connected;
-    s->kernel.unserved = is_unserved;
-    s->kernel.refused = on_refused;
-    s->kernel.connected_ctx = s;
     s->credentials.egress = &s->egress;
     if (s->network.allowlist)
         sandbox_egress_variables(s, set_variable, &s->credentials);
@@ -234,6 +261,10 @@ int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err
         return -err->code;
     if (s->session)
         return keep_quiet(s, fd, value, err);
+    if (s->network.hears_names) {
+        s->names_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        return s->names_fd < 0 ? err_sys(err, "keep a socket of the sandbox") : 0;
+    }
     int r = link_listener(&s->link, fd, (enum channel_listener)(value >> 16), (uint16_t)value);
     /* It is gone: it may have said why. */
     return r < 0 ? link_await(&s->link, s->signal_fd, err) : 0;
@@ -364,6 +395,8 @@ int sandbox_egress_replace(struct sandbox *s, struct egress *fresh, struct err *
 void sandbox_egress_end(struct sandbox *s)
 {
     sandbox_ask_end(s);
+    if (s->names_fd >= 0) /* the last ones, whose asker did not wait */
+        sandbox_names_answer(s, s->names_fd);
     if (!s->network.allowlist || !s->netlog)
         return;
     link_end(&s->link, on_message, s);
@@ -381,6 +414,9 @@ void sandbox_egress_teardown(struct sandbox *s)
     sandbox_ask_end(s);
     while (s->quiet_count)
         close(s->quiet[--s->quiet_count].fd);
+    if (s->names_fd >= 0)
+        close(s->names_fd);
+    s->names_fd = -1;
     link_done(&s->link);
     netrecord_done(&s->netrecord);
     credentials_teardown(&s->credentials);

@@ -47,6 +47,7 @@ struct sandbox {
         int32_t value;              /* as CTL_SOCKET has it */
     } quiet[NETWORK_PORTS_MAX + 3]; /* session: bound inside, waiting for rules */
     unsigned quiet_count;
+    int names_fd; /* a run without rules: where the code asks for names (names.c); else -1 */
     struct link link;
     struct netlog *netlog; /* NULL: no network */
     struct netrecord netrecord;
@@ -136,6 +137,12 @@ void sandbox_egress_events(struct sandbox *s);
 void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);
 void sandbox_egress_teardown(struct sandbox *s);
+
+/* It leads there, and there are no rules: a denial with what would allow it. */
+void sandbox_deny_place(struct sandbox *s, const char *what, const struct target *t);
+
+/* names.c: answers the questions that wait on this socket, each of which is a denial. */
+void sandbox_names_answer(struct sandbox *s, int fd);
 
 /* egress_ask.c: network.ask, for the loop of a run. */
 void sandbox_ask_begin(struct sandbox *s, const struct channel_msg *msg);

@@ -171,7 +171,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                 .host_writable = project || review || any_writable_grant(p),
                                 .overlay = review,
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
-                                .prepared = s->session && !s->stem,
+                                .watched = !s->stem,
                                 .stem = s->stem != NULL,
                                 .learn = s->learner ? &s->learner->asked : NULL,
                                 .lease = s->source ? s->source->lease

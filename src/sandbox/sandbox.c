@@ -28,7 +28,7 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         free(s);
         return NULL;
     }
-    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = s->reviews_fd = -1;
+    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = s->reviews_fd = s->names_fd = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
     kernel_init(&s->kernel);

@@ -36,6 +36,7 @@ enum slot {
     SLOT_GUARDIAN,
     SLOT_SEEN,
     SLOT_PROXY,
+    SLOT_NAMES,
     SLOT_CHANGE,
     SLOT_LIFELINE,
     SLOT_OUT_FROM,
@@ -74,6 +75,7 @@ static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t n
     watch(&fds[SLOT_SEEN], s->kernel.listener_fd >= 0 && now >= l->seen_from_us,
           s->kernel.listener_fd, POLLIN);
     watch(&fds[SLOT_PROXY], s->link.fd >= 0, s->link.fd, POLLIN);
+    watch(&fds[SLOT_NAMES], s->names_fd >= 0, s->names_fd, POLLIN);
     watch(&fds[SLOT_CHANGE], s->netrecord.listen_fd >= 0 && s->netrecord.client_fd < 0,
           s->netrecord.listen_fd, POLLIN);
     watch(&fds[SLOT_LIFELINE], s->request->lifeline_fd > 0 && !s->ended_by_signal,
@@ -223,6 +225,8 @@ static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
     on_streams(s, fds);
     if (fds[SLOT_PROXY].revents)
         sandbox_egress_events(s);
+    if (fds[SLOT_NAMES].revents)
+        sandbox_names_answer(s, s->names_fd);
     if (fds[SLOT_CHANGE].revents)
         sandbox_egress_change(s);
     if (fds[SLOT_SIGNALS].revents)

@@ -56,6 +56,7 @@ void warden_done(struct warden *w, uint32_t request, int64_t value, const char *
 void warden_exited(struct warden *w, pid_t pid, int status, bool oom)
 {
     char text[64];
+    watch_tell(w, true); /* what was refused to it is known before its end is */
     int len =
         snprintf(text, sizeof text, "{\"pid\":%d%s}", (int)pid, oom ? ",\"oom_killed\":true" : "");
     tell(w, WIRE_EXITED, 0, status, text, (size_t)len, NULL, 0);

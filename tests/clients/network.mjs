@@ -14,6 +14,18 @@ await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
     assert.equal(await reach(sandbox, 'http://allowed.invalid/'), 'nothing')
     assert.equal((await sandbox.getInfo()).network, undefined)
   })
+  await check('what failed for want of a network says so', async () => {
+    for (const preset of ['@pypi', '@pypi']) { // the second time too
+      const e = await rejects(sandbox.commands.run('curl -sS -m 60 https://pypi.org/'))
+      assert.equal(e.exitCode, 6)
+      assert.match(e.error, /^exit status 6; denied: network: look up pypi\.org: .*allowOut.*pypi\.org/)
+      assert.ok(e.error.includes(preset), e.error)
+    }
+    const other = await rejects(sandbox.commands.run('exit 3'))
+    assert.equal(other.error, 'exit status 3')
+    const address = await rejects(sandbox.commands.run('curl -sS -m 60 https://192.0.2.7/'))
+    assert.match(address.error, /denied: network: connect to 192\.0\.2\.7 port 443/)
+  })
   await check('rules of a running sandbox', async () => {
     await sandbox.updateNetwork({ allowOut: ['allowed.invalid'] })
     assert.deepEqual((await sandbox.getInfo()).network.allowOut, ['allowed.invalid'])
@@ -25,6 +37,9 @@ await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
     await sandbox.updateNetwork({ allowOut: ['*.invalid'], denyOut: ['bad.invalid'] })
     assert.equal(await reach(sandbox, 'http://good.invalid/'), 'unreachable')
     assert.notEqual(await reach(sandbox, 'http://bad.invalid/'), 'unreachable')
+    await sandbox.updateNetwork({ allowOut: ['@crates'] })
+    assert.equal(await reach(sandbox, 'http://allowed.invalid/'), 'no-rule')
+    assert.equal(await reach(sandbox, 'http://crates.io:443/'), 'scheme')
     await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'] })
     assert.equal(await reach(sandbox, 'http://good.invalid/'), 'no-rule')
     await sandbox.updateNetwork({ allowOut: ['good.invalid'], allowInternetAccess: false })
@@ -32,7 +47,7 @@ await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
   })
   await check('nonsense is refused and changes nothing', async () => {
     await sandbox.updateNetwork({ allowOut: ['kept.invalid'] })
-    for (const bad of ['http://', 'a b', '*', '', '10.0.0.0/8']) {
+    for (const bad of ['http://', 'a b', '*', '', '10.0.0.0/8', '@nonesuch']) {
       await rejects(sandbox.updateNetwork({ allowOut: [bad] }), (e) => assert.match(e.message, /400/))
     }
     await rejects(sandbox.updateNetwork({ allowOut: ['x.invalid'], rules: { 'x.invalid': [{ transform: { headers: {} } }] } }))

@@ -222,6 +222,21 @@ def test_out_of_memory_is_told_in_words_and_the_session_goes_on(mcp):
     mcp.call("destroy_session", session_id=session)
 
 
+def test_no_network_explains_itself(mcp):
+    """The same name twice in one session: each result has it."""
+    session = mcp.session()
+    for name, arguments in [("run_command", {"command": "curl", "args": ["-sS", "-m", "60", "https://registry.npmjs.org/"]}),
+                            ("run_code", {"code": "import urllib.request as u\nu.urlopen('https://registry.npmjs.org/')"})]:
+        answer = mcp.post(tool(name, {"session_id": session, **arguments})).json["result"]
+        told, text = answer["structuredContent"], answer["content"][0]["text"]
+        denied = [d for d in told["denials"] if d["what"] == "look up registry.npmjs.org"]
+        assert len(denied) == 1 and denied[0]["boundary"] == "network" and denied[0]["count"] == 1, told
+        assert "allowOut" in denied[0]["hint"] and "@npm" in denied[0]["hint"] and denied[0]["hint"] in text, text
+    told, _ = mcp.call("run_code", session_id=session, code="1")
+    assert told["denials"] == [], "the control: what another call tried is not this one's"
+    mcp.call("destroy_session", session_id=session)
+
+
 def test_a_session_ends_when_it_is_not_used(mcp):
     session = mcp.session(timeout_seconds=1, template="base")
     wait_for(lambda: session not in mcp.daemon.live(), 60, "it has ended")

@@ -174,7 +174,8 @@ def test_control_an_ordinary_run_has_no_denials(box):
 def test_nothing_of_the_callers_environment_gets_in(box):
     secret = {**os.environ, "BRIG_TEST_SECRET": "leak", "LD_PRELOAD": "", "PYTHONPATH": "/x"}
     inside = dict(line.split("=", 1) for line in box.run("--", "env", env=secret).stdout.splitlines())
-    assert set(inside) <= {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "GIT_CONFIG_NOSYSTEM"}
+    assert set(inside) <= {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "GIT_CONFIG_NOSYSTEM", "PIP_RETRIES",
+                           "npm_config_fetch_retries"}
     assert b"leak" in subprocess.run(box.outside("env"), env=secret, capture_output=True).stdout
 
 
@@ -193,6 +194,50 @@ def test_cwd(caller, tier):
     brig = caller.with_options("--tier", tier, "-q")
     assert brig.run("--cwd", "/usr", "--", "pwd").stdout == "/usr\n"
     assert brig.run("--cwd", "/no/such", "--", "pwd").returncode == 125
+
+
+# ---- no network, in words ----
+
+ASK = """
+import socket, sys
+for place in sys.argv[1:]:
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 60)
+    except OSError as e:
+        print(place, e)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--level", "low"]], ids=["plain", "low"])
+def test_without_rules_each_refusal_says_what_would_allow_it(caller, options):
+    began = time.monotonic()
+    told = caller.json("--tier", "container", *options, "--", "python3", "-c", ASK, "pypi.org:443", "api.example.org:80", "192.0.2.7:443",
+                       "10.0.0.5:5432", "169.254.169.254:80", "metadata.google.internal:80", "localhost:9")
+    denied = {d["what"]: d for d in told["denials"] if d["boundary"] == "network"}
+    assert {what: d["hint"] for what, d in denied.items()} == {
+        "look up pypi.org": "add --allow pypi.org, or --allow @pypi",
+        "look up api.example.org": "add --allow api.example.org",
+        "connect to 192.0.2.7 port 443": "",
+        "connect to 10.0.0.5 port 5432": "add --allow 10.0.0.5:5432=10.0.0.5",
+        "connect to 169.254.169.254 port 80": "",
+        "look up metadata.google.internal": "",
+    }, told
+    assert all(d["rule"] == "the sandbox has no network rules" for d in denied.values())
+    assert denied["look up pypi.org"]["count"] == 1, "IPv4 and IPv6 are one try"
+    assert time.monotonic() - began < 50, "nobody waited for an answer"
+
+
+def test_a_flood_of_names_fills_a_counter_and_nothing_else(caller):
+    """Also what is no question: it is hostile input for the supervisor."""
+    code = ("import os, socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.connect(('127.0.0.1', 53))\n"
+            "for i in range(3000):\n"
+            "    n = b'n%d' % i\n"
+            "    s.send(os.urandom(2) + b'\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0' + bytes([len(n)]) + n + b'\\3org\\0\\0\\1\\0\\1')\n"
+            "    s.send(os.urandom(i % 700))\n"
+            "try: socket.getaddrinfo('last.example.org', 80)\nexcept OSError as e: print('answered', e)\n")
+    told = caller.json("--tier", "container", "--", "python3", "-c", code)
+    assert told["exit_code"] == 0 and len(told["denials"]) <= 64, told
 
 
 # ---- folders ----

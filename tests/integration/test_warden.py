@@ -115,7 +115,8 @@ def test_environment_is_layered(serve):
     _, out, _ = box.run("env", env={"B": "spawn", "C": "ä=ö"})
     env = dict(line.split("=", 1) for line in out.splitlines())
     assert (env["A"], env["B"], env["C"], env["PATH"]) == ("claim", "spawn", "ä=ö", "/usr/bin:/bin")
-    assert env["HOME"] == "/home/user" and set(env) == {"A", "B", "C", "PATH", "HOME", "USER", "LOGNAME", "LANG"}
+    assert env["HOME"] == "/home/user" and set(env) == {"A", "B", "C", "PATH", "HOME", "USER", "LOGNAME", "LANG", "PIP_RETRIES",
+                                                       "npm_config_fetch_retries"}
     for bad in ({"": "x"}, {"a=b": "x"}, {"x": 1}):
         with pytest.raises(Failed, match="env"):
             box.ask("spawn", {"argv": ["true"], "env": bad})

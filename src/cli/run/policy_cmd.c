@@ -288,8 +288,8 @@ static const struct verb verb_policy_presets = {
     .main = presets_main,
 };
 
-static const struct verb *const policy_verbs[] = {
-    &verb_policy_show, &verb_policy_check, &verb_policy_explain, &verb_policy_presets, NULL};
+static const struct verb *const policy_verbs[] = {&verb_policy_show, &verb_policy_check,
+                                                  &verb_policy_explain, &verb_policy_presets, NULL};
 
 const struct verb verb_policy = {
     .name = "policy",

@@ -196,8 +196,7 @@ static int refuse_known(void *ctx, const struct key_row *row, struct err *err)
 static int bring_key(const struct keys_options *o, char ret[static API_KEY_SIZE], struct err *err)
 {
     char hash[SHA256_HEX_SIZE];
-    cleanup_fd int fd =
-        trusted_open(AT_FDCWD, o->key_file, "the key file", TRUSTED_PRIVATE, err);
+    cleanup_fd int fd = trusted_open(AT_FDCWD, o->key_file, "the key file", TRUSTED_PRIVATE, err);
     if (fd < 0 || api_key_read(fd, o->key_file, ret, err) < 0)
         return -err->code;
     sha256_hex(ret, strlen(ret), hash);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DENIED_LINES      3u  /* of what was refused, where a failure is told */
 #define EVENTS_PER_SECOND 50u /* of one box, into the records; the rest is counted */
 
 const struct box_info *box_info(const struct box *b)
@@ -300,14 +301,17 @@ static bool event_fits(struct box *b)
 
 const struct denial_list *box_denials(const struct box *b)
 {
-    return b->denied;
+    return b->denied ? &b->denied->list : NULL;
 }
 
 /* For whoever asks what went wrong; the record has all of it. */
 static void keep_denial(struct box *b, const struct denial *d)
 {
-    if (b->denied || (b->denied = calloc(1, sizeof *b->denied)))
-        denial_put(b->denied, d);
+    if (!b->denied && !(b->denied = calloc(1, sizeof *b->denied)))
+        return;
+    const struct denial *kept = denial_put(&b->denied->list, d);
+    if (kept)
+        b->denied->at[kept - b->denied->list.items] = b->denials;
 }
 
 /* What a warden says was refused, or (false) was done: its event without a kind is a refusal. */
@@ -325,6 +329,28 @@ static bool read_event(const struct json *tree, struct denial *ret)
     snprintf(ret->rule, sizeof ret->rule, "%s", json_shown(tree, "rule"));
     snprintf(ret->hint, sizeof ret->hint, "%s", json_shown(tree, "hint"));
     return !kind || strcmp(kind, "denied") == 0;
+}
+
+uint64_t box_denied_mark(const struct box *b)
+{
+    return b->denials;
+}
+
+bool box_denied_since(const struct box *b, uint64_t mark, struct buf *out)
+{
+    unsigned lines = 0;
+    for (size_t i = 0; b->denied && i < b->denied->list.count; i++) {
+        if (b->denied->at[i] <= mark)
+            continue;
+        if (lines++ == DENIED_LINES)
+            return true;
+        struct denial d = b->denied->list.items[i];
+        d.count = 1; /* of all that ever were: not of this process */
+        if (lines > 1)
+            buf_str(out, "; ");
+        denial_line(&d, out);
+    }
+    return lines > 0;
 }
 
 static void on_event(struct box *b, const struct json *tree, const char *text)

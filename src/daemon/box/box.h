@@ -110,6 +110,9 @@ void box_sample(struct box *b, box_done_fn *fn, void *ctx);
  * message begins with "oom_killed"; err_is_oom knows it. */
 void box_explain_oom(const struct box *b, const char *who, struct err *err);
 bool err_is_oom(const struct err *err);
+/* What was refused to the sandbox since the mark was taken, in words, a few of it. */
+uint64_t box_denied_mark(const struct box *b);
+bool box_denied_since(const struct box *b, uint64_t mark, struct buf *out);
 void box_touch(struct box *b); /* somebody used it: idle time starts anew */
 /* What was refused to it so far, as far as it has been told; NULL: nothing. Only ever grows. */
 const struct denial_list *box_denials(const struct box *b);
@@ -136,6 +139,7 @@ struct process_end {
     int wait_status;
     bool timed_out;
     const struct err *oom; /* killed because the sandbox ran out of memory: in words; or NULL */
+    const char *denied;    /* it failed, and so much was refused while it ran: in words; or NULL */
 };
 struct process_sink {
     bool (*output)(void *ctx, int stream /* 1, 2; 0: terminal */, const void *data, size_t len);

@@ -67,7 +67,10 @@ struct box {
     struct stats_ring *stats;
 
     uint64_t denials, cpu_usec, memory_peak;
-    struct denial_list *denied; /* NULL until there is one */
+    struct box_denied {
+        struct denial_list list;
+        uint64_t at[DENIAL_KINDS_MAX]; /* the latest of each kind: how many there were by then */
+    } * denied;                        /* NULL until there is one */
     unsigned events_this_second, events_kept_back;
     uint64_t events_second;
 };

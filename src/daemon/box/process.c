@@ -132,6 +132,8 @@ static void record_exit(struct process *p)
     core_record(p->box->core, "process.ended", p->box, p->box->info.owner, text);
 }
 
+#define DENIED_TEXT_MAX 2048u
+
 static void tell_end(struct process *p)
 {
     struct err oom = ERR_INIT;
@@ -140,6 +142,10 @@ static void tell_end(struct process *p)
         box_explain_oom(p->box, "the process", &oom);
         how.oom = &oom;
     }
+    cleanup_buf struct buf denied;
+    buf_init(&denied, DENIED_TEXT_MAX);
+    if (p->status && box_denied_since(p->box, p->denied_mark, &denied) && !denied.failed)
+        how.denied = buf_text(&denied);
     p->ended = true;
     loop_timer_cancel(p->box->core->loop, &p->timer);
     process_input_done(p);
@@ -404,6 +410,7 @@ static struct process *process_new(struct box *b, const struct process_request *
         return NULL;
     }
     p->box = b;
+    p->denied_mark = box_denied_mark(b);
     p->tty = r->tty;
     p->timer.fn = on_timer;
     p->tag = r->tag ? strdup(r->tag) : NULL;

@@ -44,6 +44,7 @@ struct process {
     struct json *config;
     bool tty, started, exited, ended, timed_out, oom_killed, grace_over;
     int status;
+    uint64_t denied_mark;         /* when it was started */
     struct process_stream out[2]; /* stdout or the terminal; stderr */
     struct process_client *clients, *first;
     unsigned blocked; /* clients that cannot take more */

@@ -5,6 +5,7 @@
 #include "daemon/e2b/frames.h"
 
 #include "base/base64.h"
+#include "base/cleanup.h"
 #include "base/container.h"
 
 #include <errno.h>
@@ -130,7 +131,8 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
 
 static void write_status(struct json_writer *w, const struct process_end *how)
 {
-    char text[32], why[sizeof how->oom->message + sizeof how->oom->hint + 4];
+    char text[32];
+    cleanup_buf struct buf why;
     int status = how->wait_status;
     bool exited = WIFEXITED(status);
     int code = exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -141,10 +143,17 @@ static void write_status(struct json_writer *w, const struct process_end *how)
     if (exited)
         jw_kv_bool(w, "exited", true);
     jw_kv_string(w, "status", text);
+    buf_init(&why, 8192);
     if (how->oom)
-        snprintf(why, sizeof why, "%s; %s", how->oom->message, how->oom->hint);
-    if (code)
-        jw_kv_string(w, "error", how->oom ? why : text);
+        buf_fmt(&why, "%s; %s", how->oom->message, how->oom->hint);
+    else
+        buf_str(&why, text);
+    if (how->denied)
+        buf_fmt(&why, "; %s", how->denied);
+    if (!code)
+        return;
+    jw_key(w, "error");
+    jw_bytes(w, buf_text(&why), why.len); /* names of files may stand in it */
 }
 
 static void on_end(void *ctx, const struct process_end *how)
@@ -155,7 +164,7 @@ static void on_end(void *ctx, const struct process_end *how)
         stream_finish(s, "deadline_exceeded", "the command ran longer than it was given");
         return;
     }
-    event_begin(&f, "end", 4096);
+    event_begin(&f, "end", 16384);
     write_status(&f.w, how);
     event_send(&f, s);
     stream_finish(s, NULL, NULL);

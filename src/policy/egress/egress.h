@@ -28,9 +28,9 @@ struct egress_rule {
     /* Under which name its budgets are counted; NULL: under its own text. Rules that were made of
      * one rule count together, whatever became of them, and for as long as the run lasts. */
     char *budget;
-    bool implied; /* there because a secret is bound to it; an own rule takes its place */
+    bool implied;       /* there because a secret is bound to it; an own rule takes its place */
     const char *preset; /* the name of the one that it came with, or NULL; lives for ever */
-    char *text;   /* as a person would write it, for events: "https://api.github.com:443"; unique */
+    char *text; /* as a person would write it, for events: "https://api.github.com:443"; unique */
     struct origin origin;
 };
 

@@ -218,6 +218,37 @@ static void check_hint(enum scheme scheme, const char *name, uint16_t port, cons
     cr_expect_str_eq(v.hint, hint, "%s %u: \"%s\", not \"%s\"", name, port, v.hint, hint);
 }
 
+static void check_offline(const char *name, uint16_t port, bool live, const char *expected)
+{
+    char hint[DENY_HINT_MAX];
+    struct target t = {.port = port};
+    cr_assert_eq(host_parse(name, strlen(name), false, &t.host, NULL), 0, "%s", name);
+    deny_offline_hint(&t, live, hint);
+    cr_expect_str_eq(hint, expected, "%s %u: \"%s\"", name, port, hint);
+}
+
+Test(decide, hints_where_there_are_no_rules)
+{
+    check_offline("pypi.org", 0, false, "add --allow pypi.org, or --allow @pypi");
+    check_offline("a.example.org", 0, false, "add --allow a.example.org");
+    check_offline("1.1.1.1", 443, false, "add --allow 1.1.1.1:443");
+    check_offline("10.0.0.5", 5432, false, "add --allow 10.0.0.5:5432=10.0.0.5");
+    check_offline("a.example.org", 0, true,
+                  "name it in allowOut, or in network.allow of the template: a.example.org");
+    check_offline("10.0.0.5", 80, true,
+                  "network.allow of the template can name it: 10.0.0.5:80=10.0.0.5");
+    /* What should stay closed, and what no rule would open. */
+    check_offline("169.254.169.254", 80, false, "");
+    check_offline("metadata.google.internal", 0, false, "");
+    check_offline("metadata.google.internal", 0, true, "");
+    check_offline("1.1.1.1", 53, false, "");
+    char label[240];
+    for (size_t i = 0; i < sizeof label; i++)
+        label[i] = i % 10 == 9 ? '.' : 'a';
+    label[sizeof label - 1] = '\0';
+    check_offline(label, 0, false, ""); /* cut off, it would be the name of somebody else */
+}
+
 Test(decide, hints)
 {
     rule("known.test", SCHEME_HTTPS, 443);
