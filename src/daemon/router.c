@@ -10,6 +10,7 @@
  * take that for "gone", and an id has 100 random bits. */
 #include "daemon/api/call.h"
 #include "daemon/api/sign.h"
+#include "daemon/e2b/not_offered.h"
 #include "daemon/e2b/ports.h"
 
 #include <string.h>
@@ -206,8 +207,11 @@ static const struct route port_route = {
 
 static void refuse(struct exchange *x, enum face face, bool other_method)
 {
+    const char *instead = face == FACE_INTERPRETER ? NULL : not_offered(exchange_path(x));
     exchange_set_style(x, face == FACE_INTERPRETER ? ERRORS_TEXT : ERRORS_API);
-    if (other_method)
+    if (instead)
+        exchange_fail(x, 501, "%s", instead);
+    else if (other_method)
         exchange_fail(x, 405, "%s is not offered for this path", exchange_request(x)->method);
     else
         exchange_fail(x, 404, "there is no %.200s here", exchange_path(x));

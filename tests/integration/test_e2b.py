@@ -9,7 +9,7 @@ from pathlib import Path
 import daemonlib
 import npmlib
 import pytest
-from daemonlib import USERS, Daemon
+from daemonlib import TOP, USERS, Daemon
 
 SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics"]
 
@@ -89,6 +89,40 @@ def test_names_that_are_not_utf8(daemon, tmp_path):
         assert box.run("/bin/bash", "-c", r"cat $'back/\xfe\uf7ff'").out == b"4"
         # No slash and no dot can be hidden so: what is not a byte from 0x80 on is no escape.
         assert box.request("GET", "/files?path=" + urllib.parse.quote("d\uf72fmoved")).status == 404
+    finally:
+        box.kill()
+
+
+# ---- what is not offered ----
+
+def documented():
+    """The paths of the table in docs/serve.md."""
+    text = (TOP / "docs" / "serve.md").read_text().partition("| paths, with any method that brig has not | |")[2].partition("\n\n")[0]
+    return re.findall(r"`(/[^`]+)`", text)
+
+
+def test_what_is_not_offered_is_written_down():
+    table = (TOP / "src" / "daemon" / "e2b" / "not_offered.c").read_text()
+    assert documented() == re.findall(r'\{"(/[^"]+)", \w+\}', table)
+
+
+def test_what_is_not_offered_says_so(daemon):
+    """Never 404, whichever way it is asked for; and what nobody offers is still not found."""
+    box = daemon.create()
+    try:
+        for pattern in documented():
+            path = re.sub(r"{\w+}", "a1", pattern)
+            for method in ("GET", "POST", "PATCH", "DELETE"):
+                if (method, pattern) in {("GET", "/templates"), ("DELETE", "/templates/{id}")}:
+                    continue  # these are there
+                ask = box.request if path == "/files/compose" else daemon.request
+                told = ask(method, path, {} if method in ("POST", "PATCH") else None)
+                assert told.status == 501 and told.json["code"] == 501 and len(told.json["message"]) > 20, (method, path, told)
+        for body in ({"volumeMounts": [{"name": "v", "path": "/v"}]}, {"mcp": {"a": {}}}, {"iam": {"tokens": {"a": {}}}},
+                     {"network": {"rules": {"a.org": []}, "egressProxy": {"address": "a:1"}}}):
+            assert daemon.request("POST", "/sandboxes", {"templateID": "base", **body}).status == 501, body
+        assert daemon.request("GET", "/nonesuch").status == 404 and daemon.request("PATCH", "/sandboxes").status == 405
+        assert daemon.request("GET", "/volumes", key="e2b_" + "0" * 40).status == 401, "who has no key learns nothing"
     finally:
         box.kill()
 

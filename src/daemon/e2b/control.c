@@ -2,6 +2,7 @@
 #include "daemon/e2b/control.h"
 
 #include "base/num.h"
+#include "daemon/e2b/not_offered.h"
 
 #include <string.h>
 
@@ -196,6 +197,10 @@ static void list_snapshots(struct call *call)
 
 static void delete_template(struct call *call)
 {
+    if (!strcmp(call->params.value[0], "tags")) {
+        call_fail(call, 501, "%s", not_offered("/templates/tags"));
+        return;
+    }
     call_fail(call, 404, "there is no snapshot \"%s\"; templates are the operator's files",
               call->params.value[0]);
 }
