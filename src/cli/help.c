@@ -111,7 +111,7 @@ static const struct {
     const char *heading;
     const char *words;
 } groups[] = {
-    {"Run code", " run diff apply discard approvals approve deny receipt "},
+    {"Run code", " run init diff apply discard approvals approve deny receipt "},
     {"For agents and models", " serve mcp "},
     {"Sandboxes of `brig serve`",
      " ps create exec cp logs kill rm pause resume stats pool audit keys "},
@@ -186,6 +186,81 @@ void help_print(const struct verb *verb, int fd)
     (void)term_write(fd, buf_text(&out), out.len);
 }
 
+/* ---- by keyword ---- */
+
+struct search {
+    char *const *words;
+    int count;
+    struct buf out;
+    const struct opt *seen[256]; /* verbs share options: each is shown once, where it comes first */
+    size_t seen_count;
+    unsigned hits;
+};
+
+static bool has_all(const struct search *s, const char *const *texts, size_t count)
+{
+    for (int i = 0; i < s->count; i++) {
+        bool found = false;
+        for (size_t k = 0; k < count && !found; k++)
+            found = texts[k] && strcasestr(texts[k], s->words[i]);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool is_seen(struct search *s, const struct opt *o)
+{
+    for (size_t i = 0; i < s->seen_count; i++) {
+        if (s->seen[i] == o)
+            return true;
+    }
+    if (s->seen_count < ARRAY_LEN(s->seen))
+        s->seen[s->seen_count++] = o;
+    return false;
+}
+
+static void search_options(struct search *s, const struct verb *verb)
+{
+    const struct opt *o;
+    for (size_t i = 0; (o = options_at(verb->options, i)); i++) {
+        if (o->id == OPT_HELP || is_seen(s, o) ||
+            !has_all(s, (const char *[]){o->name, o->value, o->help}, 3))
+            continue;
+        char left[128];
+        snprintf(left, sizeof left, "  brig %s --%s", verb->name, o->name);
+        entry(&s->out, left, o->help);
+        s->hits++;
+    }
+}
+
+static void search_verb(struct search *s, const struct verb *verb)
+{
+    const char *const texts[] = {verb->name, verb->summary, verb->about, verb->examples};
+    if (verb->name[0] && has_all(s, texts, ARRAY_LEN(texts))) {
+        char left[128];
+        snprintf(left, sizeof left, "  brig %s", verb->name);
+        entry(&s->out, left, verb->summary);
+        s->hits++;
+    }
+    if (verb->options)
+        search_options(s, verb);
+    for (size_t i = 0; verb->children && verb->children[i]; i++)
+        search_verb(s, verb->children[i]);
+}
+
+/* How many commands and options have all these words in what is said about them. */
+static unsigned help_search(int count, char *const words[])
+{
+    struct search s = {.words = words, .count = count};
+    buf_init(&s.out, HELP_MAX);
+    search_verb(&s, &verb_root);
+    if (s.hits)
+        (void)term_write(STDOUT_FILENO, buf_text(&s.out), s.out.len);
+    buf_done(&s.out);
+    return s.hits;
+}
+
 static int help_operand(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     return opt ? err_set(err, ERR_INTERNAL, "option --%s is not handled", opt->name) : OPTIONS_STOP;
@@ -201,11 +276,14 @@ static int help_main(const struct verb *verb, int argc, char *const argv[])
     if (r > 0)
         return 0;
     const struct verb *about = &verb_root;
-    for (; rest < argc; rest++) {
-        const struct verb *child = verb_child(about, argv[rest]);
+    for (int i = rest; i < argc; i++) {
+        const struct verb *child = verb_child(about, argv[i]);
+        if (!child && help_search(argc - rest, argv + rest))
+            return 0;
         if (!child) {
-            err_set(&err, ERR_USAGE, "there is no command '%.60s' to explain", argv[rest]);
-            err_hint(&err, "brig --help lists them");
+            err_set(&err, ERR_USAGE, "no command or option has '%.60s' in its description",
+                    argv[i]);
+            err_hint(&err, "brig --help lists the commands; brig help run its options");
             return verb_fail(verb, &err, false);
         }
         about = child;
@@ -216,9 +294,12 @@ static int help_main(const struct verb *verb, int argc, char *const argv[])
 
 const struct verb verb_help = {
     .name = "help",
-    .summary = "explain a command",
-    .usage = "help [COMMAND]",
-    .examples = "brig help run",
+    .summary = "explain a command, or find one by a word",
+    .usage = "help [COMMAND]\nhelp WORD…",
+    .about = "What is no command is looked for in what is said about all commands and options.",
+    .examples = "brig help run\n"
+                "brig help memory\n"
+                "brig help read folder",
     .options = &common_options,
     .main = help_main,
 };

@@ -59,6 +59,7 @@ VERBS = [
     ["proxy"],
     ["secrets"],
     ["secrets", "check"],
+    ["init"],
     ["doctor"],
     ["verify"],
     ["policy"],
@@ -97,6 +98,44 @@ def test_help_for_run_tells_the_exit_statuses():
     text = brig("run", "--help").stdout
     for status in ("124", "125", "126", "127", "128+N"):
         assert status in text
+
+
+def test_help_finds_commands_and_options_by_a_word():
+    found = brig("help", "MEMORY").stdout
+    assert "brig run --memory" in found and found.count("--memory ") == 1, "each option once"
+    assert "brig net" in brig("help", "network").stdout
+    assert "brig keys add" in brig("help", "api", "key").stdout
+    assert "brig policy presets" in brig("help", "preset").stdout
+    assert max(len(line) for line in found.splitlines()) <= 80
+    nothing = brig("help", "nonesuch-word")
+    assert nothing.returncode == 125 and nothing.stdout == "" and "nonesuch-word" in nothing.stderr and "brig --help" in nothing.stderr
+    assert "brig help frobnicate" in brig("frobnicate").stderr
+
+
+@pytest.mark.parametrize("files, presets", [
+    ([], []), (["requirements.txt", "setup.py", ".git"], ["@pypi"]), (["package.json", "yarn.lock"], ["@npm", "@yarn"]),
+    (["Cargo.toml", "go.mod", "build.gradle", "pom.xml"], ["@crates", "@go", "@maven", "@gradle"]), (["composer.json", ".git"], ["@packagist", "@github"]),
+])
+def test_init_writes_a_policy_for_the_project(tmp_path, files, presets):
+    for name in files:
+        (tmp_path / name).write_text("")
+    def init(*args):
+        return subprocess.run([BRIG, "init", *args], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    made = init()
+    path = tmp_path / "brig-policy.yaml"
+    assert made.returncode == 0 and made.stdout == "" and "brig run --policy brig-policy.yaml" in made.stderr
+    assert all(name in made.stderr for name in files if name != ".git")
+    assert path.read_text() == init("-").stdout and sum(line.startswith("#") for line in path.read_text().splitlines()) > 8
+    assert brig("policy", "check", path).returncode == 0
+    shown = brig("policy", "explain", "--policy", path).stdout
+    assert set(re.findall(r"\(of (@\w+)\)", shown)) == set(presets)
+    text = path.read_text()
+    again = init()
+    assert again.returncode == 125 and "is there already" in again.stderr and "brig init FILE" in again.stderr and path.read_text() == text
+    assert init("other.yaml").returncode == 0 and brig("policy", "check", tmp_path / "other.yaml").returncode == 0
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "elsewhere")
+    assert init("link.yaml").returncode == 125 and not (tmp_path / "elsewhere").exists()
+    assert init("a", "b").returncode == 125 and not (tmp_path / "a").exists()
 
 
 def test_no_arguments_is_a_mistake_with_help():
@@ -585,6 +624,7 @@ def options_part(*verb):
     "verb, page",
     [
         (["run"], "brig-run.1"),
+        (["init"], "brig-init.1"),
         (["doctor"], "brig-doctor.1"),
         (["verify"], "brig-verify.1"),
         (["policy", "show"], "brig-policy.1"),
