@@ -206,6 +206,9 @@ void context_create(struct box *b, enum interp_language l, const char *cwd, cont
                     void *ctx);
 /* The implicit one of a language; made when it is first asked for. */
 void context_default(struct box *b, enum interp_language l, context_fn *fn, void *ctx);
+/* Those that every box has, whether or not they were used: they get their names, and an interpreter
+ * when they are first run. Where there is no room for them they are not there. */
+void context_name_defaults(struct box *b);
 struct context *context_find(struct box *b, const char *id);
 void context_each(struct box *b, void (*fn)(void *ctx, struct context *c), void *ctx);
 const struct context_info *context_info(const struct context *c);

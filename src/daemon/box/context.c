@@ -304,19 +304,31 @@ static void adopt(struct context *c)
         context_tell_ready(c); /* what it is asked now it reads when it is there */
 }
 
-static void context_begin(struct context *c, context_fn *fn, void *ctx)
+static void start(struct context *c)
 {
     struct box *b = c->box;
-    box_touch(b);
-    if (!add_wait(c, fn, ctx)) {
-        context_remove(c);
-        return;
-    }
     core_record(b->core, "context.created", b, b->info.owner, NULL);
     if (c->is_default && b->interp_fds[0] >= 0 && b->interp_language == c->info.language)
         adopt(c);
     else
         spawn(c);
+}
+
+void context_wake(struct context *c)
+{
+    if (c->state != CONTEXT_ASLEEP)
+        return;
+    c->state = CONTEXT_STARTING;
+    start(c);
+}
+
+static void context_begin(struct context *c, context_fn *fn, void *ctx)
+{
+    box_touch(c->box);
+    if (add_wait(c, fn, ctx))
+        start(c);
+    else
+        context_remove(c);
 }
 
 void context_create(struct box *b, enum interp_language l, const char *cwd, context_fn *fn,
@@ -330,18 +342,38 @@ void context_create(struct box *b, enum interp_language l, const char *cwd, cont
         context_begin(c, fn, ctx);
 }
 
-void context_default(struct box *b, enum interp_language l, context_fn *fn, void *ctx)
+static struct context *find_default(struct box *b, enum interp_language l)
 {
-    struct err err = ERR_INIT;
     struct context *c = b->contexts;
     while (c && !(c->is_default && c->info.language == l && c->state != CONTEXT_LOST))
         c = c->next;
+    return c;
+}
+
+void context_name_defaults(struct box *b)
+{
+    static const enum interp_language languages[] = {INTERP_JAVASCRIPT, INTERP_PYTHON};
+    for (size_t i = 0; i < ARRAY_LEN(languages); i++) {
+        struct err err = ERR_INIT;
+        struct context *c =
+            find_default(b, languages[i]) ? NULL : context_new(b, languages[i], NULL, &err);
+        if (!c)
+            continue;
+        c->is_default = true;
+        c->state = CONTEXT_ASLEEP;
+    }
+}
+
+void context_default(struct box *b, enum interp_language l, context_fn *fn, void *ctx)
+{
+    struct err err = ERR_INIT;
+    struct context *c = find_default(b, l);
     if (c) {
         box_touch(b);
         if (c->state == CONTEXT_READY)
             fn(ctx, c, NULL);
-        else
-            add_wait(c, fn, ctx);
+        else if (add_wait(c, fn, ctx))
+            context_wake(c);
         return;
     }
     c = context_new(b, l, NULL, &err);
@@ -384,6 +416,11 @@ void context_restart(struct context *c, context_fn *fn, void *ctx)
     struct box *b = c->box;
     if (!box_usable(b, &err)) {
         fn(ctx, NULL, &err);
+        return;
+    }
+    if (c->state == CONTEXT_ASLEEP) { /* nothing to forget */
+        c->state = CONTEXT_STARTING;
+        context_begin(c, fn, ctx);
         return;
     }
     box_touch(b);

@@ -35,7 +35,8 @@ struct execution {
     uint64_t began_us;
 };
 
-enum context_state { CONTEXT_STARTING, CONTEXT_READY, CONTEXT_LOST };
+/* ASLEEP: it has a name, and its interpreter is started when there is something to run. */
+enum context_state { CONTEXT_STARTING, CONTEXT_READY, CONTEXT_LOST, CONTEXT_ASLEEP };
 
 struct context {
     struct trash trash;
@@ -72,6 +73,7 @@ struct context {
 };
 
 /* context.c */
+void context_wake(struct context *c); /* starts one that is asleep */
 void context_lose(struct context *c, const struct err *why);
 /* The same, but a context that worked goes on with a fresh interpreter. */
 void context_renew(struct context *c, const struct err *why);

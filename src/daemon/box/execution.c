@@ -277,6 +277,9 @@ int execution_start(struct context *c, const char *code, size_t len, const struc
     int r = check(c, len, err);
     if (r < 0)
         return r;
+    context_wake(c); /* before its environment is looked at, which depends on how it was started */
+    if (c->state == CONTEXT_LOST)
+        return err_set(err, ERR_LIMIT, "context %s could not be started", c->info.id);
     struct execution *e = calloc(1, sizeof *e);
     if (!e)
         return err_memory(err);

@@ -11,11 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define KEEPALIVE_MS 5000
 #define CONTEXT_HOME "/home/user"
 #define TEXT_MAX     (8u << 20)   /* of one line but a result's */
 #define PIECE        (32u * 1024) /* of a result, before it becomes ASCII */
+#define MOMENT_SIZE  48
 
 struct run {
     struct call *call;
@@ -119,15 +121,29 @@ static void run_writable(struct call *call)
         execution_resume(r->execution);
 }
 
+/* With microseconds and an offset, as the clients' own server writes it. */
+static void write_moment(char out[static MOMENT_SIZE])
+{
+    struct timespec now = {0};
+    struct tm tm = {0};
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    size_t n = strftime(out, MOMENT_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + n, MOMENT_SIZE - n, ".%06ld+00:00", now.tv_nsec / 1000);
+}
+
 static bool write_text(struct run *r, int stream, const char *text, size_t len)
 {
     struct buf out;
     struct json_writer w;
+    char moment[MOMENT_SIZE];
     if (!len)
         return true;
+    write_moment(moment);
     line_begin(&out, &w, stream == 2 ? "stderr" : "stdout");
     jw_key(&w, "text");
     jw_bytes(&w, text, len);
+    jw_kv_string(&w, "timestamp", moment); /* the Python client reads it without asking */
     return line_send(r, &out, &w);
 }
 
@@ -415,6 +431,7 @@ static void kernel_list(struct call *call)
     call_buf(call, &out, 4u << 20);
     jw_init(&w, &out, false);
     jw_array_begin(&w);
+    context_name_defaults(b);
     context_each(b, write_context, &w);
     jw_array_end(&w);
     call_reply(call, 200, &out);

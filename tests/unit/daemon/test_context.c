@@ -420,6 +420,72 @@ Test(context, the_default_one_is_made_once, .init = begin, .fini = world_end)
     cr_assert_eq(box->context_count, 1);
 }
 
+struct seen {
+    unsigned count;
+    struct context *of[INTERP_COUNT];
+};
+
+static void on_seen(void *ctx, struct context *c)
+{
+    struct seen *s = ctx;
+    s->count++;
+    s->of[context_info(c)->language] = c;
+}
+
+static struct seen look(void)
+{
+    struct seen s = {0};
+    context_name_defaults(box);
+    context_each(box, on_seen, &s);
+    return s;
+}
+
+Test(context, the_default_ones_have_names_before_they_run, .init = begin, .fini = world_end)
+{
+    struct made m = {0};
+    struct seen first = look(), second = look();
+    cr_assert_eq(first.count, 2);
+    cr_assert_eq(second.count, 2, "once");
+    struct context *python = first.of[INTERP_PYTHON];
+    cr_assert(python && first.of[INTERP_JAVASCRIPT]);
+    cr_assert_eq(context_find(box, context_info(python)->id), python);
+    settle();
+    cr_assert_null(strstr(w.last_text, "\"interpreter\""), "nothing was started");
+    context_default(box, INTERP_PYTHON, on_context, &m);
+    settle();
+    frame(READY_WORD);
+    settle();
+    cr_assert_eq(m.context, python, "the one that was named");
+    context_remove(first.of[INTERP_JAVASCRIPT]);
+    settle();
+    cr_assert_eq(box->context_count, 1);
+}
+
+Test(context, one_that_sleeps_is_woken_by_code, .init = begin, .fini = world_end)
+{
+    struct run r = {0};
+    struct context *c = look().of[INTERP_PYTHON];
+    execute(c, "x", &r);
+    cr_assert_str_eq(asked(), "", "not before it is there");
+    frame(READY_WORD);
+    settle();
+    cr_assert_not_null(strstr(asked(), "\"code\":\"x\""));
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(r.text, "end");
+}
+
+Test(context, one_that_sleeps_can_be_restarted, .init = begin, .fini = world_end)
+{
+    struct made m = {0};
+    struct context *c = look().of[INTERP_PYTHON];
+    context_restart(c, on_context, &m);
+    settle();
+    frame(READY_WORD);
+    settle();
+    cr_assert_eq(m.context, c);
+}
+
 Test(context, a_restart_keeps_the_id_and_nothing_else, .init = begin, .fini = world_end)
 {
     struct context *c = make();
@@ -514,6 +580,27 @@ Test(context, the_interpreter_that_waited_is_the_default, .init = begin_warm, .f
     context_create(box, INTERP_PYTHON, NULL, on_context, &other_one);
     settle();
     cr_assert_not_null(strstr(w.last_text, "\"interpreter\""), "another one is started");
+}
+
+Test(context, the_interpreter_that_waited_is_the_one_that_was_named, .init = begin_warm,
+     .fini = world_end)
+{
+    struct json *env = NULL;
+    struct got g = {0};
+    cr_assert_eq(json_parse("{\"A\":\"box\"}", 11, NULL, &env, NULL), 0);
+    struct box_request q = {.template_name = "base", .owner = &owner, .timeout_ms = 1000};
+    q.env = env;
+    box_create(w.core, &q, on_box, &g);
+    settle();
+    json_free(env);
+    box = g.box;
+    struct run r = {0};
+    frame(READY_WORD);
+    execute(look().of[INTERP_PYTHON], "1", &r);
+    cr_assert_not_null(strstr(asked(), "\"env\":{\"A\":\"box\"}"), "with the box's environment");
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(r.text, "end");
 }
 
 Test(context, one_that_did_not_wait_is_replaced, .init = begin_warm, .fini = world_end)
