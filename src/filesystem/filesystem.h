@@ -72,7 +72,7 @@ struct shown_file {
     const void *data;
     size_t len;
 };
-#define SHOWN_MAX 8
+#define SHOWN_MAX 16
 /* A file of the host's view that a shown one stands for as well. */
 struct cover {
     const char *source, *dest;

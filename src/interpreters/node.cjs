@@ -4,6 +4,8 @@
  * One process is one context. Cells run in the main context of this process as scripts: what they declare stays. What
  * they print goes to descriptors 1 and 2. Timers and promises that a cell leaves behind go on between cells.
  *
+ * Started with the word "typescript" it runs cells of TypeScript, with a compiler that is installed: see typeless().
+ *
  * This program shares its process with the code that it runs and protects nobody. Node.js 18 or newer, nothing else. */
 const fs = require('fs');
 const net = require('net');
@@ -11,9 +13,12 @@ const path = require('path');
 const util = require('util');
 const vm = require('vm');
 const { Writable } = require('stream');
-const { createRequire, isBuiltin } = require('module');
+const nodeModule = require('module');
 const { pathToFileURL } = require('url');
 
+const { createRequire, isBuiltin } = nodeModule;
+
+const LANGUAGE = process.argv[2] === 'typescript' ? 'typescript' : 'javascript';
 const REQUESTS = 3;
 const ANSWERS = 4;
 const FRAME_MAX = 15 << 20; // of 16: a frame that is longer costs the context
@@ -370,6 +375,68 @@ function prepare(code) {
   return { text: wraps ? rewriter.wrapped() : rewriter.script(), wraps, shows };
 }
 
+// ---- TypeScript: types are taken away, nothing is checked ----
+
+// Where packages are that were installed for everybody: npm's, Debian's.
+const EVERYBODYS = ['/usr/local/lib', '/usr/lib', '/usr/share/nodejs'];
+
+function installed(name) {
+  const from = createRequire(`${process.cwd()}/`);
+  for (const folder of [process.cwd(), ...EVERYBODYS]) {
+    try {
+      return from(from.resolve(folder.endsWith('nodejs') ? `${folder}/${name}` : name, { paths: [folder] }));
+    } catch (error) {
+      if (error.code !== 'MODULE_NOT_FOUND') throw error;
+    }
+  }
+  return null;
+}
+
+// An import that only a later cell uses is kept.
+function withTypescript(ts) {
+  const keep = Number(ts.version.split('.')[0]) >= 5 ? { verbatimModuleSyntax: true } : { preserveValueImports: true };
+  const compilerOptions = { target: 'esnext', module: 'esnext', isolatedModules: true, ...keep };
+  return (code) => {
+    const done = ts.transpileModule(code, { compilerOptions, reportDiagnostics: true });
+    const wrong = (done.diagnostics || []).find((one) => one.category === 1 && one.start !== undefined);
+    if (wrong) throw new SyntaxError(ts.flattenDiagnosticMessageText(wrong.messageText, '\n'));
+    return done.outputText;
+  };
+}
+
+function withEsbuild(esbuild) {
+  const options = { loader: 'ts', target: 'esnext', logLevel: 'silent',
+    tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true, preserveValueImports: true } } };
+  return (code) => {
+    try {
+      return esbuild.transformSync(code, options).code;
+    } catch (error) {
+      throw error.errors && error.errors.length ? new SyntaxError(error.errors[0].text) : error;
+    }
+  };
+}
+
+function missing() {
+  const text = 'typescript is not installed in this sandbox: install Debian\'s package node-typescript, or `npm install '
+    + 'typescript` (or esbuild) in this folder, or use Node.js 22.13 or newer';
+  throw Object.assign(new Error(text), { name: 'LanguageNotInstalled', stack: `LanguageNotInstalled: ${text}` });
+}
+
+// What makes JavaScript of a cell. Looked for again while there is none: a cell may install it.
+let strip = null;
+
+function typeless(code) {
+  if (!strip) {
+    const ts = installed('typescript');
+    const esbuild = ts ? null : installed('esbuild');
+    if (ts) strip = withTypescript(ts);
+    else if (esbuild) strip = withEsbuild(esbuild);
+    else if (nodeModule.stripTypeScriptTypes) strip = (text) => nodeModule.stripTypeScriptTypes(text, { mode: 'transform' });
+    else missing();
+  }
+  return strip(code).replace(/^export \{\s*\};?\s*$/m, '');
+}
+
 // ---- running ----
 //
 // An interrupt stops a script (vm's breakOnSigint) and a cell that waits (the listener in main). Code that is busy after
@@ -393,7 +460,7 @@ const isBreak = (error) => error && error.code === 'ERR_SCRIPT_EXECUTION_INTERRU
 
 // A promise of the cell's value. It is also settled by an interrupt and by errors that nobody catches.
 async function run(code, stopped) {
-  const { text, wraps, shows } = prepare(code);
+  const { text, wraps, shows } = prepare(LANGUAGE === 'typescript' ? typeless(code) : code);
   if (wraps) return runAsync(text, stopped);
   const value = evaluate(text);
   // Rejections that nobody handles are told before this.
@@ -444,7 +511,7 @@ function onUncaught(error) {
 function quietImports() {
   const tell = process.emitWarning;
   process.emitWarning = function emitWarning(warning, ...rest) {
-    if (!String(warning).includes('USE_MAIN_CONTEXT_DEFAULT_LOADER')) tell.call(process, warning, ...rest);
+    if (!/USE_MAIN_CONTEXT_DEFAULT_LOADER|stripTypeScriptTypes/.test(String(warning))) tell.call(process, warning, ...rest);
   };
 }
 
@@ -490,7 +557,7 @@ function main() {
     if (request.op === 'exit') process.exit(0);
     if (request.op === 'execute') queue = queue.then(() => execute(request));
   }, () => process.exit(0));
-  send({ type: 'ready', language: 'javascript', version: process.versions.node, pid: process.pid });
+  send({ type: 'ready', language: LANGUAGE, version: process.versions.node, pid: process.pid });
 }
 
 main();

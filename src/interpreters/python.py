@@ -38,6 +38,7 @@ MEMBERS = {
     "application/json": "json", "application/javascript": "javascript",
 }
 BINARY = ("png", "jpeg", "pdf")
+FIGURES = {"formats": ["png"], "scale": 1}  # as %config says
 METHODS = [(f"_repr_{name}_", name) for name in MEMBERS.values() if name != "text"]
 
 DECODE = json.JSONDecoder().scan_once
@@ -167,6 +168,8 @@ def member(data, name, value):
         data[name] = binary(value)
     elif name == "json":
         data[name] = Plain().value(json.loads(value) if isinstance(value, str) else value)
+    elif name == "extra":
+        data[name] = value
     else:
         data[name] = clean(str(value))
 
@@ -197,6 +200,8 @@ def add_bundle(data, bundle):
     for mime, value in (bundle or {}).items():
         if mime in MEMBERS:
             attempt(data, MEMBERS[mime], lambda v=value: v)
+        elif isinstance(mime, str) and "/" in mime:
+            attempt(data, "extra", lambda m=mime, v=value: {**data.get("extra", {}), m: Plain().value(v)})
 
 
 def text_of(value):
@@ -228,8 +233,13 @@ def look_at_known(value, data):
     """What libraries' own values have besides; a library that nobody loaded is not asked."""
     figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
-    if figure and isinstance(value, figure) and "png" not in data:
-        attempt(data, "png", lambda: picture(value))
+    if isinstance(value, (list, dict)) and "json" not in data:
+        try:
+            data["json"] = Plain().value(value)
+        except Exception:
+            pass  # there is more in it than JSON has
+    if figure and isinstance(value, figure):
+        look_at_figure(value, data)
     if frame and isinstance(value, frame) and value.size <= TABLE_MAX:
         try:
             data["data"] = Plain(spoken).value(value.to_dict(orient="list"))
@@ -237,11 +247,36 @@ def look_at_known(value, data):
             pass
 
 
-def picture(figure):
+def look_at_figure(figure, data):
+    for name in FIGURES["formats"]:
+        if name not in data:
+            attempt(data, name, lambda: picture(figure, name))
+    try:  # after it was drawn: the texts of ticks are made then
+        chart = Plain().value(charts().figure_chart(figure))
+    except Exception:
+        return
+    if chart:
+        data["chart"] = chart
+
+
+def picture(figure, format):
     out = io.BytesIO()
     colors = {"facecolor": figure.get_facecolor(), "edgecolor": figure.get_edgecolor()}
-    figure.canvas.print_figure(out, format="png", dpi=figure.dpi, bbox_inches="tight", **colors)
-    return out.getvalue()
+    figure.canvas.print_figure(out, format=format, dpi=figure.dpi * FIGURES["scale"], bbox_inches="tight", **colors)
+    return out.getvalue().decode() if format == "svg" else out.getvalue()
+
+
+def charts():
+    """The other file of this driver, once there is a figure."""
+    module = sys.modules.get("brig_charts")
+    if module is None:
+        import importlib.util
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "charts.py")
+        spec = importlib.util.spec_from_file_location("brig_charts", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules["brig_charts"] = module
+    return module
 
 
 def fit(data):
@@ -261,7 +296,7 @@ def fit(data):
 
 # ---- errors ----
 
-CELL = re.compile(r"<cell (\d+)(?:\.time)?>")
+CELL = re.compile(r"<cell (\d+)(?:\.\w+)?>")
 
 
 def place(filename, line, function):
@@ -318,7 +353,7 @@ def trace_text(error):
 def one_error(error):
     import traceback
     only = "".join(traceback.format_exception_only(type(error), error))
-    only = re.sub(r'File "<cell (\d+)(?:\.time)?>", line', r"Cell In[\1], line", only).rstrip("\n")
+    only = re.sub(r'File "<cell (\d+)(?:\.\w+)?>", line', r"Cell In[\1], line", only).rstrip("\n")
     if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
         only = "".join(traceback.format_exception(type(error), error, None)).rstrip("\n")
     trace = trace_text(error)
@@ -367,17 +402,43 @@ class UsageError(Exception):
     pass
 
 
+PROMPTS = ((re.compile(r">>>( |$)"), re.compile(r"(>>>|\.\.\.)( |$)")),
+           (re.compile(r"In \[\d+\]: "), re.compile(r"In \[\d+\]: |\s*\.{3,}: ?")))
+
+
+def tidy(code):
+    """A cell as it was meant, if it was copied from somewhere: without empty lines before it, without the white space that
+    its first line begins with in all lines that begin with the same, and without prompts."""
+    if not code[:1].isspace() and not code.startswith((">>>", "In [")):
+        return code
+    lines = code.split("\n")
+    while len(lines) > 1 and not lines[0].strip():
+        del lines[0]
+    space = re.match(r"[ \t]*", lines[0])[0]
+    if space:
+        lines = [line[len(space):] if line.startswith(space) else line for line in lines]
+    for first, every in PROMPTS:
+        if first.match(lines[0]):
+            lines = [every.sub("", line, count=1) if every.match(line) else line for line in lines]
+    return "\n".join(lines)
+
+
+HELP = re.compile(r"(?P<indent>\s*)(?:\?\??(?P<before>[\w.]+)|(?P<after>[A-Za-z_%][\w.]*)\?\??)\s*")
 LINE = re.compile(r"(?P<indent>\s*)(?P<target>[A-Za-z_][\w.\[\]'\", ]*=\s*)?(?P<mark>[!%])(?P<rest>(?![%=]).*)")
 
 
 def translate_line(line):
     """A line that begins with a mark, or assigns one, as Python; None if it is neither."""
+    match = HELP.fullmatch(line)
+    if match:
+        return f"{match['indent']}__brig__.help({match['before'] or match['after']!r})"
     match = LINE.fullmatch(line)
     if not match or not match["rest"].strip():
         return None
     target, rest = match["target"] or "", match["rest"].strip()
     if match["mark"] == "!":
-        call = f"__brig__.{'lines' if target else 'system'}({rest!r})"
+        both = rest.startswith("!")
+        call = f"__brig__.{'lines' if target or both else 'system'}({rest[both:]!r})"
     else:
         name, _, rest = rest.partition(" ")
         call = f"__brig__.magic({name!r}, {rest.strip()!r})"
@@ -425,6 +486,7 @@ class Marks:
 
     def __init__(self, names):
         self.names = names
+        self.given = set(names)
 
     def _shell(self):
         return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
@@ -486,6 +548,74 @@ class Marks:
 
     line_set_env = line_env
 
+    def _own(self, rest):
+        """Names that cells made, of the types that are asked for."""
+        kinds = rest.split()
+        names = [name for name in self.names if not name.startswith("_") and name not in self.given]
+        return sorted(name for name in names if not kinds or type(self.names[name]).__name__ in kinds)
+
+    def line_who_ls(self, rest):
+        return self._own(rest)
+
+    def line_who(self, rest):
+        names = self._own(rest)
+        print("\t ".join(names) if names else "Interactive namespace is empty.")
+
+    def line_whos(self, rest):
+        rows = [("Variable", "Type", "Data/Info")]
+        for name in self._own(rest):
+            value = self.names[name]
+            try:
+                shown = f"n={len(value)}" if isinstance(value, (list, dict, set, tuple)) else repr(value)
+            except Exception:
+                shown = ""
+            rows.append((name, type(value).__name__, shown.split("\n")[0][:60]))
+        widths = [max(len(row[at]) for row in rows) + 2 for at in (0, 1)]
+        rows.insert(1, ("-" * sum(widths) + "-" * 9, "", ""))
+        print("\n".join(f"{a:<{widths[0]}}{b:<{widths[1]}}{c}".rstrip() for a, b, c in rows))
+
+    def line_lsmagic(self, rest):
+        print(f"{self._known('line_', '%')}\n{self._known('cell_', '%%')}\n!command, name?")
+
+    def line_ls(self, rest):
+        self.system("ls " + rest)
+
+    def line_cat(self, rest):
+        self.system("cat " + rest)
+
+    def line_run(self, rest):
+        """A file as if it were this cell."""
+        import shlex
+        words = shlex.split(expand(rest, self.names))
+        if not words:
+            raise UsageError("%run FILE [ARGUMENT...]")
+        with open(os.path.expanduser(words[0]), encoding="utf-8") as file:
+            code = compile(file.read(), words[0], "exec")
+        before, sys.argv = sys.argv, words
+        try:
+            exec(code, self.names)
+        finally:
+            sys.argv = before
+
+    def line_config(self, rest):
+        match = re.fullmatch(r"InlineBackend\.figure_formats?\s*=\s*(.+)", rest)
+        words = set(re.findall(r"\w+", match[1])) if match else set()
+        if not words or not words <= {"png", "retina", "svg", "pdf"}:
+            raise UsageError("%config InlineBackend.figure_format = 'png', 'retina', 'svg' or 'pdf' is all there is")
+        FIGURES["scale"] = 2 if "retina" in words else 1
+        FIGURES["formats"] = sorted({"png" if word == "retina" else word for word in words})
+
+    def help(self, name):
+        import inspect
+        if name.startswith("%"):
+            return self.line_lsmagic("")
+        value = eval(name, self.names)
+        try:
+            print(f"Signature: {name}{inspect.signature(value)}")
+        except (TypeError, ValueError):
+            pass
+        print(f"Type:      {type(value).__name__}\nDocstring: {inspect.getdoc(value) or '<no docstring>'}")
+
     def line_matplotlib(self, rest):
         if rest not in ("", "inline", "agg", "notebook", "widget"):
             raise UsageError(f"%matplotlib {rest}: there is no screen; figures are sent as pictures")
@@ -494,11 +624,21 @@ class Marks:
         return session.timed(rest)
 
     def line_timeit(self, rest):
+        self._timeit(rest, None)
+
+    def cell_timeit(self, rest, body):
+        self._timeit(rest, body)
+
+    def _timeit(self, rest, body):
+        """Of a cell, the line of the mark is what is done once, before."""
         import getopt
         import timeit
-        options, words = getopt.getopt(rest.split(" "), "n:r:")
-        options = dict(options)
-        timer = timeit.Timer(" ".join(words), globals=self.names)
+        try:
+            options, words = getopt.getopt(rest.split(" ") if rest else [], "n:r:")
+        except getopt.GetoptError as error:
+            raise UsageError(f"%timeit [-n LOOPS] [-r RUNS] CODE: {error}") from None
+        options, code = dict(options), " ".join(words)
+        timer = timeit.Timer(body, code or "pass", globals=self.names) if body else timeit.Timer(code, globals=self.names)
         number = int(options.get("-n", 0)) or timer.autorange()[0]
         times = [t / number for t in timer.repeat(int(options.get("-r", 5)), number)]
         print(f"{short_time(min(times))} per loop, the best of {len(times)} runs of {number} loops; "
@@ -513,17 +653,55 @@ class Marks:
     def cell_sh(self, rest, body):
         self._script("sh", body)
 
+    def cell_script(self, rest, body):
+        import shlex
+        words = shlex.split(rest)
+        if not words:
+            raise UsageError("%%script PROGRAM [ARGUMENT...]")
+        self._fed(words, body)
+
+    def cell_python(self, rest, body):
+        self._fed([sys.executable, "-"], body)
+
+    cell_python3 = cell_python
+
+    def cell_javascript(self, rest, body):
+        session.send({"javascript": clean(body)})
+
+    cell_js = cell_javascript
+
+    def cell_latex(self, rest, body):
+        session.send({"latex": clean(body)})
+
+    def cell_svg(self, rest, body):
+        session.send({"svg": clean(body)})
+
+    def cell_capture(self, rest, body):
+        """What is printed, into a name; results of the cell are not shown."""
+        import contextlib
+        names = [word for word in rest.split() if not word.startswith("-")]
+        taken = Captured(io.StringIO(), io.StringIO())
+        with contextlib.redirect_stdout(taken.out), contextlib.redirect_stderr(taken.err):
+            session.run(body, f"<cell {session.count}.capture>")
+        if names:
+            self.names[names[0]] = taken
+
     def _script(self, program, body):
+        if len(body) < 100_000:
+            self._status(self._call([program, "-c", body]), program)
+        else:
+            self._fed([program, "-s"], body)
+
+    def _fed(self, command, body):
         import subprocess
-        status = self._call([program, "-c", body]) if len(body) < 100_000 else self._long_script(program, body)
+        flush()
+        self._status(subprocess.run(command, input=body.encode()).returncode, command[0])
+
+    def _status(self, status, program):
+        import subprocess
         self.names["_exit_code"] = status
         if status:
             raise subprocess.CalledProcessError(status, program)
-
-    def _long_script(self, program, body):
-        import subprocess
-        flush()
-        return subprocess.run([program, "-s"], input=body.encode()).returncode
 
     def cell_writefile(self, rest, body):
         words = rest.split()
@@ -540,6 +718,23 @@ class Marks:
         session.send({"markdown": clean(body)})
 
 
+class Captured:
+    def __init__(self, out, err):
+        self.out, self.err = out, err
+
+    stdout = property(lambda self: self.out.getvalue())
+    stderr = property(lambda self: self.err.getvalue())
+
+    def __str__(self):
+        return self.stdout
+
+    def show(self):
+        print(self.stdout, end="")
+        print(self.stderr, end="", file=sys.stderr)
+
+    __call__ = show
+
+
 def short_time(seconds):
     for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
@@ -549,11 +744,11 @@ def short_time(seconds):
 
 # ---- figures ----
 
-class PyplotHook:
-    """Gives matplotlib.pyplot our show() when it is imported. matplotlib itself is never imported by us."""
+class ImportHook:
+    """Changes what cells see of some modules when these are imported; none of them is ever imported by us."""
 
     def find_spec(self, name, path=None, target=None):
-        if name != "matplotlib.pyplot":
+        if name not in HOOKS:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(name, path, target)
@@ -565,7 +760,7 @@ class PyplotHook:
 
         def exec_module(module):
             execute(module)
-            hook_pyplot(module)
+            HOOKS[name](module)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -578,6 +773,23 @@ def hook_pyplot(module):
             session.send(data)
 
     module.show = show
+
+
+def hook_pil(module):
+    """Saving an image shows it: that is how most code hands one over. There is no screen to show it on otherwise."""
+    save = module.Image.save
+
+    def save_and_show(self, fp, *args, **kwargs):
+        caller = sys._getframe(1).f_globals.get("__name__") or ""
+        if isinstance(fp, (str, os.PathLike)) and not caller.startswith(("matplotlib.", "PIL.")):
+            display(self)
+        return save(self, fp, *args, **kwargs)
+
+    module.Image.save = save_and_show
+    module.Image.show = lambda self, *args, **kwargs: None
+
+
+HOOKS = {"matplotlib.pyplot": hook_pyplot, "PIL.Image": hook_pil}
 
 
 def take_figures():
@@ -625,21 +837,105 @@ class Image(DisplayObject):
         return {mime: self.data} if mime else {}
 
 
+class IFrame(DisplayObject):
+    def __init__(self, src, width, height, **ignored):
+        self.src, self.width, self.height = src, width, height
+
+    def _repr_html_(self):
+        return f'<iframe width="{self.width}" height="{self.height}" src="{self.src}" frameborder="0" allowfullscreen></iframe>'
+
+
+def display_kind(name):
+    """IPython's display_html and its like: of raw data, or that one form of a value."""
+    def show(*values, raw=False, **ignored):
+        for value in values:
+            data = {}
+            if raw:
+                attempt(data, name, lambda: value)
+            else:
+                data = {key: form for key, form in look(value).items() if key in (name, "text")}
+            session.send(data)
+
+    return show
+
+
+class Events:
+    """Accepted, so that libraries that want to hear of cells go on; nothing is told to them."""
+
+    def register(self, name, function):
+        pass
+
+    unregister = register
+
+
+class Shell:
+    """What get_ipython() gives: enough of IPython's shell for code that asks for marks and names."""
+    config = {}
+
+    def __init__(self, marks):
+        self.marks, self.user_ns, self.events = marks, marks.names, Events()
+
+    execution_count = property(lambda self: session.count)
+
+    def run_line_magic(self, name, line, _stack_depth=1):
+        return self.marks.magic(name, line)
+
+    def run_cell_magic(self, name, line, cell):
+        return self.marks.cell(name, line, cell)
+
+    def magic(self, text):
+        name, _, rest = text.lstrip("%").partition(" ")
+        return self.marks.magic(name, rest.strip())
+
+    def system(self, command):
+        self.marks.system(command)
+
+    def getoutput(self, command):
+        return self.marks.lines(command)
+
+    def run_cell(self, code, *ignored, **more):
+        return session.run(code, f"<cell {session.count}.run>")
+
+    def ev(self, text):
+        return eval(text, self.user_ns)
+
+    def ex(self, text):
+        exec(text, self.user_ns)
+
+    def push(self, names):
+        self.user_ns.update(names)
+
+    def register_magic_function(self, function, magic_kind="line", magic_name=None):
+        setattr(self.marks, f"{magic_kind}_{magic_name or function.__name__}", function)
+
+    def enable_gui(self, gui=None):
+        pass
+
+    enable_matplotlib = enable_gui
+
+
+def get_ipython():
+    return session.shell
+
+
 class IPythonStandIn:
     """Finds a small IPython and IPython.display: the last finder, so that a real one goes first."""
 
     def find_spec(self, name, path=None, target=None):
-        if name not in ("IPython", "IPython.display", "IPython.core.display"):
+        if name not in ("IPython", "IPython.display", "IPython.core", "IPython.core.display", "IPython.core.getipython",
+                        "IPython.core.pylabtools"):
             return None
         import importlib.machinery
-        return importlib.machinery.ModuleSpec(name, self, is_package=name == "IPython")
+        return importlib.machinery.ModuleSpec(name, self, is_package=name in ("IPython", "IPython.core"))
 
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
-        module.get_ipython = lambda: None
+        module.get_ipython = get_ipython
         module.display = display
+        if module.__name__ == "IPython.core.pylabtools":
+            module.backend2gui = {}  # matplotlib asks for it
         if module.__name__ == "IPython":
             module.version_info = (8, 0, 0)
             module.__version__ = "8.0.0"
@@ -650,6 +946,9 @@ class IPythonStandIn:
                            ("Math", "latex"), ("Javascript", "javascript")):
             setattr(module, name, display_class(name, kind))
         module.JSON = type("JSON", (DisplayObject,), {"_repr_json_": lambda self: self.data})
+        module.IFrame = IFrame
+        for name in MEMBERS.values():
+            setattr(module, f"display_{name}", display_kind(name))
 
 
 def display(*values, raw=False, **ignored):
@@ -717,11 +1016,14 @@ class Session:
         builtins.input = no_input
         builtins.display = display
         builtins.__brig__ = self.marks = Marks(self.names)
+        self.shell = Shell(self.marks)
+        builtins.get_ipython = get_ipython
         os.environ.setdefault("MPLBACKEND", "agg")
-        sys.meta_path.insert(0, PyplotHook())
+        sys.meta_path.insert(0, ImportHook())
         sys.meta_path.append(IPythonStandIn())
-        if "matplotlib.pyplot" in sys.modules:
-            hook_pyplot(sys.modules["matplotlib.pyplot"])
+        for name, hook in HOOKS.items():
+            if name in sys.modules:
+                hook(sys.modules[name])
         self.lazy_loop()
         os.register_at_fork(after_in_child=self.in_fork)
         set_handler(SIGINT, self.on_interrupt)
@@ -844,7 +1146,7 @@ class Session:
     def cell(self, code):
         """Runs a cell; the data of its last expression, if it has one."""
         self.check()
-        value = self.run(code, f"<cell {self.count}>")
+        value = self.run(tidy(code), f"<cell {self.count}>")
         if value is None:
             return None
         if not isinstance(self.names.get("_"), types.FunctionType):  # gettext's habit
@@ -1017,15 +1319,35 @@ def warm(modules):
     import gc
     import importlib
     loaded = []
+    os.environ.setdefault("MPLBACKEND", "agg")
     for name in ["asyncio", "subprocess", "traceback", *modules]:
         try:
             importlib.import_module(name)
             loaded.append(name)
         except Exception:
             continue
+    try:
+        rehearse_figure()
+    except Exception:
+        pass  # the first one of each clone then takes its time
     gc.collect()
     gc.freeze()
     return loaded
+
+
+def rehearse_figure():
+    """What matplotlib does once, at its first figure: fonts are looked for and read, what draws is loaded."""
+    plt = sys.modules.get("matplotlib.pyplot")
+    if plt is None:
+        return
+    try:
+        figure = plt.figure()
+        figure.subplots().plot([1, 2], label="a")
+        picture(figure, "png")
+        charts().figure_chart(figure)
+    finally:
+        plt.close("all")
+        sys.modules["matplotlib.font_manager"]._get_font.cache_clear()  # fonts are open files, which no clone has
 
 
 def prepare(requests, answers):

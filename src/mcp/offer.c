@@ -47,7 +47,9 @@
     WORD("encoding", "\"utf-8\",\"base64\"", "How content is written; default utf-8")
 
 #define RUN_CODE_IN                                                                                \
-    OBJECT(WORD("language", "\"python\",\"javascript\",\"bash\"", "Default python") ","            \
+    OBJECT(WORD("language",                                                                        \
+                "\"python\",\"javascript\",\"typescript\",\"bash\",\"r\",\"java\"",                 \
+                "Default python") ","                                                           \
            STRING("code", "The source text") ","                                                   \
            IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT "," IN_ENV, ",\"required\":[\"code\"]")
 #define RUN_COMMAND_IN                                                                             \

@@ -19,9 +19,9 @@ const struct interpreter *interpreter_find(const char *language)
 
 int interpreters_show(struct filesystem *fs, struct err *err)
 {
-    for (int l = INTERP_NONE + 1; l < INTERP_COUNT; l++) {
-        const struct interpreter *it = interpreter_get((enum interp_language)l);
-        if (it && !filesystem_show(fs, it->file, it->data, it->len, err))
+    for (size_t i = 0; i < INTERPRETER_FILES; i++) {
+        struct interpreter_file f = interpreter_file(i);
+        if (!filesystem_show(fs, f.name, f.data, f.len, err))
             return -err->code;
     }
     return 0;

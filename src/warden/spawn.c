@@ -53,7 +53,7 @@ static int read_order(const struct json *j, struct order *o, struct err *err)
     *o = (struct order){.argv = json_get(j, "argv"), .env = json_get(j, "env")};
     if (!is_null(language) &&
         (!json_string(language) || !(o->interpreter = interpreter_find(json_string(language)))))
-        return err_set(err, ERR_USAGE, "interpreter: expected python, javascript or bash");
+        return err_set(err, ERR_USAGE, "interpreter: expected " INTERP_LANGUAGES);
     if (!o->interpreter && (is_null(o->argv) || json_type(o->argv) != JSON_ARRAY ||
                             json_count(o->argv) == 0 || !all_strings(o->argv)))
         return err_set(err, ERR_USAGE, "argv: expected a list of texts");

@@ -70,7 +70,7 @@ static int read_interpreter(struct reading *r, const struct json *j)
     const char *name = json_type(j) == JSON_NULL ? "" : json_string(j);
     enum interp_language l = name ? interp_language_parse(name) : INTERP_NONE;
     if (!name || (*name && l == INTERP_NONE))
-        return wrong(r, j, "interpreter", "python, javascript, bash or null");
+        return wrong(r, j, "interpreter", INTERP_LANGUAGES ", or null");
     snprintf(r->t->interpreter, sizeof r->t->interpreter, "%s",
              l == INTERP_NONE ? "" : interp_language_name(l));
     return 0;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define HEADER      4u
 #define ROOM_MIN    4096u
@@ -24,12 +25,16 @@ static const struct {
     {"node", INTERP_JAVASCRIPT},
     {"bash", INTERP_BASH},
     {"sh", INTERP_BASH},
+    {"typescript", INTERP_TYPESCRIPT},
+    {"ts", INTERP_TYPESCRIPT},
+    {"r", INTERP_R},
+    {"java", INTERP_JAVA},
 };
 
 enum interp_language interp_language_parse(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcmp(names[i].name, name) == 0)
+        if (strcasecmp(names[i].name, name) == 0)
             return names[i].language;
     return INTERP_NONE;
 }
@@ -41,8 +46,25 @@ const char *interp_language_name(enum interp_language l)
         [INTERP_PYTHON] = "python",
         [INTERP_JAVASCRIPT] = "javascript",
         [INTERP_BASH] = "bash",
+        [INTERP_TYPESCRIPT] = "typescript",
+        [INTERP_R] = "r",
+        [INTERP_JAVA] = "java",
     };
     return l < INTERP_COUNT ? texts[l] : "unknown";
+}
+
+const char *interp_language_package(enum interp_language l)
+{
+    static const char *const packages[INTERP_COUNT] = {
+        [INTERP_NONE] = "",
+        [INTERP_PYTHON] = "python3",
+        [INTERP_JAVASCRIPT] = "nodejs",
+        [INTERP_BASH] = "bash",
+        [INTERP_TYPESCRIPT] = "nodejs",
+        [INTERP_R] = "r-base-core",
+        [INTERP_JAVA] = "default-jdk-headless",
+    };
+    return l < INTERP_COUNT ? packages[l] : "";
 }
 
 void interp_reader_init(struct interp_reader *r)

@@ -41,9 +41,22 @@ enum { INTERP_REQUESTS, INTERP_ANSWERS, INTERP_STDOUT, INTERP_STDERR, INTERP_END
 #define INTERP_VALUE_MAX     (64u << 10)
 #define INTERP_TRACEBACK_MAX (1u << 20)
 
-enum interp_language { INTERP_NONE, INTERP_PYTHON, INTERP_JAVASCRIPT, INTERP_BASH, INTERP_COUNT };
-/* "python", also "python3", "py"; "javascript", "js", "node", "typescript"→NONE; "bash", "sh". */
+enum interp_language {
+    INTERP_NONE,
+    INTERP_PYTHON,
+    INTERP_JAVASCRIPT,
+    INTERP_BASH,
+    INTERP_TYPESCRIPT,
+    INTERP_R,
+    INTERP_JAVA,
+    INTERP_COUNT
+};
+#define INTERP_LANGUAGES "python, javascript, typescript, bash, r or java"
+/* "python", also "python3", "py"; "javascript", "js", "node"; "typescript", "ts"; "bash", "sh";
+ * "r"; "java". In letters of either size. */
 enum interp_language interp_language_parse(const char *name);
+/* The package of Debian's that has what a language needs inside. */
+const char *interp_language_package(enum interp_language l);
 const char *interp_language_name(enum interp_language l);
 
 enum interp_word { INTERP_READY, INTERP_COUNTED, INTERP_RESULT, INTERP_ERROR, INTERP_END };

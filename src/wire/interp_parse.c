@@ -30,6 +30,7 @@ static const struct {
     {"svg", KIND_TEXT},        {"png", KIND_BASE64},  {"jpeg", KIND_BASE64},
     {"pdf", KIND_BASE64},      {"latex", KIND_TEXT},  {"json", KIND_VALUE},
     {"javascript", KIND_TEXT}, {"data", KIND_OBJECT}, {"chart", KIND_OBJECT},
+    {"extra", KIND_OBJECT},
 };
 
 static bool is_member(const char *key)

@@ -5,6 +5,40 @@ import { check, finish, rejects, until, withSandbox } from './check.mjs'
 await withSandbox(Sandbox, undefined, { timeoutMs: 900_000, envs: { OURS: 'from create' } }, async (sandbox) => {
   const run = (...args) => sandbox.runCode(...args)
 
+  await check('the default contexts are there before anything ran', async () => {
+    const before = await sandbox.listCodeContexts()
+    assert.deepEqual(before.map((c) => c.language).sort(), ['javascript', 'python'])
+    assert.ok(before.every((c) => c.cwd === '/home/user'))
+    const [python] = before.filter((c) => c.language === 'python')
+    await run('named = "by its id"', { context: python })
+    assert.equal((await run('named')).text, 'by its id', 'the same as without a name')
+    assert.deepEqual((await sandbox.listCodeContexts()).map((c) => c.id).sort(), before.map((c) => c.id).sort())
+  })
+
+  await check('output has the time', async () => {
+    // As it is sent: the JavaScript client reads the clock itself, the one for Python relies on ours.
+    const told = await fetch(`${process.env.E2B_SANDBOX_URL}/execute`, {
+      method: 'POST',
+      headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49999', 'Content-Type': 'application/json',
+        'X-Access-Token': sandbox.envdAccessToken ?? '' },
+      body: JSON.stringify({ code: 'import sys; print(1); print(2, file=sys.stderr)' }),
+    })
+    const lines = (await told.text()).trim().split('\n').map((line) => JSON.parse(line))
+    const output = lines.filter((line) => line.type === 'stdout' || line.type === 'stderr')
+    assert.deepEqual(output.map((line) => line.text).sort(), ['1\n', '2\n'])
+    for (const line of output) {
+      assert.match(line.timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$/)
+      assert.ok(Math.abs(Date.parse(line.timestamp) - Date.now()) < 600_000)
+    }
+  })
+
+  await check('cells as they are pasted', async () => {
+    assert.equal((await run('\n    a = 1\n    if a:\n        a = 2\n    a')).text, '2')
+    assert.equal((await run('>>> a = 3\n>>> a')).text, '3')
+    assert.equal((await run('get_ipython().run_line_magic("pwd", "")')).text, '/home/user')
+    assert.deepEqual((await run('[1, {"k": None}]')).results[0].json, [1, { k: null }])
+  })
+
   await check('results, output, state', async () => {
     const first = await run('x = 40\nprint("hello")\nimport sys; print("oops", file=sys.stderr)\nx + 2')
     assert.equal(first.text, '42')
@@ -79,6 +113,16 @@ await withSandbox(Sandbox, undefined, { timeoutMs: 900_000, envs: { OURS: 'from 
     const picture = results.find((r) => r.png)
     assert.ok(picture, 'a figure')
     assert.equal(Buffer.from(picture.png, 'base64').subarray(1, 4).toString(), 'PNG')
+    const [{ chart }] = (await run('plt.bar(["a", "b"], [1, 2.5], label="g")\nplt.ylabel("weight (kg)")\nplt.show()')).results
+    assert.equal(chart.type, 'bar')
+    assert.equal(chart.y_unit, 'kg')
+    assert.deepEqual(chart.elements, [{ label: 'a', group: 'g', value: 1 }, { label: 'b', group: 'g', value: 2.5 }])
+    const [two] = (await run('f, (a, b) = plt.subplots(1, 2)\na.plot([1, 2], [3, 4]); b.pie([1, 1])\nplt.show()')).results
+    assert.equal(two.chart.type, 'superchart')
+    assert.deepEqual(two.chart.elements.map((c) => c.type), ['line', 'pie'])
+    assert.deepEqual(two.chart.elements[0].elements[0].points, [[1, 3], [2, 4]])
+    const saved = await run('from PIL import Image; Image.new("RGB", (3, 3)).save("p.png")')
+    assert.ok(saved.results[0].png, 'an image that is saved is shown')
   })
 
   await check('tables', async () => {
@@ -89,6 +133,7 @@ await withSandbox(Sandbox, undefined, { timeoutMs: 900_000, envs: { OURS: 'from 
     }
     const { results } = await run('import pandas as pd; pd.DataFrame({"a": [1, 2]})')
     assert.match(results[0].html, /<table/)
+    assert.deepEqual(results[0].data, { a: [1, 2] })
   })
 
   await check('environment of one execution', async () => {
@@ -165,6 +210,28 @@ while not os.path.exists("/tmp/${other}"): time.sleep(0.02)
     assert.equal((await bash('echo $V $PWD')).logs.stdout.join(''), '1 /tmp\n')
     assert.equal((await bash('false; exit 3')).error.value, '3')
     await until('a new shell', async () => (await bash('echo still here')).logs.stdout.join('') === 'still here\n')
+  })
+
+  await check('Java', async () => {
+    const java = (code) => run(code, { language: 'java' })
+    const { stdout } = await sandbox.commands.run('command -v javac jshell || true')
+    if (!stdout) {
+      console.log('skip Java: no JDK is installed')
+      return
+    }
+    assert.equal((await java('int x = 20; System.out.println("out"); x + 1')).text, '21')
+    assert.equal((await java('x')).text, '20')
+    assert.equal((await java('1 / 0')).error.name, 'ArithmeticException')
+  })
+
+  await check('a language that is not installed names its package', async () => {
+    const { stdout } = await sandbox.commands.run('command -v Rscript || true')
+    if (stdout) assert.equal((await run('1 + 2', { language: 'r' })).text, '[1] 3')
+    else await rejects(run('1', { language: 'R' }), (e) => assert.match(e.message, /r is not installed.*r-base-core/))
+    const typescript = await run('const t: number = 5; t', { language: 'ts' })
+    if (typescript.error) assert.match(typescript.error.value, /node-typescript/)
+    else assert.equal(typescript.text, '5')
+    await rejects(sandbox.createCodeContext({ language: 'cobol' }), (e) => assert.match(e.message, /500/))
   })
 
   await check('an interpreter that ends is replaced', async () => {

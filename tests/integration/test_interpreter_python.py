@@ -34,6 +34,9 @@ def shared():
     ("[1,\n 2]", "[1, 2]"), ("", None), ("# nothing", None), ("def f(): return 5\nf()", "5"), ("if 1:\n  7", None),
     ("'''a\n%b\n!c'''", "a\\n%b\\n!c"), ("(5\n% 3)", "2"), ("__name__", "__main__"), ("'__file__' in globals()", "False"),
     ("import sys; sys.argv", "['']"), ("import sys; sys.path[0]", ""), ("type(_)", "<class 'str'>"),
+    ("    5", "5"), ("\n\n  x = 2\n  if x:\n    x = 3\n  x", "3"), ("\tx = 4\n\tx", "4"), ("   x = 6\nx", "6"),
+    ("  \n  \n7", "7"), (">>> x = 8\n>>> x", "8"), (">>> for i in (1, 2):\n...     x = i\n... \n>>> x", "2"),
+    ("In [3]: x = 9\n   ...: x", "9"), ("  %pwd\n  6", "6"), ("\n\n  %%time\n1", "1"),
 ])
 def test_value_of_the_last_expression(shared, code, text):
     done = shared.run(code)
@@ -113,7 +116,7 @@ def test_display(driver):
     assert done.text == "4" and done.out == "one\nthree\n"
     order = [f["data"]["text"] for f in done.results]
     assert order == ["1", "two", "4"]
-    assert driver.run("display({'text/html': '<p>', 'x/y': 0}, raw=True)").shown == [{"html": "<p>"}]
+    assert driver.run("display({'text/html': '<p>', 0: 0}, raw=True)").shown == [{"html": "<p>"}]
 
 
 def test_display_of_ipython(driver, tmp_path):
@@ -161,6 +164,139 @@ def test_figures(driver):
     done = driver.run("plt.plot([1])\n1/0")
     assert done.error and len(done.shown) == 1
     assert driver.run("from matplotlib.pyplot import show, plot\nplot([1]); show()").shown
+
+
+def test_a_saved_image_is_shown(driver, tmp_path):
+    path = tmp_path / "p.png"
+    done = driver.run(f"from PIL import Image\nimage = Image.new('RGB', (30, 20))\nimage.save({str(path)!r})")
+    assert done.error is None and done.data is None
+    shown, = done.shown
+    assert base64.b64decode(shown["png"]).startswith(PNG[:4]) and "30x20" in shown["text"]
+    assert path.read_bytes().startswith(PNG[:4])
+    done = driver.run("import io\nimage.save(io.BytesIO(), 'png')\nimage.show()")
+    assert done.error is None and done.shown == [], "only what is handed over as a file"
+    code = f"import matplotlib.pyplot as plt\nplt.plot([1])\nplt.savefig({str(path)!r})"
+    assert len(driver.run(code).shown) == 1, "a figure that is saved is shown once, as a figure"
+
+
+def test_lists_and_dictionaries(shared):
+    assert shared.run("[1, {'a': None, 2: 'b'}]").data["json"] == [1, {"a": None, "2": "b"}]
+    assert shared.run("{'k': (1, 2)}").data["json"] == {"k": [1, 2]}
+    assert "json" not in shared.run("{'k': object()}").data
+    assert "json" not in shared.run("(1, 2)").data and "json" not in shared.run("5").data
+
+
+def test_other_kinds_of_data(shared):
+    done = shared.run("display({'application/vnd.x+json': {'a': [1]}, 'text/plain': 't'}, raw=True)")
+    assert done.shown == [{"text": "t", "extra": {"application/vnd.x+json": {"a": [1]}}}]
+
+
+# ---- charts ----
+
+LABELS = {"x_label": "Time (s)", "y_label": "Force [N]", "x_unit": "s", "y_unit": "N"}
+NO_LABELS = dict.fromkeys(LABELS)
+
+
+@pytest.fixture(scope="module")
+def plotter():
+    with Driver("python") as made:
+        made.run("import matplotlib.pyplot as plt, datetime as dt")
+        yield made
+
+
+def chart(plotter, code):
+    done = plotter.run(code)
+    assert done.error is None and done.err == "", (done.error, done.err)
+    shown, = done.shown
+    assert png(shown) and shown["text"].startswith("<Figure size")
+    return shown.get("chart")
+
+
+def test_chart_of_lines(plotter):
+    made = chart(plotter, "plt.plot([1, 2, 4], [4, 5, 6.5], label='a')\nplt.plot([1, 2], [3, 4])\nplt.axhline(5)\n"
+                          "plt.xlabel('Time (s)'); plt.ylabel('Force [N]'); plt.title('All')\nplt.show()")
+    assert made["elements"] == [{"label": "a", "points": [[1, 4], [2, 5], [4, 6.5]]},
+                                {"label": "Line 1", "points": [[1, 3], [2, 4]]}]
+    assert (made["type"], made["title"]) == ("line", "All") and {name: made[name] for name in LABELS} == LABELS
+    assert made["x_scale"] == made["y_scale"] == "linear"
+    assert len(made["x_ticks"]) == len(made["x_tick_labels"]) > 2 and f"{made['x_ticks'][1]:.1f}" == made["x_tick_labels"][1]
+
+
+@pytest.mark.parametrize("code, scale, first, tick", [
+    ("plt.plot([dt.date(2024, 1, 1), dt.date(2024, 1, 9)], [1, 2])", "datetime", "2024-01-01", "2024-01-01T00:00:00+00:00"),
+    ("plt.plot(['u', 'v', 'w'], [1, 2, 3])", "categorical", "u", 0), ("plt.plot([1, 10], [1, 2]); plt.xscale('log')", "log", 1, None),
+    ("plt.plot([1, 10], [1, 2]); plt.xscale('symlog')", "symlog", 1, None),
+])
+def test_scales_of_charts(plotter, code, scale, first, tick):
+    made = chart(plotter, code + "\nplt.show()")
+    assert made["type"] == "line" and made["x_scale"] == scale and made["elements"][0]["points"][0] == [first, 1]
+    assert tick is None or made["x_ticks"][0] == tick
+
+
+def test_chart_of_points(plotter):
+    made = chart(plotter, "plt.scatter([1, 2], [3, 4], label='s')\nplt.scatter([5], [6], label='t')\nplt.yscale('log')\nplt.show()")
+    assert made["type"] == "scatter" and made["y_scale"] == "log" and made["title"] is None
+    assert made["elements"] == [{"label": "s", "points": [[1, 3], [2, 4]]}, {"label": "t", "points": [[5, 6]]}]
+
+
+@pytest.mark.parametrize("code, labels, elements", [
+    ("plt.bar(['a', 'b'], [3, 3.5], label='g'); plt.ylabel('kg (x)')", {**NO_LABELS, "y_label": "kg (x)", "y_unit": "x"},
+     [("a", "g", 3), ("b", "g", 3.5)]),
+    ("plt.barh(['a', 'b'], [3, 3.5]); plt.xlabel('kg (x)')", {**NO_LABELS, "y_label": "kg (x)", "y_unit": "x"},
+     [("a", "Group 0", 3), ("b", "Group 0", 3.5)]),
+    ("plt.bar(['a', 'b'], [2, 2])", NO_LABELS, [("a", "Group 0", 2), ("b", "Group 0", 2)]),
+    ("plt.bar([1, 2, 7.25], [1, 2, 3])", NO_LABELS, [("1", "Group 0", 1), ("2", "Group 0", 2), ("7.25", "Group 0", 3)]),
+    ("plt.bar([0, 1], [1, 2], 0.4, label='l'); plt.bar([0.4, 1.4], [3, 4], 0.4, label='r'); plt.xticks([0.2, 1.2], ['a', 'b'])",
+     NO_LABELS, [("a", "l", 1), ("b", "l", 2), ("a", "r", 3), ("b", "r", 4)]),
+])
+def test_chart_of_bars(plotter, code, labels, elements):
+    made = chart(plotter, code + "\nplt.show()")
+    assert made.pop("type") == "bar" and made.pop("title") is None
+    assert made.pop("elements") == [dict(zip(("label", "group", "value"), e)) for e in elements]
+    assert made == labels
+
+
+def test_chart_of_a_pie(plotter):
+    made = chart(plotter, "plt.pie([1, 2, 3], labels=['x', 'y', 'z'], autopct='%d'); plt.title('P'); plt.show()")
+    assert made == {"type": "pie", "title": "P", "elements": [
+        {"label": "x", "angle": 60, "radius": 1}, {"label": "y", "angle": 120, "radius": 1}, {"label": "z", "angle": 180, "radius": 1}]}
+
+
+@pytest.mark.parametrize("more", ["patch_artist=True", "", "patch_artist=True, vert=False", "vert=False", "showmeans=True"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_chart_of_boxes(plotter, more, count):
+    """Also where the boxes are not filled, and where they lie."""
+    made = chart(plotter, f"plt.boxplot([[1, 2, 3, 4, 20], [2, 3, 4, 5, 6]][:{count}], labels=['p', 'q'][:{count}], {more})\nplt.show()")
+    names = ("label", "min", "first_quartile", "median", "third_quartile", "max", "outliers")
+    expected = [dict(zip(names, values)) for values in [("p", 1, 2, 3, 4, 4, [20]), ("q", 2, 3, 4, 5, 6, [])][:count]]
+    assert made == {"type": "box_and_whisker", "title": None, **NO_LABELS, "elements": expected}
+
+
+def test_chart_of_more_axes(plotter):
+    made = chart(plotter, "fig, (a, b, c) = plt.subplots(1, 3)\na.plot([1]); b.pie([1]); c.imshow([[1]]); a.set_title('A')\n"
+                          "fig.suptitle('S'); plt.show()")
+    assert (made["type"], made["title"]) == ("superchart", "S")
+    assert [(e["type"], e["title"]) for e in made["elements"]] == [("line", "A"), ("pie", None), ("unknown", None)]
+
+
+@pytest.mark.parametrize("code, expected", [
+    ("plt.figure().text(0, 0, 'only text')", None), ("plt.axes()", None), ("plt.plot(range(30_000))", None),
+    ("plt.imshow([[1, 2]])", {"type": "unknown", "title": None, "elements": []}),
+    ("plt.axes().add_patch(plt.Rectangle((0, 0), 1, 1))", None),
+])
+def test_figures_without_a_chart(plotter, code, expected):
+    assert chart(plotter, code + "\nplt.show()") == expected
+
+
+def test_formats_of_figures(plotter):
+    try:
+        shown, = plotter.run("%config InlineBackend.figure_format = 'svg'\nplt.plot([1])\nplt.show()").shown
+        assert "<svg" in shown["svg"] and "png" not in shown and shown["chart"]["type"] == "line"
+        shown, = plotter.run("%config InlineBackend.figure_formats = ['pdf', 'png']\nplt.plot([1])\nplt.show()").shown
+        assert base64.b64decode(shown["pdf"]).startswith(b"%PDF") and png(shown)
+        assert plotter.run("%config Other.thing = 1").error["name"] == "UsageError"
+    finally:
+        plotter.run("%config InlineBackend.figure_format = 'png'")
 
 
 # ---- await ----
@@ -227,7 +363,7 @@ def test_chained_errors(shared):
     ("'(' * 1000\n" + "(" * 1000, "SyntaxError", ""), ("raise type('E', (Exception,), {'__str__': lambda s: 1/0})", "E", ""),
     ("raise BaseException('b')", "BaseException", "b"), ("input('name?')", "EOFError", "input() is not possible"),
     ("%nope 1", "UsageError", "%nope is not supported"), ("%%nope\nx", "UsageError", "%%nope is not supported"),
-    ("eval('1 +')", "SyntaxError", ""), ("a\0b", ("SyntaxError", "ValueError"), ""),
+    ("  x = 1\n    y = 2", "IndentationError", "Cell In["), ("eval('1 +')", "SyntaxError", ""), ("a\0b", ("SyntaxError", "ValueError"), ""),
     ("import warnings; warnings.simplefilter('error'); warnings.warn('w')", "UserWarning", "w"),
 ])
 def test_errors(shared, code, name, word):
@@ -330,6 +466,47 @@ def test_percent(driver, tmp_path):
     assert driver.run("%%time\nz = 5\nz").text == "5"
     assert "Cell In[" in driver.run("%time 1/0").error["traceback"]
     assert driver.run("%%html\n<b>").shown == [{"html": "<b>"}]
+
+
+def test_names(driver):
+    assert driver.run("%who").out == "Interactive namespace is empty.\n"
+    driver.run("b = [1, 2]\na = 5\n_hidden = 1")
+    assert driver.run("%who").out == "a\t b\n"
+    assert driver.run("%who int").out == "a\n"
+    assert driver.run("%who_ls").text == "['a', 'b']"
+    lines = driver.run("%whos").out.splitlines()
+    assert lines[0].split() == ["Variable", "Type", "Data/Info"] and lines[2].split() == ["a", "int", "5"]
+
+
+def test_more_marks(driver, tmp_path):
+    (tmp_path / "s.py").write_text("import sys\nran = sys.argv[1]")
+    driver.run(f"%cd {tmp_path}")
+    assert driver.run("%run s.py word\nran").text == "word"
+    assert driver.run("!!echo hi").text == "['hi']"
+    assert driver.run("%%capture taken\nprint('in')\n5").out == ""
+    assert driver.run("taken.stdout").text == "in\\n"
+    assert "per loop" in driver.run("%%timeit -n 2 -r 2 k = 4\nk * 2").out
+    assert driver.run("%timeit -x 1").error["name"] == "UsageError"
+    assert driver.run("%%script cat\nfed\n").out == "fed\n"
+    assert driver.run("%%python3\nprint(7)").out == "7\n"
+    assert driver.run("%%latex\n$a$").shown == [{"latex": "$a$"}] and driver.run("%%svg\n<svg/>").shown == [{"svg": "<svg/>"}]
+    assert driver.run("%%javascript\nf()").shown == [{"javascript": "f()"}]
+    assert "%pip" in driver.run("%lsmagic").out
+    assert "number of items" in driver.run("len?").out and "number of items" in driver.run("?len").out
+    assert driver.run("nothing_like_it?").error["name"] == "NameError"
+
+
+def test_get_ipython(driver):
+    assert driver.run("import os\nget_ipython().run_line_magic('pwd', '') == os.getcwd()").text == "True"
+    assert driver.run("from IPython import get_ipython as g\ng() is get_ipython()").text == "True"
+    assert driver.run("get_ipython().user_ns is globals()").text == "True"
+    assert driver.run("get_ipython().system('echo said')").out == "said\n"
+    assert driver.run("get_ipython().getoutput('echo got')").text == "['got']"
+    assert driver.run("get_ipython().run_cell_magic('bash', '', 'echo cell')").out == "cell\n"
+    assert driver.run("get_ipython().run_cell('made = 6')\nmade").text == "6"
+    assert driver.run("def up(line): return line.upper()\nget_ipython().register_magic_function(up)\n%up word").text == "WORD"
+    # matplotlib asks IPython, if that is loaded, how it is to be shown.
+    assert driver.run("import IPython.display\nimport matplotlib.pyplot as plt\nplt.ion(); plt.plot([1]); plt.show()").shown
 
 
 # ---- output ----

@@ -19,9 +19,13 @@ COMMANDS = {
     "python": ["/usr/bin/python3", str(DRIVERS / "python.py")],
     "node": ["node", str(DRIVERS / "node.cjs")],
     "bash": ["bash", str(DRIVERS / "bash.sh")],
+    "typescript": ["node", str(DRIVERS / "node.cjs"), "typescript"],
+    "r": ["Rscript", "--vanilla", str(DRIVERS / "cells.R")],
+    "java": ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.io=ALL-UNNAMED",
+             str(DRIVERS / "Cells.java")],
 }
 FRAME_MAX = 16 << 20
-MEMBERS = {"text", "html", "markdown", "svg", "png", "jpeg", "pdf", "latex", "json", "javascript", "data", "chart"}
+MEMBERS = {"text", "html", "markdown", "svg", "png", "jpeg", "pdf", "latex", "json", "javascript", "data", "chart", "extra"}
 PATIENCE = float(os.environ.get("PATIENCE", 300))
 
 

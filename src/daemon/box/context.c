@@ -179,6 +179,17 @@ static struct context *still_there(const struct starting *s)
     return c && c->spawn == s->spawn ? c : NULL;
 }
 
+/* A program that is not there; a folder that is not there comes with the kernel's number. */
+static void explain_missing(const struct context *c, const struct err *err, struct err *ret)
+{
+    enum interp_language l = c->info.language;
+    if (err->code == ERR_NOT_FOUND && err->sys_errno == 0)
+        err_set(ret, ERR_NOT_FOUND,
+                "%s is not installed in this sandbox: install Debian's package %s on the host (or "
+                "in the image that the template's root comes from)",
+                interp_language_name(l), interp_language_package(l));
+}
+
 static void on_spawned(void *ctx, struct wire_msg *m, const struct err *err)
 {
     struct starting *s = ctx;
@@ -188,7 +199,8 @@ static void on_spawned(void *ctx, struct wire_msg *m, const struct err *err)
         if (!err && s->box->info.state < BOX_ENDING)
             box_signal(s->box, m->value, SIGKILL, true, NULL, NULL);
     } else if (err) {
-        context_lose(c, err);
+        explain_missing(c, err, &mine);
+        context_lose(c, mine.code ? &mine : err);
     } else {
         c->pid = m->value;
         int fds[INTERP_ENDS];

@@ -287,10 +287,19 @@ static int read_execute(const struct json *body, struct execute *e, struct err *
 /* Answers with an error where there is none. */
 static enum interp_language read_language(struct call *call, const char *name)
 {
-    enum interp_language l = interp_language_parse(name ? name : "python");
-    if (l == INTERP_NONE)
-        call_fail(call, 400, "language \"%.32s\" is not offered: python, javascript, bash are",
-                  name);
+    static const char blanks[] = " \t\r\n";
+    char word[32] = "python";
+    if (name) {
+        snprintf(word, sizeof word, "%s", name + strspn(name, blanks));
+        for (size_t n = strlen(word); n && strchr(blanks, word[n - 1]); n--)
+            word[n - 1] = '\0';
+    }
+    enum interp_language l = interp_language_parse(word);
+    if (l == INTERP_NONE) /* with the status that its clients' own server has for it */
+        call_fail(call, 500,
+                  "Failed to create context: language \"%s\" is not offered; there are "
+                  "python, javascript, typescript, bash, r and java",
+                  word);
     return l;
 }
 

@@ -176,7 +176,7 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
         return err_set(err, ERR_USAGE, "\"code\" is missing");
     r->language = interp_language_parse(language);
     if (r->language == INTERP_NONE)
-        return err_set(err, ERR_USAGE, "\"language\": expected python, javascript or bash");
+        return err_set(err, ERR_USAGE, "\"language\": expected " INTERP_LANGUAGES);
     if (session && r->template_name)
         return err_set(err, ERR_USAGE, "\"template\" and \"session_id\": one of them");
     *ret_session = session;

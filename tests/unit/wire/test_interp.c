@@ -42,17 +42,30 @@ Test(interp, languages)
         const char *name;
         enum interp_language language;
     } cases[] = {
-        {"python", INTERP_PYTHON},   {"python3", INTERP_PYTHON},
-        {"py", INTERP_PYTHON},       {"javascript", INTERP_JAVASCRIPT},
-        {"js", INTERP_JAVASCRIPT},   {"node", INTERP_JAVASCRIPT},
-        {"bash", INTERP_BASH},       {"sh", INTERP_BASH},
-        {"typescript", INTERP_NONE}, {"ts", INTERP_NONE},
-        {"", INTERP_NONE},           {"Python", INTERP_NONE},
+        {"python", INTERP_PYTHON},
+        {"python3", INTERP_PYTHON},
+        {"py", INTERP_PYTHON},
+        {"javascript", INTERP_JAVASCRIPT},
+        {"js", INTERP_JAVASCRIPT},
+        {"node", INTERP_JAVASCRIPT},
+        {"bash", INTERP_BASH},
+        {"sh", INTERP_BASH},
+        {"typescript", INTERP_TYPESCRIPT},
+        {"ts", INTERP_TYPESCRIPT},
+        {"r", INTERP_R},
+        {"R", INTERP_R},
+        {"java", INTERP_JAVA},
+        {"Python", INTERP_PYTHON},
+        {"", INTERP_NONE},
+        {"cobol", INTERP_NONE},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         cr_expect_eq(interp_language_parse(cases[i].name), cases[i].language, "%s", cases[i].name);
-    for (enum interp_language l = INTERP_PYTHON; l < INTERP_COUNT; l++)
+    for (enum interp_language l = INTERP_PYTHON; l < INTERP_COUNT; l++) {
         cr_expect_eq(interp_language_parse(interp_language_name(l)), l);
+        cr_expect_gt(strlen(interp_language_package(l)), 0);
+        cr_expect_not_null(strstr(INTERP_LANGUAGES, interp_language_name(l)));
+    }
     cr_expect_str_eq(interp_language_name(INTERP_NONE), "none");
 }
 
