@@ -1314,15 +1314,66 @@ def forget(error):
 
 # ---- for who starts us ----
 
+def load(name):
+    try:
+        load_whole(name)
+    except OSError:
+        with Nowhere():
+            load_whole(name)
+
+
+class Nowhere:
+    """A template process has no folder to write to. A package that must have one to be loaded (matplotlib keeps a list of fonts) gets
+    one that does not exist, and what it writes there is nothing; clones may make it."""
+    FOLDER = "/tmp/"
+
+    def __enter__(self):
+        import tempfile
+        self.kept = [(tempfile, "mkdtemp"), (io, "open"), (builtins, "open"), (os, "unlink")]
+        self.kept = [(module, name, getattr(module, name)) for module, name in self.kept]
+        opened, unlinked = io.open, os.unlink
+
+        def is_there(path):
+            return isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(self.FOLDER)
+
+        def open_nothing(file, mode="r", *args, **kwargs):
+            if set(mode) & set("wxa") and is_there(file):
+                file, mode = os.devnull, mode.replace("x", "w")
+            return opened(file, mode, *args, **kwargs)
+
+        tempfile.mkdtemp = lambda *args, prefix="tmp", **kwargs: self.FOLDER + prefix + "cache"
+        io.open = builtins.open = open_nothing
+        os.unlink = lambda path, **kwargs: None if is_there(path) else unlinked(path, **kwargs)
+
+    def __exit__(self, *_):
+        import atexit
+        import shutil
+        for module, name, value in self.kept:
+            setattr(module, name, value)
+        atexit.unregister(shutil.rmtree)  # of that folder
+
+
+def load_whole(name):
+    """All of it or nothing: half a package would stay for all clones."""
+    import importlib
+    before = set(sys.modules)
+    try:
+        importlib.import_module(name)
+    except BaseException:
+        for added in set(sys.modules) - before:
+            if added.partition(".")[0] == name.partition(".")[0]:
+                del sys.modules[added]
+        raise
+
+
 def warm(modules):
     """Loads modules before anybody's code is here; those that are not installed are left out. Returns their names."""
     import gc
-    import importlib
     loaded = []
     os.environ.setdefault("MPLBACKEND", "agg")
     for name in ["asyncio", "subprocess", "traceback", *modules]:
         try:
-            importlib.import_module(name)
+            load(name)
             loaded.append(name)
         except Exception:
             continue

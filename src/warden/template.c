@@ -121,7 +121,8 @@ int templates_init(struct templates *t, struct err *err)
          "description: Python, started and waiting\n"
          "aliases: [code-interpreter-v1]\n"
          "interpreter: python\n"
-         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas]\n"},
+         "modules: [json, re, math, datetime, collections, itertools, random, numpy, pandas, "
+         "matplotlib.pyplot]\n"},
         {"node", "description: JavaScript on Node.js\n"
                  "interpreter: javascript\n"},
     };

@@ -109,6 +109,14 @@ await withSandbox(Sandbox, undefined, { timeoutMs: 900_000, envs: { OURS: 'from 
       console.log('skip figures: matplotlib is not installed')
       return
     }
+    // What the template has loaded is whole in its clones, and what it loaded in vain is not there.
+    for (let i = 0; i < 3; i++) {
+      await withSandbox(Sandbox, undefined, { timeoutMs: 300_000 }, async (fresh) => {
+        const figure = await fresh.runCode('import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()')
+        assert.equal(figure.error, undefined)
+        assert.ok(figure.results[0].png)
+      })
+    }
     const { results } = await run('import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.title("t")\nplt.show()')
     const picture = results.find((r) => r.png)
     assert.ok(picture, 'a figure')

@@ -1,4 +1,5 @@
 """The published clients, unmodified, against a real `brig serve`, as root and as an ordinary user."""
+import importlib.util
 import json
 import os
 import re
@@ -271,3 +272,23 @@ def test_the_unix_socket_serves_the_same(daemon):
                            "http://localhost/version"], capture_output=True, text=True, timeout=120)
     assert "version" in said.stdout, said
     assert oct(Path(daemon.socket).stat().st_mode & 0o777) == "0o600"
+
+
+# ---- the built-in Python template ----
+
+def test_the_template_has_matplotlib_loaded(daemon):
+    """What must have a folder to write to is loaded all the same, whole, and its clones draw."""
+    if not importlib.util.find_spec("matplotlib"):
+        pytest.skip("matplotlib is not installed")
+
+    def drawn():
+        box = daemon.create("python")
+        try:
+            said = box.execute("import sys\nprint('matplotlib.pyplot' in sys.modules)\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
+        finally:
+            box.kill()
+        assert not [line for line in said if line["type"] == "error"], said
+        assert [line["chart"]["type"] for line in said if line["type"] == "result"] == ["line"], said
+        return [line["text"] for line in said if line["type"] == "stdout"] == ["True\n"]
+
+    daemonlib.wait_for(drawn, what="a clone that has it")

@@ -642,6 +642,7 @@ assert before == after, "importing it has effects"
 assert not {"asyncio", "subprocess"} & set(sys.modules), "importing it loads much"
 loaded = driver.warm(["numpy", "no_such_module"])
 assert "numpy" in loaded and "no_such_module" not in loaded and "numpy" in sys.modules
+assert driver.warm(["half.broken"])[-1] == "traceback" and "half" not in sys.modules, "half a package stays"
 (asked, requests), (answers, said) = os.pipe(), os.pipe()
 if os.fork() == 0:
     os.close(requests), os.close(answers)
@@ -660,7 +661,10 @@ print(hear()["data"]["text"])
 """
 
 
-def test_a_process_that_is_warm_already():
+def test_a_process_that_is_warm_already(tmp_path):
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "__init__.py").write_text("")
+    (tmp_path / "half" / "broken.py").write_text("1/0")
     done = subprocess.run(["/usr/bin/python3", "-c", TEMPLATE, str(DRIVERS / "python.py")], capture_output=True, text=True,
-                          timeout=PATIENCE)
+                          timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.stdout == "(True, '__main__')\n", done.stderr
