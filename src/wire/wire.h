@@ -33,7 +33,7 @@
     /* front → warden */                                                                         \
     X(CLAIM, "claim")     /* {"env":{},"network":null|{…as NETWORK}} */                          \
     X(SPAWN, "spawn")     /* {"argv":[],"env":{},"cwd":"","tty":null|{"cols","rows"},              \
-                             "stdin":bool,"interpreter":null|"python"|…: a language} */             \
+                             "stdin":bool,"interpreter":null|"python"|... a language} */           \
     X(SIGNAL, "signal")   /* {"pid","signal","group":bool} */                                      \
     X(FILE, "file")       /* see files/files.h: {"op",…} */                                      \
     X(CONNECT, "connect") /* {"port"}: a TCP connection to 127.0.0.1 or ::1 inside */              \
