@@ -109,8 +109,8 @@ int policy_read_ask(struct policy *p, struct item_reader *r, const struct json *
 int policy_read_secret(struct policy *p, struct item_reader *r, const struct json *item);
 
 /* ---- write.c ---- */
-void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire);
-void secret_write(const struct egress_secret *s, struct json_writer *w, bool wire);
-/* For people: a short text where that says everything, else the mapping. */
-void rule_show(const struct egress_rule *r, struct json_writer *w);
-void secret_show(const struct egress_secret *s, struct json_writer *w);
+/* For brig-proxy, for people (a short text where that says everything), or for the hash. */
+enum egress_form { EGRESS_WIRE, EGRESS_SHOWN, EGRESS_CANONICAL };
+void egress_write_rules(const struct egress *e, struct json_writer *w, enum egress_form form);
+void egress_write_blocked(const struct egress *e, struct json_writer *w);
+void egress_write_secrets(const struct egress *e, struct json_writer *w, enum egress_form form);

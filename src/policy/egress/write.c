@@ -3,6 +3,9 @@
 #include "base/num.h"
 #include "policy/egress/internal.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static void write_list(struct json_writer *w, const char *key, const struct text_list *list)
 {
     if (list->count == 0)
@@ -37,7 +40,7 @@ static void write_narrowing(struct json_writer *w, const char *key, uint64_t val
         write_limit(w, key, value, format);
 }
 
-void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire)
+static void rule_write(const struct egress_rule *r, struct json_writer *w, bool wire)
 {
     cleanup_buf struct buf host;
     buf_init(&host, 512);
@@ -97,7 +100,7 @@ static void write_swap(struct json_writer *w, const struct egress_secret *s)
     jw_array_end(w);
 }
 
-void secret_write(const struct egress_secret *s, struct json_writer *w, bool wire)
+static void secret_write(const struct egress_secret *s, struct json_writer *w, bool wire)
 {
     cleanup_buf struct buf origin;
     buf_init(&origin, 512);
@@ -116,29 +119,30 @@ void secret_write(const struct egress_secret *s, struct json_writer *w, bool wir
     jw_object_end(w);
 }
 
-void rule_show(const struct egress_rule *r, struct json_writer *w)
+/* What people wrote, where that says everything. */
+static bool rule_is_short(const struct egress_rule *r)
 {
-    /* More would not be read back from the text. */
-    if (rule_is_counted(r) || r->pass.count || r->methods.count || r->paths.count > 1)
-        rule_write(r, w, false);
-    else
-        jw_string(w, r->text);
+    return !rule_is_counted(r) && !r->pass.count && !r->methods.count && r->paths.count <= 1;
 }
 
-void secret_show(const struct egress_secret *s, struct json_writer *w)
+/* What a secret implies is enforced, but comes back with the secret: people are not shown it. */
+void egress_write_rules(const struct egress *e, struct json_writer *w, enum egress_form form)
 {
-    secret_write(s, w, false);
-}
-
-void egress_write_json(const struct egress *e, struct json_writer *w)
-{
-    jw_object_begin(w);
-    jw_key(w, "rules");
     jw_array_begin(w);
-    for (size_t i = 0; i < e->rule_count; i++)
-        rule_write(&e->rules[i], w, true);
+    for (size_t i = 0; i < e->rule_count; i++) {
+        const struct egress_rule *r = &e->rules[i];
+        if (form == EGRESS_SHOWN && r->implied)
+            continue;
+        if (form == EGRESS_SHOWN && rule_is_short(r))
+            jw_string(w, r->text);
+        else
+            rule_write(r, w, form == EGRESS_WIRE);
+    }
     jw_array_end(w);
-    jw_key(w, "blocked");
+}
+
+void egress_write_blocked(const struct egress *e, struct json_writer *w)
+{
     jw_array_begin(w);
     for (size_t i = 0; i < e->blocked_count; i++) {
         cleanup_buf struct buf host;
@@ -147,11 +151,40 @@ void egress_write_json(const struct egress *e, struct json_writer *w)
         jw_string(w, buf_text(&host));
     }
     jw_array_end(w);
-    jw_key(w, "secrets");
+}
+
+static int compare_secrets(const void *a, const void *b)
+{
+    const struct egress_secret *const *x = a;
+    const struct egress_secret *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+void egress_write_secrets(const struct egress *e, struct json_writer *w, enum egress_form form)
+{
+    cleanup_free const struct egress_secret **secrets =
+        calloc(e->secret_count + 1, sizeof *secrets);
+    if (!secrets)
+        w->out->failed = true;
+    for (size_t i = 0; secrets && i < e->secret_count; i++)
+        secrets[i] = &e->secrets[i];
+    if (secrets && form == EGRESS_CANONICAL)
+        qsort(secrets, e->secret_count, sizeof *secrets, compare_secrets);
     jw_array_begin(w);
-    for (size_t i = 0; i < e->secret_count; i++)
-        secret_write(&e->secrets[i], w, true);
+    for (size_t i = 0; secrets && i < e->secret_count; i++)
+        secret_write(secrets[i], w, form == EGRESS_WIRE);
     jw_array_end(w);
+}
+
+void egress_write_json(const struct egress *e, struct json_writer *w)
+{
+    jw_object_begin(w);
+    jw_key(w, "rules");
+    egress_write_rules(e, w, EGRESS_WIRE);
+    jw_key(w, "blocked");
+    egress_write_blocked(e, w);
+    jw_key(w, "secrets");
+    egress_write_secrets(e, w, EGRESS_WIRE);
     if (e->asks) {
         jw_key(w, "ask");
         egress_ask_write(e, w);

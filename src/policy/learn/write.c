@@ -1,8 +1,8 @@
 /* The policy file that learn mode writes: what was given before, what is proposed, and why.
  *
- * The whole policy is shown as `brig policy show` does, and then thinned out: what only the level
- * set is left out, and comments go before what is new. So it says the same as the policy, whatever
- * members policies have. */
+ * The policy is shown as `brig policy show` does, without what only the level set, and with
+ * comments before what is new. So it says the same as the policy, whatever members policies have.
+ */
 #include "policy/learn/learn.h"
 
 #include "base/cleanup.h"
@@ -122,51 +122,35 @@ static int build(struct learn *l, const struct policy *base, struct policy *ret,
 
 /* ---- the text ---- */
 
-struct comb {
+struct notes {
     const struct learn *l;
     const struct policy *base;
-    struct buf *out;
-    char section[32]; /* "" at the top */
-    char list[32];    /* the member whose items come */
-    char held[2][64]; /* headings that wait for something below them */
-    bool items;       /* the items of the list are kept */
 };
 
-static void flush(struct comb *c)
+static void comment(const struct learn_line *line, const char *indent, struct buf *out)
 {
-    for (int i = 0; i < 2; i++) {
-        buf_str(c->out, c->held[i]);
-        c->held[i][0] = '\0';
-    }
-}
-
-static void comment(struct comb *c, const char *indent, const struct learn_line *line)
-{
-    buf_fmt(c->out, "%s# ", indent);
-    learn_clean(line->asked, c->out);
+    buf_fmt(out, "%s# ", indent);
+    learn_clean(line->asked, out);
     if (line->count > 1)
-        buf_fmt(c->out, " (%" PRIu64 " times)", line->count);
+        buf_fmt(out, " (%" PRIu64 " times)", line->count);
     if (line->risk) {
-        buf_fmt(c->out, "\n%s# risk ", indent);
-        learn_clean(line->risk, c->out);
+        buf_fmt(out, "\n%s# risk ", indent);
+        learn_clean(line->risk, out);
     }
-    buf_chr(c->out, '\n');
+    buf_chr(out, '\n');
 }
 
-/* As show_yaml.c writes the item. */
-static bool is_item(const struct learn_line *line, const char *item, size_t len)
+static bool is_item(const struct learn_line *line, const char *item)
 {
-    cleanup_buf struct buf text, shown;
-    buf_init(&text, LINE_CAP);
-    buf_init(&shown, LINE_CAP);
-    buf_str(&text, line->value);
-    if (line->dest)
-        buf_fmt(&text, ":%s", line->dest);
-    show_yaml_text(buf_text(&text), &shown);
-    return shown.len == len && memcmp(buf_text(&shown), item, len) == 0;
+    size_t len = strlen(line->value);
+    if (!line->dest)
+        return strcmp(item, line->value) == 0;
+    return strncmp(item, line->value, len) == 0 && item[len] == ':' &&
+           strcmp(item + len + 1, line->dest) == 0;
 }
 
-static const struct learn_line *find_item(const struct comb *c, const char *item, size_t len)
+static const struct learn_line *find_item(const struct learn *l, const char *section,
+                                          const char *list, const struct json *item)
 {
     static const struct {
         const char *section, *list;
@@ -174,109 +158,52 @@ static const struct learn_line *find_item(const struct comb *c, const char *item
     } lists[] = {{"filesystem", "ro", LEARN_RO},
                  {"filesystem", "rw", LEARN_RW},
                  {"network", "allow", LEARN_HOST}};
-    for (size_t k = 0; k < ARRAY_LEN(lists); k++) {
-        if (strcmp(c->section, lists[k].section) != 0 || strcmp(c->list, lists[k].list) != 0)
+    for (size_t k = 0; json_type(item) == JSON_STRING && k < ARRAY_LEN(lists); k++) {
+        if (strcmp(section, lists[k].section) != 0 || strcmp(list, lists[k].list) != 0)
             continue;
-        for (size_t i = 0; i < c->l->line_count; i++)
-            if (c->l->lines[i].kind == lists[k].kind && is_item(&c->l->lines[i], item, len))
-                return &c->l->lines[i];
+        for (size_t i = 0; i < l->line_count; i++)
+            if (l->lines[i].kind == lists[k].kind && is_item(&l->lines[i], json_string(item)))
+                return &l->lines[i];
     }
     return NULL;
 }
 
-static void keep(struct comb *c, const char *text, size_t len)
+static void note(void *ctx, const char *section, const char *key, const struct json *item,
+                 const char *indent, struct buf *out)
 {
-    flush(c);
-    buf_add(c->out, text, len);
-    buf_chr(c->out, '\n');
-}
-
-static void comb_item(struct comb *c, const char *text, size_t len)
-{
-    const struct learn_line *line =
-        len > 6 && memcmp(text, "    - ", 6) == 0 ? find_item(c, text + 6, len - 6) : NULL;
-    flush(c);
+    const struct notes *n = ctx;
+    enum policy_field id = field_find(section, key);
+    const struct learn_line *line = item               ? find_item(n->l, section, key, item)
+                                    : id < FIELD_COUNT ? find_field(n->l, id)
+                                                       : NULL;
     if (line)
-        comment(c, "    ", line);
-    keep(c, text, len);
-}
-
-/* A field that was chosen, by whoever ran brig or by learning. */
-static void comb_field(struct comb *c, enum policy_field id, const char *text, size_t len,
-                       const char *indent)
-{
-    const struct learn_line *line = find_field(c->l, id);
-    bool chosen = c->base->origin[id].kind > ORIGIN_LEVEL || id == FIELD_LEVEL;
-    if (!line && !chosen)
-        return;
-    flush(c);
-    if (line)
-        comment(c, indent, line);
-    keep(c, text, len);
-}
-
-static bool ends_with(const char *text, size_t len, const char *end)
-{
-    size_t n = strlen(end);
-    return len >= n && memcmp(text + len - n, end, n) == 0;
-}
-
-/* "key" of "key: value"; false: it is no key. */
-static bool read_key(const char *text, size_t len, char key[static 32])
-{
-    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
-    if (n == 0 || n >= 32 || n >= len || text[n] != ':')
-        return false;
-    memcpy(key, text, n);
-    key[n] = '\0';
-    return true;
-}
-
-static void hold(struct comb *c, int level, const char *text, size_t len)
-{
-    c->held[1][0] = '\0';
-    snprintf(c->held[level], sizeof c->held[level], "%.*s\n", (int)len, text);
+        comment(line, indent, out);
 }
 
 /* An empty list that says the same as none. In other members an empty one may be a decision. */
-static bool means_nothing(const struct comb *c, const char *key, const char *text, size_t len)
+static bool means_nothing(const struct policy *base, const char *section, const char *key)
 {
     static const char *const lists[][2] = {{"filesystem", "ro"},   {"filesystem", "rw"},
                                            {"network", "allow"},   {"network", "block"},
                                            {"credentials", "env"}, {"credentials", "secrets"}};
-    if (!ends_with(text, len, " []") && !ends_with(text, len, " {}"))
-        return false;
-    if (strcmp(key, "allow") == 0 && strcmp(c->section, "network") == 0 && c->base->allow_given)
+    if (strcmp(section, "network") == 0 && strcmp(key, "allow") == 0 && base->allow_given)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        if (strcmp(c->section, lists[i][0]) == 0 && strcmp(key, lists[i][1]) == 0)
+        if (strcmp(section, lists[i][0]) == 0 && strcmp(key, lists[i][1]) == 0)
             return true;
     return false;
 }
 
-static void comb_line(struct comb *c, const char *text, size_t len)
+/* Of the fields those that were chosen, by whoever ran brig or by learning. */
+static bool keep(void *ctx, const char *section, const char *key, const struct json *value)
 {
-    size_t indent = strspn(text, " ");
-    char key[32];
-    if (indent >= 4 || !read_key(text + indent, len - indent, key))
-        return comb_item(c, text, len);
-    bool heading = ends_with(text, len, ":");
-    if (indent == 0) {
-        snprintf(c->section, sizeof c->section, "%s", heading ? key : "");
-        if (heading)
-            return hold(c, 0, text, len);
-        c->held[0][0] = c->held[1][0] = '\0';
-    }
-    enum policy_field id = field_find(c->section, key);
-    if (heading) {
-        snprintf(c->list, sizeof c->list, "%s", key);
-        return hold(c, 1, text, len);
-    }
-    c->held[1][0] = '\0';
+    const struct notes *n = ctx;
+    enum policy_field id = field_find(section, key);
     if (id < FIELD_COUNT)
-        return comb_field(c, id, text, len, indent ? "  " : "");
-    if (!means_nothing(c, key, text, len))
-        keep(c, text, len);
+        return find_field(n->l, id) || n->base->origin[id].kind > ORIGIN_LEVEL || id == FIELD_LEVEL;
+    bool is_empty = (json_type(value) == JSON_ARRAY || json_type(value) == JSON_OBJECT) &&
+                    json_count(value) == 0;
+    return !is_empty || !means_nothing(n->base, section, key);
 }
 
 static void write_head(const struct learn *l, struct buf *out)
@@ -313,21 +240,6 @@ static void write_refusals(const struct learn *l, struct buf *out)
     }
 }
 
-static void write_body(const struct learn *l, const struct policy *base, const struct policy *p,
-                       struct buf *out)
-{
-    struct comb c = {.l = l, .base = base, .out = out};
-    cleanup_buf struct buf text;
-    buf_init(&text, out->cap);
-    policy_show_yaml(p, &text);
-    out->failed |= text.failed;
-    for (const char *at = buf_text(&text); *at;) {
-        size_t len = strcspn(at, "\n");
-        comb_line(&c, at, len);
-        at += len + (at[len] == '\n');
-    }
-}
-
 /* LN-1 */
 static int read_back(const struct learn *l, const struct policy *meant, struct err *err)
 {
@@ -353,7 +265,7 @@ int learn_write(struct learn *l, const struct policy *base, struct err *err)
         r = build(l, base, &p, err);
     if (r >= 0) {
         write_head(l, &l->policy);
-        write_body(l, base, &p, &l->policy);
+        show_yaml(&p, &(struct yaml_notes){keep, note, &(struct notes){l, base}}, &l->policy);
         write_refusals(l, &l->policy);
         r = l->policy.failed ? err_set(err, ERR_LIMIT, "the learned policy is too long")
                              : read_back(l, &p, err);

@@ -1,12 +1,10 @@
-/* A policy as a YAML document that brig reads back: every field, whether it was chosen or not. */
+/* The document of a policy as YAML that brig reads back. Made from the same tree as its JSON, so
+ * that the two languages cannot say different things. */
 #include "policy/text/show_yaml.h"
+
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "policy/commands/internal.h"
-#include "policy/egress/internal.h"
-#include "policy/fields.h"
-#include "policy/grants.h"
-#include "policy/tools/internal.h"
+#include "policy/text/document.h"
 
 #include <string.h>
 #include <strings.h>
@@ -49,258 +47,144 @@ static void quoted_text(const char *text, struct buf *out)
     buf_chr(out, '"');
 }
 
+/* "512M", "1m30s", "0.5s": no reader of YAML takes these for a number. */
+static bool is_measure(const char *text)
+{
+    size_t digits = strspn(text, "0123456789.");
+    return digits > 0 && text[0] != '.' && text[digits] && strchr("KMGTsmhd", text[digits]) &&
+           text[strspn(text, "0123456789.KMGTiBsmhd")] == '\0';
+}
+
 /* Plain only where no reader could take it for anything but this text. */
-static void show_text(const char *text, struct buf *out)
+void show_yaml_text(const char *text, struct buf *out)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_/";
     static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_/.-";
-    if (strspn(text, letters) > 0 && text[strspn(text, safe)] == '\0' && !is_yaml_word(text))
+    bool word =
+        strspn(text, letters) > 0 && text[strspn(text, safe)] == '\0' && !is_yaml_word(text);
+    if (word || is_measure(text))
         buf_str(out, text);
     else
         quoted_text(text, out);
 }
 
-void show_yaml_text(const char *text, struct buf *out)
+static void show_value(const struct json *j, struct buf *out);
+
+static void show_flow(const struct json *box, struct buf *out)
 {
-    show_text(text, out);
+    bool mapping = json_type(box) == JSON_OBJECT;
+    buf_chr(out, mapping ? '{' : '[');
+    for (size_t i = 0; i < json_count(box); i++) {
+        buf_str(out, i ? ", " : "");
+        if (mapping) {
+            show_yaml_text(json_key_at(box, i), out);
+            buf_str(out, ": ");
+        }
+        show_value(mapping ? json_value_at(box, i) : json_at(box, i), out);
+    }
+    buf_chr(out, mapping ? '}' : ']');
 }
 
-static void show_field(const struct policy *p, enum policy_field id, const char *indent,
-                       struct buf *out)
+/* On the line where it stands. */
+static void show_value(const struct json *j, struct buf *out)
 {
-    cleanup_buf struct buf text;
-    buf_init(&text, out->cap);
-    policy_field_text(p, id, &text);
-    buf_fmt(out, "%s%s: ", indent, field_key(id));
-    /* Numbers and sizes need no quotes; only words and paths can be mistaken. */
-    if (field_type(id) == TYPE_NEED || field_type(id) == TYPE_NETWORK || field_is_text(id))
-        show_text(buf_text(&text), out);
-    else
-        buf_str(out, buf_text(&text));
+    struct json_writer w;
+    if (json_type(j) == JSON_STRING) {
+        show_yaml_text(json_string(j), out);
+    } else if (json_type(j) == JSON_ARRAY || json_type(j) == JSON_OBJECT) {
+        show_flow(j, out);
+    } else {
+        jw_init(&w, out, false);
+        jw_json(&w, j);
+    }
+}
+
+/* A text, or a mapping with one line for each member. */
+static void show_item(const struct json *item, struct buf *out)
+{
+    bool mapping = json_type(item) == JSON_OBJECT;
+    buf_str(out, "    - ");
+    if (!mapping)
+        show_value(item, out);
+    for (size_t i = 0; mapping && i < json_count(item); i++) {
+        buf_fmt(out, "%s%s: ", i ? "\n      " : "", json_key_at(item, i));
+        show_value(json_value_at(item, i), out);
+    }
     buf_chr(out, '\n');
 }
 
-static void show_section(const struct policy *p, const char *section, struct buf *out)
+static void show_list(const char *section, const char *key, const struct json *list,
+                      const struct yaml_notes *n, struct buf *out)
 {
-    if (*section)
-        buf_fmt(out, "%s:\n", section);
-    for (enum policy_field id = 0; id < FIELD_COUNT; id++) {
-        if (field_in_section(id, section))
-            show_field(p, id, *section ? "  " : "", out);
+    buf_chr(out, '\n');
+    for (size_t i = 0; i < json_count(list); i++) {
+        if (n)
+            n->comment(n->ctx, section, key, json_at(list, i), "    ", out);
+        show_item(json_at(list, i), out);
     }
 }
 
-static void show_grants(const struct policy *p, bool writable, struct buf *out)
+static void show_mapping(const struct json *mapping, struct buf *out)
 {
-    bool any = false;
-    buf_fmt(out, "  %s:", writable ? "rw" : "ro");
-    for (size_t i = 0; i < p->grant_count; i++) {
-        if (p->grants[i].writable != writable)
-            continue;
-        cleanup_buf struct buf text;
-        buf_init(&text, out->cap);
-        grant_text(&p->grants[i], &text);
-        buf_str(out, "\n    - ");
-        show_text(buf_text(&text), out);
-        any = true;
-    }
-    buf_str(out, any ? "\n" : " []\n");
-}
-
-static void show_env(const struct policy *p, struct buf *out)
-{
-    buf_str(out, p->env_count ? "  env:\n" : "  env: {}\n");
-    for (size_t i = 0; i < p->env_count; i++) {
+    buf_chr(out, '\n');
+    for (size_t i = 0; i < json_count(mapping); i++) {
         buf_str(out, "    ");
-        show_text(p->env[i].name, out);
+        show_yaml_text(json_key_at(mapping, i), out);
         buf_str(out, ": ");
-        show_text(p->env[i].value, out);
+        show_value(json_value_at(mapping, i), out);
         buf_chr(out, '\n');
     }
 }
 
-static void show_value(const struct json *j, struct buf *out);
-
-static void show_flow(const struct json *list, struct buf *out)
+static void show_member(const char *section, const char *key, const struct json *value,
+                        const struct yaml_notes *n, struct buf *out)
 {
-    buf_chr(out, '[');
-    for (size_t i = 0; i < json_count(list); i++) {
-        buf_str(out, i ? ", " : "");
-        show_value(json_at(list, i), out);
+    const char *indent = *section ? "  " : "";
+    if (n)
+        n->comment(n->ctx, section, key, NULL, indent, out);
+    buf_fmt(out, "%s%s:", indent, key);
+    if (json_type(value) == JSON_ARRAY && json_count(value)) {
+        show_list(section, key, value, n, out);
+    } else if (json_type(value) == JSON_OBJECT && json_count(value)) {
+        show_mapping(value, out);
+    } else {
+        buf_chr(out, ' ');
+        show_value(value, out);
+        buf_chr(out, '\n');
     }
-    buf_chr(out, ']');
 }
 
-static void show_flow_mapping(const struct json *object, struct buf *out)
+/* Its heading only where something is left to stand below it. */
+static void show_section(const char *section, const struct json *members,
+                         const struct yaml_notes *n, struct buf *out)
 {
-    buf_chr(out, '{');
-    for (size_t i = 0; i < json_count(object); i++) {
-        buf_str(out, i ? ", " : "");
-        show_text(json_key_at(object, i), out);
-        buf_str(out, ": ");
-        show_value(json_value_at(object, i), out);
+    bool any = false;
+    for (size_t i = 0; i < json_count(members); i++) {
+        const char *key = json_key_at(members, i);
+        const struct json *value = json_value_at(members, i);
+        if (n && !n->keep(n->ctx, section, key, value))
+            continue;
+        if (!any && *section)
+            buf_fmt(out, "%s:\n", section);
+        any = true;
+        if (*section || json_type(value) != JSON_OBJECT)
+            show_member(section, key, value, n, out);
+        else
+            show_section(key, value, n, out);
     }
-    buf_chr(out, '}');
 }
 
-static void show_value(const struct json *j, struct buf *out)
+void show_yaml(const struct policy *p, const struct yaml_notes *n, struct buf *out)
 {
-    if (json_type(j) == JSON_STRING)
-        show_text(json_string(j), out);
-    else if (json_type(j) == JSON_ARRAY)
-        show_flow(j, out);
-    else if (json_type(j) == JSON_OBJECT)
-        show_flow_mapping(j, out);
+    struct json *tree = policy_tree(p, out->cap);
+    if (tree)
+        show_section("", tree, n, out);
     else
-        buf_fmt(out, "%lld", (long long)json_int(j));
-}
-
-/* One item of a list: a text, or a mapping of texts, numbers and lists of texts. Made from its
- * JSON, so that the two languages cannot say different things. */
-static void show_item(const struct buf *text, struct buf *out)
-{
-    struct json *item = NULL;
-    if (text->failed || json_parse(buf_text(text), text->len, NULL, &item, NULL) < 0) {
         out->failed = true;
-        return;
-    }
-    buf_str(out, "\n    - ");
-    if (json_type(item) != JSON_OBJECT)
-        show_value(item, out);
-    for (size_t i = 0; json_type(item) == JSON_OBJECT && i < json_count(item); i++) {
-        buf_fmt(out, "%s%s: ", i ? "\n      " : "", json_key_at(item, i));
-        show_value(json_value_at(item, i), out);
-    }
-    json_free(item);
-}
-
-static void show_rules(const struct policy *p, struct buf *out)
-{
-    bool any = false;
-    buf_str(out, "  allow:");
-    for (size_t i = 0; i < p->egress.rule_count; i++) {
-        if (p->egress.rules[i].implied)
-            continue;
-        cleanup_buf struct buf text;
-        struct json_writer w;
-        buf_init(&text, out->cap);
-        jw_init(&w, &text, false);
-        rule_show(&p->egress.rules[i], &w);
-        show_item(&text, out);
-        any = true;
-    }
-    buf_str(out, any ? "\n" : " []\n");
-}
-
-static void show_blocked(const struct policy *p, struct buf *out)
-{
-    buf_str(out, "  block:");
-    for (size_t i = 0; i < p->egress.blocked_count; i++) {
-        cleanup_buf struct buf host;
-        buf_init(&host, 512);
-        pattern_text(&p->egress.blocked[i], &host);
-        buf_str(out, "\n    - ");
-        show_text(buf_text(&host), out);
-    }
-    buf_str(out, p->egress.blocked_count ? "\n" : " []\n");
-}
-
-static void show_secrets(const struct policy *p, struct buf *out)
-{
-    buf_str(out, "  secrets:");
-    for (size_t i = 0; i < p->egress.secret_count; i++) {
-        cleanup_buf struct buf text;
-        struct json_writer w;
-        buf_init(&text, out->cap);
-        jw_init(&w, &text, false);
-        secret_show(&p->egress.secrets[i], &w);
-        show_item(&text, out);
-    }
-    buf_str(out, p->egress.secret_count ? "\n" : " []\n");
-}
-
-static void show_ask(const struct policy *p, struct buf *out)
-{
-    if (!p->egress.asks)
-        return;
-    buf_str(out, p->egress.ask_count ? "  ask:" : "  ask: true");
-    for (size_t i = 0; i < p->egress.ask_count; i++) {
-        cleanup_buf struct buf host;
-        buf_init(&host, 512);
-        pattern_text(&p->egress.ask[i], &host);
-        buf_str(out, "\n    - ");
-        show_text(buf_text(&host), out);
-    }
-    buf_chr(out, '\n');
-}
-
-static void show_commands(const struct commands *c, struct buf *out)
-{
-    buf_fmt(out, "commands:\n  default: %s\n  dangerous: %s\n", command_rule_name(c->by_default),
-            command_rule_name(c->dangerous));
-    for (enum command_rule rule = 0; rule < COMMAND_RULE_COUNT; rule++) {
-        bool any = false;
-        buf_fmt(out, "  %s:", command_rule_name(rule));
-        for (size_t i = 0; i < c->count; i++) {
-            if (c->patterns[i].rule != rule)
-                continue;
-            buf_str(out, "\n    - ");
-            show_text(c->patterns[i].text, out);
-            any = true;
-        }
-        buf_str(out, any ? "\n" : " []\n");
-    }
-}
-
-static void show_tool_rules(const struct tools *t, enum tool_verdict verdict, struct buf *out)
-{
-    bool any = false;
-    buf_fmt(out, "  %s:", tool_verdict_name(verdict));
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->rules[i].verdict != verdict)
-            continue;
-        cleanup_buf struct buf text;
-        struct json_writer w;
-        buf_init(&text, out->cap);
-        jw_init(&w, &text, false);
-        tool_rule_show(&t->rules[i], &w);
-        show_item(&text, out);
-        any = true;
-    }
-    buf_str(out, any ? "\n" : " []\n");
-}
-
-static void show_tools(const struct tools *t, struct buf *out)
-{
-    buf_str(out, "tools:\n");
-    for (enum tool_verdict v = 0; v < TOOL_VERDICT_COUNT; v++)
-        show_tool_rules(t, v, out);
-    buf_str(out, "  callbacks:");
-    for (unsigned i = 0; i < CALLBACK_COUNT; i++) {
-        if (t->callbacks & 1u << i)
-            buf_fmt(out, "\n    - %s", tool_callback_name(i));
-    }
-    buf_str(out, t->callbacks ? "\n" : " []\n");
+    json_free(tree);
 }
 
 void policy_show_yaml(const struct policy *p, struct buf *out)
 {
-    buf_str(out, "version: 1\n");
-    show_section(p, "", out);
-    show_section(p, "kernel", out);
-    show_section(p, "filesystem", out);
-    show_grants(p, false, out);
-    show_grants(p, true, out);
-    show_section(p, "network", out);
-    show_rules(p, out);
-    show_blocked(p, out);
-    show_ask(p, out);
-    buf_str(out, "credentials:\n");
-    show_env(p, out);
-    show_secrets(p, out);
-    show_section(p, "lifecycle", out);
-    if (p->commands.given)
-        show_commands(&p->commands, out);
-    if (p->tools.given)
-        show_tools(&p->tools, out);
+    show_yaml(p, NULL, out);
 }

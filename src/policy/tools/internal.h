@@ -24,7 +24,7 @@ int policy_read_tools(struct policy *p, struct item_reader *r, const struct json
 /* For people: a short text where that says everything, else the mapping. */
 void tool_rule_show(const struct tool_rule *rule, struct json_writer *w);
 /* The members allow, ask, callbacks and deny, rules in one form. */
-void tools_write(const struct tools *t, struct json_writer *w);
+void tools_write(const struct tools *t, struct json_writer *w, bool canonical);
 
 /* Is the request's part at least as strict? Then tools_take() lays it over p. */
 int tools_tighten(const struct tools *have, const struct tools *want, struct err *err);

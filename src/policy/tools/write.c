@@ -27,8 +27,7 @@ static void write_values(const struct text_list *values, struct json_writer *w, 
 static void write_mapping(const struct tool_rule *r, struct json_writer *w, bool canonical)
 {
     jw_object_begin(w);
-    if (!canonical)
-        jw_kv_string(w, "name", r->name);
+    jw_kv_string(w, "name", r->name);
     if (r->argument_count) {
         jw_key(w, "arguments");
         jw_object_begin(w);
@@ -38,8 +37,6 @@ static void write_mapping(const struct tool_rule *r, struct json_writer *w, bool
         }
         jw_object_end(w);
     }
-    if (canonical)
-        jw_kv_string(w, "name", r->name);
     jw_object_end(w);
 }
 
@@ -57,35 +54,26 @@ void tool_rule_show(const struct tool_rule *r, struct json_writer *w)
     jw_string(w, buf_text(&text));
 }
 
-static void write_rules(const struct tools *t, enum tool_verdict verdict, struct json_writer *w)
-{
-    jw_key(w, tool_verdict_name(verdict));
-    jw_array_begin(w);
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->rules[i].verdict == verdict)
-            write_mapping(&t->rules[i], w, true);
-    }
-    jw_array_end(w);
-}
-
-static void write_callbacks(const struct tools *t, struct json_writer *w)
-{
-    static const unsigned sorted[CALLBACK_COUNT] = {2, 0, 1};
-    jw_key(w, "callbacks");
-    jw_array_begin(w);
-    for (unsigned i = 0; i < CALLBACK_COUNT; i++) {
-        if (t->callbacks & 1u << sorted[i])
-            jw_string(w, tool_callback_name(sorted[i]));
-    }
-    jw_array_end(w);
-}
-
-void tools_write(const struct tools *t, struct json_writer *w)
+void tools_write(const struct tools *t, struct json_writer *w, bool canonical)
 {
     jw_object_begin(w);
-    write_rules(t, TOOL_ALLOW, w);
-    write_rules(t, TOOL_ASK, w);
-    write_callbacks(t, w);
-    write_rules(t, TOOL_DENY, w);
+    for (enum tool_verdict v = 0; v < TOOL_VERDICT_COUNT; v++) {
+        jw_key(w, tool_verdict_name(v));
+        jw_array_begin(w);
+        for (size_t i = 0; i < t->count; i++) {
+            const struct tool_rule *r = &t->rules[i];
+            if (r->verdict == v && canonical)
+                write_mapping(r, w, true);
+            else if (r->verdict == v)
+                tool_rule_show(r, w);
+        }
+        jw_array_end(w);
+    }
+    jw_key(w, "callbacks");
+    jw_array_begin(w);
+    for (unsigned i = 0; i < CALLBACK_COUNT; i++)
+        if (t->callbacks & 1u << i)
+            jw_string(w, tool_callback_name(i));
+    jw_array_end(w);
     jw_object_end(w);
 }
