@@ -178,6 +178,8 @@ const struct pinned_grant *review_grant(const struct filesystem *fs); /* NULL: n
 /* Removes it if nothing was changed, or `failed`. 1: there is something to review; negative: what
  * should have gone is still there. */
 int review_settle(struct filesystem *fs, bool failed, struct err *err);
+/* The code has ended: what it changed may be applied or discarded. */
+void review_release(struct filesystem *fs);
 /* protect.c: is this a place that never enters a sandbox? `path` is canonical. */
 int protect_folder(int fd, struct err *err);
 int protect_check(const char *path, struct err *err);

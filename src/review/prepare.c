@@ -47,6 +47,11 @@ static int make_folder(struct filesystem *fs, struct err *err)
     return -err->code;
 }
 
+void review_release(struct filesystem *fs)
+{
+    flock(fs->review_fd, LOCK_UN);
+}
+
 static void join_command(struct buf *out, char *const *argv)
 {
     for (; argv && *argv; argv++) {

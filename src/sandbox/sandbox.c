@@ -203,6 +203,10 @@ static void settle_review(struct sandbox *s)
     s->result->reviewed = true;
     s->result->review_pending = result > 0;
     note_left(s, result, &err);
+    /* Children that are about to end hold the lock too, and `brig apply` may be the next command.
+     * Code that nothing can kill may still write: then it goes with the last of them. */
+    if (!s->lifecycle.stuck)
+        review_release(&s->filesystem);
 }
 
 /* Descriptors first: removing takes a few, and a start that was refused for want of them must not
