@@ -1018,7 +1018,7 @@ class Session:
         builtins.__brig__ = self.marks = Marks(self.names)
         self.shell = Shell(self.marks)
         builtins.get_ipython = get_ipython
-        os.environ.setdefault("MPLBACKEND", "agg")
+        default_environment()
         sys.meta_path.insert(0, ImportHook())
         sys.meta_path.append(IPythonStandIn())
         for name, hook in HOOKS.items():
@@ -1366,11 +1366,18 @@ def load_whole(name):
         raise
 
 
+def default_environment():
+    """There is no screen."""
+    os.environ.setdefault("MPLBACKEND", "agg")
+
+
 def warm(modules):
     """Loads modules before anybody's code is here; those that are not installed are left out. Returns their names."""
     import gc
     loaded = []
-    os.environ.setdefault("MPLBACKEND", "agg")
+    # Only here: a template remembers the environment that its clones are expected to have.
+    given = os.environ.get("MPLBACKEND")
+    default_environment()
     for name in ["asyncio", "subprocess", "traceback", *modules]:
         try:
             load(name)
@@ -1381,6 +1388,8 @@ def warm(modules):
         rehearse_figure()
     except Exception:
         pass  # the first one of each clone then takes its time
+    if given is None:
+        del os.environ["MPLBACKEND"]
     gc.collect()
     gc.freeze()
     return loaded

@@ -35,8 +35,8 @@ static int copy_egress(struct sandbox *s, struct err *err)
 
 /* Tools that try again for a minute and more, though nothing can come of it; and what they do by
  * themselves, for when rules come while the sandbox lives. */
-static void retry_variables(bool offline, void (*set)(void *, const char *, const char *),
-                            void *ctx)
+void sandbox_retry_variables(bool offline,
+                             void (*set)(void *ctx, const char *name, const char *value), void *ctx)
 {
     set(ctx, "npm_config_fetch_retries", offline ? "0" : "2");
     set(ctx, "PIP_RETRIES", offline ? "0" : "5");
@@ -55,7 +55,7 @@ void sandbox_egress_variables(const struct sandbox *s,
     set(ctx, "NO_PROXY", "localhost,127.0.0.1,::1");
     set(ctx, "no_proxy", "localhost,127.0.0.1,::1");
     if (s->session)
-        retry_variables(false, set, ctx);
+        sandbox_retry_variables(false, set, ctx);
     /* Without a network namespace there is no UDP: names are asked for over TCP. */
     if (!s->network.namespaced)
         set(ctx, "RES_OPTIONS", "use-vc");
@@ -155,7 +155,7 @@ int sandbox_egress_open(struct sandbox *s, struct err *err)
     s->kernel.refused = on_refused;
     s->kernel.connected_ctx = s;
     if (!n->allowlist && n->namespaced && !s->stem)
-        retry_variables(true, set_variable, &s->credentials);
+        sandbox_retry_variables(true, set_variable, &s->credentials);
     if (!rules)
         return 0;
     if (copy_egress(s, err) < 0)

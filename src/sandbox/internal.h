@@ -133,6 +133,9 @@ int sandbox_egress_replace(struct sandbox *s, struct egress *fresh, struct err *
 void sandbox_egress_variables(const struct sandbox *s,
                               void (*set)(void *ctx, const char *name, const char *value),
                               void *ctx);
+void sandbox_retry_variables(bool offline,
+                             void (*set)(void *ctx, const char *name, const char *value),
+                             void *ctx);
 void sandbox_egress_events(struct sandbox *s);
 void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);

@@ -186,13 +186,14 @@ def renew(hooks):
         modules["threading"].main_thread()._set_native_id()
 
 
-def take_environment(library):
+def take_environment(driver, library):
     entries, fresh = library.template_environ(), {}
     while entries[len(fresh)]:
         name, _, value = entries[len(fresh)].partition(b"=")
         fresh[name] = value
     os.environb.clear()
     os.environb.update(fresh)
+    driver.default_environment()
     time.tzset()
 
 
@@ -230,7 +231,7 @@ def main():
     if clone <= 0:
         os._exit(0)
     if clone > 1:
-        take_environment(library)
+        take_environment(driver, library)
     renew(hooks)
     driver.rehearse()
     driver.run()

@@ -61,6 +61,11 @@ static int read_library(struct buf *out, struct err *err)
     return out->failed ? err_set(err, ERR_LIMIT, "%s is too long", path) : 0;
 }
 
+static void set_variable(void *ctx, const char *name, const char *value)
+{
+    credentials_set(ctx, name, value);
+}
+
 /* The variables that a sandbox of this template starts with; where a clone's are the same, they
  * need not be set again. */
 static int write_environ(const struct template *t, struct json_writer *w, struct err *err)
@@ -71,6 +76,8 @@ static int write_environ(const struct template *t, struct json_writer *w, struct
     struct plan_reader r;
     struct op op;
     plan_init(&plan);
+    if (t->policy.network_mode != NETWORK_ALLOWLIST)
+        sandbox_retry_variables(true, set_variable, &c);
     int got = credentials_plan(&c, STAGE_CODE, &plan, err);
     if (got >= 0 && (got = plan_finish(&plan, err)) >= 0)
         got = plan_read_begin(&r, plan.bytes.data, plan.bytes.len, err);
