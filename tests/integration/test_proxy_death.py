@@ -159,9 +159,10 @@ def test_the_caller_ends_it(lab_box, sig, lab, folders):
         end(run.process)
 
 
-def stands_without_proxy(process):
+def stands_without_a_helper(process):
+    """What was killed was about to be the proxy, or the notary (brig-daemon): the code runs without it."""
     names = below(process.pid).values()
-    return "sleep" in names and "brig-proxy" not in names
+    return "sleep" in names and not {"brig-proxy", "brig-daemon"} <= set(names)
 
 
 def test_killed_at_any_moment(lab_box, lab, folders):
@@ -182,9 +183,9 @@ def test_killed_at_any_moment(lab_box, lab, folders):
                 pass
             # Where the supervisor dies in the same instant as guardian or init, tasks may stay (docs/lifecycle.md): one at a time.
             # Only these two: a child of init that has done its part and gone ends no run; nor does the end of what was about to
-            # be brig-proxy, once it has been that.
+            # be brig-proxy or the notary.
             if stat and stat[2] == process.pid and parts[victim] in ("brig", "brig-init"):
-                wait_for(lambda: process.poll() is not None or stands_without_proxy(process), what="the end of the run")
+                wait_for(lambda: process.poll() is not None or stands_without_a_helper(process), what="the end of the run")
             elif i % 2 == 0:
                 time.sleep(0.02)
                 process.kill()
