@@ -322,18 +322,15 @@ static int turn(struct recorder *r, struct err *err)
 static int write_start(struct recorder *r, bool landlock, struct err *err)
 {
     const char *last = store_last_kind(r->store);
-    cleanup_buf struct buf detail;
-    buf_init(&detail, 512);
     if (store_seq(r->store) && strcmp(last, "daemon.stopped") != 0 &&
         strcmp(last, "daemon.crashed") != 0) {
-        buf_fmt(&detail, "{\"last\":%llu,\"what\":\"the daemon ended without a word\"}",
-                (unsigned long long)store_seq(r->store));
-        add_own(r, "daemon.crashed", buf_text(&detail));
+        add_own(r, "daemon.crashed",
+                JSON_SMALL(JSON_NUMBER("last", store_seq(r->store)),
+                           JSON_TEXT("what", "the daemon ended without a word")));
     }
-    buf_reset(&detail);
-    buf_fmt(&detail, "{\"landlock\":%s,\"uid\":%u,\"version\":\"%s\"}", landlock ? "true" : "false",
-            (unsigned)geteuid(), BRIG_VERSION);
-    add_own(r, "audit.opened", buf_text(&detail));
+    add_own(r, "audit.opened",
+            JSON_SMALL(JSON_FLAG("landlock", landlock), JSON_NUMBER("uid", geteuid()),
+                       JSON_TEXT("version", BRIG_VERSION)));
     r->keys_waiting = true;
     return queue_write(r, true, err);
 }

@@ -110,6 +110,24 @@ void jw_written(struct json_writer *w, const struct buf *value);
 /* The same with the members of each object in the order of their names (as bytes): without blanks
  * there is one text for one value, which hashes are taken over. */
 void jw_json_sorted(struct json_writer *w, const struct json *j);
+/* A small object in one expression: JSON_SMALL(JSON_TEXT("id", id), JSON_NUMBER("count", n)). It
+ * lives as long as the block that it stands in. One that does not fit becomes {"cut":true}. */
+#define JSON_SMALL_MAX 512
+struct json_member {
+    const char *key;
+    enum json_type type;
+    const char *text;
+    int64_t number;
+};
+#define JSON_TEXT(k, v) ((struct json_member){.key = (k), .type = JSON_STRING, .text = (v)})
+#define JSON_NUMBER(k, v)                                                                          \
+    ((struct json_member){.key = (k), .type = JSON_INT, .number = (int64_t)(v)})
+#define JSON_FLAG(k, v) ((struct json_member){.key = (k), .type = JSON_BOOL, .number = (v)})
+#define JSON_SMALL(...)                                                                            \
+    json_small((char[JSON_SMALL_MAX]){0}, (const struct json_member[]){__VA_ARGS__},               \
+               sizeof((const struct json_member[]){__VA_ARGS__}) / sizeof(struct json_member))
+const char *json_small(char at[static JSON_SMALL_MAX], const struct json_member *members,
+                       size_t count);
 /* Key and value in one call. */
 void jw_kv_string(struct json_writer *w, const char *key, const char *s);
 void jw_kv_int(struct json_writer *w, const char *key, int64_t v);

@@ -319,3 +319,26 @@ void jw_kv_bool(struct json_writer *w, const char *key, bool v)
     jw_key(w, key);
     jw_bool(w, v);
 }
+
+const char *json_small(char at[static JSON_SMALL_MAX], const struct json_member *members,
+                       size_t count)
+{
+    cleanup_buf struct buf out;
+    struct json_writer w;
+    buf_init(&out, JSON_SMALL_MAX - 1);
+    jw_init(&w, &out, false);
+    jw_object_begin(&w);
+    for (size_t i = 0; i < count; i++) {
+        const struct json_member *m = &members[i];
+        jw_key(&w, m->key);
+        if (m->type == JSON_STRING)
+            jw_string(&w, m->text);
+        else if (m->type == JSON_BOOL)
+            jw_bool(&w, m->number != 0);
+        else
+            jw_int(&w, m->number);
+    }
+    jw_object_end(&w);
+    snprintf(at, JSON_SMALL_MAX, "%s", out.failed ? "{\"cut\":true}" : buf_text(&out));
+    return at;
+}

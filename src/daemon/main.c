@@ -155,12 +155,10 @@ static void on_signals(struct loop_io *io, uint32_t events)
 
 static void record_start(void)
 {
-    char detail[160];
-    snprintf(detail, sizeof detail,
-             "{\"landlock_paths\":%s,\"landlock_ports\":%s,\"seccomp\":true,\"uid\":%u}",
-             front.seal.paths ? "true" : "false", front.seal.ports ? "true" : "false",
-             front.seal.uid);
-    core_record(front.core, "daemon.sealed", NULL, NULL, detail);
+    core_record(front.core, "daemon.sealed", NULL, NULL,
+                JSON_SMALL(JSON_FLAG("landlock_paths", front.seal.paths),
+                           JSON_FLAG("landlock_ports", front.seal.ports),
+                           JSON_FLAG("seccomp", true), JSON_NUMBER("uid", front.seal.uid)));
 }
 
 static void on_ready(void *ctx, const struct err *why)

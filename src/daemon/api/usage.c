@@ -3,7 +3,6 @@
 #include "daemon/api/call.h"
 #include "daemon/box/box_internal.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define SAY_MS   60000u /* refusals of one account become one record in this time */
@@ -22,16 +21,15 @@ static void on_refused(void *ctx, struct account *a, enum account_kind kind)
 {
     struct core *c = ctx;
     uint64_t now = loop_now_ms(c->loop);
-    char detail[160];
     a->unsaid++;
     if (!a->key || (a->said_ms && now - a->said_ms < SAY_MS))
         return;
-    snprintf(detail, sizeof detail, "{\"what\":\"%s\",\"used\":%llu,\"limit\":%llu,\"count\":%llu}",
-             account_kind_name(kind), (unsigned long long)a->used[kind],
-             (unsigned long long)limit_of(a, kind), (unsigned long long)a->unsaid);
+    core_record(
+        c, "account.refused", NULL, a->key,
+        JSON_SMALL(JSON_TEXT("what", account_kind_name(kind)), JSON_NUMBER("used", a->used[kind]),
+                   JSON_NUMBER("limit", limit_of(a, kind)), JSON_NUMBER("count", a->unsaid)));
     a->said_ms = now;
     a->unsaid = 0;
-    core_record(c, "account.refused", NULL, a->key, detail);
 }
 
 void usage_watch(struct core *c)

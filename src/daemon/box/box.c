@@ -210,10 +210,9 @@ void box_launch(struct box *b)
     struct err err = ERR_INIT;
     if (box_enter(b, BOX_PROVISIONING, NULL) < 0)
         return;
-    char row[160];
-    snprintf(row, sizeof row, "{\"template\":\"%s\",\"created_ms\":%lld}", b->tmpl->name,
-             (long long)core_wall_ms());
-    core_put(c, "boxes", b->info.id, row);
+    core_put(c, "boxes", b->info.id,
+             JSON_SMALL(JSON_TEXT("template", b->tmpl->name),
+                        JSON_NUMBER("created_ms", core_wall_ms())));
     fault_point(FAULT_LAUNCH_BEFORE);
     char text[192], project[16] = "null";
     if (b->project >= 0)
@@ -257,10 +256,9 @@ static void ignore(void *ctx, struct wire_msg *m, const struct err *err)
 
 void box_signal(struct box *b, int64_t pid, int sig, bool group, peer_answer_fn *fn, void *ctx)
 {
-    char text[96];
-    int len = snprintf(text, sizeof text, "{\"pid\":%lld,\"signal\":%d,\"group\":%s}",
-                       (long long)pid, sig, group ? "true" : "false");
-    peer_ask(&b->warden, WIRE_SIGNAL, 0, text, (size_t)len, ANSWER_MS, fn ? fn : ignore, ctx);
+    const char *text =
+        JSON_SMALL(JSON_NUMBER("pid", pid), JSON_NUMBER("signal", sig), JSON_FLAG("group", group));
+    peer_ask(&b->warden, WIRE_SIGNAL, 0, text, strlen(text), ANSWER_MS, fn ? fn : ignore, ctx);
 }
 
 /* ---- what the warden says ---- */
@@ -287,11 +285,9 @@ static bool event_fits(struct box *b)
         unsigned kept = b->events_kept_back;
         b->events_second = second;
         b->events_this_second = b->events_kept_back = 0;
-        if (kept) {
-            char text[64];
-            snprintf(text, sizeof text, "{\"count\":%u}", kept);
-            record_send(b->core, "audit", "denial.more", b, b->info.owner, text);
-        }
+        if (kept)
+            record_send(b->core, "audit", "denial.more", b, b->info.owner,
+                        JSON_SMALL(JSON_NUMBER("count", kept)));
     }
     if (++b->events_this_second <= EVENTS_PER_SECOND)
         return true;

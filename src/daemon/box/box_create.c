@@ -144,10 +144,8 @@ static void record_refusal(struct create *cr, const struct err *err)
 void create_on_refusals(struct loop_timer *t)
 {
     struct core *c = container_of(t, struct core, refusal_timer);
-    char detail[64];
     if (c->refusals > 0) {
-        snprintf(detail, sizeof detail, "{\"count\":%llu}", (unsigned long long)c->refusals);
-        core_record(c, "box.refused", NULL, NULL, detail);
+        core_record(c, "box.refused", NULL, NULL, JSON_SMALL(JSON_NUMBER("count", c->refusals)));
         loop_timer_set(c->loop, t, 1000);
     }
     c->refusals = 0;

@@ -93,10 +93,9 @@ int box_enter(struct box *b, enum box_state next, const char *reason)
         return 0;
     }
     /* A bug: whatever this box is now, nobody may go on working with it. */
-    char text[96];
-    snprintf(text, sizeof text, "{\"from\":\"%s\",\"to\":\"%s\"}", box_state_name(b->info.state),
-             box_state_name(next));
-    core_record(b->core, "box.bug", b, b->info.owner, text);
+    core_record(b->core, "box.bug", b, b->info.owner,
+                JSON_SMALL(JSON_TEXT("from", box_state_name(b->info.state)),
+                           JSON_TEXT("to", box_state_name(next))));
     if (!is_over(b))
         move(b, BOX_ERROR, "a bug in brig");
     if (b->info.state == BOX_ERROR)

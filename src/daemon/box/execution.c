@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -36,13 +35,12 @@ static struct execution *shift(struct context *c)
 
 static void record(struct context *c, const struct execution *e, const char *outcome)
 {
-    char text[160];
     struct box *b = c->box;
     uint64_t took = e->began_us ? clock_us() - e->began_us : 0;
-    snprintf(text, sizeof text,
-             "{\"context\":\"%s\",\"language\":\"%s\",\"outcome\":\"%s\",\"usec\":%llu}",
-             c->info.id, interp_language_name(c->info.language), outcome, (unsigned long long)took);
-    core_record(b->core, "execution.ended", b, b->info.owner, text);
+    core_record(b->core, "execution.ended", b, b->info.owner,
+                JSON_SMALL(JSON_TEXT("context", c->info.id),
+                           JSON_TEXT("language", interp_language_name(c->info.language)),
+                           JSON_TEXT("outcome", outcome), JSON_NUMBER("usec", took)));
     core_observe(b->core, "execution", took);
 }
 

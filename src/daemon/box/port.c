@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "daemon/box/box_internal.h"
 
-#include <stdio.h>
+#include <string.h>
 
 struct connecting {
     port_fn *fn;
@@ -40,7 +40,6 @@ void port_connect(struct box *b, uint16_t port, port_fn *fn, void *ctx)
     }
     *p = (struct connecting){fn, ctx, b->core};
     box_touch(b);
-    char text[32];
-    int len = snprintf(text, sizeof text, "{\"port\":%u}", port);
-    peer_ask(&b->warden, WIRE_CONNECT, 0, text, (size_t)len, ANSWER_MS, on_connected, p);
+    const char *text = JSON_SMALL(JSON_NUMBER("port", port));
+    peer_ask(&b->warden, WIRE_CONNECT, 0, text, strlen(text), ANSWER_MS, on_connected, p);
 }

@@ -118,18 +118,25 @@ static void forget_old(struct box *b)
 
 static void record_exit(struct process *p)
 {
-    char text[192], oom[80] = "";
+    cleanup_buf struct buf text;
+    struct json_writer w;
     int s = p->status;
-    if (p->oom_killed)
-        snprintf(oom, sizeof oom, ",\"oom_killed\":true,\"memory_limit\":%llu",
-                 (unsigned long long)p->box->info.memory);
-    if (WIFSIGNALED(s))
-        snprintf(text, sizeof text, "{\"pid\":%lld,\"signal\":%d,\"timed_out\":%s%s}",
-                 (long long)p->pid, WTERMSIG(s), p->timed_out ? "true" : "false", oom);
-    else
-        snprintf(text, sizeof text, "{\"pid\":%lld,\"status\":%d%s}", (long long)p->pid,
-                 WEXITSTATUS(s), oom);
-    core_record(p->box->core, "process.ended", p->box, p->box->info.owner, text);
+    buf_init(&text, JSON_SMALL_MAX);
+    jw_init(&w, &text, false);
+    jw_object_begin(&w);
+    jw_kv_int(&w, "pid", p->pid);
+    if (WIFSIGNALED(s)) {
+        jw_kv_int(&w, "signal", WTERMSIG(s));
+        jw_kv_bool(&w, "timed_out", p->timed_out);
+    } else {
+        jw_kv_int(&w, "status", WEXITSTATUS(s));
+    }
+    if (p->oom_killed) {
+        jw_kv_bool(&w, "oom_killed", true);
+        jw_kv_uint(&w, "memory_limit", p->box->info.memory);
+    }
+    jw_object_end(&w);
+    core_record(p->box->core, "process.ended", p->box, p->box->info.owner, buf_text(&text));
 }
 
 #define DENIED_TEXT_MAX 2048u

@@ -46,10 +46,9 @@ static void flag(struct core *c, struct tmpl *t, const struct box *b, const char
     snprintf(a->box, sizeof a->box, "%s", b ? b->info.id : "");
     snprintf(a->what, sizeof a->what, "%s", what);
     c->anomaly_count++;
-    char text[160];
-    snprintf(text, sizeof text, "{\"what\":\"%s\",\"value\":%.0f,\"mean\":%.0f}", what,
-             whole(value), whole(mean));
-    core_record(c, "anomaly.seen", b, b ? b->info.owner : NULL, text);
+    core_record(c, "anomaly.seen", b, b ? b->info.owner : NULL,
+                JSON_SMALL(JSON_TEXT("what", what), JSON_NUMBER("value", whole(value)),
+                           JSON_NUMBER("mean", whole(mean))));
 }
 
 void usual_see(struct core *c, struct tmpl *t, const struct box *b, enum usual_id id, double value)

@@ -2,7 +2,6 @@
  * left of them is removed by the launcher, which knows where to look; the row goes when it has. */
 #include "daemon/core/core_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +29,10 @@ void leftovers_add(struct core *c, const char *id)
 
 static void forget(struct core *c, unsigned count)
 {
-    char detail[64];
     for (; count > 0 && c->leftovers; count--) {
         struct leftover *l = c->leftovers;
         c->leftovers = l->next;
-        snprintf(detail, sizeof detail, "{\"id\":\"%s\"}", l->id);
-        core_record(c, "box.leftover", NULL, NULL, detail);
+        core_record(c, "box.leftover", NULL, NULL, JSON_SMALL(JSON_TEXT("id", l->id)));
         core_put(c, "boxes", l->id, NULL);
         c->leftover_count--;
         free(l);
@@ -45,11 +42,9 @@ static void forget(struct core *c, unsigned count)
 static void on_cleaned(void *ctx, struct wire_msg *m, const struct err *err)
 {
     struct core *c = ctx;
-    char detail[64];
     if (err)
         return; /* the rows stay, for the next start */
-    snprintf(detail, sizeof detail, "{\"count\":%lld}", (long long)m->value);
-    core_record(c, "daemon.cleaned", NULL, NULL, detail);
+    core_record(c, "daemon.cleaned", NULL, NULL, JSON_SMALL(JSON_NUMBER("count", m->value)));
     forget(c, AT_ONCE);
     leftovers_clean(c);
 }

@@ -186,12 +186,11 @@ static void expire(struct tmpl *t)
 static void retire(struct tmpl *t)
 {
     struct pool *p = &t->pool;
-    char text[160];
     if (p->retired || p->idle || p->starting || target_of(t) > 0)
         return;
     p->retired = true;
-    int len = snprintf(text, sizeof text, "{\"template\":\"%s\"}", t->name);
-    peer_send(&t->core->launcher, WIRE_RETIRE, 0, 0, text, (size_t)len);
+    const char *text = JSON_SMALL(JSON_TEXT("template", t->name));
+    peer_send(&t->core->launcher, WIRE_RETIRE, 0, 0, text, strlen(text));
 }
 
 static void on_tick(struct loop_timer *timer)
@@ -324,9 +323,9 @@ int core_pool_resize(struct core *c, const char *template_name, unsigned min, un
     t->pool.not_before_ms = 0;
     while (t->pool.idle > max)
         box_end(t->pool.oldest, "pool", NULL, NULL);
-    char key[96], value[64];
+    char key[96];
     snprintf(key, sizeof key, "pool.%s", t->name);
-    snprintf(value, sizeof value, "{\"min\":%u,\"max\":%u}", min, max);
+    const char *value = JSON_SMALL(JSON_NUMBER("min", min), JSON_NUMBER("max", max));
     core_put(c, "settings", key, value);
     core_record(c, "pool.resized", NULL, NULL, value);
     pool_poke(t);

@@ -6,17 +6,13 @@
 
 #include "base/container.h"
 
-#include <stdio.h>
-
 #define WINDOW_MS     1000u
 #define WINDOW_MAX_MS 600000u
 
 static void write_record(struct core *c, uint64_t count, uint64_t window_ms)
 {
-    char detail[96];
-    snprintf(detail, sizeof detail, "{\"count\":%llu,\"window_ms\":%llu}",
-             (unsigned long long)count, (unsigned long long)window_ms);
-    record_send(c, "api", "auth.refused", NULL, NULL, detail);
+    record_send(c, "api", "auth.refused", NULL, NULL,
+                JSON_SMALL(JSON_NUMBER("count", count), JSON_NUMBER("window_ms", window_ms)));
 }
 
 void strangers_seen(struct core *c)

@@ -523,3 +523,14 @@ Test(json, pieces_are_the_whole)
         json_free(tree);
     }
 }
+
+Test(json, a_small_object_in_one_expression)
+{
+    char long_text[2 * JSON_SMALL_MAX];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    cr_assert_str_eq(JSON_SMALL(JSON_TEXT("a\"", "b\n"), JSON_TEXT("none", NULL),
+                                JSON_NUMBER("n", -7), JSON_FLAG("yes", true)),
+                     "{\"a\\\"\":\"b\\n\",\"none\":null,\"n\":-7,\"yes\":true}");
+    cr_assert_str_eq(JSON_SMALL(JSON_TEXT("long", long_text)), "{\"cut\":true}");
+}
