@@ -61,8 +61,9 @@ void files_dir_end(struct files_dir *d)
 }
 
 #define TEMP_PREFIX ".brig-part-"
+#define TEMP_OVER   ".brig-over-"
 
-void files_temp_name(char ret[FILES_TEMP_LEN])
+static void temp_name(const char prefix[static sizeof TEMP_PREFIX], char ret[FILES_TEMP_LEN])
 {
     uint64_t n = 0;
     if (syscall(SYS_getrandom, &n, sizeof n, 0) != (long)sizeof n) {
@@ -70,12 +71,31 @@ void files_temp_name(char ret[FILES_TEMP_LEN])
         clock_gettime(CLOCK_MONOTONIC, &ts);
         n = (uint64_t)ts.tv_nsec << 32 ^ (uint64_t)getpid();
     }
-    memcpy(ret, TEMP_PREFIX, sizeof TEMP_PREFIX);
+    memcpy(ret, prefix, sizeof TEMP_PREFIX);
     hex_u64(n, ret + sizeof TEMP_PREFIX - 1);
+}
+
+static bool is_temp(const char prefix[static sizeof TEMP_PREFIX], const char *name)
+{
+    return strncmp(name, prefix, sizeof TEMP_PREFIX - 1) == 0 && strlen(name) == FILES_TEMP_LEN - 1;
+}
+
+void files_temp_name(char ret[FILES_TEMP_LEN])
+{
+    temp_name(TEMP_PREFIX, ret);
+}
+
+void files_temp_name_over(char ret[FILES_TEMP_LEN])
+{
+    temp_name(TEMP_OVER, ret);
+}
+
+bool files_temp_is_over(const char *name)
+{
+    return is_temp(TEMP_OVER, name);
 }
 
 bool files_temp_is(const char *name)
 {
-    return strncmp(name, TEMP_PREFIX, sizeof TEMP_PREFIX - 1) == 0 &&
-           strlen(name) == FILES_TEMP_LEN - 1;
+    return is_temp(TEMP_PREFIX, name) || files_temp_is_over(name);
 }

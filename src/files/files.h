@@ -10,7 +10,9 @@
  * FA-2  Magic links are never followed; only regular files are read and written, only by a worker
  *       that cannot block on them (O_NONBLOCK, then fstat).
  * FA-3  A write goes to a new file and is renamed over the old name when it is complete: a link or
- *       a hard link in its place is replaced, not followed; half an upload is never seen.
+ *       a hard link in its place is replaced, not followed; half an upload is never seen. Who
+ *       watches the folder is told what a write in place would tell: CREATE if the name is new,
+ *       CHMOD, MODIFY.
  * FA-4  Constant memory on both sides, whatever the size; a cap on bytes, entries and depth.
  * FA-5  What the worker says is hostile: parse.c bounds and checks it, and has a fuzzer. */
 #pragma once

@@ -114,6 +114,19 @@ int files_path_parent(const char *path, bool make, const char **leaf)
     return fd;
 }
 
+void files_fd_path(int fd, char ret[FILES_FD_PATH])
+{
+    char digits[12], *to = ret + 14;
+    int len = 0;
+    memcpy(ret, "/proc/self/fd/", 14);
+    do
+        digits[len++] = (char)('0' + fd % 10);
+    while (fd /= 10);
+    while (len)
+        *to++ = digits[--len];
+    *to = '\0';
+}
+
 int files_place_check(int fd)
 {
     /* Their files are interfaces: reading may block or change something, sizes lie. */

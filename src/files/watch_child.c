@@ -20,6 +20,7 @@ static struct {
     const char *top;
     bool recursive;
     char said[FILES_PATH_MAX + 1]; /* what was written to last: a run of writes is one event */
+    uint32_t over;                 /* the move that puts a complete write in a file's place */
 } watch;
 
 static int say(uint32_t slot, const char *name, enum files_event_kind kind, bool is_dir)
@@ -130,6 +131,11 @@ static int named_event(uint32_t slot, const struct inotify_event *e)
     bool is_dir = e->mask & IN_ISDIR, follow = is_dir && watch.recursive;
     if (follow && (e->mask & (IN_DELETE | IN_MOVED_FROM)))
         folders_forget(folders_child(slot, e->name));
+    if ((e->mask & IN_MOVED_FROM) && files_temp_is_over(e->name))
+        watch.over = e->cookie;
+    /* The file was there before: what follows says that it changed. */
+    if ((e->mask & IN_MOVED_TO) && e->cookie && e->cookie == watch.over)
+        return 0;
     int done = say(slot, e->name, kind_of(e->mask), is_dir);
     if (done == 0 && follow && (e->mask & (IN_CREATE | IN_MOVED_TO)))
         done = adopt_new(slot, e->name);

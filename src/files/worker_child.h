@@ -39,6 +39,9 @@ int files_path_clean(const char *home, const char *path, char ret[FILES_PATH_MAX
 int files_path_open(int dir, const char *path, int flags);
 /* The folder above as an O_PATH descriptor; *leaf is what it is called there, "" for the root. */
 int files_path_parent(const char *path, bool make, const char **leaf);
+/* "/proc/self/fd/N" */
+#define FILES_FD_PATH 32
+void files_fd_path(int fd, char ret[FILES_FD_PATH]);
 /* -EACCES for file systems of the kernel's own, whose files are no files. */
 int files_place_check(int fd);
 /* walk_child.c: the same as files_path_open where the filter hides openat2. */
@@ -76,3 +79,7 @@ int files_watch_child(const struct files_request *r, const char *path);
 #define FILES_TEMP_LEN 28
 void files_temp_name(char ret[FILES_TEMP_LEN]);
 bool files_temp_is(const char *name);
+/* The same for what will take the place of a file: who watches sees that file change, not appear.
+ */
+void files_temp_name_over(char ret[FILES_TEMP_LEN]);
+bool files_temp_is_over(const char *name);

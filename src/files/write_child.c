@@ -3,7 +3,11 @@
  * FA-3  The bytes go to a file without a name (or, where the file system cannot do that, with one
  *       that nobody guesses), which gets its name when all of them are there. What stood under that
  *       name is replaced: a link is not followed, other names of the old file keep the old content.
- *       A worker that is killed leaves nothing behind. */
+ *       A worker that is killed leaves nothing behind.
+ *
+ * inotify tells of that only that a name appeared. Programs that watch a folder, inside and
+ * outside, wait for a file to be written; so the complete file is touched once more under its name.
+ */
 #include "files/worker_child.h"
 
 #include <errno.h>
@@ -19,7 +23,8 @@
 struct upload {
     int dir, fd;
     const char *leaf;
-    bool exists; /* something has the name already */
+    bool exists;   /* something has the name already */
+    bool replaces; /* and it is a file */
     mode_t mode;
     char temp[FILES_TEMP_LEN]; /* empty: the file has no name yet */
 };
@@ -34,48 +39,46 @@ static int look_at_old(struct upload *u)
     if (fstatat(u->dir, u->leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : -errno;
     u->exists = true;
-    if (S_ISREG(sb.st_mode))
+    u->replaces = S_ISREG(sb.st_mode);
+    if (u->replaces)
         u->mode = sb.st_mode & 0777;
     else if (!S_ISLNK(sb.st_mode))
         return S_ISDIR(sb.st_mode) ? -EISDIR : -EINVAL;
     return 0;
 }
 
-static void fd_path(char ret[32], int fd)
+static void temp_name(const struct upload *u, char ret[FILES_TEMP_LEN])
 {
-    char digits[12], *to = ret + 14;
-    int len = 0;
-    memcpy(ret, "/proc/self/fd/", 14);
-    do
-        digits[len++] = (char)('0' + fd % 10);
-    while (fd /= 10);
-    while (len)
-        *to++ = digits[--len];
-    *to = '\0';
+    if (u->replaces)
+        files_temp_name_over(ret);
+    else
+        files_temp_name(ret);
 }
 
 /* By descriptor needs a capability before Linux 6.10; by /proc it needs /proc. */
 static int give_name(const struct upload *u, const char *name)
 {
-    char path[32];
+    char path[FILES_FD_PATH];
     if (linkat(u->fd, "", u->dir, name, AT_EMPTY_PATH) == 0)
         return 0;
     if (errno != ENOENT && errno != EPERM)
         return -errno;
-    fd_path(path, u->fd);
+    files_fd_path(u->fd, path);
     return linkat(AT_FDCWD, path, u->dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
+/* Writable until it is in place: announce() opens it once more. */
 static int open_new(struct upload *u)
 {
-    u->fd = openat(u->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, u->mode);
+    mode_t mode = u->mode | S_IWUSR;
+    u->fd = openat(u->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     /* Could it get a name later? "." is taken, and what cannot be done is said before that. */
     if (u->fd >= 0 && give_name(u, ".") == -EEXIST)
         return 0;
     if (u->fd >= 0)
         close(u->fd);
-    files_temp_name(u->temp);
-    u->fd = openat(u->dir, u->temp, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, u->mode);
+    temp_name(u, u->temp);
+    u->fd = openat(u->dir, u->temp, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, mode);
     if (u->fd < 0)
         u->temp[0] = '\0';
     return u->fd < 0 ? -errno : 0;
@@ -155,7 +158,7 @@ static int put_in_place(struct upload *u)
     }
     if (!u->temp[0]) {
         char temp[FILES_TEMP_LEN];
-        files_temp_name(temp);
+        temp_name(u, temp);
         int done = give_name(u, temp);
         if (done < 0)
             return done;
@@ -165,6 +168,27 @@ static int put_in_place(struct upload *u)
         return -errno;
     u->temp[0] = '\0';
     return 0;
+}
+
+static bool is_same(int a, int b)
+{
+    struct stat one, other;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+/* CHMOD and MODIFY. The descriptor that was written through has no name, or an older one, as far as
+ * inotify is concerned: hence a second one, by the name. To allocate what is allocated counts as a
+ * change and changes nothing; a file system that cannot do it tells of no MODIFY. */
+static void announce(const struct upload *u, uint64_t size)
+{
+    int fd = openat(u->dir, u->leaf, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool ours = fd >= 0 && is_same(fd, u->fd);
+    fchmod(ours ? fd : u->fd, u->mode);
+    if (ours && size > 0)
+        fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 1);
+    if (fd >= 0)
+        close(fd);
 }
 
 static int upload(struct upload *u, const struct files_request *r, int in)
@@ -179,6 +203,8 @@ static int upload(struct upload *u, const struct files_request *r, int in)
         done = set_metadata(u->fd, r);
     if (done == 0)
         done = put_in_place(u);
+    if (done == 0)
+        announce(u, size);
     if (u->temp[0])
         unlinkat(u->dir, u->temp, 0);
     if (u->fd >= 0)

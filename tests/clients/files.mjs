@@ -168,7 +168,12 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
     const seen = []
     const handle = await files.watchDir('watched', (e) => seen.push(e), { timeoutMs: 0 })
     await files.write('watched/new', '1')
-    await until('the new file', () => seen.some((e) => e.name === 'new'))
+    await until('the new file', () => seen.some((e) => e.name === 'new' && e.type === 'write'))
+    assert.deepEqual(seen.map((e) => e.type), ['create', 'chmod', 'write'])
+    await files.write('watched/new', '22')
+    await files.write('watched/empty', '')
+    await until('the empty file', () => seen.some((e) => e.name === 'empty' && e.type === 'chmod'))
+    assert.deepEqual(seen.map((e) => `${e.name} ${e.type}`).slice(3), ['new chmod', 'new write', 'empty create', 'empty chmod'])
     await sandbox.commands.run('cd watched; echo x >> new; chmod 600 new; rm new')
     await until('its removal', () => seen.some((e) => e.name === 'new' && e.type === 'remove'))
     for (const type of ['write', 'chmod']) assert.ok(seen.some((e) => e.name === 'new' && e.type === type), type)

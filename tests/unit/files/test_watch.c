@@ -181,6 +181,44 @@ LAB_TEST(files_watch, an_upload_is_one_file)
     leave(&w);
 }
 
+static void told_of(const struct watching *w, const char *name, char ret[static 32])
+{
+    static const char letters[] = "?CWDRP"; /* created, written, deleted, renamed, permissions */
+    size_t n = 0;
+    for (unsigned i = 0; i < w->a.events && n < 31; i++)
+        if (strcmp(w->a.event[i].name, name) == 0)
+            ret[n++] = letters[w->a.event[i].kind];
+    ret[n] = '\0';
+}
+
+/* What a program that waits for a file to be written goes by, though it is written elsewhere. */
+LAB_TEST(files_watch, an_upload_tells_what_a_write_tells)
+{
+    struct watching w;
+    char told[32];
+    lab_dir("d");
+    lab_file("d/old", "old", 0444);
+    lab_link("/nowhere", "d/link");
+    begin(&w, "/d", false);
+    cr_assert_eq(lab_write("/d/new", "one")->error, 0);
+    cr_assert_eq(lab_write("/d/old", "two")->error, 0);
+    cr_assert_eq(lab_write("/d/empty", "")->error, 0);
+    cr_assert_eq(lab_write("/d/link", "x")->error, 0);
+    lab_file("d/last", "", 0644);
+    expect(&w, FILES_CREATE, "last");
+    told_of(&w, "new", told);
+    cr_assert_str_eq(told, "CPW");
+    told_of(&w, "old", told);
+    cr_assert_str_eq(told, "PW", "it was there before: %s", told);
+    told_of(&w, "empty", told);
+    cr_assert_str_eq(told, "CP");
+    told_of(&w, "link", told);
+    cr_assert_str_eq(told, "CPW", "a link is replaced: %s", told);
+    cr_assert_eq(lab_stat("d/old").st_mode & 07777, 0444);
+    cr_assert_eq(lab_stat("d/new").st_mode & 07777, 0644);
+    leave(&w);
+}
+
 LAB_TEST(files_watch, the_end_of_the_folder_is_the_end)
 {
     struct watching w;
