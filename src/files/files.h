@@ -33,8 +33,9 @@ enum files_op {
     FILES_READ,   /* path → HEAD then DATA…, exactly as many bytes as HEAD said, or an error */
     FILES_WRITE,  /* path, bytes from `in` until its end → HEAD when renamed into place; makes
                      parents; metadata = user.e2b.* attributes, replaced as a whole */
-    FILES_STAT,   /* path → HEAD, ENTRY; a link is described, not followed */
-    FILES_LIST,   /* path, depth → HEAD, ENTRY… (at most limit; more: END with EFBIG) */
+    FILES_STAT,   /* path → HEAD, ENTRY; a link is described, with what it leads to */
+    FILES_LIST,   /* path, depth → HEAD, ENTRY… (at most limit; more: END with EFBIG); sorted by
+                     their bytes, what is in a folder follows it */
     FILES_MKDIR,  /* path → HEAD, ENTRY; makes parents; EEXIST when it is there */
     FILES_REMOVE, /* path; a folder with everything in it → HEAD */
     FILES_MOVE,   /* path, to → HEAD, ENTRY; makes parents of `to`, replaces a file there */
@@ -125,6 +126,7 @@ struct files_entry_wire {
     int64_t mtime_sec;
     uint32_t mtime_nsec;
     uint32_t path_len, target_len, metadata_len;
+    uint32_t target_kind, target_mode; /* of what a link leads to; 0: nothing that is there */
 };
 enum files_event_kind { FILES_CREATE = 1, FILES_MODIFY, FILES_DELETE, FILES_RENAME, FILES_CHMOD };
 
@@ -135,8 +137,12 @@ struct files_entry {
     uint64_t size;
     int64_t mtime_sec;
     uint32_t mtime_nsec;
+    /* Of a symbolic link: what it leads to, never a link itself. 0: nothing that is there. */
+    enum files_kind target_kind;
+    uint32_t target_mode;
     char path[FILES_TEXT_MAX + 1];   /* absolute as asked for; as text, see utf8_escape */
-    char target[FILES_TEXT_MAX + 1]; /* of a symbolic link, else empty; the same */
+    char target[FILES_TEXT_MAX + 1]; /* of a symbolic link: where it leads, absolute and without
+                                        further links; what it says, where it leads nowhere */
     char metadata[4096];             /* name NUL value NUL … */
     size_t metadata_len;
 };

@@ -1,5 +1,6 @@
-/* What is in a folder, and in the folders in it, to a depth and a number. One descriptor for each
- * level; no link is followed below the folder that was asked for. */
+/* What is in a folder, and in the folders in it, to a depth and a number, in the order of names,
+ * and what is in a folder right after it. One descriptor for each level; no link is followed below
+ * the folder that was asked for. */
 #include "files/worker_child.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ static void descend(struct list *l, const char *name, size_t path_len, dev_t dev
     }
     struct files_dir *d = &files_dirs[++l->level];
     files_dir_begin(d, fd);
+    files_sorted_begin(l->level);
     d->dev = dev;
     d->path_len = path_len;
 }
@@ -70,7 +72,7 @@ static int list_all(struct list *l)
 {
     for (;;) {
         struct files_dir *d = &files_dirs[l->level];
-        const char *name = files_dir_next(d);
+        const char *name = files_sorted_next(l->level, d);
         int done = name ? list_entry(l, name) : 0;
         if (done != 0)
             return done;
@@ -99,6 +101,7 @@ int files_list_child(const struct files_request *r, char path[FILES_PATH_MAX + 1
         return bad < 0 ? bad : -errno;
     }
     files_dir_begin(&files_dirs[0], fd);
+    files_sorted_begin(0);
     files_dirs[0].dev = sb.st_dev;
     files_dirs[0].path_len = path[1] ? strlen(path) : 0;
     int done = files_out_head(0, 0);

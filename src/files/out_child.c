@@ -146,15 +146,54 @@ static size_t attributes_of(int dir, const char *name, char *ret, size_t room)
     return used;
 }
 
+/* Where the kernel says that `fd` is; without /proc, where the link at `path` says. */
+static ssize_t place_of(int fd, const char *path, const char *says, char ret[FILES_PATH_MAX + 1])
+{
+    static char below[FILES_PATH_MAX + 4];
+    char name[FILES_FD_PATH];
+    files_fd_path(fd, name);
+    ssize_t n = readlink(name, ret, FILES_PATH_MAX);
+    if (n > 0 && n < FILES_PATH_MAX && ret[0] == '/')
+        return n;
+    memcpy(below, "../", 3);
+    memcpy(below + 3, says, strlen(says) + 1);
+    if (files_path_clean(path, says[0] == '/' ? says : below, ret) < 0)
+        return 0;
+    return (ssize_t)strlen(ret);
+}
+
+/* What the link leads to: that the code could look at it all the same is why it is told. */
+static size_t follow_link(int dir, const char *name, const char *path, struct files_entry_wire *e,
+                          char ret[FILES_PATH_MAX + 1])
+{
+    static char says[FILES_PATH_MAX + 1];
+    struct stat sb;
+    ssize_t len = readlinkat(dir, name, says, FILES_PATH_MAX);
+    if (len < 0)
+        return 0;
+    says[len] = '\0';
+    memcpy(ret, says, (size_t)len + 1);
+    int fd = files_path_open(dir, name, O_PATH);
+    if (fd < 0)
+        return (size_t)len;
+    if (files_place_check(fd) == 0 && fstat(fd, &sb) == 0 && sb.st_nlink > 0 &&
+        (len = place_of(fd, path, says, ret)) > 0) {
+        e->target_kind = kind_of(sb.st_mode);
+        e->target_mode = sb.st_mode & 07777;
+    } else {
+        len = (ssize_t)strlen(says);
+        memcpy(ret, says, (size_t)len + 1);
+    }
+    close(fd);
+    return (size_t)len;
+}
+
 int files_out_entry(int dir, const char *name, const char *path, mode_t *ret_mode, dev_t *ret_dev)
 {
-    static char target[FILES_PATH_MAX], metadata[sizeof((struct files_entry *)0)->metadata];
+    static char target[FILES_PATH_MAX + 1], metadata[sizeof((struct files_entry *)0)->metadata];
     struct stat sb;
-    ssize_t target_len = 0;
     if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    if (S_ISLNK(sb.st_mode) && (target_len = readlinkat(dir, name, target, sizeof target)) < 0)
-        target_len = 0;
     struct files_entry_wire e = {.kind = kind_of(sb.st_mode),
                                  .mode = sb.st_mode & 07777,
                                  .uid = sb.st_uid,
@@ -162,8 +201,9 @@ int files_out_entry(int dir, const char *name, const char *path, mode_t *ret_mod
                                  .size = (uint64_t)sb.st_size,
                                  .mtime_sec = sb.st_mtim.tv_sec,
                                  .mtime_nsec = (uint32_t)sb.st_mtim.tv_nsec,
-                                 .path_len = (uint32_t)strlen(path),
-                                 .target_len = (uint32_t)target_len};
+                                 .path_len = (uint32_t)strlen(path)};
+    if (S_ISLNK(sb.st_mode))
+        e.target_len = (uint32_t)follow_link(dir, name, path, &e, target);
     if (S_ISREG(sb.st_mode))
         e.metadata_len = (uint32_t)attributes_of(dir, name, metadata, sizeof metadata);
     if (begin_frame(FILES_ENTRY, sizeof e + e.path_len + e.target_len + e.metadata_len) < 0)

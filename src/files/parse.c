@@ -152,6 +152,10 @@ static int check_entry(const struct files_entry_wire *w, const char *text, size_
         w->mtime_nsec > 999999999 || (w->target_len && w->kind != FILES_SYMLINK) ||
         (w->metadata_len && w->kind != FILES_REGULAR))
         return -ERR_PROTOCOL;
+    if (w->target_kind > FILES_OTHER || w->target_kind == FILES_SYMLINK || w->target_mode > 07777 ||
+        (w->target_mode && !w->target_kind) ||
+        (w->target_kind && !is_clean_absolute(text + w->path_len, w->target_len)))
+        return -ERR_PROTOCOL;
     if (!is_clean_absolute(text, w->path_len) || has_nul(text + w->path_len, w->target_len) ||
         !is_metadata(text + w->path_len + w->target_len, w->metadata_len))
         return -ERR_PROTOCOL;
@@ -170,6 +174,8 @@ static int take_entry(struct files_reader *r, struct err *err)
         return bad(err, "too many entries");
     e->kind = (enum files_kind)w.kind;
     e->mode = w.mode;
+    e->target_kind = (enum files_kind)w.target_kind;
+    e->target_mode = w.target_mode;
     e->uid = w.uid;
     e->gid = w.gid;
     e->size = w.size;

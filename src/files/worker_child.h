@@ -21,7 +21,7 @@ void files_out_begin(int fd);
 int files_out_head(int error, uint64_t size);
 int files_out_end(int error);
 int files_out_event(enum files_event_kind kind, bool is_dir, const char *name);
-/* The entry `name` of the folder `dir`, itself, never what it points to. */
+/* The entry `name` of the folder `dir`: itself; of a link also what it leads to. */
 int files_out_entry(int dir, const char *name, const char *path, mode_t *ret_mode, dev_t *ret_dev);
 int files_out_flush(void);
 /* Past the buffer: all of these bytes; the descriptor itself; waiting until it takes more. */
@@ -66,6 +66,9 @@ void files_dir_begin(struct files_dir *d, int fd);
 /* The next name but "." and ".."; NULL at the end. */
 const char *files_dir_next(struct files_dir *d);
 void files_dir_rewind(struct files_dir *d);
+/* sort_child.c: the same names in order, `level` being that of `d`. */
+void files_sorted_begin(unsigned level);
+const char *files_sorted_next(unsigned level, struct files_dir *d);
 void files_dir_end(struct files_dir *d);
 
 /* ---- operations; the path is cleaned ---- */

@@ -53,6 +53,8 @@ static void on_entry(void *ctx, const struct files_entry *e)
     require(strnlen(e->path, sizeof e->path) <= FILES_PATH_MAX && e->path[0] == '/');
     check_path(e->path + 1);
     require(strnlen(e->target, sizeof e->target) <= FILES_PATH_MAX);
+    require((unsigned)e->target_kind <= FILES_OTHER && e->target_kind != FILES_SYMLINK);
+    require(e->target_mode <= 07777 && (e->target_kind == 0 || e->kind == FILES_SYMLINK));
     require(e->kind >= FILES_REGULAR && e->kind <= FILES_OTHER && e->mode <= 07777);
     require(e->metadata_len <= sizeof e->metadata);
     size_t at = 0;

@@ -71,7 +71,8 @@ def test_names_that_are_not_utf8(daemon, tmp_path):
         assert made.status == 0, made
         entries = {e["name"]: e for e in box.call("ListDir", {"path": "/home/user/d"}).json["entries"]}
         assert set(entries) == {"a\uf7ff", "\uf7fe", "l", "\uf7ef\uf79f\uf7bf"}, entries
-        assert entries["l"]["symlinkTarget"] == "a\uf7ff" and entries["a\uf7ff"]["path"] == "/home/user/d/a\uf7ff"
+        assert entries["l"]["symlinkTarget"] == "/home/user/d/a\uf7ff" and entries["l"]["type"] == "FILE_TYPE_FILE"
+        assert entries["a\uf7ff"]["path"] == "/home/user/d/a\uf7ff"
         assert box.read(urllib.parse.quote("d/a\uf7ff")) == b"1" and box.read(urllib.parse.quote("d/\uf7ef\uf79f\uf7bf")) == b"2"
         box.write(urllib.parse.quote("d/\uf7fe/new\uf780"), b"3")
         assert box.call("Stat", {"path": "d/\uf7fe/new\uf780"}).json["entry"]["size"] == "1"

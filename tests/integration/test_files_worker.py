@@ -40,8 +40,8 @@ class Answer:
             self.error, self.size = struct.unpack("<ixxxxQ", body)
             self.end = self.error or None
         elif kind == 2:
-            what, mode, _, _, size, _, _, path, target, meta = struct.unpack_from("<IIIIQqIIII", body)
-            text = body[48:]
+            what, mode, _, _, size, _, _, path, target, meta, _, _ = struct.unpack_from("<IIIIQqIIIIII", body)
+            text = body[56:]
             assert len(text) == path + target + meta
             pairs = text[path + target :].split(b"\0")[:-1]
             self.entries[text[:path].decode()] = {

@@ -140,7 +140,8 @@ static int get_one(struct copy *c, const struct json *entry, const char *top, in
     }
     const char *below = buf_text(&name);
     bool folder = strstr(type, "DIRECTORY") != NULL;
-    if (!folder && !strstr(type, "FILE_TYPE_FILE")) {
+    /* A link has the type of what it leads to. */
+    if (json_get(entry, "symlinkTarget") || (!folder && !strstr(type, "FILE_TYPE_FILE"))) {
         term_say("%s is no plain file: left out", below);
         return 0;
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -217,13 +218,27 @@ void path_absolute(const char *path, char out[static FILES_PATH_MAX + 1])
         snprintf(out, FILES_PATH_MAX + 1, HOME_PATH "/%s", path);
 }
 
-static void permissions(const struct files_entry *e, char out[11])
+/* As Go writes a mode, which clients expect: letters for what is special, then nine for the rest.
+ */
+static void permissions(const struct files_entry *e, char out[static 16])
 {
     static const char bits[] = "rwxrwxrwx";
-    out[0] = e->kind == FILES_DIRECTORY ? 'd' : e->kind == FILES_SYMLINK ? 'l' : '-';
+    char *at = out;
+    if (e->kind == FILES_DIRECTORY)
+        *at++ = 'd';
+    if (e->kind == FILES_SYMLINK)
+        *at++ = 'L';
+    if (e->mode & S_ISUID)
+        *at++ = 'u';
+    if (e->mode & S_ISGID)
+        *at++ = 'g';
+    if (e->mode & S_ISVTX)
+        *at++ = 't';
+    if (at == out)
+        *at++ = '-';
     for (int i = 0; i < 9; i++)
-        out[i + 1] = e->mode & (0400u >> i) ? bits[i] : '-';
-    out[10] = '\0';
+        *at++ = e->mode & (0400u >> i) ? bits[i] : '-';
+    *at = '\0';
 }
 
 /* There is one user inside, and root's files of the system. */
@@ -277,28 +292,31 @@ static void write_attributes(struct json_writer *w, const struct files_entry *e)
     jw_object_end(w);
 }
 
+/* A link has the type and the mode of what it leads to, as with E2B; one that leads nowhere has
+ * neither, and leads to itself. */
 void entry_write(struct json_writer *w, const struct files_entry *e)
 {
-    static const char *const types[] = {[FILES_REGULAR] = "FILE_TYPE_FILE",
+    static const char *const types[] = {[0] = "FILE_TYPE_UNSPECIFIED",
+                                        [FILES_REGULAR] = "FILE_TYPE_FILE",
                                         [FILES_DIRECTORY] = "FILE_TYPE_DIRECTORY",
-                                        [FILES_SYMLINK] = "FILE_TYPE_SYMLINK",
                                         [FILES_OTHER] = "FILE_TYPE_UNSPECIFIED"};
-    char mode[11], size[24];
+    bool is_link = e->kind == FILES_SYMLINK;
+    char mode[16], size[24];
     const char *slash = strrchr(e->path, '/');
     permissions(e, mode);
     snprintf(size, sizeof(size), "%llu", (unsigned long long)e->size);
     jw_object_begin(w);
     write_bytes(w, "name", slash && slash[1] ? slash + 1 : e->path);
-    jw_kv_string(w, "type", types[e->kind]);
+    jw_kv_string(w, "type", types[is_link ? e->target_kind : e->kind]);
     write_bytes(w, "path", e->path);
     jw_kv_string(w, "size", size);
-    jw_kv_uint(w, "mode", e->mode & 07777);
+    jw_kv_uint(w, "mode", (is_link ? e->target_mode : e->mode) & 0777);
     jw_kv_string(w, "permissions", mode);
     write_owner(w, "owner", e->uid);
     write_owner(w, "group", e->gid);
     write_modified(w, e);
-    if (e->target[0])
-        write_bytes(w, "symlinkTarget", e->target);
+    if (is_link)
+        write_bytes(w, "symlinkTarget", e->target_kind ? e->target : e->path);
     write_attributes(w, e);
     jw_object_end(w);
 }

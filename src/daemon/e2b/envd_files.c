@@ -221,6 +221,8 @@ static void rpc_end(void *ctx, int error)
     struct err err = ERR_INIT;
     if (!w->call)
         return;
+    if (error == ENOENT && rpc->op == FILES_REMOVE)
+        error = 0; /* it is not there, as was wanted */
     if (rpc->streaming && (error || rpc->out.failed)) {
         rpc_abort(w);
     } else if (rpc->out.failed && hold_refusal(&rpc->hold, &err) < 0) {

@@ -43,7 +43,8 @@ struct answer {
     uint64_t size, bytes;
     uint64_t sum; /* of the bytes, each times its place */
     char start[64];
-    unsigned entries, events;
+    unsigned entries, unsorted, events; /* unsorted: not behind the one before */
+    char last[FILES_TEXT_MAX + 1];
     struct files_entry entry[LAB_SEEN];
     struct files_event event[64];
     int status;
@@ -246,6 +247,8 @@ static inline void on_head(void *ctx, int error, uint64_t size)
 static inline void on_entry(void *ctx, const struct files_entry *e)
 {
     struct answer *a = ctx;
+    a->unsorted += a->entries && strcmp(a->last, e->path) >= 0;
+    snprintf(a->last, sizeof a->last, "%s", e->path);
     if (a->entries < LAB_SEEN)
         a->entry[a->entries] = *e;
     a->entries++;

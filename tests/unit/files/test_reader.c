@@ -349,6 +349,20 @@ Test(files_reader, entries_that_would_lead_somewhere_else)
     refused_entry((struct files_entry_wire){.kind = 1, .path_len = 2, .target_len = 1}, "/ab", 3);
     refused_entry((struct files_entry_wire){.kind = 3, .path_len = 2, .target_len = 2}, "/ab\0", 4);
     refused_entry((struct files_entry_wire){.kind = 1, .path_len = 3}, "/a", 2);
+    struct files_entry_wire link = {
+        .kind = FILES_SYMLINK, .path_len = 2, .target_len = 2, .target_kind = FILES_REGULAR};
+    link.target_kind = FILES_SYMLINK;
+    refused_entry(link, "/a/b", 4);
+    link.target_kind = 5;
+    refused_entry(link, "/a/b", 4);
+    link.target_kind = FILES_REGULAR;
+    refused_entry(link, "/abc", 4); /* where it leads is absolute */
+    link.target_mode = 010000;
+    refused_entry(link, "/a/b", 4);
+    link.target_mode = 0644;
+    link.target_kind = 0;
+    refused_entry(link, "/a/b", 4);
+    refused_entry((struct files_entry_wire){.kind = 1, .path_len = 2, .target_kind = 1}, "/a", 2);
     refused_entry((struct files_entry_wire){.kind = 1, .path_len = 1}, "/a", 2);
     refused_entry((struct files_entry_wire){.kind = 1, .path_len = UINT32_MAX, .target_len = 3},
                   "/a", 2);

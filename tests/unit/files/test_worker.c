@@ -316,6 +316,57 @@ LAB_TEST(files_worker, an_entry_tells_what_it_is)
     assert_error(lab_do(FILES_STAT, "/d/none"), ENOENT);
 }
 
+LAB_TEST(files_worker, a_link_tells_what_it_leads_to)
+{
+    lab_dir("d");
+    lab_dir("d/sub");
+    lab_file("d/sub/file", "12345", 0640);
+    lab_link("sub/file", "d/file");
+    lab_link("file", "d/twice");
+    lab_link("/d/sub", "d/folder");
+    lab_link("loop", "d/loop");
+    struct answer *a = lab_do(FILES_STAT, "/d/file");
+    cr_assert(a->entry[0].kind == FILES_SYMLINK && a->entry[0].target_kind == FILES_REGULAR &&
+              a->entry[0].target_mode == 0640 && a->entry[0].mode == 0777);
+    cr_assert_str_eq(a->entry[0].target, "/d/sub/file");
+    a = lab_do(FILES_STAT, "/d/folder");
+    cr_assert_eq(a->entry[0].target_kind, FILES_DIRECTORY);
+    cr_assert_str_eq(a->entry[0].target, "/d/sub");
+    cr_assert_eq(lab_do(FILES_STAT, "/d/twice")->entry[0].target_kind, FILES_REGULAR);
+    a = lab_do(FILES_STAT, "/d/loop");
+    cr_assert(a->entry[0].target_kind == 0 && a->entry[0].target_mode == 0);
+    cr_assert_str_eq(a->entry[0].target, "loop");
+}
+
+LAB_TEST(files_worker, a_list_is_sorted)
+{
+    static const char *const names[] = {"b", "a", "B", "10", "9", "c", "a-"};
+    lab_dir("d");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[16];
+        snprintf(path, sizeof path, "d/%s", names[i]);
+        lab_file(path, "", 0644);
+    }
+    struct answer *a = lab_do(FILES_LIST, "/d");
+    cr_assert(a->entries == 7 && a->unsorted == 0);
+    cr_assert_str_eq(a->entry[0].path, "/d/10");
+    cr_assert_str_eq(a->entry[6].path, "/d/c");
+}
+
+/* More than the worker remembers at once, made in an order of their own. */
+LAB_TEST(files_worker, a_long_list_is_sorted_too)
+{
+    enum { MANY = 1500 };
+    lab_dir("d");
+    for (unsigned i = 0; i < MANY; i++) {
+        char path[16];
+        snprintf(path, sizeof path, "d/%06u", i * 7919 % 100003);
+        lab_file(path, "", 0644);
+    }
+    struct answer *a = lab_do(FILES_LIST, "/d");
+    cr_assert(a->entries == MANY && a->unsorted == 0, "%u, %u", a->entries, a->unsorted);
+}
+
 LAB_TEST(files_worker, folders_are_made_once)
 {
     struct answer *a = lab_do(FILES_MKDIR, "/x/y/z/");
