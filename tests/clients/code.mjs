@@ -255,4 +255,15 @@ while not os.path.exists("/tmp/${other}"): time.sleep(0.02)
   })
 })
 
+await check('a sandbox that is killed while a cell runs', async () => {
+  const sandbox = await Sandbox.create()
+  let begun = false
+  const told = rejects(
+    sandbox.runCode('import time\nprint(1, flush=True)\ntime.sleep(10000)', { timeoutMs: 0, onStdout: () => (begun = true) }),
+    (e) => assert.equal(e.name, 'TimeoutError'))
+  await until('its first output', () => begun)
+  await sandbox.kill()
+  await told
+})
+
 finish()

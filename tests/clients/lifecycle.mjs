@@ -32,6 +32,24 @@ await check('create, look, list, kill', async () => {
   await rejects(sandbox.commands.run('true'))
 })
 
+await check('a sandbox that is killed while something runs in it', async () => {
+  const sandbox = await Sandbox.create('base')
+  await sandbox.files.makeDir('watched')
+  let begun = false
+  const ends = []
+  await sandbox.files.watchDir('watched', () => {}, { timeoutMs: 0, onExit: (e) => ends.push(e) })
+  const command = await sandbox.commands.run('echo begun; sleep 10000', { background: true, timeoutMs: 0, onStdout: () => (begun = true) })
+  const told = rejects(command.wait(), (e) => {
+    assert.equal(e.name, 'TimeoutError')
+    assert.match(e.message, /killed or reached its end of life/)
+  })
+  await until('its first output', () => begun)
+  await sandbox.kill()
+  await told
+  await until('the watcher ended too', () => ends.length)
+  assert.equal(ends[0]?.name, 'TimeoutError')
+})
+
 await check('pages of a list', async () => {
   const metadata = { run: `${mark}-pages` }
   const made = []

@@ -67,6 +67,13 @@ static void stream_finish(struct stream *s, const char *code, const char *messag
     frames_finish(call, code, message);
 }
 
+static void stream_cut(struct stream *s)
+{
+    struct call *call = s->call;
+    stream_close(s);
+    frames_cut(call);
+}
+
 static void event_begin(struct frame *f, const char *what, size_t cap)
 {
     frame_begin(f, cap);
@@ -160,6 +167,10 @@ static void on_end(void *ctx, const struct process_end *how)
 {
     struct stream *s = ctx;
     struct frame f;
+    if (!box_find_any(s->call->core, s->call->id)) {
+        stream_cut(s);
+        return;
+    }
     if (how->timed_out) {
         stream_finish(s, "deadline_exceeded", "the command ran longer than it was given");
         return;

@@ -126,6 +126,13 @@ static void watch_finish(struct watch *w, const char *code, const char *message)
     frames_finish(call, code, message);
 }
 
+static void watch_cut(struct watch *w)
+{
+    struct call *call = w->call;
+    watch_close(w);
+    frames_cut(call);
+}
+
 static void watch_gone(struct call *call)
 {
     watch_close(call->data);
@@ -374,6 +381,8 @@ static void on_end(void *ctx, int error)
     w->ended = true;
     if (!w->started && w->call)
         refuse_watch(w, error ? error : EIO);
+    else if (w->is_stream && !box_find_any(w->core, w->box_id))
+        watch_cut(w);
     else if (w->is_stream && error == EOVERFLOW)
         watch_finish(w, "resource_exhausted", "events came faster than they could be told");
     else if (w->is_stream)
@@ -387,7 +396,7 @@ static void on_box_gone(struct box_dependent *d)
     if (w->closing)
         return;
     if (w->is_stream && w->started)
-        watch_finish(w, NULL, NULL);
+        watch_cut(w);
     else if (w->call)
         refuse_watch(w, ECANCELED);
     else

@@ -89,6 +89,12 @@ void frames_finish(struct call *call, const char *code, const char *message)
     call_ended(call);
 }
 
+void frames_cut(struct call *call)
+{
+    exchange_abort(call->x);
+    call_ended(call);
+}
+
 bool frames_timeout(struct call *call, uint64_t *ret_ms)
 {
     const char *text = exchange_header(call->x, "Connect-Timeout-Ms");

@@ -19,6 +19,9 @@ void frame_begin(struct frame *f, size_t cap);
 bool frame_send(struct frame *f, struct call *call); /* as exchange_write */
 void frames_start(struct call *call);                /* the head of the answer */
 /* The last frame and the end of the exchange; code NULL: all is well. */
+/* The sandbox has ended: the stream is cut, as it would be if the server ran in there. Clients ask
+ * for /health then, hear 502, and report a sandbox that is gone. */
+void frames_cut(struct call *call);
 void frames_finish(struct call *call, const char *code, const char *message);
 
 /* Headers that clients send with streams. 0: not there. */

@@ -241,7 +241,9 @@ static void on_end(void *ctx, const struct err *err)
     struct run *r = ctx;
     struct call *call = r->call;
     r->execution = NULL;
-    if (r->in_result) { /* the interpreter was lost in the middle of a line */
+    /* The interpreter was lost in the middle of a line; or the sandbox has ended, of which clients
+     * convince themselves when their stream is cut (frames_cut). */
+    if (r->in_result || !box_find_any(call->core, call->id)) {
         run_close(r);
         exchange_abort(call->x);
         call_ended(call);
