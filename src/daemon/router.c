@@ -61,7 +61,7 @@ struct signed_query {
     char text[PARAM_LEN], path[QUERY_LEN], user[PARAM_LEN], expiration[32];
 };
 
-/* False: it is malformed or has expired. */
+/* False: it is malformed. */
 static bool signature_read(const struct http_request *r, struct signed_query *q)
 {
     int expires =
@@ -76,8 +76,7 @@ static bool signature_read(const struct http_request *r, struct signed_query *q)
                                       .user = q->user,
                                       .write = !strcmp(r->method, "POST"),
                                       .expiration = expires ? q->expiration : NULL};
-    return (q->signature.write || !strcmp(r->method, "GET")) &&
-           signature_current(&q->signature, (int64_t)time(NULL));
+    return q->signature.write || !strcmp(r->method, "GET");
 }
 
 static bool signed_by(void *ctx, const struct box *b)
@@ -90,12 +89,18 @@ static int auth_signed(struct core *core, const struct http_request *r, struct b
                        struct auth *ret)
 {
     struct signed_query q;
+    ret->why = "invalid signature";
     if (!signature_read(r, &q))
         return -1;
     if (!b)
         b = box_by_token(core, signed_by, &q);
     else if (!signed_by(&q, b))
         b = NULL;
+    /* Only who has a link that was good once is told that it no longer is. */
+    if (b && !signature_current(&q.signature, (int64_t)time(NULL))) {
+        ret->why = "signature is already expired";
+        b = NULL;
+    }
     ret->box = b;
     return b ? 0 : -1;
 }
@@ -140,8 +145,12 @@ static int auth_sandbox(struct core *core, const struct http_request *r,
         /* A sandbox of another key: answer as if it did not exist. */
         *ret_status = 502;
         ret->box = box_find(core, key, target->id);
+    } else if (http_header_get(&r->headers, "X-Access-Token")) {
+        ret->why = "access token present in header but does not match";
     } else if (target->is_signed) {
         auth_signed(core, r, b, ret);
+    } else if (target->face == FACE_ENVD && path_is(r, "/files")) {
+        ret->why = "missing signature query parameter, or X-Access-Token";
     }
     if (!ret->box)
         return -1;

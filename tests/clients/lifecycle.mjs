@@ -50,6 +50,10 @@ await check('a sandbox that is killed while something runs in it', async () => {
   assert.equal(ends[0]?.name, 'TimeoutError')
 })
 
+await check('ids of nothing', async () => {
+  for (const id of ['nothing', 'x'.repeat(20), 'UPPER', 'a_b', 'x'.repeat(100)]) assert.equal(await Sandbox.kill(id), false, id)
+})
+
 await check('pages of a list', async () => {
   const metadata = { run: `${mark}-pages` }
   const made = []

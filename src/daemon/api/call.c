@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct json_limits body_limits = {
     .max_bytes = CALL_JSON_MAX, .max_depth = 32, .max_nodes = 65536};
@@ -243,16 +244,17 @@ void call_json(struct call *call, void (*fn)(struct call *call, const struct jso
 
 /* ---- who and what ---- */
 
+/* What is no id is the id of nothing. Old clients know a sandbox as "ID-CLIENT". */
 struct box *call_box(struct call *call)
 {
-    struct box *b;
-    if (!box_id_valid(call->params.value[0])) {
-        call_fail(call, 400, "a sandbox id is %d letters and digits", BOX_ID_LEN);
-        return NULL;
-    }
-    b = box_find(call->core, call->key, call->params.value[0]);
+    char *id = call->params.value[0];
+    struct box *b = NULL;
+    if (strlen(id) > BOX_ID_LEN && id[BOX_ID_LEN] == '-')
+        id[BOX_ID_LEN] = '\0';
+    if (box_id_valid(id))
+        b = box_find(call->core, call->key, id);
     if (!b)
-        call_fail(call, 404, "there is no sandbox %s", call->params.value[0]);
+        call_fail(call, 404, "there is no sandbox %s", id);
     return b;
 }
 

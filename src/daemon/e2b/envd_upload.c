@@ -31,6 +31,7 @@ struct upload {
     struct loop *loop;
     enum upload_state state;
     bool is_form, body_done, reading;
+    bool skipping; /* a part of the form that is no file */
     struct multipart form;
     struct gunzip *gunzip; /* NULL: the body is the file as it is */
     char fixed[QUERY_LEN]; /* path from the query, or empty */
@@ -310,9 +311,12 @@ static bool file_open(struct upload *u, const char *path)
 /* What a part of the form asks for. False: the upload is gone. */
 static bool on_part(struct upload *u)
 {
-    const char *path = u->fixed[0] ? u->fixed : u->form.filename;
-    if (strcmp(u->form.name, "file") != 0 || !u->form.has_filename) {
-        upload_fail(u, 400, "multipart: every part must be a \"file\" with a filename");
+    const char *path = u->fixed[0] ? u->fixed : u->form.has_filename ? u->form.filename : "";
+    u->skipping = strcmp(u->form.name, "file") != 0;
+    if (u->skipping)
+        return true;
+    if (!*path) {
+        upload_fail(u, 400, "multipart: a \"file\" needs a filename, or the request a \"path\"");
         return false;
     }
     if (u->count >= FILES_PER_REQUEST || (u->fixed[0] && u->count)) {
@@ -329,9 +333,11 @@ static bool on_form_event(struct upload *u, enum multipart_event event)
     case MULTIPART_PART:
         return on_part(u);
     case MULTIPART_DATA:
-        return feed(u, u->form.data, u->form.data_len);
+        return u->skipping || feed(u, u->form.data, u->form.data_len);
     case MULTIPART_END:
-        file_close(u);
+        if (!u->skipping)
+            file_close(u);
+        u->skipping = false;
         break;
     case MULTIPART_DONE:
     case MULTIPART_MORE:

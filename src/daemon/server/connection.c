@@ -220,8 +220,9 @@ static void start(struct connection *c, struct http_request *r, size_t head_len)
         s->stats.no_key++;
         x->request.keep_alive = false;
         exchange_fail(x, status, "%s",
-                      status == 401 ? "no valid API key (X-API-KEY, or Authorization: Bearer)"
-                                    : answer_reason(status));
+                      x->auth.why     ? x->auth.why
+                      : status == 401 ? "no valid API key (X-API-KEY, or Authorization: Bearer)"
+                                      : answer_reason(status));
         return;
     }
     struct err err = ERR_INIT;

@@ -49,6 +49,7 @@ struct auth {
     const struct key *key; /* of the owner */
     struct box *box; /* the one sandbox that the request may touch, or NULL: all of the key's */
     bool anonymous;  /* health checks: no key needed, no key known */
+    const char *why; /* it is refused: in words, or NULL for what is said in general */
     /* What the callback read in the head, for the handler: the server does not look at it. */
     unsigned face;
     uint16_t port;
