@@ -236,10 +236,47 @@ def test_logs_of_processes(daemon):
     told = box.sh("echo kept; exit 4")
     text = daemon.request("GET", f"/sandboxes/{box.id}/logs?pid={told.pid}")
     assert text.body == b"kept\n"
-    every = daemon.request("GET", f"/sandboxes/{box.id}/logs").body
+    every = daemon.request("GET", f"/sandboxes/{box.id}/logs?format=text").body
     assert b"kept\n" in every and b"exit status 4" in every
     assert daemon.request("GET", f"/sandboxes/{box.id}/logs?pid=99999").status == 404
     box.kill()
+
+
+def test_logs_as_the_clients_read_them(daemon):
+    """E2B's command line parses every line, and each must have a level."""
+    box = daemon.create()
+    box.sh("echo said by the program; exit 4")
+    box.sh("true")
+    told = daemon.request("GET", f"/sandboxes/{box.id}/logs").json
+    lines = [json.loads(entry["line"]) for entry in told["logs"]]
+    assert [(line["level"], line["event_type"]) for line in lines] == [
+        ("info", "process_start"), ("warn", "process_end"), ("info", "process_start"), ("info", "process_end")], lines
+    assert lines[1]["result"] == "exit status 4" and "exit 4" in lines[0]["command"]
+    assert [e["message"] for e in told["logEntries"]] == [line["message"] for line in lines]
+    times = [e["timestamp"] for e in told["logs"]]
+    assert times == sorted(times) and all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", t) for t in times)
+    assert not any("result" in line and "said by" in line["message"] for line in lines), "how it ended, not what it said"
+
+    def second(query):
+        return daemon.request("GET", f"/v2/sandboxes/{box.id}/logs{query}")
+
+    assert [e["fields"]["event_type"] for e in second("").json["logs"]] == ["process_end", "process_start"] * 2, "the newest first"
+    assert second("?direction=forward").json["logs"] == told["logEntries"]
+    assert [e["message"] for e in second("?level=warn").json["logs"]] == [lines[1]["message"]]
+    assert len(second("?limit=1").json["logs"]) == 1 and second("?search=nonesuch").json == {"logs": []}
+    assert second("?cursor=1").json == {"logs": []} and second("?cursor=1&direction=forward").json == second("?direction=forward").json
+    for bad in ("?direction=up", "?level=x", "?limit=1001", "?cursor=x", "?search=" + "x" * 300):
+        assert second(bad).status == 400, bad
+    assert daemon.request("GET", f"/sandboxes/{box.id}/logs?start=9999999999999").json == {"logs": [], "logEntries": []}
+    assert daemon.request("GET", f"/sandboxes/{box.id}/logs?format=xml").status == 400
+    box.kill()
+    assert daemon.request("GET", f"/sandboxes/{box.id}/logs").status == 404
+
+
+def test_templates_say_since_when(daemon):
+    for t in daemon.request("GET", "/templates").json:
+        assert re.match(r"20\d\d-\d\d-\d\dT", t["createdAt"]) and t["createdAt"] <= t["updatedAt"], t
+        assert {"buildID", "names", "spawnCount", "buildCount", "createdBy", "lastSpawnedAt"} <= set(t), t
 
 
 def test_audit_is_asked_for(daemon):

@@ -22,7 +22,7 @@ static int run(struct boxes *b, struct err *err)
     if (b->count == 2)
         snprintf(path, sizeof path, "/sandboxes/%s/logs?pid=%llu", id, (unsigned long long)pid);
     else
-        snprintf(path, sizeof path, "/sandboxes/%s/logs", id);
+        snprintf(path, sizeof path, "/sandboxes/%s/logs?format=text", id);
     struct ask ask = {.method = "GET", .path = path};
     if (client_text(&b->client, &ask, &text, err) < 0)
         return -err->code;

@@ -232,7 +232,7 @@ static void get_receipt(struct call *call)
     core_query(call->core, question, receipt_found, call);
 }
 
-/* ---- GET /sandboxes/{id}/logs ---- */
+/* ---- GET /sandboxes/{id}/logs?format=text ---- */
 
 struct logs {
     struct buf out;
@@ -283,8 +283,8 @@ static bool read_pid(struct call *call, int64_t *ret)
     return r >= 0;
 }
 
-/* Text, as it came: the last of what processes said, for `brig logs`. */
-static void get_logs(struct call *call)
+/* For `brig logs`. */
+void logs_get_text(struct call *call)
 {
     struct logs l = {0};
     struct box *b;
@@ -304,7 +304,6 @@ static void get_logs(struct call *call)
 
 const struct route brig_routes[] = {
     {"GET", "/version", ERRORS_API, false, get_version},
-    {"GET", "/sandboxes/{id}/logs", ERRORS_API, false, get_logs},
     {"GET", "/sandboxes/{id}/receipt", ERRORS_API, false, get_receipt},
     {"GET", "/accounts", ERRORS_API, false, usage_get},
     {"GET", "/metrics", ERRORS_API, true, get_metrics},

@@ -79,5 +79,7 @@ int call_query(struct call *call, const char *name, char *out, size_t size);
 void call_done(void *call, const struct err *err);
 
 void usage_get(struct call *call); /* usage.c: GET /accounts */
+/* brig.c: GET /sandboxes/{id}/logs as text: the last of what processes said, as it came. */
+void logs_get_text(struct call *call);
 
 #define CALL_JSON_MAX (16u << 20)

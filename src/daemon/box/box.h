@@ -175,7 +175,9 @@ void process_resize(struct process *p, uint16_t cols, uint16_t rows);
 /* The last output of a process, also of the last few that ended; oldest first. */
 struct process_log {
     int64_t pid;
-    const char *tag; /* or NULL */
+    const char *tag;              /* or NULL */
+    const struct json *config;    /* as its request said, or NULL */
+    int64_t started_ms, ended_ms; /* wall clock */
     bool ended, oom_killed;
     int wait_status;
     const char *data; /* at most 64 KiB, all streams together as they came */

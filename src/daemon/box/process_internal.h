@@ -39,7 +39,7 @@ struct process {
     struct trash trash;
     struct box *box;
     struct process *next;
-    int64_t pid;
+    int64_t pid, started_ms, ended_ms;
     char *tag;
     struct json *config;
     bool tty, started, exited, ended, timed_out, oom_killed, grace_over;

@@ -79,6 +79,9 @@ void process_logs(struct box *b, void (*fn)(void *ctx, const struct process_log 
         straighten(p, c->io_room);
         struct process_log log = {.pid = p->pid,
                                   .tag = p->tag,
+                                  .config = p->config,
+                                  .started_ms = p->started_ms,
+                                  .ended_ms = p->ended_ms,
                                   .ended = p->ended,
                                   .oom_killed = p->oom_killed,
                                   .wait_status = p->status,

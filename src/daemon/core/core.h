@@ -52,7 +52,13 @@ void core_put(struct core *c, const char *table, const char *key, const char *va
 
 /* templates: as the launcher said in HELLO: {"name","aliases":[],"cpus_milli","memory","disk",
  * "interpreters":[…],"pool":{"min","max","idle_ms"},"description"} */
-size_t core_templates(struct core *c, void (*fn)(void *ctx, const char *json), void *ctx);
+struct template_info {
+    const char *json;
+    int64_t created_ms, updated_ms; /* when this daemon came to know it, and what it says now */
+    uint64_t claims;
+};
+size_t core_templates(struct core *c, void (*fn)(void *ctx, const struct template_info *t),
+                      void *ctx);
 bool core_has_template(struct core *c, const char *name);
 
 /* pool.c */

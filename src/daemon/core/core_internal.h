@@ -59,6 +59,7 @@ struct tmpl {
     char *aliases[8];
     unsigned alias_count;
     uint64_t cpus_milli, memory, disk;
+    int64_t created_ms, updated_ms;
     struct commands commands; /* rules on what is started in its sandboxes */
     char *roots[32];          /* folders in which they may do as they like */
     size_t root_count;

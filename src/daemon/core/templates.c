@@ -27,15 +27,20 @@ bool core_has_template(struct core *c, const char *name)
     return core_template(c, name) != NULL;
 }
 
-size_t core_templates(struct core *c, void (*fn)(void *ctx, const char *json), void *ctx)
+size_t core_templates(struct core *c, void (*fn)(void *ctx, const struct template_info *t),
+                      void *ctx)
 {
     size_t count = 0;
     for (struct tmpl *t = c->templates; t; t = t->next) {
         if (!t->listed)
             continue;
         count++;
+        const struct template_info info = {.json = t->json,
+                                           .created_ms = t->created_ms,
+                                           .updated_ms = t->updated_ms,
+                                           .claims = t->pool.hits + t->pool.misses};
         if (fn)
-            fn(ctx, t->json);
+            fn(ctx, &info);
     }
     return count;
 }
@@ -84,6 +89,9 @@ static void fill(struct tmpl *t, const struct json *json, char *text)
     }
     drop_texts(t);
     t->json = text;
+    t->updated_ms = core_wall_ms();
+    if (!t->created_ms)
+        t->created_ms = t->updated_ms;
     read_aliases(t, json_get(json, "aliases"));
     t->cpus_milli = json_uint(json, "cpus_milli");
     t->memory = json_uint(json, "memory");

@@ -219,6 +219,8 @@ const struct route control_routes[] = {
     {"POST", "/sandboxes/{id}/connect", ERRORS_API, false, connect_it},
     {"POST", "/v2/sandboxes/{id}/connect", ERRORS_API, false, connect_it},
     {"GET", "/sandboxes/{id}/metrics", ERRORS_API, false, control_metrics},
+    {"GET", "/sandboxes/{id}/logs", ERRORS_API, false, control_logs},
+    {"GET", "/v2/sandboxes/{id}/logs", ERRORS_API, false, control_logs},
     {"PUT", "/sandboxes/{id}/network", ERRORS_API, false, control_network},
     {"GET", "/sandboxes/{id}/review", ERRORS_API, false, control_review},
     {"POST", "/sandboxes/{id}/review/apply", ERRORS_API, true, control_review_apply},

@@ -9,6 +9,9 @@
 void control_create(struct call *call);
 void control_network(struct call *call);
 
+/* control_logs.c */
+void control_logs(struct call *call);
+
 /* control_review.c */
 void control_review(struct call *call);
 void control_review_apply(struct call *call);

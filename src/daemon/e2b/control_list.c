@@ -321,22 +321,47 @@ void control_metrics(struct call *call)
 
 /* ---- GET /templates ---- */
 
-static void write_template(void *ctx, const char *text)
+static void write_names(struct json_writer *w, const char *key, const struct json *t)
 {
-    struct json_writer *w = ctx;
-    struct json *t = NULL;
-    if (json_parse(text, strlen(text), NULL, &t, NULL) < 0)
-        return;
     const struct json *aliases = json_get(t, "aliases");
-    const char *description = json_text(t, "description");
-    jw_object_begin(w);
-    jw_kv_string(w, "templateID", json_text(t, "name"));
-    jw_key(w, "aliases");
+    jw_key(w, key);
     jw_array_begin(w);
     jw_string(w, json_text(t, "name"));
     for (size_t i = 0; aliases && i < json_count(aliases); i++)
         jw_string(w, json_string(json_at(aliases, i)));
     jw_array_end(w);
+}
+
+/* What E2B's clients show of a template. There is one build of each: the operator's file as it was
+ * read. */
+static void write_history(struct json_writer *w, const char *name, const struct template_info *info)
+{
+    char created[TIME_TEXT_SIZE], updated[TIME_TEXT_SIZE];
+    control_time(info->created_ms, created);
+    control_time(info->updated_ms, updated);
+    jw_kv_string(w, "buildID", name);
+    jw_kv_string(w, "createdAt", created);
+    jw_kv_string(w, "updatedAt", updated);
+    jw_key(w, "createdBy");
+    jw_null(w);
+    jw_key(w, "lastSpawnedAt");
+    jw_null(w);
+    jw_kv_uint(w, "spawnCount", info->claims);
+    jw_kv_uint(w, "buildCount", 1);
+}
+
+static void write_template(void *ctx, const struct template_info *info)
+{
+    struct json_writer *w = ctx;
+    struct json *t = NULL;
+    if (json_parse(info->json, strlen(info->json), NULL, &t, NULL) < 0)
+        return;
+    const char *description = json_text(t, "description");
+    jw_object_begin(w);
+    jw_kv_string(w, "templateID", json_text(t, "name"));
+    write_names(w, "aliases", t);
+    write_names(w, "names", t);
+    write_history(w, json_text(t, "name"), info);
     jw_kv_uint(w, "cpuCount", (json_uint(t, "cpus_milli") + 999) / 1000);
     jw_kv_uint(w, "memoryMB", json_uint(t, "memory") >> 20);
     jw_kv_uint(w, "diskSizeMB", json_uint(t, "disk") >> 20);
