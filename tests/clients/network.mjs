@@ -47,11 +47,23 @@ await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
   })
   await check('nonsense is refused and changes nothing', async () => {
     await sandbox.updateNetwork({ allowOut: ['kept.invalid'] })
-    for (const bad of ['http://', 'a b', '*', '', '10.0.0.0/8', '@nonesuch']) {
+    for (const bad of ['http://', 'a b', '*', '', '10.0.0.0/8', '@nonesuch', '0.0.0.0/0', '::/0', '192.0.2.0/33', '2001:db8::/32']) {
       await rejects(sandbox.updateNetwork({ allowOut: [bad] }), (e) => assert.match(e.message, /400/))
     }
+    // A range that could not be held is not taken for something else.
+    for (const list of ['allowOut', 'denyOut'])
+      await rejects(sandbox.updateNetwork({ [list]: ['192.0.2.0/24'] }), (e) => assert.match(e.message, /192\.0\.2\.0\/24.*by name/))
     await rejects(sandbox.updateNetwork({ allowOut: ['x.invalid'], rules: { 'x.invalid': [{ transform: { headers: {} } }] } }))
     assert.equal(await reach(sandbox, 'http://kept.invalid/'), 'unreachable')
+  })
+})
+
+await check('addresses, also as a range of one', async () => {
+  await withSandbox(Sandbox, 'base', { network: { allowOut: ['192.0.2.7/32', 'kept.invalid'], denyOut: ['0.0.0.0/0', '::/0', '192.0.2.9/32'] } }, async (sandbox) => {
+    assert.deepEqual((await sandbox.getInfo()).network.allowOut, ['192.0.2.7', 'kept.invalid'])
+    assert.deepEqual((await sandbox.getInfo()).network.denyOut, ['192.0.2.9'])
+    assert.equal(await reach(sandbox, 'http://kept.invalid/'), 'unreachable')
+    assert.notEqual(await reach(sandbox, 'http://192.0.2.8/'), 'unreachable')
   })
 })
 

@@ -37,6 +37,7 @@ enum box_state {
 };
 const char *box_state_name(enum box_state s);
 
+#define MASK_HOST_SIZE 128
 struct box_info {
     char id[BOX_ID_LEN + 1];
     const char *template_name;
@@ -48,9 +49,10 @@ struct box_info {
     const char *network;  /* JSON object text as last asked for, or NULL */
     const char *project;  /* that it works on a copy of, or NULL */
     uint64_t cpus_milli, memory, disk;
-    bool auto_pause;   /* at the end of the time: pause instead of end */
-    bool auto_resume;  /* a request to it while it is paused resumes it */
-    bool public_ports; /* whoever knows its name may use the user's own ports */
+    bool auto_pause;                /* at the end of the time: pause instead of end */
+    bool auto_resume;               /* a request to it while it is paused resumes it */
+    bool public_ports;              /* whoever knows its name may use the user's own ports */
+    char mask_host[MASK_HOST_SIZE]; /* what services inside see as Host; "": as it came */
     bool from_pool;
 };
 const struct box_info *box_info(const struct box *b);
@@ -72,7 +74,8 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
-    const char *project; /* one that the operator offers, by its path or the last part of it */
+    const char *project;   /* one that the operator offers, by its path or the last part of it */
+    const char *mask_host; /* shorter than MASK_HOST_SIZE, or NULL */
     bool auto_pause, auto_resume, public_ports;
 };
 typedef void box_fn(void *ctx, struct box *b, const struct err *err); /* b NULL on failure */

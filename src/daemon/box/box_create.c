@@ -32,6 +32,7 @@ struct create {
     const struct key *owner;
     int64_t timeout_ms;
     bool auto_pause, auto_resume, public_ports;
+    char mask_host[MASK_HOST_SIZE];
     struct hold hold;
     char *metadata, *env, *network;
     int project; /* its number, or -1 */
@@ -347,6 +348,7 @@ void create_box_running(struct create *cr)
     b->info.auto_pause = cr->auto_pause;
     b->info.auto_resume = cr->auto_resume;
     b->info.public_ports = cr->public_ports;
+    memcpy(b->info.mask_host, cr->mask_host, sizeof b->info.mask_host);
     if (cr->metadata)
         b->info.metadata = b->metadata = steal(&cr->metadata);
     if (cr->network)
@@ -487,6 +489,8 @@ void box_create(struct core *c, const struct box_request *r, box_fn *fn, void *c
                           .public_ports = r->public_ports,
                           .fn = fn};
     cr->ctx = ctx;
+    if (r->mask_host)
+        snprintf(cr->mask_host, sizeof cr->mask_host, "%s", r->mask_host);
     cr->timer.fn = on_create_timer;
     cr->began_us = clock_us();
     if (create_fill(cr, r, &err) < 0 || quota_take(c, r->owner, &err) < 0) {

@@ -5,12 +5,17 @@
 #include "daemon/e2b/control.h"
 
 #include "base/cleanup.h"
+#include "base/num.h"
+#include "daemon/e2b/ports.h"
+#include "http/url.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMEOUT_MAX (24 * 3600)
-#define HOSTS_MAX   256
+#define TIMEOUT_MAX      (24 * 3600)
+#define HOSTS_MAX        256
+#define ADDRESS_TEXT_MAX 64
 
 struct wanted {
     const char *template_name, *project;
@@ -21,18 +26,74 @@ struct wanted {
 
 struct wanted_network {
     const struct json *allow, *block;
-    bool public_traffic;
+    const char *mask_host;
+    bool public_traffic, has_public_traffic;
 };
+
+/* ---- lists of hosts ---- */
+
+/* "ADDRESS/BITS"; a host never has a slash in it, a rule with a path has a scheme or a letter. */
+static bool is_range(const char *text, struct host *ret, unsigned *ret_bits)
+{
+    const char *slash = strchr(text, '/');
+    uint64_t bits;
+    size_t len = slash ? (size_t)(slash - text) : 0;
+    if (!slash || len > ADDRESS_TEXT_MAX || num_parse_uint(slash + 1, &bits, NULL) < 0)
+        return false;
+    if (host_parse(text, len, false, ret, NULL) < 0 || ret->kind == HOST_NAME ||
+        bits > (ret->kind == HOST_IPV4 ? 32u : 128u))
+        return false;
+    *ret_bits = (unsigned)bits;
+    return true;
+}
+
+/* "0.0.0.0/0", however it is written. */
+static bool is_everything(const char *text)
+{
+    struct host address;
+    unsigned bits;
+    return is_range(text, &address, &bits) && !bits;
+}
+
+static bool is_one_address(const struct host *h, unsigned bits)
+{
+    return bits == (h->kind == HOST_IPV4 ? 32u : 128u);
+}
+
+/* What no rule of brig's could say is refused, never taken for something else. */
+static int check_hosts(const struct json *list, const char *name, bool allow, struct err *err)
+{
+    for (size_t i = 0; list && i < json_count(list); i++) {
+        const char *text = json_string(json_at(list, i));
+        struct host address;
+        unsigned bits;
+        if (!is_range(text, &address, &bits) || is_one_address(&address, bits))
+            continue;
+        if (!allow && !bits)
+            continue;
+        if (allow)
+            err_set(err, ERR_USAGE,
+                    "\"%s\": %.64s: hosts are allowed by name, or one address at a time", name,
+                    text);
+        else
+            err_set(err, ERR_USAGE,
+                    "\"%s\": %.64s: hosts are denied by name, one address at a time, or all of "
+                    "them (0.0.0.0/0)",
+                    name, text);
+        return err_hint(err, "nothing is open that no rule names: docs/serve.md");
+    }
+    return 0;
+}
 
 static int read_network(const struct json *body, struct wanted_network *n, struct err *err)
 {
     const struct field fields[] = {
         {"allowOut", FIELD_STRINGS, &n->allow},
         {"denyOut", FIELD_STRINGS, &n->block},
-        {"allowPublicTraffic", FIELD_BOOL, &n->public_traffic},
+        {"allowPublicTraffic", FIELD_BOOL, &n->public_traffic, .has = &n->has_public_traffic},
+        {"maskRequestHost", FIELD_STRING, &n->mask_host},
         {"rules", FIELD_REFUSED},
         {"egressProxy", FIELD_REFUSED},
-        {"maskRequestHost", FIELD_REFUSED},
         {"httpsPorts", FIELD_REFUSED},
         /* PUT …/network has it at this level. */
         {"allow_internet_access", FIELD_UNUSED},
@@ -43,25 +104,31 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
     if ((n->allow && json_count(n->allow) > HOSTS_MAX) ||
         (n->block && json_count(n->block) > HOSTS_MAX))
         return err_set(err, ERR_LIMIT, "\"network\": more than %d hosts", HOSTS_MAX);
-    return 0;
+    r = check_hosts(n->allow, "allowOut", true, err);
+    return r < 0 ? r : check_hosts(n->block, "denyOut", false, err);
 }
 
 /* ---- which hosts ---- */
 
 /* "Everything" in denyOut is how it is here anyway; as a rule of its own it would win over
- * allowOut. */
-static bool is_everything(const char *text)
-{
-    return !strcmp(text, "0.0.0.0/0") || !strcmp(text, "::/0");
-}
-
+ * allowOut. One address may be written as a range of one. */
 static void write_hosts(struct json_writer *w, const char *key, const struct json *list)
 {
     jw_key(w, key);
     jw_array_begin(w);
-    for (size_t i = 0; list && i < json_count(list); i++)
-        if (!is_everything(json_string(json_at(list, i))))
-            jw_string(w, json_string(json_at(list, i)));
+    for (size_t i = 0; list && i < json_count(list); i++) {
+        const char *text = json_string(json_at(list, i));
+        struct host address;
+        unsigned bits;
+        char own[ADDRESS_TEXT_MAX + 3];
+        if (is_everything(text))
+            continue;
+        if (is_range(text, &address, &bits)) {
+            snprintf(own, sizeof(own), address.kind == HOST_IPV6 ? "[%s]" : "%s", address.text);
+            text = own;
+        }
+        jw_string(w, text);
+    }
     jw_array_end(w);
 }
 
@@ -127,6 +194,20 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
     return fields_check_env(ret->env, "envVars", err);
 }
 
+/* "localhost:${PORT}" once the port stands in it must be what a client could have sent. */
+static int check_mask(const char *text, struct err *err)
+{
+    char host[MASK_HOST_SIZE];
+    struct host h;
+    uint16_t port;
+    if (strlen(text) < MASK_HOST_SIZE && mask_host_write(text, 65535, host) &&
+        host_header_parse(host, strlen(host), &h, &port, NULL) == 0)
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "\"network.maskRequestHost\": expected HOST or HOST:PORT, where ${PORT} may "
+                   "stand for the port");
+}
+
 static void created(void *ctx, struct box *b, const struct err *err)
 {
     struct call *call = ctx;
@@ -167,6 +248,9 @@ static int start_create(struct call *call, const struct wanted *want, struct err
     int result = want->network ? read_network(want->network, &n, err) : 0;
     if (result < 0)
         return result;
+    if (n.mask_host && check_mask(n.mask_host, err) < 0)
+        return -1;
+    r.mask_host = n.mask_host;
     r.public_ports = n.public_traffic;
     if (nothing || n.allow || n.block) {
         network = network_tree(call, &n, nothing, err);
@@ -213,6 +297,10 @@ static void network_body(struct call *call, const struct json *body)
     struct json *tree = NULL;
     if (!b)
         return;
+    if (json_get(body, "maskRequestHost")) {
+        call_fail(call, 400, "\"maskRequestHost\" is said when a sandbox is made");
+        return;
+    }
     if (read_network(body, &n, &err) < 0 || !(tree = network_tree(call, &n, nothing, &err))) {
         call_fail_err(call, &err);
         return;

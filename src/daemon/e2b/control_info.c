@@ -85,7 +85,7 @@ static void write_network(struct json_writer *w, const struct box_info *info)
     struct json *tree = NULL;
     if (info->network && json_parse(info->network, strlen(info->network), NULL, &tree, NULL) < 0)
         return;
-    if (!tree && !info->public_ports)
+    if (!tree && !info->public_ports && !info->mask_host[0])
         return;
     jw_key(w, "network");
     jw_object_begin(w);
@@ -94,6 +94,8 @@ static void write_network(struct json_writer *w, const struct box_info *info)
         write_list(w, "denyOut", json_get(tree, "block"));
     }
     jw_kv_bool(w, "allowPublicTraffic", info->public_ports);
+    if (info->mask_host[0])
+        jw_kv_string(w, "maskRequestHost", info->mask_host);
     jw_object_end(w);
     json_free(tree);
 }

@@ -198,10 +198,43 @@ static bool is_private(const struct http_header *h)
            api_key_within(h->value);
 }
 
+bool mask_host_write(const char *mask, uint16_t port, char out[static MASK_HOST_SIZE])
+{
+    static const char mark[] = "${PORT}";
+    struct buf text cleanup_buf;
+    const char *at;
+    buf_init(&text, MASK_HOST_SIZE - 1);
+    while ((at = strstr(mask, mark))) {
+        buf_add(&text, mask, (size_t)(at - mask));
+        buf_fmt(&text, "%u", port);
+        mask = at + sizeof(mark) - 1;
+    }
+    buf_str(&text, mask);
+    if (text.failed || !text.len)
+        return false;
+    snprintf(out, MASK_HOST_SIZE, "%s", buf_text(&text));
+    return true;
+}
+
+/* The service sees the Host that its owner wants it to see, and the other one beside it. */
+static int mask_host(const struct relay *r, struct http_request *to, const char **host,
+                     char mask[static MASK_HOST_SIZE], struct err *err)
+{
+    const struct box *b = box_find_any(r->call->core, r->call->id);
+    if (!b || !box_info(b)->mask_host[0] ||
+        !mask_host_write(box_info(b)->mask_host, r->call->port, mask))
+        return 0;
+    http_header_remove(&to->headers, "X-Forwarded-Host");
+    int done = *host ? http_header_add(&to->headers, "X-Forwarded-Host", *host, err) : 0;
+    *host = mask;
+    return done;
+}
+
 static int write_request(struct relay *r, struct err *err)
 {
     const struct http_request *from = exchange_request(r->call->x);
     const char *host = http_header_get(&from->headers, "Host");
+    char mask[MASK_HOST_SIZE];
     struct http_request to = {.target = from->target, .body = from->body, .length = from->length};
     memcpy(to.method, from->method, sizeof(to.method));
     for (size_t i = 0; i < from->headers.count; i++) {
@@ -216,9 +249,11 @@ static int write_request(struct relay *r, struct err *err)
         from->upgrade && !strcasecmp(from->upgrade, "websocket") && from->body == BODY_NONE;
     if (r->wants_upgrade)
         to.upgrade = from->upgrade;
-    http_request_write(&to, host ? host : "localhost", &r->up);
+    int done = mask_host(r, &to, &host, mask, err);
+    if (done == 0)
+        http_request_write(&to, host ? host : "localhost", &r->up);
     http_headers_done(&to.headers);
-    return 0;
+    return done;
 }
 
 /* ---- out: the answer ---- */
