@@ -4,7 +4,8 @@
  *   3     the launcher
  *   4     the state folder, for the recorder; closed here once that has it
  *   5…    listening sockets; the arguments are their kinds, in order ("unix" or "tcp"), and then
- *         names that may stand in Host besides this machine's ("--host=NAME")
+ *         names that may stand in Host besides this machine's ("--host=NAME"), and the one that
+ *         sandboxes' ports are below ("--domain=NAME[:PORT]"); "api." may stand before it too
  *
  * It forks the recorder, makes what it needs, gives away every right that it does not need, and
  * only then reads the first byte from anyone. Ends with the launcher, with the recorder, or when it
@@ -215,6 +216,8 @@ static unsigned raise_descriptors(unsigned *ret_boxes)
     return l.rlim_cur / 4 < 2048 ? (unsigned)(l.rlim_cur / 4) : 0;
 }
 
+#define DOMAIN_ARGUMENT "--domain="
+
 /* A listener at an address of its own may be called by that address. */
 static int allow_own_address(int fd, struct err *err)
 {
@@ -238,8 +241,20 @@ static int allow_own_address(int fd, struct err *err)
     return server_allow_host(front.server, text, err);
 }
 
+/* The names that the clients of a domain use: the API's and those of ports. */
+static int allow_domain(const char *domain, struct err *err)
+{
+    char name[280];
+    snprintf(name, sizeof name, ".%.*s", (int)strcspn(domain, ":"), domain);
+    if (server_allow_host(front.server, name, err) < 0)
+        return -err->code;
+    return server_allow_host(front.server, name + 1, err);
+}
+
 static int take_argument(const char *text, struct err *err)
 {
+    if (!strncmp(text, DOMAIN_ARGUMENT, strlen(DOMAIN_ARGUMENT)))
+        return allow_domain(text + strlen(DOMAIN_ARGUMENT), err);
     if (!strncmp(text, "--host=", 7))
         return server_allow_host(front.server, text + 7, err);
     bool local = !strcmp(text, "unix");
@@ -294,8 +309,11 @@ static int prepare(int argc, char **argv, struct err *err)
     struct server_limits limits = {.connections = raise_descriptors(&config.possible_boxes)};
     cleanup_fd int recorder = -1;
     keep_little();
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc; i++) {
         front.listeners += argv[i][0] != '-';
+        if (!strncmp(argv[i], DOMAIN_ARGUMENT, strlen(DOMAIN_ARGUMENT)))
+            config.domain = argv[i] + strlen(DOMAIN_ARGUMENT);
+    }
     if (front.listeners > LISTENERS_MAX)
         return err_set(err, ERR_USAGE, "brig-daemon: too many listeners");
     sys_close_range(FD_LISTENERS + front.listeners, ~0u, 0);

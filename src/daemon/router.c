@@ -136,15 +136,23 @@ static int auth_sandbox(struct core *core, const struct http_request *r,
     struct box *b = target->id[0] ? box_find_any(core, target->id) : NULL;
     const struct key *key;
     *ret_status = 502;
-    if (target->id[0] && !b)
+    if (target->id[0] && !b) {
+        if (ret->is_port)
+            ret->why = PORTS_NO_SANDBOX;
         return -1;
-    *ret_status = 401;
+    }
+    *ret_status = ret->is_port ? 403 : 401;
     if (b && token_shown(r, target, b)) {
         ret->box = b;
     } else if (b && (key = key_shown(core, r))) {
         /* A sandbox of another key: answer as if it did not exist. */
         *ret_status = 502;
+        ret->why = ret->is_port ? PORTS_NO_SANDBOX : NULL;
         ret->box = box_find(core, key, target->id);
+    } else if (ret->is_port) {
+        ret->why = http_header_get(&r->headers, "E2B-Traffic-Access-Token")
+                       ? "the e2b-traffic-access-token header is invalid"
+                       : "the e2b-traffic-access-token header is missing: this port is private";
     } else if (http_header_get(&r->headers, "X-Access-Token")) {
         ret->why = "access token present in header but does not match";
     } else if (target->is_signed) {
@@ -168,6 +176,8 @@ static int authenticate(struct core *core, const struct http_request *r, struct 
         return -1;
     ret->face = (unsigned)target.face;
     ret->port = target.port;
+    ret->is_port = target.face == FACE_PORT;
+    memcpy(ret->id, target.id, sizeof(ret->id));
     if (target.face != FACE_API)
         return auth_sandbox(core, r, &target, ret, ret_status);
     *ret_status = 401;
@@ -182,7 +192,7 @@ static int authenticate(struct core *core, const struct http_request *r, struct 
 int api_auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
 {
     int result = authenticate(ctx, r, ret, ret_status);
-    if (result < 0 && *ret_status == 401)
+    if (result < 0 && (*ret_status == 401 || *ret_status == 403))
         strangers_seen(ctx);
     return result;
 }
@@ -212,7 +222,7 @@ static const struct route *const *tables_of(enum face face)
 }
 
 static const struct route port_route = {
-    .method = "*", .path = "*", .style = ERRORS_TEXT, .fn = ports_serve};
+    .method = "*", .path = "*", .style = ERRORS_PORT, .fn = ports_serve};
 
 static void refuse(struct exchange *x, enum face face, bool other_method)
 {

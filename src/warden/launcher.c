@@ -479,7 +479,8 @@ static void pass_settings(char texts[2][256], char *envp[2])
 static void become_front(const struct launcher *l, const char *program, int sock)
 {
     const struct launcher_config *c = l->c;
-    char *argv[LAUNCHER_LISTENERS_MAX + 2] = {"brig-daemon"};
+    char *argv[LAUNCHER_LISTENERS_MAX + 3] = {"brig-daemon"};
+    char domain[300];
     char *envp[] = {NULL, NULL, NULL};
     int count = FRONT_FD_LISTENERS + (int)c->listener_count;
     int from[FRONT_FD_LISTENERS + LAUNCHER_LISTENERS_MAX];
@@ -497,6 +498,9 @@ static void become_front(const struct launcher *l, const char *program, int sock
             _exit(125);
     for (unsigned i = 0; i < c->listener_count; i++)
         argv[1 + i] = (char *)(uintptr_t)c->listeners[i].kind;
+    snprintf(domain, sizeof domain, "--domain=%s", c->domain ? c->domain : "");
+    if (c->domain)
+        argv[1 + c->listener_count] = domain;
     sigset_t none;
     sigemptyset(&none);
     setsid();

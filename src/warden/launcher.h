@@ -38,6 +38,7 @@ struct launcher_config {
     char *projects[LAUNCHER_PROJECTS_MAX]; /* folders that sandboxes may work on copies of */
     unsigned project_count;
     unsigned max_boxes; /* 0: as the front has it */
+    const char *domain; /* that ports are below, or NULL */
     char key_id[16];
     char key_hash[65]; /* SHA-256 of the operator's key, as text */
     /* At the start and at SIGHUP. */

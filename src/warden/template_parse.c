@@ -127,20 +127,34 @@ static int read_pool(struct reading *r, const struct json *j)
     return 0;
 }
 
+static int read_ports(struct reading *r, const struct json *j)
+{
+    const char *text = json_string(j);
+    if (!text || (strcmp(text, "public") != 0 && strcmp(text, "private") != 0))
+        return wrong(r, j, "ports", "public or private");
+    r->t->public_ports = strcmp(text, "public") == 0;
+    return 0;
+}
+
 static int read_member(struct reading *r, const char *key, const struct json *value)
 {
     static const struct {
         const char *key;
         int (*read)(struct reading *r, const struct json *j);
     } members[] = {
-        {"policy", read_policy},           {"aliases", read_aliases},
-        {"description", read_description}, {"interpreter", read_interpreter},
-        {"modules", read_modules},         {"pool", read_pool},
+        {"policy", read_policy},
+        {"aliases", read_aliases},
+        {"description", read_description},
+        {"interpreter", read_interpreter},
+        {"modules", read_modules},
+        {"pool", read_pool},
+        {"ports", read_ports},
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (strcmp(members[i].key, key) == 0)
             return members[i].read(r, value);
-    return wrong(r, value, key, "policy, aliases, description, interpreter, modules or pool");
+    return wrong(r, value, key,
+                 "policy, aliases, description, interpreter, modules, pool or ports");
 }
 
 int template_check(const struct template *t, struct err *err)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import { createHash, randomBytes } from 'node:crypto'
 import { Sandbox } from 'e2b'
-import { check, finish, until, withSandbox } from './check.mjs'
+import { check, finish, rejects, until, withSandbox } from './check.mjs'
 
 const origin = new URL(process.env.E2B_API_URL)
 
@@ -127,9 +127,34 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
   })
 
   await check('nobody without a token', async () => {
-    assert.equal((await ask(host)).status, 401)
-    assert.equal((await ask(host, { headers: { 'E2B-Traffic-Access-Token': 'x'.repeat(43) } })).status, 401)
-    assert.equal((await ask(host, { headers: { 'X-API-KEY': 'brig_' + 'x'.repeat(43) } })).status, 401)
+    const said = async (headers) => {
+      const { status, headers: got, body } = await ask(host, { headers })
+      assert.equal(status, 403)
+      assert.equal(got['content-type'], 'application/json; charset=utf-8')
+      const told = JSON.parse(body)
+      assert.deepEqual([told.sandboxId, told.code, told.port], [sandbox.sandboxId, 403, 3000])
+      return told.message
+    }
+    assert.match(await said({}), /e2b-traffic-access-token.* missing/)
+    assert.match(await said({ 'E2B-Traffic-Access-Token': 'x'.repeat(43) }), /e2b-traffic-access-token.* invalid/)
+    await said({ 'X-API-KEY': 'brig_' + 'x'.repeat(43) })
+    const open = await fetch(`${origin.origin}/`, { headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '3000' } })
+    assert.equal(open.status, 403)
+  })
+
+  await check('the Host that a service sees', async () => {
+    const masked = await Sandbox.create('base', { network: { allowPublicTraffic: true, maskRequestHost: 'localhost:${PORT}' } })
+    await masked.files.write('/tmp/server.py', server)
+    await masked.commands.run('python3 /tmp/server.py', { background: true, timeoutMs: 0 })
+    const name = masked.getHost(3000)
+    await until('the server inside', async () => (await ask(name)).status === 200)
+    const seen = JSON.parse((await ask(name, { headers: { 'X-Forwarded-Host': 'forged' } })).body).headers
+    assert.equal(seen.Host, 'localhost:3000')
+    assert.equal(seen['X-Forwarded-Host'], name)
+    assert.equal((await masked.getInfo()).network.maskRequestHost, 'localhost:${PORT}')
+    await masked.kill()
+    for (const bad of ['a b', 'a\r\nX: y', 'http://a/', '${PORT', '', 'x'.repeat(200)])
+      await rejects(Sandbox.create('base', { network: { maskRequestHost: bad } }), (e) => assert.match(e.message, /400/))
   })
 
   await check('nobody needs a token where the owner said so', async () => {
@@ -158,7 +183,9 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
   })
 
   await check('a port where nobody listens', async () => {
-    assert.equal((await ask(sandbox.getHost(3999), { headers })).status, 502)
+    const { status, body } = await ask(sandbox.getHost(3999), { headers })
+    assert.equal(status, 502)
+    assert.deepEqual(JSON.parse(body), { sandboxId: sandbox.sandboxId, message: 'The sandbox is running but port is not open', port: 3999, code: 502 })
   })
 
   await check('a WebSocket', async () => {
@@ -189,7 +216,9 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
     const other = await Sandbox.create('base')
     const name = other.getHost(3000)
     await other.kill()
-    assert.equal((await ask(name, { headers })).status, 502)
+    const { status, body } = await ask(name, { headers })
+    assert.equal(status, 502)
+    assert.deepEqual(JSON.parse(body), { sandboxId: other.sandboxId, message: 'The sandbox was not found', port: 3000, code: 502 })
   })
 })
 

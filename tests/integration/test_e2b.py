@@ -121,12 +121,45 @@ def test_what_is_not_offered_says_so(daemon):
                 told = ask(method, path, {} if method in ("POST", "PATCH") else None)
                 assert told.status == 501 and told.json["code"] == 501 and len(told.json["message"]) > 20, (method, path, told)
         for body in ({"volumeMounts": [{"name": "v", "path": "/v"}]}, {"mcp": {"a": {}}}, {"iam": {"tokens": {"a": {}}}},
-                     {"network": {"rules": {"a.org": []}, "egressProxy": {"address": "a:1"}}}):
+                     {"network": {"rules": {"a.org": []}, "egressProxy": {"address": "a:1"}}}, {"network": {"httpsPorts": [1]}}):
             assert daemon.request("POST", "/sandboxes", {"templateID": "base", **body}).status == 501, body
         assert daemon.request("GET", "/nonesuch").status == 404 and daemon.request("PATCH", "/sandboxes").status == 405
         assert daemon.request("GET", "/volumes", key="e2b_" + "0" * 40).status == 401, "who has no key learns nothing"
     finally:
         box.kill()
+
+
+# ---- names of ports ----
+
+OPEN = {"open.yaml": "ports: public\npool: {max: 0}\n", "closed.yaml": "ports: private\npool: {max: 0}\n"}
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_ports_below_a_domain_and_whose_they_are(user):
+    """The domain of answers is what the operator said; a template says whether ports are public, and a request has the last word."""
+    with Daemon(user, "--domain", "sandboxes.test:8443", templates=OPEN) as daemon:
+        def made(template, **network):
+            told = daemon.request("POST", "/sandboxes", {"templateID": template, **({"network": network} if network else {})})
+            assert told.status == 201 and told.json["domain"] == "sandboxes.test:8443", told
+            return told.json["sandboxID"]
+
+        def status(box, host="{}.sandboxes.test:8443"):
+            return daemon.request("GET", "/", headers={"Host": host.format(f"3000-{box}")}, key=None).status
+
+        assert status(made("open")) == 502, "public: nobody listens there"
+        assert status(made("open", allowPublicTraffic=False)) == 403
+        assert status(made("closed")) == 403
+        box = made("closed", allowPublicTraffic=True)
+        assert status(box) == 502 and status(box, "{}.localhost") == 502
+        assert daemon.request("GET", "/version", headers={"Host": "api.sandboxes.test"}).status == 200
+        assert status(box, "{}.other.test") == 403, "control: a name that is not ours"
+        assert daemon.request("GET", f"/sandboxes/{box}").json["domain"] == "sandboxes.test:8443"
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "127.0.0.1", "localhost", "http://a.org", "a.org/x"])
+def test_a_domain_is_a_name(bad):
+    said = subprocess.run([daemonlib.program(), "serve", "--domain", bad], capture_output=True, text=True, timeout=300)
+    assert said.returncode == 125 and "--domain" in said.stderr, said
 
 
 # ---- the smallest face ----

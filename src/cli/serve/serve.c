@@ -8,6 +8,7 @@
 #include "cli/project.h"
 #include "cli/term.h"
 #include "cli/verb.h"
+#include "http/url.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -23,6 +24,7 @@ enum serve_option_id {
     OPT_TEMPLATE,
     OPT_TEMPLATES,
     OPT_PROJECT,
+    OPT_DOMAIN,
     OPT_MAX_SANDBOXES,
     OPT_FOREGROUND,
     OPT_EPHEMERAL,
@@ -39,6 +41,8 @@ static const struct opt serve_items[] = {
      "where to listen; default: 127.0.0.1 on a free port"},
     {OPT_SOCKET, 0, "socket", OPT_VALUE, "PATH", NULL, NULL, LISTENING,
      "the UNIX socket; default: brig/brig.sock in the folder of the user's runtime files"},
+    {OPT_DOMAIN, 0, "domain", OPT_VALUE, "NAME[:PORT]", NULL, NULL, LISTENING,
+     "ports of sandboxes are called PORT-ID.NAME, the API api.NAME; default: as the client calls it"},
     {OPT_KEY_FILE, 0, "key-file", OPT_VALUE, "FILE", NULL, NULL, LISTENING,
      "the operator's API key; made if it is not there; default: key in the state folder"},
     {OPT_STATE, 0, "state", OPT_VALUE, "DIR", NULL, NULL, MAKING,
@@ -101,6 +105,20 @@ static int take_project(struct serve *s, const char *value, struct err *err)
     return 0;
 }
 
+static int take_domain(struct serve *s, const char *value, struct err *err)
+{
+    struct host host;
+    uint16_t port;
+    if (host_header_parse(value, strlen(value), &host, &port, NULL) < 0 || host.kind != HOST_NAME ||
+        strcmp(host.text, "localhost") == 0) {
+        err_set(err, ERR_USAGE, "--domain %.80s: expected a name, such as sandboxes.example.org",
+                value);
+        return err_hint(err, "every name below it must lead to this daemon");
+    }
+    s->config.domain = value;
+    return 0;
+}
+
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct serve *s = ctx;
@@ -122,6 +140,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_TEMPLATES:
         s->templates = value;
         break;
+    case OPT_DOMAIN:
+        return take_domain(s, value, err);
     case OPT_PROJECT:
         return take_project(s, value, err);
     case OPT_MAX_SANDBOXES:

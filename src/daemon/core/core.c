@@ -26,6 +26,11 @@ struct loop *core_loop(struct core *c)
     return c->loop;
 }
 
+const char *core_domain(const struct core *c)
+{
+    return c->config.domain;
+}
+
 struct keys *core_keys(struct core *c)
 {
     return c->keys;

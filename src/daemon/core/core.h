@@ -13,6 +13,7 @@ struct core_config {
     int64_t default_timeout_ms; /* 300 000 */
     int64_t max_timeout_ms;     /* 24 h */
     int64_t idle_timeout_ms;    /* nobody used it; 0: none */
+    const char *domain; /* ports are called "PORT-ID." and this; NULL: as the client calls us */
 };
 /* Takes both sockets. The program ignores SIGPIPE: processes may close their stdin. */
 /* What is 0 in `config` gets the value in the comment (idle_timeout_ms stays 0). */
@@ -21,6 +22,7 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
 void core_free(struct core *c);
 struct loop *core_loop(struct core *c);
 struct keys *core_keys(struct core *c);
+const char *core_domain(const struct core *c);
 struct accounts *core_accounts(struct core *c);
 /* Until the launcher said hello and the recorder gave back what it keeps. */
 void core_when_ready(struct core *c, void (*fn)(void *ctx, const struct err *err), void *ctx);
@@ -60,6 +62,8 @@ struct template_info {
 size_t core_templates(struct core *c, void (*fn)(void *ctx, const struct template_info *t),
                       void *ctx);
 bool core_has_template(struct core *c, const char *name);
+/* Are the ports of its sandboxes open to whoever knows their name, unless a request says? */
+bool core_template_public(struct core *c, const char *name);
 
 /* pool.c */
 struct pool_info {

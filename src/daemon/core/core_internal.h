@@ -64,6 +64,7 @@ struct tmpl {
     char *roots[32];          /* folders in which they may do as they like */
     size_t root_count;
     bool listed; /* the launcher still has it */
+    bool public_ports;
     unsigned boxes[BOX_STATE_COUNT];
     struct pool pool;
     struct usual usual[USUAL_COUNT];

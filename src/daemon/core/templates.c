@@ -27,6 +27,12 @@ bool core_has_template(struct core *c, const char *name)
     return core_template(c, name) != NULL;
 }
 
+bool core_template_public(struct core *c, const char *name)
+{
+    const struct tmpl *t = core_template(c, name);
+    return t && t->public_ports;
+}
+
 size_t core_templates(struct core *c, void (*fn)(void *ctx, const struct template_info *t),
                       void *ctx)
 {
@@ -96,6 +102,8 @@ static void fill(struct tmpl *t, const struct json *json, char *text)
     t->cpus_milli = json_uint(json, "cpus_milli");
     t->memory = json_uint(json, "memory");
     t->disk = json_uint(json, "disk");
+    const struct json *open = json_get(json, "public_ports");
+    t->public_ports = open && json_type(open) == JSON_BOOL && json_bool(open);
     read_roots(t, json_get(json, "roots"));
     t->pool.version++;
     pool_setup(t, json_get(json, "pool"));

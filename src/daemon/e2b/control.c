@@ -16,7 +16,7 @@ static void reply_info(struct call *call, int status, struct box *b, bool handle
     struct json_writer w;
     buf_init(&out, 1u << 20);
     jw_init(&w, &out, false);
-    control_domain(exchange_request(call->x), domain);
+    control_domain(call, domain);
     if (handle)
         control_write_handle(&w, box_info(b), domain);
     else

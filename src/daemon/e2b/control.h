@@ -25,7 +25,7 @@ void control_write_info(struct json_writer *w, const struct box_info *info, cons
                         bool full);
 /* Under which domain this client reaches ports: "<port>-<id>.<domain>". */
 #define DOMAIN_SIZE 280
-void control_domain(const struct http_request *r, char out[static DOMAIN_SIZE]);
+void control_domain(const struct call *call, char out[static DOMAIN_SIZE]);
 #define TIME_TEXT_SIZE 32
 void control_time(int64_t wall_ms, char out[static TIME_TEXT_SIZE]); /* RFC 3339, UTC */
 void control_list(struct call *call);

@@ -225,7 +225,7 @@ static void created(void *ctx, struct box *b, const struct err *err)
     }
     buf_init(&out, 16384);
     jw_init(&w, &out, false);
-    control_domain(exchange_request(call->x), domain);
+    control_domain(call, domain);
     control_write_handle(&w, box_info(b), domain);
     call_reply(call, 201, &out);
 }
@@ -251,7 +251,8 @@ static int start_create(struct call *call, const struct wanted *want, struct err
     if (n.mask_host && check_mask(n.mask_host, err) < 0)
         return -1;
     r.mask_host = n.mask_host;
-    r.public_ports = n.public_traffic;
+    r.public_ports = n.has_public_traffic ? n.public_traffic
+                                          : core_template_public(call->core, want->template_name);
     if (nothing || n.allow || n.block) {
         network = network_tree(call, &n, nothing, err);
         if (!network)

@@ -18,9 +18,14 @@ void control_time(int64_t wall_ms, char out[static TIME_TEXT_SIZE])
 
 /* "api.example.org" serves sandboxes below example.org, as clients expect. An address has no names
  * below it; localhost does. */
-void control_domain(const struct http_request *r, char out[static DOMAIN_SIZE])
+void control_domain(const struct call *call, char out[static DOMAIN_SIZE])
 {
     static const char api[] = "api.";
+    const struct http_request *r = exchange_request(call->x);
+    if (core_domain(call->core)) {
+        snprintf(out, DOMAIN_SIZE, "%s", core_domain(call->core));
+        return;
+    }
     const char *name = r->host.kind == HOST_NAME ? r->host.text : "localhost";
     if (!strncmp(name, api, sizeof(api) - 1) && strchr(name + sizeof(api) - 1, '.'))
         name += sizeof(api) - 1;

@@ -200,7 +200,7 @@ static void write_page(struct call *call, const struct listing *l, size_t limit)
     size_t n = l->count < limit ? l->count : limit;
     call_buf(call, &out, 16u << 20);
     jw_init(&w, &out, false);
-    control_domain(exchange_request(call->x), domain);
+    control_domain(call, domain);
     jw_array_begin(&w);
     for (size_t i = 0; i < n; i++)
         control_write_info(&w, l->items[i], domain, false);

@@ -528,17 +528,22 @@ static void connected(void *ctx, int fd, const struct err *err)
     if (fd >= 0 && !b)
         close(fd);
     if (fd < 0 || !b)
-        call_fail(call, 502, "port %u of sandbox %s: %s", call->port, call->id,
-                  fd < 0 ? err->message : "the sandbox ended");
+        call_fail(call, 502, "%s",
+                  !b                               ? PORTS_NO_SANDBOX
+                  : err->sys_errno == ECONNREFUSED ? "The sandbox is running but port is not open"
+                                                   : err->message);
     else
         start_relay(call, b, fd);
 }
 
 void ports_serve(struct call *call)
 {
-    struct box *b = call_sandbox(call);
-    if (!b)
+    struct box *b = box_find_any(call->core, call->id);
+    if (!b || box_info(b)->state != BOX_RUNNING) {
+        call_fail(call, 502, b ? "The sandbox is paused" : PORTS_NO_SANDBOX);
         return;
+    }
+    box_touch(b);
     call_watch(call);
     call_wait(call);
     port_connect(b, call->port, connected, call);

@@ -3,6 +3,7 @@
 
 #include "daemon/api/call.h"
 
+#define PORTS_NO_SANDBOX "The sandbox was not found"
 void ports_serve(struct call *call);
 
 /* What a service inside sees as Host, if its owner wants it masked: "${PORT}" stands for the port.

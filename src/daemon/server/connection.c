@@ -219,6 +219,8 @@ static void start(struct connection *c, struct http_request *r, size_t head_len)
     if (s->auth(s->ctx, &x->request, &x->auth, &status) < 0) {
         s->stats.no_key++;
         x->request.keep_alive = false;
+        if (x->auth.is_port)
+            x->style = ERRORS_PORT;
         exchange_fail(x, status, "%s",
                       x->auth.why     ? x->auth.why
                       : status == 401 ? "no valid API key (X-API-KEY, or Authorization: Bearer)"

@@ -70,6 +70,18 @@ static void write_numbered(struct json_writer *w, int64_t code, const char *mess
     jw_object_end(w);
 }
 
+static void write_port(const struct auth *a, int status, const char *message, struct buf *out)
+{
+    struct json_writer w;
+    jw_init(&w, out, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "sandboxId", a->id);
+    jw_kv_string(&w, "message", message);
+    jw_kv_uint(&w, "port", a->port);
+    jw_kv_int(&w, "code", status);
+    jw_object_end(&w);
+}
+
 /* The last frame of a stream. */
 static void write_frame(int status, const char *message, struct buf *out)
 {
@@ -117,6 +129,7 @@ struct failure failure_write(enum error_style style, int status, const char *mes
         rpc_write_error(out, NULL, RPC_INVALID_REQUEST, message, NULL);
         break;
     case ERRORS_API:
+    case ERRORS_PORT: /* of which only fail() knows what it is about */
         write_numbered(&w, status, message, false);
         break;
     }
@@ -135,7 +148,11 @@ static void fail(struct exchange *x, int status, const char *message)
 {
     struct buf body cleanup_buf;
     buf_init(&body, 16 * MESSAGE_MAX);
-    struct failure f = failure_write(x->style, status, message, &body);
+    struct failure f = {status, "application/json; charset=utf-8"};
+    if (x->style == ERRORS_PORT)
+        write_port(&x->auth, status, message, &body);
+    else
+        f = failure_write(x->style, status, message, &body);
     if (!x->begun) {
         add_advice(x, f.status);
         answer_whole(x, f.status, f.type, buf_text(&body), body.len);

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/json.h"
 #include "http/message.h"
 #include "os/loop.h"
@@ -53,6 +54,9 @@ struct auth {
     /* What the callback read in the head, for the handler: the server does not look at it. */
     unsigned face;
     uint16_t port;
+    /* A port inside a sandbox: errors name both. */
+    bool is_port;
+    char id[BOX_ID_LEN + 1];
 };
 typedef int server_auth_fn(void *ctx, const struct http_request *r, struct auth *ret,
                            int *ret_status);
@@ -129,6 +133,7 @@ enum error_style {
     ERRORS_TEXT,
     ERRORS_DIFY,
     ERRORS_RPC,
+    ERRORS_PORT, /* of a user's own port: {"sandboxId","message","port","code"} */
 };
 void exchange_set_style(struct exchange *x, enum error_style style);
 void exchange_fail(struct exchange *x, int status, const char *fmt, ...)
