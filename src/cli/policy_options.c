@@ -56,8 +56,9 @@ static const struct opt inside_items[] = {
      "files in writable places cannot be executed"},
     {OPT_FIELD + FIELD_WORKSPACE, 0, "no-workspace", OPT_FLAG, NULL, NULL, "false", FILESYSTEM,
      "no private workspace: nothing is writable but what --rw grants"},
-    {OPT_FIELD + FIELD_PROC, 0, "proc", OPT_VALUE, "VIEW", "pid system", NULL, FILESYSTEM,
-     "/proc: pid (own tasks only) or system (also what ps, free and uptime read)"},
+    {OPT_FIELD + FIELD_PROC, 0, "proc", OPT_VALUE, "VIEW", "pid own system", NULL, FILESYSTEM,
+     "/proc: pid (own tasks only), own (free, nproc and uptime show the sandbox) or system (the "
+     "machine)"},
     {OPT_FIELD + FIELD_REPORT, 0, "report-files", OPT_FLAG, NULL, NULL, "true", FILESYSTEM,
      "list refused files by path among the denials; makes each open slower"},
 };

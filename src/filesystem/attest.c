@@ -68,7 +68,23 @@ static int check_mount(void *context, const struct proc_mount *m, struct err *er
     return check_flags(m, want->flags, err);
 }
 
-/* The system view of /proc: every entry of the host's that does not stay must be covered inside. */
+/* The sandbox's own file stands there, on the cover: it was looked at as a mount. */
+static bool is_own(const struct filesystem *fs, const char *name)
+{
+    for (unsigned i = 0; i < fs->mount_count; i++)
+        if (strncmp(fs->mounts[i].dest, "/proc/", 6) == 0 &&
+            strcmp(fs->mounts[i].dest + 6, name) == 0)
+            return true;
+    return false;
+}
+
+static bool stays(const struct filesystem *fs, const struct dirent *e)
+{
+    return e->d_type == DT_LNK || is_own(fs, e->d_name) ||
+           proc_view_keeps(e->d_name, fs->policy->proc == PROC_OWN, fs->own.clock);
+}
+
+/* The views own and system: every entry of the host's that does not stay must be covered inside. */
 static int check_covers(struct filesystem *fs, struct err *err)
 {
     unsigned want = 0;
@@ -77,7 +93,7 @@ static int check_covers(struct filesystem *fs, struct err *err)
         return err_sys(err, "list /proc");
     /* The kernel lists its own entries before the tasks. */
     for (struct dirent *e; (e = readdir(proc)) && !(e->d_name[0] >= '1' && e->d_name[0] <= '9');)
-        want += e->d_type != DT_LNK && !proc_view_keeps(e->d_name);
+        want += !stays(fs, e);
     closedir(proc);
     return fs->covers_seen >= want ? 0
                                    : wrong("/proc", "not covered where it shows the kernel", err);
@@ -127,10 +143,12 @@ static void write_grants(const struct filesystem *fs, struct evidence *out)
 int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
                       struct evidence *out, struct err *err)
 {
+    static const char *const views[] = {
+        [PROC_PID] = "pid", [PROC_OWN] = "own", [PROC_SYSTEM] = "system"};
     bool unattested = guard_unattested(GUARD_ROOT) || guard_unattested(GUARD_NS_MOUNT);
     if ((fs->private_root || fs->namespaced) && !unattested && check_mounts(fs, pid, err) < 0)
         return -err->code;
-    if (fs->namespaced && !fs->whole_proc && fs->policy->proc == PROC_SYSTEM &&
+    if (fs->namespaced && !fs->whole_proc && fs->policy->proc != PROC_PID &&
         !guard_unattested(GUARD_PROC) && !guard_unattested(GUARD_NS_PID) &&
         check_covers(fs, err) < 0)
         return -err->code;
@@ -141,7 +159,7 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
     evidence_uint(out, "landlock_abi", fs->landlock_fs ? (uint64_t)fs->host.landlock_abi : 0);
     evidence_bool(out, "landlock_probe_denied", fs->landlock_fs != 0);
     if (fs->namespaced)
-        evidence_string(out, "proc", fs->policy->proc == PROC_SYSTEM ? "system" : "pid");
+        evidence_string(out, "proc", views[fs->policy->proc]);
     evidence_string(out, "workspace",
                     !fs->policy->workspace ? "none"
                     : fs->namespaced       ? "tmpfs"

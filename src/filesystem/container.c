@@ -266,6 +266,51 @@ static void shown(struct filesystem *fs, struct plan *plan)
     }
 }
 
+/* Files of /proc that are not the kernel's; of a folder, the top is what is mounted. */
+static void plan_own_proc(struct filesystem *fs, struct plan *plan)
+{
+    for (int f = 0; f < PROC_FILE_COUNT; f++) {
+        const struct buf *text = &fs->own.text[f];
+        const char *path = proc_file_path((enum proc_file)f);
+        char dest[64];
+        if (!text->len)
+            continue;
+        plan_add(plan, &(struct op){.kind = OP_PROC_FILE,
+                                    .a = path,
+                                    .num = {(uint64_t)f, f < PROC_FILES_LIVE},
+                                    .data = text->data,
+                                    .data_len = text->len});
+        snprintf(dest, sizeof dest, "/proc/%.*s", (int)strcspn(path, "/"), path);
+        expect(fs, dest, BIND_NOEXEC);
+    }
+}
+
+/* The C library counts the CPUs that are online here, older ones the folders. What could ever be
+ * there is the machine's: programs have tables by the number of the CPU that they run on. */
+static void plan_own_sys(struct filesystem *fs, struct plan *plan)
+{
+    static const char cpus[] = "/sys/devices/system/cpu";
+    char path[64], online[32];
+    snprintf(path, sizeof path, "%s/online", cpus);
+    snprintf(online, sizeof online, fs->own.cpus > 1 ? "0-%u\n" : "%u\n", fs->own.cpus - 1);
+    parents(fs, plan, path);
+    file(plan, path, online);
+    snprintf(path, sizeof path, "%s/present", cpus);
+    file(plan, path, fs->own.possible);
+    snprintf(path, sizeof path, "%s/possible", cpus);
+    file(plan, path, fs->own.possible);
+    for (unsigned i = 0; i < fs->own.cpus; i++) {
+        snprintf(path, sizeof path, "%s/cpu%u", cpus, i);
+        plan_str(plan, OP_DIR, path, NULL, 0755);
+    }
+}
+
+static void plan_own(struct filesystem *fs, struct plan *plan)
+{
+    plan_own_proc(fs, plan);
+    plan_own_sys(fs, plan);
+}
+
 static void plan_proc(struct filesystem *fs, struct plan *plan)
 {
     bool whole = fs->whole_proc || guard_left_out(GUARD_PROC);
@@ -275,8 +320,12 @@ static void plan_proc(struct filesystem *fs, struct plan *plan)
         bind(fs, plan, "/proc", "/proc", BIND_WRITABLE | BIND_NOEXEC);
         return;
     }
-    plan_add(plan, &(struct op){.kind = OP_PROC, .a = "/proc", .num = {fs->policy->proc, whole}});
+    plan_add(plan, &(struct op){.kind = OP_PROC,
+                                .a = "/proc",
+                                .num = {fs->policy->proc, whole, fs->own.clock}});
     expect(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC);
+    if (filesystem_has_own(fs))
+        plan_own(fs, plan);
 }
 
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)

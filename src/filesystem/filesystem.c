@@ -18,6 +18,7 @@ void filesystem_init(struct filesystem *fs)
     fs->host.view_count = 0;
     fs->host.landlock_abi = 0;
     fs->private_fd = fs->reviews_fd = fs->review_fd = fs->root_fd = -1;
+    own_init(&fs->own);
 }
 
 /* On the process tier nothing translates owners: a root supervisor's sandbox has a uid that owns
@@ -271,6 +272,7 @@ int filesystem_teardown(struct filesystem *fs, struct err *err)
         grant_unpin(&fs->grants[--fs->grant_count]);
     int result = private_dir_remove(fs, err);
     image_close(fs);
+    own_done(&fs->own);
     if (fs->review_fd >= 0)
         close(fs->review_fd);
     fs->review_fd = -1;

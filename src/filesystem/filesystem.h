@@ -17,6 +17,7 @@
 
 #include "audit/evidence.h"
 #include "base/err.h"
+#include "filesystem/proc_own.h"
 #include "plan/control.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
@@ -78,6 +79,14 @@ struct cover {
     const char *source, *dest;
 };
 #define COVERS_MAX 8
+/* The view `own` of /proc. */
+struct own_files {
+    bool clock; /* told by the kernel, see kernel/: /proc/uptime stays */
+    unsigned cpus;
+    char possible[64]; /* of CPUs, as the host's /sys has it */
+    struct buf text[PROC_FILE_COUNT];
+    int fd[PROC_FILES_LIVE]; /* to write them again, or -1 */
+};
 /* Where they lie on the container tier; on the process tier in the private folder. */
 #define SHOWN_DIR "/.brig"
 /* Where a program of brig's own lies on the container tier; on the process tier where it is. */
@@ -101,6 +110,7 @@ struct filesystem {
     unsigned grant_count, tree_count, mount_count, shown_count, cover_count;
     struct shown_file shown[SHOWN_MAX];
     struct cover covers[COVERS_MAX];
+    struct own_files own;
     char made[256];            /* while planning: the folder made last */
     int root_fd;               /* of a folder that serves as root, else -1 */
     char *root_path;           /* without links */
@@ -151,6 +161,16 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
                       struct evidence *out, struct err *err);
 /* Negative if something of it is left on the host. */
 int filesystem_teardown(struct filesystem *fs, struct err *err);
+/* The view `own` is to be made: not without a private /proc, and not for a template process. */
+bool filesystem_has_own(const struct filesystem *fs);
+/* Between open and plan: what the files of that view say at the start. `clock`: the time since boot
+ * is the sandbox's. */
+int filesystem_own(struct filesystem *fs, const struct proc_numbers *n, bool clock,
+                   struct err *err);
+/* init hands one of them out; takes the descriptor. */
+int filesystem_own_take(struct filesystem *fs, int32_t which, int *fd, struct err *err);
+/* Writes them again. */
+void filesystem_own_refresh(struct filesystem *fs, const struct proc_numbers *n);
 /* Between prepare and plan: shows `data` (which must outlive the plan) as a file of this name.
  * Returns its path inside, or NULL. */
 const char *filesystem_show(struct filesystem *fs, const char *name, const void *data, size_t len,
@@ -192,6 +212,9 @@ bool image_has_folder(const struct filesystem *fs, const char *path);
 int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err);
 /* container.c */
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err);
+/* own.c */
+void own_init(struct own_files *own);
+void own_done(struct own_files *own);
 /* private_dir.c */
 int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
 int private_dir_remove(struct filesystem *fs, struct err *err);

@@ -40,6 +40,8 @@ static void allow_view(struct filesystem *fs, struct plan *plan)
     if (fs->namespaced) {
         allow(fs, plan, "/", LL_READ_DIR, false);
         allow(fs, plan, "/etc", READ_EXEC, true);
+        if (filesystem_has_own(fs))
+            allow(fs, plan, "/sys", READ_ONLY, false);
     }
     for (unsigned i = 0; fs->namespaced && i < fs->shown_count; i++)
         allow(fs, plan, fs->shown[i].path, LL_READ_FILE, false);

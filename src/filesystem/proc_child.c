@@ -1,12 +1,16 @@
-/* The private /proc. Two views:
+/* The private /proc. Three views:
  *
  * pid     only the sandbox's own tasks; the kernel's files do not exist at all.
- * system  the same, plus a fixed list of harmless files that ordinary tools read (ps, free, uptime,
- * node's os.cpus). Everything else that this kernel puts into /proc is covered by an empty,
+ * own     the same, plus the sandbox's own numbers (proc_own_child.c); of the kernel's files none
+ * but what tells a clock of the sandbox's own.
+ * system  the same as pid, plus a fixed list of harmless files that ordinary tools read (ps, free,
+ * uptime, node's os.cpus), with the machine's numbers.
+ *
+ * In the last two everything else that this kernel puts into /proc is covered by an empty,
  * read-only file or folder: the list names what stays, so that a newer kernel's new file is covered
  * too.
  *
- * In both, tasks that the code may not trace (init) are invisible.
+ * In all, tasks that the code may not trace (init) are invisible.
  *
  * A template process, which runs nobody's code, has all of it. */
 #include "base/cleanup.h"
@@ -55,7 +59,7 @@ static int cover(int covers, int proc, const struct raw_dirent *e, struct err *e
     return 0;
 }
 
-static int cover_all(int covers, int proc, struct err *err)
+static int cover_all(int covers, int proc, const struct op *op, struct err *err)
 {
     char block[4096] __attribute__((aligned(8)));
     for (long n; (n = syscall(SYS_getdents64, proc, block, sizeof block)) != 0;) {
@@ -65,7 +69,8 @@ static int cover_all(int covers, int proc, struct err *err)
             const struct raw_dirent *e = (const struct raw_dirent *)(block + at);
             at += e->reclen;
             /* Links lead to the reader's own entries. */
-            if (e->type != TYPE_LINK && !proc_view_keeps(e->name) &&
+            if (e->type != TYPE_LINK &&
+                !proc_view_keeps(e->name, op->num[0] == PROC_OWN, op->num[2]) &&
                 cover(covers, proc, e, err) < 0)
                 return -err->code;
         }
@@ -81,17 +86,17 @@ static int make_read_only(int covers, struct err *err)
                : 0;
 }
 
-static int cover_kernel_files(struct apply_state *st, const char *dest, struct err *err)
+static int cover_kernel_files(struct apply_state *st, const struct op *op, struct err *err)
 {
     cleanup_fd int covers = covers_make(err);
     if (covers < 0)
         return covers;
-    cleanup_fd int proc = inside_open(st->root_fd, dest, O_RDONLY | O_DIRECTORY);
+    cleanup_fd int proc = inside_open(st->root_fd, op->a, O_RDONLY | O_DIRECTORY);
     if (proc < 0)
         return err_sys(err, "open the new /proc");
     if (make_read_only(covers, err) < 0 || helper_attach(covers, err) < 0)
         return -err->code;
-    return cover_all(covers, proc, err);
+    return cover_all(covers, proc, op, err);
 }
 
 int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
@@ -100,8 +105,8 @@ int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
     static const struct fs_option all[] = {{"hidepid", "invisible"}, {NULL, NULL}};
     static const struct fs_option pids_only[] = {
         {"hidepid", "invisible"}, {"subset", "pid"}, {NULL, NULL}};
-    bool system = op->num[0] == PROC_SYSTEM && !op->num[1];
-    cleanup_fd int mnt = fs_make("proc", op->num[1] ? whole : system ? all : pids_only, ATTR, err);
+    bool covered = op->num[0] != PROC_PID && !op->num[1];
+    cleanup_fd int mnt = fs_make("proc", op->num[1] ? whole : covered ? all : pids_only, ATTR, err);
     if (mnt < 0) {
         if (err->sys_errno == EPERM)
             err_hint(
@@ -112,5 +117,5 @@ int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
     }
     if (tree_attach(mnt, st->root_fd, op->a, err) < 0)
         return -err->code;
-    return system ? cover_kernel_files(st, op->a, err) : 0;
+    return covered ? cover_kernel_files(st, op, err) : 0;
 }

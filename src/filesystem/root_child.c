@@ -192,7 +192,9 @@ int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
         return err_sys(err, "chdir to the new root");
     if (st->work_fd >= 0)
         close(st->work_fd);
-    st->work_fd = -1;
+    if (st->view_fd >= 0)
+        close(st->view_fd);
+    st->work_fd = st->view_fd = -1;
     struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
     if (sys_mount_setattr(st->root_fd, "", SYS_AT_EMPTY_PATH, &attr) < 0)
         return err_sys(err, "make the root read-only");

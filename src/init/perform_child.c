@@ -27,6 +27,7 @@ int apply_session(struct apply_state *st, const struct op *op, struct err *err)
 
 static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_QUOTAS] = apply_quotas,
+    [OP_OWN_CLOCK] = apply_own_clock,
     [OP_HOSTNAME] = apply_hostname,
     [OP_NETWORK_START] = apply_network_start,
     [OP_NETWORK_JOIN] = apply_network_join,
@@ -44,6 +45,7 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_COVER] = apply_cover,
     [OP_DEVPTS] = apply_devpts,
     [OP_PROC] = apply_proc,
+    [OP_PROC_FILE] = apply_proc_file,
     [OP_PIVOT] = apply_pivot,
     [OP_LANDLOCK_BEGIN] = apply_landlock_begin,
     [OP_LANDLOCK_ALLOW] = apply_landlock_allow,
@@ -67,6 +69,7 @@ void perform_init(struct apply_state *st)
 {
     *st = (struct apply_state){.root_fd = -1,
                                .work_fd = -1,
+                               .view_fd = -1,
                                .ruleset_fd = -1,
                                .tty_fd = -1,
                                .argv = arg_room,

@@ -14,8 +14,8 @@
 
 /* What init needs inside its own user namespace to build the root; all of it is dropped before the
  * code runs. */
-static const int set_up_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_BIND_SERVICE, CAP_SETPCAP,
-                                  CAP_SYS_RESOURCE};
+static const int set_up_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN,    CAP_NET_BIND_SERVICE,
+                                  CAP_SETPCAP,   CAP_SYS_RESOURCE, CAP_SYS_TIME};
 
 static void give_up(int ctl, struct err *err)
 {

@@ -2,9 +2,11 @@
 #include "kernel/kernel.h"
 
 #include "kernel/process/hand.h"
+#include "os/fd.h"
 #include "os/landlock.h"
 #include "os/weaken.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +69,14 @@ static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r,
     return 0;
 }
 
+/* A kernel may be built without time namespaces, and an administrator may allow none. */
+static bool has_own_clocks(void)
+{
+    char quota[24];
+    ssize_t n = file_read(AT_FDCWD, "/proc/sys/user/max_time_namespaces", quota, sizeof quota);
+    return n > 0 && strcmp(quota, "0\n") != 0 && access("/proc/self/timens_offsets", W_OK) == 0;
+}
+
 int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *err)
 {
     if (tier_decide(r->policy, &k->tier, err) < 0)
@@ -97,6 +107,8 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
                                          .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return -err->code;
+    k->own_clock = container && !k->stem && r->policy->proc == PROC_OWN &&
+                   !guard_left_out(GUARD_NS_USER) && has_own_clocks();
     k->report = r->policy->report;
     k->learn.asked = r->learn;
     k->watch_only = !r->network;
@@ -160,6 +172,13 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
             plan_op(plan, OP_QUOTAS);
         if (container && !guard_left_out(GUARD_NS_UTS))
             plan_str(plan, OP_HOSTNAME, "brig", NULL, 0);
+        break;
+    case STAGE_VIEW:
+        /* While the host's /proc is still there, and not at birth: before Linux 6.3 a process that
+         * waits to enter a time namespace cannot start one that shares its memory, as the helper
+         * for the network does. */
+        if (k->own_clock)
+            plan_op(plan, OP_OWN_CLOCK);
         break;
     case STAGE_RESTRICT:
         if (k->tty)

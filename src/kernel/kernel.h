@@ -58,6 +58,7 @@ struct kernel {
     uid_t host_uid;
     gid_t host_gid;
     bool tty;
+    bool own_clock;       /* the time since boot is the sandbox's own */
     bool stem;            /* a template process: it is in namespaces of its own, but not sealed */
     uint64_t keep_caps;   /* of a stem, in its own user namespace */
     uint64_t set_up_caps; /* more than every set-up needs, until it is sealed */

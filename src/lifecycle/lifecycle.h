@@ -41,6 +41,7 @@ const char *limit_name(enum limit l); /* NULL for none */
 
 struct usage {
     uint64_t cpu_usec;
+    uint64_t memory_now, tasks_now; /* by the last look */
     uint64_t memory_peak;
     uint64_t oom_kills; /* that ended the run; in a session, that nobody was told of yet */
     uint64_t outlived;  /* processes killed for want of memory, while the session went on */

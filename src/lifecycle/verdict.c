@@ -105,6 +105,7 @@ static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
         l->usage.memory_peak = u.memory_peak;
         l->usage.memory_exact = true;
     }
+    l->usage.memory_now = u.memory_now == UINT64_MAX ? s->memory : u.memory_now;
     uint64_t beside = uncounted(l, &u);
     if (beside && u.memory_now != UINT64_MAX)
         s->memory = u.memory_now + beside;
@@ -197,6 +198,9 @@ static void note_usage(struct lifecycle *l, const struct sampled *s, uint64_t me
 {
     if (s->cpu_usec > l->usage.cpu_usec)
         l->usage.cpu_usec = s->cpu_usec;
+    l->usage.tasks_now = s->tasks;
+    if (!lifecycle_counts_memory(l))
+        l->usage.memory_now = memory;
     if (s->tasks > l->usage.pids_peak)
         l->usage.pids_peak = s->tasks;
     if (!l->usage.memory_exact && memory > l->usage.memory_peak)

@@ -11,6 +11,7 @@
 struct apply_state {
     int root_fd;    /* the new root, until the pivot */
     int work_fd;    /* the writable tmpfs */
+    int view_fd;    /* the tmpfs of the sandbox's own files of /proc, until the pivot */
     int ruleset_fd; /* Landlock, between begin and enforce */
     const char *landlock_probe;
     struct ctl_evidence evidence;
@@ -35,15 +36,16 @@ typedef int apply_fn(struct apply_state *st, const struct op *op, struct err *er
 /* kernel/process/apply_child.c */
 apply_fn apply_no_new_privs, apply_drop_caps, apply_seccomp, apply_tty, apply_scope_code;
 /* kernel/container/apply_child.c */
-apply_fn apply_hostname, apply_quotas;
+apply_fn apply_hostname, apply_quotas, apply_own_clock;
 /* network/apply_child.c */
 apply_fn apply_network_start, apply_network_join;
 /* network/egress_child.c */
 apply_fn apply_network_local, apply_network_listen;
-/* filesystem/root_child.c, mount_child.c, overlay_child.c, landlock_child.c */
+/* filesystem/root_child.c, mount_child.c, overlay_child.c, proc_child.c, proc_own_child.c,
+ * landlock_child.c */
 apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_symlink, apply_bind,
     apply_overlay, apply_work, apply_work_dir, apply_cover, apply_devpts, apply_proc, apply_pivot,
-    apply_cwd;
+    apply_proc_file, apply_cwd;
 apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_grant, apply_landlock_enforce;
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;

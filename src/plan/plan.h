@@ -15,6 +15,7 @@
 /* OP(KIND, "name", boundary, "a", "b", "n0", "n1", "n2", "n3", data?) */
 #define PLAN_OPS(OP)                                                                               \
     OP(QUOTAS, "quotas", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                               \
+    OP(OWN_CLOCK, "own-clock", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                         \
     OP(HOSTNAME, "hostname", KERNEL, "name", NULL, NULL, NULL, NULL, NULL)                         \
     OP(NETWORK_START, "network-start", NETWORK, NULL, NULL, "socket-buffer", NULL, NULL, NULL)     \
     OP(NETWORK_JOIN, "network-join", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                  \
@@ -31,7 +32,8 @@
     OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", NULL, NULL, NULL)                 \
     OP(COVER, "cover", FILESYSTEM, "source", "dest", NULL, NULL, NULL, NULL)                       \
     OP(DEVPTS, "devpts", FILESYSTEM, "dest", NULL, NULL, NULL, NULL, NULL)                         \
-    OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", "whole", NULL, NULL)                        \
+    OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", "whole", "own-clock", NULL)                 \
+    OP(PROC_FILE, "proc-file", FILESYSTEM, "path", NULL, "file", "live", NULL, NULL)               \
     OP(PIVOT, "pivot", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)                             \
     OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", NULL, "fs", "net", "scope", "abi")   \
     OP(LANDLOCK_ALLOW, "landlock-allow", FILESYSTEM, "path", NULL, "access", "optional", NULL,     \

@@ -34,8 +34,9 @@ static const struct field rules[FIELD_COUNT] = {
                        .help = "the caller's folder is granted read-write"},
     [FIELD_SUBMOUNTS] = {.tighter = TIGHTER_LOWER,
                          .help = "what is mounted below a granted folder comes along with it"},
-    [FIELD_PROC] = {.tighter = TIGHTER_LOWER,
-                    .help = "/proc: own tasks only, or also harmless kernel files"},
+    [FIELD_PROC] =
+        {.tighter = TIGHTER_LOWER,
+         .help = "/proc: own tasks; also the sandbox's own numbers; or harmless kernel files"},
     [FIELD_LANDLOCK] = {.tighter = TIGHTER_HIGHER,
                         .help = "Landlock as a second, independent wall around files"},
     [FIELD_REPORT] = {.tighter = TIGHTER_HIGHER,

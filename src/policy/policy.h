@@ -39,6 +39,7 @@ enum need {
 
 enum proc_view {
     PROC_PID,    /* only the sandbox's own tasks; kernel files do not exist */
+    PROC_OWN,    /* plus what free, nproc and uptime read, with the sandbox's own numbers */
     PROC_SYSTEM, /* plus a few harmless kernel files (cpuinfo, meminfo, stat, uptime, …) */
 };
 

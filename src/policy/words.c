@@ -16,7 +16,7 @@ static const char *const level_words[] = {"low", "medium", "high", "critical"};
 static const char *const tier_words[] = {"auto", "process", "container", "hardware"};
 static const char *const need_words[] = {"off", "auto", "require"};
 static const char *const sampling_words[] = {"accept", "auto", "refuse"};
-static const char *const proc_words[] = {"pid", "system"};
+static const char *const proc_words[] = {"pid", "own", "system"};
 static const char *const network_words[] = {"off", "allowlist"};
 static const char *const bool_words[] = {"false", "true"};
 

@@ -246,6 +246,8 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     lifecycle_init(&s.lifecycle);
     egress_init(&s.egress);
     int result = sandbox_open(&s, err);
+    if (result >= 0)
+        result = sandbox_own_begin(&s, err);
     if (result >= 0 && (result = sandbox_make_plan(&s, err)) >= 0)
         result = plan_text(s.plan.bytes.data, s.plan.bytes.len, out, err);
     plan_done(&s.plan);
@@ -415,6 +417,8 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
         return s->learner && s->kernel.unseen ? learner_blind(err) : 0;
     case CTL_SOCKET:
         return sandbox_egress_listener(s, *fd, msg->value, err);
+    case CTL_PROC_FILE:
+        return filesystem_own_take(&s->filesystem, msg->value, fd, err);
     case CTL_TTY:
         s->tty_master = fd_steal(fd);
         return 0;
@@ -545,7 +549,8 @@ static int write_plan(struct sandbox *s, int plan_fd, struct err *err)
 {
     if (sandbox_egress_trust(s, err) < 0 ||
         (s->session && interpreters_show(&s->filesystem, err) < 0) ||
-        (s->stem && stem_show(s->stem, &s->filesystem, err) < 0) || sandbox_make_plan(s, err) < 0)
+        sandbox_own_begin(s, err) < 0 || (s->stem && stem_show(s->stem, &s->filesystem, err) < 0) ||
+        sandbox_make_plan(s, err) < 0)
         return -err->code;
     return memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err);
 }

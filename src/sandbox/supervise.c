@@ -215,6 +215,8 @@ static void on_time(struct loop *l, uint64_t now)
     l->next_sample_us = now + lifecycle_sample_ms(life) * 1000u;
     if (lifecycle_sample(life) != LIMIT_NONE)
         l->over = true;
+    else
+        sandbox_own_refresh(l->s);
 }
 
 static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])

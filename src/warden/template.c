@@ -56,9 +56,10 @@ static struct template *template_new(const char *name, struct err *err)
     t->policy.cpus_milli = BASE_CPUS;
     t->policy.disk = BASE_DISK;
     t->policy.memory = BASE_MEMORY;
+    t->policy.proc = PROC_OWN;
     /* A file that only names the level does not change them. */
     t->policy.origin[FIELD_CPUS] = t->policy.origin[FIELD_DISK] = t->policy.origin[FIELD_MEMORY] =
-        (struct origin){.kind = ORIGIN_FILE, .name = "base"};
+        t->policy.origin[FIELD_PROC] = (struct origin){.kind = ORIGIN_FILE, .name = "base"};
     t->pool_max = 32;
     t->pool_idle_ms = 60000;
     return t;

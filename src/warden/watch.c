@@ -181,8 +181,10 @@ void watch_now(struct warden *w)
     }
     if (hit != LIMIT_NONE)
         warden_end(w, "limit");
-    else
+    else {
+        sandbox_own_refresh(w->s);
         next_sample(w);
+    }
 }
 
 void watch_outlived(struct warden *w)

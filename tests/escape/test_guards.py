@@ -193,13 +193,18 @@ for name in sorted(os.listdir("/proc")):
 
 
 @cells(CONTAINERS)
-@pytest.mark.parametrize("view", ["pid", "system"])
+@pytest.mark.parametrize("view", ["pid", "own", "system"])
 def test_kernel_files_in_proc(cell, view):
     free = outside(PYTHON, "-c", KERNEL_FILES).out.split()
     assert {"kallsyms", "sys"} <= set(free), "the control saw nothing"
-    assert inside(cell, KERNEL_FILES, options=["--proc", view])["stdout"] == ""
+    assert inside(cell, KERNEL_FILES, options=["--proc", view])["stdout"] == ("sys\n" if view == "own" else "")
+    if view == "own":
+        below = "import os\nfor top, _, files in os.walk('/proc/sys'):\n    for f in files: print(os.path.join(top, f))"
+        assert inside(cell, below, options=["--proc", view])["stdout"] == "/proc/sys/kernel/random/boot_id\n", "and that is brig's"
+        kept = "print(*[open('/proc/' + n).read() for n in ('version', 'filesystems')], sep='')"
+        assert inside(cell, kept, options=["--proc", view])["stdout"].strip() == ""
     usual = "import os; print(len(open('/proc/stat').read()) > 0, len(open('/proc/meminfo').read()) > 0)"
-    if view == "system":
+    if view != "pid":
         assert inside(cell, usual, options=["--proc", view])["stdout"] == "True True\n"
 
 

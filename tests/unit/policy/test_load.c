@@ -239,7 +239,7 @@ Test(load, wrong_types_are_errors_that_help)
         {"filesystem: {cwd: 5}",
          AT("1:19") "filesystem.cwd: expected an absolute path, found a whole"},
         {"filesystem: {proc: {}}",
-         AT("1:20") "filesystem.proc: expected pid or system, found a mapping"},
+         AT("1:20") "filesystem.proc: expected pid, own or system, found a mapping"},
         {"filesystem: {ro: /a}", AT("1:18") "filesystem.ro: expected a list of folders such as "
                                             "[/opt/tools], found a string"},
         {"filesystem: {rw: [/a, 5]}",

@@ -153,7 +153,7 @@ Test(set, refuses_with_a_sentence_that_helps)
         {FIELD_CWD, "/a\nb", "control character"},
         {FIELD_CWD, "/a\xff", "not valid UTF-8"},
         {FIELD_EXEC, "yes", "expected false or true"},
-        {FIELD_PROC, "all", "expected pid or system"},
+        {FIELD_PROC, "all", "expected pid, own or system"},
         {FIELD_LANDLOCK, "true", "expected off, auto or require"},
         {FIELD_DISK, "unlimited", "cannot be unlimited, expected a number"},
         {FIELD_DISK, "1", "expected 4K to 1024T"},
