@@ -12,12 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool overridden(const struct policy *p, const char *name)
+/* The value that the policy has for it, or NULL. */
+static const char *given(const struct policy *p, const char *name)
 {
     for (size_t i = 0; i < p->env_count; i++)
         if (strcmp(p->env[i].name, name) == 0)
-            return true;
-    return false;
+            return p->env[i].value;
+    return NULL;
 }
 
 static void set(struct credentials *c, struct plan *plan, const char *name, const char *value)
@@ -33,7 +34,7 @@ static void set(struct credentials *c, struct plan *plan, const char *name, cons
 static void set_default(struct credentials *c, struct plan *plan, const char *name,
                         const char *value)
 {
-    if (value && !overridden(c->policy, name))
+    if (value && !given(c->policy, name))
         set(c, plan, name, value);
 }
 
@@ -54,13 +55,61 @@ void credentials_teardown(struct credentials *c)
         free(c->extra[--c->extra_count].value);
 }
 
+#define SYSTEM_PATH "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+/* What is installed inside goes below the home, which dies with the sandbox: the system's own
+ * folders are read-only, for pip and npm as for everybody. pip does so by itself when it cannot
+ * write elsewhere, but Debian's stops before it has looked (PEP 668), because a real system could
+ * be broken; this one cannot. PIP_USER is left alone: it would keep pip from working in a virtual
+ * environment. */
+static void plan_installers(struct credentials *c, struct plan *plan, const char *local)
+{
+    set_default(c, plan, "PIP_BREAK_SYSTEM_PACKAGES", "1");
+    /* Disk is memory here, and what is kept for a second time is not used a second time. */
+    set_default(c, plan, "PIP_NO_CACHE_DIR", "1");
+    /* Both would ask a host that need not be allowed whether there is a newer one. */
+    set_default(c, plan, "PIP_DISABLE_PIP_VERSION_CHECK", "1");
+    set_default(c, plan, "npm_config_update_notifier", "false");
+    set_default(c, plan, "npm_config_prefix", local);
+}
+
+/* Programs that were installed inside come first, as pip and Debian's profile have it. */
+static void plan_path(struct credentials *c, struct plan *plan, const char *local)
+{
+    struct buf path;
+    buf_init(&path, PLAN_MAX_BYTES);
+    if (local)
+        buf_fmt(&path, "%s/bin:", local);
+    buf_str(&path, SYSTEM_PATH);
+    if (c->tools)
+        buf_fmt(&path, ":%s", c->tools);
+    set_default(c, plan, "PATH", buf_text(&path));
+    buf_done(&path);
+}
+
+static void plan_places(struct credentials *c, struct plan *plan)
+{
+    const char *home = given(c->policy, "HOME");
+    struct buf local;
+    buf_init(&local, PLAN_MAX_BYTES);
+    if (!home)
+        home = c->home;
+    /* Without a folder of its own there is nothing to install into. */
+    bool own = home[0] == '/' && home[1];
+    buf_fmt(&local, "%s/.local", home);
+    plan_path(c, plan, own ? buf_text(&local) : NULL);
+    set_default(c, plan, "HOME", c->home);
+    plan_installers(c, plan, own ? buf_text(&local) : NULL);
+    buf_done(&local);
+}
+
 /* The variable with a secret's name holds the placeholder. If the caller also sets that variable,
  * it is most likely the real value, passed in by mistake. */
 static int plan_placeholders(struct credentials *c, struct plan *plan, struct err *err)
 {
     for (size_t i = 0; c->egress && i < c->egress->secret_count; i++) {
         const struct egress_secret *s = &c->egress->secrets[i];
-        if (overridden(c->policy, s->name)) {
+        if (given(c->policy, s->name)) {
             err_set(err, ERR_POLICY, "%s is both a secret and a variable with a value", s->name);
             err_at(err, BOUNDARY_CREDENTIALS);
             return err_hint(err, "leave out one of --secret %s=… and --env %s=…", s->name, s->name);
@@ -77,8 +126,7 @@ int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *
         return 0;
     if (c->incomplete)
         return err_set(err, ERR_LIMIT, "too many variables for the sandbox");
-    set_default(c, plan, "PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
-    set_default(c, plan, "HOME", c->home);
+    plan_places(c, plan);
     set_default(c, plan, "USER", c->root_inside ? "root" : "user");
     set_default(c, plan, "LOGNAME", c->root_inside ? "root" : "user");
     set_default(c, plan, "LANG", "C.UTF-8");

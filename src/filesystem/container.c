@@ -251,8 +251,6 @@ static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_
 
 static void shown(struct filesystem *fs, struct plan *plan)
 {
-    if (fs->shown_count)
-        plan_str(plan, OP_DIR, SHOWN_DIR, NULL, 0755);
     for (unsigned i = 0; i < fs->shown_count; i++) {
         const struct shown_file *f = &fs->shown[i];
         plan_add(
@@ -311,6 +309,23 @@ static void plan_own(struct filesystem *fs, struct plan *plan)
     plan_own_sys(fs, plan);
 }
 
+static void program(struct plan *plan, const char *path, const char *text)
+{
+    plan_add(
+        plan,
+        &(struct op){
+            .kind = OP_FILE, .a = path, .num = {0755}, .data = text, .data_len = strlen(text)});
+}
+
+/* Programs of agents say `python`, which Debian does not have. A script and no link: which python3
+ * there is, and where, is the view's business. */
+static void tools(struct plan *plan)
+{
+    plan_str(plan, OP_DIR, SHOWN_DIR, NULL, 0755);
+    plan_str(plan, OP_DIR, TOOLS_DIR, NULL, 0755);
+    program(plan, TOOLS_DIR "/python", "#!/bin/sh\nexec python3 \"$@\"\n");
+}
+
 static void plan_proc(struct filesystem *fs, struct plan *plan)
 {
     bool whole = fs->whole_proc || guard_left_out(GUARD_PROC);
@@ -346,6 +361,7 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
         grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree : NO_TREE);
         next_tree += fs->grants[i].review ? 2 : 1;
     }
+    tools(plan);
     shown(fs, plan);
     /* Covered by no Landlock rule: opening it must fail once the layer is in force. */
     file(plan, "/.landlock", "");

@@ -89,6 +89,8 @@ struct own_files {
 };
 /* Where they lie on the container tier; on the process tier in the private folder. */
 #define SHOWN_DIR "/.brig"
+/* Small programs that the view may lack, at the end of PATH. */
+#define TOOLS_DIR SHOWN_DIR "/bin"
 /* Where a program of brig's own lies on the container tier; on the process tier where it is. */
 #define TOOL_PATH "/.brig-tool"
 

@@ -18,6 +18,7 @@ import json
 import linecache
 import os
 import re
+import site
 import sys
 import types
 from _signal import SIGINT, signal as set_handler  # signal's own makes an enumeration of each number
@@ -494,7 +495,9 @@ class Marks:
     def _call(self, command, **options):
         import subprocess
         flush()
-        return subprocess.call(command, stdin=subprocess.DEVNULL, **options)
+        status = subprocess.call(command, stdin=subprocess.DEVNULL, **options)
+        adopt_user_site()
+        return status
 
     def system(self, command):
         status = self._call(expand(command, self.names), shell=True, executable=self._shell())
@@ -506,6 +509,7 @@ class Marks:
         done = subprocess.run(expand(command, self.names), shell=True, executable=self._shell(),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         self.names["_exit_code"] = done.returncode
+        adopt_user_site()
         return done.stdout.decode(errors="replace").splitlines()
 
     def magic(self, name, rest):
@@ -951,6 +955,42 @@ class IPythonStandIn:
             setattr(module, f"display_{name}", display_kind(name))
 
 
+homes = None  # by which Python finds what the user installed
+
+
+def adopt_user_site():
+    """pip installs into a folder of the user's, which Python looks for once, when it starts: before there is one. Here it
+    takes the place that it would have had. True if it was found now."""
+    global homes
+    now = os.environ.get("HOME"), os.environ.get("PYTHONUSERBASE")
+    if now != homes:  # a clone's are told after it was made, and a cell may have others
+        homes = now
+        site.USER_BASE = site.USER_SITE = None
+    folder = site.getusersitepackages()
+    if folder in sys.path or not site.ENABLE_USER_SITE or not os.path.isdir(folder):
+        return False
+    import importlib
+    count = len(sys.path)
+    site.addsitedir(folder)
+    added = sys.path[count:]
+    del sys.path[count:]
+    systems = [sys.path.index(path) for path in site.getsitepackages() if path in sys.path]
+    place = min(systems, default=count)
+    sys.path[place:place] = added
+    importlib.invalidate_caches()
+    return True
+
+
+class JustInstalled:
+    """The last finder but one: a cell that installs something by itself imports it in the next line."""
+
+    def find_spec(self, name, path=None, target=None):
+        if path is not None or not adopt_user_site():
+            return None
+        import importlib.machinery
+        return importlib.machinery.PathFinder.find_spec(name, None, target)
+
+
 def display(*values, raw=False, **ignored):
     """Shows values as results, before the cell ends."""
     for value in values:
@@ -1020,7 +1060,7 @@ class Session:
         builtins.get_ipython = get_ipython
         default_environment()
         sys.meta_path.insert(0, ImportHook())
-        sys.meta_path.append(IPythonStandIn())
+        sys.meta_path += [JustInstalled(), IPythonStandIn()]
         for name, hook in HOOKS.items():
             if name in sys.modules:
                 hook(sys.modules[name])
@@ -1100,6 +1140,7 @@ class Session:
         set_handler(SIGINT, self.on_interrupt)
         env = request.get("env")
         restore = self.set_environment(env) if env else None
+        adopt_user_site()
         shown, error = self.guard(self.cell, request["code"])
         figures, late = ([], None) if isinstance(error, KeyboardInterrupt) else self.guard(self.figures)
         error = error or late

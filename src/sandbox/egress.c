@@ -154,7 +154,7 @@ int sandbox_egress_open(struct sandbox *s, struct err *err)
     s->kernel.unserved = is_unserved;
     s->kernel.refused = on_refused;
     s->kernel.connected_ctx = s;
-    if (!n->allowlist && n->namespaced && !s->stem)
+    if (!n->allowlist && !s->stem)
         sandbox_retry_variables(true, set_variable, &s->credentials);
     if (!rules)
         return 0;

@@ -111,6 +111,7 @@ static void open_credentials(struct sandbox *s)
                                                                 : "/",
                                           .tmpdir = container ? NULL : private_dir,
                                           .term = s->request->tty ? s->request->term : NULL,
+                                          .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
                                           .host_etc = !container,
                                           .root_inside = container && s->kernel.inside_uid == 0};
 }
@@ -138,6 +139,8 @@ static void share_places(struct sandbox *s)
         share_place(k, work[i], fs->policy->workspace);
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(synthesised); i++)
         share_place(k, synthesised[i], false);
+    if (fs->namespaced)
+        share_place(k, SHOWN_DIR, false);
     share_place(k, "/proc", fs->namespaced);
     share_place(k, "/dev/null", true);
     for (unsigned i = 0; i < fs->host.view_count; i++)

@@ -70,8 +70,10 @@ static void set_variable(void *ctx, const char *name, const char *value)
  * need not be set again. */
 static int write_environ(const struct template *t, struct json_writer *w, struct err *err)
 {
-    struct credentials c = {
-        .policy = &t->policy, .home = HOME_DIR, .root_inside = t->policy.uid == 0};
+    struct credentials c = {.policy = &t->policy,
+                            .home = HOME_DIR,
+                            .tools = TOOLS_DIR,
+                            .root_inside = t->policy.uid == 0};
     struct plan plan;
     struct plan_reader r;
     struct op op;

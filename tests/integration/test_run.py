@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import IS_ROOT, PUBLIC, ROOT, end
+from helpers import INSTALLERS, IS_ROOT, PUBLIC, ROOT, end
 
 SH = ["--", "sh", "-c"]
 
@@ -174,8 +174,7 @@ def test_control_an_ordinary_run_has_no_denials(box):
 def test_nothing_of_the_callers_environment_gets_in(box):
     secret = {**os.environ, "BRIG_TEST_SECRET": "leak", "LD_PRELOAD": "", "PYTHONPATH": "/x"}
     inside = dict(line.split("=", 1) for line in box.run("--", "env", env=secret).stdout.splitlines())
-    assert set(inside) <= {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "GIT_CONFIG_NOSYSTEM", "PIP_RETRIES",
-                           "npm_config_fetch_retries"}
+    assert set(inside) <= {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "GIT_CONFIG_NOSYSTEM", *INSTALLERS}
     assert b"leak" in subprocess.run(box.outside("env"), env=secret, capture_output=True).stdout
 
 

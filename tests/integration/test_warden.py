@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import CALLERS, ROOT, below, wait_for
+from helpers import CALLERS, INSTALLERS, ROOT, below, wait_for
 from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, start_time
 
 SMALL = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "memory": "64M", "cpu_time": "1s", "disk": "16M"}}}
@@ -115,8 +115,7 @@ def test_environment_is_layered(serve):
     _, out, _ = box.run("env", env={"B": "spawn", "C": "ä=ö"})
     env = dict(line.split("=", 1) for line in out.splitlines())
     assert (env["A"], env["B"], env["C"], env["PATH"]) == ("claim", "spawn", "ä=ö", "/usr/bin:/bin")
-    assert env["HOME"] == "/home/user" and set(env) == {"A", "B", "C", "PATH", "HOME", "USER", "LOGNAME", "LANG", "PIP_RETRIES",
-                                                       "npm_config_fetch_retries"}
+    assert env["HOME"] == "/home/user" and set(env) == {"A", "B", "C", "PATH", "HOME", "USER", "LOGNAME", "LANG", *INSTALLERS}
     for bad in ({"": "x"}, {"a=b": "x"}, {"x": 1}):
         with pytest.raises(Failed, match="env"):
             box.ask("spawn", {"argv": ["true"], "env": bad})

@@ -37,6 +37,9 @@ def _public_folder():
 
 PUBLIC = _public_folder()
 NO_CGROUP = ["--policy", str(PUBLIC / "no-cgroup.yaml")]
+# Variables by which pip and npm work inside.
+INSTALLERS = {"PIP_BREAK_SYSTEM_PACKAGES", "PIP_NO_CACHE_DIR", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_RETRIES", "npm_config_prefix",
+              "npm_config_update_notifier", "npm_config_fetch_retries"}
 # Limits that can only be watched here are good enough: for tests that are about something else.
 WATCHED = ["--sampling", "accept"]
 

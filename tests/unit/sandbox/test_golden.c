@@ -145,6 +145,7 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
                                                                  : "/",
                                           .tmpdir = *private_dir ? private_dir : NULL,
                                           .term = scene->tty ? "xterm" : NULL,
+                                          .tools = container ? TOOLS_DIR : NULL,
                                           .root_inside = container && p->uid == 0};
     struct err err = ERR_INIT;
     egress_init(&s->egress);
