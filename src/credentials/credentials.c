@@ -67,6 +67,7 @@ static void plan_installers(struct credentials *c, struct plan *plan, const char
     set_default(c, plan, "PIP_BREAK_SYSTEM_PACKAGES", "1");
     /* Disk is memory here, and what is kept for a second time is not used a second time. */
     set_default(c, plan, "PIP_NO_CACHE_DIR", "1");
+    set_default(c, plan, "PIP_ROOT_USER_ACTION", c->root_inside ? "ignore" : NULL);
     /* Both would ask a host that need not be allowed whether there is a newer one. */
     set_default(c, plan, "PIP_DISABLE_PIP_VERSION_CHECK", "1");
     set_default(c, plan, "npm_config_update_notifier", "false");
@@ -78,6 +79,8 @@ static void plan_path(struct credentials *c, struct plan *plan, const char *loca
 {
     struct buf path;
     buf_init(&path, PLAN_MAX_BYTES);
+    if (c->first_tools)
+        buf_fmt(&path, "%s:", c->first_tools);
     if (local)
         buf_fmt(&path, "%s/bin:", local);
     buf_str(&path, SYSTEM_PATH);

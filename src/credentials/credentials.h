@@ -28,11 +28,12 @@ struct credentials {
     bool incomplete; /* a variable did not fit */
     const char *home;
     const char *tmpdir;
-    const char *term;  /* or NULL */
-    const char *tools; /* a folder of programs of brig's own, or NULL */
-    bool host_etc;     /* the host's /etc is there, but closed (process tier) */
-    bool root_inside;  /* the code's uid is 0 in its own view */
-    unsigned count;    /* variables planned */
+    const char *term;        /* or NULL */
+    const char *tools;       /* programs of brig's own, for want of others; or NULL */
+    const char *first_tools; /* the same, in the place of others; or NULL */
+    bool host_etc;           /* the host's /etc is there, but closed (process tier) */
+    bool root_inside;        /* the code's uid is 0 in its own view */
+    unsigned count;          /* variables planned */
 };
 
 int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan,

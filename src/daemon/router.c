@@ -12,6 +12,7 @@
 #include "daemon/api/sign.h"
 #include "daemon/e2b/not_offered.h"
 #include "daemon/e2b/ports.h"
+#include "daemon/e2b/user.h"
 
 #include <string.h>
 #include <time.h>
@@ -274,7 +275,9 @@ static void dispatch(struct core *core, struct exchange *x, const struct route *
     call->port = auth->port;
     if (auth->box)
         memcpy(call->id, box_info(auth->box)->id, sizeof(call->id));
-    if (auth->box && auth->face != FACE_API && box_info(auth->box)->auto_resume)
+    if (auth->box && auth->face == FACE_ENVD && !user_given(call, auth->box))
+        core_count(core, COUNT_REFUSED, 1);
+    else if (auth->box && auth->face != FACE_API && box_info(auth->box)->auto_resume)
         wake_and_serve(call, auth->box);
     else
         route->fn(call);

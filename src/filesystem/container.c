@@ -97,23 +97,18 @@ static void host_entry(struct filesystem *fs, struct plan *plan, const struct vi
         bind(fs, plan, e->path, e->path, e->is_dir ? 0 : BIND_FILE);
 }
 
-/* Names without the host's: one user, and root and nobody because programs look them up. */
+/* Names without the host's: one user, and root and nobody because programs look them up. Where the
+ * one user is root, "user" is another name for it. */
 static void synthesised_etc(struct filesystem *fs, struct plan *plan)
 {
     char passwd[320], group[160];
     unsigned uid = (unsigned)fs->inside_uid;
     plan_str(plan, OP_DIR, "/etc", NULL, 0755);
     snprintf(passwd, sizeof passwd,
-             "%sroot:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", "",
-             uid == 0 ? HOME_DIR : "/");
-    snprintf(group, sizeof group, "root:x:0:\nnogroup:x:65534:\n");
-    if (uid != 0) {
-        size_t used = strlen(passwd);
-        snprintf(passwd + used, sizeof passwd - used, "user:x:%u:%u:user:%s:/bin/sh\n", uid, uid,
-                 HOME_DIR);
-        used = strlen(group);
-        snprintf(group + used, sizeof group - used, "user:x:%u:\n", uid);
-    }
+             "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+             "user:x:%u:%u:user:%s:/bin/sh\n",
+             uid == 0 ? HOME_DIR : "/", uid, uid, HOME_DIR);
+    snprintf(group, sizeof group, "root:x:0:\nnogroup:x:65534:\nuser:x:%u:\n", uid);
     file(plan, "/etc/passwd", passwd);
     file(plan, "/etc/group", group);
     file(plan, "/etc/hostname", "brig\n");
@@ -128,6 +123,9 @@ static void host_view(struct filesystem *fs, struct plan *plan)
     synthesised_etc(fs, plan);
     for (unsigned i = 0; i < fs->host.view_count; i++)
         host_entry(fs, plan, &fs->host.view[i]);
+    /* Where programs look for root's home, whatever /etc/passwd says. */
+    if (fs->inside_uid == 0)
+        plan_str(plan, OP_SYMLINK, "/root", HOME_DIR, 0);
 }
 
 /* A folder as root: its entries appear one by one below a root of our own, so that no place that
@@ -317,13 +315,64 @@ static void program(struct plan *plan, const char *path, const char *text)
             .kind = OP_FILE, .a = path, .num = {0755}, .data = text, .data_len = strlen(text)});
 }
 
+/* The code is root already, with the rights of one ordinary uid and no way to more: there is
+ * nothing to become, and a set-id program could not. What sudo's users write before a command is
+ * read, and the command started. Another user than root is refused. */
+static const char sudo_text[] =
+    "#!/bin/sh\n"
+    "shell=\n"
+    "is_root() {\n"
+    "    case $1 in root | user | 0 | '#0') return 0 ;; esac\n"
+    "    echo \"sudo: there is no $1 in this sandbox, only root\" >&2\n"
+    "    exit 1\n"
+    "}\n"
+    "while [ $# -gt 0 ]; do\n"
+    "    case $1 in\n"
+    "    --) shift && break ;;\n"
+    "    --user=* | --group=*) is_root \"${1#*=}\" ;;\n"
+    "    --user | --group) is_root \"${2-}\" && shift ;;\n"
+    "    --login | --shell) shell=1 ;;\n"
+    "    --validate | --list | --reset-timestamp | --remove-timestamp) exit 0 ;;\n"
+    "    --non-interactive | --preserve-env* | --set-home | --stdin | --askpass) ;;\n"
+    "    --*) echo \"sudo: $1 is not known here\" >&2 && exit 1 ;;\n"
+    "    -?*)\n"
+    "        letters=${1#-}\n"
+    "        while [ \"$letters\" ]; do\n"
+    "            rest=${letters#?}\n"
+    "            case $letters in\n"
+    "            [ugpCDRTh]*)\n"
+    "                [ \"$rest\" ] || { shift && rest=${1-}; }\n"
+    "                case $letters in [ug]*) is_root \"$rest\" ;; esac\n"
+    "                break ;;\n"
+    "            [is]*) shell=1 ;;\n"
+    "            [vlK]*) exit 0 ;;\n"
+    "            [AbEHknNPS]*) ;;\n"
+    "            *) echo \"sudo: -$letters is not known here\" >&2 && exit 1 ;;\n"
+    "            esac\n"
+    "            letters=$rest\n"
+    "        done ;;\n"
+    "    [A-Za-z_]*=*) export \"$1\" ;;\n"
+    "    *) break ;;\n"
+    "    esac\n"
+    "    [ $# -eq 0 ] || shift\n"
+    "done\n"
+    "if [ \"$shell\" ] && [ $# -gt 0 ]; then exec \"${SHELL:-/bin/sh}\" -c '\"$@\"' sudo \"$@\"; "
+    "fi\n"
+    "[ \"$shell\" ] && exec \"${SHELL:-/bin/sh}\"\n"
+    "[ $# -gt 0 ] || { echo 'usage: sudo COMMAND' >&2 && exit 1; }\n"
+    "exec \"$@\"\n";
+
 /* Programs of agents say `python`, which Debian does not have. A script and no link: which python3
  * there is, and where, is the view's business. */
-static void tools(struct plan *plan)
+static void tools(const struct filesystem *fs, struct plan *plan)
 {
     plan_str(plan, OP_DIR, SHOWN_DIR, NULL, 0755);
     plan_str(plan, OP_DIR, TOOLS_DIR, NULL, 0755);
     program(plan, TOOLS_DIR "/python", "#!/bin/sh\nexec python3 \"$@\"\n");
+    if (fs->inside_uid != 0)
+        return;
+    plan_str(plan, OP_DIR, ROOT_TOOLS_DIR, NULL, 0755);
+    program(plan, ROOT_TOOLS_DIR "/sudo", sudo_text);
 }
 
 static void plan_proc(struct filesystem *fs, struct plan *plan)
@@ -361,7 +410,7 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
         grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree : NO_TREE);
         next_tree += fs->grants[i].review ? 2 : 1;
     }
-    tools(plan);
+    tools(fs, plan);
     shown(fs, plan);
     /* Covered by no Landlock rule: opening it must fail once the layer is in force. */
     file(plan, "/.landlock", "");

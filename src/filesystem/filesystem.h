@@ -91,6 +91,8 @@ struct own_files {
 #define SHOWN_DIR "/.brig"
 /* Small programs that the view may lack, at the end of PATH. */
 #define TOOLS_DIR SHOWN_DIR "/bin"
+/* The same at the beginning of PATH, where the code is root in its own view. */
+#define ROOT_TOOLS_DIR SHOWN_DIR "/sbin"
 /* Where a program of brig's own lies on the container tier; on the process tier where it is. */
 #define TOOL_PATH "/.brig-tool"
 

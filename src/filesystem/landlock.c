@@ -43,6 +43,8 @@ static void allow_view(struct filesystem *fs, struct plan *plan)
         if (filesystem_has_own(fs))
             allow(fs, plan, "/sys", READ_ONLY, false);
         allow(fs, plan, TOOLS_DIR, READ_EXEC, false);
+        if (fs->inside_uid == 0)
+            allow(fs, plan, ROOT_TOOLS_DIR, READ_EXEC, false);
     }
     for (unsigned i = 0; fs->namespaced && i < fs->shown_count; i++)
         allow(fs, plan, fs->shown[i].path, LL_READ_FILE, false);

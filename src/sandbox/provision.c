@@ -114,6 +114,8 @@ static void open_credentials(struct sandbox *s)
                                           .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
                                           .host_etc = !container,
                                           .root_inside = container && s->kernel.inside_uid == 0};
+    if (s->filesystem.namespaced && s->kernel.inside_uid == 0)
+        s->credentials.first_tools = ROOT_TOOLS_DIR;
 }
 
 static void share_place(struct kernel *k, const char *path, bool writable)

@@ -73,6 +73,7 @@ static int write_environ(const struct template *t, struct json_writer *w, struct
     struct credentials c = {.policy = &t->policy,
                             .home = HOME_DIR,
                             .tools = TOOLS_DIR,
+                            .first_tools = t->policy.uid == 0 ? ROOT_TOOLS_DIR : NULL,
                             .root_inside = t->policy.uid == 0};
     struct plan plan;
     struct plan_reader r;

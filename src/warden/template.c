@@ -259,6 +259,7 @@ static void write_one(const struct template *t, struct json_writer *w)
     jw_kv_uint(w, "disk", t->policy.disk);
     jw_kv_uint(w, "pids", t->policy.pids);
     jw_kv_bool(w, "public_ports", t->public_ports);
+    jw_kv_bool(w, "root", t->policy.uid == 0);
     if (t->policy.commands.given)
         write_commands(&t->policy, w);
     jw_key(w, "interpreters");

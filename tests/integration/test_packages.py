@@ -1,5 +1,6 @@
 """What an agent does first: it installs something. With the real pip and npm and registries of the test's own, in brig run,
 in sandboxes of the daemon with the real client, and over MCP."""
+import base64
 import os
 import shutil
 import subprocess
@@ -108,7 +109,7 @@ def daemon(request, registry):
     python = "interpreter: python\nmodules: [json]\npool: {min: 1, max: 2}\n"
     with Daemon(request.param, templates={"base.yaml": registry.template(),
                                           "python.yaml": registry.template("aliases: [code-interpreter-v1]\n" + python),
-                                          "cold.yaml": registry.template("interpreter: python\n")}) as made:
+                                          "rooted.yaml": "policy: {kernel: {uid: 0}, lifecycle: {sampling: accept}}\n"}) as made:
         yield made
 
 
@@ -117,12 +118,16 @@ def clients():
     return npmlib.install()
 
 
-def test_the_real_client_installs(daemon, clients):
-    need("pip"), need("npm")
+def run_client(daemon, clients, script):
     env = {"PATH": os.environ["PATH"], "HOME": str(clients), "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
            "E2B_API_KEY": daemon.key}
-    said = subprocess.run(["node", "install.mjs"], cwd=clients, env=env, text=True, capture_output=True, timeout=900)
+    said = subprocess.run(["node", script], cwd=clients, env=env, text=True, capture_output=True, timeout=900)
     assert said.returncode == 0 and "ok " in said.stdout, said.stdout + said.stderr
+
+
+def test_the_real_client_installs(daemon, clients):
+    need("pip"), need("npm")
+    run_client(daemon, clients, "install.mjs")
 
 
 def words(lines):
@@ -179,3 +184,52 @@ def test_over_mcp(daemon):
     assert not failed and "tiny works" in told["stdout"], told
     told, failed = http.call("run_command", command=f"pip install -q {NAME} && {NAME} && python -c 'import {MODULE}'")
     assert not failed and told["stdout"] == "tiny works\n", told
+
+
+# ---- who ----
+
+def test_the_real_client_is_who_it_asks_to_be(daemon, clients):
+    run_client(daemon, clients, "users.mjs")
+
+
+def basic(text):
+    return {"Authorization": "Basic " + base64.b64encode(text).decode()}
+
+
+def test_nobody_is_somebody_else(daemon):
+    """Whatever a request is for and however the name is spelled, it does nothing for a user that there is not."""
+    box = daemon.create("base")
+    try:
+        start = {"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"}
+        body = box.start_body(["/bin/sh", "-c", "touch /tmp/ran"])
+        for name, word in ((b"root:", b"gives no root"), (b"root", b"gives no root"), (b"root:x", b"gives no root"),
+                           (b"nobody:", b"invalid username: 'nobody'"), (b"user\0root:", b"invalid username"), (b"ROOT:", b"invalid username"),
+                           (b"\xffroot:", b"invalid username"), (b"r" * 200, b"invalid username")):
+            told = box.request("POST", "/process.Process/Start", body, headers={**start, **basic(name)})
+            assert told.status == 200 and word in told.body and b'"error"' in told.body, (name, told)
+            told = box.request("POST", "/filesystem.Filesystem/MakeDir", {"path": "/tmp/made"}, headers=basic(name))
+            assert told.status == (403 if b"root" in word else 401) and word in told.body, (name, told)
+        told = box.request("POST", "/process.Process/Start", body, headers={**start, "Authorization": "Basic ?"})
+        assert b"invalid username" in told.body, told
+        for query, status in (("username=root", 403), ("username=%72oot", 403), ("username=nobody", 401), ("username=user", 200), ("username=", 200)):
+            told = box.request("POST", f"/files?path=/tmp/{status}&{query}", b"x", headers={"Content-Type": "application/octet-stream"})
+            assert told.status == status, (query, told)
+        told = box.request("GET", "/files?path=/tmp/200&username=user", headers=basic(b"root:"))
+        assert told.status == 401, "two names"
+        assert box.sh("ls /tmp").out == b"200\n"
+    finally:
+        box.kill()
+
+
+@pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
+def test_root_is_root_of_nothing(caller):
+    """The name and nothing else: the uid of the host is no other one, there is no capability, and what needs one fails."""
+    box = caller.with_options("--tier", "container", "--uid", "0")
+    told = box.json("--", "sh", "-c", "id -u; sudo id -u; grep -h Cap /proc/self/status | cut -f2 | sort -u; cat /proc/self/uid_map | tr -s ' '")
+    number, sudo, caps, uid_map = told["stdout"].splitlines()
+    assert (number, sudo, caps) == ("0", "0", "0" * 16), told
+    assert uid_map.split()[0] == "0" and uid_map.split()[1] != "0" and uid_map.split()[2] == "1", told
+    for command in ("mount -t tmpfs none /mnt", "chroot / true", "mknod /tmp/d c 1 3", "touch /usr/x", "touch /tmp/f && chown 1000 /tmp/f",
+                    "unshare -U true", "touch /.brig/sbin/x", "rm /.brig/sbin/sudo", "hostname x", "date -s 12:00"):
+        assert box.run("--", "sudo", "sh", "-c", command).returncode != 0, command
+    assert caller.run("--tier", "container", "--", "sudo", "id", "-u").returncode != 0, "control: nobody else has it"

@@ -195,6 +195,7 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     b->info.cpus_milli = t->cpus_milli;
     b->info.memory = t->memory;
     b->info.disk = t->disk;
+    b->info.root = t->root;
     b->version = t->pool.version;
     b->timer.fn = box_on_timer;
     for (unsigned i = 0; i < INTERP_ENDS; i++)

@@ -54,6 +54,7 @@ struct box_info {
     bool public_ports;              /* whoever knows its name may use the user's own ports */
     char mask_host[MASK_HOST_SIZE]; /* what services inside see as Host; "": as it came */
     bool from_pool;
+    bool root; /* its one user is root, in its own view */
 };
 const struct box_info *box_info(const struct box *b);
 /* The account that is charged for what it makes the daemon hold; NULL: it has no owner yet. */

@@ -65,6 +65,7 @@ struct tmpl {
     size_t root_count;
     bool listed; /* the launcher still has it */
     bool public_ports;
+    bool root; /* the one user of its sandboxes is root, in their own view */
     unsigned boxes[BOX_STATE_COUNT];
     struct pool pool;
     struct usual usual[USUAL_COUNT];

@@ -102,8 +102,8 @@ static void fill(struct tmpl *t, const struct json *json, char *text)
     t->cpus_milli = json_uint(json, "cpus_milli");
     t->memory = json_uint(json, "memory");
     t->disk = json_uint(json, "disk");
-    const struct json *open = json_get(json, "public_ports");
-    t->public_ports = open && json_type(open) == JSON_BOOL && json_bool(open);
+    t->public_ports = json_flag(json, "public_ports");
+    t->root = json_flag(json, "root");
     read_roots(t, json_get(json, "roots"));
     t->pool.version++;
     pool_setup(t, json_get(json, "pool"));

@@ -139,14 +139,16 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     s->lifecycle.private_uid = scene->root;
     s->lifecycle.cgroup = scene->cgroup;
     s->lifecycle.group.controllers = scene->cgroup ? CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU : 0;
-    s->credentials = (struct credentials){.policy = p,
-                                          .home = container      ? HOME_DIR
-                                                  : *private_dir ? private_dir
-                                                                 : "/",
-                                          .tmpdir = *private_dir ? private_dir : NULL,
-                                          .term = scene->tty ? "xterm" : NULL,
-                                          .tools = container ? TOOLS_DIR : NULL,
-                                          .root_inside = container && p->uid == 0};
+    s->credentials =
+        (struct credentials){.policy = p,
+                             .home = container      ? HOME_DIR
+                                     : *private_dir ? private_dir
+                                                    : "/",
+                             .tmpdir = *private_dir ? private_dir : NULL,
+                             .term = scene->tty ? "xterm" : NULL,
+                             .tools = container ? TOOLS_DIR : NULL,
+                             .first_tools = container && p->uid == 0 ? ROOT_TOOLS_DIR : NULL,
+                             .root_inside = container && p->uid == 0};
     struct err err = ERR_INIT;
     egress_init(&s->egress);
     cr_assert_eq(sandbox_egress_open(s, &err), 0, "%s", err.message);
