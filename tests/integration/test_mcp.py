@@ -222,6 +222,25 @@ def test_out_of_memory_is_told_in_words_and_the_session_goes_on(mcp):
     mcp.call("destroy_session", session_id=session)
 
 
+@pytest.mark.parametrize("name, arguments, code, words", [
+    ("run_code", {"code": "import time; time.sleep(1000)", "timeout_ms": 300}, "limit", "longer than 300 ms"),
+    ("run_command", {"command": "sleep", "args": ["1000"], "timeout_ms": 300}, "limit", "longer than 300 ms"),
+    ("run_code", {"code": "import os; os._exit(3)"}, None, "interpreter"),
+])
+def test_what_ended_a_run_is_an_error_object(mcp, name, arguments, code, words):
+    """With a session and without one: a program can tell from the members alone."""
+    for session in ({}, {"session_id": mcp.session()}):
+        answer = mcp.post(tool(name, {**arguments, **session})).json["result"]
+        told, text = answer["structuredContent"], answer["content"][0]["text"]
+        assert answer["isError"] and told["oom_killed"] is False and told["ok"] is False, told
+        assert words in told["error"]["message"] and told["error"]["message"] in text, told
+        assert code is None or told["error"]["code"] == code, told
+        if session:
+            mcp.call("destroy_session", **session)
+    told, failed = mcp.call("run_code", code="raise ValueError(1)")
+    assert failed and "error" not in told and told["exception"]["name"] == "ValueError", "its own fault is no such error"
+
+
 def test_no_network_explains_itself(mcp):
     """The same name twice in one session: each result has it."""
     session = mcp.session()

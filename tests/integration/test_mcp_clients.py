@@ -57,7 +57,7 @@ def node(folder, *args, **env):
 def good(said):
     failed = [line for line in said.stdout.splitlines() if line.startswith("FAILED")]
     assert said.returncode == 0 and not failed, said.stdout + said.stderr
-    assert said.stdout.count("ok ") == 40
+    assert said.stdout.count("ok ") == 42
 
 
 def test_sdks_over_http(clients, daemon):

@@ -107,13 +107,9 @@ static void on_end(void *ctx, const struct err *err)
 {
     struct mcp_run *r = ctx;
     r->execution = NULL;
-    if (err_is_oom(err)) {
+    if (err) {
         r->failed = true;
-        r->oom = *err;
-    } else if (err) {
-        r->failed = true;
-        run_output(r, 2, err->message, strlen(err->message));
-        run_output(r, 2, "\n", 1);
+        r->error = *err;
     }
     run_finish(r);
 }

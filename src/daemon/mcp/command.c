@@ -20,7 +20,9 @@ static void on_end(void *ctx, const struct process_end *how)
     r->timed_out = how->timed_out;
     r->failed = how->timed_out || how->oom || WIFSIGNALED(how->wait_status);
     if (how->oom)
-        r->oom = *how->oom;
+        r->error = *how->oom;
+    else if (how->timed_out)
+        run_explain_timeout(r);
     r->pid = 0;
     run_finish(r);
 }

@@ -60,6 +60,7 @@ static void on_deadline(struct loop_timer *t)
 {
     struct mcp_run *r = container_of(t, struct mcp_run, deadline);
     r->timed_out = r->failed = true;
+    run_explain_timeout(r);
     run_finish(r);
 }
 

@@ -22,7 +22,7 @@ struct mcp_run {
     struct buf line[2]; /* what is not yet a whole line, for progress */
     uint64_t denied_before[DENIAL_KINDS_MAX];
     bool cut, timed_out, failed, ended;
-    struct err oom; /* killed for want of memory: in words; code 0: it was not */
+    struct err error; /* what ended it before it was done, in words; code 0: nothing did */
     struct loop_timer deadline;
 
     /* run_code */
@@ -56,3 +56,5 @@ void run_fail(struct mcp_run *r, const struct err *err); /* it could not be star
 void run_finish(struct mcp_run *r);                      /* answers */
 /* run_result.c */
 void run_write(struct mcp_run *r, struct box *b);
+/* Fills in `error`. */
+void run_explain_timeout(struct mcp_run *r);

@@ -63,12 +63,9 @@ static void add_end(struct buf *text, const struct mcp_run *r)
     const struct json *e = r->exception;
     if (e)
         add_line(text, json_text(e, "traceback"));
-    if (r->oom.code) {
+    if (r->error.code) {
         add_line(text, "");
-        buf_fmt(text, "[%s; %s]", r->oom.message, r->oom.hint);
-    } else if (r->timed_out) {
-        add_line(text, "");
-        buf_fmt(text, "[killed: it ran longer than %lld ms]", (long long)r->timeout_ms);
+        buf_fmt(text, "[%s%s%s]", r->error.message, r->error.hint[0] ? "; " : "", r->error.hint);
     } else if (r->command && r->wait_status) {
         add_line(text, "");
         if (WIFSIGNALED(r->wait_status))
@@ -111,14 +108,22 @@ static void write_bytes(struct json_writer *w, const char *key, const struct buf
     jw_bytes(w, buf_text(from), from->len);
 }
 
-static void write_oom(const struct mcp_run *r, const struct box *b, struct json_writer *w)
+/* Whatever ended it from outside is in `error`: a program need not read the text to tell. */
+static void write_error(const struct mcp_run *r, const struct box *b, struct json_writer *w)
 {
-    jw_kv_bool(w, "oom_killed", r->oom.code != ERR_NONE);
-    if (!r->oom.code)
-        return;
-    if (b)
+    bool oom = err_is_oom(&r->error);
+    jw_kv_bool(w, "oom_killed", oom);
+    if (oom && b)
         jw_kv_uint(w, "memory_limit", box_info(b)->memory);
-    tool_write_error(w, &r->oom);
+    if (r->error.code)
+        tool_write_error(w, &r->error);
+}
+
+void run_explain_timeout(struct mcp_run *r)
+{
+    err_set(&r->error, ERR_LIMIT, "killed: it ran longer than %lld ms", (long long)r->timeout_ms);
+    err_hint(&r->error, "give it more time with timeout_ms, or make it do less at a time");
+    err_at(&r->error, BOUNDARY_LIFECYCLE);
 }
 
 void run_write(struct mcp_run *r, struct box *b)
@@ -133,7 +138,7 @@ void run_write(struct mcp_run *r, struct box *b)
     write_bytes(&result.w, "stderr", &r->out[1]);
     jw_kv_bool(&result.w, "truncated", r->cut);
     jw_kv_bool(&result.w, "timed_out", r->timed_out);
-    write_oom(r, b, &result.w);
+    write_error(r, b, &result.w);
     jw_kv_uint(&result.w, "duration_ms", (clock_us() - r->began_us) / 1000);
     if (!r->own_box)
         jw_kv_string(&result.w, "session_id", r->box_id);

@@ -150,7 +150,22 @@ export async function whole(name, c) {
     const mine = mark()
     const { structuredContent: out } = await c.call('run_command', { command: 'sleep', args: [mine], timeout_ms: 200 })
     assert.equal(out.timed_out, true)
+    assert.equal(out.error.code, 'limit')
+    assert.match(out.error.hint, /timeout_ms/)
     await until('it was killed', () => !running(mine).length, 60)
+  })
+
+  await check(`${name}: memory is bounded`, async () => {
+    const code = "x = []\nwhile True: x.append(b'x' * (1 << 24))"
+    for (const [tool, given] of [['run_code', { code }], ['run_command', { command: 'python3', args: ['-c', code] }]]) {
+      const { isError, structuredContent: out, content } = await c.call(tool, given)
+      assert.equal(isError, true)
+      assert.equal(out.oom_killed, true)
+      assert.equal(out.error.code, 'limit')
+      assert.match(out.error.message, /^oom_killed: .*ran out of memory/)
+      assert.match(out.error.hint, /lifecycle.memory/)
+      assert.ok(content[0].text.includes(out.error.message))
+    }
   })
 
   await check(`${name}: a tool that is not there`, async () => {
