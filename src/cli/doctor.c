@@ -1,15 +1,26 @@
-/* brig doctor: what this host can enforce; for what it cannot: why, and what would change that. */
+/* brig doctor: what this host can enforce; for what it cannot: why, and what would change that;
+ * with
+ * --fix, the commands that do, run only where --yes says so. */
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "cli/remedy.h"
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "sandbox/sandbox.h"
 
 #include <stdio.h>
 
-enum { OPT_JSON = 1 };
+enum { OPT_JSON = 1, OPT_FIX, OPT_YES };
 
 static const struct opt doctor_items[] = {
+    {.id = OPT_FIX,
+     .name = "fix",
+     .group = "Setting right",
+     .help = "print the commands that give this host what it lacks"},
+    {.id = OPT_YES,
+     .name = "yes",
+     .group = "Setting right",
+     .help = "with --fix: run those that this user has the rights for"},
     {.id = OPT_JSON,
      .name = "json",
      .group = "Output",
@@ -143,7 +154,65 @@ static void levels_json(const struct host_report *r, struct json_writer *w)
     jw_array_end(w);
 }
 
-static void report_json(const struct host_report *r, struct buf *out)
+/* What --fix found and did. */
+struct fixes {
+    struct remedy all[REMEDIES_MAX];
+    unsigned count;
+    bool done; /* nothing of it is left to do */
+};
+
+static void fix_text(const struct remedy *m, struct buf *out)
+{
+    buf_fmt(out, "# %s: ", m->fact);
+    term_clean(out, m->why);
+    buf_chr(out, '\n');
+    if (m->command[0]) {
+        remedy_show(m, out);
+        buf_chr(out, '\n');
+    }
+    if (m->words[0]) {
+        buf_str(out, m->command[0] ? "# besides: " : "# no command does this: ");
+        term_clean(out, m->words);
+        buf_chr(out, '\n');
+    }
+    if (m->tried && m->status)
+        buf_fmt(out, "# it failed with status %d\n", m->status);
+    else if (m->tried)
+        buf_str(out, "# done\n");
+}
+
+static void fixes_text(const struct fixes *f, struct buf *out)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        buf_str(out, i ? "\n" : "");
+        fix_text(&f->all[i], out);
+    }
+    if (!f->count)
+        buf_str(out, "nothing is missing here\n");
+}
+
+static void fixes_json(const struct fixes *f, struct json_writer *w)
+{
+    jw_key(w, "fixes");
+    jw_array_begin(w);
+    for (unsigned i = 0; i < f->count; i++) {
+        const struct remedy *m = &f->all[i];
+        jw_object_begin(w);
+        jw_kv_string(w, "name", m->fact);
+        jw_kv_string(w, "why", m->why);
+        jw_kv_string(w, "command", m->command[0] ? m->command : NULL);
+        jw_kv_bool(w, "root", m->root);
+        if (m->words[0])
+            jw_kv_string(w, "words", m->words);
+        jw_kv_bool(w, "tried", m->tried);
+        if (m->tried)
+            jw_kv_int(w, "status", m->status);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void report_json(const struct host_report *r, const struct fixes *f, struct buf *out)
 {
     struct json_writer w;
     jw_init(&w, out, false);
@@ -152,6 +221,8 @@ static void report_json(const struct host_report *r, struct buf *out)
     facts_json(r, &w);
     tiers_json(r, &w);
     levels_json(r, &w);
+    if (f)
+        fixes_json(f, &w);
     jw_object_end(&w);
     buf_chr(out, '\n');
 }
@@ -165,51 +236,104 @@ static bool level_available(const struct host_report *r, enum level level)
     return false;
 }
 
+struct asked {
+    bool json, fix, yes;
+};
+
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
+    struct asked *a = ctx;
     if (!opt)
         return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", value);
-    *(bool *)ctx = true;
+    *(opt->id == OPT_FIX ? &a->fix : opt->id == OPT_YES ? &a->yes : &a->json) = true;
+    return 0;
+}
+
+static int check(const struct asked *a, struct err *err)
+{
+    if (!a->yes || a->fix)
+        return 0;
+    err_set(err, ERR_USAGE, "--yes goes with --fix");
+    return err_hint(err, "brig doctor --fix prints what it would run");
+}
+
+/* What a command says stands between the report's lines only if that has been written before. */
+static int run_fixes(struct fixes *f, struct err *err)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        struct remedy *m = &f->all[i];
+        if (!remedy_can_run(m))
+            continue;
+        cleanup_buf struct buf shown;
+        buf_init(&shown, 4096);
+        buf_str(&shown, "brig: ");
+        remedy_show(m, &shown);
+        buf_chr(&shown, '\n');
+        term_write(STDERR_FILENO, buf_text(&shown), shown.len);
+        if (remedy_run(m, err) < 0)
+            return -err->code;
+    }
+    return 0;
+}
+
+/* Looks again after what was done: only what the host says then counts. */
+static int fix(const struct asked *a, struct host_report *r, struct fixes *f, struct err *err)
+{
+    struct remedy left[REMEDIES_MAX];
+    f->count = remedies_find(r, f->all);
+    if (a->yes && run_fixes(f, err) < 0)
+        return -err->code;
+    if (a->yes)
+        sandbox_host_report(r);
+    f->done = remedies_find(r, left) == 0;
     return 0;
 }
 
 static int doctor_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
-    bool json = false;
+    struct asked asked = {0};
+    struct fixes fixes = {.count = 0};
     int rest = 0;
-    int r = verb_parse(verb, argc, argv, take, &json, &rest, &err);
+    int r = verb_parse(verb, argc, argv, take, &asked, &rest, &err);
     if (r > 0)
         return 0;
     if (r >= 0 && rest < argc)
-        r = take(&json, NULL, argv[rest], &err);
-    if (r < 0)
-        return verb_fail(verb, &err, json || verb_wants_json(argc, argv));
+        r = take(&asked, NULL, argv[rest], &err);
+    if (r < 0 || check(&asked, &err) < 0)
+        return verb_fail(verb, &err, asked.json || verb_wants_json(argc, argv));
 
     struct host_report report = {0};
     cleanup_buf struct buf out;
     buf_init(&out, (size_t)256 * 1024);
     sandbox_host_report(&report);
-    if (json)
-        report_json(&report, &out);
+    if (asked.fix && fix(&asked, &report, &fixes, &err) < 0)
+        return verb_fail(verb, &err, asked.json);
+    if (asked.json)
+        report_json(&report, asked.fix ? &fixes : NULL, &out);
+    else if (asked.fix)
+        fixes_text(&fixes, &out);
     else
         report_text(&report, &out,
                     (struct style){term_colour(STDOUT_FILENO), term_utf8(STDOUT_FILENO)});
     if (term_write(STDOUT_FILENO, buf_text(&out), out.len) < 0)
         return 125;
-    return level_available(&report, LEVEL_HIGH) ? 0 : 1;
+    return asked.fix ? !fixes.done : !level_available(&report, LEVEL_HIGH);
 }
 
 const struct verb verb_doctor = {
     .name = "doctor",
     .summary = "what this host can enforce, and how to get what is missing",
-    .usage = "doctor [--json]",
+    .usage = "doctor [--fix [--yes]] [--json]",
     .about = "Looks at the kernel, at what this user may do with it, and at control groups.\n"
-             "Changes nothing. Run it as the user that will run the sandboxes.",
+             "Changes nothing, unless --fix --yes says so.\n"
+             "Run it as the user that will run the sandboxes.",
     .examples = "brig doctor\n"
+                "brig doctor --fix\n"
+                "sudo brig doctor --fix --yes\n"
                 "brig doctor --json",
-    .statuses = "0    level high, the default, can be had here\n"
-                "1    it cannot\n"
+    .statuses = "0    level high, the default, can be had; with --fix: nothing is missing\n"
+                "1    it cannot; with --fix: something is left to do\n"
                 "125  bad usage",
     .options = &doctor_table,
     .main = doctor_main,

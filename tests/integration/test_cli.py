@@ -563,6 +563,68 @@ def test_doctor_says_what_this_host_can_do():
         assert re.search(rf"^  (ok|no)  {name}\b", text.stdout, re.M)
 
 
+# In a user namespace whose own limit of user namespaces is 0, brig lacks what a setting forbids, and root of that namespace can set it.
+FORBIDDEN = """
+mount -t tmpfs none /etc/sysctl.d
+echo 0 >/proc/sys/user/max_user_namespaces
+"""
+
+
+def forbidden(script):
+    result = subprocess.run(["unshare", "-Urm", "--propagation", "private", "sh", "-c", FORBIDDEN + script.replace("BRIG", f"'{BRIG}'")],
+                            capture_output=True, text=True, timeout=120)
+    if "unshare" in result.stderr or "mount:" in result.stderr:
+        pytest.skip("no user namespace to try it in: " + result.stderr)
+    return result
+
+
+def test_doctor_prints_what_helps_and_runs_nothing():
+    result = forbidden("BRIG doctor --fix; echo status $?; cat /proc/sys/user/max_user_namespaces; ls /etc/sysctl.d")
+    assert "\n# user namespaces: user namespaces are switched off\n" in "\n" + result.stdout, result
+    command = "echo 'user.max_user_namespaces = 15000' >>/etc/sysctl.d/60-brig.conf && sysctl -q -w user.max_user_namespaces=15000"
+    assert command in result.stdout.splitlines(), result
+    assert result.stdout.endswith("status 1\n0\n"), "nothing was changed, and nothing was written"
+    # A shell can read it: what is no command is a comment.
+    assert all(line == "" or line.startswith(("#", "echo ", "status", "0", "sudo ", "mount ", "mkdir ")) for line in result.stdout.splitlines()), result
+
+
+def test_doctor_runs_it_when_told_to():
+    result = forbidden("BRIG doctor --fix --yes --json >/etc/sysctl.d/said; cat /proc/sys/user/max_user_namespaces; "
+                       "cat /etc/sysctl.d/60-brig.conf; cat /etc/sysctl.d/said")
+    limit, kept, said = result.stdout.split("\n", 2)
+    assert limit == "15000" and kept == "user.max_user_namespaces = 15000", result
+    fix = next(f for f in json.loads(said)["fixes"] if f["name"] == "user namespaces")
+    assert fix["tried"] and fix["status"] == 0 and fix["root"], fix
+    assert "brig: echo 'user.max_user_namespaces" in result.stderr, "it is shown before it is run"
+
+
+def test_doctor_never_calls_sudo():
+    """An ordinary user is told what root would have to do."""
+    result = subprocess.run(["unshare", "-U", "--map-user=1234", "sh", "-c", f"'{BRIG}' doctor --fix --yes --json"],
+                            capture_output=True, text=True, timeout=120)
+    if not result.stdout:
+        pytest.skip("no user namespace to try it in: " + result.stderr)
+    for fix in json.loads(result.stdout)["fixes"]:
+        assert not (fix["root"] and fix["tried"]), fix
+
+
+def test_doctor_every_fact_that_is_missing_has_a_remedy():
+    result = brig("doctor", "--fix", "--json")
+    report = json.loads(result.stdout)
+    fixes = {f["name"]: f for f in report["fixes"]}
+    for fact in report["facts"]:
+        if not fact["present"]:
+            assert fixes[fact["name"]]["command"] or fixes[fact["name"]]["words"], fact
+    assert result.returncode == (1 if fixes else 0)
+    assert not any(f["tried"] for f in fixes.values())
+    text = brig("doctor", "--fix")
+    assert text.returncode == result.returncode and (fixes or text.stdout == "nothing is missing here\n")
+
+
+def test_doctor_yes_alone_is_refused():
+    refused(brig("doctor", "--yes"), "--fix")
+
+
 # ---- completion ----
 
 def complete_lines(*words):
