@@ -21,11 +21,6 @@ void files_out_begin(int fd)
     out.used = 0;
 }
 
-int files_out_fd(void)
-{
-    return out.fd;
-}
-
 int files_out_room(void)
 {
     struct pollfd p = {.fd = out.fd, .events = POLLOUT};

@@ -1,4 +1,4 @@
-/* Reading one file. The bytes go from the file to the pipe inside the kernel where that can be. */
+/* Reading one file. */
 #include "files/worker_child.h"
 
 #include <errno.h>
@@ -37,6 +37,8 @@ static int open_regular(const char *path, struct stat *sb)
     return fd;
 }
 
+/* Through memory of its own: splice would wait for the file with the pipe locked, and who reads the
+ * answer with it (K-18). */
 static ssize_t copy_some(int fd, size_t len)
 {
     static char bytes[64 << 10];
@@ -46,19 +48,6 @@ static ssize_t copy_some(int fd, size_t len)
         return -1;
     }
     return n;
-}
-
-/* As splice, whatever the answer goes into. */
-static ssize_t move_some(int fd, size_t len)
-{
-    static bool cannot;
-    if (!cannot) {
-        ssize_t n = splice(fd, NULL, files_out_fd(), NULL, len, SPLICE_F_MOVE);
-        if (n >= 0 || errno != EINVAL)
-            return n;
-        cannot = true;
-    }
-    return copy_some(fd, len);
 }
 
 /* The frame was begun, but the file has become shorter: its place is filled, the END tells. */
@@ -80,7 +69,7 @@ static int send_frame(int fd, uint64_t len, int *error)
     if (files_out_write(&frame, sizeof frame) < 0)
         return -EPIPE;
     while (len > 0) {
-        ssize_t n = move_some(fd, (size_t)len);
+        ssize_t n = copy_some(fd, (size_t)len);
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
             if (errno == EAGAIN && files_out_room() < 0)
                 return -EPIPE;

@@ -24,9 +24,8 @@ int files_out_event(enum files_event_kind kind, bool is_dir, const char *name);
 /* The entry `name` of the folder `dir`: itself; of a link also what it leads to. */
 int files_out_entry(int dir, const char *name, const char *path, mode_t *ret_mode, dev_t *ret_dev);
 int files_out_flush(void);
-/* Past the buffer: all of these bytes; the descriptor itself; waiting until it takes more. */
+/* Past the buffer: all of these bytes; waiting until it takes more. */
 int files_out_write(const void *bytes, size_t len);
-int files_out_fd(void);
 int files_out_room(void);
 /* Did the reader go away? And: wait until it did (-EPIPE), or until `fd` can be read. */
 bool files_out_gone(void);

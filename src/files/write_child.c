@@ -18,8 +18,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define STEP_BYTES (1 << 20)
-
 struct upload {
     int dir, fd;
     const char *leaf;
@@ -84,22 +82,17 @@ static int open_new(struct upload *u)
     return u->fd < 0 ? -errno : 0;
 }
 
-static ssize_t move_some(int in, int fd, size_t len)
+/* Through memory of its own: splice would wait for the file with the pipe locked, and who writes
+ * into it with it (K-18). */
+static ssize_t copy_some(int in, int fd, uint64_t most)
 {
     static char bytes[64 << 10];
-    static bool cannot;
-    if (!cannot) {
-        ssize_t n = splice(in, NULL, fd, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-        if (n >= 0 || errno != EINVAL)
-            return n;
-        cannot = true;
-    }
-    ssize_t n = read(in, bytes, len < sizeof bytes ? len : sizeof bytes);
+    ssize_t n = read(in, bytes, most < sizeof bytes ? (size_t)most : sizeof bytes);
     for (ssize_t done = 0; n > 0 && done < n;) {
         ssize_t more = write(fd, bytes + done, (size_t)(n - done));
-        if (more < 0)
+        if (more < 0 && errno != EINTR)
             return -1;
-        done += more;
+        done += more > 0 ? more : 0;
     }
     return n;
 }
@@ -119,8 +112,7 @@ static int receive(struct upload *u, int in, uint64_t limit, uint64_t *ret)
     uint64_t size = 0;
     for (;;) {
         uint64_t room = limit - size;
-        ssize_t n = room == 0 ? one_more(in)
-                              : move_some(in, u->fd, room < STEP_BYTES ? (size_t)room : STEP_BYTES);
+        ssize_t n = room == 0 ? one_more(in) : copy_some(in, u->fd, room);
         if (n == 0)
             break;
         if (n > 0)

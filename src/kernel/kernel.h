@@ -12,7 +12,11 @@
  * K-14  No table of the whole host, and none that brig needs, can be used up from inside.
  * K-15  A socket file of the host is out of reach unless the policy says otherwise.
  * K-16  A name in /dev/shm is never that of the host or of another sandbox.
- * K-17  A flood of calls that the supervisor answers costs the sandbox, not the host. */
+ * K-17  A flood of calls that the supervisor answers costs the sandbox, not the host.
+ * K-18  No call of the code's waits for anything with a pipe locked. The kernel's splice and
+ * sendfile do, for a socket or a terminal that has nothing to say, and everybody else at that pipe
+ * waits with them, with O_NONBLOCK or without; tee and vmsplice do not. (Memory that does not
+ * answer: os/pump.h.) */
 #pragma once
 
 #include "audit/asked.h"

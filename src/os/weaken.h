@@ -48,6 +48,7 @@
  * their controls are in tests/escape. */
 #define GUARDS_BESIDES(BESIDES)                                                                    \
     BESIDES(SOCKET_OPTIONS, "socket-options", "the list of socket options")                        \
+    BESIDES(PIPES, "pipes", "refusing the calls that wait with a pipe locked")                     \
     BESIDES(ERRANDS, "errands", "a child of its own for what touches things of the code's")
 
 enum guard {

@@ -74,7 +74,7 @@ static void check_verdict(uint32_t arch, const struct seccomp_data *call, unsign
     case SECCOMP_RET_ERRNO:
         /* 0: a socket option that is said to be set. */
         require(error == EPERM || error == ENOSYS || error == EPROTONOSUPPORT ||
-                error == EOPNOTSUPP || error == ENOPROTOOPT || error == 0);
+                error == EOPNOTSUPP || error == ENOPROTOOPT || error == EINVAL || error == 0);
         break;
     default:
         require(got == SECCOMP_RET_USER_NOTIF);

@@ -1,10 +1,12 @@
 """What the code controls holds up nobody, and does not take from others what they share: sockets that linger, descriptors
 on their way, file systems that do not answer, the host's tables; and what the code could see of others."""
+import contextlib
 import errno
 import os
 import resource
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -129,6 +131,101 @@ def test_a_flood_of_calls_that_are_shown_keeps_nobody_from_the_time_limit(caller
     before = time.monotonic()
     done = caller.with_options("--tier", "process").run("--timeout", "4s", "--", PYTHON, "-c", code, timeout=PATIENCE)
     assert done.returncode == 124 and time.monotonic() - before < PATIENCE, done
+
+
+# ---- calls that wait with a pipe locked ----
+
+# Each waits for a socket or a terminal for ever. A program that is refused them says so, and goes on.
+HOLD_BY_CALL = """
+import os, pty, socket, sys, time
+def mute():
+    return socket.socketpair()
+def full():
+    a, b = socket.socketpair(); a.setblocking(False)
+    try:
+        while True: a.send(b"x" * 4096)
+    except BlockingIOError: a.setblocking(True)
+    return a, b
+how, kept = sys.argv[1], None
+print("begins", flush=True)
+try:
+    if how == "splice": kept = mute(); os.splice(kept[0].fileno(), 1, 4096)
+    if how == "sendfile": kept = mute(); os.sendfile(1, kept[0].fileno(), None, 4096)
+    if how == "terminal": kept = pty.openpty(); os.splice(kept[1], 1, 4096)
+    if how == "input": kept = full(); os.splice(0, kept[0].fileno(), 4096)
+except OSError as error:
+    print(error.strerror, flush=True)
+time.sleep(1000)
+"""
+CALLS = ["splice", "sendfile", "terminal", "input"]
+
+
+def start_holding(command, how, env=None):
+    # So that somebody goes on writing into the code's pipe. It ends with its reader.
+    drops = subprocess.Popen(["sh", "-c", "while echo x; do sleep 0.05; done"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with drops.stdout:
+        return subprocess.Popen([*command, PYTHON, "-c", HOLD_BY_CALL, how], cwd="/", env={**os.environ, **(env or {})},
+                                stdin=drops.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def descendants(pid):
+    try:
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [other for child in children for other in (child, *descendants(child))]
+
+
+def let_go(process):
+    """Whoever holds up another is killed, until all have gone."""
+    for pid in [*descendants(process.pid), process.pid]:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
+
+
+@callers
+@pytest.mark.parametrize("tier", ["container", "process"])
+@pytest.mark.parametrize("how", CALLS)
+def test_a_call_does_not_hold_up_who_has_the_other_end_of_a_pipe(caller, tier, how):
+    command = caller.with_options("--tier", tier).command("--timeout", "3s", "--")
+    process = start_holding(command, how)
+    try:
+        out, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        let_go(process)
+        raise
+    assert process.returncode == 124, out
+    assert (how == "terminal" and tier == "process") or out == b"begins\nInvalid argument\n", out
+
+
+@pytest.mark.parametrize("how", CALLS)
+def test_control_of_the_calls_that_hold_up(how):
+    command = [str(weak_programs() / "brig"), "run", "--tier", "container", "--timeout", "3s", "--"]
+    process = start_holding(command, how, {"BRIG_WEAKEN": "pipes"})
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(15)
+    finally:
+        let_go(process)
+
+
+COPY = """
+import shutil, socket, subprocess
+open("/tmp/from", "w").write("text" * 1000)
+shutil.copyfile("/tmp/from", "/tmp/to")
+a, b = socket.socketpair()
+a.sendfile(open("/tmp/from", "rb")); a.close()
+got = b""
+while part := b.recv(65536): got += part
+print(open("/tmp/to", "rb").read() == got, subprocess.run(["cat", "/tmp/from"], capture_output=True).stdout == got)
+"""
+
+
+@callers
+def test_programs_copy_instead(caller):
+    done = container(caller).run("--", PYTHON, "-c", COPY)
+    assert done.stdout == "True True\n", done
 
 
 # ---- a file system that does not answer ----

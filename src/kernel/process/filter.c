@@ -29,6 +29,8 @@ uint32_t filter_return(enum filter_verdict verdict, const struct filter_options 
         return SECCOMP_RET_ERRNO | EOPNOTSUPP;
     case VERDICT_NOOPT:
         return SECCOMP_RET_ERRNO | ENOPROTOOPT;
+    case VERDICT_INVALID:
+        return SECCOMP_RET_ERRNO | EINVAL;
     case VERDICT_PRETEND:
         return SECCOMP_RET_ERRNO; /* no error: the call returns 0 */
     case VERDICT_ABSENT:          /* K-1 */
@@ -54,6 +56,8 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return VERDICT_ALLOW;
     case RULE_SEEN:
         return VERDICT_SEEN;
+    case RULE_UNJOINED: /* K-18 */
+        return guard_left_out(GUARD_PIPES) ? VERDICT_ALLOW : VERDICT_INVALID;
     case RULE_SOCKET:
         return sockets || brokered ? TARGET_CHECK(rule) : (filter_target)VERDICT_SEEN;
     case RULE_SOCKET_USE:

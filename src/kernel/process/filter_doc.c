@@ -23,6 +23,8 @@ static const char intro[] =
     "| deny, quiet | `EPERM` | nothing: ordinary libraries try it and do without |\n"
     "| pretended | nothing happens, and the call says that it did | nothing |\n"
     "| absent | `ENOSYS`, as on a kernel without it, so that libraries fall back | nothing |\n"
+    "| not for these descriptors | `EINVAL`, as of files and sockets that the call cannot join, so "
+    "that programs copy instead | nothing |\n"
     "| brokered | the supervisor does it itself, on its own copy of the arguments, if it concerns "
     "the "
     "sandbox alone; else `EPERM` | a denial, if refused |\n"
@@ -114,7 +116,7 @@ static void number(struct buf *out, int nr)
 
 static bool is_conditional(enum filter_rule rule)
 {
-    return rule != RULE_ALLOW && rule != RULE_SEEN && rule != RULE_ABSENT;
+    return rule != RULE_ALLOW && rule != RULE_SEEN && rule != RULE_ABSENT && rule != RULE_UNJOINED;
 }
 
 static void section_row(struct buf *out, size_t i, bool conditional)
@@ -130,7 +132,7 @@ static void section_row(struct buf *out, size_t i, bool conditional)
     buf_fmt(out, " %s |\n", call.why);
 }
 
-/* One of the three plain rules, or, for RULE_COUNT, all that have a condition. */
+/* One of the plain rules, or, for RULE_COUNT, all that have a condition. */
 static void section(struct buf *out, const char *title, enum filter_rule rule)
 {
     bool conditional = rule == RULE_COUNT;
@@ -156,6 +158,7 @@ void filter_doc_write(struct buf *out)
     buf_str(out, sockets);
     for (size_t i = 0; i < filter_sockopts_len; i++)
         sockopt_row(out, &filter_sockopts[i]);
+    section(out, "Not for these descriptors", RULE_UNJOINED);
     section(out, "Denied and seen", RULE_SEEN);
     section(out, "Absent", RULE_ABSENT);
 }

@@ -9,6 +9,7 @@
     RULE(ALLOW, "allow")                                                                           \
     RULE(SEEN, "deny, seen")                                                                       \
     RULE(ABSENT, "absent (ENOSYS)")                                                                \
+    RULE(UNJOINED, "not for these descriptors (EINVAL)")                                           \
     RULE(CLONE, "allow if no new namespace; else deny, seen; where descriptors are looked at, no " \
                 "thread with a table of its own (deny, quiet)")                                    \
     RULE(UNSHARE, "allow if no new namespace; else deny, seen; where descriptors are looked at, "  \
@@ -148,6 +149,7 @@ enum filter_verdict {
     VERDICT_NOPROTO, /* EPROTONOSUPPORT, as on a kernel without that protocol */
     VERDICT_NOTSUP,  /* EOPNOTSUPP, as on a file system without attributes */
     VERDICT_NOOPT,   /* ENOPROTOOPT, as on a kernel without that socket option */
+    VERDICT_INVALID, /* EINVAL, as of descriptors that the call is not for */
     VERDICT_PRETEND, /* nothing is done, and the caller is told that it was */
     VERDICT_REPORT,  /* the supervisor looks at the path; the call goes on */
     VERDICT_COUNT,

@@ -18,6 +18,8 @@ static bool plain_rule(const char *verdict, uint32_t *ret_action)
         *ret_action = SCMP_ACT_ALLOW;
     else if (strcmp(verdict, "deny, seen") == 0)
         *ret_action = SCMP_ACT_NOTIFY;
+    else if (strcmp(verdict, "not for these descriptors (EINVAL)") == 0)
+        *ret_action = SCMP_ACT_ERRNO(EINVAL);
     else
         return false;
     return true;
