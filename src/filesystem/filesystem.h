@@ -182,6 +182,10 @@ const char *filesystem_show(struct filesystem *fs, const char *name, const void 
 /* Where the view has a plain file at `dest`, the shown file stands there too. True if it does. */
 bool filesystem_cover(struct filesystem *fs, const char *shown, const char *dest);
 
+/* answers.c: does everything that the code can map lie on file systems that cannot stop answering?
+ * After filesystem_open. If in doubt it does not. */
+bool filesystem_answers(const struct filesystem *fs);
+bool answers_always(const char *type); /* as mountinfo names it */
 /* grants.c */
 int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
               struct err *err);

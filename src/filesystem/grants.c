@@ -93,15 +93,15 @@ static int refuse_mount(const char *folder, const char *place, struct err *err)
 
 /* A mount whose parent is the folder's own lies in it, and nothing else does: one that only has
  * such a name may be hidden. */
-static bool hangs_in(uint64_t parent, const char *place, int folder, const char *path)
+static bool hangs_in(const struct mount_place *m, int folder, const char *path)
 {
-    if (!is_below(place, path))
+    if (!is_below(m->place, path))
         return false;
     uint64_t own = procfs_mount_of(folder);
-    return own == 0 || own == parent;
+    return own == 0 || own == m->parent;
 }
 
-static int look_at_mount(void *ctx, uint64_t parent, const char *place, struct err *err)
+static int look_at_mount(void *ctx, const struct mount_place *m, struct err *err)
 {
     const struct filesystem *fs = ctx;
     for (unsigned i = 0; i < fs->grant_count; i++) {
@@ -109,11 +109,11 @@ static int look_at_mount(void *ctx, uint64_t parent, const char *place, struct e
         /* The layers of a review are single mounts; only where the kernel cannot make one of a
          * folder that has others below is it refused. */
         bool alone = g->review && fs->namespaced && fs->privileged;
-        if (g->is_dir && !alone && hangs_in(parent, place, g->fd, g->source))
-            return refuse_mount(g->source, place, err);
+        if (g->is_dir && !alone && hangs_in(m, g->fd, g->source))
+            return refuse_mount(g->source, m->place, err);
     }
-    if (fs->root_fd >= 0 && hangs_in(parent, place, fs->root_fd, fs->root_path))
-        return refuse_mount(fs->root_path, place, err);
+    if (fs->root_fd >= 0 && hangs_in(m, fs->root_fd, fs->root_path))
+        return refuse_mount(fs->root_path, m->place, err);
     return 0;
 }
 

@@ -283,15 +283,23 @@ uint64_t procfs_mount_of(int fd)
     return id;
 }
 
-/* "36 35 98:0 /root /dest …" */
+/* "36 35 98:0 /root /dest rw shared:1 - ext4 …" */
 static int take_place(char *line, mount_place_fn *fn, void *ctx, struct err *err)
 {
-    char *save = NULL, *word[5];
+    char *save = NULL, *word[5], *more;
     for (int i = 0; i < 5; i++)
         if (!(word[i] = strtok_r(i ? NULL : line, " ", &save)))
             return err_set(err, ERR_SYSTEM, "cannot read a line of /proc/self/mountinfo");
+    while ((more = strtok_r(NULL, " ", &save)) && strcmp(more, "-") != 0)
+        ;
+    struct mount_place m = {.id = strtoull(word[0], NULL, 10),
+                            .parent = strtoull(word[1], NULL, 10),
+                            .place = word[4],
+                            .type = more ? strtok_r(NULL, " ", &save) : NULL};
+    if (!m.type)
+        return err_set(err, ERR_SYSTEM, "cannot read a line of /proc/self/mountinfo");
     unescape(word[4]);
-    return fn(ctx, strtoull(word[1], NULL, 10), word[4], err);
+    return fn(ctx, &m, err);
 }
 
 int procfs_each_mount(mount_place_fn *fn, void *ctx, struct err *err)

@@ -62,9 +62,12 @@ int procfs_mounts(pid_t pid, proc_mount_fn *each, void *context, struct err *err
 int procfs_mount_line(char *line, struct proc_mount *ret);
 /* The mount that a descriptor of this process lies on; 0: unknown. */
 uint64_t procfs_mount_of(int fd);
-/* Every mount of this process's view: the one that it hangs on, and where. However many there are.
- */
-typedef int mount_place_fn(void *ctx, uint64_t parent, const char *place, struct err *err);
+/* Every mount of this process's view, however many there are. */
+struct mount_place {
+    uint64_t id, parent; /* the one that it hangs on */
+    const char *place, *type;
+};
+typedef int mount_place_fn(void *ctx, const struct mount_place *m, struct err *err);
 int procfs_each_mount(mount_place_fn *fn, void *ctx, struct err *err);
 
 /* Descriptors that survive execve, as a bit set of 0 to 63; fails if there is a higher one. */

@@ -271,3 +271,22 @@ Test(procfs, whom_a_pidfd_stands_for)
     cr_assert_eq(procfs_pidfd(fd), 0);
     close(fd);
 }
+
+static int find_mount(void *ctx, const struct mount_place *m, struct err *err)
+{
+    (void)err;
+    if (m->id == *(uint64_t *)ctx && strcmp(m->type, "proc") == 0 && m->place[0] == '/')
+        *(uint64_t *)ctx = 0;
+    return 0;
+}
+
+Test(procfs, each_mount_has_its_number_and_type)
+{
+    struct err err = ERR_INIT;
+    int fd = open("/proc", O_PATH | O_CLOEXEC);
+    uint64_t id = procfs_mount_of(fd);
+    cr_assert_gt(id, 0);
+    cr_assert_eq(procfs_each_mount(find_mount, &id, &err), 0, "%s", err.message);
+    cr_assert_eq(id, 0, "it was among them");
+    close(fd);
+}
