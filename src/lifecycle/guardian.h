@@ -36,12 +36,19 @@ void guardian_dismiss(struct guardian *g);
 int guardian_main(void *guardian);
 /* Kill everything below init_pid, then init itself. */
 void guardian_kill_tree(pid_t init_pid);
-#define GUARDIAN_HELPERS 3 /* brig-proxy, the notary, the keeper of a proxy that died */
+/* Processes of the supervisor's own that outlive the code. */
+enum guardian_helper {
+    HELPER_PROXY,
+    HELPER_NOTARY,
+    HELPER_KEEPER, /* of a proxy that died */
+    HELPER_PUMP,
+    GUARDIAN_HELPERS
+};
 /* Has the supervisor a living child but the guardian and the helpers? After an ordinary end it has
  * not. `helpers`: processes of the supervisor's own that outlive the code, or 0. */
 bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS]);
 /* For a living supervisor on the process tier: kill everything below it but the guardian and the
  * helpers with what is below them. If init was killed, its orphans came up to the supervisor, the
- * next reaper. */
-void guardian_kill_children(pid_t supervisor, pid_t guardian,
+ * next reaper. False: something does not end. */
+bool guardian_kill_children(pid_t supervisor, pid_t guardian,
                             const pid_t helpers[GUARDIAN_HELPERS]);

@@ -141,14 +141,23 @@ static int is_init(int pid)
 
 /* Orphans come up to init, which is their reaper: as long as init lives, everything is below it.
  * Stopping first keeps a fork bomb from outrunning the loop. */
-static void kill_below(pid_t top, const struct spared *spared)
+static bool kill_below(pid_t top, const struct spared *spared)
 {
     int64_t deadline = raw_now_us() + 5000000;
     do {
         signal_below(top, spared, SIGSTOP_NUMBER);
         if (signal_below(top, spared, SIGKILL_NUMBER) == 0)
-            break;
+            return true;
     } while (raw_now_us() < deadline);
+    return false;
+}
+
+static bool is_helper(int pid, const pid_t helpers[GUARDIAN_HELPERS])
+{
+    for (int i = 0; i < GUARDIAN_HELPERS; i++)
+        if (pid == helpers[i])
+            return true;
+    return false;
 }
 
 /* One small file tells, where the kernel has it; if in doubt the answer is yes. */
@@ -165,10 +174,7 @@ bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS]
     text[n] = '\0';
     for (const char *at = text; *at;) {
         int pid = take_number(&at);
-        int known = pid == guardian;
-        for (int i = 0; i < GUARDIAN_HELPERS; i++)
-            known |= pid == helpers[i];
-        if (pid > 0 && !known && parent_of(pid) != 0)
+        if (pid > 0 && pid != guardian && !is_helper(pid, helpers) && parent_of(pid) != 0)
             return true;
         while (*at == ' ')
             at++;
@@ -178,12 +184,12 @@ bool guardian_has_children(pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS]
     return false;
 }
 
-void guardian_kill_children(pid_t supervisor, pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS])
+bool guardian_kill_children(pid_t supervisor, pid_t guardian, const pid_t helpers[GUARDIAN_HELPERS])
 {
     struct spared spared = {.guardian = guardian};
     for (int i = 0; i < GUARDIAN_HELPERS; i++)
         spared.helpers[i] = helpers[i];
-    kill_below(supervisor, &spared);
+    return kill_below(supervisor, &spared);
 }
 
 void guardian_kill_tree(pid_t init_pid)

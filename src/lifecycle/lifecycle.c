@@ -298,7 +298,8 @@ void lifecycle_kill(struct lifecycle *l)
     /* init last: as long as it lives all of the sandbox is below it, where the guardian finds it
      * should this supervisor be killed meanwhile (LC-2). */
     guardian_kill_tree(l->init_pid);
-    guardian_kill_children(getpid(), l->guardian.pid, l->helpers);
+    if (!guardian_kill_children(getpid(), l->guardian.pid, l->helpers))
+        l->stuck = true;
 }
 
 void lifecycle_unwatch(struct lifecycle *l)

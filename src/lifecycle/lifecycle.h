@@ -76,7 +76,7 @@ struct lifecycle {
     struct cgroup_group group;
     bool cgroup;
     struct guardian guardian;
-    /* Of the supervisor, to be left alone when the code is killed, or 0: see GUARDIAN_HELPERS. */
+    /* To be left alone when the code is killed, or 0. */
     pid_t helpers[GUARDIAN_HELPERS];
     bool guarded;
     bool stuck; /* some of it cannot be killed: nobody waits for it any more */

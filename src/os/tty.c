@@ -52,6 +52,13 @@ void tty_copy_size(int from, int to)
         ioctl(to, TIOCSWINSZ, &size);
 }
 
+void tty_send_size(int from, int to)
+{
+    struct winsize size;
+    if (ioctl(from, TIOCGWINSZ, &size) == 0 && write(to, &size, sizeof size) < 0)
+        return; /* full: those before it have not been looked at either */
+}
+
 int tty_foreground(void)
 {
     cleanup_fd int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);

@@ -180,7 +180,7 @@ static int start_proxy(struct sandbox *s, struct err *err)
     if (s->learner)
         netlog_hear(s->netlog, learner_hear, s->learner);
     s->network.proxy_pid = s->link.pid;
-    s->lifecycle.helpers[0] = s->link.pid;
+    s->lifecycle.helpers[HELPER_PROXY] = s->link.pid;
     return 0;
 }
 
@@ -298,7 +298,7 @@ static void on_message(void *ctx, const struct channel_msg *msg)
 /* A dead proxy is no way out: the listeners that it held are closed with it. */
 static void on_death(struct sandbox *s)
 {
-    s->lifecycle.helpers[0] = 0; /* its number may be given to somebody else */
+    s->lifecycle.helpers[HELPER_PROXY] = 0; /* its number may be given to somebody else */
     denial_add(&s->result->denials, BOUNDARY_NETWORK, "every connection: brig-proxy died",
                "no proxy, no network", "run it again; if it happens again, report it");
     netrecord_answer(&s->netrecord, false, 0, "brig-proxy died");

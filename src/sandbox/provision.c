@@ -197,6 +197,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
     s->kernel.options.strict_memory = s->filesystem.strict_memory =
         lifecycle_strict_memory(&s->lifecycle);
     s->kernel.options.shared_max = LIFECYCLE_SHARED_MAX;
+    s->pumped = !guard_left_out(GUARD_ERRANDS) && !filesystem_answers(&s->filesystem); /* PU-1 */
     s->network.socket_buffer = s->kernel.socket_buffer = lifecycle_socket_buffer(&s->lifecycle);
     return 0;
 }
@@ -291,31 +292,41 @@ static int open_null(int flags, struct err *err)
 }
 
 /* stdio[] are the code's ends; ours go into the streams. */
-static int connect_pipes(struct sandbox *s, int stdio[3], struct err *err)
+static int lay_lines(struct sandbox *s, struct pump_line lines[PUMP_LINES], int stdio[3])
 {
-    int in[2], out[2], errout[2];
     const struct run_request *r = s->request;
     uint64_t limit = guard_left_out(GUARD_OUTPUT) ? UINT64_MAX : r->policy->output;
-    if (r->stdin_fd < 0) {
-        if ((stdio[0] = open_null(O_RDONLY, err)) < 0)
-            return stdio[0];
-    } else {
-        if (pipe2(in, O_CLOEXEC) < 0)
-            return err_sys(err, "pipe");
-        stdio[0] = in[0];
-        s->in.to = in[1];
+    struct pump_line *line = s->pumped ? lines : NULL;
+    int result, out = -1, errout = -1;
+    if (r->stdin_fd >= 0) {
+        if ((result = pump_lay(line ? &line[0] : NULL, false, &stdio[0], &s->in.to)) < 0)
+            return result;
         s->in.from = r->stdin_fd;
-        fcntl(in[1], F_SETFL, O_NONBLOCK);
     }
-    if (pipe2(out, O_CLOEXEC) < 0)
-        return err_sys(err, "pipe");
-    stdio[1] = out[1];
-    stream_open(&s->out, out[0], r->stdout_fd, r->capture ? &s->result->out : NULL, limit);
-    if (pipe2(errout, O_CLOEXEC) < 0)
-        return err_sys(err, "pipe");
-    stdio[2] = errout[1];
-    stream_open(&s->errout, errout[0], r->stderr_fd, r->capture ? &s->result->errout : NULL, limit);
+    if ((result = pump_lay(line ? &line[1] : NULL, true, &stdio[1], &out)) < 0)
+        return result;
+    stream_open(&s->out, out, r->stdout_fd, r->capture ? &s->result->out : NULL, limit);
+    if ((result = pump_lay(line ? &line[2] : NULL, true, &stdio[2], &errout)) < 0)
+        return result;
+    stream_open(&s->errout, errout, r->stderr_fd, r->capture ? &s->result->errout : NULL, limit);
     return 0;
+}
+
+static int connect_pipes(struct sandbox *s, struct pump_line lines[PUMP_LINES], int stdio[3],
+                         struct err *err)
+{
+    if (s->request->stdin_fd < 0 && (stdio[0] = open_null(O_RDONLY, err)) < 0)
+        return stdio[0];
+    errno = -lay_lines(s, lines, stdio);
+    return errno ? err_sys(err, "connect the code's input and output") : 0;
+}
+
+/* While init sets up. */
+static int start_pump(struct sandbox *s, struct pump_line lines[PUMP_LINES], struct err *err)
+{
+    errno = -pump_start(&s->pump, lines);
+    s->lifecycle.helpers[HELPER_PUMP] = s->pump.pid;
+    return errno ? err_sys(err, "start the pump") : 0;
 }
 
 static int connect_null(int stdio[3], struct err *err)
@@ -377,8 +388,10 @@ static void hold_control(int fd)
 static int launch(struct sandbox *s, int plan_fd, struct err *err)
 {
     int stdio[3] = {-1, -1, -1}, ctl[2] = {-1, -1};
+    struct pump_line lines[PUMP_LINES];
     int join[CGROUP_V1_HIERARCHIES];
     struct launch l = {.plan_fd = plan_fd, .cgroup_fd = -1};
+    pump_lines_init(lines);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0)
         return err_sys(err, "control socket");
     s->ctl_fd = ctl[0];
@@ -389,7 +402,7 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     int result = s->source         ? clone_connect(s, stdio, channel, err)
                  : s->session      ? connect_null(stdio, err)
                  : s->request->tty ? connect_tty(s, stdio, err)
-                                   : connect_pipes(s, stdio, err);
+                                   : connect_pipes(s, lines, stdio, err);
     if (result >= 0 && (result = open_groups(s, &l, join, err)) < 0)
         err_at(err, BOUNDARY_LIFECYCLE);
     if (result >= 0) {
@@ -401,6 +414,9 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
                      ? kernel_clone(&s->kernel, &l, s->source->door, s->source->image, channel, err)
                      : kernel_launch(&s->kernel, &l, &s->init_pid, &s->init_pidfd, err);
     }
+    if (result >= 0)
+        result = start_pump(s, lines, err);
+    pump_close(lines);
     close_all(stdio, 3);
     close_all(channel, 2);
     close_all(join, l.join_count);

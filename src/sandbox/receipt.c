@@ -188,7 +188,7 @@ static int give_up(struct sandbox *s, struct err *err)
 {
     s->notary_err = *err;
     notary_done(&s->notary);
-    s->lifecycle.helpers[1] = 0;
+    s->lifecycle.helpers[HELPER_NOTARY] = 0;
     if (s->request->sign == RUN_SIGN_REQUIRED)
         return err_wrap(err, "the receipt could not be signed");
     *err = (struct err)ERR_INIT;
@@ -201,7 +201,7 @@ int sandbox_notary_start(struct sandbox *s, struct err *err)
         return 0;
     if (notary_start(&s->notary, err) < 0)
         return give_up(s, err);
-    s->lifecycle.helpers[1] = s->notary.pid;
+    s->lifecycle.helpers[HELPER_NOTARY] = s->notary.pid;
     return 0;
 }
 

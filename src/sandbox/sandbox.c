@@ -7,6 +7,7 @@
 #include "sandbox/gate.h"
 #include "sandbox/internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,9 +29,13 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         free(s);
         return NULL;
     }
-    s->ctl_fd = s->init_pidfd = s->tty_master = s->signal_fd = s->reviews_fd = s->names_fd = -1;
+    int *fds[] = {&s->ctl_fd,    &s->init_pidfd, &s->tty_master, &s->tty_sizes,
+                  &s->signal_fd, &s->reviews_fd, &s->names_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        *fds[i] = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
+    pump_init(&s->pump);
     kernel_init(&s->kernel);
     filesystem_init(&s->filesystem);
     lifecycle_init(&s->lifecycle);
@@ -103,18 +108,51 @@ static int watch_signals(struct sandbox *s, sigset_t *old, struct err *err)
     return s->signal_fd < 0 ? err_sys(err, "signalfd") : 0;
 }
 
-static void start_terminal(struct sandbox *s)
+/* A terminal is one file: in both directions. */
+static int lay_terminal(struct sandbox *s, struct pump_line lines[PUMP_LINES], int *from)
+{
+    struct pump_line *line = s->pumped ? lines : NULL;
+    int result = pump_lay_terminal(line ? &line[0] : NULL, true, s->tty_master, from);
+    if (result >= 0)
+        result = pump_lay_terminal(line ? &line[1] : NULL, false, s->tty_master, &s->in.to);
+    if (result >= 0 && line)
+        result = pump_lay_sizes(&line[2], s->tty_master, &s->tty_sizes);
+    return result;
+}
+
+static int pump_terminal(struct sandbox *s, int *from, struct err *err)
+{
+    struct pump_line lines[PUMP_LINES];
+    pump_lines_init(lines);
+    int result = lay_terminal(s, lines, from);
+    if (result >= 0)
+        result = pump_start(&s->pump, lines);
+    pump_close(lines);
+    s->lifecycle.helpers[HELPER_PUMP] = s->pump.pid;
+    errno = result < 0 ? -result : 0;
+    return errno ? err_sys(err, "connect the terminal") : 0;
+}
+
+static int start_terminal(struct sandbox *s, struct err *err)
 {
     const struct run_request *r = s->request;
+    int from = -1;
     if (!r->tty || s->tty_master < 0)
-        return;
+        return 0;
+    if (pump_terminal(s, &from, err) < 0) {
+        if (from >= 0)
+            close(from);
+        return -err->code;
+    }
     tty_copy_size(r->stdin_fd, s->tty_master);
+    if (s->pumped)
+        close(fd_steal(&s->tty_master));
     tty_raw(r->stdin_fd);
-    int reader = fcntl(s->tty_master, F_DUPFD_CLOEXEC, 3);
-    stream_open(&s->out, reader, r->stdout_fd, NULL, UINT64_MAX);
+    stream_open(&s->out, from, r->stdout_fd, NULL, UINT64_MAX);
+    fcntl(s->in.to, F_SETFL, O_NONBLOCK);
     s->in.from = r->stdin_fd;
-    s->in.to = s->tty_master;
     s->in.tty = true;
+    return 0;
 }
 
 static void settle_status(struct sandbox *s)
@@ -179,8 +217,7 @@ static int run(struct sandbox *s, struct err *err)
     sandbox_note_weaker(s);
     if (state_enter(&s->state, STATE_RUNNING, err) < 0)
         return -err->code;
-    start_terminal(s);
-    if (state_enter(&s->state, STATE_EXECUTING, err) < 0)
+    if (start_terminal(s, err) < 0 || state_enter(&s->state, STATE_EXECUTING, err) < 0)
         return -err->code;
     sandbox_receipt_begin(s);
     return sandbox_supervise(s, err);
@@ -219,13 +256,16 @@ void sandbox_teardown(struct sandbox *s)
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd,    &s->init_pidfd,    &s->tty_master,    &s->signal_fd,
-                  s->cloned.fds, s->cloned.fds + 1, s->cloned.fds + 2, s->cloned.fds + 3};
+    int *fds[] = {&s->ctl_fd,        &s->init_pidfd,    &s->tty_master,
+                  &s->tty_sizes,     &s->signal_fd,     s->cloned.fds,
+                  s->cloned.fds + 1, s->cloned.fds + 2, s->cloned.fds + 3};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
         *fds[i] = -1;
     }
+    s->lifecycle.helpers[HELPER_PUMP] = 0;
+    pump_end(&s->pump); /* after all else that was connected to the code: it closes last */
     lifecycle_unwatch(&s->lifecycle);
     settle_review(s);
     note_left(s, filesystem_teardown(&s->filesystem, &err), &err);

@@ -182,7 +182,7 @@ void feed_write(struct feed *f)
 
 void feed_done(struct feed *f)
 {
-    if (f->to >= 0 && !f->tty)
+    if (f->to >= 0)
         close(f->to);
     feed_init(f);
 }

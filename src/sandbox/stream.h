@@ -50,7 +50,7 @@ struct feed {
     size_t len, at;
     struct stream_hash *hash; /* of the bytes that the code was given, or NULL */
     bool eof;
-    bool tty; /* `to` is a terminal: end of file is a character, and it is never closed here */
+    bool tty; /* `to` leads to a terminal: there the end of a file is a character */
 };
 
 void feed_init(struct feed *f);

@@ -14,6 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 /* After SIGTERM the code gets this long to end by itself. */
 #define GRACE_US 2000000u
 #define DRAIN_US 500000u
@@ -34,6 +38,7 @@ enum slot {
     SLOT_INIT,
     SLOT_SIGNALS,
     SLOT_GUARDIAN,
+    SLOT_PUMP,
     SLOT_SEEN,
     SLOT_PROXY,
     SLOT_NAMES,
@@ -72,6 +77,7 @@ static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t n
     watch(&fds[SLOT_SIGNALS], true, s->signal_fd, POLLIN);
     watch(&fds[SLOT_GUARDIAN], s->lifecycle.guardian.pidfd >= 0, s->lifecycle.guardian.pidfd,
           POLLIN);
+    watch(&fds[SLOT_PUMP], s->pump.pidfd >= 0, s->pump.pidfd, POLLIN);
     watch(&fds[SLOT_SEEN], s->kernel.listener_fd >= 0 && now >= l->seen_from_us,
           s->kernel.listener_fd, POLLIN);
     watch(&fds[SLOT_PROXY], s->link.fd >= 0, s->link.fd, POLLIN);
@@ -166,7 +172,9 @@ static void on_signals(struct loop *l)
     struct sandbox *s = l->s;
     while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int sig = (int)info.ssi_signo;
-        if (sig == SIGWINCH && s->tty_master >= 0)
+        if (sig == SIGWINCH && s->tty_sizes >= 0)
+            tty_send_size(s->request->stdin_fd, s->tty_sizes);
+        else if (sig == SIGWINCH && s->tty_master >= 0)
             tty_copy_size(s->request->stdin_fd, s->tty_master);
         else if (sig == SIGTSTP)
             stop_with_the_caller(s);
@@ -219,6 +227,18 @@ static void on_time(struct loop *l, uint64_t now)
         sandbox_own_refresh(l->s);
 }
 
+/* It has ended. It has nothing left to do when the code has closed all that it had; else somebody
+ * killed it, what it carried is lost, and that must not look like the whole of what was said
+ * (PU-4). */
+static void note_pump(struct sandbox *s)
+{
+    s->lifecycle.helpers[HELPER_PUMP] = 0;
+    if (!pump_failed(&s->pump))
+        return;
+    s->dead_part = "pump";
+    s->have_status = false;
+}
+
 static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
 {
     struct sandbox *s = l->s;
@@ -244,16 +264,21 @@ static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
             on_control(l);
         l->over = true;
     }
-    if (fds[SLOT_GUARDIAN].revents && !l->over) {
+    if (fds[SLOT_GUARDIAN].revents && !l->over)
         s->dead_part = "guardian";
+    if (fds[SLOT_PUMP].revents)
+        note_pump(s);
+    if (s->dead_part)
         l->over = true;
-    }
 }
 
 int sandbox_supervise(struct sandbox *s, struct err *err)
 {
     struct loop l = {.s = s, .err = err, .next_sample_us = clock_us() + 20000};
     lifecycle_started(&s->lifecycle);
+    /* init has no more descriptors to give, and what it says from now on is hostile (since Linux
+     * 6.16). */
+    setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
     if (message_send(s->ctl_fd, CTL_GO, 0) < 0)
         return err_set(err, ERR_SYSTEM, "the sandbox died before the code was started");
     while (!l.over) {
@@ -287,19 +312,39 @@ static bool told_to_stop(struct sandbox *s)
     return stop;
 }
 
+/* With all of its lines at their end it ends, too; the same is seen of one that was killed. One
+ * that still keeps something from a caller who waits for it is of no use. (Of a session the front
+ * has the other ends.) */
+static void settle_pump(struct sandbox *s)
+{
+    struct pollfd p = {.fd = s->pump.pidfd, .events = POLLIN};
+    bool all = stream_finished(&s->out) && stream_finished(&s->errout);
+    bool full = stream_wants_write(&s->out) || stream_wants_write(&s->errout);
+    if (!s->pump.pid || s->session || s->lifecycle.stuck || (full && !all))
+        return;
+    if (!all)
+        pump_kill(&s->pump);
+    if (poll(&p, 1, PUMP_END_US / 1000) > 0)
+        note_pump(s);
+}
+
 /* The last words. Everything inside is dead, so that the pipes end by themselves. A caller that
  * reads slowly is waited for, as by any program, if the code ended by itself; not after a limit or
- * a signal, and not once a signal comes. */
+ * a signal, and not once a signal comes. A pump is waited for, unless something of the code's
+ * could not be killed, which may hold it up. */
 static void drain(struct sandbox *s)
 {
-    uint64_t deadline = clock_us() + DRAIN_US;
+    uint64_t began = clock_us(), deadline = began + DRAIN_US;
+    uint64_t pumped = s->pump.pid && !s->lifecycle.stuck ? began + STUCK_US : deadline;
     bool patient = s->have_status && !s->ended_by_signal && s->signal_fd >= 0;
     feed_done(&s->in);
     while (!stream_finished(&s->out) || !stream_finished(&s->errout)) {
         struct pollfd fds[SLOT_COUNT];
         uint64_t now = clock_us();
-        bool wait = patient && (stream_wants_write(&s->out) || stream_wants_write(&s->errout));
-        if (!wait && now >= deadline)
+        bool full = stream_wants_write(&s->out) || stream_wants_write(&s->errout);
+        bool wait = patient && full;
+        uint64_t end = full || pumped < deadline ? deadline : pumped;
+        if (!wait && now >= end)
             break;
         for (int i = 0; i < SLOT_COUNT; i++)
             fds[i] = (struct pollfd){.fd = -1};
@@ -308,7 +353,7 @@ static void drain(struct sandbox *s)
         watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
         watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
         watch(&fds[SLOT_ERR_TO], stream_wants_write(&s->errout), s->errout.to, POLLOUT);
-        if (poll(fds, SLOT_COUNT, wait ? -1 : (int)((deadline - now) / 1000) + 1) <= 0)
+        if (poll(fds, SLOT_COUNT, wait ? -1 : (int)((end - now) / 1000) + 1) <= 0)
             continue;
         on_streams(s, fds);
         if (patient)
@@ -316,6 +361,7 @@ static void drain(struct sandbox *s)
         if (fds[SLOT_SIGNALS].revents && told_to_stop(s))
             patient = false;
     }
+    settle_pump(s);
 }
 
 /* Everything inside was killed and ends at once; but a task that waits in the kernel for a file
@@ -362,7 +408,10 @@ static void reap_stragglers(struct sandbox *s)
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 ||
             info.si_pid == guardian)
             return;
-        waitpid(info.si_pid, NULL, WNOHANG);
+        if (info.si_pid == s->pump.pid)
+            note_pump(s);
+        else
+            waitpid(info.si_pid, NULL, WNOHANG);
     }
 }
 
@@ -379,7 +428,7 @@ void sandbox_end(struct sandbox *s)
             message_send(s->ctl_fd, CTL_KILL, 0);
         if (s->lifecycle.private_uid || s->lifecycle.scoped_signals)
             poll(&p, 1, 200);
-        s->lifecycle.helpers[2] = link_keeper(&s->link);
+        s->lifecycle.helpers[HELPER_KEEPER] = link_keeper(&s->link);
         lifecycle_kill(&s->lifecycle);
     }
     if (s->init_pidfd >= 0)

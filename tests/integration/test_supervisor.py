@@ -2,21 +2,25 @@
 on their way, file systems that do not answer, the host's tables; and what the code could see of others."""
 import contextlib
 import errno
+import fcntl
 import os
+import pty
 import resource
 import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 from pathlib import Path
 
 import pytest
 
 import hangfs
-from helpers import ANY, CALLERS, IS_ROOT, USER
+from helpers import ANY, CALLERS, IS_ROOT, USER, wait_for
 from verifylib import weak_programs
 
 PYTHON = "/usr/bin/python3"
@@ -253,6 +257,175 @@ def test_code_that_waits_for_a_file_system_is_left_behind(hung):
     assert hung.asked.is_set(), "it was not asked for the file"
     assert done.returncode == 124 and "could not be killed" in done.stderr, done
     assert time.monotonic() - before < PATIENCE
+
+
+# The kernel locks a pipe while it copies to or from memory; here that memory is a file that does not answer.
+HOLD_OUTPUT = """
+import mmap, os, sys, time
+m = mmap.mmap(os.open(sys.argv[1] + "/file", os.O_RDONLY), 4096, prot=mmap.PROT_READ)
+os.writev(1, [b"x" * 8192, memoryview(m)])
+"""
+HOLD_INPUT = """
+import mmap, os, sys, time
+m = mmap.mmap(os.open(sys.argv[1] + "/file", os.O_RDONLY), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+print("reads", flush=True)
+os.readv(0, [m])
+"""
+
+
+def end_of(process):
+    """(its status or None if it hangs, what it said)."""
+    try:
+        out, err = process.communicate(input=b"x" * (1 << 20), timeout=PATIENCE)
+        return process.returncode, out, err
+    except subprocess.TimeoutExpired:
+        process.kill()  # and it is not waited for: it cannot be killed
+        return None, b"", b""
+
+
+@only_root
+@callers
+@pytest.mark.parametrize("tier", ["container", "process"])
+@pytest.mark.parametrize("code", [HOLD_OUTPUT, HOLD_INPUT], ids=["output", "input"])
+def test_a_pipe_that_the_code_holds_does_not_hold_up_its_supervisor(hung, caller, tier, code):
+    before = time.monotonic()
+    status, _, said = end_of(caller.with_options("--tier", tier).start(
+        "--ro", hung.place, "--timeout", "3s", "--", PYTHON, "-c", code, hung.place, stdin=subprocess.PIPE))
+    assert hung.asked.is_set(), "it was not asked for the file"
+    assert status == 124 and b"could not be killed" in said, (status, said)
+    assert time.monotonic() - before < PATIENCE
+
+
+# The size of a terminal is locked while somebody is told it.
+HOLD_SIZE = """
+import fcntl, mmap, os, sys, termios
+m = mmap.mmap(os.open(sys.argv[1] + "/file", os.O_RDONLY), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+print("asks", flush=True)
+fcntl.ioctl(0, termios.TIOCGWINSZ, m)
+"""
+
+
+def resized(command, env, asked):
+    """Its status, or None if it hangs, with a terminal whose size changes while the code holds it."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, cwd="/", env={**os.environ, **env}, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    assert asked.wait(60), "it was not asked for the file"
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 120, 0, 0))
+    process.send_signal(signal.SIGWINCH)
+    try:
+        return process.wait(25)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        process.kill()
+        os.close(ours)
+
+
+@only_root
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_the_size_of_a_terminal_that_the_code_holds_does_not_hold_up_its_supervisor(hung, tier):
+    command = ANY.command("--tier", tier, "--tty", "--ro", hung.place, "--timeout", "3s", "--", PYTHON, "-c", HOLD_SIZE, hung.place)
+    assert resized(command, {}, hung.asked) == 124
+
+
+@only_root
+def test_control_of_the_size_of_a_terminal(hung):
+    command = [str(weak_programs() / "brig"), "run", "--tier", "container", "--tty", "--ro", hung.place, "--timeout", "3s", "--",
+               PYTHON, "-c", HOLD_SIZE, hung.place]
+    assert resized(command, {"BRIG_WEAKEN": "errands"}, hung.asked) is None
+
+
+@only_root
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_a_terminal_that_is_pumped_has_the_callers_size(hung, tier):
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 21, 77, 0, 0))
+    command = ANY.command("--tier", tier, "--tty", "--ro", hung.place, "--", "sh", "-c",
+                          "trap 'stty size; exit 4' WINCH; stty size; echo ready; while :; do sleep 0.1; done")
+    process = subprocess.Popen(command, cwd="/", stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while b"ready" not in seen:
+        seen += os.read(ours, 1000)
+    assert b"21 77" in seen
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 120, 0, 0))
+    process.send_signal(signal.SIGWINCH)
+    while b"33 120" not in seen:
+        seen += os.read(ours, 1000)
+    assert process.wait(60) == 4
+    os.close(ours)
+
+
+def comm(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def pumps(process):
+    return [pid for pid in descendants(process.pid) if comm(pid) == "brig-pump"]
+
+
+@only_root
+@callers
+@pytest.mark.parametrize("tier", ["container", "process"])
+@pytest.mark.parametrize("where", ["nowhere", "granted", "below", "local"])
+def test_there_is_a_pump_where_it_is_needed(place, caller, tier, where):
+    """For a granted folder that may stop answering, or one below it; nobody else pays for one."""
+    (place / "below").mkdir()
+    options = {"nowhere": [], "local": ["--ro", place], "granted": ["--ro", place / "below"], "below": ["--ro", place, "--submounts"]}[where]
+    with hangfs.hang(place / "below") if where in ("granted", "below") else contextlib.nullcontext():
+        process = caller.with_options("--tier", tier).start(*options, "--", "cat", stdin=subprocess.PIPE)
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        assert process.stdout.read(1) == b"x"
+        assert len(pumps(process)) == (where in ("granted", "below"))
+        process.communicate()
+        assert process.returncode == 0
+
+
+def killed_pump(process):
+    out, err = process.communicate()
+    return process.returncode, out, b"its pump was killed" in err
+
+
+@only_root
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_a_pump_that_is_killed_ends_the_run(hung, tier):
+    process = ANY.with_options("--tier", tier).start("--ro", hung.place, "--", "cat", stdin=subprocess.PIPE)
+    process.stdin.write(b"x")
+    process.stdin.flush()
+    assert process.stdout.read(1) == b"x"
+    os.kill(pumps(process)[0], signal.SIGKILL)
+    assert killed_pump(process) == (137, b"", True)
+
+
+@only_root
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_output_that_is_lost_with_a_pump_is_no_success(hung, tier):
+    """The code has ended, and well; its last words were still with the pump."""
+    with tempfile.TemporaryDirectory(prefix="test-brig-", dir=Path(hung.place).parent) as flags:
+        os.chmod(flags, 0o755)
+        process = ANY.with_options("--tier", tier).start("--ro", hung.place, "--ro", flags, "--", "sh", "-c",
+                                                         f"echo ready; until [ -e {flags}/go ]; do sleep 0.05; done; echo last")
+        assert process.stdout.read(6) == b"ready\n"
+        pump = pumps(process)[0]
+        os.kill(pump, signal.SIGSTOP)
+        Path(flags, "go").touch()
+        wait_for(lambda: not [p for p in descendants(process.pid) if comm(p) == "sh"], what="the end of the code")
+        os.kill(pump, signal.SIGKILL)
+        assert killed_pump(process) == (137, b"", True)
+
+
+@only_root
+def test_control_without_a_pump_it_does(place):
+    """It ends when the file system is taken away."""
+    with hangfs.hang(place):
+        process = weak(ANY, "errands", "--ro", place, "--timeout", "3s", "--", PYTHON, "-c", HOLD_OUTPUT, place)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(25)
+        process.kill()
+    process.communicate()
 
 
 @only_root

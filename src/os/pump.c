@@ -1,0 +1,352 @@
+/* The pump's own loop, its seal, and what its parent does with it. */
+#include "os/pump.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "os/seal.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LINE_BYTES 65536u
+#define NOBODY     65534u
+
+struct line {
+    int from, to;
+    enum pump_kind kind;
+    bool out;
+    bool ended;    /* PUMP_WORDS: no more will come */
+    uint64_t owed; /* so many bytes go before the words that are here */
+    size_t at, len;
+    char data[LINE_BYTES];
+};
+
+void pump_init(struct pump *p)
+{
+    *p = (struct pump){.pidfd = -1};
+}
+
+void pump_lines_init(struct pump_line lines[PUMP_LINES])
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++)
+        lines[i] = (struct pump_line){.from = -1, .to = -1};
+}
+
+/* ---- the child ---- */
+
+static struct line lines[PUMP_LINES];
+
+static int keep_only(const struct pump_line given[PUMP_LINES])
+{
+    for (int from = 0;;) {
+        int next = -1;
+        for (unsigned i = 0; i < 2 * PUMP_LINES; i++) {
+            int fd = i % 2 ? given[i / 2].to : given[i / 2].from;
+            if (fd >= from && (next < 0 || fd < next))
+                next = fd;
+        }
+        if (next != from &&
+            sys_close_range((unsigned)from, next < 0 ? ~0u : (unsigned)next - 1, 0) < 0)
+            return -errno;
+        if (next < 0)
+            return 0;
+        from = next + 1;
+    }
+}
+
+/* PU-3 */
+static int seal(struct err *err)
+{
+    static const int calls[] = {SEAL_CALLS_LIFE, SYS_read, SYS_write, SYS_close, SYS_ppoll,
+#ifdef SYS_poll
+                                SYS_poll
+#endif
+    };
+    static const struct seal_choice choices[] = {
+        {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2}};
+    const struct seal_calls sealed = {calls, ARRAY_LEN(calls), choices, ARRAY_LEN(choices)};
+    if (seal_paths(-1, 0, "the pump", err) < 0 || seal_ports("the pump", err) < 0)
+        return -err->code;
+    return seal_calls(&sealed, "the pump", err);
+}
+
+static bool passing(void)
+{
+    return errno == EAGAIN || errno == EINTR;
+}
+
+static void cut(struct line *l)
+{
+    close(l->from);
+    close(l->to);
+    l->from = l->to = -1;
+    l->owed = 0;
+}
+
+/* What a word comes after is in the pipes of the other lines, or here, when the word is read. */
+static void note_owed(void)
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++) {
+        struct line *l = &lines[i];
+        int waiting = 0;
+        if (l->from < 0 || !l->out || l->kind != PUMP_BYTES)
+            continue;
+        if (ioctl(l->from, FIONREAD, &waiting) < 0 || waiting < 0)
+            waiting = 0;
+        l->owed = l->len - l->at + (uint64_t)waiting;
+    }
+}
+
+static bool held_back(const struct line *l)
+{
+    for (unsigned i = 0; l->kind == PUMP_WORDS && i < PUMP_LINES; i++)
+        if (lines[i].owed > 0)
+            return true;
+    return false;
+}
+
+static void fill(struct line *l)
+{
+    ssize_t n = read(l->from, l->data, sizeof l->data);
+    if (n < 0 && passing())
+        return;
+    if (l->kind == PUMP_WORDS)
+        note_owed();
+    if (n > 0) {
+        l->at = 0;
+        l->len = (size_t)n;
+    } else if (l->kind == PUMP_WORDS) {
+        l->ended = true;
+    } else {
+        cut(l);
+    }
+}
+
+static void drain(struct line *l)
+{
+    ssize_t n = write(l->to, l->data + l->at, l->len - l->at);
+    if (n >= 0) {
+        l->at += (size_t)n;
+        l->owed -= (uint64_t)n < l->owed ? (uint64_t)n : l->owed;
+    } else if (!passing()) {
+        cut(l);
+    }
+}
+
+/* A pipe takes and gives each of them whole. */
+static void resize(struct line *l)
+{
+    struct winsize size;
+    ssize_t n = read(l->from, &size, sizeof size);
+    if (n == (ssize_t)sizeof size)
+        ioctl(l->to, TIOCSWINSZ, &size);
+    else if (n >= 0 || !passing())
+        cut(l);
+}
+
+static bool is_full(const struct line *l)
+{
+    return l->at < l->len;
+}
+
+/* True: somebody has something to carry, or may have. */
+static bool watch(struct pollfd fds[2 * PUMP_LINES])
+{
+    bool alive = false;
+    for (unsigned i = 0; i < PUMP_LINES; i++) {
+        struct line *l = &lines[i];
+        if (l->ended && !is_full(l) && !held_back(l))
+            cut(l);
+        fds[2 * i] = (struct pollfd){.fd = is_full(l) || l->ended ? -1 : l->from, .events = POLLIN};
+        /* Asked for nothing, the kernel tells whether anybody listens. */
+        fds[2 * i + 1] = (struct pollfd){.fd = l->kind == PUMP_SIZES ? -1 : l->to,
+                                         .events = is_full(l) && !held_back(l) ? POLLOUT : 0};
+        alive = alive || (l->from >= 0 && l->kind != PUMP_SIZES);
+    }
+    return alive;
+}
+
+static void carry(struct line *l, const struct pollfd fds[2])
+{
+    if (l->from >= 0 && (fds[1].revents & (POLLERR | POLLHUP | POLLNVAL)))
+        cut(l);
+    if (l->from >= 0 && fds[0].revents)
+        l->kind == PUMP_SIZES ? resize(l) : fill(l);
+    if (l->from >= 0 && is_full(l) && !held_back(l))
+        drain(l);
+}
+
+static bool step(void)
+{
+    struct pollfd fds[2 * PUMP_LINES];
+    if (!watch(fds) || (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR))
+        return false;
+    for (unsigned i = 0; i < PUMP_LINES; i++)
+        carry(&lines[i], &fds[2 * i]);
+    return true;
+}
+
+static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
+{
+    struct err err = ERR_INIT;
+    prctl(PR_SET_NAME, "brig-pump");
+    setsid(); /* what a terminal sends is for its parent */
+    signal(SIGPIPE, SIG_IGN);
+    if (keep_only(given) < 0)
+        seal_exit(1);
+    for (unsigned i = 0; i < PUMP_LINES; i++) {
+        lines[i].kind = given[i].kind;
+        lines[i].out = given[i].out;
+        lines[i].from = given[i].from;
+        lines[i].to = given[i].to;
+        fcntl(lines[i].from, F_SETFL, O_NONBLOCK);
+        fcntl(lines[i].to, F_SETFL, O_NONBLOCK);
+    }
+    /* A change of identity takes away what the parent's death sends. */
+    if (seal_identity(NOBODY, NOBODY, "the pump", &err) < 0 ||
+        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || seal(&err) < 0)
+        seal_exit(1);
+    while (step())
+        ;
+    seal_exit(0);
+}
+
+/* ---- its parent ---- */
+
+static int give_up(int one, int other)
+{
+    int why = errno;
+    close(one);
+    if (other >= 0)
+        close(other);
+    return -why;
+}
+
+int pump_lay(struct pump_line *line, bool out, int *theirs, int *ours)
+{
+    int first[2], second[2];
+    if (pipe2(first, O_CLOEXEC) < 0)
+        return -errno;
+    if (!line) {
+        *theirs = first[out];
+        *ours = first[!out];
+        fcntl(*ours, F_SETFL, O_NONBLOCK);
+        return 0;
+    }
+    if (pipe2(second, O_CLOEXEC) < 0)
+        return give_up(first[0], first[1]);
+    *theirs = out ? first[1] : second[0];
+    *ours = out ? second[0] : first[1];
+    fcntl(*ours, F_SETFL, O_NONBLOCK);
+    *line = (struct pump_line){.from = first[0], .to = second[1], .out = out};
+    return 0;
+}
+
+int pump_lay_terminal(struct pump_line *line, bool out, int master, int *ours)
+{
+    int ends[2], copy = fcntl(master, F_DUPFD_CLOEXEC, 3);
+    if (copy < 0)
+        return -errno;
+    if (!line) {
+        *ours = copy;
+        return 0;
+    }
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return give_up(copy, -1);
+    *ours = ends[!out];
+    fcntl(*ours, F_SETFL, O_NONBLOCK);
+    *line =
+        (struct pump_line){.from = out ? copy : ends[0], .to = out ? ends[1] : copy, .out = out};
+    return 0;
+}
+
+int pump_lay_sizes(struct pump_line *line, int master, int *ours)
+{
+    int result = pump_lay_terminal(line, false, master, ours);
+    line->kind = PUMP_SIZES;
+    return result;
+}
+
+void pump_close(struct pump_line given[PUMP_LINES])
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++) {
+        if (given[i].from >= 0)
+            close(given[i].from);
+        if (given[i].to >= 0)
+            close(given[i].to);
+    }
+    pump_lines_init(given);
+}
+
+int pump_start(struct pump *p, struct pump_line given[PUMP_LINES])
+{
+    bool needed = false;
+    for (unsigned i = 0; i < PUMP_LINES; i++)
+        needed = needed || given[i].from >= 0;
+    pid_t self = getpid(), pid = needed ? fork() : 0;
+    if (needed && pid == 0)
+        be_pump(given, self);
+    int result = pid < 0 ? -errno : 0;
+    pump_close(given);
+    if (pid <= 0)
+        return result;
+    p->pidfd = sys_pidfd_open(pid);
+    if (p->pidfd < 0) {
+        result = -errno;
+        kill(pid, SIGKILL); /* it has nothing yet that could hold it up */
+        waitpid(pid, NULL, 0);
+        return result;
+    }
+    p->pid = pid;
+    return 0;
+}
+
+/* By its descriptor: on the process tier the supervisor reaps whatever comes up to it, and the
+ * number may be somebody else's by now. */
+static bool reap(const struct pump *p)
+{
+    siginfo_t info = {0};
+    return waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid > 0 &&
+           info.si_code == CLD_EXITED && info.si_status == 0;
+}
+
+bool pump_failed(struct pump *p)
+{
+    bool good = reap(p);
+    close(p->pidfd);
+    pump_init(p);
+    return !good;
+}
+
+void pump_kill(const struct pump *p)
+{
+    if (p->pidfd >= 0)
+        sys_pidfd_send_signal(p->pidfd, SIGKILL);
+}
+
+void pump_let_go(struct pump *p, uint64_t deadline_us)
+{
+    struct pollfd ended = {.fd = p->pidfd, .events = POLLIN};
+    uint64_t now = clock_us();
+    if (p->pidfd >= 0) {
+        poll(&ended, 1, now < deadline_us ? (int)((deadline_us - now) / 1000) + 1 : 0);
+        reap(p);
+        close(p->pidfd);
+    }
+    pump_init(p);
+}
+
+void pump_end(struct pump *p)
+{
+    pump_kill(p);
+    pump_let_go(p, clock_us() + PUMP_END_US);
+}

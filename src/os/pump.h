@@ -1,0 +1,63 @@
+/* A pump: a child that carries bytes between pipes of the code's and pipes of ours.
+ *
+ * The kernel locks a pipe while it copies to or from the memory of who writes or reads. If that
+ * memory lies on a file system that does not answer (a file behind a grant, mapped), everybody else
+ * at that pipe waits as well, with O_NONBLOCK or without, also to close it. So of the pipes that
+ * the code holds one end, somebody has the other who can wait.
+ *
+ * The same holds for a terminal, also for setting its size.
+ *
+ * PU-1  Who has a pump neither reads nor writes a pipe or a terminal of the code's, nor closes it
+ * last. PU-2  Nobody waits for the pump's end longer than a moment, and it dies with its parent.
+ * PU-3  It can do nothing but carry: it has no descriptor but its lines, no path, no right of its
+ * parent's, and no system call beyond. PU-4  A run whose pump was killed does not look as if all of
+ * its output had come. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PUMP_LINES 4
+
+/* Bytes go from one to the other until the first ends or nobody listens at the second. Lines that
+ * are not used are -1. */
+enum pump_kind {
+    PUMP_BYTES,
+    PUMP_WORDS, /* bytes too, but only after all that the code had written to its other lines */
+    PUMP_SIZES, /* each a struct winsize, for the terminal that is the second */
+};
+struct pump_line {
+    int from, to;
+    enum pump_kind kind;
+    bool out; /* from the code */
+};
+
+struct pump {
+    pid_t pid; /* 0: none */
+    int pidfd; /* readable when it has ended */
+};
+
+void pump_init(struct pump *p);
+void pump_lines_init(struct pump_line lines[PUMP_LINES]);
+/* A line for what the code writes (or, not `out`, reads): its end and ours of two pipes, of which
+ * the pump has the others. Without a line: of one pipe, where no pump is needed. Ours does not
+ * block. 0 or a negative errno. */
+int pump_lay(struct pump_line *line, bool out, int *theirs, int *ours);
+/* The same where the code has the other side of a terminal: the pump has a copy of it. Without a
+ * line the copy is ours. */
+int pump_lay_terminal(struct pump_line *line, bool out, int master, int *ours);
+/* What is written to ours is the terminal's size. */
+int pump_lay_sizes(struct pump_line *line, int master, int *ours);
+/* Closes the lines here in any case: the pump has copies by then. 0 or a negative errno; also where
+ * no line is used, and no pump started. */
+int pump_start(struct pump *p, struct pump_line lines[PUMP_LINES]);
+/* To be asked when the descriptor is readable: did it end before its work was done? */
+bool pump_failed(struct pump *p);
+void pump_end(struct pump *p);
+/* The same in two steps, for who has many: all are killed first, and waited for together. */
+#define PUMP_END_US 1000000u
+void pump_kill(const struct pump *p);
+void pump_let_go(struct pump *p, uint64_t deadline_us);
+/* Lines that come to nothing. */
+void pump_close(struct pump_line lines[PUMP_LINES]);

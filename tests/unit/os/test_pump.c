@@ -1,0 +1,212 @@
+/* The child that carries bytes between the code's pipes and ours. */
+#include "os/pump.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct pump pump;
+static struct pump_line lines[PUMP_LINES];
+static int theirs[2], ours[2]; /* what the code reads, what it writes */
+
+static void start(void)
+{
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay(&lines[0], false, &theirs[0], &ours[0]), 0);
+    cr_assert_eq(pump_lay(&lines[1], true, &theirs[1], &ours[1]), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int wait_for(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 60000);
+}
+
+static bool ends_within(int ms)
+{
+    struct pollfd p = {.fd = pump.pidfd, .events = POLLIN};
+    return poll(&p, 1, ms) > 0;
+}
+
+Test(pump, carries_in_both_directions_and_ends_with_its_lines, .init = start)
+{
+    char text[16];
+    cr_assert_eq(write(ours[0], "in", 2), 2);
+    cr_assert_eq(read(theirs[0], text, sizeof text), 2);
+    cr_assert_eq(write(theirs[1], "out", 3), 3);
+    cr_assert_eq(wait_for(ours[1]), 1);
+    cr_assert_eq(read(ours[1], text, sizeof text), 3);
+    cr_assert_eq(lines[0].from, -1, "they are the pump's");
+    close(ours[0]);
+    cr_assert_eq(read(theirs[0], text, sizeof text), 0, "the end is carried too");
+    close(theirs[1]);
+    cr_assert_eq(wait_for(ours[1]), 1);
+    cr_assert_eq(read(ours[1], text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+    cr_assert(!pump_failed(&pump));
+}
+
+Test(pump, nothing_is_lost_when_the_code_ends_first, .init = start)
+{
+    static char block[4096], room[sizeof block];
+    size_t sent = 0, got = 0;
+    memset(block, 'x', sizeof block);
+    fcntl(theirs[1], F_SETFL, O_NONBLOCK);
+    for (int i = 0; i < 3000; i++) { /* until it is full, and a while longer */
+        ssize_t n = write(theirs[1], block, sizeof block);
+        sent += n > 0 ? (size_t)n : 0;
+        if (n < 0)
+            poll(NULL, 0, 1);
+    }
+    close(theirs[1]);
+    fcntl(ours[1], F_SETFL, 0);
+    for (ssize_t n; (n = read(ours[1], room, sizeof room)) > 0;)
+        got += (size_t)n;
+    cr_assert_eq(got, sent);
+    cr_assert_gt(sent, 2 * 65536);
+}
+
+Test(pump, who_writes_learns_that_nobody_listens, .init = start)
+{
+    close(ours[1]);
+    struct pollfd gone = {.fd = theirs[1]};
+    cr_assert_eq(poll(&gone, 1, 60000), 1);
+    cr_assert(gone.revents & POLLERR);
+    close(theirs[0]);
+    gone.fd = ours[0];
+    cr_assert_eq(poll(&gone, 1, 60000), 1);
+    cr_assert(ends_within(60000));
+}
+
+Test(pump, one_that_was_killed_has_failed, .init = start)
+{
+    kill(pump.pid, SIGKILL);
+    cr_assert(ends_within(60000));
+    cr_assert(pump_failed(&pump));
+}
+
+Test(pump, its_end_leaves_nobody, .init = start)
+{
+    pump_end(&pump);
+    cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+    cr_assert_eq(pump.pidfd, -1);
+}
+
+Test(pump, a_terminal_is_carried_in_both_directions)
+{
+    char text[16] = "";
+    int to = -1, from = -1, master = posix_openpt(O_RDWR | O_NOCTTY);
+    cr_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay_terminal(&lines[0], true, master, &from), 0);
+    cr_assert_eq(pump_lay_terminal(&lines[1], false, master, &to), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    cr_assert_eq(write(slave, "x", 1), 1);
+    fcntl(from, F_SETFL, 0);
+    cr_assert_eq(read(from, text, sizeof text), 1);
+    cr_assert_eq(write(to, "y\n", 2), 2);
+    cr_assert_eq(read(slave, text, sizeof text), 2);
+    close(master);
+    close(slave);
+    while (read(from, text, sizeof text) > 0) /* its echo */
+        ;
+    cr_assert(ends_within(60000));
+}
+
+/* A reader that was told by a word looks no further than what stands in the other pipe. */
+Test(pump, words_come_after_what_was_written_before_them)
+{
+    static char block[200000], room[sizeof block];
+    int code[2], front[2];
+    size_t got = 0;
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay(&lines[0], true, &code[0], &front[0]), 0);
+    cr_assert_eq(pump_lay(&lines[1], true, &code[1], &front[1]), 0);
+    lines[1].kind = PUMP_WORDS;
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    pid_t writer = fork();
+    if (writer == 0) {
+        bool good = write(code[0], block, sizeof block) == (ssize_t)sizeof block;
+        _exit(!good || write(code[1], "word", 4) != 4);
+    }
+    close(code[0]);
+    close(code[1]);
+    while (got < sizeof block) {
+        struct pollfd both[2] = {{.fd = front[0], .events = POLLIN},
+                                 {.fd = front[1], .events = POLLIN}};
+        cr_assert_gt(poll(both, 2, 60000), 0);
+        /* What is in the other pipe is all of it. */
+        ssize_t n = read(front[0], room, sizeof room);
+        got += n > 0 ? (size_t)n : 0;
+        if (both[1].revents)
+            while ((n = read(front[0], room, sizeof room)) > 0)
+                got += (size_t)n;
+        cr_assert(!both[1].revents || got == sizeof block, "%zu", got);
+    }
+    cr_assert_eq(wait_for(front[1]), 1);
+    cr_assert_eq(read(front[1], room, sizeof room), 4);
+    cr_assert_eq(waitpid(writer, NULL, 0), writer);
+    cr_assert(ends_within(60000));
+}
+
+Test(pump, sets_the_size_of_a_terminal)
+{
+    int from = -1, sizes = -1, master = posix_openpt(O_RDWR | O_NOCTTY);
+    struct winsize size = {.ws_col = 99, .ws_row = 11}, now = {0};
+    cr_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay_terminal(&lines[0], true, master, &from), 0);
+    cr_assert_eq(pump_lay_sizes(&lines[1], master, &sizes), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    cr_assert_eq(write(sizes, &size, sizeof size), (ssize_t)sizeof size);
+    for (int i = 0; i < 60000 && now.ws_col != 99; i++) {
+        cr_assert_eq(ioctl(slave, TIOCGWINSZ, &now), 0);
+        poll(NULL, 0, 1);
+    }
+    cr_assert(now.ws_col == 99 && now.ws_row == 11);
+    close(master);
+    close(slave);
+    cr_assert(ends_within(60000), "the size alone is nothing to stay for");
+}
+
+static uint64_t status_number(const char *name, int base)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pump.pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strstr(text, name);
+    return at ? strtoull(at + strlen(name), NULL, base) : ~0ull;
+}
+
+/* It says nothing of itself; but what it carries comes after it was sealed. */
+Test(pump, it_can_do_nothing_else, .init = start)
+{
+    char text[4];
+    cr_assert_eq(write(theirs[1], "x", 1), 1);
+    cr_assert_eq(wait_for(ours[1]), 1);
+    cr_assert_eq(read(ours[1], text, sizeof text), 1);
+    cr_assert_eq(status_number("Seccomp:", 10), 2);
+    cr_assert_eq(status_number("NoNewPrivs:", 10), 1);
+    cr_assert_eq(status_number("CapPrm:", 16), 0);
+    cr_assert_neq(status_number("Uid:", 10), 0, "not even where its parent is root");
+    pump_end(&pump);
+}
