@@ -35,27 +35,29 @@ void clone_plan(struct sandbox *s)
     plan_str(&s->plan, OP_CWD, s->request->policy->workspace ? HOME_DIR : "/", NULL, 0);
 }
 
-static int make_pipe(int *ours, int *theirs, bool we_write, struct err *err)
+/* IN-1 */
+static int lay_channel(struct sandbox *s, struct pump_line lines[PUMP_LINES], int stdio[3],
+                       int channel[2])
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_sys(err, "pipe");
-    *ours = ends[we_write];
-    *theirs = ends[!we_write];
-    return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(err, "pipe") : 0;
+    struct pump_line *line[INTERP_ENDS] = {0};
+    int *ours = s->cloned.fds, r;
+    for (unsigned i = 0; s->pumped && i < INTERP_ENDS; i++)
+        line[i] = &lines[i];
+    if ((r = pump_lay(line[INTERP_REQUESTS], false, &channel[0], &ours[INTERP_REQUESTS])) < 0 ||
+        (r = pump_lay(line[INTERP_ANSWERS], true, &channel[1], &ours[INTERP_ANSWERS])) < 0 ||
+        (r = pump_lay(line[INTERP_STDOUT], true, &stdio[1], &ours[INTERP_STDOUT])) < 0)
+        return r;
+    lines[INTERP_ANSWERS].kind = PUMP_WORDS;
+    return pump_lay(line[INTERP_STDERR], true, &stdio[2], &ours[INTERP_STDERR]);
 }
 
-/* IN-1 */
-int clone_connect(struct sandbox *s, int stdio[3], int channel[2], struct err *err)
+int clone_connect(struct sandbox *s, struct pump_line lines[PUMP_LINES], int stdio[3],
+                  int channel[2], struct err *err)
 {
-    int *ours = s->cloned.fds;
     if ((stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
         return err_sys(err, "open /dev/null");
-    if (make_pipe(&ours[INTERP_REQUESTS], &channel[0], true, err) < 0 ||
-        make_pipe(&ours[INTERP_ANSWERS], &channel[1], false, err) < 0 ||
-        make_pipe(&ours[INTERP_STDOUT], &stdio[1], false, err) < 0)
-        return -err->code;
-    return make_pipe(&ours[INTERP_STDERR], &stdio[2], false, err);
+    errno = -lay_channel(s, lines, stdio, channel);
+    return errno ? err_sys(err, "connect the interpreter") : 0;
 }
 
 static int wrong(const char *what, struct err *err)

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "os/pump.h"
 
 #include <sys/types.h>
 
@@ -29,7 +30,8 @@ struct clone_source {
 
 /* The interpreter starts where a program of a user would, without being started. */
 void clone_plan(struct sandbox *s);
-int clone_connect(struct sandbox *s, int stdio[3], int channel[2], struct err *err);
+int clone_connect(struct sandbox *s, struct pump_line lines[PUMP_LINES], int stdio[3],
+                  int channel[2], struct err *err);
 /* It presented itself: from here on it is in our hands. Takes the descriptor. */
 int clone_born(struct sandbox *s, int *pidfd, pid_t pid, struct err *err);
 /* 1: init has spoken, too. */

@@ -399,7 +399,7 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     int on = 1;
     setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     int channel[2] = {-1, -1};
-    int result = s->source         ? clone_connect(s, stdio, channel, err)
+    int result = s->source         ? clone_connect(s, lines, stdio, channel, err)
                  : s->session      ? connect_null(stdio, err)
                  : s->request->tty ? connect_tty(s, stdio, err)
                                    : connect_pipes(s, lines, stdio, err);

@@ -186,6 +186,36 @@ static void give(struct ask *a, int *fd)
     a->fds[a->fd_count++] = fd_steal(fd);
 }
 
+/* As the front expects it: the terminal; or what comes out of it, what goes in, and its size. */
+static void give_terminal(struct ask *a, int *fd)
+{
+    struct pump_line lines[PUMP_LINES];
+    struct err err = ERR_INIT;
+    if (!a->w->s->pumped) {
+        give(a, fd);
+        spawn_settle(a);
+        return;
+    }
+    pump_lines_init(lines);
+    a->fd_count = 3;
+    for (unsigned i = 0; i < a->fd_count; i++)
+        a->fds[i] = -1;
+    int r = pump_lay_terminal(&lines[0], true, *fd, &a->fds[0]);
+    if (r >= 0)
+        r = pump_lay_terminal(&lines[1], false, *fd, &a->fds[1]);
+    if (r >= 0)
+        r = pump_lay_sizes(&lines[2], *fd, &a->fds[2]);
+    if (r < 0) {
+        pump_close(lines);
+        errno = -r;
+        err_sys(&err, "connect the terminal");
+    }
+    if (r < 0 || carrier_start(a->w, lines, &err) < 0)
+        ask_fail(a, &err);
+    else
+        spawn_settle(a);
+}
+
 static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
 {
     clean_err(&msg->err);
@@ -241,8 +271,7 @@ static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
         spawn_exited(w, msg->pid, msg->value);
     } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && a->wants_tty &&
                a->fd_count == 0 && is_terminal(*fd)) {
-        give(a, fd);
-        spawn_settle(a);
+        give_terminal(a, fd);
     } else if (msg->type == CTL_ANSWER && a) {
         answered(a, msg, fd);
     }

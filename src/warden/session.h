@@ -42,6 +42,8 @@ struct ask {
     unsigned fd_count;
 };
 
+struct carrier; /* carrier.c */
+
 /* A child that looks at what was changed in a project. */
 struct review_work {
     pid_t pid; /* 0: none */
@@ -59,6 +61,7 @@ struct warden {
     struct loop_timer sampling, late, seen_pause, telling;
     struct wire_msg *msg; /* what the front said last */
     struct environment env;
+    struct carrier *carriers;
     struct ask *asks;
     unsigned ask_count;
     uint32_t last_request;
@@ -126,6 +129,10 @@ int spawn_interpreter(struct warden *w, struct err *err);
 void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count);
 void spawn_settle(struct ask *a); /* is it known by now whether it runs? */
 void spawn_exited(struct warden *w, pid_t pid, int status);
+
+/* carrier.c: where the sandbox has pumps, one for these lines; takes them in any case. */
+int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct err *err);
+void carriers_end(struct warden *w);
 
 /* file.c */
 int file_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err);

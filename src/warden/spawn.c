@@ -5,6 +5,7 @@
 #include "sandbox/interpreter.h"
 #include "warden/session.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,25 +153,28 @@ static int make_block(const struct warden *w, const struct order *o, struct err 
 
 /* ---- the pipes ---- */
 
-/* Ours in the ask, theirs in `fds`, at these places. */
-static int make_pipe(struct ask *a, int *theirs, bool we_write, struct err *err)
+/* Ours in the ask, theirs in `fds`, at these places; where there are pumps, lines in the order of
+ * ours. */
+static int make_pipe(struct ask *a, struct pump_line lines[PUMP_LINES], int *theirs, bool we_write,
+                     struct err *err)
 {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
+    struct pump_line *line = a->w->s->pumped ? &lines[a->fd_count] : NULL;
+    errno = -pump_lay(line, !we_write, theirs, &a->fds[a->fd_count]);
+    if (errno)
         return err_sys(err, "pipe");
-    int ours = ends[we_write];
-    *theirs = ends[!we_write];
-    fcntl(ours, F_SETFL, O_NONBLOCK);
-    a->fds[a->fd_count++] = ours;
+    a->fd_count++;
     return 0;
 }
 
 /* IN-1 */
-static int make_channel(struct ask *a, int fds[static SPAWN_FDS], struct err *err)
+static int make_channel(struct ask *a, struct pump_line lines[PUMP_LINES],
+                        int fds[static SPAWN_FDS], struct err *err)
 {
-    if (make_pipe(a, &fds[SPAWN_REQUESTS], true, err) < 0)
+    if (make_pipe(a, lines, &fds[SPAWN_REQUESTS], true, err) < 0 ||
+        make_pipe(a, lines, &fds[SPAWN_ANSWERS], false, err) < 0)
         return -err->code;
-    return make_pipe(a, &fds[SPAWN_ANSWERS], false, err);
+    lines[INTERP_ANSWERS].kind = PUMP_WORDS;
+    return 0;
 }
 
 static int make_null(int *ret, struct err *err)
@@ -179,19 +183,32 @@ static int make_null(int *ret, struct err *err)
     return *ret < 0 ? err_sys(err, "open /dev/null") : 0;
 }
 
-static int make_stdio(struct ask *a, const struct order *o, int fds[static SPAWN_FDS],
-                      struct err *err)
+static int make_stdio(struct ask *a, const struct order *o, struct pump_line lines[PUMP_LINES],
+                      int fds[static SPAWN_FDS], struct err *err)
 {
     if (o->tty)
         return 0;
-    if (o->interpreter && make_channel(a, fds, err) < 0)
+    if (o->interpreter && make_channel(a, lines, fds, err) < 0)
         return -err->code;
     bool pipe = o->has_stdin && !o->interpreter;
-    if ((pipe ? make_pipe(a, &fds[SPAWN_STDIN], true, err) : make_null(&fds[SPAWN_STDIN], err)) < 0)
+    if ((pipe ? make_pipe(a, lines, &fds[SPAWN_STDIN], true, err)
+              : make_null(&fds[SPAWN_STDIN], err)) < 0)
         return -err->code;
-    if (make_pipe(a, &fds[SPAWN_STDOUT], false, err) < 0)
+    if (make_pipe(a, lines, &fds[SPAWN_STDOUT], false, err) < 0)
         return -err->code;
-    return make_pipe(a, &fds[SPAWN_STDERR], false, err);
+    return make_pipe(a, lines, &fds[SPAWN_STDERR], false, err);
+}
+
+static int connect_stdio(struct ask *a, const struct order *o, int fds[static SPAWN_FDS],
+                         struct err *err)
+{
+    struct pump_line lines[PUMP_LINES];
+    pump_lines_init(lines);
+    if (make_stdio(a, o, lines, fds, err) < 0) {
+        pump_close(lines);
+        return -err->code;
+    }
+    return o->tty ? 0 : carrier_start(a->w, lines, err);
 }
 
 /* ---- starting ---- */
@@ -230,7 +247,7 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
     a->wants_tty = o->tty;
     int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
     if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)
-        result = make_stdio(a, o, fds, err);
+        result = connect_stdio(a, o, fds, err);
     if (result >= 0)
         result = ask_send(a, &msg, fds, count, err);
     else

@@ -98,6 +98,7 @@ void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int 
     jw_kv_string(&j, "interpreter", pid > 0 ? w->template->interpreter : NULL);
     jw_kv_string(&j, "interpreter_error", why ? why->message : NULL);
     jw_kv_string(&j, "start", w->s->source ? "clone" : "cold");
+    jw_kv_bool(&j, "pumped", w->s->pumped);
     jw_key(&j, "boundaries");
     jw_written(&j, &w->s->boundaries);
     jw_key(&j, "states_usec");
@@ -489,6 +490,7 @@ static void finish(struct warden *w, int outcome, struct err *err)
     asks_abandon(w);
     review_stop(w);
     sandbox_finish(w->s, outcome, err);
+    carriers_end(w); /* last of all that was connected to the code */
     note_left(w);
     tell_end(w);
 }

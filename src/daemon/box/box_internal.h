@@ -55,6 +55,7 @@ struct box {
 
     int interp_fds[INTERP_ENDS]; /* of the interpreter that waited; -1: none */
     int64_t interp_pid;
+    bool pumped; /* what comes from inside was carried by another process, and may be on its way */
     enum interp_language interp_language;
 
     struct account *account; /* of its owner */

@@ -147,6 +147,8 @@ void box_on_ready(struct box *b, struct wire_msg *m, const struct json *tree)
     fault_point(FAULT_READY);
     loop_timer_cancel(b->core->loop, &b->timer);
     core_observe(b->core, "provision", clock_us() - b->launched_us);
+    const struct json *pumped = json_get(tree, "pumped");
+    b->pumped = pumped && json_type(pumped) == JSON_BOOL && json_bool(pumped);
     take_interpreter(b, m, tree);
     if (b->create) {
         create_box_ready(b->create);

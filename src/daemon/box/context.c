@@ -128,6 +128,8 @@ bool context_on_exit(struct box *b, int64_t pid, int wait_status, bool oom)
     c->exited = c->exit_known = true;
     c->status = wait_status;
     c->oom = oom;
+    if (b->pumped)
+        loop_timer_set(b->core->loop, &c->timer, FAREWELL_MS);
     context_pump(c); /* what it still said comes first */
     return true;
 }
@@ -157,8 +159,9 @@ static void on_timer(struct loop_timer *t)
                 interp_language_name(c->info.language));
         context_lose(c, &err);
     } else if (c->exited) { /* it closed its channel, and lives */
-        box_signal(c->box, c->pid, SIGKILL, true, NULL, NULL);
-        c->exit_known = true;
+        if (!c->exit_known)
+            box_signal(c->box, c->pid, SIGKILL, true, NULL, NULL);
+        c->exit_known = c->exit_late = true;
         context_pump(c);
     } else {
         execution_on_timer(c);
@@ -403,7 +406,7 @@ static void begin_again(struct context *c)
     interp_reader_done(&c->reader);
     interp_reader_init(&c->reader);
     c->reader.meter = &c->hold.meter;
-    c->exited = c->exit_known = c->exit_noted = c->oom = c->waited = false;
+    c->exited = c->exit_known = c->exit_noted = c->exit_late = c->oom = c->waited = false;
     c->interrupting = false;
     core_record(b->core, "context.restarted", b, b->info.owner, NULL);
     spawn(c);

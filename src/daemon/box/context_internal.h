@@ -51,7 +51,8 @@ struct context {
     int64_t pid;    /* 0: none */
     int status;
     bool exited, exit_known, exit_noted;
-    bool oom; /* it was killed because the sandbox ran out of memory */
+    bool exit_late; /* nobody waits any more for what a pump may still have of it */
+    bool oom;       /* it was killed because the sandbox ran out of memory */
 
     struct loop_io requests, channel; /* what it is told, what it says */
     struct context_stream out[2];

@@ -244,6 +244,9 @@ static void farewell(struct context *c)
     const char *name = interp_language_name(c->info.language);
     if (!c->exit_known || c->blocked || c->has_word)
         return;
+    /* A pump ends the channel when it has carried all that was written before. */
+    if (c->box->pumped && c->channel.fd >= 0 && !c->exit_late)
+        return;
     if (!c->exit_noted) {
         c->exit_noted = true;
         note_owed(c);

@@ -182,7 +182,9 @@ static void on_timer(struct loop_timer *t)
 {
     struct process *p = container_of(t, struct process, timer);
     struct box *b = p->box;
-    if (p->exited) {
+    if (p->exited && process_io_owes(p)) {
+        loop_timer_set(b->core->loop, t, GRACE_MS);
+    } else if (p->exited) {
         p->grace_over = true;
         process_finish(p);
     } else if (b->info.state == BOX_PAUSED) {

@@ -8,6 +8,8 @@
 #define LOG_TOTAL       (8u << 20)   /* of all */
 #define INPUT_MAX       (1u << 20)   /* that waits while others wait as well */
 #define GRACE_MS        200u         /* for pipes that children hold after the process ended */
+#define GRACES_MAX      25u          /* as long as more comes that a pump has */
+#define PUMP_HOLDS      (2ull << 20) /* with the pipe that it reads from */
 #define ENDED_KEPT      8u           /* ended ones whose log is kept */
 #define LINGERING_MAX   64u          /* ended ones whose children still hold the pipes */
 
@@ -48,6 +50,9 @@ struct process {
     struct process_stream out[2]; /* stdout or the terminal; stderr */
     struct process_client *clients, *first;
     unsigned blocked; /* clients that cannot take more */
+    unsigned graces;  /* since its end; `came`: something did in this one */
+    bool came;
+    int sizes; /* where the size of a terminal goes that somebody else has; else -1 */
 
     struct hold hold;     /* of config, queue and log */
     unsigned descriptors; /* charged, and not closed yet */
@@ -74,6 +79,8 @@ void process_io_init(struct process *p);
 int process_io_open(struct process *p, struct wire_msg *m, bool has_stdin, struct err *err);
 void process_io_start(struct process *p);
 void process_io_exited(struct process *p);
+/* Is there more that was written before its end? To be asked at the end of each grace. */
+bool process_io_owes(struct process *p);
 void process_io_close(struct process *p);
 void process_stream_close(struct process_stream *s);
 void process_fds_closed(struct process *p, unsigned count);

@@ -22,6 +22,7 @@
 static void deliver(struct process *p, int stream, const char *data, size_t len)
 {
     process_log_add(p, data, len);
+    p->came = true;
     if (p->ended)
         return;
     for (struct process_client *cl = p->clients; cl; cl = cl->next) {
@@ -68,7 +69,7 @@ static void on_output(struct loop_io *io, uint32_t events)
     for (unsigned i = 0; i < READS_PER_ROUND && s->io.fd >= 0 && (!p->blocked || p->ended); i++) {
         ssize_t n = read(s->io.fd, c->io_room, IO_SIZE);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            s->owed = 0;
+            s->owed = p->box->pumped ? s->owed : 0;
             break;
         }
         if (n <= 0) { /* a terminal whose other side is closed says EIO */
@@ -103,10 +104,27 @@ static uint64_t waiting_in(int fd)
     return fd >= 0 && ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
 }
 
+/* What a pump has of it cannot be asked for. */
 void process_io_exited(struct process *p)
 {
+    uint64_t pump = p->box->pumped ? PUMP_HOLDS : 0;
     for (unsigned i = 0; i < 2; i++)
-        p->out[i].owed = waiting_in(p->out[i].io.fd);
+        p->out[i].owed = p->out[i].io.fd >= 0 ? waiting_in(p->out[i].io.fd) + pump : 0;
+}
+
+/* A pump carries what it has at once: when nothing came for a while, there is nothing. One that is
+ * held up is not waited for, nor is a child that goes on writing. */
+bool process_io_owes(struct process *p)
+{
+    bool more = p->out[0].owed > 0 || p->out[1].owed > 0;
+    if (!p->box->pumped)
+        return false;
+    if (more && (p->blocked || (p->came && p->graces++ < GRACES_MAX))) {
+        p->came = false;
+        return true;
+    }
+    p->out[0].owed = p->out[1].owed = 0;
+    return false;
 }
 
 /* ---- input ---- */
@@ -304,7 +322,9 @@ void process_close_input(struct process *p)
 void process_resize(struct process *p, uint16_t cols, uint16_t rows)
 {
     struct winsize size = {.ws_col = cols, .ws_row = rows};
-    if (p->tty && p->out[0].io.fd >= 0)
+    if (p->sizes >= 0 && write(p->sizes, &size, sizeof size) < 0)
+        return; /* full: those before it have not been looked at either */
+    if (p->sizes < 0 && p->tty && p->out[0].io.fd >= 0)
         ioctl(p->out[0].io.fd, TIOCSWINSZ, &size);
 }
 
@@ -316,15 +336,24 @@ void process_io_init(struct process *p)
         p->out[i] = (struct process_stream){
             .io = {.fd = -1, .fn = on_output}, .process = p, .number = (int)i + 1};
     p->in = (struct loop_io){.fd = -1, .fn = on_input};
+    p->sizes = -1;
     buf_init_metered(&p->queue, SIZE_MAX / 2, &p->hold.meter);
 }
 
+/* The terminal; or, from a pump, what comes out of it, what goes in, and its size. */
 static int open_terminal(struct process *p, struct wire_msg *m)
 {
-    if (m->fd_count < 1)
+    if (m->fd_count < (p->box->pumped ? 3u : 1u))
         return -EPROTO;
     p->out[0].number = 0;
     p->out[0].io.fd = wire_steal_fd(m, 0);
+    if (p->box->pumped) {
+        p->in.fd = wire_steal_fd(m, 1);
+        p->sizes = wire_steal_fd(m, 2);
+        int r = fd_nonblocking(p->out[0].io.fd);
+        r = r < 0 ? r : fd_nonblocking(p->in.fd);
+        return r < 0 ? r : fd_nonblocking(p->sizes);
+    }
     p->in.fd = fcntl(p->out[0].io.fd, F_DUPFD_CLOEXEC, 0);
     return p->in.fd < 0 ? -errno : fd_nonblocking(p->in.fd); /* both are one */
 }
@@ -371,4 +400,6 @@ void process_io_close(struct process *p)
     process_stream_close(&p->out[0]);
     process_stream_close(&p->out[1]);
     process_input_done(p);
+    if (p->sizes >= 0)
+        close(fd_steal(&p->sizes));
 }

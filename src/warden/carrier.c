@@ -1,0 +1,72 @@
+/* The pumps of a sandbox whose folders may stop answering: one for each process that the front has
+ * pipes or a terminal of (os/pump.h). W-2 holds all the same: the front is connected to the pump.
+ */
+#include "base/clock.h"
+#include "base/container.h"
+#include "warden/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct carrier {
+    struct carrier *next;
+    struct warden *w;
+    struct pump pump;
+    struct loop_io ended;
+};
+
+static void carrier_free(struct carrier *c)
+{
+    struct carrier **at = &c->w->carriers;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    free(c);
+}
+
+/* It has nothing left to carry, or somebody killed it; to both ends that is the end of a pipe. */
+static void on_ended(struct loop_io *io, uint32_t events)
+{
+    struct carrier *c = container_of(io, struct carrier, ended);
+    (void)events;
+    loop_forget(c->w->loop, io);
+    pump_failed(&c->pump);
+    carrier_free(c);
+}
+
+int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct err *err)
+{
+    if (!w->s->pumped) {
+        pump_close(lines);
+        return 0;
+    }
+    struct carrier *c = calloc(1, sizeof *c);
+    if (!c) {
+        pump_close(lines);
+        return err_memory(err);
+    }
+    pump_init(&c->pump);
+    c->w = w;
+    errno = -pump_start(&c->pump, lines);
+    if (errno) {
+        err_sys(err, "start the pump");
+        free(c);
+        return -err->code;
+    }
+    c->next = w->carriers;
+    w->carriers = c;
+    warden_watch(w, &c->ended, c->pump.pidfd, on_ended);
+    return 0;
+}
+
+void carriers_end(struct warden *w)
+{
+    uint64_t deadline = clock_us() + PUMP_END_US;
+    for (struct carrier *c = w->carriers; c; c = c->next)
+        pump_kill(&c->pump);
+    while (w->carriers) {
+        loop_forget(w->loop, &w->carriers->ended);
+        pump_let_go(&w->carriers->pump, deadline);
+        carrier_free(w->carriers);
+    }
+}
