@@ -86,24 +86,23 @@ static bool signed_by(void *ctx, const struct box *b)
     return signature_check(&q->signature, box_info(b)->token);
 }
 
-static int auth_signed(struct core *core, const struct http_request *r, struct box *b,
-                       struct auth *ret)
+/* The sandbox that signed it, or NULL. `b`: the one that was named, if any was. */
+static struct box *find_signer(struct core *core, const struct http_request *r, struct box *b,
+                               const char **why)
 {
     struct signed_query q;
-    ret->why = "invalid signature";
+    *why = "invalid signature";
     if (!signature_read(r, &q))
-        return -1;
+        return NULL;
     if (!b)
         b = box_by_token(core, signed_by, &q);
     else if (!signed_by(&q, b))
         b = NULL;
     /* Only who has a link that was good once is told that it no longer is. */
-    if (b && !signature_current(&q.signature, (int64_t)time(NULL))) {
-        ret->why = "signature is already expired";
-        b = NULL;
-    }
-    ret->box = b;
-    return b ? 0 : -1;
+    if (!b || signature_current(&q.signature, (int64_t)time(NULL)))
+        return b;
+    *why = "signature is already expired";
+    return NULL;
 }
 
 static bool header_is_token(const struct http_request *r, const char *name, const char *token)
@@ -134,7 +133,7 @@ static bool token_shown(const struct http_request *r, const struct api_target *t
 static int auth_sandbox(struct core *core, const struct http_request *r,
                         const struct api_target *target, struct auth *ret, int *ret_status)
 {
-    struct box *b = target->id[0] ? box_find_any(core, target->id) : NULL;
+    struct box *b = target->id[0] ? box_find_any(core, target->id) : NULL, *allowed = NULL;
     const struct key *key;
     *ret_status = 502;
     if (target->id[0] && !b) {
@@ -144,12 +143,12 @@ static int auth_sandbox(struct core *core, const struct http_request *r,
     }
     *ret_status = ret->is_port ? 403 : 401;
     if (b && token_shown(r, target, b)) {
-        ret->box = b;
+        allowed = b;
     } else if (b && (key = key_shown(core, r))) {
         /* A sandbox of another key: answer as if it did not exist. */
         *ret_status = 502;
         ret->why = ret->is_port ? PORTS_NO_SANDBOX : NULL;
-        ret->box = box_find(core, key, target->id);
+        allowed = box_find(core, key, target->id);
     } else if (ret->is_port) {
         ret->why = http_header_get(&r->headers, "E2B-Traffic-Access-Token")
                        ? "the e2b-traffic-access-token header is invalid"
@@ -157,13 +156,14 @@ static int auth_sandbox(struct core *core, const struct http_request *r,
     } else if (http_header_get(&r->headers, "X-Access-Token")) {
         ret->why = "access token present in header but does not match";
     } else if (target->is_signed) {
-        auth_signed(core, r, b, ret);
+        allowed = find_signer(core, r, b, &ret->why);
     } else if (target->face == FACE_ENVD && path_is(r, "/files")) {
         ret->why = "missing signature query parameter, or X-Access-Token";
     }
-    if (!ret->box)
+    if (!allowed)
         return -1;
-    ret->key = box_info(ret->box)->owner;
+    ret->key = box_info(allowed)->owner;
+    memcpy(ret->box, box_info(allowed)->id, sizeof ret->box);
     return 0;
 }
 
@@ -273,12 +273,12 @@ static void dispatch(struct core *core, struct exchange *x, const struct route *
     }
     call->params = *params;
     call->port = auth->port;
-    if (auth->box)
-        memcpy(call->id, box_info(auth->box)->id, sizeof(call->id));
-    if (auth->box && auth->face == FACE_ENVD && !user_given(call, auth->box))
+    memcpy(call->id, auth->box, sizeof(call->id));
+    struct box *b = auth->box[0] ? box_find_any(core, auth->box) : NULL;
+    if (b && auth->face == FACE_ENVD && !user_given(call, b))
         core_count(core, COUNT_REFUSED, 1);
-    else if (auth->box && auth->face != FACE_API && box_info(auth->box)->auto_resume)
-        wake_and_serve(call, auth->box);
+    else if (b && auth->face != FACE_API && box_info(b)->auto_resume)
+        wake_and_serve(call, b);
     else
         route->fn(call);
 }

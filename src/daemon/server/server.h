@@ -48,7 +48,9 @@ typedef void server_fn(void *ctx, struct exchange *x);
  * a signature. */
 struct auth {
     const struct key *key; /* of the owner */
-    struct box *box; /* the one sandbox that the request may touch, or NULL: all of the key's */
+    /* The one sandbox that the request may touch; empty: all of the key's. By its name, for it may
+     * end before the handler hears of the request. */
+    char box[BOX_ID_LEN + 1];
     bool anonymous;  /* health checks: no key needed, no key known */
     const char *why; /* it is refused: in words, or NULL for what is said in general */
     /* What the callback read in the head, for the handler: the server does not look at it. */
