@@ -24,6 +24,8 @@
     "\"description\":\"" text "\"}"
 #define LIST(name, of, text)                                                                       \
     "\"" name "\":{\"type\":\"array\",\"items\":" of ",\"description\":\"" text "\"}"
+#define MEMBERS(name, text)                                                                        \
+    "\"" name "\":{\"type\":\"object\",\"description\":\"" text "\"}"
 #define PART(name, text, properties, required)                                                     \
     "\"" name "\":{\"type\":\"object\",\"description\":\"" text "\",\"properties\":{" properties   \
     "},\"required\":[" required "]}"
@@ -39,6 +41,11 @@
 #define IN_TEMPLATE                                                                                \
     STRING("template", "What the fresh sandbox is made from: base, python, node, or one that the " \
                        "operator added. Not together with session_id")
+#define POLICY_TEXT                                                                                \
+    "Makes what the template allows stricter for this sandbox, never wider: a policy as brig's "   \
+    "documentation has it, such as {lifecycle: {memory: 256M, pids: 32}, network: {allow: []}}"
+#define IN_POLICY     MEMBERS("policy", POLICY_TEXT ". Not together with session_id")
+#define CREATE_POLICY MEMBERS("policy", POLICY_TEXT)
 #define IN_TIMEOUT                                                                                 \
     INTEGER("timeout_ms", "1", "3600000", "Killed after so many milliseconds; default 60000")
 #define IN_ENV      MAP("env", "Environment variables for this call")
@@ -51,14 +58,16 @@
                 "\"python\",\"javascript\",\"typescript\",\"bash\",\"r\",\"java\"",                 \
                 "Default python") ","                                                           \
            STRING("code", "The source text") ","                                                   \
-           IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT "," IN_ENV, ",\"required\":[\"code\"]")
+           IN_SESSION "," IN_TEMPLATE "," IN_POLICY "," IN_TIMEOUT "," IN_ENV,                     \
+           ",\"required\":[\"code\"]")
 #define RUN_COMMAND_IN                                                                             \
     OBJECT(STRING("command", "A shell command line; with args, the program to execute") ","        \
            LIST("args", "{\"type\":\"string\"}",                                                   \
                 "Arguments, passed as they are; then no shell is involved") ","                    \
            STRING("cwd", "The folder to start in; default /home/user") ","                         \
            STRING("stdin", "What the command reads from its standard input") ","                   \
-           IN_SESSION "," IN_TEMPLATE "," IN_TIMEOUT "," IN_ENV, ",\"required\":[\"command\"]")
+           IN_SESSION "," IN_TEMPLATE "," IN_POLICY "," IN_TIMEOUT "," IN_ENV,                     \
+           ",\"required\":[\"command\"]")
 #define READ_FILE_IN                                                                               \
     OBJECT(IN_FILE_SESSION "," IN_PATH "," IN_ENCODING,                                            \
            ",\"required\":[\"session_id\",\"path\"]")
@@ -77,7 +86,7 @@
            MAP("env", "Environment variables of everything in it") ","                             \
            MAP("metadata", "Labels, for people") ","                                               \
            STRING("project", "A folder that the operator offers: the sandbox works on a view of "  \
-                             "it, and diff shows what it changed"), "")
+                             "it, and diff shows what it changed") "," CREATE_POLICY, "")
 #define SESSION_IN OBJECT(IN_FILE_SESSION, ",\"required\":[\"session_id\"]")
 #define DIFF_IN                                                                                    \
     OBJECT(IN_FILE_SESSION ","                                                                     \

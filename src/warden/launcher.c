@@ -190,8 +190,15 @@ static void leave_launcher(const int *keep, int count)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void become_warden(const struct template *t, const char *id, int sock,
-                          struct clone_source *source, const char *project)
+struct launch {
+    char id[BOX_ID_LEN + 1];
+    struct template *template;
+    bool pooled;
+    const char *project; /* or NULL */
+    const char *policy;  /* the request's, as it was given; or NULL */
+};
+
+static void become_warden(const struct launch *what, int sock, struct clone_source *source)
 {
     const int keep[] = {sock, source ? source->door : -1, source ? source->image : -1};
     leave_launcher(keep, source ? 3 : 1);
@@ -199,7 +206,7 @@ static void become_warden(const struct template *t, const char *id, int sock,
         source->door = 4;
         source->image = 5;
     }
-    _exit(warden_main(3, t, id, source, project));
+    _exit(warden_main(3, what->template, what->id, source, what->project, what->policy));
 }
 
 static void become_stem(void *ctx, int sock, int door, const struct template *t, uid_t lease)
@@ -215,9 +222,9 @@ static void say_of_stem(void *ctx, const char *text)
     say(ctx, text);
 }
 
-/* A clone has its view of files already, so a sandbox with a project is started instead. */
-static int launch(struct launcher *l, const char *id, const struct template *t, bool pooled,
-                  const char *project, int *ret_sock, struct err *err)
+/* A clone has its view of files and the template's policy already: a sandbox with a project or with
+ * a policy of its own is started instead. */
+static int launch(struct launcher *l, const struct launch *what, int *ret_sock, struct err *err)
 {
     int pair[2];
     struct child *c = make_room(l);
@@ -226,10 +233,12 @@ static int launch(struct launcher *l, const char *id, const struct template *t, 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "socket for a warden");
     struct clone_source source;
-    struct stem *stem = project ? NULL : stems_take(&l->stems, t, pooled, &source);
+    struct stem *stem = NULL;
+    if (!what->project && !what->policy)
+        stem = stems_take(&l->stems, what->template, what->pooled, &source);
     pid_t pid = fork();
     if (pid == 0)
-        become_warden(t, id, pair[1], stem ? &source : NULL, project);
+        become_warden(what, pair[1], stem ? &source : NULL);
     int why = errno;
     close(pair[1]);
     if (pid < 0) {
@@ -240,7 +249,7 @@ static int launch(struct launcher *l, const char *id, const struct template *t, 
         return err_sys(err, "start a warden");
     }
     *c = (struct child){.pid = pid, .stem = stem};
-    memcpy(c->id, id, sizeof c->id);
+    memcpy(c->id, what->id, sizeof c->id);
     l->count++;
     *ret_sock = pair[0];
     return 0;
@@ -259,6 +268,17 @@ static int find_project(const struct launcher *l, const struct json *number, con
     return 0;
 }
 
+/* Not read here: that is the warden's. */
+static int find_policy(const struct json *text, const char **ret, struct err *err)
+{
+    if (!text || json_type(text) == JSON_NULL)
+        return 0;
+    if (json_type(text) != JSON_STRING)
+        return err_set(err, ERR_PROTOCOL, "the policy of a launch is a text");
+    *ret = json_string(text);
+    return 0;
+}
+
 static int on_launch(struct launcher *l, uint32_t request, const struct json *j, struct err *err)
 {
     const struct json *id = json_get(j, "id"), *name = json_get(j, "template");
@@ -269,15 +289,16 @@ static int on_launch(struct launcher *l, uint32_t request, const struct json *j,
         return err_set(err, ERR_REFUSED, "brig serve is ending");
     if (find(l, text))
         return err_set(err, ERR_REFUSED, "there is a sandbox %s already", text);
-    const struct template *t = templates_find(&l->templates, json_string(name));
-    if (!t)
+    struct launch what = {.template = templates_find(&l->templates, json_string(name))};
+    if (!what.template)
         return err_set(err, ERR_NOT_FOUND, "there is no template %.60s", json_string(name));
     cleanup_fd int sock = -1;
     const struct json *pooled = json_get(j, "pooled");
-    bool patient = pooled && json_type(pooled) == JSON_BOOL && json_bool(pooled);
-    const char *project = NULL;
-    if (find_project(l, json_get(j, "project"), &project, err) < 0 ||
-        launch(l, text, t, patient, project, &sock, err) < 0)
+    what.pooled = pooled && json_type(pooled) == JSON_BOOL && json_bool(pooled);
+    memcpy(what.id, text, sizeof what.id);
+    if (find_project(l, json_get(j, "project"), &what.project, err) < 0 ||
+        find_policy(json_get(j, "policy"), &what.policy, err) < 0 ||
+        launch(l, &what, &sock, err) < 0)
         return -err->code;
     tell_id(l, WIRE_LAUNCHED, request, 0, text, sock);
     return 0;

@@ -2,7 +2,8 @@
  * for each sandbox that the front asks for. It reads nothing that comes from a client.
  *
  * LA-1  The front is not trusted: it can ask for a sandbox of a template, by an id, with one of the
- *       operator's projects, and nothing else. What a sandbox may do stands in the template.
+ *       operator's projects and a text for its warden that can only make the template's policy
+ *       stricter, and nothing else. What a sandbox may do at most stands in the template.
  * LA-2  The end of the front is the end of all wardens, and of the launcher. */
 #pragma once
 

@@ -5,7 +5,9 @@
  *      answer a request or report an end, and every descriptor that it hands out is looked at.
  * W-2  The warden is not in the way of data: the front gets the ends of pipes and sockets.
  * W-3  The end of the front's socket is the end of the sandbox; so is the warden's own death, by
- *      the kernel's doing and the guardian's. */
+ *      the kernel's doing and the guardian's.
+ * W-4  What a request says about the policy is read and decided here, before anything is
+ * provisioned: it can make the template's stricter and nothing else. */
 #pragma once
 
 #include "os/loop.h"
@@ -69,6 +71,7 @@ struct warden {
     size_t pid_count, pid_room;
 
     bool ready, claimed, frozen;
+    bool tightened; /* by the request: the template's policy is another one */
     bool over;
     bool front_gone;
     const char *reason; /* of the end */

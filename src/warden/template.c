@@ -84,7 +84,7 @@ static bool answers_to(const struct template *t, const char *name)
     return is;
 }
 
-const struct template *templates_find(const struct templates *t, const char *name)
+struct template *templates_find(const struct templates *t, const char *name)
 {
     for (size_t i = 0; i < t->count; i++)
         if (strcmp(t->items[i]->name, name) == 0)
@@ -225,10 +225,12 @@ int templates_load(struct templates *t, int dir, const char *folder, struct err 
     return result < 0 ? err_wrap(err, "%.100s", folder) : 0;
 }
 
-/* The front looks at command lines with these. */
-static void write_commands(const struct policy *p, struct json_writer *w)
+void template_write_commands(const struct template *t, struct json_writer *w)
 {
+    const struct policy *p = &t->policy;
     const char *roots[32];
+    if (!p->commands.given)
+        return;
     size_t count = gate_roots(p, NULL, roots, ARRAY_LEN(roots));
     jw_key(w, "commands");
     commands_write(&p->commands, w);
@@ -260,8 +262,7 @@ static void write_one(const struct template *t, struct json_writer *w)
     jw_kv_uint(w, "pids", t->policy.pids);
     jw_kv_bool(w, "public_ports", t->public_ports);
     jw_kv_bool(w, "root", t->policy.uid == 0);
-    if (t->policy.commands.given)
-        write_commands(&t->policy, w);
+    template_write_commands(t, w);
     jw_key(w, "interpreters");
     jw_array_begin(w);
     for (int l = INTERP_NONE + 1; l < INTERP_COUNT; l++)

@@ -13,6 +13,7 @@
 #define TEMPLATE_MODULES_MAX 64
 #define TEMPLATES_MAX        64
 #define TEMPLATE_FILE_MAX    (256u * 1024)
+#define TEMPLATE_REQUEST     "policy" /* what messages call the policy in a request */
 
 struct template
 {
@@ -47,6 +48,11 @@ int templates_add_folder(struct templates *t, const char *name, const char *fold
 /* Every NAME.yaml, NAME.yml and NAME.json of a folder; one that is not there has none. */
 int templates_load(struct templates *t, int dir, const char *folder, struct err *err);
 /* By name or alias; NULL: there is none. */
-const struct template *templates_find(const struct templates *t, const char *name);
+struct template *templates_find(const struct templates *t, const char *name);
+/* Lays the policy of a request, JSON or YAML, over the template's: refused where it would widen.
+ * After a failure t is only good for being freed. */
+int template_tighten(struct template *t, const char *text, size_t len, struct err *err);
+/* The rules on command lines, for the front: the members "commands" and "roots", or none. */
+void template_write_commands(const struct template *t, struct json_writer *w);
 /* The member "templates": an array, as daemon/core/core.h says. */
 void templates_write_json(const struct templates *t, struct json_writer *w);

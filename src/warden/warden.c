@@ -80,6 +80,24 @@ void warden_fail(struct warden *w, uint32_t request, const struct err *err)
     tell(w, WIRE_FAIL, request, 0, buf_text(&text), text.len, NULL, 0);
 }
 
+/* What this sandbox is held to; it may be less than the template that the front knows. */
+static void write_policy(const struct warden *w, struct json_writer *j)
+{
+    const struct policy *p = w->s->request->policy;
+    char hash[72];
+    policy_hash(p, hash);
+    jw_key(j, "policy");
+    jw_object_begin(j);
+    jw_kv_string(j, "hash", hash);
+    jw_kv_uint(j, "cpus_milli", p->cpus_milli);
+    jw_kv_uint(j, "memory", p->memory);
+    jw_kv_uint(j, "disk", p->disk);
+    jw_kv_bool(j, "root", p->uid == 0);
+    if (w->tightened)
+        template_write_commands(w->template, j);
+    jw_object_end(j);
+}
+
 void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int *fds,
                   unsigned count)
 {
@@ -99,6 +117,7 @@ void warden_ready(struct warden *w, pid_t pid, const struct err *why, const int 
     jw_kv_string(&j, "interpreter_error", why ? why->message : NULL);
     jw_kv_string(&j, "start", w->s->source ? "clone" : "cold");
     jw_kv_bool(&j, "pumped", w->s->pumped);
+    write_policy(w, &j);
     jw_key(&j, "boundaries");
     jw_written(&j, &w->s->boundaries);
     jw_key(&j, "states_usec");
@@ -503,8 +522,8 @@ static void close_source(const struct clone_source *source)
     close(source->image);
 }
 
-int warden_main(int sock, const struct template *t, const char *id,
-                const struct clone_source *source, const char *project)
+int warden_main(int sock, struct template *t, const char *id, const struct clone_source *source,
+                const char *project, const char *policy)
 {
     struct err err = ERR_INIT;
     struct run_result result;
@@ -515,10 +534,13 @@ int warden_main(int sock, const struct template *t, const char *id,
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);
     run_result_init(&result);
+    int outcome = policy ? template_tighten(t, policy, strlen(policy), &err) : 0;
     struct warden *w = warden_new(sock, t);
     if (!w || !make_sandbox(w, id, &request, &result, source))
         return 125;
-    int outcome = provision(w, &err);
+    w->tightened = policy != NULL;
+    if (outcome == 0)
+        outcome = provision(w, &err);
     close_source(source);
     if (outcome < 0 && source) {
         note_cold(w, &err);

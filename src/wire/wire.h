@@ -21,7 +21,8 @@
 /* X(ID, "name") */
 #define WIRE_TYPES(X)                                                                              \
     /* front → launcher */                                                                       \
-    X(LAUNCH, "launch") /* {"id","template","pooled"}: fork a warden for it */                     \
+    X(LAUNCH, "launch") /* {"id","template","pooled","project","policy"}: fork a warden for it;    \
+                           policy: null, or a text that makes the template's stricter */           \
     X(RETIRE, "retire") /* {"template"}: no clone of it is wanted any more */                      \
     X(STOP, "stop")     /* no more launches; end when the last warden has. From the launcher: it   \
                            was told to end, so drain */                                            \
@@ -43,7 +44,8 @@
     X(STATS, "stats")   /* asks; and the answer */                                                 \
     X(END, "end")       /* {"reason"}: kill everything, tear down */                               \
     /* warden → front */                                                                         \
-    X(READY, "ready")   /* {"pid","boundaries":{},"states_usec":{}}; provisioned and attested;     \
+    X(READY, "ready")   /* {"pid","boundaries":{},"states_usec":{},"policy":{"hash",…}};         \
+                           provisioned and attested;                                               \
                            with fds [requests, answers, stdout, stderr] of a waiting interpreter   \
                          */                                                                        \
     X(DONE, "done")     /* the request was carried out; text, value and fds as it says */          \

@@ -1,10 +1,30 @@
-/* A template's file, as the operator wrote it. */
+/* A template's file, as the operator wrote it; and the same bytes as a request's policy. */
 #include "warden/template.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Whatever a request says: refused, or not wider than the template. */
+static void tighten(const char *text, size_t size)
+{
+    static const char policy[] =
+        "policy: {lifecycle: {memory: 64M, pids: 32}, network: {allow: [a.org, b.org]}}\n";
+    struct templates t = {.count = 0};
+    struct err err = ERR_INIT;
+    if (templates_add(&t, "own", policy, sizeof policy - 1, &err) < 0)
+        abort();
+    const struct policy *p = &t.items[0]->policy;
+    int r = template_tighten(t.items[0], text, size, &err);
+    if ((r < 0) != (err.code != ERR_NONE))
+        abort();
+    if (r == 0 &&
+        (p->memory > 64u << 20 || p->pids > 32 || p->grant_count || p->tier != TIER_CONTAINER ||
+         p->level < LEVEL_HIGH || p->egress.secret_count || p->landlock != NEED_REQUIRE))
+        abort();
+    templates_done(&t);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -15,6 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct json *root = NULL;
     if (size > TEMPLATE_FILE_MAX)
         return 0;
+    tighten((const char *)data, size);
     int r = templates_add(&t, "fuzzed", (const char *)data, size, &err);
     if ((r < 0) != (err.code != ERR_NONE) || (r < 0) != (t.count == 0))
         abort();

@@ -190,6 +190,19 @@ def test_who_waits_is_not_made_to_wait_for_modules():
         other.close()
 
 
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_policy_of_its_own_is_not_cloned(serve, pooled):
+    """The template process was walled in with the template's policy, and so is all that is cloned from it."""
+    one = clone(serve)
+    other = Interpreter(serve.launch("data", pooled=pooled))
+    assert one.ready.json["start"] == other.ready.json["start"] == "clone"  # the control
+    tight = Interpreter(serve.launch("data", pooled=pooled, policy='{"filesystem": {"exec": false}}')).claim()
+    assert tight.ready.json["start"] == "cold" and not tight.cold
+    assert tight.ready.json["policy"]["hash"] != one.ready.json["policy"]["hash"] == other.ready.json["policy"]["hash"]
+    for made in (one, other, tight):
+        made.close()
+
+
 def test_templates_say_how_they_start(serve):
     told = {t["name"]: t for t in serve.hello["templates"]}
     assert told["data"]["start"] == told["python"]["start"] == "clone" and told["data"]["start_why"] is None

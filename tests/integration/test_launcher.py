@@ -342,6 +342,26 @@ def test_a_malformed_id_is_refused(serve, id):
     assert told.type == "fail" and told.request == 3 and told.json["code"] == "protocol"
 
 
+@pytest.mark.parametrize("policy", [7, {"lifecycle": {"pids": 8}}, ["level: high"], True])
+def test_a_policy_that_is_no_text_is_refused(serve, policy):
+    with pytest.raises(Failed) as failed:
+        serve.launch(policy=policy)
+    assert failed.value.told["code"] == "protocol"
+
+
+@pytest.mark.parametrize("policy, code", [("lifecycle: {pids: 100000}", "refused"), ("level: low", "refused"), ("", "policy"),
+                                          ("lifecycle: {timeout: 1s}", "policy"), ("[" * 1000, "policy")])
+def test_a_policy_that_cannot_be_had_starts_nothing(serve, policy, code):
+    box = serve.launch(policy=policy)
+    with pytest.raises(Failed) as failed:
+        box.ready()
+    assert failed.value.told["code"] == code
+    assert box.next("ended").json["reason"] == "it could not be provisioned"
+    while serve.gone().json["id"] != box.id:
+        pass
+    assert serve.launch(policy="lifecycle: {pids: 40}").ready()  # the control
+
+
 def test_an_id_is_used_once(serve):
     box = serve.launch(id="x" * 20)
     with pytest.raises(Failed, match="already"):

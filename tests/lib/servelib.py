@@ -240,9 +240,9 @@ class Serve:
         self.count += 1
         return f"t{os.getpid():07d}{self.count:012d}"
 
-    def launch(self, template="base", id=None):
+    def launch(self, template="base", id=None, **more):
         id = id or self.new_id()
-        self.wire.send("launch", 7, 0, {"id": id, "template": template, "pooled": False})
+        self.wire.send("launch", 7, 0, {"id": id, "template": template, "pooled": False, **more})
         while True:
             message = self.wire.recv()
             if message.type == "fail":

@@ -3,7 +3,10 @@
 #include "base/num.h"
 #include "cli/client/boxes.h"
 #include "cli/term.h"
+#include "os/trusted.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +20,7 @@ enum {
     OPT_DENY_OUT,
     OPT_AUTO_PAUSE,
     OPT_PROJECT,
+    OPT_POLICY,
 };
 
 static const struct opt create_items[] = {
@@ -68,16 +72,24 @@ static const struct opt create_items[] = {
      .value = "NAME",
      .group = "Sandbox",
      .help = "work on a view of this folder, which `brig serve --project` offers"},
+    {.id = OPT_POLICY,
+     .name = "policy",
+     .kind = OPT_VALUE,
+     .value = "FILE",
+     .group = "Sandbox",
+     .help = "make the template's policy stricter; what would widen it is refused"},
     {.id = BOXES_JSON, .name = "json", .group = "Output", .help = "print JSON"},
 };
 static const struct opt_table create_table = {
     .items = create_items, .count = ARRAY_LEN(create_items), .next = &client_option_table};
 
-#define PAIRS_MAX 128
+#define PAIRS_MAX  128
+#define POLICY_MAX (64u * 1024) /* the daemon takes less, and says so */
 
 struct create {
     struct boxes boxes;
-    const char *template, *project;
+    const char *template, *project, *policy;
+    struct buf policy_text;
     uint64_t timeout_ms;
     bool auto_pause;
     struct pairs {
@@ -106,6 +118,9 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
         return 1;
     case OPT_PROJECT:
         c->project = value;
+        return 1;
+    case OPT_POLICY:
+        c->policy = value;
         return 1;
     case OPT_TIMEOUT:
         return num_parse_duration(value, &c->timeout_ms, err) < 0 ? -err->code : 1;
@@ -160,6 +175,10 @@ static void write_request(const struct create *c, struct buf *out)
         jw_kv_bool(&w, "autoPause", true);
     if (c->project)
         jw_kv_string(&w, "project", c->project);
+    if (c->policy) {
+        jw_key(&w, "policy");
+        jw_bytes(&w, buf_text(&c->policy_text), c->policy_text.len);
+    }
     write_pairs(&w, "envVars", &c->env);
     write_pairs(&w, "metadata", &c->metadata);
     if (c->allow.count || c->deny.count) {
@@ -172,13 +191,32 @@ static void write_request(const struct create *c, struct buf *out)
     jw_object_end(&w);
 }
 
+static int read_policy(const char *file, struct buf *text, struct err *err)
+{
+    char chunk[8192];
+    ssize_t n;
+    cleanup_fd int fd = trusted_open(AT_FDCWD, file, "the policy", TRUSTED_FILE, err);
+    if (fd < 0)
+        return fd;
+    buf_init(text, POLICY_MAX);
+    while ((n = read(fd, chunk, sizeof chunk)) != 0 && !text->failed) {
+        if (n > 0)
+            buf_add(text, chunk, (size_t)n);
+        else if (errno != EINTR)
+            return err_sys(err, "%s: cannot read the policy", file);
+    }
+    return text->failed ? err_set(err, ERR_POLICY, "%s: larger than 64 KiB", file) : 0;
+}
+
 static int run(struct boxes *b, struct err *err)
 {
-    const struct create *c = b->ctx;
+    struct create *c = b->ctx;
     cleanup_json struct json *made = NULL;
     cleanup_buf struct buf body = {0};
     if (b->count)
         return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", b->words[0]);
+    if (c->policy && read_policy(c->policy, &c->policy_text, err) < 0)
+        return -err->code;
     buf_init(&body, 1u << 20);
     write_request(c, &body);
     struct ask ask = {
@@ -200,7 +238,9 @@ static int create_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct create c = {.boxes = {.own = own}};
     c.boxes.ctx = &c;
-    return boxes_main(&c.boxes, verb, argc, argv, run);
+    int status = boxes_main(&c.boxes, verb, argc, argv, run);
+    buf_done(&c.policy_text);
+    return status;
 }
 
 const struct verb verb_create = {

@@ -96,6 +96,11 @@ static int read_one(const struct field *f, const struct json *j, enum fields_mod
         return read_tree(f, j, JSON_ARRAY, "a list of strings", true, err);
     case FIELD_MAP:
         return read_tree(f, j, JSON_OBJECT, "an object of strings", true, err);
+    case FIELD_DOCUMENT:
+        if (json_type(j) != JSON_OBJECT && json_type(j) != JSON_STRING)
+            return wrong(f, "an object or a string", j, err);
+        *(const struct json **)f->ret = j;
+        return 0;
     case FIELD_REFUSED:
         return is_empty(j) ? 0
                            : err_set(err, ERR_UNSUPPORTED, "\"%s\" is not offered here", f->name);

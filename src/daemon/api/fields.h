@@ -11,15 +11,16 @@
 #include <stdint.h>
 
 enum field_type {
-    FIELD_BOOL,    /* bool */
-    FIELD_INT,     /* int64_t, from min to max */
-    FIELD_STRING,  /* const char * */
-    FIELD_OBJECT,  /* const struct json * */
-    FIELD_ARRAY,   /* const struct json * */
-    FIELD_STRINGS, /* const struct json *: an array of strings */
-    FIELD_MAP,     /* const struct json *: an object whose values are strings */
-    FIELD_UNUSED,  /* may stand there, says nothing */
-    FIELD_REFUSED, /* a thing that is not offered: refused unless it is empty, false or null */
+    FIELD_BOOL,     /* bool */
+    FIELD_INT,      /* int64_t, from min to max */
+    FIELD_STRING,   /* const char * */
+    FIELD_OBJECT,   /* const struct json * */
+    FIELD_ARRAY,    /* const struct json * */
+    FIELD_STRINGS,  /* const struct json *: an array of strings */
+    FIELD_MAP,      /* const struct json *: an object whose values are strings */
+    FIELD_DOCUMENT, /* const struct json *: an object, or a string that holds one */
+    FIELD_UNUSED,   /* may stand there, says nothing */
+    FIELD_REFUSED,  /* a thing that is not offered: refused unless it is empty, false or null */
 };
 struct field {
     const char *name;

@@ -153,6 +153,7 @@ static void box_free(struct trash *t)
     free(b->metadata);
     free(b->network);
     free(b->env);
+    command_rules_free(b->rules);
     free(b);
 }
 
@@ -192,6 +193,7 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     b->info.template_name = t->name;
     b->info.token = b->token;
     b->info.metadata = "{}";
+    b->info.policy_hash = b->policy_hash;
     b->info.cpus_milli = t->cpus_milli;
     b->info.memory = t->memory;
     b->info.disk = t->disk;
@@ -205,7 +207,22 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     return b;
 }
 
-void box_launch(struct box *b)
+static void write_launch(const struct box *b, const char *policy, struct buf *out)
+{
+    struct json_writer w;
+    jw_init(&w, out, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "id", b->info.id);
+    jw_kv_string(&w, "template", b->tmpl->name);
+    jw_kv_bool(&w, "pooled", b->pooled);
+    if (b->project >= 0)
+        jw_kv_int(&w, "project", b->project);
+    if (policy)
+        jw_kv_string(&w, "policy", policy);
+    jw_object_end(&w);
+}
+
+void box_launch(struct box *b, const char *policy)
 {
     struct core *c = b->core;
     struct err err = ERR_INIT;
@@ -215,18 +232,16 @@ void box_launch(struct box *b)
              JSON_SMALL(JSON_TEXT("template", b->tmpl->name),
                         JSON_NUMBER("created_ms", core_wall_ms())));
     fault_point(FAULT_LAUNCH_BEFORE);
-    char text[192], project[16] = "null";
-    if (b->project >= 0)
-        snprintf(project, sizeof project, "%d", b->project);
-    int len = snprintf(text, sizeof text,
-                       "{\"id\":\"%s\",\"template\":\"%s\",\"pooled\":%s,\"project\":%s}",
-                       b->info.id, b->tmpl->name, b->pooled ? "true" : "false", project);
+    struct buf *text = core_scratch(c);
+    write_launch(b, policy, text);
     b->launched_us = clock_us();
     b->launched = true;
     loop_timer_set(c->loop, &b->timer, LAUNCH_MS);
     /* The answer is LAUNCHED, or FAIL with this number. */
     b->launch_request = peer_number(&c->launcher);
-    int r = peer_send(&c->launcher, WIRE_LAUNCH, b->launch_request, 0, text, (size_t)len);
+    int r = text->failed
+                ? -ENOMEM
+                : peer_send(&c->launcher, WIRE_LAUNCH, b->launch_request, 0, text->data, text->len);
     fault_point(FAULT_LAUNCH_SENT);
     if (r < 0) {
         errno = -r;
@@ -390,10 +405,12 @@ void box_explain_oom(const struct box *b, const char *who, struct err *err)
     err_set(err, ERR_LIMIT,
             "oom_killed: %s was killed because the sandbox ran out of memory (limit %s)", who,
             limit);
+    bool own = b->info.memory < b->tmpl->memory;
     err_hint(err,
              "the sandbox and its other processes live on; use less memory at a time, or raise "
-             "lifecycle.memory in template %s",
-             b->info.template_name);
+             "lifecycle.memory in %s%s",
+             own ? "the policy that it was created with" : "template ",
+             own ? "" : b->info.template_name);
     err_at(err, BOUNDARY_LIFECYCLE);
 }
 

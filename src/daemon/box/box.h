@@ -49,6 +49,7 @@ struct box_info {
     const char *network;  /* JSON object text as last asked for, or NULL */
     const char *project;  /* that it works on a copy of, or NULL */
     uint64_t cpus_milli, memory, disk;
+    const char *policy_hash;        /* "sha256:…", of what its warden holds it to */
     bool auto_pause;                /* at the end of the time: pause instead of end */
     bool auto_resume;               /* a request to it while it is paused resumes it */
     bool public_ports;              /* whoever knows its name may use the user's own ports */
@@ -77,6 +78,9 @@ struct box_request {
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
     const char *project;   /* one that the operator offers, by its path or the last part of it */
     const char *mask_host; /* shorter than MASK_HOST_SIZE, or NULL */
+    /* Makes the template's stricter, or NULL: an object, or a string with the text of one. Its
+     * warden reads it, not the daemon. */
+    const struct json *policy;
     bool auto_pause, auto_resume, public_ports;
 };
 typedef void box_fn(void *ctx, struct box *b, const struct err *err); /* b NULL on failure */

@@ -21,6 +21,7 @@
 #define BACKOFF_MS   50u /* then twice that, and so on; each time half of it at random */
 #define SLOT_WAIT_MS 10000u
 #define TEXT_MAX     (WIRE_TEXT_MAX / 3)
+#define POLICY_MAX   (16u * 1024) /* escaped it still fits into one packet */
 
 struct create {
     struct trash trash;
@@ -34,7 +35,7 @@ struct create {
     bool auto_pause, auto_resume, public_ports;
     char mask_host[MASK_HOST_SIZE];
     struct hold hold;
-    char *metadata, *env, *network;
+    char *metadata, *env, *network, *policy;
     int project; /* its number, or -1 */
     box_fn *fn;
     void *ctx;
@@ -86,6 +87,7 @@ static void create_free(struct trash *t)
     free(cr->metadata);
     free(cr->env);
     free(cr->network);
+    free(cr->policy);
     hold_done(&cr->hold);
     free(cr);
 }
@@ -269,7 +271,7 @@ static void create_launch(struct create *cr)
     b->create = cr;
     b->project = cr->project;
     b->info.project = cr->project < 0 ? NULL : core_project(c, (size_t)cr->project);
-    box_launch(b);
+    box_launch(b, cr->policy);
 }
 
 static void on_claim_answer(void *ctx, struct wire_msg *m, const struct err *err)
@@ -308,7 +310,9 @@ static void create_try(struct create *cr)
         create_fail(cr, &err);
         return;
     }
-    struct box *b = cr->project < 0 ? pool_take(cr->tmpl) : NULL;
+    /* What waits was made without a project, and with the template's own policy. */
+    bool own = cr->project >= 0 || cr->policy;
+    struct box *b = own ? NULL : pool_take(cr->tmpl);
     if (!b) {
         create_launch(cr);
         return;
@@ -431,6 +435,29 @@ static int copy_text(struct create *cr, const struct json *json, char **ret, str
     return 0;
 }
 
+static int copy_policy(struct create *cr, const struct json *policy, struct err *err)
+{
+    struct buf out;
+    struct json_writer w;
+    if (!policy)
+        return 0;
+    buf_init_metered(&out, POLICY_MAX, &cr->hold.meter);
+    jw_init(&w, &out, false);
+    if (json_type(policy) == JSON_STRING)
+        buf_str(&out, json_string(policy));
+    else
+        jw_json(&w, policy);
+    buf_chr(&out, '\0'); /* so that an empty one is there as well: its warden complains */
+    if (out.failed || !out.data) {
+        buf_done(&out);
+        if (hold_refusal(&cr->hold, err) < 0)
+            return -err->code;
+        return err_set(err, ERR_USAGE, "\"policy\": more than %u bytes", POLICY_MAX - 1);
+    }
+    cr->policy = out.data;
+    return 0;
+}
+
 /* RV-8: what is not bound to the key is not there for it. */
 static int find_project(const struct core *c, const struct key *key, const char *name)
 {
@@ -470,6 +497,8 @@ static int create_fill(struct create *cr, const struct box_request *r, struct er
         result = copy_text(cr, r->env, &cr->env, err);
     if (result >= 0)
         result = copy_text(cr, r->network, &cr->network, err);
+    if (result >= 0)
+        result = copy_policy(cr, r->policy, err);
     return result;
 }
 

@@ -31,10 +31,12 @@ struct box {
     char *metadata, *network, *env; /* JSON text; env: only for the interpreter that waited */
     struct tmpl *tmpl;
     struct peer warden;
-    int project;   /* its number, or -1 */
-    bool launched; /* the launcher has a process for it (or will have) */
-    bool pooled;   /* was launched for the pool */
-    bool in_pool;  /* counts there, as one that starts or (pool_idle) one that waits */
+    int project; /* its number, or -1 */
+    char policy_hash[72];
+    struct command_rules *rules; /* of its own policy; NULL: the template's */
+    bool launched;               /* the launcher has a process for it (or will have) */
+    bool pooled;                 /* was launched for the pool */
+    bool in_pool; /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;
     bool freezing, ended, end_late;
     struct waker *wakers;      /* box_time.c */
@@ -94,7 +96,8 @@ struct box *box_lookup(struct core *c, const char *id); /* in any state */
 struct box *box_new(struct core *c, struct tmpl *t, struct err *err);
 void box_unlist(struct box *b);
 bool box_usable(const struct box *b, struct err *err);
-void box_launch(struct box *b); /* what goes wrong is told to who waits for it */
+/* `policy`: the text for its warden, or NULL. What goes wrong is told to who waits for it. */
+void box_launch(struct box *b, const char *policy);
 void box_stop_work(struct box *b, const struct err *why); /* everything that clients wait for */
 extern const struct peer_ops warden_ops;
 

@@ -64,6 +64,8 @@ static void record(struct box *b, enum box_state from, enum box_state to, const 
     if (reason && *reason)
         jw_kv_string(&w, "reason", reason);
     jw_kv_string(&w, "template", b->tmpl->name);
+    if (to == BOX_RUNNING && *b->policy_hash)
+        jw_kv_string(&w, "policy_hash", b->policy_hash);
     if (to == BOX_GONE) {
         jw_kv_uint(&w, "cpu_usec", b->cpu_usec);
         jw_kv_uint(&w, "memory_peak", b->memory_peak);
@@ -140,10 +142,34 @@ static void take_interpreter(struct box *b, struct wire_msg *m, const struct jso
     b->interp_language = interp_language_parse(language);
 }
 
+/* What it is held to, where that is not simply what its template says. */
+static int take_policy(struct box *b, const struct json *policy, struct err *err)
+{
+    const char *hash = json_text(policy, "hash");
+    if (!hash)
+        return 0;
+    snprintf(b->policy_hash, sizeof b->policy_hash, "%s", hash);
+    b->info.cpus_milli = json_uint(policy, "cpus_milli");
+    b->info.memory = json_uint(policy, "memory");
+    b->info.disk = json_uint(policy, "disk");
+    b->info.root = json_flag(policy, "root");
+    if (!json_get(policy, "commands"))
+        return 0;
+    if (!b->rules && !(b->rules = calloc(1, sizeof *b->rules)))
+        return err_memory(err);
+    return command_rules_read(b->rules, policy, err);
+}
+
 void box_on_ready(struct box *b, struct wire_msg *m, const struct json *tree)
 {
+    struct err err = ERR_INIT;
     if (b->info.state != BOX_PROVISIONING)
         return;
+    /* Rules that cannot be read are no reason to have none. */
+    if (take_policy(b, json_get(tree, "policy"), &err) < 0) {
+        box_fail(b, &err);
+        return;
+    }
     fault_point(FAULT_READY);
     loop_timer_cancel(b->core->loop, &b->timer);
     core_observe(b->core, "provision", clock_us() - b->launched_us);

@@ -193,15 +193,15 @@ static void record_refusal(struct box *b, const struct process_request *r,
 void process_start(struct box *b, const struct process_request *r, const struct process_sink *sink,
                    process_fn *fn, void *ctx)
 {
-    const struct tmpl *t = b->tmpl;
+    const struct command_rules *rules = b->rules ? b->rules : &b->tmpl->rules;
     struct command_verdict v = {0};
     struct err err = ERR_INIT;
     cleanup_buf struct buf reason;
     buf_init(&reason, 1024);
-    if (t && t->commands.given && r->argv && r->argv[0]) {
-        struct command_place at = {(const char *const *)t->roots, t->root_count, r->cwd};
+    if (rules->commands.given && r->argv && r->argv[0]) {
+        struct command_place at = {(const char *const *)rules->roots, rules->root_count, r->cwd};
         /* The judge only reads. */
-        commands_judge(&t->commands, (char *const *)(uintptr_t)r->argv, &at, &v);
+        commands_judge(&rules->commands, (char *const *)(uintptr_t)r->argv, &at, &v);
     }
     if (v.rule == COMMAND_ALLOW) {
         process_start_now(b, r, sink, fn, ctx);
@@ -212,7 +212,10 @@ void process_start(struct box *b, const struct process_request *r, const struct 
         return;
     if (v.rule == COMMAND_DENY) {
         record_refusal(b, r, &v);
-        refuse(&err, "the template does not let this command be run", buf_text(&reason));
+        refuse(&err,
+               b->rules ? "the policy of this sandbox does not let this command be run"
+                        : "the template does not let this command be run",
+               buf_text(&reason));
     }
     fn(ctx, NULL, &err);
 }

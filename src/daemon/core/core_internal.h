@@ -52,6 +52,17 @@ struct pool {
     bool retired;             /* the launcher was told that no clone is wanted */
 };
 
+/* On what is started in a sandbox, as the launcher or its warden says. */
+struct command_rules {
+    struct commands commands;
+    char *roots[32]; /* folders in which commands may do as they like */
+    size_t root_count;
+};
+/* The members "commands" and "roots", in the place of what was there. */
+int command_rules_read(struct command_rules *r, const struct json *json, struct err *err);
+void command_rules_done(struct command_rules *r);
+void command_rules_free(struct command_rules *r); /* takes NULL */
+
 struct tmpl {
     struct tmpl *next;
     struct core *core;
@@ -60,9 +71,7 @@ struct tmpl {
     unsigned alias_count;
     uint64_t cpus_milli, memory, disk;
     int64_t created_ms, updated_ms;
-    struct commands commands; /* rules on what is started in its sandboxes */
-    char *roots[32];          /* folders in which they may do as they like */
-    size_t root_count;
+    struct command_rules rules;
     bool listed; /* the launcher still has it */
     bool public_ports;
     bool root; /* the one user of its sandboxes is root, in their own view */

@@ -98,7 +98,7 @@ static void launch(struct tmpl *t)
     t->pool.starting++;
     t->pool.retired = false;
     c->pool_starting++;
-    box_launch(b);
+    box_launch(b, NULL);
     fault_point(FAULT_POOL_LAUNCH);
 }
 

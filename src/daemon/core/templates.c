@@ -51,15 +51,40 @@ size_t core_templates(struct core *c, void (*fn)(void *ctx, const struct templat
     return count;
 }
 
+void command_rules_done(struct command_rules *r)
+{
+    for (size_t i = 0; i < r->root_count; i++)
+        free(r->roots[i]);
+    r->root_count = 0;
+    commands_done(&r->commands);
+}
+
+void command_rules_free(struct command_rules *r)
+{
+    if (r)
+        command_rules_done(r);
+    free(r);
+}
+
+int command_rules_read(struct command_rules *r, const struct json *json, struct err *err)
+{
+    const struct json *commands = json_get(json, "commands"), *roots = json_get(json, "roots");
+    command_rules_done(r);
+    for (size_t i = 0; roots && i < json_count(roots) && r->root_count < ARRAY_LEN(r->roots); i++) {
+        const char *root = json_string(json_at(roots, i));
+        char *copy = root ? strdup(root) : NULL;
+        if (copy)
+            r->roots[r->root_count++] = copy;
+    }
+    return commands ? commands_read(&r->commands, commands, err) : 0;
+}
+
 static void drop_texts(struct tmpl *t)
 {
     for (unsigned i = 0; i < t->alias_count; i++)
         free(t->aliases[i]);
     t->alias_count = 0;
-    for (size_t i = 0; i < t->root_count; i++)
-        free(t->roots[i]);
-    t->root_count = 0;
-    commands_done(&t->commands);
+    command_rules_done(&t->rules);
     free(t->json);
     t->json = NULL;
 }
@@ -75,23 +100,13 @@ static void read_aliases(struct tmpl *t, const struct json *list)
     }
 }
 
-static void read_roots(struct tmpl *t, const struct json *list)
-{
-    for (size_t i = 0; list && i < json_count(list) && t->root_count < ARRAY_LEN(t->roots); i++) {
-        const char *root = json_string(json_at(list, i));
-        char *copy = root ? strdup(root) : NULL;
-        if (copy)
-            t->roots[t->root_count++] = copy;
-    }
-}
-
 /* A template that changed gets a new version: what the pool has of the old one is not handed out.
  */
-static void fill(struct tmpl *t, const struct json *json, char *text)
+static int fill(struct tmpl *t, const struct json *json, char *text, struct err *err)
 {
     if (t->json && strcmp(t->json, text) == 0) {
         free(text);
-        return;
+        return 0;
     }
     drop_texts(t);
     t->json = text;
@@ -104,9 +119,10 @@ static void fill(struct tmpl *t, const struct json *json, char *text)
     t->disk = json_uint(json, "disk");
     t->public_ports = json_flag(json, "public_ports");
     t->root = json_flag(json, "root");
-    read_roots(t, json_get(json, "roots"));
     t->pool.version++;
     pool_setup(t, json_get(json, "pool"));
+    /* Rules that cannot be read are no reason to have none. */
+    return command_rules_read(&t->rules, json, err);
 }
 
 static struct tmpl *find_or_make(struct core *c, const char *name)
@@ -143,10 +159,7 @@ static int read_one(struct core *c, const struct json *json, struct err *err)
         buf_done(&out);
         return err_set(err, ERR_LIMIT, "too many templates, or one is too long");
     }
-    fill(t, json, out.data);
-    /* Rules that cannot be read are no reason to have none. */
-    const struct json *commands = json_get(json, "commands");
-    if (commands && !t->commands.given && commands_read(&t->commands, commands, err) < 0)
+    if (fill(t, json, out.data, err) < 0)
         return -err->code;
     t->listed = true;
     return 0;

@@ -20,7 +20,7 @@
 struct wanted {
     const char *template_name, *project;
     int64_t timeout;
-    const struct json *metadata, *env, *network;
+    const struct json *metadata, *env, *network, *policy;
     bool internet, has_internet, auto_pause, auto_resume;
 };
 
@@ -179,6 +179,7 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
         {"autoResume", FIELD_OBJECT, &resume},
         {"secure", FIELD_UNUSED}, /* always */
         {"project", FIELD_STRING, &ret->project},
+        {"policy", FIELD_DOCUMENT, &ret->policy},
         {"volumeMounts", FIELD_REFUSED},
         {"mcp", FIELD_REFUSED},
         {"iam", FIELD_REFUSED},
@@ -242,6 +243,7 @@ static int start_create(struct call *call, const struct wanted *want, struct err
         .metadata = want->metadata,
         .env = want->env,
         .project = want->project,
+        .policy = want->policy,
         .auto_pause = want->auto_pause,
         .auto_resume = want->auto_resume,
     };

@@ -130,6 +130,8 @@ void control_write_info(struct json_writer *w, const struct box_info *info, cons
     jw_kv_uint(w, "diskSizeMB", info->disk >> 20);
     if (info->project)
         jw_kv_string(w, "project", info->project);
+    if (*info->policy_hash)
+        jw_kv_string(w, "policyHash", info->policy_hash);
     write_json_text(w, "metadata", info->metadata, "{}");
     if (full) {
         write_tokens(w, info, domain);

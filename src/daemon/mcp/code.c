@@ -173,10 +173,8 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
     r->language = interp_language_parse(language);
     if (r->language == INTERP_NONE)
         return err_set(err, ERR_USAGE, "\"language\": expected " INTERP_LANGUAGES);
-    if (session && r->template_name)
-        return err_set(err, ERR_USAGE, "\"template\" and \"session_id\": one of them");
     *ret_session = session;
-    return fields_check_env(r->env, "env", err);
+    return run_check(r, session, err);
 }
 
 void mcp_run_code(struct mcp_call *c)

@@ -130,10 +130,8 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
         return err_set(err, ERR_USAGE, "\"command\" is missing");
     if (r->args && json_count(r->args) > ARGS_MAX)
         return err_set(err, ERR_LIMIT, "\"args\": more than %u", ARGS_MAX);
-    if (session && r->template_name)
-        return err_set(err, ERR_USAGE, "\"template\" and \"session_id\": one of them");
     *ret_session = session;
-    return fields_check_env(r->env, "env", err);
+    return run_check(r, session, err);
 }
 
 void mcp_run_command(struct mcp_call *c)

@@ -56,6 +56,7 @@ static int read_wanted(struct mcp_call *c, struct box_request *ret, struct err *
         {"env", FIELD_MAP, &ret->env},
         {"metadata", FIELD_MAP, &ret->metadata},
         {"project", FIELD_STRING, &ret->project},
+        {"policy", FIELD_OBJECT, &ret->policy},
     };
     if (tool_arguments(c) && FIELDS_READ(tool_arguments(c), FIELDS_STRICT, fields, err) < 0)
         return -1;

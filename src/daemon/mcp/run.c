@@ -132,6 +132,7 @@ static void create(struct mcp_run *r)
         .owner = r->c->key,
         .timeout_ms = r->timeout_ms + LIFE_MARGIN_MS,
         .project = tool_project(r->c),
+        .policy = r->policy,
     };
     if (!core_has_template(r->c->core, r->template_name)) {
         err_set(&err, ERR_NOT_FOUND, "there is no template \"%.100s\"", r->template_name);
@@ -142,6 +143,14 @@ static void create(struct mcp_run *r)
     r->own_box = true;
     mcp_wait(r->c);
     box_create(r->c->core, &request, on_box, r);
+}
+
+int run_check(const struct mcp_run *r, const char *session, struct err *err)
+{
+    const char *given = r->template_name ? "template" : r->policy ? "policy" : NULL;
+    if (session && given)
+        return err_set(err, ERR_USAGE, "\"%s\" and \"session_id\": one of them", given);
+    return fields_check_env(r->env, "env", err);
 }
 
 void run_begin(struct mcp_run *r, const char *session)

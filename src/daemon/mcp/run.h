@@ -13,7 +13,7 @@ struct mcp_run {
     bool own_box; /* made for this call, ends with it */
     const char *template_name;
     int64_t timeout_ms;
-    const struct json *env;
+    const struct json *env, *policy;
     void (*start)(struct mcp_run *r, struct box *b);
     void (*write)(struct mcp_run *r, struct json_writer *w); /* its own members of the result */
 
@@ -44,10 +44,13 @@ struct mcp_run *run_new(struct mcp_call *c); /* NULL: the call is answered */
 /* Arguments that both take. */
 #define RUN_FIELDS(r, session)                                                                     \
     {"session_id", FIELD_STRING, &(session)}, {"template", FIELD_STRING, &(r)->template_name},     \
+        {"policy", FIELD_OBJECT, &(r)->policy},                                                    \
         {"timeout_ms", FIELD_INT, &(r)->timeout_ms, 1, MCP_TIMEOUT_MAX_MS},                        \
     {                                                                                              \
         "env", FIELD_MAP, &(r)->env                                                                \
     }
+/* What is about a fresh sandbox does not go together with one that is there. */
+int run_check(const struct mcp_run *r, const char *session, struct err *err);
 /* Gets the sandbox, then calls r->start. */
 void run_begin(struct mcp_run *r, const char *session);
 struct box *run_box(struct mcp_run *r); /* NULL: it is gone */
