@@ -118,13 +118,25 @@ static void synthesised_etc(struct filesystem *fs, struct plan *plan)
          fs->resolver ? "nameserver 127.0.0.1\n" : "# no resolver: the sandbox has no network\n");
 }
 
+/* Does a grant stand there, or below it? Nothing can be mounted on or behind a link. */
+static bool granted_at(const struct filesystem *fs, const char *place)
+{
+    size_t len = strlen(place);
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        const char *dest = fs->grants[i].dest;
+        if (strncmp(dest, place, len) == 0 && (dest[len] == '/' || dest[len] == '\0'))
+            return true;
+    }
+    return false;
+}
+
 static void host_view(struct filesystem *fs, struct plan *plan)
 {
     synthesised_etc(fs, plan);
     for (unsigned i = 0; i < fs->host.view_count; i++)
         host_entry(fs, plan, &fs->host.view[i]);
     /* Where programs look for root's home, whatever /etc/passwd says. */
-    if (fs->inside_uid == 0)
+    if (fs->inside_uid == 0 && !granted_at(fs, "/root"))
         plan_str(plan, OP_SYMLINK, "/root", HOME_DIR, 0);
 }
 

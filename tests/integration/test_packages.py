@@ -233,3 +233,16 @@ def test_root_is_root_of_nothing(caller):
                     "unshare -U true", "touch /.brig/sbin/x", "rm /.brig/sbin/sudo", "hostname x", "date -s 12:00"):
         assert box.run("--", "sudo", "sh", "-c", command).returncode != 0, command
     assert caller.run("--tier", "container", "--", "sudo", "id", "-u").returncode != 0, "control: nobody else has it"
+
+
+@pytest.mark.parametrize("place", ["/root", "/root/project"])
+@pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
+def test_a_grant_may_stand_in_roots_home(caller, place, tmp_path):
+    """Who works in /root and is root inside, too, grants just that. Elsewhere /root leads to the home."""
+    os.chmod(tmp_path, 0o755)
+    (tmp_path / "there").write_text("yes")
+    os.chmod(tmp_path / "there", 0o644)
+    box = caller.with_options("--tier", "container", "--uid", "0")
+    told = box.json("--ro", f"{tmp_path}:{place}", "--", "cat", f"{place}/there")
+    assert told["stdout"] == "yes", told
+    assert box.json("--", "readlink", "/root")["stdout"].strip() == "/home/user", "control"
