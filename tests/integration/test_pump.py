@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import struct
 import tempfile
 import threading
@@ -95,6 +96,22 @@ class Started:
 
     def close(self):
         self.connection.close()
+
+
+# ---- a pump that comes late ----
+
+
+def test_what_a_late_pump_brings_is_not_lost(hung, box):
+    """On a busy machine a pump may have to wait for its turn longer than the process lives."""
+    before = set(pumps(hung.daemon))
+    p = Started(box, "/bin/sh", "-c", "sleep 2; echo said")
+    (late,) = set(pumps(hung.daemon)) - before
+    os.kill(late, signal.SIGSTOP)
+    time.sleep(2.8)
+    os.kill(late, signal.SIGCONT)
+    told = b"".join(base64.b64decode(m["event"]["data"].get("stdout", "")) for flags, m in p.rest() if "data" in m.get("event", {}))
+    assert told == b"said\n"
+    p.close()
 
 
 # ---- the code holds a pipe, or a terminal ----

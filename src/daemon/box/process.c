@@ -208,7 +208,7 @@ bool process_on_exit(struct box *b, int64_t pid, int wait_status, bool oom)
     record_exit(p);
     usual_exit(b->core, b->tmpl, b, wait_status != 0);
     process_io_exited(p);
-    loop_timer_set(b->core->loop, &p->timer, GRACE_MS);
+    loop_timer_set(b->core->loop, &p->timer, b->pumped ? PUMP_GRACE_MS : GRACE_MS);
     process_finish(p);
     return true;
 }

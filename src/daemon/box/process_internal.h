@@ -8,6 +8,7 @@
 #define LOG_TOTAL       (8u << 20)   /* of all */
 #define INPUT_MAX       (1u << 20)   /* that waits while others wait as well */
 #define GRACE_MS        200u         /* for pipes that children hold after the process ended */
+#define PUMP_GRACE_MS   3000u        /* the first one, for a pump that waits for its turn */
 #define GRACES_MAX      25u          /* as long as more comes that a pump has */
 #define PUMP_HOLDS      (2ull << 20) /* with the pipe that it reads from */
 #define ENDED_KEPT      8u           /* ended ones whose log is kept */
