@@ -156,6 +156,21 @@ def test_ports_below_a_domain_and_whose_they_are(user):
         assert daemon.request("GET", f"/sandboxes/{box}").json["domain"] == "sandboxes.test:8443"
 
 
+def test_a_word_that_closes_is_never_ignored(daemon):
+    """Who asks for no network gets none, at whichever level the word stands, or is told that it was no such word."""
+    def hosts(box):
+        return daemon.request("GET", f"/sandboxes/{box}").json["network"]["allowOut"]
+
+    told = daemon.request("POST", "/sandboxes", {"network": {"allowOut": ["a.example"], "allow_internet_access": False}})
+    assert told.status == 201 and hosts(told.json["sandboxID"]) == [], told
+    box = daemon.request("POST", "/sandboxes", {"network": {"allowOut": ["a.example"]}}).json["sandboxID"]
+    assert hosts(box) == ["a.example"], "control"
+    path = f"/sandboxes/{box}/network"
+    assert daemon.request("PUT", path, {"allowOut": ["a.example"], "allow_internet_access": "false"}).status == 400
+    assert daemon.request("PUT", path, {"allowOut": ["a.example"], "allow_internet_access": False}).status == 204
+    assert hosts(box) == []
+
+
 @pytest.mark.parametrize("bad", ["", "a b", "127.0.0.1", "localhost", "http://a.org", "a.org/x"])
 def test_a_domain_is_a_name(bad):
     said = subprocess.run([daemonlib.program(), "serve", "--domain", bad], capture_output=True, text=True, timeout=300)

@@ -28,6 +28,7 @@ struct wanted_network {
     const struct json *allow, *block;
     const char *mask_host;
     bool public_traffic, has_public_traffic;
+    bool internet, has_internet; /* PUT …/network has it at this level */
 };
 
 /* ---- lists of hosts ---- */
@@ -95,8 +96,7 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
         {"rules", FIELD_REFUSED},
         {"egressProxy", FIELD_REFUSED},
         {"httpsPorts", FIELD_REFUSED},
-        /* PUT …/network has it at this level. */
-        {"allow_internet_access", FIELD_UNUSED},
+        {"allow_internet_access", FIELD_BOOL, &n->internet, .has = &n->has_internet},
     };
     int r = FIELDS_READ(body, FIELDS_STRICT, fields, err);
     if (r < 0)
@@ -250,6 +250,7 @@ static int start_create(struct call *call, const struct wanted *want, struct err
     int result = want->network ? read_network(want->network, &n, err) : 0;
     if (result < 0)
         return result;
+    nothing = nothing || (n.has_internet && !n.internet);
     if (n.mask_host && check_mask(n.mask_host, err) < 0)
         return -1;
     r.mask_host = n.mask_host;
@@ -294,8 +295,6 @@ static void network_body(struct call *call, const struct json *body)
 {
     struct err err = ERR_INIT;
     struct wanted_network n = {0};
-    const struct json *internet = json_get(body, "allow_internet_access");
-    bool nothing = internet && json_type(internet) == JSON_BOOL && !json_bool(internet);
     struct box *b = call_box(call);
     struct json *tree = NULL;
     if (!b)
@@ -304,7 +303,8 @@ static void network_body(struct call *call, const struct json *body)
         call_fail(call, 400, "\"maskRequestHost\" is said when a sandbox is made");
         return;
     }
-    if (read_network(body, &n, &err) < 0 || !(tree = network_tree(call, &n, nothing, &err))) {
+    if (read_network(body, &n, &err) < 0 ||
+        !(tree = network_tree(call, &n, n.has_internet && !n.internet, &err))) {
         call_fail_err(call, &err);
         return;
     }
