@@ -151,6 +151,7 @@ def test_ports_below_a_domain_and_whose_they_are(user):
         assert status(made("closed")) == 403
         box = made("closed", allowPublicTraffic=True)
         assert status(box) == 502 and status(box, "{}.localhost") == 502
+        assert daemon.request("PUT", f"/sandboxes/{box}/network", {"allowPublicTraffic": False}).status == 400, "never dropped"
         assert daemon.request("GET", "/version", headers={"Host": "api.sandboxes.test"}).status == 200
         assert status(box, "{}.other.test") == 403, "control: a name that is not ours"
         assert daemon.request("GET", f"/sandboxes/{box}").json["domain"] == "sandboxes.test:8443"

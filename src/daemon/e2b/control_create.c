@@ -293,14 +293,18 @@ void control_create(struct call *call)
 
 static void network_body(struct call *call, const struct json *body)
 {
+    /* Dropped, a request to close ports would be answered as if they were. */
+    static const char *const at_creation[] = {"maskRequestHost", "allowPublicTraffic"};
     struct err err = ERR_INIT;
     struct wanted_network n = {0};
     struct box *b = call_box(call);
     struct json *tree = NULL;
     if (!b)
         return;
-    if (json_get(body, "maskRequestHost")) {
-        call_fail(call, 400, "\"maskRequestHost\" is said when a sandbox is made");
+    for (size_t i = 0; i < ARRAY_LEN(at_creation); i++) {
+        if (!json_get(body, at_creation[i]))
+            continue;
+        call_fail(call, 400, "\"%s\" is said when a sandbox is made", at_creation[i]);
         return;
     }
     if (read_network(body, &n, &err) < 0 ||
