@@ -62,16 +62,25 @@ static struct entry *entry_add(struct entries *e)
     return added;
 }
 
+/* No more of it than could be shown: a command may have thousands of words, and a sandbox hundreds
+ * of them. */
+static void add_word(struct buf *text, const char *word)
+{
+    buf_add(text, word, strnlen(word, COMMAND_MAX));
+}
+
 /* Cut where it is too long, at the end of a character: it is shown, not run. */
 static void write_command(const struct json *config, char out[static COMMAND_MAX])
 {
     struct buf text cleanup_buf = {0};
     const struct json *args = config ? json_get(config, "args") : NULL;
     const char *cmd = config ? json_text(config, "cmd") : NULL;
-    buf_init(&text, 256 * 1024);
-    buf_str(&text, cmd ? cmd : "");
-    for (size_t i = 0; args && i < json_count(args); i++)
-        buf_fmt(&text, " %s", json_string(json_at(args, i)));
+    buf_init(&text, 4 * COMMAND_MAX);
+    add_word(&text, cmd ? cmd : "");
+    for (size_t i = 0; args && i < json_count(args) && text.len < COMMAND_MAX; i++) {
+        buf_chr(&text, ' ');
+        add_word(&text, json_string(json_at(args, i)));
+    }
     size_t len = text.len < COMMAND_MAX ? text.len : COMMAND_MAX - 1;
     while (len && len < text.len && (text.data[len] & 0xc0) == 0x80)
         len--;
