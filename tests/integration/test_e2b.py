@@ -328,6 +328,16 @@ def test_templates_say_since_when(daemon):
         assert {"buildID", "names", "spawnCount", "buildCount", "createdBy", "lastSpawnedAt"} <= set(t), t
 
 
+def test_how_often_others_use_a_template_is_not_told(daemon):
+    def spawned(key):
+        return sum(t["spawnCount"] for t in daemon.request("GET", "/templates", key=key).json)
+
+    before = spawned(True)
+    daemon.create().kill()
+    assert spawned(True) == before + 1
+    assert spawned(daemon.add_key("curious")) == 0
+
+
 def test_audit_is_asked_for(daemon):
     box = daemon.create()
     box.sh("true")

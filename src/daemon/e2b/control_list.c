@@ -332,10 +332,17 @@ static void write_names(struct json_writer *w, const char *key, const struct jso
     jw_array_end(w);
 }
 
+struct template_list {
+    const struct key *key;
+    struct json_writer w;
+};
+
 /* What E2B's clients show of a template. There is one build of each: the operator's file as it was
- * read. */
-static void write_history(struct json_writer *w, const char *name, const struct template_info *info)
+ * read. How often all keys together used it is the operator's to know. */
+static void write_history(struct template_list *l, const char *name,
+                          const struct template_info *info)
 {
+    struct json_writer *w = &l->w;
     char created[TIME_TEXT_SIZE], updated[TIME_TEXT_SIZE];
     control_time(info->created_ms, created);
     control_time(info->updated_ms, updated);
@@ -346,13 +353,14 @@ static void write_history(struct json_writer *w, const char *name, const struct 
     jw_null(w);
     jw_key(w, "lastSpawnedAt");
     jw_null(w);
-    jw_kv_uint(w, "spawnCount", info->claims);
+    jw_kv_uint(w, "spawnCount", l->key->operator_key ? info->claims : 0);
     jw_kv_uint(w, "buildCount", 1);
 }
 
 static void write_template(void *ctx, const struct template_info *info)
 {
-    struct json_writer *w = ctx;
+    struct template_list *l = ctx;
+    struct json_writer *w = &l->w;
     struct json *t = NULL;
     if (json_parse(info->json, strlen(info->json), NULL, &t, NULL) < 0)
         return;
@@ -361,7 +369,7 @@ static void write_template(void *ctx, const struct template_info *info)
     jw_kv_string(w, "templateID", json_text(t, "name"));
     write_names(w, "aliases", t);
     write_names(w, "names", t);
-    write_history(w, json_text(t, "name"), info);
+    write_history(l, json_text(t, "name"), info);
     jw_kv_uint(w, "cpuCount", (json_uint(t, "cpus_milli") + 999) / 1000);
     jw_kv_uint(w, "memoryMB", json_uint(t, "memory") >> 20);
     jw_kv_uint(w, "diskSizeMB", json_uint(t, "disk") >> 20);
@@ -376,12 +384,12 @@ static void write_template(void *ctx, const struct template_info *info)
 void control_templates(struct call *call)
 {
     struct buf out cleanup_buf = {0};
-    struct json_writer w;
+    struct template_list l = {.key = call->key};
     buf_init(&out, 4u << 20);
-    jw_init(&w, &out, false);
-    jw_array_begin(&w);
-    core_templates(call->core, write_template, &w);
-    jw_array_end(&w);
+    jw_init(&l.w, &out, false);
+    jw_array_begin(&l.w);
+    core_templates(call->core, write_template, &l);
+    jw_array_end(&l.w);
     call_reply(call, 200, &out);
 }
 
