@@ -29,9 +29,10 @@ static void write_question(struct json_writer *w, const struct question_info *q)
     jw_object_end(w);
 }
 
+/* Who reads events does so for long: the key may have been revoked since. */
 static bool may_see(const struct key *key, const struct question_info *q)
 {
-    return key->operator_key || strcmp(q->owner, key->id) == 0;
+    return !key->revoked_ms && (key->operator_key || strcmp(q->owner, key->id) == 0);
 }
 
 /* ---- GET /approvals, POST /approvals/{id} ---- */
@@ -126,15 +127,21 @@ static void reader_gone(struct call *call)
     call_ended(call);
 }
 
+static void cut_off(struct reader *r)
+{
+    struct call *call = r->call;
+    reader_free(r);
+    exchange_abort(call->x);
+    call_ended(call);
+}
+
 /* One that does not read is cut off: it comes back, and is told what waits. */
 static void tell_reader(struct reader *r, const char *data, size_t len)
 {
     struct call *call = r->call;
     if (!call->x || exchange_write(call->x, data, len) || exchange_waiting(call->x) < READER_MAX)
         return;
-    reader_free(r);
-    exchange_abort(call->x);
-    call_ended(call);
+    cut_off(r);
 }
 
 static void on_question(struct question_watcher *watcher, const struct question_info *q)
@@ -165,6 +172,10 @@ static void tell_waiting(void *ctx, const struct question_info *q)
 static void on_ping(struct loop_timer *t)
 {
     struct reader *r = container_of(t, struct reader, ping);
+    if (r->call->key->revoked_ms) {
+        cut_off(r);
+        return;
+    }
     loop_timer_set(core_loop(r->call->core), &r->ping, PING_MS);
     tell_reader(r, ": \n\n", 4);
 }
