@@ -80,10 +80,18 @@ static bool signature_read(const struct http_request *r, struct signed_query *q)
     return q->signature.write || !strcmp(r->method, "GET");
 }
 
+/* What belongs to a sandbox (its token, links, open ports) is good for as long as its key: else who
+ * was shut out would go on with the sandboxes that he has. */
+static bool owner_revoked(const struct box *b)
+{
+    const struct key *owner = box_info(b)->owner;
+    return owner && owner->revoked_ms;
+}
+
 static bool signed_by(void *ctx, const struct box *b)
 {
     const struct signed_query *q = ctx;
-    return signature_check(&q->signature, box_info(b)->token);
+    return !owner_revoked(b) && signature_check(&q->signature, box_info(b)->token);
 }
 
 /* The sandbox that signed it, or NULL. `b`: the one that was named, if any was. */
@@ -117,6 +125,8 @@ static bool token_shown(const struct http_request *r, const struct api_target *t
 {
     const struct box_info *info = box_info(b);
     char traffic[TRAFFIC_TOKEN_LEN + 1];
+    if (owner_revoked(b))
+        return false;
     if (header_is_token(r, "X-Access-Token", info->token))
         return true;
     if (target->face == FACE_PORT && info->public_ports)

@@ -328,6 +328,22 @@ def test_templates_say_since_when(daemon):
         assert {"buildID", "names", "spawnCount", "buildCount", "createdBy", "lastSpawnedAt"} <= set(t), t
 
 
+def test_a_revoked_key_takes_along_what_its_sandboxes_have(daemon):
+    """Tokens and open ports end with the key; the operator still gets there."""
+    key = daemon.add_key("leaked")
+    box = daemon.create(key=key, network={"allowPublicTraffic": True})
+
+    def port():
+        return daemon.request("GET", "/", headers={"Host": f"3000-{box.id}.localhost"}, key=None).status
+
+    assert box.request("GET", "/files?path=/etc/hostname").status == 200 and port() == 502, "control"
+    daemon.keys("revoke", "leaked")
+    daemonlib.wait_for(lambda: daemon.request("GET", "/v2/sandboxes", key=key).status == 401, what="the key is revoked")
+    assert box.request("GET", "/files?path=/etc/hostname").status == 401 and port() == 403
+    assert daemon.request("GET", f"/sandboxes/{box.id}").status == 200
+    assert daemon.request("GET", "/files?path=/etc/hostname", headers={"E2b-Sandbox-Id": box.id}).status == 200
+
+
 def test_how_often_others_use_a_template_is_not_told(daemon):
     def spawned(key):
         return sum(t["spawnCount"] for t in daemon.request("GET", "/templates", key=key).json)

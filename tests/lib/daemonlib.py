@@ -210,12 +210,15 @@ class Daemon:
         assert answer.status == 201, answer
         return Box(self, answer.json)
 
-    def add_key(self, name):
-        """A key of an agent's: not an operator's. The running daemon takes it within a moment."""
-        command = [program(), "keys", "add", name, "--json", "--state", str(self.state)]
+    def keys(self, *words):
+        command = [program(), "keys", *words, "--state", str(self.state)]
         if self.uid != os.geteuid():
             command = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups", "--", *command]
-        key = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["key"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def add_key(self, name):
+        """A key of an agent's: not an operator's. The running daemon takes it within a moment."""
+        key = json.loads(self.keys("add", name, "--json"))["key"]
         wait_for(lambda: self.request("GET", "/v2/sandboxes", key=key).status == 200, what="the key is known")
         return key
 
