@@ -4,7 +4,9 @@ import base64
 import os
 import shutil
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import npmlib
 import pytest
@@ -237,12 +239,12 @@ def test_root_is_root_of_nothing(caller):
 
 @pytest.mark.parametrize("place", ["/root", "/root/project"])
 @pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
-def test_a_grant_may_stand_in_roots_home(caller, place, tmp_path):
+def test_a_grant_may_stand_in_roots_home(caller, place):
     """Who works in /root and is root inside, too, grants just that. Elsewhere /root leads to the home."""
-    os.chmod(tmp_path, 0o755)
-    (tmp_path / "there").write_text("yes")
-    os.chmod(tmp_path / "there", 0o644)
     box = caller.with_options("--tier", "container", "--uid", "0")
-    told = box.json("--ro", f"{tmp_path}:{place}", "--", "cat", f"{place}/there")
-    assert told["stdout"] == "yes", told
+    with tempfile.TemporaryDirectory(prefix="test-brig-") as folder:
+        os.chmod(folder, 0o755)
+        Path(folder, "there").write_text("yes")
+        told = box.json("--ro", f"{folder}:{place}", "--", "cat", f"{place}/there")
+    assert told.get("stdout") == "yes", told
     assert box.json("--", "readlink", "/root")["stdout"].strip() == "/home/user", "control"
