@@ -39,6 +39,8 @@ struct ask {
     pid_t pid;             /* SPAWN */
     struct loop_io status; /* SPAWN: tells whether the program could be executed */
     bool executed;
+    bool exited; /* SPAWN: it has ended, before we know that it was executed */
+    int exit_status;
     bool wants_tty;
     int fds[INTERP_ENDS]; /* for the front */
     unsigned fd_count;

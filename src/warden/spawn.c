@@ -329,39 +329,38 @@ void spawn_settle(struct ask *a)
     }
     if (!a->answered || (a->wants_tty && a->fd_count == 0))
         return;
-    if (add_pid(a->w, a->pid)) {
+    struct warden *w = a->w;
+    pid_t pid = a->pid;
+    bool exited = a->exited;
+    int status = a->exit_status;
+    if (add_pid(w, pid)) {
         ask_done(a);
+        if (exited)
+            spawn_exited(w, pid, status);
     } else {
         err_memory(&err);
         ask_fail(a, &err);
     }
 }
 
-/* init says who ended, and may say anything. */
-static bool is_known(const struct warden *w, pid_t pid)
-{
-    for (const struct ask *a = w->asks; a; a = a->next)
-        if (a->answered && a->pid == pid)
-            return true;
-    for (size_t i = 0; i < w->pid_count; i++)
-        if (w->pids[i] == pid)
-            return true;
-    return false;
-}
-
+/* init says who ended, and may say anything: only those that were started for the front count. */
 void spawn_exited(struct warden *w, pid_t pid, int status)
 {
-    /* Before its end is told, so that whoever hears of it hears why. */
-    bool oom = is_known(w, pid) && watch_explains_oom(w, status);
     for (struct ask *a = w->asks; a; a = a->next)
         if (a->answered && a->pid == pid) {
+            /* Whether it was executed may not be known yet: a child of ours that was forked a
+             * moment ago (a pump) has the other end of `status` until it gets its turn. */
+            a->exited = true;
+            a->exit_status = status;
             spawn_settle(a);
-            break;
+            return;
         }
     for (size_t i = 0; i < w->pid_count; i++) {
         if (w->pids[i] != pid)
             continue;
         w->pids[i] = w->pids[--w->pid_count];
+        /* Before its end is told, so that whoever hears of it hears why. */
+        bool oom = watch_explains_oom(w, status);
         warden_exited(w, pid, status, oom);
         break;
     }
