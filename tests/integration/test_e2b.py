@@ -170,6 +170,8 @@ def test_a_word_that_closes_is_never_ignored(daemon):
     assert daemon.request("PUT", path, {"allowOut": ["a.example"], "allow_internet_access": "false"}).status == 400
     assert daemon.request("PUT", path, {"allowOut": ["a.example"], "allow_internet_access": False}).status == 204
     assert hosts(box) == []
+    for one in (told.json["sandboxID"], box):
+        assert daemon.request("DELETE", f"/sandboxes/{one}").status == 204
 
 
 @pytest.mark.parametrize("bad", ["", "a b", "127.0.0.1", "localhost", "http://a.org", "a.org/x"])
@@ -342,6 +344,7 @@ def test_a_revoked_key_takes_along_what_its_sandboxes_have(daemon):
     assert box.request("GET", "/files?path=/etc/hostname").status == 401 and port() == 403
     assert daemon.request("GET", f"/sandboxes/{box.id}").status == 200
     assert daemon.request("GET", "/files?path=/etc/hostname", headers={"E2b-Sandbox-Id": box.id}).status == 200
+    assert daemon.request("DELETE", f"/sandboxes/{box.id}").status == 204
 
 
 def test_how_often_others_use_a_template_is_not_told(daemon):
