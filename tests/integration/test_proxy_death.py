@@ -159,10 +159,19 @@ def test_the_caller_ends_it(lab_box, sig, lab, folders):
         end(run.process)
 
 
-def stands_without_a_helper(process):
-    """What was killed was about to be the proxy, or the notary (brig-daemon): the code runs without it."""
-    names = below(process.pid).values()
-    return "sleep" in names and not {"brig-proxy", "brig-daemon"} <= set(names)
+def ended_or_stands(process):
+    """For wait_for: the run has ended, or its code goes on for as long as no run does whose guardian or init is gone. What was
+    killed was then about to be the proxy, or another of its helpers."""
+    since = None
+
+    def look():
+        nonlocal since
+        if process.poll() is not None:
+            return True
+        since = (since or time.monotonic()) if "sleep" in below(process.pid).values() else None
+        return since is not None and time.monotonic() - since > 10
+
+    return look
 
 
 def test_killed_at_any_moment(lab_box, lab, folders):
@@ -183,9 +192,9 @@ def test_killed_at_any_moment(lab_box, lab, folders):
                 pass
             # Where the supervisor dies in the same instant as guardian or init, tasks may stay (docs/lifecycle.md): one at a time.
             # Only these two: a child of init that has done its part and gone ends no run; nor does the end of what was about to
-            # be brig-proxy or the notary.
+            # be brig-proxy or another helper.
             if stat and stat[2] == process.pid and parts[victim] in ("brig", "brig-init"):
-                wait_for(lambda: process.poll() is not None or stands_without_a_helper(process), what="the end of the run")
+                wait_for(ended_or_stands(process), what="the end of the run")
             elif i % 2 == 0:
                 time.sleep(0.02)
                 process.kill()
