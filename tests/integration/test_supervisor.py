@@ -151,11 +151,10 @@ def full():
     except BlockingIOError: a.setblocking(True)
     return a, b
 how = sys.argv[1]
-kept = full() if how == "input" else pty.openpty() if how == "terminal" else mute()
-end = kept[1] if how == "terminal" else kept[0].fileno()
-sys.stdout.flush()
-os.write(1, b"begins\\n")  # whoever reads this finds the pipe locked: nothing stands between
 try:
+    kept = full() if how == "input" else pty.openpty() if how == "terminal" else mute()
+    end = kept[1] if how == "terminal" else kept[0].fileno()
+    os.write(1, b"begins\\n")  # whoever reads this finds the pipe locked: nothing stands between
     if how == "splice" or how == "terminal": os.splice(end, 1, 4096)
     if how == "sendfile": os.sendfile(1, end, None, 4096)
     if how == "input": os.splice(0, end, 4096)
