@@ -220,7 +220,7 @@ bool image_has_folder(const struct filesystem *fs, const char *path);
 int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err);
 /* container.c */
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err);
-/* own.c */
+/* proc_own_files.c */
 void own_init(struct own_files *own);
 void own_done(struct own_files *own);
 /* private_dir.c */

@@ -71,7 +71,7 @@ struct sandbox {
         uint64_t born_us, booted;   /* when it was made: by the clock, and since 1970 */
         uint64_t seen_us, cpu_usec; /* when the averages were last moved on, and what was used */
         struct proc_numbers numbers;
-    } own; /* the view `own` of /proc; own.c */
+    } own; /* the view `own` of /proc; proc_numbers.c */
     struct plan plan;
     int ctl_fd; /* the supervisor's end */
     pid_t init_pid;
@@ -156,7 +156,7 @@ void sandbox_deny_place(struct sandbox *s, const char *what, const struct target
 /* names.c: answers the questions that wait on this socket, each of which is a denial. */
 void sandbox_names_answer(struct sandbox *s, int fd);
 
-/* own.c: the view `own` of /proc. Before the plan is written, and after each look at the sandbox;
+/* proc_numbers.c: the view `own` of /proc. Before the plan is written, and after each look at the sandbox;
  * both do nothing where there is no such view. */
 int sandbox_own_begin(struct sandbox *s, struct err *err);
 void sandbox_own_refresh(struct sandbox *s);
