@@ -51,6 +51,13 @@ static void write_field(const struct walk *k, enum policy_field id)
         jw_uint(k->w, type == TYPE_MILLI && !k->canonical ? number / 1000 : number);
 }
 
+/* Without a user namespace nobody can choose the uid inside, and a document that names one is
+ * refused: what is shown must read back. */
+static bool may_be_said(const struct policy *p, enum policy_field id)
+{
+    return id != FIELD_UID || p->tier != TIER_PROCESS;
+}
+
 /* Leaves the section open for more; "" is the top, which is open already. */
 static void write_fields(const struct walk *k, const char *section)
 {
@@ -59,7 +66,7 @@ static void write_fields(const struct walk *k, const char *section)
         jw_object_begin(k->w);
     }
     for (enum policy_field id = 0; id < FIELD_COUNT; id++)
-        if (field_in_section(id, section))
+        if (field_in_section(id, section) && (k->canonical || may_be_said(k->p, id)))
             write_field(k, id);
 }
 

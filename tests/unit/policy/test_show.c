@@ -137,6 +137,8 @@ static void reads_back(const struct policy *p, writer write)
     policy_hash(p, before);
     policy_hash(&again, after);
     cr_assert_str_eq(before, after, "%s", buf_text(&text));
+    if (policy_validate(p, NULL) == 0)
+        cr_assert_eq(policy_validate(&again, &err), 0, "%s\n%s", err.message, buf_text(&text));
 }
 
 Test(show, is_a_policy_that_says_the_same)
