@@ -52,8 +52,12 @@ int apply_own_clock(struct apply_state *st, const struct op *op, struct err *err
     (void)st, (void)op;
     char text[48];
     struct timespec now;
-    if (clock_gettime(CLOCK_BOOTTIME, &now) < 0 || unshare(CLONE_NEWTIME) < 0)
-        return err_sys(err, "make a time namespace");
+    if (clock_gettime(CLOCK_BOOTTIME, &now) < 0 || unshare(CLONE_NEWTIME) < 0) {
+        err_sys(err, "make a time namespace");
+        return err_hint(err,
+                        "allow them (sysctl user.max_time_namespaces, a filter around brig), or do "
+                        "without the sandbox's own numbers: --proc pid, filesystem.proc: pid");
+    }
     snprintf(text, sizeof text, "boottime -%lld 0", (long long)now.tv_sec);
     cleanup_fd int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, text, strlen(text)) < 0)

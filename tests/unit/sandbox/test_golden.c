@@ -105,6 +105,7 @@ static void fixed_kernel(struct sandbox *s, const struct scene *scene)
     s->kernel.privileged = scene->root;
     s->kernel.tty = scene->tty;
     s->kernel.inside_uid = container ? (uid_t)s->request->policy->uid : 4000;
+    s->kernel.own_clock = s->request->policy->proc == PROC_OWN;
     s->kernel.options = (struct filter_options){
         .isolated_pids = container, .isolated_ipc = container, .notify = true};
     cr_assert_eq(filter_build(&s->kernel.options, &s->kernel.filter, &err), 0, "%s", err.message);
@@ -129,6 +130,8 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
               : *private_dir              ? private_dir
                                           : "/";
     snprintf(fs->private_dir, sizeof fs->private_dir, "%s", private_dir);
+    fs->own.clock = s->kernel.own_clock;
+    fs->own.cpus = 2;
     fixed_host(&fs->host, scene->landlock_abi);
     fixed_grants(fs, p, scene->project);
 
@@ -244,6 +247,25 @@ Test(golden, every_plan_ends_sealed)
         cr_assert_not(strstr(filter + 1, "\nkernel"),
                       "%s: nothing of the kernel boundary after the filter", scenes[i].name);
     }
+}
+
+/* Before Linux 6.3 a process that waits to enter a time namespace can start none that shares its
+ * memory, and the file that sets the clock is the host's: between the two is the only place. */
+Test(golden, a_clock_of_its_own_comes_after_the_network_and_before_the_root)
+{
+    static const struct scene scene = {.name = "own",
+                                       .policy = "filesystem: {proc: own}\n",
+                                       .root = true,
+                                       .cgroup = true,
+                                       .landlock_abi = 7};
+    cleanup_buf struct buf text;
+    buf_init(&text, 1 << 20);
+    write_plan(&scene, &text);
+    const char *network = strstr(text.data, "network-start"),
+               *clock = strstr(text.data, "own-clock");
+    const char *root = strstr(text.data, "filesystem ");
+    cr_assert(network && clock && root, "%s", text.data);
+    cr_assert(network < clock && clock < root, "%s", text.data);
 }
 
 Test(golden, without_landlock_the_process_tier_is_refused)
