@@ -144,29 +144,39 @@ static void tell_reader(struct reader *r, const char *data, size_t len)
     cut_off(r);
 }
 
+static void write_event(struct buf *out, const struct question_info *q)
+{
+    struct json_writer w;
+    buf_fmt(out, "event: %s\ndata: ", q->answer == APPROVAL_PENDING ? "approval" : "answer");
+    jw_init(&w, out, false);
+    write_question(&w, q);
+    buf_str(out, "\n\n");
+}
+
 static void on_question(struct question_watcher *watcher, const struct question_info *q)
 {
     struct reader *r = container_of(watcher, struct reader, watcher);
     cleanup_buf struct buf out;
-    struct json_writer w;
     buf_init(&out, EVENT_MAX);
     if (!may_see(r->call->key, q))
         return;
-    buf_fmt(&out, "event: %s\ndata: ", q->answer == APPROVAL_PENDING ? "approval" : "answer");
-    jw_init(&w, &out, false);
-    write_question(&w, q);
-    buf_str(&out, "\n\n");
+    write_event(&out, q);
     if (!out.failed)
         tell_reader(r, out.data, out.len);
 }
 
-/* What waits already comes first: who connects late misses nothing. A client that was cut off while
- * it was being told has no `x` any more. */
+/* What waits already comes first: who connects late misses nothing. Nobody can have read of it yet,
+ * so that nobody is cut off for it; how much can wait is bounded where questions are asked. */
 static void tell_waiting(void *ctx, const struct question_info *q)
 {
     struct call *call = ctx;
-    if (call->x)
-        on_question(&((struct reader *)call->data)->watcher, q);
+    cleanup_buf struct buf out;
+    buf_init(&out, EVENT_MAX);
+    if (!call->x || !may_see(call->key, q))
+        return;
+    write_event(&out, q);
+    if (!out.failed)
+        exchange_write(call->x, out.data, out.len);
 }
 
 static void on_ping(struct loop_timer *t)

@@ -152,9 +152,11 @@ static void write_members(struct mcp_run *r, struct json_writer *w)
     }
 }
 
-static const char *default_template(enum interp_language l)
+static const char *default_template(const struct mcp_run *r)
 {
-    return l == INTERP_PYTHON ? "python" : l == INTERP_JAVASCRIPT ? "node" : "base";
+    return r->language == INTERP_PYTHON       ? "python"
+           : r->language == INTERP_JAVASCRIPT ? "node"
+                                              : "base";
 }
 
 static int read_arguments(struct mcp_run *r, const char **ret_session, struct err *err)
@@ -174,23 +176,11 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
     if (r->language == INTERP_NONE)
         return err_set(err, ERR_USAGE, "\"language\": expected " INTERP_LANGUAGES);
     *ret_session = session;
-    return run_check(r, session, err);
+    return 0;
 }
 
 void mcp_run_code(struct mcp_call *c)
 {
-    struct err err = ERR_INIT;
-    const char *session = NULL;
-    struct mcp_run *r = run_new(c);
-    if (!r)
-        return;
-    r->start = start;
-    r->write = write_members;
-    if (read_arguments(r, &session, &err) < 0) {
-        run_fail(r, &err);
-        return;
-    }
-    if (!r->template_name)
-        r->template_name = default_template(r->language);
-    run_begin(r, session);
+    static const struct run_kind kind = {read_arguments, default_template, start, write_members};
+    run_tool(c, &kind);
 }

@@ -113,6 +113,12 @@ static void write_members(struct mcp_run *r, struct json_writer *w)
         jw_kv_int(w, "exit_code", WEXITSTATUS(r->wait_status));
 }
 
+static const char *default_template(const struct mcp_run *r)
+{
+    (void)r;
+    return "base";
+}
+
 static int read_arguments(struct mcp_run *r, const char **ret_session, struct err *err)
 {
     const char *session = NULL;
@@ -131,23 +137,11 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
     if (r->args && json_count(r->args) > ARGS_MAX)
         return err_set(err, ERR_LIMIT, "\"args\": more than %u", ARGS_MAX);
     *ret_session = session;
-    return run_check(r, session, err);
+    return 0;
 }
 
 void mcp_run_command(struct mcp_call *c)
 {
-    struct err err = ERR_INIT;
-    const char *session = NULL;
-    struct mcp_run *r = run_new(c);
-    if (!r)
-        return;
-    r->start = start;
-    r->write = write_members;
-    if (read_arguments(r, &session, &err) < 0) {
-        run_fail(r, &err);
-        return;
-    }
-    if (!r->template_name)
-        r->template_name = "base";
-    run_begin(r, session);
+    static const struct run_kind kind = {read_arguments, default_template, start, write_members};
+    run_tool(c, &kind);
 }

@@ -64,7 +64,7 @@ static void on_deadline(struct loop_timer *t)
     run_finish(r);
 }
 
-struct mcp_run *run_new(struct mcp_call *c)
+static struct mcp_run *run_new(struct mcp_call *c, const struct run_kind *kind)
 {
     struct mcp_run *r = calloc(1, sizeof(*r));
     if (!r) {
@@ -72,6 +72,7 @@ struct mcp_run *run_new(struct mcp_call *c)
         return NULL;
     }
     r->c = c;
+    r->kind = kind;
     r->timeout_ms = MCP_TIMEOUT_DEFAULT_MS;
     r->deadline.fn = on_deadline;
     for (int i = 0; i < 2; i++) {
@@ -108,7 +109,7 @@ static void begin_in(struct mcp_run *r, struct box *b)
         r->denied_before[i] = denied->items[i].count;
     memcpy(r->box_id, box_info(b)->id, sizeof(r->box_id));
     r->began_us = clock_us();
-    r->start(r, b);
+    r->kind->start(r, b);
 }
 
 static void on_box(void *ctx, struct box *b, const struct err *err)
@@ -145,7 +146,8 @@ static void create(struct mcp_run *r)
     box_create(r->c->core, &request, on_box, r);
 }
 
-int run_check(const struct mcp_run *r, const char *session, struct err *err)
+/* What is about a fresh sandbox does not go together with one that is there. */
+static int check(const struct mcp_run *r, const char *session, struct err *err)
 {
     const char *given = r->template_name ? "template" : r->policy ? "policy" : NULL;
     if (session && given)
@@ -153,7 +155,8 @@ int run_check(const struct mcp_run *r, const char *session, struct err *err)
     return fields_check_env(r->env, "env", err);
 }
 
-void run_begin(struct mcp_run *r, const char *session)
+/* Gets the sandbox, then starts what is to run in it. */
+static void begin(struct mcp_run *r, const char *session)
 {
     struct box *b;
     if (!session) {
@@ -166,6 +169,22 @@ void run_begin(struct mcp_run *r, const char *session)
         return;
     r->ended = false;
     begin_in(r, b);
+}
+
+void run_tool(struct mcp_call *c, const struct run_kind *kind)
+{
+    struct err err = ERR_INIT;
+    const char *session = NULL;
+    struct mcp_run *r = run_new(c, kind);
+    if (!r)
+        return;
+    if (kind->read(r, &session, &err) < 0 || check(r, session, &err) < 0) {
+        run_fail(r, &err);
+        return;
+    }
+    if (!r->template_name)
+        r->template_name = kind->template_name(r);
+    begin(r, session);
 }
 
 /* ---- output ---- */

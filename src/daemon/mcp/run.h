@@ -14,8 +14,7 @@ struct mcp_run {
     const char *template_name;
     int64_t timeout_ms;
     const struct json *env, *policy;
-    void (*start)(struct mcp_run *r, struct box *b);
-    void (*write)(struct mcp_run *r, struct json_writer *w); /* its own members of the result */
+    const struct run_kind *kind;
 
     uint64_t began_us;
     struct buf out[2];  /* stdout, stderr */
@@ -40,7 +39,15 @@ struct mcp_run {
     int wait_status;
 };
 
-struct mcp_run *run_new(struct mcp_call *c); /* NULL: the call is answered */
+/* What makes the two tools different. */
+struct run_kind {
+    int (*read)(struct mcp_run *r, const char **ret_session, struct err *err); /* the arguments */
+    const char *(*template_name)(const struct mcp_run *r); /* where the call names none */
+    void (*start)(struct mcp_run *r, struct box *b);
+    void (*write)(struct mcp_run *r, struct json_writer *w); /* its own members of the result */
+};
+/* One call of a tool, from its arguments to its answer. */
+void run_tool(struct mcp_call *c, const struct run_kind *kind);
 /* Arguments that both take. */
 #define RUN_FIELDS(r, session)                                                                     \
     {"session_id", FIELD_STRING, &(session)}, {"template", FIELD_STRING, &(r)->template_name},     \
@@ -49,10 +56,6 @@ struct mcp_run *run_new(struct mcp_call *c); /* NULL: the call is answered */
     {                                                                                              \
         "env", FIELD_MAP, &(r)->env                                                                \
     }
-/* What is about a fresh sandbox does not go together with one that is there. */
-int run_check(const struct mcp_run *r, const char *session, struct err *err);
-/* Gets the sandbox, then calls r->start. */
-void run_begin(struct mcp_run *r, const char *session);
 struct box *run_box(struct mcp_run *r); /* NULL: it is gone */
 bool run_output(struct mcp_run *r, int stream, const void *data, size_t len);
 void run_fail(struct mcp_run *r, const struct err *err); /* it could not be started */

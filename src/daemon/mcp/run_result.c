@@ -142,7 +142,7 @@ void run_write(struct mcp_run *r, struct box *b)
     jw_kv_uint(&result.w, "duration_ms", (clock_us() - r->began_us) / 1000);
     if (!r->own_box)
         jw_kv_string(&result.w, "session_id", r->box_id);
-    r->write(r, &result.w);
+    r->kind->write(r, &result.w);
     write_denials(r, l, &result.w);
     tool_result_send(r->c, &result);
 }
