@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -147,6 +148,17 @@ static void lift_limits(void)
         }
 }
 
+/* Not by process ids alone: a group that a launcher of the same ids left when all of it was killed
+ * at once would be in the way. */
+static int name_sandbox(struct sandbox *s, struct err *err)
+{
+    uint32_t random;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        return err_sys(err, "random id");
+    snprintf(s->id, sizeof s->id, "brig-stem-%d-%08x", (int)getppid(), random);
+    return 0;
+}
+
 /* ---- its life ---- */
 
 struct stem_warden {
@@ -262,7 +274,8 @@ static void watch(struct stem_warden *w)
 static int run(struct stem_warden *w, const struct template *t, struct stem_files *f,
                struct err *err)
 {
-    if (read_library(&f->library, err) < 0 || write_config(t, &f->config, err) < 0)
+    if (name_sandbox(w->s, err) < 0 || read_library(&f->library, err) < 0 ||
+        write_config(t, &f->config, err) < 0)
         return -err->code;
     lift_limits();
     return begin(w, err);
@@ -287,7 +300,6 @@ int stem_main(int sock, int door, const struct template *t, uid_t lease)
         return 125;
     w.s->session = true;
     w.s->stem = &files;
-    snprintf(w.s->id, sizeof w.s->id, "brig-stem-%d-%d", (int)getppid(), (int)getpid());
     int outcome = run(&w, t, &files, &err);
     if (outcome < 0)
         complain(&w, &err);

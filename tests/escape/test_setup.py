@@ -35,6 +35,7 @@ VOLATILE = ("receipt.started", "receipt.finished", "receipt.sandbox_id", "receip
             "receipt.verdict", "receipt.boundaries.kernel.seccomp_instructions", "receipt.boundaries.kernel.host_uid")
 # A run that falls back and says so in its receipt did not do it in silence.
 SAID = ("receipt.boundaries.lifecycle", "receipt.why_not_signed")
+ENDED_FOR = "the sandbox was ended because its "
 CLONE_NEWUSER = 0x10000000
 # The steps at which a boundary is put up are always among them.
 SAMPLE = 5000 if FULL else 150
@@ -187,7 +188,11 @@ class Payload:
             answer = json.loads(result.out)
             view = {f"posture.{k}": v for k, v in values(answer["stdout"]).items() if k != "pid"}
             ran = ran or bool(view)
-            view.update(leaves(answer.get("receipt", {}), "receipt"))
+            receipt = answer.get("receipt", {})
+            # That a part failed and the run was ended for it is the opposite of a weaker run.
+            if notices := receipt.get("weaker_than_level"):
+                receipt["weaker_than_level"] = [n for n in notices if not (result.rc == 137 and n.startswith(ENDED_FOR))]
+            view.update(leaves(receipt, "receipt"))
         except (ValueError, KeyError):
             pass
         return ran, view, result

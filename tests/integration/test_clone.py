@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from helpers import CALLERS, PUBLIC, TOP, USER_ID, all_pids, below, read_stat, remove_group, wait_for
-from servelib import Box, Failed, Gone, Serve, frame, read_frame
+from servelib import IDS_OF_THIS_RUN, Box, Failed, Gone, Serve, frame, read_frame
 
 LIBRARY = Path(PUBLIC) / "brig-template.so"
 MODULES = ["json", "multiprocessing", "numpy", "ssl", "tempfile", "uuid"]
@@ -123,6 +123,10 @@ def pair(serve):
         each.close()
 
 
+# What a killed run left behind may carry the process id of a `brig serve` of today.
+BEFORE = {path for path, _, _ in os.walk("/sys/fs/cgroup")}
+
+
 class Left:
     """What there is of one `brig serve`, to be gone after its end. (Others may run on this machine.)"""
 
@@ -131,8 +135,9 @@ class Left:
         self.pids = set(below(serve.pid))
 
     def groups(self):
-        marks = (f"brig-t{os.getpid():07d}", f"brig-stem-{self.serve.pid}-")
-        return [path for path, _, _ in os.walk("/sys/fs/cgroup") if path.rsplit("/", 1)[1].startswith(marks)]
+        marks = (f"brig-t{IDS_OF_THIS_RUN}", f"brig-stem-{self.serve.pid}-")
+        return [path for path, _, _ in os.walk("/sys/fs/cgroup")
+                if path.rsplit("/", 1)[1].startswith(marks) and path not in BEFORE]
 
     def check(self):
         wait_gone(*self.pids)

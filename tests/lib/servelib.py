@@ -2,6 +2,7 @@
 import array
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -178,6 +179,10 @@ def read_all(fd):
     return b"".join(parts)
 
 
+# Not by process id: what a killed run left behind may carry the one that this run has now.
+IDS_OF_THIS_RUN = secrets.token_hex(4)[:7]
+
+
 class Serve:
     """A running `brig serve`."""
 
@@ -238,7 +243,7 @@ class Serve:
 
     def new_id(self):
         self.count += 1
-        return f"t{os.getpid():07d}{self.count:012d}"
+        return f"t{IDS_OF_THIS_RUN}{self.count:012d}"
 
     def launch(self, template="base", id=None, **more):
         id = id or self.new_id()
