@@ -46,6 +46,9 @@ int attack_fork_bomb(struct attempt *a)
             break;
         }
     }
+    /* Where the kernel counts what else the user runs, looking now and then ends it. */
+    if (count == FORKS)
+        usleep((useconds_t)patience(a));
     for (int i = 0; i < count; i++)
         kill(children[i], SIGKILL);
     for (int i = 0; i < count; i++)

@@ -131,7 +131,7 @@ def test_a_part_is_killed(lab_box, part, lab, folders):
         watch = lab.watch()
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not [p for p in pids if read_stat(p) and read_stat(p)[1] not in "ZX"])
+        wait_for(lambda: not [p for p in pids if (stat := read_stat(p)) and stat[1] not in "ZX"])
         if part in ("proxy", "init", "code", "supervisor"):
             told = run.again(2)
             assert told is None or b"200" not in told, f"{part} is dead, and still: {told}"
