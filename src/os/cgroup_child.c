@@ -231,12 +231,16 @@ int cgroup_rmdir_child(const char *dir, unsigned deadline_ms)
     }
 }
 
+/* Nobody else comes after the guardian, and nobody waits for it. A task that the kernel holds for a
+ * file system that does not answer ends when that does; its group goes then. */
 void cgroup_kill_and_remove_child(const struct cgroup_group *g)
 {
-    if (g->version == CGROUP_NONE)
-        return;
-    cgroup_kill_child(g, CHILD_KILL_MS);
-    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++)
-        if (g->dir[i][0])
-            cgroup_rmdir_child(g->dir[i], CHILD_REMOVE_MS);
+    bool busy = g->version != CGROUP_NONE;
+    while (busy) {
+        cgroup_kill_child(g, CHILD_KILL_MS);
+        busy = false;
+        for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++)
+            if (g->dir[i][0] && cgroup_rmdir_child(g->dir[i], CHILD_REMOVE_MS) == -EBUSY)
+                busy = true;
+    }
 }

@@ -3,6 +3,7 @@ on their way, file systems that do not answer, the host's tables; and what the c
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import pty
 import resource
@@ -20,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import hangfs
-from helpers import ANY, CALLERS, IS_ROOT, USER, wait_for
+from helpers import ANY, CALLERS, IS_ROOT, ROOT, USER, wait_for
 from verifylib import weak_programs
 
 PYTHON = "/usr/bin/python3"
@@ -265,6 +266,25 @@ def test_code_that_waits_for_a_file_system_is_left_behind(hung):
     assert hung.asked.is_set(), "it was not asked for the file"
     assert done.returncode == 124 and "could not be killed" in done.stderr, done
     assert time.monotonic() - before < PATIENCE
+
+
+def groups_of(sandbox):
+    return [path for path, _, _ in os.walk("/sys/fs/cgroup") if path.endswith("/" + sandbox)]
+
+
+@only_root
+def test_what_was_left_behind_goes_when_the_file_system_answers(place):
+    """Nobody waits for the guardian: it stays until the last task has ended, and then removes the groups."""
+    one_round = 30  # seconds: longer than one attempt at each group
+    with hangfs.hang(place) as hung:
+        done = ROOT.with_options("--tier", "container").run(
+            "--json", "--ro", hung.place, "--timeout", "3s", "--", "cat", f"{hung.place}/file", timeout=PATIENCE)
+        sandbox = json.loads(done.stdout)["sandbox_id"]
+        if not groups_of(sandbox):
+            pytest.skip("this machine has no cgroups for it")
+        time.sleep(one_round)
+        assert groups_of(sandbox), "control: as long as a task is in there they cannot go"
+    wait_for(lambda: not groups_of(sandbox), what=f"the end of {groups_of(sandbox)}")
 
 
 # The kernel locks a pipe while it copies to or from memory; here that memory is a file that does not answer.
