@@ -109,10 +109,10 @@ static void own_folder(void)
 static void remove_folder(void)
 {
     char path[128];
-    static const char *const parts[] = {"/brig/approvals", "/brig", ""};
+    static const char *const parts[] = {"/brig/approvals", "/brig/.brig-state", "/brig", ""};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         snprintf(path, sizeof path, "%s%s", folder, parts[i]);
-        rmdir(path);
+        remove(path);
     }
 }
 
