@@ -295,6 +295,7 @@ class Serve:
     def __exit__(self, *_):
         if self.process.returncode is None:
             self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def frame(obj):
