@@ -40,7 +40,9 @@ class Daemon:
         """A key of somebody who is not the operator."""
         done = self.lab.brig("keys", "add", name, "--state", self.lab.top / "serve", *options)
         assert done.returncode == 0 and "now" in done.stderr, done
-        return done.stdout.strip()
+        key = done.stdout.strip()
+        wait_for(lambda: self.call("GET", "/v2/sandboxes", key=key)[0] == 200, what="the key is known")
+        return key
 
     def call(self, method, path, body=None, box=None, kind="application/json", key=None):
         wire = http.client.HTTPConnection("localhost", timeout=120)
