@@ -490,18 +490,23 @@ print(libc.connect(s.fileno(), page, 16), flush=True)
 
 # ---- descriptors on their way ----
 
+# What others of this user had on their way when they ended is taken back by the kernel in its own time.
 FLOOD = """
 import array, os, socket, sys, time
-sent, kept = 0, []
+sent, kept, end = 0, [], time.monotonic() + 60
 null = os.open("/dev/null", os.O_RDONLY)
-try:
-    while sent < 20000:
+while sent < 20000:
+    try:
         a, b = socket.socketpair(); kept += [a, b]
         for _ in range(8):
             a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [null] * 200))])
             sent += 200
-except OSError as error:
-    print(sent, error.errno, flush=True)
+    except OSError as error:
+        if sent > 200 or time.monotonic() > end:
+            print(sent, error.errno, flush=True)
+            break
+        kept, sent = [], 0
+        time.sleep(0.1)
 time.sleep(1000)
 """
 ONE = """
