@@ -101,7 +101,8 @@ static int open_folder(struct ask *a, struct err *err)
         return become_owner(a->folder, err);
     if (errno != ENOENT) {
         err_sys(err, "open the audit folder of %s", state);
-        return errno == EACCES ? err_hint(err, "it belongs to who runs `brig serve`") : -err->code;
+        return errno == EACCES ? err_hint(err, "it belongs to who runs `brig serve`")
+                               : err_number(err);
     }
     err_set(err, ERR_NOT_FOUND, "there is no audit log in %s", state);
     return err_hint(err, "`brig serve` makes it, and `brig run --receipt` one of its own (--runs); "
@@ -145,13 +146,13 @@ static int answer(struct ask *a, struct err *err)
         if (strcmp(verbs[i].name, a->verb) != 0)
             continue;
         if (sign_prepare(err) < 0 || ask_load_key(a, err) < 0)
-            return -err->code;
+            return err_number(err);
         if (needs_folder(a) && open_folder(a, err) < 0)
-            return -err->code;
+            return err_number(err);
         if (ask_flag(a, "runs"))
             return ask_runs(a, err);
         if (needs_store(a) && store_open(&a->store, a->folder, false, err) < 0)
-            return -err->code;
+            return err_number(err);
         return verbs[i].fn(a, err);
     }
     return err_set(err, ERR_USAGE, "there is no such question");

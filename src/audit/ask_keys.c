@@ -31,7 +31,7 @@ static int print_key(void *ctx, const char *table, const char *key, const char *
 int ask_keys_list(struct ask *a, struct err *err)
 {
     if (store_each(a->store, "keys", print_key, a, err) < 0)
-        return -err->code;
+        return err_number(err);
     buf_str(&a->out, "{\"end\":{}}\n");
     return ask_flush(a, err);
 }
@@ -73,7 +73,7 @@ int ask_keys_put(struct ask *a, struct err *err)
     if (text.failed)
         return err_set(err, ERR_LIMIT, "the key's row is too long");
     if (store_put_key(a->store, id, buf_text(&text), err) < 0)
-        return -err->code;
+        return err_number(err);
     buf_fmt(&a->out, "{\"end\":{\"effect\":\"%s\"}}\n", tell_daemon(a, id));
     return ask_flush(a, err);
 }

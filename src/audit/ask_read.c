@@ -60,7 +60,7 @@ static int follow(struct tail *t, struct store_filter *f, int watch, struct err 
             return r;
         f->after = t->last;
         if (store_find(t->ask->store, f, print_record, t, err) < 0 || ask_flush(t->ask, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
 }
 
@@ -83,7 +83,7 @@ int ask_tail(struct ask *a, struct err *err)
             return err_sys(err, "watch the audit folder");
     }
     if (store_find(a->store, &f, print_record, &t, err) < 0 || ask_flush(a, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (watch >= 0)
         return follow(&t, &f, watch, err);
     return print_end(&t, err);
@@ -95,7 +95,7 @@ int ask_show(struct ask *a, struct err *err)
     struct tail t = {.ask = a};
     struct store_filter f = {.after = seq - 1, .limit = 1};
     if (!seq || store_find(a->store, &f, print_record, &t, err) < 0)
-        return seq ? -err->code : err_set(err, ERR_USAGE, "records are counted from 1");
+        return seq ? err_number(err) : err_set(err, ERR_USAGE, "records are counted from 1");
     if (t.last != seq) {
         buf_reset(&a->out);
         return err_set(err, ERR_NOT_FOUND, "there is no record %llu", (unsigned long long)seq);
@@ -110,7 +110,7 @@ int ask_summary(struct ask *a, struct err *err)
     jw_init(&w, &a->out, false);
     jw_object_begin(&w);
     if (store_summary(a->store, ask_since(a, since), &w, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_object_end(&w);
     buf_str(&a->out, "\n{\"end\":{}}\n");
     return ask_flush(a, err);

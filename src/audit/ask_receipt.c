@@ -87,7 +87,7 @@ static int check(struct ask *a, const struct receipt *r, struct err *why, struct
                        "no key of this installation signed it; the signer's public key is given "
                        "with --key FILE");
     if (verifier_key(a->verifier, key, err) < 0)
-        return -err->code;
+        return err_number(err);
     return receipt_check(r, key, verifier_check, a->verifier, why);
 }
 
@@ -109,7 +109,7 @@ static int print_verdict(struct ask *a, const struct receipt *r, const struct er
         jw_kv_string(&w, "time", c.time);
         jw_kv_bool(&w, "run", strstr(buf_text(&r->record), "\"kind\":\"" RECEIPT_RUN "\"") != NULL);
     }
-    return finish(a, &w, err) < 0 ? -err->code : why->code != ERR_NONE;
+    return finish(a, &w, err) < 0 ? err_number(err) : why->code != ERR_NONE;
 }
 
 int ask_receipt_verify(struct ask *a, struct err *err)
@@ -119,14 +119,14 @@ int ask_receipt_verify(struct ask *a, struct err *err)
     cleanup_buf struct buf text;
     buf_init(&text, FILE_MAX);
     if (read_file(ask_text(a, "file"), &text, err) < 0)
-        return -err->code;
+        return err_number(err);
     receipt_init(&r);
     int result = receipt_parse(text.data, text.len, &r, &why);
     if (result < 0)
         err_wrap(&why, "it is not as it was written");
     else
         (void)check(a, &r, &why, err);
-    result = err->code ? -err->code : print_verdict(a, &r, &why, err);
+    result = err->code ? err_number(err) : print_verdict(a, &r, &why, err);
     receipt_done(&r);
     return result;
 }
@@ -140,7 +140,7 @@ int ask_receipt_key(struct ask *a, struct err *err)
     struct json_writer w;
     if (sign_public(a->folder, pem, err) < 0 || verifier_open(&a->verifier, a->folder, err) < 0 ||
         verifier_key(a->verifier, key, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_init(&w, &a->out, false);
     jw_object_begin(&w);
     write_hex(&w, "key", "sha256:", key);

@@ -120,9 +120,9 @@ static int verify_file(struct ask *a, const struct runs_view *view, struct verif
             return err_set(err, ERR_USAGE, "what is expected is SEQ:HASH, as verify prints it");
     }
     if (!a->verifier && verifier_open(&a->verifier, a->folder, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (chain_check_new(&v->chain, 1, NULL, verifier_check, a->verifier, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (view->has_head)
         chain_check_head(v->chain, view->head.line, view->head.len, view->head.signature);
     else if (view->size > 128)
@@ -139,7 +139,7 @@ static int runs_verify(struct ask *a, const struct runs_view *view, struct err *
     struct verify_result result = {.good = false};
     struct verify v = {.lines = 0};
     if (verify_file(a, view, &v, &result, err) < 0)
-        return -err->code;
+        return err_number(err);
     return ask_print_verdict(a, &result, err);
 }
 
@@ -196,10 +196,10 @@ static int runs_tail(struct ask *a, const struct runs_view *view, struct err *er
     if (ask_flag(a, "follow"))
         return err_set(err, ERR_UNSUPPORTED, "the chain of runs cannot be followed with -f");
     if (each_line(view, pick_line, &p, err) < 0)
-        return -err->code;
+        return err_number(err);
     p = (struct pick){.ask = a, .skip = p.found > lines ? p.found - lines : 0};
     if (each_line(view, pick_line, &p, err) < 0)
-        return -err->code;
+        return err_number(err);
     return print_end(a, p.found - p.skip, err);
 }
 
@@ -209,7 +209,7 @@ static int runs_show(struct ask *a, const struct runs_view *view, struct err *er
     if (!p.seq)
         return err_set(err, ERR_USAGE, "records are counted from 1");
     if (each_line(view, pick_line, &p, err) < 0)
-        return -err->code;
+        return err_number(err);
     return p.found ? print_end(a, p.found, err)
                    : err_set(err, ERR_NOT_FOUND, "there is no record %" PRIu64, p.seq);
 }
@@ -247,7 +247,7 @@ static int runs_export(struct ask *a, const struct runs_view *view, struct err *
     if (ask_text(a, "box") || ask_number(a, "since_us", 0))
         return err_set(err, ERR_UNSUPPORTED, "the chain of runs is exported as a whole");
     if (each_line(view, copy_line, &c, err) < 0)
-        return -err->code;
+        return err_number(err);
     buf_fmt(&a->out, "{\"end\":{\"checkpoints\":%" PRIu64 ",\"hash\":\"", c.checkpoints);
     hex_write(&a->out, c.hash, 32);
     buf_fmt(&a->out, "\",\"last\":%" PRIu64 ",\"records\":%" PRIu64 "}}\n", c.last, c.records);
@@ -263,7 +263,7 @@ int ask_runs(struct ask *a, struct err *err)
         {"verify", runs_verify}, {"tail", runs_tail}, {"show", runs_show}, {"export", runs_export}};
     struct runs_view view;
     if (runs_look(a->folder, &view, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (view.fd < 0) {
         err_set(err, ERR_NOT_FOUND, "there is no receipt of a run yet");
         return err_hint(err, "`brig run --receipt FILE` makes one");

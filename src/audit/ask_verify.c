@@ -20,7 +20,7 @@ int ask_print_verdict(struct ask *a, const struct verify_result *r, struct err *
     verify_write_json(r, &w);
     jw_object_end(&w);
     buf_str(&a->out, "\n{\"end\":{}}\n");
-    return ask_flush(a, err) < 0 ? -err->code : !r->good;
+    return ask_flush(a, err) < 0 ? err_number(err) : !r->good;
 }
 
 int ask_load_key(struct ask *a, struct err *err)
@@ -75,7 +75,7 @@ static int verify_store(struct ask *a, struct err *err)
         ;
     store_verify_end(run, &result);
     if (r < 0 || check_expected(a, &result, err) < 0)
-        return -err->code;
+        return err_number(err);
     return ask_print_verdict(a, &result, err);
 }
 
@@ -102,7 +102,7 @@ static int verify_export(struct ask *a, const char *path, struct err *err)
     struct verify_result result;
     struct export_check *c = NULL;
     if (export_check_new(&c, verifier_check, a->verifier, err) < 0)
-        return -err->code;
+        return err_number(err);
     FILE *f = fopen(path, "re");
     int r = f ? read_lines(f, c, err) : err_sys(err, "open %s", path);
     if (f)

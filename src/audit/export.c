@@ -47,7 +47,7 @@ static int find_range(struct export *e, const char *since, struct err *err)
     uint64_t end = 0;
     if (store_find(s, &f, note_first, &e->first, err) < 0 ||
         store_find(s, &any, note_first, &end, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!e->first && (e->box || since))
         return err_set(err, ERR_NOT_FOUND, "there is no such record");
     e->first = e->first ? e->first : 1;
@@ -58,7 +58,7 @@ static int find_range(struct export *e, const char *since, struct err *err)
     uint64_t mine = 0, covered = 0;
     if (store_find(s, &f, note_first, &mine, err) < 0 ||
         store_checkpoints(s, mine, 1, note_checkpoint, &covered, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!covered && e->head_seq >= mine)
         covered = e->head_seq;
     if (covered && covered < e->last)
@@ -99,7 +99,7 @@ static int add_checkpoint(struct export *e, struct err *err)
     uint64_t before = e->checkpoints;
     if (e->next_check == e->at &&
         store_checkpoints(e->ask->store, e->at, 1, write_checkpoint, e, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (e->checkpoints != before) {
         /* Where the next one will be; UINT64_MAX: there is none. */
         e->next_check = UINT64_MAX;
@@ -130,7 +130,7 @@ static int write_row(void *ctx, uint64_t seq, const char *line, size_t len, cons
     e->at = seq;
     memcpy(e->hash, hash, 32);
     if (add_checkpoint(e, err) < 0)
-        return -err->code;
+        return err_number(err);
     return out->len > FLUSH_AT ? ask_flush(e->ask, err) : 0;
 }
 
@@ -138,16 +138,16 @@ static int write_all(struct export *e, struct err *err)
 {
     struct buf *out = &e->ask->out;
     if (store_hash_of(e->ask->store, e->first - 1, e->hash, err) < 0)
-        return -err->code;
+        return err_number(err);
     buf_fmt(out, "{\"brig_audit\":1,\"first\":%" PRIu64 ",\"previous\":\"", e->first);
     hex_write(out, e->hash, 32);
     buf_str(out, "\"}\n");
     e->next_check = UINT64_MAX;
     if (store_checkpoints(e->ask->store, e->first, 1, note_checkpoint, &e->next_check, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct store_filter f = {.after = e->first - 1, .limit = e->last - e->first + 1};
     if (e->last >= e->first && store_find(e->ask->store, &f, write_row, e, err) < 0)
-        return -err->code;
+        return err_number(err);
     buf_fmt(out, "{\"end\":{\"checkpoints\":%" PRIu64 ",\"hash\":\"", e->checkpoints);
     hex_write(out, e->hash, 32);
     buf_fmt(out, "\",\"last\":%" PRIu64 ",\"records\":%" PRIu64 "}}\n", e->records ? e->at : 0,
@@ -167,6 +167,6 @@ int ask_export(struct ask *a, struct err *err)
     if (there && checkpoint_parse(e.head.line, e.head.len, &c, NULL) >= 0)
         e.head_seq = c.seq;
     if (store_snapshot(a->store, true, err) < 0 || find_range(&e, ask_since(a, since), err) < 0)
-        return -err->code;
+        return err_number(err);
     return write_all(&e, err);
 }

@@ -149,11 +149,11 @@ static int start(struct notary *n, struct err *err)
     own_signals();
     cleanup_fd int folder = recorder_folder(FD_FOLDER, err);
     if (folder < 0 || recorder_keep_descriptors(FD_SOCKET, folder, err) < 0)
-        return -err->code;
+        return err_number(err);
     fd_steal(&folder); /* closed with all others; its copy stands at FD_FOLDER */
     runs_prepare();
     if (sign_prepare(err) < 0 || recorder_seal(FD_FOLDER, &landlock, err) < 0)
-        return -err->code;
+        return err_number(err);
     return runs_open(&n->runs, FD_FOLDER, err);
 }
 

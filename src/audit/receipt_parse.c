@@ -100,7 +100,7 @@ static int take_body(struct receipt *r, struct err *err)
     struct json_writer w;
     json_keep(r->tree, is_body);
     if (check_body(r->tree, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_init(&w, &r->body, false);
     jw_json_sorted(&w, r->tree);
     if (r->body.failed)
@@ -114,7 +114,7 @@ int receipt_body_read(const char *text, size_t len, struct receipt *ret, struct 
     struct err none = ERR_INIT;
     err = err ? err : &none;
     if (json_parse(text, len, &limits, &ret->tree, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (json_type(ret->tree) != JSON_OBJECT)
         return err_set(err, ERR_PROTOCOL, "a receipt is an object");
     return take_body(ret, err);
@@ -166,10 +166,10 @@ int receipt_parse(const char *text, size_t len, struct receipt *ret, struct err 
     struct err none = ERR_INIT;
     err = err ? err : &none;
     if (json_parse(text, len, &limits, &ret->tree, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (json_type(ret->tree) != JSON_OBJECT)
         return err_set(err, ERR_PROTOCOL, "a receipt is an object");
-    return take_proof(ret, err) < 0 ? -err->code : take_body(ret, err);
+    return take_proof(ret, err) < 0 ? err_number(err) : take_body(ret, err);
 }
 
 /* ---- check ---- */
@@ -206,7 +206,7 @@ static int check_record(const struct receipt *r, uint64_t *ret_seq, struct err *
         good = receipt_is_of(&record, r, err) >= 0;
     *ret_seq = record.seq;
     json_free(tree);
-    return good ? 0 : -err->code;
+    return good ? 0 : err_number(err);
 }
 
 int receipt_check(const struct receipt *r, const uint8_t key[32], chain_verify_fn *verify,
@@ -224,9 +224,9 @@ int receipt_check(const struct receipt *r, const uint8_t key[32], chain_verify_f
         return err_hint(err, "it was signed by another installation, or changed");
     }
     if (check_record(r, &seq, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (checkpoint_parse(r->checkpoint.data, r->checkpoint.len, &c, err) < 0)
-        return -err->code;
+        return err_number(err);
     chain_next(r->previous, r->record.data, r->record.len, hash);
     if (c.seq != seq || memcmp(hash, c.hash, 32) != 0)
         return err_set(err, ERR_ATTEST, "its place in the chain was changed");

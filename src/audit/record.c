@@ -91,7 +91,7 @@ int record_write(const struct record *r, struct buf *out, struct err *err)
     char time[RECORD_TIME_SIZE];
     size_t before = out->len;
     if (check_parts(r, err) < 0 || (r->detail && check_detail(r->detail, err) < 0))
-        return err ? -err->code : -ERR_PROTOCOL;
+        return err_number(err);
     record_time(r->time_us, time);
     jw_init(&w, out, false);
     jw_object_begin(&w);
@@ -154,7 +154,7 @@ int record_read(const struct json *json, struct record *ret, struct buf *detail_
             return err_set(err, ERR_PROTOCOL, "a record has no such member: %.40s", name);
     }
     if (check_parts(ret, err) < 0)
-        return err ? -err->code : -ERR_PROTOCOL;
+        return err_number(err);
     if (!detail)
         return 0;
     buf_reset(detail_room);

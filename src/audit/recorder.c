@@ -310,7 +310,7 @@ static int turn(struct recorder *r, struct err *err)
     if (due && clock_us() >= due)
         merge_flush(r->merge, clock_us(), false, queue_merged, r);
     if (must_write(r) && queue_write(r, false, err) < 0 && err->code == ERR_ATTEST)
-        return -err->code;
+        return err_number(err);
     answer_trouble(r);
     return 0;
 }
@@ -338,7 +338,7 @@ static int write_start(struct recorder *r, bool landlock, struct err *err)
 static int restore_all(struct recorder *r, struct err *err)
 {
     if (store_each(r->store, NULL, recorder_restore, r, err) < 0)
-        return -err->code;
+        return err_number(err);
     recorder_done(r, 0, NULL);
     return 0;
 }
@@ -401,12 +401,12 @@ static int start(struct recorder *r, struct err *err)
     bool landlock = false;
     if (own_signals(r, err) < 0 || sign_prepare(err) < 0 || store_prepare(err) < 0 ||
         recorder_seal(FD_FOLDER, &landlock, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (store_open(&r->store, FD_FOLDER, true, err) < 0 ||
         store_open(&r->reader, FD_FOLDER, false, err) < 0 || merge_new(&r->merge, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (write_start(r, landlock, err) < 0)
-        return -err->code;
+        return err_number(err);
     return restore_all(r, err);
 }
 
@@ -417,10 +417,10 @@ static int run(struct recorder *r, struct err *err)
     buf_init(&r->detail, DETAIL_MAX);
     buf_init(&r->text, WIRE_TEXT_MAX);
     if (start(r, err) < 0)
-        return -err->code;
+        return err_number(err);
     while (!r->ended) {
         if (turn(r, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     finish(r);
     return 0;

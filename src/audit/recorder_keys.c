@@ -46,7 +46,7 @@ int keys_record(struct recorder *r, const char *key, const char *value, const ch
 {
     struct json *tree = NULL;
     if (value && json_parse(value, strlen(value), &json_default_limits, &tree, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (tree && json_type(tree) != JSON_OBJECT) {
         json_free(tree);
         tree = NULL;
@@ -92,17 +92,17 @@ static int collect(void *ctx, const char *table, const char *key, const char *va
 int keys_collect(struct recorder *r, struct key_rows *ret, struct err *err)
 {
     if (store_each_untold(r->store, collect, ret, err) < 0)
-        return -err->code;
+        return err_number(err);
     for (size_t i = 0; i < ret->count; i++) {
         struct key_row *row = &ret->items[i];
         struct key_told told;
         if (store_key_told(r->store, row->key, &told, err) < 0)
-            return -err->code;
+            return err_number(err);
         row->refused = !key_may_follow(&told, row->value);
         if (row->refused ? refuse_row(r, row->key, err) < 0
                          : keys_record(r, row->key, row->value, "brig keys", err) < 0 ||
                                store_told(r->store, row->key, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }

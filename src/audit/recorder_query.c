@@ -105,7 +105,7 @@ static int ask_records(struct recorder *r, const struct json *q, struct err *err
     struct page page = {.out = &r->text, .limit = limit};
     buf_str(&r->text, "{\"records\":[");
     if (store_find(r->reader, &f, add_record, &page, err) < 0)
-        return -err->code;
+        return err_number(err);
     buf_str(&r->text, "],\"next\":");
     if (page.full || page.count == limit)
         buf_fmt(&r->text, "%llu}", (unsigned long long)page.last);
@@ -153,7 +153,7 @@ static int begin_verify(struct recorder *r, uint32_t request, struct err *err)
     if (r->verify)
         return err_set(err, ERR_LIMIT, "a verification is under way");
     if (store_verify_begin(r->reader, NULL, &r->verify, err) < 0)
-        return -err->code;
+        return err_number(err);
     r->verify_request = request;
     return 0;
 }
@@ -193,7 +193,7 @@ static int ask(struct recorder *r, uint32_t request, const struct json *q, struc
     if (what && strcmp(what, "receipt") == 0)
         return ask_receipt(r, q, err);
     if (what && strcmp(what, "verify") == 0)
-        return begin_verify(r, request, err) < 0 ? -err->code : 1;
+        return begin_verify(r, request, err) < 0 ? err_number(err) : 1;
     return err_set(err, ERR_USAGE, "the recorder answers audit, summary, receipt and verify");
 }
 

@@ -136,7 +136,7 @@ static int write_item(struct recorder *r, const struct item *i, struct err *err)
     if (!i->table)
         return store_append(r->store, &i->record, err);
     if (strcmp(i->table, "keys") == 0 && keys_record(r, i->key, i->value, "the daemon", err) < 0)
-        return -err->code;
+        return err_number(err);
     return store_put(r->store, i->table, i->key, i->value, true, err);
 }
 
@@ -169,15 +169,15 @@ static int write_trouble(struct recorder *r, struct err *err)
 static int write_all(struct recorder *r, bool check, struct key_rows *rows, struct err *err)
 {
     if (store_begin(r->store, err) < 0)
-        return -err->code;
+        return err_number(err);
     for (const struct item *i = r->first; i; i = i->next) {
         if (write_item(r, i, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     if (write_trouble(r, err) < 0 || (r->keys_waiting && keys_collect(r, rows, err) < 0))
-        return -err->code;
+        return err_number(err);
     if (check && store_checkpoint(r->store, recorder_now(), err) < 0)
-        return -err->code;
+        return err_number(err);
     return store_commit(r->store, err);
 }
 
@@ -256,7 +256,7 @@ int queue_write(struct recorder *r, bool check, struct err *err)
     }
     if (write_all(r, check, &rows, err) < 0) {
         failed(r, err);
-        return -err->code;
+        return err_number(err);
     }
     written(r, &rows);
     if (store_seq(r->store) != before || r->head_old)

@@ -47,7 +47,7 @@ static int give_folder(int folder, uid_t uid, struct err *err)
         return err_sys(err, "give the audit folder to the recorder");
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (give_file(folder, names[i], uid, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }
@@ -70,7 +70,7 @@ int recorder_folder(int state_dir, struct err *err)
         return fd_steal(&fd);
     /* In the order of who decides: the folder's owner, then we. */
     uid_t uid = st.st_uid ? st.st_uid : RECORDER_UID;
-    return give_folder(fd, uid, err) < 0 ? -err->code : fd_steal(&fd);
+    return give_folder(fd, uid, err) < 0 ? err_number(err) : fd_steal(&fd);
 }
 
 static const int allowed[] = {
@@ -142,13 +142,13 @@ int recorder_seal(int folder, bool *ret_landlock, struct err *err)
     if (fstat(folder, &st) < 0)
         return err_sys(err, "look at the audit folder");
     if (seal_identity(st.st_uid, st.st_gid, who, err) < 0)
-        return -err->code;
+        return err_number(err);
     int paths = seal_paths(folder,
                            LL_READ_FILE | LL_WRITE_FILE | LL_READ_DIR | LL_REMOVE_FILE |
                                LL_MAKE_REG | LL_TRUNCATE,
                            who, err);
     if (paths < 0 || seal_calls(&calls, who, err) < 0)
-        return -err->code;
+        return err_number(err);
     *ret_landlock = paths > 0;
     return 0;
 }

@@ -169,7 +169,7 @@ static int write_all(struct runs *r, const struct buf *text, struct err *err)
         err_set(err, ERR_SYSTEM, "the chain of runs could not be written: the disk is full");
     if (ftruncate(r->fd, r->end) < 0)
         return err_sys(err, "write the chain of runs");
-    return -err->code;
+    return err_number(err);
 }
 
 static int sign_place(struct runs *r, uint64_t seq, const uint8_t hash[32], struct err *err)
@@ -194,16 +194,16 @@ static int add(struct runs *r, const struct record *record, struct buf *line, st
     buf_init(&text, 2 * EXPORT_LINE_MAX);
     numbered.seq = r->seq + 1;
     if (record_write(&numbered, line, err) < 0)
-        return -err->code;
+        return err_number(err);
     chain_next(r->hash, line->data, line->len, hash);
     if (sign_place(r, numbered.seq, hash, err) < 0)
-        return -err->code;
+        return err_number(err);
     export_write_record(&text, line->data, line->len, hash);
     export_write_checkpoint(&text, r->head.line, r->head.len, r->head.signature);
     if (text.failed)
         return err_set(err, ERR_LIMIT, "a record is too long");
     if (write_all(r, &text, err) < 0 || head_write(r->dir, &r->head, false, err) < 0)
-        return -err->code;
+        return err_number(err);
     r->seq = numbered.seq;
     r->end += (off_t)text.len;
     memcpy(r->hash, hash, 32);
@@ -253,14 +253,14 @@ static int enter(struct runs *r, struct err *err)
 {
     struct stat st;
     if (take_lock(r->lock, F_WRLCK, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (fstat(r->fd, &st) < 0)
         err_sys(err, "look at the chain of runs");
     else if (find_last(r, st.st_size, err) >= 0 && check_head(r, err) >= 0 &&
              note_boot(r, err) >= 0)
         return 0;
     drop_lock(r->lock);
-    return -err->code;
+    return err_number(err);
 }
 
 static int write_proof(struct runs *r, const uint8_t previous[32], const struct buf *line,
@@ -284,11 +284,11 @@ int runs_append(struct runs *r, const struct record *record, const struct receip
     buf_init(&detail, RECORD_MAX);
     if (receipt) {
         if (receipt_detail(receipt, &detail, err) < 0)
-            return -err->code;
+            return err_number(err);
         full.detail = buf_text(&detail);
     }
     if (enter(r, err) < 0)
-        return -err->code;
+        return err_number(err);
     memcpy(previous, r->hash, 32);
     int result = add(r, &full, &line, err);
     drop_lock(r->lock);
@@ -307,7 +307,7 @@ static int open_keys(struct runs *r, bool fresh, struct err *err)
 {
     if (signer_open(&r->signer, r->dir, fresh, err) < 0 || signer_key(r->signer, r->key, err) < 0 ||
         verifier_open(&r->verifier, r->dir, err) < 0)
-        return -err->code;
+        return err_number(err);
     return 0;
 }
 
@@ -325,7 +325,7 @@ static int begin(struct runs *r, struct err *err)
     bool empty = st.st_size < (off_t)text.len;
     int there = head_read(r->dir, &head, err);
     if (open_keys(r, empty && there == 0, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!empty)
         return 0;
     bool unknown = there < 0 || (there && checkpoint_parse(head.line, head.len, &c, NULL) < 0);
@@ -333,7 +333,7 @@ static int begin(struct runs *r, struct err *err)
         return not_as_left("it is empty", err);
     if (there == 0 &&
         (sign_place(r, 0, zero, err) < 0 || head_write(r->dir, &r->head, false, err) < 0))
-        return -err->code;
+        return err_number(err);
     return write_all(r, &text, err);
 }
 
@@ -345,7 +345,7 @@ static int open_files(struct runs *r, struct err *err)
     if (r->lock < 0 || r->fd < 0)
         return err_sys(err, "open the chain of runs");
     if (take_lock(r->lock, F_WRLCK, err) < 0)
-        return -err->code;
+        return err_number(err);
     int result = begin(r, err);
     drop_lock(r->lock);
     return result;
@@ -360,7 +360,7 @@ int runs_open(struct runs **ret, int dir, struct err *err)
     r->dir = dir;
     if (open_files(r, err) < 0) {
         runs_free(r);
-        return -err->code;
+        return err_number(err);
     }
     *ret = r;
     return 0;
@@ -394,7 +394,7 @@ int runs_look(int dir, struct runs_view *ret, struct err *err)
         return err_sys(err, "open " RUNS_FILE);
     /* Under the lock no writer is between writing a line and writing its head. */
     if (lock >= 0 && take_lock(lock, F_RDLCK, err) < 0)
-        return -err->code;
+        return err_number(err);
     int there = head_read(dir, &ret->head, err);
     if (fstat(fd, &st) < 0)
         return err_sys(err, "look at " RUNS_FILE);

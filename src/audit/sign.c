@@ -173,7 +173,7 @@ static int keep_public(int dir, EVP_PKEY *key, struct err *err)
     cleanup_buf struct buf pem;
     buf_init(&pem, SIGN_PEM_MAX);
     if (public_of(key, raw, err) < 0)
-        return -err->code;
+        return err_number(err);
     key_write(&public_form, raw, &pem);
     ssize_t n = read_file(dir, SIGN_PUBLIC_FILE, there, err);
     if (n < 0 && err->sys_errno == ENOENT)
@@ -258,7 +258,7 @@ static int key_digest(EVP_PKEY *key, uint8_t ret[32], struct err *err)
     const struct form *f = &public_form;
     memcpy(der, f->before, f->len);
     if (public_of(key, der + f->len, err) < 0)
-        return -err->code;
+        return err_number(err);
     chain_digest((const char *)der, f->len + KEY_SIZE, ret);
     return 0;
 }

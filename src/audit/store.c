@@ -84,7 +84,7 @@ static int ready(struct store *s, enum store_stmt which, struct err *err)
 int store_begin(struct store *s, struct err *err)
 {
     if (ready(s, STMT_BEGIN, err) < 0 || run(s, STMT_BEGIN, "begin to write", err) < 0)
-        return -err->code;
+        return err_number(err);
     s->open = true;
     s->now = s->disk;
     memcpy(s->now_kind, s->last_kind, sizeof s->now_kind);
@@ -109,7 +109,7 @@ int store_commit(struct store *s, struct err *err)
     }
     if (ready(s, STMT_COMMIT, err) < 0 || run(s, STMT_COMMIT, "write the records", err) < 0) {
         store_rollback(s);
-        return -err->code;
+        return err_number(err);
     }
     s->open = false;
     s->disk = s->now;
@@ -122,7 +122,7 @@ int store_commit(struct store *s, struct err *err)
 static int insert(struct store *s, const uint8_t hash[32], struct err *err)
 {
     if (ready(s, STMT_APPEND, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_stmt *stmt = s->stmts[STMT_APPEND];
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)(s->now.seq + 1));
     sqlite3_bind_text(stmt, 2, s->line.data, (int)s->line.len, SQLITE_STATIC);
@@ -137,10 +137,10 @@ int store_append(struct store *s, const struct record *r, struct err *err)
     numbered.seq = s->now.seq + 1;
     buf_reset(&s->line);
     if (record_write(&numbered, &s->line, err) < 0)
-        return -err->code;
+        return err_number(err);
     chain_next(s->now.hash, s->line.data, s->line.len, hash);
     if (insert(s, hash, err) < 0)
-        return -err->code;
+        return err_number(err);
     s->now.seq++;
     memcpy(s->now.hash, hash, 32);
     snprintf(s->now_kind, sizeof s->now_kind, "%s", r->kind);
@@ -169,13 +169,13 @@ int store_checkpoint(struct store *s, int64_t time_us, struct err *err)
     if (s->now.signed_to == s->now.seq)
         return 0;
     if (sign_place(s, &s->now, time_us, &h, err) < 0 || ready(s, STMT_SIGN, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_stmt *stmt = s->stmts[STMT_SIGN];
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)s->now.seq);
     sqlite3_bind_text(stmt, 2, h.line, (int)h.len, SQLITE_STATIC);
     sqlite3_bind_blob(stmt, 3, h.signature, CHAIN_SIGNATURE, SQLITE_STATIC);
     if (run(s, STMT_SIGN, "write a checkpoint", err) < 0)
-        return -err->code;
+        return err_number(err);
     s->signed_head = h;
     s->now.signed_to = s->now.seq;
     return 0;
@@ -185,7 +185,7 @@ int store_write_head(struct store *s, int64_t time_us, struct err *err)
 {
     struct head h;
     if (sign_place(s, &s->disk, time_us, &h, err) < 0)
-        return -err->code;
+        return err_number(err);
     return head_write(s->dir, &h, true, err);
 }
 
@@ -211,7 +211,7 @@ int store_put(struct store *s, const char *table, const char *key, const char *v
 {
     enum store_stmt which = value ? STMT_PUT : STMT_REMOVE;
     if (ready(s, which, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_stmt *stmt = s->stmts[which];
     sqlite3_bind_text(stmt, 1, table, -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 2, key, -1, SQLITE_STATIC);
@@ -225,7 +225,7 @@ int store_put(struct store *s, const char *table, const char *key, const char *v
 int store_told(struct store *s, const char *key, struct err *err)
 {
     if (ready(s, STMT_TOLD, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_text(s->stmts[STMT_TOLD], 1, key, -1, SQLITE_STATIC);
     return run(s, STMT_TOLD, "keep the daemon's state", err);
 }

@@ -83,7 +83,7 @@ int store_key_told(struct store *s, const char *key, struct key_told *ret, struc
                           "SELECT line FROM records WHERE kind IN " KEY_KINDS
                           " AND key = ?1 ORDER BY seq DESC LIMIT 1",
                           &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_text(stmt, 1, key, -1, SQLITE_STATIC);
     int code = sqlite3_step(stmt);
     if (code == SQLITE_ROW)
@@ -151,7 +151,7 @@ static int judge_rows(struct store *s, bool *ret_good, char why[static KEY_WHY_S
                           " GROUP BY key) k ON k.name = s.key LEFT JOIN records r ON r.seq ="
                           " k.newest WHERE s.tbl = 'keys' ORDER BY s.key",
                           &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     while (*ret_good && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
         const char *key = (const char *)sqlite3_column_text(stmt, 0);
         const char *value = (const char *)sqlite3_column_text(stmt, 1);
@@ -176,7 +176,7 @@ static int judge_missing(struct store *s, bool *ret_good, char why[static KEY_WH
             " WHERE kind IN " KEY_KINDS " GROUP BY key) WHERE last <> 'key.removed'"
             " AND name NOT IN (SELECT key FROM state WHERE tbl = 'keys') LIMIT 1",
             &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     int code = sqlite3_step(stmt);
     if (code != SQLITE_ROW)
         return code == SQLITE_DONE ? 0 : store_fail(s, "read the keys", err);

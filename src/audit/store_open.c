@@ -117,7 +117,7 @@ static int open_file(struct store *s, bool create, struct err *err)
     sqlite3_busy_timeout(s->db, BUSY_MS);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (create && store_sql(s, "PRAGMA journal_mode = WAL", err) < 0)
-        return -err->code;
+        return err_number(err);
     return store_sql(s,
                      "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;"
                      "PRAGMA cache_size = -1024; PRAGMA cell_size_check = ON;",
@@ -161,14 +161,14 @@ static int open_reader(struct store *s, struct err *err)
         return err_hint(err, "`brig serve` makes it; --state DIR names another folder");
     }
     if (open_file(s, false, err) < 0 || check_version(s, false, err) < 0)
-        return -err->code;
+        return err_number(err);
     return store_sql(s, "PRAGMA query_only = ON", err);
 }
 
 static int open_writer(struct store *s, struct err *err)
 {
     if (take_lock(s, err) < 0 || open_file(s, true, err) < 0 || check_version(s, true, err) < 0)
-        return -err->code;
+        return err_number(err);
     return store_resume(s, err);
 }
 
@@ -217,7 +217,7 @@ static int load_last(struct store *s, struct err *err)
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     if (store_prepare_one(s, "SELECT seq, hash, kind FROM records ORDER BY seq DESC LIMIT 1", &stmt,
                           err) < 0)
-        return -err->code;
+        return err_number(err);
     int code = sqlite3_step(stmt);
     if (code == SQLITE_DONE)
         return 0;
@@ -248,7 +248,7 @@ static int check_end(struct store *s, struct err *err)
         return not_as_left("the end is cut off: there are checkpoints of records that are missing",
                            err);
     if (store_verify_begin_at(s, s->disk.signed_to, &run, err) < 0)
-        return -err->code;
+        return err_number(err);
     int r;
     while ((r = store_verify_step(run, 1000, err)) > 0)
         ;
@@ -262,13 +262,13 @@ int store_resume(struct store *s, struct err *err)
 {
     struct head head;
     if (load_last(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     int there = head_read(s->dir, &head, err);
     if (there < 0)
         return there;
     bool fresh = !there && s->disk.seq == 0;
     if (signer_open(&s->signer, s->dir, fresh, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (fresh)
         return store_write_head(s, (int64_t)time(NULL) * 1000000, err);
     int64_t newest = store_number(s, "SELECT max(seq) FROM checkpoints");

@@ -44,7 +44,7 @@ static int prepare_find(struct store *s, const struct store_filter *f, sqlite3_s
              f->key ? " AND key = ?5" : "", f->boundary ? " AND boundary = ?6" : "",
              f->since ? " AND time >= ?7" : "", f->last ? "DESC" : "ASC");
     if (prepare(s, sql, ret, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_int64(*ret, 1, (sqlite3_int64)f->after);
     sqlite3_bind_int64(*ret, 2, f->limit ? (sqlite3_int64)f->limit : -1);
     bind_optional(*ret, 3, f->box);
@@ -61,7 +61,7 @@ int store_find(struct store *s, const struct store_filter *f, store_record_fn *f
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     int code;
     if (prepare_find(s, f, &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
         if (sqlite3_column_bytes(stmt, 2) != 32)
             return err_set(err, ERR_ATTEST, "a record is malformed");
@@ -81,7 +81,7 @@ int store_hash_of(struct store *s, uint64_t seq, uint8_t ret[32], struct err *er
     if (seq == 0)
         return 0;
     if (prepare(s, "SELECT hash FROM records WHERE seq = ?1", &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)seq);
     if (sqlite3_step(stmt) != SQLITE_ROW || sqlite3_column_bytes(stmt, 0) != 32)
         return err_set(err, ERR_ATTEST, "record %llu is not there", (unsigned long long)seq);
@@ -98,7 +98,7 @@ int store_checkpoints(struct store *s, uint64_t from, uint64_t limit, store_chec
                 "SELECT seq, line, signature FROM checkpoints WHERE seq >= ?1 ORDER BY seq"
                 " LIMIT ?2",
                 &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)from);
     sqlite3_bind_int64(stmt, 2, limit ? (sqlite3_int64)limit : -1);
     while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -126,7 +126,7 @@ static int counts(struct store *s, const char *sql, const char *since, struct js
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     int code;
     if (prepare(s, sql, &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_text(stmt, 1, since, -1, SQLITE_STATIC);
     jw_key(w, name);
     jw_object_begin(w);
@@ -145,7 +145,7 @@ static int denials(struct store *s, const char *since, struct json_writer *w, st
                 " sum(" COUNT ") AS n, count(DISTINCT box) FROM records WHERE" SINCE "AND " DENIED
                 " GROUP BY 1, 2 ORDER BY n DESC, 1, 2 LIMIT 10",
                 &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_text(stmt, 1, since, -1, SQLITE_STATIC);
     jw_key(w, "denials");
     jw_array_begin(w);
@@ -169,7 +169,7 @@ static int totals(struct store *s, const char *since, struct json_writer *w, str
                 " coalesce(sum(CASE WHEN " DENIED " THEN " COUNT " END), 0)"
                 " FROM records WHERE" SINCE,
                 &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_text(stmt, 1, since, -1, SQLITE_STATIC);
     if (sqlite3_step(stmt) != SQLITE_ROW)
         return store_fail(s, "count the records", err);
@@ -197,10 +197,10 @@ int store_summary(struct store *s, const char *since, struct json_writer *w, str
     const char *from = since ? since : "";
     jw_kv_string(w, "since", since);
     if (totals(s, from, w, err) < 0)
-        return -err->code;
+        return err_number(err);
     for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
         if (counts(s, tables[i].sql, from, w, tables[i].name, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return denials(s, from, w, err);
 }
@@ -213,7 +213,7 @@ static int each(struct store *s, const char *sql, const char *table, store_row_f
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     int code;
     if (prepare(s, sql, &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     bind_optional(stmt, 1, table);
     while ((code = sqlite3_step(stmt)) == SQLITE_ROW) {
         int r = fn(ctx, column(stmt, 0), column(stmt, 1), column(stmt, 2), err);
@@ -252,10 +252,10 @@ bool store_has(struct store *s, const char *table, const char *key, bool told)
 int store_put_key(struct store *s, const char *key, const char *value, struct err *err)
 {
     if (store_sql(s, "PRAGMA query_only = OFF", err) < 0 || store_begin(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (store_put(s, "keys", key, value, false, err) < 0) {
         store_rollback(s);
-        return -err->code;
+        return err_number(err);
     }
     return store_commit(s, err);
 }

@@ -16,7 +16,7 @@ static int keep_text(struct store *s, const struct record *record, const struct 
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     if (store_prepare_one(s, "INSERT INTO receipts(seq, box, owner, text) VALUES(?1, ?2, ?3, ?4)",
                           &stmt, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)s->now.seq);
     sqlite3_bind_text(stmt, 2, record->box, -1, SQLITE_STATIC);
     if (record->key)
@@ -44,7 +44,7 @@ static int write_proof(struct store *s, const uint8_t previous[32], struct buf *
     memcpy(p.previous, previous, 32);
     memcpy(p.value, s->signed_head.signature, CHAIN_SIGNATURE);
     if (signer_key(s->signer, p.key, err) < 0)
-        return -err->code;
+        return err_number(err);
     receipt_proof_write(&p, proof);
     return proof->failed ? err_set(err, ERR_LIMIT, "the proof of a receipt is too long") : 0;
 }
@@ -59,15 +59,15 @@ int store_receipt_add(struct store *s, const struct receipt *r, const struct rec
     buf_init(&text, RECEIPT_MAX + 2 * RECORD_MAX);
     memcpy(previous, s->now.hash, 32);
     if (receipt_detail(r, &detail, err) < 0)
-        return -err->code;
+        return err_number(err);
     full.detail = buf_text(&detail);
     if (store_append(s, &full, err) < 0 || store_checkpoint(s, full.time_us, err) < 0 ||
         write_proof(s, previous, proof, err) < 0)
-        return -err->code;
+        return err_number(err);
     receipt_write_signed(&text, r->body.data, r->body.len, buf_text(proof), NULL);
     if (text.failed)
         return err_set(err, ERR_LIMIT, "the receipt is too long to be kept");
-    return keep_text(s, &full, &text, err) < 0 ? -err->code : trim(s, err);
+    return keep_text(s, &full, &text, err) < 0 ? err_number(err) : trim(s, err);
 }
 
 int store_receipt_find(struct store *s, const char *box, struct buf *text,
@@ -80,7 +80,7 @@ int store_receipt_find(struct store *s, const char *box, struct buf *text,
     if (store_prepare_one(
             s, "SELECT text, owner FROM receipts WHERE box = ?1 ORDER BY seq DESC LIMIT 1", &stmt,
             err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_text(stmt, 1, box, -1, SQLITE_STATIC);
     int code = sqlite3_step(stmt);
     if (code == SQLITE_DONE)

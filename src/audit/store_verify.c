@@ -75,7 +75,7 @@ static int begin_chain(struct verify_run *v, uint64_t checkpoint, struct err *er
     if (checkpoint == 0)
         return chain_check_new(&v->chain, 1, NULL, verifier_check, v->verifier, err);
     if (store_hash_of(v->store, checkpoint, hash, err) < 0)
-        return -err->code;
+        return err_number(err);
     return chain_check_new(&v->chain, checkpoint + 1, hash, verifier_check, v->verifier, err);
 }
 
@@ -85,16 +85,16 @@ static int begin(struct store *s, struct verifier *verifier, uint64_t checkpoint
     v->store = s;
     v->verifier = verifier;
     if (!verifier && verifier_open(&v->own, s->dir, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!verifier)
         v->verifier = v->own;
     if (begin_chain(v, checkpoint, err) < 0 || take_head(v, err) < 0 ||
         store_snapshot(s, true, err) < 0)
-        return -err->code;
+        return err_number(err);
     v->snapshot = true;
     check_schema(v);
     if (store_prepare_one(s, rows_sql, &v->rows, err) < 0)
-        return -err->code;
+        return err_number(err);
     sqlite3_bind_int64(v->rows, 1, (sqlite3_int64)checkpoint);
     return 0;
 }
@@ -174,7 +174,7 @@ int store_verify_step(struct verify_run *v, unsigned rows, struct err *err)
             store_fail(v->store, "read the records", &why);
             if (why.code != ERR_ATTEST) {
                 *err = why;
-                return -err->code;
+                return err_number(err);
             }
             chain_check_bad(v->chain, chain_check_seq(v->chain) + 1, "%.150s", why.message);
             return 0;

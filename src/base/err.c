@@ -1,6 +1,8 @@
 /* Filling in errors, and the tables from error codes to names and exit statuses. */
 #include "base/err.h"
 
+#include "base/cleanup.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +62,7 @@ int err_wrap(struct err *err, const char *fmt, ...)
     size_t used = strlen(context);
     snprintf(context + used, sizeof context - used, ": %s", err->message);
     memcpy(err->message, context, sizeof context);
-    return -err->code;
+    return err_number(err);
 }
 
 int err_hint(struct err *err, const char *fmt, ...)
@@ -71,33 +73,28 @@ int err_hint(struct err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vset(err->hint, sizeof err->hint, fmt, ap);
     va_end(ap);
-    return -err->code;
+    return err_number(err);
 }
 
 int err_at(struct err *err, enum boundary_id boundary)
 {
-    if (!err)
-        return -(int)ERR_INTERNAL;
-    if (err->boundary == BOUNDARY_NONE)
+    if (err && err->boundary == BOUNDARY_NONE)
         err->boundary = boundary;
-    return -err->code;
+    return err_number(err);
 }
 
-static const char *const code_names[ERR_CODE_COUNT] = {
-    [ERR_NONE] = "none",           [ERR_USAGE] = "usage",
-    [ERR_POLICY] = "policy",       [ERR_UNSUPPORTED] = "unsupported",
-    [ERR_REFUSED] = "refused",     [ERR_SYSTEM] = "system",
-    [ERR_LIMIT] = "limit",         [ERR_ATTEST] = "attest",
-    [ERR_NOT_FOUND] = "not_found", [ERR_NOT_EXEC] = "not_executable",
-    [ERR_PROTOCOL] = "protocol",   [ERR_INTERRUPTED] = "interrupted",
-    [ERR_INTERNAL] = "internal",   [ERR_MEMORY] = "memory",
+/* From ERR_USAGE on. */
+static const char *const code_names[] = {
+    "usage",     "policy",         "unsupported", "refused",     "system",   "limit",  "attest",
+    "not_found", "not_executable", "protocol",    "interrupted", "internal", "memory",
 };
+_Static_assert(ARRAY_LEN(code_names) == ERR_CODE_END - ERR_USAGE, "each code has its name");
 
 const char *err_code_name(enum err_code code)
 {
-    if (code < 0 || code >= ERR_CODE_COUNT)
-        return "unknown";
-    return code_names[code];
+    if (code == ERR_NONE)
+        return "none";
+    return err_code_known(code) ? code_names[code - ERR_USAGE] : "unknown";
 }
 
 const char *boundary_name(enum boundary_id id)

@@ -7,24 +7,27 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+/* These lie above every errno (4095 at most): a negative result is -errno or one of these with its
+ * sign turned, and which of them can be told. */
 enum err_code {
     ERR_NONE = 0,
-    ERR_USAGE,       /* the command line or a request is malformed */
-    ERR_POLICY,      /* a policy file is malformed or contradicts itself */
-    ERR_UNSUPPORTED, /* this host cannot enforce what was asked */
-    ERR_REFUSED,     /* it could be done, but a rule says no */
-    ERR_SYSTEM,      /* a system call failed; sys_errno says why */
-    ERR_LIMIT,       /* a fixed bound of brig itself was exceeded */
-    ERR_ATTEST,      /* what is in force is not what was planned */
-    ERR_NOT_FOUND,   /* the command does not exist inside (127) */
-    ERR_NOT_EXEC,    /* the command exists but cannot be executed (126) */
-    ERR_PROTOCOL,    /* the other side of a socket sent nonsense */
-    ERR_INTERRUPTED, /* a signal ended the set-up */
-    ERR_INTERNAL,    /* a bug in brig */
-    ERR_MEMORY,      /* the host has no memory for it now; later it may have */
-    ERR_CODE_COUNT,
+    ERR_USAGE = 4096, /* the command line or a request is malformed */
+    ERR_POLICY,       /* a policy file is malformed or contradicts itself */
+    ERR_UNSUPPORTED,  /* this host cannot enforce what was asked */
+    ERR_REFUSED,      /* it could be done, but a rule says no */
+    ERR_SYSTEM,       /* a system call failed; sys_errno says why */
+    ERR_LIMIT,        /* a fixed bound of brig itself was exceeded */
+    ERR_ATTEST,       /* what is in force is not what was planned */
+    ERR_NOT_FOUND,    /* the command does not exist inside (127) */
+    ERR_NOT_EXEC,     /* the command exists but cannot be executed (126) */
+    ERR_PROTOCOL,     /* the other side of a socket sent nonsense */
+    ERR_INTERRUPTED,  /* a signal ended the set-up */
+    ERR_INTERNAL,     /* a bug in brig */
+    ERR_MEMORY,       /* the host has no memory for it now; later it may have */
+    ERR_CODE_END,
 };
 
 /* The five boundaries, plus one for what belongs to none of them. */
@@ -45,6 +48,19 @@ struct err {
     char message[512];
     char hint[320]; /* what the user can do about it; may be empty */
 };
+
+/* Of what another process sent: whether it is one of the codes above but ERR_NONE. */
+static inline bool err_code_known(int32_t code)
+{
+    return code >= ERR_USAGE && code < ERR_CODE_END;
+}
+
+/* What a function returns when one that it called has set `err`, which may be NULL. Never 0: who
+ * failed without saying why has failed all the same. */
+static inline int err_number(const struct err *err)
+{
+    return err && err->code != ERR_NONE ? -err->code : -(int)ERR_INTERNAL;
+}
 
 #define ERR_INIT                                                                                   \
     {                                                                                              \

@@ -81,6 +81,8 @@ struct json_writer {
     bool after_key;
 };
 void jw_init(struct json_writer *w, struct buf *out, bool pretty);
+/* A compact object in a buffer of its own: buf_init, jw_init and jw_object_begin. */
+void jw_begin(struct json_writer *w, struct buf *out, size_t cap);
 void jw_object_begin(struct json_writer *w);
 void jw_object_end(struct json_writer *w);
 void jw_array_begin(struct json_writer *w);
@@ -133,3 +135,8 @@ void jw_kv_string(struct json_writer *w, const char *key, const char *s);
 void jw_kv_int(struct json_writer *w, const char *key, int64_t v);
 void jw_kv_uint(struct json_writer *w, const char *key, uint64_t v);
 void jw_kv_bool(struct json_writer *w, const char *key, bool v);
+void jw_kv_bytes(struct json_writer *w, const char *key, const void *bytes, size_t len);
+void jw_kv_json(struct json_writer *w, const char *key, const struct json *tree);
+/* A key and the beginning of what it stands for. */
+void jw_kv_object(struct json_writer *w, const char *key);
+void jw_kv_array(struct json_writer *w, const char *key);

@@ -16,6 +16,13 @@ void jw_init(struct json_writer *w, struct buf *out, bool pretty)
     *w = (struct json_writer){.out = out, .pretty = pretty};
 }
 
+void jw_begin(struct json_writer *w, struct buf *out, size_t cap)
+{
+    buf_init(out, cap);
+    jw_init(w, out, false);
+    jw_object_begin(w);
+}
+
 static void new_line(struct json_writer *w)
 {
     if (!w->pretty)
@@ -318,6 +325,30 @@ void jw_kv_bool(struct json_writer *w, const char *key, bool v)
 {
     jw_key(w, key);
     jw_bool(w, v);
+}
+
+void jw_kv_bytes(struct json_writer *w, const char *key, const void *bytes, size_t len)
+{
+    jw_key(w, key);
+    jw_bytes(w, bytes, len);
+}
+
+void jw_kv_json(struct json_writer *w, const char *key, const struct json *tree)
+{
+    jw_key(w, key);
+    jw_json(w, tree);
+}
+
+void jw_kv_object(struct json_writer *w, const char *key)
+{
+    jw_key(w, key);
+    jw_object_begin(w);
+}
+
+void jw_kv_array(struct json_writer *w, const char *key)
+{
+    jw_key(w, key);
+    jw_array_begin(w);
 }
 
 const char *json_small(char at[static JSON_SMALL_MAX], const struct json_member *members,

@@ -55,7 +55,7 @@ int backend_begin(struct json_writer *w, struct buf *out, const char *verb, cons
     cleanup_buf struct buf folder;
     buf_init(&folder, 4096);
     if (state_folder(state, &folder, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_init(w, out, false);
     jw_object_begin(w);
     jw_kv_string(w, "verb", verb);
@@ -77,7 +77,7 @@ static int start(const char *request, int out, pid_t *ret, struct err *err)
     char program[4200];
     posix_spawn_file_actions_t files;
     if (program_beside(DAEMON_NAME, program, sizeof program, err) < 0)
-        return -err->code;
+        return err_number(err);
     char *argv[] = {(char *)DAEMON_NAME, (char *)"audit", (char *)(uintptr_t)request, NULL};
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
@@ -104,7 +104,7 @@ static int take_error(const char *line, size_t len, struct err *err)
     /* ERR_NOT_FOUND means a command that was not found inside a sandbox (exit status 127). */
     if (err->code == ERR_NOT_FOUND)
         err->code = ERR_SYSTEM;
-    return -err->code;
+    return err_number(err);
 }
 
 static int take_line(struct lines *l, const char *line, size_t len, struct err *err)
@@ -130,7 +130,7 @@ static int take_text(struct lines *l, struct err *err)
         size_t len = (size_t)(newline - p);
         *newline = '\0';
         if (take_line(l, p, len, err) < 0)
-            return -err->code;
+            return err_number(err);
         p += len + 1;
         left -= len + 1;
     }
@@ -154,7 +154,7 @@ static int read_all(struct lines *l, int fd, struct err *err)
         if (l->text.failed)
             return err_set(err, ERR_PROTOCOL, DAEMON_NAME " sent a line that is too long");
         if (take_text(l, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }

@@ -404,12 +404,9 @@ static int completion_main(const struct verb *verb, int argc, char *const argv[]
 {
     struct err err = ERR_INIT;
     const char *shell = NULL;
-    int rest = 0;
-    int r = verb_parse(verb, argc, argv, take, &shell, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, take, &shell, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take(&shell, NULL, argv[rest], &err);
     if (r >= 0 && !shell)
         r = err_set(&err, ERR_USAGE, "which shell? expected bash, zsh or fish");
     if (r >= 0)

@@ -271,7 +271,7 @@ static int run_fixes(struct fixes *f, struct err *err)
         buf_chr(&shown, '\n');
         term_write(STDERR_FILENO, buf_text(&shown), shown.len);
         if (remedy_run(m, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }
@@ -282,7 +282,7 @@ static int fix(const struct asked *a, struct host_report *r, struct fixes *f, st
     struct remedy left[REMEDIES_MAX];
     f->count = remedies_find(r, f->all);
     if (a->yes && run_fixes(f, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (a->yes)
         sandbox_host_report(r);
     f->done = remedies_find(r, left) == 0;

@@ -63,7 +63,7 @@ int path_reach(const char *path, const char *what, struct reached *ret, struct e
     buf_init(&full, PATH_MAX);
     ret->fd = -1;
     if (path_resolve(path, &full, err) < 0)
-        return -err->code;
+        return err_number(err);
     int r = reach_open(buf_text(&full), ret);
     if (r == -ELOOP && ret->link[0])
         return reach_refused(ret, what, path, err);
@@ -77,7 +77,7 @@ int path_folder(const char *path, const char *what, char name[static NAME_MAX + 
     cleanup_buf struct buf full;
     buf_init(&full, PATH_MAX);
     if (path_resolve(path, &full, err) < 0)
-        return -err->code;
+        return err_number(err);
     const char *slash = strrchr(buf_text(&full), '/');
     size_t typed = strlen(path), len = strlen(slash + 1);
     if (!typed || path[typed - 1] == '/' || !len || len > NAME_MAX)

@@ -50,6 +50,8 @@ static const struct opt inside_items[] = {
      "what is mounted below a granted folder comes along; without it such a folder is refused"},
     {OPT_FIELD + FIELD_ROOT, 0, "root", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
      "use a folder as the root instead of a view of the host's system"},
+    {OPT_FIELD + FIELD_WRITABLE_ROOT, 0, "writable-root", OPT_FLAG, NULL, NULL, "true", FILESYSTEM,
+     "the whole root can be changed, system folders too; what is written ends with the sandbox"},
     {OPT_FIELD + FIELD_CWD, 'C', "cwd", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
      "folder inside the sandbox that the program starts in"},
     {OPT_FIELD + FIELD_EXEC, 0, "noexec", OPT_FLAG, NULL, NULL, "false", FILESYSTEM,

@@ -68,7 +68,7 @@ static int check(const char *path, struct err *err)
     if (path_reach(path, "project folder", &at, err) < 0 || fstat(at.fd, &st) < 0) {
         if (err->code == ERR_SYSTEM)
             err->code = ERR_USAGE;
-        return -err->code;
+        return err_number(err);
     }
     reach_close(&at);
     if (!S_ISDIR(st.st_mode))
@@ -105,7 +105,7 @@ int project_review(const char *spec, struct buf *ret, struct buf *ret_dest, stru
         return err_hint(err, "DEST, the place inside, is an absolute path");
     }
     if (path_resolve(dir, ret, err) < 0 || check(buf_text(ret), err) < 0)
-        return -err->code;
+        return err_number(err);
     path_join("/", colon ? colon + 1 : buf_text(ret), ret_dest);
     return 0;
 }

@@ -42,7 +42,7 @@ int receipt_file_open(struct receipt_file *f, const char *path, struct err *err)
     }
     f->dir = path_folder(path, "--receipt", f->name, err);
     if (f->dir < 0 || choose_name(f, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* A file without a name vanishes by itself if brig is killed; not every file system supports
      * it. */
     f->fd = openat(f->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);

@@ -62,6 +62,14 @@ static size_t printable(const char *p, size_t left)
     return len > 0 && !control && !moves ? len : 0;
 }
 
+int term_print(const struct buf *out, const char *what, struct err *err)
+{
+    if (out->failed)
+        return err_set(err, ERR_LIMIT, "%s is too long to print", what);
+    return term_write(STDOUT_FILENO, buf_text(out), out->len) < 0 ? err_sys(err, "write %s", what)
+                                                                  : 0;
+}
+
 void term_clean(struct buf *out, const char *text)
 {
     size_t left = strlen(text);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,6 +14,8 @@ bool term_colour(int fd);
 bool term_utf8(int fd);
 /* All of it or negative, with errno set. */
 int term_write(int fd, const void *data, size_t len);
+/* What a verb prints, to stdout; `what` it is, for messages: "the policy". */
+int term_print(const struct buf *out, const char *what, struct err *err);
 /* Append text with control characters replaced by '?'. Tabs and newlines too: the result is one
  * line. */
 void term_clean(struct buf *out, const char *text);

@@ -139,6 +139,16 @@ int verb_parse(const struct verb *verb, int argc, char *const argv[], opt_fn fn,
     return c.asked;
 }
 
+int verb_parse_all(const struct verb *verb, int argc, char *const argv[], opt_fn fn, void *ctx,
+                   struct err *err)
+{
+    int rest = 0;
+    int r = verb_parse(verb, argc, argv, fn, ctx, &rest, err);
+    for (int took; r == 0 && rest < argc; rest++)
+        r = (took = fn(ctx, NULL, argv[rest], err)) < 0 ? took : 0;
+    return r;
+}
+
 bool verb_wants_json(int argc, char *const argv[])
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {

@@ -69,6 +69,10 @@ int verb_dispatch(const struct verb *verb, int argc, char *const argv[]);
 /* options_parse() with --help answered: 1 when help was printed and there is nothing left to do. */
 int verb_parse(const struct verb *verb, int argc, char *const argv[], opt_fn fn, void *ctx,
                int *ret_rest, struct err *err);
+/* The same for a verb that runs no command of the caller's: what stands behind `--` are operands
+ * too. */
+int verb_parse_all(const struct verb *verb, int argc, char *const argv[], opt_fn fn, void *ctx,
+                   struct err *err);
 /* Say what went wrong, for people on stderr and, if asked for, for programs on stdout. Returns the
  * exit status. */
 int verb_fail(const struct verb *verb, const struct err *err, bool json);

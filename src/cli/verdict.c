@@ -64,7 +64,7 @@ static void say_signal(const struct run_result *r)
 {
     if (r->signal == 0 || r->signal == SIGINT || r->signal == SIGPIPE)
         return;
-    if (r->limit_hit || r->timed_out || r->oom_killed)
+    if (r->limit_hit || r->timed_out || r->oom_killed || r->ended_because)
         return;
     term_say("the command died of signal %d (%s)", r->signal, strsignal(r->signal));
 }
@@ -95,6 +95,8 @@ void verdict_notices(const struct run_result *result)
 {
     for (unsigned i = 0; i < result->notice_count; i++)
         term_say("%s", result->notices[i]);
+    if (result->ended_because)
+        term_say("the sandbox was ended because %s", result->ended_because);
 }
 
 void verdict_say(const struct policy *policy, const struct run_result *result, bool verbose)

@@ -79,10 +79,10 @@ static void plan_path(struct credentials *c, struct plan *plan, const char *loca
 {
     struct buf path;
     buf_init(&path, PLAN_MAX_BYTES);
-    if (c->first_tools)
-        buf_fmt(&path, "%s:", c->first_tools);
     if (local)
         buf_fmt(&path, "%s/bin:", local);
+    if (c->first_tools)
+        buf_fmt(&path, "%s:", c->first_tools);
     buf_str(&path, SYSTEM_PATH);
     if (c->tools)
         buf_fmt(&path, ":%s", c->tools);
@@ -112,6 +112,8 @@ static int plan_placeholders(struct credentials *c, struct plan *plan, struct er
 {
     for (size_t i = 0; c->egress && i < c->egress->secret_count; i++) {
         const struct egress_secret *s = &c->egress->secrets[i];
+        if (s->hidden)
+            continue;
         if (given(c->policy, s->name)) {
             err_set(err, ERR_POLICY, "%s is both a secret and a variable with a value", s->name);
             err_at(err, BOUNDARY_CREDENTIALS);
@@ -154,7 +156,7 @@ static void write_secret(struct json_writer *w, const struct egress_secret *s)
     jw_object_begin(w);
     jw_kv_string(w, "name", s->name);
     jw_kv_string(w, "origin", origin);
-    jw_kv_string(w, "inside", "placeholder");
+    jw_kv_string(w, "inside", s->hidden ? "nothing" : "placeholder");
     jw_object_end(w);
 }
 
@@ -172,7 +174,7 @@ int credentials_check(pid_t pid, struct err *err)
 int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err)
 {
     if (!guard_unattested(GUARD_ENVIRONMENT) && credentials_check(pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     evidence_uint(out, "inherited_variables", 0);
     evidence_uint(out, "variables", c->count);
     jw_key(out->w, "secrets");

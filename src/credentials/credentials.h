@@ -30,7 +30,7 @@ struct credentials {
     const char *tmpdir;
     const char *term;        /* or NULL */
     const char *tools;       /* programs of brig's own, for want of others; or NULL */
-    const char *first_tools; /* the same, in the place of others; or NULL */
+    const char *first_tools; /* the same, in the place of the system's; or NULL */
     bool host_etc;           /* the host's /etc is there, but closed (process tier) */
     bool root_inside;        /* the code's uid is 0 in its own view */
     unsigned count;          /* variables planned */

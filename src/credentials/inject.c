@@ -135,7 +135,7 @@ static int keep_searchable(struct http_headers *h, struct err *err)
                                         "Sec-WebSocket-Extensions"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (remove_like(h, names[i], err) < 0)
-            return -1;
+            return err_number(err);
     return http_header_add(h, "Accept-Encoding", "identity", err);
 }
 
@@ -162,7 +162,7 @@ static int swap_value(struct http_headers *h, size_t i, const struct egress_secr
     if (swapped.failed || out.failed)
         return err_set(err, ERR_REFUSED, "the headers would be too long with the secret %s",
                        s->name);
-    return http_header_replace(h, i, buf_text(&out), err) < 0 ? -1 : 1;
+    return http_header_replace(h, i, buf_text(&out), err) < 0 ? err_number(err) : 1;
 }
 
 /* C-3 */
@@ -286,7 +286,7 @@ static int take_out(struct bound *b, struct http_headers *h, struct err *err)
         const char *name = header_of(b->secrets[i]);
         b->left[i] = client_chose(b->secrets[i], h);
         if (name && !b->left[i] && remove_like(h, name, err) < 0)
-            return -1;
+            return err_number(err);
     }
     return 0;
 }
@@ -297,11 +297,11 @@ int inject_apply(const struct injector *in, const struct target *t, struct http_
     struct bound b;
     int done = 0;
     if (collect(in, t, &b, err) < 0 || check_places(&b, err) < 0)
-        return -1;
+        return err_number(err);
     if (b.count == 0)
         return 0;
     if (keep_searchable(&r->headers, err) < 0 || take_out(&b, &r->headers, err) < 0)
-        return -1;
+        return err_number(err);
     bool used[EGRESS_SECRETS_MAX] = {false};
     for (size_t i = 0; i < b.count; i++) {
         int result = swap_headers(&r->headers, b.secrets[i], b.values[i], err);
@@ -345,7 +345,7 @@ int inject_body_as(const struct injector *in, const struct target *t, const char
     struct bound b;
     int done = 0;
     if (collect(in, t, &b, err) < 0)
-        return -1;
+        return err_number(err);
     for (size_t i = 0; i < b.count; i++) {
         const struct egress_secret *s = b.secrets[i];
         if (!s->swap_body || !swap_found(buf_text(body), body->len, s->placeholder))

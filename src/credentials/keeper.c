@@ -65,7 +65,7 @@ static void read_error(const struct keeper_message *m, struct err *err)
     memcpy(&got, m->payload, sizeof got);
     got.message[sizeof got.message - 1] = '\0';
     got.hint[sizeof got.hint - 1] = '\0';
-    if (got.code < 0 || got.code >= ERR_CODE_COUNT)
+    if (got.code != ERR_NONE && !err_code_known(got.code))
         got.code = ERR_PROTOCOL;
     got.boundary = BOUNDARY_CREDENTIALS;
     if (err)
@@ -75,7 +75,7 @@ static void read_error(const struct keeper_message *m, struct err *err)
 static int read_value(const struct keeper_message *m, struct secret **ret, struct err *err)
 {
     if (secret_new(m->payload, m->len, ret, err) < 0)
-        return -1;
+        return err_number(err);
     secret_set_lifetime(*ret, m->lifetime_ms);
     return 0;
 }

@@ -82,7 +82,7 @@ static int fetch_env(struct keeper *k, size_t i, struct err *err)
     struct slot *s = &k->slots[i];
     if (!s->value) {
         *err = s->env_error;
-        return -1;
+        return err_number(err);
     }
     if (!secret_expired(s->value)) {
         tell_value(k, i, s->value);
@@ -94,7 +94,7 @@ static int fetch_env(struct keeper *k, size_t i, struct err *err)
     err_set(&s->env_error, ERR_REFUSED,
             "the time of the value is over, and a variable cannot be read again");
     *err = s->env_error;
-    return -1;
+    return err_number(err);
 }
 
 static int fetch_plain(struct keeper *k, size_t i, struct err *err)
@@ -134,7 +134,7 @@ static int take_field(struct keeper *k, size_t i, const struct json *reply, stru
         return err_set(err, ERR_REFUSED, "no field is named");
     if (vault_parse_field(reply, field + 1, number, &text, err) < 0 ||
         secret_new(text, strlen(text), &value, err) < 0)
-        return -1;
+        return err_number(err);
     secret_set_lifetime(value, lifetime_of(k, i));
     secret_free(k->slots[i].value);
     k->slots[i].value = value;
@@ -163,10 +163,10 @@ static int fetch_vault(struct keeper *k, size_t i, struct err *err)
     int result = 0;
     if (!k->vault) {
         *err = k->vault_error;
-        return -1;
+        return err_number(err);
     }
     if (read_path(k, place, &reply, &lease, err) < 0)
-        return -1;
+        return err_number(err);
     for (size_t n = 0; n < k->e->secret_count; n++) {
         struct err why = ERR_INIT;
         if (!same_path(k, n, place))

@@ -305,13 +305,13 @@ static int build(struct patterns *p, struct secret *const *values, size_t count,
     if (symbols == 0)
         return 0;
     if (allocate(p, symbols, err) < 0)
-        return -1;
+        return err_number(err);
     uint32_t used = 0;
     for (size_t i = 0; i < count; i++)
         if (values[i])
             used = add_value(p, used, values[i]);
     if (link_failures(p, err) < 0)
-        return -1;
+        return err_number(err);
     heat_all(p);
     return 0;
 }
@@ -323,7 +323,7 @@ int patterns_new(struct secret *const *values, size_t count, struct patterns **r
         return err_memory(err);
     if (build(p, values, count, err) < 0) {
         patterns_free(p);
-        return -1;
+        return err_number(err);
     }
     *ret = p;
     return 0;

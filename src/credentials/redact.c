@@ -354,7 +354,7 @@ int redactor_new(struct secret *const *values, size_t count, struct redactor **r
         return err_memory(err);
     if (patterns_new(values, count, &r->patterns, err) < 0) {
         free(r);
-        return -1;
+        return err_number(err);
     }
     if (r->patterns->longest > 0)
         r->lag = r->patterns->longest * BYTES_PER + LAG_CONSTANT;
@@ -484,7 +484,7 @@ static int hand_out(struct redact_stream *s, size_t border, const char **ret, si
     *ret_len = s->out;
     if (s->insert_count > 0 && s->inserts[0].at <= border) {
         if (merge(s, border, err) < 0)
-            return -1;
+            return err_number(err);
         *ret = s->merged.data;
         *ret_len = s->merged.len;
     }
@@ -497,7 +497,7 @@ int redact_feed(struct redact_stream *s, const char *data, size_t len, const cha
     *ret = NULL;
     *ret_len = 0;
     if (make_room(s, len, err) < 0)
-        return -1;
+        return err_number(err);
     if (len > 0)
         memcpy(s->data + s->len, data, len);
     s->len += len;

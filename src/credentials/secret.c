@@ -92,14 +92,14 @@ static int map_pages(size_t bytes, struct secret **ret, struct err *err)
     if (mprotect(s, inner, PROT_READ | PROT_WRITE) < 0 || madvise(s, inner, MADV_DONTDUMP) < 0) {
         err_sys(err, "protect memory for a secret");
         munmap(map, inner + 2 * page);
-        return -1;
+        return err_number(err);
     }
     /* A helper program that the keeper starts begins as its copy: these pages are empty there. */
     madvise(s, inner, MADV_WIPEONFORK);
     s->map_len = inner + 2 * page;
     if (lock_pages(s, s, inner, err) < 0) {
         munmap(map, inner + 2 * page);
-        return -1;
+        return err_number(err);
     }
     *ret = s;
     return 0;
@@ -110,10 +110,10 @@ int secret_new(const char *bytes, size_t len, struct secret **ret, struct err *e
     if (len > 0 && bytes[len - 1] == '\n')
         len--;
     if (check_bytes(bytes, len, err) < 0)
-        return -1;
+        return err_number(err);
     struct secret *s = NULL;
     if (map_pages(len + 1, &s, err) < 0)
-        return -1;
+        return err_number(err);
     memcpy(s->bytes, bytes, len);
     s->len = len;
     s->ends_ms = SECRET_FOREVER;

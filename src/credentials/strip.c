@@ -164,6 +164,6 @@ int inject_strip(const struct egress *e, const struct egress_rule *rule, const s
         return 0;
     strip_headers(&s, &r->headers);
     if (r->target && (strip_path(&s, r, err) < 0 || strip_query(&s, r, err) < 0))
-        return -1;
+        return err_number(err);
     return s.count;
 }

@@ -39,7 +39,7 @@ static int status_error(int status, const char *path, struct err *err)
     struct quoted q;
     const char *where = quote(&q, path);
     if (status < 0)
-        return -1;
+        return err_number(err);
     if (status >= 300 && status < 400) {
         err_set(err, ERR_REFUSED, "Vault answers with a redirect, which is not followed");
         return err_hint(err, "let VAULT_ADDR name the active server");
@@ -105,7 +105,7 @@ static int take_token(struct vault *v, const struct json *reply, struct err *err
     struct secret *token;
     if (vault_parse_auth(reply, &text, &terms, err) < 0 ||
         secret_new(text, strlen(text), &token, err) < 0)
-        return -1;
+        return err_number(err);
     secret_free(v->token);
     v->token = token;
     v->token_renewable = terms.renewable;
@@ -153,11 +153,11 @@ static int call_as_us(struct vault *v, const char *method, const char *path, con
 {
     bool fresh = !v->token;
     if (fresh && log_in(v, err) < 0)
-        return -1;
+        return err_number(err);
     int r = call(v, method, path, v->token, body, ret, err);
     if (r == -403 && v->role_id && !fresh && token_is_dead(v)) {
         if (log_in(v, err) < 0)
-            return -1;
+            return err_number(err);
         r = call(v, method, path, v->token, body, ret, err);
     }
     return r;
@@ -232,11 +232,11 @@ int vault_fetch(struct vault *v, const char *path, struct json **ret,
     if (!lease)
         return err_set(err, ERR_LIMIT, "too many leases that could not be revoked");
     if (call_as_us(v, "GET", path, NULL, ret, err) < 0)
-        return -1;
+        return err_number(err);
     if (vault_parse_terms(*ret, &terms, err) < 0) {
         vault_json_wipe(*ret);
         *ret = NULL;
-        return -1;
+        return err_number(err);
     }
     if (terms.id) {
         keep_lease(lease, &terms);
@@ -333,12 +333,12 @@ static int read_environment(struct vault *v, struct err *err)
     if (read_address(v, err) < 0 || copy_variable("VAULT_NAMESPACE", &v->server.ns, err) < 0 ||
         copy_variable("VAULT_CACERT", &v->server.ca_file, err) < 0 ||
         secret_variable("VAULT_TOKEN", &v->token, err) < 0)
-        return -1;
+        return err_number(err);
     if (v->token)
         return 0;
     if (secret_variable("VAULT_ROLE_ID", &v->role_id, err) < 0 ||
         secret_variable("VAULT_SECRET_ID", &v->secret_id, err) < 0)
-        return -1;
+        return err_number(err);
     if (v->role_id && v->secret_id)
         return 0;
     err_set(err, ERR_REFUSED, "there is nothing to log in to Vault with");
@@ -367,7 +367,7 @@ int vault_new(const struct keeper_transport *t, int control_fd, struct vault **r
     v->token_due_ms = UINT64_MAX;
     if (read_environment(v, err) < 0) {
         vault_free(v);
-        return -1;
+        return err_number(err);
     }
     *ret = v;
     return 0;

@@ -102,7 +102,7 @@ static int connect_to(struct call *c, const struct sockaddr_storage *to, struct 
     if (errno != EINPROGRESS)
         return err_sys(err, "connect to Vault");
     if (wait_for(c, POLLOUT, err) < 0)
-        return -1;
+        return err_number(err);
     getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &failed, &failed_len);
     errno = failed;
     return failed ? err_sys(err, "connect to Vault") : 0;
@@ -116,7 +116,7 @@ static int shake_hands(struct call *c, struct err *err)
     if (!v->transport)
         return err_set(err, ERR_UNSUPPORTED, "there is no TLS here");
     if (v->transport->open(c->fd, v->host.text, v->ca_file, &c->session, err) < 0)
-        return -1;
+        return err_number(err);
     for (;;) {
         short want = 0;
         int r = v->transport->handshake(c->session, &want, err);
@@ -141,7 +141,7 @@ static int connect_any(struct call *c, struct err *err)
             close(c->fd);
         c->fd = -1;
     }
-    return -1;
+    return err_number(err);
 }
 
 /* ---- bytes ---- */
@@ -158,7 +158,7 @@ static int send_all(struct call *c, const char *data, size_t len, struct err *er
             continue;
         if (n == -EAGAIN) {
             if (wait_for(c, want, err) < 0)
-                return -1;
+                return err_number(err);
         } else if (n < 0) {
             errno = (int)-n;
             return err_sys(err, "send to Vault");
@@ -182,7 +182,7 @@ static ssize_t receive(struct call *c, struct buf *in, struct err *err)
             n = -errno;
         if (n == -EAGAIN) {
             if (wait_for(c, want, err) < 0)
-                return -1;
+                return err_number(err);
             continue;
         }
         if (n == -EINTR)
@@ -230,14 +230,14 @@ static int read_head(struct call *c, struct buf *in, const char *method, size_t 
     for (;;) {
         ssize_t head = http_head_length(buf_text(in), in->len, err);
         if (head < 0)
-            return -1;
+            return err_number(err);
         if (head > 0) {
             *ret_len = (size_t)head;
             return http_response_parse(in->data, (size_t)head, method, ret, err);
         }
         ssize_t n = receive(c, in, err);
         if (n < 0)
-            return -1;
+            return err_number(err);
         if (n == 0)
             return err_set(err, ERR_PROTOCOL, "Vault ended the connection without an answer");
     }
@@ -253,7 +253,7 @@ static int read_chunks(struct call *c, struct buf *in, size_t at, struct buf *ou
         size_t len = 0;
         ssize_t took = chunk_read(&r, buf_text(in) + at, in->len - at, &piece, &len, err);
         if (took < 0)
-            return -1;
+            return err_number(err);
         if (len > 0)
             buf_add(out, piece, len);
         at += (size_t)took;
@@ -276,7 +276,7 @@ static int read_body(struct call *c, struct buf *in, size_t at, const struct htt
     while (r->body == BODY_UNTIL_CLOSE || in->len - at < r->length) {
         ssize_t n = receive(c, in, err);
         if (n < 0)
-            return -1;
+            return err_number(err);
         if (n == 0 && r->body == BODY_LENGTH)
             return err_set(err, ERR_PROTOCOL, "Vault's answer is cut off");
         if (n == 0)
@@ -299,7 +299,7 @@ static int exchange(struct call *c, const struct vault_request *q, struct buf *r
         return err_set(err, ERR_LIMIT, "the request to Vault is too long");
     if (connect_any(c, err) < 0 || send_all(c, out.data, out.len, err) < 0 ||
         read_head(c, &in, q->method, &head, &response, err) < 0)
-        return -1;
+        return err_number(err);
     int r = read_body(c, &in, head, &response, ret, err);
     int status = response.status;
     http_response_done(&response);

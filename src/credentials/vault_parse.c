@@ -43,7 +43,7 @@ static int read_terms(const struct json *from, struct vault_terms *ret, struct e
 int vault_parse_terms(const struct json *reply, struct vault_terms *ret, struct err *err)
 {
     if (read_terms(reply, ret, err) < 0)
-        return -1;
+        return err_number(err);
     const struct json *id = member(reply, "lease_id", JSON_STRING);
     if (!id || json_string(id)[0] == '\0') {
         /* KV v1 names a duration that nothing enforces. */

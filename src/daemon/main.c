@@ -3,9 +3,10 @@
  *
  *   3     the launcher
  *   4     the state folder, for the recorder; closed here once that has it
- *   5…    listening sockets; the arguments are their kinds, in order ("unix" or "tcp"), and then
- *         names that may stand in Host besides this machine's ("--host=NAME"), and the one that
- *         sandboxes' ports are below ("--domain=NAME[:PORT]"); "api." may stand before it too
+ *   5…    listening sockets; the arguments are their kinds, in order ("unix", "tcp", or "tls":
+ *         brig-tls, which hands over connections that it accepted), and then names that may stand
+ *         in Host besides this machine's ("--host=NAME"), and the one that sandboxes' ports are
+ *         below ("--domain=NAME[:PORT]"); "api." may stand before it too
  *
  * It forks the recorder, makes what it needs, gives away every right that it does not need, and
  * only then reads the first byte from anyone. Ends with the launcher, with the recorder, or when it
@@ -17,6 +18,7 @@
 #include "daemon/api/route.h"
 #include "daemon/base/account.h"
 #include "daemon/base/fault.h"
+#include "daemon/mcp/mcp.h"
 #include "daemon/seal.h"
 #include "os/fd.h"
 #include "os/seal.h"
@@ -54,7 +56,7 @@ static struct front {
     struct loop_timer last_words;
     struct front_seal seal;
     unsigned listeners;
-    bool local[LISTENERS_MAX];
+    enum listener_kind { KIND_UNIX, KIND_TCP, KIND_TLS } kinds[LISTENERS_MAX];
     bool stopping, idle, drained;
     int recorder_fd; /* the core's socket once more */
     int status;
@@ -162,6 +164,14 @@ static void record_start(void)
                            JSON_FLAG("seccomp", true), JSON_NUMBER("uid", front.seal.uid)));
 }
 
+static int listen_on(unsigned i, struct err *err)
+{
+    int fd = FD_LISTENERS + (int)i;
+    if (front.kinds[i] == KIND_TLS)
+        return server_take_handed(front.server, fd, err);
+    return server_listen(front.server, fd, front.kinds[i] == KIND_UNIX, err);
+}
+
 static void on_ready(void *ctx, const struct err *why)
 {
     (void)ctx;
@@ -172,7 +182,7 @@ static void on_ready(void *ctx, const struct err *why)
     }
     record_start();
     for (unsigned i = 0; i < front.listeners; i++)
-        if (server_listen(front.server, FD_LISTENERS + (int)i, front.local[i], &err) < 0) {
+        if (listen_on(i, &err) < 0) {
             on_lost(NULL, &err);
             return;
         }
@@ -247,7 +257,7 @@ static int allow_domain(const char *domain, struct err *err)
     char name[280];
     snprintf(name, sizeof name, ".%.*s", (int)strcspn(domain, ":"), domain);
     if (server_allow_host(front.server, name, err) < 0)
-        return -err->code;
+        return err_number(err);
     return server_allow_host(front.server, name + 1, err);
 }
 
@@ -257,12 +267,16 @@ static int take_argument(const char *text, struct err *err)
         return allow_domain(text + strlen(DOMAIN_ARGUMENT), err);
     if (!strncmp(text, "--host=", 7))
         return server_allow_host(front.server, text + 7, err);
-    bool local = !strcmp(text, "unix");
-    if ((!local && strcmp(text, "tcp") != 0) || front.listeners == LISTENERS_MAX)
+    static const char *const names[] = {
+        [KIND_UNIX] = "unix", [KIND_TCP] = "tcp", [KIND_TLS] = "tls"};
+    size_t kind = 0;
+    while (kind < ARRAY_LEN(names) && strcmp(text, names[kind]) != 0)
+        kind++;
+    if (kind == ARRAY_LEN(names) || front.listeners == LISTENERS_MAX)
         return err_set(err, ERR_USAGE, "brig-daemon: %.80s?", text);
     int fd = FD_LISTENERS + (int)front.listeners;
-    front.local[front.listeners++] = local;
-    return local ? 0 : allow_own_address(fd, err);
+    front.kinds[front.listeners++] = (enum listener_kind)kind;
+    return kind == KIND_TCP ? allow_own_address(fd, err) : 0;
 }
 
 static int watch_signals(struct err *err)
@@ -321,7 +335,7 @@ static int prepare(int argc, char **argv, struct err *err)
         if (fd_set_cloexec(fd, true) < 0)
             return err_sys(err, "brig-daemon: descriptor %d", fd);
     if (open_accounts(&limits, &config, err) < 0)
-        return -err->code;
+        return err_number(err);
     recorder = start_recorder(err);
     /* Everybody waits for this one process, and what runs in a sandbox for nobody else: where that
      * is allowed (to root), it goes first. */
@@ -333,24 +347,33 @@ static int prepare(int argc, char **argv, struct err *err)
         server_new(&front.server, front.loop, &limits, api_auth, api_serve, front.core, err) < 0 ||
         /* "3000-<id>.localhost" is a port of a sandbox; nobody else's name ends so. */
         server_allow_host(front.server, ".localhost", err) < 0)
-        return -err->code;
+        return err_number(err);
     front.listeners = 0;
     for (int i = 1; i < argc; i++)
         if (take_argument(argv[i], err) < 0)
-            return -err->code;
+            return err_number(err);
     return 0;
+}
+
+/* DM-8 */
+static void on_revoked(void *ctx, const struct key *key)
+{
+    (void)ctx;
+    server_cut(front.server, key);
+    mcp_sessions_forget(mcp_state(front.core), key);
 }
 
 static int run(int argc, char **argv, struct err *err)
 {
     front.last_words.fn = on_last_words;
     if (prepare(argc, argv, err) < 0)
-        return -err->code;
+        return err_number(err);
     tzset(); /* reads a file, if it is to be read */
     if (front_seal(&front.seal, err) < 0)
-        return -err->code;
+        return err_number(err);
     core_on_lost(front.core, on_lost, NULL);
     core_on_stop(front.core, stop, NULL);
+    core_on_revoked(front.core, on_revoked, NULL);
     core_when_ready(front.core, on_ready, NULL);
     int r = loop_run(front.loop);
     end_recorder();

@@ -10,6 +10,7 @@
  * take that for "gone", and an id has 100 random bits. */
 #include "daemon/api/call.h"
 #include "daemon/api/sign.h"
+#include "daemon/e2b/frames.h"
 #include "daemon/e2b/not_offered.h"
 #include "daemon/e2b/ports.h"
 #include "daemon/e2b/user.h"
@@ -155,6 +156,7 @@ static int auth_sandbox(struct core *core, const struct http_request *r,
     if (b && token_shown(r, target, b)) {
         allowed = b;
     } else if (b && (key = key_shown(core, r))) {
+        ret->by = key;
         /* A sandbox of another key: answer as if it did not exist. */
         *ret_status = 502;
         ret->why = ret->is_port ? PORTS_NO_SANDBOX : NULL;
@@ -173,6 +175,8 @@ static int auth_sandbox(struct core *core, const struct http_request *r,
     if (!allowed)
         return -1;
     ret->key = box_info(allowed)->owner;
+    if (!ret->by)
+        ret->by = ret->key;
     memcpy(ret->box, box_info(allowed)->id, sizeof ret->box);
     return 0;
 }
@@ -196,7 +200,7 @@ static int authenticate(struct core *core, const struct http_request *r, struct 
         ret->anonymous = true;
         return 0;
     }
-    ret->key = key_shown(core, r);
+    ret->key = ret->by = key_shown(core, r);
     return ret->key ? 0 : -1;
 }
 
@@ -247,6 +251,17 @@ static void refuse(struct exchange *x, enum face face, bool other_method)
         exchange_fail(x, 404, "there is no %.200s here", exchange_path(x));
 }
 
+static void serve(struct call *call)
+{
+    const struct route *route = call->route;
+    if (!route->body)
+        route->fn(call);
+    else if (route->style == ERRORS_CONNECT_STREAM)
+        frames_json(call, route->body);
+    else
+        call_json(call, route->body);
+}
+
 static void woken(void *ctx, const struct err *err)
 {
     struct call *call = ctx;
@@ -255,7 +270,7 @@ static void woken(void *ctx, const struct err *err)
     if (err)
         call_fail(call, 502, "%s", err->message);
     else
-        call->route->fn(call);
+        serve(call);
 }
 
 /* A sandbox whose owner asked for that goes on when a request comes for it. */
@@ -290,7 +305,7 @@ static void dispatch(struct core *core, struct exchange *x, const struct route *
     else if (b && auth->face != FACE_API && box_info(b)->auto_resume)
         wake_and_serve(call, b);
     else
-        route->fn(call);
+        serve(call);
 }
 
 void api_serve(void *ctx, struct exchange *x)

@@ -48,7 +48,7 @@ int front_seal(struct front_seal *ret, struct err *err)
 {
     static const char who[] = "brig-daemon";
     if (seal_identity(FRONT_UID, FRONT_UID, who, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* Set anew by the change of identity. The end of the launcher's socket says it too, but not to
      * a process that somebody has stopped. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
@@ -57,7 +57,7 @@ int front_seal(struct front_seal *ret, struct err *err)
     int ports = paths < 0 ? paths : seal_ports(who, err);
     unsigned uid = geteuid();
     if (ports < 0 || front_seal_calls(err) < 0)
-        return -err->code;
+        return err_number(err);
     *ret = (struct front_seal){.paths = paths > 0, .ports = ports > 0, .uid = uid};
     return 0;
 }

@@ -120,7 +120,7 @@ int files_work_child(const struct files_request *r, int in, int out)
     sigaction(SIGXFSZ, &ignore, NULL);
     umask(0);
     files_out_begin(out);
-    int done = work(r, in);
+    int done = files_out_gone() ? -EPIPE : work(r, in);
     if (done < 0 && done != -EPIPE)
         done = files_out_head(-done, 0);
     return done == 0 && files_out_flush() == 0 ? 0 : 1;

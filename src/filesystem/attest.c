@@ -1,11 +1,11 @@
 /* The attest verb: what is mounted, seen from outside, against what was planned. */
 #include "filesystem/filesystem.h"
 #include "filesystem/proc_view.h"
-#include "os/procfs.h"
 #include "os/weaken.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The planned mount that this one is, or lies in. */
@@ -50,9 +50,20 @@ static int check_flags(const struct proc_mount *m, uint64_t flags, struct err *e
     return 0;
 }
 
-static int check_mount(void *context, const struct proc_mount *m, struct err *err)
+/* FS-13: by its flags alone a folder of the host's that can be written would look like a layer over
+ * it. */
+static int check_type(const struct proc_mount *m, const struct expected_mount *want,
+                      struct err *err)
 {
-    struct filesystem *fs = context;
+    char what[64];
+    if (!want->type || strcmp(m->type, want->type) == 0)
+        return 0;
+    snprintf(what, sizeof what, "of type %s, not %s", m->type, want->type);
+    return wrong(m->dest, what, err);
+}
+
+int attest_mount(struct filesystem *fs, const struct proc_mount *m, struct err *err)
+{
     bool exact;
     struct expected_mount *want = covering(fs, m->dest, &exact);
     if (!want)
@@ -65,7 +76,14 @@ static int check_mount(void *context, const struct proc_mount *m, struct err *er
         return wrong(m->dest, "not planned", err);
     else if (strcmp(want->dest, "/proc") == 0)
         fs->covers_seen += m->read_only && strcmp(m->type, "tmpfs") == 0;
+    if (exact && check_type(m, want, err) < 0)
+        return err_number(err);
     return check_flags(m, want->flags, err);
+}
+
+static int check_mount(void *context, const struct proc_mount *m, struct err *err)
+{
+    return attest_mount(context, m, err);
 }
 
 /* The sandbox's own file stands there, on the cover: it was looked at as a mount. */
@@ -111,6 +129,20 @@ static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
     return result;
 }
 
+/* The probe says something only if it works before there is a rule. */
+static int unprobed(const struct filesystem *fs, int why, struct err *err)
+{
+    errno = why;
+    err_sys(err, "Landlock cannot be probed: the probe fails already without it");
+    err->code = ERR_ATTEST;
+    err_at(err, BOUNDARY_FILESYSTEM);
+    if (!fs->policy->writable_root)
+        return err_number(err);
+    return err_hint(err, "the probe of a writable root is a device node of no device (mknod, 0:0), "
+                         "and something else forbids it: let brig make one in its profile of "
+                         "AppArmor or SELinux, or leave filesystem.writable_root out");
+}
+
 /* FS-4 */
 static int check_landlock(const struct filesystem *fs, const struct ctl_evidence *evidence,
                           struct err *err)
@@ -119,6 +151,8 @@ static int check_landlock(const struct filesystem *fs, const struct ctl_evidence
         return 0;
     if (evidence->landlock_before == 0 && evidence->landlock_after == EACCES)
         return 0;
+    if (evidence->landlock_before)
+        return unprobed(fs, evidence->landlock_before, err);
     err_set(err, ERR_ATTEST, "Landlock is not in force (probe: %d before, %d after)",
             evidence->landlock_before, evidence->landlock_after);
     return err_at(err, BOUNDARY_FILESYSTEM);
@@ -147,14 +181,16 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
         [PROC_PID] = "pid", [PROC_OWN] = "own", [PROC_SYSTEM] = "system"};
     bool unattested = guard_unattested(GUARD_ROOT) || guard_unattested(GUARD_NS_MOUNT);
     if ((fs->private_root || fs->namespaced) && !unattested && check_mounts(fs, pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (fs->namespaced && !fs->whole_proc && fs->policy->proc != PROC_PID &&
         !guard_unattested(GUARD_PROC) && !guard_unattested(GUARD_NS_PID) &&
         check_covers(fs, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (check_landlock(fs, evidence, err) < 0)
-        return -err->code;
+        return err_number(err);
     evidence_string(out, "root", fs->namespaced ? fs->policy->root : "host, by Landlock only");
+    if (fs->namespaced)
+        evidence_bool(out, "writable_root", fs->policy->writable_root);
     evidence_uint(out, "mounts_checked", fs->mount_count);
     evidence_uint(out, "landlock_abi", fs->landlock_fs ? (uint64_t)fs->host.landlock_abi : 0);
     evidence_bool(out, "landlock_probe_denied", fs->landlock_fs != 0);

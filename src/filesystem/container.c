@@ -1,6 +1,7 @@
 /* The plan of the container tier's root, in the order in which init builds it. Pure. */
 #include "filesystem/filesystem.h"
 
+#include "base/quote.h"
 #include "os/weaken.h"
 
 #include <limits.h>
@@ -14,13 +15,19 @@
 #define LEFT_OUT_BYTES  (64u << 20)
 #define LEFT_OUT_INODES 65536u
 
-static void expect(struct filesystem *fs, const char *dest, uint64_t flags)
+static void expect_own(struct filesystem *fs, const char *dest, uint64_t flags, const char *type)
 {
     if (fs->mount_count == MOUNTS_MAX)
         return;
     struct expected_mount *m = &fs->mounts[fs->mount_count++];
-    *m = (struct expected_mount){.flags = flags};
+    *m = (struct expected_mount){.flags = flags, .type = type};
     snprintf(m->dest, sizeof m->dest, "%s", dest);
+}
+
+/* A folder or file of the host's, on whatever it lies. */
+static void expect(struct filesystem *fs, const char *dest, uint64_t flags)
+{
+    expect_own(fs, dest, flags, NULL);
 }
 
 /* Is the folder of this length of `path` the one made last, or above it? */
@@ -88,11 +95,28 @@ static void bind(struct filesystem *fs, struct plan *plan, const char *source, c
     bind_this(fs, plan, source, dest, (uint64_t[4]){flags, NO_TREE});
 }
 
+/* FS-13: a folder of the system in a writable root. */
+static void layer_this(struct filesystem *fs, struct plan *plan, const char *source,
+                       const struct view_entry *e, uint64_t tree)
+{
+    uint64_t flags = BIND_WRITABLE | BIND_ALONE | (e->foreign ? BIND_FOLDERS : 0);
+    plan_str(plan, OP_DIR, e->path, NULL, 0755);
+    plan_add(plan, &(struct op){.kind = OP_LAYER,
+                                .a = source,
+                                .b = e->path,
+                                .num = {flags, tree, e->dev, e->ino}});
+    expect_own(fs, e->path, flags, "overlay");
+}
+
 static void host_entry(struct filesystem *fs, struct plan *plan, const struct view_entry *e)
 {
     parents(fs, plan, e->path);
     if (e->target[0])
         plan_str(plan, OP_SYMLINK, e->path, e->target, 0);
+    else if (fs->policy->writable_root && e->is_dir)
+        layer_this(fs, plan, e->path, e, NO_TREE);
+    else if (fs->policy->writable_root)
+        plan_str(plan, OP_COPY, e->path, e->path, 0644);
     else
         bind(fs, plan, e->path, e->path, e->is_dir ? 0 : BIND_FILE);
 }
@@ -130,6 +154,14 @@ static bool granted_at(const struct filesystem *fs, const char *place)
     return false;
 }
 
+bool workspace_is_granted(const struct filesystem *fs)
+{
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        if (strcmp(fs->grants[i].dest, WORKSPACE) == 0)
+            return true;
+    return false;
+}
+
 static void host_view(struct filesystem *fs, struct plan *plan)
 {
     synthesised_etc(fs, plan);
@@ -148,25 +180,53 @@ static void image_view(struct filesystem *fs, struct plan *plan, uint64_t *next_
         const struct view_entry *e = &fs->host.view[i];
         char source[PATH_MAX];
         snprintf(source, sizeof source, "%s%s", fs->root_path, e->path);
+        uint64_t tree = fs->privileged && !e->target[0] ? (*next_tree)++ : NO_TREE;
         if (e->target[0])
             plan_str(plan, OP_SYMLINK, e->path, e->target, 0);
+        else if (fs->policy->writable_root && e->is_dir)
+            layer_this(fs, plan, source, e, tree);
         else
             bind_this(fs, plan, source, e->path,
-                      (uint64_t[4]){(e->is_dir ? 0 : BIND_FILE) | alone(fs),
-                                    fs->privileged ? (*next_tree)++ : NO_TREE, e->dev, e->ino});
+                      (uint64_t[4]){(e->is_dir ? 0 : BIND_FILE) | alone(fs), tree, e->dev, e->ino});
     }
+}
+
+/* A folder of the root that nobody writes to: in a root that is writable, a mount of its own. */
+static void kept_dir(struct filesystem *fs, struct plan *plan, const char *name, const char *dest)
+{
+    plan_str(plan, OP_DIR, dest, NULL, 0755);
+    if (!fs->policy->writable_root)
+        return;
+    plan_str(plan, OP_KEPT_DIR, name, dest, 0);
+    expect_own(fs, dest, 0, "tmpfs");
+    fs->kept[fs->kept_count++] = dest;
+}
+
+static void shut_kept(struct filesystem *fs, struct plan *plan)
+{
+    for (unsigned i = 0; i < fs->kept_count; i++)
+        plan_str(plan, OP_SHUT, fs->kept[i], NULL, 0);
+}
+
+/* Opened for writing it gives memory that only a cgroup counts. Elsewhere a Landlock rule refuses
+ * that; in a writable root no rule can, and a read-only mount does not keep anybody from a device.
+ */
+static bool hides_zero(const struct filesystem *fs)
+{
+    return fs->policy->writable_root && fs->strict_memory;
 }
 
 static void devices(struct filesystem *fs, struct plan *plan)
 {
     static const char *const nodes[] = {"/dev/null",   "/dev/zero",    "/dev/full",
                                         "/dev/random", "/dev/urandom", "/dev/tty"};
-    plan_str(plan, OP_DIR, "/dev", NULL, 0755);
+    kept_dir(fs, plan, "dev", "/dev");
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
-        bind(fs, plan, nodes[i], nodes[i], BIND_FILE | BIND_DEVICE | BIND_NOEXEC);
+        if (!(hides_zero(fs) && strcmp(nodes[i], "/dev/zero") == 0))
+            bind(fs, plan, nodes[i], nodes[i], BIND_FILE | BIND_DEVICE | BIND_NOEXEC);
     plan_str(plan, OP_DIR, "/dev/pts", NULL, 0755);
     plan_str(plan, OP_DEVPTS, "/dev/pts", NULL, 0);
-    expect(fs, "/dev/pts", BIND_WRITABLE | BIND_DEVICE | BIND_NOEXEC);
+    expect_own(fs, "/dev/pts", BIND_WRITABLE | BIND_DEVICE | BIND_NOEXEC, "devpts");
     plan_str(plan, OP_SYMLINK, "/dev/ptmx", "pts/ptmx", 0);
     plan_str(plan, OP_SYMLINK, "/dev/fd", "/proc/self/fd", 0);
     plan_str(plan, OP_SYMLINK, "/dev/stdin", "/proc/self/fd/0", 0);
@@ -180,20 +240,27 @@ static void work_dir(struct filesystem *fs, struct plan *plan, const char *name,
     parents(fs, plan, dest);
     plan_str(plan, OP_DIR, dest, NULL, 0755);
     plan_str(plan, OP_WORK_DIR, name, dest, mode);
-    expect(fs, dest, BIND_WRITABLE | (fs->policy->exec ? 0 : BIND_NOEXEC));
+    expect_own(fs, dest, BIND_WRITABLE | (fs->policy->exec ? 0 : BIND_NOEXEC), "tmpfs");
 }
 
 /* One tmpfs for all that is writable: one quota for bytes and inodes, freed as a whole. */
+static void work(const struct filesystem *fs, struct plan *plan)
+{
+    plan_num(plan, OP_WORK, guard_left_out(GUARD_DISK) ? LEFT_OUT_BYTES : fs->policy->disk,
+             guard_left_out(GUARD_INODES) ? LEFT_OUT_INODES : fs->policy->inodes,
+             fs->policy->exec ? 0 : BIND_NOEXEC);
+}
+
 static void writable(struct filesystem *fs, struct plan *plan)
 {
     if (!fs->policy->workspace) {
         plan_str(plan, OP_DIR, "/tmp", NULL, 0755);
         return;
     }
-    plan_num(plan, OP_WORK, guard_left_out(GUARD_DISK) ? LEFT_OUT_BYTES : fs->policy->disk,
-             guard_left_out(GUARD_INODES) ? LEFT_OUT_INODES : fs->policy->inodes,
-             fs->policy->exec ? 0 : BIND_NOEXEC);
-    work_dir(fs, plan, "workspace", WORKSPACE, 0755);
+    if (!fs->policy->writable_root)
+        work(fs, plan);
+    if (!workspace_is_granted(fs))
+        work_dir(fs, plan, "workspace", WORKSPACE, 0755);
     work_dir(fs, plan, "tmp", "/tmp", 01777);
     if (strcmp(fs->policy->root, "host") == 0 || image_has_folder(fs, "/var/tmp"))
         work_dir(fs, plan, "vartmp", "/var/tmp", 01777);
@@ -238,7 +305,25 @@ static void overlay(struct filesystem *fs, struct plan *plan, const struct pinne
                                 .num = {flags, tree_index, g->dev, g->ino},
                                 .data = layers,
                                 .data_len = (size_t)len + 1});
-    expect(fs, g->dest, flags);
+    expect_own(fs, g->dest, flags, "overlay");
+}
+
+/* One mount at a place, and nothing of the sandbox's own below a grant: it would be hidden. Of the
+ * host's view some may be, who wants another /etc loses what the host shows there. */
+static int check_place(const struct filesystem *fs, const char *dest, struct err *err)
+{
+    struct quoted q, r;
+    size_t len = strlen(dest);
+    for (unsigned i = 0; i < fs->mount_count; i++) {
+        const struct expected_mount *m = &fs->mounts[i];
+        if (strncmp(m->dest, dest, len) != 0 || (m->dest[len] && (m->dest[len] != '/' || !m->type)))
+            continue;
+        err_set(err, ERR_USAGE, "a grant cannot stand at %s: the sandbox has its own %s",
+                quote(&q, dest), quote(&r, m->dest));
+        return err_hint(err,
+                        "show it at another place: --rw DIR:" WORKSPACE ", --ro DIR:/mnt/NAME");
+    }
+    return 0;
 }
 
 static void grant(struct filesystem *fs, struct plan *plan, const struct pinned_grant *g,
@@ -270,7 +355,7 @@ static void shown(struct filesystem *fs, struct plan *plan)
     }
     for (unsigned i = 0; i < fs->cover_count; i++) {
         plan_str(plan, OP_COVER, fs->covers[i].source, fs->covers[i].dest, 0);
-        expect(fs, fs->covers[i].dest, BIND_FILE | BIND_NOEXEC);
+        expect_own(fs, fs->covers[i].dest, BIND_FILE | BIND_NOEXEC, "tmpfs");
     }
 }
 
@@ -289,7 +374,7 @@ static void plan_own_proc(struct filesystem *fs, struct plan *plan)
                                     .data = text->data,
                                     .data_len = text->len});
         snprintf(dest, sizeof dest, "/proc/%.*s", (int)strcspn(path, "/"), path);
-        expect(fs, dest, BIND_NOEXEC);
+        expect_own(fs, dest, BIND_NOEXEC, "tmpfs");
     }
 }
 
@@ -301,6 +386,8 @@ static void plan_own_sys(struct filesystem *fs, struct plan *plan)
     char path[64], online[32];
     snprintf(path, sizeof path, "%s/online", cpus);
     snprintf(online, sizeof online, fs->own.cpus > 1 ? "0-%u\n" : "%u\n", fs->own.cpus - 1);
+    if (fs->policy->writable_root)
+        kept_dir(fs, plan, "sys", "/sys");
     parents(fs, plan, path);
     file(plan, path, online);
     snprintf(path, sizeof path, "%s/present", cpus);
@@ -374,17 +461,23 @@ static const char sudo_text[] =
     "[ $# -gt 0 ] || { echo 'usage: sudo COMMAND' >&2 && exit 1; }\n"
     "exec \"$@\"\n";
 
+/* A set-id program gains nothing here, and would say so in words of its own. */
+static const char no_sudo_text[] =
+    "#!/bin/sh\n"
+    "echo 'sudo: nobody is root in this sandbox, and nobody can become it: whoever makes it must "
+    "ask "
+    "for that (brig run --uid 0, or kernel: {uid: 0} in the policy of its template)' >&2\n"
+    "exit 1\n";
+
 /* Programs of agents say `python`, which Debian does not have. A script and no link: which python3
  * there is, and where, is the view's business. */
-static void tools(const struct filesystem *fs, struct plan *plan)
+static void tools(struct filesystem *fs, struct plan *plan)
 {
-    plan_str(plan, OP_DIR, SHOWN_DIR, NULL, 0755);
+    kept_dir(fs, plan, "brig", SHOWN_DIR);
     plan_str(plan, OP_DIR, TOOLS_DIR, NULL, 0755);
     program(plan, TOOLS_DIR "/python", "#!/bin/sh\nexec python3 \"$@\"\n");
-    if (fs->inside_uid != 0)
-        return;
-    plan_str(plan, OP_DIR, ROOT_TOOLS_DIR, NULL, 0755);
-    program(plan, ROOT_TOOLS_DIR "/sudo", sudo_text);
+    plan_str(plan, OP_DIR, FIRST_TOOLS_DIR, NULL, 0755);
+    program(plan, FIRST_TOOLS_DIR "/sudo", fs->inside_uid == 0 ? sudo_text : no_sudo_text);
 }
 
 static void plan_proc(struct filesystem *fs, struct plan *plan)
@@ -398,34 +491,43 @@ static void plan_proc(struct filesystem *fs, struct plan *plan)
     }
     plan_add(plan, &(struct op){.kind = OP_PROC,
                                 .a = "/proc",
-                                .num = {fs->policy->proc, whole, fs->own.clock}});
-    expect(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC);
+                                .num = {fs->policy->proc, whole, fs->own.clock, fs->watched_proc}});
+    expect_own(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC, "proc");
     if (filesystem_has_own(fs))
         plan_own(fs, plan);
 }
 
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
 {
-    (void)err;
+    bool all = fs->policy->writable_root;
+    fs->kept_count = 0;
     plan_op(plan, OP_MOUNTS_PRIVATE);
-    plan_num(plan, OP_ROOT, ROOT_BYTES, ROOT_INODES, 0);
-    expect(fs, "/", 0);
+    if (all)
+        work(fs, plan);
+    plan_num(plan, OP_ROOT, ROOT_BYTES, ROOT_INODES, all);
+    expect_own(fs, "/", all ? BIND_WRITABLE : 0, "tmpfs");
     uint64_t next_tree = INIT_FD_TREES;
     if (strcmp(fs->policy->root, "host") == 0)
         host_view(fs, plan);
     else
         image_view(fs, plan, &next_tree);
+    if (all)
+        packages_plan(fs, plan);
     devices(fs, plan);
     plan_proc(fs, plan);
     writable(fs, plan);
     for (unsigned i = 0; i < fs->grant_count; i++) {
+        if (check_place(fs, fs->grants[i].dest, err) < 0)
+            return err_number(err);
         grant(fs, plan, &fs->grants[i], fs->privileged ? next_tree : NO_TREE);
         next_tree += fs->grants[i].review ? 2 : 1;
     }
     tools(fs, plan);
     shown(fs, plan);
     /* Covered by no Landlock rule: opening it must fail once the layer is in force. */
-    file(plan, "/.landlock", "");
-    plan_op(plan, OP_PIVOT);
+    if (!all)
+        file(plan, "/.landlock", "");
+    shut_kept(fs, plan);
+    plan_num(plan, OP_PIVOT, all, 0, 0);
     return 0;
 }

@@ -16,6 +16,7 @@ void filesystem_init(struct filesystem *fs)
 {
     memset(fs, 0, offsetof(struct filesystem, host));
     fs->host.view_count = 0;
+    fs->host.archive[0] = '\0';
     fs->host.landlock_abi = 0;
     fs->private_fd = fs->reviews_fd = fs->review_fd = fs->root_fd = -1;
     own_init(&fs->own);
@@ -99,14 +100,14 @@ static int pin_all(struct filesystem *fs, const struct filesystem_request *r, st
     const struct policy *p = fs->policy;
     const char *project = r->project, *tool = r->tool;
     if (r->review && pin_review(fs, r, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (tool && pin(fs, tool, fs->namespaced ? TOOL_PATH : tool, false, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (p->project && project && pin(fs, project, project, true, err) < 0)
         return err_wrap(err, "project folder");
     for (size_t i = 0; i < p->grant_count; i++)
         if (pin(fs, p->grants[i].source, p->grants[i].dest, p->grants[i].writable, err) < 0)
-            return -err->code;
+            return err_number(err);
     qsort(fs->grants, fs->grant_count, sizeof fs->grants[0], by_dest);
     return grants_check_mounts(fs, err);
 }
@@ -148,11 +149,13 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
     fs->whole_proc = request->whole_proc;
     filesystem_probe(&fs->host);
     if (strcmp(fs->policy->root, "host") != 0 && image_probe(fs, err) < 0)
-        return -err->code;
+        return err_number(err);
+    if (fs->namespaced && fs->policy->writable_root && fs->root_fd < 0 && fs->inside_uid == 0)
+        filesystem_probe_packages(&fs->host);
     if (pin_all(fs, request, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!fs->namespaced && fs->policy->workspace && name_private_dir(fs, err) < 0)
-        return -err->code;
+        return err_number(err);
     choose_cwd(fs, request->project);
     return 0;
 }
@@ -203,20 +206,18 @@ static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *e
     bool image = strcmp(fs->policy->root, "host") != 0;
     for (unsigned i = 0; image && i < fs->host.view_count; i++)
         if (!fs->host.view[i].target[0] &&
-            keep_tree(fs, image_tree(fs, &fs->host.view[i], err), err) < 0)
-            return -err->code;
+            keep_tree(fs, image_tree(fs, &fs->host.view[i], uid, gid, err), err) < 0)
+            return err_number(err);
     for (unsigned i = 0; i < fs->grant_count; i++)
         if (keep_tree(fs, grant_tree(&fs->grants[i], fs->policy->submounts, uid, gid, err), err) <
                 0 ||
             (fs->grants[i].review && keep_layers(fs, &fs->grants[i], uid, gid, err) < 0))
-            return -err->code;
+            return err_number(err);
     return 0;
 }
 
 int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err)
 {
-    if (fs->reviews_fd >= 0 && review_make(fs, host_uid, host_gid, err) < 0)
-        return err_at(err, BOUNDARY_FILESYSTEM);
     if (fs->namespaced && fs->privileged && open_trees(fs, host_uid, host_gid, err) < 0)
         return err_at(err, BOUNDARY_FILESYSTEM);
     if (fs->private_dir[0] && private_dir_make(fs, host_uid, host_gid, err) < 0)

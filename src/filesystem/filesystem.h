@@ -6,18 +6,21 @@
  *
  * FS-1  Nothing of the host is reachable but what the plan binds.
  * FS-2  No set-up step follows a symbolic link inside the new root.
- * FS-3  Every mount is nosuid, all but device nodes nodev, all but the planned ones read-only;
- * checked from outside. FS-4  Landlock is in force, shown by a probe. FS-5  Folders that hold
- * credentials, host sockets or brig's own state are never granted, whoever asks. FS-6  The object
- * that was checked is the one that is shown: it is held by descriptor from the check to the end;
- * where a path is needed again, it is walked without links and must lead to that object. FS-7  A
- * grant is reached through no link that a sandbox may have made. FS-8  What is mounted below a
- * granted folder comes along only where the policy says so. */
+ * FS-3  Every mount is nosuid, all but device nodes nodev, all but the planned ones read-only, and
+ * what is the sandbox's own to write is a file system of its own; checked from outside. FS-4
+ * Landlock is in force, shown by a probe. FS-5  Folders that hold credentials, host sockets or
+ * brig's own state are never granted, whoever asks. FS-6  The object that was checked is the one
+ * that is shown: it is held by descriptor from the check to the end; where a path is needed again,
+ * it is walked without links and must lead to that object. FS-7  A grant is reached through no link
+ * that a sandbox may have made. FS-8  What is mounted below a granted folder comes along only where
+ * the policy says so. FS-13  What the code changes in a writable root goes to its own tmpfs, and
+ * nothing of the host is mapped to its uid for it but a folder that was named to be the root. */
 #pragma once
 
 #include "audit/evidence.h"
 #include "base/err.h"
 #include "filesystem/proc_own.h"
+#include "os/procfs.h"
 #include "plan/control.h"
 #include "plan/plan.h"
 #include "plan/stage.h"
@@ -25,6 +28,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* One entry of the host that may become part of the view. */
@@ -32,6 +36,7 @@ struct view_entry {
     char path[64];
     char target[192]; /* of a symbolic link, else empty */
     bool is_dir;
+    bool foreign;      /* the sandbox's uid does not own it: see layer_child.c */
     uint64_t dev, ino; /* of a folder that serves as root; else 0 */
 };
 
@@ -42,15 +47,21 @@ struct view_entry {
 struct filesystem_host {
     struct view_entry view[VIEW_MAX];
     unsigned view_count;
+    char archive[640]; /* of packages: what /etc/apt/sources.list says; empty: none is known */
     int landlock_abi;
 };
 void filesystem_probe(struct filesystem_host *ret);
+/* An entry of the view, if there is one of that name. */
+void view_probe(struct filesystem_host *host, const char *path);
+/* packages.c: the same for a writable root. */
+void filesystem_probe_packages(struct filesystem_host *ret);
 
 #define MOUNTS_MAX 160
 
 struct expected_mount {
     char dest[256];
-    uint64_t flags; /* BIND_* */
+    uint64_t flags;   /* BIND_* */
+    const char *type; /* of the file system, where it is one of the sandbox's own; NULL: any */
     bool seen;
 };
 
@@ -87,12 +98,10 @@ struct own_files {
     struct buf text[PROC_FILE_COUNT];
     int fd[PROC_FILES_LIVE]; /* to write them again, or -1 */
 };
-/* Where they lie on the container tier; on the process tier in the private folder. */
-#define SHOWN_DIR "/.brig"
 /* Small programs that the view may lack, at the end of PATH. */
 #define TOOLS_DIR SHOWN_DIR "/bin"
-/* The same at the beginning of PATH, where the code is root in its own view. */
-#define ROOT_TOOLS_DIR SHOWN_DIR "/sbin"
+/* The same in the place of the view's, which could do nothing here: before those in PATH. */
+#define FIRST_TOOLS_DIR SHOWN_DIR "/sbin"
 /* Where a program of brig's own lies on the container tier; on the process tier where it is. */
 #define TOOL_PATH "/.brig-tool"
 
@@ -108,6 +117,7 @@ struct filesystem {
     char private_dir[64]; /* process tier: the workspace on the host, else empty */
     int private_fd;
     bool resolver;      /* names can be asked for at 127.0.0.1 */
+    bool watched_proc;  /* a /proc that hides nothing is handed to the supervisor */
     bool strict_memory; /* its limit is only watched: no way to hide some is left open */
     bool whole_proc; /* a template process: the kernel lets its clones have a /proc only where there
                         is one of which nothing is covered */
@@ -115,7 +125,9 @@ struct filesystem {
     struct shown_file shown[SHOWN_MAX];
     struct cover covers[COVERS_MAX];
     struct own_files own;
-    char made[256];            /* while planning: the folder made last */
+    char made[256];      /* while planning: the folder made last */
+    const char *kept[3]; /* while planning: what stays read-only in a writable root */
+    unsigned kept_count;
     int root_fd;               /* of a folder that serves as root, else -1 */
     char *root_path;           /* without links */
     int reviews_fd, review_fd; /* review mode: the folder of all of them, and this one's; else -1 */
@@ -163,6 +175,8 @@ int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *p
 int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err);
 int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
                       struct evidence *out, struct err *err);
+/* One mount of the sandbox against what was planned: pure, for tests. */
+int attest_mount(struct filesystem *fs, const struct proc_mount *m, struct err *err);
 /* Negative if something of it is left on the host. */
 int filesystem_teardown(struct filesystem *fs, struct err *err);
 /* The view `own` is to be made: not without a private /proc, and not for a template process. */
@@ -195,31 +209,33 @@ int grants_check_mounts(const struct filesystem *fs, struct err *err);
 /* idmap.c: a detached mount of the grant on which the folder's owner appears as host_uid. */
 int grant_tree(const struct pinned_grant *g, bool with_mounts, uid_t host_uid, gid_t host_gid,
                struct err *err);
+/* Owner's ids of a detached mount, `path` for the message. `more`: other flags to set. */
+int tree_map(int tree, const char *path, const struct stat *owner, uid_t host_uid, gid_t host_gid,
+             uint64_t more, struct err *err);
 /* The same without what is mounted below, for a layer; `source` stands for the message. */
 int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
                struct err *err);
-/* review/prepare.c: makes this review's folder with its layers, or its copy. */
-int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err);
 /* What the code calls the place. */
 const char *grant_place(const struct filesystem *fs, const struct pinned_grant *g);
+/* A grant at the place where the work folder would be is the work folder. */
+bool workspace_is_granted(const struct filesystem *fs);
 const struct pinned_grant *review_grant(const struct filesystem *fs); /* NULL: none */
-/* Removes it if nothing was changed, or `failed`. 1: there is something to review; negative: what
- * should have gone is still there. */
-int review_settle(struct filesystem *fs, bool failed, struct err *err);
-/* The code has ended: what it changed may be applied or discarded. */
-void review_release(struct filesystem *fs);
 /* protect.c: is this a place that never enters a sandbox? `path` is canonical. */
 int protect_folder(int fd, struct err *err);
 int protect_check(const char *path, struct err *err);
 /* image.c: the top-level entries of a folder that serves as root. */
 int image_probe(struct filesystem *fs, struct err *err);
 void image_close(struct filesystem *fs);
-int image_tree(const struct filesystem *fs, const struct view_entry *e, struct err *err);
+/* In a writable root its owner appears as host_uid, as a grant's does. */
+int image_tree(const struct filesystem *fs, const struct view_entry *e, uid_t host_uid,
+               gid_t host_gid, struct err *err);
 bool image_has_folder(const struct filesystem *fs, const char *path);
 /* landlock.c */
 int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err);
 /* container.c */
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err);
+/* packages.c */
+void packages_plan(const struct filesystem *fs, struct plan *plan);
 /* proc_own_files.c */
 void own_init(struct own_files *own);
 void own_done(struct own_files *own);

@@ -22,7 +22,7 @@ static int cannot(const char *source, int why, struct err *err)
     err_sys(err, "cannot grant %s", source);
     err_at(err, BOUNDARY_FILESYSTEM);
     return why == ENOENT ? err_hint(err, "check the spelling; the folder must exist before the run")
-                         : -err->code;
+                         : err_number(err);
 }
 
 static int pin(struct pinned_grant *g, const struct reached *at, struct err *err)
@@ -35,7 +35,7 @@ static int pin(struct pinned_grant *g, const struct reached *at, struct err *err
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
     if (protect_folder(at->fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     g->owned = strdup(at->path);
     if (!g->owned)
         return err_memory(err);
@@ -101,9 +101,33 @@ static bool hangs_in(const struct mount_place *m, int folder, const char *path)
     return own == 0 || own == m->parent;
 }
 
+/* An overlay shows nothing that is mounted in its layers, and an ordinary user cannot even make one
+ * of such a folder. */
+static int look_at_root(const struct filesystem *fs, const struct mount_place *m, struct err *err)
+{
+    for (unsigned i = 0; i < fs->host.view_count; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s%s", fs->root_path ? fs->root_path : "",
+                 fs->host.view[i].path);
+        if (fs->host.view[i].target[0] || !is_below(m->place, path))
+            continue;
+        err_set(err, ERR_UNSUPPORTED,
+                "the root cannot be writable: something else is mounted below %.180s, on %.180s",
+                path, m->place);
+        err_at(err, BOUNDARY_FILESYSTEM);
+        return err_hint(err, "leave filesystem.writable_root out, or use a folder without mounts "
+                             "as the root (--root)");
+    }
+    return 0;
+}
+
 static int look_at_mount(void *ctx, const struct mount_place *m, struct err *err)
 {
     const struct filesystem *fs = ctx;
+    if (fs->namespaced && fs->policy->writable_root && look_at_root(fs, m, err) < 0)
+        return err_number(err);
+    if (fs->policy->submounts)
+        return 0;
     for (unsigned i = 0; i < fs->grant_count; i++) {
         const struct pinned_grant *g = &fs->grants[i];
         /* The layers of a review are single mounts; only where the kernel cannot make one of a
@@ -122,7 +146,8 @@ int grants_check_mounts(const struct filesystem *fs, struct err *err)
     bool any = fs->root_fd >= 0;
     for (unsigned i = 0; i < fs->grant_count; i++)
         any |= fs->grants[i].is_dir;
-    if (!any || fs->policy->submounts)
+    bool writable = fs->namespaced && fs->policy->writable_root;
+    if (!writable && (!any || fs->policy->submounts))
         return 0;
     return procfs_each_mount(look_at_mount, (void *)(uintptr_t)fs, err);
 }

@@ -30,7 +30,7 @@ static int map_and_open(pid_t pid, const struct stat *sb, uid_t uid, gid_t gid, 
     char path[64];
     if (write_map(pid, "uid_map", sb->st_uid, uid, err) < 0 ||
         write_map(pid, "gid_map", sb->st_gid, gid, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     return fd < 0 ? err_sys(err, "open the mapping") : fd;
@@ -68,6 +68,19 @@ static int unusable(const struct pinned_grant *g, struct err *err)
         "its file system has no idmapped mounts; run brig as the folder's owner instead of root");
 }
 
+int tree_map(int tree, const char *path, const struct stat *owner, uid_t host_uid, gid_t host_gid,
+             uint64_t more, struct err *err)
+{
+    cleanup_fd int map = idmap_open(owner, host_uid, host_gid, err);
+    if (map < 0)
+        return map;
+    struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_IDMAP | more,
+                                  .userns_fd = (uint64_t)map};
+    if (sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH, &attr) < 0)
+        return unusable(&(struct pinned_grant){.source = path}, err);
+    return 0;
+}
+
 int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
                struct err *err)
 {
@@ -76,13 +89,8 @@ int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid,
         sys_open_tree(AT_FDCWD, path, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
     if (tree < 0)
         return err_sys(err, "open %s", path);
-    cleanup_fd int map = idmap_open(&owner, host_uid, host_gid, err);
-    if (map < 0)
-        return map;
-    struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map};
-    if (sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH, &attr) < 0)
-        return unusable(&(struct pinned_grant){.source = path}, err);
-    return fd_steal(&tree);
+    return tree_map(tree, path, &owner, host_uid, host_gid, 0, err) < 0 ? err_number(err)
+                                                                        : fd_steal(&tree);
 }
 
 int grant_tree(const struct pinned_grant *g, bool with_mounts, uid_t host_uid, gid_t host_gid,

@@ -35,6 +35,7 @@ static int add_entry(struct filesystem *fs, int dir, const char *name, struct er
     if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(err, "look at %s%s", fs->policy->root, e->path);
     e->is_dir = S_ISDIR(sb.st_mode);
+    e->foreign = !fs->privileged && sb.st_uid != geteuid();
     e->dev = sb.st_dev;
     e->ino = sb.st_ino;
     if (S_ISLNK(sb.st_mode)) {
@@ -87,7 +88,7 @@ void image_close(struct filesystem *fs)
 int image_probe(struct filesystem *fs, struct err *err)
 {
     if (open_root(fs, err) < 0)
-        return -err->code;
+        return err_number(err);
     int dir = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = dir < 0 ? NULL : fdopendir(dir);
     if (!list) {
@@ -116,7 +117,8 @@ bool image_has_folder(const struct filesystem *fs, const char *path)
     return fd >= 0;
 }
 
-int image_tree(const struct filesystem *fs, const struct view_entry *e, struct err *err)
+int image_tree(const struct filesystem *fs, const struct view_entry *e, uid_t host_uid,
+               gid_t host_gid, struct err *err)
 {
     struct stat sb;
     bool with_mounts = e->is_dir && fs->policy->submounts;
@@ -126,8 +128,15 @@ int image_tree(const struct filesystem *fs, const struct view_entry *e, struct e
     if (sb.st_dev != e->dev || sb.st_ino != e->ino)
         return err_set(err, ERR_REFUSED, "%s%s was replaced while the sandbox was being built",
                        fs->policy->root, e->path);
-    int tree = sys_open_tree(fd, "",
-                             SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH |
-                                 (with_mounts ? SYS_AT_RECURSIVE : 0));
-    return tree < 0 ? err_sys(err, "open %s%s", fs->policy->root, e->path) : tree;
+    cleanup_fd int tree =
+        sys_open_tree(fd, "",
+                      SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH |
+                          (with_mounts ? SYS_AT_RECURSIVE : 0));
+    if (tree < 0)
+        return err_sys(err, "open %s%s", fs->policy->root, e->path);
+    /* FS-13: the layer above never writes it, and this mount could not be written either. */
+    if (fs->policy->writable_root && e->is_dir &&
+        tree_map(tree, fs->root_path, &sb, host_uid, host_gid, SYS_MOUNT_ATTR_RDONLY, err) < 0)
+        return err_number(err);
+    return fd_steal(&tree);
 }

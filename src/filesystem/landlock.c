@@ -36,15 +36,16 @@ static uint64_t writable_rights(const struct filesystem *fs)
 
 static void allow_view(struct filesystem *fs, struct plan *plan)
 {
-    /* Listing is allowed everywhere in a private root, so that `ls /` works; reading is not. */
+    /* Listing is allowed everywhere in a private root, so that `ls /` works; reading is not. In a
+     * writable one there may be new folders anywhere, and rules only ever add up on the way down:
+     * what is read-only in it is so by its mount alone. */
     if (fs->namespaced) {
-        allow(fs, plan, "/", LL_READ_DIR, false);
+        allow(fs, plan, "/", fs->policy->writable_root ? writable_rights(fs) : LL_READ_DIR, false);
         allow(fs, plan, "/etc", READ_EXEC, true);
         if (filesystem_has_own(fs))
             allow(fs, plan, "/sys", READ_ONLY, false);
         allow(fs, plan, TOOLS_DIR, READ_EXEC, false);
-        if (fs->inside_uid == 0)
-            allow(fs, plan, ROOT_TOOLS_DIR, READ_EXEC, false);
+        allow(fs, plan, FIRST_TOOLS_DIR, READ_EXEC, false);
     }
     for (unsigned i = 0; fs->namespaced && i < fs->shown_count; i++)
         allow(fs, plan, fs->shown[i].path, LL_READ_FILE, false);
@@ -80,7 +81,7 @@ static void allow_devices(struct filesystem *fs, struct plan *plan)
 
 static void allow_writable(struct filesystem *fs, struct plan *plan)
 {
-    static const char *const places[] = {WORKSPACE, "/tmp", HOME_DIR, "/run", "/dev/shm"};
+    static const char *const places[] = {"/tmp", HOME_DIR, "/run", "/dev/shm"};
     if (!fs->namespaced) {
         if (fs->private_dir[0])
             allow(fs, plan, fs->private_dir, writable_rights(fs), false);
@@ -88,8 +89,11 @@ static void allow_writable(struct filesystem *fs, struct plan *plan)
     }
     for (size_t i = 0; fs->policy->workspace && i < sizeof places / sizeof places[0]; i++)
         allow(fs, plan, places[i], writable_rights(fs), false);
-    if (fs->policy->workspace)
-        allow(fs, plan, "/var/tmp", writable_rights(fs), true);
+    if (!fs->policy->workspace)
+        return;
+    if (!workspace_is_granted(fs))
+        allow(fs, plan, WORKSPACE, writable_rights(fs), false);
+    allow(fs, plan, "/var/tmp", writable_rights(fs), true);
 }
 
 /* FS-6: the rule is for the object that was checked, whatever bears its name by now. What is shown
@@ -129,6 +133,7 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)
         return 0;
     plan_add(plan, &(struct op){.kind = OP_LANDLOCK_BEGIN,
                                 .a = fs->namespaced ? "/.landlock" : "/",
+                                .b = fs->namespaced && fs->policy->writable_root ? "node" : NULL,
                                 .num = {fs->landlock_fs, fs->landlock_net, fs->landlock_scope,
                                         (uint64_t)abi}});
     allow_view(fs, plan);

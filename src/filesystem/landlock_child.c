@@ -27,6 +27,7 @@ int apply_landlock_begin(struct apply_state *st, const struct op *op, struct err
     struct landlock_ruleset r = {
         .handled_access_fs = op->num[0], .handled_access_net = op->num[1], .scoped = op->num[2]};
     st->landlock_probe = op->a;
+    st->landlock_probe_by = op->b;
     st->ruleset_fd = landlock_create(&r, ruleset_size(op->num[3]));
     return st->ruleset_fd < 0 ? err_sys(err, "landlock ruleset") : 0;
 }
@@ -58,8 +59,13 @@ int apply_landlock_grant(struct apply_state *st, const struct op *op, struct err
     return fd < 0 ? err_wrap(err, "landlock") : allow(st, fd, op, err);
 }
 
-static int probe(const char *path)
+/* In a root that can be written everywhere every file can be opened. A device node is what nobody
+ * may make; the one of no device is the one that the kernel by itself lets everybody make. */
+static int probe(const struct apply_state *st)
 {
+    const char *path = st->landlock_probe;
+    if (st->landlock_probe_by)
+        return mknod(path, S_IFCHR, 0) < 0 || unlink(path) < 0 ? errno : 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno;
@@ -70,11 +76,11 @@ static int probe(const char *path)
 int apply_landlock_enforce(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)op;
-    st->evidence.landlock_before = probe(st->landlock_probe);
+    st->evidence.landlock_before = probe(st);
     if (landlock_restrict(st->ruleset_fd) < 0)
         return err_sys(err, "landlock: restrict");
     close(st->ruleset_fd);
     st->ruleset_fd = -1;
-    st->evidence.landlock_after = probe(st->landlock_probe);
+    st->evidence.landlock_after = probe(st);
     return 0;
 }

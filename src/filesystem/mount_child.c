@@ -82,7 +82,22 @@ int planned_open(const char *path, uint64_t dev, uint64_t ino, struct err *err)
         return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built", path);
     if (fd < 0)
         return err_sys(err, "open %s", path);
-    return is_planned(fd, path, dev, ino, err) < 0 ? -err->code : fd_steal(&fd);
+    return is_planned(fd, path, dev, ino, err) < 0 ? err_number(err) : fd_steal(&fd);
+}
+
+int alone_open(uint64_t fd, const char *path, uint64_t dev, uint64_t ino, struct err *err)
+{
+    cleanup_fd int tree = fd == UINT64_MAX ? -1 : (int)fd;
+    if (tree < 0) {
+        cleanup_fd int at = planned_open(path, dev, ino, err);
+        if (at < 0)
+            return at;
+        tree =
+            sys_open_tree(at, "", SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH);
+        if (tree < 0)
+            return err_sys(err, "open %s", path);
+    }
+    return is_planned(tree, path, dev, ino, err) < 0 ? err_number(err) : fd_steal(&tree);
 }
 
 uint64_t mount_attr_of(uint64_t flags)

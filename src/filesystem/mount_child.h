@@ -26,5 +26,10 @@ int fs_make(const char *type, const struct fs_option *options, unsigned attr, st
 int is_planned(int fd, const char *path, uint64_t dev, uint64_t ino, struct err *err);
 /* The same from a path of the host's, which then has no links: a descriptor (O_PATH). */
 int planned_open(const char *path, uint64_t dev, uint64_t ino, struct err *err);
+/* A detached mount of that object without what is mounted below it; `fd` other than UINT64_MAX: it
+ * came from outside. The caller closes it. */
+int alone_open(uint64_t fd, const char *path, uint64_t dev, uint64_t ino, struct err *err);
+/* layer_child.c: makes the folders of `from`, and theirs, in `to`, without what else is in them. */
+int layer_folders(int from, int to, struct err *err);
 /* From BIND_* to what the kernel calls them. */
 uint64_t mount_attr_of(uint64_t flags);

@@ -12,24 +12,11 @@
 #include <errno.h>
 #include <string.h>
 
-#define CLONE_ONE (SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC)
-
-static int layer_tree(uint64_t fd, const char *path, uint64_t dev, uint64_t ino, struct err *err)
-{
-    if (fd != UINT64_MAX)
-        return (int)fd;
-    cleanup_fd int at = planned_open(path, dev, ino, err);
-    if (at < 0)
-        return at;
-    int tree = sys_open_tree(at, "", CLONE_ONE | SYS_AT_EMPTY_PATH);
-    return tree < 0 ? err_sys(err, "open %s", path) : tree;
-}
-
 /* The lower layer on the folder that waits for it beside the upper one. */
 static int join_layers(int lower, int layers, struct err *err)
 {
     if (helper_attach(layers, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (sys_move_mount(lower, "", layers, "lower", SYS_MOVE_MOUNT_F_EMPTY) < 0)
         return err_sys(err, "attach the lower layer");
     /* The kernel looks the layers up from here; the pivot comes later and leaves this folder. */
@@ -58,14 +45,12 @@ int apply_overlay(struct apply_state *st, const struct op *op, struct err *err)
     if (!given &&
         (!op->data || op->data_len == 0 || ((const char *)op->data)[op->data_len - 1] != '\0'))
         return err_set(err, ERR_INTERNAL, "an overlay without layers");
-    cleanup_fd int lower = layer_tree(op->num[1], op->a, op->num[2], op->num[3], err);
+    cleanup_fd int lower = alone_open(op->num[1], op->a, op->num[2], op->num[3], err);
     if (lower < 0)
         return lower;
-    if (is_planned(lower, op->a, op->num[2], op->num[3], err) < 0)
-        return -err->code;
-    cleanup_fd int layers = layer_tree(given ? op->num[1] + 1 : UINT64_MAX, op->data, 0, 0, err);
+    cleanup_fd int layers = alone_open(given ? op->num[1] + 1 : UINT64_MAX, op->data, 0, 0, err);
     if (layers < 0 || join_layers(lower, layers, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int mnt = overlay_make(op->num[0], err);
     return mnt < 0 ? mnt : tree_attach(mnt, st->root_fd, op->b, err);
 }

@@ -22,7 +22,7 @@ int private_dir_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *er
         /* Teardown works by descriptor, and there is none: remove the folder here. */
         if (remove_folder(AT_FDCWD, fs->private_dir, -1) < 0)
             err_wrap(err, "%s is left, remove it by hand", fs->private_dir);
-        return -err->code;
+        return err_number(err);
     }
     if (fchown(fs->private_fd, uid, gid) < 0)
         return err_sys(err, "own the private folder %s", fs->private_dir);

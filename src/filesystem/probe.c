@@ -45,13 +45,13 @@ static const char *const candidates[] = {
     "/etc/ssl/openssl.cnf",
 };
 
-static void probe_entry(struct filesystem_host *host, const char *path)
+void view_probe(struct filesystem_host *host, const char *path)
 {
     struct stat sb;
     if (host->view_count == VIEW_MAX || lstat(path, &sb) < 0)
         return;
     struct view_entry *e = &host->view[host->view_count];
-    *e = (struct view_entry){.is_dir = S_ISDIR(sb.st_mode)};
+    *e = (struct view_entry){.is_dir = S_ISDIR(sb.st_mode), .foreign = true};
     memcpy(e->path, path, strlen(path) + 1);
     if (S_ISLNK(sb.st_mode)) {
         ssize_t n = readlink(path, e->target, sizeof e->target - 1);
@@ -68,6 +68,6 @@ void filesystem_probe(struct filesystem_host *ret)
 {
     ret->view_count = 0;
     for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++)
-        probe_entry(ret, candidates[i]);
+        view_probe(ret, candidates[i]);
     ret->landlock_abi = landlock_abi();
 }

@@ -72,7 +72,7 @@ static int cover_all(int covers, int proc, const struct op *op, struct err *err)
             if (e->type != TYPE_LINK &&
                 !proc_view_keeps(e->name, op->num[0] == PROC_OWN, op->num[2]) &&
                 cover(covers, proc, e, err) < 0)
-                return -err->code;
+                return err_number(err);
         }
     }
     return 0;
@@ -95,13 +95,25 @@ static int cover_kernel_files(struct apply_state *st, const struct op *op, struc
     if (proc < 0)
         return err_sys(err, "open the new /proc");
     if (make_read_only(covers, err) < 0 || helper_attach(covers, err) < 0)
-        return -err->code;
+        return err_number(err);
     return cover_all(covers, proc, op, err);
+}
+
+static const struct fs_option whole[] = {{NULL, NULL}};
+
+/* For who watches the processes: one that no path inside leads to. What the code's own hides from
+ * the code, because it may not be looked into, it would hide from an ordinary user outside too. */
+static int hand_out(struct err *err)
+{
+    cleanup_fd int mnt = fs_make("proc", whole, ATTR, err);
+    if (mnt < 0)
+        return mnt;
+    struct ctl_msg msg = {.type = CTL_PROC};
+    return ctl_send(&msg, mnt) < 0 ? err_sys(err, "hand out a /proc") : 0;
 }
 
 int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
 {
-    static const struct fs_option whole[] = {{NULL, NULL}};
     static const struct fs_option all[] = {{"hidepid", "invisible"}, {NULL, NULL}};
     static const struct fs_option pids_only[] = {
         {"hidepid", "invisible"}, {"subset", "pid"}, {NULL, NULL}};
@@ -115,7 +127,7 @@ int apply_proc(struct apply_state *st, const struct op *op, struct err *err)
                 "private one; use --tier process there");
         return mnt;
     }
-    if (tree_attach(mnt, st->root_fd, op->a, err) < 0)
-        return -err->code;
+    if ((op->num[3] && hand_out(err) < 0) || tree_attach(mnt, st->root_fd, op->a, err) < 0)
+        return err_number(err);
     return covered ? cover_kernel_files(st, op, err) : 0;
 }

@@ -67,13 +67,13 @@ int apply_proc_file(struct apply_state *st, const struct op *op, struct err *err
 {
     bool fresh = true;
     if (view_make(st, err) < 0 || make_above(st->view_fd, op->a, &fresh, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int fd =
         openat(st->view_fd, op->a, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
     if (fd < 0 || write(fd, op->data, op->data_len) != (ssize_t)op->data_len)
         return err_sys(err, "write the sandbox's own /proc/%s", op->a);
     if (fresh && attach_top(st, op->a, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct ctl_msg msg = {.type = CTL_PROC_FILE, .value = (int32_t)op->num[0]};
     if (op->num[1] && ctl_send(&msg, fd) < 0)
         return err_sys(err, "hand out /proc/%s", op->a);

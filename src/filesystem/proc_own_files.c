@@ -80,7 +80,7 @@ int filesystem_own(struct filesystem *fs, const struct proc_numbers *n, bool clo
         return err_sys(err, "random number");
     proc_own_boot_id(random, &own->text[PROC_FILE_BOOT_ID]);
     if (read_cpuinfo(n->cpus, &own->text[PROC_FILE_CPUINFO], err) < 0)
-        return -err->code;
+        return err_number(err);
     for (int f = 0; f < PROC_FILES_LIVE; f++)
         if (f != PROC_FILE_UPTIME || !clock)
             proc_own_text((enum proc_file)f, n, &own->text[f]);

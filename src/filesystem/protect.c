@@ -151,9 +151,9 @@ int protect_check(const char *path, struct err *err)
     }
     canonical_home(getenv("HOME"), home);
     if (home[0] && strcmp(home, "/") != 0 && check_home(path, home, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (home_of_path(path, home) && check_home(path, home, err) < 0)
-        return -err->code;
+        return err_number(err);
     return check_home(path, "/root", err);
 }
 

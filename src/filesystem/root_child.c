@@ -35,16 +35,54 @@ static int tmpfs_make(uint64_t size, uint64_t inodes, const char *mode, unsigned
     return fs_make("tmpfs", options, attr, err);
 }
 
+/* A folder of `from` as a mount of its own. */
+static int folder_tree(int from, const char *name, mode_t mode, struct err *err)
+{
+    if (mkdirat(from, name, 0700) < 0)
+        return err_sys(err, "make %s", name);
+    /* mkdir is subject to the umask; the sticky bit of /tmp must survive. */
+    if (fchmodat(from, name, mode, 0) < 0)
+        return err_sys(err, "set the mode of %s", name);
+    int tree = sys_open_tree(from, name, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
+    return tree < 0 ? err_sys(err, "open %s", name) : tree;
+}
+
+/* FS-13: a writable root is a folder of the tmpfs that has the limit, beside those of the
+ * workspace; the tmpfs that would have been the root holds what stays read-only in it. */
+static int split_root(struct apply_state *st, int tmpfs, struct err *err)
+{
+    st->kept_fd = tmpfs;
+    if (st->work_fd < 0)
+        return err_set(err, ERR_INTERNAL, "a writable root without a place to write");
+    if (helper_attach(st->kept_fd, err) < 0)
+        return err_number(err);
+    return st->root_fd = folder_tree(st->work_fd, "root", 0755, err);
+}
+
 int apply_root(struct apply_state *st, const struct op *op, struct err *err)
 {
-    st->root_fd = tmpfs_make(op->num[0], op->num[1], "0755",
-                             SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV, err);
-    if (st->root_fd < 0)
-        return st->root_fd;
+    int tmpfs = tmpfs_make(op->num[0], op->num[1], "0755",
+                           SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV, err);
+    if (tmpfs < 0)
+        return tmpfs;
+    if (!op->num[2])
+        st->root_fd = tmpfs;
+    else if (split_root(st, tmpfs, err) < 0)
+        return err_number(err);
     /* Any folder will do to hang it on: it is only ever reached through its descriptor. */
     if (sys_move_mount(st->root_fd, "", AT_FDCWD, "/", SYS_MOVE_MOUNT_F_EMPTY) < 0)
         return err_sys(err, "attach the new root");
     return 0;
+}
+
+/* With a writable root all that is made for it lies on the tmpfs that has the limit. */
+static int no_room(const struct apply_state *st, const char *path, struct err *err)
+{
+    bool full = errno == ENOSPC && st->kept_fd >= 0;
+    err_sys(err, "make %s", path);
+    return full ? err_hint(err, "what a writable root begins with counts as its disk: raise "
+                                "lifecycle.disk or lifecycle.inodes (--disk, --inodes)")
+                : err_number(err);
 }
 
 int apply_dir(struct apply_state *st, const struct op *op, struct err *err)
@@ -56,10 +94,19 @@ int apply_dir(struct apply_state *st, const struct op *op, struct err *err)
     if (mkdirat(parent, leaf, (mode_t)op->num[0]) == 0)
         return 0;
     if (errno != EEXIST)
-        return err_sys(err, "make folder %s", op->a);
+        return no_room(st, op->a, err);
     struct stat sb;
     if (fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(sb.st_mode))
         return err_set(err, ERR_REFUSED, "%s exists in the root and is not a folder", op->a);
+    return 0;
+}
+
+/* What is written in part only did not fit. */
+static int write_all(int fd, const char *data, size_t len)
+{
+    for (ssize_t n; len > 0; data += n, len -= (size_t)n)
+        if ((n = write(fd, data, len)) <= 0)
+            return -1;
     return 0;
 }
 
@@ -73,21 +120,54 @@ static int is_mountable_file(int parent, const char *leaf, const char *path, str
     return err_hint(err, "choose another DEST for the granted file");
 }
 
+/* Anew: in the place of what a layer shows there. */
+static int file_make(int parent, const char *leaf, const struct op *op)
+{
+    if (op->num[1] && unlinkat(parent, leaf, 0) < 0 && errno != ENOENT)
+        return -1;
+    return openat(parent, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  (mode_t)op->num[0]);
+}
+
 int apply_file(struct apply_state *st, const struct op *op, struct err *err)
 {
     const char *leaf;
     cleanup_fd int parent = inside_parent(st->root_fd, op->a, &leaf, err);
     if (parent < 0)
         return parent;
-    cleanup_fd int fd = openat(parent, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                               (mode_t)op->num[0]);
+    cleanup_fd int fd = file_make(parent, leaf, op);
     if (fd < 0 && errno == EEXIST && op->data_len == 0)
         return is_mountable_file(parent, leaf, op->a, err);
     if (fd < 0)
-        return err_sys(err, "create %s", op->a);
-    if (op->data_len && write(fd, op->data, op->data_len) != (ssize_t)op->data_len)
-        return err_sys(err, "write %s", op->a);
+        return no_room(st, op->a, err);
+    if (write_all(fd, op->data, op->data_len) < 0)
+        return no_room(st, op->a, err);
     return 0;
+}
+
+static int copy_bytes(const struct apply_state *st, int from, int to, const char *path,
+                      struct err *err)
+{
+    char block[16384];
+    ssize_t n;
+    while ((n = read(from, block, sizeof block)) > 0)
+        if (write_all(to, block, (size_t)n) < 0)
+            return no_room(st, path, err);
+    return n < 0 ? err_sys(err, "read %s", path) : 0;
+}
+
+/* A file on which another one is mounted could not be replaced, as installers do with it. */
+int apply_copy(struct apply_state *st, const struct op *op, struct err *err)
+{
+    const char *leaf;
+    cleanup_fd int parent = inside_parent(st->root_fd, op->b, &leaf, err);
+    if (parent < 0)
+        return parent;
+    cleanup_fd int from = open(op->a, O_RDONLY | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (from < 0) /* gone, or not for us to read: then it would not be readable by a bind either */
+        return errno == ENOENT || errno == EACCES ? 0 : err_sys(err, "open %s", op->a);
+    cleanup_fd int to = file_make(parent, leaf, op);
+    return to < 0 ? no_room(st, op->b, err) : copy_bytes(st, from, to, op->b, err);
 }
 
 int apply_symlink(struct apply_state *st, const struct op *op, struct err *err)
@@ -120,7 +200,7 @@ int apply_bind(struct apply_state *st, const struct op *op, struct err *err)
     if (tree < 0)
         return (op->num[0] & BIND_OPTIONAL) && errno == ENOENT ? 0 : tree;
     if (is_planned(tree, op->a, op->num[2], op->num[3], err) < 0)
-        return -err->code;
+        return err_number(err);
     struct sys_mount_attr attr = {.attr_set = mount_attr_of(op->num[0]), .propagation = MS_PRIVATE};
     unsigned how = SYS_AT_EMPTY_PATH | (op->num[0] & BIND_FILE ? 0 : SYS_AT_RECURSIVE);
     if (sys_mount_setattr(tree, "", how, &attr) < 0)
@@ -139,16 +219,24 @@ int apply_work(struct apply_state *st, const struct op *op, struct err *err)
 
 int apply_work_dir(struct apply_state *st, const struct op *op, struct err *err)
 {
-    if (mkdirat(st->work_fd, op->a, 0700) < 0)
-        return err_sys(err, "make %s", op->a);
-    /* mkdir is subject to the umask; the sticky bit of /tmp must survive. */
-    if (fchmodat(st->work_fd, op->a, (mode_t)op->num[0], 0) < 0)
-        return err_sys(err, "set the mode of %s", op->a);
-    cleanup_fd int tree =
-        sys_open_tree(st->work_fd, op->a, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
-    if (tree < 0)
-        return err_sys(err, "open %s", op->a);
-    return tree_attach(tree, st->root_fd, op->b, err);
+    cleanup_fd int tree = folder_tree(st->work_fd, op->a, (mode_t)op->num[0], err);
+    return tree < 0 ? tree : tree_attach(tree, st->root_fd, op->b, err);
+}
+
+/* A place of a writable root that is not: filled first, shut at the end. */
+int apply_kept_dir(struct apply_state *st, const struct op *op, struct err *err)
+{
+    cleanup_fd int tree = folder_tree(st->kept_fd, op->a, 0755, err);
+    return tree < 0 ? tree : tree_attach(tree, st->root_fd, op->b, err);
+}
+
+int apply_shut(struct apply_state *st, const struct op *op, struct err *err)
+{
+    struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
+    cleanup_fd int at = inside_open(st->root_fd, op->a, O_PATH | O_DIRECTORY);
+    if (at < 0 || sys_mount_setattr(at, "", SYS_AT_EMPTY_PATH, &attr) < 0)
+        return err_sys(err, "make %s read-only", op->a);
+    return 0;
 }
 
 /* A file of the new root over one that a view of the host brought. */
@@ -179,7 +267,6 @@ int apply_devpts(struct apply_state *st, const struct op *op, struct err *err)
 
 int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
 {
-    (void)op;
     if (fchdir(st->root_fd) < 0)
         return err_sys(err, "enter the new root");
     if (sys_pivot_root(".", ".") < 0)
@@ -194,9 +281,11 @@ int apply_pivot(struct apply_state *st, const struct op *op, struct err *err)
         close(st->work_fd);
     if (st->view_fd >= 0)
         close(st->view_fd);
-    st->work_fd = st->view_fd = -1;
+    if (st->kept_fd >= 0)
+        close(st->kept_fd);
+    st->work_fd = st->view_fd = st->kept_fd = -1;
     struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_RDONLY};
-    if (sys_mount_setattr(st->root_fd, "", SYS_AT_EMPTY_PATH, &attr) < 0)
+    if (!op->num[0] && sys_mount_setattr(st->root_fd, "", SYS_AT_EMPTY_PATH, &attr) < 0)
         return err_sys(err, "make the root read-only");
     close(st->root_fd);
     st->root_fd = -1;

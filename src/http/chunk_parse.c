@@ -127,7 +127,7 @@ ssize_t chunk_read(struct chunk_reader *r, const char *data, size_t len, const c
             return (ssize_t)(i + piece);
         }
         if (read_byte(r, data[i], err) < 0)
-            return -1;
+            return err_number(err);
         i++;
     }
     return (ssize_t)i;

@@ -30,7 +30,7 @@ int connect_body_parse(const char *data, size_t len, size_t max, struct connect_
     struct connect_frame f = {0};
     ssize_t n = connect_frame_parse(data, len, max, &f, err);
     if (n < 0)
-        return -1;
+        return err_number(err);
     if (n == 0)
         return err_set(err, ERR_USAGE, "the message is not complete");
     if (f.flags & CONNECT_END)
@@ -77,7 +77,7 @@ int connect_reader_next(struct connect_reader *r, struct connect_frame *ret, str
     ssize_t n = connect_frame_parse(buf_text(&r->in) + r->at, r->in.len - r->at, CONNECT_FRAME_MAX,
                                     ret, err);
     if (n < 0)
-        return -1;
+        return err_number(err);
     r->at += (size_t)n;
     return n > 0;
 }

@@ -153,10 +153,10 @@ int http_header_add(struct http_headers *h, const char *name, const char *value,
     if (!len || token_span(name, len) != len)
         return err_set(err, ERR_PROTOCOL, "a byte in the name of a header that none has");
     if (make_room(h, err) < 0)
-        return -1;
+        return err_number(err);
     char *value_copy = copy_value(value, err);
     if (!value_copy)
-        return -1;
+        return err_number(err);
     char *name_copy = strdup(name);
     if (!name_copy) {
         release(h, value_copy);
@@ -170,7 +170,7 @@ int http_header_replace(struct http_headers *h, size_t i, const char *value, str
 {
     char *copy = copy_value(value, err);
     if (!copy)
-        return -1;
+        return err_number(err);
     release(h, h->items[i].value);
     h->items[i].value = copy;
     return 0;

@@ -215,7 +215,7 @@ static int take_name(const char *text, size_t len, struct host *ret, struct err 
     if (!len || len > NAME_MAX_LEN)
         return err_set(err, ERR_USAGE, "a host name has 1 to %d bytes", NAME_MAX_LEN);
     if (check_labels(text, len, &last, err) < 0)
-        return -1;
+        return err_number(err);
     ret->kind = HOST_NAME;
     if (looks_numeric(text + last, len - last)) {
         if (dot || !parse_quad(text, len, ret->addr))
@@ -263,7 +263,7 @@ int host_pattern_parse(const char *text, size_t len, struct host_pattern *ret, s
         return err_set(err, ERR_USAGE,
                        "a star stands only for whole parts in front: *.example.org");
     if (host_parse(text + skip, len - skip, false, &p.host, err) < 0)
-        return -1;
+        return err_number(err);
     if (p.stars != STARS_NONE && p.host.kind != HOST_NAME)
         return err_set(err, ERR_USAGE, "stars go with names, not with addresses");
     *ret = p;

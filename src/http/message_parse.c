@@ -95,7 +95,7 @@ static int parse_fields(struct lines *l, struct http_headers *h, struct err *err
         if (h->count == h->room - SPARE_ITEMS || h->count == HTTP_HEADERS_MAX)
             return err_set(err, ERR_LIMIT, "more than %d headers", HTTP_HEADERS_MAX);
         if (parse_field(line, len, &h->items[h->count], err) < 0)
-            return -1;
+            return err_number(err);
         h->count++;
     }
     if (l->at != l->end)
@@ -222,7 +222,7 @@ static int read_framing(const struct http_headers *h, int minor, struct framing 
     *f = (struct framing){0};
     for (size_t i = 0; i < h->count; i++)
         if (read_field(f, &h->items[i], err) < 0)
-            return -1;
+            return err_number(err);
     if (f->coding) {
         if (f->length)
             return err_set(err, ERR_PROTOCOL, "Content-Length together with Transfer-Encoding");
@@ -233,7 +233,7 @@ static int read_framing(const struct http_headers *h, int minor, struct framing 
         *ret_body = BODY_CHUNKED;
     } else if (f->length) {
         if (parse_length(f->length, ret_length, err) < 0)
-            return -1;
+            return err_number(err);
         *ret_body = BODY_LENGTH;
     }
     return 0;
@@ -266,7 +266,7 @@ static int parse_absolute(struct http_request *r, const char *text, size_t len, 
 {
     r->form = FORM_ABSOLUTE;
     if (url_parse(text, len, &r->url, err) < 0)
-        return -1;
+        return err_number(err);
     const char *rest = r->url.path;
     size_t rest_len = (size_t)(text + len - rest);
     /* They are in `target`; what is here points into the head that was given. */
@@ -290,7 +290,7 @@ static int parse_target(struct http_request *r, const char *text, size_t len, st
     if (text[0] == '/') {
         r->form = FORM_ORIGIN;
         if (path_query_check(text, len, &path_len, err) < 0)
-            return -1;
+            return err_number(err);
         return keep_target(r, "", text, len, err);
     }
     if (len == 1 && text[0] == '*' && !strcmp(r->method, "OPTIONS")) {
@@ -377,10 +377,10 @@ static int read_request(struct http_request *r, struct err *err)
 {
     struct framing f;
     if (refuse_lookalikes(&r->headers, err) < 0)
-        return -1;
+        return err_number(err);
     if (read_framing(&r->headers, r->minor, &f, &r->body, &r->length, err) < 0 ||
         read_host(r, f.host, err) < 0 || read_upgrade(r, &f, err) < 0)
-        return -1;
+        return err_number(err);
     if (r->form == FORM_AUTHORITY && (r->body == BODY_CHUNKED || r->length))
         return err_set(err, ERR_PROTOCOL, "CONNECT with a body");
     r->keep_alive = !f.close && (r->minor || f.keep_alive);
@@ -396,7 +396,7 @@ int http_request_parse(const char *head, size_t len, struct http_request *ret, s
     struct lines lines = {0};
     size_t line_len = 0;
     if (make_block(head, len, &r.headers, &lines, err) < 0)
-        return -1;
+        return err_number(err);
     const char *line = next_line(&lines, &line_len);
     int result = line ? parse_request_line(&r, line, line_len, err)
                       : err_set(err, ERR_PROTOCOL, "no request line");
@@ -467,7 +467,7 @@ static int read_response(struct http_response *r, const char *method, struct err
     struct framing f;
     r->body = BODY_UNTIL_CLOSE;
     if (read_framing(&r->headers, r->minor, &f, &r->body, &r->length, err) < 0)
-        return -1;
+        return err_number(err);
     if (has_no_body(r, method)) {
         r->body = BODY_NONE;
         r->length = 0;
@@ -483,7 +483,7 @@ int http_response_parse(const char *head, size_t len, const char *request_method
     struct lines lines = {0};
     size_t line_len = 0;
     if (make_block(head, len, &r.headers, &lines, err) < 0)
-        return -1;
+        return err_number(err);
     const char *line = next_line(&lines, &line_len);
     int result = line ? parse_status_line(&r, line, line_len, err)
                       : err_set(err, ERR_PROTOCOL, "no status line");

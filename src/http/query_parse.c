@@ -62,11 +62,11 @@ static int read_pair(const char *text, size_t len, struct query_pair *ret, char 
     size_t out = 0;
     ret->name = *room;
     if (decode(text, name, true, *room, &out, err) < 0)
-        return -1;
+        return err_number(err);
     *room += out + 1;
     ret->value = *room;
     if (decode(equals ? equals + 1 : text, value, true, *room, &out, err) < 0)
-        return -1;
+        return err_number(err);
     *room += out + 1;
     return 0;
 }
@@ -80,7 +80,7 @@ static int read_pairs(const char *text, size_t len, struct query *q, char *room,
             if (q->count == QUERY_PAIRS_MAX)
                 return err_set(err, ERR_USAGE, "more than %d parameters", QUERY_PAIRS_MAX);
             if (read_pair(text + at, piece, &q->pairs[q->count], &room, err) < 0)
-                return -1;
+                return err_number(err);
             q->count++;
         }
         at += piece + 1;
@@ -151,6 +151,6 @@ int path_decode(const char *text, size_t len, char *out, struct err *err)
             return err_set(err, ERR_USAGE, "a slash that is written as a percent sign");
     }
     if (decode(text, len, false, out, &n, err) < 0)
-        return -1;
+        return err_number(err);
     return check_segments(out, err);
 }

@@ -40,7 +40,7 @@ int host_header_parse(const char *text, size_t len, struct host *ret_host, uint1
         (text[host_len] != ':' || port_parse(text + host_len + 1, len - host_len - 1, &port) < 0))
         return err_set(err, ERR_USAGE, "a port is a number from 1 to 65535");
     if (host_parse(text, host_len, true, ret_host, err) < 0)
-        return -1;
+        return err_number(err);
     *ret_port = port;
     return 0;
 }
@@ -51,7 +51,7 @@ int authority_parse(const char *text, size_t len, uint16_t default_port, struct 
     struct host host = {0};
     uint16_t port = 0;
     if (host_header_parse(text, len, &host, &port, err) < 0)
-        return -1;
+        return err_number(err);
     if (!port && !default_port)
         return err_set(err, ERR_USAGE, "no port after the host");
     *ret_host = host;
@@ -109,10 +109,10 @@ int url_parse(const char *text, size_t len, struct url *ret, struct err *err)
         return err_set(err, ERR_USAGE, "a URL with a user in front of the host");
     if (authority_parse(text + at, auth, url.scheme == SCHEME_HTTPS ? 443 : 80, &url.host,
                         &url.port, err) < 0)
-        return -1;
+        return err_number(err);
     at += auth;
     if (path_query_check(text + at, len - at, &url.path_len, err) < 0)
-        return -1;
+        return err_number(err);
     url.path = text + at;
     if (at + url.path_len < len) {
         url.query = url.path + url.path_len + 1;

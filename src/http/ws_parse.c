@@ -94,10 +94,10 @@ int ws_check(struct ws_reader *r, const void *data, size_t len, struct err *err)
             r->head[r->have++] = *p++;
             len--;
             if (r->have == 2 && check_start(r, err) < 0)
-                return -1;
+                return err_number(err);
         } while (len && (r->have < 2 || r->have < head_length(r)));
         if (r->have >= 2 && r->have == head_length(r) && take_length(r, err) < 0)
-            return -1;
+            return err_number(err);
     }
     return 0;
 }

@@ -23,7 +23,7 @@ static int exec_error(const char *name, const char *path, int code, struct err *
     }
     err_sys(err, "cannot execute %s", name);
     err->code = ERR_NOT_EXEC;
-    return -err->code;
+    return err_number(err);
 }
 
 static const char *env_path(const struct apply_state *st)

@@ -122,7 +122,8 @@ static void pass_signal(const struct ctl_msg *msg)
     errno = ESRCH;
     /* Process ids are reused: signal only children that are known to be alive. */
     bool good = pid > 1 && find(pid) >= 0 && msg->value > 0 && msg->value < NSIG;
-    if (good && kill(msg->pid, msg->value) == 0) {
+    /* A child that was forked a moment ago has no group of its own yet. */
+    if (good && (kill(msg->pid, msg->value) == 0 || kill(pid, msg->value) == 0)) {
         answer(msg->request, pid, NULL);
         return;
     }

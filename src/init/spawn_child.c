@@ -34,7 +34,7 @@ static int read_block(struct apply_state *st, int fd, struct err *err)
     st->tty = false;
     st->tty_fd = -1;
     if (!block || perform_plan(st, block, len, is_allowed, err) < 0)
-        return -err->code;
+        return err_number(err);
     st->argv[st->argc] = NULL;
     st->envp[st->envc] = NULL;
     return st->argc ? 0 : err_set(err, ERR_USAGE, "no command");
@@ -46,7 +46,7 @@ static int enter_folder(const struct apply_state *st, struct err *err)
         return 0;
     err_sys(err, "cannot enter folder %s", st->cwd);
     err->code = ERR_NOT_FOUND;
-    return -err->code;
+    return err_number(err);
 }
 
 void spawn_child(struct apply_state *st, const int *fds, int count)

@@ -53,7 +53,7 @@ static int check_task(const struct kernel *k, pid_t pid, struct proc_status *s, 
 {
     if (procfs_status(pid, s, err) < 0 || check_identity(k, s, err) < 0 ||
         check_privileges(k, s, err) < 0)
-        return -err->code;
+        return err_number(err);
     return 0;
 }
 
@@ -73,9 +73,9 @@ static int check_namespaces(struct kernel *k, pid_t pid, uint64_t inside[NS_COUN
         return 0;
     /* Ours stay as they are. */
     if (!k->own[0] && procfs_namespaces(0, k->own, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (procfs_namespaces(pid, inside, err) < 0)
-        return -err->code;
+        return err_number(err);
     for (int ns = 0; ns < NS_COUNT; ns++)
         if (!ns_unattested(ns) && (inside[ns] == k->own[ns] || inside[ns] == k->foreign[ns])) {
             err_set(err, ERR_ATTEST, "the sandbox shares the %s namespace with the %s",
@@ -90,7 +90,7 @@ static int check_map(const struct kernel *k, pid_t pid, const char *which, uint3
 {
     char found[128], want[KERNEL_MAP_SIZE];
     if (procfs_id_map(pid, which, found, sizeof found, err) < 0)
-        return -err->code;
+        return err_number(err);
     kernel_map_text(k, host_id, want);
     if (strcmp(found, want) == 0)
         return 0;
@@ -103,7 +103,7 @@ static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
     if (k->tier != TIER_CONTAINER || guard_unattested(GUARD_NS_USER))
         return 0;
     if (check_map(k, pid, "uid_map", k->host_uid, err) < 0)
-        return -err->code;
+        return err_number(err);
     return check_map(k, pid, "gid_map", k->host_gid, err);
 }
 
@@ -161,16 +161,16 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
     if (check_task(k, init, &s, err) < 0)
         return err_wrap(err, "init");
     if (pid != init && check_task(k, pid, &s, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* In a session init itself is looked at: what it starts later inherits exactly this. */
     if (pid != init && s.ppid != init)
         return wrong(err, "parent", (uint64_t)s.ppid);
     /* For a clone, init's namespaces were checked together with the clone's. */
     if ((!k->foreign[0] && check_namespaces(k, pid, inside, err) < 0) ||
         check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (check_broker(k, pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     write_evidence(k, &s, out);
     return 0;
 }

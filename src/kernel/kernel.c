@@ -80,7 +80,7 @@ static bool has_own_clocks(void)
 int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *err)
 {
     if (tier_decide(r->policy, &k->tier, err) < 0)
-        return -err->code;
+        return err_number(err);
     bool container = k->tier == TIER_CONTAINER;
     k->privileged = geteuid() == 0;
     k->tty = r->tty;
@@ -94,19 +94,21 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     if (r->overlay && container)
         k->set_up_caps = 1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER;
     int abi = landlock_abi();
-    k->options = (struct filter_options){.isolated_pids = container,
-                                         .isolated_ipc = container,
-                                         .isolated_net = container,
-                                         .brokered_net = r->network && !container,
-                                         .watched_net = (r->network || r->watched) && container,
-                                         .scoped_signals = abi >= 6,
-                                         .own_view = container,
-                                         .own_uid = k->privileged,
-                                         .scoped_truncate = abi >= 3,
-                                         .host_writable = r->host_writable,
-                                         .notify = true};
+    k->options = (struct filter_options){
+        .isolated_pids = container,
+        .isolated_ipc = container,
+        .isolated_net = container,
+        .brokered_net = r->network && !container,
+        .watched_net = (r->network || r->watched) && container,
+        .scoped_signals = abi >= 6,
+        .own_view = container,
+        .own_uid = k->privileged,
+        .one_owner = container && !k->stem && r->policy->writable_root && k->inside_uid == 0,
+        .scoped_truncate = abi >= 3,
+        .host_writable = r->host_writable,
+        .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
-        return -err->code;
+        return err_number(err);
     k->own_clock = container && !k->stem && r->policy->proc == PROC_OWN &&
                    !guard_left_out(GUARD_NS_USER) && has_own_clocks();
     k->report = r->policy->report;
@@ -147,7 +149,7 @@ static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
         return 0;
     }
     if (build_filters(k, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* Without no-new-privs a filter can be loaded by who still has capabilities only. */
     bool late = left_out_privs(k);
     if (!late && !guard_left_out(GUARD_CAPABILITIES))

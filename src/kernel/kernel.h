@@ -16,7 +16,8 @@
  * K-18  No call of the code's waits for anything with a pipe locked. The kernel's splice and
  * sendfile do, for a socket or a terminal that has nothing to say, and everybody else at that pipe
  * waits with them, with O_NONBLOCK or without; tee and vmsplice do not. (Memory that does not
- * answer: os/pump.h.) */
+ * answer: os/pump.h.)
+ * K-19  Root inside is a name: one id is mapped, there is no capability and no call more. */
 #pragma once
 
 #include "audit/asked.h"
@@ -43,7 +44,7 @@
 #define KERNEL_STEM_UID 1000
 
 struct kernel_place {
-    const char *path; /* as the code names it */
+    const char *path; /* as the code names it; empty: the whole root, of which all can be written */
     bool writable;
     bool own; /* the private folder of the process tier */
 };

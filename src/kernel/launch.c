@@ -149,7 +149,7 @@ static int write_map(const struct kernel *k, pid_t pid, const char *which, uint3
     err_at(err, BOUNDARY_KERNEL);
     if (result == -EPERM && !tier_probe_namespaces(why, how))
         err_hint(err, "%s", how);
-    return -err->code;
+    return err_number(err);
 }
 
 int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
@@ -167,6 +167,6 @@ int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
         return err_at(err, BOUNDARY_KERNEL);
     }
     if (write_map(k, pid, "uid_map", k->host_uid, err) < 0)
-        return -err->code;
+        return err_number(err);
     return write_map(k, pid, "gid_map", k->host_gid, err);
 }

@@ -26,13 +26,10 @@ struct aside_ask {
 /* ---- the one who looks ---- */
 
 /* Notes the sizes of files while they still have names. */
-static void measure(struct lifecycle *l, int fd, struct disk_usage *use, struct looked *ret)
+static enum disk_result measure(struct lifecycle *l, int fd, struct disk_usage *use)
 {
-    if (fd < 0)
-        return;
-    enum disk_result r = disk_measure(fd, use, l->sampler ? &l->sampler->known : NULL);
-    ret->blind |= r == DISK_UNSEEN;
-    ret->too_big |= r == DISK_TOO_BIG;
+    struct inodes *known = l->sampler ? &l->sampler->known : NULL;
+    return fd < 0 ? DISK_MEASURED : disk_measure(fd, use, known);
 }
 
 static void look(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *answer)
@@ -46,10 +43,11 @@ static void look(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *an
     l->forgot = q->forgot;
     memcpy(l->own, q->own, sizeof l->own);
     /* First, so that a file that is deleted meanwhile is not counted twice. */
-    if (q->alive)
-        sample_files(l, ret);
-    measure(l, l->namespaced ? -1 : l->work_fd, &ret->work, ret);
-    measure(l, l->review_fd, &ret->review, ret);
+    bool seen = !q->alive || sample_files(l, ret) == 0;
+    enum disk_result work = measure(l, l->namespaced ? -1 : l->work_fd, &ret->work);
+    enum disk_result review = measure(l, l->review_fd, &ret->review);
+    ret->blind = !seen || work == DISK_UNSEEN || review == DISK_UNSEEN;
+    ret->too_big = work == DISK_TOO_BIG || review == DISK_TOO_BIG;
     ret->cpu_us = clock_cpu_us() - before;
 }
 
@@ -63,37 +61,36 @@ void aside_init(struct lifecycle *l)
         l->looker.keep[i] = keep[i];
 }
 
-bool aside_look(struct lifecycle *l)
+int aside_look(struct lifecycle *l)
 {
     struct aside_ask ask = {.alive = true, .forgot = l->forgot};
     struct looked seen;
     if (!l->looker.asked && clock_us() < l->rest_us)
-        return true;
+        return 0;
     memcpy(ask.own, l->own, sizeof ask.own);
     int result = errand_try(&l->looker, &ask, &seen, WAIT_MS);
-    if (result == -EINPROGRESS)
-        return false;
     if (result < 0) {
-        l->forgot = true;
-        return false;
+        l->forgot |= result != -EINPROGRESS;
+        return result;
     }
     l->looked = seen;
+    l->sampler->folder_max = seen.folder_max; /* for a child that takes the place of this one */
     l->rest_us = clock_us() + seen.cpu_us * REST_TIMES;
-    return true;
+    return 0;
 }
 
-bool aside_measure(struct lifecycle *l)
+int aside_measure(struct lifecycle *l)
 {
     const struct aside_ask ask = {.alive = false};
     errand_end(&l->looker); /* a look at what is dead by now */
-    return errand_ask(&l->looker, &ask, NULL, &l->looked, LAST_MS) == 0;
+    return errand_ask(&l->looker, &ask, NULL, &l->looked, LAST_MS);
 }
 
 void aside_again(struct lifecycle *l)
 {
     errand_end(&l->looker);
     l->forgot = true;
-    l->looked.pipes = l->looked.sockets = 0;
+    l->looked.pipes = l->looked.sockets = l->looked.lists = 0;
     l->rest_us = 0;
 }
 

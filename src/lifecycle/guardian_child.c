@@ -8,6 +8,9 @@
 
 #define SIGKILL_NUMBER 9
 #define SIGSTOP_NUMBER 19
+#define KILL_MS        5000
+/* Between two looks at a group whose tasks do not end. */
+#define STAY_US 1000000
 
 /* Decimal number at *at; moves past it. -1 if there is none. */
 static int take_number(const char **at)
@@ -54,8 +57,19 @@ static long read_stat(int pid, char *text, size_t size)
     return n > 0 ? n : 0;
 }
 
-/* The parent of a task, from the field after the last parenthesis of its name; 0 if it is gone or a
- * zombie. */
+static const char *skip_fields(const char *at, int count)
+{
+    while (count-- > 0) {
+        while (*at && *at != ' ')
+            at++;
+        while (*at == ' ')
+            at++;
+    }
+    return at;
+}
+
+/* The parent of a task, from the fields after the last parenthesis of its name; 0 if it is gone or
+ * a zombie. A process whose first thread has ended is none as long as it has others. */
 static int parent_of(int pid)
 {
     char text[512];
@@ -63,28 +77,13 @@ static int parent_of(int pid)
     long end = n;
     while (end > 0 && text[end] != ')')
         end--;
-    if (end + 4 >= n || text[end + 2] == 'Z')
+    if (end + 4 >= n)
         return 0;
-    const char *at = text + end + 4;
+    const char *at = text + end + 4, *threads = skip_fields(at, 16);
     int ppid = take_number(&at);
+    if (text[end + 2] == 'Z' && take_number(&threads) < 2)
+        return 0;
     return ppid > 0 ? ppid : 0;
-}
-
-static int is_below(int pid, int top)
-{
-    for (int depth = 0; depth < 4096; depth++) {
-        pid = parent_of(pid);
-        if (pid == top)
-            return 1;
-        if (pid <= 1)
-            return 0;
-    }
-    return 0;
-}
-
-static int is_within(int pid, int top)
-{
-    return top && (pid == top || is_below(pid, top));
 }
 
 /* Who is below the supervisor and is no part of the sandbox: the guardian and the helpers, with all
@@ -93,32 +92,80 @@ struct spared {
     int guardian, helpers[GUARDIAN_HELPERS];
 };
 
-static int is_spared(int pid, const struct spared *s)
+static bool is_spared(int pid, const struct spared *s)
 {
     for (int i = 0; i < GUARDIAN_HELPERS; i++)
-        if (is_within(pid, s->helpers[i]))
-            return 1;
-    return is_within(pid, s->guardian);
+        if (pid == s->helpers[i])
+            return true;
+    return pid == s->guardian;
 }
 
-/* Send a signal to every living task below `top`. Returns how many there were. */
+enum side { SIDE_OUTSIDE, SIDE_BELOW, SIDE_SPARED };
+
+/* Who was seen in this pass, by number, as /proc lists them: nobody's parents are read twice, or a
+ * long chain of processes would cost its square. Who has no place in it is only slower to judge.
+ * One process at a time uses it: the supervisor, or the guardian after its death. */
+#define SEEN_MAX 16384
+static struct seen {
+    int pid;
+    enum side side;
+} seen[SEEN_MAX];
+
+static const struct seen *find_seen(int count, int pid)
+{
+    int low = 0, high = count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (seen[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && seen[low].pid == pid ? &seen[low] : NULL;
+}
+
+static enum side side_of(int pid, int top, const struct spared *spared, int count)
+{
+    for (int depth = 0; depth < 4096; depth++) {
+        if (is_spared(pid, spared))
+            return SIDE_SPARED;
+        int parent = parent_of(pid);
+        if (parent == top)
+            return SIDE_BELOW;
+        if (parent <= 1)
+            return SIDE_OUTSIDE;
+        const struct seen *known = find_seen(count, parent);
+        if (known)
+            return known->side;
+        pid = parent;
+    }
+    return SIDE_OUTSIDE;
+}
+
+/* Send a signal to every living task below `top`, at once when it is seen: numbers go to others.
+ * Returns how many there were; -1: nobody could be seen. */
 static int signal_below(int top, const struct spared *spared, int sig)
 {
     char block[4096] __attribute__((aligned(8)));
-    int found = 0;
+    int found = 0, count = 0;
     int proc = raw_openat(AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (proc < 0)
-        return 0;
+        return -1;
     for (long n; (n = raw_syscall(__NR_getdents64, proc, (long)block, sizeof block, 0)) > 0;)
         for (long at = 0; at < n;) {
             const struct raw_dirent *e = (const struct raw_dirent *)(block + at);
             const char *name = e->name;
             at += e->reclen;
             int pid = take_number(&name);
-            if (pid > 1 && *name == '\0' && is_below(pid, top) && !is_spared(pid, spared)) {
+            if (pid <= 1 || *name != '\0')
+                continue;
+            enum side side = side_of(pid, top, spared, count);
+            if (side == SIDE_BELOW) {
                 raw_kill(pid, sig);
                 found++;
             }
+            if (count < SEEN_MAX)
+                seen[count++] = (struct seen){pid, side};
         }
     raw_close(proc);
     return found;
@@ -245,18 +292,36 @@ static void wait_for_the_end(int supervisor)
     }
 }
 
+/* Nobody else comes after the guardian, and nobody waits for it. A task that the kernel holds for a
+ * file system that does not answer ends when that does; its group goes then. What else there is to
+ * remove does not wait for that. */
+static void clean(const struct guardian *g)
+{
+    bool held = cgroup_kill_and_remove_child(&g->group, KILL_MS);
+    if (g->private_dir[0])
+        remove_private_dir(g->private_dir);
+    if (!held)
+        return;
+    do
+        raw_sleep_us(STAY_US);
+    while (cgroup_kill_and_remove_child(&g->group, 0));
+    if (g->private_dir[0])
+        remove_private_dir(g->private_dir);
+}
+
 int guardian_main(void *argument)
 {
     struct guardian *g = argument;
     raw_syscall(__NR_setsid, 0, 0, 0, 0);
     raw_syscall(__NR_close_range, 0, (long)~0u, 0, 0);
+    /* It may stay longer than anybody else: the caller's folder can be unmounted. All that it names
+     * is named from the root. */
+    raw_syscall(__NR_chdir, (long)"/", 0, 0, 0);
     wait_for_the_end(g->supervisor);
     if (g->kill_uid)
         kill_by_uid(g->kill_uid);
     else if (g->init_pid)
         guardian_kill_tree(g->init_pid);
-    cgroup_kill_and_remove_child(&g->group);
-    if (g->private_dir[0])
-        remove_private_dir(g->private_dir);
+    clean(g);
     return 0;
 }

@@ -143,12 +143,31 @@ static const char *way_out(const struct lifecycle *l, const struct keeper *k)
     return l->host.how[0] ? l->host.how : "leave lifecycle.cgroup at auto";
 }
 
+/* LC-6: what a process can hide from is not watched either. Without a cgroup its end would not find
+ * it, whatever the limits are. */
+static int check_sight(const struct lifecycle *l, const struct keepers *all, struct err *err)
+{
+    bool needed = !l->cgroup;
+    for (unsigned i = 0; i < all->count; i++)
+        needed |= is_watched(&all->items[i]) && all->items[i].field != FIELD_CPUS;
+    if (!l->hides || !needed)
+        return 0;
+    err_set(err, ERR_UNSUPPORTED,
+            "the process tier cannot watch its limits here: /proc is mounted with hidepid, and the "
+            "code could hide its processes from you");
+    err_at(err, BOUNDARY_LIFECYCLE);
+    return err_hint(err, "use --tier container; or have root mount /proc without hidepid, or with "
+                         "gid= of a group that you are in");
+}
+
 /* LC-5 */
 int keepers_check(const struct lifecycle *l, struct err *err)
 {
     struct keepers all;
     const struct policy *p = l->policy;
     keepers_list(l, &all);
+    if (check_sight(l, &all, err) < 0)
+        return err_number(err);
     for (unsigned i = 0; i < all.count; i++) {
         const struct keeper *k = &all.items[i];
         if (!is_watched(k) || is_accepted(p, k))

@@ -10,11 +10,14 @@
 #include "os/sys.h"
 #include "os/weaken.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -68,6 +71,19 @@ static int open_cgroup(struct lifecycle *l, const struct lifecycle_request *r, s
     return 0;
 }
 
+/* In a pid namespace the /proc that is looked at is the sandbox's own, and hides nothing; what runs
+ * under another uid is watched by root. */
+static int look_for_hiding(struct lifecycle *l, struct err *err)
+{
+    int r = l->namespaced || l->private_uid ? 0 : processes_can_hide();
+    if (r < 0) {
+        errno = -r;
+        return err_sys(err, "see whether /proc shows all processes of this user");
+    }
+    l->hides = r > 0;
+    return 0;
+}
+
 int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struct err *err)
 {
     l->policy = r->policy;
@@ -79,10 +95,12 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->review = r->review;
     l->session = r->watched;
     l->open_files = limits_open_files(l->policy->open_files);
-    if (open_cgroup(l, r, err) < 0 || keepers_check(l, err) < 0)
-        return -err->code;
+    if (look_for_hiding(l, err) < 0 || open_cgroup(l, r, err) < 0 || keepers_check(l, err) < 0)
+        return err_number(err);
     l->looks_disk = l->review || (!l->namespaced && l->policy->workspace);
-    l->looks = l->looks_disk || lifecycle_strict_memory(l);
+    l->layered = l->namespaced && l->policy->memory != POLICY_UNLIMITED &&
+                 (l->review || l->policy->writable_root);
+    l->looks = l->looks_disk || l->layered || lifecycle_strict_memory(l);
     /* A container without cgroups leaves nothing that the kernel does not clean by itself; a clone
      * ends by itself when it finds its supervisor gone, and the guardian does not wait for that. */
     l->guarded = (l->cgroup || !l->namespaced || l->cloned) && !guard_left_out(GUARD_SUPERVISOR);
@@ -112,6 +130,23 @@ uint64_t lifecycle_socket_buffer(const struct lifecycle *l)
 bool lifecycle_looks(const struct lifecycle *l)
 {
     return l->looks;
+}
+
+/* LC-6. Nobody may look into a process whose program may not be read, and the code's own /proc
+ * lists none that may not be looked into. */
+bool lifecycle_wants_proc(const struct lifecycle *l)
+{
+    return l->namespaced && (!l->cgroup || l->looks);
+}
+
+int lifecycle_take_proc(struct lifecycle *l, int *fd, struct err *err)
+{
+    struct statfs s;
+    if (!lifecycle_wants_proc(l) || l->proc_fd >= 0 || fstatfs(*fd, &s) < 0 ||
+        s.f_type != PROC_SUPER_MAGIC)
+        return err_set(err, ERR_PROTOCOL, "init handed out what is no /proc, or not asked for");
+    l->proc_fd = openat(*fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return l->proc_fd < 0 ? err_sys(err, "open the sandbox's /proc to watch its limits") : 0;
 }
 
 /* The limits that a test build sets, or looks for. */
@@ -176,13 +211,13 @@ static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
         return 0;
     if (procfs_limits(pid, text, err) < 0 || check_rlimit(text, "Max core file size", 0, err) < 0 ||
         (l->rlimit_pids && check_rlimit(text, "Max processes", l->rlimit_pids, err) < 0))
-        return -err->code;
+        return err_number(err);
     /* init has more of these than what it starts. */
     pid_t code = l->session ? l->clone_pid : pid;
     if (code <= 0)
         return 0;
     if (code != pid && procfs_limits(code, text, err) < 0)
-        return -err->code;
+        return err_number(err);
     return check_rlimit(text, "Max open files", l->open_files, err);
 }
 
@@ -220,6 +255,7 @@ static int find_review_mount(struct lifecycle *l, pid_t pid, struct err *err)
     if (sys_statx_cached(AT_FDCWD, path, &sx) < 0)
         return err_sys(err, "look at the project in the sandbox");
     l->review_mount = sx.mnt_id;
+    l->review_devs[0] = makedev(sx.dev_major, sx.dev_minor);
     return 0;
 }
 
@@ -229,22 +265,60 @@ static int open_views(struct lifecycle *l, pid_t pid, struct err *err)
 {
     if (!l->namespaced)
         return open_private_dir(l, err);
-    if (open_view(pid, "proc", O_RDONLY, &l->proc_fd, err) < 0 ||
-        find_review_mount(l, pid, err) < 0)
-        return -err->code;
+    if (lifecycle_wants_proc(l) && l->proc_fd < 0)
+        return err_set(err, ERR_PROTOCOL, "init handed out no /proc to watch its limits in");
+    if (!lifecycle_wants_proc(l) && open_view(pid, "proc", O_RDONLY, &l->proc_fd, err) < 0)
+        return err_number(err);
+    if (find_review_mount(l, pid, err) < 0)
+        return err_number(err);
     return l->policy->workspace ? open_view(pid, "tmp", O_PATH, &l->work_fd, err) : 0;
 }
 
-static int make_sampler(struct lifecycle *l, struct err *err)
+/* Folders on an overlay have its device, whatever layers they come from. */
+static int take_layer(void *ctx, const struct proc_mount *m, struct err *err)
+{
+    struct sampler *s = ctx;
+    bool fresh;
+    if (strcmp(m->type, "overlay") != 0)
+        return 0;
+    return inodes_put(&s->layers, m->dev, 0, &fresh) ? 0 : err_memory(err);
+}
+
+static int make_sampler(struct lifecycle *l, pid_t pid, struct err *err)
 {
     if (l->sampler)
         return 0;
     if (!(l->sampler = sampler_new()))
         return err_memory(err);
-    if (l->namespaced)
-        l->sampler->sockets_before = sample_sockets(l->init_pid);
-    if (!lifecycle_counts_memory(l))
-        l->host_free = sample_host_free(NULL);
+    if ((l->namespaced && sample_sockets(l->init_pid, &l->sampler->sockets_before) < 0) ||
+        sample_host_memory(&l->host_before) < 0)
+        return err_set(err, ERR_SYSTEM, "cannot read in /proc what limits are watched by");
+    return l->layered ? procfs_mounts(pid, take_layer, l->sampler, err) : 0;
+}
+
+struct wanted_mount {
+    uint64_t id;
+    dev_t dev;
+};
+
+static int take_device(void *ctx, const struct mount_place *m, struct err *err)
+{
+    struct wanted_mount *w = ctx;
+    (void)err;
+    if (m->id == w->id)
+        w->dev = m->dev;
+    return 0;
+}
+
+/* Of a mapped file older kernels show the device that the upper layer lies on. It may have two
+ * numbers: that of stat, and that of the file system (btrfs). */
+static int find_upper_devices(struct lifecycle *l, dev_t dev, struct err *err)
+{
+    struct wanted_mount w = {.id = procfs_mount_of(l->review_fd), .dev = dev};
+    if (procfs_each_mount(take_device, &w, err) < 0)
+        return err_at(err, BOUNDARY_LIFECYCLE);
+    l->review_devs[1] = dev;
+    l->review_devs[2] = w.dev;
     return 0;
 }
 
@@ -263,7 +337,7 @@ int lifecycle_watch_review(struct lifecycle *l, const struct lifecycle_review *r
         l->review_dev = sb.st_dev;
     else if (r->project && (l->project_fd = open(r->project, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
         return err_sys(err, "open the project %s", r->project);
-    return 0;
+    return l->namespaced ? find_upper_devices(l, sb.st_dev, err) : 0;
 }
 
 int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struct err *err)
@@ -274,7 +348,7 @@ int lifecycle_attest(struct lifecycle *l, pid_t pid, struct evidence *out, struc
     struct cgroup_limits limits = limits_without(&l->limits, guard_unattested);
     if (l->cgroup && cgroup_verify_all(&l->group, &limits, pids, l->clone_pid > 0 ? 2 : 1, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
-    if ((l->proc_fd < 0 && open_views(l, pid, err) < 0) || make_sampler(l, err) < 0)
+    if ((!l->sampler && open_views(l, pid, err) < 0) || make_sampler(l, pid, err) < 0)
         return err_at(err, BOUNDARY_LIFECYCLE);
     lifecycle_write_enforced(l, out);
     return 0;

@@ -53,6 +53,8 @@ struct usage {
 struct looked {
     uint64_t open_files_max;
     uint64_t pipes, sockets, shared;        /* where memory is strict; shared: without a file */
+    uint64_t lists;                         /* bytes that lists of merged folders may take */
+    uint64_t folder_max;                    /* as in the sampler */
     uint64_t deleted_bytes, deleted_inodes; /* of files that are deleted, and open or mapped */
     struct disk_usage work, review;         /* in the private folder, in the one of the review */
     bool too_big;                           /* one of them is, to be measured at all */
@@ -68,6 +70,7 @@ struct lifecycle {
     bool namespaced;
     bool private_uid; /* a host uid of its own */
     bool scoped_signals;
+    bool hides;  /* process tier: its processes could hide from who watches them */
     bool stem;   /* a template process: its limits would be the most that its clones could have */
     bool cloned; /* init is the child of a template process, not of the supervisor */
     pid_t clone_pid; /* the interpreter that came with it, which must be in the cgroups; or 0 */
@@ -97,6 +100,7 @@ struct lifecycle {
     struct sampler *sampler;
     bool looks;      /* at the descriptors of the code's processes, from outside */
     bool looks_disk; /* for files that are deleted and take room on a disk of the host's */
+    bool layered;    /* the code sees overlays that it can change: a writable root, a review */
     int proc_fd;     /* the sandbox's own /proc (container tier), else -1 */
     int work_fd;     /* its writable place, else -1 */
     dev_t work_dev;  /* process tier: where the private folder lies */
@@ -106,10 +110,14 @@ struct lifecycle {
     const char *review_place;             /* as the code calls it */
     dev_t review_dev;                     /* process tier: of the copy */
     uint64_t review_mount;                /* container tier: the mount of the layers */
+    dev_t review_devs[3];                 /* container tier: those that its mappings may show */
     int project_fd;                       /* container tier: what lies below the layer, else -1 */
     pid_t init_pid;
-    uint64_t host_free; /* before the code ran, where memory is only watched */
-    uint64_t sample_us; /* of CPU time that the last sample took */
+    struct host_memory {
+        uint64_t all, left;   /* that it could still give out */
+        uint64_t unreclaimed; /* in objects of the kernel's that it cannot take back */
+    } host_before;            /* before the code ran */
+    uint64_t sample_us;       /* of CPU time that the last sample took */
 
     /* Processes of brig's own inside, which hide from everybody as init does, and hold nothing of
      * the code's. */
@@ -164,6 +172,10 @@ uint64_t lifecycle_socket_buffer(const struct lifecycle *l);
 /* Descriptors of the code's processes are looked at from outside: each process must have one table
  * of them. */
 bool lifecycle_looks(const struct lifecycle *l);
+/* The sandbox's processes are watched in a /proc of theirs that hides nothing: init hands it out.
+ */
+bool lifecycle_wants_proc(const struct lifecycle *l);
+int lifecycle_take_proc(struct lifecycle *l, int *fd, struct err *err);
 /* Guardian first, then the cgroups that it would remove. */
 int lifecycle_prepare(struct lifecycle *l, struct err *err);
 /* init exists, and put itself into its cgroups (v1) or was born there (v2): tell the guardian. */
@@ -207,20 +219,19 @@ struct sampled {
     uint64_t tasks;
     uint64_t open_files_max;
     uint64_t data_max; /* largest data segment of one process */
-    bool blind;        /* not all could be read */
 };
-void sample_tasks(const struct lifecycle *l, struct sampled *ret);
+/* 0, or a negative errno: not all could be read. */
+int sample_tasks(const struct lifecycle *l, struct sampled *ret);
 /* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user
  * namespace). */
-uint64_t sample_user_tasks(uid_t uid);
+int sample_user_tasks(uid_t uid, uint64_t *ret);
 
 /* aside.c: sampling that must run in a child. */
 void aside_init(struct lifecycle *l);
-/* Asks, or hears what was found; l->looked has it. True: something new. */
-bool aside_look(struct lifecycle *l);
-/* Waits for a last look at what the code has written, when all of it is dead. False: there was
- * none. */
-bool aside_measure(struct lifecycle *l);
+/* Asks, or hears what was found; l->looked has it. Negative: no answer yet, or none to come. */
+int aside_look(struct lifecycle *l);
+/* Waits for a last look at what the code has written, when all of it is dead. */
+int aside_measure(struct lifecycle *l);
 /* Forgets what was found in pipes and sockets, and what is being looked for. */
 void aside_again(struct lifecycle *l);
 void aside_done(struct lifecycle *l);

@@ -3,6 +3,7 @@
 
 #include "os/weaken.h"
 
+#include <errno.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -26,19 +27,25 @@ static void rlimit(struct plan *plan, const char *name, int resource, uint64_t s
              &(struct op){.kind = OP_RLIMIT, .a = name, .num = {(uint64_t)resource, soft, hard}});
 }
 
-static void plan_pids(struct lifecycle *l, struct plan *plan)
+static int plan_pids(struct lifecycle *l, struct plan *plan, struct err *err)
 {
+    uint64_t others = 1;
     if (l->cgroup && (l->group.controllers & CGROUP_PIDS))
-        return;
+        return 0;
     bool own_count = keep_counts_own_tasks(l);
     /* Init and the guardian are there already when a sandbox is made, and are not when a plan is
      * only shown. */
     uint64_t missing = (l->init_pid <= 0) + (l->guarded && l->guardian.pid <= 0);
-    uint64_t others = own_count ? 1 : sample_user_tasks(getuid()) + missing;
+    if (!own_count) {
+        errno = -sample_user_tasks(getuid(), &others);
+        if (errno)
+            return err_sys(err, "count the tasks of this user in /proc");
+        others += missing;
+    }
     l->rlimit_pids = l->policy->pids + others;
-    if (guard_left_out(GUARD_PIDS))
-        return;
-    rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
+    if (!guard_left_out(GUARD_PIDS))
+        rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
+    return 0;
 }
 
 static void plan_memory(struct lifecycle *l, struct plan *plan)
@@ -100,7 +107,6 @@ static void plan_files(struct lifecycle *l, struct plan *plan)
 
 int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err)
 {
-    (void)err;
     /* Landlock is what scopes them: without it a signal to all would reach all of the user's. */
     bool scoped = l->scoped_signals && !guard_left_out(GUARD_LANDLOCK);
     bool left = guard_left_out(GUARD_TEARDOWN) || guard_left_out(GUARD_SUPERVISOR);
@@ -114,7 +120,8 @@ int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan
         plan_memory(l, plan);
         plan_cpu(l, plan);
         plan_files(l, plan);
-        plan_pids(l, plan);
+        if (plan_pids(l, plan, err) < 0)
+            return err_at(err, BOUNDARY_LIFECYCLE);
     }
     return 0;
 }

@@ -25,8 +25,10 @@
 /* The memory that killing this process would free. */
 static uint64_t memory_of(int task)
 {
-    char text[4096];
-    return file_read(task, "status", text, sizeof text) <= 0 ? 0 : sample_memory_parse(text);
+    char few[PROC_STATUS_SIZE];
+    cleanup_free char *many = NULL;
+    const char *text = procfs_status_text(task, "status", few, &many);
+    return text ? sample_memory_parse(text) : 0;
 }
 
 static bool is_candidate(const char *name)
@@ -40,8 +42,7 @@ static int find_largest(const struct lifecycle *l)
 {
     uint64_t most = 0;
     int found = -1;
-    int copy = openat(l->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    DIR *dir = folder_open(l->proc_fd, ".");
     for (struct dirent *e; dir && (e = readdir(dir));) {
         if (!is_candidate(e->d_name))
             continue;

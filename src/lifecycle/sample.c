@@ -13,11 +13,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SAMPLE_TASKS_MAX 65536
 
 struct sampler *sampler_new(void)
 {
@@ -36,6 +33,7 @@ void sampler_free(struct sampler *s)
     free(s->before);
     inodes_done(&s->open);
     inodes_done(&s->known);
+    inodes_done(&s->layers);
     inodes_done(&s->ending);
     inodes_done(&s->ending_before);
     free(s);
@@ -49,220 +47,81 @@ static uint64_t ticks_to_usec(uint64_t ticks)
     return ticks * 1000000u / (uint64_t)(hz > 0 ? hz : 100);
 }
 
-/* ---- one process ---- */
-
-static bool read_stat(int proc, const char *pid, struct process *ret)
+/* What is said of several looks: the last thing that went wrong. */
+static void note(int *worst, int result)
 {
-    char path[64], text[768];
-    struct proc_stat s;
-    snprintf(path, sizeof path, "%s/stat", pid);
-    if (file_read(proc, path, text, sizeof text) <= 0 || !procfs_stat_parse(text, &s))
-        return false;
-    *ret = (struct process){.seen = {.pid = (pid_t)strtol(pid, NULL, 10),
-                                     .ppid = s.ppid,
-                                     .start = s.start,
-                                     .own = s.own,
-                                     .reaped = s.reaped},
-                            .tasks = s.tasks,
-                            .ended = s.ended};
-    return true;
+    if (result < 0)
+        *worst = result;
 }
 
-static void add_memory(int proc, const char *at, struct sampled *s)
+/* ---- one process ---- */
+
+/* Its status says nothing of memory: so it is with a process that ends, which gives it back before
+ * it is gone. Of any other it was not seen. */
+static int has_none(const struct processes *list, const struct process *p)
 {
-    char path[80], text[4096];
+    char pid[16];
+    struct process now;
+    snprintf(pid, sizeof pid, "%d", (int)p->seen.pid);
+    int result = process_read(list->proc, pid, &now);
+    if (result <= 0)
+        return result;
+    return (now.ended || now.ending) && now.tasks < 2 ? 0 : -EBADMSG;
+}
+
+static int add_memory(const struct processes *list, const struct process *p, const char *at,
+                      struct sampled *s)
+{
+    char path[80], few[PROC_STATUS_SIZE];
+    cleanup_free char *many = NULL;
     snprintf(path, sizeof path, "%s/status", at);
-    if (file_read(proc, path, text, sizeof text) <= 0)
-        return;
+    const char *text = procfs_status_text(list->proc, path, few, &many);
+    if (!text)
+        return sample_is_gone(errno) ? 0 : -errno;
+    if (!sample_has_memory(text))
+        return has_none(list, p);
     s->memory += sample_memory_parse(text);
     uint64_t data = sample_kib_parse(text, "\nVmData:");
     if (data > s->data_max)
         s->data_max = data;
+    return 0;
 }
 
 /* Since Linux 6.2 the size of /proc/PID/fd is the number of descriptors. */
-static void count_files(int proc, const char *at, struct sampled *s)
+static int count_files(int proc, const char *at, struct sampled *s)
 {
     char path[80];
     struct stat sb;
     snprintf(path, sizeof path, "%s/fd", at);
-    if (fstatat(proc, path, &sb, 0) == 0 && (uint64_t)sb.st_size > s->open_files_max)
+    if (fstatat(proc, path, &sb, 0) < 0)
+        return sample_is_gone(errno) ? 0 : -errno;
+    if ((uint64_t)sb.st_size > s->open_files_max)
         s->open_files_max = (uint64_t)sb.st_size;
+    return 0;
 }
 
-/* A process whose first thread has ended shows neither memory nor descriptors, and may have both:
- * any other thread of it does. */
-void process_name(const struct processes *list, const struct process *p,
-                  char out[static PROCESS_NAME_SIZE])
-{
-    char path[48];
-    snprintf(out, PROCESS_NAME_SIZE, "%d", (int)p->seen.pid);
-    if (!p->ended || p->tasks < 2)
-        return;
-    snprintf(path, sizeof path, "%d/task", (int)p->seen.pid);
-    int fd = openat(list->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        long tid = strtol(e->d_name, NULL, 10);
-        if (tid <= 0 || tid == p->seen.pid)
-            continue;
-        snprintf(out, PROCESS_NAME_SIZE, "%d/task/%ld", (int)p->seen.pid, tid);
-        break;
-    }
-    if (dir)
-        closedir(dir);
-    else if (fd >= 0)
-        close(fd);
-}
-
-void lifecycle_started_own(struct lifecycle *l, pid_t pid)
-{
-    char name[16];
-    struct process p;
-    if (!l->looks || pid <= 1)
-        return;
-    cleanup_fd int proc = l->namespaced && l->proc_fd >= 0
-                              ? openat(l->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                              : open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    snprintf(name, sizeof name, "%d", (int)pid);
-    if (proc < 0 || !read_stat(proc, name, &p))
-        return; /* it has ended */
-    l->own[l->own_next++ % LIFECYCLE_OWN_MAX] =
-        (struct own_task){.pid = pid, .start = p.seen.start};
-}
-
-bool process_is_own(const struct lifecycle *l, const struct process *p)
-{
-    for (unsigned i = 0; i < LIFECYCLE_OWN_MAX; i++)
-        if (l->own[i].pid == p->seen.pid && l->own[i].start == p->seen.start)
-            return true;
-    return false;
-}
-
-bool process_is_init(const struct lifecycle *l, const struct processes *list,
-                     const struct process *p)
-{
-    return p->seen.pid == (list->own ? 1 : l->init_pid);
-}
-
-static void add_counters(const struct lifecycle *l, const struct processes *list,
-                         const struct process *p, struct sampled *ret)
+static int add_counters(const struct lifecycle *l, const struct processes *list,
+                        const struct process *p, struct sampled *ret)
 {
     char at[PROCESS_NAME_SIZE];
+    int worst = 0;
     ret->tasks += p->tasks;
     if (p->ended && p->tasks < 2)
-        return;
+        return 0;
     process_name(list, p, at);
     if (!lifecycle_counts_memory(l))
-        add_memory(list->proc, at, ret);
-    count_files(list->proc, at, ret);
-}
-
-/* ---- all of them ---- */
-
-static bool is_pid(const char *name)
-{
-    return name[0] >= '1' && name[0] <= '9';
-}
-
-static bool push(struct processes *list, const struct process *p)
-{
-    if (list->count == list->room) {
-        size_t room = list->room ? list->room * 2 : 256;
-        struct process *more = realloc(list->items, room * sizeof *more);
-        if (!more)
-            return false;
-        list->items = more;
-        list->room = room;
-    }
-    list->items[list->count++] = *p;
-    return true;
-}
-
-/* A process that ends meanwhile is none. */
-static bool read_all(struct processes *list)
-{
-    int copy = openat(list->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-    if (!dir) {
-        if (copy >= 0)
-            close(copy);
-        return false;
-    }
-    bool good = true;
-    struct dirent *e;
-    while (good && (errno = 0, e = readdir(dir))) {
-        struct process p;
-        if (is_pid(e->d_name) && read_stat(list->proc, e->d_name, &p))
-            good = list->count < SAMPLE_TASKS_MAX && push(list, &p);
-    }
-    good = good && errno == 0;
-    closedir(dir);
-    return good;
-}
-
-static int by_pid(const void *a, const void *b)
-{
-    const struct process *x = a, *y = b;
-    return x->seen.pid < y->seen.pid ? -1 : x->seen.pid > y->seen.pid;
-}
-
-static struct process_seen *find_now(const struct processes *now, pid_t pid)
-{
-    const struct process wanted = {.seen.pid = pid};
-    struct process *p =
-        now->count ? bsearch(&wanted, now->items, now->count, sizeof wanted, by_pid) : NULL;
-    return p ? &p->seen : NULL;
-}
-
-/* Without a pid namespace the sandbox is what lies below init. A parent may have the higher number,
- * so mark until nothing changes. */
-static void mark_below(struct processes *list, pid_t top)
-{
-    bool changed = true;
-    for (int round = 0; changed && round < 64; round++) {
-        changed = false;
-        for (size_t i = 0; i < list->count; i++) {
-            struct process_seen *p = &list->items[i].seen;
-            const struct process_seen *parent = p->inside ? NULL : find_now(list, p->ppid);
-            if (p->inside || (p->pid != top && p->ppid != top && !(parent && parent->inside)))
-                continue;
-            p->inside = changed = true;
-        }
-    }
-}
-
-static void keep_below(struct processes *list, pid_t top)
-{
-    size_t kept = 0;
-    mark_below(list, top);
-    for (size_t i = 0; i < list->count; i++)
-        if (list->items[i].seen.inside)
-            list->items[kept++] = list->items[i];
-    list->count = kept;
-}
-
-bool processes_read(const struct lifecycle *l, struct processes *ret)
-{
-    bool own = l->namespaced && l->proc_fd >= 0;
-    int proc = own ? l->proc_fd : open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    *ret = (struct processes){.proc = proc, .own = own};
-    bool whole = proc >= 0 && read_all(ret);
-    if (ret->count)
-        qsort(ret->items, ret->count, sizeof *ret->items, by_pid);
-    if (!own)
-        keep_below(ret, l->init_pid);
-    return whole;
-}
-
-void processes_done(struct processes *list)
-{
-    free(list->items);
-    if (!list->own && list->proc >= 0)
-        close(list->proc);
+        note(&worst, add_memory(list, p, at, ret));
+    note(&worst, count_files(list->proc, at, ret));
+    return worst;
 }
 
 /* ---- CPU time of processes that nobody waited for ---- */
+
+static struct process_seen *find_now(const struct processes *now, pid_t pid)
+{
+    struct process *p = processes_find(now, pid);
+    return p ? &p->seen : NULL;
+}
 
 /* The kernel adds the time of an ended process to that of who waited for it. If nobody did, because
  * its parent ignores SIGCHLD, it vanishes from everywhere: what was last seen of it is kept here.
@@ -322,68 +181,87 @@ static void settle_gone(struct sampler *s, struct processes *now, pid_t init)
     }
 }
 
-static void remember_all(struct sampler *s, const struct processes *now)
+static int remember_all(struct sampler *s, const struct processes *now)
 {
-    struct process_seen *copy = realloc(s->before, (now->count ? now->count : 1) * sizeof *copy);
+    struct process_seen *copy = reallocarray(s->before, now->count ? now->count : 1, sizeof *copy);
+    s->before_count = 0; /* those who are gone count once, also if nobody can be remembered */
     if (!copy)
-        return;
+        return -ENOMEM;
     for (size_t i = 0; i < now->count; i++)
         copy[i] = now->items[i].seen;
     s->before = copy;
     s->before_count = now->count;
+    return 0;
 }
 
-static void add_cpu(const struct lifecycle *l, struct processes *now, struct sampled *ret)
+static int add_cpu(const struct lifecycle *l, struct processes *now, struct sampled *ret)
 {
     struct sampler *s = l->sampler;
     uint64_t ticks = 0;
+    int result = 0;
     for (size_t i = 0; i < now->count; i++)
         ticks += now->items[i].seen.own + now->items[i].seen.reaped;
     /* A cgroup counts processes that have ended too; without one, add what was last seen of
      * them. */
     if (s && !l->cgroup) {
         settle_gone(s, now, now->own ? 1 : l->init_pid);
-        remember_all(s, now);
+        result = remember_all(s, now);
         ticks += s->lost_ticks;
     }
     ret->cpu_usec = ticks_to_usec(ticks);
+    return result;
 }
 
 /* ---- all of it ---- */
 
-void sample_tasks(const struct lifecycle *l, struct sampled *ret)
+int sample_tasks(const struct lifecycle *l, struct sampled *ret)
 {
     struct processes list;
     *ret = (struct sampled){0};
-    ret->blind = !processes_read(l, &list);
+    int worst = processes_read(l, &list);
     for (size_t i = 0; i < list.count; i++)
-        add_counters(l, &list, &list.items[i], ret);
-    add_cpu(l, &list, ret);
+        note(&worst, add_counters(l, &list, &list.items[i], ret));
+    note(&worst, add_cpu(l, &list, ret));
     processes_done(&list);
+    return worst;
 }
 
-uint64_t sample_host_free(uint64_t *ret_all)
+int sample_host_memory(struct host_memory *ret)
 {
-    char text[1024];
-    if (file_read(AT_FDCWD, "/proc/meminfo", text, sizeof text) <= 0)
-        text[0] = '\0';
-    if (ret_all)
-        *ret_all = sample_kib_parse(text, "MemTotal:");
-    return sample_kib_parse(text, "\nMemAvailable:");
+    char text[4096];
+    ssize_t n = file_read(AT_FDCWD, "/proc/meminfo", text, sizeof text);
+    if (n < 0)
+        return (int)n;
+    *ret = (struct host_memory){.left = sample_kib_parse(text, "\nMemAvailable:"),
+                                .all = sample_kib_parse(text, "MemTotal:"),
+                                .unreclaimed = sample_kib_parse(text, "\nSUnreclaim:")};
+    return 0;
 }
 
-uint64_t sample_user_tasks(uid_t uid)
+static int count_user(DIR *dir, uid_t uid, uint64_t *tasks)
 {
-    uint64_t tasks = 0;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *e; dir && (e = readdir(dir));) {
+    struct dirent *e;
+    int worst = 0;
+    while ((errno = 0, e = readdir(dir))) {
         struct stat sb;
         struct process p;
-        if (is_pid(e->d_name) && fstatat(dirfd(dir), e->d_name, &sb, 0) == 0 && sb.st_uid == uid &&
-            read_stat(dirfd(dir), e->d_name, &p))
-            tasks += p.tasks;
+        if (!process_is_named(e->d_name) || fstatat(dirfd(dir), e->d_name, &sb, 0) < 0 ||
+            sb.st_uid != uid)
+            continue;
+        int result = process_read(dirfd(dir), e->d_name, &p);
+        *tasks += result > 0 ? p.tasks : 0;
+        note(&worst, result);
     }
-    if (dir)
-        closedir(dir);
-    return tasks;
+    return errno ? -errno : worst;
+}
+
+int sample_user_tasks(uid_t uid, uint64_t *ret)
+{
+    DIR *dir = opendir("/proc");
+    *ret = 0;
+    if (!dir)
+        return -errno;
+    int result = count_user(dir, uid, ret);
+    closedir(dir);
+    return result;
 }

@@ -13,13 +13,14 @@ struct process_seen {
     uint64_t start;         /* tells it from another one that got its number */
     uint64_t own, reaped;   /* CPU time in ticks: its threads', its waited-for children's */
     uint64_t reaped_growth; /* since the look before, less what has been explained by it */
-    bool inside;            /* of the sandbox */
 };
 
 struct process {
     struct process_seen seen;
     uint64_t tasks;
-    bool ended; /* its first thread has */
+    bool ended;                                                 /* its first thread has */
+    bool ending;                                                /* or has begun to */
+    enum side { SIDE_UNKNOWN, SIDE_INSIDE, SIDE_OUTSIDE } side; /* of the sandbox */
 };
 
 struct processes {
@@ -42,8 +43,10 @@ struct sampler {
     uint64_t sockets_before;           /* in its network before the code ran */
 
     /* Used in the child that samples (aside.c); empty in the supervisor. */
-    struct inodes open;  /* pipes, sockets and deleted files of this look: each counts once */
-    struct inodes known; /* sizes of files that were seen in the folder or open */
+    struct inodes open;   /* pipes, sockets and deleted files of this look: each counts once */
+    struct inodes known;  /* sizes of files that were seen in the folder or open */
+    struct inodes layers; /* devices of the overlays that the code sees */
+    uint64_t folder_max;  /* the largest folder on one of them, as stat tells its size */
     struct inodes ending, ending_before; /* processes by start and number; "bytes": since when */
     uint64_t maps_us;                    /* when mappings were looked at last, and what they held */
     uint64_t mapped_bytes, mapped_inodes, shared;
@@ -52,8 +55,20 @@ struct sampler {
 struct sampler *sampler_new(void);
 void sampler_free(struct sampler *s);
 
-/* The processes of the sandbox. False: not all could be read; the list is good in any case. */
-bool processes_read(const struct lifecycle *l, struct processes *ret);
+/* What looks returns 0, or a negative errno if not all could be seen; what was seen is good in any
+ * case. A process that ends meanwhile is none. */
+bool sample_is_gone(int error);
+
+/* processes.c */
+bool process_is_named(const char *name); /* is it a process that this entry of /proc stands for? */
+/* 1: it is there; 0: it is gone. */
+int process_read(int proc, const char *pid, struct process *ret);
+/* 1: a process of this user's can see to it that /proc does not show it to this user; 0: none can;
+ * or a negative errno. */
+int processes_can_hide(void);
+/* The processes of the sandbox. */
+int processes_read(const struct lifecycle *l, struct processes *ret);
+struct process *processes_find(const struct processes *list, pid_t pid); /* NULL: not in it */
 void processes_done(struct processes *list);
 /* init holds nothing of the code's, and is hidden from everybody who has no right to it. */
 bool process_is_init(const struct lifecycle *l, const struct processes *list,
@@ -68,12 +83,11 @@ void process_name(const struct processes *list, const struct process *p,
 
 /* sample_files.c: what the processes hold open or mapped. Touches objects of theirs: on an errand.
  */
-void sample_files(const struct lifecycle *l, struct looked *ret);
-/* In the network namespace of the process; 0: not known. */
-uint64_t sample_sockets(pid_t pid);
+int sample_files(const struct lifecycle *l, struct looked *ret);
+/* In the network namespace of the process. */
+int sample_sockets(pid_t pid, uint64_t *ret);
 /* Bytes that wait in netlink sockets of that namespace: no cgroup counts them. */
-uint64_t sample_netlink(pid_t pid);
-/* Bytes that the host could still give out; of how many. */
-uint64_t sample_host_free(uint64_t *ret_all);
+int sample_netlink(pid_t pid, uint64_t *ret);
+int sample_host_memory(struct host_memory *ret);
 /* The most that each of the two buffers of a socket can hold, by the host's settings. */
 uint64_t sample_socket_buffer(void);

@@ -32,10 +32,26 @@
 /* For so long the end of a process may take before it is one that cannot be looked at. */
 #define ENDING_MAX_US 500000u
 
+/* A name takes at most 512 bytes in a list, and no less than 20 of what a tmpfs says is the size of
+ * a folder. A short one takes 128, and 12 of a folder's size on a disk. */
+#define LIST_PER_SIZE 26u
+/* The size does not tell of names that come from a lower layer. They cannot become more: it takes
+ * several descriptors of one folder to have more than one list of them. This is one of 8000 short
+ * names. */
+#define LOWER_LIST_BYTES (1u << 20)
+/* So large that one descriptor is too many, and no sum overflows. */
+#define FOLDER_SIZE_MAX (UINT64_C(1) << 32)
+
+struct folders {
+    uint64_t open;  /* descriptors of merged folders */
+    uint64_t again; /* of these, such of a folder that another one is of, too */
+};
+
 struct file_look {
     const struct lifecycle *l;
     struct sampler *sampler;
     struct looked *sum;
+    struct folders *folders;
     int proc;
     uint64_t now;
 };
@@ -80,38 +96,57 @@ static void add_file(const struct file_look *look, const struct sys_statx *sx)
     look->sum->deleted_inodes++;
 }
 
+/* An overlay makes the list of a merged folder for whoever reads it, and keeps it as long as one
+ * who read it has the folder open: memory of the kernel's that nobody is charged for. Who reads
+ * the folder after a change gets a new list, and those of earlier readers stay. Nobody tells which
+ * descriptors have one, or how large it was: each may have one of the largest folder that was ever
+ * seen. Merged folders have a single link; in others nothing is kept for the reader. */
+static void add_folder(const struct file_look *look, const struct sys_statx *sx)
+{
+    struct sampler *s = look->sampler;
+    if (sx->nlink > 1 || !inodes_find(&s->layers, device_of(sx), 0))
+        return;
+    if (sx->size > s->folder_max)
+        s->folder_max = sx->size;
+    look->folders->open++;
+    look->folders->again += !is_first(look, device_of(sx), sx->ino);
+}
+
+static uint64_t lists_most(const struct sampler *s, const struct folders *f)
+{
+    uint64_t size = s->folder_max < FOLDER_SIZE_MAX ? s->folder_max : FOLDER_SIZE_MAX;
+    return f->open * size * LIST_PER_SIZE + f->again * LOWER_LIST_BYTES;
+}
+
 /* "scm_fds: N" in fdinfo: descriptors that were sent to this socket and not yet taken. */
-static void add_flight(const struct file_look *look, const char *at, const char *fd)
+static int add_flight(const struct file_look *look, const char *at, const char *fd)
 {
     char path[96], text[512];
     snprintf(path, sizeof path, "%s/fdinfo/%s", at, fd);
-    if (file_read(look->proc, path, text, sizeof text) <= 0)
-        return;
-    if (sample_flight_parse(text) > 0)
+    ssize_t n = file_read(look->proc, path, text, sizeof text);
+    if (n > 0 && sample_flight_parse(text) > 0)
         look->sum->in_flight = true;
+    return n < 0 ? (int)n : 0;
 }
 
-static void add_one(const struct file_look *look, const char *at, int dir, const char *name)
+/* One that is closed meanwhile is as gone as a process. */
+static int add_one(const struct file_look *look, const char *at, int dir, const char *name)
 {
     struct sys_statx sx;
     bool strict = lifecycle_strict_memory(look->l);
     if (sys_statx_cached(dir, name, &sx) < 0)
-        return; /* closed meanwhile */
+        return -errno;
     if (S_ISREG(sx.mode)) {
         add_file(look, &sx);
+    } else if (S_ISDIR(sx.mode)) {
+        add_folder(look, &sx);
     } else if (S_ISFIFO(sx.mode) && strict) {
-        if (is_first(look, device_of(&sx), sx.ino))
-            look->sum->pipes++;
+        look->sum->pipes += is_first(look, device_of(&sx), sx.ino);
     } else if (S_ISSOCK(sx.mode)) {
-        add_flight(look, at, name);
-        if (strict && is_first(look, device_of(&sx), sx.ino))
-            look->sum->sockets++;
+        look->sum->sockets += strict && is_first(look, device_of(&sx), sx.ino);
+        return add_flight(look, at, name);
     }
-}
-
-static bool is_gone(int error)
-{
-    return error == ENOENT || error == ESRCH;
+    return 0;
 }
 
 /* From when a process gives up its memory until it is gone, what it has open is root's to see. It
@@ -124,7 +159,7 @@ static bool is_ending(const struct file_look *look, const char *at)
     snprintf(path, sizeof path, "%s/stat", at);
     ssize_t got = file_read(look->proc, path, text, sizeof text);
     if (got <= 0)
-        return is_gone((int)-got);
+        return sample_is_gone((int)-got);
     return procfs_stat_parse(text, &s) && (s.ended || s.ending) && s.tasks < 2;
 }
 
@@ -143,40 +178,45 @@ static uint64_t ending_since(const struct file_look *look, const struct process 
     return kept ? since : 0;
 }
 
-static void cannot_look(const struct file_look *look, const struct process *p, const char *at,
-                        int error)
+/* 0: it is about to be gone, or is. */
+static int cannot_look(const struct file_look *look, const struct process *p, const char *at,
+                       int error)
 {
-    if (is_gone(error))
-        return;
-    if (!is_ending(look, at) || look->now - ending_since(look, p) > ENDING_MAX_US)
-        look->sum->blind = true;
+    bool goes = sample_is_gone(error) ||
+                (is_ending(look, at) && look->now - ending_since(look, p) <= ENDING_MAX_US);
+    return goes ? 0 : -error;
 }
 
-static void look_at_files(const struct file_look *look, const struct process *p, const char *at)
+static int look_at_open(const struct file_look *look, const struct process *p, const char *at,
+                        DIR *dir)
 {
-    char path[80];
-    snprintf(path, sizeof path, "%s/fd", at);
-    int fd = openat(look->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir) {
-        cannot_look(look, p, at, errno);
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
     uint64_t count = 0;
+    int worst = 0;
     struct dirent *e;
     while ((errno = 0, e = readdir(dir))) {
         if (e->d_name[0] == '.')
             continue;
-        add_one(look, at, dirfd(dir), e->d_name);
+        int result = add_one(look, at, dirfd(dir), e->d_name);
+        if (result < 0 && (result = cannot_look(look, p, at, -result)) < 0)
+            worst = result;
         count++;
     }
-    if (errno != 0)
-        cannot_look(look, p, at, errno);
+    int end = errno ? cannot_look(look, p, at, errno) : 0;
     if (count > look->sum->open_files_max)
         look->sum->open_files_max = count;
+    return end < 0 ? end : worst;
+}
+
+static int look_at_files(const struct file_look *look, const struct process *p, const char *at)
+{
+    char path[80];
+    snprintf(path, sizeof path, "%s/fd", at);
+    DIR *dir = folder_open(look->proc, path);
+    if (!dir)
+        return cannot_look(look, p, at, errno);
+    int result = look_at_open(look, p, at, dir);
     closedir(dir);
+    return result;
 }
 
 /* ---- mappings ---- */
@@ -198,7 +238,7 @@ static bool is_of_project(const struct lifecycle *l, const struct sample_mapping
     struct sys_statx sx;
     size_t skip = l->review_place ? strlen(l->review_place) + 1 : 0;
     size_t len = strlen(m->path) - strlen(SAMPLE_DELETED);
-    if (l->project_fd < 0 || len <= skip || len - skip >= sizeof name)
+    if (l->project_fd < 0 || !is_below(m->path, l->review_place) || len - skip >= sizeof name)
         return false;
     memcpy(name, m->path + skip, len - skip);
     name[len - skip] = '\0';
@@ -206,14 +246,41 @@ static bool is_of_project(const struct lifecycle *l, const struct sample_mapping
     return fd >= 0 && sys_statx_fd(fd, &sx) == 0 && sx.ino == m->ino;
 }
 
+/* For who may: an ordinary user may not. */
+static bool look_at_mapped(const struct file_look *look, const char *at,
+                           const struct sample_mapping *m, struct sys_statx *ret)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/map_files/%" PRIx64 "-%" PRIx64, at, m->from, m->to);
+    return sys_statx_cached(look->proc, path, ret) == 0;
+}
+
+/* Names tell nothing where the code may rename a folder that the project lies below: the mount
+ * does. Where that cannot be asked for, a device that the layers may show is enough, even if a file
+ * of the host's lies there too: what is in doubt counts. */
+static bool is_of_review(const struct file_look *look, const char *at,
+                         const struct sample_mapping *m)
+{
+    const struct lifecycle *l = look->l;
+    struct sys_statx sx;
+    if (!l->namespaced || is_below(m->path, l->review_place))
+        return is_below(m->path, l->review_place);
+    if (!l->review_mount)
+        return false;
+    if (look_at_mapped(look, at, m, &sx))
+        return is_watched(l, &sx);
+    for (size_t i = 0; i < ARRAY_LEN(l->review_devs); i++)
+        if (l->review_devs[i] == m->dev)
+            return true;
+    return false;
+}
+
 /* By the mapping itself, for who may; else by what was seen of the file before it was deleted. */
 static uint64_t mapped_size(const struct file_look *look, const char *at,
                             const struct sample_mapping *m)
 {
-    char path[128];
     struct sys_statx sx;
-    snprintf(path, sizeof path, "%s/map_files/%" PRIx64 "-%" PRIx64, at, m->from, m->to);
-    if (sys_statx_cached(look->proc, path, &sx) == 0)
+    if (look_at_mapped(look, at, m, &sx))
         return disk_most(sx.size, sx.blocks);
     const struct inode_seen *known = inodes_find(&look->sampler->known, 0, m->ino);
     /* If the table of known files was lost, assume the largest size that a file can have. */
@@ -231,7 +298,7 @@ static void add_mapping(const struct file_look *look, const char *at, const char
         look->sampler->shared += lifecycle_strict_memory(l) && is_first(look, SHARED, m.ino);
         return;
     }
-    bool review = is_below(m.path, l->review_place);
+    bool review = is_of_review(look, at, &m);
     if (!review && !is_below(m.path, l->guardian.private_dir))
         return;
     if (review && is_of_project(l, &m))
@@ -243,29 +310,32 @@ static void add_mapping(const struct file_look *look, const char *at, const char
     look->sampler->mapped_inodes++;
 }
 
-static void look_at_mappings(const struct file_look *look, const struct process *p, const char *at)
+static int read_mappings(const struct file_look *look, const char *at, FILE *maps)
+{
+    char *line = NULL;
+    size_t room = 0;
+    for (ssize_t n; (errno = 0, n = getline(&line, &room, maps)) > 0;) {
+        if (line[n - 1] == '\n')
+            line[n - 1] = '\0';
+        add_mapping(look, at, line);
+    }
+    int why = feof(maps) ? 0 : errno;
+    free(line);
+    return -why;
+}
+
+static int look_at_mappings(const struct file_look *look, const struct process *p, const char *at)
 {
     char path[80];
     snprintf(path, sizeof path, "%s/maps", at);
     int fd = openat(look->proc, path, O_RDONLY | O_CLOEXEC);
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
-    if (!maps) {
-        cannot_look(look, p, at, errno);
-        if (fd >= 0)
-            close(fd);
-        return;
-    }
-    char *line = NULL;
-    size_t room = 0;
-    for (ssize_t n; (n = getline(&line, &room, maps)) > 0;) {
-        if (line[n - 1] == '\n')
-            line[n - 1] = '\0';
-        add_mapping(look, at, line);
-    }
-    if (ferror(maps))
-        cannot_look(look, p, at, errno);
-    free(line);
-    fclose(maps);
+    int why = maps ? -read_mappings(look, at, maps) : errno;
+    if (maps)
+        fclose(maps);
+    else if (fd >= 0)
+        close(fd);
+    return why ? cannot_look(look, p, at, why) : 0;
 }
 
 /* ---- all of them ---- */
@@ -280,61 +350,77 @@ static void forget_ended(struct sampler *s)
     inodes_clear(&s->ending);
 }
 
-void sample_files(const struct lifecycle *l, struct looked *ret)
+static int look_at_all(const struct file_look *look, const struct processes *list, bool maps)
+{
+    int worst = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct process *p = &list->items[i];
+        char at[PROCESS_NAME_SIZE];
+        if ((p->ended && p->tasks < 2) || process_is_init(look->l, list, p) ||
+            process_is_own(look->l, p))
+            continue;
+        process_name(list, p, at);
+        int files = look_at_files(look, p, at);
+        int mappings = maps ? look_at_mappings(look, p, at) : 0;
+        worst = files < 0 ? files : mappings < 0 ? mappings : worst;
+    }
+    return worst;
+}
+
+int sample_files(const struct lifecycle *l, struct looked *ret)
 {
     struct sampler *s = l->sampler;
     struct processes list;
     uint64_t now = clock_us();
-    bool maps = now - s->maps_us >= MAPS_EVERY_US;
-    ret->blind |= !processes_read(l, &list);
-    struct file_look look = {.l = l, .sampler = s, .sum = ret, .proc = list.proc, .now = now};
+    bool needed = l->looks_disk || lifecycle_strict_memory(l);
+    bool maps = needed && now - s->maps_us >= MAPS_EVERY_US;
+    struct folders folders = {0};
+    int listed = processes_read(l, &list);
+    struct file_look look = {
+        .l = l, .sampler = s, .sum = ret, .folders = &folders, .proc = list.proc, .now = now};
     inodes_clear(&s->open);
     forget_ended(s);
     if (maps) {
         s->maps_us = now;
         s->mapped_bytes = s->mapped_inodes = s->shared = 0;
     }
-    for (size_t i = 0; i < list.count; i++) {
-        const struct process *p = &list.items[i];
-        char at[PROCESS_NAME_SIZE];
-        if ((p->ended && p->tasks < 2) || process_is_init(l, &list, p) || process_is_own(l, p))
-            continue;
-        process_name(&list, p, at);
-        look_at_files(&look, p, at);
-        if (maps)
-            look_at_mappings(&look, p, at);
-    }
+    int looked = look_at_all(&look, &list, maps);
     ret->deleted_bytes += s->mapped_bytes;
     ret->deleted_inodes += s->mapped_inodes;
     ret->shared = s->shared;
+    ret->lists = lists_most(s, &folders);
+    ret->folder_max = s->folder_max;
     processes_done(&list);
+    return listed < 0 ? listed : looked;
 }
 
 /* ---- sockets ---- */
 
-uint64_t sample_sockets(pid_t pid)
+int sample_sockets(pid_t pid, uint64_t *ret)
 {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/net/sockstat", (int)pid);
-    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
-        return 0;
-    return sample_sockstat_parse(text);
+    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
+    *ret = n < 0 ? 0 : sample_sockstat_parse(text);
+    return n < 0 && !sample_is_gone((int)-n) ? (int)n : 0;
 }
 
-uint64_t sample_netlink(pid_t pid)
+int sample_netlink(pid_t pid, uint64_t *ret)
 {
     char path[64];
     char *line = NULL;
     size_t room = 0;
-    uint64_t bytes = 0;
+    *ret = 0;
     snprintf(path, sizeof path, "/proc/%d/net/netlink", (int)pid);
     FILE *list = fopen(path, "re");
-    while (list && getline(&line, &room, list) > 0)
-        bytes += sample_netlink_parse(line);
+    if (!list)
+        return sample_is_gone(errno) ? 0 : -errno;
+    while ((errno = 0, getline(&line, &room, list)) > 0)
+        *ret += sample_netlink_parse(line);
+    int why = feof(list) ? 0 : errno;
     free(line);
-    if (list)
-        fclose(list);
-    return bytes;
+    fclose(list);
+    return -why;
 }
 
 /* The filter lets nobody ask for more, and TCP's own sizes are brought down to it. */

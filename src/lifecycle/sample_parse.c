@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 /* The number at *at, and past it; 0 and no further if there is none. */
 static uint64_t take_number(const char **at, int base)
@@ -44,6 +45,11 @@ uint64_t sample_memory_parse(const char *text)
     return sum;
 }
 
+bool sample_has_memory(const char *text)
+{
+    return strstr(text, "\nRssAnon:") != NULL;
+}
+
 /* "FROM-TO RIGHTS OFFSET DEVICE INODE   PATH (deleted)" */
 bool sample_mapping_parse(const char *line, struct sample_mapping *ret)
 {
@@ -56,7 +62,12 @@ bool sample_mapping_parse(const char *line, struct sample_mapping *ret)
     if (*at++ != '-')
         return false;
     ret->to = take_number(&at, 16);
-    skip_words(&at, 3);
+    skip_words(&at, 2);
+    uint64_t major = take_number(&at, 16);
+    if (*at++ != ':')
+        return false;
+    uint64_t minor = take_number(&at, 16); /* makedev may be a macro that takes it twice */
+    ret->dev = makedev((unsigned)major, (unsigned)minor);
     ret->ino = take_number(&at, 10);
     at += strspn(at, " ");
     ret->path = at;

@@ -14,10 +14,12 @@ uint64_t sample_kib_parse(const char *text, const char *name);
  * included. Shared memory is counted for everyone who maps it: where nothing better than sampling
  * can be had, too much is the safe side. */
 uint64_t sample_memory_parse(const char *text);
+bool sample_has_memory(const char *text); /* it tells of memory at all */
 
 /* A line of /proc/PID/maps, without its end. False: it is no file that was deleted. */
 struct sample_mapping {
     uint64_t from, to, ino;
+    dev_t dev;
     const char *path; /* in the line; ends with " (deleted)" */
 };
 #define SAMPLE_DELETED " (deleted)"

@@ -86,19 +86,24 @@ static void look_at_disk(struct lifecycle *l, uint64_t *used)
 
 /* Memory that the cgroup does not count: buffers of sockets on v1, of netlink sockets everywhere.
  */
-static uint64_t uncounted(const struct lifecycle *l, const struct cgroup_usage *u)
+static int uncounted(const struct lifecycle *l, const struct cgroup_usage *u, uint64_t *ret)
 {
-    uint64_t bytes = u->sockets == UINT64_MAX ? 0 : u->sockets;
-    if (l->namespaced && l->sampler &&
-        sample_sockets(l->init_pid) > l->sampler->sockets_before + FEW_SOCKETS)
-        bytes += sample_netlink(l->init_pid);
-    return bytes;
+    uint64_t sockets = 0, netlink = 0;
+    *ret = u->sockets == UINT64_MAX ? 0 : u->sockets;
+    int result = l->namespaced && l->sampler ? sample_sockets(l->init_pid, &sockets) : 0;
+    if (l->sampler && sockets > l->sampler->sockets_before + FEW_SOCKETS)
+        result = sample_netlink(l->init_pid, &netlink);
+    *ret += netlink;
+    return result;
 }
 
-static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
+/* 0, or a negative errno: not all was seen. */
+static int look_at_cgroup(struct lifecycle *l, struct sampled *s)
 {
     struct cgroup_usage u;
+    uint64_t beside;
     cgroup_usage(&l->group, &u);
+    int result = uncounted(l, &u, &beside);
     if (u.oom_kills != UINT64_MAX)
         l->usage.oom_kills = u.oom_kills - l->oom_seen;
     if (u.memory_peak != UINT64_MAX) {
@@ -106,7 +111,6 @@ static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
         l->usage.memory_exact = true;
     }
     l->usage.memory_now = u.memory_now == UINT64_MAX ? s->memory : u.memory_now;
-    uint64_t beside = uncounted(l, &u);
     if (beside && u.memory_now != UINT64_MAX)
         s->memory = u.memory_now + beside;
     if (s->memory > l->policy->memory)
@@ -115,6 +119,7 @@ static void look_at_cgroup(struct lifecycle *l, struct sampled *s)
         s->cpu_usec = u.cpu_usec;
     if (u.pids_max_hits != UINT64_MAX && u.pids_max_hits > 0)
         note(l, LIMIT_PIDS);
+    return result;
 }
 
 static bool over(uint64_t value, uint64_t limit_ms)
@@ -128,8 +133,9 @@ static bool over(uint64_t value, uint64_t limit_ms)
 static enum limit look_at_rlimits(struct lifecycle *l, const struct sampled *s)
 {
     bool own_count = keep_counts_own_tasks(l);
-    uint64_t tasks = own_count || !l->rlimit_pids ? s->tasks : sample_user_tasks(getuid());
-    uint64_t most = l->rlimit_pids ? l->rlimit_pids : l->policy->pids + 1;
+    uint64_t tasks = s->tasks, most = l->rlimit_pids ? l->rlimit_pids : l->policy->pids + 1;
+    if (!own_count && l->rlimit_pids && sample_user_tasks(getuid(), &tasks) < 0)
+        tasks = s->tasks; /* it is only a sign: what ends the run is below */
     if (tasks >= most)
         note(l, LIMIT_PIDS);
     if (l->rlimit_data && s->data_max >= l->rlimit_data - l->rlimit_data / 8)
@@ -138,11 +144,21 @@ static enum limit look_at_rlimits(struct lifecycle *l, const struct sampled *s)
     return over_pids ? LIMIT_PIDS : LIMIT_NONE;
 }
 
-/* What the kernel holds for the code and no look sees is bounded by what the host can spare. */
+/* What the kernel holds for the code and no look sees, or a look takes for less than it is, is
+ * bounded by what the host can spare. */
 static bool exhausts_host(const struct lifecycle *l)
 {
-    uint64_t all, left = sample_host_free(&all);
-    return left < all / 16 && l->host_free > left && l->host_free - left > l->policy->memory;
+    struct host_memory host;
+    bool counted = lifecycle_counts_memory(l);
+    if ((counted && !l->layered) || sample_host_memory(&host) < 0)
+        return false; /* it could be read before; memory that is seen counts all the same */
+    uint64_t lost = beyond(l->host_before.left, host.left);
+    uint64_t kernel = beyond(host.unreclaimed, l->host_before.unreclaimed);
+    /* Where a cgroup counts all but the kernel's lists, the loss must be of their kind: others use
+     * memory of the host too, and the code does not answer for them. */
+    if (counted && kernel < lost)
+        lost = kernel;
+    return host.left < host.all / 16 && lost > l->policy->memory;
 }
 
 static bool over_memory(const struct lifecycle *l, const struct sampled *s, uint64_t disk)
@@ -151,9 +167,10 @@ static bool over_memory(const struct lifecycle *l, const struct sampled *s, uint
         return true;
     if (guard_left_out(GUARD_MEMORY))
         return false;
-    if (lifecycle_counts_memory(l))
-        return s->memory > l->policy->memory;
-    return s->memory + disk > l->policy->memory || exhausts_host(l);
+    /* Beside what a cgroup counts, not on top of it: that is often as much as the limit lets it be,
+     * of which the kernel can take back most. */
+    uint64_t counted = lifecycle_counts_memory(l) ? s->memory : s->memory + disk + l->looked.lists;
+    return counted > l->policy->memory || l->looked.lists > l->policy->memory || exhausts_host(l);
 }
 
 static bool for_long(uint64_t *lasts, bool is, uint64_t step, uint64_t most)
@@ -163,35 +180,63 @@ static bool for_long(uint64_t *lasts, bool is, uint64_t step, uint64_t most)
 }
 
 /* LC-6. Of the limits that depend on looking, the one that is in doubt. */
+static enum limit in_doubt(const struct lifecycle *l)
+{
+    const struct policy *p = l->policy;
+    bool pids = l->cgroup && (l->group.controllers & CGROUP_PIDS);
+    if (lifecycle_strict_memory(l))
+        return LIMIT_MEMORY;
+    if (l->looks_disk)
+        return LIMIT_DISK;
+    if (l->layered || (!lifecycle_counts_memory(l) && p->memory != POLICY_UNLIMITED))
+        return LIMIT_MEMORY;
+    if (!(l->cgroup && l->limits.cpu_time) && p->cpu_time_ms != POLICY_UNLIMITED)
+        return LIMIT_CPU_TIME;
+    bool counted = pids || keep_counts_own_tasks(l) || p->pids == POLICY_UNLIMITED;
+    return counted ? LIMIT_NONE : LIMIT_PIDS;
+}
+
+static bool is_left_out(enum limit limit)
+{
+    return guard_left_out(limit == LIMIT_MEMORY     ? GUARD_MEMORY
+                          : limit == LIMIT_CPU_TIME ? GUARD_CPU_TIME
+                          : limit == LIMIT_PIDS     ? GUARD_PIDS
+                                                    : GUARD_DISK);
+}
+
 static enum limit look_at_doubts(struct lifecycle *l, bool blind, bool silent)
 {
     struct sampler *s = l->sampler;
-    bool memory = lifecycle_strict_memory(l);
+    enum limit limit = in_doubt(l);
     uint64_t now = clock_us(), step = s->last_us ? now - s->last_us : 0;
     if (step > STEP_MAX_US)
         step = STEP_MAX_US;
     s->last_us = now;
-    bool doubt = for_long(&s->blind_us, blind || l->looked.blind, step, UNSEEN_MAX_US);
-    doubt |= for_long(&s->flight_us, l->looked.in_flight, step, UNSEEN_MAX_US);
+    /* Lists of folders alone are no reason to stop who hides and does nothing wrong, for a number
+     * that nobody gave. */
+    bool asked = l->looks_disk || policy_field_is_chosen(l->policy, FIELD_MEMORY);
+    blind |= asked && l->looked.blind;
+    bool doubt = for_long(&s->blind_us, blind, step, UNSEEN_MAX_US);
+    doubt |= for_long(&s->flight_us, asked && l->looked.in_flight, step, UNSEEN_MAX_US);
     doubt |= for_long(&s->silent_us, silent, step, SILENT_MAX_US);
-    if (!doubt || guard_left_out(memory ? GUARD_MEMORY : GUARD_DISK))
-        return LIMIT_NONE;
-    return memory ? LIMIT_MEMORY : LIMIT_DISK;
+    return doubt && !is_left_out(limit) ? limit : LIMIT_NONE;
 }
 
 /* What pipes, sockets and shared memory without a file can hold counts as if they were full.
  * Sockets in flight are in no table of descriptors, and in the network's count. */
-static uint64_t buffers(const struct lifecycle *l)
+static int add_buffers(const struct lifecycle *l, uint64_t *memory)
 {
     const struct sampler *s = l->sampler;
+    uint64_t used = 0;
     if (!lifecycle_strict_memory(l))
         return 0;
-    uint64_t used = l->namespaced ? sample_sockets(l->init_pid) : 0;
+    int result = l->namespaced ? sample_sockets(l->init_pid, &used) : 0;
     uint64_t of_code = beyond(used, s->sockets_before);
     if (of_code < l->looked.sockets)
         of_code = l->looked.sockets;
-    return l->looked.pipes * s->pipe_bytes + of_code * s->socket_bytes +
-           l->looked.shared * LIFECYCLE_SHARED_MAX;
+    *memory += l->looked.pipes * s->pipe_bytes + of_code * s->socket_bytes +
+               l->looked.shared * LIFECYCLE_SHARED_MAX;
+    return result;
 }
 
 static void note_usage(struct lifecycle *l, const struct sampled *s, uint64_t memory)
@@ -214,16 +259,16 @@ static enum limit sample(struct lifecycle *l)
     struct sampled s;
     uint64_t disk;
     bool looks = l->looks && l->sampler;
-    bool silent = looks && !aside_look(l);
+    bool silent = looks && aside_look(l) < 0;
     look_at_disk(l, &disk);
-    sample_tasks(l, &s);
+    bool blind = sample_tasks(l, &s) < 0;
     if (looks) {
-        s.memory += buffers(l);
+        blind |= add_buffers(l, &s.memory) < 0;
         if (l->looked.open_files_max > s.open_files_max)
             s.open_files_max = l->looked.open_files_max;
     }
     if (l->cgroup)
-        look_at_cgroup(l, &s);
+        blind |= look_at_cgroup(l, &s) < 0;
     note_usage(l, &s, s.memory + disk);
     enum limit hit = l->cgroup ? LIMIT_NONE : look_at_rlimits(l, &s);
     if (over_memory(l, &s, disk)) {
@@ -234,8 +279,8 @@ static enum limit sample(struct lifecycle *l)
     }
     if (hit == LIMIT_NONE)
         hit = judge_disk(l);
-    if (hit == LIMIT_NONE && looks)
-        hit = look_at_doubts(l, s.blind, silent);
+    if (hit == LIMIT_NONE && l->sampler)
+        hit = look_at_doubts(l, blind, silent);
     if (hit != LIMIT_NONE)
         l->hit = hit;
     return hit;
@@ -255,7 +300,7 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     uint64_t disk;
     look_at_disk(l, &disk);
     if (l->cgroup)
-        look_at_cgroup(l, &s);
+        (void)look_at_cgroup(l, &s);
     if (rusage_cpu_usec > l->usage.cpu_usec)
         l->usage.cpu_usec = rusage_cpu_usec;
     if (s.cpu_usec > l->usage.cpu_usec)
@@ -263,7 +308,7 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     enum limit first = l->hit;
-    if (((!l->namespaced && l->work_fd >= 0) || l->review_fd >= 0) && !aside_measure(l))
+    if (((!l->namespaced && l->work_fd >= 0) || l->review_fd >= 0) && aside_measure(l) < 0)
         l->looked.too_big = true; /* for all that is known */
     judge_disk(l);
     if (first != LIMIT_NONE)

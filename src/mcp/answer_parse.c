@@ -85,7 +85,7 @@ static int take_chunks(struct mcp_answer *a, const char *data, size_t len, struc
         size_t piece_len = 0;
         ssize_t n = chunk_read(&a->chunks, data, len, &piece, &piece_len, err);
         if (n < 0 || (piece_len && take_body(a, piece, piece_len, err) < 0))
-            return -1;
+            return err_number(err);
         if (!n && !a->chunks.done)
             return err_set(err, ERR_PROTOCOL, "malformed chunks");
         data += n;
@@ -106,7 +106,7 @@ static int take_bytes(struct mcp_answer *a, const char *data, size_t len, struct
     if (a->body == BODY_LENGTH && len > a->left)
         len = (size_t)a->left;
     if (take_body(a, data, len, err) < 0)
-        return -1;
+        return err_number(err);
     a->left -= a->body == BODY_LENGTH ? len : 0;
     if (a->body == BODY_NONE || (a->body == BODY_LENGTH && !a->left))
         take_end(a);
@@ -118,7 +118,7 @@ static int take_head(struct mcp_answer *a, size_t len, struct err *err)
     struct http_response r = {0};
     const char *type, *session;
     if (http_response_parse(a->in.data, len, "POST", &r, err) < 0)
-        return -1;
+        return err_number(err);
     if (r.status >= 200) {
         type = http_header_get(&r.headers, "Content-Type");
         session = http_header_get(&r.headers, "Mcp-Session-Id");
@@ -149,7 +149,7 @@ int answer_feed(struct mcp_answer *a, const char *data, size_t len, struct err *
         if (head <= 0)
             return (int)head;
         if (take_head(a, (size_t)head, err) < 0)
-            return -1;
+            return err_number(err);
         memmove(a->in.data, a->in.data + head, a->in.len - (size_t)head);
         a->in.len -= (size_t)head;
     }

@@ -148,13 +148,13 @@ static int read_modern(const struct rpc_msg *m, const struct mcp_head *h, const 
 {
     const char *claimed;
     if (check_meta(m, meta, e, err) < 0)
-        return -1;
+        return err_number(err);
     claimed = json_text(meta, META_VERSION);
     if (h->version && strcmp(h->version, claimed) != 0)
         return refuse(e, RPC_HEADER_MISMATCH, err,
                       "MCP-Protocol-Version is not the version in the body's _meta");
     if (check_method(m, h, e, err) < 0)
-        return -1;
+        return err_number(err);
     if (strcmp(claimed, MCP_MODERN) != 0) {
         e->requested = claimed;
         return refuse(e, RPC_UNSUPPORTED_VERSION, err, "this protocol version is not offered");

@@ -34,11 +34,11 @@ int wrap_seal(struct err *err)
                                      .choices = choices,
                                      .choice_count = ARRAY_LEN(choices)};
     if (seal_identity(NOBODY, NOBODY, who, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* Set anew by the change of identity. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
         return err_sys(err, "tie %s to brig", who);
     if (seal_paths(-1, 0, who, err) < 0 || seal_ports(who, err) < 0)
-        return -err->code;
+        return err_number(err);
     return seal_calls(&calls, who, err);
 }

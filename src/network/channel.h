@@ -44,6 +44,9 @@ enum channel_type {
     /* supervisor → proxy: value = the question's number, port = 1: allowed, by rules that were sent
        before; 0: denied */
     CH_ANSWER,
+    /* supervisor → proxy: say CH_SYNCED with this value when every event of before is sent */
+    CH_SYNC,
+    CH_SYNCED,
     CH_TYPE_COUNT,
 };
 
@@ -74,6 +77,5 @@ int channel_send(int fd, uint32_t type, uint32_t value, uint32_t port, const cha
                  int pass_fd, const struct err *why);
 /* 1 with a message, 0 at the end, negative on nonsense or -EAGAIN. *ret_fd gets a passed descriptor
  * or -1; a message of a type that needs one and has none, or of another type and has one, is
- * nonsense. -EAGAIN and -ERR_INTERRUPTED are the same number: nonsense is always -ERR_PROTOCOL or
- * -ERR_SYSTEM. */
+ * nonsense. */
 int channel_receive(int fd, struct channel_msg *msg, int *ret_fd, struct err *err);

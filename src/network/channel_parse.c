@@ -10,7 +10,7 @@ static void clean_err(struct err *e)
 {
     e->message[sizeof e->message - 1] = '\0';
     e->hint[sizeof e->hint - 1] = '\0';
-    if (e->code < 0 || e->code >= ERR_CODE_COUNT)
+    if (e->code != ERR_NONE && !err_code_known(e->code))
         e->code = ERR_PROTOCOL;
     if (e->boundary < 0 || e->boundary >= BOUNDARY_COUNT)
         e->boundary = BOUNDARY_NONE;

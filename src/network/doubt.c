@@ -98,6 +98,13 @@ static bool is_path_member(const char *name, size_t len)
     return false;
 }
 
+bool doubt_is_any(const char *header)
+{
+    struct folded f;
+    name_fold(header, strlen(header), false, &f);
+    return shape_of(&f) != NULL;
+}
+
 bool doubt_is_host(const char *header)
 {
     struct folded f;

@@ -29,6 +29,8 @@ struct doubts {
 void doubts_find(const struct http_request *r, struct doubts *ret);
 /* One that the rule (may be NULL) does not name, or NULL. */
 const struct doubt *doubts_open(const struct doubts *d, const struct egress_rule *r);
+/* Could a header of this name say a second method, path or host? */
+bool doubt_is_any(const char *header);
 /* Does a header of this name say a host? */
 bool doubt_is_host(const char *header);
 /* Is this the name of a form's member that means a method ("_method")? */

@@ -67,7 +67,7 @@ int network_open(struct network *n, const struct policy *p, bool namespaced, str
 int network_open_prepared(struct network *n, const struct policy *p, struct err *err)
 {
     if (network_open(n, p, true, err) < 0)
-        return -err->code;
+        return err_number(err);
     n->prepared = true;
     if (!n->allowlist) {
         n->ports[n->port_count++] = GATEWAY_PORT;
@@ -231,7 +231,7 @@ static void write_weaker(struct evidence *out)
 int network_attest(struct network *n, pid_t pid, struct evidence *out, struct err *err)
 {
     if (n->namespaced && !guard_unattested(GUARD_NS_NET) && attest_namespace(n, pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     evidence_string(out, "mode", n->allowlist ? "allowlist" : "off");
     evidence_string(out, "interfaces",
                     n->namespaced  ? "lo"

@@ -145,7 +145,7 @@ int cgroup_make(struct cgroup_group *g, const struct cgroup_limits *limits, stru
 int cgroup_clone_fd(const struct cgroup_group *g, struct err *err)
 {
     if (g->version != CGROUP_V2)
-        return -1;
+        return err_number(err);
     int fd = openat(AT_FDCWD, g->dir[SLOT_V2], O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd >= 0 ? fd : err_sys(err, "open %s", g->dir[SLOT_V2]);
 }

@@ -118,5 +118,5 @@ int cgroup_remove(struct cgroup_group *g, unsigned deadline_ms, struct err *err)
 bool cgroup_clean(const struct cgroup_host *host, const char *name);
 
 /* The same two for the guardian: raw system calls only, no heap, no errno, no stdio (it shares the
- * dead supervisor's memory). In cgroup_child.c. */
-void cgroup_kill_and_remove_child(const struct cgroup_group *g);
+ * dead supervisor's memory). In cgroup_child.c. True: after so long there are still tasks in it. */
+bool cgroup_kill_and_remove_child(const struct cgroup_group *g, unsigned kill_ms);

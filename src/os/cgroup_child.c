@@ -19,7 +19,6 @@
 #define SLEEP_MIN_US     50
 #define SLEEP_MAX_US     5000
 #define POLITE_PASSES    3
-#define CHILD_KILL_MS    5000
 #define CHILD_REMOVE_MS  5000
 #define NO_PIDFD_SUPPORT (-ENOSYS)
 
@@ -231,16 +230,31 @@ int cgroup_rmdir_child(const char *dir, unsigned deadline_ms)
     }
 }
 
-/* Nobody else comes after the guardian, and nobody waits for it. A task that the kernel holds for a
- * file system that does not answer ends when that does; its group goes then. */
-void cgroup_kill_and_remove_child(const struct cgroup_group *g)
+static bool has_tasks(const char *path)
 {
-    bool busy = g->version != CGROUP_NONE;
-    while (busy) {
-        cgroup_kill_child(g, CHILD_KILL_MS);
-        busy = false;
-        for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++)
-            if (g->dir[i][0] && cgroup_rmdir_child(g->dir[i], CHILD_REMOVE_MS) == -EBUSY)
-                busy = true;
+    int dir = raw_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = dir < 0 ? dir : is_populated(dir);
+    if (dir >= 0)
+        raw_close(dir);
+    return r > 0;
+}
+
+/* A group without tasks that is busy all the same has a group in it, which somebody outside made:
+ * the code sees no cgroups. That is not ours to remove, and to wait for it would be to wait
+ * forever. A group with tasks is not even tried: rmdir takes a lock of the whole host. */
+bool cgroup_kill_and_remove_child(const struct cgroup_group *g, unsigned kill_ms)
+{
+    bool held = false;
+    if (g->version == CGROUP_NONE)
+        return false;
+    cgroup_kill_child(g, kill_ms);
+    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++) {
+        if (!g->dir[i][0])
+            continue;
+        if (has_tasks(g->dir[i]))
+            held = true;
+        else
+            cgroup_rmdir_child(g->dir[i], CHILD_REMOVE_MS);
     }
+    return held;
 }

@@ -6,9 +6,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
@@ -63,13 +72,18 @@ int memfd_empty(const char *name, bool executable, struct err *err)
     return fd;
 }
 
+static int seal(int fd, struct err *err)
+{
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        return err_sys(err, "seal a memfd");
+    return 0;
+}
+
 int memfd_fill(int fd, const void *data, size_t len, struct err *err)
 {
     if (write(fd, data, len) != (ssize_t)len)
         return err_sys(err, "fill a memfd");
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        return err_sys(err, "seal a memfd");
-    return 0;
+    return seal(fd, err);
 }
 
 int memfd_sealed(const char *name, const void *data, size_t len, bool executable, struct err *err)
@@ -77,10 +91,75 @@ int memfd_sealed(const char *name, const void *data, size_t len, bool executable
     cleanup_fd int fd = memfd_empty(name, executable, err);
     if (fd < 0)
         return fd;
-    return memfd_fill(fd, data, len, err) < 0 ? -err->code : fd_steal(&fd);
+    return memfd_fill(fd, data, len, err) < 0 ? err_number(err) : fd_steal(&fd);
+}
+
+int memfd_copied(const char *name, int from, size_t max, struct err *err)
+{
+    cleanup_fd int fd = memfd_empty(name, false, err);
+    if (fd < 0)
+        return fd;
+    ssize_t n;
+    for (size_t len = 0; (n = sendfile(fd, from, NULL, max + 1 - len)) != 0;) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_sys(err, "copy %s", name);
+        len += (size_t)n;
+        if (len > max)
+            return err_set(err, ERR_LIMIT, "%s is over %zu bytes", name, max);
+    }
+    return seal(fd, err) < 0 ? err_number(err) : fd_steal(&fd);
 }
 
 int fd_set_cloexec(int fd, bool on)
 {
     return fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0) < 0 ? -errno : 0;
+}
+
+/* What poll said of a pipe need not be so any more when several write to it (two streams of one
+ * sandbox, or two sandboxes, with one pipe): there the call itself must not wait. The kernel can do
+ * that for pipes since Linux 6.4 and for sockets; of files it would never read what is not in
+ * memory. */
+static bool shared_queue(int fd)
+{
+    struct stat sb;
+    return fstat(fd, &sb) == 0 && (S_ISFIFO(sb.st_mode) || S_ISSOCK(sb.st_mode));
+}
+
+static ssize_t transfer_now(int fd, const struct iovec *part, bool reads)
+{
+    struct pollfd p = {.fd = fd, .events = reads ? POLLIN : POLLOUT};
+    ssize_t n = -1;
+    errno = EOPNOTSUPP;
+    if (shared_queue(fd))
+        n = syscall(reads ? SYS_preadv2 : SYS_pwritev2, fd, part, 1, -1L, -1L, RWF_NOWAIT);
+    if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+        return n < 0 ? -errno : n;
+    if (poll(&p, 1, 0) <= 0)
+        return -EAGAIN;
+    n = reads ? read(fd, part->iov_base, part->iov_len) : write(fd, part->iov_base, part->iov_len);
+    return n < 0 ? -errno : n;
+}
+
+ssize_t fd_read_now(int fd, void *data, size_t len)
+{
+    return transfer_now(fd, &(struct iovec){data, len}, true);
+}
+
+ssize_t fd_write_now(int fd, const void *data, size_t len)
+{
+    return transfer_now(fd, &(struct iovec){(void *)(uintptr_t)data, len}, false);
+}
+
+DIR *folder_open(int dir, const char *path)
+{
+    int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list && fd >= 0) {
+        int why = errno;
+        close(fd);
+        errno = why;
+    }
+    return list;
 }

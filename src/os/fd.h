@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -17,4 +18,14 @@ int memfd_empty(const char *name, bool executable, struct err *err);
 int memfd_fill(int fd, const void *data, size_t len, struct err *err);
 /* Both at once. */
 int memfd_sealed(const char *name, const void *data, size_t len, bool executable, struct err *err);
+/* The same with what is in a file, of at most `max` bytes, from where it stands. The kernel copies:
+ * nothing of it is ever in the caller's memory. */
+int memfd_copied(const char *name, int from, size_t max, struct err *err);
 int fd_set_cloexec(int fd, bool on);
+/* Read or write what can be had at once, on a descriptor that may block: O_NONBLOCK is a property
+ * of the open file, which is shared with others who do not expect it. Returns how much, 0 at the
+ * end, or a negative errno; -EAGAIN: nothing now. */
+ssize_t fd_read_now(int fd, void *data, size_t len);
+ssize_t fd_write_now(int fd, const void *data, size_t len);
+/* To read a folder's entries; NULL and errno if it cannot be opened. */
+DIR *folder_open(int dir, const char *path);

@@ -4,12 +4,15 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
-#define BATCH    1024 /* usually all that are ready: nobody waits for the events of others */
-#define SHARE_US 500
+#define BATCH        1024 /* usually all that are ready: nobody waits for the events of others */
+#define TIMERS_FIRST 64
+#define SHARE_US     500
 
 struct loop {
     int epoll_fd;
@@ -36,10 +39,15 @@ int loop_new(struct loop **ret, struct err *err)
     struct loop *l = calloc(1, sizeof *l);
     if (!l)
         return err_memory(err);
-    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    /* Room for the timers of most from the start: later nobody could be told that there is none. */
+    l->heap = calloc(TIMERS_FIRST, sizeof(*l->heap));
+    l->timer_room = TIMERS_FIRST;
+    l->epoll_fd = l->heap ? epoll_create1(EPOLL_CLOEXEC) : -1;
     if (l->epoll_fd < 0) {
+        int result = l->heap ? err_sys(err, "epoll_create1") : err_memory(err);
+        free(l->heap);
         free(l);
-        return err_sys(err, "epoll_create1");
+        return result;
     }
     l->end = &l->first;
     l->now_ms = read_clock(l);
@@ -73,6 +81,34 @@ static int arm(struct loop *l, struct loop_io *io, uint32_t events)
     return 0;
 }
 
+/* Of these epoll says EPERM: there is nothing to wait for. */
+static bool holds_data(int fd)
+{
+    struct stat sb;
+    return fstat(fd, &sb) == 0 && (S_ISREG(sb.st_mode) || S_ISDIR(sb.st_mode) ||
+                                   S_ISCHR(sb.st_mode) || S_ISBLK(sb.st_mode));
+}
+
+static void serve(struct loop *l, struct loop_io *io, uint32_t got);
+
+/* It asks for its next turn first: the callback may free it. */
+static void serve_file(struct loop_task *t)
+{
+    struct loop_io *io = container_of(t, struct loop_io, turn);
+    struct loop *l = io->file_of;
+    loop_defer(l, t);
+    serve(l, io, io->events & (EPOLLIN | EPOLLOUT));
+}
+
+static void take_turns(struct loop *l, struct loop_io *io)
+{
+    io->turn.fn = serve_file;
+    if (io->events & (EPOLLIN | EPOLLOUT))
+        loop_defer(l, &io->turn);
+    else
+        loop_undefer(l, &io->turn);
+}
+
 /* Asking for fewer events is only noted; the kernel is told when it reports one that is not wanted.
  * So a request and its answer cost no epoll_ctl. */
 int loop_watch(struct loop *l, struct loop_io *io, uint32_t events)
@@ -80,17 +116,36 @@ int loop_watch(struct loop *l, struct loop_io *io, uint32_t events)
     io->events = events;
     if (io->added && (io->armed & events) == events)
         return 0;
-    return arm(l, io, events);
+    int result = io->file_of ? 0 : arm(l, io, events);
+    if (result == -EPERM && holds_data(io->fd)) {
+        io->file_of = l;
+        result = 0;
+    }
+    if (io->file_of)
+        take_turns(l, io);
+    return result;
 }
 
 void loop_forget(struct loop *l, struct loop_io *io)
 {
     if (io->added)
         arm(l, io, 0);
+    if (io->file_of)
+        loop_undefer(l, &io->turn);
+    io->file_of = NULL;
     io->events = 0;
     for (int i = 0; i < l->ready; i++)
         if (l->batch[i].data.ptr == io)
             l->batch[i].data.ptr = NULL;
+}
+
+void loop_close(struct loop *l, struct loop_io *io)
+{
+    if (io->fd < 0)
+        return;
+    loop_forget(l, io);
+    close(io->fd);
+    io->fd = -1;
 }
 
 static void serve(struct loop *l, struct loop_io *io, uint32_t got)
@@ -163,7 +218,7 @@ static bool heap_room(struct loop *l)
 {
     if (l->timers < l->timer_room)
         return true;
-    size_t room = l->timer_room ? l->timer_room * 2 : 64;
+    size_t room = l->timer_room * 2;
     struct loop_timer **heap = reallocarray(l->heap, room, sizeof(*heap));
     if (!heap)
         return false;
@@ -277,7 +332,7 @@ static void serve_all(struct loop *l)
 
 int loop_run(struct loop *l)
 {
-    l->stopped = false;
+    /* Whoever stopped it before it ran meant it. */
     while (!l->stopped) {
         int n = epoll_wait(l->epoll_fd, l->batch, BATCH, wait_ms(l));
         if (n < 0 && errno != EINTR)
@@ -293,6 +348,7 @@ int loop_run(struct loop *l)
         if (l->on_round)
             l->on_round(l->round_ctx, clock_us() - began);
     }
+    l->stopped = false;
     return 0;
 }
 

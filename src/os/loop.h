@@ -15,6 +15,11 @@ struct loop_share {
     uint64_t round, used_us;
 };
 
+struct loop_task {
+    struct loop_task *next;
+    void (*fn)(struct loop_task *t);
+    bool queued;
+};
 /* Embedded in what it serves. */
 struct loop_io {
     int fd;
@@ -23,22 +28,22 @@ struct loop_io {
     bool added;
     uint32_t armed;           /* the loop's own: what the kernel was told */
     struct loop_share *share; /* or NULL: served in any case. Outlives the call of fn */
+    struct loop *file_of;     /* the loop's own: set for a file, which epoll does not take */
+    struct loop_task turn;
 };
 struct loop_timer {
     uint64_t due_ms; /* 0: not set */
     size_t at;       /* place in the heap */
     void (*fn)(struct loop_timer *t);
 };
-struct loop_task {
-    struct loop_task *next;
-    void (*fn)(struct loop_task *t);
-    bool queued;
-};
 
 int loop_new(struct loop **ret, struct err *err);
 void loop_free(struct loop *l);
-int loop_watch(struct loop *l, struct loop_io *io, uint32_t events); /* adds or changes */
+/* Adds or changes. What is always ready (a regular file, /dev/null) is served once in each round.
+ */
+int loop_watch(struct loop *l, struct loop_io *io, uint32_t events);
 void loop_forget(struct loop *l, struct loop_io *io);
+void loop_close(struct loop *l, struct loop_io *io); /* its descriptor too; also where it is -1 */
 void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t after_ms);
 void loop_timer_cancel(struct loop *l, struct loop_timer *t);
 /* Runs once, after the callbacks of this round: the place to free what a callback may still hold.

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* 65536 groups of up to ten digits, and the rest. */
@@ -110,18 +111,30 @@ pid_t procfs_child(pid_t pid)
     return (pid_t)strtol(text, NULL, 10);
 }
 
+const char *procfs_status_text(int dir, const char *path, char few[static PROC_STATUS_SIZE],
+                               char **ret_many)
+{
+    const char *text = few;
+    *ret_many = NULL;
+    ssize_t n = file_read(dir, path, few, PROC_STATUS_SIZE);
+    if (n == PROC_STATUS_SIZE - 1) { /* a user of hundreds of groups, which are all listed */
+        text = *ret_many = malloc(STATUS_MAX);
+        n = text ? file_read(dir, path, *ret_many, STATUS_MAX) : -ENOMEM;
+    }
+    if (n < 0)
+        errno = (int)-n;
+    return n < 0 ? NULL : text;
+}
+
 int procfs_status(pid_t pid, struct proc_status *ret, struct err *err)
 {
-    char path[64], text[4096];
-    cleanup_free char *large = NULL;
+    char path[64], few[PROC_STATUS_SIZE];
+    cleanup_free char *many = NULL;
     snprintf(path, sizeof path, "/proc/%d/status", pid);
-    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
-    if (n == sizeof text - 1 && (large = malloc(STATUS_MAX))) /* a user of a thousand groups */
-        n = file_read(AT_FDCWD, path, large, STATUS_MAX);
-    if (n >= 0)
-        n = procfs_status_parse(large ? large : text, ret);
-    errno = (int)-n;
-    return n < 0 ? err_sys(err, "read %s", path) : 0;
+    const char *text = procfs_status_text(AT_FDCWD, path, few, &many);
+    int r = text ? procfs_status_parse(text, ret) : -errno;
+    errno = -r;
+    return r < 0 ? err_sys(err, "read %s", path) : 0;
 }
 
 #define FLAG_EXITING 0x4u /* PF_EXITING of the kernel, shown since there is a /proc */
@@ -224,6 +237,14 @@ static bool has_option(const char *options, const char *name)
     return false;
 }
 
+/* "98:0" */
+static dev_t device_named(const char *text)
+{
+    char *end;
+    unsigned long major = strtoul(text, &end, 10);
+    return makedev((unsigned)major, *end == ':' ? (unsigned)strtoul(end + 1, NULL, 10) : 0);
+}
+
 /* "36 35 98:0 /root /dest rw,nosuid shared:1 - ext4 /dev/x rw" */
 int procfs_mount_line(char *line, struct proc_mount *ret)
 {
@@ -232,6 +253,7 @@ int procfs_mount_line(char *line, struct proc_mount *ret)
         if (!(word[i] = strtok_r(i ? NULL : line, " ", &save)))
             return -EINVAL;
     *ret = (struct proc_mount){0};
+    ret->dev = device_named(word[2]);
     unescape(word[4]);
     if (strlen(word[4]) >= sizeof ret->dest)
         return -ENAMETOOLONG;
@@ -294,6 +316,7 @@ static int take_place(char *line, mount_place_fn *fn, void *ctx, struct err *err
         ;
     struct mount_place m = {.id = strtoull(word[0], NULL, 10),
                             .parent = strtoull(word[1], NULL, 10),
+                            .dev = device_named(word[2]),
                             .place = word[4],
                             .type = more ? strtok_r(NULL, " ", &save) : NULL};
     if (!m.type)

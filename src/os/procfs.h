@@ -21,6 +21,11 @@ struct proc_status {
 /* The first child of a task that has one thread; 0: none, or the kernel does not tell. */
 pid_t procfs_child(pid_t pid);
 int procfs_status(pid_t pid, struct proc_status *ret, struct err *err);
+/* All of a file "status", relative to dir: in `few`, or in *ret_many, which the caller frees. NULL
+ * and errno. */
+#define PROC_STATUS_SIZE 4096
+const char *procfs_status_text(int dir, const char *path, char few[static PROC_STATUS_SIZE],
+                               char **ret_many);
 /* Pure part, for tests. */
 int procfs_status_parse(const char *text, struct proc_status *ret);
 
@@ -54,6 +59,7 @@ int procfs_namespaces(pid_t pid, uint64_t ret[NS_COUNT], struct err *err);
 struct proc_mount {
     char dest[512]; /* octal escapes undone */
     char type[32];
+    dev_t dev; /* of the file system, which stat does not always tell */
     bool read_only, nosuid, nodev, noexec;
     bool shared; /* propagates to or from somewhere */
 };
@@ -66,6 +72,7 @@ uint64_t procfs_mount_of(int fd);
 struct mount_place {
     uint64_t id, parent; /* the one that it hangs on */
     const char *place, *type;
+    dev_t dev;
 };
 typedef int mount_place_fn(void *ctx, const struct mount_place *m, struct err *err);
 int procfs_each_mount(mount_place_fn *fn, void *ctx, struct err *err);

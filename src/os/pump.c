@@ -75,7 +75,7 @@ static int seal(struct err *err)
         {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2}};
     const struct seal_calls sealed = {calls, ARRAY_LEN(calls), choices, ARRAY_LEN(choices)};
     if (seal_paths(-1, 0, "the pump", err) < 0 || seal_ports("the pump", err) < 0)
-        return -err->code;
+        return err_number(err);
     return seal_calls(&sealed, "the pump", err);
 }
 

@@ -26,3 +26,7 @@ struct rights {
 ssize_t rights_receive(int sock, const struct iovec *parts, size_t part_count, int flags,
                        struct rights *r);
 void rights_close(struct rights *r);
+/* Nobody has descriptors to give over this socket: who reads from it closes those that come along,
+ * and may have to wait for it. Where the kernel cannot refuse them (before Linux 6.16) the other
+ * side is trusted with that. */
+void socket_take_no_rights(int sock);

@@ -6,6 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 /* Room for one more than is ever sent, so that too many are seen as such; what does not fit at all
  * is closed by the kernel. */
 union control {
@@ -94,4 +98,9 @@ void rights_close(struct rights *r)
         close(r->fds[--r->count]);
         r->fds[r->count] = -1;
     }
+}
+
+void socket_take_no_rights(int sock)
+{
+    setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
 }

@@ -48,7 +48,7 @@ int seal_identity(uid_t uid, gid_t gid, const char *who, struct err *err)
         return err_sys(err, "forbid core files");
     drop_bounding_set();
     if (change_user(uid, gid, err) < 0 || drop_capabilities(who, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* After the change of identity, which sets this anew. Nobody but root attaches to us or reads
      * our memory. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)

@@ -197,7 +197,7 @@ static int reach_folder(const char *path, size_t len, const char *asked, const c
         return failed(what, asked, -r, err);
     if (check_way(at.path, what, err) < 0) {
         reach_close(&at);
-        return -err->code;
+        return err_number(err);
     }
     return at.fd;
 }
@@ -208,7 +208,7 @@ int trusted_open(int dir, const char *path, const char *what, enum trusted_kind 
     char full[PATH_MAX];
     struct stat sb;
     if (absolute(dir, path, full, err) < 0)
-        return -err->code;
+        return err_number(err);
     const char *slash = strrchr(full, '/');
     cleanup_fd int folder = reach_folder(full, (size_t)(slash - full), path, what, err);
     if (folder < 0)
@@ -220,14 +220,14 @@ int trusted_open(int dir, const char *path, const char *what, enum trusted_kind 
         return refuse_link(full, path, what, err);
     if (fd < 0 || fstat(fd, &sb) < 0)
         return failed(what, path, errno, err);
-    return check_file(what, path, kind, &sb, err) < 0 ? -err->code : fd_steal(&fd);
+    return check_file(what, path, kind, &sb, err) < 0 ? err_number(err) : fd_steal(&fd);
 }
 
 int trusted_folder(int dir, const char *path, const char *what, struct err *err)
 {
     char full[PATH_MAX];
     if (absolute(dir, path, full, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int folder = reach_folder(full, strlen(full), path, what, err);
     if (folder < 0)
         return folder;

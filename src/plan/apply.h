@@ -9,11 +9,13 @@
 #include <sys/types.h>
 
 struct apply_state {
-    int root_fd;    /* the new root, until the pivot */
-    int work_fd;    /* the writable tmpfs */
+    int root_fd; /* the new root, until the pivot */
+    int work_fd; /* the writable tmpfs */
+    int kept_fd; /* with a writable root: the tmpfs of what stays read-only, until the pivot */
+    unsigned layer_count;
     int view_fd;    /* the tmpfs of the sandbox's own files of /proc, until the pivot */
     int ruleset_fd; /* Landlock, between begin and enforce */
-    const char *landlock_probe;
+    const char *landlock_probe, *landlock_probe_by;
     struct ctl_evidence evidence;
     pid_t network_pid; /* the helper that makes the network namespace */
     bool tty;
@@ -41,11 +43,11 @@ apply_fn apply_hostname, apply_quotas, apply_own_clock;
 apply_fn apply_network_start, apply_network_join;
 /* network/egress_child.c */
 apply_fn apply_network_local, apply_network_listen;
-/* filesystem/root_child.c, mount_child.c, overlay_child.c, proc_child.c, proc_own_child.c,
- * landlock_child.c */
-apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_symlink, apply_bind,
-    apply_overlay, apply_work, apply_work_dir, apply_cover, apply_devpts, apply_proc, apply_pivot,
-    apply_proc_file, apply_cwd;
+/* filesystem/root_child.c, mount_child.c, overlay_child.c, layer_child.c, proc_child.c,
+ * proc_own_child.c, landlock_child.c */
+apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_copy, apply_symlink,
+    apply_bind, apply_overlay, apply_layer, apply_work, apply_work_dir, apply_kept_dir, apply_shut,
+    apply_cover, apply_devpts, apply_proc, apply_pivot, apply_proc_file, apply_cwd;
 apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_grant, apply_landlock_enforce;
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;

@@ -18,6 +18,7 @@ enum ctl_type {
     CTL_SOCKET,    /* with a descriptor: a listener made inside; value = kind << 16 | port */
     CTL_TTY,       /* with a descriptor: the master side of the private terminal */
     CTL_PROC_FILE, /* with a descriptor: one of the sandbox's own files of /proc; value = which */
+    CTL_PROC,      /* with a descriptor: a /proc of the sandbox's that hides nothing */
     CTL_READY,     /* from the process that will become the code: everything is in force */
     CTL_EXEC_FAIL, /* from the same process: execve failed: err */
     CTL_EXIT,      /* the code ended: value = wait status */

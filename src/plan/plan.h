@@ -22,20 +22,24 @@
     OP(NETWORK_LOCAL, "network-local", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
     OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", "quiet") \
     OP(MOUNTS_PRIVATE, "mounts-private", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)           \
-    OP(ROOT, "root", FILESYSTEM, NULL, NULL, "size", "inodes", NULL, NULL)                         \
+    OP(ROOT, "root", FILESYSTEM, NULL, NULL, "size", "inodes", "writable", NULL)                   \
     OP(DIR, "dir", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                             \
-    OP(FILE, "file", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                           \
+    OP(FILE, "file", FILESYSTEM, "path", NULL, "mode", "anew", NULL, NULL)                         \
+    OP(COPY, "copy", FILESYSTEM, "source", "dest", "mode", "anew", NULL, NULL)                     \
     OP(SYMLINK, "symlink", FILESYSTEM, "path", "target", NULL, NULL, NULL, NULL)                   \
     OP(BIND, "bind", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")                    \
     OP(OVERLAY, "overlay", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")              \
+    OP(LAYER, "layer", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")                  \
     OP(WORK, "work", FILESYSTEM, NULL, NULL, "size", "inodes", "flags", NULL)                      \
     OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", NULL, NULL, NULL)                 \
+    OP(KEPT_DIR, "kept-dir", FILESYSTEM, "name", "dest", NULL, NULL, NULL, NULL)                   \
+    OP(SHUT, "shut", FILESYSTEM, "dest", NULL, NULL, NULL, NULL, NULL)                             \
     OP(COVER, "cover", FILESYSTEM, "source", "dest", NULL, NULL, NULL, NULL)                       \
     OP(DEVPTS, "devpts", FILESYSTEM, "dest", NULL, NULL, NULL, NULL, NULL)                         \
     OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", "whole", "own-clock", NULL)                 \
     OP(PROC_FILE, "proc-file", FILESYSTEM, "path", NULL, "file", "live", NULL, NULL)               \
-    OP(PIVOT, "pivot", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)                             \
-    OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", NULL, "fs", "net", "scope", "abi")   \
+    OP(PIVOT, "pivot", FILESYSTEM, NULL, NULL, "writable", NULL, NULL, NULL)                       \
+    OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", "by", "fs", "net", "scope", "abi")   \
     OP(LANDLOCK_ALLOW, "landlock-allow", FILESYSTEM, "path", NULL, "access", "optional", NULL,     \
        NULL)                                                                                       \
     OP(LANDLOCK_GRANT, "landlock-grant", FILESYSTEM, "path", NULL, "access", NULL, "dev", "ino")   \
@@ -63,7 +67,7 @@ enum op_kind {
         OP_KIND_COUNT,
 };
 
-/* Flags of OP_BIND, OP_OVERLAY and OP_WORK. */
+/* Flags of OP_BIND, OP_OVERLAY, OP_LAYER and OP_WORK. */
 enum {
     BIND_WRITABLE = 1,
     BIND_NOEXEC = 2,
@@ -71,6 +75,7 @@ enum {
     BIND_OPTIONAL = 8, /* skip silently if the source does not exist */
     BIND_FILE = 16,    /* the source is not a folder */
     BIND_ALONE = 32,   /* without what is mounted below it */
+    BIND_FOLDERS = 64, /* OP_LAYER: its folders belong to somebody else; they become our own */
 };
 
 struct op {

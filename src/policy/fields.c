@@ -24,6 +24,9 @@ static const struct field rules[FIELD_COUNT] = {
          .help = "unix sockets; auto: allowed without granted folders and --root DIR"},
     [FIELD_ROOT] = {.tighter = TIGHTER_NONE,
                     .help = "root file system: a read-only view of the host, or a folder"},
+    [FIELD_WRITABLE_ROOT] =
+        {.tighter = TIGHTER_LOWER,
+         .help = "the whole root can be changed, as the sandbox sees it; gone after the run"},
     [FIELD_CWD] = {.tighter = TIGHTER_ANY,
                    .help = "working folder; auto: the project folder or the workspace"},
     [FIELD_WORKSPACE] = {.tighter = TIGHTER_LOWER,

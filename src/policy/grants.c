@@ -79,7 +79,7 @@ static int check_dest(const char *dest, struct err *err)
     struct quoted q;
     if (strcmp(dest, "/") == 0)
         return err_set(err, ERR_USAGE, "a grant cannot stand at /, expected a folder below it");
-    const char *folder = kernel_folder(dest);
+    const char *folder = path_within(dest, SHOWN_DIR) ? SHOWN_DIR : kernel_folder(dest);
     if (folder)
         return err_set(err, ERR_USAGE, "a grant cannot stand at %s: the sandbox has its own %s",
                        quote(&q, dest), folder);

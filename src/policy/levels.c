@@ -19,6 +19,7 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_TIER] = {TIER_PROCESS, TIER_CONTAINER, TIER_CONTAINER, TIER_HARDWARE},
     [FIELD_UID] = {1000, 1000, 1000, 1000},
     [FIELD_UNIX_SOCKETS] = {NEED_AUTO, NEED_AUTO, NEED_AUTO, NEED_AUTO},
+    [FIELD_WRITABLE_ROOT] = {false, false, false, false},
     [FIELD_WORKSPACE] = {false, true, true, true},
     [FIELD_EXEC] = {false, true, true, false},
     [FIELD_PROJECT] = {false, true, false, false},

@@ -47,7 +47,7 @@ static int blame(struct load *l, struct place at, const char *what)
     memcpy(l->err->message, text, sizeof text);
     if (l->err->code == ERR_USAGE)
         l->err->code = ERR_POLICY;
-    return -l->err->code;
+    return err_number(l->err);
 }
 
 static struct origin origin_at(const struct load *l, const struct json *j)
@@ -315,7 +315,7 @@ static int read_failed(struct load *l)
     memcpy(l->err->message, text, sizeof text);
     if (l->err->code != ERR_SYSTEM && l->err->code != ERR_MEMORY)
         l->err->code = ERR_POLICY;
-    return -l->err->code;
+    return err_number(l->err);
 }
 
 int policy_load_json(struct policy *p, const char *name, const struct json *root, struct err *err)

@@ -62,6 +62,7 @@ enum network_mode {
     X(UID, "kernel.uid", UINT, uid)                                                                \
     X(UNIX_SOCKETS, "kernel.unix_sockets", NEED, unix_sockets)                                     \
     X(ROOT, "filesystem.root", PATH, root)                                                         \
+    X(WRITABLE_ROOT, "filesystem.writable_root", BOOL, writable_root)                              \
     X(CWD, "filesystem.cwd", PATH, cwd)                                                            \
     X(WORKSPACE, "filesystem.workspace", BOOL, workspace)                                          \
     X(EXEC, "filesystem.exec", BOOL, exec)                                                         \
@@ -94,6 +95,9 @@ enum policy_field {
         FIELD_COUNT,
 };
 
+/* On the container tier what brig brings along lies there, and no grant does. */
+#define SHOWN_DIR "/.brig"
+
 struct grant {
     char *source; /* absolute, no . or .. */
     char *dest;   /* absolute; equal to source unless given */
@@ -112,8 +116,9 @@ struct policy {
     enum tier tier;
     uint64_t uid; /* inside the sandbox */
     enum need unix_sockets;
-    char *root; /* "host" or an absolute folder */
-    char *cwd;  /* NULL ("auto"): the workspace, or the project folder where there is one */
+    char *root;         /* "host" or an absolute folder */
+    bool writable_root; /* all of it can be changed, in a layer that ends with the sandbox */
+    char *cwd;          /* NULL ("auto"): the workspace, or the project folder where there is one */
     bool workspace;
     bool exec;      /* may files in writable places be executed directly */
     bool project;   /* the caller's folder is granted read-write (level medium) */

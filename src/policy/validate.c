@@ -61,6 +61,17 @@ static int check_nested(const struct policy *p, const struct grant *g, struct er
     return 0;
 }
 
+/* The layer lies where the workspace does, and whoever can write everywhere and execute nothing
+ * that is written can start nothing at all. */
+static int check_writable_root(const struct policy *p, struct err *err)
+{
+    if (!p->writable_root || (p->workspace && p->exec))
+        return 0;
+    err_set(err, ERR_POLICY, "filesystem.writable_root is true, but filesystem.%s is false",
+            p->workspace ? "exec" : "workspace");
+    return err_hint(err, "remove one of the two");
+}
+
 static int check_process(const struct policy *p, struct err *err)
 {
     struct quoted q;
@@ -71,6 +82,11 @@ static int check_process(const struct policy *p, struct err *err)
                 "tier process has no mount namespace: filesystem.root cannot be %s",
                 quote(&q, p->root));
         return err_hint(err, "leave filesystem.root at host, or use tier container");
+    }
+    if (p->writable_root) {
+        err_set(err, ERR_POLICY,
+                "tier process has no mount namespace: filesystem.writable_root cannot be true");
+        return err_hint(err, "leave filesystem.writable_root out, or use tier container");
     }
     if (p->origin[FIELD_UID].kind > ORIGIN_LEVEL) {
         err_set(err, ERR_POLICY, "tier process has no user namespace: kernel.uid cannot be chosen");
@@ -97,7 +113,7 @@ static int check_network(const struct policy *p, struct err *err)
         return err_hint(err, "remove one of the two, or say mode: allowlist");
     }
     for (size_t i = 0; i < e->secret_count; i++) {
-        if (!env_find(p, e->secrets[i].name))
+        if (e->secrets[i].hidden || !env_find(p, e->secrets[i].name))
             continue;
         err_set(err, ERR_POLICY, "%s is both in credentials.env and the name of a secret",
                 e->secrets[i].name);
@@ -115,5 +131,7 @@ int policy_validate(const struct policy *p, struct err *err)
     int r = check_critical(p, err);
     if (r == 0)
         r = check_network(p, err);
-    return r < 0 ? r : check_process(p, err);
+    if (r == 0)
+        r = check_process(p, err);
+    return r < 0 ? r : check_writable_root(p, err);
 }

@@ -65,7 +65,7 @@ static int read_members(struct config *c, struct err *err)
         optional_number(j, "gid", &c->who.gid, err) < 0 ||
         optional_number(j, "connections", &c->max_connections, err) < 0 ||
         optional_number(j, "learn", &c->learn, err) < 0)
-        return -err->code;
+        return err_number(err);
     c->rules = calloc(1, sizeof *c->rules);
     if (!c->rules)
         return err_memory(err);

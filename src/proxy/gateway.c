@@ -68,14 +68,14 @@ int gateway_resolve(struct http_request *r, struct target *t, struct err *err)
     if (!to) {
         err_set(err, ERR_PROTOCOL, "the gateway needs one X-Forward-To header with a URL");
         err_hint(err, "curl -H 'X-Forward-To: https://HOST/PATH' http://brig.proxy/");
-        return -1;
+        return err_number(err);
     }
     if (strcmp(r->target, "/") != 0)
         return err_set(err, ERR_PROTOCOL, "the gateway has one path, /");
     if (url_parse(to, strlen(to), &u, err) < 0)
         return err_wrap(err, "X-Forward-To");
     if (set_method(r, err) < 0 || set_target(r, &u, err) < 0)
-        return -1;
+        return err_number(err);
     t->scheme = u.scheme;
     t->host = u.host;
     t->port = u.port;

@@ -197,7 +197,7 @@ int keyring_new(struct proxy *px, struct keyring **ret, struct err *err)
     keeper_use_transport(&vault_transport);
     keeper_use_transport(&vault_transport);
     if (keeper_start(&px->rules->egress, &k->pid, &k->io.fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     for (size_t i = 0; i < count; i++)
         if (keeper_ask(k->io.fd, i, err) < 0)
             return err_wrap(err, "secret %s", secret_of(k, i)->name);
@@ -219,7 +219,7 @@ int keyring_fetch(struct keyring *k, struct err *err)
         size_t i = 0;
         struct err why = ERR_INIT;
         if (next_answer(k, end, &i, &why, err) < 0)
-            return -err->code;
+            return err_number(err);
         if (k->values[i])
             continue;
         *err = why;
@@ -262,7 +262,7 @@ int keyring_check(struct keyring *k, struct err *err)
         size_t i = 0;
         struct err why = ERR_INIT;
         if (next_answer(k, end, &i, &why, err) < 0 || send_checked(k, i, &why, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }

@@ -145,7 +145,7 @@ int listener_add(struct proxy *px, int fd, uint32_t kind, struct err *err)
     if (kind >= LISTENER_KIND_COUNT)
         return err_set(err, ERR_PROTOCOL, "a listener of unknown kind %u", kind);
     if (set_nonblocking(fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (kind == LISTENER_DNS_UDP)
         return dns_udp_add(px, fd_steal(&owned), err);
     struct listener *l = calloc(1, sizeof *l);
@@ -199,7 +199,7 @@ int connection_add(struct proxy *px, int fd, uint32_t kind, const char *asked, s
     if (kind >= LISTENER_KIND_COUNT || kind == LISTENER_DNS_UDP || parse_asked(asked, &sa) < 0)
         return err_set(err, ERR_PROTOCOL, "a connection that leads nowhere");
     if (set_nonblocking(fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     start(px, fd_steal(&owned), (enum channel_listener)kind, &sa);
     return 0;
 }

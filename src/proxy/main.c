@@ -86,7 +86,7 @@ static int open_everything(const struct config *c, struct err *err)
     if (tls_context_new(egress_needs_ca(&px.rules->egress), &px.tls, err) < 0 ||
         (c->roots && tls_trust(px.tls, c->roots, err) < 0) ||
         resolver_new(px.loop, c->resolver, &px.resolver, err) < 0)
-        return -err->code;
+        return err_number(err);
     return 0;
 }
 
@@ -103,13 +103,13 @@ static int prepare(const struct config *c, struct buf *ready, struct err *err)
 {
     px.rules = c->rules;
     if (budgets_init(&px.budgets, &px.rules->egress, err) < 0 || start_keyring(err) < 0)
-        return -err->code;
+        return err_number(err);
     /* The keeper has its own idea of signals; we end with the supervisor and not by a terminal. */
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     if (open_everything(c, err) < 0 || (px.keyring && keyring_fetch(px.keyring, err) < 0))
-        return -err->code;
+        return err_number(err);
     struct json_writer w;
     jw_init(&w, ready, false);
     jw_object_begin(&w);
@@ -117,7 +117,7 @@ static int prepare(const struct config *c, struct buf *ready, struct err *err)
     jw_key(&w, "facts");
     jw_object_begin(&w);
     if (proxy_seal(&c->who, &w, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_object_end(&w);
     jw_object_end(&w);
     if (ready->failed)
@@ -130,7 +130,7 @@ static int check_secrets(const struct config *c, struct err *err)
     checking = true;
     px.rules = c->rules;
     if (start_keyring(err) < 0)
-        return -err->code;
+        return err_number(err);
     return px.keyring ? keyring_check(px.keyring, err) : 0;
 }
 
@@ -140,7 +140,7 @@ static int replace_rules(int fd, struct err *err)
 {
     struct config c;
     if (config_read(fd, &c, err) < 0)
-        return -err->code;
+        return err_number(err);
     int ended = rules_replace(&px, c.rules, err);
     config_done(&c);
     if (ended >= 0)
@@ -176,6 +176,19 @@ static void say_goodbye(void)
     loop_stop(px.loop);
 }
 
+/* What was decided before has been told by now, or waits in a queue of which this is the end: only
+ * the last question needs an answer. */
+static uint32_t sync_due;
+
+static void answer_sync(void)
+{
+    if (sync_due && events_flush(&px) &&
+        channel_send(px.control_fd, CH_SYNCED, sync_due, 0, NULL, -1, NULL) != -EAGAIN)
+        sync_due = 0;
+    if (sync_due)
+        loop_watch(px.loop, &px.control, EPOLLIN | EPOLLOUT);
+}
+
 static int obey(int *fd, struct err *err)
 {
     if (checking && msg.type != CH_END)
@@ -191,6 +204,10 @@ static int obey(int *fd, struct err *err)
         return connection_refused(&px, msg.text, err);
     case CH_ANSWER:
         return ask_answer(msg.value, msg.port != 0, err);
+    case CH_SYNC:
+        sync_due = msg.value;
+        answer_sync();
+        return 0;
     case CH_END:
         say_goodbye();
         return 0;
@@ -201,8 +218,10 @@ static int obey(int *fd, struct err *err)
 
 static void on_control(struct loop_io *io, uint32_t events)
 {
-    if (events & EPOLLOUT)
+    if (events & EPOLLOUT) {
         events_flush(&px);
+        answer_sync();
+    }
     for (int i = 0; i < 64; i++) {
         cleanup_fd int fd = -1;
         struct err err = ERR_INIT;
@@ -246,7 +265,7 @@ static int run(struct err *err)
         return err_set(err, ERR_PROTOCOL, "message %u before the configuration", msg.type);
     struct config c;
     if (config_read(fd, &c, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (msg.type == CH_CHECK) {
         r = check_secrets(&c, err);
         config_done(&c);

@@ -69,7 +69,7 @@ static int use_named(struct session *s, struct exchange *x, struct err *err)
         t->host = r->host;
         t->port = r->port ? r->port : usual_port(SCHEME_HTTP);
         if (r->form == FORM_ABSOLUTE && use_url(r, t, err) < 0)
-            return -1;
+            return err_number(err);
         return gateway_resolve(r, t, err);
     }
     if (r->form == FORM_AUTHORITY) {
@@ -191,7 +191,7 @@ static int add_credentials(struct session *s, struct exchange *x, struct err *er
     if (!px->rules->egress.secret_count)
         return 0;
     if (take_own_credentials(s, x, err) < 0)
-        return -1;
+        return err_number(err);
     x->redact = inject_binds(&px->rules->egress, &x->target.host, x->target.port);
     int n = inject_apply(&px->injector, &x->target, &x->request, err);
     if (n < 0)

@@ -3,7 +3,8 @@
 #include "proxy/roots.h"
 
 #include "base/cleanup.h"
-#include "base/pem.h"
+#include "trust/pem.h"
+#include "trust/stores.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,13 +13,6 @@
 
 #define BUNDLE_MAX (8u << 20)
 #define ROOTS_MAX  4096
-
-static const char *const bundles[] = {
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-};
 
 /* ---- reading ---- */
 
@@ -54,18 +48,12 @@ static int read_file(const char *path, struct buf *out, struct err *err)
     return 0;
 }
 
-int roots_read(struct roots *r, struct err *err)
+void roots_read(struct roots *r)
 {
     *r = (struct roots){0};
     buf_init(&r->text, BUNDLE_MAX);
     buf_init(&r->der, BUNDLE_MAX);
-    for (size_t i = 0; i < ARRAY_LEN(bundles); i++) {
-        buf_reset(&r->text);
-        if (read_file(bundles[i], &r->text, err) == 0)
-            return 0;
-    }
-    buf_reset(&r->text);
-    return 0;
+    trust_read_host(&r->text);
 }
 
 /* ---- decoding ---- */
@@ -89,12 +77,12 @@ static int add_block(struct roots *r, const struct pem_block *block, struct err 
     const uint8_t *subject;
     size_t subject_len;
     if (make_room(r, err) < 0 || pem_decode(block, &r->der, err) < 0)
-        return -1;
+        return err_number(err);
     const uint8_t *der = (const uint8_t *)r->der.data + at;
     size_t len = r->der.len - at;
     if (der_subject(der, len, &subject, &subject_len, err) < 0) {
         r->der.len = at;
-        return -1;
+        return err_number(err);
     }
     r->items[r->count++] = (struct root){.at = (uint32_t)at,
                                          .len = (uint32_t)len,

@@ -23,7 +23,7 @@ struct roots {
 };
 
 /* The host's store; a host without one trusts nobody. */
-int roots_read(struct roots *r, struct err *err);
+void roots_read(struct roots *r);
 /* A file of the operator's own. Here everything must be right. */
 int roots_add(struct roots *r, const char *path, struct err *err);
 /* A store that looks here; `r` must outlive it. NULL: no memory. */

@@ -33,7 +33,7 @@ int rules_replace(struct proxy *px, struct rules *r, struct err *err)
     struct rules *old = px->rules;
     if (budgets_replace(&px->budgets, &r->egress, err) < 0) {
         rules_drop(r);
-        return -err->code;
+        return err_number(err);
     }
     /* The secrets of a run stay: values, and what they are bound to, were fixed at the start. */
     steal_secrets(&old->egress, &r->egress);

@@ -26,7 +26,7 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     /* Root only: nothing that comes later needs to be root. The keeper, which may have to read the
      * caller's files, was forked before. */
     if (seal_identity(who->uid, who->gid, "the proxy", err) < 0)
-        return -err->code;
+        return err_number(err);
     /* Also set anew by it: who started us takes us along. The end of the control socket ends us,
      * but not while we are stopped. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
@@ -36,7 +36,7 @@ int proxy_seal(const struct seal *who, struct json_writer *facts, struct err *er
     int paths = seal_paths(-1, 0, "the proxy", err);
     uid_t uid = geteuid(); /* cannot be asked for afterwards */
     if (paths < 0 || seal_filter_load(err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_kv_string(facts, "seccomp", "default-deny");
     jw_kv_string(facts, "landlock", paths ? "no path" : NULL);
     jw_kv_bool(facts, "dumpable", false);

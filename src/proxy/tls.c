@@ -156,7 +156,7 @@ static int handshake(struct tls *t, struct err *err)
     if (result == 1) {
         if (!t->server)
             drop_chain(t->ssl);
-        return check_protocol(t, err) < 0 ? -1 : 1;
+        return check_protocol(t, err) < 0 ? err_number(err) : 1;
     }
     uint32_t needs = needs_of(SSL_get_error(t->ssl, result));
     t->read_needs = t->write_needs = needs;
@@ -164,7 +164,7 @@ static int handshake(struct tls *t, struct err *err)
         return 0;
     tls_explain(t->ssl, t->server, t->eof, err);
     ERR_clear_error();
-    return -1;
+    return err_number(err);
 }
 
 static void end_handshake(struct tls *t, int result, const struct err *err)

@@ -338,10 +338,10 @@ static int first_bytes(struct tunnel *t, const struct tunnel_options *o, struct 
 {
     if (o->redact && redactor_lag(t->px->redactor) > 0 &&
         redact_open(t->px->redactor, &t->down.redact, err) < 0)
-        return -err->code;
+        return err_number(err);
     t->down.search = (struct ws_search){.redactor = t->px->redactor, .redact = t->down.redact};
     if (o->first_up_len && pass_on(&t->up, o->first_up, o->first_up_len) < 0)
-        return -1;
+        return err_number(err);
     return o->first_down_len ? pass_on(&t->down, o->first_down, o->first_down_len) : 0;
 }
 

@@ -61,7 +61,7 @@ static int vault_open(int fd, const char *host, const char *ca_file, void **ret,
 {
     SSL_CTX *ctx = client_context(ca_file, err);
     if (!ctx)
-        return -1;
+        return err_number(err);
     SSL *ssl = SSL_new(ctx);
     if (!ssl || !expect_host(ssl, host) || SSL_set_fd(ssl, fd) != 1) {
         SSL_free(ssl);

@@ -89,7 +89,7 @@ static int stage_file(const struct staging *s, const char *name, const struct re
         return err_sys(err, "stage %s", c->path);
     if (copy_bytes(from, to, c, err) < 0 || is_what_was_shown(to, c, err) < 0 ||
         give_away(s, name, c, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* RV-3: these bits and no others. */
     return fchmod(to, c->new.mode & 0777) < 0 ? err_sys(err, "set the mode of %s", c->path) : 0;
 }
@@ -118,7 +118,7 @@ static int stage_folder(const struct staging *s, const char *name, const struct 
     if (mkdirat(s->fd, name, 0700) < 0)
         return err_sys(err, "stage %s", c->path);
     if (give_away(s, name, c, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (fchmodat(s->fd, name, (c->new.mode & 0777) | 0700, 0) < 0)
         return err_sys(err, "set the mode of %s", c->path);
     return 0;
@@ -154,7 +154,7 @@ static int add_op(struct staging *s, enum review_op_kind kind, const struct revi
                            .path = c->path};
     bool stages = kind == REVIEW_OP_CREATE || kind == REVIEW_OP_REPLACE || kind == REVIEW_OP_MKDIR;
     if (stages && stage(s, c, &op.new_ino, err) < 0)
-        return -err->code;
+        return err_number(err);
     review_journal_add(&s->journal, &op);
     s->count++;
     review_step();
@@ -185,7 +185,7 @@ static int plan_removals(struct staging *s, struct err *err)
         bool folder = S_ISDIR(c->old.mode) || S_ISDIR(c->new.mode);
         if (c->chosen && (c->kind == REVIEW_DELETED || (changes_kind(c) && folder)) &&
             add_op(s, REVIEW_OP_REMOVE, c, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }
@@ -202,7 +202,7 @@ static int plan_arrivals(struct staging *s, struct err *err)
                                    : c->kind == REVIEW_ADDED || removed ? REVIEW_OP_CREATE
                                                                         : REVIEW_OP_REPLACE;
         if (add_op(s, kind, c, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }
@@ -214,7 +214,7 @@ static int plan_modes(struct staging *s, bool opening, struct err *err)
         const struct review_change *c = &r->changes[opening ? n : r->count - 1 - n];
         if (c->chosen && is_chmod(c) && opens_up(c) == opening &&
             add_op(s, REVIEW_OP_CHMOD, c, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }
@@ -224,7 +224,7 @@ static int plan(struct staging *s, struct err *err)
     review_journal_begin(&s->journal, s->name);
     if (plan_modes(s, true, err) < 0 || plan_removals(s, err) < 0 || plan_arrivals(s, err) < 0 ||
         plan_modes(s, false, err) < 0)
-        return -err->code;
+        return err_number(err);
     review_journal_end(&s->journal);
     return s->journal.failed ? err_set(err, ERR_LIMIT, "too many changes for one apply") : 0;
 }
@@ -263,7 +263,7 @@ static int make_staging(struct staging *s, struct err *err)
     review_journal_begin(&text, s->name);
     review_journal_end(&text);
     if (write_whole(s->r->dir, "staging", &text, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (mkdirat(s->r->project, s->name, 0700) < 0)
         return err_sys(err, "make a folder in %s", s->r->meta.source);
     review_step();
@@ -279,7 +279,7 @@ static int commit(struct staging *s, struct err *err)
         return err_sys(err, "bring the staged files to the disk");
     if (write_whole(r->dir, "journal", &s->journal, err) < 0 ||
         review_journal_parse(s->journal.data, s->journal.len, &j, err) < 0)
-        return -err->code;
+        return err_number(err);
     int result = review_commit(r, s->fd, &j, err);
     review_journal_done(&j);
     if (result < 0)

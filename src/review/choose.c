@@ -161,6 +161,6 @@ int review_choose(struct review *r, const struct review_choice *choice, struct e
         return err_hint(err, "look again, and give the new digest");
     }
     if (choose(r, choice, err) < 0 || check_names(r, choice, err) < 0)
-        return -err->code;
+        return err_number(err);
     return check(r, choice, err);
 }

@@ -99,7 +99,7 @@ static int failed(const struct review_op *op, struct err *err)
         return err_hint(err, "it is not any more what it was: look again with brig diff");
     if (why == EXDEV)
         return err_hint(err, "something is mounted there");
-    return -err->code;
+    return err_number(err);
 }
 
 /* An emptied folder that got something new in the meantime is not removed. */

@@ -75,7 +75,7 @@ static int copy_file(struct copying *w, int from, int to, const char *name, stru
     if (out < 0)
         return err_sys(err, "copy %s", w->path);
     if (copy_bytes(in, out, w->path, err) < 0 || settle(w, out, &host, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (fstat(out, &copy) < 0)
         return err_sys(err, "look at the copy of %s", w->path);
     note(w, &host, &copy);
@@ -113,9 +113,9 @@ static int copy_below(struct copying *w, int from, int to, const char *name,
         return err_sys(err, "copy the folder %s", w->path);
     /* What is mounted on a folder of the project is not part of it. */
     if (host->st_dev == w->dev && copy_folder(w, in, out, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (settle(w, out, host, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (fstat(out, &copy) < 0)
         return err_sys(err, "look at the copy of %s", w->path);
     note(w, host, &copy);

@@ -116,7 +116,7 @@ int review_open(struct review *r, int reviews, const char *id, struct err *err)
     if (r->dir < 0)
         return -(int)ERR_USAGE;
     if (read_meta(r->dir, &r->meta, err) < 0)
-        return err ? -err->code : -1;
+        return err ? err_number(err) : -1;
     if (strcmp(r->meta.id, id) != 0)
         return err_set(err, ERR_PROTOCOL, "the record of the review is damaged");
     r->running = is_running(r->dir);

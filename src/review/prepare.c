@@ -1,7 +1,8 @@
 /* Review mode, before the code runs: the folder of this review, with the layers of an overlay, or,
  * where nothing can be mounted, a copy of the project. And after it ran. */
+#include "review/prepare.h"
+
 #include "base/cleanup.h"
-#include "filesystem/filesystem.h"
 #include "os/remove.h"
 #include "os/sys.h"
 #include "review/copy.h"
@@ -44,7 +45,7 @@ static int make_folder(struct filesystem *fs, struct err *err)
     /* Teardown works by descriptor, and there is none: remove the folder here. */
     if (fs->review_fd < 0 && remove_folder(fs->reviews_fd, fs->review_id, -1) < 0)
         err_wrap(err, "%s is left, remove it by hand", fs->review_path);
-    return -err->code;
+    return err_number(err);
 }
 
 void review_release(struct filesystem *fs)
@@ -126,7 +127,7 @@ static int let_through(const struct filesystem *fs, struct err *err)
     return 0;
 }
 
-int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
+static int make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
 {
     const struct pinned_grant *g = review_grant(fs);
     char path[PATH_MAX];
@@ -136,16 +137,21 @@ int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
         return err_sys(err, "open the project %s", g->source);
     if (source_path(project, path, err) < 0 || make_folder(fs, err) < 0 ||
         write_meta(fs, g, &sb, path, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (fs->namespaced)
         return make_layers(fs, &sb, err);
     if (fs->privileged && let_through(fs, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct review_copy copy = {
         .project = project, .dir = fs->review_fd, .own = fs->privileged, .uid = uid, .gid = gid};
     int r = review_copy(&copy, err);
     fs->review_base = (struct disk_base){copy.bytes, copy.inodes};
     return r;
+}
+
+int review_make(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
+{
+    return make(fs, uid, gid, err) < 0 ? err_at(err, BOUNDARY_FILESYSTEM) : 0;
 }
 
 static bool copy_unchanged(const struct filesystem *fs)

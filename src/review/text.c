@@ -84,7 +84,7 @@ static int read_new(const struct review *r, const struct review_change *c, struc
     if (!S_ISREG(c->new.mode) && !S_ISLNK(c->new.mode))
         return c->new.mode == 0 || S_ISDIR(c->new.mode);
     if (make_room(ret, err) < 0)
-        return -err->code;
+        return err_number(err);
     int n = review_held(r, c, ret->data, REVIEW_TEXT_MAX);
     ret->len = n < 0 ? 0 : (size_t)n;
     return n >= 0 && (S_ISLNK(c->new.mode) || is_text(ret));
@@ -98,7 +98,7 @@ static int read_old(const struct review *r, const struct review_change *c, struc
     if (c->old.size > REVIEW_TEXT_MAX)
         return 0;
     if (make_room(ret, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (S_ISLNK(c->old.mode)) {
         int n = review_read_link(r->project, c->path, ret->data);
         ret->len = n < 0 ? 0 : (size_t)n;
@@ -176,7 +176,7 @@ int review_hunks(struct review *r, const struct review_change *c, const struct r
     if (got <= 0)
         return got;
     if (diff_make(&d, a.data ? a.data : "", a.len, b.data ? b.data : "", b.len, err) < 0)
-        return -err->code;
+        return err_number(err);
     diff_walk(&d, CONTEXT, put_line, &h);
     diff_done(&d);
     *added = h.added;

@@ -26,7 +26,7 @@ int stem_show(const struct stem_files *f, struct filesystem *fs, struct err *err
     };
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         if (!filesystem_show(fs, files[i].name, files[i].data, files[i].len, err))
-            return -err->code;
+            return err_number(err);
     return 0;
 }
 
@@ -73,7 +73,7 @@ int clone_born(struct sandbox *s, int *pidfd, pid_t pid, struct err *err)
     s->init_pid = s->kernel.init_pid = pid;
     s->init_pidfd = fd_steal(pidfd);
     if (lifecycle_adopt(&s->lifecycle, pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     int r = message_send(s->ctl_fd, CTL_MAPPED, 0);
     errno = -r;
     return r < 0 ? err_sys(err, "answer the clone") : 0;
@@ -93,7 +93,7 @@ static int look_at_stem(struct sandbox *s, struct err *err)
 {
     struct proc_status status;
     if (procfs_status(s->init_pid, &status, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (status.ppid <= 1)
         return wrong("the clone's template is gone", err);
     return procfs_namespaces(status.ppid, s->kernel.foreign, err);
@@ -104,10 +104,10 @@ int clone_attest(struct sandbox *s, struct err *err)
     /* Compared once only: a process cannot come back into the template's namespaces. */
     if ((!s->cloned.checked && look_at_stem(s, err) < 0) ||
         kernel_attest_clone(&s->kernel, s->init_pid, s->cloned.pid, !s->cloned.checked, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* The same checks as for its parent, and those of things that each process has for itself. */
     if (credentials_check(s->cloned.pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     s->lifecycle.clone_pid = s->cloned.pid; /* must be in the cgroups as well */
     s->cloned.checked = true;
     return 0;

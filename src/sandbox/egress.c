@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "network/decide.h"
 #include "sandbox/internal.h"
-#include "sandbox/trust.h"
+#include "trust/stores.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -146,7 +146,7 @@ static int open_network(struct sandbox *s, struct err *err)
 int sandbox_egress_open(struct sandbox *s, struct err *err)
 {
     if (open_network(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct network *n = &s->network;
     bool rules = n->allowlist || n->prepared;
     n->hears_names = !rules && n->namespaced && !s->stem;
@@ -172,11 +172,16 @@ static int start_proxy(struct sandbox *s, struct err *err)
     /* As root a uid that is nobody's: not the sandbox's, and not one that other proxies share. */
     uid_t uid = s->kernel.privileged ? s->kernel.host_uid | KERNEL_UID_PROXY : 0;
     struct link_config c = {.egress = &s->egress,
+                            .values = s->request->values,
                             .resolver = s->request->policy->resolver,
                             .uid = uid,
                             .learn = s->learner != NULL};
-    if (netlog_new(&s->netlog, err) < 0 || link_start(&s->link, &c, err) < 0)
-        return -err->code;
+    int r = netlog_new(&s->netlog, err);
+    if (r >= 0)
+        r = link_start(&s->link, &c, err);
+    run_values_wipe(s->request->values);
+    if (r < 0)
+        return err_number(err);
     if (s->learner)
         netlog_hear(s->netlog, learner_hear, s->learner);
     s->network.proxy_pid = s->link.pid;
@@ -189,7 +194,7 @@ int sandbox_egress_start(struct sandbox *s, struct err *err)
     if (!s->network.allowlist)
         return 0;
     if (start_proxy(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* A session's network is seen and changed through the daemon. */
     if (!s->session)
         netrecord_open(&s->netrecord, s->id);
@@ -202,7 +207,7 @@ int sandbox_egress_trust(struct sandbox *s, struct err *err)
     if (!s->network.allowlist || !egress_needs_ca(&s->egress))
         return 0;
     if (link_await(&s->link, s->signal_fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (trust_build(buf_text(&s->link.ca), &s->trust_bundle, &s->trust_java, err) < 0)
         return err_at(err, BOUNDARY_CREDENTIALS);
     struct filesystem *fs = &s->filesystem;
@@ -211,7 +216,7 @@ int sandbox_egress_trust(struct sandbox *s, struct err *err)
     const char *paths[3];
     for (size_t i = 0; i < 3; i++)
         if (!(paths[i] = filesystem_show(fs, names[i], files[i]->data, files[i]->len, err)))
-            return -err->code;
+            return err_number(err);
     const char *place;
     bool java_covered = false;
     for (size_t i = 0; (place = trust_bundle_place(i)); i++)
@@ -228,7 +233,7 @@ int sandbox_egress_await(struct sandbox *s, struct err *err)
     if (!s->network.allowlist)
         return 0;
     if (link_await(&s->link, s->signal_fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     return s->session ? sandbox_egress_serve(s, err) : 0;
 }
 
@@ -258,7 +263,7 @@ int sandbox_egress_serve(struct sandbox *s, struct err *err)
 int sandbox_egress_listener(struct sandbox *s, int fd, int32_t value, struct err *err)
 {
     if (network_take(&s->network, fd, value, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (s->session)
         return keep_quiet(s, fd, value, err);
     if (s->network.hears_names) {
@@ -365,7 +370,7 @@ static void take_rules(struct sandbox *s, struct egress *fresh)
 static int start_late(struct sandbox *s, struct err *err)
 {
     if (start_proxy(s, err) < 0 || link_await(&s->link, s->signal_fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     s->network.allowlist = true;
     return sandbox_egress_serve(s, err);
 }

@@ -5,8 +5,11 @@
 #include "sandbox/gate.h"
 #include "sandbox/internal.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 /* However often the code tries: a person who is asked all the time says yes to anything. */
 #define QUESTIONS_MAX 32
@@ -112,22 +115,40 @@ void sandbox_ask_begin(struct sandbox *s, const struct channel_msg *msg)
     put_waiting(s);
 }
 
-size_t sandbox_ask_poll(const struct sandbox *s, struct pollfd *fds, size_t room)
+static int add_all(int set, const struct approval *a)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < EGRESS_QUESTIONS; i++)
-        if (s->questions[i].approval && room - count >= APPROVAL_FDS_MAX)
-            count += approval_poll(s->questions[i].approval, fds + count);
-    return count;
+    struct pollfd fds[APPROVAL_FDS_MAX];
+    size_t count = approval_poll(a, fds);
+    for (size_t i = 0; i < count; i++)
+        if (epoll_ctl(set, EPOLL_CTL_ADD, fds[i].fd, &(struct epoll_event){.events = EPOLLIN}) < 0)
+            return -errno;
+    return 0;
 }
 
-int sandbox_ask_wait_ms(const struct sandbox *s, int most)
+/* A set of its own, which is closed as a whole when the questions and those who answer them have
+ * changed. */
+int sandbox_ask_open(const struct sandbox *s, int *ret)
 {
-    for (size_t i = 0; i < EGRESS_QUESTIONS; i++) {
-        int ms = s->questions[i].approval ? approval_wait_ms(s->questions[i].approval) : most;
-        most = ms < most ? ms : most;
+    int result = 0;
+    *ret = -1;
+    for (size_t i = 0; i < EGRESS_QUESTIONS && result == 0; i++) {
+        const struct approval *a = s->questions[i].approval;
+        if (a && *ret < 0 && (*ret = epoll_create1(EPOLL_CLOEXEC)) < 0)
+            return -errno;
+        if (a)
+            result = add_all(*ret, a);
     }
-    return most;
+    return result;
+}
+
+unsigned sandbox_ask_wait_ms(const struct sandbox *s)
+{
+    int least = INT_MAX;
+    for (size_t i = 0; i < EGRESS_QUESTIONS; i++) {
+        int ms = s->questions[i].approval ? approval_wait_ms(s->questions[i].approval) : INT_MAX;
+        least = ms < least ? ms : least;
+    }
+    return (unsigned)least;
 }
 
 bool sandbox_ask_holds_terminal(const struct sandbox *s)

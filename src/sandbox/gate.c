@@ -4,6 +4,7 @@
 
 #include "approvals/approval.h"
 #include "base/cleanup.h"
+#include "filesystem/filesystem.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +14,13 @@
 size_t gate_roots(const struct policy *p, const char *project, const char **roots, size_t max)
 {
     size_t count = 0;
+    bool own = p->workspace; /* a grant may stand in its place */
     if (count < max)
         roots[count++] = "/tmp";
-    if (p->workspace && count < max)
-        roots[count++] = "/workspace";
+    for (size_t i = 0; i < p->grant_count; i++)
+        own &= strcmp(p->grants[i].dest, WORKSPACE) != 0;
+    if (own && count < max)
+        roots[count++] = WORKSPACE;
     if (p->project && project && count < max)
         roots[count++] = project;
     for (size_t i = 0; i < p->grant_count && count < max; i++)

@@ -19,6 +19,7 @@
 
 #define RECEIPT_TIME_SIZE 24
 #define EGRESS_QUESTIONS  8 /* at one time */
+#define PUMP_DIED         "its pump died"
 
 struct sandbox {
     const struct run_request *request;
@@ -100,10 +101,10 @@ struct sandbox {
     int wait_status;
     uint64_t rusage_cpu_usec;
     uint64_t rusage_peak;
-    uint64_t stopped_us;   /* time spent stopped by ^Z, not counted against the deadline */
-    int forwarded;         /* signals of the caller passed on so far */
-    int ended_by_signal;   /* SIGINT, SIGTERM, … that made us end the sandbox */
-    const char *dead_part; /* a component that died under us, or NULL */
+    uint64_t stopped_us;       /* time spent stopped by ^Z, not counted against the deadline */
+    int forwarded;             /* signals of the caller passed on so far */
+    int ended_by_signal;       /* SIGINT, SIGTERM, … that made us end the sandbox */
+    const char *ended_because; /* a part of brig's own failed: "its pump died"; or NULL */
     struct buf
         boundaries; /* attested facts, JSON object text; stays empty if no receipt is wanted */
 };
@@ -124,8 +125,10 @@ int sandbox_provision(struct sandbox *s, struct err *err);
 int sandbox_attest(struct sandbox *s, struct err *err);
 /* supervise.c: let the code run until the end. */
 int sandbox_supervise(struct sandbox *s, struct err *err);
-/* Kill what is left, wait for it, read final usage. Safe on half-built state. */
+/* end.c: kill what is left, wait for it, read final usage. Safe on half-built state. */
 void sandbox_end(struct sandbox *s);
+/* What the pump carried is lost: the run must not look as if all had come. */
+void sandbox_lost_pump(struct sandbox *s, const char *why);
 void sandbox_teardown(struct sandbox *s);
 
 /* egress.c: the run's network, where it has one; each does nothing where it has not. */
@@ -156,15 +159,17 @@ void sandbox_deny_place(struct sandbox *s, const char *what, const struct target
 /* names.c: answers the questions that wait on this socket, each of which is a denial. */
 void sandbox_names_answer(struct sandbox *s, int fd);
 
-/* proc_numbers.c: the view `own` of /proc. Before the plan is written, and after each look at the sandbox;
- * both do nothing where there is no such view. */
+/* proc_numbers.c: the view `own` of /proc. Before the plan is written, and after each look at the
+ * sandbox; both do nothing where there is no such view. */
 int sandbox_own_begin(struct sandbox *s, struct err *err);
 void sandbox_own_refresh(struct sandbox *s);
 
 /* egress_ask.c: network.ask, for the loop of a run. */
 void sandbox_ask_begin(struct sandbox *s, const struct channel_msg *msg);
-size_t sandbox_ask_poll(const struct sandbox *s, struct pollfd *fds, size_t room);
-int sandbox_ask_wait_ms(const struct sandbox *s, int most);
+/* A descriptor that is readable when there is something to hear, the caller's to close; -1 while no
+ * question stands. To be opened anew after each event of the proxy's and each step. */
+int sandbox_ask_open(const struct sandbox *s, int *ret);
+unsigned sandbox_ask_wait_ms(const struct sandbox *s);
 bool sandbox_ask_holds_terminal(const struct sandbox *s);
 void sandbox_ask_step(struct sandbox *s);
 void sandbox_ask_end(struct sandbox *s);

@@ -22,7 +22,7 @@ int interpreters_show(struct filesystem *fs, struct err *err)
     for (size_t i = 0; i < INTERPRETER_FILES; i++) {
         struct interpreter_file f = interpreter_file(i);
         if (!filesystem_show(fs, f.name, f.data, f.len, err))
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }

@@ -29,11 +29,12 @@ static bool within(const char *path, const char *folder)
     return strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
+/* The whole of a writable root is no place of the view: it says nothing about what is there. */
 static const struct kernel_place *place_of(const struct kernel *k, const char *path)
 {
     const struct kernel_place *best = NULL;
     for (unsigned i = 0; i < k->place_count; i++)
-        if (within(path, k->places[i].path) &&
+        if (k->places[i].path[0] && within(path, k->places[i].path) &&
             (!best || strlen(k->places[i].path) >= strlen(best->path)))
             best = &k->places[i];
     return best;

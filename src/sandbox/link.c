@@ -10,6 +10,7 @@
 #include "os/procfs.h"
 #include "os/sys.h"
 #include "os/weaken.h"
+#include "sandbox/sandbox.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +30,7 @@
 
 void link_init(struct link *l)
 {
-    *l = (struct link){.pid = -1, .pidfd = -1, .fd = -1, .keeper_fd = -1};
+    *l = (struct link){.pid = -1, .pidfd = -1, .fd = -1, .lost_fd = -1, .keeper_fd = -1};
     buf_init(&l->ca, CHANNEL_TEXT_MAX);
 }
 
@@ -39,18 +40,19 @@ int link_program(char *ret, size_t size, struct err *err)
     return r < 0 ? err_at(err, BOUNDARY_NETWORK) : 0;
 }
 
-/* The variables that the sources name, and nothing else of the caller's. */
+/* The variables that the sources name, and nothing else of the caller's or the request's. */
 struct environment {
     char *items[ENV_MAX + 1];
     size_t count;
     bool failed;
+    const struct run_values *values;
 };
 
 static void add_variable(void *ctx, const char *name)
 {
     struct environment *e = ctx;
-    const char *value = getenv(name);
-    if (!value)
+    const char *value = run_values_find(e->values, name);
+    if (!value && !(value = getenv(name)))
         return;
     size_t len = strlen(name) + strlen(value) + 2;
     char *entry = e->count < ENV_MAX ? malloc(len) : NULL;
@@ -102,14 +104,15 @@ static int send_config(struct link *l, const struct link_config *c, struct err *
     return r < 0 ? err_sys(err, "configure %s", PROXY_NAME) : 0;
 }
 
-static int start(struct link *l, struct err *err, const struct egress *egress)
+static int start(struct link *l, const struct link_config *c, struct err *err)
 {
+    const struct egress *egress = c->egress;
     char program[4200], *argv[] = {PROXY_NAME, NULL};
     int pair[2];
-    struct environment env = {0};
+    struct environment env = {.values = c->values};
     _Static_assert(PROXY_FD_CONTROL == PROGRAM_FD, "its only descriptor");
     if (link_program(program, sizeof program, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "control socket of %s", PROXY_NAME);
     l->fd = pair[0];
@@ -135,9 +138,9 @@ int link_start(struct link *l, const struct link_config *c, struct err *err)
     l->msg = calloc(1, sizeof *l->msg);
     if (!l->msg)
         return err_memory(err);
-    if (start(l, err, c->egress) < 0 || send_config(l, c, err) < 0) {
+    if (start(l, c, err) < 0 || send_config(l, c, err) < 0) {
         err_at(err, BOUNDARY_NETWORK);
-        return -err->code;
+        return err_number(err);
     }
     return 0;
 }
@@ -147,10 +150,13 @@ int link_replace(struct link *l, const struct link_config *c, struct err *err)
     return send_config(l, c, err);
 }
 
+/* The owner still watches the descriptor, and has to forget it first: under a number that may be
+ * somebody else's by then it could not. So it is closed at the end; a proxy that lives, and spoke
+ * nonsense, ends now. */
 static void lose(struct link *l)
 {
-    if (l->fd >= 0)
-        close(l->fd);
+    shutdown(l->fd, SHUT_RDWR);
+    l->lost_fd = l->fd;
     l->fd = -1;
     l->died = true;
 }
@@ -212,9 +218,9 @@ static int take_first(struct link *l, struct err *err)
         return take_ready(l, err);
     case CH_FAIL:
         *err = l->msg->err;
-        if (err->code <= ERR_NONE || err->code >= ERR_CODE_COUNT)
+        if (!err_code_known(err->code))
             err->code = ERR_PROTOCOL;
-        return -err->code;
+        return err_number(err);
     default:
         return 0;
     }
@@ -240,7 +246,7 @@ int link_await(struct link *l, int signal_fd, struct err *err)
             return err_at(err, BOUNDARY_NETWORK);
         }
         if (r > 0 && take_first(l, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }
@@ -256,6 +262,17 @@ int link_connection(struct link *l, int fd, enum channel_listener kind, const ch
     char text[80];
     snprintf(text, sizeof text, "%s %u", address, port);
     return l->fd < 0 ? -ENOTCONN : channel_send(l->fd, CH_CONNECTION, kind, port, text, fd, NULL);
+}
+
+/* Never waits: whoever asks often could else hold the asked one up, with all that it serves. */
+int link_sync(struct link *l, uint32_t value)
+{
+    struct pollfd room = {.fd = l->fd, .events = POLLOUT};
+    if (l->fd < 0)
+        return -ENOTCONN;
+    if (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT))
+        return -EAGAIN;
+    return channel_send(l->fd, CH_SYNC, value, 0, NULL, -1, NULL);
 }
 
 void link_refused(struct link *l, const char *address, uint16_t port)
@@ -308,7 +325,9 @@ void link_done(struct link *l)
 {
     if (l->fd >= 0)
         close(l->fd);
-    l->fd = -1;
+    if (l->lost_fd >= 0)
+        close(l->lost_fd);
+    l->fd = l->lost_fd = -1;
     reap(l);
     if (l->pidfd >= 0)
         close(l->pidfd);

@@ -12,7 +12,8 @@
 struct link {
     pid_t pid;
     int pidfd;
-    int fd; /* -1: none, or it is dead */
+    int fd;      /* -1: none, or it is dead */
+    int lost_fd; /* what fd was before it died, until link_done; or -1 */
     bool started;
     bool ready;
     bool died;     /* without having been told to */
@@ -22,9 +23,11 @@ struct link {
     struct channel_msg *msg; /* what link_next received last */
 };
 
+struct run_values;
 struct link_config {
     const struct egress *egress;
-    const char *token;    /* standalone: what clients must show */
+    const struct run_values *values; /* what the environment does not have; or NULL */
+    const char *token;               /* standalone: what clients must show */
     uid_t uid;            /* who to become when started by root; 0: the proxy's own choice */
     bool check;           /* only see whether the secrets are to be had: CH_CHECKED for each */
     const char *resolver; /* "ADDRESS:PORT"; NULL: as the host resolves */
@@ -44,9 +47,12 @@ int link_replace(struct link *l, const struct link_config *c, struct err *err);
 int link_listener(struct link *l, int fd, enum channel_listener kind, uint16_t port);
 int link_connection(struct link *l, int fd, enum channel_listener kind, const char *address,
                     uint16_t port);
+/* CH_SYNCED with this value comes when it has told of all that it has decided by now. */
+int link_sync(struct link *l, uint32_t value);
 /* Tells the proxy that the code asked for an address at which nothing listens. */
 void link_refused(struct link *l, const char *address, uint16_t port);
-/* 1: l->msg is filled in; 0: nothing now; negative: it is gone (and l->fd closed). */
+/* 1: l->msg is filled in; 0: nothing now; negative: it is gone, and l->fd is -1. Who watched
+ * it forgets it now. */
 int link_next(struct link *l);
 /* Who holds the secrets of this proxy and gives them back at the end: it outlives a proxy that was
  * killed. 0: nobody, or he has ended. */

@@ -306,7 +306,7 @@ static int await_answer(int fd, unsigned *ret_ended, struct err *err)
     }
     if (r > 0 && msg->type == CH_FAIL) {
         *err = msg->err;
-        return -err->code;
+        return err_number(err);
     }
     return err_set(err, ERR_REFUSED, "the run did not take the new rules");
 }
@@ -314,7 +314,7 @@ static int await_answer(int fd, unsigned *ret_ended, struct err *err)
 static int not_running(const char *id, struct err *err)
 {
     err_set(err, ERR_REFUSED, "%s does not run any more: its rules cannot be changed", id);
-    return -err->code;
+    return err_number(err);
 }
 
 int netrecord_replace(const char *id, const struct egress *e, unsigned *ret_ended, struct err *err)
@@ -330,7 +330,7 @@ int netrecord_replace(const char *id, const struct egress *e, unsigned *ret_ende
     egress_write_json(e, &w);
     cleanup_fd int rules = memfd_sealed("brig-egress", text.data, text.len, false, err);
     if (rules < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     socklen_t len = socket_name(id, &name);
     if (fd < 0 || connect(fd, (struct sockaddr *)&name, len) < 0 || !is_caller(fd))

@@ -46,10 +46,10 @@ int notary_start(struct notary *n, struct err *err)
     char program[4200], *argv[] = {PROGRAM, "sign", NULL}, *envp[] = {NULL};
     int pair[2];
     if (program_beside(PROGRAM, program, sizeof program, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int folder = open_folder(err);
     if (folder < 0)
-        return -err->code;
+        return err_number(err);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "a socket for the notary");
     cleanup_fd int theirs = pair[1];
@@ -57,7 +57,7 @@ int notary_start(struct notary *n, struct err *err)
     const int fds[] = {theirs, folder}; /* 3 and 4, as `brig-daemon sign` has them */
     if (program_start(program, argv, envp, fds, ARRAY_LEN(fds), &n->pid, err) < 0) {
         n->pid = -1;
-        return -err->code;
+        return err_number(err);
     }
     n->pidfd = sys_pidfd_open(n->pid);
     return n->pidfd < 0 ? err_sys(err, "pidfd of the notary") : 0;
@@ -79,7 +79,7 @@ static int take(struct notary *n, struct wire_msg *msg, struct buf *ret, struct 
         /* ERR_NOT_FOUND means a command that was not found inside a sandbox (exit status 127). */
         if (err->code == ERR_NOT_FOUND || err->code == ERR_NONE)
             err->code = ERR_SYSTEM;
-        return -err->code;
+        return err_number(err);
     }
     n->ready |= msg->type == WIRE_READY;
     if (msg->type != WIRE_DONE)
@@ -137,11 +137,11 @@ int notary_ask(struct notary *n, const struct buf *body, struct err *err)
         return err_set(err, ERR_SYSTEM, "there is no notary");
     cleanup_fd int file = memfd_sealed("brig-receipt", body->data, body->len, false, err);
     if (file < 0)
-        return -err->code;
+        return err_number(err);
     int r = wire_send(n->fd, WIRE_RECEIPT, 0, 0, NULL, 0, &file, 1);
     if (r == -EPIPE || r == -ECONNRESET)
         return hear(n, -1, ANSWER_MS, NULL, err) < 0
-                   ? -err->code
+                   ? err_number(err)
                    : err_set(err, ERR_SYSTEM, "the notary is gone");
     errno = -r;
     n->asked = r >= 0;

@@ -1,5 +1,6 @@
 /* What the view `own` of /proc shows: the limits of the policy, and what was used of them by the
  * last look at the sandbox. */
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "sandbox/internal.h"
 
@@ -57,11 +58,14 @@ int sandbox_own_begin(struct sandbox *s, struct err *err)
         .cpus = shown_cpus(p), .memory = shown_memory(p), .booted = boot_time(clock), .tasks = 1};
     if (s->own.numbers.cpus < usable_cpus()) {
         /* nproc and OpenMP ask for the CPUs that they may run on, which is all of them, unless the
-         * environment says how many they are to use; Go likewise. */
+         * environment says how many they are to use; Go and Python (from 3.13 on) likewise. Pinning
+         * would make them agree by itself, but the limit is on time: sandboxes that share one CPU
+         * would wait for each other while the next one is idle. */
+        static const char *const names[] = {"OMP_NUM_THREADS", "GOMAXPROCS", "PYTHON_CPU_COUNT"};
         char count[16];
         snprintf(count, sizeof count, "%u", s->own.numbers.cpus);
-        credentials_set(&s->credentials, "OMP_NUM_THREADS", count);
-        credentials_set(&s->credentials, "GOMAXPROCS", count);
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+            credentials_set(&s->credentials, names[i], count);
     }
     int result = filesystem_own(&s->filesystem, &s->own.numbers, clock, err);
     return result < 0 ? err_at(err, BOUNDARY_FILESYSTEM) : 0;

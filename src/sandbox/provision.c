@@ -6,6 +6,7 @@
 #include "os/runstate.h"
 #include "os/sys.h"
 #include "os/weaken.h"
+#include "review/prepare.h"
 #include "sandbox/clone.h"
 #include "sandbox/internal.h"
 #include "sandbox/interpreter.h"
@@ -66,7 +67,7 @@ static int open_filesystem(struct sandbox *s, struct err *err)
 {
     const struct run_request *request = s->request;
     if (request->review && s->reviews_fd < 0 && open_reviews(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct filesystem_request r = {.policy = s->request->policy,
                                    .project = request->review ? NULL : request->project,
                                    .review = request->review,
@@ -114,8 +115,8 @@ static void open_credentials(struct sandbox *s)
                                           .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
                                           .host_etc = !container,
                                           .root_inside = container && s->kernel.inside_uid == 0};
-    if (s->filesystem.namespaced && s->kernel.inside_uid == 0)
-        s->credentials.first_tools = ROOT_TOOLS_DIR;
+    if (s->filesystem.namespaced)
+        s->credentials.first_tools = FIRST_TOOLS_DIR;
 }
 
 static void share_place(struct kernel *k, const char *path, bool writable)
@@ -129,7 +130,7 @@ static void share_places(struct sandbox *s)
 {
     struct kernel *k = &s->kernel;
     struct filesystem *fs = &s->filesystem;
-    static const char *const work[] = {WORKSPACE, "/tmp", "/var/tmp", HOME_DIR, "/run", "/dev"};
+    static const char *const work[] = {"/tmp", "/var/tmp", HOME_DIR, "/run", "/dev"};
     static const char *const synthesised[] = {"/etc/passwd",        "/etc/group",
                                               "/etc/hosts",         "/etc/hostname",
                                               "/etc/nsswitch.conf", "/etc/resolv.conf"};
@@ -137,16 +138,20 @@ static void share_places(struct sandbox *s)
         share_place(k, fs->private_dir, true);
         k->places[0].own = true;
     }
+    if (fs->namespaced && !workspace_is_granted(fs))
+        share_place(k, WORKSPACE, fs->policy->workspace);
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(work); i++)
         share_place(k, work[i], fs->policy->workspace);
+    if (fs->namespaced && fs->policy->writable_root)
+        share_place(k, "", true);
     for (size_t i = 0; fs->namespaced && i < ARRAY_LEN(synthesised); i++)
-        share_place(k, synthesised[i], false);
+        share_place(k, synthesised[i], fs->policy->writable_root);
     if (fs->namespaced)
         share_place(k, SHOWN_DIR, false);
     share_place(k, "/proc", fs->namespaced);
     share_place(k, "/dev/null", true);
     for (unsigned i = 0; i < fs->host.view_count; i++)
-        share_place(k, fs->host.view[i].path, false);
+        share_place(k, fs->host.view[i].path, fs->namespaced && fs->policy->writable_root);
     for (unsigned i = 0; i < fs->grant_count; i++)
         share_place(k, grant_place(fs, &fs->grants[i]), fs->grants[i].writable);
 }
@@ -174,7 +179,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                 .host_folders =
                                     p->grant_count > 0 || project || review || other_root(p),
                                 .host_writable = project || review || any_writable_grant(p),
-                                .overlay = review,
+                                .overlay = review || p->writable_root,
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .watched = !s->stem,
                                 .stem = s->stem != NULL,
@@ -184,16 +189,17 @@ int sandbox_open(struct sandbox *s, struct err *err)
                                                    : 0,
                                 .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     share_places(s);
     s->kernel.options.private_shm = !s->filesystem.namespaced && s->filesystem.private_dir[0];
     open_credentials(s);
     if (sandbox_egress_open(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (open_lifecycle(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     s->kernel.options.counted_memory = lifecycle_counts_memory(&s->lifecycle);
     s->kernel.options.looked_at = lifecycle_looks(&s->lifecycle);
+    s->filesystem.watched_proc = lifecycle_wants_proc(&s->lifecycle);
     s->kernel.options.strict_memory = s->filesystem.strict_memory =
         lifecycle_strict_memory(&s->lifecycle);
     s->kernel.options.shared_max = LIFECYCLE_SHARED_MAX;
@@ -234,7 +240,7 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
             if (verbs[i](s, (enum plan_stage)stage, err) < 0)
-                return -err->code;
+                return err_number(err);
     if (s->session)
         plan_op(&s->plan, OP_SESSION);
     if (s->source)
@@ -265,10 +271,14 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     return result;
 }
 
-static int watch_review(struct sandbox *s, struct err *err)
+static int prepare_review(struct sandbox *s, struct err *err)
 {
-    const struct filesystem *fs = &s->filesystem;
+    struct filesystem *fs = &s->filesystem;
     const struct pinned_grant *g = review_grant(fs);
+    if (fs->reviews_fd < 0)
+        return 0;
+    if (review_make(fs, s->kernel.host_uid, s->kernel.host_gid, err) < 0)
+        return err_number(err);
     struct lifecycle_review r = {.fd = fs->review_fd,
                                  .bytes = fs->review_base.bytes,
                                  .inodes = fs->review_base.inodes,
@@ -279,10 +289,10 @@ static int watch_review(struct sandbox *s, struct err *err)
 
 static int prepare(struct sandbox *s, struct err *err)
 {
-    if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0)
-        return -err->code;
-    int r = filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
-    return r < 0 || s->filesystem.review_fd < 0 ? r : watch_review(s, err);
+    if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0 ||
+        prepare_review(s, err) < 0)
+        return err_number(err);
+    return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
 }
 
 static int open_null(int flags, struct err *err)
@@ -344,7 +354,7 @@ static int connect_tty(struct sandbox *s, int stdio[3], struct err *err)
     if (s->kernel.tier == TIER_CONTAINER)
         return connect_null(stdio, err);
     if (tty_open_pair(&s->tty_master, &stdio[0], err) < 0)
-        return -err->code;
+        return err_number(err);
     for (int i = 1; i < 3; i++)
         if ((stdio[i] = fcntl(stdio[0], F_DUPFD_CLOEXEC, 3)) < 0)
             return err_sys(err, "duplicate the terminal");
@@ -366,7 +376,7 @@ static int open_groups(struct sandbox *s, struct launch *l, int join[CGROUP_V1_H
     if (!s->lifecycle.cgroup)
         return 0;
     if (group->version == CGROUP_V2)
-        return (l->cgroup_fd = cgroup_clone_fd(group, err)) < 0 ? -err->code : 0;
+        return (l->cgroup_fd = cgroup_clone_fd(group, err)) < 0 ? err_number(err) : 0;
     int count = cgroup_join_fds(group, join, err);
     l->join_fds = join;
     l->join_count = count > 0 ? (unsigned)count : 0;
@@ -431,7 +441,7 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
     switch (msg->type) {
     case CTL_FAIL:
         *err = msg->err;
-        return err->code > 0 && err->code < ERR_CODE_COUNT ? -err->code : -ERR_PROTOCOL;
+        return err_code_known(err->code) ? err_number(err) : -ERR_PROTOCOL;
     case CTL_LISTENER:
         s->kernel.listener_fd = fd_steal(fd);
         s->kernel.unseen = s->kernel.listener_fd < 0;
@@ -440,6 +450,8 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
         return sandbox_egress_listener(s, *fd, msg->value, err);
     case CTL_PROC_FILE:
         return filesystem_own_take(&s->filesystem, msg->value, fd, err);
+    case CTL_PROC:
+        return lifecycle_take_proc(&s->lifecycle, fd, err);
     case CTL_TTY:
         s->tty_master = fd_steal(fd);
         return 0;
@@ -572,7 +584,7 @@ static int write_plan(struct sandbox *s, int plan_fd, struct err *err)
         (s->session && interpreters_show(&s->filesystem, err) < 0) ||
         sandbox_own_begin(s, err) < 0 || (s->stem && stem_show(s->stem, &s->filesystem, err) < 0) ||
         sandbox_make_plan(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     return memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err);
 }
 
@@ -580,32 +592,32 @@ static int start(struct sandbox *s, int plan_fd, struct err *err)
 {
     if (launch(s, plan_fd, err) < 0 || kernel_map(&s->kernel, s->init_pid, err) < 0 ||
         lifecycle_adopt(&s->lifecycle, s->init_pid, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (message_send(s->ctl_fd, CTL_MAPPED, 0) < 0)
         return init_died(err);
     /* The plan is written while the child becomes init. */
     if (write_plan(s, plan_fd, err) < 0)
-        return -err->code;
+        return err_number(err);
     return message_send(s->ctl_fd, CTL_PLAN, 0) < 0 ? init_died(err) : 0;
 }
 
 /* A template process stands still while it is cloned: it is not made to wait for the plan. */
 static int start_clone(struct sandbox *s, int plan_fd, struct err *err)
 {
-    return write_plan(s, plan_fd, err) < 0 ? -err->code : launch(s, plan_fd, err);
+    return write_plan(s, plan_fd, err) < 0 ? err_number(err) : launch(s, plan_fd, err);
 }
 
 int sandbox_provision(struct sandbox *s, struct err *err)
 {
     cleanup_fd int plan_fd = memfd_empty("brig-plan", false, err);
     if (plan_fd < 0 || sandbox_egress_start(s, err) < 0 || prepare(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     if ((s->source ? start_clone(s, plan_fd, err) : start(s, plan_fd, err)) < 0)
-        return -err->code;
+        return err_number(err);
     if (sandbox_notary_start(s, err) < 0 || await_ready(s, err) < 0 ||
         sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0 ||
         sandbox_notary_await(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct pollfd guardian = {.fd = s->lifecycle.guardian.pidfd, .events = POLLIN};
     return poll(&guardian, 1, 0) > 0 ? guardian_died(err) : 0;
 }

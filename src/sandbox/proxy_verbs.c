@@ -68,7 +68,7 @@ int sandbox_secrets_check(const struct policy *p, sandbox_check_fn *fn, void *ct
     if (p->egress.secret_count == 0)
         return 0;
     if (link_start(&l, &c, err) < 0)
-        return -err->code;
+        return err_number(err);
     while (checks.seen < p->egress.secret_count) {
         struct pollfd poll_fd = {.fd = l.fd, .events = POLLIN};
         if (poll(&poll_fd, 1, -1) < 0 && errno != EINTR)
@@ -76,7 +76,7 @@ int sandbox_secrets_check(const struct policy *p, sandbox_check_fn *fn, void *ct
         int r = link_next(&l);
         if (r > 0 && l.msg->type == CH_FAIL) {
             *err = l.msg->err;
-            return err->code > 0 && err->code < ERR_CODE_COUNT ? -err->code : -ERR_PROTOCOL;
+            return err_code_known(err->code) ? err_number(err) : -ERR_PROTOCOL;
         }
         if (r > 0)
             take_checked(&checks, l.msg);
@@ -133,7 +133,7 @@ static int open_listener(const char *text, uint16_t *ret_port, struct err *err)
     socklen_t len = 0;
     int on = 1;
     if (parse_listen(text, &at, &len, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_sys(err, "socket");
@@ -183,7 +183,7 @@ static int start_and_serve(struct served *s, struct link *l, int signals, struct
     uint16_t port = 0;
     cleanup_fd int listener = open_listener(r->listen, &port, err);
     if (listener < 0 || link_start(l, &c, err) < 0 || link_await(l, signals, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (link_listener(l, listener, LISTENER_PROXY, port) < 0)
         return err_set(err, ERR_SYSTEM, "brig-proxy died");
     close(fd_steal(&listener));
@@ -203,7 +203,7 @@ int sandbox_proxy_serve(const struct proxy_request *r, struct buf *ret_summary, 
     sigset_t old;
     link_init(&l);
     if (netlog_new(&s.log, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int signals = watch_signals(&old, err);
     int result = signals < 0 ? signals : start_and_serve(&s, &l, signals, err);
     /* Take the signal that ended it off the queue: left pending, it would kill us once it is

@@ -113,6 +113,7 @@ static void write_verdict(const struct run_result *r, struct json_writer *w)
     jw_object_begin(w);
     run_result_write_end(r, w);
     jw_kv_string(w, "limit_hit", r->limit_hit);
+    jw_kv_string(w, "ended_because", r->ended_because);
     jw_kv_uint(w, "denial_kinds", r->denials.count);
     jw_kv_uint(w, "denials_not_listed", r->denials.dropped);
     jw_object_end(w);

@@ -93,6 +93,8 @@ void run_result_json(const struct run_result *r, struct buf *out, bool pretty)
         jw_key(&w, "review");
         jw_string(&w, r->review_pending ? r->sandbox_id : NULL);
     }
+    if (r->ended_because)
+        jw_kv_string(&w, "ended_because", r->ended_because);
     if (r->left.code)
         jw_kv_string(&w, "left_behind", r->left.message);
     jw_key(&w, "denials");

@@ -48,7 +48,7 @@ int reviews_diff(const char *id, const struct reviews_style *style,
         .colour = style->colour, .escape = style->terminal, .stat = style->stat};
     review_init(&r);
     if (open_one(&r, reviews, id, err) < 0 || review_find(&r, err) < 0)
-        return -err->code;
+        return err_number(err);
     return review_text(&r, &s, out, ctx, err);
 }
 
@@ -58,7 +58,7 @@ int reviews_json(const char *id, bool stat, struct buf *out, struct err *err)
     cleanup_review struct review r;
     review_init(&r);
     if (open_one(&r, reviews, id, err) < 0 || review_find(&r, err) < 0)
-        return -err->code;
+        return err_number(err);
     return review_json(&r, stat, out, err);
 }
 
@@ -76,7 +76,7 @@ int reviews_apply(const char *id, const struct reviews_choice *c, bool json, str
     review_init(&r);
     if (open_one(&r, reviews, id, err) < 0 || review_find(&r, err) < 0 ||
         review_apply(&r, &choice, err) < 0)
-        return -err->code;
+        return err_number(err);
     bool left = review_told(&r, json, c->dry_run, out);
     if (!left && !c->dry_run && review_remove(reviews, id, err) < 0)
         return err_wrap(err, "the changes were applied, but their review is still there");

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "os/weaken.h"
+#include "review/prepare.h"
 #include "sandbox/gate.h"
 #include "sandbox/internal.h"
 
@@ -142,7 +143,7 @@ static int start_terminal(struct sandbox *s, struct err *err)
     if (pump_terminal(s, &from, err) < 0) {
         if (from >= 0)
             close(from);
-        return -err->code;
+        return err_number(err);
     }
     tty_copy_size(r->stdin_fd, s->tty_master);
     if (s->pumped)
@@ -193,32 +194,27 @@ static void settle_result(struct sandbox *s)
     r->duration_ms = to > from ? (double)(to - from) / 1000.0 : 0;
     r->cpu_ms = (double)s->lifecycle.usage.cpu_usec / 1000.0;
     r->peak_memory_bytes = s->lifecycle.usage.memory_peak;
-    if (s->dead_part) {
-        char text[128];
-        snprintf(text, sizeof text, "the sandbox was ended because its %s was killed",
-                 s->dead_part);
-        notice(r, text);
-    }
+    r->ended_because = s->ended_because;
     if (s->lifecycle.stuck)
-        notice(r,
-               "processes of the sandbox could not be killed: they wait for a file system of the "
-               "host that does not answer, and end when it does");
+        notice(r, "processes of the sandbox could not be killed in time: they wait in the kernel, "
+                  "as a rule for a file system of the host that does not answer, and end when it "
+                  "does; or the machine is too busy");
 }
 
 static int run(struct sandbox *s, struct err *err)
 {
     if (sandbox_open(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(s->result->sandbox_id, sizeof s->result->sandbox_id, "%s", s->id);
     s->result->level = s->request->policy->level;
     s->result->tier = s->kernel.tier;
     if (state_enter(&s->state, STATE_PROVISIONING, err) < 0 || sandbox_provision(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     sandbox_note_weaker(s);
     if (state_enter(&s->state, STATE_RUNNING, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (start_terminal(s, err) < 0 || state_enter(&s->state, STATE_EXECUTING, err) < 0)
-        return -err->code;
+        return err_number(err);
     sandbox_receipt_begin(s);
     return sandbox_supervise(s, err);
 }
@@ -284,7 +280,7 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
     state_enter(&s->state, failed ? STATE_ERROR : STATE_COMPLETED, NULL);
     if (s->exec_failed && !failed) {
         *err = s->exec_err;
-        result = -err->code;
+        result = err_number(err);
     }
     if (!failed)
         settle_result(s);
@@ -304,7 +300,7 @@ int sandbox_run(const struct run_request *request, struct run_result *result, st
     sigset_t old;
     /* Before anything exists that could be left behind, and with signals as the caller has them. */
     if (gate_command(request, result, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct sandbox *s = sandbox_new(request, result);
     if (!s)
         return err_memory(err);

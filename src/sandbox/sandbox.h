@@ -17,9 +17,23 @@ enum run_sign {
     RUN_SIGN_REQUIRED, /* if it could not be signed nothing is run */
 };
 
+/* Variables that sources of secrets name (env:NAME) and that come from a request, not from this
+ * process's environment. Wiped as soon as brig-proxy has them. */
+struct run_values {
+    size_t count;
+    struct run_value {
+        char name[32];
+        char *text;
+    } items[EGRESS_SECRETS_MAX];
+};
+int run_values_add(struct run_values *v, const char *name, const char *text, struct err *err);
+const char *run_values_find(const struct run_values *v, const char *name); /* NULL takes NULL */
+void run_values_wipe(struct run_values *v);                                /* takes NULL */
+
 struct run_request {
     const struct policy *policy;
-    char *const *argv;   /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
+    struct run_values *values; /* or NULL */
+    char *const *argv;         /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
     const char *project; /* absolute folder granted read-write when policy->project; else NULL */
     const char *review;  /* absolute folder of which the code gets a copy-on-write view, or NULL;
                             takes the place of the project */
@@ -78,6 +92,8 @@ struct run_result {
     bool oom_killed;
     const char *limit_hit; /* NULL, "timeout", "cpu_time", "memory", "pids", "output", "disk",
                               "inodes", "open_files" */
+    /* NULL, or: the run was ended because a part of brig's own failed, e.g. "its guardian died". */
+    const char *ended_because;
     double duration_ms;
     double cpu_ms;
     uint64_t peak_memory_bytes;

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/sha256.h"
+#include "os/loop.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +33,8 @@ struct stream {
     char *pending; /* read but not yet written */
     size_t pending_len, pending_at;
     size_t write_chunk; /* most bytes that cannot block after poll said writable */
+    struct loop *loop;  /* that watches it, or NULL */
+    struct loop_io source, sink;
 };
 
 void stream_init(struct stream *s);
@@ -42,6 +45,10 @@ bool stream_wants_write(const struct stream *s);
 void stream_read(struct stream *s);  /* after POLLIN or POLLHUP on from */
 void stream_write(struct stream *s); /* after POLLOUT on to */
 bool stream_finished(const struct stream *s);
+/* From now on the loop reads and writes; to be called again after each round. `hushed`: nothing is
+ * to be written for now. 0 or a negative errno. */
+int stream_watch(struct stream *s, struct loop *loop, bool hushed);
+void stream_unwatch(struct stream *s); /* before the loop goes */
 
 struct feed {
     int from; /* the caller's */
@@ -51,6 +58,8 @@ struct feed {
     struct stream_hash *hash; /* of the bytes that the code was given, or NULL */
     bool eof;
     bool tty; /* `to` leads to a terminal: there the end of a file is a character */
+    struct loop *loop;
+    struct loop_io source, sink;
 };
 
 void feed_init(struct feed *f);
@@ -59,3 +68,5 @@ bool feed_wants_write(const struct feed *f);
 void feed_read(struct feed *f);
 void feed_write(struct feed *f);
 void feed_done(struct feed *f);
+int feed_watch(struct feed *f, struct loop *loop, bool hushed); /* not to be read from for now */
+void feed_unwatch(struct feed *f);

@@ -1,113 +1,59 @@
-/* The event loop while the code runs. */
+/* While the code runs: its streams, what it is refused, its limits, signals of the caller, and its
+ * end. */
 #include "base/clock.h"
-#include "os/sys.h"
-#include "os/weaken.h"
+#include "base/container.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/resource.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
 
+#define FIRST_SAMPLE_MS 20
 /* After SIGTERM the code gets this long to end by itself. */
-#define GRACE_US 2000000u
-#define DRAIN_US 500000u
-/* Killing takes milliseconds. */
-#define STUCK_US 10000000u
+#define GRACE_MS 2000
 
-struct loop {
+struct supervisor {
     struct sandbox *s;
-    uint64_t next_sample_us;
-    uint64_t kill_at_us; /* 0 = not ordered */
-    uint64_t seen_from_us;
-    bool over;
-    struct err *err;
+    struct loop *loop;
+    struct loop_io ctl, init, signals, guardian, pump, seen, proxy, names, change, lifeline;
+    struct loop_io asks; /* of all questions that stand */
+    struct loop_timer sampling, deadline, grace, seen_pause, ask_time;
+    bool over; /* the code ended, or was told to by a limit or a signal */
+    bool guardian_died, pump_died;
+    int failed; /* a negative errno: something could not be watched */
 };
 
-enum slot {
-    SLOT_CTL,
-    SLOT_INIT,
-    SLOT_SIGNALS,
-    SLOT_GUARDIAN,
-    SLOT_PUMP,
-    SLOT_SEEN,
-    SLOT_PROXY,
-    SLOT_NAMES,
-    SLOT_CHANGE,
-    SLOT_LIFELINE,
-    SLOT_OUT_FROM,
-    SLOT_OUT_TO,
-    SLOT_ERR_FROM,
-    SLOT_ERR_TO,
-    SLOT_IN_FROM,
-    SLOT_IN_TO,
-    SLOT_COUNT,
-};
-#define ASK_SLOTS (EGRESS_QUESTIONS * APPROVAL_FDS_MAX)
-
-static void watch(struct pollfd *p, bool wanted, int fd, short events)
+static void stop(struct supervisor *l)
 {
-    *p = (struct pollfd){.fd = wanted ? fd : -1, .events = events};
+    l->over = true;
+    loop_stop(l->loop);
 }
 
-/* While a person reads a question nothing else is written there, and what is typed is the answer.
- */
-static void leave_terminal(struct pollfd fds[SLOT_COUNT])
+/* A run that cannot hear of something is not kept up. */
+static void check(struct supervisor *l, int result)
 {
-    static const enum slot slots[] = {SLOT_OUT_TO, SLOT_ERR_TO, SLOT_IN_FROM};
-    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
-        if (fds[slots[i]].fd >= 0 && isatty(fds[slots[i]].fd))
-            fds[slots[i]].fd = -1;
+    if (result >= 0)
+        return;
+    l->failed = result;
+    loop_stop(l->loop);
 }
 
-static void fill(const struct loop *l, struct pollfd fds[SLOT_COUNT], uint64_t now)
+static void watch(struct supervisor *l, struct loop_io *io, int fd, uint32_t events,
+                  void (*fn)(struct loop_io *io, uint32_t events))
 {
-    struct sandbox *s = l->s;
-    watch(&fds[SLOT_CTL], s->ctl_fd >= 0, s->ctl_fd, POLLIN);
-    watch(&fds[SLOT_INIT], true, s->init_pidfd, POLLIN);
-    watch(&fds[SLOT_SIGNALS], true, s->signal_fd, POLLIN);
-    watch(&fds[SLOT_GUARDIAN], s->lifecycle.guardian.pidfd >= 0, s->lifecycle.guardian.pidfd,
-          POLLIN);
-    watch(&fds[SLOT_PUMP], s->pump.pidfd >= 0, s->pump.pidfd, POLLIN);
-    watch(&fds[SLOT_SEEN], s->kernel.listener_fd >= 0 && now >= l->seen_from_us,
-          s->kernel.listener_fd, POLLIN);
-    watch(&fds[SLOT_PROXY], s->link.fd >= 0, s->link.fd, POLLIN);
-    watch(&fds[SLOT_NAMES], s->names_fd >= 0, s->names_fd, POLLIN);
-    watch(&fds[SLOT_CHANGE], s->netrecord.listen_fd >= 0 && s->netrecord.client_fd < 0,
-          s->netrecord.listen_fd, POLLIN);
-    watch(&fds[SLOT_LIFELINE], s->request->lifeline_fd > 0 && !s->ended_by_signal,
-          s->request->lifeline_fd, 0);
-    watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
-    watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
-    watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
-    watch(&fds[SLOT_ERR_TO], stream_wants_write(&s->errout), s->errout.to, POLLOUT);
-    watch(&fds[SLOT_IN_FROM], feed_wants_read(&s->in), s->in.from, POLLIN);
-    watch(&fds[SLOT_IN_TO], feed_wants_write(&s->in), s->in.to, POLLOUT);
-    if (sandbox_ask_holds_terminal(s))
-        leave_terminal(fds);
+    *io = (struct loop_io){.fd = fd, .fn = fn};
+    if (fd >= 0)
+        check(l, loop_watch(l->loop, io, events));
 }
 
-static int wait_ms(const struct loop *l, uint64_t now)
-{
-    uint64_t next = l->next_sample_us;
-    uint64_t deadline = l->s->lifecycle.deadline_us;
-    if (deadline && deadline < next)
-        next = deadline;
-    if (l->kill_at_us && l->kill_at_us < next)
-        next = l->kill_at_us;
-    if (l->seen_from_us > now && l->seen_from_us < next)
-        next = l->seen_from_us;
-    return next > now ? (int)((next - now + 999) / 1000) : 0;
-}
+/* ---- init ---- */
 
 /* Valid only from the process that was to become the code, or from init, before the code's first
  * instruction. */
@@ -115,31 +61,58 @@ static bool is_start_failure(const struct sandbox *s, const struct ctl_msg *msg,
 {
     bool from_code = msg->type == CTL_EXEC_FAIL && pid == s->code_pid;
     bool from_init = msg->type == CTL_FAIL && pid == s->init_pid;
-    return (from_code || from_init) && msg->err.code > 0 && msg->err.code < ERR_CODE_COUNT;
+    return (from_code || from_init) && err_code_known(msg->err.code);
 }
 
-static void on_control(struct loop *l)
+/* False: nothing more is there. */
+static bool hear(struct supervisor *l)
 {
     struct ctl_msg msg;
     int fd;
     pid_t pid;
     struct sandbox *s = l->s;
+    if (s->ctl_fd < 0)
+        return false;
+    errno = 0; /* a message that is nonsense leaves it as it was */
     int got = message_receive(s->ctl_fd, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
+    bool none = got < 0 && errno == EAGAIN;
     if (fd >= 0)
         close(fd);
     if (got > 0 && msg.type == CTL_EXIT && !s->have_status) {
         s->have_status = true;
         s->wait_status = msg.value;
-        l->over = true;
+        stop(l);
     } else if (got > 0 && !s->exec_failed && is_start_failure(s, &msg, pid)) {
         s->exec_failed = true;
         s->exec_err = msg.err;
-    } else if (got <= 0) {
+    } else if (got <= 0 && !none) {
+        if (got < 0)
+            check(l, -errno);
         /* init closed its end: its death is seen on the pidfd. */
+        loop_forget(l->loop, &l->ctl);
         close(s->ctl_fd);
         s->ctl_fd = -1;
     }
+    return got > 0;
 }
+
+static void on_ctl(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    hear(container_of(io, struct supervisor, ctl));
+}
+
+/* What init said before it ended may not have been heard yet. */
+static void on_init(struct loop_io *io, uint32_t events)
+{
+    struct supervisor *l = container_of(io, struct supervisor, init);
+    (void)events;
+    while (!l->s->have_status && hear(l))
+        ;
+    stop(l);
+}
+
+/* ---- signals of the caller ---- */
 
 static void stop_with_the_caller(struct sandbox *s)
 {
@@ -155,286 +128,285 @@ static void stop_with_the_caller(struct sandbox *s)
         s->lifecycle.deadline_us += away;
 }
 
-static void end_by_signal(struct loop *l, int sig)
+static void end_by_signal(struct supervisor *l, int sig)
 {
     struct sandbox *s = l->s;
     s->ended_by_signal = sig;
     s->forwarded++;
     if (s->ctl_fd < 0 || s->forwarded > 1 || message_send(s->ctl_fd, CTL_SIGNAL, sig) < 0)
-        l->over = true;
+        stop(l);
     else if (sig != SIGINT)
-        l->kill_at_us = clock_us() + GRACE_US;
+        loop_timer_set(l->loop, &l->grace, GRACE_MS);
 }
 
-static void on_signals(struct loop *l)
+static void on_signals(struct loop_io *io, uint32_t events)
 {
+    struct supervisor *l = container_of(io, struct supervisor, signals);
     struct signalfd_siginfo info;
     struct sandbox *s = l->s;
+    (void)events;
     while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int sig = (int)info.ssi_signo;
         if (sig == SIGWINCH && s->tty_sizes >= 0)
             tty_send_size(s->request->stdin_fd, s->tty_sizes);
         else if (sig == SIGWINCH && s->tty_master >= 0)
             tty_copy_size(s->request->stdin_fd, s->tty_master);
-        else if (sig == SIGTSTP)
-            stop_with_the_caller(s);
         else if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT)
             end_by_signal(l, sig);
+        if (sig != SIGTSTP)
+            continue;
+        stop_with_the_caller(s);
+        return; /* what else came waits for the next round, which knows how late it is */
     }
 }
 
-static void on_seen(struct loop *l, uint64_t now)
+static void on_lifeline(struct loop_io *io, uint32_t events)
 {
+    struct supervisor *l = container_of(io, struct supervisor, lifeline);
+    (void)events;
+    loop_watch(l->loop, io, 0);
+    if (!l->s->ended_by_signal)
+        end_by_signal(l, SIGTERM);
+}
+
+static void on_grace(struct loop_timer *t)
+{
+    stop(container_of(t, struct supervisor, grace));
+}
+
+/* ---- what the code is refused ---- */
+
+static void on_seen(struct loop_io *io, uint32_t events)
+{
+    struct supervisor *l = container_of(io, struct supervisor, seen);
     struct kernel *k = &l->s->kernel;
-    if (seen_answer(k, &l->s->result->denials) < 0) {
+    if (!(events & EPOLLIN) || seen_answer(k, &l->s->result->denials) < 0) {
+        loop_forget(l->loop, io);
         close(k->listener_fd);
         k->listener_fd = -1;
-    }
-    l->seen_from_us = now + seen_pause_ms(k) * 1000u;
-}
-
-static void on_streams(struct sandbox *s, const struct pollfd fds[SLOT_COUNT])
-{
-    if (fds[SLOT_OUT_FROM].revents)
-        stream_read(&s->out);
-    if (fds[SLOT_OUT_TO].revents)
-        stream_write(&s->out);
-    if (fds[SLOT_ERR_FROM].revents)
-        stream_read(&s->errout);
-    if (fds[SLOT_ERR_TO].revents)
-        stream_write(&s->errout);
-    if (fds[SLOT_IN_FROM].revents)
-        feed_read(&s->in);
-    if (fds[SLOT_IN_TO].revents)
-        feed_write(&s->in);
-}
-
-static void on_time(struct loop *l, uint64_t now)
-{
-    struct lifecycle *life = &l->s->lifecycle;
-    if (life->deadline_us && now >= life->deadline_us) {
-        life->hit = LIMIT_TIMEOUT;
-        l->over = true;
-    }
-    if (l->kill_at_us && now >= l->kill_at_us)
-        l->over = true;
-    if (now < l->next_sample_us)
         return;
-    l->next_sample_us = now + lifecycle_sample_ms(life) * 1000u;
+    }
+    unsigned pause = seen_pause_ms(k);
+    if (!pause)
+        return;
+    loop_watch(l->loop, io, 0);
+    loop_timer_set(l->loop, &l->seen_pause, pause);
+}
+
+static void on_seen_again(struct loop_timer *t)
+{
+    struct supervisor *l = container_of(t, struct supervisor, seen_pause);
+    check(l, loop_watch(l->loop, &l->seen, EPOLLIN));
+}
+
+static void on_names(struct loop_io *io, uint32_t events)
+{
+    struct supervisor *l = container_of(io, struct supervisor, names);
+    (void)events;
+    sandbox_names_answer(l->s, io->fd);
+}
+
+/* ---- brig-proxy, and questions that it has ---- */
+
+static void on_asks(struct loop_io *io, uint32_t events);
+static void watch_wanted(void *ctx, uint64_t usec);
+
+static void follow_questions(struct supervisor *l)
+{
+    int fd;
+    loop_forget(l->loop, &l->asks);
+    if (l->asks.fd >= 0)
+        close(l->asks.fd);
+    check(l, sandbox_ask_open(l->s, &fd));
+    watch(l, &l->asks, fd, EPOLLIN, on_asks);
+    if (fd >= 0)
+        loop_timer_set(l->loop, &l->ask_time, sandbox_ask_wait_ms(l->s));
+    else
+        loop_timer_cancel(l->loop, &l->ask_time);
+    watch_wanted(l, 0); /* what is typed from here on is the answer, in this round already */
+}
+
+static void on_asks(struct loop_io *io, uint32_t events)
+{
+    struct supervisor *l = container_of(io, struct supervisor, asks);
+    (void)events;
+    sandbox_ask_step(l->s);
+    follow_questions(l);
+}
+
+static void on_ask_time(struct loop_timer *t)
+{
+    struct supervisor *l = container_of(t, struct supervisor, ask_time);
+    sandbox_ask_step(l->s);
+    follow_questions(l);
+}
+
+static void on_proxy(struct loop_io *io, uint32_t events)
+{
+    struct supervisor *l = container_of(io, struct supervisor, proxy);
+    (void)events;
+    sandbox_egress_events(l->s);
+    if (l->s->link.fd < 0) /* it died */
+        loop_forget(l->loop, io);
+    follow_questions(l);
+}
+
+static void on_change(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    sandbox_egress_change(container_of(io, struct supervisor, change)->s);
+}
+
+/* ---- limits ---- */
+
+static void on_sample(struct loop_timer *t)
+{
+    struct supervisor *l = container_of(t, struct supervisor, sampling);
+    struct lifecycle *life = &l->s->lifecycle;
+    if (l->over)
+        return;
     if (lifecycle_sample(life) != LIMIT_NONE)
-        l->over = true;
+        stop(l);
     else
         sandbox_own_refresh(l->s);
+    loop_timer_set(l->loop, t, lifecycle_sample_ms(life));
 }
 
-/* It has ended. It has nothing left to do when the code has closed all that it had; else somebody
- * killed it, what it carried is lost, and that must not look like the whole of what was said
- * (PU-4). */
-static void note_pump(struct sandbox *s)
+/* Time spent stopped does not count: it may have moved on. */
+static void on_deadline(struct loop_timer *t)
 {
-    s->lifecycle.helpers[HELPER_PUMP] = 0;
-    if (!pump_failed(&s->pump))
+    struct supervisor *l = container_of(t, struct supervisor, deadline);
+    struct lifecycle *life = &l->s->lifecycle;
+    uint64_t now = clock_us();
+    if (l->over)
         return;
-    s->dead_part = "pump";
-    s->have_status = false;
+    if (now < life->deadline_us) {
+        loop_timer_set(l->loop, t, (life->deadline_us - now + 999) / 1000);
+        return;
+    }
+    life->hit = LIMIT_TIMEOUT;
+    stop(l);
 }
 
-static void on_events(struct loop *l, struct pollfd fds[SLOT_COUNT])
+/* ---- parts that may die ---- */
+
+static void on_guardian(struct loop_io *io, uint32_t events)
+{
+    struct supervisor *l = container_of(io, struct supervisor, guardian);
+    (void)events;
+    l->guardian_died = true;
+    loop_stop(l->loop);
+}
+
+static void on_pump(struct loop_io *io, uint32_t events)
+{
+    struct supervisor *l = container_of(io, struct supervisor, pump);
+    (void)events;
+    loop_forget(l->loop, io);
+    l->s->lifecycle.helpers[HELPER_PUMP] = 0;
+    l->pump_died = pump_failed(&l->s->pump);
+    if (l->pump_died)
+        loop_stop(l->loop);
+}
+
+/* What happened in one moment is reported in any order: who ended the run is known after the round.
+ */
+static void settle_death(const struct supervisor *l)
 {
     struct sandbox *s = l->s;
-    if (fds[SLOT_SEEN].revents)
-        on_seen(l, clock_us());
-    on_streams(s, fds);
-    if (fds[SLOT_PROXY].revents)
-        sandbox_egress_events(s);
-    if (fds[SLOT_NAMES].revents)
-        sandbox_names_answer(s, s->names_fd);
-    if (fds[SLOT_CHANGE].revents)
-        sandbox_egress_change(s);
-    if (fds[SLOT_SIGNALS].revents)
-        on_signals(l);
-    if (fds[SLOT_LIFELINE].revents && !s->ended_by_signal)
-        end_by_signal(l, SIGTERM);
-    if (fds[SLOT_CTL].revents)
-        on_control(l);
-    if (fds[SLOT_INIT].revents) {
-        /* poll looks at one descriptor after the other: what init said before it ended may have
-         * come after its socket was looked at. */
-        while (s->ctl_fd >= 0 && !s->have_status)
-            on_control(l);
-        l->over = true;
+    if (l->guardian_died && !l->over)
+        s->ended_because = "its guardian died";
+    if (l->pump_died)
+        sandbox_lost_pump(s, PUMP_DIED);
+}
+
+/* ---- all of it ---- */
+
+/* While a person reads a question nothing else is written there, and what is typed is the answer.
+ */
+static bool is_hushed(const struct sandbox *s, int fd)
+{
+    return sandbox_ask_holds_terminal(s) && isatty(fd);
+}
+
+/* What a round did decides what the next one waits for. */
+static void watch_wanted(void *ctx, uint64_t usec)
+{
+    struct supervisor *l = ctx;
+    struct sandbox *s = l->s;
+    (void)usec;
+    check(l, stream_watch(&s->out, l->loop, is_hushed(s, s->out.to)));
+    check(l, stream_watch(&s->errout, l->loop, is_hushed(s, s->errout.to)));
+    check(l, feed_watch(&s->in, l->loop, is_hushed(s, s->in.from)));
+    if (l->change.fd >= 0) /* one at a time */
+        check(l, loop_watch(l->loop, &l->change, s->netrecord.client_fd < 0 ? EPOLLIN : 0));
+}
+
+static void watch_all(struct supervisor *l)
+{
+    struct sandbox *s = l->s;
+    watch(l, &l->ctl, s->ctl_fd, EPOLLIN, on_ctl);
+    watch(l, &l->init, s->init_pidfd, EPOLLIN, on_init);
+    watch(l, &l->signals, s->signal_fd, EPOLLIN, on_signals);
+    watch(l, &l->guardian, s->lifecycle.guardian.pidfd, EPOLLIN, on_guardian);
+    watch(l, &l->pump, s->pump.pidfd, EPOLLIN, on_pump);
+    watch(l, &l->seen, s->kernel.listener_fd, EPOLLIN, on_seen);
+    watch(l, &l->proxy, s->link.fd, EPOLLIN, on_proxy);
+    watch(l, &l->names, s->names_fd, EPOLLIN, on_names);
+    watch(l, &l->change, s->netrecord.listen_fd, EPOLLIN, on_change);
+    /* Nothing is read from it: its other end closes, or it does not. */
+    int lifeline = s->request->lifeline_fd > 0 ? s->request->lifeline_fd : -1;
+    watch(l, &l->lifeline, lifeline, EPOLLHUP, on_lifeline);
+    loop_timer_set(l->loop, &l->sampling, FIRST_SAMPLE_MS);
+    if (s->lifecycle.deadline_us)
+        on_deadline(&l->deadline);
+    watch_wanted(l, 0);
+    loop_on_round(l->loop, watch_wanted, l);
+}
+
+/* The code runs only where everything is watched already; what cannot be watched later ends it. */
+static int go(struct supervisor *l, struct err *err)
+{
+    watch_all(l);
+    if (l->failed) {
+        errno = -l->failed;
+        return err_sys(err, "watch the sandbox");
     }
-    if (fds[SLOT_GUARDIAN].revents && !l->over)
-        s->dead_part = "guardian";
-    if (fds[SLOT_PUMP].revents)
-        note_pump(s);
-    if (s->dead_part)
-        l->over = true;
+    /* init has no more descriptors to give, and what it says from now on is hostile (since Linux
+     * 6.16). */
+    setsockopt(l->s->ctl_fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+    if (message_send(l->s->ctl_fd, CTL_GO, 0) < 0)
+        return err_set(err, ERR_SYSTEM, "the sandbox died before the code was started");
+    int result = loop_run(l->loop);
+    if ((l->failed || result < 0) && !l->over)
+        l->s->ended_because = "a part of it could not be watched";
+    settle_death(l);
+    return 0;
+}
+
+static int run(struct supervisor *l, struct err *err)
+{
+    if (loop_new(&l->loop, err) < 0)
+        return err_number(err);
+    int result = go(l, err);
+    stream_unwatch(&l->s->out);
+    stream_unwatch(&l->s->errout);
+    feed_unwatch(&l->s->in);
+    loop_free(l->loop);
+    if (l->asks.fd >= 0)
+        close(l->asks.fd);
+    return result;
 }
 
 int sandbox_supervise(struct sandbox *s, struct err *err)
 {
-    struct loop l = {.s = s, .err = err, .next_sample_us = clock_us() + 20000};
+    struct supervisor l = {.s = s,
+                           .asks.fd = -1,
+                           .sampling.fn = on_sample,
+                           .deadline.fn = on_deadline,
+                           .grace.fn = on_grace,
+                           .seen_pause.fn = on_seen_again,
+                           .ask_time.fn = on_ask_time};
     lifecycle_started(&s->lifecycle);
-    /* init has no more descriptors to give, and what it says from now on is hostile (since Linux
-     * 6.16). */
-    setsockopt(s->ctl_fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
-    if (message_send(s->ctl_fd, CTL_GO, 0) < 0)
-        return err_set(err, ERR_SYSTEM, "the sandbox died before the code was started");
-    while (!l.over) {
-        struct pollfd fds[SLOT_COUNT + ASK_SLOTS];
-        uint64_t now = clock_us();
-        fill(&l, fds, now);
-        size_t asks = sandbox_ask_poll(s, fds + SLOT_COUNT, ASK_SLOTS);
-        int n = poll(fds, SLOT_COUNT + asks, sandbox_ask_wait_ms(s, wait_ms(&l, now)));
-        if (n < 0 && errno != EINTR)
-            return err_sys(err, "poll");
-        if (n > 0)
-            on_events(&l, fds);
-        if (asks)
-            sandbox_ask_step(s);
-        on_time(&l, clock_us());
-    }
-    return 0;
-}
-
-/* A signal while the caller is waited for: true if it asks for the end. */
-static bool told_to_stop(struct sandbox *s)
-{
-    struct signalfd_siginfo info;
-    bool stop = false;
-    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGTSTP)
-            raise(SIGSTOP);
-        else if (info.ssi_signo != SIGWINCH)
-            stop = true;
-    }
-    return stop;
-}
-
-/* With all of its lines at their end it ends, too; the same is seen of one that was killed. One
- * that still keeps something from a caller who waits for it is of no use. (Of a session the front
- * has the other ends.) */
-static void settle_pump(struct sandbox *s)
-{
-    struct pollfd p = {.fd = s->pump.pidfd, .events = POLLIN};
-    bool all = stream_finished(&s->out) && stream_finished(&s->errout);
-    bool full = stream_wants_write(&s->out) || stream_wants_write(&s->errout);
-    if (!s->pump.pid || s->session || s->lifecycle.stuck || (full && !all))
-        return;
-    if (!all)
-        pump_kill(&s->pump);
-    if (poll(&p, 1, PUMP_END_US / 1000) > 0)
-        note_pump(s);
-}
-
-/* The last words. Everything inside is dead, so that the pipes end by themselves. A caller that
- * reads slowly is waited for, as by any program, if the code ended by itself; not after a limit or
- * a signal, and not once a signal comes. A pump is waited for, unless something of the code's
- * could not be killed, which may hold it up. */
-static void drain(struct sandbox *s)
-{
-    uint64_t began = clock_us(), deadline = began + DRAIN_US;
-    uint64_t pumped = s->pump.pid && !s->lifecycle.stuck ? began + STUCK_US : deadline;
-    bool patient = s->have_status && !s->ended_by_signal && s->signal_fd >= 0;
-    feed_done(&s->in);
-    while (!stream_finished(&s->out) || !stream_finished(&s->errout)) {
-        struct pollfd fds[SLOT_COUNT];
-        uint64_t now = clock_us();
-        bool full = stream_wants_write(&s->out) || stream_wants_write(&s->errout);
-        bool wait = patient && full;
-        uint64_t end = full || pumped < deadline ? deadline : pumped;
-        if (!wait && now >= end)
-            break;
-        for (int i = 0; i < SLOT_COUNT; i++)
-            fds[i] = (struct pollfd){.fd = -1};
-        watch(&fds[SLOT_SIGNALS], wait, s->signal_fd, POLLIN);
-        watch(&fds[SLOT_OUT_FROM], stream_wants_read(&s->out), s->out.from, POLLIN);
-        watch(&fds[SLOT_OUT_TO], stream_wants_write(&s->out), s->out.to, POLLOUT);
-        watch(&fds[SLOT_ERR_FROM], stream_wants_read(&s->errout), s->errout.from, POLLIN);
-        watch(&fds[SLOT_ERR_TO], stream_wants_write(&s->errout), s->errout.to, POLLOUT);
-        if (poll(fds, SLOT_COUNT, wait ? -1 : (int)((end - now) / 1000) + 1) <= 0)
-            continue;
-        on_streams(s, fds);
-        if (patient)
-            deadline = clock_us() + DRAIN_US;
-        if (fds[SLOT_SIGNALS].revents && told_to_stop(s))
-            patient = false;
-    }
-    settle_pump(s);
-}
-
-/* Everything inside was killed and ends at once; but a task that waits in the kernel for a file
- * system that does not answer (FUSE, NFS behind a grant) ends when that does, and so does the first
- * process, which waits for all. */
-static bool await_init(struct sandbox *s)
-{
-    uint64_t deadline = clock_us() + STUCK_US;
-    struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
-    for (uint64_t now; (now = clock_us()) < deadline;)
-        if (poll(&p, 1, (int)((deadline - now) / 1000 + 1)) > 0)
-            return true;
-    s->lifecycle.stuck = true;
-    return false;
-}
-
-static void reap_init(struct sandbox *s)
-{
-    struct rusage use;
-    int status;
-    if (s->init_pidfd >= 0 && !await_init(s))
-        return;
-    if (s->source) { /* a clone's init is no child of ours */
-        s->reaped = true;
-        return;
-    }
-    while (wait4(s->init_pid, &status, 0, &use) < 0)
-        if (errno != EINTR)
-            return;
-    s->reaped = true;
-    s->rusage_cpu_usec = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000u +
-                         (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
-    s->rusage_peak = (uint64_t)use.ru_maxrss * 1024u;
-}
-
-/* Orphans that init could not take care of because it was killed come to us, the next reaper. */
-static void reap_stragglers(struct sandbox *s)
-{
-    if (s->lifecycle.namespaced)
-        return;
-    pid_t guardian = s->lifecycle.guardian.pid;
-    for (;;) {
-        siginfo_t info = {0};
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 ||
-            info.si_pid == guardian)
-            return;
-        if (info.si_pid == s->pump.pid)
-            note_pump(s);
-        else
-            waitpid(info.si_pid, NULL, WNOHANG);
-    }
-}
-
-void sandbox_end(struct sandbox *s)
-{
-    if (s->init_pid <= 0 || s->reaped)
-        return;
-    seen_end(&s->kernel);
-    /* On the process tier init takes everything along when it is told to; it may be stopped or
-     * dead, so that what follows does not depend on it. */
-    if (!s->lifecycle.namespaced && !guard_left_out(GUARD_TEARDOWN)) {
-        struct pollfd p = {.fd = s->init_pidfd, .events = POLLIN};
-        if (s->ctl_fd >= 0)
-            message_send(s->ctl_fd, CTL_KILL, 0);
-        if (s->lifecycle.private_uid || s->lifecycle.scoped_signals)
-            poll(&p, 1, 200);
-        s->lifecycle.helpers[HELPER_KEEPER] = link_keeper(&s->link);
-        lifecycle_kill(&s->lifecycle);
-    }
-    if (s->init_pidfd >= 0)
-        sys_pidfd_send_signal(s->init_pidfd, SIGKILL);
-    reap_init(s);
-    reap_stragglers(s);
-    drain(s);
-    lifecycle_settle(&s->lifecycle, s->rusage_cpu_usec, s->rusage_peak);
+    return run(&l, err);
 }

@@ -104,14 +104,14 @@ static int write_maps(const struct clone_request *r, struct err *err)
     snprintf(gid, sizeof gid, "%u %u 1", r->inside_uid, r->outside_gid);
     if (write_file("/proc/self/setgroups", "deny", err) < 0 ||
         write_file("/proc/self/uid_map", uid, err) < 0)
-        return -err->code;
+        return err_number(err);
     return write_file("/proc/self/gid_map", gid, err);
 }
 
 static int take_identity(const struct clone_request *r, struct err *err)
 {
     if (write_maps(r, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (syscall(SYS_setresgid, r->inside_uid, r->inside_uid, r->inside_uid) < 0 ||
         syscall(SYS_setresuid, r->inside_uid, r->inside_uid, r->inside_uid) < 0)
         return err_sys(err, "take uid %u", r->inside_uid);
@@ -165,7 +165,7 @@ static bool wait_for(uint32_t type)
 static int apply_plan(struct apply_state *st, const void *plan, size_t len, struct err *err)
 {
     if (!plan || perform_plan(st, plan, len, NULL, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* The parent is the template, whose end is not the clone's. The clone ends with its control
      * socket, with its warden's guardian, and with the template's sandbox. */
     return prctl(PR_SET_PDEATHSIG, 0) < 0 ? err_sys(err, "leave the template") : 0;
@@ -181,7 +181,7 @@ static int connect_clone(const struct apply_state *st, const struct places *p, s
         if (dup2(p->stdio[i], i) < 0)
             return err_sys(err, "connect descriptor %d", i);
     if (exec_limits(st, err) < 0)
-        return -err->code;
+        return err_number(err);
     /* What the warden reads about it in /proc must be readable, as that of a program. */
     if (prctl(PR_SET_DUMPABLE, 1) < 0)
         return err_sys(err, "show the clone to its warden");
@@ -274,7 +274,7 @@ static int divide(struct clone_job *j, struct apply_state *st, const struct plac
 {
     int go[2] = {-1, -1}, settled[2] = {-1, -1};
     if (open_nulls(err) < 0 || open_pipe(p, go, err) < 0 || open_pipe(p, settled, err) < 0)
-        return -err->code;
+        return err_number(err);
     pid_t clone = fork();
     if (clone < 0)
         return err_sys(err, "fork the template");

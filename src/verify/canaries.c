@@ -65,7 +65,7 @@ static int make_folder(struct canaries *c, struct err *err)
     static const char *const parents[] = {"/tmp", "/var/tmp"};
     char unique[TOKEN_SIZE];
     if (random_hex(unique, 17, err) < 0)
-        return -err->code;
+        return err_number(err);
     for (size_t i = 0; i < ARRAY_LEN(parents); i++) {
         struct statvfs fs;
         if (statvfs(parents[i], &fs) < 0 || (fs.f_flag & (ST_NOEXEC | ST_RDONLY)))
@@ -126,7 +126,7 @@ static int make_files(struct canaries *c, struct err *err)
     if (copy_tool(c, err) < 0 || make_file(c, "canary", c->token, 0666, err) < 0 ||
         make_dir(c, "drop", 0777, err) < 0 || make_dir(c, "ro", 0755, err) < 0 ||
         make_dir(c, "rw", 0777, err) < 0)
-        return -err->code;
+        return err_number(err);
     return make_file(c, "ro/file", "granted", 0666, err);
 }
 
@@ -256,10 +256,10 @@ int canaries_open(struct canaries *c, struct err *err)
     if (random_hex(c->token, sizeof c->token, err) < 0 ||
         random_hex(c->secret, sizeof c->secret, err) < 0 || make_folder(c, err) < 0 ||
         make_files(c, err) < 0 || open_sockets(c, err) < 0)
-        return -err->code;
+        return err_number(err);
     setenv(c->place.variable, c->token, 1);
     if (start_victim(c, err) < 0 || lab_open(&c->lab, c->secret, err) < 0)
-        return -err->code;
+        return err_number(err);
     make_kernel_objects(c);
     c->place.bound = c->lab.ports[LAB_BOUND];
     c->place.plain = c->lab.ports[LAB_PLAIN];

@@ -70,7 +70,7 @@ static int start_scenes(struct cell_state *s, bool later, unsigned *sandboxes, s
         if (!s->scenes[id])
             return err_memory(err);
         if (scene_start(s->scenes[id], (enum scene_id)id, s->work, err) < 0)
-            return -err->code;
+            return err_number(err);
         (*sandboxes)++;
     }
     return 0;
@@ -133,7 +133,7 @@ static int start_again(struct cell_state *s, struct err *err)
             continue;
         scene_close(scene);
         if (scene_start(scene, (enum scene_id)id, s->work, err) < 0)
-            return -err->code;
+            return err_number(err);
         count++;
     }
     return count;

@@ -77,6 +77,14 @@ int attack_list_tmp(struct attempt *a)
     return 0;
 }
 
+/* What an installer in a writable root begins with, and the home that every sandbox has. */
+static bool is_of_sandbox(const char *folder, const char *name)
+{
+    if (strcmp(folder, "/var/lib") == 0)
+        return strcmp(name, "dpkg") == 0 || strcmp(name, "apt") == 0;
+    return strcmp(name, "user") == 0;
+}
+
 int attack_list_homes(struct attempt *a)
 {
     static const char *const homes[] = {"/root", "/home", "/var/lib", "/srv", "/mnt", "/boot"};
@@ -89,7 +97,7 @@ int attack_list_homes(struct attempt *a)
         }
         bool found = false;
         for (struct dirent *e; !found && (e = readdir(dir));)
-            found = e->d_name[0] != '.' && strcmp(e->d_name, "user") != 0;
+            found = e->d_name[0] != '.' && !is_of_sandbox(homes[i], e->d_name);
         closedir(dir);
         if (found) {
             attack_say(a, "%s is listed", homes[i]);

@@ -110,7 +110,12 @@ uint64_t row_guards(const struct row *r, const struct circumstances *c)
         return own_uid ? 0 : r->process;
     if ((r->flags & ROW_COUNTED) && !c->cgroup)
         return 0;
-    return own_uid ? r->container & ~(GUARD_BIT(ROOT) | GUARD_BIT(NS_MOUNT)) : r->container;
+    uint64_t guards = r->container;
+    if (own_uid)
+        guards &= ~(GUARD_BIT(ROOT) | GUARD_BIT(NS_MOUNT));
+    if ((r->flags & ROW_LAYER) && c->writable_root)
+        guards &= ~GUARD_BIT(READ_ONLY);
+    return guards;
 }
 
 const char *row_excused(const struct row *r, const struct circumstances *c)
@@ -125,6 +130,12 @@ const char *row_excused(const struct row *r, const struct circumstances *c)
         return "the policy gives nothing to write to";
     if ((r->flags & ROW_NOEXEC) && c->exec)
         return "the policy allows to execute what was written";
+    if ((r->flags & ROW_READ_ONLY) && c->writable_root)
+        return "the policy makes the root writable, in a layer of the sandbox's own";
+    if ((r->flags & ROW_CLOSED) && c->writable_root)
+        return "in a writable root Landlock says less: every file can be opened; the start probed "
+               "it "
+               "by a device node";
     if ((r->flags & ROW_IPV6) && !c->ipv6)
         return "this host has no IPv6";
     if ((r->flags & ROW_NO_SOCKETS) && c->unix_sockets)

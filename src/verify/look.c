@@ -116,15 +116,23 @@ LOOK_NS(cgroup, NS_CGROUP)
 
 struct mount_search {
     bool (*bad)(const struct proc_mount *m);
+    unsigned kept; /* mounts of the sandbox's that nobody may write */
     char *seen;
     size_t size;
     bool found;
 };
 
+/* In a root that can be written these two are read-only by mounts of their own. */
+static bool is_kept(const struct proc_mount *m)
+{
+    return strcmp(m->dest, "/dev") == 0 || strcmp(m->dest, "/.brig") == 0;
+}
+
 static int search_mount(void *context, const struct proc_mount *m, struct err *err)
 {
     struct mount_search *s = context;
     (void)err;
+    s->kept += is_kept(m);
     if (!s->found && s->bad(m)) {
         s->found = true;
         snprintf(s->seen, s->size, "the mount %.100s (%s)", m->dest, m->type);
@@ -132,14 +140,12 @@ static int search_mount(void *context, const struct proc_mount *m, struct err *e
     return 0;
 }
 
-static bool search(const struct sight *s, bool (*bad)(const struct proc_mount *m), char *seen,
-                   size_t size)
+static bool search(const struct sight *s, struct mount_search *m)
 {
     struct err err = ERR_INIT;
-    struct mount_search m = {.bad = bad, .seen = seen, .size = size};
-    if (procfs_mounts(s->pid, search_mount, &m, &err) < 0)
-        return unreadable(seen, size, &err);
-    return m.found;
+    if (procfs_mounts(s->pid, search_mount, m, &err) < 0)
+        return unreadable(m->seen, m->size, &err);
+    return m->found;
 }
 
 static bool honours_set_id(const struct proc_mount *m)
@@ -149,7 +155,7 @@ static bool honours_set_id(const struct proc_mount *m)
 
 bool look_mount_flags(const struct sight *s, char *seen, size_t size)
 {
-    return search(s, honours_set_id, seen, size);
+    return search(s, &(struct mount_search){.bad = honours_set_id, .seen = seen, .size = size});
 }
 
 /* The system is to be read; what may be written lies elsewhere. */
@@ -162,9 +168,25 @@ static bool is_writable_system(const struct proc_mount *m)
     return false;
 }
 
+/* A writable root lies on memory of its own, and the host's system below a layer. */
+static bool is_writable_host(const struct proc_mount *m)
+{
+    if (is_kept(m))
+        return !m->read_only;
+    const char *own = strcmp(m->dest, "/") == 0 ? "tmpfs" : "overlay";
+    return is_writable_system(m) && strcmp(m->type, own) != 0;
+}
+
 bool look_system_writable(const struct sight *s, char *seen, size_t size)
 {
-    return search(s, is_writable_system, seen, size);
+    struct mount_search m = {.bad = is_writable_system, .seen = seen, .size = size};
+    if (!s->writable_root)
+        return search(s, &m);
+    m.bad = is_writable_host;
+    if (search(s, &m))
+        return true;
+    snprintf(seen, size, "/dev and /.brig are no mounts of their own");
+    return m.kept < 2;
 }
 
 bool look_limits(const struct sight *s, char *seen, size_t size)

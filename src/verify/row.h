@@ -39,8 +39,11 @@ enum {
     ROW_IPV6 = 1 << 11,
     ROW_NO_SOCKETS = 1 << 12, /* where the policy has no UNIX sockets in sandboxes with grants */
     ROW_OWNER = 1 << 13,      /* on files of the host as they are, root's own uids hold it too */
-    ROW_COUNTED = 1 << 14, /* container tier: where no cgroup counts memory the filter holds it */
-    ROW_ENGINE = 1 << 15,  /* on sockets of the host as they are: as ROW_OWNER, if not for all */
+    ROW_COUNTED = 1 << 14,   /* container tier: where no cgroup counts memory the filter holds it */
+    ROW_ENGINE = 1 << 15,    /* on sockets of the host as they are: as ROW_OWNER, if not for all */
+    ROW_READ_ONLY = 1 << 16, /* where the policy keeps the root as it is */
+    ROW_CLOSED = 1 << 17,    /* where Landlock leaves a file of the root closed */
+    ROW_LAYER = 1 << 18, /* in a writable root a layer holds it, and no mount's being read-only */
 };
 
 struct canaries;
@@ -49,6 +52,7 @@ struct sight {
     const struct canaries *canaries;
     enum tier tier;
     bool outside;
+    bool writable_root;
 };
 /* Looked at from outside, while it lives: true if the guard is not there, and what was seen. */
 typedef bool look_fn(const struct sight *s, char *seen, size_t size);
@@ -78,7 +82,7 @@ const char *scene_name(enum scene_id scene);
 /* What a row needs to know of where it runs. */
 struct circumstances {
     enum tier tier;
-    bool root, cgroup, workspace, exec, ipv6, proxy, unix_sockets;
+    bool root, cgroup, workspace, exec, ipv6, proxy, unix_sockets, writable_root;
     bool open_engine;          /* anybody on this host can connect to an engine's socket */
     bool limited[SCENE_COUNT]; /* the policy has such a limit */
 };

@@ -54,7 +54,7 @@ static int shape_grants(struct policy *p, const struct place *place, struct err 
 {
     struct origin origin = {.kind = ORIGIN_OPTION, .name = "brig verify"};
     if (policy_grant(p, place->ro, false, &origin, err) < 0)
-        return -err->code;
+        return err_number(err);
     return policy_grant(p, place->rw, true, &origin, err);
 }
 
@@ -68,16 +68,16 @@ static int shape_network(struct policy *p, const struct place *place, struct err
     p->network_mode = NETWORK_OFF;
     snprintf(text, sizeof text, "127.0.0.1:%u", place->names);
     if (policy_set(p, FIELD_RESOLVER, text, &origin, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(text, sizeof text, "http://%s:%u=127.0.0.1", HOST_BOUND, place->bound);
     if (policy_allow(p, text, &origin, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(text, sizeof text, "http://%s:%u=127.0.0.1", HOST_PLAIN, place->plain);
     if (policy_allow(p, text, &origin, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(text, sizeof text, "http://%s:%u", HOST_INNER, place->plain);
     if (policy_allow(p, text, &origin, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(text, sizeof text, "%s=env:%s@http://%s:%u", SECRET_NAME, SECRET_NAME, HOST_BOUND,
              place->bound);
     return policy_secret(p, text, &origin, err);
@@ -213,7 +213,10 @@ int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work,
 
 static void look_at_rows(struct scene *s, const struct cell_work *work, pid_t pid)
 {
-    struct sight sight = {.pid = pid, .canaries = work->canaries, .tier = work->tier};
+    struct sight sight = {.pid = pid,
+                          .canaries = work->canaries,
+                          .tier = work->tier,
+                          .writable_root = work->writable_root};
     for (size_t i = 0; i < row_count; i++)
         if (rows[i].scene == s->id && rows[i].look)
             s->seen[i] = rows[i].look(&sight, s->what[i], sizeof s->what[i]);

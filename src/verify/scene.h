@@ -40,6 +40,7 @@ struct cell_work {
     enum level level;
     enum tier tier;       /* that it will have */
     enum tier tier_asked; /* TIER_AUTO: not asked for */
+    bool writable_root;
 };
 
 /* What a scene is limited to, in the unit of its attack. */

@@ -74,6 +74,7 @@ static int look_around(const struct verify_options *o, const struct verify_cell 
                                   .cgroup = p.cgroup != NEED_OFF && host_has(host, "cgroup limits"),
                                   .workspace = p.workspace,
                                   .exec = p.exec,
+                                  .writable_root = p.writable_root,
                                   .ipv6 = canaries->tcp6 >= 0,
                                   .proxy = host_has(host, "brig-proxy"),
                                   .unix_sockets = p.unix_sockets == NEED_REQUIRE};
@@ -131,9 +132,10 @@ static int try_cells(const struct verify_options *o, const struct host_report *h
             continue;
         canaries_reset(canaries);
         int r = look_around(o, cell, host, canaries, &c, err);
-        if (r >= 0)
-            r = cell_run(cell, &work, controls, &c, &progress, &ret->sandboxes, err);
         if (r < 0)
+            return r;
+        work.writable_root = c.writable_root;
+        if ((r = cell_run(cell, &work, controls, &c, &progress, &ret->sandboxes, err)) < 0)
             return r;
     }
     return 0;
@@ -169,7 +171,7 @@ int verify_run(const struct verify_options *options, struct verify_result *ret, 
     struct err left = ERR_INIT;
     if (canaries_close(&canaries, &left) < 0 && r >= 0) {
         *err = left;
-        r = -err->code;
+        r = err_number(err);
     }
     /* Take pending signals off the queue: they were obeyed already. */
     struct signalfd_siginfo heard;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -35,6 +36,18 @@ struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struc
     return a;
 }
 
+static void close_all(struct ask *a)
+{
+    loop_forget(a->w->loop, &a->status);
+    if (a->status.fd >= 0)
+        close(a->status.fd);
+    a->status.fd = -1;
+    for (unsigned i = 0; i < a->fd_count; i++)
+        if (a->fds[i] >= 0)
+            close(a->fds[i]);
+    a->fd_count = 0;
+}
+
 void ask_drop(struct ask *a)
 {
     struct warden *w = a->w;
@@ -44,21 +57,40 @@ void ask_drop(struct ask *a)
             break;
         }
     w->ask_count--;
-    loop_forget(w->loop, &a->status);
-    if (a->status.fd >= 0)
-        close(a->status.fd);
-    for (unsigned i = 0; i < a->fd_count; i++)
-        if (a->fds[i] >= 0)
-            close(a->fds[i]);
+    close_all(a);
     free(a);
 }
 
-void ask_fail(struct ask *a, const struct err *err)
+static void tell_failed(const struct ask *a, const struct err *err)
 {
+    if (a->disowned)
+        return; /* it was told */
     if (a->type == WIRE_READY)
         warden_ready(a->w, 0, err, NULL, 0);
     else
         warden_fail(a->w, a->front, err);
+}
+
+/* The front was told that there is no such process. */
+static void end_process(struct warden *w, pid_t pid)
+{
+    struct ctl_msg kill = {.type = CTL_SIGNAL, .pid = -pid, .value = SIGKILL};
+    if (pid > 1 && message_ask(w->s->ctl_fd, &kill, NULL, 0) < 0)
+        warden_end(w, "the sandbox's first process does not listen");
+}
+
+/* W-5: as long as init has not answered, it may still start what was asked for. */
+void ask_fail(struct ask *a, const struct err *err)
+{
+    bool starts = a->type == WIRE_SPAWN || a->type == WIRE_READY;
+    tell_failed(a, err);
+    if (starts && !a->heard) {
+        close_all(a);
+        a->disowned = true;
+        return;
+    }
+    if (starts)
+        end_process(a->w, a->pid);
     ask_drop(a);
 }
 
@@ -75,8 +107,10 @@ void asks_abandon(struct warden *w)
 {
     struct err err = ERR_INIT;
     err_set(&err, ERR_INTERRUPTED, "the sandbox ended");
-    while (w->asks)
-        ask_fail(w->asks, &err);
+    while (w->asks) {
+        tell_failed(w->asks, &err);
+        ask_drop(w->asks);
+    }
 }
 
 int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count, struct err *err)
@@ -88,7 +122,7 @@ int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count,
     errno = -r;
     err_sys(err, "ask the sandbox's first process");
     ask_drop(a);
-    return -err->code;
+    return err_number(err);
 }
 
 /* ---- the simple ones ---- */
@@ -111,7 +145,7 @@ int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     bool all = group && json_type(group) == JSON_BOOL && json_bool(group);
     struct ctl_msg m = {.type = CTL_SIGNAL, .pid = all ? -pid : pid, .value = sig};
-    return a ? ask_send(a, &m, NULL, 0, err) : -err->code;
+    return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
 }
 
 int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
@@ -121,7 +155,7 @@ int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json 
         return err_set(err, ERR_USAGE, "expected a port");
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_CONNECT, .value = port};
-    return a ? ask_send(a, &m, NULL, 0, err) : -err->code;
+    return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
 }
 
 static void tell_frozen(struct warden *w, uint32_t request, bool freeze, const char *by)
@@ -140,7 +174,7 @@ int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err)
     const struct lifecycle *l = &w->s->lifecycle;
     if (l->cgroup && l->group.version == CGROUP_V2) {
         if (cgroup_freeze(&l->group, freeze, err) < 0)
-            return -err->code;
+            return err_number(err);
         tell_frozen(w, msg->request, freeze, "cgroup");
         return 0;
     }
@@ -148,14 +182,14 @@ int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err)
     struct ctl_msg m = {.type = CTL_FREEZE, .value = freeze};
     if (a)
         a->wants_tty = freeze; /* what will be told */
-    return a ? ask_send(a, &m, NULL, 0, err) : -err->code;
+    return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
 }
 
 /* ---- answers ---- */
 
 static void clean_err(struct err *e)
 {
-    if (e->code < 0 || e->code >= ERR_CODE_COUNT)
+    if (e->code != ERR_NONE && !err_code_known(e->code))
         e->code = ERR_PROTOCOL;
     if (e->boundary < 0 || e->boundary >= BOUNDARY_COUNT)
         e->boundary = BOUNDARY_NONE;
@@ -219,6 +253,12 @@ static void give_terminal(struct ask *a, int *fd)
 static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
 {
     clean_err(&msg->err);
+    a->heard = true;
+    if (a->disowned) {
+        end_process(a->w, msg->err.code == ERR_NONE ? msg->pid : 0);
+        ask_drop(a);
+        return;
+    }
     if (msg->err.code != ERR_NONE) {
         ask_fail(a, &msg->err);
         return;
@@ -269,7 +309,7 @@ static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
     struct ask *a = ask_find(w, msg->request);
     if (msg->type == CTL_EXITED) {
         spawn_exited(w, msg->pid, msg->value);
-    } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && a->wants_tty &&
+    } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && !a->disowned && a->wants_tty &&
                a->fd_count == 0 && is_terminal(*fd)) {
         give_terminal(a, fd);
     } else if (msg->type == CTL_ANSWER && a) {

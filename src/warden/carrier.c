@@ -51,7 +51,7 @@ int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct e
     if (errno) {
         err_sys(err, "start the pump");
         free(c);
-        return -err->code;
+        return err_number(err);
     }
     c->next = w->carriers;
     w->carriers = c;

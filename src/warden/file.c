@@ -12,7 +12,7 @@ static int make_block(const struct warden *w, const struct json *j, enum files_o
     struct files_request request;
     struct plan plan;
     if (files_request_read(j, &request, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!w->s->request->policy->workspace)
         request.home = "/";
     *ret_op = request.op;
@@ -44,7 +44,7 @@ int file_start(struct warden *w, const struct wire_msg *msg, const struct json *
     struct ctl_msg m = {.type = CTL_FILE};
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     if (!a)
-        return -err->code;
+        return err_number(err);
     int result = fds[FILE_BLOCK] = make_block(w, j, &op, err);
     bool write = op == FILES_WRITE;
     if (result >= 0)
@@ -58,5 +58,5 @@ int file_start(struct warden *w, const struct wire_msg *msg, const struct json *
     for (int i = 0; i < FILE_FDS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    return result < 0 ? -err->code : 0;
+    return result < 0 ? err_number(err) : 0;
 }

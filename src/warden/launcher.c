@@ -10,6 +10,7 @@
 #include "os/loop.h"
 #include "os/sys.h"
 #include "os/weaken.h"
+#include "warden/gatekeeper.h"
 #include "warden/stem.h"
 #include "warden/stems.h"
 #include "warden/warden.h"
@@ -42,11 +43,15 @@ struct launcher {
     struct loop_timer last;
     struct templates templates;
     struct stems stems;
+    struct gatekeeper gate;
+    /* What the front listens on. */
+    struct listener listeners[LAUNCHER_LISTENERS_MAX];
+    unsigned listener_count;
     struct wire_msg *msg;
     pid_t front_pid;
     struct child *children;
     size_t count, room;
-    bool ready;
+    bool started, ready;
     bool stopping; /* by a signal, or on the front's word */
     bool front_gone;
     int front_status;
@@ -83,15 +88,15 @@ static void tell_fail(struct launcher *l, uint32_t request, const struct err *er
     tell(l, WIRE_FAIL, request, 0, buf_text(&text), text.len, -1);
 }
 
-static void write_listeners(const struct launcher_config *c, struct json_writer *w)
+static void write_listeners(const struct launcher *l, struct json_writer *w)
 {
     jw_key(w, "listeners");
     jw_array_begin(w);
-    for (unsigned i = 0; i < c->listener_count; i++) {
+    for (unsigned i = 0; i < l->listener_count; i++) {
         jw_object_begin(w);
         jw_kv_uint(w, "fd", FRONT_FD_LISTENERS + i);
-        jw_kv_string(w, "kind", c->listeners[i].kind);
-        jw_kv_string(w, "address", c->listeners[i].address);
+        jw_kv_string(w, "kind", l->listeners[i].kind);
+        jw_kv_string(w, "address", l->listeners[i].address);
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -117,7 +122,7 @@ static void say_hello(struct launcher *l)
     jw_object_end(&w);
     if (l->c->max_boxes)
         jw_kv_uint(&w, "max_boxes", l->c->max_boxes);
-    write_listeners(l->c, &w);
+    write_listeners(l, &w);
     jw_key(&w, "projects");
     jw_array_begin(&w);
     for (unsigned i = 0; i < l->c->project_count; i++)
@@ -194,8 +199,7 @@ struct launch {
     char id[BOX_ID_LEN + 1];
     struct template *template;
     bool pooled;
-    const char *project; /* or NULL */
-    const char *policy;  /* the request's, as it was given; or NULL */
+    struct warden_order order;
 };
 
 static void become_warden(const struct launch *what, int sock, struct clone_source *source)
@@ -206,7 +210,7 @@ static void become_warden(const struct launch *what, int sock, struct clone_sour
         source->door = 4;
         source->image = 5;
     }
-    _exit(warden_main(3, what->template, what->id, source, what->project, what->policy));
+    _exit(warden_main(3, what->template, what->id, source, &what->order));
 }
 
 static void become_stem(void *ctx, int sock, int door, const struct template *t, uid_t lease)
@@ -222,8 +226,8 @@ static void say_of_stem(void *ctx, const char *text)
     say(ctx, text);
 }
 
-/* A clone has its view of files and the template's policy already: a sandbox with a project or with
- * a policy of its own is started instead. */
+/* A clone has its view of files and the template's policy already: a sandbox with a project, with a
+ * policy of its own or with headers is started instead. */
 static int launch(struct launcher *l, const struct launch *what, int *ret_sock, struct err *err)
 {
     int pair[2];
@@ -234,7 +238,7 @@ static int launch(struct launcher *l, const struct launch *what, int *ret_sock, 
         return err_sys(err, "socket for a warden");
     struct clone_source source;
     struct stem *stem = NULL;
-    if (!what->project && !what->policy)
+    if (!what->order.project && !what->order.policy && !what->order.headers)
         stem = stems_take(&l->stems, what->template, what->pooled, &source);
     pid_t pid = fork();
     if (pid == 0)
@@ -279,6 +283,13 @@ static int find_policy(const struct json *text, const char **ret, struct err *er
     return 0;
 }
 
+/* Neither are these; what they are is the warden's to judge. */
+static const struct json *find_object(const struct json *j, const char *key)
+{
+    const struct json *found = json_get(j, key);
+    return found && json_type(found) != JSON_NULL ? found : NULL;
+}
+
 static int on_launch(struct launcher *l, uint32_t request, const struct json *j, struct err *err)
 {
     const struct json *id = json_get(j, "id"), *name = json_get(j, "template");
@@ -296,10 +307,14 @@ static int on_launch(struct launcher *l, uint32_t request, const struct json *j,
     const struct json *pooled = json_get(j, "pooled");
     what.pooled = pooled && json_type(pooled) == JSON_BOOL && json_bool(pooled);
     memcpy(what.id, text, sizeof what.id);
-    if (find_project(l, json_get(j, "project"), &what.project, err) < 0 ||
-        find_policy(json_get(j, "policy"), &what.policy, err) < 0 ||
+    what.order = (struct warden_order){.network = find_object(j, "network"),
+                                       .headers = find_object(j, "headers"),
+                                       .message = l->msg->text,
+                                       .message_len = l->msg->text_len};
+    if (find_project(l, json_get(j, "project"), &what.order.project, err) < 0 ||
+        find_policy(json_get(j, "policy"), &what.order.policy, err) < 0 ||
         launch(l, &what, &sock, err) < 0)
-        return -err->code;
+        return err_number(err);
     tell_id(l, WIRE_LAUNCHED, request, 0, text, sock);
     return 0;
 }
@@ -327,12 +342,14 @@ static void on_last(struct loop_timer *t)
     struct launcher *l = container_of(t, struct launcher, last);
     for (size_t i = 0; i < l->count; i++)
         kill(l->children[i].pid, SIGKILL); /* the guardians clean up */
+    gatekeeper_kill(&l->gate);
     loop_stop(l->loop);
 }
 
 static void settle(struct launcher *l)
 {
-    if (l->front_gone && l->count == 0 && l->stems.count == 0 && l->front_pid == 0)
+    if (l->front_gone && l->count == 0 && l->stems.count == 0 && l->front_pid == 0 &&
+        l->gate.pid == 0)
         loop_stop(l->loop);
 }
 
@@ -346,6 +363,7 @@ static void lose_front(struct launcher *l)
     l->front.fd = -1;
     loop_timer_set(l->loop, &l->last, LAST_MS);
     stems_close(&l->stems);
+    gatekeeper_close(&l->gate);
     settle(l);
 }
 
@@ -372,10 +390,11 @@ static void on_ready(struct launcher *l)
         l->c->ready(l->c->ctx);
 }
 
-static int take_object(struct launcher *l, const struct wire_msg *msg, struct err *err)
+/* In place: whatever a launch says in confidence stands in the message alone. */
+static int take_object(struct launcher *l, struct wire_msg *msg, struct err *err)
 {
     struct json *root = NULL;
-    int r = json_parse(msg->text, msg->text_len, &json_default_limits, &root, err);
+    int r = json_parse_in_place(msg->text, msg->text_len, &json_default_limits, &root, err);
     if (r == 0 && json_type(root) != JSON_OBJECT)
         r = err_set(err, ERR_PROTOCOL, "%s without an object", wire_type_name(msg->type));
     if (r == 0 && msg->type == WIRE_LAUNCH)
@@ -385,10 +404,11 @@ static int take_object(struct launcher *l, const struct wire_msg *msg, struct er
     else if (r == 0 && json_get(root, "template") && json_text(root, "template"))
         stems_retire(&l->stems, json_text(root, "template"));
     json_free(root);
+    explicit_bzero(msg->text, msg->text_len);
     return r;
 }
 
-static void take_order(struct launcher *l, const struct wire_msg *msg)
+static void take_order(struct launcher *l, struct wire_msg *msg)
 {
     struct err err = ERR_INIT;
     switch (msg->type) {
@@ -434,6 +454,7 @@ static void on_child(struct launcher *l, pid_t pid, int status)
         lose_front(l);
     }
     stems_child(&l->stems, pid, status);
+    gatekeeper_child(&l->gate, pid, status);
     for (size_t i = 0; i < l->count; i++) {
         if (l->children[i].pid != pid)
             continue;
@@ -471,13 +492,15 @@ static void on_signals(struct loop_io *io, uint32_t events)
     while (read(io->fd, &info, sizeof info) == (ssize_t)sizeof info) {
         int status;
         pid_t pid;
-        if (info.ssi_signo == SIGCHLD)
+        if (info.ssi_signo == SIGCHLD) {
             while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
                 on_child(l, pid, status);
-        else if (info.ssi_signo == SIGHUP)
+        } else if (info.ssi_signo == SIGHUP) {
             reload(l);
-        else
+            gatekeeper_reload(&l->gate);
+        } else {
             stop(l);
+        }
     }
 }
 
@@ -496,32 +519,51 @@ static void pass_settings(char texts[2][256], char *envp[2])
     }
 }
 
+struct front_words {
+    char domain[300];
+    char hosts[LAUNCHER_LISTENERS_MAX][60];
+    char *argv[2 * LAUNCHER_LISTENERS_MAX + 3];
+};
+
+static void write_arguments(const struct launcher *l, struct front_words *w)
+{
+    const struct launcher_config *c = l->c;
+    unsigned count = 0;
+    w->argv[count++] = "brig-daemon";
+    for (unsigned i = 0; i < l->listener_count; i++)
+        w->argv[count++] = (char *)(uintptr_t)l->listeners[i].kind;
+    /* It cannot look at sockets that it has not. */
+    for (unsigned i = 0; c->certificate && i < c->listener_count; i++) {
+        snprintf(w->hosts[i], sizeof w->hosts[i], "--host=%s", c->listeners[i].host);
+        if (c->listeners[i].host[0])
+            w->argv[count++] = w->hosts[i];
+    }
+    snprintf(w->domain, sizeof w->domain, "--domain=%s", c->domain ? c->domain : "");
+    if (c->domain)
+        w->argv[count++] = w->domain;
+    w->argv[count] = NULL;
+}
+
 /* In the child: everything at its fixed number, nothing else open. */
 static void become_front(const struct launcher *l, const char *program, int sock)
 {
-    const struct launcher_config *c = l->c;
-    char *argv[LAUNCHER_LISTENERS_MAX + 3] = {"brig-daemon"};
-    char domain[300];
+    struct front_words words;
     char *envp[] = {NULL, NULL, NULL};
-    int count = FRONT_FD_LISTENERS + (int)c->listener_count;
+    int count = FRONT_FD_LISTENERS + (int)l->listener_count;
     int from[FRONT_FD_LISTENERS + LAUNCHER_LISTENERS_MAX];
     char settings[2][256];
     pass_settings(settings, envp);
     for (int i = FRONT_FD_LAUNCHER; i < count; i++) {
         int fd = i == FRONT_FD_LAUNCHER ? sock
-                 : i == FRONT_FD_STATE  ? c->state_fd
-                                        : c->listeners[i - FRONT_FD_LISTENERS].fd;
+                 : i == FRONT_FD_STATE  ? l->c->state_fd
+                                        : l->listeners[i - FRONT_FD_LISTENERS].fd;
         if ((from[i] = fcntl(fd, F_DUPFD_CLOEXEC, count)) < 0)
             _exit(125);
     }
     for (int i = FRONT_FD_LAUNCHER; i < count; i++)
         if (dup2(from[i], i) < 0)
             _exit(125);
-    for (unsigned i = 0; i < c->listener_count; i++)
-        argv[1 + i] = (char *)(uintptr_t)c->listeners[i].kind;
-    snprintf(domain, sizeof domain, "--domain=%s", c->domain ? c->domain : "");
-    if (c->domain)
-        argv[1 + c->listener_count] = domain;
+    write_arguments(l, &words);
     sigset_t none;
     sigemptyset(&none);
     setsid();
@@ -530,7 +572,7 @@ static void become_front(const struct launcher *l, const char *program, int sock
         _exit(125);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execve(program, argv, envp);
+    execve(program, words.argv, envp);
     _exit(127);
 }
 
@@ -541,7 +583,7 @@ static int start_front(struct launcher *l, struct err *err)
     if (l->c->program)
         snprintf(program, sizeof program, "%s", l->c->program);
     else if (program_beside("brig-daemon", program, sizeof program, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_sys(err, "socket for brig-daemon");
     l->front.fd = pair[0];
@@ -551,6 +593,36 @@ static int start_front(struct launcher *l, struct err *err)
         become_front(l, program, pair[1]);
     close(pair[1]);
     return l->front_pid < 0 ? err_sys(err, "start brig-daemon") : 0;
+}
+
+/* With TLS the TCP sockets are brig-tls's, and the front has the one over which it hands on. */
+static int open_listeners(struct launcher *l, struct err *err)
+{
+    const struct launcher_config *c = l->c;
+    for (unsigned i = 0; i < c->listener_count; i++) {
+        if (c->certificate && strcmp(c->listeners[i].kind, "tcp") == 0)
+            l->gate.listeners[l->gate.listener_count++] = c->listeners[i].fd;
+        else
+            l->listeners[l->listener_count++] = c->listeners[i];
+    }
+    if (!c->certificate)
+        return 0;
+    if (l->gate.listener_count == 0) {
+        err_set(err, ERR_USAGE, "--tls: there is no TCP socket to speak it on");
+        return err_hint(err, "name one with --listen ADDRESS:PORT");
+    }
+    l->gate.loop = l->loop;
+    l->gate.certificate = c->certificate;
+    l->gate.key = c->certificate_key;
+    l->gate.domain = c->domain;
+    l->gate.say = c->say;
+    l->gate.warn = c->warn;
+    l->gate.ctx = c->ctx;
+    if (gatekeeper_open(&l->gate, err) < 0)
+        return err_number(err);
+    struct listener *door = &l->listeners[l->listener_count++];
+    *door = (struct listener){.fd = l->gate.door[0], .kind = "tls", .address = "brig-tls"};
+    return 0;
 }
 
 static int watch_signals(struct launcher *l, struct err *err)
@@ -599,19 +671,20 @@ static int run(struct launcher *l, struct err *err)
     if (!l->msg)
         return err_memory(err);
     if (loop_new(&l->loop, err) < 0)
-        return -err->code;
+        return err_number(err);
     stems_init(&l->stems, l->loop);
     l->stems.say = say_of_stem;
     l->stems.become = become_stem;
     l->stems.ctx = l;
     if (l->c->load(l->c->ctx, &l->templates, err) < 0 || watch_signals(l, err) < 0 ||
-        cgroup_take_scope(err) < 0 || start_front(l, err) < 0)
-        return -err->code;
+        cgroup_take_scope(err) < 0 || open_listeners(l, err) < 0 || start_front(l, err) < 0)
+        return err_number(err);
     note_limits(l);
     l->front.fn = on_front;
     l->last.fn = on_last;
     if (loop_watch(l->loop, &l->front, EPOLLIN) < 0)
         return err_sys(err, "watch brig-daemon");
+    l->started = true;
     loop_run(l->loop);
     return verdict(l, err);
 }
@@ -627,11 +700,14 @@ static void raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &l);
 }
 
-int launcher_run(const struct launcher_config *c, struct err *err)
+int launcher_run(const struct launcher_config *c, bool *ret_started, struct err *err)
 {
     raise_descriptors();
     struct launcher l = {.c = c, .front = {.fd = -1}, .signals = {.fd = -1}};
+    gatekeeper_init(&l.gate);
     int result = run(&l, err);
+    *ret_started = l.started;
+    gatekeeper_done(&l.gate);
     stems_done(&l.stems);
     templates_done(&l.templates);
     loop_free(l.loop);

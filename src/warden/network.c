@@ -22,6 +22,34 @@ static void on_question(struct loop_io *io, uint32_t events)
     watch_tell(w, false);
 }
 
+/* Those that asked no later than this. */
+static void settled(struct warden *w, uint32_t sync)
+{
+    unsigned kept = 0;
+    watch_tell(w, true);
+    for (unsigned i = 0; i < w->settle_count; i++)
+        if ((int32_t)(w->settles[i].sync - sync) <= 0)
+            warden_done(w, w->settles[i].request, 0, NULL, 0, NULL, 0);
+        else
+            w->settles[kept++] = w->settles[i];
+    w->settle_count = kept;
+}
+
+/* Refused calls and names are told by this process itself, before the code goes on; what brig-proxy
+ * decides comes over a socket, in its order. So does its answer to this. How long that may take is
+ * the front's to say. */
+void rules_settle(struct warden *w, uint32_t request)
+{
+    struct settle *next = &w->settles[w->settle_count];
+    if (w->settle_count == SETTLES_MAX || link_sync(&w->s->link, ++w->last_sync) < 0) {
+        watch_tell(w, true);
+        warden_done(w, request, 0, NULL, 0, NULL, 0);
+        return;
+    }
+    *next = (struct settle){w->last_sync, request};
+    w->settle_count++;
+}
+
 static void on_proxy(struct loop_io *io, uint32_t events)
 {
     struct warden *w = container_of(io, struct warden, proxy);
@@ -30,8 +58,8 @@ static void on_proxy(struct loop_io *io, uint32_t events)
     watch_tell(w, false);
     if (w->s->link.fd >= 0)
         return;
-    /* brig-proxy died, and its descriptor is closed already. */
-    *io = (struct loop_io){.fd = -1};
+    loop_forget(w->loop, io); /* brig-proxy died */
+    settled(w, w->last_sync);
     if (w->network_pending) {
         struct err err = ERR_INIT;
         err_set(&err, ERR_SYSTEM, "brig-proxy died");
@@ -45,6 +73,8 @@ static void on_said(void *ctx, const struct channel_msg *msg)
     struct warden *w = ctx;
     if (msg->type == CH_EVENT)
         watch_allowed(w, msg->text, msg->text_len);
+    if (msg->type == CH_SYNCED)
+        settled(w, msg->value);
     if (!w->network_pending || (msg->type != CH_REPLACED && msg->type != CH_FAIL))
         return;
     w->network_pending = false;
@@ -107,7 +137,7 @@ int rules_change(struct warden *w, const struct wire_msg *msg, const struct json
     if (w->network_pending)
         return err_set(err, ERR_REFUSED, "other rules are on their way");
     if (replace(w, j, &told, err) < 0)
-        return -err->code;
+        return err_number(err);
     w->network_pending = told;
     w->network_request = msg->request;
     if (!told)

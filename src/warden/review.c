@@ -46,7 +46,7 @@ static int apply(struct review *r, const struct json *j, bool frozen, struct buf
 {
     static struct names files, trust;
     if (take_names(j, "files", &files, err) < 0 || take_names(j, "trust", &trust, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct review_choice choice = {.files = files.items,
                                    .file_count = files.count,
                                    .trust = trust.items,
@@ -59,7 +59,7 @@ static int apply(struct review *r, const struct json *j, bool frozen, struct buf
         return err_hint(err, "give the digest of the diff, or pause the sandbox first");
     }
     if (review_apply(r, &choice, err) < 0)
-        return -err->code;
+        return err_number(err);
     review_told(r, true, choice.dry_run, out);
     return 0;
 }

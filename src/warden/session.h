@@ -7,7 +7,11 @@
  * W-3  The end of the front's socket is the end of the sandbox; so is the warden's own death, by
  *      the kernel's doing and the guardian's.
  * W-4  What a request says about the policy is read and decided here, before anything is
- * provisioned: it can make the template's stricter and nothing else. */
+ * provisioned: it can make the template's stricter and nothing else.
+ * W-5  A process that the front was not told of does not run on: a start that failed for the front
+ *      is remembered until init has answered, and what it started is killed. Work on a file that
+ *      failed for the front is not begun: the answer has no reader any more, and the worker looks
+ *      for one first. What it had begun by then (a move, half of a removal) is not undone. */
 #pragma once
 
 #include "os/loop.h"
@@ -35,7 +39,9 @@ struct ask {
     uint32_t front;      /* its number there */
     uint32_t request;    /* its number to init */
     uint64_t due_ms;
-    bool answered;         /* by init */
+    bool heard;            /* init has answered */
+    bool disowned;         /* SPAWN: the front was told that it failed, before init answered */
+    bool answered;         /* SPAWN: init has started it */
     pid_t pid;             /* SPAWN */
     struct loop_io status; /* SPAWN: tells whether the program could be executed */
     bool executed;
@@ -55,6 +61,8 @@ struct review_work {
     struct loop_io status; /* one byte, or a struct err */
     int text;              /* what is found */
 };
+
+#define SETTLES_MAX 64
 
 struct warden {
     struct sandbox *s;
@@ -89,10 +97,17 @@ struct warden {
     uint64_t oom_ms;          /* when the last one was seen */
     uint32_t network_request; /* new rules are on their way to the proxy */
     bool network_pending;
+    struct settle { /* who waits until the proxy has told of what it decided */
+        uint32_t sync, request;
+    } settles[SETTLES_MAX];
+    unsigned settle_count;
+    uint32_t last_sync;
 };
 
 /* warden.c */
 void warden_end(struct warden *w, const char *reason);
+/* Both end the sandbox if that fails. */
+void warden_listen(struct warden *w, struct loop_io *io);
 void warden_watch(struct warden *w, struct loop_io *io, int fd,
                   void (*fn)(struct loop_io *io, uint32_t events));
 void warden_done(struct warden *w, uint32_t request, int64_t value, const char *text, size_t len,
@@ -120,8 +135,8 @@ struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struc
 int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count, struct err *err);
 struct ask *ask_find(struct warden *w, uint32_t request); /* NULL: settled */
 void ask_drop(struct ask *a);                             /* unanswered */
-void ask_fail(struct ask *a, const struct err *err);
-void ask_done(struct ask *a); /* tells the front, and drops it */
+void ask_fail(struct ask *a, const struct err *err);      /* tells the front */
+void ask_done(struct ask *a);                             /* tells the front, and drops it */
 void asks_abandon(struct warden *w);
 /* One message of init's, or of a process that is not yet a program. */
 void ask_hear(struct warden *w);
@@ -151,6 +166,8 @@ int rules_claim(struct warden *w, const struct json *network, struct err *err);
 int rules_change(struct warden *w, const struct wire_msg *msg, const struct json *j,
                  struct err *err);
 void rules_watch(struct warden *w); /* of what the network is made now */
+/* Answers when all that was refused before is told: by us, and by brig-proxy. */
+void rules_settle(struct warden *w, uint32_t request);
 
 /* watch.c */
 void watch_start(struct warden *w); /* the code may run from now on */

@@ -172,7 +172,7 @@ static int make_channel(struct ask *a, struct pump_line lines[PUMP_LINES],
 {
     if (make_pipe(a, lines, &fds[SPAWN_REQUESTS], true, err) < 0 ||
         make_pipe(a, lines, &fds[SPAWN_ANSWERS], false, err) < 0)
-        return -err->code;
+        return err_number(err);
     lines[INTERP_ANSWERS].kind = PUMP_WORDS;
     return 0;
 }
@@ -189,13 +189,13 @@ static int make_stdio(struct ask *a, const struct order *o, struct pump_line lin
     if (o->tty)
         return 0;
     if (o->interpreter && make_channel(a, lines, fds, err) < 0)
-        return -err->code;
+        return err_number(err);
     bool pipe = o->has_stdin && !o->interpreter;
     if ((pipe ? make_pipe(a, lines, &fds[SPAWN_STDIN], true, err)
               : make_null(&fds[SPAWN_STDIN], err)) < 0)
-        return -err->code;
+        return err_number(err);
     if (make_pipe(a, lines, &fds[SPAWN_STDOUT], false, err) < 0)
-        return -err->code;
+        return err_number(err);
     return make_pipe(a, lines, &fds[SPAWN_STDERR], false, err);
 }
 
@@ -206,7 +206,7 @@ static int connect_stdio(struct ask *a, const struct order *o, int fds[static SP
     pump_lines_init(lines);
     if (make_stdio(a, o, lines, fds, err) < 0) {
         pump_close(lines);
-        return -err->code;
+        return err_number(err);
     }
     return o->tty ? 0 : carrier_start(a->w, lines, err);
 }
@@ -243,7 +243,7 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
     struct ctl_msg msg = {.type = CTL_SPAWN};
     struct ask *a = ask_new(w, type, front, err);
     if (!a)
-        return -err->code;
+        return err_number(err);
     a->wants_tty = o->tty;
     int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
     if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)
@@ -255,14 +255,14 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
     for (int i = 0; i < SPAWN_FDS; i++)
         if (fds[i] >= 0)
             close(fds[i]);
-    return result < 0 ? -err->code : 0;
+    return result < 0 ? err_number(err) : 0;
 }
 
 int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
 {
     struct order o;
     if (read_order(j, &o, err) < 0)
-        return -err->code;
+        return err_number(err);
     note_command(w, &o);
     return begin(w, &o, WIRE_SPAWN, msg->request, err);
 }
@@ -304,7 +304,7 @@ void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count)
 
 static void failed(struct ask *a, struct err *err, ssize_t n)
 {
-    if (n != (ssize_t)sizeof *err || err->code <= ERR_NONE || err->code >= ERR_CODE_COUNT)
+    if (n != (ssize_t)sizeof *err || !err_code_known(err->code))
         *err = (struct err){.code = ERR_PROTOCOL, .message = "the process could not be started"};
     err->message[sizeof err->message - 1] = '\0';
     err->hint[sizeof err->hint - 1] = '\0';

@@ -36,6 +36,8 @@ bool stem_possible(const struct template *t, char why[static STEM_WHY_SIZE])
         reason = "only Python is cloned";
     else if (strcmp(p->root, "host") != 0)
         reason = "its root is not the host's: the interpreter there may be another one";
+    else if (p->writable_root)
+        reason = "its root is writable, and each sandbox needs layers of its own";
     else if (p->grant_count > 0)
         reason = "it has folders of the host";
     else if (program_beside(LIBRARY, path, sizeof path, &err) < 0)
@@ -51,7 +53,7 @@ static int read_library(struct buf *out, struct err *err)
     char path[4200], chunk[16384];
     ssize_t n;
     if (program_beside(LIBRARY, path, sizeof path, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(err, "open %s", path);
@@ -74,7 +76,7 @@ static int write_environ(const struct template *t, struct json_writer *w, struct
     struct credentials c = {.policy = &t->policy,
                             .home = HOME_DIR,
                             .tools = TOOLS_DIR,
-                            .first_tools = t->policy.uid == 0 ? ROOT_TOOLS_DIR : NULL,
+                            .first_tools = FIRST_TOOLS_DIR,
                             .root_inside = t->policy.uid == 0};
     struct plan plan;
     struct plan_reader r;
@@ -112,7 +114,7 @@ static int write_config(const struct template *t, struct buf *out, struct err *e
         jw_string(&w, t->modules[i]);
     jw_array_end(&w);
     if (write_environ(t, &w, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_object_end(&w);
     return out->failed ? err_set(err, ERR_LIMIT, "too many modules or variables") : 0;
 }
@@ -204,7 +206,7 @@ static int spawn(struct stem_warden *w, struct err *err)
     cleanup_fd int block = make_block(err);
     cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (block < 0)
-        return -err->code;
+        return err_number(err);
     if (null < 0 || pipe2(pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         return err_sys(err, "pipe");
     cleanup_fd int theirs = pipe[1];
@@ -225,7 +227,7 @@ static int begin(struct stem_warden *w, struct err *err)
     struct sandbox *s = w->s;
     if (sandbox_open(s, err) < 0 || state_enter(&s->state, STATE_PROVISIONING, err) < 0 ||
         sandbox_provision(s, err) < 0 || state_enter(&s->state, STATE_RUNNING, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (message_send(s->ctl_fd, CTL_GO, 0) < 0)
         return err_set(err, ERR_SYSTEM, "the template's sandbox died before it was of use");
     return spawn(w, err);
@@ -276,7 +278,7 @@ static int run(struct stem_warden *w, const struct template *t, struct stem_file
 {
     if (name_sandbox(w->s, err) < 0 || read_library(&f->library, err) < 0 ||
         write_config(t, &f->config, err) < 0)
-        return -err->code;
+        return err_number(err);
     lift_limits();
     return begin(w, err);
 }

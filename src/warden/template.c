@@ -130,7 +130,7 @@ int templates_init(struct templates *t, struct err *err)
     t->count = 0;
     for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
         if (templates_add(t, built_in[i].name, built_in[i].text, strlen(built_in[i].text), err) < 0)
-            return -err->code;
+            return err_number(err);
     return 0;
 }
 
@@ -148,10 +148,10 @@ int templates_add(struct templates *t, const char *name, const char *text, size_
 {
     struct template *fresh = template_begin(name, err);
     if (!fresh)
-        return -err->code;
+        return err_number(err);
     if (template_parse(fresh, name, text, len, err) < 0) {
         template_free(fresh);
-        return -err->code;
+        return err_number(err);
     }
     settle_sampling(&fresh->policy);
     return put(t, fresh, err);
@@ -162,11 +162,11 @@ int templates_add_folder(struct templates *t, const char *name, const char *fold
     struct origin origin = {.kind = ORIGIN_OPTION, .name = "--template"};
     struct template *fresh = template_begin(name, err);
     if (!fresh)
-        return -err->code;
+        return err_number(err);
     if (policy_set(&fresh->policy, FIELD_ROOT, folder, &origin, err) < 0 ||
         template_check(fresh, err) < 0) {
         template_free(fresh);
-        return -err->code;
+        return err_number(err);
     }
     settle_sampling(&fresh->policy);
     snprintf(fresh->description, sizeof fresh->description, "%.240s as root", folder);
@@ -201,7 +201,7 @@ static int load_one(struct templates *t, int dir, const char *file, struct err *
         return err_set(err, ERR_USAGE, "template file %.80s has too long a name", file);
     snprintf(name, sizeof name, "%.*s", (int)(dot - file), file);
     if (read_text(dir, file, &text, err) < 0)
-        return -err->code;
+        return err_number(err);
     return templates_add(t, name, buf_text(&text), text.len, err);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "policy/policy.h"
+#include "sandbox/sandbox.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +53,11 @@ struct template *templates_find(const struct templates *t, const char *name);
 /* Lays the policy of a request, JSON or YAML, over the template's: refused where it would widen.
  * After a failure t is only good for being freed. */
 int template_tighten(struct template *t, const char *text, size_t len, struct err *err);
+/* Binds the headers that a request sets on what its sandbox sends (headers.c) to what the template
+ * and `network`, the rest of what the request says about the network (policy/egress/live.h, or
+ * null), allow; the values go into `values`. After a failure t is only good for being freed. */
+int template_set_headers(struct template *t, const struct json *network, const struct json *headers,
+                         struct run_values *values, struct err *err);
 /* The rules on command lines, for the front: the members "commands" and "roots", or none. */
 void template_write_commands(const struct template *t, struct json_writer *w);
 /* The member "templates": an array, as daemon/core/core.h says. */

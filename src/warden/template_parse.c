@@ -113,7 +113,7 @@ static int read_pool(struct reading *r, const struct json *j)
         bool count = json_type(v) == JSON_INT && json_int(v) >= 0 && json_int(v) <= 1024;
         if (strcmp(key, "idle") == 0) {
             if (read_idle(r, v) < 0)
-                return -r->err->code;
+                return err_number(r->err);
         } else if (strcmp(key, "min") == 0 && count) {
             r->t->pool_min = (unsigned)json_int(v);
         } else if (strcmp(key, "max") == 0 && count) {
@@ -178,7 +178,7 @@ static int read_document(struct reading *r, const struct json *root)
         return wrong(r, root, "template", "keys and values");
     for (size_t i = 0; i < json_count(root); i++)
         if (read_member(r, json_key_at(root, i), json_value_at(root, i)) < 0)
-            return -r->err->code;
+            return err_number(r->err);
     return 0;
 }
 

@@ -26,12 +26,22 @@ void warden_end(struct warden *w, const char *reason)
     loop_stop(w->loop);
 }
 
+/* What a user may watch is counted, and others of his can use it up: a sandbox whose end, limits or
+ * orders nobody would hear of is not kept up. */
+void warden_listen(struct warden *w, struct loop_io *io)
+{
+    if (loop_watch(w->loop, io, EPOLLIN) >= 0 || w->over)
+        return;
+    w->s->ended_because = "a part of it could not be watched";
+    warden_end(w, w->s->ended_because);
+}
+
 void warden_watch(struct warden *w, struct loop_io *io, int fd,
                   void (*fn)(struct loop_io *io, uint32_t events))
 {
     *io = (struct loop_io){.fd = fd, .fn = fn};
     if (fd >= 0)
-        loop_watch(w->loop, io, EPOLLIN);
+        warden_listen(w, io);
 }
 
 /* ---- to the front ---- */
@@ -198,11 +208,11 @@ static int claim(struct warden *w, const struct wire_msg *msg, const struct json
     if (claim_env(w, json_get(j, "env"), err) < 0 ||
         rules_claim(w, json_get(j, "network"), err) < 0 || sandbox_attest(w->s, err) < 0 ||
         state_enter(&w->s->state, STATE_EXECUTING, err) < 0)
-        return -err->code;
+        return err_number(err);
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg hide = {.type = CTL_HIDE};
     if (!a || ask_send(a, &hide, NULL, 0, err) < 0)
-        return -err->code;
+        return err_number(err);
     w->claimed = true;
     sandbox_receipt_begin(w->s);
     watch_start(w);
@@ -268,6 +278,10 @@ static void take_order(struct warden *w, const struct wire_msg *msg)
         watch_stats(w, msg->request);
         return;
     }
+    if (msg->type == WIRE_SETTLE) {
+        rules_settle(w, msg->request);
+        return;
+    }
     if (msg->type == WIRE_FREEZE) {
         if (ask_freeze(w, msg, &err) < 0)
             warden_fail(w, msg->request, &err);
@@ -315,8 +329,8 @@ static void on_guardian(struct loop_io *io, uint32_t events)
 {
     struct warden *w = container_of(io, struct warden, guardian);
     (void)events;
-    w->s->dead_part = "guardian";
-    warden_end(w, "its guardian was killed");
+    w->s->ended_because = "its guardian died";
+    warden_end(w, w->s->ended_because);
 }
 
 static void on_late(struct loop_timer *t)
@@ -327,7 +341,7 @@ static void on_late(struct loop_timer *t)
     err_set(&err, ERR_SYSTEM, "the sandbox does not answer");
     for (struct ask *a = w->asks, *next; a; a = next) {
         next = a->next;
-        if (!w->frozen && now >= a->due_ms)
+        if (!w->frozen && !a->disowned && now >= a->due_ms)
             ask_fail(a, &err);
     }
     loop_timer_set(w->loop, t, LATE_MS);
@@ -360,14 +374,14 @@ static int provision(struct warden *w, struct err *err)
 {
     struct sandbox *s = w->s;
     if (sandbox_open(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (s->kernel.tier != TIER_CONTAINER)
         return err_set(err, ERR_UNSUPPORTED, "the daemon has sandboxes of the container tier only");
     s->result->tier = s->kernel.tier;
     s->result->level = s->request->policy->level;
     if (state_enter(&s->state, STATE_PROVISIONING, err) < 0 || sandbox_provision(s, err) < 0 ||
         take_environment(w, err) < 0 || state_enter(&s->state, STATE_RUNNING, err) < 0)
-        return -err->code;
+        return err_number(err);
     plan_done(&s->plan);
     plan_init(&s->plan);
     sandbox_note_weaker(s);
@@ -422,7 +436,7 @@ static void tell_limit(struct warden *w)
         err_hint(&err, "raise lifecycle.%s in the template", limit);
         err_at(&err, BOUNDARY_LIFECYCLE);
         warden_fail(w, 0, &err);
-    } else if (init_died || w->s->dead_part) {
+    } else if (init_died || w->s->ended_because) {
         err_set(&err, ERR_SYSTEM, "the sandbox ended: %s", w->reason_text);
         err_at(&err, BOUNDARY_LIFECYCLE);
         warden_fail(w, 0, &err);
@@ -522,23 +536,39 @@ static void close_source(const struct clone_source *source)
     close(source->image);
 }
 
+static int read_order(const struct warden_order *o, struct template *t, struct run_values *values,
+                      struct err *err)
+{
+    int r = o->policy ? template_tighten(t, o->policy, strlen(o->policy), err) : 0;
+    if (r == 0 && o->headers)
+        r = template_set_headers(t, o->network, o->headers, values, err);
+    if (o->headers)
+        explicit_bzero(o->message, o->message_len);
+    return r;
+}
+
 int warden_main(int sock, struct template *t, const char *id, const struct clone_source *source,
-                const char *project, const char *policy)
+                const struct warden_order *order)
 {
     struct err err = ERR_INIT;
     struct run_result result;
-    struct run_request request = {
-        .policy = &t->policy, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .receipt = true};
-    request.review = request.review_dest = project;
+    struct run_values values = {.count = 0};
+    struct run_request request = {.policy = &t->policy,
+                                  .values = &values,
+                                  .stdin_fd = -1,
+                                  .stdout_fd = -1,
+                                  .stderr_fd = -1,
+                                  .receipt = true};
+    request.review = request.review_dest = order->project;
     prctl(PR_SET_NAME, "brig-warden");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);
     run_result_init(&result);
-    int outcome = policy ? template_tighten(t, policy, strlen(policy), &err) : 0;
+    int outcome = read_order(order, t, &values, &err);
     struct warden *w = warden_new(sock, t);
     if (!w || !make_sandbox(w, id, &request, &result, source))
         return 125;
-    w->tightened = policy != NULL;
+    w->tightened = order->policy != NULL;
     if (outcome == 0)
         outcome = provision(w, &err);
     close_source(source);
@@ -556,6 +586,7 @@ int warden_main(int sock, struct template *t, const char *id, const struct clone
         serve(w);
     finish(w, outcome, &err);
     warden_free(w);
+    run_values_wipe(&values);
     run_result_done(&result);
     close(sock);
     return outcome < 0 ? 125 : 0;

@@ -29,7 +29,7 @@ void watch_seen_again(struct loop_timer *t)
 {
     struct warden *w = container_of(t, struct warden, seen_pause);
     if (w->seen.fd >= 0)
-        loop_watch(w->loop, &w->seen, EPOLLIN);
+        warden_listen(w, &w->seen);
 }
 
 void watch_seen(struct loop_io *io, uint32_t events)
@@ -246,7 +246,7 @@ void watch_stats(struct warden *w, uint32_t request)
     memset(&u, 0xff, sizeof u);
     if (l->cgroup)
         cgroup_usage(&l->group, &u);
-    sample_tasks(l, &s);
+    (void)sample_tasks(l, &s); /* whatever of it can be seen: limits are kept elsewhere */
     uint64_t memory = known(u.memory_now, s.memory), cpu = known(u.cpu_usec, s.cpu_usec);
     uint64_t peak = known(u.memory_peak, l->usage.memory_peak);
     buf_init(&text, 4096);

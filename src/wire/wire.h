@@ -4,6 +4,7 @@
  *   front (brig-daemon)  ↔  launcher (brig serve)    which template, which sandbox
  *   front                ↔  warden (one per sandbox)  everything about one living sandbox
  *   front                ↔  recorder                  audit records, keys, state
+ *   launcher             ↔  brig-tls                  sockets to listen on, certificate and key
  *
  * Every side treats the other as hostile: types and lengths are checked here, the JSON text by the
  * receiver with base/json's limits. A message that is malformed ends the connection. */
@@ -21,8 +22,10 @@
 /* X(ID, "name") */
 #define WIRE_TYPES(X)                                                                              \
     /* front → launcher */                                                                       \
-    X(LAUNCH, "launch") /* {"id","template","pooled","project","policy"}: fork a warden for it;    \
-                           policy: null, or a text that makes the template's stricter */           \
+    X(LAUNCH, "launch") /* {"id","template","pooled","project","policy","network","headers"}: fork \
+                           a warden for it; policy: null, or a text that makes the template's      \
+                           stricter; headers: null, or what warden/headers.c reads, with the       \
+                           network that they are judged with, as in CLAIM */                       \
     X(RETIRE, "retire") /* {"template"}: no clone of it is wanted any more */                      \
     X(STOP, "stop")     /* no more launches; end when the last warden has. From the launcher: it   \
                            was told to end, so drain */                                            \
@@ -70,7 +73,14 @@
     /* front → warden */                                                                         \
     X(REVIEW, "review") /* {"op":"diff"|"apply"|"discard","format","files","trust","digest",       \
                            "dry_run"}: DONE with a descriptor to be read to its end (not of        \
-                           discard, which ends the sandbox) */
+                           discard, which ends the sandbox) */                                     \
+    X(SETTLE, "settle") /* DONE when EVENT was sent for all that was refused before */             \
+    /* launcher → brig-tls */                                                                    \
+    X(LISTEN, "listen") /* with a TCP socket: accept there, once there is a pair */                \
+    X(PAIR, "pair")     /* {"certificate","key": names for messages, "domain": null, or what must  \
+                           be named, "again": was in force before, whatever its dates}, with both  \
+                           as sealed files, PEM. DONE {"until"}: in force now; FAIL: the one       \
+                           before stays */
 
 enum wire_type {
     WIRE_NONE = 0,

@@ -73,7 +73,7 @@ static void copy_text(char *to, size_t size, const char *from)
 /* An error whose code is not known is still an error. */
 static enum err_code code_of(const char *name)
 {
-    for (int code = ERR_NONE + 1; code < ERR_CODE_COUNT; code++)
+    for (int code = ERR_USAGE; code < ERR_CODE_END; code++)
         if (strcmp(err_code_name((enum err_code)code), name) == 0)
             return (enum err_code)code;
     return ERR_PROTOCOL;

@@ -1,6 +1,6 @@
 /* Any bytes as a Java keystore: what is accepted ends 20 bytes before its end and holds no more
  * entries than there is room for. */
-#include "sandbox/trust.h"
+#include "trust/stores.h"
 
 #include <stdlib.h>
 #include <string.h>

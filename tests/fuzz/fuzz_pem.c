@@ -1,6 +1,6 @@
 /* Any text as a bundle: the reader ends, blocks lie within it and in order, and what is decoded is
  * one whole sequence. */
-#include "base/pem.h"
+#include "trust/pem.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -168,7 +168,7 @@ static void run_supervisor(struct input *in)
     close(inside);
     require(sandbox_supervise(s, &err) == 0 || err.code != ERR_NONE);
     if (s->exec_failed)
-        require(s->exec_err.code > ERR_NONE && s->exec_err.code < ERR_CODE_COUNT &&
+        require(err_code_known(s->exec_err.code) &&
                 memchr(s->exec_err.message, 0, sizeof s->exec_err.message));
     drop_sandbox(s);
 }

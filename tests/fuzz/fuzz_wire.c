@@ -11,8 +11,8 @@ static void check_err(const struct wire_msg *msg)
 {
     struct err err;
     int r = wire_err_read(msg->text, msg->text_len, &err);
-    if (err.code <= ERR_NONE || err.code >= ERR_CODE_COUNT || err.boundary < 0 ||
-        err.boundary >= BOUNDARY_COUNT || memchr(err.message, '\0', sizeof err.message) == NULL ||
+    if (!err_code_known(err.code) || err.boundary < 0 || err.boundary >= BOUNDARY_COUNT ||
+        memchr(err.message, '\0', sizeof err.message) == NULL ||
         memchr(err.hint, '\0', sizeof err.hint) == NULL)
         abort();
     if (r < 0)

@@ -3,7 +3,11 @@ import importlib.util
 import json
 import os
 import re
+import secrets
+import socket
+import struct
 import subprocess
+import time
 import urllib.parse
 from pathlib import Path
 
@@ -345,6 +349,186 @@ def test_a_revoked_key_takes_along_what_its_sandboxes_have(daemon):
     assert daemon.request("GET", f"/sandboxes/{box.id}").status == 200
     assert daemon.request("GET", "/files?path=/etc/hostname", headers={"E2b-Sandbox-Id": box.id}).status == 200
     assert daemon.request("DELETE", f"/sandboxes/{box.id}").status == 204
+
+
+TICKS = "import time\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.1)\n"
+# Answers every connection with ticks: chunks, or what follows an upgrade.
+SERVER = """
+import socket, threading, time
+def serve(s):
+    head = b""
+    while b"\\r\\n\\r\\n" not in head:
+        head += s.recv(65536)
+    upgrade = b"upgrade: websocket" in head.lower()
+    s.sendall(b"HTTP/1.1 101 Switching Protocols\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\\r\\n" if upgrade
+              else b"HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n")
+    while True:
+        s.sendall(b"\\x81\\x04tick" if upgrade else b"4\\r\\ntick\\r\\n")
+        time.sleep(0.1)
+listener = socket.create_server(("127.0.0.1", 3000))
+print("listens", flush=True)
+while True:
+    threading.Thread(target=serve, args=[listener.accept()[0]], daemon=True).start()
+"""
+
+
+class Stream:
+    """An answer that stays open, as bytes."""
+
+    def __init__(self, daemon, method, path, headers, body=b""):
+        self.socket = socket.create_connection(("127.0.0.1", daemon.port), timeout=60)
+        head = {"Host": "localhost", "Content-Length": str(len(body)), **headers}
+        lines = [f"{method} {path} HTTP/1.1", *[f"{name}: {value}" for name, value in head.items()], "", ""]
+        self.socket.sendall("\r\n".join(lines).encode() + body)
+        self.first = self.socket.recv(65536)
+        assert self.first.startswith((b"HTTP/1.1 200", b"HTTP/1.1 101")), self.first
+
+    def lives(self):
+        """Something comes, and then something more."""
+        self.socket.settimeout(60)
+        return all(self.socket.recv(65536) for _ in range(3))
+
+    def is_quiet(self):
+        """Open, with nothing to say."""
+        self.socket.settimeout(0)
+        try:
+            while self.socket.recv(65536):
+                pass
+        except BlockingIOError:
+            return True
+        return False
+
+    def ended(self):
+        end = time.monotonic() + 60
+        self.socket.settimeout(60)
+        try:
+            while self.socket.recv(65536):
+                if time.monotonic() > end:
+                    return False  # it goes on talking
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            pass
+        return True
+
+
+def open_all(daemon, box, key):
+    """Everything that can stay open: by the sandbox's token, by the key, and by nothing at all."""
+    code = json.dumps({"code": TICKS, "language": "python"}).encode()
+    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "run_command", "arguments": {"command": "sleep 600"}, "_meta": {"progressToken": 1}}}).encode()
+    connect = {"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"}
+    watch = json.dumps({"path": "/home/user"}).encode()
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Version": "13"}
+    own, port = box.headers(), box.headers(3000)
+    by_key = {name: value for name, value in own.items() if name != "X-Access-Token"} | {"X-API-KEY": key}
+    named = {"Host": f"3000-{box.id}.localhost"}
+    ticks = box.start_body(["python3", "-c", TICKS])
+    return {
+        "process": Stream(daemon, "POST", "/process.Process/Start", own | connect, ticks),
+        "process-by-key": Stream(daemon, "POST", "/process.Process/Start", by_key | connect, ticks),
+        "execute": Stream(daemon, "POST", "/execute", box.headers(49999), code),
+        "port": Stream(daemon, "GET", "/", port),
+        "port-by-name": Stream(daemon, "GET", "/", named),
+        "websocket": Stream(daemon, "GET", "/", port | upgrade),
+        "websocket-by-name": Stream(daemon, "GET", "/", named | upgrade),
+    }, {
+        "watch": Stream(daemon, "POST", "/filesystem.Filesystem/WatchDir", own | connect, struct.pack(">BI", 0, len(watch)) + watch),
+        "events": Stream(daemon, "GET", "/events", {"X-API-KEY": key}),
+        "mcp": Stream(daemon, "POST", "/mcp", {"X-API-KEY": key, "Content-Type": "application/json", "MCP-Protocol-Version": "2025-06-18",
+                                               "Accept": "application/json, text/event-stream"}, call),
+    }
+
+
+def start_server(box):
+    connection, answer = box.begin("python3", "-c", SERVER)
+    told = b""
+    while b"bGlzdGVucw" not in told:  # "listens"
+        piece = answer.read1(65536)
+        assert piece, told
+        told += piece
+    return connection
+
+
+def test_what_a_key_has_opened_ends_with_it(daemon):
+    """DM-8: streams, WebSockets, ports, events and calls are cut when their key is revoked; those of other keys go on, and so
+    do the operator's in the same sandbox."""
+    leaked = "leaked-" + secrets.token_hex(4)
+    keys = {"leaked": daemon.add_key(leaked), "kept": daemon.add_key("kept-" + secrets.token_hex(4))}
+    boxes = {name: daemon.create("python", key=key, network={"allowPublicTraffic": True}) for name, key in keys.items()}
+    held = [start_server(box) for box in boxes.values()]
+    try:
+        opened = {name: open_all(daemon, boxes[name], key) for name, key in keys.items()}
+        operators, _ = open_all(daemon, boxes["leaked"], daemon.key)
+        for talking, quiet in opened.values():
+            assert all(s.lives() for s in talking.values()) and all(s.is_quiet() for s in quiet.values()), "control"
+        daemon.keys("revoke", leaked)
+        for name, stream in {**opened["leaked"][0], **opened["leaked"][1]}.items():
+            assert stream.ended(), name
+        for name in ("process", "execute", "port", "websocket"):
+            assert operators[name].ended(), f"{name}: the sandbox's own token ends with its key, whoever shows it"
+        assert operators["process-by-key"].lives(), "the operator's key is good"
+        talking, quiet = opened["kept"]
+        assert [name for name, s in talking.items() if not s.lives()] == []
+        assert [name for name, s in quiet.items() if not s.is_quiet()] == []
+        assert daemon.process.poll() is None
+    finally:
+        for connection in held:
+            connection.close()
+        for box in boxes.values():
+            box.kill()
+
+
+def test_an_operator_who_was_revoked_sees_nothing_of_others_any_more(daemon):
+    name = "boss-" + secrets.token_hex(4)
+    key = json.loads(daemon.keys("add", name, "--operator", "--json"))["key"]
+    daemonlib.wait_for(lambda: daemon.request("GET", "/v2/sandboxes", key=key).status == 200, what="the key is known")
+    box = daemon.create(key=daemon.add_key("tenant-" + secrets.token_hex(4)))
+    connect = {"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"}
+    ticks = box.start_body(["python3", "-c", TICKS])
+    try:
+        mine = Stream(daemon, "POST", "/process.Process/Start", {"E2b-Sandbox-Id": box.id, "X-API-KEY": key} | connect, ticks)
+        own = Stream(daemon, "POST", "/process.Process/Start", box.headers() | connect, ticks)
+        assert mine.lives() and own.lives()
+        daemon.keys("revoke", name)
+        assert mine.ended() and own.lives()
+    finally:
+        box.kill()
+
+
+# ---- what was refused to a cell ----
+
+RULED = {"ruled.json": json.dumps({"interpreter": "python", "policy": {"network": {"allow": ["http://allowed.test=127.0.0.1"]}}})}
+MOUNT = "import ctypes, os\nif ctypes.CDLL(None, use_errno=True).mount(b'none', b'/mnt', b'tmpfs', 0, None): raise OSError(ctypes.get_errno(), 'mount')"
+
+
+def error_of(box, code):
+    return next((line for line in box.execute(code) if line["type"] == "error"), None)
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_an_error_of_a_cell_says_what_was_refused(user):
+    """Each error has what was refused while its cell ran, however late the refusal is told; and nothing of another's."""
+    with Daemon(user, templates=RULED) as daemon:
+        ruled, bare = daemon.create("ruled"), daemon.create("python")
+        for n in range(12):
+            name = f"host{n}.denied.test"
+            for box, how in ((ruled, f"http://{name}/"), (ruled, f"https://{name}/"), (bare, f"https://{name}/")):
+                told = error_of(box, f"import urllib.request\nurllib.request.urlopen('{how}', timeout=60).read()")
+                for part in ("value", "traceback"):
+                    words = told[part][told[part].index("denied: network: "):]
+                    assert name in words and not any(f"host{m}.denied.test" in words for m in range(n)), told
+        assert "denied: filesystem: mount: " in error_of(bare, MOUNT)["value"]
+        fetch = "import urllib.request\nurllib.request.urlopen('https://dify.test/', timeout=60)"
+        told = dify(daemon, {"language": "python3", "code": fetch}).json["data"]
+        assert "denied: network: " in told["error"] and "dify.test" in told["error"].rpartition("denied: ")[2], told
+        told = dify(daemon, {"language": "python3", "code": "raise ValueError('mine')"}).json["data"]
+        assert "mine" in told["error"] and "denied" not in told["error"], "the control: its own fault"
+        told = error_of(ruled, "raise ValueError('mine')")
+        assert told["value"] == "mine" and "denied" not in told["traceback"], "the control: its own fault"
+        assert error_of(ruled, "import urllib.request\ntry:\n    urllib.request.urlopen('http://quiet.test/')\nexcept OSError:\n    pass") is None
+        failed = ruled.run("python3", "-c", "import urllib.request; urllib.request.urlopen('http://process.test/')")
+        assert "process.test" in failed.events[-1]["event"]["end"]["error"], failed.events[-1]
 
 
 def test_how_often_others_use_a_template_is_not_told(daemon):

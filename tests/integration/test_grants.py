@@ -45,3 +45,19 @@ def test_nothing_is_made_in_a_granted_folder_to_mount_on(folder, place):
     done = brig("--rw", f"{folder}/project:/p", "--ro", f"{folder}/extra:/p/{place}", "--", "ls", f"/p/{place}")
     assert done.stdout == "file\n", done.stderr
     assert os.listdir(folder / "project" / place) == []
+
+
+@pytest.mark.parametrize("kind", ["--rw", "--ro", "--review"])
+def test_a_grant_can_be_the_work_folder(folder, kind):
+    """As the ground layer of Landlock and the mount both say: what is read-only is so there too."""
+    command = [kind, f"{folder}/project:/workspace", "-q", "--", "sh", "-c", "pwd; ls; echo new > made; mkdir -p /tmp/x"]
+    done = brig(*command)
+    assert done.stdout == "/workspace\nfile\n", done
+    assert done.returncode == 0 and ("Read-only" in done.stderr) == (kind == "--ro"), done
+    assert (folder / "project" / "made").exists() == (kind == "--rw")
+
+
+@pytest.mark.parametrize("place", ["/tmp", "/home", "/home/user", "/run", "/usr", "/.brig"])
+def test_a_grant_hides_nothing_of_the_sandboxs_own(folder, place):
+    done = brig("--ro", f"{folder}/extra:{place}", "--", "true")
+    assert done.returncode == 125 and "the sandbox has its own" in done.stderr and "attestation" not in done.stderr, done.stderr

@@ -141,7 +141,7 @@ def test_a_folder_that_is_a_link(caller, folder):
     os.chown(real, caller.uid, -1)
     (folder / "link").symlink_to(real)
     told = brig_serve(caller, "--state", folder / "link", "--daemon", "/bin/true", "--socket", folder / "s")
-    assert told.returncode == 1 and "state folder" in told.stderr and not list(real.iterdir())
+    assert told.returncode == 125 and "state folder" in told.stderr and not list(real.iterdir())
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="needs two users")

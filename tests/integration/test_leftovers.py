@@ -152,6 +152,18 @@ def test_after_kill_of_the_guardian(box, traces):
     traces.none_left()
 
 
+def test_the_guardian_holds_no_folder_of_the_callers(caller, traces):
+    """It may stay longer than anybody else, and the folder could not be unmounted."""
+    with tempfile.TemporaryDirectory(prefix="test-brig-") as place:
+        os.chmod(place, 0o755)
+        brig = caller.start("--tier", "process", "--", "sleep", "600", cwd=place)
+        find_below(brig.pid, "sleep")
+        assert os.readlink(f"/proc/{brig.pid}/cwd") == place, "control: the supervisor does"
+        assert os.readlink(f"/proc/{guardian_of(brig)}/cwd") == "/"
+        end(brig)
+    traces.none_left()
+
+
 def test_the_code_cannot_kill_its_guardian_or_supervisor(box, traces):
     """With its pid known; the control is that the caller can."""
     brig = box.start("--", "cat", stdin=subprocess.PIPE)

@@ -256,6 +256,22 @@ def test_no_network_explains_itself(mcp):
     mcp.call("destroy_session", session_id=session)
 
 
+@pytest.mark.parametrize("user", USERS)
+def test_what_brig_proxy_refused_is_in_the_result(user):
+    """It is told by another process than the end of the code is: each result has it all the same, and only its own."""
+    rules = {"ruled.json": json.dumps({"interpreter": "python", "policy": {"network": {"allow": ["http://allowed.test=127.0.0.1"]}}})}
+    with Daemon(user, templates=rules) as daemon:
+        mcp = Http(daemon)
+        session = mcp.session(template="ruled")
+        for n in range(12):
+            name = f"host{n}.denied.test"
+            for tool_name, arguments in (("run_code", {"code": f"import urllib.request\nurllib.request.urlopen('http://{name}/')"}),
+                                         ("run_command", {"command": f"curl -sSf http://{name}/x"})):
+                told, failed = mcp.call(tool_name, session_id=session, **arguments)
+                assert failed == (tool_name == "run_code") and [name in d["what"] for d in told["denials"]] == [True], (n, told)
+        mcp.call("destroy_session", session_id=session)
+
+
 def test_a_session_ends_when_it_is_not_used(mcp):
     session = mcp.session(timeout_seconds=1, template="base")
     wait_for(lambda: session not in mcp.daemon.live(), 60, "it has ended")

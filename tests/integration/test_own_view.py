@@ -91,6 +91,15 @@ def test_python_sees_its_own(place):
     assert re.fullmatch(r"\d+\.\d\d \d+\.\d\d \d+\.\d\d \d+/\d+ \d+ *\n", seen["loadavg"])
 
 
+def test_who_counts_cpus_counts_those_of_the_limit(place):
+    """By the files, or by the environment where the scheduler is asked; where a program sets these itself, it has what it set."""
+    if os.cpu_count() == 1:
+        pytest.skip("a machine with one CPU has nothing to hide")
+    told = place("sh", "-c", "nproc; echo $OMP_NUM_THREADS $GOMAXPROCS $PYTHON_CPU_COUNT; OMP_NUM_THREADS= nproc").split()
+    assert told[:4] == ["1"] * 4, told
+    assert told[4] == str(len(os.sched_getaffinity(0))), "nothing is pinned: docs/filesystem.md"
+
+
 def test_nothing_else_of_the_kernel_is_shown(place):
     seen = json.loads(place("python3", "-c", LOOK))
     for name in ("version", "filesystems", "interrupts", "kallsyms"):

@@ -234,7 +234,8 @@ def test_root_is_root_of_nothing(caller):
     for command in ("mount -t tmpfs none /mnt", "chroot / true", "mknod /tmp/d c 1 3", "touch /usr/x", "touch /tmp/f && chown 1000 /tmp/f",
                     "unshare -U true", "touch /.brig/sbin/x", "rm /.brig/sbin/sudo", "hostname x", "date -s 12:00"):
         assert box.run("--", "sudo", "sh", "-c", command).returncode != 0, command
-    assert caller.run("--tier", "container", "--", "sudo", "id", "-u").returncode != 0, "control: nobody else has it"
+    told = caller.run("--tier", "container", "--", "sudo", "-n", "id", "-u")
+    assert told.returncode == 1 and told.stdout == "" and "brig run --uid 0" in told.stderr, "control: nobody else has it, and is told who can give it"
 
 
 @pytest.mark.parametrize("place", ["/root", "/root/project"])

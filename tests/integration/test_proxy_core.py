@@ -214,6 +214,23 @@ def test_a_burst_of_events_arrives_whole(server):
         assert proxy.end()["lost_events"] == 0 and len(proxy.events) == 400
 
 
+def test_what_was_decided_is_told_before_a_sync_is_answered(server):
+    """Also when the supervisor has not read for a while: what waits for it comes first, whole."""
+    with Proxy([pinned(server)]) as proxy:
+        port = proxy.listen(TRANSPARENT)
+        for number, count in ((1, 1), (2, 400)):
+            proxy.forget()
+            clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+            for client in clients:
+                client.settimeout(60)
+                client.sendall(client_hello("x.test"))
+                assert drain(client) == ALERT
+                client.close()
+            proxy.send("sync", number)
+            assert proxy.expect("synced").value == number and len(proxy.events) == count
+        assert proxy.end()["lost_events"] == 0
+
+
 # ---- names inside ----
 
 def test_allowed_names_have_stand_ins_and_others_do_not_exist(server, names):

@@ -33,6 +33,7 @@ def program(tmp_path_factory):
         return given
     made = tmp_path_factory.mktemp("server") / "server_lab"
     sources = [TOP / "tests/tools/server_lab.c", TOP / "tests/sanitizer.c", TOP / "src/os/loop.c",
+               TOP / "src/os/peer.c", TOP / "src/os/rights_child.c", *(TOP / "src/wire").glob("handover*.c"),
                *(TOP / "src/daemon/server").glob("*.c"), TOP / "src/daemon/base/account.c",
                TOP / "src/mcp/rpc_write.c", *(TOP / "src/base").glob("*.c"), *(TOP / "src/http").glob("*.c")]
     subprocess.run(["gcc", "-O1", "-g", "-std=gnu17", "-D_GNU_SOURCE", "-fsanitize=address,undefined",

@@ -241,6 +241,31 @@ def test_programs_copy_instead(caller):
     assert done.stdout == "True True\n", done
 
 
+FLOOD_BOTH = "yes & exec yes >&2"
+
+
+@callers
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_a_reader_who_stops_does_not_hold_up_the_supervisor_of_both_streams(caller, tier):
+    """`2>&1 | less`: what poll says of a pipe is no longer so when the other stream has written to it."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)  # room for one of the two
+    process = caller.with_options("--tier", tier).start("--timeout", "5s", "--", "sh", "-c", FLOOD_BOTH, stdout=writer, stderr=writer)
+    os.close(writer)
+
+    def flooding():
+        return [pid for pid in descendants(process.pid) if comm(pid) == "yes"]
+
+    try:
+        wait_for(lambda: len(flooding()) == 2, what="both are written to")
+        os.read(reader, 4096)
+        wait_for(lambda: not flooding(), PATIENCE, what="the time limit")  # brig itself then waits to say so
+    finally:
+        os.close(reader)
+        process.kill()
+        process.wait()
+
+
 # ---- a file system that does not answer ----
 
 @pytest.fixture
@@ -414,7 +439,7 @@ def test_there_is_a_pump_where_it_is_needed(place, caller, tier, where):
 
 def killed_pump(process):
     out, err = process.communicate()
-    return process.returncode, out, b"its pump was killed" in err
+    return process.returncode, out, b"its pump died" in err
 
 
 @only_root
@@ -443,6 +468,57 @@ def test_output_that_is_lost_with_a_pump_is_no_success(hung, tier):
         wait_for(lambda: not [p for p in descendants(process.pid) if comm(p) == "sh"], what="the end of the code")
         os.kill(pump, signal.SIGKILL)
         assert killed_pump(process) == (137, b"", True)
+
+
+@only_root
+@pytest.mark.parametrize("tier", ["container", "process"])
+def test_a_pump_that_is_stopped_is_no_reason_of_its_own(hung, tier):
+    """The limit ended the run; that the pump was killed for it, and how long that took, is nobody's concern."""
+    process = ANY.with_options("--tier", tier).start("--ro", hung.place, "--timeout", "3s", "--", "sh", "-c", "echo ready; exec sleep 1000")
+    assert process.stdout.read(6) == b"ready\n"
+    os.kill(pumps(process)[0], signal.SIGSTOP)
+    out, err = process.communicate()
+    assert process.returncode == 124 and b"pump" not in err, err
+
+
+@only_root
+def test_output_that_a_pump_keeps_back_is_no_success(hung):
+    """It is given time, since nothing else ended the run."""
+    with tempfile.TemporaryDirectory(prefix="test-brig-", dir=Path(hung.place).parent) as flags:
+        os.chmod(flags, 0o755)
+        process = ANY.start("--json", "--ro", hung.place, "--ro", flags, "--", "sh", "-c",
+                            f"until [ -e {flags}/go ]; do sleep 0.05; done; echo last")
+        wait_for(lambda: pumps(process), what="its pump")
+        os.kill(pumps(process)[0], signal.SIGSTOP)
+        Path(flags, "go").touch()
+        told = json.loads(process.communicate()[0])
+    why = "its pump did not pass on all that the code wrote"
+    assert process.returncode == 137 and told["exit_code"] is None and told["stdout"] == "", told
+    assert told["ended_because"] == told["receipt"]["verdict"]["ended_because"] == why, told
+    assert "pump" not in str(told["receipt"]["weaker_than_level"])
+
+
+needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+
+
+def failing(call, error, when, *args):
+    """A run in which one call of the supervisor's fails."""
+    prefix = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}"]
+    inject = ["-e", f"inject={call}:error={error}:when={when}"] if when else []
+    done = subprocess.run([*prefix, *inject, *ANY.command("--json", *args)], capture_output=True, cwd="/", stdin=subprocess.DEVNULL, timeout=300)
+    return done.returncode, json.loads(done.stdout)
+
+
+@needs_strace
+@pytest.mark.parametrize("when", [None, 2])
+def test_output_that_cannot_be_watched_for_is_no_success(when):
+    """The code has ended, and well; its pipe is still open, and the second loop is the one that reads it to its end."""
+    status, told = failing("epoll_create1", "ENOSPC", when, "--", "sh", "-c", "sleep 1000 & echo last")
+    if not when:
+        assert status == 0 and told["stdout"] == "last\n" and not told.get("ended_because"), told
+        return
+    why = "what the code wrote last could not be watched for"
+    assert status == 137 and told["exit_code"] is None and told["ended_because"] == why, told
 
 
 @only_root

@@ -138,6 +138,22 @@ def test_the_policy_of_a_file_is_what_is_attacked():
     assert own_leftovers(caller.uid) == [] or not IS_ROOT
 
 
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_a_writable_root_is_attacked_as_any_other(uid):
+    """What cannot be tried there says a reason that is true of it; what can be is."""
+    caller = fresh_user()
+    policy = PUBLIC / f"verify-writable-{uid}.yaml"
+    policy.write_text(f'level: high\nkernel: {{tier: container, uid: {uid}}}\nfilesystem: {{writable_root: true}}\nlifecycle: {{cgroup: "off", disk: 64M}}\n')
+    policy.chmod(0o644)
+    result = verify(caller, "--policy", str(policy), "--json")
+    (cell,) = told(result)["cells"]
+    assert result.returncode == 0 and rows(cell, "failed") == set(), result.stdout
+    assert {"F-01.homes", "F-11.mounts", "F-11.contents"} <= rows(cell, "held"), result.stdout
+    why = {row["id"]: row["why"] for row in cell["rows"] if row["verdict"] == "not applicable"}
+    assert "Landlock says less" in why["F-20"] and "writable" in why["F-11.system"], why
+    assert own_leftovers(caller.uid) == [] or not IS_ROOT
+
+
 def test_the_hidden_verb_is_of_no_use_to_anybody_else():
     for words in ([], ["0"], ["0", "x"], ["99", "/tmp/x y 1"], ["0", "a" * 5000]):
         result = subprocess.run([PUBLIC / "brig", "(verify)", *words], capture_output=True, text=True, timeout=60)

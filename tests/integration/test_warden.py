@@ -201,6 +201,27 @@ def test_signals_by_process_and_by_group(box):
     box.run("true")
 
 
+def test_what_was_started_too_late_does_not_run_on():
+    """W-5: the front was told that there is no such process. A minute is what the warden waits, whoever the caller is."""
+    with Serve(CALLERS[-1]) as serve:
+        box = serve.box()
+        init = box.told["init"]
+        os.kill(init, signal.SIGSTOP)
+        try:
+            for number, tty in ((1, None), (2, {"cols": 80, "rows": 24})):
+                box.wire.send("spawn", number, 0, {"argv": ["sleep", "1000"], "tty": tty}, ())
+            told = [box.next("done", "fail", seconds=600) for _ in range(2)]
+        finally:
+            os.kill(init, signal.SIGCONT)
+        assert {(m.type, m.request) for m in told} == {("fail", 1), ("fail", 2)} and all("does not answer" in m.json["message"] for m in told)
+        assert box.run("true")[0] == 0  # asked for later, so that it was started later
+        wait_for(lambda: "sleep" not in below(init).values())
+        lives = box.spawn("sleep", "1000").value
+        assert box.run("true")[0] == 0 and "sleep" in below(init).values(), "one that was started in time is left alone"
+        box.ask("signal", {"pid": lives, "signal": 9, "group": False})
+        box.close()
+
+
 def test_orphans_are_reaped_and_not_reported(box):
     box.run("sh", "-c", "for i in 1 2 3 4 5; do (sleep 0.01 &) ; done; sleep 0.2")
     assert not [m for m in box.kept if m.type == "exited"]
@@ -482,7 +503,8 @@ def limit_of(box):
     return message.json["message"], ended
 
 
-HOG = "x=[]\nwhile 1: x.append(b'x' * (1 << 20))"
+# What it has it keeps: where memory is only sampled, what a process cannot have at all may come before the look.
+HOG = "import time\nx = []\ntry:\n    while 1: x.append(b'x' * (1 << 20))\nexcept MemoryError: time.sleep(600)"
 
 
 @pytest.mark.parametrize("template", ["roomy", "sampled"])

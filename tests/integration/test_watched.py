@@ -50,6 +50,26 @@ ASKED = {"memory": ["-m", "64M"], "cpus": ["--cpus", "0.5"], "cpu_time": ["--cpu
 NAMES = {"cpus": "cpus_milli", "cpu_time": "cpu_time_ms", "timeout": "timeout_ms"}
 
 
+def with_proc(options, command):
+    """The command where /proc is another one. Its options are its own: no other mount changes."""
+    script = 'mount -t proc -o "$0" proc /proc && exec "$@"'
+    return subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, options, *command],
+                          capture_output=True, text=True, cwd="/", stdin=subprocess.DEVNULL, timeout=300)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a /proc")
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.name)
+@pytest.mark.parametrize("hides", [0, 1, 2])
+def test_where_processes_can_hide_the_process_tier_is_refused(caller, tier, hides):
+    """LC-6: of a process that makes itself undumpable its own user would see nothing, and so would who watches it."""
+    done = with_proc(f"hidepid={hides}", caller.command("--tier", tier, *NO_CGROUP, *WATCHED, "--", "echo", "ran"))
+    if hides and tier == "process" and caller.name == "user":
+        assert done.returncode == 125 and "hidepid" in done.stderr and "--tier container" in done.stderr and not done.stdout, done
+    else:
+        assert done.returncode == 0 and done.stdout == "ran\n", done
+
+
 @pytest.mark.parametrize("limit", ASKED)
 def test_what_cannot_be_kept_is_refused_or_accepted(place, limit):
     caller, tier = place
@@ -177,6 +197,39 @@ def test_memory_that_hides_is_found(watched, way):
     assert told["limit_hit"] == "memory" and told["oom_killed"], told
 
 
+HIDDEN = """
+import os, sys, time
+for i in range(8):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        os.set_inheritable(w, True)
+        hold = "import os, time; kept = bytearray(b'x') * (24 << 20); os.write(int(os.sys.argv[1]), b'x'); time.sleep(3600)"
+        os.execv(sys.argv[1], ["python3", "-c", hold, str(w)])
+    os.close(w)
+    assert os.read(r, 1) == b'x'
+    time.sleep(0.2)
+print('all', flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a program that the caller may not read")
+def test_processes_whose_program_may_not_be_read_are_seen(watched):
+    """The kernel lets nobody look into them, and a /proc that hides what may not be looked into does not list them."""
+    with tempfile.TemporaryDirectory(dir=PUBLIC) as folder:
+        os.chmod(folder, 0o755)
+        program = Path(folder, "python3")
+        shutil.copy(os.path.realpath("/usr/bin/python3"), program)
+        os.chmod(program, 0o711)
+        command = ["--ro", f"{folder}:/hidden" if "container" in watched.options else folder]
+        at = "/hidden/python3" if "container" in watched.options else str(program)
+        control = subprocess.run(watched.outside("/usr/bin/python3", "-c", HIDDEN + "os.killpg(0, 9)", str(program), "0"), capture_output=True, text=True,
+                                 check=False, start_new_session=True)
+        assert control.stdout == "all\n", f"outside the same code holds it: {control}"
+        told = watched.json(*command, "-m", "64M", *PYTHON, HIDDEN, at, "3600")
+        assert told["limit_hit"] == "memory" and told["oom_killed"], told
+
+
 ONE_CONNECTION = """
 import socket
 l = socket.create_server(('127.0.0.1', 0)); a = socket.create_connection(l.getsockname()); b = l.accept()[0]
@@ -275,6 +328,79 @@ def test_buffers_of_netlink_count(counted):
     assert control["exit_code"] == 0, control
     told = counted.json("-m", "32M", *PYTHON, FRAME.format(100, NETLINK, 60))
     assert told["limit_hit"] == "memory" and told["oom_killed"], told
+
+
+# A merged folder of an overlay is read, and changed so that the next reader gets a list of its own.
+LISTS = """import os, socket, sys, time
+folder, names, count, way, rest = sys.argv[1], *map(int, sys.argv[2:4]), sys.argv[4], float(sys.argv[5])
+for i in range(names): open(f'{folder}/{"x" * 240}{i}', 'w').close()
+kept, sockets = [], []
+for i in range(count):
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    entries = os.scandir(fd); next(entries)
+    open(f'{folder}/c{i}', 'w').close()
+    if way == 'open':
+        os.close(fd); kept.append(entries)
+        continue
+    # In a socket that is in flight itself.
+    a, b = socket.socketpair(); c, d = socket.socketpair()
+    socket.send_fds(c, [b'x'], [fd]); socket.send_fds(a, [b'x'], [d.fileno()])
+    os.close(fd); entries.close(); c.close(); d.close(); sockets += [a, b]
+print('held', flush=True)
+time.sleep(rest)
+"""
+
+
+@pytest.fixture(params=["writable root", "review"])
+def layered(request):
+    """run(caller, *options, *arguments of LISTS behind the folder): in a folder that an overlay merges."""
+    labs = []
+
+    def run(caller, options, *wanted):
+        if request.param == "writable root":
+            return caller.json("-q", "--tier", "container", "--timeout", "280s", "--writable-root", *options, *PYTHON, LISTS,
+                               "/usr/local/share", *wanted)
+        lab = Lab(caller, "container")
+        labs.append(lab)
+        lab.own()
+        return json.loads(lab.brig("run", "--json", "-q", "--tier", "container", "--timeout", "280s", "--review", lab.project,
+                                   *options, *PYTHON, LISTS, lab.project, *wanted).stdout)
+
+    yield run
+    for lab in labs:
+        lab.close()
+
+
+@pytest.mark.parametrize("way", ["open", "in flight"])
+@pytest.mark.parametrize("options", [WATCHED, [*NO_CGROUP, *WATCHED]], ids=["cgroup if there is one", "no cgroup"])
+@pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
+def test_lists_of_merged_folders_count(caller, options, layered, way):
+    """Kernel memory that no cgroup counts: 512 bytes for each of these names and each reader, 150 MB in all."""
+    # What is in flight for a second is not waited for, however large the limit is.
+    control = layered(caller, [*options, "-m", "4G"], 2000, 150 if way == "open" else 5, way, 0)
+    assert control["exit_code"] == 0 and control["stdout"] == "held\n", control
+    told = layered(caller, [*options, "-m", "64M"], 2000, 150, way, 60)
+    assert told["limit_hit"] in ("memory", *limit_of(way)[:way == "in flight"]), told
+    assert told["oom_killed"] or way == "in flight", told
+
+
+DOZEN = """import os
+folder = '/usr/local/share'
+for i in range(2000): open(f'{folder}/a-file-with-an-ordinary-name-{i}', 'w').close()
+kept = []
+for path, names, files in list(os.walk('/usr'))[:12]:
+    for again in range(2):
+        kept.append(os.scandir(path)); next(kept[-1], None)
+end = time.monotonic() + 2
+while time.monotonic() < end: os.listdir(folder)
+print(len(kept))
+"""
+
+
+@pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
+def test_a_few_open_folders_are_nothing(caller):
+    told = caller.json("-q", "--tier", "container", "-m", "64M", *WATCHED, "--writable-root", *PYTHON, "import time\n" + DOZEN)
+    assert told["stdout"] == "24\n" and told["limit_hit"] is None, told
 
 
 # ---- CPU time ----
@@ -385,6 +511,24 @@ def test_files_that_hide_in_a_review_are_found(place, way):
         assert told["limit_hit"] in limit_of(way), told
     finally:
         subprocess.run(["chmod", "-R", "u+rwx", str(lab.top)], check=False)
+        lab.close()
+
+
+@pytest.mark.parametrize("below, options", [("/tmp", []), ("/var/tmp", ["--writable-root"])], ids=["work folder", "writable root"])
+@pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
+def test_a_project_that_is_moved_hides_nothing(caller, below, options):
+    """The code may rename a folder that the project lies below: then every file of it has another name."""
+    lab = Lab(caller, "container", below)
+    try:
+        lab.own()
+        move = f"import os\nos.chdir('/')\nos.rename({str(lab.top)!r}, {str(lab.top) + '-moved'!r})\n"
+        command = ["run", "--json", "--tier", "container", "-q", "--timeout", "280s", "--review", lab.project, *WATCHED, *options]
+        folder, way = f"{lab.top}-moved/project", "deleted, mapped and closed"
+        control = json.loads(lab.brig(*command, "--disk", "1G", *PYTHON, move + hiding(folder, 4, way, 0)).stdout)
+        assert control["exit_code"] == 0 and control["stdout"].split() == list("0123"), control
+        told = json.loads(lab.brig(*command, "--disk", "64M", *PYTHON, move + hiding(folder, 40, way, 60)).stdout)
+        assert told["limit_hit"] == "disk", told
+    finally:
         lab.close()
 
 

@@ -1,6 +1,6 @@
 """A real `brig serve` on a loopback port, as root or as an ordinary user, and a plain HTTP client for it.
 
-BRIG names the program; what it needs (brig-daemon, brig-proxy) lies beside it.
+BRIG names the program; what it needs (brig-daemon, brig-proxy, brig-tls) lies beside it.
 """
 import atexit
 import base64
@@ -23,7 +23,7 @@ TOP = Path(__file__).resolve().parents[2]
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
 IS_ROOT = os.geteuid() == 0
 USERS = ["root", "user"] if IS_ROOT else ["user"]
-READY = re.compile(r"ready on (\S+) and http://127\.0\.0\.1:(\d+)")
+READY = re.compile(r"ready on .*\b(https?)://127\.0\.0\.1:(\d+)")
 # The disk is memory: a sandbox that can be filled without being ended.
 TEMPLATES = {"small.yaml": "description: little room\npolicy: {lifecycle: {disk: 48M, sampling: accept}}\n",
              "tight.yaml": "description: little memory\npolicy: {lifecycle: {memory: 192M, disk: 48M, sampling: accept}}\n"}
@@ -106,7 +106,7 @@ class Daemon:
             self.process.wait()
             raise AssertionError(f"brig serve did not start: {line!r} {(self.folder / 'said').read_text()!r}")
         self.port = int(found[2])
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{found[1]}://127.0.0.1:{self.port}"
         self.key = self.key_file.read_text().strip()
 
     @property

@@ -1,4 +1,4 @@
-"""Registries on loopback with one tiny package each, made here: a PEP 503 index for pip and a registry for npm."""
+"""Registries on loopback with one tiny package each, made here: a PEP 503 index for pip, a registry for npm and an archive for apt."""
 import base64
 import hashlib
 import http.server
@@ -48,8 +48,39 @@ def tarball(name=NAME, version="1.0.0"):
     return out.getvalue()
 
 
+def tar_of(files):
+    """files: path: (bytes, mode, group)."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        folders = sorted({"/".join(path.split("/")[:n]) for path in files for n in range(2, path.count("/") + 1)})
+        for folder in folders:
+            member = tarfile.TarInfo(folder)
+            member.type, member.mode, member.uname, member.gname = tarfile.DIRTYPE, 0o755, "root", "root"
+            archive.addfile(member)
+        for path, (data, mode, group) in files.items():
+            member = tarfile.TarInfo(path)
+            member.size, member.mode, member.gid = len(data), mode, group
+            archive.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def deb(name=NAME, version="1.0"):
+    """A Debian package with a program, a file of another group's and a script that runs at the end, gives a folder away and
+    makes one at the top."""
+    control = f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: Nobody <nobody@example.org>\nDescription: tiny\n"
+    post = f"#!/bin/sh\nset -e\nchown nobody:nogroup /var/lib/{name}\nmkdir -p /opt/{name}\nldconfig\n"
+    parts = {"debian-binary": b"2.0\n",
+             "control.tar.gz": tar_of({"./control": (control.encode(), 0o644, 0), "./postinst": (post.encode(), 0o755, 0)}),
+             "data.tar.gz": tar_of({f"./usr/bin/{name}-deb": (b"#!/bin/sh\necho tiny works\n", 0o755, 0),
+                                    f"./usr/share/{name}/data": (b"x", 0o640, 43), f"./var/lib/{name}/data": (b"y", 0o644, 8)})}
+    out = b"!<arch>\n"
+    for part, data in parts.items():
+        out += f"{part:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+    return control, out
+
+
 class Registry:
-    """Usable in a with statement. Inside it has the names pypi.test and npm.test, which rules pin to loopback."""
+    """Usable in a with statement. Inside it has the names pypi.test, npm.test and deb.test, which rules pin to loopback."""
 
     def __init__(self):
         self.files = {}
@@ -74,6 +105,7 @@ class Registry:
         self.port = self.server.server_port
         self.put_wheel()
         self.put_tarball()
+        self.put_deb()
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def __enter__(self):
@@ -99,10 +131,21 @@ class Registry:
         self.files[f"/{NAME}"] = "application/json", json.dumps(document).encode()
         self.files[f"/files/{NAME}-1.0.0.tgz"] = "application/octet-stream", data
 
+    def put_deb(self):
+        control, data = deb()
+        self.files[f"/deb/./{NAME}_1.0_all.deb"] = "application/octet-stream", data
+        index = f"{control}Filename: ./{NAME}_1.0_all.deb\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n\n"
+        self.files["/deb/./Packages"] = "text/plain", index.encode()
+
+    @property
+    def source(self):
+        """A line of sources.list."""
+        return f"deb [trusted=yes] http://deb.test:{self.port}/deb/ ./"
+
     @property
     def rules(self):
         """As --allow and as a policy's network.allow has them."""
-        return [f"http://{host}.test:{self.port}=127.0.0.1" for host in ("pypi", "npm")]
+        return [f"http://{host}.test:{self.port}=127.0.0.1" for host in ("pypi", "npm", "deb")]
 
     @property
     def variables(self):

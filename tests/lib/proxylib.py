@@ -22,7 +22,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PROXY", str(TOP / "build" / "brig-proxy"))
 
-TYPES = ["none", "config", "listener", "connection", "check", "end", "ready", "fail", "replaced", "event", "checked", "bye"]
+TYPES = ["none", "config", "listener", "connection", "check", "end", "ready", "fail", "replaced", "event", "checked", "bye", "refused", "ask", "answer",
+         "sync", "synced"]
 PROXY, TRANSPARENT, DNS_UDP, DNS_TCP = range(4)
 A, AAAA = 1, 28
 HEAD = struct.Struct("=4I3i512s320s")

@@ -30,9 +30,9 @@ def tree(folder):
 class Lab:
     """Folders that belong to the caller, which a sandbox of root's can walk through as well."""
 
-    def __init__(self, caller, tier):
+    def __init__(self, caller, tier, below=None):
         self.caller, self.tier = caller, tier
-        self.top = Path(tempfile.mkdtemp(prefix="test-review-"))
+        self.top = Path(tempfile.mkdtemp(prefix="test-review-", dir=below))
         self.top.chmod(0o755)
         self.project, self.state = self.top / "project", self.top / "state"
         for folder in (self.project, self.state):

@@ -223,12 +223,9 @@ static int verb_main(const struct verb *verb, int argc, char *const argv[],
 {
     struct err err = ERR_INIT;
     struct boxes b = {0};
-    int rest = 0;
-    int r = verb_parse(verb, argc, argv, take, &b, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, take, &b, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take(&b, NULL, argv[rest], &err);
     if (r >= 0)
         r = run(&b, &err);
     return r < 0 ? verb_fail(verb, &err, b.json || verb_wants_json(argc, argv)) : 0;
@@ -249,17 +246,6 @@ static int deny_main(const struct verb *verb, int argc, char *const argv[])
     return verb_main(verb, argc, argv, run_deny);
 }
 
-static const struct opt list_items[] = {
-    {.id = BOXES_WATCH,
-     .brief = 'w',
-     .name = "watch",
-     .group = "Output",
-     .help = "again every second, until ^C"},
-    {.id = BOXES_JSON, .name = "json", .group = "Output", .help = "print JSON"},
-};
-static const struct opt_table list_table = {
-    .items = list_items, .count = ARRAY_LEN(list_items), .next = &client_option_table};
-
 const struct verb verb_approvals = {
     .name = "approvals",
     .summary = "what waits for a person's answer",
@@ -273,7 +259,7 @@ const struct verb verb_approvals = {
                 "brig run --dangerous ask -- git push --force\n"
                 "brig approve ask-4f1d2c3b",
     .statuses = "0    printed\n125  a daemon that was named is not there",
-    .options = &list_table,
+    .options = &boxes_watch_table,
     .main = approvals_main,
 };
 

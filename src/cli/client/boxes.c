@@ -15,6 +15,17 @@
 
 #define OUTPUT_MAX ((size_t)64 << 20)
 
+static const struct opt watch_items[] = {
+    {.id = BOXES_WATCH,
+     .brief = 'w',
+     .name = "watch",
+     .group = "Output",
+     .help = "again every second, until ^C"},
+    {.id = BOXES_JSON, .name = "json", .group = "Output", .help = "print JSON"},
+};
+const struct opt_table boxes_watch_table = {
+    .items = watch_items, .count = ARRAY_LEN(watch_items), .next = &client_option_table};
+
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
     struct boxes *b = ctx;
@@ -113,13 +124,6 @@ int boxes_each(struct boxes *b, int (*fn)(struct boxes *b, const char *id, struc
     return result;
 }
 
-int boxes_print(const struct buf *out, struct err *err)
-{
-    if (out->failed)
-        return err_set(err, ERR_LIMIT, "too much to print");
-    return term_write(STDOUT_FILENO, buf_text(out), out->len) < 0 ? err_sys(err, "write") : 0;
-}
-
 int boxes_print_json(const struct json *j, struct err *err)
 {
     cleanup_buf struct buf out = {0};
@@ -131,7 +135,7 @@ int boxes_print_json(const struct json *j, struct err *err)
     else
         jw_null(&w);
     buf_chr(&out, '\n');
-    return boxes_print(&out, err);
+    return term_print(&out, "the answer", err);
 }
 
 void boxes_age(int64_t ms, char out[static 24])
@@ -170,7 +174,7 @@ int boxes_watch_loop(struct boxes *b,
         if (b->watch && isatty(STDOUT_FILENO))
             buf_str(&out, "\033[H\033[2J");
         int r = draw(b, &out, err);
-        if (r < 0 || (r = boxes_print(&out, err)) < 0)
+        if (r < 0 || (r = term_print(&out, "the answer", err)) < 0)
             return r;
         if (!b->watch)
             return 0;

@@ -8,6 +8,9 @@
 
 enum boxes_option { BOXES_JSON = 800, BOXES_WATCH, BOXES_ALL };
 
+/* --watch, --json, and what every verb on the daemon has. */
+extern const struct opt_table boxes_watch_table;
+
 struct boxes {
     struct client client;
     bool json, watch, all;
@@ -27,7 +30,6 @@ int boxes_each(struct boxes *b, int (*fn)(struct boxes *b, const char *id, struc
                struct err *err);
 /* Prints a tree as one line of JSON. */
 int boxes_print_json(const struct json *j, struct err *err);
-int boxes_print(const struct buf *out, struct err *err);
 /* "5m", "1h 3m", "12s" */
 void boxes_age(int64_t ms, char out[static 24]);
 /* RFC 3339 to milliseconds since 1970; 0 if it is none. */

@@ -89,6 +89,10 @@ static int read_address(struct client *c, const char *text, struct err *err)
         snprintf(c->authority, sizeof c->authority, "localhost");
         return 0;
     }
+    if (strncmp(text, "https:", 6) == 0) {
+        err_set(err, ERR_USAGE, "'%.80s': brig's own verbs speak no TLS", text);
+        return err_hint(err, "on the daemon's machine name its UNIX socket: --host unix:PATH");
+    }
     if (url_parse(text, strlen(text), &url, err) < 0 || url.scheme != SCHEME_HTTP ||
         (url.host.kind == HOST_NAME && strcmp(url.host.text, "localhost") != 0)) {
         err_set(err, ERR_USAGE, "'%.80s' is no address of a daemon", text);
@@ -159,7 +163,7 @@ int client_open(struct client *c, struct err *err)
     cleanup_buf struct buf state = {0};
     buf_init(&state, 3000);
     if (state_folder(c->state, &state, err) < 0 || find_address(c, buf_text(&state), err) < 0)
-        return -err->code;
+        return err_number(err);
     return find_key(c, buf_text(&state), err);
 }
 
@@ -262,7 +266,7 @@ int call_begin(struct call *call, const struct client *c, const struct ask *ask,
                struct err *err)
 {
     call->fd = client_connect(c, err);
-    return call->fd < 0 ? -err->code : send_head(call, c, ask, length, err);
+    return call->fd < 0 ? err_number(err) : send_head(call, c, ask, length, err);
 }
 
 /* More bytes from the daemon: > 0, or 0 at the end. */
@@ -350,7 +354,7 @@ int call_start(struct call *call, const struct client *c, const struct ask *ask,
 {
     if (call_begin(call, c, ask, ask->body_len, err) < 0 ||
         call_send(call, ask->body, ask->body_len, err) < 0)
-        return -err->code;
+        return err_number(err);
     return call_head(call, err);
 }
 

@@ -43,7 +43,7 @@ int client_json(const struct client *c, const struct ask *ask, struct json **ret
     cleanup_buf struct buf text = {0};
     *ret = NULL;
     if (client_text(c, ask, &text, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (text.len == 0)
         return 0;
     if (json_parse(buf_text(&text), text.len, &limits, ret, err) < 0)
@@ -79,7 +79,7 @@ int client_find(const struct client *c, const char *text, char ret[static 64], s
     }
     struct ask ask = {.method = "GET", .path = "/v2/sandboxes?limit=1000&state=running,paused"};
     if (client_json(c, &ask, &list, err) < 0)
-        return -err->code;
+        return err_number(err);
     for (size_t i = 0; list && i < json_count(list); i++) {
         const char *id = json_text(json_at(list, i), "sandboxID");
         if (!id || strncmp(id, text, strlen(text)) != 0)

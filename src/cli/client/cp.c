@@ -110,7 +110,7 @@ static int run(struct boxes *b, struct err *err)
     if (b->count != 2)
         return err_set(err, ERR_USAGE, "two names are needed: what to copy, and where to");
     if (which_way(b, word, &c, &in, err) < 0 || client_find(&b->client, word, id, err) < 0)
-        return -err->code;
+        return err_number(err);
     c.id = id;
     convert(&inside, c.inside, utf8_mend);
     c.inside = buf_text(&inside);

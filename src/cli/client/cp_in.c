@@ -37,7 +37,7 @@ static int send_content(struct copy *c, struct call *call, int fd, uint64_t left
             struct err said = ERR_INIT;
             if (call_head(call, &said) < 0 && said.code != ERR_PROTOCOL && said.code != ERR_SYSTEM)
                 *err = said;
-            return -err->code;
+            return err_number(err);
         }
         left -= (uint64_t)n;
         c->bytes += (uint64_t)n;
@@ -123,12 +123,12 @@ static int put_opened(struct copy *c, int fd, const char *name, const char *insi
     if (fstat(fd, &sb) < 0) {
         err_sys(err, "open %s", name);
         close(fd);
-        return -err->code;
+        return err_number(err);
     }
     if (S_ISDIR(sb.st_mode) && (!c->recursive || depth > DEPTH_MAX)) {
         close(fd);
         err_set(err, ERR_USAGE, depth ? "%s lies too deep" : "%s is a folder", name);
-        return depth ? -err->code : err_hint(err, "-r copies folders");
+        return depth ? err_number(err) : err_hint(err, "-r copies folders");
     }
     if (S_ISDIR(sb.st_mode))
         return put_folder(c, fd, inside, depth, err);
@@ -165,7 +165,7 @@ int copy_in(struct copy *c, struct err *err)
         buf_str(&inside, buf_text(&base));
     struct reached at;
     if (path_reach(c->here, "cannot copy", &at, err) < 0)
-        return -err->code;
+        return err_number(err);
     int fd = reach_reopen(&at, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     reach_close(&at);
     errno = -fd;

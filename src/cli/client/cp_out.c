@@ -147,7 +147,7 @@ static int get_one(struct copy *c, const struct json *entry, const char *top, in
     }
     cleanup_fd int parent = open_parent(root, below, err);
     if (parent < 0)
-        return -err->code;
+        return err_number(err);
     if (folder)
         return mkdirat(parent, copy_base(below), 0777) < 0 && errno != EEXIST
                    ? err_sys(err, "make folder %s", below)
@@ -161,7 +161,7 @@ static int open_folder(const char *path, struct err *err)
 {
     struct reached at;
     if (path_reach(path, "cannot copy to", &at, err) < 0)
-        return -err->code;
+        return err_number(err);
     int fd = reach_reopen(&at, O_RDONLY | O_DIRECTORY);
     reach_close(&at);
     errno = fd < 0 ? -fd : 0;
@@ -174,7 +174,7 @@ static int open_above(const struct copy *c, char name[static NAME_MAX + 1], stru
     cleanup_buf struct buf full;
     buf_init(&full, PATH_MAX);
     if (path_resolve(c->here, &full, err) < 0)
-        return -err->code;
+        return err_number(err);
     char *slash = strrchr(full.data, '/');
     if (strlen(slash + 1) > NAME_MAX)
         return err_set(err, ERR_USAGE, "%.80s is too long a name", c->here);
@@ -198,7 +198,7 @@ static int get_folder(struct copy *c, const char *top, struct err *err)
 {
     cleanup_json struct json *answer = NULL;
     if (ask_entry(c, "ListDir", top, 64, &answer, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int root = make_here(c, err);
     if (root < 0)
         return root;
@@ -236,7 +236,7 @@ int copy_out(struct copy *c, struct err *err)
     cleanup_json struct json *answer = NULL;
     char name[NAME_MAX + 1];
     if (ask_entry(c, "Stat", c->inside, 0, &answer, err) < 0)
-        return -err->code;
+        return err_number(err);
     const struct json *entry = answer ? json_get(answer, "entry") : NULL;
     const char *type = json_text(entry, "type"), *path = json_text(entry, "path");
     if (!type || !path || path[0] != '/')
@@ -249,6 +249,6 @@ int copy_out(struct copy *c, struct err *err)
         return get_folder(c, path, err);
     cleanup_fd int dir = open_target(c, path, name, err);
     if (dir < 0)
-        return -err->code;
+        return err_number(err);
     return get_file(c, path, dir, name, (unsigned)member_int(entry, "mode", 0644), err);
 }

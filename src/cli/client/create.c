@@ -123,7 +123,7 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
         c->policy = value;
         return 1;
     case OPT_TIMEOUT:
-        return num_parse_duration(value, &c->timeout_ms, err) < 0 ? -err->code : 1;
+        return num_parse_duration(value, &c->timeout_ms, err) < 0 ? err_number(err) : 1;
     case OPT_AUTO_PAUSE:
         c->auto_pause = true;
         return 1;
@@ -216,13 +216,13 @@ static int run(struct boxes *b, struct err *err)
     if (b->count)
         return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", b->words[0]);
     if (c->policy && read_policy(c->policy, &c->policy_text, err) < 0)
-        return -err->code;
+        return err_number(err);
     buf_init(&body, 1u << 20);
     write_request(c, &body);
     struct ask ask = {
         .method = "POST", .path = "/sandboxes", .body = buf_text(&body), .body_len = body.len};
     if (client_json(&b->client, &ask, &made, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (b->json)
         return boxes_print_json(made, err);
     const char *id = json_text(made, "sandboxID");
@@ -231,7 +231,7 @@ static int run(struct boxes *b, struct err *err)
     cleanup_buf struct buf out = {0};
     buf_init(&out, 128);
     buf_fmt(&out, "%s\n", id);
-    return boxes_print(&out, err);
+    return term_print(&out, "the id", err);
 }
 
 static int create_main(const struct verb *verb, int argc, char *const argv[])

@@ -84,7 +84,7 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
         v->cwd = value;
         return 1;
     case OPT_TIMEOUT:
-        return num_parse_duration(value, &v->timeout_ms, err) < 0 ? -err->code : 1;
+        return num_parse_duration(value, &v->timeout_ms, err) < 0 ? err_number(err) : 1;
     case OPT_VARIABLE:
         if (!strchr(value, '=') || value[0] == '=' || v->env_count == ENV_MAX)
             return err_set(err, ERR_USAGE, "'%.60s' is not KEY=VALUE, or one too many", value);
@@ -274,7 +274,7 @@ static int on_event(struct exec_verb *v, const struct json *message, struct err 
     if (data &&
         (put(data, "stdout", STDOUT_FILENO, err) < 0 ||
          put(data, "stderr", STDERR_FILENO, err) < 0 || put(data, "pty", STDOUT_FILENO, err) < 0))
-        return -err->code;
+        return err_number(err);
     if (end)
         on_end(v, end);
     return 0;
@@ -294,7 +294,7 @@ static int on_last(struct exec_verb *v, const struct json *message, struct err *
     }
     err_set(err, code && strcmp(code, "not_found") == 0 ? ERR_NOT_FOUND : ERR_SYSTEM, "%.400s",
             text ? text : "the daemon ended the stream with an error");
-    return -err->code;
+    return err_number(err);
 }
 
 static int on_frames(struct exec_verb *v, struct err *err)
@@ -374,7 +374,7 @@ static int run(struct exec_verb *v, struct err *err)
     sigset_t set, old;
     static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
     if (client_find(&v->boxes.client, v->boxes.words[0], v->id, err) < 0)
-        return -err->code;
+        return err_number(err);
     v->stdin_fd = v->no_stdin ? -1 : STDIN_FILENO;
     sigemptyset(&set);
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)

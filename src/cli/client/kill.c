@@ -57,12 +57,12 @@ static int send_to_all(struct boxes *b, const char *id, struct err *err)
     struct ask ask = {
         .method = "POST", .path = "/process.Process/List", .box = id, .body = "{}", .body_len = 2};
     if (client_json(&b->client, &ask, &list, err) < 0)
-        return -err->code;
+        return err_number(err);
     const struct json *all = list ? json_get(list, "processes") : NULL;
     for (size_t i = 0; all && i < json_count(all); i++) {
         int64_t pid = member_int(json_at(all, i), "pid", 0);
         if (pid > 0 && send_signal(b, id, pid, err) < 0 && err->code != ERR_NOT_FOUND)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }
@@ -73,13 +73,13 @@ static int run(struct boxes *b, struct err *err)
     if (b->count == 0)
         return err_set(err, ERR_USAGE, "which sandbox?");
     if (client_find(&b->client, b->words[0], id, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (b->count == 1)
         return send_to_all(b, id, err);
     for (unsigned i = 1; i < b->count; i++) {
         uint64_t pid;
         if (num_parse_uint(b->words[i], &pid, err) < 0 || send_signal(b, id, (int64_t)pid, err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }

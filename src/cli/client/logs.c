@@ -18,16 +18,16 @@ static int run(struct boxes *b, struct err *err)
         return err_set(err, ERR_USAGE, b->count ? "one process at a time" : "which sandbox?");
     if ((b->count == 2 && num_parse_uint(b->words[1], &pid, err) < 0) ||
         client_find(&b->client, b->words[0], id, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (b->count == 2)
         snprintf(path, sizeof path, "/sandboxes/%s/logs?pid=%llu", id, (unsigned long long)pid);
     else
         snprintf(path, sizeof path, "/sandboxes/%s/logs?format=text", id);
     struct ask ask = {.method = "GET", .path = path};
     if (client_text(&b->client, &ask, &text, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!isatty(STDOUT_FILENO))
-        return boxes_print(&text, err);
+        return term_print(&text, "the log", err);
     /* What a program printed must not command the terminal. */
     cleanup_buf struct buf clean = {0};
     buf_init(&clean, text.len * 2 + 1);
@@ -41,7 +41,7 @@ static int run(struct boxes *b, struct err *err)
         if (*end)
             buf_chr(&clean, '\n');
     }
-    return boxes_print(&clean, err);
+    return term_print(&clean, "the log", err);
 }
 
 static int logs_main(const struct verb *verb, int argc, char *const argv[])

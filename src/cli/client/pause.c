@@ -4,6 +4,7 @@
 #include "cli/client/boxes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { OPT_TIMEOUT = 1 };
 
@@ -35,7 +36,7 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
     struct resume *r = ctx;
     if (!opt || opt->id != OPT_TIMEOUT)
         return 0;
-    return num_parse_duration(value, &r->timeout_ms, err) < 0 ? -err->code : 1;
+    return num_parse_duration(value, &r->timeout_ms, err) < 0 ? err_number(err) : 1;
 }
 
 static int post(struct boxes *b, const char *id, const char *what, const char *body, size_t len,
@@ -56,10 +57,9 @@ static int pause_one(struct boxes *b, const char *id, struct err *err)
 static int resume_one(struct boxes *b, const char *id, struct err *err)
 {
     const struct resume *r = b->ctx;
-    char body[64];
     uint64_t s = r->timeout_ms ? (r->timeout_ms + 999) / 1000 : 300;
-    int len = snprintf(body, sizeof body, "{\"timeout\":%llu}", (unsigned long long)s);
-    return post(b, id, "connect", body, (size_t)len, err);
+    const char *body = JSON_SMALL(JSON_NUMBER("timeout", s));
+    return post(b, id, "connect", body, strlen(body), err);
 }
 
 static int run_pause(struct boxes *b, struct err *err)

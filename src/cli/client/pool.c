@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "cli/client/boxes.h"
+#include "cli/term.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
     if (!opt || (opt->id != OPT_MIN && opt->id != OPT_MAX))
         return 0;
     *(opt->id == OPT_MIN ? &p->have_min : &p->have_max) = true;
-    return num_parse_uint(value, opt->id == OPT_MIN ? &p->min : &p->max, err) < 0 ? -err->code : 1;
+    return num_parse_uint(value, opt->id == OPT_MIN ? &p->min : &p->max, err) < 0 ? err_number(err)
+                                                                                  : 1;
 }
 
 static int resize(struct boxes *b, struct err *err)
@@ -69,7 +71,7 @@ static int show(struct boxes *b, struct err *err)
     cleanup_buf struct buf out = {0};
     struct ask ask = {.method = "GET", .path = "/pools"};
     if (client_json(&b->client, &ask, &list, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (b->json)
         return boxes_print_json(list, err);
     buf_init(&out, 1u << 20);
@@ -86,7 +88,7 @@ static int show(struct boxes *b, struct err *err)
                 (long long)member_int(j, "max", 0), (long long)member_int(j, "hits", 0),
                 (long long)member_int(j, "misses", 0), (long long)member_int(j, "failures", 0));
     }
-    return boxes_print(&out, err);
+    return term_print(&out, "the pools", err);
 }
 
 static int run(struct boxes *b, struct err *err)

@@ -8,17 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-static const struct opt ps_items[] = {
-    {.id = BOXES_WATCH,
-     .brief = 'w',
-     .name = "watch",
-     .group = "Output",
-     .help = "again every second, until ^C"},
-    {.id = BOXES_JSON, .name = "json", .group = "Output", .help = "print JSON"},
-};
-static const struct opt_table ps_table = {
-    .items = ps_items, .count = ARRAY_LEN(ps_items), .next = &client_option_table};
-
 static void metadata_text(const struct json *m, struct buf *out)
 {
     for (size_t i = 0; m && json_type(m) == JSON_OBJECT && i < json_count(m); i++) {
@@ -52,7 +41,7 @@ static int draw(struct boxes *b, struct buf *out, struct err *err)
     struct timespec now;
     struct ask ask = {.method = "GET", .path = "/v2/sandboxes?limit=1000&state=running,paused"};
     if (client_json(&b->client, &ask, &list, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (b->json) {
         struct json_writer w;
         jw_init(&w, out, false);
@@ -95,6 +84,6 @@ const struct verb verb_ps = {
              "limit: its clock stands.",
     .examples = "brig ps\nbrig ps --watch",
     .statuses = "0    printed\n125  there is no daemon, or it does not know the key",
-    .options = &ps_table,
+    .options = &boxes_watch_table,
     .main = ps_main,
 };

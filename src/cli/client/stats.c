@@ -6,17 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct opt stats_items[] = {
-    {.id = BOXES_WATCH,
-     .brief = 'w',
-     .name = "watch",
-     .group = "Output",
-     .help = "again every second, until ^C"},
-    {.id = BOXES_JSON, .name = "json", .group = "Output", .help = "print JSON, a line for each"},
-};
-static const struct opt_table stats_table = {
-    .items = stats_items, .count = ARRAY_LEN(stats_items), .next = &client_option_table};
-
 static void size_text(int64_t bytes, char out[static NUM_TEXT_SIZE])
 {
     if (bytes < 0)
@@ -46,7 +35,7 @@ static int one(struct boxes *b, const char *id, struct err *err)
     snprintf(path, sizeof path, "/sandboxes/%s/metrics", id);
     struct ask ask = {.method = "GET", .path = path};
     if (client_json(&b->client, &ask, &list, err) < 0)
-        return -err->code;
+        return err_number(err);
     const struct json *last = list && json_count(list) ? json_at(list, json_count(list) - 1) : NULL;
     if (!b->json) {
         if (last)
@@ -96,6 +85,6 @@ const struct verb verb_stats = {
     .about = "Without ID: all of this key's. CPU is the share of the sandbox's own limit.",
     .examples = "brig stats\nbrig stats 4k2m --watch",
     .statuses = "0    printed\n125  no such sandbox, or there is no daemon",
-    .options = &stats_table,
+    .options = &boxes_watch_table,
     .main = stats_main,
 };

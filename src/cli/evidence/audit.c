@@ -215,7 +215,7 @@ static int add_path(struct json_writer *w, const char *name, const char *path, s
     if (!path)
         return 0;
     if (path_resolve(path, &full, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_kv_string(w, name, buf_text(&full));
     return 0;
 }
@@ -237,7 +237,7 @@ static int write_request(const struct audit_options *o, const char *verb, struct
     if (o->runs && !runstate_path("receipts", &runs))
         return err_set(err, ERR_USAGE, "there is no folder of receipts: HOME is not set");
     if (backend_begin(&w, out, verb, o->runs ? buf_text(&runs) : o->backend.state, err) < 0)
-        return -err->code;
+        return err_number(err);
     add_text(&w, "box", o->box);
     add_text(&w, "key", o->key);
     add_text(&w, "kind", o->kind);
@@ -252,12 +252,12 @@ static int write_request(const struct audit_options *o, const char *verb, struct
         jw_kv_uint(&w, "since_us", now > ago ? now - ago : 1);
     }
     if (o->seq && num_parse_uint(o->seq, &seq, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (o->seq)
         jw_kv_uint(&w, "seq", seq);
     if (add_path(&w, "export", o->export, err) < 0 ||
         add_path(&w, "public_key", o->public_key, err) < 0)
-        return -err->code;
+        return err_number(err);
     return backend_end(&w, err);
 }
 
@@ -326,10 +326,10 @@ static int answer(const struct audit_options *o, const char *verb, struct output
     buf_init(&request, (size_t)64 * 1024);
     buf_init(&reader.end, 4096);
     if (write_request(o, verb, &request, err) < 0)
-        return -err->code;
+        return err_number(err);
     int r = backend_run(buf_text(&request), &reader, err);
     if (r >= 0 && flush(out, err) < 0)
-        r = -err->code;
+        r = err_number(err);
     if (r >= 0 && strcmp(verb, "export") == 0 && reader.end.len) {
         /* In an export the last line is a part of the file. */
         buf_chr(&reader.end, '\n');
@@ -432,12 +432,9 @@ static int audit_main(const struct verb *verb, int argc, char *const argv[])
     struct audit_options o = {.follow = false};
     const char *word = verb_word(verb);
     bool show = strcmp(word, "show") == 0;
-    int rest = 0;
-    int r = verb_parse(verb, argc, argv, show ? take_seq : take, &o, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, show ? take_seq : take, &o, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = (show ? take_seq : take)(&o, NULL, argv[rest], &err);
     if (r >= 0 && show && !o.seq)
         r = err_set(&err, ERR_USAGE, "which record? `brig audit tail` shows their numbers");
     if (r >= 0) {

@@ -52,15 +52,6 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     return r < 0 ? r : 0;
 }
 
-static int print(const struct buf *out, struct err *err)
-{
-    if (out->failed)
-        return err_set(err, ERR_LIMIT, "the record is too long to print");
-    if (term_write(STDOUT_FILENO, buf_text(out), out->len) < 0)
-        return err_sys(err, "write the record");
-    return 0;
-}
-
 static void free_json(struct json **j)
 {
     json_free(*j);
@@ -103,7 +94,7 @@ static int show(const struct net_options *o, struct err *err)
     } else {
         net_text(record, term_colour(STDOUT_FILENO), &out);
     }
-    return print(&out, err);
+    return term_print(&out, "the record", err);
 }
 
 /* ---- the last runs ---- */
@@ -169,7 +160,7 @@ static int list(const struct net_options *o, struct err *err)
     if (r >= 0 && !l.json && l.count == 0)
         buf_str(&l.out, "no run has had a network yet; one gets it with `brig run --allow HOST`\n");
     if (r >= 0)
-        r = print(&l.out, err);
+        r = term_print(&l.out, "the record", err);
     buf_done(&l.out);
     return r;
 }
@@ -194,7 +185,7 @@ static int told(const struct net_options *o, const struct egress *e, unsigned en
         buf_fmt(&out, "%s: %zu rules are in force; %u connections were ended\n", o->id,
                 e->rule_count, ended);
     }
-    return print(&out, err);
+    return term_print(&out, "the record", err);
 }
 
 static int replace(const struct net_options *o, struct err *err)
@@ -243,14 +234,11 @@ static int net_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
     __attribute__((cleanup(net_options_done))) struct net_options o = {0};
-    int rest = 0;
     int r = policy_options_init(&o.policy, argc, &err);
     if (r >= 0)
-        r = verb_parse(verb, argc, argv, take, &o, &rest, &err);
+        r = verb_parse_all(verb, argc, argv, take, &o, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take(&o, NULL, argv[rest], &err);
     if (r >= 0)
         r = run(&o, &err);
     return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : 0;

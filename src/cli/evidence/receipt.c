@@ -115,7 +115,7 @@ static int ask_backend(struct json_writer *w, struct buf *ret, struct err *err)
     struct backend_reader reader = {.line = keep_line, .ctx = ret};
     buf_init(&reader.end, 4096);
     if (backend_end(w, err) < 0)
-        return -err->code;
+        return err_number(err);
     int r = backend_run(buf_text(w->out), &reader, err);
     buf_done(&reader.end);
     return r;
@@ -133,7 +133,7 @@ static int find_box(struct client *c, const char *id, struct buf *ret, struct er
     char path[128];
     struct ask ask = {.method = "GET", .path = path};
     snprintf(path, sizeof path, "/sandboxes/%s/receipt", id);
-    return client_open(c, err) < 0 ? -err->code : client_text(c, &ask, ret, err);
+    return client_open(c, err) < 0 ? err_number(err) : client_text(c, &ask, ret, err);
 }
 
 /* A file, or the id of a sandbox of the daemon. */
@@ -151,13 +151,6 @@ static int load(struct receipt_options *o, struct buf *ret, struct err *err)
 
 /* ---- show ---- */
 
-static int print(const struct buf *text, struct err *err)
-{
-    if (text->failed)
-        return err_set(err, ERR_LIMIT, "it is too long to print");
-    return term_write(STDOUT_FILENO, text->data, text->len) < 0 ? err_sys(err, "write") : 0;
-}
-
 static int show(struct receipt_options *o, struct err *err)
 {
     static const struct json_limits limits = {
@@ -167,7 +160,7 @@ static int show(struct receipt_options *o, struct err *err)
     buf_init(&text, FILE_MAX);
     buf_init(&out, 4 * FILE_MAX);
     if (load(o, &text, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (json_parse(buf_text(&text), text.len, &limits, &j, err) < 0)
         return err_wrap(err, "that is no receipt");
     /* The object of `brig run --json` has one. */
@@ -183,7 +176,7 @@ static int show(struct receipt_options *o, struct err *err)
     } else {
         receipt_text(receipt, term_colour(STDOUT_FILENO), &out);
     }
-    return print(&out, err);
+    return term_print(&out, "the receipt", err);
 }
 
 /* ---- verify ---- */
@@ -193,7 +186,7 @@ static int add_path(struct json_writer *w, const char *name, const char *path, s
     cleanup_buf struct buf full;
     buf_init(&full, 8192);
     if (path_resolve(path, &full, err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_kv_string(w, name, buf_text(&full));
     return 0;
 }
@@ -224,10 +217,10 @@ static int ask_verify(const struct receipt_options *o, int file, struct buf *ans
     buf_init(&request, 32768);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     if (backend_begin(&w, &request, "receipt.verify", "/", err) < 0)
-        return -err->code;
+        return err_number(err);
     jw_kv_string(&w, "file", path);
     if ((o->key ? add_path(&w, "public_key", o->key, err) : add_folders(&w, o, err)) < 0)
-        return -err->code;
+        return err_number(err);
     return ask_backend(&w, answer, err);
 }
 
@@ -239,10 +232,10 @@ static int verify(struct receipt_options *o, struct err *err)
     buf_init(&answer, 65536);
     buf_init(&out, 65536);
     if (load(o, &text, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int file = memfd_sealed("brig-receipt", buf_text(&text), text.len, false, err);
     if (file < 0)
-        return -err->code;
+        return err_number(err);
     if (fd_set_cloexec(file, false) < 0)
         return err_sys(err, "hand the receipt on");
     int r = ask_verify(o, file, &answer, err);
@@ -254,7 +247,7 @@ static int verify(struct receipt_options *o, struct err *err)
         buf_fmt(&out, "%s\n", buf_text(&answer));
     else
         receipt_verdict(j, term_colour(STDOUT_FILENO), &out);
-    return print(&out, err) < 0 ? -err->code : r;
+    return term_print(&out, "the receipt", err) < 0 ? err_number(err) : r;
 }
 
 /* ---- key ---- */
@@ -273,7 +266,7 @@ static int show_key(struct receipt_options *o, struct err *err)
     int r = daemon ? state_folder(o->client.state, &folder, err) : runs_folder(&folder, err);
     if (r < 0 || backend_begin(&w, &request, "receipt.key", buf_text(&folder), err) < 0 ||
         ask_backend(&w, &answer, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (json_parse(buf_text(&answer), answer.len, &json_default_limits, &j, err) < 0)
         return err_wrap(err, "the answer of brig-daemon");
     buf_chr(&answer, '\n');
@@ -281,7 +274,7 @@ static int show_key(struct receipt_options *o, struct err *err)
     cleanup_buf struct buf out;
     buf_init(&out, 65536);
     buf_str(&out, o->json ? buf_text(&answer) : pem);
-    return print(&out, err);
+    return term_print(&out, "the receipt", err);
 }
 
 /* ---- verbs ---- */
@@ -291,12 +284,9 @@ static int receipt_main(const struct verb *verb, int argc, char *const argv[])
     struct err err = ERR_INIT;
     struct receipt_options o = {.json = false};
     const char *word = verb_word(verb);
-    int rest = 0;
-    int r = verb_parse(verb, argc, argv, take, &o, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, take, &o, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take(&o, NULL, argv[rest], &err);
     if (r >= 0)
         r = strcmp(word, "show") == 0     ? show(&o, &err)
             : strcmp(word, "verify") == 0 ? verify(&o, &err)

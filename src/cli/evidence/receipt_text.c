@@ -54,6 +54,7 @@ static void stream(struct buf *out, const char *name, const struct json *j)
 static void verdict(const struct json *j, struct buf *out)
 {
     const struct json *v = json_get(j, "verdict"), *limit = json_get(v, "limit_hit");
+    const struct json *why = json_get(v, "ended_because");
     buf_fmt(out, "  %-18s ", "verdict");
     if (json_type(json_get(v, "exit_code")) == JSON_INT)
         buf_fmt(out, "exit status %" PRId64, member_int(v, "exit_code", 0));
@@ -64,6 +65,10 @@ static void verdict(const struct json *j, struct buf *out)
     if (json_string(limit)) {
         buf_str(out, ", limit ");
         term_clean(out, json_string(limit));
+    }
+    if (json_string(why)) {
+        buf_str(out, ", ended because ");
+        term_clean(out, json_string(why));
     }
     buf_chr(out, '\n');
 }

@@ -89,13 +89,6 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     return 0;
 }
 
-static int print(const struct buf *out, struct err *err)
-{
-    if (out->failed)
-        return err_set(err, ERR_LIMIT, "too much to print");
-    return term_write(STDOUT_FILENO, buf_text(out), out->len) < 0 ? err_sys(err, "write") : 0;
-}
-
 /* ---- the list ---- */
 
 struct list {
@@ -159,7 +152,7 @@ static int list(const struct review_options *o, struct err *err)
         buf_str(&l.out, "no changes wait for a review; `brig run --review DIR` makes some\n");
     }
     if (r >= 0)
-        r = print(&l.out, err);
+        r = term_print(&l.out, "the review", err);
     buf_done(&l.out);
     return r;
 }
@@ -185,7 +178,7 @@ static int show(const struct review_options *o, struct err *err)
     cleanup_buf struct buf out;
     buf_init(&out, OUTPUT_MAX);
     int r = reviews_json(o->id, o->stat, &out, err);
-    return r < 0 ? r : print(&out, err);
+    return r < 0 ? r : term_print(&out, "the review", err);
 }
 
 static int need_id(const struct review_options *o, struct err *err)
@@ -209,7 +202,7 @@ static int apply(const struct review_options *o, struct err *err)
     int r = need_id(o, err);
     if (r >= 0)
         r = reviews_apply(o->id, &choice, o->json, &out, err);
-    return r < 0 ? r : print(&out, err);
+    return r < 0 ? r : term_print(&out, "the review", err);
 }
 
 static int discard(const struct review_options *o, struct err *err)
@@ -221,24 +214,21 @@ static int discard(const struct review_options *o, struct err *err)
         r = reviews_discard(o->id, err);
     if (r < 0 || !o->json)
         return r;
-    buf_fmt(&out, "{\"id\":\"%s\",\"discarded\":true}\n", o->id);
-    return print(&out, err);
+    buf_fmt(&out, "%s\n", JSON_SMALL(JSON_TEXT("id", o->id), JSON_FLAG("discarded", true)));
+    return term_print(&out, "the review", err);
 }
 
 static int review_main(const struct verb *verb, int argc, char *const argv[],
                        int (*work)(const struct review_options *o, struct err *err))
 {
     struct err err = ERR_INIT;
-    int rest = 0;
     size_t room = (size_t)argc + 1;
     cleanup_free const char **files = calloc(room, sizeof *files);
     cleanup_free const char **trust = calloc(room, sizeof *trust);
     struct review_options o = {.files = files, .trust = trust, .many = work == apply};
-    int r = files && trust ? verb_parse(verb, argc, argv, take, &o, &rest, &err) : err_memory(&err);
+    int r = files && trust ? verb_parse_all(verb, argc, argv, take, &o, &err) : err_memory(&err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take(&o, NULL, argv[rest], &err);
     if (r >= 0)
         r = work(&o, &err);
     return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : 0;

@@ -106,15 +106,6 @@ static void clear_progress(const struct verify_request *o)
         (void)term_write(STDERR_FILENO, blank, sizeof blank - 1);
 }
 
-static int print(struct buf *out, struct err *err)
-{
-    if (out->failed)
-        return err_set(err, ERR_LIMIT, "the result is too long to print");
-    if (term_write(STDOUT_FILENO, buf_text(out), out->len) < 0)
-        return err_sys(err, "write the result");
-    return 0;
-}
-
 static int list(const struct verify_request *o, struct err *err)
 {
     cleanup_buf struct buf out;
@@ -123,7 +114,7 @@ static int list(const struct verify_request *o, struct err *err)
         verify_list_json(&out);
     else
         verify_list_text(&out);
-    return print(&out, err);
+    return term_print(&out, "the result", err);
 }
 
 /* Negative, or the exit status. */
@@ -155,7 +146,7 @@ static int attack(struct verify_request *o, struct err *err)
                     (struct verify_style){.colour = term_colour(STDOUT_FILENO),
                                           .utf8 = term_utf8(STDOUT_FILENO)},
                     &out);
-    r = print(&out, err);
+    r = term_print(&out, "the result", err);
     for (unsigned i = 0; r == 0 && i < result->cell_count; i++)
         r = result->cells[i].tried ? judge_status(result->cells[i].rulings, row_count) : 0;
     return r;

@@ -30,7 +30,6 @@ struct bridge {
     struct loop *loop;
     struct rpc_lines lines;
     struct loop_io in, out, daemon;
-    struct loop_task more; /* stdin is a file: it can always be read */
     struct loop_timer grace;
     struct flight *flights;
     unsigned count;
@@ -312,15 +311,6 @@ static void on_input(struct loop_io *io, uint32_t events)
         input_end(b);
 }
 
-static void on_more(struct loop_task *t)
-{
-    struct bridge *b = container_of(t, struct bridge, more);
-    if (read_some(b))
-        loop_defer(b->loop, t);
-    else
-        input_end(b);
-}
-
 /* ---- the others ---- */
 
 static void on_output(struct loop_io *io, uint32_t events)
@@ -347,15 +337,15 @@ static int open_all(struct bridge *b, int pidfd, struct err *err)
     b->in = (struct loop_io){.fd = STDIN_FILENO, .fn = on_input};
     b->out = (struct loop_io){.fd = STDOUT_FILENO, .fn = on_output};
     b->daemon = (struct loop_io){.fd = pidfd, .fn = on_daemon};
-    b->more.fn = on_more;
     b->grace.fn = on_grace;
     rpc_lines_init(&b->lines, RPC_BYTES_MAX);
-    if (loop_watch(b->loop, &b->in, EPOLLIN) < 0)
-        loop_defer(b->loop, &b->more);
-    (void)loop_watch(b->loop, &b->out, EPOLLERR); /* a file has no reader that could leave */
-    if (pidfd >= 0 && loop_watch(b->loop, &b->daemon, EPOLLIN) < 0)
-        return err_sys(err, "watch brig serve");
-    return 0;
+    int result = loop_watch(b->loop, &b->in, EPOLLIN);
+    if (result >= 0)
+        result = loop_watch(b->loop, &b->out, EPOLLERR); /* of a file: never */
+    if (result >= 0 && pidfd >= 0)
+        result = loop_watch(b->loop, &b->daemon, EPOLLIN);
+    errno = -result;
+    return errno ? err_sys(err, "watch stdin, stdout and brig serve") : 0;
 }
 
 int mcp_bridge_run(const struct client *c, int pidfd, bool project, struct err *err)

@@ -76,12 +76,12 @@ static int serve_own(struct mcp *m, struct err *err)
 static int run(struct mcp *m, struct err *err)
 {
     if (check(m, err) < 0)
-        return -err->code;
+        return err_number(err);
     signal(SIGPIPE, SIG_IGN);
     if (!m->connect)
         return serve_own(m, err);
     if (client_open(&m->client, err) < 0)
-        return -err->code;
+        return err_number(err);
     return mcp_bridge_run(&m->client, -1, false, err);
 }
 

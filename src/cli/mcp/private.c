@@ -101,7 +101,7 @@ static int make_folder(struct mcp_private *p, struct err *err)
 {
     char base[80];
     if (choose_base(base, err) < 0)
-        return -err->code;
+        return err_number(err);
     sweep(base);
     snprintf(p->folder, sizeof p->folder, "%s/" PREFIX "XXXXXX", base);
     if (!mkdtemp(p->folder)) {
@@ -124,7 +124,7 @@ static int make_key(const struct mcp_private *p, struct client *c, struct err *e
     if (fd < 0)
         return err_sys(err, "make a key in %s", p->folder);
     if (api_key_make(c->key, err) < 0)
-        return -err->code;
+        return err_number(err);
     int len = snprintf(line, sizeof line, "%s\n", c->key);
     bool good = write(fd, line, (size_t)len) == len;
     explicit_bzero(line, sizeof line);
@@ -146,7 +146,7 @@ static int make_socket(const struct mcp_private *p, struct client *c, struct err
     err_sys(err, "cannot listen on %s", at.sun_path);
     if (fd >= 0)
         close(fd);
-    return -err->code;
+    return err_number(err);
 }
 
 /* ---- the process ---- */
@@ -188,10 +188,10 @@ int mcp_private_start(struct mcp_private *p, const struct mcp_private_options *o
 {
     pid_t parent = getpid();
     if (make_folder(p, err) < 0 || make_key(p, c, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int fd = make_socket(p, c, err);
     if (fd < 0)
-        return -err->code;
+        return err_number(err);
     p->pid = fork();
     if (p->pid == 0)
         exec_serve(p, o, fd, parent);

@@ -132,7 +132,7 @@ static int save(const char *file, const struct buf *text, struct err *err)
     if (term_write(fd, buf_text(text), text->len) < 0) {
         err_sys(err, "write %.200s", file);
         unlinkat(dir, name, 0);
-        return -err->code;
+        return err_number(err);
     }
     return 0;
 }
@@ -166,14 +166,11 @@ static int init_main(const struct verb *verb, int argc, char *const argv[])
     struct err err = ERR_INIT;
     struct found found = {0};
     const char *file = NULL;
-    int rest = 0;
     cleanup_buf struct buf text;
     buf_init(&text, 65536);
-    int r = verb_parse(verb, argc, argv, take, &file, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, take, &file, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take(&file, NULL, argv[rest], &err);
     if (r >= 0) {
         bool print = file && strcmp(file, "-") == 0;
         const char *name = file && !print ? file : DEFAULT_FILE;

@@ -81,10 +81,10 @@ int learn_save(const struct learn_options *o, bool json, struct learn *l,
     const char *file = file_of(o, json);
     base.network_mode = o->mode;
     if (learn_write(l, &base, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (file) {
         if (put(file, &l->policy, o->force, err) < 0)
-            return -err->code;
+            return err_number(err);
         l->file = strdup(file);
     } else if (!json && term_write(STDOUT_FILENO, l->policy.data, l->policy.len) < 0) {
         return err_sys(err, "write the policy");

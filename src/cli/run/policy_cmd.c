@@ -49,15 +49,6 @@ static int take_show(void *ctx, const struct opt *opt, const char *value, struct
     return r < 0 ? r : 0;
 }
 
-static int print(const struct buf *out, struct err *err)
-{
-    if (out->failed)
-        return err_set(err, ERR_LIMIT, "the policy is too long to print");
-    if (term_write(STDOUT_FILENO, buf_text(out), out->len) < 0)
-        return err_sys(err, "write the policy");
-    return 0;
-}
-
 typedef void (*render_fn)(const struct policy *p, struct buf *out);
 
 static int build_and_print(const struct show_options *o, render_fn render, struct err *err)
@@ -70,7 +61,7 @@ static int build_and_print(const struct show_options *o, render_fn render, struc
         render(&policy, &out);
         if (out.len && buf_text(&out)[out.len - 1] != '\n')
             buf_chr(&out, '\n');
-        r = print(&out, err);
+        r = term_print(&out, "the policy", err);
     }
     policy_done(&policy);
     return r;
@@ -154,7 +145,7 @@ static int check_file(const struct check_options *o, struct err *err)
         r = err_memory(err);
     if (r >= 0) {
         check_render(o, &policy, hash, &out);
-        r = print(&out, err);
+        r = term_print(&out, "the policy", err);
     }
     policy_done(&policy);
     return r;
@@ -164,12 +155,9 @@ static int check_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct err err = ERR_INIT;
     struct check_options o = {0};
-    int rest = 0;
-    int r = verb_parse(verb, argc, argv, take_check, &o, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, take_check, &o, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take_check(&o, NULL, argv[rest], &err);
     if (r >= 0 && !o.file)
         r = err_set(&err, ERR_USAGE, "no policy file given");
     if (r >= 0)
@@ -226,16 +214,13 @@ static int presets_main(const struct verb *verb, int argc, char *const argv[])
     struct err err = ERR_INIT;
     cleanup_buf struct buf out;
     bool json = false;
-    int rest = 0;
     buf_init(&out, 65536);
-    int r = verb_parse(verb, argc, argv, take_json, &json, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, take_json, &json, &err);
     if (r > 0)
         return 0;
-    if (r >= 0 && rest < argc)
-        r = take_json(&json, NULL, argv[rest], &err);
     if (r >= 0) {
         json ? presets_json(&out) : presets_text(&out);
-        r = print(&out, &err);
+        r = term_print(&out, "the policy", &err);
     }
     return r < 0 ? verb_fail(verb, &err, json || verb_wants_json(argc, argv)) : 0;
 }

@@ -9,7 +9,7 @@
 #include "cli/verb.h"
 #include "os/sys.h"
 #include "sandbox/egress.h"
-#include "sandbox/trust.h"
+#include "trust/stores.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -346,7 +346,7 @@ static int serve(struct session *s)
     if (s->ca_is_ours)
         unlink(s->ca_path);
     if (s->failed)
-        return -s->err->code;
+        return err_number(s->err);
     if (r < 0)
         *s->err = err;
     return r < 0 ? r : status;

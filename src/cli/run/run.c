@@ -215,7 +215,7 @@ static int open_code_file(const char *file, struct err *err)
         return given < 0 ? err_sys(err, "%s %s", what, file) : given;
     }
     if (path_reach(file, what, &at, err) < 0)
-        return -err->code;
+        return err_number(err);
     int fd = reach_reopen(&at, O_RDONLY | O_NOCTTY);
     reach_close(&at);
     errno = fd < 0 ? -fd : 0;
@@ -347,7 +347,7 @@ static int run_and_tell(struct run_options *o, const struct run_request *request
     struct run_result result;
     __attribute__((cleanup(receipt_file_done))) struct receipt_file file = RECEIPT_FILE_INIT;
     if (o->receipt && receipt_file_open(&file, o->receipt, err) < 0)
-        return -err->code;
+        return err_number(err);
     run_result_init(&result);
     int r = sandbox_run(request, &result, err);
     r = write_learned(o, request, &result, r, err);

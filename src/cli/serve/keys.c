@@ -198,7 +198,7 @@ static int bring_key(const struct keys_options *o, char ret[static API_KEY_SIZE]
     char hash[SHA256_HEX_SIZE];
     cleanup_fd int fd = trusted_open(AT_FDCWD, o->key_file, "the key file", TRUSTED_PRIVATE, err);
     if (fd < 0 || api_key_read(fd, o->key_file, ret, err) < 0)
-        return -err->code;
+        return err_number(err);
     sha256_hex(ret, strlen(ret), hash);
     return key_each(o->backend.state, refuse_known, hash, err);
 }
@@ -213,7 +213,7 @@ static int add(const struct keys_options *o, struct err *err)
     if (check_name(o->name, err) < 0 || bind_projects(o, &row, err) < 0 ||
         make_id(row.id, err) < 0 ||
         (o->key_file ? bring_key(o, key, err) : api_key_make(key, err)) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(row.name, sizeof row.name, "%s", o->name);
     sha256_hex(key, strlen(key), row.hash);
     int r = key_put(o->backend.state, &row, effect, err);
@@ -312,8 +312,8 @@ static int list(const struct keys_options *o, struct err *err)
         buf_str(&l.out, "no key but the operator's own (the file `key` of the state folder)\n");
     if (r >= 0 && l.hidden)
         buf_fmt(&l.out, "%zu revoked; --all shows them\n", l.hidden);
-    if (r >= 0 && term_write(STDOUT_FILENO, buf_text(&l.out), l.out.len) < 0)
-        r = err_sys(err, "write");
+    if (r >= 0)
+        r = term_print(&l.out, "the list", err);
     buf_done(&l.out);
     return r < 0 ? r : 0;
 }
@@ -345,7 +345,7 @@ static int find_one(const struct keys_options *o, struct find *f, struct err *er
     if (!o->name)
         return err_set(err, ERR_USAGE, "which key? `brig keys list` shows them");
     if (key_each(o->backend.state, find_row, f, err) < 0)
-        return -err->code;
+        return err_number(err);
     if (!f->by_id && f->by_name > 1) {
         err_set(err, ERR_USAGE, "%zu keys have the name %.60s", f->by_name, o->name);
         return err_hint(err, "name it by its id: brig keys list");
@@ -367,17 +367,17 @@ static int revoke_key(const struct keys_options *o, struct err *err)
     cleanup_buf struct buf out;
     buf_init(&out, 1024);
     if (find_one(o, &f, err) < 0)
-        return -err->code;
+        return err_number(err);
     f.row.revoked_ms = now_ms();
     if (key_put(o->backend.state, &f.row, effect, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(done, sizeof done, "key %s (%.60s) is revoked", f.row.id, f.row.name);
     if (!o->backend.json) {
         effect_text(effect, done);
         return 0;
     }
-    buf_fmt(&out, "{\"id\":\"%s\",\"effect\":\"%s\"}\n", f.row.id, effect);
-    return term_write(STDOUT_FILENO, buf_text(&out), out.len) < 0 ? err_sys(err, "write") : 0;
+    buf_fmt(&out, "%s\n", JSON_SMALL(JSON_TEXT("id", f.row.id), JSON_TEXT("effect", effect)));
+    return term_print(&out, "the answer", err);
 }
 
 /* ---- verbs ---- */
@@ -387,12 +387,9 @@ static int keys_main(const struct verb *verb, int argc, char *const argv[])
     struct err err = ERR_INIT;
     struct keys_options o = {.all = false};
     const char *word = verb_word(verb);
-    int rest = 0;
-    int r = verb_parse(verb, argc, argv, take, &o, &rest, &err);
+    int r = verb_parse_all(verb, argc, argv, take, &o, &err);
     if (r > 0)
         return 0;
-    for (; r >= 0 && rest < argc; rest++)
-        r = take(&o, NULL, argv[rest], &err);
     if (r >= 0 && o.name && strcmp(word, "list") == 0)
         r = err_set(&err, ERR_USAGE, "unexpected argument '%.60s'", o.name);
     if (r >= 0)

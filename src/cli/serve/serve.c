@@ -25,6 +25,7 @@ enum serve_option_id {
     OPT_TEMPLATES,
     OPT_PROJECT,
     OPT_DOMAIN,
+    OPT_TLS,
     OPT_MAX_SANDBOXES,
     OPT_FOREGROUND,
     OPT_EPHEMERAL,
@@ -43,6 +44,9 @@ static const struct opt serve_items[] = {
      "the UNIX socket; default: brig/brig.sock in the folder of the user's runtime files"},
     {OPT_DOMAIN, 0, "domain", OPT_VALUE, "NAME[:PORT]", NULL, NULL, LISTENING,
      "ports of sandboxes are called PORT-ID.NAME, the API api.NAME; default: as the client calls it"},
+    {OPT_TLS, 0, "tls", OPT_VALUE, "CERT,KEY", NULL, NULL, LISTENING,
+     "speak TLS on the port, with this certificate (and its chain) and its key, both PEM; SIGHUP "
+     "reads them again"},
     {OPT_KEY_FILE, 0, "key-file", OPT_VALUE, "FILE", NULL, NULL, LISTENING,
      "the operator's API key; made if it is not there; default: key in the state folder"},
     {OPT_STATE, 0, "state", OPT_VALUE, "DIR", NULL, NULL, MAKING,
@@ -71,7 +75,8 @@ struct serve {
     const char *listen, *socket, *state_path, *key_file, *templates, *daemon;
     const char *folders[FOLDERS_MAX];
     unsigned folder_count;
-    bool foreground, ephemeral;
+    bool foreground, ephemeral, started;
+    char certificate[PATH_MAX], certificate_key[PATH_MAX];
     struct serve_state state;
     struct serve_sockets sockets;
     struct launcher_config config;
@@ -97,7 +102,7 @@ static int take_project(struct serve *s, const char *value, struct err *err)
     if (strchr(value, ':'))
         return err_set(err, ERR_USAGE, "--project: a path with a colon cannot be offered");
     if (project_review(value, &path, &same, err) < 0)
-        return -err->code;
+        return err_number(err);
     char *copy = strdup(buf_text(&path));
     if (!copy)
         return err_memory(err);
@@ -116,6 +121,23 @@ static int take_domain(struct serve *s, const char *value, struct err *err)
         return err_hint(err, "every name below it must lead to this daemon");
     }
     s->config.domain = value;
+    return 0;
+}
+
+/* Split at the comma: a path with one in it cannot be named. */
+static int take_tls(struct serve *s, const char *value, struct err *err)
+{
+    const char *comma = strchr(value, ',');
+    size_t len = comma ? (size_t)(comma - value) : 0;
+    if (!len || !comma[1] || strchr(comma + 1, ',') || len >= sizeof s->certificate ||
+        strlen(comma + 1) >= sizeof s->certificate_key) {
+        err_set(err, ERR_USAGE, "--tls %.80s: expected CERT,KEY", value);
+        return err_hint(err, "two files in PEM form, with one comma between their paths");
+    }
+    snprintf(s->certificate, sizeof s->certificate, "%.*s", (int)len, value);
+    snprintf(s->certificate_key, sizeof s->certificate_key, "%s", comma + 1);
+    s->config.certificate = s->certificate;
+    s->config.certificate_key = s->certificate_key;
     return 0;
 }
 
@@ -142,6 +164,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         break;
     case OPT_DOMAIN:
         return take_domain(s, value, err);
+    case OPT_TLS:
+        return take_tls(s, value, err);
     case OPT_PROJECT:
         return take_project(s, value, err);
     case OPT_MAX_SANDBOXES:
@@ -178,7 +202,7 @@ static int add_folder(struct templates *t, const char *spec, struct err *err)
         return err_set(err, ERR_USAGE, "--template %.60s…: too long a name", spec);
     snprintf(name, sizeof name, "%.*s", (int)len, spec);
     if (path_resolve(spec + len + 1, &folder, err) < 0)
-        return -err->code;
+        return err_number(err);
     return templates_add_folder(t, name, buf_text(&folder), err);
 }
 
@@ -201,6 +225,12 @@ static void say(void *ctx, const char *text)
     const struct serve *s = ctx;
     if (s->foreground)
         term_say("%s", text);
+}
+
+static void warn(void *ctx, const char *text)
+{
+    (void)ctx;
+    term_say("%s", text);
 }
 
 static void say_line(const struct serve *s)
@@ -246,15 +276,19 @@ static int serve(struct serve *s, struct err *err)
     if (check_host(err) < 0 || serve_state_open(&s->state, s->state_path, err) < 0 ||
         serve_key(&s->state, s->key_file, &s->config, err) < 0 ||
         serve_listen(&s->sockets, &s->state, s->listen, s->socket, &s->config, err) < 0)
-        return -err->code;
+        return err_number(err);
     s->config.program = s->daemon;
     s->config.state = s->state.path;
     s->config.state_fd = s->state.fd;
     s->config.load = load;
     s->config.ready = on_ready;
     s->config.say = say;
+    s->config.warn = warn;
+    /* No sandbox gets to see it, wherever it lies. */
+    if (s->config.certificate_key)
+        serve_keep(s->config.certificate_key);
     s->config.ctx = s;
-    return launcher_run(&s->config, err);
+    return launcher_run(&s->config, &s->started, err);
 }
 
 static int serve_main(const struct verb *verb, int argc, char *const argv[])
@@ -280,7 +314,7 @@ static int serve_main(const struct verb *verb, int argc, char *const argv[])
     if (r >= 0)
         return 0;
     int status = verb_fail(verb, &err, false);
-    return err.code == ERR_SYSTEM ? 1 : status;
+    return s.started && err.code == ERR_SYSTEM ? 1 : status;
 }
 
 const struct verb verb_serve = {
@@ -295,7 +329,11 @@ const struct verb verb_serve = {
                 "# for scripts: a known port, folder and key file\n"
                 "brig serve --listen 127.0.0.1:8080 --state DIR --key-file FILE\n"
                 "# a folder as the root of sandboxes\n"
-                "brig serve --template alpine=/srv/alpine",
+                "brig serve --template alpine=/srv/alpine\n"
+                "# the addresses that E2B's clients use by themselves: https://api.NAME, "
+                "https://PORT-ID.NAME\n"
+                "brig serve --listen 0.0.0.0:443 --domain sandboxes.example.org --tls "
+                "cert.pem,key.pem",
     .statuses = "0    it was told to end, and everything ended in order\n"
                 "1    brig-daemon died; all sandboxes were ended\n"
                 "125  it could not start",

@@ -1,4 +1,5 @@
-/* Where clients connect to: a UNIX socket that only its owner can use, and a port of loopback. */
+/* Where clients connect to: a UNIX socket that only its owner can use, and a port, of loopback
+ * unless another address is named. */
 #include "cli/serve/serve.h"
 #include "cli/state.h"
 
@@ -30,24 +31,33 @@ static struct listener *add(struct launcher_config *c, int fd, const char *kind,
     return l;
 }
 
-static void name_tcp(struct listener *l)
+static const char *scheme(const struct launcher_config *c)
+{
+    return c->certificate ? "https" : "http";
+}
+
+static void name_tcp(const struct launcher_config *c, struct listener *l)
 {
     struct sockaddr_storage at = {0};
     socklen_t len = sizeof at;
     char text[INET6_ADDRSTRLEN] = "?";
     unsigned port = 0;
+    bool all = true;
     if (getsockname(l->fd, (struct sockaddr *)&at, &len) == 0 && at.ss_family == AF_INET6) {
         const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&at;
         inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text);
         port = ntohs(in6->sin6_port);
+        all = IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) || IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
     } else if (at.ss_family == AF_INET) {
         const struct sockaddr_in *in = (const struct sockaddr_in *)&at;
         inet_ntop(AF_INET, &in->sin_addr, text, sizeof text);
         port = ntohs(in->sin_port);
+        all = in->sin_addr.s_addr == htonl(INADDR_ANY);
     }
     bool v6 = strchr(text, ':') != NULL;
-    snprintf(l->address, sizeof l->address, "http://%s%s%s:%u", v6 ? "[" : "", text, v6 ? "]" : "",
-             port);
+    snprintf(l->address, sizeof l->address, "%s://%s%s%s:%u", scheme(c), v6 ? "[" : "", text,
+             v6 ? "]" : "", port);
+    snprintf(l->host, sizeof l->host, "%s", all ? "" : text);
 }
 
 /* "ADDRESS:PORT", v6 in brackets. */
@@ -89,7 +99,7 @@ static int listen_tcp(struct launcher_config *c, const char *text, struct err *e
     socklen_t len = 0;
     int on = 1;
     if (parse_address(text, &at, &len, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return err_sys(err, "socket");
@@ -98,9 +108,9 @@ static int listen_tcp(struct launcher_config *c, const char *text, struct err *e
         return err_sys(err, "cannot listen on %s", text);
     struct listener *l = add(c, fd, "tcp", err);
     if (!l)
-        return -err->code;
+        return err_number(err);
     fd = -1;
-    name_tcp(l);
+    name_tcp(c, l);
     return 0;
 }
 
@@ -146,7 +156,7 @@ static int listen_unix(struct serve_sockets *s, struct launcher_config *c, struc
     memcpy(at.sun_path, s->unix_path, sizeof at.sun_path);
     s->unix_path[0] = '\0'; /* not ours yet */
     if (clear_path(&at, err) < 0)
-        return -err->code;
+        return err_number(err);
     cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     mode_t old = umask(0177);
     int bound = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&at, sizeof at);
@@ -156,7 +166,7 @@ static int listen_unix(struct serve_sockets *s, struct launcher_config *c, struc
     memcpy(s->unix_path, at.sun_path, sizeof s->unix_path);
     struct listener *l = add(c, fd, "unix", err);
     if (!l)
-        return -err->code;
+        return err_number(err);
     fd = -1;
     snprintf(l->address, sizeof l->address, "unix:%s", at.sun_path);
     return 0;
@@ -183,12 +193,12 @@ static int take_passed(struct launcher_config *c, struct err *err)
         fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
         struct listener *l = add(c, fd, at.ss_family == AF_UNIX ? "unix" : "tcp", err);
         if (!l)
-            return -err->code;
+            return err_number(err);
         if (at.ss_family == AF_UNIX)
             snprintf(l->address, sizeof l->address, "unix:%.107s",
                      ((const struct sockaddr_un *)&at)->sun_path);
         else
-            name_tcp(l);
+            name_tcp(c, l);
     }
     return 0;
 }
@@ -197,7 +207,7 @@ static int take_passed(struct launcher_config *c, struct err *err)
 static bool is_passed(const struct launcher_config *c, const char *listen)
 {
     char address[sizeof c->listeners[0].address];
-    snprintf(address, sizeof address, "http://%s", listen);
+    snprintf(address, sizeof address, "%s://%s", scheme(c), listen);
     for (size_t i = 0; i < c->listener_count; i++)
         if (strcmp(c->listeners[i].address, address) == 0)
             return true;
@@ -209,11 +219,11 @@ int serve_listen(struct serve_sockets *s, const struct serve_state *state, const
 {
     *s = (struct serve_sockets){0};
     if (take_passed(c, err) < 0)
-        return -err->code;
+        return err_number(err);
     bool passed = c->listener_count > 0;
     if (!passed || socket) {
         if (choose_path(state, socket, s->unix_path, err) < 0 || listen_unix(s, c, err) < 0)
-            return -err->code;
+            return err_number(err);
         if (socket)
             serve_keep(s->unix_path);
     }

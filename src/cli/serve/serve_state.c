@@ -64,7 +64,7 @@ int serve_state_open(struct serve_state *s, const char *path, struct err *err)
     buf_init(&full, sizeof s->path - 1);
     *s = (struct serve_state){.fd = -1, .lock_fd = -1};
     if (state_folder(path, &full, err) < 0)
-        return -err->code;
+        return err_number(err);
     snprintf(s->path, sizeof s->path, "%s", buf_text(&full));
     make_parents(s->path);
     if (mkdir(s->path, 0700) < 0 && errno != EEXIST)
@@ -73,7 +73,7 @@ int serve_state_open(struct serve_state *s, const char *path, struct err *err)
     if (s->fd < 0)
         return err_sys(err, "open the state folder %s", s->path);
     if (check_folder(s->path, s->fd, err) < 0 || take_lock(s, err) < 0)
-        return -err->code;
+        return err_number(err);
     keep_folder(s->fd);
     return 0;
 }
@@ -88,7 +88,7 @@ static int write_key(int dir, const char *file, char key[static API_KEY_SIZE], s
     if (fd < 0)
         return err_sys(err, "make the key file %s", file);
     if (api_key_make(key, err) < 0)
-        return -err->code;
+        return err_number(err);
     int len = snprintf(line, sizeof line, "%s\n", key);
     bool good = write(fd, line, (size_t)len) == len && fsync(fd) == 0;
     explicit_bzero(line, sizeof line);

@@ -2,7 +2,7 @@
  * tells of them as they come. A key sees the questions of its own sandboxes; operators see all, and
  * they alone answer: the key that asks must not be able to answer itself. */
 #include "base/container.h"
-#include "daemon/api/call.h"
+#include "daemon/api/activity.h"
 #include "daemon/box/questions.h"
 
 #include <stdlib.h>
@@ -80,14 +80,11 @@ static void answer_question(struct call *call, struct question *q, enum approval
 static void answer_body(struct call *call, const struct json *body)
 {
     const char *decision = NULL;
-    struct err err = ERR_INIT;
     const struct field fields[] = {{"decision", FIELD_STRING, &decision}};
     questions_sweep(call->core);
     struct question *q = question_find(call->core, call->params.value[0]);
-    if (FIELDS_READ(body, FIELDS_STRICT, fields, &err) < 0) {
-        call_fail_err(call, &err);
+    if (!CALL_FIELDS(call, body, FIELDS_STRICT, fields))
         return;
-    }
     bool approve = decision && strcmp(decision, "approve") == 0;
     if (!approve && !(decision && strcmp(decision, "deny") == 0))
         call_fail(call, 400, "decision: expected \"approve\" or \"deny\"");
@@ -98,50 +95,30 @@ static void answer_body(struct call *call, const struct json *body)
         answer_question(call, q, approve ? APPROVAL_ALLOWED : APPROVAL_DENIED);
 }
 
-static void post_answer(struct call *call)
-{
-    call_json(call, answer_body);
-}
-
 /* ---- GET /events ---- */
 
 /* Somebody who reads them. */
 struct reader {
-    struct call *call;
+    struct activity activity;
     struct question_watcher watcher;
     struct loop_timer ping;
 };
 
-static void reader_free(struct reader *r)
+static void reader_stop(struct activity *a)
 {
-    struct core *core = r->call->core;
-    questions_unwatch(core, &r->watcher);
-    account_return(r->call->hold.account, ACCOUNT_READERS, 1);
-    loop_timer_cancel(core_loop(core), &r->ping);
-    free(r);
+    struct reader *r = container_of(a, struct reader, activity);
+    questions_unwatch(a->core, &r->watcher);
+    loop_timer_cancel(a->loop, &r->ping);
 }
 
-static void reader_gone(struct call *call)
-{
-    reader_free(call->data);
-    call_ended(call);
-}
-
-static void cut_off(struct reader *r)
-{
-    struct call *call = r->call;
-    reader_free(r);
-    exchange_abort(call->x);
-    call_ended(call);
-}
+static const struct activity_ops reader_ops = {.stop = reader_stop};
 
 /* One that does not read is cut off: it comes back, and is told what waits. */
 static void tell_reader(struct reader *r, const char *data, size_t len)
 {
-    struct call *call = r->call;
-    if (!call->x || exchange_write(call->x, data, len) || exchange_waiting(call->x) < READER_MAX)
-        return;
-    cut_off(r);
+    struct exchange *x = r->activity.call->x;
+    if (!exchange_write(x, data, len) && exchange_waiting(x) >= READER_MAX)
+        call_abort(activity_end(&r->activity));
 }
 
 static void write_event(struct buf *out, const struct question_info *q)
@@ -158,7 +135,7 @@ static void on_question(struct question_watcher *watcher, const struct question_
     struct reader *r = container_of(watcher, struct reader, watcher);
     cleanup_buf struct buf out;
     buf_init(&out, EVENT_MAX);
-    if (!may_see(r->call->key, q))
+    if (!may_see(r->activity.call->key, q))
         return;
     write_event(&out, q);
     if (!out.failed)
@@ -182,44 +159,35 @@ static void tell_waiting(void *ctx, const struct question_info *q)
 static void on_ping(struct loop_timer *t)
 {
     struct reader *r = container_of(t, struct reader, ping);
-    if (r->call->key->revoked_ms) {
-        cut_off(r);
-        return;
-    }
-    loop_timer_set(core_loop(r->call->core), &r->ping, PING_MS);
+    loop_timer_set(r->activity.loop, &r->ping, PING_MS);
     tell_reader(r, ": \n\n", 4);
 }
 
 static void get_events(struct call *call)
 {
     struct err err = ERR_INIT;
-    if (account_charge(call->hold.account, ACCOUNT_READERS, 1, &err) < 0) {
+    struct reader *r = activity_new(sizeof *r, &reader_ops, call->core, call->hold.account, &err);
+    if (!r || activity_charge(&r->activity, ACCOUNT_READERS, &err) < 0) {
+        if (r)
+            activity_end(&r->activity);
         call_fail_err(call, &err);
         return;
     }
-    struct reader *r = calloc(1, sizeof *r);
-    if (!r) {
-        account_return(call->hold.account, ACCOUNT_READERS, 1);
-        call_fail_memory(call);
-        return;
-    }
-    r->call = call;
     r->ping.fn = on_ping;
     r->watcher.told = on_question;
     questions_watch(call->core, &r->watcher);
-    call->data = r;
-    call->on_gone = reader_gone;
+    activity_serve(&r->activity, call);
     call_watch(call);
     exchange_begin(call->x, 200, "text/event-stream", -1);
     exchange_write(call->x, ": brig\n\n", 8);
-    loop_timer_set(core_loop(call->core), &r->ping, PING_MS);
+    loop_timer_set(r->activity.loop, &r->ping, PING_MS);
     questions_each(call->core, tell_waiting, call);
 }
 
 const struct route approval_routes[] = {
     {"GET", "/approvals", ERRORS_API, false, get_approvals},
     /* Operators alone: an agent's own key must not be able to approve what the agent asks for. */
-    {"POST", "/approvals/{id}", ERRORS_API, true, post_answer},
+    {"POST", "/approvals/{id}", ERRORS_API, true, .body = answer_body},
     {"GET", "/events", ERRORS_API, false, get_events},
     {0},
 };

@@ -87,23 +87,7 @@ static void resize_body(struct call *call, const struct json *body)
         call_empty(call, 204);
 }
 
-static void put_pool(struct call *call)
-{
-    call_json(call, resize_body);
-}
-
 /* ---- audit ---- */
-
-static void answered(void *ctx, const char *json, size_t len, bool more, const struct err *err)
-{
-    struct call *call = ctx;
-    if (!call_back(call))
-        return;
-    if (err)
-        call_fail_err(call, err);
-    else
-        call_text(call, 200, "application/json", json, len);
-}
 
 static void ask(struct call *call, const struct buf *question)
 {
@@ -113,7 +97,7 @@ static void ask(struct call *call, const struct buf *question)
     }
     call_watch(call);
     call_wait(call);
-    core_query(call->core, buf_text(question), answered, call);
+    core_query(call->core, buf_text(question), call_answered, call);
 }
 
 static bool add_number(struct call *call, struct json_writer *w, const char *name)
@@ -144,9 +128,7 @@ static void get_audit(struct call *call)
 {
     struct buf question cleanup_buf = {0};
     struct json_writer w;
-    buf_init(&question, 8192);
-    jw_init(&w, &question, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &question, 8192);
     jw_kv_string(&w, "what", "audit");
     if (!add_number(call, &w, "after") || !add_number(call, &w, "limit") ||
         !add_number(call, &w, "since_us") || !add_text(call, &w, "box") ||
@@ -161,9 +143,7 @@ static void get_summary(struct call *call)
 {
     struct buf question cleanup_buf = {0};
     struct json_writer w;
-    buf_init(&question, 8192);
-    jw_init(&w, &question, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &question, 8192);
     jw_kv_string(&w, "what", "summary");
     if (!add_number(call, &w, "since_us"))
         return;
@@ -190,20 +170,17 @@ static const struct json *own_receipt(const struct call *call, const struct json
     return mine ? json_get(answer, "receipt") : NULL;
 }
 
-static void receipt_found(void *ctx, const char *json, size_t len, bool more, const struct err *err)
+static void receipt_found(void *ctx, const char *json, size_t len, const struct err *err)
 {
     struct call *call = ctx;
     struct json *tree = NULL;
     struct buf out cleanup_buf = {0};
-    if (!call_back(call))
+    if (!call_came(call, err))
         return;
-    if (!err)
-        (void)json_parse(json, len, NULL, &tree, NULL);
+    (void)json_parse(json, len, NULL, &tree, NULL);
     const struct json *receipt = own_receipt(call, tree);
     buf_init(&out, 1u << 20);
-    if (err) {
-        call_fail_err(call, err);
-    } else if (receipt) {
+    if (receipt) {
         struct json_writer w;
         jw_init(&w, &out, false);
         jw_json(&w, receipt);
@@ -309,7 +286,7 @@ const struct route brig_routes[] = {
     {"GET", "/metrics", ERRORS_API, true, get_metrics},
     {"GET", "/anomalies", ERRORS_API, true, get_anomalies},
     {"GET", "/pools", ERRORS_API, true, get_pools},
-    {"PUT", "/pools/{template}", ERRORS_API, true, put_pool},
+    {"PUT", "/pools/{template}", ERRORS_API, true, .body = resize_body},
     {"GET", "/audit", ERRORS_API, true, get_audit},
     {"GET", "/audit/summary", ERRORS_API, true, get_summary},
     {"GET", "/audit/verify", ERRORS_API, true, get_verify},

@@ -48,11 +48,26 @@ void call_ended(struct call *call)
     call_release(call);
 }
 
+void call_end(struct call *call)
+{
+    exchange_end(call->x);
+    call_ended(call);
+}
+
+void call_abort(struct call *call)
+{
+    exchange_abort(call->x);
+    call_ended(call);
+}
+
 void call_forget_body(struct call *call)
 {
     hold_sub(&call->hold, json_memory(call->json));
     json_free(call->json);
     call->json = NULL;
+    /* There may be secrets of a client's in it: variables, headers. */
+    if (call->body.data)
+        explicit_bzero(call->body.data, call->body.len);
     buf_done(&call->body);
 }
 
@@ -100,6 +115,15 @@ bool call_back(struct call *call)
         return true;
     call_release(call);
     return false;
+}
+
+bool call_came(struct call *call, const struct err *err)
+{
+    if (!call_back(call))
+        return false;
+    if (err)
+        call_fail_err(call, err);
+    return !err;
 }
 
 void call_empty(struct call *call, int status)
@@ -157,12 +181,15 @@ void call_reply(struct call *call, int status, struct buf *json)
 void call_done(void *ctx, const struct err *err)
 {
     struct call *call = ctx;
-    if (!call_back(call))
-        return;
-    if (err)
-        call_fail_err(call, err);
-    else
+    if (call_came(call, err))
         call_empty(call, 204);
+}
+
+void call_answered(void *ctx, const char *json, size_t len, const struct err *err)
+{
+    struct call *call = ctx;
+    if (call_came(call, err))
+        call_text(call, 200, "application/json", json, len);
 }
 
 /* ---- the body ---- */
@@ -267,6 +294,16 @@ struct box *call_sandbox(struct call *call)
     }
     call_fail(call, 502, b ? "sandbox %s is paused" : "sandbox %s is not there", call->id);
     return NULL;
+}
+
+bool call_fields(struct call *call, const struct json *object, enum fields_mode mode,
+                 const struct field *fields, size_t count)
+{
+    struct err err = ERR_INIT;
+    bool good = fields_read(object, mode, fields, count, &err) >= 0;
+    if (!good)
+        call_fail_err(call, &err);
+    return good;
 }
 
 int call_query(struct call *call, const char *name, char *out, size_t size)

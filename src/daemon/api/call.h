@@ -56,6 +56,9 @@ void call_unwatch(struct call *call); /* on_writable stays */
 void call_wait(struct call *call);
 bool call_back(struct call *call); /* false: nobody waits any more, do not touch the call */
 
+/* The same where a callback may bring an error: false also where that was the answer. */
+bool call_came(struct call *call, const struct err *err);
+
 /* Each answers and lets go of the call. */
 void call_empty(struct call *call, int status);
 void call_text(struct call *call, int status, const char *type, const char *body, size_t len);
@@ -65,7 +68,10 @@ void call_fail_err(struct call *call, const struct err *err);
 void call_fail_memory(struct call *call);
 /* Takes a finished JSON text; 500 if it did not fit. */
 void call_reply(struct call *call, int status, struct buf *json);
-/* After exchange_end, exchange_abort or exchange_tunnel. */
+/* The end of an answer in pieces: complete, or cut off so that the client sees that it is not. */
+void call_end(struct call *call);
+void call_abort(struct call *call);
+/* After exchange_tunnel, and after the client has left. */
 void call_ended(struct call *call);
 
 /* The sandbox that a control route names as its first parameter and that belongs to the key: NULL
@@ -73,10 +79,17 @@ void call_ended(struct call *call);
 struct box *call_box(struct call *call);
 /* The sandbox of an envd, interpreter or port request: NULL and 502 if it is gone or paused. */
 struct box *call_sandbox(struct call *call);
+/* The members of a JSON object; false: answered with what is wrong. */
+bool call_fields(struct call *call, const struct json *object, enum fields_mode mode,
+                 const struct field *fields, size_t count);
+#define CALL_FIELDS(call, object, mode, table)                                                     \
+    call_fields(call, object, mode, table, ARRAY_LEN(table))
 /* A query parameter, decoded into `out`; 1, 0, or negative and 400. */
 int call_query(struct call *call, const char *name, char *out, size_t size);
 /* A handler's answer to box_done_fn: 204 or the error. */
 void call_done(void *call, const struct err *err);
+/* The same with a finished JSON text: review_fn, core_query_fn. */
+void call_answered(void *call, const char *json, size_t len, const struct err *err);
 
 void usage_get(struct call *call); /* usage.c: GET /accounts */
 /* brig.c: GET /sandboxes/{id}/logs as text: the last of what processes said, as it came. */

@@ -12,6 +12,9 @@ struct route {
     enum error_style style;
     bool operator_only;
     void (*fn)(struct call *call);
+    /* Instead of `fn`: the request's body is a JSON object, which is read first; the message of a
+     * stream where the style is a stream's. */
+    void (*body)(struct call *call, const struct json *body);
 };
 /* Which face a request is meant for: by path and by the E2b-Sandbox-Port header, or its Host. */
 extern const struct route control_routes[], process_routes[], files_routes[], interpreter_routes[],

@@ -113,8 +113,7 @@ static void write_row(void *ctx, const struct account *a)
     jw_kv_string(&r->w, "key", a->key->id);
     jw_kv_string(&r->w, "name", a->key->name);
     for (unsigned i = 0; i < ACCOUNT_KINDS; i++) {
-        jw_key(&r->w, account_kind_name((enum account_kind)i));
-        jw_object_begin(&r->w);
+        jw_kv_object(&r->w, account_kind_name((enum account_kind)i));
         jw_kv_uint(&r->w, "used", a->used[i]);
         jw_kv_uint(&r->w, "limit", limit_of(a, (enum account_kind)i));
         jw_kv_uint(&r->w, "peak", a->peak[i]);

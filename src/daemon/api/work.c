@@ -1,8 +1,6 @@
 /* File work on behalf of a call: see work.h. */
 #include "daemon/api/work.h"
 
-#include "base/container.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,65 +11,47 @@
 #include <time.h>
 #include <unistd.h>
 
-static void work_free(struct loop_task *t)
+void work_stop(struct work *w)
 {
-    struct work *w = container_of(t, struct work, release);
-    if (w->file)
-        file_cancel(w->file);
-    if (w->forget)
-        w->forget(w->data);
-    free(w);
+    file_cancel(w->file);
+    w->file = NULL;
 }
 
-void work_close(struct work *w)
+void work_pause(struct work *w, bool pause)
 {
-    if (w->closing)
-        return;
-    w->closing = true;
-    loop_defer(w->loop, &w->release);
+    if (w->file)
+        file_pause(w->file, pause);
+}
+
+void work_fail(struct activity *a, int error, const char *path)
+{
+    call_fail(activity_end(a), errno_status(error), "%.256s: %s", path, errno_text(error));
 }
 
 /* ---- start ---- */
 
-struct start {
-    struct work *work;
-    work_fn *fn;
-};
-
 static void on_started(void *ctx, struct file_work *file, int in_fd, const struct err *err)
 {
-    struct start *s = ctx;
-    struct work *w = s->work;
-    work_fn *fn = s->fn;
-    struct call *call = w->call;
-    free(s);
+    struct work *w = ctx;
     w->file = file;
-    if (!call_back(call)) {
+    if (w->of->ended) {
         /* Cancelled before its input ends: half an upload is not a file. */
-        if (file)
-            file_cancel(file);
-        w->file = NULL;
+        work_stop(w);
         if (in_fd >= 0)
             close(in_fd);
-        work_close(w);
-    } else {
-        fn(w, in_fd, file ? NULL : err);
     }
-}
-
-void work_refuse(struct work *w, const struct err *err)
-{
-    struct call *call = w->call;
-    w->call = NULL;
-    call_fail_err(call, err);
-    work_close(w);
+    if (!activity_back(w->of))
+        return;
+    if (w->started)
+        w->started(w->ctx, in_fd, file ? NULL : err);
+    else if (!file)
+        call_fail_err(activity_end(w->of), err);
 }
 
 void work_write_metadata(struct json_writer *w, const struct http_headers *h)
 {
     static const char prefix[] = "X-Metadata-";
-    jw_key(w, "metadata");
-    jw_object_begin(w);
+    jw_kv_object(w, "metadata");
     for (size_t i = 0; i < h->count; i++) {
         char name[256];
         size_t n = 0;
@@ -90,8 +70,7 @@ void path_write(struct json_writer *w, const char *key, const char *path)
 {
     size_t len = strnlen(path, FILES_TEXT_MAX + 1);
     char text[UTF8_ESCAPED_MAX(FILES_TEXT_MAX + 1)];
-    jw_key(w, key);
-    jw_bytes(w, text, utf8_mend(path, len, text));
+    jw_kv_bytes(w, key, text, utf8_mend(path, len, text));
 }
 
 static void write_request(struct buf *out, const struct work_request *r)
@@ -114,43 +93,21 @@ static void write_request(struct buf *out, const struct work_request *r)
     jw_object_end(&w);
 }
 
-static struct work *work_new(struct call *call, void *data, void (*forget)(void *data))
-{
-    struct work *w = calloc(1, sizeof(*w));
-    if (!w)
-        return NULL;
-    *w =
-        (struct work){.call = call, .loop = exchange_loop(call->x), .data = data, .forget = forget};
-    w->release.fn = work_free;
-    return w;
-}
-
-void work_start(struct call *call, struct box *b, const struct work_request *r,
-                const struct files_sink *sink, work_fn *started, void *data,
-                void (*forget)(void *data))
+void work_start(struct work *w, struct activity *of, struct box *b, const struct work_request *r,
+                const struct files_sink *sink, work_fn *started)
 {
     struct buf text cleanup_buf = {0};
     struct err err = ERR_INIT;
-    struct work *w = work_new(call, data, forget);
-    struct start *s = calloc(1, sizeof(*s));
-    struct files_sink own = *sink;
+    work_stop(w);
+    *w = (struct work){.of = of, .started = started, .ctx = sink->ctx};
     buf_init(&text, 128u * 1024);
     write_request(&text, r);
-    if (!w || !s) {
-        free(w);
-        free(s);
-        if (forget)
-            forget(data);
-        call_fail_memory(call);
-    } else if (text.failed) {
-        free(s);
+    activity_wait(of);
+    if (text.failed) {
         err_set(&err, ERR_USAGE, "the request is too long");
-        started(w, -1, &err);
+        on_started(w, NULL, -1, &err);
     } else {
-        *s = (struct start){.work = w, .fn = started};
-        own.ctx = w;
-        call_wait(call);
-        file_start(b, text.data, text.len, r->op, &own, on_started, s);
+        file_start(b, text.data, text.len, r->op, sink, on_started, w);
     }
 }
 
@@ -200,14 +157,6 @@ const char *errno_text(int error)
     }
 }
 
-void work_fail(struct work *w, int error, const char *path)
-{
-    struct call *call = w->call;
-    w->call = NULL;
-    call_fail(call, errno_status(error), "%.256s: %s", path, errno_text(error));
-    work_close(w);
-}
-
 /* ---- entries ---- */
 
 void path_absolute(const char *path, char out[static FILES_PATH_MAX + 1])
@@ -251,8 +200,7 @@ static void write_owner(struct json_writer *w, const char *key, uint32_t id)
 
 static void write_bytes(struct json_writer *w, const char *key, const char *text)
 {
-    jw_key(w, key);
-    jw_bytes(w, text, strlen(text));
+    jw_kv_bytes(w, key, text, strlen(text));
 }
 
 bool entry_time(const struct files_entry *e, char out[static ENTRY_TIME_SIZE])
@@ -280,13 +228,11 @@ static void write_attributes(struct json_writer *w, const struct files_entry *e)
     size_t at = 0;
     if (!e->metadata_len)
         return;
-    jw_key(w, "metadata");
-    jw_object_begin(w);
+    jw_kv_object(w, "metadata");
     while (at < e->metadata_len) {
         const char *name = e->metadata + at;
         const char *value = name + strlen(name) + 1;
-        jw_key(w, name);
-        jw_bytes(w, value, strlen(value));
+        jw_kv_bytes(w, name, value, strlen(value));
         at = (size_t)(value + strlen(value) + 1 - e->metadata);
     }
     jw_object_end(w);

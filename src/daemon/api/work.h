@@ -1,18 +1,9 @@
-/* File work on behalf of a call: started, fed to the handler, cancelled when the client leaves. */
+/* File work on behalf of an activity: one piece of work inside at a time, started, heard and given
+ * up. What a worker says goes to the sink; the rest is here. */
 #pragma once
 
-#include "daemon/api/call.h"
+#include "daemon/api/activity.h"
 #include "files/files.h"
-
-struct work {
-    struct call *call; /* NULL: the client is gone */
-    struct loop *loop;
-    struct file_work *file; /* NULL until it has started */
-    struct loop_task release;
-    bool closing;
-    void *data; /* the handler's; given to `forget` at the end */
-    void (*forget)(void *data);
-};
 
 /* {"op","path",…} for files/files.h. */
 struct work_request {
@@ -23,19 +14,25 @@ struct work_request {
     bool recursive;
     const struct http_headers *metadata; /* X-Metadata-* among these, or NULL */
 };
-/* err NULL: it runs; in_fd is the pipe to write to, -1 but for WRITE. Else the handler answers,
- * with work_refuse where nothing else is to be done. The sink's ctx is the work. */
-typedef void work_fn(struct work *w, int in_fd, const struct err *err);
-/* Takes `data`. Calls back once, unless the client has gone: then everything ends by itself. */
-void work_start(struct call *call, struct box *b, const struct work_request *r,
-                const struct files_sink *sink, work_fn *started, void *data,
-                void (*forget)(void *data));
-void work_refuse(struct work *w, const struct err *err);
-/* Cancels what still runs and frees everything, after the callbacks of this round. The call is the
- * handler's to answer. */
-void work_close(struct work *w);
-/* For a call whose answer is still to come. */
-void work_fail(struct work *w, int error, const char *path);
+/* err NULL: it runs; in_fd is the pipe to write to, -1 but for WRITE. */
+typedef void work_fn(void *ctx, int in_fd, const struct err *err);
+
+/* A member of what it works for. */
+struct work {
+    struct activity *of;
+    struct file_work *file; /* NULL: nothing runs, or not yet */
+    work_fn *started;
+    void *ctx;
+};
+/* In the place of what ran before, never of what is being started. `started` is called once with
+ * the sink's ctx, unless the activity has ended; where it is NULL, a work that cannot be started
+ * ends the activity, and its call gets the reason. */
+void work_start(struct work *w, struct activity *of, struct box *b, const struct work_request *r,
+                const struct files_sink *sink, work_fn *started);
+void work_stop(struct work *w);              /* the sink hears no more; also when nothing runs */
+void work_pause(struct work *w, bool pause); /* the client is slow */
+/* Ends the activity; its call gets the error. */
+void work_fail(struct activity *a, int error, const char *path);
 
 /* "metadata": what X-Metadata-* headers say, names in lower case. */
 void work_write_metadata(struct json_writer *w, const struct http_headers *h);

@@ -251,6 +251,17 @@ int hold_move(struct hold *h, struct account *to, struct err *err)
     return 0;
 }
 
+bool hold_fill(struct hold *h, struct buf *b, const void *data, size_t len)
+{
+    size_t room = b->cap - b->len;
+    buf_add(b, data, len < room ? len : room);
+    if (!b->failed)
+        return len <= room;
+    hold_refusal(h, NULL); /* what is there stays */
+    b->failed = false;
+    return false;
+}
+
 void hold_done(struct hold *h)
 {
     account_return(h->account, ACCOUNT_BYTES, h->bytes);

@@ -106,6 +106,8 @@ int hold_move(struct hold *h, struct account *to, struct err *err);
 /* Between two holds for the same account: so much, or a buffer. */
 void hold_give(struct hold *from, struct hold *to, uint64_t bytes);
 void hold_adopt(struct hold *h, struct buf *b);
+/* As much of it as a buffer of the hold's, and the account, have room for; false: not all of it. */
+bool hold_fill(struct hold *h, struct buf *b, const void *data, size_t len);
 void hold_done(struct hold *h); /* returns what is left of it */
 /* Why a buffer with its meter has failed: ERR_LIMIT where that was the account, else 0. Counts as
  * the refusal. */

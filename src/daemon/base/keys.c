@@ -106,7 +106,7 @@ static int read_key(const struct json *j, const char *id, struct key *ret, struc
         read_number(j, "created_ms", &ret->created_ms, err) < 0 ||
         read_number(j, "revoked_ms", &ret->revoked_ms, err) < 0 ||
         read_number(j, "max_boxes", &most, err) < 0 || read_projects(j, ret, err) < 0)
-        return -1;
+        return err_number(err);
     ret->operator_key = operator_key && json_bool(operator_key);
     ret->max_boxes = most < UINT32_MAX ? (unsigned)most : UINT32_MAX;
     return 0;
@@ -152,7 +152,7 @@ int keys_restore(struct keys *k, const char *id, const char *json, size_t len, s
         key = add(k);
     if (!key) {
         drop_projects(&read);
-        return r < 0 ? -err->code : err_set(err, ERR_LIMIT, "no room for another key");
+        return r < 0 ? err_number(err) : err_set(err, ERR_LIMIT, "no room for another key");
     }
     drop_projects(key);
     *key = read;

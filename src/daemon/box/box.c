@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #define DENIED_LINES      3u  /* of what was refused, where a failure is told */
 #define EVENTS_PER_SECOND 50u /* of one box, into the records; the rest is counted */
@@ -26,6 +27,12 @@ const struct box_info *box_info(const struct box *b)
 int fd_nonblocking(int fd)
 {
     return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+uint64_t fd_waiting(int fd)
+{
+    int n = 0;
+    return fd >= 0 && ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
 }
 
 /* ---- all of them ---- */
@@ -133,6 +140,11 @@ void box_depend(struct box *b, struct box_dependent *d)
     b->dependents = d;
 }
 
+struct box_dependent *box_dependents(struct box *b)
+{
+    return b->dependents;
+}
+
 void box_undepend(struct box_dependent *d)
 {
     if (!d->at)
@@ -207,7 +219,15 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     return b;
 }
 
-static void write_launch(const struct box *b, const char *policy, struct buf *out)
+/* JSON that was written before; null if there is none. */
+static void write_text(struct json_writer *w, const char *key, const char *text)
+{
+    struct buf written = {.data = (char *)(uintptr_t)text, .len = text ? strlen(text) : 0};
+    jw_key(w, key);
+    jw_written(w, &written);
+}
+
+static void write_launch(const struct box *b, const struct box_order *o, struct buf *out)
 {
     struct json_writer w;
     jw_init(&w, out, false);
@@ -217,12 +237,16 @@ static void write_launch(const struct box *b, const char *policy, struct buf *ou
     jw_kv_bool(&w, "pooled", b->pooled);
     if (b->project >= 0)
         jw_kv_int(&w, "project", b->project);
-    if (policy)
-        jw_kv_string(&w, "policy", policy);
+    if (o && o->policy)
+        jw_kv_string(&w, "policy", o->policy);
+    if (o && o->headers) {
+        write_text(&w, "network", o->network);
+        write_text(&w, "headers", o->headers);
+    }
     jw_object_end(&w);
 }
 
-void box_launch(struct box *b, const char *policy)
+void box_launch(struct box *b, const struct box_order *o)
 {
     struct core *c = b->core;
     struct err err = ERR_INIT;
@@ -233,7 +257,7 @@ void box_launch(struct box *b, const char *policy)
                         JSON_NUMBER("created_ms", core_wall_ms())));
     fault_point(FAULT_LAUNCH_BEFORE);
     struct buf *text = core_scratch(c);
-    write_launch(b, policy, text);
+    write_launch(b, o, text);
     b->launched_us = clock_us();
     b->launched = true;
     loop_timer_set(c->loop, &b->timer, LAUNCH_MS);
@@ -243,6 +267,8 @@ void box_launch(struct box *b, const char *policy)
                 ? -ENOMEM
                 : peer_send(&c->launcher, WIRE_LAUNCH, b->launch_request, 0, text->data, text->len);
     fault_point(FAULT_LAUNCH_SENT);
+    if (o && o->headers)
+        explicit_bzero(text->data, text->len);
     if (r < 0) {
         errno = -r;
         err_sys(&err, "the launcher cannot be told");
@@ -265,6 +291,32 @@ void box_stop_work(struct box *b, const struct err *why)
             close(fd_steal(&b->interp_fds[i]));
 }
 
+bool waiters_add(struct box_waiter **list, box_done_fn *fn, void *ctx)
+{
+    struct err err = ERR_INIT;
+    struct box_waiter *w = malloc(sizeof *w);
+    if (!w) {
+        err_memory(&err);
+        fn(ctx, &err);
+        return false;
+    }
+    *w = (struct box_waiter){*list, fn, ctx};
+    *list = w;
+    return true;
+}
+
+void waiters_tell(struct box_waiter **list, const struct err *err)
+{
+    struct box_waiter *w = *list;
+    *list = NULL;
+    while (w) {
+        struct box_waiter *next = w->next;
+        w->fn(w->ctx, err);
+        free(w);
+        w = next;
+    }
+}
+
 static void ignore(void *ctx, struct wire_msg *m, const struct err *err)
 {
     (void)ctx, (void)m, (void)err;
@@ -275,6 +327,34 @@ void box_signal(struct box *b, int64_t pid, int sig, bool group, peer_answer_fn 
     const char *text =
         JSON_SMALL(JSON_NUMBER("pid", pid), JSON_NUMBER("signal", sig), JSON_FLAG("group", group));
     peer_ask(&b->warden, WIRE_SIGNAL, 0, text, strlen(text), ANSWER_MS, fn ? fn : ignore, ctx);
+}
+
+/* ---- what was refused ---- */
+
+struct settle {
+    box_done_fn *fn;
+    void *ctx;
+};
+
+static void on_settled(void *ctx, struct wire_msg *m, const struct err *err)
+{
+    struct settle *s = ctx;
+    (void)m;
+    s->fn(s->ctx, err);
+    free(s);
+}
+
+void box_settle(struct box *b, box_done_fn *fn, void *ctx)
+{
+    struct err err = ERR_INIT;
+    struct settle *s = malloc(sizeof *s);
+    if (!s) {
+        err_memory(&err);
+        fn(ctx, &err);
+        return;
+    }
+    *s = (struct settle){fn, ctx};
+    peer_ask(&b->warden, WIRE_SETTLE, 0, "{}", 2, SETTLE_MS, on_settled, s);
 }
 
 /* ---- what the warden says ---- */

@@ -68,6 +68,7 @@ struct box_dependent {
 };
 void box_depend(struct box *b, struct box_dependent *d);
 void box_undepend(struct box_dependent *d);
+struct box_dependent *box_dependents(struct box *b); /* the first of them */
 
 struct box_request {
     const char *template_name;
@@ -76,6 +77,7 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
+    const struct json *headers;  /* set on what it sends, or NULL: for its warden, and secret */
     const char *project;   /* one that the operator offers, by its path or the last part of it */
     const char *mask_host; /* shorter than MASK_HOST_SIZE, or NULL */
     /* Makes the template's stricter, or NULL: an object, or a string with the text of one. Its
@@ -118,6 +120,8 @@ void box_sample(struct box *b, box_done_fn *fn, void *ctx);
  * message begins with "oom_killed"; err_is_oom knows it. */
 void box_explain_oom(const struct box *b, const char *who, struct err *err);
 bool err_is_oom(const struct err *err);
+/* fn when everything that was refused to it before is known here, or after SETTLE_MS without. */
+void box_settle(struct box *b, box_done_fn *fn, void *ctx);
 /* What was refused to the sandbox since the mark was taken, in words, a few of it. */
 uint64_t box_denied_mark(const struct box *b);
 bool box_denied_since(const struct box *b, uint64_t mark, struct buf *out);
@@ -235,6 +239,8 @@ struct execution_sink {
     enum sink_took (*said)(void *ctx, const struct interp_said *s);      /* count, result, error */
     void (*end)(void *ctx, const struct err *err); /* NULL: complete; the execution is gone */
     void *ctx;
+    /* Before an error: what was refused to the sandbox while it ran, in words. May be NULL. */
+    void (*denied)(void *ctx, const char *words);
 };
 /* Queued behind what the context is doing. */
 int execution_start(struct context *c, const char *code, size_t len, const struct json *env,

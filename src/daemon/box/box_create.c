@@ -22,6 +22,7 @@
 #define SLOT_WAIT_MS 10000u
 #define TEXT_MAX     (WIRE_TEXT_MAX / 3)
 #define POLICY_MAX   (16u * 1024) /* escaped it still fits into one packet */
+#define HEADERS_MAX  (16u * 1024)
 
 struct create {
     struct trash trash;
@@ -36,7 +37,8 @@ struct create {
     char mask_host[MASK_HOST_SIZE];
     struct hold hold;
     char *metadata, *env, *network, *policy;
-    int project; /* its number, or -1 */
+    char *headers; /* secret: overwritten at the end */
+    int project;   /* its number, or -1 */
     box_fn *fn;
     void *ctx;
     unsigned attempt;
@@ -88,6 +90,9 @@ static void create_free(struct trash *t)
     free(cr->env);
     free(cr->network);
     free(cr->policy);
+    if (cr->headers)
+        explicit_bzero(cr->headers, strlen(cr->headers));
+    free(cr->headers);
     hold_done(&cr->hold);
     free(cr);
 }
@@ -132,9 +137,7 @@ static void record_refusal(struct create *cr, const struct err *err)
 {
     cleanup_buf struct buf detail = {0};
     struct json_writer w;
-    buf_init(&detail, 4096);
-    jw_init(&w, &detail, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &detail, 4096);
     jw_kv_string(&w, "template", cr->tmpl->name);
     jw_kv_string(&w, "error", err->message);
     jw_kv_uint(&w, "attempts", cr->attempt);
@@ -215,11 +218,16 @@ static void wait_for_slot(struct create *cr)
 
 void create_slot_free(struct core *c)
 {
-    if (c->waiting && c->live < c->config.max_boxes && !c->lost) {
+    if (c->handing_out)
+        return;
+    /* AY-5: one that fails at once leaves its slot, and calls this again. */
+    c->handing_out = true;
+    while (c->waiting && c->live < c->config.max_boxes && !c->lost) {
         struct create *cr = c->waiting;
         stop_waiting(cr);
         create_try(cr);
     }
+    c->handing_out = false;
 }
 
 void create_pool_ready(struct tmpl *t)
@@ -271,7 +279,8 @@ static void create_launch(struct create *cr)
     b->create = cr;
     b->project = cr->project;
     b->info.project = cr->project < 0 ? NULL : core_project(c, (size_t)cr->project);
-    box_launch(b, cr->policy);
+    const struct box_order order = {cr->policy, cr->network, cr->headers};
+    box_launch(b, &order);
 }
 
 static void on_claim_answer(void *ctx, struct wire_msg *m, const struct err *err)
@@ -311,7 +320,7 @@ static void create_try(struct create *cr)
         return;
     }
     /* What waits was made without a project, and with the template's own policy. */
-    bool own = cr->project >= 0 || cr->policy;
+    bool own = cr->project >= 0 || cr->policy || cr->headers;
     struct box *b = own ? NULL : pool_take(cr->tmpl);
     if (!b) {
         create_launch(cr);
@@ -427,7 +436,7 @@ static int copy_text(struct create *cr, const struct json *json, char **ret, str
     if (out.failed || !out.data) {
         buf_done(&out);
         if (hold_refusal(&cr->hold, err) < 0)
-            return -err->code;
+            return err_number(err);
         return err_set(err, ERR_LIMIT, "metadata, environment or network rules are over %u bytes",
                        TEXT_MAX);
     }
@@ -451,11 +460,30 @@ static int copy_policy(struct create *cr, const struct json *policy, struct err 
     if (out.failed || !out.data) {
         buf_done(&out);
         if (hold_refusal(&cr->hold, err) < 0)
-            return -err->code;
+            return err_number(err);
         return err_set(err, ERR_USAGE, "\"policy\": more than %u bytes", POLICY_MAX - 1);
     }
     cr->policy = out.data;
     return 0;
+}
+
+/* Into memory that does not move: no copy of a value stays behind. */
+static int copy_headers(struct create *cr, const struct json *headers, struct err *err)
+{
+    struct buf out;
+    struct json_writer w;
+    if (!headers)
+        return 0;
+    buf_init_metered(&out, HEADERS_MAX, &cr->hold.meter);
+    buf_room(&out, HEADERS_MAX - 1);
+    jw_init(&w, &out, false);
+    jw_json(&w, headers);
+    cr->headers = out.data; /* to be overwritten, whatever became of it */
+    if (!out.failed && out.data)
+        return 0;
+    if (hold_refusal(&cr->hold, err) < 0)
+        return err_number(err);
+    return err_set(err, ERR_USAGE, "\"network.rules\": more than %u bytes", HEADERS_MAX - 1);
 }
 
 /* RV-8: what is not bound to the key is not there for it. */
@@ -499,6 +527,8 @@ static int create_fill(struct create *cr, const struct box_request *r, struct er
         result = copy_text(cr, r->network, &cr->network, err);
     if (result >= 0)
         result = copy_policy(cr, r->policy, err);
+    if (result >= 0)
+        result = copy_headers(cr, r->headers, err);
     return result;
 }
 

@@ -3,22 +3,29 @@
 
 #include "daemon/core/core_internal.h"
 
-#define LAUNCH_MS 15000u /* until the launcher has forked */
-#define READY_MS  30000u /* until it is attested */
-#define CLAIM_MS  60000u
-#define END_MS    10000u /* then its socket is closed, which ends it too */
-#define GONE_MS   30000u /* then whoever waits for its end is told that it does not end */
-#define ANSWER_MS 30000u /* whatever else is asked of a warden */
+#define DENIED_WORDS_MAX 2048u
+#define SETTLE_MS        5000u  /* what the warden and brig-proxy have to tell is a packet each */
+#define LAUNCH_MS        15000u /* until the launcher has forked */
+#define READY_MS         30000u /* until it is attested */
+#define CLAIM_MS         60000u
+#define END_MS           10000u /* then its socket is closed, which ends it too */
+#define GONE_MS          30000u /* then whoever waits for its end is told that it does not end */
+#define ANSWER_MS        30000u /* whatever else is asked of a warden */
 
 #define PROCESSES_MAX  256u
 #define CONTEXTS_MAX   16u
 #define FILE_WORKS_MAX 64u
 
+/* Those who wait for something of a box, told together. */
 struct box_waiter {
     struct box_waiter *next;
     box_done_fn *fn;
     void *ctx;
 };
+/* False: no memory, and fn was told so. */
+bool waiters_add(struct box_waiter **list, box_done_fn *fn, void *ctx);
+void waiters_tell(struct box_waiter **list,
+                  const struct err *err); /* not those who come meanwhile */
 
 struct stats_ring;
 
@@ -39,7 +46,7 @@ struct box {
     bool in_pool; /* counts there, as one that starts or (pool_idle) one that waits */
     bool pool_idle;
     bool freezing, ended, end_late;
-    struct waker *wakers;      /* box_time.c */
+    struct box_waiter *wakers; /* for a resume: box_time.c */
     unsigned version;          /* of the template when it was launched */
     struct box *newer, *older; /* in the pool */
     uint64_t idle_since_ms;
@@ -96,8 +103,12 @@ struct box *box_lookup(struct core *c, const char *id); /* in any state */
 struct box *box_new(struct core *c, struct tmpl *t, struct err *err);
 void box_unlist(struct box *b);
 bool box_usable(const struct box *b, struct err *err);
-/* `policy`: the text for its warden, or NULL. What goes wrong is told to who waits for it. */
-void box_launch(struct box *b, const char *policy);
+/* What its warden is told at its start, each a text or NULL; network and headers are JSON. */
+struct box_order {
+    const char *policy, *network, *headers;
+};
+/* `o` NULL: nothing. What goes wrong is told to who waits for it. */
+void box_launch(struct box *b, const struct box_order *o);
 void box_stop_work(struct box *b, const struct err *why); /* everything that clients wait for */
 extern const struct peer_ops warden_ops;
 
@@ -133,3 +144,4 @@ void box_signal(struct box *b, int64_t pid, int sig, bool group, peer_answer_fn 
 bool process_busy(const struct box *b); /* somebody is attached */
 bool context_busy(const struct box *b); /* something runs */
 int fd_nonblocking(int fd);
+uint64_t fd_waiting(int fd); /* bytes to be read at once */

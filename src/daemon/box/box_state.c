@@ -57,9 +57,7 @@ static void record(struct box *b, enum box_state from, enum box_state to, const 
 {
     cleanup_buf struct buf detail = {0};
     struct json_writer w;
-    buf_init(&detail, 4096);
-    jw_init(&w, &detail, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &detail, 4096);
     jw_kv_string(&w, "from", box_state_name(from));
     if (reason && *reason)
         jw_kv_string(&w, "reason", reason);
@@ -211,9 +209,7 @@ static void tell_warden(struct box *b)
     struct json_writer w;
     if (!peer_is_open(&b->warden))
         return;
-    buf_init(&text, 512);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &text, 512);
     jw_kv_string(&w, "reason", b->reason);
     jw_object_end(&w);
     fault_point(FAULT_END_BEFORE);
@@ -242,15 +238,8 @@ static void begin_end(struct box *b, const char *reason)
 
 void box_end(struct box *b, const char *reason, box_done_fn *fn, void *ctx)
 {
-    struct box_waiter *w = fn ? malloc(sizeof *w) : NULL;
-    if (w) {
-        *w = (struct box_waiter){b->waiters, fn, ctx};
-        b->waiters = w;
-    } else if (fn) {
-        struct err err = ERR_INIT;
-        err_memory(&err);
-        fn(ctx, &err);
-    }
+    if (fn)
+        waiters_add(&b->waiters, fn, ctx);
     if (!is_over(b))
         begin_end(b, reason);
 }
@@ -286,16 +275,6 @@ void box_on_ended(struct box *b, const char *reason)
     }
 }
 
-static void tell_waiters(struct box *b, const struct err *err)
-{
-    while (b->waiters) {
-        struct box_waiter *w = b->waiters;
-        b->waiters = w->next;
-        w->fn(w->ctx, err);
-        free(w);
-    }
-}
-
 /* Bounded (L-08): first its socket is closed, which a warden cannot overlook; then who waits is
  * told. The box counts until it is really gone. */
 void box_end_is_late(struct box *b)
@@ -310,7 +289,7 @@ void box_end_is_late(struct box *b)
     errno = ETIMEDOUT;
     err_sys(&err, "sandbox %s does not end", b->info.id);
     core_record(b->core, "box.stuck", b, b->info.owner, NULL);
-    tell_waiters(b, &err);
+    waiters_tell(&b->waiters, &err);
 }
 
 static void explain_status(int64_t status, struct err *err)
@@ -359,7 +338,8 @@ void box_on_gone(struct box *b, int64_t wait_status)
     settle_accounts(b);
     box_unlist(b);
     core_tidy_soon(c);
-    tell_waiters(b, NULL);
+    while (b->waiters) /* somebody may ask for the end of it once more */
+        waiters_tell(&b->waiters, NULL);
     create_slot_free(c);
     if (c->ready && !c->draining)
         pool_poke(b->tmpl);

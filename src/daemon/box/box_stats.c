@@ -12,12 +12,6 @@
 #define RING      120u /* ten minutes */
 #define STATS_MS  10000u
 
-struct stats_wait {
-    struct stats_wait *next;
-    box_done_fn *fn;
-    void *ctx;
-};
-
 struct stats_ring {
     struct box *box;
     struct loop_timer timer;
@@ -25,7 +19,7 @@ struct stats_ring {
     uint64_t last_us; /* when cpu_usec was last seen */
     uint64_t last_cpu;
     bool asking;
-    struct stats_wait *waits;
+    struct box_waiter *waits;
     unsigned first, count;
     struct box_stats at[RING];
 };
@@ -57,18 +51,6 @@ static void add(struct stats_ring *r, const struct json *tree)
     r->last_cpu = s->cpu_usec;
 }
 
-static void tell(struct stats_ring *r, const struct err *err)
-{
-    struct stats_wait *w = r->waits;
-    r->waits = NULL;
-    while (w) {
-        struct stats_wait *next = w->next;
-        w->fn(w->ctx, err);
-        free(w);
-        w = next;
-    }
-}
-
 static void on_stats(void *ctx, struct wire_msg *m, const struct err *err)
 {
     struct box *b = ctx;
@@ -83,7 +65,7 @@ static void on_stats(void *ctx, struct wire_msg *m, const struct err *err)
     if (!err)
         add(r, tree);
     json_free(tree);
-    tell(r, err);
+    waiters_tell(&r->waits, err);
 }
 
 static void ask(struct stats_ring *r)
@@ -154,15 +136,12 @@ void box_sample(struct box *b, box_done_fn *fn, void *ctx)
 {
     struct err err = ERR_INIT;
     struct stats_ring *r = look(b);
-    struct stats_wait *w = r ? malloc(sizeof *w) : NULL;
-    if (!w) {
+    if (!r) {
         err_memory(&err);
         fn(ctx, &err);
-        return;
+    } else if (waiters_add(&r->waits, fn, ctx)) {
+        ask(r);
     }
-    *w = (struct stats_wait){r->waits, fn, ctx};
-    r->waits = w;
-    ask(r);
 }
 
 void box_stats_free(struct box *b)
@@ -174,6 +153,6 @@ void box_stats_free(struct box *b)
     b->stats = NULL;
     loop_timer_cancel(b->core->loop, &r->timer);
     err_set(&err, ERR_NOT_FOUND, "sandbox %s is gone", b->info.id);
-    tell(r, &err);
+    waiters_tell(&r->waits, &err);
     free(r);
 }

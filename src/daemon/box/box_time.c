@@ -127,28 +127,10 @@ struct freeze {
     void *ctx;
 };
 
-struct waker {
-    struct waker *next;
-    box_done_fn *fn;
-    void *ctx;
-};
-
 /* A request that finds it paused gives it as much time as a new one has. */
 #define WOKEN_MS (300 * 1000)
 
 static void wake_again(struct box *b);
-
-static void call_wakers(struct box *b, const struct err *err)
-{
-    struct waker *w = b->wakers;
-    b->wakers = NULL;
-    while (w) {
-        struct waker *next = w->next;
-        w->fn(w->ctx, err);
-        free(w);
-        w = next;
-    }
-}
 
 static void on_frozen(void *ctx, struct wire_msg *m, const struct err *err)
 {
@@ -176,7 +158,7 @@ static void on_frozen(void *ctx, struct wire_msg *m, const struct err *err)
     if (!err && b->info.state == BOX_PAUSED && b->wakers)
         wake_again(b);
     else
-        call_wakers(b, err);
+        waiters_tell(&b->wakers, err);
     free(f);
 }
 
@@ -229,20 +211,18 @@ static void wake_again(struct box *b)
 void box_wake(struct box *b, box_done_fn *fn, void *ctx)
 {
     struct err err = ERR_INIT;
-    struct waker *w;
     if (box_usable(b, &err)) {
         fn(ctx, NULL);
         return;
     }
-    w = b->info.auto_resume ? malloc(sizeof *w) : NULL;
-    if (!w) {
+    if (!b->info.auto_resume) {
         fn(ctx, &err);
         return;
     }
-    *w = (struct waker){b->wakers, fn, ctx};
-    b->wakers = w;
+    if (!waiters_add(&b->wakers, fn, ctx))
+        return;
     if (!b->freezing && b->info.state == BOX_PAUSED)
         wake_again(b);
     else if (!b->freezing)
-        call_wakers(b, &err);
+        waiters_tell(&b->wakers, &err);
 }

@@ -220,11 +220,9 @@ static void write_request(struct context *c, struct buf *out)
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
-    jw_key(&w, "argv");
-    jw_array_begin(&w);
+    jw_kv_array(&w, "argv");
     jw_array_end(&w);
-    jw_key(&w, "env");
-    jw_object_begin(&w);
+    jw_kv_object(&w, "env");
     jw_object_end(&w);
     jw_kv_string(&w, "cwd", c->cwd ? c->cwd : "");
     jw_kv_string(&w, "tty", NULL);

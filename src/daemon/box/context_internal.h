@@ -32,6 +32,8 @@ struct execution {
     struct buf frame;
     struct execution_sink sink;
     bool cancelled, failed;
+    bool settling, settled; /* before its error is told: what was refused to it */
+    uint64_t denied_mark;   /* when it began */
     uint64_t began_us;
 };
 

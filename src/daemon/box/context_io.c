@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #define STEPS_PER_ROUND 64u
@@ -35,11 +34,7 @@ void context_io_init(struct context *c)
 
 static void close_io(struct context *c, struct loop_io *io)
 {
-    if (io->fd < 0)
-        return;
-    loop_forget(c->box->core->loop, io);
-    close(io->fd);
-    io->fd = -1;
+    loop_close(c->box->core->loop, io);
 }
 
 static void word_done(struct context *c, struct interp_said *word)
@@ -93,16 +88,10 @@ void context_watch(struct context *c)
 
 /* ---- one step of the pump ---- */
 
-static uint64_t waiting_in(int fd)
-{
-    int n = 0;
-    return fd >= 0 && ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
-}
-
 static void note_owed(struct context *c)
 {
     for (unsigned i = 0; i < 2; i++)
-        c->out[i].owed = waiting_in(c->out[i].io.fd);
+        c->out[i].owed = fd_waiting(c->out[i].io.fd);
 }
 
 /* True: something was read. */

@@ -89,6 +89,7 @@ void execution_next(struct context *c)
     c->sent = 0;
     c->interrupts = 0;
     c->first->began_us = clock_us();
+    c->first->denied_mark = box_denied_mark(c->box);
     core_count(c->box->core, COUNT_EXECUTED, 1);
     execution_send(c);
     fault_point(FAULT_EXECUTE_SENT);
@@ -115,6 +116,57 @@ static void on_end(struct context *c)
     execution_next(c);
 }
 
+/* ---- what was refused to it ---- */
+
+struct settling {
+    struct box *box;
+    struct context *context;
+    uint64_t id;
+    unsigned spawn;
+};
+
+static void on_settled(void *ctx, const struct err *err)
+{
+    struct settling *s = ctx;
+    struct context *c = s->box->contexts;
+    (void)err; /* told late or never: the error comes without it */
+    while (c && c != s->context)
+        c = c->next;
+    struct execution *e = c && c->running && c->spawn == s->spawn ? c->first : NULL;
+    if (e && e->id == s->id) {
+        e->settling = false;
+        e->settled = true;
+        c->blocked = false;
+        context_pump(c); /* does nothing, and goes on there, if that is where this comes from */
+    }
+    free(s);
+}
+
+/* The interpreter's words come straight from inside, the refusals by the warden and brig-proxy: an
+ * error waits until they, asked in turn, have told what they refused before. False: it is to be
+ * said again. Who does not want to hear of refusals need not wait. */
+static bool settle(struct context *c, struct execution *e)
+{
+    if (e->settled || !e->sink.denied)
+        return true;
+    struct settling *s = malloc(sizeof *s);
+    if (!s)
+        return true;
+    *s = (struct settling){c->box, c, e->id, c->spawn};
+    e->settling = true;
+    c->blocked = true;
+    box_settle(c->box, on_settled, s); /* perhaps at once */
+    return false;
+}
+
+static void tell_denied(struct context *c, struct execution *e)
+{
+    cleanup_buf struct buf words;
+    buf_init(&words, DENIED_WORDS_MAX);
+    if (e->sink.denied && box_denied_since(c->box, e->denied_mark, &words) && !words.failed)
+        e->sink.denied(e->sink.ctx, buf_text(&words));
+}
+
 bool execution_hear(struct context *c, const struct interp_said *s)
 {
     struct execution *e = c->running ? c->first : NULL;
@@ -130,6 +182,10 @@ bool execution_hear(struct context *c, const struct interp_said *s)
         e->failed = true;
     if (e->cancelled)
         return true;
+    if (s->word == INTERP_ERROR && !settle(c, e))
+        return false;
+    if (s->word == INTERP_ERROR)
+        tell_denied(c, e);
     enum sink_took took = e->sink.said(e->sink.ctx, s);
     if (took == SINK_FULL && c->running && c->first == e && !e->cancelled)
         c->blocked = true;
@@ -223,7 +279,7 @@ void execution_cancel(struct execution *e)
 void execution_resume(struct execution *e)
 {
     struct context *c = e->context;
-    if (!c || !c->blocked || !c->running || c->first != e)
+    if (!c || !c->blocked || !c->running || c->first != e || e->settling)
         return;
     c->blocked = false;
     context_watch(c);
@@ -241,9 +297,7 @@ static struct json *whole_env(const struct context *c, const struct json *env)
     const char *box_env = c->waited ? c->box->env : NULL;
     if (!box_env || json_parse(box_env, strlen(box_env), NULL, &mine, NULL) < 0)
         return NULL;
-    buf_init(&text, 2 * WIRE_TEXT_MAX);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &text, 2 * WIRE_TEXT_MAX);
     for (size_t i = 0; i < json_count(mine); i++)
         if (!env || !json_get(env, json_key_at(mine, i)))
             jw_kv_string(&w, json_key_at(mine, i), json_string(json_value_at(mine, i)));

@@ -62,18 +62,9 @@ static void on_data(void *ctx, const void *bytes, size_t len)
         w->sink.data(w->sink.ctx, bytes, len);
 }
 
-static void shut(struct file_work *w)
-{
-    if (w->io.fd < 0)
-        return;
-    loop_forget(w->core->loop, &w->io);
-    close(w->io.fd);
-    w->io.fd = -1;
-}
-
 static void finish(struct file_work *w, int error)
 {
-    shut(w);
+    loop_close(w->core->loop, &w->io);
     if (w->ended)
         return;
     w->ended = true;
@@ -135,7 +126,7 @@ void file_cancel(struct file_work *w)
     if (!w || w->cancelled)
         return;
     w->cancelled = true;
-    shut(w);
+    loop_close(w->core->loop, &w->io);
     unlist(w);
     w->trash.free = work_free;
     core_discard(w->core, &w->trash);
@@ -224,13 +215,11 @@ static void record(struct box *b, const char *json, size_t len, enum files_op op
     if (json_parse(json, len, NULL, &tree, NULL) < 0)
         return;
     const struct json *path = json_get(tree, "path"), *to = json_get(tree, "to");
-    buf_init(&detail, 16384);
-    jw_init(&w, &detail, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &detail, 16384);
     if (path && json_string(path))
-        jw_bytes((jw_key(&w, "path"), &w), json_string(path), strnlen(json_string(path), 1024));
+        jw_kv_bytes(&w, "path", json_string(path), strnlen(json_string(path), 1024));
     if (to && json_string(to))
-        jw_bytes((jw_key(&w, "to"), &w), json_string(to), strnlen(json_string(to), 1024));
+        jw_kv_bytes(&w, "to", json_string(to), strnlen(json_string(to), 1024));
     jw_object_end(&w);
     snprintf(kind, sizeof kind, "file.%s", files_op_name(op));
     core_record(b->core, kind, b, b->info.owner, buf_text(&detail));

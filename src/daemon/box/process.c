@@ -121,9 +121,7 @@ static void record_exit(struct process *p)
     cleanup_buf struct buf text;
     struct json_writer w;
     int s = p->status;
-    buf_init(&text, JSON_SMALL_MAX);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &text, JSON_SMALL_MAX);
     jw_kv_int(&w, "pid", p->pid);
     if (WIFSIGNALED(s)) {
         jw_kv_int(&w, "signal", WTERMSIG(s));
@@ -139,8 +137,6 @@ static void record_exit(struct process *p)
     core_record(p->box->core, "process.ended", p->box, p->box->info.owner, buf_text(&text));
 }
 
-#define DENIED_TEXT_MAX 2048u
-
 static void tell_end(struct process *p)
 {
     struct err oom = ERR_INIT;
@@ -150,7 +146,7 @@ static void tell_end(struct process *p)
         how.oom = &oom;
     }
     cleanup_buf struct buf denied;
-    buf_init(&denied, DENIED_TEXT_MAX);
+    buf_init(&denied, DENIED_WORDS_MAX);
     if (p->status && box_denied_since(p->box, p->denied_mark, &denied) && !denied.failed)
         how.denied = buf_text(&denied);
     p->ended = true;
@@ -172,9 +168,44 @@ static bool is_drained(const struct process *p, const struct process_stream *s)
     return s->io.fd < 0 || (p->grace_over && s->owed == 0);
 }
 
+struct settling {
+    struct box *box;
+    struct process *process;
+    int64_t pid;
+};
+
+static void on_settled(void *ctx, const struct err *err)
+{
+    struct settling *s = ctx;
+    struct process *p = s->box->processes;
+    (void)err; /* told late or never: its end is told without */
+    while (p && (p != s->process || p->pid != s->pid))
+        p = p->next;
+    if (p) {
+        p->settled = true;
+        process_finish(p);
+    }
+    free(s);
+}
+
+/* As with an error of an interpreter's (execution.c). */
+static bool is_settled(struct process *p)
+{
+    if (!p->status || p->settled || p->settling)
+        return !p->settling || p->settled;
+    struct settling *s = malloc(sizeof *s);
+    if (!s)
+        return true;
+    *s = (struct settling){p->box, p, p->pid};
+    p->settling = true;
+    box_settle(p->box, on_settled, s); /* perhaps at once, and then this has told its end */
+    return false;
+}
+
 void process_finish(struct process *p)
 {
-    if (p->exited && !p->ended && is_drained(p, &p->out[0]) && is_drained(p, &p->out[1]))
+    if (p->exited && !p->ended && is_drained(p, &p->out[0]) && is_drained(p, &p->out[1]) &&
+        is_settled(p))
         tell_end(p);
 }
 
@@ -337,8 +368,7 @@ static void write_request(const struct process_request *r, struct buf *out)
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
-    jw_key(&w, "argv");
-    jw_array_begin(&w);
+    jw_kv_array(&w, "argv");
     for (const char *const *a = r->argv; *a; a++)
         jw_string(&w, *a);
     jw_array_end(&w);
@@ -372,11 +402,8 @@ static char *write_record(const struct process_request *r)
     unsigned args = 0;
     while (r->argv[args])
         args++;
-    buf_init(&out, RECORD_TEXT_MAX);
-    jw_init(&w, &out, false);
-    jw_object_begin(&w);
-    jw_key(&w, "program");
-    jw_bytes(&w, r->argv[0], strnlen(r->argv[0], 256));
+    jw_begin(&w, &out, RECORD_TEXT_MAX);
+    jw_kv_bytes(&w, "program", r->argv[0], strnlen(r->argv[0], 256));
     jw_kv_uint(&w, "args", args - 1);
     jw_kv_bool(&w, "terminal", r->tty);
     jw_object_end(&w);

@@ -150,7 +150,7 @@ static int ask(struct box *b, const struct process_request *r, const struct proc
     buf_init(&text, 2 * APPROVAL_TEXT_MAX);
     struct held *h = hold(b, r, sink, fn, ctx, err);
     if (!h)
-        return err->code ? -err->code : err_memory(err);
+        return err->code ? err_number(err) : err_memory(err);
     snprintf(h->reason, sizeof h->reason, "%s", reason);
     approval_show_argv(&text, h->argv, APPROVAL_TEXT_MAX);
     int n = questions_ask(b, APPROVAL_COMMAND, buf_text(&text), reason, h->argv[0], is_wanted,
@@ -178,14 +178,10 @@ static void record_refusal(struct box *b, const struct process_request *r,
 {
     cleanup_buf struct buf out;
     struct json_writer w;
-    buf_init(&out, 4096);
-    jw_init(&w, &out, false);
-    jw_object_begin(&w);
-    jw_key(&w, "program");
-    jw_bytes(&w, r->argv[0], strnlen(r->argv[0], 256));
+    jw_begin(&w, &out, 4096);
+    jw_kv_bytes(&w, "program", r->argv[0], strnlen(r->argv[0], 256));
     jw_kv_string(&w, "shape", v->shape ? command_shape_name(v->shape) : NULL);
-    jw_key(&w, "rule");
-    jw_bytes(&w, v->rule_text, strlen(v->rule_text));
+    jw_kv_bytes(&w, "rule", v->rule_text, strlen(v->rule_text));
     jw_object_end(&w);
     core_record(b->core, "command.refused", b, b->info.owner, buf_text(&out));
 }

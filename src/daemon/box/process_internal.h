@@ -48,6 +48,7 @@ struct process {
     bool tty, started, exited, ended, timed_out, oom_killed, grace_over;
     int status;
     uint64_t denied_mark;         /* when it was started */
+    bool settling, settled;       /* it failed: what was refused to it is asked for, is known */
     struct process_stream out[2]; /* stdout or the terminal; stderr */
     struct process_client *clients, *first;
     unsigned blocked; /* clients that cannot take more */

@@ -39,9 +39,7 @@ void process_stream_close(struct process_stream *s)
 {
     if (s->io.fd < 0)
         return;
-    loop_forget(s->process->box->core->loop, &s->io);
-    close(s->io.fd);
-    s->io.fd = -1;
+    loop_close(s->process->box->core->loop, &s->io);
     s->owed = 0;
     process_fds_closed(s->process, 1);
 }
@@ -98,18 +96,12 @@ void process_resume(struct process_client *cl)
     process_finish(p);
 }
 
-static uint64_t waiting_in(int fd)
-{
-    int n = 0;
-    return fd >= 0 && ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (uint64_t)n : 0;
-}
-
 /* What a pump has of it cannot be asked for. */
 void process_io_exited(struct process *p)
 {
     uint64_t pump = p->box->pumped ? PUMP_HOLDS : 0;
     for (unsigned i = 0; i < 2; i++)
-        p->out[i].owed = p->out[i].io.fd >= 0 ? waiting_in(p->out[i].io.fd) + pump : 0;
+        p->out[i].owed = p->out[i].io.fd >= 0 ? fd_waiting(p->out[i].io.fd) + pump : 0;
 }
 
 /* A pump carries what it has at once: when nothing came for a while, there is nothing. One that is
@@ -158,9 +150,7 @@ static void queue_drop(struct process *p)
 static void close_input(struct process *p)
 {
     if (p->in.fd >= 0) {
-        loop_forget(p->box->core->loop, &p->in);
-        close(p->in.fd);
-        p->in.fd = -1;
+        loop_close(p->box->core->loop, &p->in);
         process_fds_closed(p, 1);
     }
     queue_drop(p);

@@ -58,9 +58,10 @@ void questions_watch(struct core *c, struct question_watcher *w)
 void questions_unwatch(struct core *c, struct question_watcher *w)
 {
     struct question_watcher **at = &c->question_watchers;
-    while (*at != w)
+    while (*at && *at != w)
         at = &(*at)->next;
-    *at = w->next;
+    if (*at)
+        *at = w->next;
 }
 
 static void tell(const struct question *q)
@@ -88,15 +89,11 @@ static void record(const struct question *q, const char *kind, const struct key 
 {
     cleanup_buf struct buf out;
     struct json_writer w;
-    buf_init(&out, 4096);
-    jw_init(&w, &out, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &out, 4096);
     jw_kv_string(&w, "id", q->id);
     jw_kv_string(&w, "kind", approval_kind_name(q->kind));
-    if (program) {
-        jw_key(&w, "program");
-        jw_bytes(&w, program, strnlen(program, 256));
-    }
+    if (program)
+        jw_kv_bytes(&w, "program", program, strnlen(program, 256));
     if (q->answer != APPROVAL_PENDING)
         jw_kv_string(&w, "answer", approval_answer_name(q->answer));
     jw_object_end(&w);

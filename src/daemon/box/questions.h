@@ -44,4 +44,4 @@ struct question_watcher {
     void (*told)(struct question_watcher *w, const struct question_info *q);
 };
 void questions_watch(struct core *c, struct question_watcher *w);
-void questions_unwatch(struct core *c, struct question_watcher *w);
+void questions_unwatch(struct core *c, struct question_watcher *w); /* also if it does not */

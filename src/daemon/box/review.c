@@ -108,14 +108,12 @@ void review_take(struct box *b, const struct key *by, const struct json *request
         fn(ctx, NULL, 0, &err);
         return;
     }
-    buf_init(&text, WIRE_TEXT_MAX);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &text, WIRE_TEXT_MAX);
     jw_kv_string(&w, "op", "apply");
     for (size_t i = 0; request && i < ARRAY_LEN(members); i++) {
         const struct json *value = json_get(request, members[i]);
         if (value)
-            jw_json((jw_key(&w, members[i]), &w), value);
+            jw_kv_json(&w, members[i], value);
     }
     jw_object_end(&w);
     if (text.failed) {

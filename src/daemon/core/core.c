@@ -230,6 +230,12 @@ void core_on_stop(struct core *c, void (*fn)(void *ctx), void *ctx)
     c->stop_ctx = ctx;
 }
 
+void core_on_revoked(struct core *c, void (*fn)(void *ctx, const struct key *key), void *ctx)
+{
+    c->revoked_fn = fn;
+    c->revoked_ctx = ctx;
+}
+
 void core_stop(struct core *c)
 {
     if (c->stop_fn)
@@ -316,6 +322,29 @@ int core_new(struct core **ret, struct loop *loop, const struct core_config *con
     return 0;
 }
 
+void core_add_part(struct core *c, struct core_part *p)
+{
+    p->next = c->parts;
+    c->parts = p;
+}
+
+struct core_part *core_part(struct core *c, void (*free)(struct core_part *p))
+{
+    struct core_part *p = c->parts;
+    while (p && p->free != free)
+        p = p->next;
+    return p;
+}
+
+static void free_parts(struct core *c)
+{
+    while (c->parts) {
+        struct core_part *p = c->parts;
+        c->parts = p->next;
+        p->free(p);
+    }
+}
+
 static void free_boxes(struct core *c)
 {
     struct err err = ERR_INIT;
@@ -331,6 +360,7 @@ void core_free(struct core *c)
     if (!c)
         return;
     free_boxes(c);
+    free_parts(c);
     loop_on_round(c->loop, NULL, NULL);
     if (c->accounts)
         usage_unwatch(c);

@@ -32,6 +32,8 @@ void core_on_lost(struct core *c, void (*fn)(void *ctx, const struct err *err), 
 bool core_lost(const struct core *c);
 /* The launcher was told to end: drain, then stop the loop. Without fn that is done here. */
 void core_on_stop(struct core *c, void (*fn)(void *ctx), void *ctx);
+/* A key that was good is so no longer. */
+void core_on_revoked(struct core *c, void (*fn)(void *ctx, const struct key *key), void *ctx);
 /* The listeners are served: the launcher tells whoever waits for that. */
 void core_serving(struct core *c);
 /* SIGTERM: no new boxes; end all; then fn. */
@@ -40,14 +42,21 @@ void core_reload(struct core *c);
 /* An audit record, see audit/record.h: {"boundary","kind","box","key",…}. */
 void core_record(struct core *c, const char *kind, const struct box *b, const struct key *key,
                  const char *detail_json /* object or NULL */);
-typedef void core_query_fn(void *ctx, const char *json, size_t len, bool more,
-                           const struct err *err);
+typedef void core_query_fn(void *ctx, const char *json, size_t len, const struct err *err);
 void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx);
 
 /* The i-th folder that the operator offers for reviews, or NULL. */
 const char *core_project(const struct core *c, size_t i);
 /* The first of them that the key may have, or NULL. */
 const char *core_project_of(const struct core *c, const struct key *key);
+
+/* What a face of the API keeps as long as the core lives; known by its `free`. */
+struct core_part {
+    struct core_part *next;
+    void (*free)(struct core_part *p);
+};
+void core_add_part(struct core *c, struct core_part *p);
+struct core_part *core_part(struct core *c, void (*free)(struct core_part *p)); /* NULL: none yet */
 
 /* State that outlives the daemon: a row of "keys" or "settings". NULL removes it. */
 void core_put(struct core *c, const char *table, const char *key, const char *value_json);

@@ -143,6 +143,8 @@ struct core {
     void *lost_ctx;
     void (*stop_fn)(void *ctx);
     void *stop_ctx;
+    void (*revoked_fn)(void *ctx, const struct key *key);
+    void *revoked_ctx;
     void (*drain_fn)(void *ctx);
     void *drain_ctx;
     struct loop_timer drain_timer;
@@ -164,7 +166,9 @@ struct core {
     struct loop_timer refusal_timer;
     struct strangers strangers;
     struct create *creates, *waiting, **waiting_end;
+    bool handing_out; /* slots to those that wait */
 
+    struct core_part *parts;
     struct question *questions; /* that wait for a person */
     struct question_watcher *question_watchers;
 

@@ -42,9 +42,7 @@ static int take_operator_key(struct core *c, const struct json *key, struct err 
     struct json_writer w;
     if (!id || !hash || !*hash || keys_find(c->keys, id))
         return 0;
-    buf_init(&text, 4096);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &text, 4096);
     jw_kv_string(&w, "name", "operator");
     jw_kv_string(&w, "hash", hash);
     jw_kv_bool(&w, "operator", true);

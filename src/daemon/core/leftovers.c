@@ -58,8 +58,7 @@ void leftovers_clean(struct core *c)
         return;
     jw_init(&w, out, false);
     jw_object_begin(&w);
-    jw_key(&w, "ids");
-    jw_array_begin(&w);
+    jw_kv_array(&w, "ids");
     for (const struct leftover *l = c->leftovers; l && count < AT_ONCE; l = l->next, count++)
         jw_string(&w, l->id);
     jw_array_end(&w);

@@ -112,6 +112,8 @@ static void drop_first(struct peer *p)
         p->out_end = &p->out;
     p->out_bytes -= o->len + sizeof *o;
     account_return(o->account, ACCOUNT_BYTES, o->len + sizeof *o);
+    if (o->type == WIRE_LAUNCH)
+        explicit_bzero(o->text, o->len); /* it may hold headers */
     free(o);
 }
 
@@ -288,11 +290,7 @@ void peer_close(struct peer *p, const struct err *why)
         err_set(&gone, ERR_INTERRUPTED, "%s was left", p->ops->name);
         why = &gone;
     }
-    if (p->io.fd >= 0) {
-        loop_forget(p->loop, &p->io);
-        close(p->io.fd);
-        p->io.fd = -1;
-    }
+    loop_close(p->loop, &p->io);
     while (p->out)
         drop_first(p);
     while (p->asks) {

@@ -61,8 +61,7 @@ void receipt_send(struct core *c, const struct box *b, const struct json *receip
     jw_object_begin(&w);
     jw_kv_string(&w, "box", b->info.id);
     jw_kv_string(&w, "key", b->info.owner ? b->info.owner->id : NULL);
-    jw_key(&w, "receipt");
-    jw_json(&w, receipt);
+    jw_kv_json(&w, "receipt", receipt);
     jw_object_end(&w);
     if (out->failed || peer_send(&c->recorder, WIRE_RECEIPT, 0, 0, out->data, out->len) < 0)
         c->records_lost++;
@@ -107,6 +106,21 @@ void core_put(struct core *c, const char *table, const char *key, const char *va
         c->records_lost++;
 }
 
+static int restore_key(struct core *c, const char *id, const struct json *value, struct err *err)
+{
+    cleanup_buf struct buf text = {0};
+    struct json_writer w;
+    const struct key *key = keys_find(c->keys, id);
+    bool was_good = key && !key->revoked_ms;
+    buf_init(&text, WIRE_TEXT_MAX);
+    jw_init(&w, &text, false);
+    jw_json(&w, value);
+    int r = keys_restore(c->keys, id, buf_text(&text), text.len, err);
+    if (r >= 0 && was_good && key->revoked_ms && c->revoked_fn)
+        c->revoked_fn(c->revoked_ctx, key);
+    return r;
+}
+
 static int restore(struct core *c, const struct json *row, struct err *err)
 {
     const char *table = json_text(row, "table");
@@ -118,14 +132,7 @@ static int restore(struct core *c, const struct json *row, struct err *err)
         leftovers_add(c, key);
     if (strcmp(table, "settings") == 0 && !c->restored)
         pool_restore(c, key, value);
-    if (strcmp(table, "keys") != 0)
-        return 0;
-    cleanup_buf struct buf text = {0};
-    struct json_writer w;
-    buf_init(&text, WIRE_TEXT_MAX);
-    jw_init(&w, &text, false);
-    jw_json(&w, value);
-    return keys_restore(c->keys, key, buf_text(&text), text.len, err);
+    return strcmp(table, "keys") == 0 ? restore_key(c, key, value, err) : 0;
 }
 
 static void on_restore(struct core *c, struct wire_msg *m)
@@ -188,7 +195,7 @@ struct question {
 static void on_answer(void *ctx, struct wire_msg *m, const struct err *err)
 {
     struct question *q = ctx;
-    q->fn(q->ctx, m ? m->text : NULL, m ? m->text_len : 0, false, err);
+    q->fn(q->ctx, m ? m->text : NULL, m ? m->text_len : 0, err);
     free(q);
 }
 
@@ -198,7 +205,7 @@ void core_query(struct core *c, const char *json, core_query_fn *fn, void *ctx)
     struct question *q = malloc(sizeof *q);
     if (!q) {
         err_memory(&err);
-        fn(ctx, NULL, 0, false, &err);
+        fn(ctx, NULL, 0, &err);
         return;
     }
     *q = (struct question){fn, ctx};

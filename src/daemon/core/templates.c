@@ -160,7 +160,7 @@ static int read_one(struct core *c, const struct json *json, struct err *err)
         return err_set(err, ERR_LIMIT, "too many templates, or one is too long");
     }
     if (fill(t, json, out.data, err) < 0)
-        return -err->code;
+        return err_number(err);
     t->listed = true;
     return 0;
 }

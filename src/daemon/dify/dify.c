@@ -2,7 +2,7 @@
  *
  * Code runs in the interpreter that a warm sandbox already has, so that nothing is started for it
  * but the sandbox itself; the sandbox ends with the answer. */
-#include "daemon/api/call.h"
+#include "daemon/api/activity.h"
 
 #include "base/container.h"
 
@@ -16,21 +16,16 @@
 #define OUTPUT_MAX (1u << 20) /* of each stream; what is more is left out and said */
 
 struct job {
-    struct call *call;
-    struct loop *loop;
-    struct core *core;
+    struct activity activity;
     enum interp_language language;
-    struct hold hold;
-    char *code; /* until it runs */
+    char *code;   /* until it runs */
+    char *denied; /* what was refused meanwhile, for its error; or NULL */
     char box_id[BOX_ID_LEN + 1];
     struct execution *execution;
     struct loop_timer deadline;
-    struct loop_task release;
     struct buf out, err;
     bool cut, timed_out, lists_packages;
     int exit_code;
-    unsigned pending;
-    bool closing;
 };
 
 /* What GET /v1/sandbox/dependencies runs: one package per line, as "name version". */
@@ -39,61 +34,39 @@ static const char list_packages[] =
     "for d in sorted(importlib.metadata.distributions(), key=lambda d: str(d.metadata['Name'])):\n"
     "    print(d.metadata['Name'], d.version)\n";
 
-static void job_free(struct loop_task *t)
-{
-    struct job *j = container_of(t, struct job, release);
-    if (j->pending)
-        return; /* the callback comes back here */
-    buf_done(&j->out);
-    buf_done(&j->err);
-    hold_done(&j->hold);
-    free(j->code);
-    free(j);
-}
-
 /* The sandbox goes, whatever happened. */
-static void job_close(struct job *j)
+static void job_stop(struct activity *a)
 {
-    struct box *b = j->box_id[0] ? box_find_any(j->core, j->box_id) : NULL;
-    if (j->closing)
-        return;
-    j->closing = true;
-    loop_timer_cancel(j->loop, &j->deadline);
+    struct job *j = container_of(a, struct job, activity);
+    struct box *b = j->box_id[0] ? box_find_any(a->core, j->box_id) : NULL;
+    loop_timer_cancel(a->loop, &j->deadline);
     if (j->execution)
         execution_cancel(j->execution);
-    j->execution = NULL;
     if (b)
         box_end(b, "the code has run", NULL, NULL);
-    loop_defer(j->loop, &j->release);
 }
 
-static bool job_back(struct job *j)
+static void job_done(struct activity *a)
 {
-    j->pending--;
-    if (j->closing)
-        loop_defer(j->loop, &j->release);
-    return !j->closing;
+    struct job *j = container_of(a, struct job, activity);
+    buf_done(&j->out);
+    buf_done(&j->err);
+    free(j->code);
+    free(j->denied);
 }
 
-static void job_gone(struct call *call)
-{
-    job_close(call->data);
-    call_ended(call);
-}
+static const struct activity_ops job_ops = {.stop = job_stop, .done = job_done};
 
 static void job_fail(struct job *j, const struct err *err)
 {
-    struct call *call = j->call;
-    job_close(j);
-    call_fail_err(call, err);
+    call_fail_err(activity_end(&j->activity), err);
 }
 
 /* ---- the answer ---- */
 
 static void write_output(struct json_writer *w, const char *key, const struct buf *text)
 {
-    jw_key(w, key);
-    jw_bytes(w, buf_text(text), text->len);
+    jw_kv_bytes(w, key, buf_text(text), text->len);
 }
 
 static void write_error(struct json_writer *w, const struct job *j)
@@ -122,16 +95,13 @@ static void write_run(struct json_writer *w, const struct job *j)
 static void write_packages(struct json_writer *w, const struct job *j)
 {
     const char *at = buf_text(&j->out);
-    jw_key(w, "dependencies");
-    jw_array_begin(w);
+    jw_kv_array(w, "dependencies");
     while (*at) {
         size_t line = strcspn(at, "\n"), name = strcspn(at, " \n");
         if (name < line) {
             jw_object_begin(w);
-            jw_key(w, "name");
-            jw_bytes(w, at, name);
-            jw_key(w, "version");
-            jw_bytes(w, at + name + 1, line - name - 1);
+            jw_kv_bytes(w, "name", at, name);
+            jw_kv_bytes(w, "version", at + name + 1, line - name - 1);
             jw_object_end(w);
         }
         at += line + (at[line] == '\n');
@@ -141,7 +111,7 @@ static void write_packages(struct json_writer *w, const struct job *j)
 
 static void job_reply(struct job *j)
 {
-    struct call *call = j->call;
+    struct call *call = j->activity.call;
     struct buf out cleanup_buf = {0};
     struct json_writer w;
     call_buf(call, &out, 16 * OUTPUT_MAX);
@@ -149,15 +119,14 @@ static void job_reply(struct job *j)
     jw_object_begin(&w);
     jw_kv_int(&w, "code", 0);
     jw_kv_string(&w, "message", "success");
-    jw_key(&w, "data");
-    jw_object_begin(&w);
+    jw_kv_object(&w, "data");
     if (j->lists_packages)
         write_packages(&w, j);
     else
         write_run(&w, j);
     jw_object_end(&w);
     jw_object_end(&w);
-    job_close(j);
+    activity_end(&j->activity);
     call_reply(call, 200, &out);
 }
 
@@ -166,15 +135,7 @@ static void job_reply(struct job *j)
 static bool on_output(void *ctx, int stream, const void *data, size_t len)
 {
     struct job *j = ctx;
-    struct buf *to = stream == 2 ? &j->err : &j->out;
-    size_t room = OUTPUT_MAX - to->len;
-    j->cut |= len > room;
-    buf_add(to, data, len < room ? len : room);
-    if (to->failed) { /* its key has no room: what is there stays */
-        hold_refusal(&j->hold, NULL);
-        to->failed = false;
-        j->cut = true;
-    }
+    j->cut |= !hold_fill(&j->activity.hold, stream == 2 ? &j->err : &j->out, data, len);
     return true;
 }
 
@@ -201,7 +162,18 @@ static enum sink_took on_said(void *ctx, const struct interp_said *s)
         on_output(j, 2, s->traceback, strlen(s->traceback));
         on_output(j, 2, "\n", 1);
     }
+    if (j->exit_code && j->denied) {
+        on_output(j, 2, j->denied, strlen(j->denied));
+        on_output(j, 2, "\n", 1);
+    }
     return SINK_ALL;
+}
+
+static void on_denied(void *ctx, const char *words)
+{
+    struct job *j = ctx;
+    free(j->denied);
+    j->denied = strdup(words);
 }
 
 static void on_end(void *ctx, const struct err *err)
@@ -231,17 +203,18 @@ static void context_ready(void *ctx, struct context *context, const struct err *
 {
     struct job *j = ctx;
     struct err own = ERR_INIT;
-    struct execution_sink sink = {.output = on_output, .said = on_said, .end = on_end, .ctx = j};
-    if (!job_back(j))
+    struct execution_sink sink = {
+        .output = on_output, .said = on_said, .end = on_end, .denied = on_denied, .ctx = j};
+    if (!activity_back(&j->activity))
         return;
     if (!context) {
         job_fail(j, err);
         return;
     }
-    loop_timer_set(j->loop, &j->deadline, RUN_MS);
+    loop_timer_set(j->activity.loop, &j->deadline, RUN_MS);
     if (execution_start(context, j->code, strlen(j->code), NULL, &sink, &j->execution, &own) < 0)
         job_fail(j, &own);
-    hold_sub(&j->hold, strlen(j->code) + 1);
+    hold_sub(&j->activity.hold, strlen(j->code) + 1);
     free(j->code);
     j->code = NULL;
 }
@@ -251,15 +224,15 @@ static void box_ready(void *ctx, struct box *b, const struct err *err)
     struct job *j = ctx;
     if (b)
         memcpy(j->box_id, box_info(b)->id, sizeof(j->box_id));
-    if (j->closing && b)
+    if (j->activity.ended && b)
         box_end(b, "the client went away", NULL, NULL);
-    if (!job_back(j))
+    if (!activity_back(&j->activity))
         return;
     if (!b) {
         job_fail(j, err);
         return;
     }
-    j->pending++;
+    activity_wait(&j->activity);
     context_default(b, j->language, context_ready, j);
 }
 
@@ -267,29 +240,23 @@ static void box_ready(void *ctx, struct box *b, const struct err *err)
 static struct job *job_new(struct call *call, const char *preload, const char *code)
 {
     struct err err = ERR_INIT;
-    struct job *j = calloc(1, sizeof(*j));
+    struct job *j = activity_new(sizeof(*j), &job_ops, call->core, call->hold.account, &err);
     preload = preload ? preload : "";
-    if (j)
-        hold_init(&j->hold, call->hold.account);
-    if (!j || hold_add(&j->hold, strlen(preload) + 1 + strlen(code) + 1, &err) < 0 ||
+    if (!j || hold_add(&j->activity.hold, strlen(preload) + 1 + strlen(code) + 1, &err) < 0 ||
         asprintf(&j->code, "%s%s%s", preload, *preload ? "\n" : "", code) < 0) {
-        if (err.code)
-            call_fail_err(call, &err);
-        else
-            call_fail_memory(call);
-        if (j)
-            hold_done(&j->hold);
-        free(j);
+        if (!err.code)
+            err_memory(&err);
+        if (j) {
+            j->code = NULL;
+            activity_end(&j->activity);
+        }
+        call_fail_err(call, &err);
         return NULL;
     }
     call_forget_body(call);
-    j->call = call;
-    j->core = call->core;
-    j->loop = exchange_loop(call->x);
     j->deadline.fn = on_deadline;
-    j->release.fn = job_free;
-    buf_init_metered(&j->out, OUTPUT_MAX, &j->hold.meter);
-    buf_init_metered(&j->err, OUTPUT_MAX, &j->hold.meter);
+    activity_buf(&j->activity, &j->out, OUTPUT_MAX);
+    activity_buf(&j->activity, &j->err, OUTPUT_MAX);
     return j;
 }
 
@@ -306,9 +273,8 @@ static void job_start(struct call *call, struct job *j, enum interp_language l, 
         r.network = nothing;
     }
     j->language = l;
-    call->data = j;
-    call->on_gone = job_gone;
-    j->pending++;
+    activity_serve(&j->activity, call);
+    activity_wait(&j->activity);
     box_create(call->core, &r, box_ready, j);
     json_free(nothing);
 }
@@ -317,7 +283,6 @@ static void job_start(struct call *call, struct job *j, enum interp_language l, 
 
 static void run_body(struct call *call, const struct json *body)
 {
-    struct err err = ERR_INIT;
     const char *language = NULL, *code = NULL, *preload = NULL;
     bool network = false;
     const struct field fields[] = {
@@ -329,10 +294,8 @@ static void run_body(struct call *call, const struct json *body)
     };
     struct job *j;
     bool python, node;
-    if (FIELDS_READ(body, FIELDS_STRICT, fields, &err) < 0) {
-        call_fail_err(call, &err);
+    if (!CALL_FIELDS(call, body, FIELDS_STRICT, fields))
         return;
-    }
     python = language && !strcmp(language, "python3");
     node = language && !strcmp(language, "nodejs");
     if (!code || (!python && !node)) {
@@ -342,11 +305,6 @@ static void run_body(struct call *call, const struct json *body)
     j = job_new(call, preload, code);
     if (j)
         job_start(call, j, python ? INTERP_PYTHON : INTERP_JAVASCRIPT, network);
-}
-
-static void dify_run(struct call *call)
-{
-    call_json(call, run_body);
 }
 
 static void dify_dependencies(struct call *call)
@@ -379,7 +337,7 @@ static void health(struct call *call)
 
 const struct route dify_routes[] = {
     {"GET", "/health", ERRORS_DIFY, false, health},
-    {"POST", "/v1/sandbox/run", ERRORS_DIFY, false, dify_run},
+    {"POST", "/v1/sandbox/run", ERRORS_DIFY, false, .body = run_body},
     {"GET", "/v1/sandbox/dependencies", ERRORS_DIFY, false, dify_dependencies},
     {"GET", "/v1/sandbox/dependencies/refresh", ERRORS_DIFY, false, dify_dependencies},
     {"POST", "/v1/sandbox/dependencies/update", ERRORS_DIFY, false, dify_update},

@@ -71,11 +71,6 @@ static void timeout_body(struct call *call, const struct json *body)
     call_empty(call, 204);
 }
 
-static void set_timeout(struct call *call)
-{
-    call_json(call, timeout_body);
-}
-
 static void refresh_body(struct call *call, const struct json *body)
 {
     int64_t seconds = TIMEOUT_DEFAULT;
@@ -86,23 +81,15 @@ static void refresh_body(struct call *call, const struct json *body)
     call_empty(call, 204);
 }
 
-static void refresh(struct call *call)
-{
-    call_json(call, refresh_body);
-}
-
 /* ---- pause, resume ---- */
 
 static void pause_body(struct call *call, const struct json *body)
 {
-    struct err err = ERR_INIT;
     bool memory = true;
     const struct field fields[] = {{"memory", FIELD_BOOL, &memory}};
     struct box *b;
-    if (FIELDS_READ(body, FIELDS_STRICT, fields, &err) < 0) {
-        call_fail_err(call, &err);
+    if (!CALL_FIELDS(call, body, FIELDS_STRICT, fields))
         return;
-    }
     if (!memory) {
         call_fail(call, 501,
                   "a sandbox is paused as it is, with its memory: \"memory\": false is "
@@ -120,36 +107,24 @@ static void pause_body(struct call *call, const struct json *body)
     box_pause(b, call_done, call);
 }
 
-static void pause_it(struct call *call)
-{
-    call_json(call, pause_body);
-}
-
 static void resumed(void *ctx, const struct err *err)
 {
     struct call *call = ctx;
-    struct box *b;
-    if (!call_back(call))
-        return;
-    if (err)
-        call_fail_err(call, err);
-    else if ((b = call_box(call)))
+    struct box *b = call_came(call, err) ? call_box(call) : NULL;
+    if (b)
         reply_info(call, 201, b, true);
 }
 
 static bool read_connect(struct call *call, const struct json *body, int64_t *ret_seconds)
 {
-    struct err err = ERR_INIT;
     bool memory = true;
     const struct field fields[] = {
         {"timeout", FIELD_INT, ret_seconds, 1, TIMEOUT_MAX},
         {"memory", FIELD_BOOL, &memory},
         {"autoPause", FIELD_UNUSED},
     };
-    if (FIELDS_READ(body, FIELDS_STRICT, fields, &err) < 0) {
-        call_fail_err(call, &err);
+    if (!CALL_FIELDS(call, body, FIELDS_STRICT, fields))
         return false;
-    }
     if (!memory)
         call_fail(call, 501,
                   "a paused sandbox goes on where it was: \"memory\": false is not "
@@ -173,11 +148,6 @@ static void connect_body(struct call *call, const struct json *body)
         box_set_timeout(b, seconds * 1000, true);
         reply_info(call, 200, b, true);
     }
-}
-
-static void connect_it(struct call *call)
-{
-    call_json(call, connect_body);
 }
 
 /* ---- what is not offered ---- */
@@ -206,24 +176,24 @@ static void delete_template(struct call *call)
 }
 
 const struct route control_routes[] = {
-    {"POST", "/sandboxes", ERRORS_API, false, control_create},
-    {"POST", "/v2/sandboxes", ERRORS_API, false, control_create},
+    {"POST", "/sandboxes", ERRORS_API, false, .body = control_create},
+    {"POST", "/v2/sandboxes", ERRORS_API, false, .body = control_create},
     {"GET", "/sandboxes", ERRORS_API, false, control_list},
     {"GET", "/v2/sandboxes", ERRORS_API, false, control_list},
     {"GET", "/sandboxes/{id}", ERRORS_API, false, get_info},
     {"DELETE", "/sandboxes/{id}", ERRORS_API, false, end_it},
-    {"POST", "/sandboxes/{id}/timeout", ERRORS_API, false, set_timeout},
-    {"POST", "/sandboxes/{id}/refreshes", ERRORS_API, false, refresh},
-    {"POST", "/sandboxes/{id}/pause", ERRORS_API, false, pause_it},
-    {"POST", "/sandboxes/{id}/resume", ERRORS_API, false, connect_it},
-    {"POST", "/sandboxes/{id}/connect", ERRORS_API, false, connect_it},
-    {"POST", "/v2/sandboxes/{id}/connect", ERRORS_API, false, connect_it},
+    {"POST", "/sandboxes/{id}/timeout", ERRORS_API, false, .body = timeout_body},
+    {"POST", "/sandboxes/{id}/refreshes", ERRORS_API, false, .body = refresh_body},
+    {"POST", "/sandboxes/{id}/pause", ERRORS_API, false, .body = pause_body},
+    {"POST", "/sandboxes/{id}/resume", ERRORS_API, false, .body = connect_body},
+    {"POST", "/sandboxes/{id}/connect", ERRORS_API, false, .body = connect_body},
+    {"POST", "/v2/sandboxes/{id}/connect", ERRORS_API, false, .body = connect_body},
     {"GET", "/sandboxes/{id}/metrics", ERRORS_API, false, control_metrics},
     {"GET", "/sandboxes/{id}/logs", ERRORS_API, false, control_logs},
     {"GET", "/v2/sandboxes/{id}/logs", ERRORS_API, false, control_logs},
-    {"PUT", "/sandboxes/{id}/network", ERRORS_API, false, control_network},
+    {"PUT", "/sandboxes/{id}/network", ERRORS_API, false, .body = control_network},
     {"GET", "/sandboxes/{id}/review", ERRORS_API, false, control_review},
-    {"POST", "/sandboxes/{id}/review/apply", ERRORS_API, true, control_review_apply},
+    {"POST", "/sandboxes/{id}/review/apply", ERRORS_API, true, .body = control_review_apply},
     {"POST", "/sandboxes/{id}/review/discard", ERRORS_API, false, control_review_discard},
     {"POST", "/sandboxes/{id}/snapshots", ERRORS_API, false, no_snapshots},
     {"POST", "/sandboxes/{id}/fork", ERRORS_API, false, no_snapshots},

@@ -6,15 +6,15 @@
 #define ENVD_VERSION "0.6.4" /* what clients make of us by it is in docs/serve.md */
 
 /* control_create.c */
-void control_create(struct call *call);
-void control_network(struct call *call);
+void control_create(struct call *call, const struct json *body);
+void control_network(struct call *call, const struct json *body);
 
 /* control_logs.c */
 void control_logs(struct call *call);
 
 /* control_review.c */
 void control_review(struct call *call);
-void control_review_apply(struct call *call);
+void control_review_apply(struct call *call, const struct json *body);
 void control_review_discard(struct call *call);
 
 /* control_info.c */

@@ -26,6 +26,7 @@ struct wanted {
 
 struct wanted_network {
     const struct json *allow, *block;
+    const struct json *rules; /* headers to be set; read by the warden alone */
     const char *mask_host;
     bool public_traffic, has_public_traffic;
     bool internet, has_internet; /* PUT …/network has it at this level */
@@ -93,7 +94,7 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
         {"denyOut", FIELD_STRINGS, &n->block},
         {"allowPublicTraffic", FIELD_BOOL, &n->public_traffic, .has = &n->has_public_traffic},
         {"maskRequestHost", FIELD_STRING, &n->mask_host},
-        {"rules", FIELD_REFUSED},
+        {"rules", FIELD_OBJECT, &n->rules},
         {"egressProxy", FIELD_REFUSED},
         {"httpsPorts", FIELD_REFUSED},
         {"allow_internet_access", FIELD_BOOL, &n->internet, .has = &n->has_internet},
@@ -114,8 +115,7 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
  * allowOut. One address may be written as a range of one. */
 static void write_hosts(struct json_writer *w, const char *key, const struct json *list)
 {
-    jw_key(w, key);
-    jw_array_begin(w);
+    jw_kv_array(w, key);
     for (size_t i = 0; list && i < json_count(list); i++) {
         const char *text = json_string(json_at(list, i));
         struct host address;
@@ -147,9 +147,7 @@ static struct json *network_tree(const struct call *call, const struct wanted_ne
     struct buf text cleanup_buf = {0};
     struct json_writer w;
     struct json *tree = NULL;
-    buf_init(&text, 1u << 20);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &text, 1u << 20);
     if (n->allow || nothing || blocks_everything(n->block))
         write_hosts(&w, "allow", nothing ? NULL : n->allow);
     write_hosts(&w, "block", n->block);
@@ -218,12 +216,8 @@ static void created(void *ctx, struct box *b, const struct err *err)
     /* A sandbox whose id nobody got to know belongs to nobody. */
     if (!call->x && b)
         box_end(b, "the client went away", NULL, NULL);
-    if (!call_back(call))
+    if (!call_came(call, b ? NULL : err))
         return;
-    if (!b) {
-        call_fail_err(call, err);
-        return;
-    }
     buf_init(&out, 16384);
     jw_init(&w, &out, false);
     control_domain(call, domain);
@@ -252,14 +246,15 @@ static int start_create(struct call *call, const struct wanted *want, struct err
         return result;
     nothing = nothing || (n.has_internet && !n.internet);
     if (n.mask_host && check_mask(n.mask_host, err) < 0)
-        return -1;
+        return err_number(err);
     r.mask_host = n.mask_host;
+    r.headers = n.rules && json_count(n.rules) ? n.rules : NULL;
     r.public_ports = n.has_public_traffic ? n.public_traffic
                                           : core_template_public(call->core, want->template_name);
     if (nothing || n.allow || n.block) {
         network = network_tree(call, &n, nothing, err);
         if (!network)
-            return -1;
+            return err_number(err);
         r.network = network;
     }
     call_wait(call);
@@ -268,7 +263,7 @@ static int start_create(struct call *call, const struct wanted *want, struct err
     return 0;
 }
 
-static void create_body(struct call *call, const struct json *body)
+void control_create(struct call *call, const struct json *body)
 {
     struct err err = ERR_INIT;
     struct wanted want = {.template_name = "base", .timeout = 300, .internet = true};
@@ -284,17 +279,12 @@ static void create_body(struct call *call, const struct json *body)
         call_fail_err(call, &err);
 }
 
-void control_create(struct call *call)
-{
-    call_json(call, create_body);
-}
-
 /* ---- PUT /sandboxes/{id}/network ---- */
 
-static void network_body(struct call *call, const struct json *body)
+void control_network(struct call *call, const struct json *body)
 {
     /* Dropped, a request to close ports would be answered as if they were. */
-    static const char *const at_creation[] = {"maskRequestHost", "allowPublicTraffic"};
+    static const char *const at_creation[] = {"maskRequestHost", "allowPublicTraffic", "rules"};
     struct err err = ERR_INIT;
     struct wanted_network n = {0};
     struct box *b = call_box(call);
@@ -315,9 +305,4 @@ static void network_body(struct call *call, const struct json *body)
     call_wait(call);
     box_set_network(b, tree, call_done, call);
     json_free(tree);
-}
-
-void control_network(struct call *call)
-{
-    call_json(call, network_body);
 }

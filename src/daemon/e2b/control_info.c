@@ -78,8 +78,7 @@ static void write_json_text(struct json_writer *w, const char *key, const char *
 
 static void write_list(struct json_writer *w, const char *key, const struct json *list)
 {
-    jw_key(w, key);
-    jw_array_begin(w);
+    jw_kv_array(w, key);
     for (size_t i = 0; list && i < json_count(list); i++)
         jw_string(w, json_string(json_at(list, i)));
     jw_array_end(w);
@@ -92,8 +91,7 @@ static void write_network(struct json_writer *w, const struct box_info *info)
         return;
     if (!tree && !info->public_ports && !info->mask_host[0])
         return;
-    jw_key(w, "network");
-    jw_object_begin(w);
+    jw_kv_object(w, "network");
     if (tree) {
         write_list(w, "allowOut", json_get(tree, "allow"));
         write_list(w, "denyOut", json_get(tree, "block"));
@@ -107,8 +105,7 @@ static void write_network(struct json_writer *w, const struct box_info *info)
 
 static void write_lifecycle(struct json_writer *w, const struct box_info *info)
 {
-    jw_key(w, "lifecycle");
-    jw_object_begin(w);
+    jw_kv_object(w, "lifecycle");
     jw_kv_string(w, "onTimeout", info->auto_pause ? "pause" : "kill");
     jw_kv_bool(w, "autoResume", info->auto_resume);
     jw_object_end(w);

@@ -324,8 +324,7 @@ void control_metrics(struct call *call)
 static void write_names(struct json_writer *w, const char *key, const struct json *t)
 {
     const struct json *aliases = json_get(t, "aliases");
-    jw_key(w, key);
-    jw_array_begin(w);
+    jw_kv_array(w, key);
     jw_string(w, json_text(t, "name"));
     for (size_t i = 0; aliases && i < json_count(aliases); i++)
         jw_string(w, json_string(json_at(aliases, i)));

@@ -212,8 +212,7 @@ static void write_entry(struct json_writer *w, const struct entry *e)
     jw_kv_string(w, "timestamp", time_text);
     jw_kv_string(w, "level", level_names[e->level]);
     jw_kv_string(w, "message", e->message);
-    jw_key(w, "fields");
-    jw_object_begin(w);
+    jw_kv_object(w, "fields");
     write_fields(w, e);
     jw_object_end(w);
     jw_object_end(w);
@@ -226,9 +225,7 @@ static void write_line(struct json_writer *w, const struct entry *e)
     struct json_writer inner;
     char time_text[TIME_TEXT_SIZE];
     control_time(e->time_ms, time_text);
-    buf_init(&text, 16u * 1024);
-    jw_init(&inner, &text, false);
-    jw_object_begin(&inner);
+    jw_begin(&inner, &text, 16u * 1024);
     jw_kv_string(&inner, "level", level_names[e->level]);
     jw_kv_string(&inner, "logger", "process");
     jw_kv_string(&inner, "message", e->message);
@@ -245,8 +242,7 @@ static void write_list(struct json_writer *w, const char *key, const struct entr
                        void (*write)(struct json_writer *w, const struct entry *e))
 {
     uint64_t left = f->limit;
-    jw_key(w, key);
-    jw_array_begin(w);
+    jw_kv_array(w, key);
     for (size_t i = 0; i < e->count && left; i++) {
         const struct entry *at = &e->items[f->backward ? e->count - 1 - i : i];
         if (!is_wanted(f, at))

@@ -4,25 +4,10 @@
 
 #include <string.h>
 
-static void answer(void *ctx, const char *text, size_t len, const struct err *err)
-{
-    struct call *call = ctx;
-    if (!call_back(call))
-        return;
-    if (err)
-        call_fail_err(call, err);
-    else
-        call_text(call, 200, "application/json", text, len);
-}
-
 static void answer_text(void *ctx, const char *text, size_t len, const struct err *err)
 {
     struct call *call = ctx;
-    if (!call_back(call))
-        return;
-    if (err)
-        call_fail_err(call, err);
-    else
+    if (call_came(call, err))
         call_text(call, 200, "text/x-diff; charset=utf-8", text, len);
 }
 
@@ -45,12 +30,11 @@ void control_review(struct call *call)
                 text   ? REVIEW_TEXT
                 : stat ? REVIEW_STAT
                        : REVIEW_JSON,
-                text ? answer_text : answer, call);
+                text ? answer_text : call_answered, call);
 }
 
-static void apply_body(struct call *call, const struct json *body)
+void control_review_apply(struct call *call, const struct json *body)
 {
-    struct err err = ERR_INIT;
     const struct json *files = NULL, *trust = NULL;
     const char *digest = NULL;
     bool dry_run = false;
@@ -60,20 +44,13 @@ static void apply_body(struct call *call, const struct json *body)
         {"digest", FIELD_STRING, &digest},
         {"dry_run", FIELD_BOOL, &dry_run},
     };
-    if (FIELDS_READ(body, FIELDS_STRICT, fields, &err) < 0) {
-        call_fail_err(call, &err);
+    if (!CALL_FIELDS(call, body, FIELDS_STRICT, fields))
         return;
-    }
     struct box *b = call_box(call);
     if (!b)
         return;
     call_wait(call);
-    review_take(b, call->key, body, answer, call);
-}
-
-void control_review_apply(struct call *call)
-{
-    call_json(call, apply_body);
+    review_take(b, call->key, body, call_answered, call);
 }
 
 void control_review_discard(struct call *call)
@@ -82,5 +59,5 @@ void control_review_discard(struct call *call)
     if (!b)
         return;
     call_wait(call);
-    review_drop(b, call->key, answer, call);
+    review_drop(b, call->key, call_answered, call);
 }

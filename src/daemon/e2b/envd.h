@@ -6,7 +6,7 @@
 #include <errno.h>
 
 void envd_upload(struct call *call);
-void envd_watch_dir(struct call *call);
-void envd_watcher_create(struct call *call);
-void envd_watcher_events(struct call *call);
-void envd_watcher_remove(struct call *call);
+void envd_watch_dir(struct call *call, const struct json *body);
+void envd_watcher_create(struct call *call, const struct json *body);
+void envd_watcher_events(struct call *call, const struct json *body);
+void envd_watcher_remove(struct call *call, const struct json *body);

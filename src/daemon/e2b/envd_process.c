@@ -7,6 +7,7 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "daemon/api/activity.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,69 +20,40 @@
 #define OUTPUT_FRAME (256u * 1024)
 
 struct stream {
-    struct call *call;
+    struct activity activity;
     struct process_client *client;
-    struct loop *loop;
     struct loop_timer keepalive, deadline;
-    struct loop_task release;
     uint64_t keepalive_ms;
-    bool ended;
 };
 
 /* ---- a stream ---- */
 
-static void stream_free(struct loop_task *t)
+static void stream_stop(struct activity *a)
 {
-    free(container_of(t, struct stream, release));
+    struct stream *s = container_of(a, struct stream, activity);
+    loop_timer_cancel(a->loop, &s->keepalive);
+    loop_timer_cancel(a->loop, &s->deadline);
+    process_detach(s->client);
 }
 
-/* Lets go of the process at once, and of itself when no callback can be above us any more. */
-static void stream_close(struct stream *s)
+static void stream_writable(struct activity *a)
 {
-    loop_timer_cancel(s->loop, &s->keepalive);
-    loop_timer_cancel(s->loop, &s->deadline);
-    if (s->client)
-        process_detach(s->client);
-    s->client = NULL;
-    s->ended = true;
-    loop_defer(s->loop, &s->release);
+    process_resume(container_of(a, struct stream, activity)->client);
 }
 
-static void stream_gone(struct call *call)
-{
-    stream_close(call->data);
-    call_ended(call);
-}
-
-static void stream_writable(struct call *call)
-{
-    struct stream *s = call->data;
-    if (s->client)
-        process_resume(s->client);
-}
+static const struct activity_ops stream_ops = {.stop = stream_stop, .writable = stream_writable};
 
 static void stream_finish(struct stream *s, const char *code, const char *message)
 {
-    struct call *call = s->call;
-    stream_close(s);
-    frames_finish(call, code, message);
-}
-
-static void stream_cut(struct stream *s)
-{
-    struct call *call = s->call;
-    stream_close(s);
-    frames_cut(call);
+    frames_finish(activity_end(&s->activity), code, message);
 }
 
 static void event_begin(struct frame *f, const char *what, size_t cap)
 {
     frame_begin(f, cap);
     jw_object_begin(&f->w);
-    jw_key(&f->w, "event");
-    jw_object_begin(&f->w);
-    jw_key(&f->w, what);
-    jw_object_begin(&f->w);
+    jw_kv_object(&f->w, "event");
+    jw_kv_object(&f->w, what);
 }
 
 static bool event_send(struct frame *f, struct stream *s)
@@ -90,8 +62,8 @@ static bool event_send(struct frame *f, struct stream *s)
     jw_object_end(&f->w);
     jw_object_end(&f->w);
     if (s->keepalive_ms)
-        loop_timer_set(s->loop, &s->keepalive, s->keepalive_ms);
-    return frame_send(f, s->call);
+        loop_timer_set(s->activity.loop, &s->keepalive, s->keepalive_ms);
+    return frame_send(f, s->activity.call);
 }
 
 static void on_keepalive(struct loop_timer *t)
@@ -159,16 +131,15 @@ static void write_status(struct json_writer *w, const struct process_end *how)
         buf_fmt(&why, "; %s", how->denied);
     if (!code)
         return;
-    jw_key(w, "error");
-    jw_bytes(w, buf_text(&why), why.len); /* names of files may stand in it */
+    jw_kv_bytes(w, "error", buf_text(&why), why.len); /* names of files may stand in it */
 }
 
 static void on_end(void *ctx, const struct process_end *how)
 {
     struct stream *s = ctx;
     struct frame f;
-    if (!box_find_any(s->call->core, s->call->id)) {
-        stream_cut(s);
+    if (!box_find_any(s->activity.core, s->activity.call->id)) {
+        frames_cut(activity_end(&s->activity));
         return;
     }
     if (how->timed_out) {
@@ -181,42 +152,33 @@ static void on_end(void *ctx, const struct process_end *how)
     stream_finish(s, NULL, NULL);
 }
 
-static struct stream *stream_new(struct call *call)
-{
-    struct stream *s = calloc(1, sizeof(*s));
-    if (!s)
-        return NULL;
-    s->call = call;
-    s->loop = exchange_loop(call->x);
-    s->keepalive_ms = frames_keepalive_ms(call);
-    s->keepalive.fn = on_keepalive;
-    s->deadline.fn = on_deadline;
-    s->release.fn = stream_free;
-    return s;
-}
-
 /* From here on the client sees what the process does. */
 static void stream_attach(struct call *call, struct process *p, uint64_t deadline_ms)
 {
-    struct stream *s = stream_new(call);
+    struct err err = ERR_INIT;
+    struct stream *s = activity_new(sizeof(*s), &stream_ops, call->core, call->hold.account, &err);
+    const struct process_sink sink = {.output = on_output, .end = on_end, .ctx = s};
     struct frame f;
     if (!s) {
+        call_fail_err(call, &err);
+        return;
+    }
+    s->client = process_attach(p, &sink);
+    if (!s->client) {
+        activity_end(&s->activity);
         call_fail_memory(call);
         return;
     }
-    call->data = s;
-    call->on_gone = stream_gone;
-    call->on_writable = stream_writable;
+    s->keepalive_ms = frames_keepalive_ms(call);
+    s->keepalive.fn = on_keepalive;
+    s->deadline.fn = on_deadline;
+    activity_serve(&s->activity, call);
     frames_start(call);
     event_begin(&f, "start", 256);
     jw_kv_int(&f.w, "pid", process_pid(p));
     event_send(&f, s);
     if (deadline_ms)
-        loop_timer_set(s->loop, &s->deadline, deadline_ms);
-    const struct process_sink sink = {.output = on_output, .end = on_end, .ctx = s};
-    s->client = process_attach(p, &sink);
-    if (!s->client && !s->ended)
-        stream_finish(s, "resource_exhausted", ERR_MEMORY_TEXT);
+        loop_timer_set(s->activity.loop, &s->deadline, deadline_ms);
 }
 
 /* ---- Start ---- */
@@ -337,11 +299,6 @@ static void start_body(struct call *call, const struct json *body)
         start_process(call, b, &s, timeout_ms);
 }
 
-static void process_rpc_start(struct call *call)
-{
-    frames_json(call, start_body);
-}
-
 /* ---- which process ---- */
 
 /* NULL: there is none, and *err says so. */
@@ -397,25 +354,11 @@ static void reply_nothing(struct call *call)
 
 static void attach_body(struct call *call, const struct json *body)
 {
-    struct err err = ERR_INIT;
-    const struct json *selector = NULL;
-    const struct field fields[] = {{"process", FIELD_OBJECT, &selector}};
-    struct process *p = NULL;
     uint64_t deadline_ms;
-    struct box *b;
-    if (!frames_timeout(call, &deadline_ms) || !(b = call_sandbox(call)))
-        return;
-    if (FIELDS_READ(body, FIELDS_PROTO, fields, &err) == 0)
-        p = selected(b, selector, &err);
+    struct process *p =
+        frames_timeout(call, &deadline_ms) ? find_process(call, body, NULL, NULL) : NULL;
     if (p)
         stream_attach(call, p, deadline_ms);
-    else
-        call_fail_err(call, &err);
-}
-
-static void process_rpc_connect(struct call *call)
-{
-    frames_json(call, attach_body);
 }
 
 /* ---- List ---- */
@@ -447,17 +390,11 @@ static void list_body(struct call *call, const struct json *body)
     call_buf(call, &out, 16u << 20);
     jw_init(&w, &out, false);
     jw_object_begin(&w);
-    jw_key(&w, "processes");
-    jw_array_begin(&w);
+    jw_kv_array(&w, "processes");
     process_each(b, write_process, &w);
     jw_array_end(&w);
     jw_object_end(&w);
     call_reply(call, 200, &out);
-}
-
-static void process_rpc_list(struct call *call)
-{
-    call_json(call, list_body);
 }
 
 /* ---- input ---- */
@@ -530,11 +467,6 @@ static void input_body(struct call *call, const struct json *body)
         send_input(call, p, text ? text : "");
 }
 
-static void process_rpc_input(struct call *call)
-{
-    call_json(call, input_body);
-}
-
 static void close_body(struct call *call, const struct json *body)
 {
     struct process *p = find_process(call, body, NULL, NULL);
@@ -542,11 +474,6 @@ static void close_body(struct call *call, const struct json *body)
         return;
     process_close_input(p);
     reply_nothing(call);
-}
-
-static void process_rpc_close(struct call *call)
-{
-    call_json(call, close_body);
 }
 
 /* ---- signals, size ---- */
@@ -577,11 +504,6 @@ static void signal_body(struct call *call, const struct json *body)
     reply_nothing(call);
 }
 
-static void process_rpc_signal(struct call *call)
-{
-    call_json(call, signal_body);
-}
-
 static void update_body(struct call *call, const struct json *body)
 {
     struct err err = ERR_INIT;
@@ -599,24 +521,19 @@ static void update_body(struct call *call, const struct json *body)
     reply_nothing(call);
 }
 
-static void process_rpc_update(struct call *call)
-{
-    call_json(call, update_body);
-}
-
 static void stream_input(struct call *call)
 {
     call_fail(call, 501, "StreamInput is not offered; use SendInput");
 }
 
 const struct route process_routes[] = {
-    {"POST", "/process.Process/Start", ERRORS_CONNECT_STREAM, false, process_rpc_start},
-    {"POST", "/process.Process/Connect", ERRORS_CONNECT_STREAM, false, process_rpc_connect},
-    {"POST", "/process.Process/List", ERRORS_CONNECT, false, process_rpc_list},
-    {"POST", "/process.Process/SendInput", ERRORS_CONNECT, false, process_rpc_input},
+    {"POST", "/process.Process/Start", ERRORS_CONNECT_STREAM, false, .body = start_body},
+    {"POST", "/process.Process/Connect", ERRORS_CONNECT_STREAM, false, .body = attach_body},
+    {"POST", "/process.Process/List", ERRORS_CONNECT, false, .body = list_body},
+    {"POST", "/process.Process/SendInput", ERRORS_CONNECT, false, .body = input_body},
     {"POST", "/process.Process/StreamInput", ERRORS_CONNECT_STREAM, false, stream_input},
-    {"POST", "/process.Process/CloseStdin", ERRORS_CONNECT, false, process_rpc_close},
-    {"POST", "/process.Process/SendSignal", ERRORS_CONNECT, false, process_rpc_signal},
-    {"POST", "/process.Process/Update", ERRORS_CONNECT, false, process_rpc_update},
+    {"POST", "/process.Process/CloseStdin", ERRORS_CONNECT, false, .body = close_body},
+    {"POST", "/process.Process/SendSignal", ERRORS_CONNECT, false, .body = signal_body},
+    {"POST", "/process.Process/Update", ERRORS_CONNECT, false, .body = update_body},
     {0},
 };

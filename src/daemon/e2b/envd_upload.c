@@ -27,8 +27,8 @@ enum upload_state {
 };
 
 struct upload {
-    struct call *call;
-    struct loop *loop;
+    struct activity activity;
+    struct work work;
     enum upload_state state;
     bool is_form, body_done, reading;
     bool skipping; /* a part of the form that is no file */
@@ -36,76 +36,48 @@ struct upload {
     struct gunzip *gunzip; /* NULL: the body is the file as it is */
     char fixed[QUERY_LEN]; /* path from the query, or empty */
     char path[FILES_PATH_MAX + 1];
-    struct work *work;
     struct loop_io pipe;
-    struct hold hold;
     struct buf rest; /* what the pipe did not take */
     unsigned count;
     struct buf out;
     struct json_writer w;
-    struct loop_task release, again;
+    struct loop_task again;
 };
 
-static void upload_free(struct loop_task *t)
+/* The worker first, then its input: the end of the input alone would complete the file. */
+static void upload_stop(struct activity *a)
 {
-    struct upload *u = container_of(t, struct upload, release);
+    struct upload *u = container_of(a, struct upload, activity);
+    work_stop(&u->work);
+    loop_close(a->loop, &u->pipe);
+    loop_undefer(a->loop, &u->again);
+}
+
+static void upload_free(struct activity *a)
+{
+    struct upload *u = container_of(a, struct upload, activity);
     gunzip_free(u->gunzip);
     buf_done(&u->rest);
     buf_done(&u->out);
-    hold_done(&u->hold);
-    free(u);
 }
 
-static void pipe_close(struct upload *u)
-{
-    if (u->pipe.fd < 0)
-        return;
-    loop_forget(u->loop, &u->pipe);
-    close(u->pipe.fd);
-    u->pipe.fd = -1;
-}
-
-/* The worker first, then its input: the end of the input alone would complete the file. */
-static void upload_drop(struct upload *u)
-{
-    if (u->work) {
-        u->work->call = NULL;
-        if (u->work->file)
-            file_cancel(u->work->file);
-        u->work->file = NULL;
-        work_close(u->work);
-        u->work = NULL;
-    }
-    pipe_close(u);
-    u->call = NULL;
-    loop_undefer(u->loop, &u->again);
-    loop_defer(u->loop, &u->release);
-}
-
-static void upload_gone(struct call *call)
-{
-    upload_drop(call->data);
-    call_ended(call);
-}
+static const struct activity_ops upload_ops = {.stop = upload_stop, .done = upload_free};
 
 static void upload_fail(struct upload *u, int status, const char *text)
 {
-    struct call *call = u->call;
-    upload_drop(u);
-    call_fail(call, status, "%s", text);
+    call_fail(activity_end(&u->activity), status, "%s", text);
 }
 
 static void upload_reply(struct upload *u)
 {
-    struct call *call = u->call;
+    struct err err = ERR_INIT;
     if (!u->count) {
         upload_fail(u, 400, "there is no file in the request");
         return;
     }
-    struct err err = ERR_INIT;
     jw_array_end(&u->w);
-    upload_drop(u);
-    if (u->out.failed && hold_refusal(&u->hold, &err) < 0)
+    struct call *call = activity_end(&u->activity);
+    if (u->out.failed && hold_refusal(&u->activity.hold, &err) < 0)
         call_fail_err(call, &err);
     else
         call_reply(call, 200, &u->out);
@@ -128,12 +100,12 @@ static void flush_rest(struct upload *u)
     }
     if (!u->rest.len)
         buf_release(&u->rest);
-    loop_watch(u->loop, &u->pipe, u->rest.len ? EPOLLOUT : 0);
+    loop_watch(u->activity.loop, &u->pipe, u->rest.len ? EPOLLOUT : 0);
 }
 
 static void file_close(struct upload *u)
 {
-    pipe_close(u);
+    loop_close(u->activity.loop, &u->pipe);
     u->state = UPLOAD_CLOSING;
 }
 
@@ -151,7 +123,7 @@ static void advance(struct upload *u)
     if (is_unpacking(u) && (!unpack(u, NULL, 0, &taken) || is_unpacking(u) || u->rest.len))
         return;
     if (!u->body_done)
-        exchange_body_resume(u->call->x);
+        exchange_body_resume(u->activity.call->x);
     else if (u->gunzip && !gunzip_complete(u->gunzip))
         upload_fail(u, 400, "gzip: the body is cut off");
     else
@@ -169,7 +141,7 @@ static void on_pipe(struct loop_io *io, uint32_t events)
     /* A reader that is gone is an error that epoll reports whether asked or not. */
     if (events & EPOLLERR) {
         buf_reset(&u->rest);
-        loop_forget(u->loop, &u->pipe);
+        loop_forget(u->activity.loop, &u->pipe);
     } else {
         flush_rest(u);
     }
@@ -188,10 +160,10 @@ static bool feed(struct upload *u, const char *data, size_t len)
         return true;
     buf_add(&u->rest, data + n, len - (size_t)n);
     if (!u->rest.failed) {
-        loop_watch(u->loop, &u->pipe, EPOLLOUT);
+        loop_watch(u->activity.loop, &u->pipe, EPOLLOUT);
         return true;
     }
-    bool refused = hold_refusal(&u->hold, &err) < 0;
+    bool refused = hold_refusal(&u->activity.hold, &err) < 0;
     upload_fail(u, refused ? 429 : 503, refused ? err.message : ERR_MEMORY_TEXT);
     return false;
 }
@@ -217,7 +189,7 @@ static bool unpack(struct upload *u, const char *data, size_t len, size_t *taken
         more = *taken < len || is_unpacking(u);
     }
     if (more && !u->rest.len)
-        loop_defer(u->loop, &u->again);
+        loop_defer(u->activity.loop, &u->again);
     return true;
 }
 
@@ -226,7 +198,7 @@ static bool unpack(struct upload *u, const char *data, size_t len, size_t *taken
 static void write_result(struct upload *u)
 {
     const char *slash;
-    const struct http_headers *h = &exchange_request(u->call->x)->headers;
+    const struct http_headers *h = &exchange_request(u->activity.call->x)->headers;
     char absolute[FILES_PATH_MAX + 1];
     path_absolute(u->path, absolute);
     slash = strrchr(absolute, '/');
@@ -239,48 +211,36 @@ static void write_result(struct upload *u)
     u->count++;
 }
 
-static void file_head(void *ctx, int error, uint64_t size)
-{
-}
-
 static void file_end(void *ctx, int error)
 {
-    struct work *w = ctx;
-    struct upload *u = w->call ? w->call->data : NULL;
-    char text[512];
-    if (!u)
-        return;
+    struct upload *u = ctx;
     if (error) {
-        snprintf(text, sizeof(text), "%.256s: %s", u->path, errno_text(error));
-        upload_fail(u, errno_status(error), text);
+        work_fail(&u->activity, error, u->path);
         return;
     }
     write_result(u);
-    w->call = NULL;
-    work_close(w);
-    u->work = NULL;
+    work_stop(&u->work);
     u->state = UPLOAD_BETWEEN;
     if (u->body_done)
         upload_reply(u);
     else
-        exchange_body_resume(u->call->x);
+        exchange_body_resume(u->activity.call->x);
 }
 
 static void start_reading(struct upload *u);
 
-static void file_started(struct work *w, int in_fd, const struct err *err)
+static void file_started(void *ctx, int in_fd, const struct err *err)
 {
-    struct upload *u = w->call->data;
+    struct upload *u = ctx;
     if (err) {
-        upload_drop(u);
-        work_refuse(w, err);
+        call_fail_err(activity_end(&u->activity), err);
         return;
     }
-    u->work = w;
     u->state = UPLOAD_WRITING;
-    u->pipe = (struct loop_io){.fd = in_fd, .fn = on_pipe, .share = account_share(u->hold.account)};
+    u->pipe = (struct loop_io){
+        .fd = in_fd, .fn = on_pipe, .share = account_share(u->activity.hold.account)};
     if (u->reading)
-        exchange_body_resume(w->call->x);
+        exchange_body_resume(u->activity.call->x);
     else
         start_reading(u);
 }
@@ -288,8 +248,8 @@ static void file_started(struct work *w, int in_fd, const struct err *err)
 /* False: the call is answered and the upload gone. */
 static bool file_open(struct upload *u, const char *path)
 {
-    static const struct files_sink sink = {.head = file_head, .end = file_end};
-    struct call *call = u->call;
+    const struct files_sink sink = {.end = file_end, .ctx = u};
+    struct call *call = u->activity.call;
     struct box *b = box_find_any(call->core, call->id);
     if (!b || strlen(path) > FILES_PATH_MAX - sizeof(HOME_PATH) || !*path) {
         upload_fail(u, b ? 400 : 502, b ? "a file without a good path" : "the sandbox is gone");
@@ -302,7 +262,7 @@ static bool file_open(struct upload *u, const char *path)
         .path = u->path,
         .metadata = &exchange_request(call->x)->headers,
     };
-    work_start(call, b, &r, &sink, file_started, NULL, NULL);
+    work_start(&u->work, &u->activity, b, &r, &sink, file_started);
     return true;
 }
 
@@ -387,14 +347,12 @@ static size_t upload_take(void *ctx, const char *data, size_t len)
 static void upload_done(void *ctx, bool good)
 {
     struct upload *u = ctx;
-    struct call *call = u->call;
     if (!good) {
-        upload_drop(u);
-        call_ended(call);
+        activity_gone(&u->activity);
         return;
     }
     u->body_done = true;
-    call_watch(call);
+    call_watch(u->activity.call);
     if (u->is_form && !multipart_complete(&u->form)) {
         upload_fail(u, 400, "multipart: the body is cut off");
     } else if (u->gunzip && !is_unpacking(u) && !gunzip_complete(u->gunzip)) {
@@ -409,7 +367,7 @@ static void upload_done(void *ctx, bool good)
 static void start_reading(struct upload *u)
 {
     u->reading = true;
-    exchange_read_stream(u->call->x, upload_take, upload_done, u);
+    exchange_read_stream(u->activity.call->x, upload_take, upload_done, u);
 }
 
 /* ---- the request ---- */
@@ -417,21 +375,18 @@ static void start_reading(struct upload *u)
 /* NULL: no memory, or *err says whose account has none. */
 static struct upload *upload_new(struct call *call, bool is_packed, struct err *err)
 {
-    struct upload *u = calloc(1, sizeof(*u));
+    struct upload *u = activity_new(sizeof(*u), &upload_ops, call->core, call->hold.account, err);
     if (!u)
         return NULL;
-    u->call = call;
-    u->loop = exchange_loop(call->x);
-    u->release.fn = upload_free;
     u->again.fn = upload_again;
     u->pipe.fd = -1;
-    hold_init(&u->hold, call->hold.account);
-    if (hold_add(&u->hold, sizeof(*u) + (is_packed ? GUNZIP_BYTES : 0), err) < 0) {
-        free(u);
+    if ((is_packed && hold_add(&u->activity.hold, GUNZIP_BYTES, err) < 0) ||
+        (is_packed && gunzip_new(&u->gunzip, err) < 0)) {
+        activity_end(&u->activity);
         return NULL;
     }
-    buf_init_metered(&u->rest, REST_MAX, &u->hold.meter);
-    buf_init_metered(&u->out, 4u << 20, &u->hold.meter);
+    activity_buf(&u->activity, &u->rest, REST_MAX);
+    activity_buf(&u->activity, &u->out, 4u << 20);
     jw_init(&u->w, &u->out, false);
     jw_array_begin(&u->w);
     return u;
@@ -452,19 +407,13 @@ void envd_upload(struct call *call)
     if (!call_sandbox(call))
         return;
     u = upload_new(call, is_packed, &err);
-    if (!u || (is_packed && gunzip_new(&u->gunzip, &err) < 0)) {
-        if (u)
-            upload_free(&u->release);
-        if (err.code)
-            call_fail_err(call, &err);
-        else
-            call_fail_memory(call);
+    if (!u) {
+        call_fail_err(call, &err);
         return;
     }
     if (is_packed)
         exchange_take_coded(call->x);
-    call->data = u;
-    call->on_gone = upload_gone;
+    activity_serve(&u->activity, call);
     u->is_form = is_form;
     if (target_query(exchange_request(call->x)->target, "path", u->fixed, sizeof(u->fixed), &err) <
             0 ||

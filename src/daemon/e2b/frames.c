@@ -75,8 +75,7 @@ void frames_finish(struct call *call, const char *code, const char *message)
     frame_begin(&f, 8192);
     jw_object_begin(&f.w);
     if (code) {
-        jw_key(&f.w, "error");
-        jw_object_begin(&f.w);
+        jw_kv_object(&f.w, "error");
         jw_kv_string(&f.w, "code", code);
         jw_kv_string(&f.w, "message", message);
         jw_object_end(&f.w);
@@ -85,14 +84,12 @@ void frames_finish(struct call *call, const char *code, const char *message)
     frame_close(&f, CONNECT_END);
     exchange_write(call->x, f.text.data, f.text.len);
     buf_done(&f.text);
-    exchange_end(call->x);
-    call_ended(call);
+    call_end(call);
 }
 
 void frames_cut(struct call *call)
 {
-    exchange_abort(call->x);
-    call_ended(call);
+    call_abort(call);
 }
 
 bool frames_timeout(struct call *call, uint64_t *ret_ms)

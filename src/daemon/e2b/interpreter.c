@@ -5,7 +5,7 @@
  * checked (wire/interp.h) and is written anew here; what code printed is bytes, and text only as
  * far as it is UTF-8. */
 #include "base/container.h"
-#include "daemon/api/call.h"
+#include "daemon/api/activity.h"
 #include "daemon/e2b/ascii.h"
 
 #include <stdio.h>
@@ -20,17 +20,15 @@
 #define MOMENT_SIZE  48
 
 struct run {
-    struct call *call;
-    struct loop *loop;
-    struct execution *execution;
+    struct activity activity;
+    struct execution *execution; /* NULL: it has ended */
     struct loop_timer keepalive;
-    struct loop_task release;
     struct utf8_tail tail[2];
-    bool closing;
     /* a result that is being written */
     bool in_result;
     size_t member;              /* the next one */
     struct json_pieces *pieces; /* of the one before it */
+    char *denied;               /* what was refused meanwhile, for its error; or NULL */
 };
 
 /* ---- lines ---- */
@@ -52,9 +50,9 @@ static bool line_send(struct run *r, struct buf *json, struct json_writer *w)
     ascii_write(&ascii, buf_text(json), json->len);
     buf_chr(&ascii, '\n');
     if (!json->failed && !ascii.failed)
-        more = exchange_write(r->call->x, ascii.data, ascii.len);
+        more = exchange_write(r->activity.call->x, ascii.data, ascii.len);
     buf_done(json);
-    loop_timer_set(r->loop, &r->keepalive, KEEPALIVE_MS);
+    loop_timer_set(r->activity.loop, &r->keepalive, KEEPALIVE_MS);
     return more;
 }
 
@@ -77,49 +75,57 @@ static void line_error(struct run *r, const char *name, const char *value, const
     line_send(r, &out, &w);
 }
 
+/* Clients show one or the other. */
+static void line_exception(struct run *r, const struct interp_said *s)
+{
+    struct buf value cleanup_buf = {0}, traceback cleanup_buf = {0};
+    buf_init(&value, TEXT_MAX);
+    buf_init(&traceback, TEXT_MAX);
+    buf_str(&value, s->value);
+    buf_str(&traceback, s->traceback);
+    if (r->denied) {
+        buf_fmt(&value, "%s%s", *s->value ? "; " : "", r->denied);
+        buf_fmt(&traceback, "%s%s\n",
+                traceback.len && traceback.data[traceback.len - 1] != '\n' ? "\n" : "", r->denied);
+    }
+    line_error(r, s->name, buf_text(&value), buf_text(&traceback));
+}
+
 static void on_keepalive(struct loop_timer *t)
 {
     struct run *r = container_of(t, struct run, keepalive);
     if (r->in_result) /* no other line fits into the middle of one */
-        loop_timer_set(r->loop, t, KEEPALIVE_MS);
+        loop_timer_set(r->activity.loop, t, KEEPALIVE_MS);
     else
         line_simple(r, "keepalive");
 }
 
 /* ---- one execution ---- */
 
-static void run_free(struct loop_task *t)
+static void run_stop(struct activity *a)
 {
-    struct run *r = container_of(t, struct run, release);
-    json_pieces_free(r->pieces);
-    free(r);
-}
-
-static void run_close(struct run *r)
-{
-    if (r->closing)
-        return;
-    r->closing = true;
-    loop_timer_cancel(r->loop, &r->keepalive);
-    loop_defer(r->loop, &r->release);
-}
-
-static void run_gone(struct call *call)
-{
-    struct run *r = call->data;
+    struct run *r = container_of(a, struct run, activity);
+    loop_timer_cancel(a->loop, &r->keepalive);
     if (r->execution)
         execution_cancel(r->execution);
-    r->execution = NULL;
-    run_close(r);
-    call_ended(call);
 }
 
-static void run_writable(struct call *call)
+static void run_done(struct activity *a)
 {
-    struct run *r = call->data;
+    struct run *r = container_of(a, struct run, activity);
+    json_pieces_free(r->pieces);
+    free(r->denied);
+}
+
+static void run_writable(struct activity *a)
+{
+    struct run *r = container_of(a, struct run, activity);
     if (r->execution)
         execution_resume(r->execution);
 }
+
+static const struct activity_ops run_ops = {
+    .stop = run_stop, .done = run_done, .writable = run_writable};
 
 /* With microseconds and an offset, as the clients' own server writes it. */
 static void write_moment(char out[static MOMENT_SIZE])
@@ -141,8 +147,7 @@ static bool write_text(struct run *r, int stream, const char *text, size_t len)
         return true;
     write_moment(moment);
     line_begin(&out, &w, stream == 2 ? "stderr" : "stdout");
-    jw_key(&w, "text");
-    jw_bytes(&w, text, len);
+    jw_kv_bytes(&w, "text", text, len);
     jw_kv_string(&w, "timestamp", moment); /* the Python client reads it without asking */
     return line_send(r, &out, &w);
 }
@@ -192,16 +197,12 @@ static enum sink_took write_result(struct run *r, const struct interp_said *s)
     buf_init(&ascii, TEXT_MAX);
     bool last = next_piece(r, s, &json);
     ascii_write(&ascii, buf_text(&json), json.len);
-    loop_timer_set(r->loop, &r->keepalive, KEEPALIVE_MS);
+    loop_timer_set(r->activity.loop, &r->keepalive, KEEPALIVE_MS);
     if (json.failed || ascii.failed) { /* half a line is none, and cannot be taken back */
-        execution_cancel(r->execution);
-        r->execution = NULL;
-        run_close(r);
-        exchange_abort(r->call->x);
-        call_ended(r->call);
+        call_abort(activity_end(&r->activity));
         return SINK_ALL;
     }
-    bool more = exchange_write(r->call->x, ascii.data, ascii.len);
+    bool more = exchange_write(r->activity.call->x, ascii.data, ascii.len);
     return last ? SINK_ALL : more ? SINK_MORE : SINK_FULL;
 }
 
@@ -219,13 +220,20 @@ static enum sink_took on_said(void *ctx, const struct interp_said *s)
     case INTERP_RESULT:
         return write_result(r, s);
     case INTERP_ERROR:
-        line_error(r, s->name, s->value, s->traceback);
+        line_exception(r, s);
         break;
     case INTERP_READY:
     case INTERP_END:
         break;
     }
     return SINK_ALL;
+}
+
+static void on_denied(void *ctx, const char *words)
+{
+    struct run *r = ctx;
+    free(r->denied);
+    r->denied = strdup(words);
 }
 
 static void say_lost(struct run *r, const struct err *err)
@@ -239,14 +247,12 @@ static void say_lost(struct run *r, const struct err *err)
 static void on_end(void *ctx, const struct err *err)
 {
     struct run *r = ctx;
-    struct call *call = r->call;
+    struct call *call = r->activity.call;
     r->execution = NULL;
     /* The interpreter was lost in the middle of a line; or the sandbox has ended, of which clients
      * convince themselves when their stream is cut (frames_cut). */
     if (r->in_result || !box_find_any(call->core, call->id)) {
-        run_close(r);
-        exchange_abort(call->x);
-        call_ended(call);
+        call_abort(activity_end(&r->activity));
         return;
     }
     for (int i = 0; i < 2; i++)
@@ -254,9 +260,7 @@ static void on_end(void *ctx, const struct err *err)
     if (err)
         say_lost(r, err);
     line_simple(r, "end_of_execution");
-    run_close(r);
-    exchange_end(call->x);
-    call_ended(call);
+    call_end(activity_end(&r->activity));
 }
 
 /* ---- POST /execute ---- */
@@ -305,34 +309,22 @@ static enum interp_language read_language(struct call *call, const char *name)
     return l;
 }
 
-static struct run *run_new(struct call *call)
-{
-    struct run *r = calloc(1, sizeof(*r));
-    if (!r)
-        return NULL;
-    r->call = call;
-    r->loop = exchange_loop(call->x);
-    r->keepalive.fn = on_keepalive;
-    r->release.fn = run_free;
-    return r;
-}
-
 static void run_in(struct call *call, struct context *context)
 {
     struct err err = ERR_INIT;
     struct execute e = {0};
-    struct run *r = run_new(call);
-    struct execution_sink sink = {.output = on_output, .said = on_said, .end = on_end, .ctx = r};
+    struct run *r = activity_new(sizeof(*r), &run_ops, call->core, call->hold.account, &err);
+    struct execution_sink sink = {
+        .output = on_output, .said = on_said, .end = on_end, .denied = on_denied, .ctx = r};
     if (!r) {
-        call_fail_memory(call);
+        call_fail_err(call, &err);
         return;
     }
     read_execute(call->json, &e, &err);
-    call->data = r;
-    call->on_gone = run_gone;
-    call->on_writable = run_writable;
+    r->keepalive.fn = on_keepalive;
+    activity_serve(&r->activity, call);
     exchange_begin(call->x, 200, "application/x-ndjson", -1);
-    loop_timer_set(r->loop, &r->keepalive, KEEPALIVE_MS);
+    loop_timer_set(r->activity.loop, &r->keepalive, KEEPALIVE_MS);
     if (execution_start(context, e.code, strlen(e.code), e.env, &sink, &r->execution, &err) < 0)
         on_end(r, &err);
     call_forget_body(call); /* it is in the execution */
@@ -340,13 +332,8 @@ static void run_in(struct call *call, struct context *context)
 
 static void context_ready(void *ctx, struct context *context, const struct err *err)
 {
-    struct call *call = ctx;
-    if (!call_back(call))
-        return;
-    if (context)
-        run_in(call, context);
-    else
-        call_fail_err(call, err);
+    if (call_came(ctx, context ? NULL : err))
+        run_in(ctx, context);
 }
 
 static void execute_body(struct call *call, const struct json *body)
@@ -372,11 +359,6 @@ static void execute_body(struct call *call, const struct json *body)
     }
 }
 
-static void kernel_execute(struct call *call)
-{
-    call_json(call, execute_body);
-}
-
 /* ---- contexts ---- */
 
 static void write_context(void *ctx, struct context *c)
@@ -395,12 +377,8 @@ static void context_made(void *ctx, struct context *context, const struct err *e
     struct call *call = ctx;
     struct buf out cleanup_buf = {0};
     struct json_writer w;
-    if (!call_back(call))
+    if (!call_came(call, context ? NULL : err))
         return;
-    if (!context) {
-        call_fail_err(call, err);
-        return;
-    }
     buf_init(&out, 64u * 1024);
     jw_init(&w, &out, false);
     write_context(&w, context);
@@ -409,7 +387,6 @@ static void context_made(void *ctx, struct context *context, const struct err *e
 
 static void create_body(struct call *call, const struct json *body)
 {
-    struct err err = ERR_INIT;
     const char *language = NULL, *cwd = CONTEXT_HOME;
     const struct field fields[] = {
         {"language", FIELD_STRING, &language},
@@ -417,19 +394,12 @@ static void create_body(struct call *call, const struct json *body)
     };
     enum interp_language l;
     struct box *b;
-    if (FIELDS_READ(body, FIELDS_PROTO, fields, &err) < 0) {
-        call_fail_err(call, &err);
+    if (!CALL_FIELDS(call, body, FIELDS_PROTO, fields))
         return;
-    }
     if ((l = read_language(call, language)) == INTERP_NONE || !(b = call_sandbox(call)))
         return;
     call_wait(call);
     context_create(b, l, cwd, context_made, call);
-}
-
-static void kernel_create(struct call *call)
-{
-    call_json(call, create_body);
 }
 
 static void kernel_list(struct call *call)
@@ -483,9 +453,9 @@ static void kernel_health(struct call *call)
 }
 
 const struct route interpreter_routes[] = {
-    {"POST", "/execute", ERRORS_TEXT, false, kernel_execute},
+    {"POST", "/execute", ERRORS_TEXT, false, .body = execute_body},
     {"GET", "/contexts", ERRORS_TEXT, false, kernel_list},
-    {"POST", "/contexts", ERRORS_TEXT, false, kernel_create},
+    {"POST", "/contexts", ERRORS_TEXT, false, .body = create_body},
     {"DELETE", "/contexts/{id}", ERRORS_TEXT, false, kernel_remove},
     {"POST", "/contexts/{id}/restart", ERRORS_TEXT, false, kernel_restart},
     {"GET", "/health", ERRORS_TEXT, false, kernel_health},

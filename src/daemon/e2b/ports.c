@@ -9,6 +9,7 @@
 
 #include "base/api_key.h"
 #include "base/container.h"
+#include "daemon/api/activity.h"
 #include "daemon/e2b/tunnel.h"
 #include "http/chunk.h"
 
@@ -26,82 +27,53 @@
 #define READ_SIZE (64u * 1024)
 
 struct relay {
-    struct call *call;
-    struct loop *loop;
-    struct box_dependent of_box;
-    struct hold hold;
+    struct activity activity;
     struct loop_io io; /* the connection inside */
-    struct loop_task release;
-    struct buf up; /* to be sent in */
+    struct buf up;     /* to be sent in */
     size_t up_at;
     bool wants_upgrade, request_done, reading_body;
     struct buf down; /* what came out and is not understood yet: a head, or a piece of chunks */
     size_t scanned;
     struct http_response response;
-    bool has_head, client_full, closing;
+    bool has_head, client_full;
     struct chunk_reader chunk;
     uint64_t left;
 };
 
 /* ---- the end ---- */
 
-static void relay_free(struct loop_task *t)
+static void relay_stop(struct activity *a)
 {
-    struct relay *r = container_of(t, struct relay, release);
+    loop_close(a->loop, &container_of(a, struct relay, activity)->io);
+}
+
+static void relay_done(struct activity *a)
+{
+    struct relay *r = container_of(a, struct relay, activity);
     if (r->has_head)
         http_response_done(&r->response);
     buf_done(&r->up);
     buf_done(&r->down);
-    account_return(r->hold.account, ACCOUNT_DESCRIPTORS, 1);
-    hold_done(&r->hold);
-    free(r);
-}
-
-static void relay_close(struct relay *r)
-{
-    if (r->closing)
-        return;
-    r->closing = true;
-    box_undepend(&r->of_box);
-    loop_forget(r->loop, &r->io);
-    if (r->io.fd >= 0)
-        close(r->io.fd);
-    r->io.fd = -1;
-    loop_defer(r->loop, &r->release);
-}
-
-static void relay_gone(struct call *call)
-{
-    relay_close(call->data);
-    call_ended(call);
 }
 
 /* Before the head of the answer is out a status can still be said. */
 static void relay_fail(struct relay *r, const char *why)
 {
-    struct call *call = r->call;
-    bool begun = r->has_head;
-    relay_close(r);
-    if (begun) {
-        exchange_abort(call->x);
-        call_ended(call);
-    } else {
+    struct call *call = activity_end(&r->activity);
+    if (r->has_head)
+        call_abort(call);
+    else
         call_fail(call, 502, "port %u of sandbox %s: %s", call->port, call->id, why);
-    }
 }
 
-static void on_box_gone(struct box_dependent *d)
+static void relay_box_gone(struct activity *a)
 {
-    struct relay *r = container_of(d, struct relay, of_box);
-    relay_fail(r, "the sandbox ended");
+    relay_fail(container_of(a, struct relay, activity), "the sandbox ended");
 }
 
 static void relay_finish(struct relay *r)
 {
-    struct call *call = r->call;
-    relay_close(r);
-    exchange_end(call->x);
-    call_ended(call);
+    call_end(activity_end(&r->activity));
 }
 
 /* ---- in: the request ---- */
@@ -113,8 +85,8 @@ static size_t up_waiting(const struct relay *r)
 
 static void watch(struct relay *r)
 {
-    if (!r->closing)
-        loop_watch(r->loop, &r->io,
+    if (!r->activity.ended)
+        loop_watch(r->activity.loop, &r->io,
                    (up_waiting(r) ? EPOLLOUT : 0u) | (r->client_full ? 0u : EPOLLIN));
 }
 
@@ -143,7 +115,7 @@ static void flush_up(struct relay *r)
 static size_t body_take(void *ctx, const char *data, size_t len)
 {
     struct relay *r = ctx;
-    bool chunked = exchange_request(r->call->x)->body == BODY_CHUNKED;
+    bool chunked = exchange_request(r->activity.call->x)->body == BODY_CHUNKED;
     if (up_waiting(r) > UP_MAX / 2)
         return 0;
     if (len > UP_MAX / 4)
@@ -158,14 +130,12 @@ static size_t body_take(void *ctx, const char *data, size_t len)
     buf_add(&r->up, data, len);
     if (chunked)
         buf_add(&r->up, "\r\n", 2);
-    struct call *call = r->call;
     struct err err = ERR_INIT;
     if (r->up.failed) { /* half a chunk cannot be mended */
-        relay_close(r);
-        if (hold_refusal(&r->hold, &err) < 0)
-            call_fail_err(call, &err);
+        if (hold_refusal(&r->activity.hold, &err) < 0)
+            call_fail_err(activity_end(&r->activity), &err);
         else
-            call_fail(call, 502, "port %u of sandbox %s: " ERR_MEMORY_TEXT, call->port, call->id);
+            relay_fail(r, ERR_MEMORY_TEXT);
         return len;
     }
     flush_up(r);
@@ -175,11 +145,10 @@ static size_t body_take(void *ctx, const char *data, size_t len)
 static void body_done(void *ctx, bool good)
 {
     struct relay *r = ctx;
-    struct call *call = r->call;
+    struct call *call = r->activity.call;
     r->reading_body = false;
     if (!good) {
-        relay_close(r);
-        call_ended(call);
+        activity_gone(&r->activity);
         return;
     }
     r->request_done = true;
@@ -220,9 +189,9 @@ bool mask_host_write(const char *mask, uint16_t port, char out[static MASK_HOST_
 static int mask_host(const struct relay *r, struct http_request *to, const char **host,
                      char mask[static MASK_HOST_SIZE], struct err *err)
 {
-    const struct box *b = box_find_any(r->call->core, r->call->id);
+    const struct box *b = activity_box(&r->activity);
     if (!b || !box_info(b)->mask_host[0] ||
-        !mask_host_write(box_info(b)->mask_host, r->call->port, mask))
+        !mask_host_write(box_info(b)->mask_host, r->activity.call->port, mask))
         return 0;
     http_header_remove(&to->headers, "X-Forwarded-Host");
     int done = *host ? http_header_add(&to->headers, "X-Forwarded-Host", *host, err) : 0;
@@ -232,7 +201,7 @@ static int mask_host(const struct relay *r, struct http_request *to, const char 
 
 static int write_request(struct relay *r, struct err *err)
 {
-    const struct http_request *from = exchange_request(r->call->x);
+    const struct http_request *from = exchange_request(r->activity.call->x);
     const char *host = http_header_get(&from->headers, "Host");
     char mask[MASK_HOST_SIZE];
     struct http_request to = {.target = from->target, .body = from->body, .length = from->length};
@@ -267,10 +236,18 @@ static bool is_framing(const char *name)
     return false;
 }
 
+static void pass_headers(struct relay *r)
+{
+    struct http_headers *h = &r->response.headers;
+    http_strip_hop_by_hop(h);
+    for (size_t i = 0; i < h->count; i++)
+        if (!is_framing(h->items[i].name))
+            exchange_add_header(r->activity.call->x, h->items[i].name, h->items[i].value);
+}
+
 static void begin_answer(struct relay *r)
 {
     struct http_headers *h = &r->response.headers;
-    struct exchange *x = r->call->x;
     const char *length = http_header_get(h, "Content-Length");
     int64_t size = r->response.body == BODY_LENGTH ? (int64_t)r->response.length
                    : r->response.body == BODY_NONE ? 0
@@ -278,65 +255,50 @@ static void begin_answer(struct relay *r)
     /* An answer to HEAD says how long it would be. */
     if (r->response.body == BODY_NONE && length && strlen(length) < 19)
         size = strtoll(length, NULL, 10);
-    http_strip_hop_by_hop(h);
-    for (size_t i = 0; i < h->count; i++)
-        if (!is_framing(h->items[i].name))
-            exchange_add_header(x, h->items[i].name, h->items[i].value);
-    exchange_begin(x, r->response.status, http_header_get(h, "Content-Type"), size);
+    pass_headers(r);
+    exchange_begin(r->activity.call->x, r->response.status, http_header_get(h, "Content-Type"),
+                   size);
     r->left = r->response.length;
     chunk_reader_init(&r->chunk);
 }
 
 static void answer_without_body(struct relay *r)
 {
-    struct call *call = r->call;
-    struct http_headers *h = &r->response.headers;
-    http_strip_hop_by_hop(h);
-    for (size_t i = 0; i < h->count; i++)
-        if (!is_framing(h->items[i].name))
-            exchange_add_header(call->x, h->items[i].name, h->items[i].value);
     int status = r->response.status;
-    relay_close(r);
-    call_empty(call, status);
+    pass_headers(r);
+    call_empty(activity_end(&r->activity), status);
 }
 
 static void join_sockets(struct relay *r)
 {
-    struct call *call = r->call;
     struct err err = ERR_INIT;
-    struct loop *loop = r->loop;
-    struct account *a = r->hold.account;
-    struct box *b = box_find_any(call->core, call->id);
+    struct activity *a = &r->activity;
+    struct tunnel *t = tunnel_new(a->core, a->box, a->hold.account, &err);
     struct buf out[2]; /* to the client, to the sandbox */
     struct seat seat;
-    if (!b || tunnel_charge(a, &err) < 0) {
-        relay_close(r);
-        if (b)
-            call_fail_err(call, &err);
-        else
-            call_fail(call, 502, "sandbox %s is not there", call->id);
+    if (!t) {
+        call_fail_err(activity_end(a), &err);
         return;
     }
     buf_init(&out[0], READ_SIZE + HTTP_HEAD_MAX);
     buf_init(&out[1], READ_SIZE);
     http_response_write(&r->response, true, &out[0]);
     buf_add(&out[0], r->down.data, r->down.len);
-    int fds[2] = {exchange_tunnel(call->x, &out[1], &seat), r->io.fd};
-    loop_forget(r->loop, &r->io);
+    int fds[2] = {exchange_tunnel(a->call->x, &out[1], &seat), r->io.fd};
+    loop_forget(a->loop, &r->io);
     r->io.fd = -1;
-    relay_close(r);
-    call_ended(call);
-    tunnel_start(b, a, loop, &seat, fds, out);
+    call_ended(activity_end(a));
+    tunnel_start(t, &seat, fds, out);
 }
 
 /* What the client gets of the body. False: it must be left alone from here on. */
 static bool pass(struct relay *r, const char *data, size_t len)
 {
-    if (len && !exchange_write(r->call->x, data, len)) {
+    if (len && !exchange_write(r->activity.call->x, data, len)) {
         r->client_full = true;
         watch(r);
     }
-    return !r->closing;
+    return !r->activity.ended;
 }
 
 static void body_length(struct relay *r, const char *data, size_t len)
@@ -409,15 +371,15 @@ static void on_head(struct relay *r)
 static void take_head(struct relay *r)
 {
     struct err err = ERR_INIT;
-    while (!r->has_head && !r->closing) {
+    while (!r->has_head && !r->activity.ended) {
         ssize_t n = http_head_scan(buf_text(&r->down), r->down.len, &r->scanned, &err);
         if (n == 0 && r->down.failed)
             n = -E2BIG;
         if (n == 0)
             return;
-        if (n < 0 ||
-            http_response_parse(r->down.data, (size_t)n, exchange_request(r->call->x)->method,
-                                &r->response, &err) < 0) {
+        if (n < 0 || http_response_parse(r->down.data, (size_t)n,
+                                         exchange_request(r->activity.call->x)->method,
+                                         &r->response, &err) < 0) {
             relay_fail(r, err.message);
             return;
         }
@@ -460,49 +422,45 @@ static void on_io(struct loop_io *io, uint32_t events)
     if (events & EPOLLOUT) {
         flush_up(r);
         if (r->reading_body && up_waiting(r) < UP_MAX / 2)
-            exchange_body_resume(r->call->x);
+            exchange_body_resume(r->activity.call->x);
     }
-    if (!r->closing && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+    if (!r->activity.ended && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         read_down(r);
 }
 
-static void relay_writable(struct call *call)
+static void relay_writable(struct activity *a)
 {
-    struct relay *r = call->data;
+    struct relay *r = container_of(a, struct relay, activity);
     r->client_full = false;
     watch(r);
 }
+
+static const struct activity_ops relay_ops = {
+    .stop = relay_stop, .done = relay_done, .writable = relay_writable, .box_gone = relay_box_gone};
 
 /* ---- start ---- */
 
 static void start_relay(struct call *call, struct box *b, int fd)
 {
     struct err err = ERR_INIT;
-    struct relay *r = calloc(1, sizeof(*r));
-    if (!r || account_charge(box_account(b), ACCOUNT_DESCRIPTORS, 1, &err) < 0) {
+    struct relay *r = activity_new(sizeof(*r), &relay_ops, call->core, box_account(b), &err);
+    if (r)
+        r->io = (struct loop_io){.fd = fd, .fn = on_io, .share = account_share(box_account(b))};
+    else
         close(fd);
-        free(r);
+    if (!r || activity_charge(&r->activity, ACCOUNT_DESCRIPTORS, &err) < 0) {
         if (r)
-            call_fail_err(call, &err);
-        else
-            call_fail_memory(call);
+            activity_end(&r->activity);
+        call_fail_err(call, &err);
         return;
     }
-    hold_init(&r->hold, box_account(b));
-    r->of_box.gone = on_box_gone;
-    box_depend(b, &r->of_box);
-    r->call = call;
-    r->loop = exchange_loop(call->x);
-    r->io = (struct loop_io){.fd = fd, .fn = on_io, .share = account_share(r->hold.account)};
-    r->release.fn = relay_free;
-    buf_init_metered(&r->up, UP_MAX + HTTP_HEAD_MAX, &r->hold.meter);
-    buf_init_metered(&r->down, HTTP_HEAD_MAX + READ_SIZE, &r->hold.meter);
-    call->data = r;
-    call->on_gone = relay_gone;
-    call->on_writable = relay_writable;
+    activity_buf(&r->activity, &r->up, UP_MAX + HTTP_HEAD_MAX);
+    activity_buf(&r->activity, &r->down, HTTP_HEAD_MAX + READ_SIZE);
+    activity_enter(&r->activity, b);
+    activity_serve(&r->activity, call);
     if (write_request(r, &err) < 0 || r->up.failed) {
         if (r->up.failed)
-            hold_refusal(&r->hold, &err);
+            hold_refusal(&r->activity.hold, &err);
         relay_fail(r, err.message);
         return;
     }

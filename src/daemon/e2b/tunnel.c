@@ -2,11 +2,8 @@
 #include "daemon/e2b/tunnel.h"
 
 #include "base/container.h"
-#include "daemon/base/account.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,64 +21,40 @@ struct side {
     bool shut;  /* it was told that the other did */
 };
 struct tunnel {
-    struct loop *loop;
+    struct activity activity;
     struct side side[2]; /* the client, the sandbox */
-    struct box_dependent of_box;
     struct seat seat;
-    struct hold hold;
     struct loop_timer stuck;
-    struct loop_task release;
-    bool closing;
     bool moved; /* something was taken by a side, in this round */
 };
 
-int tunnel_charge(struct account *a, struct err *err)
+static void tunnel_stop(struct activity *a)
 {
-    int r = account_charge(a, ACCOUNT_TUNNELS, 1, err);
-    if (r == 0 && (r = account_charge(a, ACCOUNT_DESCRIPTORS, 1, err)) < 0)
-        account_return(a, ACCOUNT_TUNNELS, 1);
-    return r;
-}
-
-static void tunnel_return(struct account *a)
-{
-    account_return(a, ACCOUNT_TUNNELS, 1);
-    account_return(a, ACCOUNT_DESCRIPTORS, 1);
-}
-
-static void tunnel_free(struct loop_task *t)
-{
-    struct tunnel *tunnel = container_of(t, struct tunnel, release);
+    struct tunnel *t = container_of(a, struct tunnel, activity);
     for (int i = 0; i < 2; i++)
-        buf_done(&tunnel->side[i].out);
-    tunnel_return(tunnel->hold.account);
-    hold_done(&tunnel->hold);
-    free(tunnel);
-}
-
-static void tunnel_close(struct tunnel *t)
-{
-    if (t->closing)
-        return;
-    t->closing = true;
-    for (int i = 0; i < 2; i++) {
-        loop_forget(t->loop, &t->side[i].io);
-        close(t->side[i].io.fd);
-    }
-    box_undepend(&t->of_box);
+        loop_close(a->loop, &t->side[i].io);
     seat_leave(&t->seat);
-    loop_timer_cancel(t->loop, &t->stuck);
-    loop_defer(t->loop, &t->release);
+    loop_timer_cancel(a->loop, &t->stuck);
 }
 
-static void on_box_gone(struct box_dependent *d)
+static void tunnel_done(struct activity *a)
 {
-    tunnel_close(container_of(d, struct tunnel, of_box));
+    struct tunnel *t = container_of(a, struct tunnel, activity);
+    for (int i = 0; i < 2; i++)
+        buf_done(&t->side[i].out);
+}
+
+static const struct activity_ops tunnel_ops = {.stop = tunnel_stop, .done = tunnel_done};
+
+/* Its key was revoked. */
+static void on_cut(struct seat *seat)
+{
+    activity_end(&container_of(seat, struct tunnel, seat)->activity);
 }
 
 static void on_stuck(struct loop_timer *timer)
 {
-    tunnel_close(container_of(timer, struct tunnel, stuck));
+    activity_end(&container_of(timer, struct tunnel, stuck)->activity);
 }
 
 static struct side *other(struct side *s)
@@ -99,23 +72,23 @@ static void watch_stuck(struct tunnel *t)
 {
     bool ended = t->side[0].ended || t->side[1].ended;
     if (!ended && !waiting(&t->side[0]) && !waiting(&t->side[1]))
-        loop_timer_cancel(t->loop, &t->stuck);
+        loop_timer_cancel(t->activity.loop, &t->stuck);
     else if (t->moved || !t->stuck.due_ms)
-        loop_timer_set(t->loop, &t->stuck, STUCK_MS);
+        loop_timer_set(t->activity.loop, &t->stuck, STUCK_MS);
     t->moved = false;
 }
 
 static void side_watch(struct side *s)
 {
     uint32_t read = s->ended || waiting(other(s)) ? 0 : EPOLLIN;
-    loop_watch(s->tunnel->loop, &s->io, read | (waiting(s) ? EPOLLOUT : 0));
+    loop_watch(s->tunnel->activity.loop, &s->io, read | (waiting(s) ? EPOLLOUT : 0));
 }
 
 /* False: this side fails. */
 static bool side_flush(struct side *s)
 {
     while (waiting(s)) {
-        ssize_t n = send(s->io.fd, s->out.data + s->at, waiting(s), MSG_NOSIGNAL);
+        ssize_t n = send(s->io.fd, s->out.data + s->at, waiting(s), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         s->at += (size_t)n;
@@ -135,12 +108,13 @@ static bool side_read(struct side *s)
 {
     struct side *to = other(s);
     char data[PIECE];
-    ssize_t n = recv(s->io.fd, data, sizeof(data), 0), sent = 0;
+    ssize_t n = recv(s->io.fd, data, sizeof(data), MSG_DONTWAIT), sent = 0;
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
     if (n == 0)
         s->ended = true;
-    else if ((sent = send(to->io.fd, data, (size_t)n, MSG_NOSIGNAL)) < 0 && errno != EAGAIN)
+    else if ((sent = send(to->io.fd, data, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 &&
+             errno != EAGAIN)
         return false;
     if (sent < 0)
         sent = 0;
@@ -169,50 +143,50 @@ static void on_io(struct loop_io *io, uint32_t events)
         good = false;
     if (!good ||
         (t->side[0].ended && t->side[1].ended && !waiting(&t->side[0]) && !waiting(&t->side[1]))) {
-        tunnel_close(t);
+        activity_end(&t->activity);
         return;
     }
     tunnel_watch(t);
 }
 
 /* The bytes that came with the upgrade always fit: only the account can refuse them. */
-static void side_init(struct tunnel *t, int i, int fd, struct buf *first)
+static void side_init(struct side *s, int fd, struct buf *first)
 {
-    t->side[i].io =
-        (struct loop_io){.fd = fd, .fn = on_io, .share = account_share(t->hold.account)};
-    t->side[i].tunnel = t;
-    buf_init_metered(&t->side[i].out, 2 * PIECE + first->len, &t->hold.meter);
-    buf_add(&t->side[i].out, buf_text(first), first->len);
+    struct activity *a = &s->tunnel->activity;
+    s->io = (struct loop_io){.fd = fd, .fn = on_io, .share = account_share(a->hold.account)};
+    activity_buf(a, &s->out, 2 * PIECE + first->len);
+    buf_add(&s->out, buf_text(first), first->len);
     buf_done(first);
 }
 
-void tunnel_start(struct box *b, struct account *a, struct loop *loop, struct seat *seat,
-                  const int fds[2], struct buf out[2])
+struct tunnel *tunnel_new(struct core *core, struct box *b, struct account *account,
+                          struct err *err)
 {
-    struct tunnel *t = fds[0] >= 0 && fds[1] >= 0 ? calloc(1, sizeof(*t)) : NULL;
-    if (!t) {
-        tunnel_return(a);
-        seat_leave(seat);
-        for (int i = 0; i < 2; i++) {
-            if (fds[i] >= 0)
-                close(fds[i]);
-            buf_done(&out[i]);
-        }
-        return;
+    struct tunnel *t = activity_new(sizeof(*t), &tunnel_ops, core, account, err);
+    if (!t)
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        t->side[i].tunnel = t;
+        t->side[i].io.fd = -1;
     }
-    t->loop = loop;
-    t->release.fn = tunnel_free;
-    t->of_box.gone = on_box_gone;
     t->stuck.fn = on_stuck;
-    t->seat = *seat;
-    *seat = (struct seat){0};
-    hold_init(&t->hold, a);
+    if (activity_charge(&t->activity, ACCOUNT_TUNNELS, err) < 0 ||
+        activity_charge(&t->activity, ACCOUNT_DESCRIPTORS, err) < 0) {
+        activity_end(&t->activity);
+        return NULL;
+    }
+    activity_enter(&t->activity, b);
+    return t;
+}
+
+void tunnel_start(struct tunnel *t, struct seat *seat, const int fds[2], struct buf out[2])
+{
+    seat_take(&t->seat, seat, on_cut);
     for (int i = 0; i < 2; i++)
-        side_init(t, i, fds[i], &out[i]);
-    box_depend(b, &t->of_box);
-    if (t->side[0].out.failed || t->side[1].out.failed || !side_flush(&t->side[0]) ||
-        !side_flush(&t->side[1]))
-        tunnel_close(t);
+        side_init(&t->side[i], fds[i], &out[i]);
+    if (fds[0] < 0 || fds[1] < 0 || t->side[0].out.failed || t->side[1].out.failed ||
+        !side_flush(&t->side[0]) || !side_flush(&t->side[1]))
+        activity_end(&t->activity);
     else
         tunnel_watch(t);
 }

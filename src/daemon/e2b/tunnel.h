@@ -5,14 +5,12 @@
 #pragma once
 
 #include "base/buf.h"
-#include "daemon/box/box.h"
-#include "daemon/server/server.h"
-#include "os/loop.h"
+#include "daemon/api/activity.h"
 
-/* Is there room for one more of this account's? 0: it is charged, and tunnel_start takes that over.
- */
-int tunnel_charge(struct account *a, struct err *err);
+struct tunnel;
+/* NULL: the account has no room for one more. */
+struct tunnel *tunnel_new(struct core *core, struct box *b, struct account *account,
+                          struct err *err);
 /* Takes the seat, both descriptors (negative: nothing happens but that the other is closed) and
  * both buffers, whose contents are sent first. */
-void tunnel_start(struct box *b, struct account *a, struct loop *loop, struct seat *seat,
-                  const int fds[2], struct buf out[2]);
+void tunnel_start(struct tunnel *t, struct seat *seat, const int fds[2], struct buf out[2]);

@@ -13,68 +13,46 @@
 #define KEEPALIVE_MS 5000u
 #define PROGRESS_MAX 10000u /* notifications for one request */
 
-static struct mcp_call *running;
-
 /* ---- its life ---- */
 
-static void call_free(struct loop_task *t)
+static void call_stop(struct activity *a)
 {
-    struct mcp_call *c = container_of(t, struct mcp_call, release);
-    if (c->pending)
-        return; /* the callback comes back here */
-    if (c->forget)
-        c->forget(c);
-    rpc_msg_done(&c->msg);
-    buf_done(&c->body);
-    hold_done(&c->hold);
-    free(c);
-}
-
-void mcp_buf(struct mcp_call *c, struct buf *b, size_t cap)
-{
-    buf_init_metered(b, cap, &c->hold.meter);
-}
-
-static void mcp_close(struct mcp_call *c)
-{
-    if (c->closing)
-        return;
-    c->closing = true;
-    *c->at = c->next;
-    if (c->next)
+    struct mcp_call *c = container_of(a, struct mcp_call, activity);
+    if (c->at) /* NULL: the list is gone */
+        *c->at = c->next;
+    if (c->at && c->next)
         c->next->at = c->at;
-    loop_timer_cancel(c->loop, &c->keepalive);
+    loop_timer_cancel(a->loop, &c->keepalive);
     if (c->stop)
         c->stop(c);
-    loop_defer(c->loop, &c->release);
 }
 
-void mcp_wait(struct mcp_call *c)
+static void call_forget(struct activity *a)
 {
-    c->pending++;
+    struct mcp_call *c = container_of(a, struct mcp_call, activity);
+    if (c->forget)
+        c->forget(c);
+    free(c->data);
+    rpc_msg_done(&c->msg);
+    buf_done(&c->body);
 }
 
-bool mcp_back(struct mcp_call *c)
+static void call_writable(struct activity *a)
 {
-    c->pending--;
-    if (c->closing)
-        loop_defer(c->loop, &c->release);
-    return !c->closing;
-}
-
-static void on_gone(struct call *call)
-{
-    struct mcp_call *c = call->data;
-    c->call = NULL;
-    mcp_close(c);
-    call_ended(call);
-}
-
-static void on_writable(struct call *call)
-{
-    struct mcp_call *c = call->data;
-    if (c->resume && !c->closing)
+    struct mcp_call *c = container_of(a, struct mcp_call, activity);
+    if (c->resume)
         c->resume(c);
+}
+
+static const struct activity_ops call_ops = {
+    .stop = call_stop, .done = call_forget, .writable = call_writable};
+
+void *mcp_data_new(struct mcp_call *c, size_t size)
+{
+    c->data = calloc(1, size);
+    if (!c->data)
+        mcp_fail(c, 503, RPC_INTERNAL_ERROR, ERR_MEMORY_TEXT, NULL);
+    return c->data;
 }
 
 /* "application/json, text/event-stream;q=0.5" */
@@ -95,34 +73,34 @@ static void on_keepalive(struct loop_timer *t);
 struct mcp_call *mcp_call_new(struct call *call, struct rpc_msg *msg)
 {
     const char *accept = exchange_header(call->x, "Accept");
-    struct mcp_call *c = calloc(1, sizeof(*c));
+    struct err err = ERR_INIT;
+    struct mcp_state *state = mcp_state(call->core);
+    struct mcp_call *c = NULL;
+    if (state)
+        c = activity_new(sizeof(*c), &call_ops, call->core, call->hold.account, &err);
+    else
+        err_memory(&err);
     if (!c) {
-        call_fail_memory(call);
+        call_fail_err(call, &err);
         return NULL;
     }
-    c->call = call;
-    c->core = call->core;
-    c->loop = exchange_loop(call->x);
     c->key = call->key;
-    hold_init(&c->hold, call->hold.account);
     c->body = call->body;
-    hold_adopt(&c->hold, &c->body);
+    hold_adopt(&c->activity.hold, &c->body);
     call->body = (struct buf){0};
-    hold_give(&call->hold, &c->hold, json_memory(msg->tree));
+    hold_give(&call->hold, &c->activity.hold, json_memory(msg->tree));
     c->msg = *msg;
     *msg = (struct rpc_msg){0};
     c->takes_json = !accept || accepts(accept, "application/json");
     c->takes_events = accept && accepts(accept, "text/event-stream");
     c->keepalive.fn = on_keepalive;
-    c->release.fn = call_free;
-    c->next = running;
-    c->at = &running;
-    if (running)
-        running->at = &c->next;
-    running = c;
-    call->data = c;
-    call->on_gone = on_gone;
-    call->on_writable = on_writable;
+    c->state = state;
+    c->at = mcp_running(state);
+    c->next = *c->at;
+    if (c->next)
+        c->next->at = &c->next;
+    *c->at = c;
+    activity_serve(&c->activity, call);
     return c;
 }
 
@@ -133,14 +111,14 @@ static void stream_begin(struct mcp_call *c)
     if (c->streaming)
         return;
     c->streaming = true;
-    exchange_add_header(c->call->x, "X-Accel-Buffering", "no");
-    exchange_begin(c->call->x, 200, "text/event-stream", -1);
+    exchange_add_header(c->activity.call->x, "X-Accel-Buffering", "no");
+    exchange_begin(c->activity.call->x, 200, "text/event-stream", -1);
 }
 
 static bool stream_write(struct mcp_call *c, const struct buf *json)
 {
     static const char head[] = "event: message\ndata: ";
-    struct exchange *x = c->call->x;
+    struct exchange *x = c->activity.call->x;
     /* Only the result of the last write tells whether there is room for more. */
     exchange_write(x, head, sizeof(head) - 1);
     exchange_write(x, buf_text(json), json->len);
@@ -152,29 +130,25 @@ static void on_keepalive(struct loop_timer *t)
 {
     struct mcp_call *c = container_of(t, struct mcp_call, keepalive);
     static const char text[] = ": still running\n\n";
-    if (!c->call)
-        return;
     stream_begin(c);
-    exchange_write(c->call->x, text, sizeof(text) - 1);
-    loop_timer_set(c->loop, &c->keepalive, KEEPALIVE_MS);
+    exchange_write(c->activity.call->x, text, sizeof(text) - 1);
+    loop_timer_set(c->activity.loop, &c->keepalive, KEEPALIVE_MS);
 }
 
 bool mcp_progress(struct mcp_call *c, const char *text, size_t len)
 {
     struct mcp_result r;
     bool more;
-    if (!c->call || !c->token || !c->takes_events || c->progress >= PROGRESS_MAX)
+    if (!c->activity.call || !c->token || !c->takes_events || c->progress >= PROGRESS_MAX)
         return true;
     stream_begin(c);
-    mcp_buf(c, &r.out, ANSWER_MAX);
+    activity_buf(&c->activity, &r.out, ANSWER_MAX);
     jw_init(&r.w, &r.out, false);
     rpc_notification_begin(&r.w, "notifications/progress");
     jw_object_begin(&r.w);
-    jw_key(&r.w, "progressToken");
-    jw_json(&r.w, c->token);
+    jw_kv_json(&r.w, "progressToken", c->token);
     jw_kv_uint(&r.w, "progress", ++c->progress);
-    jw_key(&r.w, "message");
-    jw_bytes(&r.w, text, len);
+    jw_kv_bytes(&r.w, "message", text, len);
     jw_object_end(&r.w);
     rpc_end(&r.w);
     more = stream_write(c, &r.out);
@@ -184,25 +158,21 @@ bool mcp_progress(struct mcp_call *c, const char *text, size_t len)
 
 /* ---- the answer ---- */
 
+/* The client first: what `stop` ends may take its time. */
 static void answer(struct mcp_call *c, int status, struct buf *json)
 {
-    struct call *call = c->call;
-    if (!call)
+    if (!c->activity.call)
         return;
     if (!c->takes_json && c->takes_events && status == 200)
         stream_begin(c);
-    c->call = NULL;
-    call->on_gone = NULL;
     if (c->streaming) {
-        c->call = call;
         stream_write(c, json);
-        c->call = NULL;
-        exchange_end(call->x);
-        call_ended(call);
+        call_end(activity_detach(&c->activity));
     } else {
-        call_text(call, status, "application/json", buf_text(json), json->len);
+        call_text(activity_detach(&c->activity), status, "application/json", buf_text(json),
+                  json->len);
     }
-    mcp_close(c);
+    activity_end(&c->activity);
 }
 
 void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
@@ -216,17 +186,15 @@ void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
 
 void result_begin(struct mcp_call *c, struct mcp_result *r)
 {
-    mcp_buf(c, &r->out, ANSWER_MAX);
+    activity_buf(&c->activity, &r->out, ANSWER_MAX);
     jw_init(&r->w, &r->out, false);
     rpc_result_begin(&r->w, c->msg.id);
     jw_object_begin(&r->w);
     if (!c->modern)
         return;
     jw_kv_string(&r->w, "resultType", "complete");
-    jw_key(&r->w, "_meta");
-    jw_object_begin(&r->w);
-    jw_key(&r->w, "io.modelcontextprotocol/serverInfo");
-    jw_object_begin(&r->w);
+    jw_kv_object(&r->w, "_meta");
+    jw_kv_object(&r->w, "io.modelcontextprotocol/serverInfo");
     jw_kv_string(&r->w, "name", "brig");
     jw_kv_string(&r->w, "version", BRIG_VERSION);
     jw_object_end(&r->w);
@@ -246,7 +214,7 @@ void result_send(struct mcp_call *c, struct mcp_result *r)
     jw_object_end(&r->w);
     rpc_end(&r->w);
     struct err err = ERR_INIT;
-    if (r->out.failed && hold_refusal(&c->hold, &err) < 0)
+    if (r->out.failed && hold_refusal(&c->activity.hold, &err) < 0)
         mcp_fail(c, 200, RPC_INTERNAL_ERROR, err.message, NULL);
     else if (r->out.failed)
         mcp_fail(c, 200, RPC_INTERNAL_ERROR, "the answer is too long", NULL);
@@ -267,22 +235,18 @@ void result_list(struct json_writer *w, const char *key, const struct buf *items
 
 /* ---- cancelled by a message of its own ---- */
 
-void mcp_cancel(const struct key *key, const char *session, const struct json *id)
+void mcp_cancel(struct mcp_state *s, const struct key *key, const char *session,
+                const struct json *id)
 {
-    struct mcp_call *c = running;
+    struct mcp_call *c = *mcp_running(s);
     while (c && (c->key != key || strcmp(c->session, session) != 0 || !rpc_id_equal(c->msg.id, id)))
         c = c->next;
-    if (!c || !c->call)
+    if (!c || !c->activity.call)
         return;
-    struct call *call = c->call;
-    c->call = NULL;
-    call->on_gone = NULL;
     /* There is no answer to a request that was taken back. */
-    if (c->streaming) {
-        exchange_end(call->x);
-        call_ended(call);
-    } else {
-        call_empty(call, 202);
-    }
-    mcp_close(c);
+    if (c->streaming)
+        call_end(activity_detach(&c->activity));
+    else
+        call_empty(activity_detach(&c->activity), 202);
+    activity_end(&c->activity);
 }

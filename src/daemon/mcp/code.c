@@ -56,7 +56,7 @@ static void take_result(struct mcp_run *r, const struct interp_said *s)
     jw_object_end(&w);
     /* Half a value is none: what does not fit is left out as a whole. */
     if (r->images.failed || r->results.failed) {
-        hold_refusal(&r->c->hold, NULL);
+        hold_refusal(&r->c->activity.hold, NULL);
         r->images.len = images;
         r->results.len = results;
         r->images.failed = r->results.failed = false;
@@ -68,20 +68,20 @@ static void take_error(struct mcp_run *r, const struct interp_said *s)
 {
     struct buf text cleanup_buf = {0};
     struct json_writer w;
-    mcp_buf(r->c, &text, 16u << 20);
+    activity_buf(&r->c->activity, &text, 16u << 20);
     jw_init(&w, &text, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "name", s->name);
     jw_kv_string(&w, "value", s->value);
     jw_kv_string(&w, "traceback", s->traceback);
     jw_object_end(&w);
-    hold_sub(&r->c->hold, json_memory(r->exception));
+    hold_sub(&r->c->activity.hold, json_memory(r->exception));
     json_free(r->exception);
     r->exception = NULL;
     json_parse(buf_text(&text), text.len,
                &(struct json_limits){.max_bytes = 16u << 20, .max_depth = 4, .max_nodes = 16},
                &r->exception, NULL);
-    if (hold_add(&r->c->hold, json_memory(r->exception), NULL) < 0) {
+    if (hold_add(&r->c->activity.hold, json_memory(r->exception), NULL) < 0) {
         json_free(r->exception);
         r->exception = NULL;
     }
@@ -121,35 +121,31 @@ static void on_context(void *ctx, struct context *context, const struct err *err
     struct mcp_run *r = ctx;
     struct err own = ERR_INIT;
     struct execution_sink sink = {.output = on_output, .said = on_said, .end = on_end, .ctx = r};
-    if (!mcp_back(r->c))
+    if (!activity_back(&r->c->activity))
         return;
     if (!context) {
         run_fail(r, err);
         return;
     }
-    loop_timer_set(r->c->loop, &r->deadline, (uint64_t)r->timeout_ms);
+    loop_timer_set(r->c->activity.loop, &r->deadline, (uint64_t)r->timeout_ms);
     if (execution_start(context, r->code, strlen(r->code), r->env, &sink, &r->execution, &own) < 0)
         run_fail(r, &own);
 }
 
 static void start(struct mcp_run *r, struct box *b)
 {
-    mcp_wait(r->c);
+    activity_wait(&r->c->activity);
     context_default(b, r->language, on_context, r);
 }
 
 static void write_members(struct mcp_run *r, struct json_writer *w)
 {
-    if (r->result.len) {
-        jw_key(w, "result");
-        jw_bytes(w, r->result.data, r->result.len);
-    }
+    if (r->result.len)
+        jw_kv_bytes(w, "result", r->result.data, r->result.len);
     if (r->results.len)
         result_list(w, "results", &r->results);
-    if (r->exception) {
-        jw_key(w, "exception");
-        jw_json(w, r->exception);
-    }
+    if (r->exception)
+        jw_kv_json(w, "exception", r->exception);
 }
 
 static const char *default_template(const struct mcp_run *r)
@@ -167,9 +163,8 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
         {"code", FIELD_STRING, &r->code},
         RUN_FIELDS(r, session),
     };
-    const struct json *arguments = tool_arguments(r->c);
-    if (arguments && FIELDS_READ(arguments, FIELDS_STRICT, fields, err) < 0)
-        return -1;
+    if (TOOL_FIELDS(r->c, fields, err) < 0)
+        return err_number(err);
     if (!r->code)
         return err_set(err, ERR_USAGE, "\"code\" is missing");
     r->language = interp_language_parse(language);

@@ -47,11 +47,11 @@ static void on_started(void *ctx, struct process *p, const struct err *err)
 {
     struct mcp_run *r = ctx;
     struct box *b = run_box(r);
-    if (p && r->c->closing) {
+    if (p && r->c->activity.ended) {
         process_detach(process_first(p));
         process_signal(p, SIGKILL);
     }
-    if (!mcp_back(r->c))
+    if (!activity_back(&r->c->activity))
         return;
     if (p) {
         r->client = process_first(p);
@@ -100,7 +100,7 @@ static void start(struct mcp_run *r, struct box *b)
         run_fail(r, &err);
         return;
     }
-    mcp_wait(r->c);
+    activity_wait(&r->c->activity);
     process_start(b, &request, &sink, on_started, r);
     free(argv);
 }
@@ -129,9 +129,8 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
         {"stdin", FIELD_STRING, &r->input},
         RUN_FIELDS(r, session),
     };
-    const struct json *arguments = tool_arguments(r->c);
-    if (arguments && FIELDS_READ(arguments, FIELDS_STRICT, fields, err) < 0)
-        return -1;
+    if (TOOL_FIELDS(r->c, fields, err) < 0)
+        return err_number(err);
     if (!r->command || !*r->command)
         return err_set(err, ERR_USAGE, "\"command\" is missing");
     if (r->args && json_count(r->args) > ARGS_MAX)

@@ -11,23 +11,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-static void shut_input(struct mcp_file *f)
-{
-    if (f->in.fd < 0)
-        return;
-    loop_forget(f->c->loop, &f->in);
-    close(f->in.fd);
-    f->in.fd = -1;
-}
-
 /* The answer's pipe first: the end of the input alone would mean a complete file. */
 static void file_stop(struct mcp_call *c)
 {
     struct mcp_file *f = c->data;
-    if (f->work)
-        file_cancel(f->work);
-    f->work = NULL;
-    shut_input(f);
+    work_stop(&f->work);
+    loop_close(c->activity.loop, &f->in);
 }
 
 static void file_forget(struct mcp_call *c)
@@ -35,23 +24,19 @@ static void file_forget(struct mcp_call *c)
     struct mcp_file *f = c->data;
     buf_done(&f->data);
     buf_done(&f->text);
-    free(f);
 }
 
 struct mcp_file *file_new(struct mcp_call *c, enum files_op op)
 {
-    struct mcp_file *f = calloc(1, sizeof(*f));
-    if (!f) {
-        mcp_fail(c, 503, RPC_INTERNAL_ERROR, ERR_MEMORY_TEXT, NULL);
+    struct mcp_file *f = mcp_data_new(c, sizeof(*f));
+    if (!f)
         return NULL;
-    }
     f->c = c;
     f->op = op;
     f->in.fd = -1;
-    mcp_buf(c, &f->data, op == FILES_LIST ? 16u << 20 : MCP_FILE_MAX);
-    mcp_buf(c, &f->text, 1u << 20);
+    activity_buf(&c->activity, &f->data, op == FILES_LIST ? 16u << 20 : MCP_FILE_MAX);
+    activity_buf(&c->activity, &f->text, 1u << 20);
     jw_init(&f->w, &f->data, false);
-    c->data = f;
     c->stop = file_stop;
     c->forget = file_forget;
     return f;
@@ -80,16 +65,13 @@ static void write_entry(struct json_writer *w, const struct files_entry *e)
                                         [FILES_OTHER] = "other"};
     char time_text[ENTRY_TIME_SIZE];
     jw_object_begin(w);
-    jw_key(w, "path");
-    jw_bytes(w, e->path, strlen(e->path));
+    jw_kv_bytes(w, "path", e->path, strlen(e->path));
     jw_kv_string(w, "type", types[e->kind]);
     jw_kv_uint(w, "size", e->size);
     if (entry_time(e, time_text))
         jw_kv_string(w, "modified", time_text);
-    if (e->target[0]) {
-        jw_key(w, "target");
-        jw_bytes(w, e->target, strlen(e->target));
-    }
+    if (e->target[0])
+        jw_kv_bytes(w, "target", e->target, strlen(e->target));
     jw_object_end(w);
 }
 
@@ -118,7 +100,7 @@ static void on_end(void *ctx, int error)
     }
     if (f->data.failed && !error) {
         error = EFBIG;
-        hold_refusal(&f->c->hold, &f->why);
+        hold_refusal(&f->c->activity.hold, &f->why);
     }
     f->error = error;
     file_stop(f->c);
@@ -141,54 +123,33 @@ static void on_input(struct loop_io *io, uint32_t events)
             break; /* it has given up, and says why */
         f->written += (size_t)n;
     }
-    shut_input(f);
+    loop_close(f->c->activity.loop, &f->in);
 }
 
-static void on_started(void *ctx, struct file_work *work, int in_fd, const struct err *err)
+static void on_started(void *ctx, int in_fd, const struct err *err)
 {
     struct mcp_file *f = ctx;
-    if (!mcp_back(f->c)) {
-        if (work)
-            file_cancel(work);
-        if (in_fd >= 0)
-            close(in_fd);
-        return;
-    }
-    if (!work) {
+    struct activity *a = &f->c->activity;
+    if (err) {
         f->error = EIO;
         f->why = *err;
         f->done(f);
         return;
     }
-    f->work = work;
     if (in_fd < 0)
         return;
-    f->in =
-        (struct loop_io){.fd = in_fd, .fn = on_input, .share = account_share(f->c->hold.account)};
-    if (loop_watch(f->c->loop, &f->in, EPOLLOUT) < 0)
+    f->in = (struct loop_io){.fd = in_fd, .fn = on_input, .share = account_share(a->hold.account)};
+    if (loop_watch(a->loop, &f->in, EPOLLOUT) < 0)
         on_end(f, errno);
 }
 
 void file_begin(struct mcp_file *f, struct box *b, uint32_t depth, uint64_t limit)
 {
-    static const struct files_sink sink = {
-        .head = on_head, .entry = on_entry, .data = on_data, .end = on_end};
-    struct files_sink mine = sink;
-    struct buf text cleanup_buf = {0};
-    struct json_writer w;
-    mine.ctx = f;
-    buf_init(&text, 64u << 10);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
-    jw_kv_string(&w, "op", files_op_name(f->op));
-    path_write(&w, "path", f->path);
-    if (limit)
-        jw_kv_uint(&w, "limit", limit);
-    if (depth)
-        jw_kv_uint(&w, "depth", depth);
-    jw_object_end(&w);
-    mcp_wait(f->c);
-    file_start(b, buf_text(&text), text.len, f->op, &mine, on_started, f);
+    const struct files_sink sink = {
+        .head = on_head, .entry = on_entry, .data = on_data, .end = on_end, .ctx = f};
+    const struct work_request request = {
+        .op = f->op, .path = f->path, .depth = depth, .limit = limit};
+    work_start(&f->work, &f->c->activity, b, &request, &sink, on_started);
 }
 
 bool file_is_text(const struct buf *data)

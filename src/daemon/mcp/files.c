@@ -73,14 +73,14 @@ static void have_read(struct mcp_file *f)
         fail(f);
         return;
     }
-    mcp_buf(f->c, &text, 2 * MCP_FILE_MAX);
+    activity_buf(&f->c->activity, &text, 2 * MCP_FILE_MAX);
     if (is_text)
         buf_add(&text, buf_text(&f->data), f->data.len);
     else
         base64_encode(buf_text(&f->data), f->data.len, &text);
     if (text.failed) {
         f->error = EFBIG;
-        hold_refusal(&f->c->hold, &f->why);
+        hold_refusal(&f->c->activity.hold, &f->why);
         fail(f);
         return;
     }
@@ -88,8 +88,7 @@ static void have_read(struct mcp_file *f)
     path_write(&r.w, "path", f->path);
     jw_kv_uint(&r.w, "size", f->data.len);
     jw_kv_string(&r.w, "encoding", is_text ? "utf-8" : "base64");
-    jw_key(&r.w, "content");
-    jw_bytes(&r.w, buf_text(&text), text.len);
+    jw_kv_bytes(&r.w, "content", buf_text(&text), text.len);
     tool_result_send(f->c, &r);
 }
 
@@ -105,8 +104,7 @@ void mcp_read_file(struct mcp_call *c)
     struct mcp_file *f = file_new(c, FILES_READ);
     if (!f)
         return;
-    if (tool_arguments(c))
-        FIELDS_READ(tool_arguments(c), FIELDS_STRICT, fields, &err);
+    TOOL_FIELDS(c, fields, &err);
     if (!encoding_good(encoding))
         err_set(&err, ERR_USAGE, "\"encoding\": expected utf-8 or base64");
     f->encoding = encoding;
@@ -143,7 +141,7 @@ static void take_content(struct mcp_file *f, const char *content, const char *en
         buf_str(&f->data, content);
     else if (base64_decode(content, strlen(content), &f->data, err) < 0)
         err_wrap(err, "\"content\"");
-    if (f->data.failed && hold_refusal(&f->c->hold, err) == 0)
+    if (f->data.failed && hold_refusal(&f->c->activity.hold, err) == 0)
         err_set(err, ERR_LIMIT, "\"content\": more than %zu bytes", f->data.cap);
 }
 
@@ -162,7 +160,7 @@ void mcp_write_file(struct mcp_call *c)
         return;
     f->data.cap = RPC_BYTES_MAX;
     f->done = have_written;
-    if (!tool_arguments(c) || FIELDS_READ(tool_arguments(c), FIELDS_STRICT, fields, &err) >= 0)
+    if (TOOL_FIELDS(c, fields, &err) >= 0)
         take_content(f, content, encoding, &err);
     begin(f, session, path, &err, 0, 0);
 }
@@ -197,8 +195,7 @@ void mcp_list_files(struct mcp_call *c)
     struct mcp_file *f = file_new(c, FILES_LIST);
     if (!f)
         return;
-    if (tool_arguments(c))
-        FIELDS_READ(tool_arguments(c), FIELDS_STRICT, fields, &err);
+    TOOL_FIELDS(c, fields, &err);
     f->done = have_listed;
     begin(f, session, path, &err, (uint32_t)depth, MCP_ENTRIES_MAX);
 }

@@ -12,7 +12,7 @@ struct mcp_file {
     enum files_op op;
     char path[FILES_PATH_MAX + 1];
     const char *encoding;
-    struct file_work *work; /* NULL: not begun, or over */
+    struct work work;
     int error;
     struct err why; /* of a start that failed */
     uint64_t size;

@@ -20,13 +20,12 @@ static void write_time(struct json_writer *w, const char *key, int64_t ms)
 static void on_created(void *ctx, struct box *b, const struct err *err)
 {
     struct mcp_call *c = ctx;
-    struct mcp_box *place = c->data;
     struct mcp_result r;
     struct buf text cleanup_buf = {0};
-    mcp_box_made(place, b && !c->closing ? box_info(b)->id : NULL);
-    if (b && c->closing)
+    mcp_box_made(c->state, c->place, b && !c->activity.ended ? box_info(b)->id : NULL);
+    if (b && c->activity.ended)
         box_end(b, "the call was cancelled", NULL, NULL);
-    if (!mcp_back(c))
+    if (!activity_back(&c->activity))
         return;
     if (!b) {
         tool_fail(c, err);
@@ -58,31 +57,29 @@ static int read_wanted(struct mcp_call *c, struct box_request *ret, struct err *
         {"project", FIELD_STRING, &ret->project},
         {"policy", FIELD_OBJECT, &ret->policy},
     };
-    if (tool_arguments(c) && FIELDS_READ(tool_arguments(c), FIELDS_STRICT, fields, err) < 0)
-        return -1;
+    if (TOOL_FIELDS(c, fields, err) < 0)
+        return err_number(err);
     ret->timeout_ms = seconds * 1000;
     if (ret->metadata && json_count(ret->metadata) > 256)
         return err_set(err, ERR_LIMIT, "\"metadata\": more than 256 entries");
     if (fields_check_env(ret->env, "env", err) < 0)
-        return -1;
-    if (core_has_template(c->core, ret->template_name))
-        return 0;
-    err_set(err, ERR_NOT_FOUND, "there is no template \"%.100s\"", ret->template_name);
-    return err_hint(err, "leave template out, or take base, python or node");
+        return err_number(err);
+    return tool_has_template(c, ret->template_name, err);
 }
 
 void mcp_create_session(struct mcp_call *c)
 {
     struct err err = ERR_INIT;
-    struct box_request request = {
-        .template_name = "python", .owner = c->key, .project = core_project_of(c->core, c->key)};
+    struct box_request request = {.template_name = "python",
+                                  .owner = c->key,
+                                  .project = core_project_of(c->activity.core, c->key)};
     if (read_wanted(c, &request, &err) < 0 ||
-        !(c->data = mcp_box_reserve(c->core, c->key, request.timeout_ms, &err))) {
+        !(c->place = mcp_box_reserve(c->state, c->key, request.timeout_ms, &err))) {
         tool_fail(c, &err);
         return;
     }
-    mcp_wait(c);
-    box_create(c->core, &request, on_created, c);
+    activity_wait(&c->activity);
+    box_create(c->activity.core, &request, on_created, c);
 }
 
 /* ---- what names a session and nothing else ---- */
@@ -91,8 +88,7 @@ static struct box *named(struct mcp_call *c, const struct field *fields, size_t 
                          const char **session)
 {
     struct err err = ERR_INIT;
-    if (tool_arguments(c) &&
-        fields_read(tool_arguments(c), FIELDS_STRICT, fields, count, &err) < 0) {
+    if (tool_fields(c, fields, count, &err) < 0) {
         tool_fail(c, &err);
         return NULL;
     }
@@ -104,7 +100,7 @@ static void on_ended(void *ctx, const struct err *err)
     struct mcp_call *c = ctx;
     struct mcp_result r;
     struct buf text cleanup_buf = {0};
-    if (!mcp_back(c))
+    if (!activity_back(&c->activity))
         return;
     if (err) {
         tool_fail(c, err);
@@ -117,11 +113,6 @@ static void on_ended(void *ctx, const struct err *err)
     tool_result_send(c, &r);
 }
 
-static void forget_text(struct mcp_call *c)
-{
-    free(c->data);
-}
-
 void mcp_destroy_session(struct mcp_call *c)
 {
     const char *session = NULL;
@@ -130,8 +121,7 @@ void mcp_destroy_session(struct mcp_call *c)
     if (!b)
         return;
     c->data = strdup(session);
-    c->forget = forget_text;
-    mcp_wait(c);
+    activity_wait(&c->activity);
     box_end(b, "destroy_session", on_ended, c);
 }
 
@@ -141,11 +131,9 @@ static void write_diff(struct json_writer *w, bool as_stat, const char *text, si
 {
     struct json *tree = NULL;
     if (!as_stat) {
-        jw_key(w, "diff");
-        jw_bytes(w, text, len);
+        jw_kv_bytes(w, "diff", text, len);
     } else if (json_parse(text, len, NULL, &tree, NULL) == 0) {
-        jw_key(w, "review");
-        jw_json(w, tree);
+        jw_kv_json(w, "review", tree);
     }
     json_free(tree);
 }
@@ -156,9 +144,9 @@ static void on_diff(struct mcp_call *c, bool as_stat, const char *text, size_t l
     struct mcp_result r;
     struct buf shown cleanup_buf = {0};
     struct err own = ERR_INIT;
-    if (!mcp_back(c))
+    if (!activity_back(&c->activity))
         return;
-    mcp_buf(c, &shown, 16u << 20);
+    activity_buf(&c->activity, &shown, 16u << 20);
     if (text)
         buf_add(&shown, text, len);
     if (shown.failed) {
@@ -204,6 +192,6 @@ void mcp_diff(struct mcp_call *c)
         tool_fail(c, &err);
         return;
     }
-    mcp_wait(c);
+    activity_wait(&c->activity);
     review_diff(b, as_stat ? REVIEW_STAT : REVIEW_TEXT, as_stat ? on_stat : on_text, c);
 }

@@ -10,13 +10,10 @@
 
 static void write_server(struct json_writer *w)
 {
-    jw_key(w, "capabilities");
-    jw_object_begin(w);
-    jw_key(w, "tools");
-    jw_object_begin(w);
+    jw_kv_object(w, "capabilities");
+    jw_kv_object(w, "tools");
     jw_object_end(w);
-    jw_key(w, "resources");
-    jw_object_begin(w);
+    jw_kv_object(w, "resources");
     jw_object_end(w);
     jw_object_end(w);
     jw_kv_string(
@@ -35,12 +32,11 @@ static void initialize(struct mcp_call *c)
         mcp_fail(c, 200, RPC_INVALID_PARAMS, "protocolVersion is missing", NULL);
         return;
     }
-    exchange_add_header(c->call->x, "Mcp-Session-Id", mcp_session_new(c->key));
+    exchange_add_header(c->activity.call->x, "Mcp-Session-Id", mcp_session_new(c->state, c->key));
     result_begin(c, &r);
     jw_kv_string(&r.w, "protocolVersion", envelope_negotiate(json_string(asked)));
     write_server(&r.w);
-    jw_key(&r.w, "serverInfo");
-    jw_object_begin(&r.w);
+    jw_kv_object(&r.w, "serverInfo");
     jw_kv_string(&r.w, "name", "brig");
     jw_kv_string(&r.w, "title", "brig sandbox");
     jw_kv_string(&r.w, "version", BRIG_VERSION);
@@ -52,8 +48,7 @@ static void discover(struct mcp_call *c)
 {
     struct mcp_result r;
     result_begin(c, &r);
-    jw_key(&r.w, "supportedVersions");
-    jw_array_begin(&r.w);
+    jw_kv_array(&r.w, "supportedVersions");
     jw_string(&r.w, MCP_MODERN);
     jw_array_end(&r.w);
     write_server(&r.w);
@@ -128,11 +123,8 @@ static struct json *versions_data(const char *requested)
     struct buf text cleanup_buf = {0};
     struct json_writer w;
     struct json *tree = NULL;
-    buf_init(&text, 65536);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
-    jw_key(&w, "supported");
-    jw_array_begin(&w);
+    jw_begin(&w, &text, 65536);
+    jw_kv_array(&w, "supported");
     jw_string(&w, MCP_MODERN);
     jw_array_end(&w);
     jw_kv_string(&w, "requested", requested);
@@ -154,13 +146,13 @@ static void take_notification(struct call *call, const struct rpc_msg *m, const 
 {
     const struct json *id = m->params ? json_get(m->params, "requestId") : NULL;
     if (m->kind == RPC_NOTIFICATION && !strcmp(m->method, "notifications/cancelled") && session)
-        mcp_cancel(call->key, session, id);
+        mcp_cancel(mcp_state(call->core), call->key, session, id);
     call_empty(call, 202);
 }
 
 static bool session_good(struct call *call, const struct rpc_msg *m, const char *session)
 {
-    if (!session || mcp_session_use(call->key, session))
+    if (!session || mcp_session_use(mcp_state(call->core), call->key, session))
         return true;
     fail(call, 404, m->id, RPC_INVALID_REQUEST, "there is no such session: initialize again", NULL);
     return false;
@@ -267,7 +259,7 @@ static void delete_mcp(struct call *call)
     const char *session = exchange_header(call->x, "Mcp-Session-Id");
     if (!session)
         fail(call, 400, NULL, RPC_INVALID_REQUEST, "the header Mcp-Session-Id is missing", NULL);
-    else if (!mcp_session_end(call->key, session))
+    else if (!mcp_session_end(mcp_state(call->core), call->key, session))
         fail(call, 404, NULL, RPC_INVALID_REQUEST, "there is no such session", NULL);
     else
         call_empty(call, 204);

@@ -10,21 +10,19 @@
  * MC-3  A call without a session leaves nothing: its sandbox ends with it, however it ends. */
 #pragma once
 
-#include "daemon/api/call.h"
+#include "daemon/api/activity.h"
 #include "mcp/envelope.h"
 #include "mcp/offer.h"
 
 #define MCP_SESSION_LEN 32
 
-/* One request on its way. Everything that takes time holds it by mcp_wait and mcp_back. */
+/* One request on its way. */
 struct mcp_call {
+    struct activity activity; /* its call: NULL where it was answered, or nobody waits any more */
     struct mcp_call *next, **at; /* all of them, for notifications/cancelled */
-    struct call *call;           /* NULL: answered, or nobody waits any more */
-    struct core *core;
-    struct loop *loop;
+    struct mcp_state *state;
     const struct key *key;
-    struct hold hold; /* of all that is kept for it */
-    struct buf body;  /* which msg points into */
+    struct buf body; /* which msg points into */
     struct rpc_msg msg;
     bool modern;
     bool takes_json, takes_events; /* as Accept says */
@@ -33,25 +31,22 @@ struct mcp_call {
     const struct json *token;          /* of progress, or NULL */
     uint64_t progress;
     struct loop_timer keepalive;
-    struct loop_task release;
-    unsigned pending;
-    bool closing;
     /* The handler's: */
-    void *data;
+    void *data; /* freed with it */
+    struct mcp_box *place;
     void (*stop)(struct mcp_call *c);   /* nobody waits any more: kill what runs; or NULL */
     void (*resume)(struct mcp_call *c); /* the client can take more; or NULL */
-    void (*forget)(struct mcp_call *c); /* frees data; or NULL */
+    void (*forget)(struct mcp_call *c); /* frees what hangs on data; or NULL */
 };
 
 /* call.c */
 /* Takes the message. NULL: no memory, and the call is answered. */
 struct mcp_call *mcp_call_new(struct call *call, struct rpc_msg *msg);
-/* A buffer that its key answers for. It ends before the call does. */
-void mcp_buf(struct mcp_call *c, struct buf *b, size_t cap);
-void mcp_wait(struct mcp_call *c);
-bool mcp_back(struct mcp_call *c); /* false: nobody waits any more */
+/* So many zeroed bytes for the handler's data, freed with the call. NULL: it is answered. */
+void *mcp_data_new(struct mcp_call *c, size_t size);
 /* A running request of that session, as notifications/cancelled names it. */
-void mcp_cancel(const struct key *key, const char *session, const struct json *id);
+void mcp_cancel(struct mcp_state *s, const struct key *key, const char *session,
+                const struct json *id);
 /* One line of output, as notifications/progress. False: enough for now. */
 bool mcp_progress(struct mcp_call *c, const char *text, size_t len);
 
@@ -79,7 +74,11 @@ void tool_fail(struct mcp_call *c, const struct err *err);
 void tool_write_error(struct json_writer *w, const struct err *err); /* the member "error" */
 /* The sandbox of a session; NULL and the call is answered. */
 struct box *tool_box(struct mcp_call *c, const char *session_id);
-const struct json *tool_arguments(const struct mcp_call *c);
+/* Its arguments, by a table; none at all are good. */
+int tool_fields(const struct mcp_call *c, const struct field *fields, size_t count,
+                struct err *err);
+#define TOOL_FIELDS(c, table, err) tool_fields(c, table, ARRAY_LEN(table), err)
+int tool_has_template(const struct mcp_call *c, const char *name, struct err *err);
 /* What its sandboxes work on a view of unless it says otherwise: `brig mcp --project` asks for the
  * first that its daemon offers, with a header. NULL: nothing. */
 const char *tool_project(const struct mcp_call *c);
@@ -96,15 +95,20 @@ void mcp_resources_list(struct mcp_call *c); /* resources.c */
 void mcp_resources_templates(struct mcp_call *c);
 void mcp_resources_read(struct mcp_call *c);
 
-/* sessions.c: the protocol's own sessions, and those sandboxes that are a model's. */
-const char *mcp_session_new(const struct key *key);
-bool mcp_session_use(const struct key *key, const char *id); /* false: there is none */
-bool mcp_session_end(const struct key *key, const char *id);
+/* sessions.c: the protocol's own sessions, those sandboxes that are a model's, and the requests
+ * that are on their way. The core keeps them. */
+struct mcp_state;
+struct mcp_state *mcp_state(struct core *core); /* NULL: no memory */
+struct mcp_call **mcp_running(struct mcp_state *s);
+const char *mcp_session_new(struct mcp_state *s, const struct key *key);
+bool mcp_session_use(struct mcp_state *s, const struct key *key, const char *id); /* false: none */
+bool mcp_session_end(struct mcp_state *s, const struct key *key, const char *id);
+void mcp_sessions_forget(struct mcp_state *s, const struct key *key); /* it was revoked */
 /* A place for one more: bounded per key. NULL: none. Then mcp_box_made, with its id or with NULL.
  */
-struct mcp_box *mcp_box_reserve(struct core *core, const struct key *key, int64_t idle_ms,
+struct mcp_box *mcp_box_reserve(struct mcp_state *s, const struct key *key, int64_t idle_ms,
                                 struct err *err);
-void mcp_box_made(struct mcp_box *m, const char *box_id);
-void mcp_boxes_touch(struct box *b); /* its time begins anew */
-size_t mcp_boxes_of(struct core *core, const struct key *key, const char **ret, size_t max);
+void mcp_box_made(struct mcp_state *s, struct mcp_box *m, const char *box_id);
+void mcp_boxes_touch(struct mcp_state *s, struct box *b); /* its time begins anew */
+size_t mcp_boxes_of(struct mcp_state *s, const struct key *key, const char **ret, size_t max);
 #define MCP_BOXES_MAX 32u

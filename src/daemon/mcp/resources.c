@@ -36,8 +36,7 @@ void mcp_resources_templates(struct mcp_call *c)
 {
     struct mcp_result r;
     result_begin(c, &r);
-    jw_key(&r.w, "resourceTemplates");
-    jw_array_begin(&r.w);
+    jw_kv_array(&r.w, "resourceTemplates");
     jw_object_begin(&r.w);
     jw_kv_string(&r.w, "uriTemplate", "brig://{session_id}/{+path}");
     jw_kv_string(&r.w, "name", "file");
@@ -58,7 +57,7 @@ struct listing {
     struct mcp_call *c;
     char ids[MCP_BOXES_MAX][BOX_ID_LEN + 1];
     size_t count, at;
-    struct file_work *work;
+    struct work work;
     struct buf out; /* JSON, with a comma before each but the first */
     unsigned found;
 };
@@ -67,17 +66,12 @@ static void listing_next(struct listing *l);
 
 static void listing_stop(struct mcp_call *c)
 {
-    struct listing *l = c->data;
-    if (l->work)
-        file_cancel(l->work);
-    l->work = NULL;
+    work_stop(&((struct listing *)c->data)->work);
 }
 
 static void listing_forget(struct mcp_call *c)
 {
-    struct listing *l = c->data;
-    buf_done(&l->out);
-    free(l);
+    buf_done(&((struct listing *)c->data)->out);
 }
 
 static void listing_add(struct listing *l, const struct files_entry *e)
@@ -93,9 +87,8 @@ static void listing_add(struct listing *l, const struct files_entry *e)
     jw_init(&w, &l->out, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "uri", buf_text(&uri));
-    jw_key(&w, "name");
-    jw_bytes(&w, slash && slash[1] ? slash + 1 : e->path,
-             strlen(slash && slash[1] ? slash + 1 : e->path));
+    jw_kv_bytes(&w, "name", slash && slash[1] ? slash + 1 : e->path,
+                strlen(slash && slash[1] ? slash + 1 : e->path));
     jw_kv_string(&w, "mimeType", mime_of(e->path, true));
     jw_kv_uint(&w, "size", e->size);
     jw_object_end(&w);
@@ -114,32 +107,20 @@ static void on_entry(void *ctx, const struct files_entry *e)
         listing_add(l, e);
 }
 
-static void on_head(void *ctx, int error, uint64_t size)
-{
-}
-
 /* A folder that cannot be listed has nothing to offer. */
 static void on_end(void *ctx, int error)
 {
     struct listing *l = ctx;
     (void)error;
-    listing_stop(l->c);
     l->at++;
     listing_next(l);
 }
 
-static void on_started(void *ctx, struct file_work *work, int in_fd, const struct err *err)
+static void on_started(void *ctx, int in_fd, const struct err *err)
 {
-    struct listing *l = ctx;
-    (void)in_fd, (void)err;
-    if (!mcp_back(l->c)) {
-        if (work)
-            file_cancel(work);
-        return;
-    }
-    l->work = work;
-    if (!work)
-        on_end(l, EIO);
+    (void)in_fd;
+    if (err)
+        on_end(ctx, EIO);
 }
 
 static void listing_send(struct listing *l)
@@ -153,12 +134,12 @@ static void listing_send(struct listing *l)
 
 static void listing_next(struct listing *l)
 {
-    static const char question[] =
-        "{\"op\":\"list\",\"path\":\"" HOME_PATH "\",\"depth\":4,\"limit\":1000}";
-    struct files_sink sink = {.head = on_head, .entry = on_entry, .end = on_end, .ctx = l};
+    static const struct work_request request = {
+        .op = FILES_LIST, .path = HOME_PATH, .depth = 4, .limit = LIST_MAX};
+    const struct files_sink sink = {.entry = on_entry, .end = on_end, .ctx = l};
     struct box *b = NULL;
     for (; l->at < l->count && l->found < LIST_MAX; l->at++) {
-        b = box_find(l->c->core, l->c->key, l->ids[l->at]);
+        b = box_find(l->c->activity.core, l->c->key, l->ids[l->at]);
         if (b && box_info(b)->state == BOX_RUNNING)
             break;
         b = NULL;
@@ -167,8 +148,7 @@ static void listing_next(struct listing *l)
         listing_send(l);
         return;
     }
-    mcp_wait(l->c);
-    file_start(b, question, sizeof(question) - 1, FILES_LIST, &sink, on_started, l);
+    work_start(&l->work, &l->c->activity, b, &request, &sink, on_started);
 }
 
 void mcp_resources_list(struct mcp_call *c)
@@ -179,17 +159,14 @@ void mcp_resources_list(struct mcp_call *c)
         mcp_fail(c, 200, RPC_INVALID_PARAMS, "there is no such page", NULL);
         return;
     }
-    l = calloc(1, sizeof(*l));
-    if (!l) {
-        mcp_fail(c, 503, RPC_INTERNAL_ERROR, ERR_MEMORY_TEXT, NULL);
+    l = mcp_data_new(c, sizeof(*l));
+    if (!l)
         return;
-    }
     l->c = c;
-    l->count = mcp_boxes_of(c->core, c->key, ids, MCP_BOXES_MAX);
+    l->count = mcp_boxes_of(c->state, c->key, ids, MCP_BOXES_MAX);
     for (size_t i = 0; i < l->count; i++)
         memcpy(l->ids[i], ids[i], sizeof(l->ids[i]));
-    mcp_buf(c, &l->out, 8u << 20);
-    c->data = l;
+    activity_buf(&c->activity, &l->out, 8u << 20);
     c->stop = listing_stop;
     c->forget = listing_forget;
     listing_next(l);
@@ -203,11 +180,8 @@ static void not_found(struct mcp_call *c, const char *uri, const char *why)
     struct buf text cleanup_buf = {0};
     struct json_writer w;
     struct json *data = NULL;
-    buf_init(&text, 2 * MCP_URI_MAX + 64);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
-    jw_key(&w, "uri");
-    jw_bytes(&w, uri, strnlen(uri, MCP_URI_MAX));
+    jw_begin(&w, &text, 2 * MCP_URI_MAX + 64);
+    jw_kv_bytes(&w, "uri", uri, strnlen(uri, MCP_URI_MAX));
     jw_object_end(&w);
     json_parse(buf_text(&text), text.len, NULL, &data, NULL);
     mcp_fail(c, 200, c->modern ? RPC_INVALID_PARAMS : RPC_RESOURCE_NOT_FOUND, why, data);
@@ -223,13 +197,11 @@ static void write_contents(struct mcp_file *f, const struct buf *data, const cha
 {
     struct mcp_result r;
     result_begin(f->c, &r);
-    jw_key(&r.w, "contents");
-    jw_array_begin(&r.w);
+    jw_kv_array(&r.w, "contents");
     jw_object_begin(&r.w);
     jw_kv_string(&r.w, "uri", uri_of(f->c));
     jw_kv_string(&r.w, "mimeType", type);
-    jw_key(&r.w, text ? "text" : "blob");
-    jw_bytes(&r.w, buf_text(data), data->len);
+    jw_kv_bytes(&r.w, text ? "text" : "blob", buf_text(data), data->len);
     jw_object_end(&r.w);
     jw_array_end(&r.w);
     result_cacheable(f->c, &r, 0, false);
@@ -252,7 +224,7 @@ static void have_read(struct mcp_file *f)
     bool is_text;
     /* A folder is read as the list of what is in it. */
     if (f->error == EISDIR && uri_parse(uri_of(f->c), &uri, NULL) == 0 &&
-        (b = box_find(f->c->core, f->c->key, uri.session))) {
+        (b = box_find(f->c->activity.core, f->c->key, uri.session))) {
         f->op = FILES_LIST;
         f->error = 0;
         f->done = have_listed;
@@ -264,12 +236,12 @@ static void have_read(struct mcp_file *f)
         return;
     }
     is_text = file_is_text(&f->data);
-    mcp_buf(f->c, &blob, 2 * MCP_FILE_MAX);
+    activity_buf(&f->c->activity, &blob, 2 * MCP_FILE_MAX);
     if (!is_text)
         base64_encode(buf_text(&f->data), f->data.len, &blob);
     if (blob.failed) {
         struct err err = ERR_INIT;
-        hold_refusal(&f->c->hold, &err);
+        hold_refusal(&f->c->activity.hold, &err);
         mcp_fail(f->c, 200, RPC_INTERNAL_ERROR,
                  err.message[0] ? err.message : "the answer is too long", NULL);
         return;
@@ -292,7 +264,7 @@ void mcp_resources_read(struct mcp_call *c)
         not_found(c, json_string(asked), err.message);
         return;
     }
-    b = box_id_valid(uri.session) ? box_find(c->core, c->key, uri.session) : NULL;
+    b = box_id_valid(uri.session) ? box_find(c->activity.core, c->key, uri.session) : NULL;
     if (!b || box_info(b)->state != BOX_RUNNING) {
         not_found(c, json_string(asked), "there is no such session");
         return;
@@ -300,7 +272,7 @@ void mcp_resources_read(struct mcp_call *c)
     f = file_new(c, FILES_READ);
     if (!f)
         return;
-    mcp_boxes_touch(b);
+    mcp_boxes_touch(c->state, b);
     memcpy(f->path, uri.path, sizeof(f->path));
     f->done = have_read;
     file_begin(f, b, 0, MCP_FILE_MAX);

@@ -20,7 +20,7 @@ static void run_stop(struct mcp_call *c)
     struct mcp_run *r = c->data;
     struct box *b = run_box(r);
     struct process *p = b && r->pid ? process_find(b, r->pid, NULL) : NULL;
-    loop_timer_cancel(c->loop, &r->deadline);
+    loop_timer_cancel(c->activity.loop, &r->deadline);
     if (r->execution)
         execution_cancel(r->execution);
     r->execution = NULL;
@@ -44,7 +44,6 @@ static void run_forget(struct mcp_call *c)
     buf_done(&r->results);
     buf_done(&r->images);
     json_free(r->exception);
-    free(r);
 }
 
 static void run_resume(struct mcp_call *c)
@@ -66,23 +65,20 @@ static void on_deadline(struct loop_timer *t)
 
 static struct mcp_run *run_new(struct mcp_call *c, const struct run_kind *kind)
 {
-    struct mcp_run *r = calloc(1, sizeof(*r));
-    if (!r) {
-        mcp_fail(c, 503, RPC_INTERNAL_ERROR, ERR_MEMORY_TEXT, NULL);
+    struct mcp_run *r = mcp_data_new(c, sizeof(*r));
+    if (!r)
         return NULL;
-    }
     r->c = c;
     r->kind = kind;
     r->timeout_ms = MCP_TIMEOUT_DEFAULT_MS;
     r->deadline.fn = on_deadline;
     for (int i = 0; i < 2; i++) {
-        mcp_buf(c, &r->out[i], RUN_OUTPUT_MAX);
-        mcp_buf(c, &r->line[i], RUN_LINE_MAX);
+        activity_buf(&c->activity, &r->out[i], RUN_OUTPUT_MAX);
+        activity_buf(&c->activity, &r->line[i], RUN_LINE_MAX);
     }
-    mcp_buf(c, &r->result, RESULTS_MAX);
-    mcp_buf(c, &r->results, RESULTS_MAX);
-    mcp_buf(c, &r->images, RESULTS_MAX);
-    c->data = r;
+    activity_buf(&c->activity, &r->result, RESULTS_MAX);
+    activity_buf(&c->activity, &r->results, RESULTS_MAX);
+    activity_buf(&c->activity, &r->images, RESULTS_MAX);
     c->stop = run_stop;
     c->resume = run_resume;
     c->forget = run_forget;
@@ -97,7 +93,7 @@ void run_fail(struct mcp_run *r, const struct err *err)
 
 struct box *run_box(struct mcp_run *r)
 {
-    return r->box_id[0] ? box_find_any(r->c->core, r->box_id) : NULL;
+    return r->box_id[0] ? box_find_any(r->c->activity.core, r->box_id) : NULL;
 }
 
 /* ---- its sandbox ---- */
@@ -115,9 +111,9 @@ static void begin_in(struct mcp_run *r, struct box *b)
 static void on_box(void *ctx, struct box *b, const struct err *err)
 {
     struct mcp_run *r = ctx;
-    if (b && r->c->closing)
+    if (b && r->c->activity.ended)
         box_end(b, "the call was cancelled", NULL, NULL);
-    if (!mcp_back(r->c))
+    if (!activity_back(&r->c->activity))
         return;
     if (b)
         begin_in(r, b);
@@ -135,15 +131,13 @@ static void create(struct mcp_run *r)
         .project = tool_project(r->c),
         .policy = r->policy,
     };
-    if (!core_has_template(r->c->core, r->template_name)) {
-        err_set(&err, ERR_NOT_FOUND, "there is no template \"%.100s\"", r->template_name);
-        err_hint(&err, "leave template out, or take base, python or node");
+    if (tool_has_template(r->c, r->template_name, &err) < 0) {
         run_fail(r, &err);
         return;
     }
     r->own_box = true;
-    mcp_wait(r->c);
-    box_create(r->c->core, &request, on_box, r);
+    activity_wait(&r->c->activity);
+    box_create(r->c->activity.core, &request, on_box, r);
 }
 
 /* What is about a fresh sandbox does not go together with one that is there. */
@@ -227,14 +221,7 @@ static bool tell_lines(struct mcp_run *r, struct buf *line, const char *data, si
 bool run_output(struct mcp_run *r, int stream, const void *data, size_t len)
 {
     int i = stream == 2;
-    size_t room = RUN_OUTPUT_MAX - r->out[i].len;
-    r->cut |= len > room;
-    buf_add(&r->out[i], data, len < room ? len : room);
-    if (r->out[i].failed) { /* its key has no room: what is there stays */
-        hold_refusal(&r->c->hold, NULL);
-        r->out[i].failed = false;
-        r->cut = true;
-    }
+    r->cut |= !hold_fill(&r->c->activity.hold, &r->out[i], data, len);
     return !r->c->token || tell_lines(r, &r->line[i], data, len);
 }
 
@@ -244,14 +231,14 @@ static void on_settled(void *ctx, const struct err *err)
 {
     struct mcp_run *r = ctx;
     (void)err;
-    if (mcp_back(r->c))
+    if (activity_back(&r->c->activity))
         run_write(r, run_box(r));
 }
 
 void run_finish(struct mcp_run *r)
 {
     struct box *b = run_box(r);
-    loop_timer_cancel(r->c->loop, &r->deadline);
+    loop_timer_cancel(r->c->activity.loop, &r->deadline);
     if (r->execution)
         execution_cancel(r->execution);
     r->execution = NULL;
@@ -262,8 +249,8 @@ void run_finish(struct mcp_run *r)
     /* The warden's list of denials may still be on its way. After a failure wait for it, because it
      * may hold the reason; after a success do not. */
     if (r->failed && b) {
-        mcp_wait(r->c);
-        box_sample(b, on_settled, r);
+        activity_wait(&r->c->activity);
+        box_settle(b, on_settled, r);
     } else {
         run_write(r, b);
     }

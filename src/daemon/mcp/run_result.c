@@ -16,20 +16,16 @@ static uint64_t fresh(const struct mcp_run *r, const struct denial_list *l, size
 static void write_denials(const struct mcp_run *r, const struct denial_list *l,
                           struct json_writer *w)
 {
-    jw_key(w, "denials");
-    jw_array_begin(w);
+    jw_kv_array(w, "denials");
     for (size_t i = 0; l && i < l->count; i++) {
         const struct denial *d = &l->items[i];
         if (!fresh(r, l, i))
             continue;
         jw_object_begin(w);
         jw_kv_string(w, "boundary", boundary_name(d->boundary));
-        jw_key(w, "what");
-        jw_bytes(w, d->what, strlen(d->what));
-        jw_key(w, "rule");
-        jw_bytes(w, d->rule, strlen(d->rule));
-        jw_key(w, "hint");
-        jw_bytes(w, d->hint, strlen(d->hint));
+        jw_kv_bytes(w, "what", d->what, strlen(d->what));
+        jw_kv_bytes(w, "rule", d->rule, strlen(d->rule));
+        jw_kv_bytes(w, "hint", d->hint, strlen(d->hint));
         jw_kv_uint(w, "count", fresh(r, l, i));
         jw_object_end(w);
     }
@@ -104,8 +100,7 @@ static void write_text(struct buf *text, const struct mcp_run *r, const struct d
 
 static void write_bytes(struct json_writer *w, const char *key, const struct buf *from)
 {
-    jw_key(w, key);
-    jw_bytes(w, buf_text(from), from->len);
+    jw_kv_bytes(w, key, buf_text(from), from->len);
 }
 
 /* Whatever ended it from outside is in `error`: a program need not read the text to tell. */
@@ -131,7 +126,7 @@ void run_write(struct mcp_run *r, struct box *b)
     const struct denial_list *l = b ? box_denials(b) : NULL;
     struct mcp_result result;
     struct buf text cleanup_buf = {0};
-    mcp_buf(r->c, &text, 8u << 20);
+    activity_buf(&r->c->activity, &text, 8u << 20);
     write_text(&text, r, l);
     tool_result_begin(r->c, &result, &text, &r->images, r->failed);
     write_bytes(&result.w, "stdout", &r->out[0]);

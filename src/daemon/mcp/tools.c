@@ -21,14 +21,25 @@ static void (*const handlers[TOOL_COUNT])(struct mcp_call *c) = {
     [TOOL_DIFF] = mcp_diff,
 };
 
-const struct json *tool_arguments(const struct mcp_call *c)
+int tool_fields(const struct mcp_call *c, const struct field *fields, size_t count, struct err *err)
 {
-    return json_get(c->msg.params, "arguments");
+    const struct json *arguments = json_get(c->msg.params, "arguments");
+    return arguments ? fields_read(arguments, FIELDS_STRICT, fields, count, err) : 0;
+}
+
+int tool_has_template(const struct mcp_call *c, const char *name, struct err *err)
+{
+    if (core_has_template(c->activity.core, name))
+        return 0;
+    err_set(err, ERR_NOT_FOUND, "there is no template \"%.100s\"", name);
+    return err_hint(err, "leave template out, or take base, python or node");
 }
 
 const char *tool_project(const struct mcp_call *c)
 {
-    return exchange_header(c->call->x, "X-Brig-Project") ? core_project_of(c->core, c->key) : NULL;
+    return exchange_header(c->activity.call->x, "X-Brig-Project")
+               ? core_project_of(c->activity.core, c->key)
+               : NULL;
 }
 
 void mcp_tools_call(struct mcp_call *c)
@@ -47,7 +58,7 @@ void mcp_tools_call(struct mcp_call *c)
         return;
     }
     if (c->takes_events)
-        loop_timer_set(c->loop, &c->keepalive, KEEPALIVE_FIRST_MS);
+        loop_timer_set(c->activity.loop, &c->keepalive, KEEPALIVE_FIRST_MS);
     handlers[id](c);
 }
 
@@ -55,19 +66,16 @@ void tool_result_begin(struct mcp_call *c, struct mcp_result *r, const struct bu
                        const struct buf *more, bool failed)
 {
     result_begin(c, r);
-    jw_key(&r->w, "content");
-    jw_array_begin(&r->w);
+    jw_kv_array(&r->w, "content");
     jw_object_begin(&r->w);
     jw_kv_string(&r->w, "type", "text");
-    jw_key(&r->w, "text");
-    jw_bytes(&r->w, buf_text(text), text->len);
+    jw_kv_bytes(&r->w, "text", buf_text(text), text->len);
     jw_object_end(&r->w);
     if (more && more->len)
         buf_add(r->w.out, more->data, more->len);
     jw_array_end(&r->w);
     jw_kv_bool(&r->w, "isError", failed);
-    jw_key(&r->w, "structuredContent");
-    jw_object_begin(&r->w);
+    jw_kv_object(&r->w, "structuredContent");
     jw_kv_bool(&r->w, "ok", !failed);
 }
 
@@ -79,11 +87,9 @@ void tool_result_send(struct mcp_call *c, struct mcp_result *r)
 
 void tool_write_error(struct json_writer *w, const struct err *err)
 {
-    jw_key(w, "error");
-    jw_object_begin(w);
+    jw_kv_object(w, "error");
     jw_kv_string(w, "code", err_code_name((enum err_code)err->code));
-    jw_key(w, "message");
-    jw_bytes(w, err->message, strlen(err->message));
+    jw_kv_bytes(w, "message", err->message, strlen(err->message));
     if (err->hint[0])
         jw_kv_string(w, "hint", err->hint);
     if (err->boundary != BOUNDARY_NONE)
@@ -110,7 +116,7 @@ struct box *tool_box(struct mcp_call *c, const char *session_id)
     if (!session_id) {
         err_set(&err, ERR_USAGE, "session_id is missing: files live in a session");
         err_hint(&err, "make one with create_session and pass the session_id that it returns");
-    } else if (!box_id_valid(session_id) || !(b = box_find(c->core, c->key, session_id))) {
+    } else if (!box_id_valid(session_id) || !(b = box_find(c->activity.core, c->key, session_id))) {
         err_set(&err, ERR_NOT_FOUND, "there is no session %.40s", session_id);
         err_hint(&err, "it may have ended; make a new one with create_session");
     } else if (box_info(b)->state != BOX_RUNNING) {
@@ -118,7 +124,7 @@ struct box *tool_box(struct mcp_call *c, const char *session_id)
         err_hint(&err, "a person can go on with it: brig resume %s", session_id);
         b = NULL;
     } else {
-        mcp_boxes_touch(b);
+        mcp_boxes_touch(c->state, b);
         return b;
     }
     tool_fail(c, &err);

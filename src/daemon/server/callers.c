@@ -71,7 +71,7 @@ bool callers_evict(struct server *s, struct caller *of, enum waiting waiting)
 
 static struct caller **slot_of(struct server *s, const struct caller *who)
 {
-    uint64_t h = (who->id[0] ^ who->id[1] * 0x9e3779b97f4a7c15u) + who->local;
+    uint64_t h = (who->group.id[0] ^ who->group.id[1] * 0x9e3779b97f4a7c15u) + who->local;
     h ^= h >> 32;
     h *= 0x9e3779b97f4a7c15u;
     return &s->callers[h >> 56];
@@ -79,7 +79,7 @@ static struct caller **slot_of(struct server *s, const struct caller *who)
 
 static bool is_same(const struct caller *a, const struct caller *b)
 {
-    return a->local == b->local && a->id[0] == b->id[0] && a->id[1] == b->id[1];
+    return a->local == b->local && peer_group_equal(&a->group, &b->group);
 }
 
 static struct caller *caller_find(struct server *s, const struct caller *who)
@@ -145,11 +145,30 @@ void callers_free(struct server *s)
         }
 }
 
+void seat_take(struct seat *seat, struct seat *from, void (*cut)(struct seat *seat))
+{
+    *seat = *from;
+    *from = (struct seat){0};
+    if (!seat->server)
+        return;
+    seat->cut = cut;
+    seat->next = seat->server->seats;
+    if (seat->next)
+        seat->next->at = &seat->next;
+    seat->at = &seat->server->seats;
+    seat->server->seats = seat;
+}
+
 void seat_leave(struct seat *seat)
 {
     struct server *s = seat->server;
     if (!s)
         return;
+    if (seat->at) {
+        *seat->at = seat->next;
+        if (seat->next)
+            seat->next->at = seat->at;
+    }
     s->connections--;
     caller_drop(s, seat->caller);
     *seat = (struct seat){0};

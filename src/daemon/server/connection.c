@@ -60,7 +60,7 @@ static int give_up(struct connection *c)
 
 void connection_lost(struct connection *c)
 {
-    struct seat seat = {c->server, c->caller};
+    struct seat seat = {.server = c->server, .caller = c->caller};
     if (c->phase == PHASE_DEAD)
         return;
     close(give_up(c));
@@ -76,7 +76,7 @@ void connection_lost(struct connection *c)
 int connection_detach(struct connection *c, struct seat *ret)
 {
     int fd = give_up(c);
-    *ret = (struct seat){c->server, c->caller};
+    *ret = (struct seat){.server = c->server, .caller = c->caller, .by = c->by};
     c->caller = NULL;
     return fd;
 }
@@ -216,7 +216,9 @@ static void start(struct connection *c, struct http_request *r, size_t head_len)
     x->style = style_of(&x->request);
     body_begin(c, &x->request);
     status = 401;
-    if (s->auth(s->ctx, &x->request, &x->auth, &status) < 0) {
+    int known = s->auth(s->ctx, &x->request, &x->auth, &status);
+    c->by = known < 0 ? NULL : x->auth.by;
+    if (known < 0) {
         s->stats.no_key++;
         x->request.keep_alive = false;
         if (x->auth.is_port)

@@ -11,6 +11,7 @@
 #include "daemon/server/server.h"
 #include "http/chunk.h"
 #include "http/query.h"
+#include "os/peer.h"
 
 #include <stddef.h>
 #include <sys/uio.h>
@@ -42,7 +43,7 @@ enum waiting { WAITS_NOT, WAITS_REQUEST, WAITS_HEAD, WAITINGS };
 /* An address, or a user of this machine. */
 struct caller {
     struct caller *next;
-    uint64_t id[2];
+    struct peer_group group; /* of a local one the uid */
     bool local;
     struct account account;
     struct ring waiting[WAITINGS];
@@ -68,6 +69,7 @@ struct connection {
     enum waiting waiting;
     struct ring by_age, by_caller;
     struct exchange *x;
+    const struct key *by; /* that its last request was good by */
     enum phase phase;
     bool local;          /* a UNIX socket */
     bool keep;           /* another request may follow */
@@ -157,6 +159,7 @@ struct server {
     void *ctx;
     struct listener *listeners;
     struct connection *all;
+    struct seat *seats;
     unsigned connections; /* counted ones */
     unsigned refusing;    /* those that are only told to come back later */
     struct caller *callers[CALLER_SLOTS];
@@ -186,6 +189,12 @@ void connection_waits(struct connection *c, enum waiting waiting);
 /* Closes the one that has waited longest: of one caller, or of all; without a request before it, or
  * in the middle of a head. False: there is none. */
 bool callers_evict(struct server *s, struct caller *of, enum waiting waiting);
+
+/* ---- listener.c ---- */
+/* Takes a connection that was accepted, or says no where there is no room. */
+void connection_admit(struct server *s, int fd, bool local, struct peer_group group);
+/* Closes one that waits for its client (DM-4). False: there is none. */
+bool server_make_room(struct server *s);
 
 /* ---- hosts.c: pure ---- */
 /* 0, or the status to answer with. */

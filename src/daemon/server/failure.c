@@ -11,13 +11,27 @@
 
 int failure_status(enum err_code code)
 {
-    static const int status[ERR_CODE_COUNT] = {
-        [ERR_NONE] = 500,      [ERR_USAGE] = 400,    [ERR_POLICY] = 400,   [ERR_UNSUPPORTED] = 501,
-        [ERR_REFUSED] = 403,   [ERR_SYSTEM] = 500,   [ERR_LIMIT] = 429,    [ERR_ATTEST] = 500,
-        [ERR_NOT_FOUND] = 404, [ERR_NOT_EXEC] = 400, [ERR_PROTOCOL] = 502, [ERR_INTERRUPTED] = 503,
-        [ERR_INTERNAL] = 500,  [ERR_MEMORY] = 503,
-    };
-    return code > ERR_NONE && code < ERR_CODE_COUNT ? status[code] : 500;
+    switch (code) {
+    case ERR_USAGE:
+    case ERR_POLICY:
+    case ERR_NOT_EXEC:
+        return 400;
+    case ERR_REFUSED:
+        return 403;
+    case ERR_NOT_FOUND:
+        return 404;
+    case ERR_LIMIT:
+        return 429;
+    case ERR_UNSUPPORTED:
+        return 501;
+    case ERR_PROTOCOL:
+        return 502;
+    case ERR_INTERRUPTED:
+    case ERR_MEMORY:
+        return 503;
+    default:
+        return 500;
+    }
 }
 
 static const char *connect_code(int status)
@@ -87,9 +101,7 @@ static void write_frame(int status, const char *message, struct buf *out)
 {
     struct buf text cleanup_buf;
     struct json_writer w;
-    buf_init(&text, CONNECT_FRAME_MAX);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
+    jw_begin(&w, &text, CONNECT_FRAME_MAX);
     jw_key(&w, "error");
     write_connect(&w, status, message);
     jw_object_end(&w);

@@ -62,7 +62,9 @@ ssize_t input_receive(struct connection *c)
     }
     if (c->in_len == IN_SIZE)
         return -ENOBUFS;
-    ssize_t n = recv(c->io.fd, c->in + c->in_len, IN_SIZE - c->in_len, 0);
+    /* Whether it waits is not left to the descriptor: brig-tls has a hand in that of its streams.
+     */
+    ssize_t n = recv(c->io.fd, c->in + c->in_len, IN_SIZE - c->in_len, MSG_DONTWAIT);
     if (n > 0)
         c->in_len += (size_t)n;
     else
@@ -79,7 +81,7 @@ static int read_chunk(struct connection *c, struct err *err)
     ssize_t n =
         chunk_read(&f->chunk, c->in + c->in_at, c->in_len - c->in_at, &data, &data_len, err);
     if (n < 0)
-        return -1;
+        return err_number(err);
     c->in_at += (size_t)n - data_len;
     f->piece = data_len;
     f->done = f->chunk.done;
@@ -91,7 +93,7 @@ int input_piece(struct connection *c, const char **ret, size_t *ret_len, struct 
     struct framing *f = &c->framing;
     if (!f->piece && !f->done && f->kind == BODY_CHUNKED && c->in_at < c->in_len &&
         read_chunk(c, err) < 0)
-        return -1;
+        return err_number(err);
     size_t have = c->in_len - c->in_at;
     if (!f->piece || !have)
         return 0;

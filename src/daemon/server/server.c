@@ -130,6 +130,26 @@ unsigned server_connections(const struct server *s)
     return s->connections;
 }
 
+unsigned server_cut(struct server *s, const struct key *by)
+{
+    unsigned count = 0;
+    for (struct connection *c = s->all, *next; c; c = next) {
+        next = c->next;
+        if (c->by != by || c->phase == PHASE_DEAD)
+            continue;
+        connection_lost(c);
+        count++;
+    }
+    for (struct seat *seat = s->seats, *next; seat; seat = next) {
+        next = seat->next;
+        if (seat->by != by)
+            continue;
+        seat->cut(seat);
+        count++;
+    }
+    return count;
+}
+
 const struct server_stats *server_stats(const struct server *s)
 {
     return &s->stats;

@@ -9,7 +9,9 @@
  *       it, never the loop. What is held is on an account (account.h).
  * DM-4  A connection without a request in it keeps nobody out: it gives way, the longest wait
  * first. So does one that is in the middle of a head. DM-5  Bodies and answers move at a minimum
- * pace, or end. DM-3  A GET changes nothing. */
+ * pace, or end. DM-3  A GET changes nothing.
+ * DM-8  Nothing that a key opened outlives it: when it is revoked its connections are cut, whatever
+ *       became of them. This is the one place that knows them all. */
 #pragma once
 
 #include "base/buf.h"
@@ -48,6 +50,7 @@ typedef void server_fn(void *ctx, struct exchange *x);
  * a signature. */
 struct auth {
     const struct key *key; /* of the owner */
+    const struct key *by;  /* that was shown, or that what was shown is good for as long as */
     /* The one sandbox that the request may touch; empty: all of the key's. By its name, for it may
      * end before the handler hears of the request. */
     char box[BOX_ID_LEN + 1];
@@ -70,6 +73,9 @@ struct account_limits server_account_limits(const struct server_limits *limits);
 void server_free(struct server *s);
 /* Takes a listening socket. `local`: a UNIX socket (Host is not checked there). */
 int server_listen(struct server *s, int fd, bool local, struct err *err);
+/* Takes the socket by which brig-tls hands connections over (wire/handover.h): they are as those of
+ * a TCP listener, of the address that it says. */
+int server_take_handed(struct server *s, int fd, struct err *err);
 /* Names, besides 127.0.0.1, [::1], localhost and what is below it, with any port, that may stand in
  * Host; a name that begins with a dot stands for everything below it. Only what is below a name may
  * have an Origin, and only its own: the pages that a sandbox serves. */
@@ -77,6 +83,9 @@ int server_allow_host(struct server *s, const char *name, struct err *err);
 void server_drain(struct server *s, void (*fn)(void *ctx),
                   void *ctx); /* stop accepting; fn when idle */
 unsigned server_connections(const struct server *s);
+/* DM-8: cuts every connection whose last request was good by this key, answered or not, and leaves
+ * every seat that came of one. Returns how many there were. Not from within a handler. */
+unsigned server_cut(struct server *s, const struct key *by);
 struct server_stats {
     uint64_t accepted, requests;
     uint64_t no_room;   /* connections turned away: too many, in all or of one peer */
@@ -173,6 +182,11 @@ void exchange_on(struct exchange *x, void (*writable)(void *ctx), void (*gone)(v
 struct seat {
     struct server *server; /* NULL: none */
     struct caller *caller;
+    const struct key *by;
+    void (*cut)(struct seat *seat); /* leave it, at once */
+    struct seat *next, **at;        /* of those that were taken */
 };
 int exchange_tunnel(struct exchange *x, struct buf *ret_rest, struct seat *ret_seat);
+/* Moves it to where it stays; `cut` is called when its key is revoked. */
+void seat_take(struct seat *seat, struct seat *from, void (*cut)(struct seat *seat));
 void seat_leave(struct seat *seat);

@@ -38,9 +38,9 @@ int apply_quotas(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)st, (void)op;
     if (set_quota("/proc/sys/user/max_user_namespaces", "0", err) < 0)
-        return -err->code;
+        return err_number(err);
     if (set_quota("/proc/sys/user/max_inotify_watches", "16384", err) < 0)
-        return -err->code;
+        return err_number(err);
     return set_quota("/proc/sys/user/max_inotify_instances", "16", err);
 }
 

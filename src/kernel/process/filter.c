@@ -96,6 +96,10 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return o->isolated_ipc && !o->strict_memory ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_META:
         return own_files ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_OWNER:
+        if (o->one_owner)
+            return VERDICT_PRETEND;
+        return own_files ? VERDICT_ALLOW : VERDICT_QUIET;
     case RULE_ATTR:
         return own_files ? VERDICT_ALLOW : VERDICT_QUIET;
     case RULE_XATTR:

@@ -43,6 +43,7 @@ struct filter_options {
                              brokered */
     bool own_view;        /* own mount namespace: paths of the host cannot be named */
     bool own_uid;         /* a host uid that owns nothing: permissions protect the host's files */
+    bool one_owner;       /* root inside, of a writable root: there is nobody to give a file to */
     bool scoped_truncate; /* Landlock guards truncation (ABI 3) */
     bool host_writable;   /* host folders can be written: a set-id file there would outlive the
                              sandbox */

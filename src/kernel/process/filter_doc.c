@@ -61,8 +61,9 @@ static const char intro[] =
     "at the processes instead, "
     "and what a look would not find (large shared memory without a file, queues, large pipes) is "
     "refused.\n"
-    "- **descriptors are looked at**: the limit of memory or disk is only watched, and what the "
-    "code holds open counts. "
+    "- **descriptors are looked at**: the limit of memory or disk is only watched, or the code "
+    "sees an overlay that it can change (a writable root, a review), and what the code holds open "
+    "counts. "
     "/proc shows one table of descriptors per process, hence each may have only one.\n"
     "- **Landlock guards truncation**: ABI 3 (Linux 6.2 and newer).\n";
 

@@ -58,6 +58,8 @@
                   "writable (deny, seen); else brokered")                                          \
     RULE(CREAT, "allow if no set-id bits where host folders are writable; else deny, seen")        \
     RULE(ATTR, "allow if own view or own uid; else deny, quiet")                                   \
+    RULE(OWNER, "pretended where packages are installed by the one user, root; else allow if own " \
+                "view or own uid; else deny, quiet")                                               \
     RULE(XATTR, "allow if own view or own uid; else not supported (EOPNOTSUPP)")                   \
     RULE(WATCH, "allow if own view; else deny, quiet")                                             \
     RULE(WATCH_ADD, "allow if own view and no reading is watched; with IN_ACCESS, IN_OPEN or "     \

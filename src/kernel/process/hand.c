@@ -33,6 +33,7 @@ enum task {
     TASK_PATH,
     TASK_WORD,
     TASK_EXISTS,
+    TASK_HAS,
 };
 
 /* The descriptors that come with an ask. */
@@ -84,6 +85,11 @@ static int exists(const char *path)
     return lstat(path, &sb) == 0;
 }
 
+static int has(const struct kernel *k, pid_t pid, const char *path)
+{
+    return k->options.own_view && !(learn_look(k, pid, path) & (ASKED_MISSING | ASKED_UNKNOWN));
+}
+
 static int carry_out(struct kernel *k, const struct hand_ask *ask, const int fds[ERRAND_FDS],
                      struct hand_answer *answer)
 {
@@ -121,6 +127,8 @@ static int carry_out(struct kernel *k, const struct hand_ask *ask, const int fds
         return task_copy(mem, ask->address, &answer->word, sizeof answer->word);
     case TASK_EXISTS:
         return exists(ask->path);
+    case TASK_HAS:
+        return has(k, pid, ask->path);
     }
     return -EINVAL;
 }
@@ -339,12 +347,21 @@ int hand_word(struct kernel *k, const struct seccomp_notif *n, uint64_t address,
     return result;
 }
 
-int hand_exists(struct kernel *k, const char *path)
+static int ask_of_path(struct kernel *k, struct hand_ask ask, const char *path)
 {
-    struct hand_ask ask = {.task = TASK_EXISTS};
     struct hand_answer answer;
     if (strlen(path) >= sizeof ask.path)
         return -ENAMETOOLONG;
     memcpy(ask.path, path, strlen(path));
     return ask_hand(k, &ask, &answer);
+}
+
+int hand_exists(struct kernel *k, const char *path)
+{
+    return ask_of_path(k, (struct hand_ask){.task = TASK_EXISTS}, path);
+}
+
+int hand_has(struct kernel *k, const struct seccomp_notif *n, const char *path)
+{
+    return ask_of_path(k, about(TASK_HAS, n), path);
 }

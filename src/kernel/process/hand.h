@@ -53,3 +53,5 @@ int hand_path(struct kernel *k, const struct seccomp_notif *n, int dir, uint64_t
 int hand_word(struct kernel *k, const struct seccomp_notif *n, uint64_t address, uint64_t *ret);
 /* Report mode: 1 if the host has it. */
 int hand_exists(struct kernel *k, const char *path);
+/* Does the sandbox have it in its own root? Of one without a view of its own: it does not. */
+int hand_has(struct kernel *k, const struct seccomp_notif *n, const char *path);

@@ -115,6 +115,16 @@ static void printable(char *text)
             *text = '?';
 }
 
+/* A file of the host's that is not in view. A place that covers the whole root (a writable one)
+ * says where can be written, and nothing about what is there. */
+static bool is_hidden(struct kernel *k, const struct seccomp_notif *n,
+                      const struct kernel_place *place, const char *path)
+{
+    if (place && place->path[0])
+        return false;
+    return hand_exists(k, path) > 0 && hand_has(k, n, path) <= 0;
+}
+
 void report_path(struct kernel *k, const struct seccomp_notif *n, struct denial_list *list)
 {
     char path[PATH_MAX], what[96];
@@ -122,13 +132,13 @@ void report_path(struct kernel *k, const struct seccomp_notif *n, struct denial_
     if (hand_path(k, n, a.dir, a.address, path, NULL) < 0)
         return;
     const struct kernel_place *place = place_of(k, path);
-    bool refused = a.write ? !place || !place->writable : !place && hand_exists(k, path) > 0;
+    bool refused = a.write ? !place || !place->writable : is_hidden(k, n, place, path);
     if (!refused)
         return;
     printable(path);
     snprintf(what, sizeof what, "%s %s", a.write ? "write" : "read", path);
     denial_add(list, BOUNDARY_FILESYSTEM, what,
-               place ? "filesystem.view: read-only" : "filesystem.view: not in view",
+               a.write && place ? "filesystem.view: read-only" : "filesystem.view: not in view",
                a.write ? "write to the workspace or /tmp, or grant the folder with --rw DIR"
                        : "grant the folder with --ro DIR, unless it holds credentials");
 }

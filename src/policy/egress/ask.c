@@ -95,7 +95,7 @@ static int fail_at(struct item_reader *r, const struct json *j)
     r->at = (struct item_place){json_line(j), json_column(j)};
     if (r->err->code == ERR_USAGE)
         r->err->code = ERR_POLICY;
-    return -r->err->code;
+    return err_number(r->err);
 }
 
 int egress_ask_read(struct item_reader *r, const struct json *j)

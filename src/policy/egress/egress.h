@@ -56,6 +56,7 @@ struct egress_secret {
     bool swap_body;    /* and in bodies */
     uint64_t ttl_ms;   /* a value is fetched anew after this; POLICY_UNLIMITED: once */
     char *placeholder; /* set per run, never in a policy file */
+    bool hidden;       /* a request's (headers.h): no variable inside, no placeholder */
     struct origin origin;
 };
 

@@ -68,7 +68,7 @@ static int keep_blocked(const struct egress *base, struct egress *ret, struct er
         buf_init(&host, 512);
         pattern_text(&base->blocked[i], &host);
         if (egress_block(ret, buf_text(&host), err) < 0)
-            return -err->code;
+            return err_number(err);
     }
     return 0;
 }

@@ -31,6 +31,8 @@ static int make_one(char **ret, struct err *err)
 int egress_make_placeholders(struct egress *e, struct err *err)
 {
     for (size_t i = 0; i < e->secret_count; i++) {
+        if (e->secrets[i].hidden)
+            continue;
         int r = make_one(&e->secrets[i].placeholder, err);
         if (r < 0)
             return r;

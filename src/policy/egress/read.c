@@ -15,7 +15,7 @@
 static int fail_at(struct item_reader *r, const struct json *j, const char *key)
 {
     r->at = (struct item_place){json_line(j), json_column(j)};
-    return key ? err_wrap(r->err, "%s", key) : -r->err->code;
+    return key ? err_wrap(r->err, "%s", key) : err_number(r->err);
 }
 
 static int wrong_type(struct item_reader *r, const struct json *j, const char *key,
@@ -106,7 +106,7 @@ static int unknown_key(struct item_reader *r, const struct json *item, size_t i,
 {
     key_unknown(what, json_key_at(item, i), r->err);
     r->at = (struct item_place){json_key_line_at(item, i), json_key_column_at(item, i)};
-    return -r->err->code;
+    return err_number(r->err);
 }
 
 static int read_members(struct item_reader *r, const struct json *item,
@@ -414,6 +414,14 @@ static int secret_placeholder(struct item_reader *r, const struct json *j, void 
     return text_member(r, j, "placeholder", "a text", set_placeholder, out);
 }
 
+static int secret_hidden(struct item_reader *r, const struct json *j, void *out)
+{
+    if (json_type(j) != JSON_BOOL)
+        return wrong_type(r, j, "hidden", "true or false");
+    ((struct egress_secret *)out)->hidden = json_bool(j);
+    return 0;
+}
+
 static int read_secret_mapping(struct item_reader *r, const struct json *item)
 {
     static const struct member members[] = {
@@ -428,6 +436,7 @@ static int read_secret_mapping(struct item_reader *r, const struct json *item)
         {"swap", secret_swap, false},
         {"ttl", secret_ttl, false},
         {"placeholder", secret_placeholder, true},
+        {"hidden", secret_hidden, true},
     };
     static const char *const needed[] = {"name", "source", "origin"};
     __attribute__((cleanup(secret_done))) struct egress_secret s;

@@ -1,6 +1,7 @@
 /* Secrets, as far as a policy knows them: a name, a source, and the one origin they are for. */
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "http/name.h"
 #include "policy/egress/internal.h"
 #include "policy/paths.h"
 
@@ -184,15 +185,25 @@ static bool is_printable(const char *text)
     return true;
 }
 
-/* Headers that say where a request goes, how long it is, or whose connection it is. */
+/* Headers that say where a request goes, how long it is, what its body or its answer is read as, or
+ * whose connection it is: what was decided on, or could be searched, would be something else. */
 static bool is_framing(const char *name)
 {
-    static const char *const names[] = {
-        "Host",   "Content-Length",  "Transfer-Encoding",   "Connection",         "Keep-Alive",
-        "TE",     "Trailer",         "Proxy-Authorization", "Proxy-Authenticate", "Upgrade",
-        "Expect", "Proxy-Connection"};
+    static const char *const names[] = {"Host",           "Content-Length", "Transfer-Encoding",
+                                        "Connection",     "Keep-Alive",     "TE",
+                                        "Trailer",        "Upgrade",        "HTTP2-Settings",
+                                        "Expect",         "Range",          "If-Range",
+                                        "Content-Type",   "Content-Range",  "Content-Encoding",
+                                        "Accept-Encoding"};
+    static const char *const families[] = {"proxy-", "sec-websocket-"};
+    struct folded f;
+    name_fold(name, strlen(name), false, &f);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (strcasecmp(names[i], name) == 0)
+        if (name_same(&f, names[i]))
+            return true;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+        if (strncmp(f.text, families[i], strlen(families[i])) == 0)
             return true;
     }
     return false;

@@ -116,6 +116,8 @@ static void secret_write(const struct egress_secret *s, struct json_writer *w, b
     write_narrowing(w, "ttl", s->ttl_ms, num_format_duration);
     if (wire && s->placeholder)
         jw_kv_string(w, "placeholder", s->placeholder);
+    if (wire && s->hidden)
+        jw_kv_bool(w, "hidden", true);
     jw_object_end(w);
 }
 

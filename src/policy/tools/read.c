@@ -24,7 +24,7 @@ static int unknown_key(struct item_reader *r, const struct json *object, size_t 
 {
     key_unknown(section, json_key_at(object, i), r->err);
     r->at = (struct item_place){json_key_line_at(object, i), json_key_column_at(object, i)};
-    return -r->err->code;
+    return err_number(r->err);
 }
 
 static int read_value(struct item_reader *r, struct tool_argument *a, const struct json *j,

@@ -272,7 +272,8 @@ static int guardian(void *arg)
     struct pollfd p = {.fd = guarded.supervisor, .events = POLLIN};
     while (poll(&p, 1, -1) < 0)
         ;
-    cgroup_kill_and_remove_child(&guarded.group);
+    while (cgroup_kill_and_remove_child(&guarded.group, 5000))
+        ;
     syscall(SYS_exit_group, 0);
     return 0;
 }

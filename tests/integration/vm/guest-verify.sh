@@ -8,7 +8,8 @@ cd /tmp || exit 1
 not_ok()
 {
     echo "not ok $role: $1"
-    head -c 4000 "$out" | sed 's/^/# /'
+    # What was not held, and what follows the table.
+    { grep FAILED "$out"; tail -n 40 "$out" | grep -v ' ok *$'; } | head -c 6000 | sed 's/^/# /'
     head -c 600 "$out.err" | sed 's/^/# stderr: /'
 }
 verdict() { if [ $? = 0 ]; then echo "ok $role: $1"; else not_ok "$1"; fi; } # NAME: by the status of the command before it

@@ -349,6 +349,32 @@ Test(json, writes_compact_and_pretty)
     }
 }
 
+Test(json, writes_members_with_their_keys)
+{
+    struct buf out;
+    struct json_writer w;
+    struct json *tree = NULL;
+    cr_assert_eq(json_parse("[1]", 3, NULL, &tree, NULL), 0);
+    jw_begin(&w, &out, 1000);
+    jw_kv_bytes(&w, "b", "x\0y", 3);
+    jw_kv_json(&w, "j", tree);
+    jw_kv_object(&w, "o");
+    jw_kv_bool(&w, "t", true);
+    jw_object_end(&w);
+    jw_kv_array(&w, "a");
+    jw_int(&w, 2);
+    jw_array_end(&w);
+    jw_object_end(&w);
+    cr_expect_str_eq(buf_text(&out),
+                     "{\"b\":\"x\\u0000y\",\"j\":[1],\"o\":{\"t\":true},\"a\":[2]}");
+    buf_done(&out);
+    jw_begin(&w, &out, 3);
+    jw_kv_bool(&w, "long", true);
+    cr_expect(out.failed, "no more than it may hold");
+    buf_done(&out);
+    json_free(tree);
+}
+
 Test(json, writes_any_bytes_as_well_formed_text)
 {
     struct buf out;

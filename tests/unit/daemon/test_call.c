@@ -1,86 +1,8 @@
 /* Calls on a real connection: what a handler may do with one after it was answered. */
-#include "daemon/api/call.h"
-
+#include "client.h"
 #include "daemon/e2b/envd.h"
-#include "daemon/server/server.h"
+#include "daemon/e2b/frames.h"
 #include "files/files.h"
-#include "world.h"
-
-#include <poll.h>
-
-static struct server *server;
-static int client;
-static void (*handler)(struct call *call);
-static struct call *last;
-static const struct route route = {.method = "POST", .path = "/x", .style = ERRORS_API};
-
-static int auth(void *ctx, const struct http_request *r, struct auth *ret, int *ret_status)
-{
-    (void)ctx, (void)r, (void)ret_status;
-    ret->key = &owner;
-    return 0;
-}
-
-static void serve(void *ctx, struct exchange *x)
-{
-    last = call_new(ctx, x, &route);
-    handler(last);
-}
-
-static void begin(void)
-{
-    int fds[2];
-    struct sockaddr_storage name = {.ss_family = AF_UNIX};
-    socklen_t len = sizeof(sa_family_t);
-    world_begin();
-    struct server_limits limits = {.accounts = core_accounts(w.core)};
-    cr_assert_eq(server_new(&server, w.loop, &limits, auth, serve, w.core, NULL), 0);
-    /* The kernel chooses a name. */
-    fds[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(fds[0], (struct sockaddr *)&name, len), 0);
-    cr_assert_eq(listen(fds[0], 5), 0);
-    len = sizeof name;
-    cr_assert_eq(getsockname(fds[0], (struct sockaddr *)&name, &len), 0);
-    cr_assert_eq(server_listen(server, fds[0], true, NULL), 0);
-    client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    cr_assert_eq(connect(client, (struct sockaddr *)&name, len), 0);
-}
-
-static void end(void)
-{
-    close(client);
-    settle();
-    server_free(server);
-    world_end();
-}
-
-static void request_bytes(const char *body, size_t len)
-{
-    char text[2048];
-    int n = snprintf(text, sizeof text,
-                     "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", len);
-    memcpy(text + n, body, len);
-    cr_assert_eq(send(client, text, (size_t)n + len, MSG_NOSIGNAL), (ssize_t)((size_t)n + len));
-    settle();
-}
-
-static void request(const char *body)
-{
-    request_bytes(body, strlen(body));
-}
-
-static const char *answer(void)
-{
-    static char text[4096];
-    ssize_t n = recv(client, text, sizeof text - 1, MSG_DONTWAIT);
-    text[n > 0 ? n : 0] = '\0';
-    return text;
-}
-
-static uint64_t held(void)
-{
-    return account_of(core_accounts(w.core), &owner)->used[ACCOUNT_BYTES];
-}
 
 /* ---- CL-1 ---- */
 
@@ -136,14 +58,13 @@ Test(call, one_whose_client_left_is_freed_by_its_callback, .init = begin, .fini 
 {
     handler = waits;
     request("");
-    close(client);
+    client_leave();
     settle();
     cr_expect_null(last->x);
     cr_expect_not(call_back(last));
     cr_expect_null(last->x, "not before the end of the round");
     settle();
     cr_expect_eq(held(), 0);
-    client = -1;
 }
 
 Test(call, what_its_key_has_no_room_for_is_refused, .init = begin, .fini = end)
@@ -174,7 +95,7 @@ static struct box *watched;
 static void watches(struct call *call)
 {
     memcpy(call->id, box_info(watched)->id, sizeof call->id);
-    envd_watch_dir(call);
+    frames_json(call, envd_watch_dir);
 }
 
 static void worker_says(uint8_t type, const void *bytes, size_t len)
@@ -220,6 +141,67 @@ Test(call, an_event_that_was_sent_is_not_looked_at_again, .init = begin, .fini =
     set_end(&w.out, events);
     worker_tells_of(FILES_DELETE, "two");
     cr_assert(is_told("EVENT_TYPE_REMOVE"));
+    box_end(watched, "asked", NULL, NULL);
+    settle();
+    cr_expect_eq(held(), 0);
+}
+
+#define MANY 9000u
+
+static void worker_tells_of_many(void)
+{
+    static char out[1000 * 18];
+    for (unsigned told = 0; told < MANY;) {
+        size_t n = 0;
+        for (; n + 18 <= sizeof out; n += 18, told++) {
+            memset(out + n, 0, 16);
+            out[n] = FILES_EVENT;
+            out[n + 4] = 10; /* a kind and a name of two letters */
+            out[n + 8] = FILES_CREATE;
+            memcpy(out + n + 16, "ab", 2);
+        }
+        cr_assert_eq(write(w.out, out, n), (ssize_t)n);
+        settle();
+    }
+}
+
+static unsigned count_told(const char *word)
+{
+    static char text[1 << 20];
+    size_t len = 0;
+    unsigned count = 0;
+    for (ssize_t n; len < sizeof text; len += (size_t)n) {
+        settle();
+        n = recv(client, text + len, sizeof text - len, MSG_DONTWAIT);
+        if (n <= 0)
+            break;
+    }
+    for (char *at = text; (at = memmem(at, len - (size_t)(at - text), word, strlen(word))); at++)
+        count++;
+    return count;
+}
+
+/* Each of them fails within the call that asks for it: the next one must not be asked from there.
+ */
+Test(call, questions_that_fail_at_once_take_no_stack, .init = begin, .fini = end)
+{
+    static const char body[] = "\0\0\0\0\x23{\"path\":\"/tmp\",\"includeEntry\":true}";
+    struct account *a = account_of(core_accounts(w.core), &owner);
+    struct files_head head = {0};
+    watched = make_box();
+    handler = watches;
+    request_bytes(body, sizeof body - 1);
+    worker_says(FILES_HEAD, &head, sizeof head);
+    w.hold[WIRE_FILE] = true;
+    worker_tells_of_many();
+    struct ward *d = &w.wards[w.ward_count - 1];
+    cr_assert_neq(d->held[WIRE_FILE], 0, "the first one is being asked about");
+    uint64_t room = account_room(a, ACCOUNT_DESCRIPTORS);
+    cr_assert_eq(account_charge(a, ACCOUNT_DESCRIPTORS, room, NULL), 0);
+    send_fail(d->io.fd, d->held[WIRE_FILE], ERR_SYSTEM, EIO);
+    settle();
+    cr_expect_eq(count_told("EVENT_TYPE_CREATE"), MANY);
+    account_return(a, ACCOUNT_DESCRIPTORS, room);
     box_end(watched, "asked", NULL, NULL);
     settle();
     cr_expect_eq(held(), 0);

@@ -51,6 +51,13 @@ static enum sink_took on_said(void *ctx, const struct interp_said *s)
     return --r->more ? SINK_MORE : SINK_FULL;
 }
 
+static void on_denied(void *ctx, const char *words)
+{
+    struct run *r = ctx;
+    cr_assert_not_null(strstr(words, "look up a.org"), "%s", words);
+    r->len += (size_t)snprintf(r->text + r->len, sizeof r->text - r->len, "d;");
+}
+
 static void on_end(void *ctx, const struct err *err)
 {
     struct run *r = ctx;
@@ -62,7 +69,7 @@ static void on_end(void *ctx, const struct err *err)
 
 static void execute(struct context *c, const char *code, struct run *r)
 {
-    struct execution_sink sink = {on_output, on_said, on_end, r};
+    struct execution_sink sink = {on_output, on_said, on_end, r, on_denied};
     struct err err = ERR_INIT;
     cr_assert_eq(execution_start(c, code, strlen(code), NULL, &sink, &r->execution, &err), 0, "%s",
                  err.message);
@@ -151,6 +158,50 @@ Test(context, output_comes_before_the_words_that_followed_it, .init = begin, .fi
     frame("{\"type\":\"end\",\"id\":2}");
     settle();
     cr_assert_str_eq(again.text, "e;end");
+}
+
+#define REFUSAL                                                                                    \
+    "{\"boundary\":\"network\",\"kind\":\"denied\",\"what\":\"look up a.org\",\"rule\":\"r\","     \
+    "\"hint\":\"h\",\"count\":1}"
+
+/* The refusals come another way than the words do, and perhaps later. */
+Test(context, an_error_waits_for_what_was_refused_before_it, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct ward *d = ward_of(box);
+    struct run told = {0}, never = {0}, cancelled = {0};
+    w.hold[WIRE_SETTLE] = true;
+    execute(c, "x", &told);
+    frame("{\"type\":\"error\",\"id\":1,\"name\":\"E\",\"value\":\"v\",\"traceback\":\"t\"}");
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    execution_resume(told.execution); /* its client takes more: that is not what it waits for */
+    settle();
+    cr_assert_str_eq(told.text, "");
+    send_text(d->io.fd, WIRE_EVENT, 0, 0, REFUSAL, NULL, 0);
+    ward_answer(d, WIRE_SETTLE, d->held[WIRE_SETTLE], "");
+    settle();
+    cr_assert_str_eq(told.text, "d;e;end");
+    /* A warden that does not answer holds nobody up for long, and what was another's is not told.
+     */
+    execute(c, "x", &never);
+    frame("{\"type\":\"error\",\"id\":2,\"name\":\"E\",\"value\":\"v\",\"traceback\":\"t\"}");
+    frame("{\"type\":\"end\",\"id\":2}");
+    settle();
+    cr_assert_str_eq(never.text, "");
+    pass(SETTLE_MS + 250);
+    cr_assert_str_eq(never.text, "e;end");
+    /* Nobody waits for it any more. */
+    execute(c, "x", &cancelled);
+    frame("{\"type\":\"error\",\"id\":3,\"name\":\"E\",\"value\":\"v\",\"traceback\":\"t\"}");
+    settle();
+    execution_cancel(cancelled.execution);
+    frame("{\"type\":\"end\",\"id\":3}");
+    pass(250);
+    ward_answer(d, WIRE_SETTLE, d->held[WIRE_SETTLE], "");
+    settle();
+    cr_assert_str_eq(cancelled.text, "");
+    cr_assert(!c->running && !c->first);
 }
 
 Test(context, one_at_a_time_and_the_others_wait, .init = begin, .fini = world_end)

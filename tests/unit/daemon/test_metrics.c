@@ -125,9 +125,9 @@ Test(metrics, a_recorder_that_does_not_keep_up_is_said, .init = world_begin, .fi
 }
 
 static unsigned answers;
-static void on_query(void *ctx, const char *json, size_t len, bool more, const struct err *err)
+static void on_query(void *ctx, const char *json, size_t len, const struct err *err)
 {
-    (void)ctx, (void)more;
+    (void)ctx;
     cr_assert_null(err);
     cr_assert_eq(strlen(json), len);
     answers++;

@@ -17,6 +17,7 @@ struct client {
     bool timed_out;
     struct process_client *handle;
     struct err oom;
+    char denied[256];
 };
 
 static bool on_output(void *ctx, int stream, const void *data, size_t len)
@@ -40,6 +41,8 @@ static void on_end(void *ctx, const struct process_end *how)
     c->timed_out = how->timed_out;
     if (how->oom)
         c->oom = *how->oom;
+    if (how->denied)
+        snprintf(c->denied, sizeof c->denied, "%s", how->denied);
 }
 
 static struct process_sink sink_of(struct client *c)
@@ -123,6 +126,38 @@ Test(process, output_and_end_come_in_order, .init = begin, .fini = world_end)
     cr_assert_eq(recorded("process.started"), 1);
     cr_assert_eq(recorded("process.ended"), 1);
     cr_assert_null(strstr(w.records, "secret words"), "no arguments in the records");
+}
+
+Test(process, a_failure_is_told_after_what_was_refused_before_it, .init = begin, .fini = world_end)
+{
+    struct client good = {0}, told = {0}, never = {0}, ended = {0};
+    struct ward *d = ward_of(box);
+    w.hold[WIRE_SETTLE] = true;
+    struct process *p = start(&good, &(struct process_request){.argv = argv});
+    end_process(p, 0);
+    cr_assert_eq(good.ends, 1, "a success waits for nothing");
+    p = start(&told, &(struct process_request){.argv = argv});
+    end_process(p, 6 << 8);
+    pass(1000);
+    cr_assert_eq(told.ends, 0);
+    send_text(d->io.fd, WIRE_EVENT, 0, 0,
+              "{\"boundary\":\"network\",\"kind\":\"denied\",\"what\":\"look up a.org\","
+              "\"rule\":\"r\",\"hint\":\"h\",\"count\":1}",
+              NULL, 0);
+    ward_answer(d, WIRE_SETTLE, d->held[WIRE_SETTLE], "");
+    settle();
+    cr_assert_eq(told.ends, 1);
+    cr_assert_not_null(strstr(told.denied, "look up a.org"), "%s", told.denied);
+    p = start(&never, &(struct process_request){.argv = argv});
+    end_process(p, 6 << 8);
+    cr_assert_eq(never.ends, 0);
+    pass(SETTLE_MS + 250);
+    cr_assert(never.ends == 1 && !never.denied[0], "%s", never.denied);
+    p = start(&ended, &(struct process_request){.argv = argv});
+    end_process(p, 6 << 8);
+    box_end(box, "deleted", NULL, NULL); /* with a question open */
+    settle();
+    cr_assert_eq(ended.ends, 1);
 }
 
 Test(process, one_killed_for_want_of_memory_is_told_so, .init = begin, .fini = world_end)

@@ -201,6 +201,29 @@ LAB_TEST(files_worker, an_upload_that_is_given_up_before_it_began)
     }
 }
 
+/* So it is with whatever was asked for, if who asked was told meanwhile that it failed. */
+LAB_TEST(files_worker, what_is_given_up_before_it_began_is_not_done)
+{
+    static const enum files_op ops[] = {FILES_MKDIR, FILES_REMOVE};
+    lab.before = wait_for_word;
+    for (int i = 0; i < 4; i++) {
+        bool give_up = i % 2 == 0, removes = ops[i / 2] == FILES_REMOVE;
+        int status;
+        struct files_request r = lab_request(ops[i / 2], "/folder");
+        struct started s = lab_start(&r);
+        cr_assert_eq(waitpid(s.pid, &status, WUNTRACED), s.pid);
+        if (give_up)
+            close(s.out);
+        close(s.in);
+        kill(s.pid, SIGCONT);
+        cr_assert_eq(waitpid(s.pid, &status, 0), s.pid);
+        cr_assert_eq(WEXITSTATUS(status), give_up);
+        cr_assert_eq(lab_has("folder"), give_up == removes);
+        if (!give_up)
+            close(s.out);
+    }
+}
+
 Test(files_worker, half_an_upload_has_no_name_and_does_not_outlive_its_worker)
 {
     struct files_request r = lab_request(FILES_WRITE, "/file");

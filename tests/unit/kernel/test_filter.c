@@ -43,6 +43,7 @@ enum {
     R_CHMOD,
     R_CHMODAT,
     R_CREAT,
+    R_OWNER,
     R_ATTR,
     R_XATTR,
     R_WATCH,
@@ -105,6 +106,10 @@ static uint32_t expect_zero_args(int rule, const struct filter_options *o)
     case R_CHMOD:
     case R_CHMODAT:
         return own_files ? ALLOW : seen;
+    case R_OWNER:
+        if (o->one_owner)
+            return PRETEND;
+        return own_files ? ALLOW : QUIET;
     case R_ATTR:
         return own_files ? ALLOW : QUIET;
     case R_XATTR:

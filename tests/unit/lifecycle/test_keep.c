@@ -140,3 +140,19 @@ Test(keep, the_note_names_each_once)
     give_cgroup(CGROUP_V2);
     cr_assert_not(lifecycle_note(&life, text, sizeof text));
 }
+
+/* LC-6 */
+Test(keep, where_processes_can_hide_nothing_is_watched)
+{
+    struct err err = ERR_INIT;
+    life.namespaced = false;
+    policy.sampling = SAMPLING_ACCEPT;
+    cr_assert_eq(keepers_check(&life, &err), 0, "the control: %s", err.message);
+    life.hides = true;
+    cr_assert_lt(keepers_check(&life, &err), 0);
+    cr_assert(strstr(err.message, "hidepid"));
+    give_cgroup(CGROUP_V2);
+    cr_assert_lt(keepers_check(&life, &err), 0, "its disk is watched");
+    policy.workspace = false;
+    cr_assert_eq(keepers_check(&life, &err), 0, "the kernel keeps all that there is to be kept");
+}

@@ -337,3 +337,46 @@ Test(verdict, time_without_samples_is_no_silence)
     cr_assert_eq(lifecycle_sample(&life), LIMIT_NONE);
     unwatch();
 }
+
+/* ---- nobody can look (LC-6) ---- */
+
+/* What is said after a while of a container without a cgroup whose processes cannot be listed. */
+static enum limit after_seeing_nothing(bool sees)
+{
+    int ends[2];
+    enum limit hit = LIMIT_NONE;
+    cr_assert_eq(pipe(ends), 0);
+    life.init_pid = getpid();
+    life.sampler = sampler_new();
+    cr_assert_not_null(life.sampler);
+    life.proc_fd = sees ? open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : ends[0]; /* no folder */
+    for (int i = 0; i < 200 && hit == LIMIT_NONE; i++) {
+        hit = lifecycle_sample(&life);
+        life.sampler->last_us -= 25000; /* as if so much later */
+    }
+    lifecycle_unwatch(&life);
+    close(ends[1]);
+    return hit;
+}
+
+Test(verdict, memory_that_is_watched_by_nobody_ends_the_run)
+{
+    cr_assert_not(life.looks);
+    policy.memory = UINT64_C(1) << 60;
+    cr_assert_eq(after_seeing_nothing(true), LIMIT_NONE, "the control");
+    cr_assert_eq(after_seeing_nothing(false), LIMIT_MEMORY);
+}
+
+Test(verdict, cpu_time_that_is_watched_by_nobody_ends_the_run)
+{
+    policy.memory = POLICY_UNLIMITED;
+    policy.cpu_time_ms = 1000;
+    cr_assert_eq(after_seeing_nothing(true), LIMIT_NONE, "the control");
+    cr_assert_eq(after_seeing_nothing(false), LIMIT_CPU_TIME);
+}
+
+Test(verdict, where_nothing_is_watched_nobody_need_see)
+{
+    policy.memory = policy.cpu_time_ms = POLICY_UNLIMITED;
+    cr_assert_eq(after_seeing_nothing(false), LIMIT_NONE);
+}

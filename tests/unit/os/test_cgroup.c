@@ -230,10 +230,33 @@ Test(cgroup, the_guardian_empties_and_removes, .timeout = 60)
     make(&g, &limits, "guardian");
     pid_t pid = start(&g, fork_forever);
     usleep(20000);
-    cgroup_kill_and_remove_child(&g);
+    cr_assert_not(cgroup_kill_and_remove_child(&g, 5000));
     cr_assert(gone(&g));
     reap(pid);
-    cgroup_kill_and_remove_child(&g);
+    cr_assert_not(cgroup_kill_and_remove_child(&g, 5000));
+}
+
+/* A group in it that somebody else made is not the guardian's, and not worth waiting for. */
+Test(cgroup, the_guardian_does_not_wait_for_what_others_made_in_it, .timeout = 120)
+{
+    struct cgroup_limits limits = {.pids = 10};
+    struct cgroup_group g;
+    char path[4200];
+    make(&g, &limits, "others");
+    pid_t pid = start(&g, nap);
+    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++) {
+        snprintf(path, sizeof path, "%s/of-others", g.dir[i]);
+        cr_assert(!g.dir[i][0] || mkdir(path, 0700) == 0 || errno == EEXIST, "%s", path);
+    }
+    cr_expect_not(cgroup_kill_and_remove_child(&g, 5000), "nobody is in it");
+    cr_expect(WIFSIGNALED(reap(pid)), "it was emptied all the same");
+    cr_expect_not(gone(&g));
+    for (int i = 0; i < CGROUP_V1_HIERARCHIES; i++) {
+        snprintf(path, sizeof path, "%s/of-others", g.dir[i]);
+        if (g.dir[i][0])
+            rmdir(path);
+    }
+    finish(&g);
 }
 
 Test(cgroup, a_busy_group_is_not_removed_within_the_deadline)
@@ -259,7 +282,7 @@ Test(cgroup, a_foreign_group_of_the_same_name_is_left_alone)
     cr_assert_lt(cgroup_make(&second, &limits, &err), 0);
     cr_assert_eq(err.sys_errno, EEXIST);
     pid_t pid = start(&first, nap);
-    cgroup_kill_and_remove_child(&second);
+    cgroup_kill_and_remove_child(&second, 5000);
     cr_assert_eq(waitpid(pid, NULL, WNOHANG), 0, "the first one's process lives");
     cr_assert_not(gone(&first));
     finish(&first);

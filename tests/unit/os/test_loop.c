@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -75,6 +76,17 @@ static void on_task(struct loop_task *t)
         loop_defer(loop, t);
 }
 
+Test(loop, who_stops_it_before_it_runs_has_stopped_it, .init = begin)
+{
+    struct named_timer never = {.t.fn = on_timer, .name = 'x'};
+    loop_timer_set(loop, &never.t, 0);
+    loop_stop(loop);
+    cr_assert_eq(loop_run(loop), 0);
+    cr_assert_str_eq(seen, "");
+    run(); /* and the next time it runs */
+    cr_assert_str_eq(seen, "x");
+}
+
 Test(loop, a_task_runs_once_and_may_ask_again, .init = begin)
 {
     task.fn = on_task;
@@ -115,6 +127,21 @@ static void on_io_silent(struct loop_io *io, uint32_t events)
     loop_watch(loop, io, 0);
 }
 
+Test(loop, what_is_closed_is_forgotten_and_may_be_closed_again, .init = begin)
+{
+    int pair[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct loop_io io = {.fd = pair[0]};
+    cr_assert_eq(loop_watch(loop, &io, EPOLLIN), 0);
+    loop_close(loop, &io);
+    cr_expect_eq(io.fd, -1);
+    char byte;
+    cr_expect_eq(recv(pair[1], &byte, 1, MSG_DONTWAIT), 0, "the other end sees it");
+    loop_close(loop, &io);
+    cr_expect_eq(io.fd, -1);
+    close(pair[1]);
+}
+
 Test(loop, who_wants_nothing_is_not_called_even_for_a_hang_up, .init = begin)
 {
     int pair[2];
@@ -128,6 +155,37 @@ Test(loop, who_wants_nothing_is_not_called_even_for_a_hang_up, .init = begin)
     loop_watch(loop, &ios[0], EPOLLIN);
     run();
     cr_assert_str_eq(seen, "ss", "and is called again when it wants again");
+    loop_free(loop);
+}
+
+static void on_file(struct loop_io *io, uint32_t events)
+{
+    cr_assert_eq(events, EPOLLIN);
+    note('f');
+    if (strlen(seen) == 3)
+        loop_watch(loop, io, 0);
+    if (strlen(seen) == 5)
+        loop_forget(loop, io);
+}
+
+/* epoll takes neither; poll says of both that they are always ready. */
+Test(loop, a_file_is_always_ready, .init = begin)
+{
+    const char *const paths[] = {"/proc/self/exe", "/dev/null"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        cleanup_fd int fd = open(paths[i], O_RDONLY | O_CLOEXEC);
+        ios[0] = (struct loop_io){.fd = fd, .fn = on_file};
+        memset(seen, 0, sizeof seen);
+        cr_assert_eq(loop_watch(loop, &ios[0], EPOLLIN), 0);
+        run();
+        cr_assert_str_eq(seen, "fff", "until it wants nothing");
+        cr_assert_eq(loop_watch(loop, &ios[0], EPOLLERR), 0);
+        run();
+        cr_assert_str_eq(seen, "fff", "nor is it ever broken");
+        cr_assert_eq(loop_watch(loop, &ios[0], EPOLLIN), 0);
+        run();
+        cr_assert_str_eq(seen, "fffff", "until it is forgotten");
+    }
     loop_free(loop);
 }
 

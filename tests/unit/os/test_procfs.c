@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +135,7 @@ Test(procfs, a_line_of_mountinfo)
         0);
     cr_assert_str_eq(m.dest, "/dest");
     cr_assert_str_eq(m.type, "ext4");
+    cr_assert_eq(m.dev, makedev(98, 0));
     cr_assert(!m.read_only && m.nosuid && !m.nodev && !m.noexec && m.shared);
     cr_assert_eq(mount_line("1 0 0:1 / / ro,nodev,noexec - tmpfs none rw", &m), 0);
     cr_assert(m.read_only && !m.nosuid && m.nodev && m.noexec && !m.shared);

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "helpers.h"
 #include "policy/egress/egress.h"
+#include "policy/egress/headers.h"
 #include "policy/egress/presets.h"
 
 #include <stdio.h>
@@ -871,4 +872,77 @@ Test(documents, blocked_hosts_know_where_they_came_from)
         cr_assert_str_eq(p.egress.blocked[i].host.text, rows[i].host);
         cr_assert_eq(p.blocked_from[i].line, rows[i].line, "%s", rows[i].host);
     }
+}
+
+/* ---- headers of a request ---- */
+
+static void bound_places(const struct egress *e, struct buf *out)
+{
+    for (size_t i = 0; i < e->secret_count; i++)
+        if (e->secrets[i].hidden)
+            buf_fmt(out, "%s://%s:%u %s: %s; ", scheme_name(e->secrets[i].scheme),
+                    e->secrets[i].host.text, e->secrets[i].port, e->secrets[i].inject_name,
+                    e->secrets[i].template);
+}
+
+/* C-11 */
+Test(headers, of_a_request_go_where_rules_lead)
+{
+    static const struct {
+        const char *host, *places; /* NULL: refused, with these words */
+        const char *why;
+    } cases[] = {
+        {"a.org", "https://a.org:443 X-Key: {}; ", NULL}, /* not over http */
+        {"plain.org", "http://plain.org:80 X-Key: {}; http://plain.org:8080 X-Key: {}; ", NULL},
+        {"x.wild.org", "https://x.wild.org:443 X-Key: {}; ", NULL},
+        {"wild.org", NULL, "no rule allows this host"},
+        {"b.wild.org", NULL, "no rule allows this host"}, /* it is blocked */
+        {"any.org", NULL, "do not say whether http or https"},
+        {"other.org", NULL, "no rule allows this host"},
+        {"bound.org", NULL, "binds the secret TOKEN"},
+        {"*.wild.org", NULL, "one host"},
+        {"a.org:443", NULL, ""},
+        {"A.ORG.", "https://a.org:443 X-Key: {}; ", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct err err = ERR_INIT;
+        cleanup_egress struct egress e;
+        cleanup_buf struct buf places;
+        buf_init(&places, 4096);
+        egress_init(&e);
+        must_allow(&e, "a.org");
+        must_allow(&e, "http://plain.org");
+        must_allow(&e, "http://plain.org:8080/path");
+        must_allow(&e, "https://*.wild.org");
+        must_allow(&e, "any.org:9000");
+        must_secret(&e, "TOKEN=env:TOKEN@https://bound.org");
+        cr_assert_eq(egress_block(&e, "b.wild.org", &err), 0);
+        size_t rules = e.rule_count;
+        const struct egress_header h = {cases[i].host, "X-Key", "{}", "VALUE"};
+        int r = egress_bind_header(&e, &e, &h, &err);
+        bound_places(&e, &places);
+        cr_assert_eq(r == 0, cases[i].places != NULL, "%s: %s", cases[i].host, err.message);
+        if (r < 0)
+            cr_assert(strstr(err.message, cases[i].why), "%s: %s", cases[i].host, err.message);
+        cr_assert_str_eq(buf_text(&places), cases[i].places ? cases[i].places : "");
+        cr_assert_eq(e.rule_count, rules, "it opens nothing");
+    }
+}
+
+Test(headers, are_one_of_a_name)
+{
+    struct err err = ERR_INIT;
+    cleanup_egress struct egress e;
+    egress_init(&e);
+    must_allow(&e, "a.org");
+    const struct egress_header one = {"a.org", "X-Key", "Bearer {}", "ONE"};
+    const struct egress_header two = {"a.org", "x_key", "{}", "TWO"};
+    const struct egress_header host = {"a.org", "content_length", "{}", "THREE"};
+    cr_assert_eq(egress_bind_header(&e, &e, &one, &err), 0);
+    cr_assert_eq(egress_bind_header(&e, &e, &two, &err), -ERR_USAGE);
+    cr_assert_eq(egress_bind_header(&e, &e, &host, &err), -ERR_USAGE);
+    cr_assert_eq(e.secret_count, 1);
+    /* No variable inside, whatever the proxy is told. */
+    cr_assert_eq(egress_make_placeholders(&e, &err), 0);
+    cr_assert_null(e.secrets[0].placeholder);
 }

@@ -12,6 +12,7 @@ static const char everything_yaml[] = "# a policy that sets every key\n"
                                       "  unix_sockets: require\n"
                                       "filesystem:\n"
                                       "  root: /srv/image\n"
+                                      "  writable_root: true\n"
                                       "  cwd: /workspace\n"
                                       "  workspace: true\n"
                                       "  exec: false\n"
@@ -50,7 +51,7 @@ static const char everything_json[] =
     " \"kernel\": {\"tier\": \"container\", \"uid\": 0, \"unix_sockets\": \"require\"},\n"
     " \"filesystem\": {\"root\": \"/srv/image\", \"cwd\": \"/workspace\", \"workspace\": true,\n"
     "  \"exec\": false, \"project\": false, \"proc\": \"system\", \"landlock\": \"auto\",\n"
-    "  \"submounts\": true, \"report\": true,\n"
+    "  \"submounts\": true, \"report\": true, \"writable_root\": true,\n"
     "  \"ro\": [\"/opt/tools\", \"/a:/b\"], \"rw\": [\"/data\"]},\n"
     " \"network\": {\"mode\": \"allowlist\", \"max_connections\": 9, \"upload\": \"5M\", "
     "\"requests\": 60, \"resolver\": \"9.9.9.9\", \"allow\": [\"x.org\", {\"host\": \"y.org\", "
@@ -72,7 +73,7 @@ Test(load, takes_every_key)
     cr_assert_eq(p.unix_sockets, NEED_REQUIRE);
     cr_assert_str_eq(p.root, "/srv/image");
     cr_assert_str_eq(p.cwd, "/workspace");
-    cr_assert(p.workspace && !p.exec && !p.project && p.submounts);
+    cr_assert(p.workspace && !p.exec && !p.project && p.submounts && p.writable_root);
     cr_assert_eq(p.proc, PROC_SYSTEM);
     cr_assert_eq(p.landlock, NEED_AUTO);
     cr_assert_eq(p.cgroup, NEED_OFF);

@@ -431,6 +431,30 @@ Test(validate, finds_contradictions)
         check_contradiction(&rows[i]);
 }
 
+Test(validate, a_writable_root_needs_a_place_to_write_and_programs_to_start)
+{
+    static const struct {
+        enum policy_field field;
+        const char *value, *says;
+    } rows[] = {{FIELD_TIER, "process", "no mount namespace: filesystem.writable_root cannot"},
+                {FIELD_WORKSPACE, "false", "filesystem.workspace is false"},
+                {FIELD_EXEC, "false", "filesystem.exec is false"},
+                {FIELD_UID, "0", NULL},
+                {FIELD_ROOT, "/image", NULL}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cleanup_policy struct policy p;
+        struct err err = ERR_INIT;
+        policy_init(&p, LEVEL_HIGH);
+        must_set(&p, rows[i].field, rows[i].value);
+        cr_assert_eq(policy_validate(&p, &err), 0, "%s", err.message);
+        must_set(&p, FIELD_WRITABLE_ROOT, "true");
+        int r = policy_validate(&p, &err);
+        cr_assert_eq(r, rows[i].says ? -ERR_POLICY : 0, "%s", err.message);
+        cr_assert(!rows[i].says || (has(err.message, rows[i].says) && err.hint[0]), "%s",
+                  err.message);
+    }
+}
+
 Test(validate, critical_shows_no_project)
 {
     cleanup_policy struct policy p;

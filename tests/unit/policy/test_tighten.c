@@ -34,6 +34,8 @@ static const struct move moves[] = {
     {FIELD_ROOT, "/image", "/image/", true},
     {FIELD_CWD, "auto", "/tmp", true},
     {FIELD_CWD, "/tmp", "auto", true},
+    {FIELD_WRITABLE_ROOT, "true", "false", true},
+    {FIELD_WRITABLE_ROOT, "false", "true", false},
     {FIELD_WORKSPACE, "true", "false", true},
     {FIELD_WORKSPACE, "false", "true", false},
     {FIELD_EXEC, "true", "false", true},

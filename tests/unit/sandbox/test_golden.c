@@ -39,14 +39,19 @@ static const struct scene scenes[] = {
     {"high-egress",        "network: {allow: [api.example.org, \"db.example.org:5432\"]}\n", false, false, false, 7, NULL},
     {"process-egress",     "kernel: {tier: process}\nnetwork: {allow: [api.example.org]}\n", true, true, false,  7, NULL},
     {"image",              "filesystem: {root: /no/such/image}\n",                    true,  true,  false, 7, NULL},
+    {"writable-root",      "filesystem: {writable_root: true}\n",                     true,  true,  false, 7, NULL},
+    {"writable-user",      "kernel: {uid: 0}\nfilesystem: {writable_root: true, proc: own}\n", false, false, false, 7, NULL},
+    {"writable-image",     "filesystem: {root: /no/such/image, writable_root: true}\n", true, true,  false, 7, NULL},
 };
 /* clang-format on */
+
+static bool foreign; /* what is added next is not the sandbox's own */
 
 static void add_entry(struct filesystem_host *host, const char *path, const char *target,
                       bool is_dir)
 {
     struct view_entry *e = &host->view[host->view_count++];
-    *e = (struct view_entry){.is_dir = is_dir};
+    *e = (struct view_entry){.is_dir = is_dir, .foreign = foreign};
     snprintf(e->path, sizeof e->path, "%s", path);
     snprintf(e->target, sizeof e->target, "%s", target);
 }
@@ -132,7 +137,12 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     snprintf(fs->private_dir, sizeof fs->private_dir, "%s", private_dir);
     fs->own.clock = s->kernel.own_clock;
     fs->own.cpus = 2;
+    foreign = strcmp(p->root, "host") == 0;
     fixed_host(&fs->host, scene->landlock_abi);
+    if (p->writable_root && foreign && fs->inside_uid == 0) {
+        add_entry(&fs->host, "/var/lib/dpkg", "", true);
+        snprintf(fs->host.archive, sizeof fs->host.archive, "deb http://deb.example.org x main\n");
+    }
     fixed_grants(fs, p, scene->project);
 
     lifecycle_init(&s->lifecycle);
@@ -142,16 +152,15 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     s->lifecycle.private_uid = scene->root;
     s->lifecycle.cgroup = scene->cgroup;
     s->lifecycle.group.controllers = scene->cgroup ? CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU : 0;
-    s->credentials =
-        (struct credentials){.policy = p,
-                             .home = container      ? HOME_DIR
-                                     : *private_dir ? private_dir
-                                                    : "/",
-                             .tmpdir = *private_dir ? private_dir : NULL,
-                             .term = scene->tty ? "xterm" : NULL,
-                             .tools = container ? TOOLS_DIR : NULL,
-                             .first_tools = container && p->uid == 0 ? ROOT_TOOLS_DIR : NULL,
-                             .root_inside = container && p->uid == 0};
+    s->credentials = (struct credentials){.policy = p,
+                                          .home = container      ? HOME_DIR
+                                                  : *private_dir ? private_dir
+                                                                 : "/",
+                                          .tmpdir = *private_dir ? private_dir : NULL,
+                                          .term = scene->tty ? "xterm" : NULL,
+                                          .tools = container ? TOOLS_DIR : NULL,
+                                          .first_tools = container ? FIRST_TOOLS_DIR : NULL,
+                                          .root_inside = container && p->uid == 0};
     struct err err = ERR_INIT;
     egress_init(&s->egress);
     cr_assert_eq(sandbox_egress_open(s, &err), 0, "%s", err.message);

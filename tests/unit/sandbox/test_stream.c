@@ -1,6 +1,7 @@
 /* Output and input of the code: limits, truncation, and callers that read slowly, never, or no
  * longer. */
 #include "base/cleanup.h"
+#include "base/container.h"
 #include "sandbox/stream.h"
 
 #include <criterion/criterion.h>
@@ -174,6 +175,65 @@ Test(stream, a_caller_that_is_gone_does_not_end_the_code)
 }
 
 /* ---- the other direction ---- */
+
+/* ---- on a loop ---- */
+
+struct looped {
+    struct joint j;
+    struct loop *loop;
+    struct loop_timer end;
+    unsigned rounds;
+    bool hushed;
+};
+
+static void go_on(void *ctx, uint64_t usec)
+{
+    struct looped *l = ctx;
+    (void)usec;
+    l->rounds++;
+    cr_assert_eq(stream_watch(&l->j.s, l->loop, l->hushed), 0);
+}
+
+static void on_end(struct loop_timer *t)
+{
+    loop_stop(container_of(t, struct looped, end)->loop);
+}
+
+static void run_for_a_moment(struct looped *l)
+{
+    l->rounds = 0;
+    l->end = (struct loop_timer){.fn = on_end};
+    loop_timer_set(l->loop, &l->end, 200);
+    go_on(l, 0);
+    loop_on_round(l->loop, go_on, l);
+    cr_assert_eq(loop_run(l->loop), 0);
+}
+
+/* Somebody else has the same file open, as a child has that was forked a moment ago: the kernel
+ * would go on to report its end. */
+Test(stream, on_a_loop_it_is_carried_and_its_end_is_heard_once)
+{
+    struct looped l = {.hushed = true};
+    char got[16] = "";
+    cr_assert_eq(loop_new(&l.loop, NULL), 0);
+    join(&l.j, UINT64_MAX, true);
+    fcntl(l.j.caller, F_SETFL, O_NONBLOCK);
+    cleanup_fd int copy = dup(l.j.s.from);
+    cr_assert_geq(copy, 0);
+    say(&l.j, "hello");
+    run_for_a_moment(&l);
+    cr_assert(stream_wants_write(&l.j.s) && read(l.j.caller, got, sizeof got) < 0, "hushed");
+    l.hushed = false;
+    close(l.j.code);
+    l.j.code = -1;
+    run_for_a_moment(&l);
+    cr_assert(stream_finished(&l.j.s) && read(l.j.caller, got, sizeof got) == 5);
+    cr_assert_str_eq(got, "hello");
+    cr_assert_lt(l.rounds, 20, "%u rounds", l.rounds);
+    stream_unwatch(&l.j.s);
+    loop_free(l.loop);
+    part(&l.j);
+}
 
 Test(feed, passes_on_and_closes_at_the_end)
 {

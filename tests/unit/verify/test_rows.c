@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 Test(rows, there_are_enough_of_them_on_every_boundary)
 {
@@ -95,8 +96,34 @@ Test(rows, what_cannot_be_tried_says_why)
     c.exec = true;
     cr_assert_not_null(row_excused(row_named("F-28"), &c));
     c = everything();
+    c.writable_root = true;
+    cr_assert_not_null(row_excused(row_named("F-11.system"), &c));
+    cr_assert(strstr(row_excused(row_named("F-20"), &c), "Landlock"), "and why is true of the row");
+    for (size_t i = 0; i < row_count; i++)
+        cr_assert(!row_excused(&rows[i], &c) || strcmp(rows[i].id, "F-11.system") == 0 ||
+                      strcmp(rows[i].id, "F-20") == 0,
+                  "%s", rows[i].id);
+    c = everything();
     c.root = false;
     cr_assert_not_null(row_excused(row_named("K-17.groups"), &c));
+}
+
+Test(rows, in_a_writable_root_the_guard_of_the_system_is_another)
+{
+    struct circumstances c = everything();
+    cr_assert(row_guards(row_named("F-11.mounts"), &c) & GUARD_BIT(READ_ONLY));
+    c.writable_root = true;
+    cr_assert_not(row_guards(row_named("F-11.mounts"), &c) & GUARD_BIT(READ_ONLY));
+    cr_assert(row_guards(row_named("F-11.contents"), &c) & GUARD_BIT(READ_ONLY), "grants keep it");
+}
+
+/* We are no sandbox: nothing of what is asked for is there. */
+Test(rows, a_view_of_the_host_is_no_writable_root)
+{
+    struct sight self = {.pid = getpid(), .outside = true, .writable_root = true};
+    char seen[160] = "";
+    cr_assert(look_system_writable(&self, seen, sizeof seen));
+    cr_assert(seen[0]);
 }
 
 /* A socket that is not for everybody is closed to the uid of root's sandboxes, whatever is left

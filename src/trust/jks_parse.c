@@ -1,9 +1,9 @@
 /* Java's own format of keystores, as far as certificates go:
  *   u4 magic, u4 version, u4 count; count times: u4 kind, text alias, u8 time, text type, u4 length
  * and the certificate; 20 bytes of SHA-1. A text is u2 length and its bytes. */
-#include "sandbox/trust.h"
+#include "trust/stores.h"
 
-#include "base/sha1.h"
+#include "trust/sha1.h"
 
 #include <stdbool.h>
 #include <string.h>

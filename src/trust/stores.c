@@ -1,10 +1,10 @@
 /* Builds the certificate bundle and the Java keystore that programs inside trust, and the variables
  * that name them. */
-#include "sandbox/trust.h"
+#include "trust/stores.h"
 
 #include "base/cleanup.h"
-#include "base/pem.h"
-#include "base/sha1.h"
+#include "trust/pem.h"
+#include "trust/sha1.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,6 +76,11 @@ static bool read_first(const char *const *places, struct buf *out)
     return false;
 }
 
+bool trust_read_host(struct buf *out)
+{
+    return read_first(bundle_places, out);
+}
+
 /* ---- the keystore ---- */
 
 static void add_number(struct buf *b, uint64_t n, size_t bytes)
@@ -112,7 +117,7 @@ static int add_entry(struct buf *b, const char *alias, const struct pem_block *b
     size_t at = b->len;
     if (pem_decode(block, b, err) < 0) {
         b->len = before;
-        return -1;
+        return err_number(err);
     }
     put_number(b, at - 4, (uint32_t)(b->len - at));
     return 0;
@@ -202,7 +207,7 @@ int trust_build(const char *authority_pem, struct buf *ret_bundle, struct buf *r
     int result = find_authority(authority_pem, &authority, err);
     if (result < 0)
         return result;
-    read_first(bundle_places, ret_bundle);
+    trust_read_host(ret_bundle);
     if (ret_java && take_host_store(ret_java, &count) == 0)
         result = finish_store(ret_java, count, &authority, err);
     else if (ret_java)

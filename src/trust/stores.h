@@ -2,14 +2,21 @@
  * intercepted: the host's certificates and one more, in the forms that programs read.
  *
  * Programs find them by variable (OpenSSL, curl, Python, Node, git, …) or, on the container tier,
- * where they always look: a file of ours then lies over the host's (GnuTLS, Go, Java). */
+ * where they always look: a file of ours then lies over the host's (GnuTLS, Go, Java).
+ *
+ * brig-proxy makes the authority but not these files: it talks to the outside, so nothing but its
+ * certificate's text is taken from it, and no descriptor. */
 #pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The host's bundle, in PEM; false if it has none that can be read. */
+bool trust_read_host(struct buf *out);
 
 /* Both buffers must be initialised, with room for some megabytes. `ret_java` may be NULL. */
 int trust_build(const char *authority_pem, struct buf *ret_bundle, struct buf *ret_java,

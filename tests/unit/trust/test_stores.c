@@ -1,5 +1,5 @@
 /* The trust stores that a sandbox gets, as Java, OpenSSL and Python read them. */
-#include "sandbox/trust.h"
+#include "trust/stores.h"
 
 #include "base/cleanup.h"
 

@@ -1,5 +1,5 @@
 /* The vectors are the examples of FIPS 180-4 and of RFC 3174. */
-#include "base/sha1.h"
+#include "trust/sha1.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

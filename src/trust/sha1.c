@@ -1,5 +1,5 @@
 /* SHA-1, for formats that demand it. */
-#include "base/sha1.h"
+#include "trust/sha1.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "base/pem.h"
+#include "trust/pem.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Strict readers of PEM blocks, of base64 in them, and of as much DER as is needed to find a
  * certificate's subject. */
-#include "base/pem.h"
+#include "trust/pem.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,0 +1,43 @@
+#include "base/cleanup.h"
+#include "os/fd.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int file_with(size_t len)
+{
+    int fd = memfd_create("source", MFD_CLOEXEC);
+    for (size_t i = 0; i < len; i++)
+        cr_assert_eq(write(fd, &(char){(char)('a' + i % 26)}, 1), 1);
+    cr_assert_eq(lseek(fd, 0, SEEK_SET), 0);
+    return fd;
+}
+
+Test(fd, a_copy_is_whole_and_sealed)
+{
+    struct err err = ERR_INIT;
+    char a[3000], b[3000];
+    cleanup_fd int from = file_with(sizeof a);
+    cleanup_fd int copy = memfd_copied("a copy", from, sizeof a, &err);
+    cr_assert_geq(copy, 0, "%s", err.message);
+    cr_assert_eq(pread(copy, a, sizeof a, 0), (ssize_t)sizeof a);
+    cr_assert_eq(pread(from, b, sizeof b, 0), (ssize_t)sizeof b);
+    cr_assert_arr_eq(a, b, sizeof a);
+    cr_assert_eq(pwrite(copy, "x", 1, 0), -1);
+    cr_assert_eq(ftruncate(copy, 1), -1);
+}
+
+Test(fd, a_copy_has_its_bound)
+{
+    struct err err = ERR_INIT;
+    cleanup_fd int from = file_with(101);
+    cr_assert_lt(memfd_copied("a copy", from, 100, &err), 0);
+    cr_assert_eq(err.code, ERR_LIMIT);
+    cleanup_fd int empty = file_with(0);
+    cleanup_fd int copy = memfd_copied("a copy", empty, 100, &err);
+    cr_assert_geq(copy, 0);
+}
