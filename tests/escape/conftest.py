@@ -11,6 +11,7 @@ import daemonlib
 import hostview
 import lablib
 from escapelib import FENCE, HERE, PLACE, USER_ID
+from timelimit import pytest_runtest_protocol  # noqa: F401
 
 # The suite's own ordinary user for the daemons too: limits that are counted per user count nobody else.
 daemonlib.USER_ID = USER_ID

@@ -3,6 +3,7 @@ import os
 import pytest
 
 from helpers import CALLERS, TIERS, WATCHED
+from timelimit import pytest_runtest_protocol  # noqa: F401
 
 
 @pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from helpers import CALLERS, PUBLIC, TOP, USER_ID, all_pids, below, read_stat, remove_group, wait_for
-from servelib import IDS_OF_THIS_RUN, Box, Failed, Gone, Serve, frame, read_frame
+from servelib import IDS_OF_THIS_RUN, Box, Failed, Gone, Serve, frame, read_frame, read_some
 
 LIBRARY = Path(PUBLIC) / "brig-template.so"
 MODULES = ["json", "multiprocessing", "numpy", "ssl", "tempfile", "uuid"]
@@ -232,7 +232,7 @@ def test_an_interrupt_reaches_the_cell(serve):
     code = "import time; print('go', flush=True); time.sleep(1000)"
     os.write(one.fds[0], frame({"op": "execute", "id": one.count, "code": code, "env": {}}))
     assert read_frame(one.fds[1])["type"] == "count"
-    assert os.read(one.fds[2], 100) == b"go\n"
+    assert read_some(one.fds[2], 100) == b"go\n"
     wait_for(lambda: read_stat(one.host_pid)[1] == "S", what="it sleeps")
     one.box.ask("signal", {"pid": one.pid, "signal": int(signal.SIGINT), "group": False})
     assert read_frame(one.fds[1])["name"] == "KeyboardInterrupt"
@@ -243,7 +243,7 @@ def test_an_interrupt_reaches_the_cell(serve):
 def test_what_is_printed_comes_through_the_pipes(serve):
     one = clone(serve)
     one.run("import os, sys; print('out'); print('err', file=sys.stderr); os.system('echo child')")
-    assert os.read(one.fds[2], 100) == b"out\nchild\n" and os.read(one.fds[3], 100) == b"err\n"
+    assert read_some(one.fds[2], 100) == b"out\nchild\n" and read_some(one.fds[3], 100) == b"err\n"
     one.close()
 
 

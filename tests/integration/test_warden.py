@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers import CALLERS, INSTALLERS, ROOT, below, wait_for
-from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, start_time
+from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, read_some, start_time
 
 SMALL = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "memory": "64M", "cpu_time": "1s", "disk": "16M"}}}
 ROOMY = {"policy": {"level": "high", "lifecycle": {"sampling": "accept", "memory": "64M"}}}
@@ -180,18 +180,18 @@ def read_until(fd, word, seconds=60):
     seen, end = b"", time.monotonic() + seconds
     while word not in seen:
         assert time.monotonic() < end, seen
-        seen += os.read(fd, 4096)
+        seen += read_some(fd, 4096, end - time.monotonic())
     return seen
 
 
 def test_signals_by_process_and_by_group(box):
     script = "trap 'echo caught; exit 3' TERM; echo on; (trap '' TERM; sleep 500) & wait"
     one = box.spawn("sh", "-c", script)
-    assert os.read(one.fds[0], 10) == b"on\n"
+    assert read_some(one.fds[0], 10) == b"on\n"
     box.ask("signal", {"pid": one.value, "signal": int(signal.SIGTERM), "group": False})
     assert os.WEXITSTATUS(box.exited(one.value)) == 3
     two = box.spawn("sh", "-c", "echo on; sleep 500 & wait")
-    assert os.read(two.fds[0], 10) == b"on\n"
+    assert read_some(two.fds[0], 10) == b"on\n"
     box.ask("signal", {"pid": two.value, "signal": int(signal.SIGKILL), "group": True})
     assert os.WTERMSIG(box.exited(two.value)) == signal.SIGKILL
     assert read_all(two.fds[0]) == b""  # the end of the pipe: the child of the group is dead as well
@@ -240,7 +240,7 @@ def test_an_interpreter_has_a_channel(box):
     while not told or told[-1]["type"] != "end":
         told.append(read_frame(answers))
     assert [t["data"]["text"] for t in told if t["type"] == "result"] == [str(message.value)]
-    assert os.read(out, 100) == b"seen\n"
+    assert read_some(out, 100) == b"seen\n"
     os.close(requests)
     box.exited(message.value)
     for fd in (answers, out, err):
@@ -438,7 +438,7 @@ def test_malformed_rules_change_nothing(box, rules):
 
 def test_pause_and_resume(box):
     counter = box.spawn("python3", "-uc", "import time\nwhile 1: print('x'); time.sleep(0.01)")
-    os.read(counter.fds[0], 10)
+    read_some(counter.fds[0], 10)
     told = box.ask("freeze", value=1)
     assert told.value == 1 and told.json["by"] in ("cgroup", "signal")
     os.set_blocking(counter.fds[0], False)
@@ -475,7 +475,7 @@ def test_statistics_follow_use(box):
     before = box.ask("stats").json
     code = "x = bytearray(30 << 20); open('/tmp/f', 'wb').write(bytes(5 << 20))\nfor i in range(10**7): pass\nprint('on', flush=True); input()"
     busy = box.spawn("python3", "-c", code, stdin=True)
-    assert os.read(busy.fds[1], 10) == b"on\n"
+    assert read_some(busy.fds[1], 10) == b"on\n"
     after = box.ask("stats").json
     assert after["cpu_usec"] >= before["cpu_usec"] + 50_000
     assert after["memory"] >= before["memory"] + (30 << 20) and after["memory_peak"] >= after["memory"]

@@ -1,0 +1,35 @@
+"""A test that hangs fails with its own stack and a look at what it started, instead of costing the results of its whole file."""
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from helpers import below
+
+# Far more than any test needs on a busy machine; the long form has tests that run for hours.
+SECONDS = 36000 if os.environ.get("BRIG_TEST_FULL") else 900
+
+
+def seen_of(pid, name):
+    """Where a process is: its state, what it waits in, and its stack in the kernel where that may be read."""
+    told = [f"{pid} {name}"]
+    for entry in ("wchan", "syscall", "stack"):
+        try:
+            told.append(Path(f"/proc/{pid}/{entry}").read_text(errors="replace").strip().replace("\n", " < "))
+        except OSError:
+            pass
+    return "  ".join(told)
+
+
+def hangs(number, frame):
+    started = "\n".join(seen_of(pid, name) for pid, name in sorted(below(os.getpid()).items()))
+    raise TimeoutError(f"the test has not ended after {SECONDS} s; what runs below it:\n{started}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol():
+    signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
