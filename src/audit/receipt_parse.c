@@ -109,15 +109,20 @@ static int take_body(struct receipt *r, struct err *err)
     return 0;
 }
 
-int receipt_body_read(const char *text, size_t len, struct receipt *ret, struct err *err)
+static int read_tree(const char *text, size_t len, struct receipt *ret, struct err *err)
 {
-    struct err none = ERR_INIT;
-    err = err ? err : &none;
     if (json_parse(text, len, &limits, &ret->tree, err) < 0)
         return err_number(err);
     if (json_type(ret->tree) != JSON_OBJECT)
         return err_set(err, ERR_PROTOCOL, "a receipt is an object");
-    return take_body(ret, err);
+    return 0;
+}
+
+int receipt_body_read(const char *text, size_t len, struct receipt *ret, struct err *err)
+{
+    struct err none = ERR_INIT;
+    err = err ? err : &none;
+    return read_tree(text, len, ret, err) < 0 ? err_number(err) : take_body(ret, err);
 }
 
 /* ---- the signature ---- */
@@ -165,11 +170,9 @@ int receipt_parse(const char *text, size_t len, struct receipt *ret, struct err 
 {
     struct err none = ERR_INIT;
     err = err ? err : &none;
-    if (json_parse(text, len, &limits, &ret->tree, err) < 0)
+    if (read_tree(text, len, ret, err) < 0 || take_proof(ret, err) < 0)
         return err_number(err);
-    if (json_type(ret->tree) != JSON_OBJECT)
-        return err_set(err, ERR_PROTOCOL, "a receipt is an object");
-    return take_proof(ret, err) < 0 ? err_number(err) : take_body(ret, err);
+    return take_body(ret, err);
 }
 
 /* ---- check ---- */

@@ -22,6 +22,7 @@
 #include "daemon/seal.h"
 #include "os/fd.h"
 #include "os/seal.h"
+#include "os/signals.h"
 #include "os/sys.h"
 #include "os/weaken.h"
 
@@ -281,16 +282,12 @@ static int take_argument(const char *text, struct err *err)
 
 static int watch_signals(struct err *err)
 {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    front.signals =
-        (struct loop_io){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .fn = on_signals};
-    if (front.signals.fd < 0 || loop_watch(front.loop, &front.signals, EPOLLIN) < 0)
-        return err_sys(err, "signalfd");
-    return 0;
+    static const int watched[] = {SIGTERM, SIGHUP};
+    int fd = signals_open(watched, ARRAY_LEN(watched), NULL, err);
+    if (fd < 0)
+        return fd;
+    front.signals = (struct loop_io){.fd = fd, .fn = on_signals};
+    return loop_watch(front.loop, &front.signals, EPOLLIN) < 0 ? err_sys(err, "watch signals") : 0;
 }
 
 /* What is large goes back to the system when it is freed, whatever sizes were used before: the

@@ -41,16 +41,6 @@ static const char *type_word(uint32_t mode)
                             : "device";
 }
 
-static const char *kind_word(const struct review_change *c)
-{
-    if (c->twin != SIZE_MAX)
-        return "renamed";
-    return c->kind == REVIEW_ADDED     ? "added"
-           : c->kind == REVIEW_DELETED ? "deleted"
-           : c->content                ? "modified"
-                                       : "mode";
-}
-
 struct sums {
     uint64_t added, deleted, modified, renamed, trust, conflicts, refused, lines_added,
         lines_removed;
@@ -103,7 +93,7 @@ static int put_change(struct review *r, const struct review_change *c, bool stat
     count(s, c);
     jw_object_begin(w);
     put_path(w, "path", c->path);
-    jw_kv_string(w, "change", kind_word(c));
+    jw_kv_string(w, "change", review_kind_word(c));
     if (from)
         put_path(w, "old_path", from->path);
     jw_kv_string(w, "old_type", type_word(old->mode));

@@ -180,6 +180,8 @@ int review_text(struct review *r, const struct review_style *style, review_out_f
 int review_json(struct review *r, bool stat, struct buf *out, struct err *err);
 /* What was chosen: lines, or a JSON object. True: something else is left. */
 bool review_told(const struct review *r, bool json, bool dry_run, struct buf *out);
+/* What happened to it, in a word. */
+const char *review_kind_word(const struct review_change *c);
 /* A name as diff tools quote it: in double quotes with C escapes where it needs them. */
 void review_name(struct buf *out, const char *prefix, const char *path);
 /* Mode as git writes it. */

@@ -272,7 +272,7 @@ static void binary_line(struct buf *out, const struct review_change *a,
             a->old.mode ? a->old.size : 0, c->new.mode ? c->new.size : 0);
 }
 
-static const char *kind_word(const struct review_change *c)
+const char *review_kind_word(const struct review_change *c)
 {
     if (c->twin != SIZE_MAX)
         return "renamed";
@@ -286,7 +286,7 @@ static void stat_line(struct buf *out, const struct review_style *style,
                       const struct review_change *c, const struct review_change *from, int text,
                       uint64_t added, uint64_t removed)
 {
-    buf_fmt(out, "%-9s ", kind_word(c));
+    buf_fmt(out, "%-9s ", review_kind_word(c));
     if (from) {
         review_name(out, "", from->path);
         buf_str(out, " => ");

@@ -2,6 +2,7 @@
 #include "audit/netlog.h"
 #include "base/cleanup.h"
 #include "http/url.h"
+#include "os/signals.h"
 #include "sandbox/egress.h"
 #include "sandbox/link.h"
 
@@ -21,17 +22,7 @@ static void free_link(struct link *l)
 }
 #define cleanup_link __attribute__((cleanup(free_link)))
 
-static int watch_signals(sigset_t *old, struct err *err)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, old);
-    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? err_sys(err, "signalfd") : fd;
-}
+static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* ---- check ---- */
 
@@ -204,7 +195,7 @@ int sandbox_proxy_serve(const struct proxy_request *r, struct buf *ret_summary, 
     link_init(&l);
     if (netlog_new(&s.log, err) < 0)
         return err_number(err);
-    cleanup_fd int signals = watch_signals(&old, err);
+    cleanup_fd int signals = signals_open(watched, ARRAY_LEN(watched), &old, err);
     int result = signals < 0 ? signals : start_and_serve(&s, &l, signals, err);
     /* Take the signal that ended it off the queue: left pending, it would kill us once it is
      * unblocked. */

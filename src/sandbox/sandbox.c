@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/signals.h"
 #include "os/weaken.h"
 #include "review/prepare.h"
 #include "sandbox/gate.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,13 +100,8 @@ static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTST
 
 static int watch_signals(struct sandbox *s, sigset_t *old, struct err *err)
 {
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < ARRAY_LEN(watched); i++)
-        sigaddset(&set, watched[i]);
-    sigprocmask(SIG_BLOCK, &set, old);
-    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return s->signal_fd < 0 ? err_sys(err, "signalfd") : 0;
+    s->signal_fd = signals_open(watched, ARRAY_LEN(watched), old, err);
+    return s->signal_fd < 0 ? s->signal_fd : 0;
 }
 
 /* A terminal is one file: in both directions. */

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/signals.h"
 #include "sandbox/sandbox.h"
 #include "verify/cell.h"
 
@@ -141,17 +142,7 @@ static int try_cells(const struct verify_options *o, const struct host_report *h
     return 0;
 }
 
-static int open_signals(sigset_t *old, struct err *err)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, old);
-    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? err_sys(err, "signalfd") : fd;
-}
+static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
 
 int verify_run(const struct verify_options *options, struct verify_result *ret, struct err *err)
 {
@@ -162,7 +153,7 @@ int verify_run(const struct verify_options *options, struct verify_result *ret, 
     memset(ret, 0, sizeof *ret);
     sandbox_host_report(&host);
     choose_cells(options, &host, ret);
-    cleanup_fd int signal_fd = open_signals(&old, err);
+    cleanup_fd int signal_fd = signals_open(watched, ARRAY_LEN(watched), &old, err);
     canaries_init(&canaries);
     bool any = cells_to_try(ret) > 0;
     int r = signal_fd < 0 ? signal_fd : any ? canaries_open(&canaries, err) : 0;

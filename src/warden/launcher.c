@@ -8,6 +8,7 @@
 #include "os/beside.h"
 #include "os/cgroup.h"
 #include "os/loop.h"
+#include "os/signals.h"
 #include "os/sys.h"
 #include "os/weaken.h"
 #include "warden/gatekeeper.h"
@@ -627,17 +628,12 @@ static int open_listeners(struct launcher *l, struct err *err)
 
 static int watch_signals(struct launcher *l, struct err *err)
 {
-    sigset_t set;
-    sigemptyset(&set);
     static const int watched[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-    for (size_t i = 0; i < ARRAY_LEN(watched); i++)
-        sigaddset(&set, watched[i]);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    l->signals =
-        (struct loop_io){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .fn = on_signals};
-    if (l->signals.fd < 0 || loop_watch(l->loop, &l->signals, EPOLLIN) < 0)
-        return err_sys(err, "signalfd");
-    return 0;
+    int fd = signals_open(watched, ARRAY_LEN(watched), NULL, err);
+    if (fd < 0)
+        return fd;
+    l->signals = (struct loop_io){.fd = fd, .fn = on_signals};
+    return loop_watch(l->loop, &l->signals, EPOLLIN) < 0 ? err_sys(err, "watch signals") : 0;
 }
 
 static int verdict(const struct launcher *l, struct err *err)

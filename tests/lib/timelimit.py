@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from helpers import below
-
 # Far more than any test needs on a busy machine; the long form has tests that run for hours.
 SECONDS = 36000 if os.environ.get("BRIG_TEST_FULL") else 900
 
@@ -23,6 +21,7 @@ def seen_of(pid, name):
 
 
 def hangs(number, frame):
+    from helpers import below  # makes copies of the programs under test, which not every suite needs
     started = "\n".join(seen_of(pid, name) for pid, name in sorted(below(os.getpid()).items()))
     raise TimeoutError(f"the test has not ended after {SECONDS} s; what runs below it:\n{started}")
 

@@ -5,6 +5,7 @@
 #include "cli/client/boxes.h"
 #include "cli/term.h"
 #include "http/connect.h"
+#include "os/signals.h"
 #include "os/tty.h"
 
 #include <errno.h>
@@ -371,19 +372,15 @@ static int start(struct exec_verb *v, struct err *err)
 
 static int run(struct exec_verb *v, struct err *err)
 {
-    sigset_t set, old;
+    sigset_t old;
     static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
     if (client_find(&v->boxes.client, v->boxes.words[0], v->id, err) < 0)
         return err_number(err);
     v->stdin_fd = v->no_stdin ? -1 : STDIN_FILENO;
-    sigemptyset(&set);
-    for (size_t i = 0; i < ARRAY_LEN(watched); i++)
-        sigaddset(&set, watched[i]);
-    sigprocmask(SIG_BLOCK, &set, &old);
-    v->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    v->signal_fd = signals_open(watched, ARRAY_LEN(watched), &old, err);
     call_init(&v->call);
     connect_reader_init(&v->frames);
-    int r = v->signal_fd < 0 ? err_sys(err, "signalfd") : start(v, err);
+    int r = v->signal_fd < 0 ? v->signal_fd : start(v, err);
     if (r >= 0 && v->tty)
         tty_raw(STDIN_FILENO);
     if (r >= 0)
