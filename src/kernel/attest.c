@@ -37,7 +37,7 @@ static int check_privileges(const struct kernel *k, const struct proc_status *s,
         return wrong(err, "capability set", caps);
     /* Without a user namespace an ordinary user cannot empty the bounding set, and no-new-privs
      * makes it moot. */
-    bool can_empty = k->tier == TIER_CONTAINER || k->privileged;
+    bool can_empty = tier_namespaced(k->tier) || k->privileged;
     if (can_empty && (s->cap_bnd & ~k->keep_caps) && !capable && !guard_unattested(GUARD_GROUPS))
         return wrong(err, "capability bounding set", s->cap_bnd);
     if (s->no_new_privs != 1 && !guard_unattested(GUARD_NO_NEW_PRIVS))
@@ -69,7 +69,7 @@ static bool ns_unattested(int ns)
 /* K-8 */
 static int check_namespaces(struct kernel *k, pid_t pid, uint64_t inside[NS_COUNT], struct err *err)
 {
-    if (k->tier != TIER_CONTAINER)
+    if (!tier_namespaced(k->tier))
         return 0;
     /* Ours stay as they are. */
     if (!k->own[0] && procfs_namespaces(0, k->own, err) < 0)
@@ -100,7 +100,7 @@ static int check_map(const struct kernel *k, pid_t pid, const char *which, uint3
 
 static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
 {
-    if (k->tier != TIER_CONTAINER || guard_unattested(GUARD_NS_USER))
+    if (!tier_namespaced(k->tier) || guard_unattested(GUARD_NS_USER))
         return 0;
     if (check_map(k, pid, "uid_map", k->host_uid, err) < 0)
         return err_number(err);
@@ -123,7 +123,7 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
     char uid_map[KERNEL_MAP_SIZE];
     evidence_string(out, "tier", tier_name(k->tier));
     evidence_uint(out, "host_uid", k->host_uid);
-    if (k->tier == TIER_CONTAINER) {
+    if (tier_namespaced(k->tier)) {
         kernel_map_text(k, k->host_uid, uid_map);
         evidence_string(out, "uid_map", uid_map);
         evidence_string(out, "namespaces", "user mnt pid net ipc uts cgroup");

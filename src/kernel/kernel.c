@@ -53,7 +53,7 @@ static void open_stem(struct kernel *k)
 
 static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r, struct err *err)
 {
-    bool container = k->tier == TIER_CONTAINER;
+    bool container = tier_namespaced(k->tier);
     enum need need = r->policy->unix_sockets;
     if (need == NEED_REQUIRE && !container) {
         err_set(err, ERR_UNSUPPORTED,
@@ -81,7 +81,7 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
 {
     if (tier_decide(r->policy, &k->tier, err) < 0)
         return err_number(err);
-    bool container = k->tier == TIER_CONTAINER;
+    bool container = tier_namespaced(k->tier);
     k->privileged = geteuid() == 0;
     k->tty = r->tty;
     k->host_uid = k->privileged ? leased_uid(r->lease) : getuid();
@@ -139,7 +139,7 @@ static int build_filters(struct kernel *k, struct err *err)
 /* On the process tier nobody could load a filter without the flag. */
 static bool left_out_privs(const struct kernel *k)
 {
-    return guard_left_out(GUARD_NO_NEW_PRIVS) && k->tier == TIER_CONTAINER;
+    return guard_left_out(GUARD_NO_NEW_PRIVS) && tier_namespaced(k->tier);
 }
 
 static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
@@ -166,7 +166,7 @@ static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
 
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err)
 {
-    bool container = k->tier == TIER_CONTAINER;
+    bool container = tier_namespaced(k->tier);
     switch (stage) {
     case STAGE_BIRTH:
         /* Without a user namespace of its own the quotas would be the host's. */

@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "kernel/process/broker_connect.h"
 #include "kernel/process/filter.h"
+#include "kernel/tier.h"
 #include "os/errand.h"
 #include "os/procfs.h"
 #include "plan/plan.h"
@@ -164,9 +165,3 @@ unsigned seen_pause_ms(const struct kernel *k);
 void seen_rest(struct kernel *k);
 /* The code is ended: nothing will be asked any more. */
 void seen_end(struct kernel *k);
-
-/* tier.c */
-enum tier tier_of_level(enum level level);
-int tier_decide(const struct policy *p, enum tier *ret, struct err *err);
-/* Can a user namespace with mounts be made here? For doctor: tries it in a child. */
-bool tier_probe_namespaces(char why[static 256], char how[static 256]);

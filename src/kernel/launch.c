@@ -46,7 +46,7 @@ static int launch_failed(const struct kernel *k, struct err *err)
 {
     char why[256], how[256];
     int code = errno;
-    if (k->tier == TIER_CONTAINER &&
+    if (tier_namespaced(k->tier) &&
         (code == EPERM || code == ENOSPC || code == EINVAL || code == ENOSYS) &&
         !tier_probe_namespaces(why, how)) {
         err_set(err, ERR_UNSUPPORTED, "the container tier cannot be had here: %s", why);
@@ -96,7 +96,7 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
         return image;
     struct enter enter = {
         .launch = l, .image_fd = image, .uid = k->inside_uid, .gid = k->inside_uid};
-    enter.namespaced = k->tier == TIER_CONTAINER;
+    enter.namespaced = tier_namespaced(k->tier);
     if (!enter.namespaced || guard_left_out(GUARD_NS_USER)) {
         enter.uid = k->host_uid;
         enter.gid = k->host_gid;
@@ -155,7 +155,7 @@ static int write_map(const struct kernel *k, pid_t pid, const char *which, uint3
 int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
 {
     char path[64];
-    if (k->tier != TIER_CONTAINER || guard_left_out(GUARD_NS_USER))
+    if (!tier_namespaced(k->tier) || guard_left_out(GUARD_NS_USER))
         return 0;
     snprintf(path, sizeof path, "/proc/%d/setgroups", pid);
     /* An ordinary user may only map a gid after giving up setgroups; root drops the groups instead.

@@ -1,15 +1,63 @@
-/* Level and host → tier. What the host cannot give is refused with the reason, never replaced. */
-#include "kernel/kernel.h"
+/* The table of tiers; level and host → tier. What the host cannot give is refused with the reason,
+ * never replaced. */
+#include "kernel/tier.h"
+
+#include "base/cleanup.h"
 #include "os/fd.h"
+#include "os/landlock.h"
 #include "os/sys.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static bool no_hardware(struct tier_answer *ret)
+{
+    snprintf(ret->why, sizeof ret->why, "this version of brig has no hardware tier");
+    return false;
+}
+
+/* Landlock is what keeps files apart on the process tier, and the second layer everywhere else. */
+#define NEEDS_FILTERS (TIER_NEEDS_SECCOMP | TIER_NEEDS_LANDLOCK)
+#define NEEDS_ALL     (NEEDS_FILTERS | TIER_NEEDS_NAMESPACES)
+
+static const struct tier_row rows[TIER_COUNT] = {
+    [TIER_PROCESS] = {.about = "the host's kernel, narrowed: filter and Landlock",
+                      .needs = NEEDS_FILTERS},
+    [TIER_CONTAINER] = {.about = "the same, in namespaces of its own",
+                        .needs = NEEDS_ALL,
+                        .served = true,
+                        .cloned = true},
+    [TIER_HARDWARE] = {.about = "a kernel of its own behind KVM", .probe = no_hardware},
+};
+
+const struct tier_row *tier_row(enum tier tier)
+{
+    return &rows[tier < TIER_COUNT ? tier : TIER_AUTO];
+}
+
+bool tier_probe_seccomp(void)
+{
+    uint32_t action = SECCOMP_RET_USER_NOTIF;
+    return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+void tier_probe(enum tier tier, struct tier_answer *ret)
+{
+    const struct tier_row *row = tier_row(tier);
+    *ret = (struct tier_answer){0};
+    if ((row->needs & TIER_NEEDS_SECCOMP) && !tier_probe_seccomp())
+        snprintf(ret->why, sizeof ret->why, "the kernel has no seccomp notification");
+    else if ((row->needs & TIER_NEEDS_LANDLOCK) && landlock_abi() <= 0)
+        snprintf(ret->why, sizeof ret->why, "the kernel has no Landlock");
+    else if (!(row->needs & TIER_NEEDS_NAMESPACES) || tier_probe_namespaces(ret->why, ret->how))
+        ret->available = !row->probe || row->probe(ret);
+}
 
 enum tier tier_of_level(enum level level)
 {
@@ -26,7 +74,7 @@ enum tier tier_of_level(enum level level)
 int tier_decide(const struct policy *p, enum tier *ret, struct err *err)
 {
     *ret = p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier;
-    if (*ret == TIER_PROCESS || *ret == TIER_CONTAINER)
+    if (*ret != TIER_HARDWARE)
         return 0;
     err_set(
         err, ERR_UNSUPPORTED,

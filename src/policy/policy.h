@@ -23,11 +23,20 @@ enum level {
     LEVEL_COUNT,
 };
 
+/* Every tier, once, from the weakest wall to the strongest. X(id, "word", namespaces): with
+ * namespaces the code has a view, a network, pids and uids of its own. What a host must have for a
+ * tier is in kernel/tier.c. */
+#define POLICY_TIERS(X)                                                                            \
+    X(PROCESS, "process", false)                                                                   \
+    X(CONTAINER, "container", true)                                                                \
+    X(HARDWARE, "hardware", true) /* named by level critical; no version of brig has it yet */
+
 enum tier {
     TIER_AUTO, /* the level decides */
-    TIER_PROCESS,
-    TIER_CONTAINER,
-    TIER_HARDWARE, /* named by level critical; no version of brig has it yet */
+#define X(id, word, namespaces) TIER_##id,
+    POLICY_TIERS(X)
+#undef X
+        TIER_COUNT,
 };
 
 /* How hard a mechanism is asked for. */
@@ -213,6 +222,9 @@ void policy_explain_json(const struct policy *p, struct buf *out);
 const char *level_name(enum level level);
 int level_parse(const char *text, enum level *ret);
 const char *tier_name(enum tier tier);
+int tier_parse(const char *text, enum tier *ret);
+/* Namespaces of every kind, and what hangs on them: POLICY_TIERS. */
+bool tier_namespaced(enum tier tier);
 const char *policy_field_path(enum policy_field field);
 const char *policy_field_help(enum policy_field field); /* one line, for help texts and docs */
 /* The number is the one that the level brings, whoever wrote it down. */

@@ -75,7 +75,7 @@ static int check_writable_root(const struct policy *p, struct err *err)
 static int check_process(const struct policy *p, struct err *err)
 {
     struct quoted q;
-    if (p->tier != TIER_PROCESS)
+    if (p->tier == TIER_AUTO || tier_namespaced(p->tier))
         return 0;
     if (has_root_folder(p)) {
         err_set(err, ERR_POLICY,

@@ -13,7 +13,11 @@ struct words {
 };
 
 static const char *const level_words[] = {"low", "medium", "high", "critical"};
-static const char *const tier_words[] = {"auto", "process", "container", "hardware"};
+static const char *const tier_words[] = {"auto",
+#define X(id, word, namespaces) word,
+                                         POLICY_TIERS(X)
+#undef X
+};
 static const char *const need_words[] = {"off", "auto", "require"};
 static const char *const sampling_words[] = {"accept", "auto", "refuse"};
 static const char *const proc_words[] = {"pid", "own", "system"};
@@ -88,6 +92,25 @@ const char *level_name(enum level level)
 const char *tier_name(enum tier tier)
 {
     return name_or_unknown(TYPE_TIER, tier);
+}
+
+bool tier_namespaced(enum tier tier)
+{
+    static const bool table[TIER_COUNT] = {
+#define X(id, word, namespaces) [TIER_##id] = (namespaces),
+        POLICY_TIERS(X)
+#undef X
+    };
+    return tier < TIER_COUNT && table[tier];
+}
+
+int tier_parse(const char *text, enum tier *ret)
+{
+    uint64_t value;
+    int r = word_parse(TYPE_TIER, text, &value, NULL);
+    if (r == 0)
+        *ret = (enum tier)value;
+    return r;
 }
 
 int level_parse(const char *text, enum level *ret)

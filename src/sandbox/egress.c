@@ -140,7 +140,7 @@ static int open_network(struct sandbox *s, struct err *err)
     const struct policy *p = s->request->policy;
     return s->session && !s->stem
                ? network_open_prepared(&s->network, p, err)
-               : network_open(&s->network, p, s->kernel.tier == TIER_CONTAINER, err);
+               : network_open(&s->network, p, tier_namespaced(s->kernel.tier), err);
 }
 
 int sandbox_egress_open(struct sandbox *s, struct err *err)

@@ -1,11 +1,11 @@
 /* What this host can enforce, for `brig doctor`. */
-#include "kernel/kernel.h"
+#include "base/cleanup.h"
+#include "kernel/tier.h"
 #include "os/cgroup.h"
 #include "os/landlock.h"
 #include "sandbox/link.h"
 #include "sandbox/sandbox.h"
 
-#include <linux/seccomp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -31,8 +31,7 @@ static void look_at_kernel(struct host_report *r)
 
 static bool look_at_seccomp(struct host_report *r)
 {
-    uint32_t action = SECCOMP_RET_USER_NOTIF;
-    bool present = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+    bool present = tier_probe_seccomp();
     struct host_fact *f = fact(r, "seccomp notification", present);
     snprintf(f->detail, sizeof f->detail, "%s", present ? "refused calls are seen" : "");
     if (!present) {
@@ -100,50 +99,74 @@ static void look_at_proxy(struct host_report *r)
     }
 }
 
-static void judge_tiers(struct host_report *r, bool seccomp, int abi, bool namespaces)
+/* What a tier needs of the kernel, by the names under which the report has it. */
+static bool matters(const struct tier_row *row, const char *fact)
 {
-    r->tiers[0].tier = TIER_PROCESS;
-    r->tiers[1].tier = TIER_CONTAINER;
-    r->tiers[2].tier = TIER_HARDWARE;
-    r->tiers[0].available = seccomp && abi > 0;
-    r->tiers[1].available = seccomp && abi > 0 && namespaces;
-    for (int t = 0; t < 2; t++)
-        for (unsigned i = 0; !r->tiers[t].available && i < r->fact_count; i++) {
-            const struct host_fact *f = &r->facts[i];
-            bool matters = strcmp(f->name, "cgroup limits") != 0 &&
-                           strcmp(f->name, "brig-proxy") != 0 &&
-                           (t == 1 || strcmp(f->name, "user namespaces") != 0);
-            if (f->present || !matters)
-                continue;
-            snprintf(r->tiers[t].why, sizeof r->tiers[t].why, "%.80s: %.160s", f->name, f->why);
-            snprintf(r->tiers[t].how, sizeof r->tiers[t].how, "%s", f->how);
-            break;
-        }
-    snprintf(r->tiers[2].why, sizeof r->tiers[2].why, "this version of brig has no hardware tier");
+    static const struct {
+        const char *name;
+        unsigned need; /* 0: of every tier that runs on this kernel */
+    } each[] = {{"kernel 5.13 or newer", 0},
+                {"seccomp notification", TIER_NEEDS_SECCOMP},
+                {"Landlock", TIER_NEEDS_LANDLOCK},
+                {"user namespaces", TIER_NEEDS_NAMESPACES}};
+    for (size_t i = 0; i < ARRAY_LEN(each); i++)
+        if (strcmp(each[i].name, fact) == 0)
+            return row->needs && (!each[i].need || (row->needs & each[i].need));
+    return false;
+}
+
+static void judge_tier(struct host_report *r, struct host_tier *t, unsigned found)
+{
+    const struct tier_row *row = tier_row(t->tier);
+    t->available = (row->needs & ~found) == 0;
+    for (unsigned i = 0; !t->available && i < r->fact_count; i++) {
+        const struct host_fact *f = &r->facts[i];
+        if (f->present || !matters(row, f->name))
+            continue;
+        snprintf(t->why, sizeof t->why, "%.80s: %.160s", f->name, f->why);
+        snprintf(t->how, sizeof t->how, "%s", f->how);
+        return;
+    }
+    struct tier_answer answer = {0};
+    if (!t->available || !row->probe || row->probe(&answer))
+        return;
+    t->available = false;
+    memcpy(t->why, answer.why, sizeof t->why);
+    memcpy(t->how, answer.how, sizeof t->how);
 }
 
 static void judge_levels(struct host_report *r)
 {
     for (int level = 0; level < LEVEL_COUNT; level++) {
         enum tier tier = tier_of_level((enum level)level);
-        int t = tier == TIER_PROCESS ? 0 : tier == TIER_CONTAINER ? 1 : 2;
+        const struct host_tier *t = host_tier_of(r, tier);
         r->levels[level].level = (enum level)level;
         r->levels[level].tier = tier;
-        r->levels[level].available = r->tiers[t].available;
-        memcpy(r->levels[level].why, r->tiers[t].why, sizeof r->levels[level].why);
-        memcpy(r->levels[level].how, r->tiers[t].how, sizeof r->levels[level].how);
+        r->levels[level].available = t->available;
+        memcpy(r->levels[level].why, t->why, sizeof r->levels[level].why);
+        memcpy(r->levels[level].how, t->how, sizeof r->levels[level].how);
     }
+}
+
+const struct host_tier *host_tier_of(const struct host_report *report, enum tier tier)
+{
+    return &report->tiers[tier < TIER_PROCESS ? 0 : tier - TIER_PROCESS];
 }
 
 void sandbox_host_report(struct host_report *ret)
 {
     memset(ret, 0, sizeof *ret);
     look_at_kernel(ret);
-    bool seccomp = look_at_seccomp(ret);
-    int abi = look_at_landlock(ret);
-    bool namespaces = look_at_namespaces(ret);
+    unsigned found = look_at_seccomp(ret) ? TIER_NEEDS_SECCOMP : 0;
+    if (look_at_landlock(ret) > 0)
+        found |= TIER_NEEDS_LANDLOCK;
+    if (look_at_namespaces(ret))
+        found |= TIER_NEEDS_NAMESPACES;
     look_at_cgroups(ret);
     look_at_proxy(ret);
-    judge_tiers(ret, seccomp, abi, namespaces);
+    for (size_t i = 0; i < ARRAY_LEN(ret->tiers); i++) {
+        ret->tiers[i].tier = (enum tier)(TIER_PROCESS + i);
+        judge_tier(ret, &ret->tiers[i], found);
+    }
     judge_levels(ret);
 }

@@ -39,7 +39,7 @@ int learner_blind(struct err *err)
 static void refuse_calls(const struct sandbox *s, struct learn *l)
 {
     const struct denial_list *list = &s->result->denials;
-    bool process = s->kernel.tier == TIER_PROCESS;
+    bool process = !tier_namespaced(s->kernel.tier);
     for (size_t i = 0; i < list->count; i++) {
         const struct denial *d = &list->items[i];
         bool call = strncmp(d->rule, "kernel.seccomp", 14) == 0;
@@ -54,7 +54,7 @@ static void learn_calls(const struct sandbox *s, struct learn *l)
 {
     const struct kernel *k = &s->kernel;
     const struct policy *p = s->request->policy;
-    bool process = k->tier == TIER_PROCESS;
+    bool process = !tier_namespaced(k->tier);
     uint64_t unix_refused = k->learn.refused[FIX_UNIX_SOCKETS];
     uint64_t moved = k->learn.refused[FIX_TIER] + unix_refused;
     if (process && moved)

@@ -334,7 +334,7 @@ static bool may_merge(void *ctx, const char *folder)
 void learner_files(struct sandbox *s, struct learn *l)
 {
     const struct filesystem *fs = &s->filesystem;
-    struct files f = {.s = s, .l = l, .container = s->kernel.tier == TIER_CONTAINER};
+    struct files f = {.s = s, .l = l, .container = tier_namespaced(s->kernel.tier)};
     bool own = fs->cwd && (strcmp(fs->cwd, WORKSPACE) == 0 ||
                            (fs->private_dir[0] && strcmp(fs->cwd, fs->private_dir) == 0));
     if (own && s->request->learn_cwd) {

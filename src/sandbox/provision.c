@@ -76,8 +76,8 @@ static int open_filesystem(struct sandbox *s, struct err *err)
                                    .id = s->id,
                                    .command = request->argv,
                                    .tool = s->request->tool,
-                                   .namespaced = s->kernel.tier == TIER_CONTAINER && !host_view(),
-                                   .private_root = s->kernel.tier == TIER_CONTAINER,
+                                   .namespaced = tier_namespaced(s->kernel.tier) && !host_view(),
+                                   .private_root = tier_namespaced(s->kernel.tier),
                                    .privileged = s->kernel.privileged,
                                    .inside_uid = s->kernel.inside_uid,
                                    .whole_proc = s->stem != NULL};
@@ -89,7 +89,7 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
     struct lifecycle_request r = {
         .policy = s->request->policy,
         .namespaced =
-            s->kernel.tier == TIER_CONTAINER && !host_view() && !guard_left_out(GUARD_NS_PID),
+            tier_namespaced(s->kernel.tier) && !host_view() && !guard_left_out(GUARD_NS_PID),
         .private_uid = s->kernel.privileged,
         .host_uid = s->kernel.host_uid,
         .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
@@ -104,7 +104,7 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
 
 static void open_credentials(struct sandbox *s)
 {
-    bool container = s->kernel.tier == TIER_CONTAINER;
+    bool container = tier_namespaced(s->kernel.tier);
     const char *private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL;
     s->credentials = (struct credentials){.policy = s->request->policy,
                                           .home = container     ? HOME_DIR
@@ -351,7 +351,7 @@ static int connect_null(int stdio[3], struct err *err)
  * has only the host's. */
 static int connect_tty(struct sandbox *s, int stdio[3], struct err *err)
 {
-    if (s->kernel.tier == TIER_CONTAINER)
+    if (tier_namespaced(s->kernel.tier))
         return connect_null(stdio, err);
     if (tty_open_pair(&s->tty_master, &stdio[0], err) < 0)
         return err_number(err);

@@ -69,7 +69,7 @@ void sandbox_free(struct sandbox *s)
 const char *run_tool_path(enum tier tier, const char *tool)
 {
     bool host_view = guard_left_out(GUARD_ROOT) || guard_left_out(GUARD_NS_MOUNT);
-    return tier == TIER_CONTAINER && !host_view ? TOOL_PATH : tool;
+    return tier_namespaced(tier) && !host_view ? TOOL_PATH : tool;
 }
 
 static void notice(struct run_result *r, const char *text)
@@ -89,7 +89,7 @@ void sandbox_note_weaker(struct sandbox *s)
                  level_name(p->level), tier_name(asked), tier_name(s->kernel.tier));
         notice(s->result, text);
     }
-    if (p->landlock != NEED_REQUIRE && s->kernel.tier == TIER_CONTAINER &&
+    if (p->landlock != NEED_REQUIRE && tier_namespaced(s->kernel.tier) &&
         !s->filesystem.landlock_fs)
         notice(s->result, "Landlock, the second filesystem layer, is not in force");
     if (lifecycle_note(&s->lifecycle, text, sizeof text))

@@ -137,12 +137,12 @@ struct host_fact {
 struct host_report {
     struct host_fact facts[HOST_FACTS_MAX];
     unsigned fact_count;
-    struct {
+    struct host_tier {
         enum tier tier;
         bool available;
         char why[256];
         char how[256];
-    } tiers[3]; /* process, container, hardware */
+    } tiers[TIER_COUNT - TIER_PROCESS]; /* from the weakest to the strongest */
     struct {
         enum level level;
         bool available;
@@ -152,3 +152,4 @@ struct host_report {
     } levels[LEVEL_COUNT];
 };
 void sandbox_host_report(struct host_report *ret);
+const struct host_tier *host_tier_of(const struct host_report *report, enum tier tier);

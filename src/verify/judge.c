@@ -106,7 +106,7 @@ uint64_t row_guards(const struct row *r, const struct circumstances *c)
 {
     bool own_uid =
         c->root && ((r->flags & ROW_OWNER) || ((r->flags & ROW_ENGINE) && !c->open_engine));
-    if (c->tier != TIER_CONTAINER)
+    if (!tier_namespaced(c->tier))
         return own_uid ? 0 : r->process;
     if ((r->flags & ROW_COUNTED) && !c->cgroup)
         return 0;
@@ -120,7 +120,7 @@ uint64_t row_guards(const struct row *r, const struct circumstances *c)
 
 const char *row_excused(const struct row *r, const struct circumstances *c)
 {
-    if ((r->flags & ROW_CONTAINER) && c->tier != TIER_CONTAINER)
+    if ((r->flags & ROW_CONTAINER) && !tier_namespaced(c->tier))
         return "the process tier has nothing of the kind (docs/verify.md)";
     if ((r->flags & ROW_ROOT) && !c->root)
         return "only root has it to lose";

@@ -187,7 +187,7 @@ int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work,
     s->end_fd = -1;
     s->place.limit = scene_limit(id);
     s->place.patience = limit_left_out() ? 300 : PATIENCE_MS;
-    s->place.namespaced = work->tier == TIER_CONTAINER && !guard_left_out(GUARD_ROOT) &&
+    s->place.namespaced = tier_namespaced(work->tier) && !guard_left_out(GUARD_ROOT) &&
                           !guard_left_out(GUARD_NS_MOUNT);
     name_tasks(s);
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(end, O_CLOEXEC) < 0)

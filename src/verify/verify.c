@@ -22,12 +22,12 @@ static void add_cell(struct verify_result *r, const struct host_report *host, en
     if (r->cell_count == CELLS_MAX)
         return;
     *cell = (struct verify_cell){.level = level, .tier = tier, .tried = true};
-    for (size_t i = 0; i < ARRAY_LEN(host->tiers); i++)
-        if (host->tiers[i].tier == tier && !host->tiers[i].available) {
-            cell->tried = false;
-            snprintf(cell->why, sizeof cell->why, "%s", host->tiers[i].why);
-            snprintf(cell->how, sizeof cell->how, "%s", host->tiers[i].how);
-        }
+    const struct host_tier *here = host_tier_of(host, tier);
+    if (!here->available) {
+        cell->tried = false;
+        snprintf(cell->why, sizeof cell->why, "%s", here->why);
+        snprintf(cell->how, sizeof cell->how, "%s", here->how);
+    }
     r->cell_count++;
 }
 

@@ -4,6 +4,7 @@
 #include "warden/template.h"
 
 #include "base/cleanup.h"
+#include "kernel/tier.h"
 
 #include <string.h>
 
@@ -38,7 +39,7 @@ static int check_kept(const struct policy *request, struct err *err)
 
 static int check_tier(const struct policy *p, struct err *err)
 {
-    if (p->tier == TIER_CONTAINER || p->tier == TIER_AUTO)
+    if (p->tier == TIER_AUTO || tier_row(p->tier)->served)
         return 0;
     err_set(err, ERR_UNSUPPORTED, "the request asks for the %s tier; the daemon has containers",
             tier_name(p->tier));

@@ -375,7 +375,7 @@ static int provision(struct warden *w, struct err *err)
     struct sandbox *s = w->s;
     if (sandbox_open(s, err) < 0)
         return err_number(err);
-    if (s->kernel.tier != TIER_CONTAINER)
+    if (!tier_row(s->kernel.tier)->served)
         return err_set(err, ERR_UNSUPPORTED, "the daemon has sandboxes of the container tier only");
     s->result->tier = s->kernel.tier;
     s->result->level = s->request->policy->level;

@@ -49,8 +49,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     if (r)
         return r < 0 ? r : 0;
     if (opt->id == OPT_TIER)
-        o->tier = strcmp(value, "process") == 0 ? TIER_PROCESS : TIER_CONTAINER;
-    else if (opt->id == OPT_JSON)
+        return tier_parse(value, &o->tier);
+    if (opt->id == OPT_JSON)
         o->json = true;
     else
         o->list = true;

@@ -265,10 +265,11 @@ static int check_host(struct err *err)
 {
     struct host_report host;
     sandbox_host_report(&host);
-    if (host.tiers[1].available)
+    const struct host_tier *container = host_tier_of(&host, TIER_CONTAINER);
+    if (container->available)
         return 0;
-    err_set(err, ERR_UNSUPPORTED, "brig serve needs the container tier: %s", host.tiers[1].why);
-    return err_hint(err, "%s", host.tiers[1].how);
+    err_set(err, ERR_UNSUPPORTED, "brig serve needs the container tier: %s", container->why);
+    return err_hint(err, "%s", container->how);
 }
 
 static int serve(struct serve *s, struct err *err)

@@ -55,7 +55,7 @@ static void write_field(const struct walk *k, enum policy_field id)
  * refused: what is shown must read back. */
 static bool may_be_said(const struct policy *p, enum policy_field id)
 {
-    return id != FIELD_UID || p->tier != TIER_PROCESS;
+    return id != FIELD_UID || p->tier == TIER_AUTO || tier_namespaced(p->tier);
 }
 
 /* Leaves the section open for more; "" is the top, which is open already. */

@@ -106,7 +106,7 @@ static void fixed_kernel(struct sandbox *s, const struct scene *scene)
 {
     struct err err = ERR_INIT;
     cr_assert_eq(tier_decide(s->request->policy, &s->kernel.tier, &err), 0, "%s", err.message);
-    bool container = s->kernel.tier == TIER_CONTAINER;
+    bool container = tier_namespaced(s->kernel.tier);
     s->kernel.privileged = scene->root;
     s->kernel.tty = scene->tty;
     s->kernel.inside_uid = container ? (uid_t)s->request->policy->uid : 4000;
@@ -120,7 +120,7 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
 {
     const struct policy *p = s->request->policy;
     fixed_kernel(s, scene);
-    bool container = s->kernel.tier == TIER_CONTAINER;
+    bool container = tier_namespaced(s->kernel.tier);
     const char *private_dir = !container && p->workspace ? "/tmp/brig-0123" : "";
     struct filesystem *fs = &s->filesystem;
     filesystem_init(fs);
