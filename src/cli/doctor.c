@@ -88,7 +88,8 @@ static void report_text(const struct host_report *r, struct buf *out, struct sty
     }
     title(out, s, "Tiers: which kernel boundary can be had");
     for (size_t i = 0; i < ARRAY_LEN(r->tiers); i++) {
-        line(out, s, r->tiers[i].available, tier_name(r->tiers[i].tier), "");
+        line(out, s, r->tiers[i].available, tier_name(r->tiers[i].tier),
+             r->tiers[i].available ? r->tiers[i].about : "");
         reason(out, r->tiers[i].available, r->tiers[i].why, r->tiers[i].how);
     }
     title(out, s, "Levels: what `brig run --level` can do here");

@@ -57,6 +57,7 @@ extern const struct verb verb_secrets;
 extern const struct verb verb_doctor;
 extern const struct verb verb_verify_walls;
 extern const struct verb verb_policy;
+extern const struct verb verb_policy_choose;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;
 

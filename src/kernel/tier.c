@@ -41,6 +41,14 @@ const struct tier_row *tier_row(enum tier tier)
     return &rows[tier < TIER_COUNT ? tier : TIER_AUTO];
 }
 
+bool tier_served(const struct policy *p)
+{
+    bool all = p->tier == TIER_AUTO || tier_row(p->tier)->served;
+    for (unsigned i = 0; i < p->wish.count; i++)
+        all = all && tier_row(p->wish.tiers[i])->served;
+    return all;
+}
+
 bool tier_probe_seccomp(void)
 {
     uint32_t action = SECCOMP_RET_USER_NOTIF;
@@ -71,8 +79,33 @@ enum tier tier_of_level(enum level level)
     }
 }
 
+/* The first of the list that this host can give. */
+static int decide_wish(const struct policy *p, enum tier *ret, struct err *err)
+{
+    struct tier_answer answer;
+    char reasons[400] = "", how[256] = "";
+    size_t used = 0;
+    for (unsigned i = 0; i < p->wish.count; i++) {
+        *ret = p->wish.tiers[i];
+        tier_probe(*ret, &answer);
+        if (answer.available)
+            return 0;
+        int n = snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", i ? "; " : "",
+                         tier_name(*ret), answer.why);
+        used = n < 0 || used + (size_t)n >= sizeof reasons ? sizeof reasons - 1 : used + (size_t)n;
+        if (answer.how[0])
+            snprintf(how, sizeof how, "for %s: %.200s", tier_name(*ret), answer.how);
+    }
+    err_set(err, ERR_UNSUPPORTED, "this host can give no tier of kernel.tier (%s)", reasons);
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err, "%s%sa weaker tier is used only where the policy or --tier names it", how,
+                    how[0] ? "; " : "");
+}
+
 int tier_decide(const struct policy *p, enum tier *ret, struct err *err)
 {
+    if (p->wish.count)
+        return decide_wish(p, ret, err);
     *ret = p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier;
     if (*ret != TIER_HARDWARE)
         return 0;

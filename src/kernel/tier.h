@@ -43,6 +43,8 @@ struct tier_row {
 
 /* Of TIER_PROCESS and what follows it. */
 const struct tier_row *tier_row(enum tier tier);
+/* Each tier that the policy may end on can be had from `brig serve`. */
+bool tier_served(const struct policy *p);
 /* Tries it on this host, in children where something has to be made. */
 void tier_probe(enum tier tier, struct tier_answer *ret);
 

@@ -76,6 +76,7 @@ struct spelling {
 static struct spelling spelling_of(enum field_type type)
 {
     static const struct spelling table[] = {
+        [TYPE_TIER] = {BIT(JSON_STRING) | BIT(JSON_ARRAY), NULL},
         [TYPE_BOOL] = {BIT(JSON_BOOL), NULL},
         [TYPE_PATH] = {BIT(JSON_STRING), "an absolute path"},
         [TYPE_RESOLVER] = {BIT(JSON_STRING), "host, or an address such as 9.9.9.9"},
@@ -108,6 +109,25 @@ static const char *scalar_text(const struct json *j, char *space, size_t size)
     }
 }
 
+/* A wish becomes the text that wish_parse reads. */
+static int load_wish(struct load *l, enum policy_field id, const struct json *j)
+{
+    cleanup_buf struct buf text;
+    buf_init(&text, 4096);
+    for (size_t i = 0; i < json_count(j); i++) {
+        const struct json *word = json_at(j, i);
+        if (json_type(word) != JSON_STRING)
+            return wrong_type(l, word, policy_field_path(id), "a tier such as container");
+        buf_fmt(&text, "%s%s", i ? ", " : "", json_string(word));
+    }
+    struct origin origin = origin_at(l, j);
+    if (!json_count(j) || text.failed)
+        err_set(l->err, ERR_POLICY, "a list of tiers has at least one and names each once");
+    else if (value_set(l->p, id, buf_text(&text), &origin, l->err) >= 0)
+        return 0;
+    return blame(l, place_of(j), policy_field_path(id));
+}
+
 static int load_field(struct load *l, enum policy_field id, const struct json *j)
 {
     struct spelling spelling = spelling_of(field_type(id));
@@ -118,6 +138,8 @@ static int load_field(struct load *l, enum policy_field id, const struct json *j
         return wrong_type(l, j, policy_field_path(id),
                           spelling.expected ? spelling.expected : buf_text(&words));
     }
+    if (json_type(j) == JSON_ARRAY)
+        return load_wish(l, id, j);
     char space[64];
     struct origin origin = origin_at(l, j);
     int r = value_set(l->p, id, scalar_text(j, space, sizeof space), &origin, l->err);

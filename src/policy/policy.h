@@ -120,9 +120,16 @@ struct env_var {
     struct origin origin;
 };
 
+/* kernel.tier as a list: the first that the host can give, and nothing weaker than all of them. */
+struct tier_wish {
+    unsigned count; /* 0: no list, the tier alone */
+    enum tier tiers[TIER_COUNT];
+};
+
 struct policy {
     enum level level;
-    enum tier tier;
+    enum tier tier; /* with a wish: the weakest of it */
+    struct tier_wish wish;
     uint64_t uid; /* inside the sandbox */
     enum need unix_sockets;
     char *root;         /* "host" or an absolute folder */

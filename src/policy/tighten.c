@@ -119,6 +119,8 @@ static int take_field(struct policy *p, const struct policy *request, enum polic
         r = take_string(p, request, id, err);
     else
         field_store(p, id, field_number(request, id));
+    if (id == FIELD_TIER)
+        p->wish = request->wish;
     if (r == 0)
         p->origin[id] = request->origin[id];
     return r;

@@ -7,6 +7,7 @@
 #include "http/url.h"
 #include "policy/levels.h"
 #include "policy/paths.h"
+#include "policy/wish.h"
 #include "policy/words.h"
 
 #include <inttypes.h>
@@ -163,6 +164,26 @@ static int set_text(struct policy *p, enum policy_field id, const char *text,
     return 0;
 }
 
+/* A list of one is no list. */
+static int set_tier(struct policy *p, const char *text, const struct origin *origin,
+                    struct err *err)
+{
+    struct tier_wish wish;
+    int r = wish_parse(text, &wish, err);
+    if (r < 0)
+        return r;
+    enum tier tier = wish_weakest(&wish);
+    if (wish.count == 1)
+        wish.count = 0;
+    r = check_repeat(p, FIELD_TIER, origin, tier == p->tier && wish_same(&wish, &p->wish), err);
+    if (r < 0 || origin->kind < p->origin[FIELD_TIER].kind)
+        return r;
+    p->tier = tier;
+    p->wish = wish;
+    p->origin[FIELD_TIER] = *origin;
+    return 0;
+}
+
 static int set_number(struct policy *p, enum policy_field id, const char *text,
                       const struct origin *origin, struct err *err)
 {
@@ -186,6 +207,8 @@ int value_set(struct policy *p, enum policy_field id, const char *text, const st
 {
     if (field_is_text(id))
         return set_text(p, id, text, origin, err);
+    if (id == FIELD_TIER)
+        return set_tier(p, text, origin, err);
     return set_number(p, id, text, origin, err);
 }
 
@@ -230,6 +253,10 @@ void value_format(enum policy_field id, uint64_t number, struct buf *out)
 
 void policy_field_text(const struct policy *p, enum policy_field field, struct buf *out)
 {
+    if (field == FIELD_TIER && p->wish.count) {
+        wish_text(&p->wish, out);
+        return;
+    }
     if (!field_is_text(field)) {
         value_format(field, field_number(p, field), out);
         return;

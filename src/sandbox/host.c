@@ -166,6 +166,7 @@ void sandbox_host_report(struct host_report *ret)
     look_at_proxy(ret);
     for (size_t i = 0; i < ARRAY_LEN(ret->tiers); i++) {
         ret->tiers[i].tier = (enum tier)(TIER_PROCESS + i);
+        ret->tiers[i].about = tier_row(ret->tiers[i].tier)->about;
         judge_tier(ret, &ret->tiers[i], found);
     }
     judge_levels(ret);

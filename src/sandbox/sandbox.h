@@ -140,6 +140,7 @@ struct host_report {
     struct host_tier {
         enum tier tier;
         bool available;
+        const char *about; /* the wall, in a few words */
         char why[256];
         char how[256];
     } tiers[TIER_COUNT - TIER_PROCESS]; /* from the weakest to the strongest */

@@ -161,7 +161,7 @@ static int read_member(struct reading *r, const char *key, const struct json *va
 int template_check(const struct template *t, struct err *err)
 {
     const struct policy *p = &t->policy;
-    if (p->tier != TIER_AUTO && !tier_row(p->tier)->served) {
+    if (!tier_served(p)) {
         err_set(err, ERR_UNSUPPORTED, "template %s asks for the %s tier; the daemon has containers",
                 t->name, tier_name(p->tier));
         return err_hint(err, "leave kernel.tier out, or use brig run");

@@ -39,7 +39,7 @@ static int check_kept(const struct policy *request, struct err *err)
 
 static int check_tier(const struct policy *p, struct err *err)
 {
-    if (p->tier == TIER_AUTO || tier_row(p->tier)->served)
+    if (tier_served(p))
         return 0;
     err_set(err, ERR_UNSUPPORTED, "the request asks for the %s tier; the daemon has containers",
             tier_name(p->tier));

@@ -66,6 +66,7 @@ VERBS = [
     ["policy", "show"],
     ["policy", "check"],
     ["policy", "explain"],
+    ["policy", "choose"],
     ["policy", "presets"],
     ["completion"],
     ["help"],
@@ -648,7 +649,7 @@ def test_bash_completes_from_the_tables():
     assert complete("brig", "run", "--level", "") == ["low", "medium", "high", "critical"]
     assert complete("brig", "run", "--level", "=", "cr") == ["critical"]
     assert complete("brig", "run", "-m", "1G", "--ti") == ["--tier", "--timeout"]
-    assert complete("brig", "policy", "") == ["show", "check", "explain", "presets"]
+    assert complete("brig", "policy", "") == ["show", "check", "explain", "presets", "choose"]
     assert complete("brig", "policy", "show", "--pol") == ["--policy"]
     assert complete("brig", "run", "--al") == ["--allow"]
     assert complete("brig", "secrets", "") == ["check"]
@@ -692,6 +693,7 @@ def options_part(*verb):
         (["policy", "show"], "brig-policy.1"),
         (["policy", "check"], "brig-policy.1"),
         (["policy", "explain"], "brig-policy.1"),
+        (["policy", "choose"], "brig-policy.1"),
         (["policy", "presets"], "brig-policy.1"),
         (["net"], "brig-net.1"),
         *(([verb], f"brig-{verb}.1") for verb in ("diff", "apply", "discard")),

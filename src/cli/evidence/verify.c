@@ -67,8 +67,10 @@ static int build(void *ctx, enum level level, enum tier tier, struct policy *ret
         policy_done(ret);
         return r;
     }
-    if (tier != TIER_AUTO)
+    if (tier != TIER_AUTO) {
         ret->tier = tier;
+        ret->wish.count = 0;
+    }
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/verb.h"
 #include "policy/egress/presets.h"
 #include "policy/policy.h"
+#include "sandbox/sandbox.h"
 
 #include <string.h>
 
@@ -91,9 +92,25 @@ static int show_main(const struct verb *verb, int argc, char *const argv[])
     return show(verb, argc, argv, policy_show_yaml, policy_show_json);
 }
 
+/* The tier is a wish; what comes of it depends on the host. */
+static void explain(const struct policy *p, struct buf *out)
+{
+    struct host_report host;
+    policy_explain(p, out);
+    sandbox_host_report(&host);
+    buf_str(out, "\n# tiers on this host, from the weakest wall to the strongest\n");
+    for (size_t i = 0; i < ARRAY_LEN(host.tiers); i++) {
+        const struct host_tier *t = &host.tiers[i];
+        buf_fmt(out, "# %-11s%s", tier_name(t->tier), t->available ? t->about : "not here: ");
+        if (!t->available)
+            term_clean(out, t->why);
+        buf_chr(out, '\n');
+    }
+}
+
 static int explain_main(const struct verb *verb, int argc, char *const argv[])
 {
-    return show(verb, argc, argv, policy_explain, policy_explain_json);
+    return show(verb, argc, argv, explain, policy_explain_json);
 }
 
 struct check_options {
@@ -253,7 +270,8 @@ static const struct verb verb_policy_explain = {
     .name = "policy explain",
     .summary = "print each value and where it came from",
     .usage = "policy explain [OPTIONS]",
-    .about = "Takes the options of `brig run` that shape a policy.",
+    .about = "Takes the options of `brig run` that shape a policy. Below it stand the tiers\n"
+             "that this host can give.",
     .examples = "brig policy explain --policy agent.yaml --timeout 5s",
     .statuses = "0    printed\n125  the options or the file are wrong",
     .options = &show_table,
@@ -273,8 +291,9 @@ static const struct verb verb_policy_presets = {
     .main = presets_main,
 };
 
-static const struct verb *const policy_verbs[] = {&verb_policy_show, &verb_policy_check,
-                                                  &verb_policy_explain, &verb_policy_presets, NULL};
+static const struct verb *const policy_verbs[] = {&verb_policy_show,    &verb_policy_check,
+                                                  &verb_policy_explain, &verb_policy_presets,
+                                                  &verb_policy_choose,  NULL};
 
 const struct verb verb_policy = {
     .name = "policy",

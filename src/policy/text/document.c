@@ -34,6 +34,14 @@ static void write_field_text(const struct walk *k, enum policy_field id)
     jw_string(k->w, buf_text(&text));
 }
 
+static void write_wish(const struct walk *k)
+{
+    jw_array_begin(k->w);
+    for (unsigned i = 0; i < k->p->wish.count; i++)
+        jw_string(k->w, tier_name(k->p->wish.tiers[i]));
+    jw_array_end(k->w);
+}
+
 static void write_field(const struct walk *k, enum policy_field id)
 {
     enum field_type type = field_type(id);
@@ -41,7 +49,9 @@ static void write_field(const struct walk *k, enum policy_field id)
     bool has_unit = type == TYPE_SIZE || type == TYPE_DURATION;
     uint64_t number = field_is_text(id) ? 0 : field_number(k->p, id);
     jw_key(k->w, k->canonical ? field_member(id) : field_key(id));
-    if (type == TYPE_BOOL)
+    if (id == FIELD_TIER && k->p->wish.count)
+        write_wish(k);
+    else if (type == TYPE_BOOL)
         jw_bool(k->w, number != 0);
     else if (!is_number || number == POLICY_UNLIMITED || (has_unit && !k->canonical))
         write_field_text(k, id);
