@@ -172,9 +172,9 @@ const struct verb verb_policy_choose = {
     .name = "policy choose",
     .summary = "say which level fits, from three answers",
     .usage = "policy choose [--code WHO] [--data KIND] [--tenants COUNT] [--json]",
-    .about = "Asks on the terminal for what no option answers: who wrote the code, how sensitive\n"
-             "the data is that it can see, and whether the work of several tenants shares the\n"
-             "host. Says the level, why, and which tier it gets on this host.",
+    .about = "Asks on the terminal for what no option answers: who wrote the code, how\n"
+             "sensitive the data is that it can see, and whether the work of several tenants\n"
+             "shares the host. Says the level, why, and which tier it gets on this host.",
     .examples = "brig policy choose\n"
                 "brig policy choose --code model --data internal --tenants one",
     .statuses = "0    printed, whether or not this host has the level\n125  an answer is missing",
