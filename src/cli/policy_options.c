@@ -7,6 +7,7 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "os/trusted.h"
+#include "policy/reference.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,9 @@ static const struct opt inside_items[] = {
      "what is mounted below a granted folder comes along; without it such a folder is refused"},
     {OPT_FIELD + FIELD_ROOT, 0, "root", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
      "use a folder as the root instead of a view of the host's system"},
+    {OPT_IMAGE, 0, "image", OPT_VALUE, "NAME[@DIGEST]", NULL, NULL, FILESYSTEM,
+     "use an image as the root (brig image list); its variables, user, folder and entry point count "
+     "where nothing else is said"},
     {OPT_FIELD + FIELD_WRITABLE_ROOT, 0, "writable-root", OPT_FLAG, NULL, NULL, "true", FILESYSTEM,
      "the whole root can be changed, system folders too; what is written ends with the sandbox"},
     {OPT_FIELD + FIELD_CWD, 'C', "cwd", OPT_VALUE, "DIR", NULL, NULL, FILESYSTEM,
@@ -288,6 +292,15 @@ static int apply_root(struct policy *p, const struct opt *opt, const char *value
     return policy_set(p, FIELD_ROOT, value, origin, err);
 }
 
+static int apply_image(struct policy *p, const char *value, const struct origin *origin,
+                       struct err *err)
+{
+    char root[sizeof IMAGE_ROOT + REFERENCE_MAX + DIGEST_SIZE];
+    if (snprintf(root, sizeof root, IMAGE_ROOT "%s", value) >= (int)sizeof root)
+        return err_set(err, ERR_USAGE, "--image: the name is too long");
+    return policy_set(p, FIELD_ROOT, root, origin, err);
+}
+
 static int apply(struct policy *p, const struct policy_use *use, struct err *err)
 {
     struct origin origin = origin_of(use->opt);
@@ -312,6 +325,8 @@ static int apply(struct policy *p, const struct policy_use *use, struct err *err
     case OPT_TOOL + TOOL_DENY:
         return policy_tool(p, (enum tool_verdict)(use->opt->id - OPT_TOOL), use->value, &origin,
                            err);
+    case OPT_IMAGE:
+        return apply_image(p, use->value, &origin, err);
     case OPT_FIELD + FIELD_ROOT:
         return apply_root(p, use->opt, use->value, &origin, err);
     default:

@@ -20,6 +20,7 @@ enum policy_option_id {
     OPT_TOOL_LAST = OPT_TOOL + TOOL_VERDICT_COUNT - 1,
     OPT_ASK_EGRESS,
     OPT_DANGEROUS,
+    OPT_IMAGE,
     OPT_FIELD, /* + enum policy_field; the last */
 };
 

@@ -17,7 +17,7 @@ static const struct opt common[] = {
 const struct opt_table common_options = {.items = common, .count = ARRAY_LEN(common)};
 
 static const struct verb *const verbs[] = {
-    &verb_run,        &verb_init,    &verb_diff,    &verb_apply,  &verb_discard,      &verb_serve,
+    &verb_run,        &verb_init,    &verb_image,   &verb_diff,    &verb_apply,  &verb_discard,      &verb_serve,
     &verb_mcp,        &verb_ps,      &verb_create,  &verb_exec,   &verb_cp,           &verb_logs,
     &verb_kill,       &verb_rm,      &verb_pause,   &verb_resume, &verb_stats,        &verb_pool,
     &verb_audit,      &verb_receipt, &verb_keys,    &verb_net,    &verb_approvals,    &verb_approve,

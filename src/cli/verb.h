@@ -29,6 +29,7 @@ extern const struct opt_table common_options;
 extern const struct verb verb_root;
 extern const struct verb verb_run;
 extern const struct verb verb_init;
+extern const struct verb verb_image;
 extern const struct verb verb_serve;
 extern const struct verb verb_ps;
 extern const struct verb verb_create;

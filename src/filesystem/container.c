@@ -262,7 +262,7 @@ static void writable(struct filesystem *fs, struct plan *plan)
     if (!workspace_is_granted(fs))
         work_dir(fs, plan, "workspace", WORKSPACE, 0755);
     work_dir(fs, plan, "tmp", "/tmp", 01777);
-    if (strcmp(fs->policy->root, "host") == 0 || image_has_folder(fs, "/var/tmp"))
+    if (!fs->root || image_has_folder(fs, "/var/tmp"))
         work_dir(fs, plan, "vartmp", "/var/tmp", 01777);
     work_dir(fs, plan, "home", HOME_DIR, 0755);
     work_dir(fs, plan, "run", "/run", 0755);
@@ -507,7 +507,7 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     plan_num(plan, OP_ROOT, ROOT_BYTES, ROOT_INODES, all);
     expect_own(fs, "/", all ? BIND_WRITABLE : 0, "tmpfs");
     uint64_t next_tree = INIT_FD_TREES;
-    if (strcmp(fs->policy->root, "host") == 0)
+    if (!fs->root)
         host_view(fs, plan);
     else
         image_view(fs, plan, &next_tree);

@@ -89,6 +89,13 @@ static int pin_review(struct filesystem *fs, const struct filesystem_request *r,
     return g->is_dir ? 0 : err_set(err, ERR_USAGE, "--review: %s is not a folder", g->source);
 }
 
+static int pin_output(struct filesystem *fs, const char *folder, struct err *err)
+{
+    if (!fs->namespaced)
+        return err_set(err, ERR_UNSUPPORTED, "a folder to fill needs the container tier");
+    return grant_pin_own(&fs->grants[fs->grant_count++], folder, WORKSPACE, err);
+}
+
 /* Outer folders first, so that a grant below another is mounted on top of it. */
 static int by_dest(const void *a, const void *b)
 {
@@ -100,6 +107,8 @@ static int pin_all(struct filesystem *fs, const struct filesystem_request *r, st
     const struct policy *p = fs->policy;
     const char *project = r->project, *tool = r->tool;
     if (r->review && pin_review(fs, r, err) < 0)
+        return err_number(err);
+    if (r->output && pin_output(fs, r->output, err) < 0)
         return err_number(err);
     if (tool && pin(fs, tool, fs->namespaced ? TOOL_PATH : tool, false, err) < 0)
         return err_number(err);
@@ -148,7 +157,11 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
     fs->inside_uid = request->inside_uid;
     fs->whole_proc = request->whole_proc;
     filesystem_probe(&fs->host);
-    if (strcmp(fs->policy->root, "host") != 0 && image_probe(fs, err) < 0)
+    fs->own_root = request->root != NULL;
+    fs->root = request->root                             ? request->root
+               : strcmp(fs->policy->root, "host") != 0 ? fs->policy->root
+                                                       : NULL;
+    if (fs->root && image_probe(fs, err) < 0)
         return err_number(err);
     if (fs->namespaced && fs->policy->writable_root && fs->root_fd < 0 && fs->inside_uid == 0)
         filesystem_probe_packages(&fs->host);
@@ -203,8 +216,7 @@ static int keep_layers(struct filesystem *fs, const struct pinned_grant *g, uid_
 /* In the same order as the plan counts them. */
 static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
 {
-    bool image = strcmp(fs->policy->root, "host") != 0;
-    for (unsigned i = 0; image && i < fs->host.view_count; i++)
+    for (unsigned i = 0; fs->root && i < fs->host.view_count; i++)
         if (!fs->host.view[i].target[0] &&
             keep_tree(fs, image_tree(fs, &fs->host.view[i], uid, gid, err), err) < 0)
             return err_number(err);
@@ -239,7 +251,7 @@ static bool in_view(const struct filesystem *fs, const char *path)
 bool filesystem_cover(struct filesystem *fs, const char *shown, const char *dest)
 {
     struct stat sb;
-    if (!fs->namespaced || strcmp(fs->policy->root, "host") != 0 || !in_view(fs, dest) ||
+    if (!fs->namespaced || fs->root || !in_view(fs, dest) ||
         fs->cover_count == COVERS_MAX || lstat(dest, &sb) < 0 || !S_ISREG(sb.st_mode))
         return false;
     fs->covers[fs->cover_count++] = (struct cover){shown, dest};

@@ -128,7 +128,9 @@ struct filesystem {
     char made[256];      /* while planning: the folder made last */
     const char *kept[3]; /* while planning: what stays read-only in a writable root */
     unsigned kept_count;
-    int root_fd;               /* of a folder that serves as root, else -1 */
+    const char *root;          /* a folder that serves as root; NULL: a view of the host */
+    bool own_root;             /* it is brig's own: unpacked, or empty */
+    int root_fd;               /* of that folder, else -1 */
     char *root_path;           /* without links */
     int reviews_fd, review_fd; /* review mode: the folder of all of them, and this one's; else -1 */
     const char *review_id;
@@ -153,6 +155,8 @@ struct filesystem_request {
     const struct policy *policy;
     const char *project; /* or NULL */
     const char *tool;    /* a program of brig's own, or NULL */
+    const char *root;    /* a folder of brig's own in the place of the policy's root, or NULL */
+    const char *output;  /* a folder of brig's own that the code may fill, at WORKSPACE; or NULL */
     bool namespaced;
     bool private_root; /* the tier promises one */
     bool privileged;
@@ -203,6 +207,8 @@ bool answers_always(const char *type); /* as mountinfo names it */
 /* grants.c */
 int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
               struct err *err);
+/* The same of a folder of brig's own, which no policy could grant. */
+int grant_pin_own(struct pinned_grant *g, const char *source, const char *dest, struct err *err);
 void grant_unpin(struct pinned_grant *g);
 /* Refuses what is mounted below a granted folder, or below the root. */
 int grants_check_mounts(const struct filesystem *fs, struct err *err);

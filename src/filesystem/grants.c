@@ -25,7 +25,7 @@ static int cannot(const char *source, int why, struct err *err)
                          : err_number(err);
 }
 
-static int pin(struct pinned_grant *g, const struct reached *at, struct err *err)
+static int pin(struct pinned_grant *g, const struct reached *at, bool own, struct err *err)
 {
     struct stat sb;
     if (fstat(at->fd, &sb) < 0)
@@ -34,7 +34,7 @@ static int pin(struct pinned_grant *g, const struct reached *at, struct err *err
         err_set(err, ERR_REFUSED, "cannot grant %s: not a folder or regular file", g->source);
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
-    if (protect_folder(at->fd, err) < 0)
+    if (!own && protect_folder(at->fd, err) < 0)
         return err_number(err);
     g->owned = strdup(at->path);
     if (!g->owned)
@@ -47,8 +47,8 @@ static int pin(struct pinned_grant *g, const struct reached *at, struct err *err
     return 0;
 }
 
-int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
-              struct err *err)
+static int pin_at(struct pinned_grant *g, const char *source, const char *dest, bool writable,
+                  bool own, struct err *err)
 {
     struct reached at;
     *g = (struct pinned_grant){.source = source, .dest = dest, .writable = writable, .fd = -1};
@@ -59,10 +59,21 @@ int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool
     }
     if (r < 0)
         return cannot(source, -r, err);
-    r = pin(g, &at, err);
+    r = pin(g, &at, own, err);
     if (r < 0)
         reach_close(&at);
     return r;
+}
+
+int grant_pin(struct pinned_grant *g, const char *source, const char *dest, bool writable,
+              struct err *err)
+{
+    return pin_at(g, source, dest, writable, false, err);
+}
+
+int grant_pin_own(struct pinned_grant *g, const char *source, const char *dest, struct err *err)
+{
+    return pin_at(g, source, dest, true, true, err);
 }
 
 void grant_unpin(struct pinned_grant *g)

@@ -28,12 +28,12 @@ static int add_entry(struct filesystem *fs, int dir, const char *name, struct er
     struct stat sb;
     if (host->view_count == VIEW_MAX || strlen(name) + 2 > sizeof host->view[0].path)
         return err_set(err, ERR_LIMIT, "%s has too many or too long names to be a root",
-                       fs->policy->root);
+                       fs->root);
     struct view_entry *e = &host->view[host->view_count];
     *e = (struct view_entry){0};
     snprintf(e->path, sizeof e->path, "/%s", name);
     if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return err_sys(err, "look at %s%s", fs->policy->root, e->path);
+        return err_sys(err, "look at %s%s", fs->root, e->path);
     e->is_dir = S_ISDIR(sb.st_mode);
     e->foreign = !fs->privileged && sb.st_uid != geteuid();
     e->dev = sb.st_dev;
@@ -41,7 +41,7 @@ static int add_entry(struct filesystem *fs, int dir, const char *name, struct er
     if (S_ISLNK(sb.st_mode)) {
         ssize_t n = readlinkat(dir, name, e->target, sizeof e->target);
         if (n <= 0 || (size_t)n >= sizeof e->target)
-            return err_set(err, ERR_REFUSED, "%s%s is a link with a bad target", fs->policy->root,
+            return err_set(err, ERR_REFUSED, "%s%s is a link with a bad target", fs->root,
                            e->path);
         e->target[n] = '\0';
     } else if (!S_ISDIR(sb.st_mode) && !S_ISREG(sb.st_mode)) {
@@ -59,7 +59,7 @@ static int by_path(const void *a, const void *b)
 /* FS-6, FS-7: as a grant. */
 static int open_root(struct filesystem *fs, struct err *err)
 {
-    const char *root = fs->policy->root;
+    const char *root = fs->root;
     struct reached at;
     int r = reach_open(root, &at);
     if (r == -ELOOP && at.link[0]) {
@@ -92,11 +92,11 @@ int image_probe(struct filesystem *fs, struct err *err)
     int dir = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = dir < 0 ? NULL : fdopendir(dir);
     if (!list) {
-        err_sys(err, "cannot use %s as root", fs->policy->root);
+        err_sys(err, "cannot use %s as root", fs->root);
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
     fs->host.view_count = 0;
-    int result = protect_folder(dir, err);
+    int result = fs->own_root ? 0 : protect_folder(dir, err);
     for (struct dirent *e; result == 0 && (e = readdir(list));)
         if (!replaced(e->d_name))
             result = add_entry(fs, dir, e->d_name, err);
@@ -124,18 +124,19 @@ int image_tree(const struct filesystem *fs, const struct view_entry *e, uid_t ho
     bool with_mounts = e->is_dir && fs->policy->submounts;
     cleanup_fd int fd = image_open(fs, e->path, 0);
     if (fd < 0 || fstat(fd, &sb) < 0)
-        return err_sys(err, "open %s%s", fs->policy->root, e->path);
+        return err_sys(err, "open %s%s", fs->root, e->path);
     if (sb.st_dev != e->dev || sb.st_ino != e->ino)
         return err_set(err, ERR_REFUSED, "%s%s was replaced while the sandbox was being built",
-                       fs->policy->root, e->path);
+                       fs->root, e->path);
     cleanup_fd int tree =
         sys_open_tree(fd, "",
                       SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH |
                           (with_mounts ? SYS_AT_RECURSIVE : 0));
     if (tree < 0)
-        return err_sys(err, "open %s%s", fs->policy->root, e->path);
-    /* FS-13: the layer above never writes it, and this mount could not be written either. */
-    if (fs->policy->writable_root && e->is_dir &&
+        return err_sys(err, "open %s%s", fs->root, e->path);
+    /* FS-13: the layer above never writes it, and this mount could not be written either. The files
+     * of an image belong to whoever loaded it, and are to be the code's. */
+    if (((fs->policy->writable_root && e->is_dir) || fs->own_root) &&
         tree_map(tree, fs->root_path, &sb, host_uid, host_gid, SYS_MOUNT_ATTR_RDONLY, err) < 0)
         return err_number(err);
     return fd_steal(&tree);

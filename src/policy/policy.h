@@ -132,7 +132,7 @@ struct policy {
     struct tier_wish wish;
     uint64_t uid; /* inside the sandbox */
     enum need unix_sockets;
-    char *root;         /* "host" or an absolute folder */
+    char *root;         /* "host", an absolute folder, or "image:" and a reference */
     bool writable_root; /* all of it can be changed, in a layer that ends with the sandbox */
     char *cwd;          /* NULL ("auto"): the workspace, or the project folder where there is one */
     bool workspace;

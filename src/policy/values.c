@@ -7,6 +7,7 @@
 #include "http/url.h"
 #include "policy/levels.h"
 #include "policy/paths.h"
+#include "policy/reference.h"
 #include "policy/wish.h"
 #include "policy/words.h"
 
@@ -116,6 +117,16 @@ static int parse_path(enum policy_field id, const char *text, char **ret, struct
     return r;
 }
 
+/* As it stands: what it is pinned to belongs to the policy. */
+static int parse_image(const char *text, char **ret, struct err *err)
+{
+    struct reference ref;
+    if (reference_parse(reference_of_root(text), &ref, err) < 0)
+        return err_number(err);
+    *ret = strdup(text);
+    return *ret ? 0 : err_memory(err);
+}
+
 static int parse_text(enum policy_field id, const char *text, char **ret, struct err *err)
 {
     *ret = NULL;
@@ -124,6 +135,8 @@ static int parse_text(enum policy_field id, const char *text, char **ret, struct
             return err_memory(err);
         return 0;
     }
+    if (id == FIELD_ROOT && reference_of_root(text))
+        return parse_image(text, ret, err);
     return id == FIELD_RESOLVER ? parse_resolver(text, ret, err) : parse_path(id, text, ret, err);
 }
 

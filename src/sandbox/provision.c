@@ -6,6 +6,8 @@
 #include "os/runstate.h"
 #include "os/sys.h"
 #include "os/weaken.h"
+#include "images/store.h"
+#include "policy/reference.h"
 #include "review/prepare.h"
 #include "sandbox/clone.h"
 #include "sandbox/internal.h"
@@ -66,6 +68,8 @@ static int open_reviews(struct sandbox *s, struct err *err)
 static int open_filesystem(struct sandbox *s, struct err *err)
 {
     const struct run_request *request = s->request;
+    if (reference_of_root(request->policy->root) && !request->image && !request->root)
+        return err_set(err, ERR_UNSUPPORTED, "what is started here cannot have an image as root");
     if (request->review && s->reviews_fd < 0 && open_reviews(s, err) < 0)
         return err_number(err);
     struct filesystem_request r = {.policy = s->request->policy,
@@ -76,6 +80,8 @@ static int open_filesystem(struct sandbox *s, struct err *err)
                                    .id = s->id,
                                    .command = request->argv,
                                    .tool = s->request->tool,
+                                   .root = request->image ? request->image->root : request->root,
+                                   .output = request->output,
                                    .namespaced = tier_namespaced(s->kernel.tier) && !host_view(),
                                    .private_root = tier_namespaced(s->kernel.tier),
                                    .privileged = s->kernel.privileged,
@@ -164,10 +170,10 @@ static bool any_writable_grant(const struct policy *p)
     return false;
 }
 
-/* A folder of the host's in the place of its system folders. */
+/* A folder of the host's in the place of its system folders. An image has no sockets in it. */
 static bool other_root(const struct policy *p)
 {
-    return p->root && strcmp(p->root, "host") != 0;
+    return p->root && strcmp(p->root, "host") != 0 && !reference_of_root(p->root);
 }
 
 int sandbox_open(struct sandbox *s, struct err *err)
@@ -178,7 +184,8 @@ int sandbox_open(struct sandbox *s, struct err *err)
     struct kernel_request kr = {.policy = p,
                                 .host_folders =
                                     p->grant_count > 0 || project || review || other_root(p),
-                                .host_writable = project || review || any_writable_grant(p),
+                                .host_writable = project || review || s->request->output ||
+                                                 any_writable_grant(p),
                                 .overlay = review || p->writable_root,
                                 .network = p->network_mode == NETWORK_ALLOWLIST,
                                 .watched = !s->stem,

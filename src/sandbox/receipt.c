@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "images/store.h"
 #include "sandbox/internal.h"
 
 #include <string.h>
@@ -137,6 +138,19 @@ static void write_decisions(const struct run_result *r, struct json_writer *w)
     jw_object_end(w);
 }
 
+/* Which bytes were the root, whatever the name meant then or means later. */
+static void write_image(const struct image *image, struct json_writer *w)
+{
+    if (!image)
+        return;
+    jw_kv_object(w, "image");
+    jw_kv_string(w, "name", image->name.name);
+    jw_kv_string(w, "manifest", image->name.manifest);
+    jw_kv_string(w, "config", image->manifest.config.digest);
+    jw_kv_string(w, "files", image->facts.tree);
+    jw_object_end(w);
+}
+
 static void write_body(struct sandbox *s, struct buf *out)
 {
     struct run_result *r = s->result;
@@ -152,6 +166,7 @@ static void write_body(struct sandbox *s, struct buf *out)
     jw_kv_string(&w, "level", level_name(r->level));
     jw_kv_string(&w, "tier", tier_name(r->tier));
     jw_kv_string(&w, "policy_hash", hash);
+    write_image(s->request->image, &w);
     write_weaker(r, &w);
     jw_key(&w, "boundaries");
     jw_written(&w, &s->boundaries);

@@ -61,6 +61,11 @@ struct run_request {
     /* A program of brig's own that is shown inside, read-only, at run_tool_path(); or NULL. It is
      * no grant of the policy's, and changes nothing that depends on there being any. */
     const char *tool;
+    /* A folder of brig's own that is the root, whatever the policy says; and one that the program
+     * may fill, at its workspace. For brig's own programs; or NULL. */
+    const char *root, *output;
+    /* What the policy's root names (sandbox_image_open); or NULL where that is no image. */
+    const struct image *image;
 };
 const char *run_tool_path(enum tier tier, const char *tool);
 

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "sandbox/image.h"
 #include "warden/session.h"
 
 #include <errno.h>
@@ -565,6 +566,13 @@ int warden_main(int sock, struct template *t, const char *id, const struct clone
     signal(SIGPIPE, SIG_IGN);
     run_result_init(&result);
     int outcome = read_order(order, t, &values, &err);
+    cleanup_image struct image image = IMAGE_INIT;
+    if (outcome == 0 && reference_of_root(t->policy.root)) {
+        request.image = &image;
+        outcome = sandbox_image_open(&t->policy, &image, &err);
+    }
+    if (outcome == 0 && request.image)
+        outcome = sandbox_image_apply(&t->policy, &image, &err);
     struct warden *w = warden_new(sock, t);
     if (!w || !make_sandbox(w, id, &request, &result, source))
         return 125;

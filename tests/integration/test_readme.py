@@ -74,7 +74,7 @@ def session(request):
     (place / "build").mkdir()
     shutil.copy2(BRIG, place / "build" / "brig")
     (place / "build" / "brig").chmod(0o755)
-    for name in ("brig-proxy", "brig-daemon", "brig-tls", "brig-template.so"):
+    for name in ("brig-proxy", "brig-daemon", "brig-tls", "brig-unpack", "brig-template.so"):
         shutil.copy2(BRIG.parent / name, place / "build" / name)
         (place / "build" / name).chmod(0o755)
     if request.param:

@@ -14,6 +14,7 @@
 #include "cli/verdict.h"
 #include "mcp/wrap_serve.h"
 #include "os/sys.h"
+#include "sandbox/image.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -258,7 +259,7 @@ static int run(const struct wrap_options *o, const struct policy *policy,
 }
 
 static int run_policy(const struct wrap_options *o, const struct policy *policy,
-                      char *const *command, struct err *err)
+                      const struct image *image, char *const *command, struct err *err)
 {
     cleanup_buf struct buf project;
     buf_init(&project, PATH_MAX);
@@ -267,6 +268,7 @@ static int run_policy(const struct wrap_options *o, const struct policy *policy,
         return r;
     struct run_request request = {
         .policy = policy,
+        .image = image->root_fd >= 0 ? image : NULL,
         .argv = command,
         .project = project.len ? buf_text(&project) : NULL,
         .held = o->quiet ? NULL : verdict_held,
@@ -279,6 +281,7 @@ static int run_policy(const struct wrap_options *o, const struct policy *policy,
 static int wrap_command(const struct wrap_options *o, char *const *command, struct err *err)
 {
     struct policy policy;
+    cleanup_image struct image image = IMAGE_INIT;
     if (!command[0] || !command[0][0]) {
         err_set(err, ERR_USAGE, "no server given");
         return err_hint(err, "for example: brig mcp --wrap --tool 'read_*' -- ./server");
@@ -289,7 +292,11 @@ static int wrap_command(const struct wrap_options *o, char *const *command, stru
     if (r >= 0 && !o->quiet)
         policy_options_notes(&o->policy, &policy, o->project);
     if (r >= 0)
-        r = run_policy(o, &policy, command, err);
+        r = sandbox_image_open(&policy, &image, err);
+    if (r >= 0)
+        r = sandbox_image_apply(&policy, &image, err);
+    if (r >= 0)
+        r = run_policy(o, &policy, &image, command, err);
     policy_done(&policy);
     return r;
 }

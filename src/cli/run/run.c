@@ -11,6 +11,7 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "cli/verdict.h"
+#include "sandbox/image.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ enum run_option_id {
     OPT_RECEIPT,
     OPT_LEARN,
     OPT_FORCE,
+    OPT_ENTRYPOINT,
 };
 
 #define RUNNING "Running"
@@ -50,6 +52,8 @@ static const struct opt run_items[] = {
     {OPT_REVIEW, 0, "review", OPT_VALUE, "DIR[:DEST]", NULL, NULL, RUNNING,
      "let the program change a copy-on-write view of this folder; what it changed waits for brig "
      "diff, apply and discard"},
+    {OPT_ENTRYPOINT, 0, "entrypoint", OPT_VALUE, "PROGRAM", NULL, NULL, RUNNING,
+     "with --image: start this program, and not the image's own entry point"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
     {OPT_LEARN, 0, "learn", OPT_MAYBE, "FILE", NULL, LEARN_FILE, RUNNING,
@@ -80,6 +84,7 @@ struct run_options {
     const char *code; /* --lang's operand: a file, or "-" */
     const char *project, *review;
     const char *receipt; /* where to */
+    const char *entrypoint;
     struct learn_options learn;
     struct learn *learned;   /* from a command that could not be executed */
     uint64_t ask_timeout_ms; /* 0: the usual */
@@ -134,6 +139,9 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         break;
     case OPT_REVIEW:
         o->review = value;
+        break;
+    case OPT_ENTRYPOINT:
+        o->entrypoint = value;
         break;
     case OPT_ASK_TIMEOUT:
         return take_ask_timeout(o, value, err);
@@ -195,13 +203,24 @@ static int check_contradictions(const struct run_options *o, char *const *comman
                         "if '%.60s' is an argument for the code: brig run --lang %s - -- %.60s …",
                         command[0], o->lang, command[0]);
     }
-    if (!o->lang && !command[0]) {
-        err_set(err, ERR_USAGE, "no command given");
-        return err_hint(err, "for example: brig run -- python3 -c 'print(6*7)'");
-    }
-    if (!o->lang && !command[0][0])
+    if (!o->lang && command[0] && !command[0][0])
         return err_set(err, ERR_USAGE, "the command is empty");
     return 0;
+}
+
+/* An image may have one of its own. */
+static int check_command(const struct run_options *o, const struct policy *policy,
+                         char *const *command, struct err *err)
+{
+    bool image = reference_of_root(policy->root);
+    if (o->entrypoint && !image)
+        return err_set(err, ERR_USAGE, "--entrypoint is for --image");
+    if (o->entrypoint && o->lang)
+        return contradiction(err, "--lang", "--entrypoint", "the language decides what is run");
+    if (o->lang || command[0] || image)
+        return 0;
+    err_set(err, ERR_USAGE, "no command given");
+    return err_hint(err, "for example: brig run -- python3 -c 'print(6*7)'");
 }
 
 /* FS-7: what is read goes inside, so a link that a sandbox may have made is not followed. The names
@@ -241,12 +260,11 @@ static int open_code(const char *file, struct err *err)
 }
 
 /* The argv that runs the code, and where its text comes from. */
-static int use_language(const struct run_options *o, const struct policy *policy,
-                        char *const *arguments, char ***ret_argv, int *ret_fd, struct err *err)
+static int use_language(const struct run_options *o, const char *root, char *const *arguments,
+                        char ***ret_argv, int *ret_fd, struct err *err)
 {
     const struct lang *lang = lang_find(o->lang);
     const char *program;
-    const char *root = policy->root && policy->root[0] == '/' ? policy->root : NULL;
     if (!lang)
         return err_set(err, ERR_INTERNAL, "language %s is not in the table", o->lang);
     int r = lang_program(lang, root, &program, err);
@@ -366,10 +384,29 @@ static int run_and_tell(struct run_options *o, const struct run_request *request
     return r < 0 ? r : status;
 }
 
-/* Also with --quiet: else nobody would know why nothing happens. */
+/* What is run in an image: its entry point, then the caller's words, or else its own. */
+static int use_image(const struct run_options *o, struct image *image, char *const *command,
+                     char ***ret_argv, struct err *err)
+{
+    struct image_config *c = &image->config;
+    if (o->entrypoint) {
+        c->entrypoint[0] = o->entrypoint;
+        c->entrypoint_count = 1;
+        c->command_count = 0;
+    }
+    *ret_argv = sandbox_image_argv(image, command);
+    if (!*ret_argv)
+        return err_memory(err);
+    if ((*ret_argv)[0] && (*ret_argv)[0][0])
+        return 0;
+    err_set(err, ERR_USAGE, "no command given, and the image has none of its own");
+    return err_hint(err, "for example: brig run --image %s -- sh -c 'echo $PATH'",
+                    image->name.name);
+}
+
 /* Negative, or the exit status. */
-static int run_policy(struct run_options *o, const struct policy *policy, char *const *command,
-                      struct err *err)
+static int run_policy(struct run_options *o, const struct policy *policy, struct image *image,
+                      char *const *command, struct err *err)
 {
     cleanup_buf struct buf project, review, review_dest;
     cleanup_free char **lang_args = NULL;
@@ -379,12 +416,17 @@ static int run_policy(struct run_options *o, const struct policy *policy, char *
     buf_init(&review_dest, PATH_MAX);
     int r = o->review ? project_review(o->review, &review, &review_dest, err)
                       : project_choose(policy, o->project, &project, err);
+    bool in_image = image->root_fd >= 0;
+    const char *root = in_image ? image->root : policy->root[0] == '/' ? policy->root : NULL;
     if (r >= 0 && o->lang)
-        r = use_language(o, policy, command, &lang_args, &code_fd, err);
+        r = use_language(o, root, command, &lang_args, &code_fd, err);
+    else if (r >= 0 && in_image)
+        r = use_image(o, image, command, &lang_args, err);
     if (r < 0)
         return r;
     struct run_request request = {
         .policy = policy,
+        .image = in_image ? image : NULL,
         .argv = lang_args ? lang_args : command,
         .project = project.len ? buf_text(&project) : NULL,
         .review = review.len ? buf_text(&review) : NULL,
@@ -420,13 +462,20 @@ static int run_options(struct run_options *o, char *const *command, struct err *
     if (r < 0)
         return r;
     struct policy policy;
+    cleanup_image struct image image = IMAGE_INIT;
     r = policy_options_build(&o->policy, &policy, err);
+    if (r >= 0)
+        r = check_command(o, &policy, command, err);
+    if (r >= 0)
+        r = sandbox_image_open(&policy, &image, err);
+    if (r >= 0)
+        r = sandbox_image_apply(&policy, &image, err);
     if (r >= 0 && !o->quiet)
         policy_options_notes(&o->policy, &policy, o->review ? "" : o->project);
     if (r >= 0 && o->learn.on)
         learn_open_network(&o->learn, &policy);
     if (r >= 0)
-        r = run_policy(o, &policy, command, err);
+        r = run_policy(o, &policy, &image, command, err);
     policy_done(&policy);
     return r;
 }

@@ -1,0 +1,330 @@
+/* Loads each image of a source: layers are unpacked one over the other into a folder of tmp, which
+ * becomes a root when all of them were what the config says; then documents and name follow. */
+#include "images/load/load.h"
+
+#include "base/cleanup.h"
+#include "base/hex.h"
+#include "base/quote.h"
+#include "base/sha256.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct loading {
+    const struct load_request *request;
+    struct store *store;
+    struct scratch *scratch; /* of this load: "empty", "archive" */
+    int source;
+    unsigned images;
+};
+
+static void step(const struct loading *l, const char *what, unsigned layer, unsigned layers)
+{
+    if (l->request->step)
+        l->request->step(l->request->ctx, what, layer, layers);
+}
+
+/* ---- layers ---- */
+
+/* IM-8: the blob is what its descriptor says; what it is without compression is checked by what is
+ * unpacked, so that a file that changes in between is found out. */
+static int check_blob(int fd, const struct load_layer *layer, struct err *err)
+{
+    cleanup_free char *chunk = malloc(256u << 10);
+    struct sha256 sha;
+    uint8_t digest[SHA256_SIZE];
+    char text[SHA256_HEX_SIZE];
+    uint64_t size = 0;
+    ssize_t n;
+    if (!chunk)
+        return err_memory(err);
+    sha256_init(&sha);
+    while ((n = read(fd, chunk, 256u << 10)) > 0 && (size += (uint64_t)n) <= layer->at.size)
+        sha256_add(&sha, chunk, (size_t)n);
+    if (n < 0)
+        return err_sys(err, "read a layer");
+    sha256_finish(&sha, digest);
+    hex_encode(digest, sizeof digest, text);
+    if (size != layer->at.size)
+        return err_set(err, ERR_REFUSED, "it has another size than was said");
+    return strcmp(text, layer->at.digest + 7) == 0
+               ? 0
+               : err_set(err, ERR_REFUSED, "it has another digest than was said");
+}
+
+static int unpack_layer(const struct loading *l, const struct load_image *image, unsigned n,
+                        const char *tree, const char *empty, struct root_facts *sum,
+                        struct err *err)
+{
+    const struct load_layer *layer = &image->layers[n];
+    struct unpacked got;
+    cleanup_fd int fd = source_open(l->source, layer->file, err);
+    if (fd < 0)
+        return fd;
+    if (layer->sized && (check_blob(fd, layer, err) < 0 || lseek(fd, 0, SEEK_SET) < 0))
+        return err_number(err);
+    step(l, "unpack", n + 1, image->parsed.layer_count);
+    if (unpack_run(fd, true, tree, empty, l->request->max_bytes - sum->bytes,
+                   l->request->max_entries - sum->files, &got, err) < 0)
+        return err_number(err);
+    if (strcmp(got.diff_id, image->config.diff_ids[n]) != 0)
+        return err_set(err, ERR_REFUSED, "it is not the layer that the config names");
+    sum->bytes += got.bytes < l->request->max_bytes - sum->bytes ? got.bytes
+                                                                 : l->request->max_bytes - sum->bytes;
+    sum->files += got.entries < l->request->max_entries - sum->files
+                      ? got.entries
+                      : l->request->max_entries - sum->files;
+    sum->left_out += got.left_out;
+    return 0;
+}
+
+static int make_folder(const struct scratch *t, const char *name, char path[static PATH_MAX],
+                       struct err *err)
+{
+    if (mkdirat(t->fd, name, 0755) < 0)
+        return err_sys(err, "make a folder for the image");
+    if (snprintf(path, PATH_MAX, "%s/%s", t->path, name) >= PATH_MAX)
+        return err_set(err, ERR_LIMIT, "the path of the state folder is too long for images");
+    return 0;
+}
+
+/* All of it is on the disk before it has a name. */
+static int settle_root(const struct scratch *t, struct root_facts *facts, struct err *err)
+{
+    uint64_t left_out = facts->left_out;
+    cleanup_fd int tree = openat(t->fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (tree < 0)
+        return err_sys(err, "open the unpacked image");
+    if (tree_digest(tree, facts, err) < 0)
+        return err_number(err);
+    facts->left_out = left_out;
+    if (root_facts_write(t->fd, facts, err) < 0)
+        return err_number(err);
+    return syncfs(t->fd) == 0 ? 0 : err_sys(err, "flush the unpacked image");
+}
+
+static int build_root(const struct loading *l, const struct load_image *image, struct scratch *t,
+                      struct root_facts *facts, struct err *err)
+{
+    char tree[PATH_MAX], empty[PATH_MAX];
+    struct root_facts sum = {.bytes = 0};
+    if (make_folder(t, "tree", tree, err) < 0)
+        return err_number(err);
+    snprintf(empty, sizeof empty, "%.*s/empty", PATH_MAX - 10, l->scratch->path);
+    for (unsigned n = 0; n < image->parsed.layer_count; n++)
+        if (unpack_layer(l, image, n, tree, empty, &sum, err) < 0)
+            return err_wrap(err, "layer %u of %u", n + 1, image->parsed.layer_count);
+    *facts = sum;
+    step(l, "check", 0, 0);
+    return settle_root(t, facts, err);
+}
+
+/* ---- names ---- */
+
+static void time_now(char ret[static 24])
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(ret, 24, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static int choose_name(const struct loading *l, const struct load_image *image,
+                       char ret[static REFERENCE_SIZE], struct err *err)
+{
+    struct reference ref;
+    if (!l->request->name && image->name[0]) {
+        snprintf(ret, REFERENCE_SIZE, "%s", image->name);
+        return 0;
+    }
+    if (!l->request->name) {
+        err_set(err, ERR_USAGE, "the image has no name of its own");
+        return err_hint(err, "give it one: brig image load SOURCE NAME");
+    }
+    if (reference_parse(l->request->name, &ref, err) < 0)
+        return err_number(err);
+    if (ref.digest[0] && strcmp(ref.digest, image->digest) != 0)
+        return err_set(err, ERR_REFUSED, "the image is %s, and not what its name is pinned to",
+                       image->digest);
+    snprintf(ret, REFERENCE_SIZE, "%s", ref.name);
+    return 0;
+}
+
+/* A name that the archive brings does not take the place of another image by itself. */
+static int check_move(const struct loading *l, struct load_result *r, struct err *err)
+{
+    struct image_name old;
+    struct err ignored = ERR_INIT;
+    int found = name_read(l->store, r->name.name, &old, &ignored);
+    if (found <= 0 || strcmp(old.manifest, r->name.manifest) == 0)
+        return 0;
+    snprintf(r->before, sizeof r->before, "%s", old.manifest);
+    if (l->request->name || l->request->replace)
+        return 0;
+    err_set(err, ERR_REFUSED, "the image calls itself %s, which is another image here (%s)",
+            old.name, old.manifest);
+    return err_hint(err, "say so: --replace, or give it a name of your own");
+}
+
+static int put_documents(const struct loading *l, const struct load_image *image, struct err *err)
+{
+    if (store_write(l->store, "blobs", image->parsed.config.digest + 7,
+                    buf_text(&image->config_text), image->config_text.len, err) < 0)
+        return err_number(err);
+    return store_write(l->store, "blobs", image->digest + 7, buf_text(&image->manifest),
+                       image->manifest.len, err);
+}
+
+/* `t` becomes the root, unless somebody else was faster. 0: there is no root and no `t`. */
+static int put_root(const struct loading *l, struct scratch *t, const char *chain,
+                    struct root_facts *facts, struct err *err)
+{
+    cleanup_fd int root = root_hold(l->store, chain);
+    if (root >= 0)
+        return root_facts_read(root, facts, err) < 0 ? err_number(err) : 1;
+    if (t->fd < 0)
+        return 0;
+    cleanup_fd int tmp = openat(l->store->fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int roots = openat(l->store->fd, "roots", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (tmp < 0 || roots < 0 || renameat(tmp, t->name, roots, chain) < 0 || fsync(roots) < 0)
+        return err_sys(err, "give the unpacked image its name");
+    close(t->fd);
+    t->fd = -1;
+    return 1;
+}
+
+/* IM-7, IM-9: with the store locked, so that nobody removes the root before it has a name. 0: the
+ * root that was there has been removed meanwhile. */
+static int commit(const struct loading *l, const struct load_image *image, struct scratch *t,
+                  const char *chain, struct load_result *r, struct err *err)
+{
+    cleanup_fd int lock = store_lock(l->store, true, err);
+    if (lock < 0)
+        return lock;
+    if (check_move(l, r, err) < 0)
+        return err_number(err);
+    int put = put_root(l, t, chain, &r->facts, err);
+    if (put <= 0)
+        return put;
+    if (put_documents(l, image, err) < 0 || name_write(l->store, &r->name, err) < 0)
+        return err_number(err);
+    return 1;
+}
+
+static int make_and_commit(const struct loading *l, const struct load_image *image,
+                           const char *chain, struct load_result *r, struct err *err)
+{
+    struct scratch t = SCRATCH_INIT;
+    r->known = false;
+    if (scratch_make(l->store, &t, err) < 0)
+        return err_number(err);
+    int result = build_root(l, image, &t, &r->facts, err);
+    if (result >= 0)
+        result = commit(l, image, &t, chain, r, err);
+    scratch_done(l->store, &t);
+    return result;
+}
+
+static int count_one(void *ctx, struct load_image *image, struct err *err)
+{
+    struct loading *l = ctx;
+    (void)image;
+    if (l->images++ == 0)
+        return 0;
+    err_set(err, ERR_REFUSED, "there is more than one image in it, but one name for them");
+    return err_hint(err, "leave the name out: each is loaded under its own");
+}
+
+static int load_one(void *ctx, struct load_image *image, struct err *err)
+{
+    struct loading *l = ctx;
+    struct load_result r = {.known = true};
+    struct scratch none = SCRATCH_INIT;
+    char chain[65];
+    image_chain(&image->config, chain);
+    if (choose_name(l, image, r.name.name, err) < 0)
+        return err_number(err);
+    snprintf(r.name.manifest, sizeof r.name.manifest, "%s", image->digest);
+    time_now(r.name.loaded);
+    int done = commit(l, image, &none, chain, &r, err);
+    if (done == 0)
+        done = make_and_commit(l, image, chain, &r, err);
+    if (done < 0)
+        return err_number(err);
+    if (l->request->loaded)
+        l->request->loaded(l->request->ctx, &r);
+    return 0;
+}
+
+/* ---- the source ---- */
+
+static int unpack_archive(struct loading *l, int fd, struct err *err)
+{
+    char folder[PATH_MAX], empty[PATH_MAX];
+    struct unpacked got;
+    snprintf(empty, sizeof empty, "%.*s/empty", PATH_MAX - 10, l->scratch->path);
+    if (make_folder(l->scratch, "archive", folder, err) < 0)
+        return err_number(err);
+    step(l, "read", 0, 0);
+    if (unpack_run(fd, false, folder, empty, l->request->max_bytes, l->request->max_entries, &got,
+                   err) < 0)
+        return err_number(err);
+    l->source = openat(l->scratch->fd, "archive", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return l->source < 0 ? err_sys(err, "open the archive") : 0;
+}
+
+static int open_source(struct loading *l, struct err *err)
+{
+    struct stat sb;
+    if (fstat(l->request->source, &sb) < 0)
+        return err_sys(err, "look at the source");
+    if (!S_ISDIR(sb.st_mode))
+        return unpack_archive(l, l->request->source, err);
+    l->source = openat(l->request->source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return l->source < 0 ? err_sys(err, "open the layout") : 0;
+}
+
+/* What the killed left behind goes first: it may be large. */
+static int sweep(const struct store *s, struct err *err)
+{
+    cleanup_fd int lock = store_lock(s, true, err);
+    if (lock < 0)
+        return lock;
+    scratch_sweep(s);
+    return 0;
+}
+
+static int load_into(struct loading *l, struct err *err)
+{
+    char empty[PATH_MAX];
+    if (sweep(l->store, err) < 0 || scratch_make(l->store, l->scratch, err) < 0 ||
+        make_folder(l->scratch, "empty", empty, err) < 0 || open_source(l, err) < 0)
+        return err_number(err);
+    /* Before anything is made of the first of them. */
+    if (l->request->name && source_each(l->source, count_one, l, err) < 0)
+        return err_number(err);
+    return source_each(l->source, load_one, l, err);
+}
+
+int load_image(const struct load_request *request, struct err *err)
+{
+    struct reference ref;
+    cleanup_store struct store store = STORE_INIT;
+    struct scratch scratch = SCRATCH_INIT;
+    struct loading l = {
+        .request = request, .store = &store, .scratch = &scratch, .source = -1};
+    if (request->name && reference_parse(request->name, &ref, err) < 0)
+        return err_number(err);
+    if (store_open(&store, true, err) < 0)
+        return err_number(err);
+    int r = load_into(&l, err);
+    if (l.source >= 0)
+        close(l.source);
+    scratch_done(&store, &scratch);
+    return r;
+}

@@ -1,0 +1,60 @@
+/* From a file or folder that somebody packed to an image of the store. */
+#pragma once
+
+#include "images/store.h"
+
+#define LOAD_MAX_BYTES   (UINT64_C(16) << 30)
+#define LOAD_MAX_ENTRIES 600000
+
+struct load_result {
+    struct image_name name;
+    char before[DIGEST_SIZE]; /* what the name stood for, if for something else; or empty */
+    bool known;               /* all of its layers were there already */
+    struct root_facts facts;
+};
+struct load_request {
+    int source; /* open for reading: a tar archive, or a folder with an OCI layout */
+    const char *name;   /* or NULL: the one that the source says */
+    uint64_t max_bytes, max_entries;
+    bool replace; /* a name that the source brings may be taken from another image */
+    /* Hears of each image and each step; may be NULL. */
+    void (*loaded)(void *ctx, const struct load_result *result);
+    void (*step)(void *ctx, const char *what, unsigned layer, unsigned layers);
+    void *ctx;
+};
+/* ERR_REFUSED: it is not what it says, or not what it may be. Nothing of it is left then. */
+int load_image(const struct load_request *request, struct err *err);
+
+/* ---- unpack.c: one archive in a sandbox of its own (IM-2) ---- */
+
+struct unpacked {
+    char diff_id[DIGEST_SIZE];
+    uint64_t bytes, entries, left_out;
+};
+/* `folder` gets it; `empty` is an empty folder, which is all else that there is in the sandbox. */
+int unpack_run(int archive, bool layer, const char *folder, const char *empty, uint64_t max_bytes,
+               uint64_t max_entries, struct unpacked *ret, struct err *err);
+
+/* ---- source.c: a layout or an archive that is a folder by now ---- */
+
+struct load_layer {
+    char file[300]; /* in the source */
+    struct descriptor at;
+    bool sized; /* the descriptor is known, and must fit */
+};
+/* One image, all of whose documents were checked. */
+struct load_image {
+    char name[REFERENCE_SIZE]; /* that it says it has, or empty */
+    char digest[DIGEST_SIZE];
+    struct buf manifest, config_text;
+    struct image_manifest parsed;
+    struct image_config config;
+    struct load_layer layers[IMAGE_LAYERS_MAX];
+};
+void load_image_init(struct load_image *i);
+void load_image_done(struct load_image *i);
+/* Calls `fn` for each image in it. */
+int source_each(int dir, int (*fn)(void *ctx, struct load_image *image, struct err *err), void *ctx,
+                struct err *err);
+/* A file of the source, through nothing that leads out of it. */
+int source_open(int dir, const char *path, struct err *err);

@@ -1,0 +1,291 @@
+/* What is in a source: an OCI layout, or an archive as docker and podman save them. Every document
+ * is read from what its digest names, and every name is looked up beneath the source. */
+#include "base/cleanup.h"
+#include "base/quote.h"
+#include "base/sha256.h"
+#include "images/load/load.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define INDEX_DEPTH 3
+
+void load_image_init(struct load_image *i)
+{
+    memset(i, 0, sizeof *i);
+    buf_init(&i->manifest, IMAGE_DOCUMENT_MAX);
+    buf_init(&i->config_text, IMAGE_DOCUMENT_MAX);
+}
+
+void load_image_done(struct load_image *i)
+{
+    buf_done(&i->manifest);
+    buf_done(&i->config_text);
+    config_done(&i->config);
+}
+
+int source_open(int dir, const char *path, struct err *err)
+{
+    struct stat sb;
+    struct quoted q;
+    cleanup_fd int fd = sys_openat2(dir, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0,
+                                    RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+    if (fd < 0) {
+        err_sys(err, "open %s of the source", quote(&q, path));
+        err->code = ERR_REFUSED;
+        return err_number(err);
+    }
+    if (fstat(fd, &sb) < 0 || !S_ISREG(sb.st_mode))
+        return err_set(err, ERR_REFUSED, "%s of the source is no plain file", quote(&q, path));
+    return fd_steal(&fd);
+}
+
+static int read_file(int dir, const char *path, struct buf *ret, struct err *err)
+{
+    char chunk[16384];
+    ssize_t n;
+    struct quoted q;
+    cleanup_fd int fd = source_open(dir, path, err);
+    if (fd < 0)
+        return fd;
+    while (!ret->failed && (n = read(fd, chunk, sizeof chunk)) != 0)
+        if (n > 0)
+            buf_add(ret, chunk, (size_t)n);
+        else if (errno != EINTR)
+            return err_sys(err, "read %s of the source", quote(&q, path));
+    return ret->failed ? err_set(err, ERR_LIMIT, "%s of the source is too long", quote(&q, path))
+                       : 0;
+}
+
+static void digest_of(const struct buf *text, char ret[static DIGEST_SIZE])
+{
+    memcpy(ret, "sha256:", 8);
+    sha256_hex(buf_text(text), text->len, ret + 7);
+}
+
+static void blob_file(const char *digest, char ret[static 300])
+{
+    snprintf(ret, 300, "blobs/sha256/%s", digest + strlen("sha256:"));
+}
+
+static int read_blob(int dir, const struct descriptor *at, struct buf *ret, struct err *err)
+{
+    char file[300], digest[DIGEST_SIZE];
+    blob_file(at->digest, file);
+    if (read_file(dir, file, ret, err) < 0)
+        return err_number(err);
+    digest_of(ret, digest);
+    if (ret->len != at->size || strcmp(digest, at->digest) != 0)
+        return err_set(err, ERR_REFUSED, "%s has other content, or another size, than was said",
+                       at->digest);
+    return 0;
+}
+
+static int check_machine(const struct image_config *c, struct err *err)
+{
+    struct quoted q;
+    if (c->ours)
+        return 0;
+    err_set(err, ERR_UNSUPPORTED, "the image is for another machine: %s",
+            quote(&q, c->architecture ? c->architecture : "it does not say which"));
+    return err_hint(err, "this one runs images for linux/%s", image_architecture());
+}
+
+/* ---- OCI ---- */
+
+typedef int image_fn(void *ctx, struct load_image *image, struct err *err);
+
+static int read_manifest(int dir, const struct index_entry *e, struct load_image *i,
+                         struct err *err)
+{
+    if (read_blob(dir, &e->at, &i->manifest, err) < 0 ||
+        manifest_parse(buf_text(&i->manifest), i->manifest.len, &i->parsed, err) < 0 ||
+        read_blob(dir, &i->parsed.config, &i->config_text, err) < 0 ||
+        config_parse(buf_text(&i->config_text), i->config_text.len, &i->config, err) < 0)
+        return err_number(err);
+    if (i->config.diff_count != i->parsed.layer_count)
+        return err_set(err, ERR_REFUSED, "the config names other layers than the manifest");
+    for (unsigned n = 0; n < i->parsed.layer_count; n++) {
+        i->layers[n] = (struct load_layer){.at = i->parsed.layers[n], .sized = true};
+        blob_file(i->parsed.layers[n].digest, i->layers[n].file);
+    }
+    snprintf(i->digest, sizeof i->digest, "%s", e->at.digest);
+    return check_machine(&i->config, err);
+}
+
+static int oci_image(int dir, const struct index_entry *e, const char *name, image_fn *fn,
+                     void *ctx, struct err *err)
+{
+    cleanup_free struct load_image *image = calloc(1, sizeof *image);
+    if (!image)
+        return err_memory(err);
+    load_image_init(image);
+    snprintf(image->name, sizeof image->name, "%s", name);
+    int r = read_manifest(dir, e, image, err);
+    if (r >= 0)
+        r = fn(ctx, image, err);
+    load_image_done(image);
+    return r;
+}
+
+static int oci_index(int dir, const char *text, size_t len, const char *name, unsigned depth,
+                     image_fn *fn, void *ctx, struct err *err);
+
+static int oci_entry(int dir, const struct index_entry *e, const char *outer, unsigned depth,
+                     image_fn *fn, void *ctx, struct err *err)
+{
+    const char *name = e->name[0] ? e->name : outer;
+    cleanup_buf struct buf text;
+    buf_init(&text, IMAGE_DOCUMENT_MAX);
+    if (!e->index)
+        return oci_image(dir, e, name, fn, ctx, err);
+    if (depth == INDEX_DEPTH)
+        return err_set(err, ERR_REFUSED, "an index in an index in an index, and so on");
+    if (read_blob(dir, &e->at, &text, err) < 0)
+        return err_number(err);
+    return oci_index(dir, buf_text(&text), text.len, name, depth + 1, fn, ctx, err);
+}
+
+/* An inner index is one image for several machines: the first that fits is meant. */
+static int oci_index(int dir, const char *text, size_t len, const char *name, unsigned depth,
+                     image_fn *fn, void *ctx, struct err *err)
+{
+    cleanup_free struct image_index *index = malloc(sizeof *index);
+    unsigned used = 0;
+    if (!index)
+        return err_memory(err);
+    if (index_parse(text, len, index, err) < 0)
+        return err_number(err);
+    for (unsigned i = 0; i < index->count; i++) {
+        const struct index_entry *e = &index->entries[i];
+        if (!e->ours || (depth > 1 && used))
+            continue;
+        used++;
+        if (oci_entry(dir, e, name, depth, fn, ctx, err) < 0)
+            return err_number(err);
+    }
+    if (used)
+        return 0;
+    err_set(err, ERR_UNSUPPORTED, "there is no image for this machine in it");
+    return err_hint(err, "this one runs images for linux/%s", image_architecture());
+}
+
+/* ---- docker's archives ---- */
+
+static int size_of(int dir, const char *file, uint64_t *ret, struct err *err)
+{
+    struct stat sb;
+    cleanup_fd int fd = source_open(dir, file, err);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &sb) < 0)
+        return err_sys(err, "look at a layer of the source");
+    *ret = (uint64_t)sb.st_size;
+    return 0;
+}
+
+/* Such an archive has no manifest: it gets the one that follows from its parts. Layers are named by
+ * what they are without compression, so that how they were packed makes no difference. */
+static void write_manifest(struct load_image *i)
+{
+    struct json_writer w;
+    jw_init(&w, &i->manifest, false);
+    jw_object_begin(&w);
+    jw_kv_int(&w, "schemaVersion", 2);
+    jw_kv_string(&w, "mediaType", "application/vnd.oci.image.manifest.v1+json");
+    jw_kv_object(&w, "config");
+    jw_kv_string(&w, "mediaType", "application/vnd.oci.image.config.v1+json");
+    jw_kv_string(&w, "digest", i->parsed.config.digest);
+    jw_kv_uint(&w, "size", i->parsed.config.size);
+    jw_object_end(&w);
+    jw_kv_array(&w, "layers");
+    for (unsigned n = 0; n < i->parsed.layer_count; n++) {
+        jw_object_begin(&w);
+        jw_kv_string(&w, "mediaType", "application/vnd.oci.image.layer.v1.tar");
+        jw_kv_string(&w, "digest", i->config.diff_ids[n]);
+        jw_kv_uint(&w, "size", i->layers[n].at.size);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    jw_object_end(&w);
+}
+
+static int read_docker(int dir, const struct archive_image *a, struct load_image *i,
+                       struct err *err)
+{
+    if (read_file(dir, a->config, &i->config_text, err) < 0 ||
+        config_parse(buf_text(&i->config_text), i->config_text.len, &i->config, err) < 0)
+        return err_number(err);
+    if (i->config.diff_count != a->layer_count)
+        return err_set(err, ERR_REFUSED, "the config names other layers than manifest.json");
+    digest_of(&i->config_text, i->parsed.config.digest);
+    i->parsed.config.size = i->config_text.len;
+    i->parsed.layer_count = a->layer_count;
+    for (unsigned n = 0; n < a->layer_count; n++) {
+        if (snprintf(i->layers[n].file, sizeof i->layers[n].file, "%s", a->layers[n]) >=
+            (int)sizeof i->layers[n].file)
+            return err_set(err, ERR_REFUSED, "a layer with too long a name");
+        if (size_of(dir, i->layers[n].file, &i->layers[n].at.size, err) < 0)
+            return err_number(err);
+    }
+    write_manifest(i);
+    digest_of(&i->manifest, i->digest);
+    return i->manifest.failed ? err_memory(err) : check_machine(&i->config, err);
+}
+
+static int docker_image(int dir, const struct archive_image *a, image_fn *fn, void *ctx,
+                        struct err *err)
+{
+    cleanup_free struct load_image *image = calloc(1, sizeof *image);
+    if (!image)
+        return err_memory(err);
+    load_image_init(image);
+    snprintf(image->name, sizeof image->name, "%s", a->name);
+    int r = read_docker(dir, a, image, err);
+    if (r >= 0)
+        r = fn(ctx, image, err);
+    load_image_done(image);
+    return r;
+}
+
+static int docker_each(int dir, image_fn *fn, void *ctx, struct err *err)
+{
+    struct archive_list list;
+    cleanup_buf struct buf text;
+    buf_init(&text, IMAGE_DOCUMENT_MAX);
+    if (read_file(dir, "manifest.json", &text, err) < 0 ||
+        archive_list_parse(buf_text(&text), text.len, &list, err) < 0)
+        return err_number(err);
+    int r = 0;
+    for (unsigned i = 0; r >= 0 && i < list.count; i++)
+        r = docker_image(dir, &list.images[i], fn, ctx, err);
+    archive_list_done(&list);
+    return r;
+}
+
+static bool has(int dir, const char *name)
+{
+    struct stat sb;
+    return fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* An archive may be both; then it is the first of them. */
+int source_each(int dir, image_fn *fn, void *ctx, struct err *err)
+{
+    cleanup_buf struct buf text;
+    buf_init(&text, IMAGE_DOCUMENT_MAX);
+    if (has(dir, "oci-layout") && has(dir, "index.json")) {
+        if (read_file(dir, "index.json", &text, err) < 0)
+            return err_number(err);
+        return oci_index(dir, buf_text(&text), text.len, "", 1, fn, ctx, err);
+    }
+    if (has(dir, "manifest.json"))
+        return docker_each(dir, fn, ctx, err);
+    err_set(err, ERR_REFUSED, "there is no image in it: neither oci-layout nor manifest.json");
+    return err_hint(err, "expected what docker save, podman save or skopeo copy write");
+}

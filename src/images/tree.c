@@ -1,0 +1,167 @@
+/* One digest over a whole tree. What is in it came out of an image: nothing is followed, nothing
+ * but plain files is opened. */
+#include "base/cleanup.h"
+#include "base/hex.h"
+#include "base/sha256.h"
+#include "images/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 300
+#define NAMES_MAX (4u << 20)
+
+struct digest_walk {
+    struct sha256 sha;
+    struct root_facts *facts;
+    unsigned depth;
+    char *chunk;
+};
+#define CHUNK (256u << 10)
+
+static int walk_folder(struct digest_walk *w, int dir, struct err *err);
+
+static void add(struct digest_walk *w, const void *data, size_t len)
+{
+    sha256_add(&w->sha, data, len);
+}
+
+static int add_content(struct digest_walk *w, int dir, const char *name, struct err *err)
+{
+    ssize_t n;
+    uint64_t total = 0;
+    cleanup_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, "read a file of the image");
+    while ((n = read(fd, w->chunk, CHUNK)) > 0) {
+        add(w, w->chunk, (size_t)n);
+        total += (uint64_t)n;
+    }
+    w->facts->bytes += total;
+    return n < 0 ? err_sys(err, "read a file of the image") : 0;
+}
+
+static int add_target(struct digest_walk *w, int dir, const char *name, struct err *err)
+{
+    char target[PATH_MAX];
+    ssize_t n = readlinkat(dir, name, target, sizeof target);
+    if (n < 0)
+        return err_sys(err, "read a link of the image");
+    add(w, target, (size_t)n);
+    return 0;
+}
+
+static int add_entry(struct digest_walk *w, int dir, const char *name, struct err *err)
+{
+    struct stat sb;
+    char line[64];
+    if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_sys(err, "look at a file of the image");
+    bool file = S_ISREG(sb.st_mode), link = S_ISLNK(sb.st_mode), folder = S_ISDIR(sb.st_mode);
+    if (!file && !link && !folder)
+        return err_set(err, ERR_REFUSED, "the image has a file that is none");
+    /* Lengths first, so that no two trees are written alike. */
+    int len = snprintf(line, sizeof line, "%c %o %zu %" PRIu64 "\n", file ? 'f' : link ? 'l' : 'd',
+                       link ? 0 : (unsigned)sb.st_mode & 07777, strlen(name),
+                       folder ? 0 : (uint64_t)sb.st_size);
+    add(w, line, (size_t)len);
+    add(w, name, strlen(name));
+    w->facts->files++;
+    if (file)
+        return add_content(w, dir, name, err);
+    if (link)
+        return add_target(w, dir, name, err);
+    cleanup_fd int inner = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inner < 0)
+        return err_sys(err, "open a folder of the image");
+    return walk_folder(w, inner, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct names {
+    char **items;
+    size_t count, room;
+};
+
+static void names_done(struct names *n)
+{
+    while (n->count)
+        free(n->items[--n->count]);
+    free(n->items);
+}
+
+static int names_add(struct names *n, const char *name, struct err *err)
+{
+    if (n->count == NAMES_MAX)
+        return err_set(err, ERR_LIMIT, "too many files in one folder");
+    if (n->count == n->room) {
+        size_t room = n->room ? 2 * n->room : 64;
+        char **wide = realloc(n->items, room * sizeof *wide);
+        if (!wide)
+            return err_memory(err);
+        n->items = wide;
+        n->room = room;
+    }
+    n->items[n->count] = strdup(name);
+    return n->items[n->count++] ? 0 : err_memory(err);
+}
+
+static int names_read(struct names *n, int dir, struct err *err)
+{
+    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = copy < 0 ? NULL : fdopendir(copy);
+    int r = 0;
+    if (!list)
+        return err_sys(err, "list a folder of the image");
+    for (struct dirent *e; r == 0 && (e = readdir(list));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            r = names_add(n, e->d_name, err);
+    closedir(list);
+    if (r == 0 && n->count)
+        qsort(n->items, n->count, sizeof *n->items, by_name);
+    return r;
+}
+
+static int walk_folder(struct digest_walk *w, int dir, struct err *err)
+{
+    __attribute__((cleanup(names_done))) struct names names = {.count = 0};
+    char line[32];
+    if (++w->depth > DEPTH_MAX)
+        return err_set(err, ERR_LIMIT, "the image has folders that lie too deep");
+    if (names_read(&names, dir, err) < 0)
+        return err_number(err);
+    int len = snprintf(line, sizeof line, "%zu\n", names.count);
+    add(w, line, (size_t)len);
+    for (size_t i = 0; i < names.count; i++)
+        if (add_entry(w, dir, names.items[i], err) < 0)
+            return err_number(err);
+    w->depth--;
+    return 0;
+}
+
+int tree_digest(int dir, struct root_facts *ret, struct err *err)
+{
+    uint8_t digest[SHA256_SIZE];
+    struct digest_walk w = {.facts = ret, .chunk = malloc(CHUNK)};
+    *ret = (struct root_facts){.bytes = 0};
+    sha256_init(&w.sha);
+    int r = w.chunk ? walk_folder(&w, dir, err) : err_memory(err);
+    free(w.chunk);
+    if (r < 0)
+        return r;
+    sha256_finish(&w.sha, digest);
+    memcpy(ret->tree, "sha256:", 8);
+    hex_encode(digest, sizeof digest, ret->tree + 7);
+    return 0;
+}

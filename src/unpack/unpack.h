@@ -1,0 +1,74 @@
+/* One layer of an image, or an archive of images, into a folder.
+ *
+ * This is the program that reads what strangers packed. It runs in a sandbox of its own, which has
+ * the folder, its standard input and output, and nothing else; so what follows keeps an honest
+ * reader honest, and the sandbox keeps one that was taken over.
+ *
+ * IM-2  Nothing is written outside of the folder: names are taken apart, each step is one folder
+ *       that is held, and a link counts as it would with the folder as root.
+ * IM-3  No entry brings a device, a FIFO, a socket, a set-id bit, an owner or an attribute with it.
+ * IM-4  A whiteout hides what the layers below brought, and nothing of the same layer.
+ * IM-5  Bytes, entries, depth and memory are counted while they come. */
+#pragma once
+
+#include "base/err.h"
+#include "base/sha256.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define UNPACK_DEPTH_MAX 256 /* folders in one another */
+#define UNPACK_NAME_MAX  4000
+
+struct unpack_limits {
+    uint64_t bytes;   /* of files, and of the stream that they come in, each */
+    uint64_t entries; /* of one archive */
+};
+
+struct unpack_counts {
+    uint64_t bytes, entries, left_out;
+    char diff_id[72]; /* "sha256:…" of the archive as it is without compression */
+};
+
+/* ---- tree.c: the folder ---- */
+
+struct inode_set {
+    uint64_t *slots; /* 0: free */
+    size_t room, count;
+};
+
+struct tree {
+    int root;
+    int parent; /* the folder of the last entry, kept open: most come side by side */
+    char parent_name[UNPACK_NAME_MAX];
+    struct inode_set made; /* by this layer */
+};
+
+int tree_init(struct tree *t, int root, struct err *err);
+void tree_done(struct tree *t);
+/* A name as it stands in an archive, without "./" and doubled slashes; "" is the root itself.
+ * Refuses absolute names, "..", and what is too deep or too long. */
+int tree_name(const char *name, char ret[static UNPACK_NAME_MAX], struct err *err);
+/* The folder in which `name` is to be, made where it is missing. *leaf points into name. */
+int tree_parent(struct tree *t, const char *name, const char **leaf, struct err *err);
+/* Removes what is there, unless it is a folder and shall be one. */
+int tree_clear(struct tree *t, int dir, const char *leaf, bool keep_folder, struct err *err);
+/* What layers below have brought: the thing itself, or all that is in a folder. */
+int tree_hide(struct tree *t, int dir, const char *leaf, struct err *err);
+int tree_hide_inside(struct tree *t, int dir, struct err *err);
+/* This layer has made it. */
+int tree_note(struct tree *t, int dir, const char *leaf, struct err *err);
+
+/* ---- unpack.c ---- */
+
+struct unpack {
+    struct tree tree;
+    struct unpack_limits limits;
+    struct unpack_counts counts;
+    bool whiteouts; /* a layer; else an archive, in which no name means anything */
+};
+
+/* Reads the archive from `fd`. */
+int unpack_stream(struct unpack *u, int fd, struct err *err);
