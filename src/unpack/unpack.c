@@ -71,7 +71,8 @@ static ssize_t read_plain(struct archive *a, void *ctx, const void **ret)
 
 static int too_large(const struct unpack *u, struct err *err)
 {
-    err_set(err, ERR_LIMIT, "it has more than %" PRIu64 " bytes", u->limits.bytes);
+    err_set(err, ERR_LIMIT, "it has more than the %" PRIu64 " bytes that are left for it",
+            u->limits.bytes);
     return err_hint(err, "if it is meant to be that large: --max-size");
 }
 
@@ -238,7 +239,8 @@ static int entry(struct unpack *u, struct archive *a, struct archive_entry *e, s
     const char *leaf, *given = archive_entry_pathname(e);
     struct quoted q;
     if (u->counts.entries++ == u->limits.entries) {
-        err_set(err, ERR_LIMIT, "it has more than %" PRIu64 " entries", u->limits.entries);
+        err_set(err, ERR_LIMIT, "it has more than the %" PRIu64 " entries that are left for it",
+                u->limits.entries);
         return err_hint(err, "if it is meant to have that many: --max-entries");
     }
     if (!given)
