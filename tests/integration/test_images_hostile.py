@@ -190,13 +190,13 @@ def bombs():
     sparse.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "giant", "GNU.sparse.realsize": str(2**45)}
     body = b"1\n0\n1\n".ljust(512, b"\0") + b"x"
     sparse.size = len(body)
-    zeros = layer(entry("zeros", b"\0" * 60_000_000))
+    zeros = layer(entry("zeros", b"\0" * 12_000_000))
     return {
-        "gzip": (zeros, "+gzip", ["--max-size", "20M"], "bytes that are left"),
-        "zstd": (zeros, "+zstd", ["--max-size", "20M"], "bytes that are left"),
-        "behind the end": (layer(entry("a", b"1")) + b"\0" * 60_000_000, "+gzip", ["--max-size", "20M"], "bytes that are left"),
-        "entries": (layer(*[entry(f"f{n}", b"") for n in range(5000)]), "+gzip", ["--max-entries", "2000"], "entries that are left"),
-        "the same entry": (layer(*[entry("f", b"") for n in range(5000)]), "+gzip", ["--max-entries", "2000"], "entries that are left"),
+        "gzip": (zeros, "+gzip", ["--max-size", "6M"], "bytes that are left"),
+        "zstd": (zeros, "+zstd", ["--max-size", "6M"], "bytes that are left"),
+        "behind the end": (layer(entry("a", b"1")) + b"\0" * 12_000_000, "+gzip", ["--max-size", "6M"], "bytes that are left"),
+        "entries": (layer(*[entry(f"f{n}", b"") for n in range(700)]), "+gzip", ["--max-entries", "300"], "entries that are left"),
+        "the same entry": (layer(*[entry("f", b"") for n in range(700)]), "+gzip", ["--max-entries", "300"], "entries that are left"),
         "depth": (layer(entry(deep, b"1")), "", [], "lies too deep"),
         "sparse": (layer((sparse, body)), "", [], "bytes that are left"),
     }
@@ -210,7 +210,7 @@ def test_I04_bombs(one, bomb):
     one.refused(told, said)
     assert [each["name"] for each in one.json("list")["images"]] == ["good/one:latest"]
     if options:  # control: it is the limit that stops it
-        wide = ["--max-size", "400M"] if "size" in options[0] else ["--max-entries", "20k"]
+        wide = ["--max-size", "60M"] if "size" in options[0] else ["--max-entries", "20k"]
         one.loaded(Image(base(), data, packer=packer), "test/box", *wide)
 
 
