@@ -158,7 +158,7 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
     fs->whole_proc = request->whole_proc;
     filesystem_probe(&fs->host);
     fs->own_root = request->root != NULL;
-    fs->root = request->root                             ? request->root
+    fs->root = request->root                           ? request->root
                : strcmp(fs->policy->root, "host") != 0 ? fs->policy->root
                                                        : NULL;
     if (fs->root && image_probe(fs, err) < 0)
@@ -251,8 +251,8 @@ static bool in_view(const struct filesystem *fs, const char *path)
 bool filesystem_cover(struct filesystem *fs, const char *shown, const char *dest)
 {
     struct stat sb;
-    if (!fs->namespaced || fs->root || !in_view(fs, dest) ||
-        fs->cover_count == COVERS_MAX || lstat(dest, &sb) < 0 || !S_ISREG(sb.st_mode))
+    if (!fs->namespaced || fs->root || !in_view(fs, dest) || fs->cover_count == COVERS_MAX ||
+        lstat(dest, &sb) < 0 || !S_ISREG(sb.st_mode))
         return false;
     fs->covers[fs->cover_count++] = (struct cover){shown, dest};
     return true;

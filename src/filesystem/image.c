@@ -27,8 +27,7 @@ static int add_entry(struct filesystem *fs, int dir, const char *name, struct er
     struct filesystem_host *host = &fs->host;
     struct stat sb;
     if (host->view_count == VIEW_MAX || strlen(name) + 2 > sizeof host->view[0].path)
-        return err_set(err, ERR_LIMIT, "%s has too many or too long names to be a root",
-                       fs->root);
+        return err_set(err, ERR_LIMIT, "%s has too many or too long names to be a root", fs->root);
     struct view_entry *e = &host->view[host->view_count];
     *e = (struct view_entry){0};
     snprintf(e->path, sizeof e->path, "/%s", name);
@@ -41,8 +40,7 @@ static int add_entry(struct filesystem *fs, int dir, const char *name, struct er
     if (S_ISLNK(sb.st_mode)) {
         ssize_t n = readlinkat(dir, name, e->target, sizeof e->target);
         if (n <= 0 || (size_t)n >= sizeof e->target)
-            return err_set(err, ERR_REFUSED, "%s%s is a link with a bad target", fs->root,
-                           e->path);
+            return err_set(err, ERR_REFUSED, "%s%s is a link with a bad target", fs->root, e->path);
         e->target[n] = '\0';
     } else if (!S_ISDIR(sb.st_mode) && !S_ISREG(sb.st_mode)) {
         return 0; /* sockets, FIFOs and devices of an image are left out */

@@ -28,9 +28,9 @@ int manifest_parse(const char *text, size_t len, struct image_manifest *ret, str
 
 struct index_entry {
     struct descriptor at;
-    bool index;                 /* it is an index itself */
-    bool ours;                  /* for this machine, or for none in particular */
-    char name[REFERENCE_SIZE];  /* that it says it has; empty: none that is a name */
+    bool index;                /* it is an index itself */
+    bool ours;                 /* for this machine, or for none in particular */
+    char name[REFERENCE_SIZE]; /* that it says it has; empty: none that is a name */
 };
 struct image_index {
     struct index_entry entries[IMAGE_INDEX_MAX];

@@ -51,10 +51,12 @@ static const char *const manifest_types[] = {OCI "manifest.v1+json",
 static const char *const index_types[] = {OCI "index.v1+json",
                                           DOCKER "distribution.manifest.list.v2+json"};
 static const char *const config_types[] = {OCI "config.v1+json", DOCKER "container.image.v1+json"};
-static const char *const layer_types[] = {
-    OCI "layer.v1.tar",           OCI "layer.v1.tar+gzip",
-    OCI "layer.v1.tar+zstd",      DOCKER "image.rootfs.diff.tar",
-    DOCKER "image.rootfs.diff.tar.gzip", DOCKER "image.rootfs.diff.tar.zstd"};
+static const char *const layer_types[] = {OCI "layer.v1.tar",
+                                          OCI "layer.v1.tar+gzip",
+                                          OCI "layer.v1.tar+zstd",
+                                          DOCKER "image.rootfs.diff.tar",
+                                          DOCKER "image.rootfs.diff.tar.gzip",
+                                          DOCKER "image.rootfs.diff.tar.zstd"};
 
 /* NULL: absent. False: there, but no text. */
 static bool text_or_none(const struct json *object, const char *key, const char **ret)

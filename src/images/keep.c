@@ -140,8 +140,7 @@ int store_collect(const struct store *s, struct collected *ret, struct err *err)
     cleanup_fd int lock = store_lock(s, true, err);
     if (lock < 0)
         return lock;
-    if (names_each(s, want_image, &w, err) < 0 ||
-        remove_unwanted(s, "roots", &w, ret, err) < 0 ||
+    if (names_each(s, want_image, &w, err) < 0 || remove_unwanted(s, "roots", &w, ret, err) < 0 ||
         remove_unwanted(s, "blobs", &w, ret, err) < 0)
         return err_number(err);
     ret->leftovers += scratch_sweep(s);

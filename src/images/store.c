@@ -146,8 +146,7 @@ int store_blob(const struct store *s, const char *digest, struct buf *ret, struc
     if (r <= 0)
         return r < 0 ? r : err_set(err, ERR_REFUSED, "%s is missing", digest);
     sha256_hex(buf_text(ret), ret->len, hash);
-    return strcmp(hash, name) == 0 ? 0
-                                   : err_set(err, ERR_REFUSED, "%s has other content", digest);
+    return strcmp(hash, name) == 0 ? 0 : err_set(err, ERR_REFUSED, "%s has other content", digest);
 }
 
 /* ---- what is being made ---- */

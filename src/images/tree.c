@@ -68,7 +68,10 @@ static int add_entry(struct digest_walk *w, int dir, const char *name, struct er
     if (!file && !link && !folder)
         return err_set(err, ERR_REFUSED, "the image has a file that is none");
     /* Lengths first, so that no two trees are written alike. */
-    int len = snprintf(line, sizeof line, "%c %o %zu %" PRIu64 "\n", file ? 'f' : link ? 'l' : 'd',
+    int len = snprintf(line, sizeof line, "%c %o %zu %" PRIu64 "\n",
+                       file   ? 'f'
+                       : link ? 'l'
+                              : 'd',
                        link ? 0 : (unsigned)sb.st_mode & 07777, strlen(name),
                        folder ? 0 : (uint64_t)sb.st_size);
     add(w, line, (size_t)len);

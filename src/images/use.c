@@ -35,7 +35,8 @@ static int find_name(const struct store *s, const struct reference *ref, struct 
     err_set(err, ERR_REFUSED, "the image %s is %s now, and not what it is pinned to", ref->name,
             ret->manifest);
     err_at(err, BOUNDARY_FILESYSTEM);
-    return err_hint(err, "somebody moved the name; load the image that was meant, or change the pin");
+    return err_hint(err,
+                    "somebody moved the name; load the image that was meant, or change the pin");
 }
 
 static int read_documents(const struct store *s, struct image *i, struct err *err)
@@ -114,7 +115,8 @@ void image_done(struct image *image)
 static int cannot_be(const char *user, const char *why, struct err *err)
 {
     struct quoted q;
-    err_set(err, ERR_UNSUPPORTED, "the image wants to run as the user %s: %s", quote(&q, user), why);
+    err_set(err, ERR_UNSUPPORTED, "the image wants to run as the user %s: %s", quote(&q, user),
+            why);
     err_at(err, BOUNDARY_KERNEL);
     return err_hint(err, "choose the user id inside: --uid 0, --uid 1000");
 }
@@ -126,10 +128,10 @@ static int read_passwd(const struct image *image, struct buf *ret)
     ssize_t n;
     struct stat sb;
     cleanup_fd int tree = openat(image->root_fd, "tree", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    cleanup_fd int fd = tree < 0 ? -1
-                                 : sys_openat2(tree, "etc/passwd",
-                                               O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0,
-                                               RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    cleanup_fd int fd = tree < 0
+                            ? -1
+                            : sys_openat2(tree, "etc/passwd", O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0,
+                                          RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
     if (fd < 0 || fstat(fd, &sb) < 0 || !S_ISREG(sb.st_mode))
         return -ENOENT;
     while ((n = read(fd, chunk, sizeof chunk)) > 0 && !ret->failed)

@@ -22,8 +22,9 @@ static const struct field rules[FIELD_COUNT] = {
     [FIELD_UNIX_SOCKETS] =
         {.tighter = TIGHTER_LOWER,
          .help = "unix sockets; auto: allowed without granted folders and --root DIR"},
-    [FIELD_ROOT] = {.tighter = TIGHTER_NONE,
-                    .help = "root file system: a view of the host, a folder, or image:NAME (brig image)"},
+    [FIELD_ROOT] =
+        {.tighter = TIGHTER_NONE,
+         .help = "root file system: a view of the host, a folder, or image:NAME (brig image)"},
     [FIELD_WRITABLE_ROOT] =
         {.tighter = TIGHTER_LOWER,
          .help = "the whole root can be changed, as the sandbox sees it; gone after the run"},

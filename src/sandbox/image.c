@@ -63,10 +63,10 @@ static int apply_env(struct policy *p, const struct image_config *c, const struc
 static bool is_folder(const struct image *image, const char *path)
 {
     cleanup_fd int tree = openat(image->root_fd, "tree", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    cleanup_fd int fd = tree < 0 ? -1
-                                 : sys_openat2(tree, path + strspn(path, "/"),
-                                               O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                                               RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    cleanup_fd int fd =
+        tree < 0 ? -1
+                 : sys_openat2(tree, path + strspn(path, "/"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                               RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
     return fd >= 0 || !path[strspn(path, "/")];
 }
 

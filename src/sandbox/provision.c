@@ -1,12 +1,12 @@
 /* From a request to an attested sandbox in which nothing untrusted has run yet. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "images/store.h"
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "os/runstate.h"
 #include "os/sys.h"
 #include "os/weaken.h"
-#include "images/store.h"
 #include "policy/reference.h"
 #include "review/prepare.h"
 #include "sandbox/clone.h"
@@ -181,20 +181,19 @@ int sandbox_open(struct sandbox *s, struct err *err)
     const struct policy *p = s->request->policy;
     bool review = s->request->review != NULL;
     bool project = !review && p->project && s->request->project;
-    struct kernel_request kr = {.policy = p,
-                                .host_folders =
-                                    p->grant_count > 0 || project || review || other_root(p),
-                                .host_writable = project || review || s->request->output ||
-                                                 any_writable_grant(p),
-                                .overlay = review || p->writable_root,
-                                .network = p->network_mode == NETWORK_ALLOWLIST,
-                                .watched = !s->stem,
-                                .stem = s->stem != NULL,
-                                .learn = s->learner ? &s->learner->asked : NULL,
-                                .lease = s->source ? s->source->lease
-                                         : s->stem ? s->stem->lease
-                                                   : 0,
-                                .tty = s->request->tty};
+    struct kernel_request kr = {
+        .policy = p,
+        .host_folders = p->grant_count > 0 || project || review || other_root(p),
+        .host_writable = project || review || s->request->output || any_writable_grant(p),
+        .overlay = review || p->writable_root,
+        .network = p->network_mode == NETWORK_ALLOWLIST,
+        .watched = !s->stem,
+        .stem = s->stem != NULL,
+        .learn = s->learner ? &s->learner->asked : NULL,
+        .lease = s->source ? s->source->lease
+                 : s->stem ? s->stem->lease
+                           : 0,
+        .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
         return err_number(err);
     share_places(s);

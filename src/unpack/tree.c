@@ -156,7 +156,8 @@ static int walk_up(struct walk *w, const struct tree *t, struct err *err)
     return walk_again(w, t, up, err);
 }
 
-/* A link counts as inside the image: an absolute one begins at its root, and nothing is above it. */
+/* A link counts as inside the image: an absolute one begins at its root, and nothing is above it.
+ */
 static int walk_link(struct walk *w, const struct tree *t, const char *name, struct err *err)
 {
     char target[PATH_MAX], path[PATH_MAX + UNPACK_NAME_MAX];

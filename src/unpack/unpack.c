@@ -1,5 +1,5 @@
-/* From a stream to a folder: libarchive takes off the compression, then reads the tar that is in it.
- * Two readers in a row, because the digest that a config names is that of the tar. */
+/* From a stream to a folder: libarchive takes off the compression, then reads the tar that is in
+ * it. Two readers in a row, because the digest that a config names is that of the tar. */
 #include "unpack/unpack.h"
 
 #include "base/cleanup.h"
@@ -18,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHUNK          (256u << 10)
-#define WHITEOUT       ".wh."
+#define CHUNK           (256u << 10)
+#define WHITEOUT        ".wh."
 #define WHITEOUT_OPAQUE ".wh..wh..opq"
-#define WHITEOUT_OTHER ".wh..wh."
+#define WHITEOUT_OTHER  ".wh..wh."
 
 struct source {
     struct archive *plain; /* without compression */

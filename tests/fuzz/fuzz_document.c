@@ -36,9 +36,9 @@ static void try_index(const char *text, size_t size)
         return;
     }
     for (unsigned i = 0; i < index.count; i++)
-        expect(digest_valid(index.entries[i].at.digest) &&
-               (!index.entries[i].name[0] ||
-                reference_parse(index.entries[i].name, &ref, &err) >= 0));
+        expect(
+            digest_valid(index.entries[i].at.digest) &&
+            (!index.entries[i].name[0] || reference_parse(index.entries[i].name, &ref, &err) >= 0));
 }
 
 static void try_archive(const char *text, size_t size)

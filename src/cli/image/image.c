@@ -274,8 +274,13 @@ const struct verb verb_image_verify = {
 };
 
 static const struct verb *const children[] = {
-    &verb_image_load, &verb_image_list,   &verb_image_show, &verb_image_rm,
-    &verb_image_gc,   &verb_image_verify, NULL,
+    &verb_image_load,
+    &verb_image_list,
+    &verb_image_show,
+    &verb_image_rm,
+    &verb_image_gc,
+    &verb_image_verify,
+    NULL,
 };
 
 const struct verb verb_image = {

@@ -65,8 +65,9 @@ static void step(void *ctx, const char *what, unsigned layer, unsigned layers)
     char line[80];
     if (!t->terminal)
         return;
-    int len = layers ? snprintf(line, sizeof line, "\r\033[K%s: layer %u of %u", what, layer, layers)
-                     : snprintf(line, sizeof line, "\r\033[K%s", what);
+    int len = layers
+                  ? snprintf(line, sizeof line, "\r\033[K%s: layer %u of %u", what, layer, layers)
+                  : snprintf(line, sizeof line, "\r\033[K%s", what);
     (void)term_write(STDERR_FILENO, line, (size_t)len);
 }
 

@@ -74,8 +74,9 @@ static int unpack_layer(const struct loading *l, const struct load_image *image,
         return err_number(err);
     if (strcmp(got.diff_id, image->config.diff_ids[n]) != 0)
         return err_set(err, ERR_REFUSED, "it is not the layer that the config names");
-    sum->bytes += got.bytes < l->request->max_bytes - sum->bytes ? got.bytes
-                                                                 : l->request->max_bytes - sum->bytes;
+    sum->bytes += got.bytes < l->request->max_bytes - sum->bytes
+                      ? got.bytes
+                      : l->request->max_bytes - sum->bytes;
     sum->files += got.entries < l->request->max_entries - sum->files
                       ? got.entries
                       : l->request->max_entries - sum->files;
@@ -316,8 +317,7 @@ int load_image(const struct load_request *request, struct err *err)
     struct reference ref;
     cleanup_store struct store store = STORE_INIT;
     struct scratch scratch = SCRATCH_INIT;
-    struct loading l = {
-        .request = request, .store = &store, .scratch = &scratch, .source = -1};
+    struct loading l = {.request = request, .store = &store, .scratch = &scratch, .source = -1};
     if (request->name && reference_parse(request->name, &ref, err) < 0)
         return err_number(err);
     if (store_open(&store, true, err) < 0)

@@ -13,8 +13,8 @@ struct load_result {
     struct root_facts facts;
 };
 struct load_request {
-    int source; /* open for reading: a tar archive, or a folder with an OCI layout */
-    const char *name;   /* or NULL: the one that the source says */
+    int source;       /* open for reading: a tar archive, or a folder with an OCI layout */
+    const char *name; /* or NULL: the one that the source says */
     uint64_t max_bytes, max_entries;
     bool replace; /* a name that the source brings may be taken from another image */
     /* Hears of each image and each step; may be NULL. */

@@ -37,10 +37,34 @@ Test(reference, good_names)
 Test(reference, bad_names)
 {
     static const char *const rows[] = {
-        "",       "-x",      "/x",         "x/",     "x//y",      "X",         "x:",     ":x",
-        "x:.y",   "x:-y",    "a:b:c",      "x y",    "x\ny",      "docker://x", "u@h/x", "a..b",
-        "a___b",  ".a",      "a.",         "h:0/x",  "h:65536/x", "h:1x/x",    "x@",     "x@sha256:1",
-        "x@sha512:" HEX,     "x@sha256:" HEX "0",    "x@SHA256:" HEX,          "@sha256:" HEX,
+        "",
+        "-x",
+        "/x",
+        "x/",
+        "x//y",
+        "X",
+        "x:",
+        ":x",
+        "x:.y",
+        "x:-y",
+        "a:b:c",
+        "x y",
+        "x\ny",
+        "docker://x",
+        "u@h/x",
+        "a..b",
+        "a___b",
+        ".a",
+        "a.",
+        "h:0/x",
+        "h:65536/x",
+        "h:1x/x",
+        "x@",
+        "x@sha256:1",
+        "x@sha512:" HEX,
+        "x@sha256:" HEX "0",
+        "x@SHA256:" HEX,
+        "@sha256:" HEX,
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct reference ref;
@@ -56,7 +80,8 @@ Test(reference, digests)
     cr_assert(not(digest_valid("sha256:")));
     cr_assert(not(digest_valid(HEX)));
     cr_assert(not(digest_valid("sha256:" HEX " ")));
-    cr_assert(not(digest_valid("sha256:0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef")));
+    cr_assert(not(
+        digest_valid("sha256:0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef")));
     cr_assert(eq(ptr, (void *)reference_of_root("host"), NULL));
     cr_assert(eq(str, (char *)reference_of_root("image:x"), "x"));
 }
