@@ -41,6 +41,9 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_REPLACE:
         o->replace = true;
         return 0;
+    case OPT_PLAIN_HTTP:
+        o->plain_http = true;
+        return 0;
     case OPT_MAX_SIZE:
         return take_number(opt, value, &o->max_bytes, err);
     default:
@@ -274,13 +277,8 @@ const struct verb verb_image_verify = {
 };
 
 static const struct verb *const children[] = {
-    &verb_image_load,
-    &verb_image_list,
-    &verb_image_show,
-    &verb_image_rm,
-    &verb_image_gc,
-    &verb_image_verify,
-    NULL,
+    &verb_image_load, &verb_image_pull, &verb_image_list,   &verb_image_show,
+    &verb_image_rm,   &verb_image_gc,   &verb_image_verify, NULL,
 };
 
 const struct verb verb_image = {
@@ -289,7 +287,8 @@ const struct verb verb_image = {
     .usage = "image COMMAND [OPTIONS]",
     .about = "An image is loaded once and then used by its name: brig run --image NAME. It is\n"
              "unpacked inside a sandbox of its own, and checked against its digests.",
-    .examples = "docker save python:3.12-slim | brig image load -\n"
+    .examples = "brig image pull python:3.12-slim\n"
+                "docker save team/tool | brig image load -\n"
                 "brig image list\n"
                 "brig run --image python:3.12-slim -- python3 -c 'print(6*7)'",
     .children = children,

@@ -86,26 +86,19 @@ static int open_source(const char *path, struct err *err)
     return fd < 0 ? err_sys(err, "cannot load %.200s", path) : fd;
 }
 
-static int load(const struct image_options *o, struct err *err)
+int image_load(const struct image_options *o, struct load_request *load,
+               int (*fn)(struct load_request *load, const struct image_options *o, struct err *err),
+               struct err *err)
 {
     struct telling t = {.json = o->json, .terminal = isatty(STDERR_FILENO)};
-    if (!o->count) {
-        err_set(err, ERR_USAGE, "load what?");
-        return err_hint(err, "an archive, a folder with an OCI layout, or - for stdin");
-    }
-    cleanup_fd int source = open_source(o->operands[0], err);
-    if (source < 0)
-        return source;
-    struct load_request request = {.source = source,
-                                   .name = o->count > 1 ? o->operands[1] : NULL,
-                                   .max_bytes = o->max_bytes,
-                                   .max_entries = o->max_entries,
-                                   .replace = o->replace,
-                                   .loaded = tell,
-                                   .step = step,
-                                   .ctx = &t};
+    load->max_bytes = o->max_bytes;
+    load->max_entries = o->max_entries;
+    load->replace = o->replace;
+    load->loaded = tell;
+    load->step = step;
+    load->ctx = &t;
     buf_init(&t.out, 1u << 20);
-    int r = load_image(&request, err);
+    int r = fn(load, o, err);
     if (r < 0 && t.terminal)
         (void)term_write(STDERR_FILENO, "\r\033[K", 4);
     /* Of several images some may have been loaded before one was refused. */
@@ -115,6 +108,25 @@ static int load(const struct image_options *o, struct err *err)
         *err = first;
     buf_done(&t.out);
     return r < 0 ? r : printed;
+}
+
+static int load_source(struct load_request *load, const struct image_options *o, struct err *err)
+{
+    (void)o;
+    return load_image(load, err);
+}
+
+static int load(const struct image_options *o, struct err *err)
+{
+    if (!o->count) {
+        err_set(err, ERR_USAGE, "load what?");
+        return err_hint(err, "an archive, a folder with an OCI layout, or - for stdin");
+    }
+    cleanup_fd int source = open_source(o->operands[0], err);
+    if (source < 0)
+        return source;
+    struct load_request request = {.source = source, .name = o->count > 1 ? o->operands[1] : NULL};
+    return image_load(o, &request, load_source, err);
 }
 
 static int load_main(const struct verb *verb, int argc, char *const argv[])

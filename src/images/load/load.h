@@ -25,6 +25,15 @@ struct load_request {
 /* ERR_REFUSED: it is not what it says, or not what it may be. Nothing of it is left then. */
 int load_image(const struct load_request *request, struct err *err);
 
+/* ---- pull.c ---- */
+
+struct pull_request {
+    const char *reference;
+    bool plain_http;
+    struct load_request load; /* source and name are filled in */
+};
+int pull_image(const struct pull_request *request, struct err *err);
+
 /* ---- unpack.c: one archive in a sandbox of its own (IM-2) ---- */
 
 struct unpacked {

@@ -68,18 +68,20 @@ static void digest_of(const struct buf *text, char ret[static DIGEST_SIZE])
     sha256_hex(buf_text(text), text->len, ret + 7);
 }
 
-static void blob_file(const char *digest, char ret[static 300])
+static void blob_file(const char *digest, bool bare, char ret[static 300])
 {
     static const char folder[] = "blobs/sha256/";
     const char *name = digest + strlen("sha256:");
-    memcpy(ret, folder, sizeof folder - 1);
-    memcpy(ret + sizeof folder - 1, name, strlen(name) + 1); /* 64 digits, as digest_valid says */
+    size_t len = bare ? 0 : sizeof folder - 1;
+    memcpy(ret, folder, len);
+    memcpy(ret + len, name, strlen(name) + 1); /* 64 digits, as digest_valid says */
 }
 
-static int read_blob(int dir, const struct descriptor *at, struct buf *ret, struct err *err)
+static int read_blob(int dir, const struct descriptor *at, bool bare, struct buf *ret,
+                     struct err *err)
 {
     char file[300], digest[DIGEST_SIZE];
-    blob_file(at->digest, file);
+    blob_file(at->digest, bare, file);
     if (read_file(dir, file, ret, err) < 0)
         return err_number(err);
     digest_of(ret, digest);
@@ -103,21 +105,23 @@ static int check_machine(const struct image_config *c, struct err *err)
 
 typedef int image_fn(void *ctx, struct load_image *image, struct err *err);
 
-static int read_manifest(int dir, const struct index_entry *e, struct load_image *i,
+/* `bare`: blobs lie beside each other, by their digits alone, as skopeo puts them into a folder. */
+static int read_manifest(int dir, const struct index_entry *e, bool bare, struct load_image *i,
                          struct err *err)
 {
-    if (read_blob(dir, &e->at, &i->manifest, err) < 0 ||
+    if ((!bare && read_blob(dir, &e->at, false, &i->manifest, err) < 0) ||
         manifest_parse(buf_text(&i->manifest), i->manifest.len, &i->parsed, err) < 0 ||
-        read_blob(dir, &i->parsed.config, &i->config_text, err) < 0 ||
+        read_blob(dir, &i->parsed.config, bare, &i->config_text, err) < 0 ||
         config_parse(buf_text(&i->config_text), i->config_text.len, &i->config, err) < 0)
         return err_number(err);
     if (i->config.diff_count != i->parsed.layer_count)
         return err_set(err, ERR_REFUSED, "the config names other layers than the manifest");
     for (unsigned n = 0; n < i->parsed.layer_count; n++) {
         i->layers[n] = (struct load_layer){.at = i->parsed.layers[n], .sized = true};
-        blob_file(i->parsed.layers[n].digest, i->layers[n].file);
+        blob_file(i->parsed.layers[n].digest, bare, i->layers[n].file);
     }
-    snprintf(i->digest, sizeof i->digest, "%s", e->at.digest);
+    if (!bare)
+        snprintf(i->digest, sizeof i->digest, "%s", e->at.digest);
     return check_machine(&i->config, err);
 }
 
@@ -129,7 +133,7 @@ static int oci_image(int dir, const struct index_entry *e, const char *name, ima
         return err_memory(err);
     load_image_init(image);
     snprintf(image->name, sizeof image->name, "%s", name);
-    int r = read_manifest(dir, e, image, err);
+    int r = read_manifest(dir, e, false, image, err);
     if (r >= 0)
         r = fn(ctx, image, err);
     load_image_done(image);
@@ -149,7 +153,7 @@ static int oci_entry(int dir, const struct index_entry *e, const char *outer, un
         return oci_image(dir, e, name, fn, ctx, err);
     if (depth == INDEX_DEPTH)
         return err_set(err, ERR_REFUSED, "an index in an index in an index, and so on");
-    if (read_blob(dir, &e->at, &text, err) < 0)
+    if (read_blob(dir, &e->at, false, &text, err) < 0)
         return err_number(err);
     return oci_index(dir, buf_text(&text), text.len, name, depth + 1, fn, ctx, err);
 }
@@ -271,13 +275,31 @@ static int docker_each(int dir, image_fn *fn, void *ctx, struct err *err)
     return r;
 }
 
+/* ---- skopeo's folder ---- */
+
+static int folder_image(int dir, image_fn *fn, void *ctx, struct err *err)
+{
+    cleanup_free struct load_image *image = calloc(1, sizeof *image);
+    if (!image)
+        return err_memory(err);
+    load_image_init(image);
+    int r = read_file(dir, "manifest.json", &image->manifest, err);
+    digest_of(&image->manifest, image->digest);
+    if (r >= 0)
+        r = read_manifest(dir, NULL, true, image, err);
+    if (r >= 0)
+        r = fn(ctx, image, err);
+    load_image_done(image);
+    return r;
+}
+
 static bool has(int dir, const char *name)
 {
     struct stat sb;
     return fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* An archive may be both; then it is the first of them. */
+/* A source may be more than one of them; then it is the first. */
 int source_each(int dir, image_fn *fn, void *ctx, struct err *err)
 {
     cleanup_buf struct buf text;
@@ -287,6 +309,8 @@ int source_each(int dir, image_fn *fn, void *ctx, struct err *err)
             return err_number(err);
         return oci_index(dir, buf_text(&text), text.len, "", 1, fn, ctx, err);
     }
+    if (has(dir, "manifest.json") && has(dir, "version"))
+        return folder_image(dir, fn, ctx, err);
     if (has(dir, "manifest.json"))
         return docker_each(dir, fn, ctx, err);
     err_set(err, ERR_REFUSED, "there is no image in it: neither oci-layout nor manifest.json");

@@ -1,0 +1,88 @@
+"""`brig image pull`, from a registry on loopback; and images of templates of `brig serve`."""
+import json
+import os
+import shutil
+
+import pytest
+
+from imagelib import Image, Store, base, digest, entry, layer
+from registrylib import Registry
+
+pytestmark = [pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static"),
+              pytest.mark.skipif(not shutil.which("skopeo"), reason="skopeo is not installed")]
+
+
+@pytest.fixture
+def store(caller):
+    with Store(caller) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def registry():
+    with Registry() as made:
+        yield made
+
+
+def test_pulled_run_and_pinned(store, registry):
+    pushed = registry.push(Image(base(), layer(entry("pulled", b"yes")), packer="+gzip"), "team/tool", "v1")
+    name = f"{registry.host}/team/tool:v1"
+    told = store.image("pull", "--plain-http", "--json", name)
+    assert told.returncode == 0, told
+    assert json.loads(told.stdout)["manifest"] == pushed, "the digest is the registry's"
+    assert store.run("--image", f"{name}@{pushed}", "--", "cat", "/pulled").stdout == "yes"
+    # By digest alone; what is there already is not unpacked again.
+    told = store.image("pull", "--plain-http", f"{registry.host}/team/tool@{pushed}")
+    assert told.returncode == 0 and b"its files were there" in told.stdout, told
+    store.clean()
+
+
+def test_what_the_registry_does_not_have(store, registry):
+    told = store.image("pull", "--plain-http", f"{registry.host}/no/such:v1")
+    assert told.returncode == 125 and b"skopeo could not pull" in told.stderr, told
+    store.clean()
+    # Plain HTTP has to be asked for.
+    registry.push(Image(), "team/plain", "v1")
+    told = store.image("pull", f"{registry.host}/team/plain:v1")
+    assert told.returncode == 125, told
+    store.clean()
+
+
+def test_a_registry_that_lies(store, registry):
+    image = Image(base(), layer(entry("a", b"1")))
+    image.config["rootfs"]["diff_ids"][1] = digest(b"another layer")
+    registry.push(image, "team/liar", "v1")
+    told = store.image("pull", "--plain-http", f"{registry.host}/team/liar:v1")
+    assert told.returncode == 125 and b"not the layer that the config names" in told.stderr, told
+    store.clean()
+    climbing = Image(base(), layer(entry("../../../../../../tmp/pulled-out", b"1")))
+    registry.push(climbing, "team/climber", "v1")
+    told = store.image("pull", "--plain-http", f"{registry.host}/team/climber:v1")
+    assert told.returncode == 125 and b"climbs out" in told.stderr and not os.path.exists("/tmp/pulled-out"), told
+    store.clean()
+
+
+@pytest.mark.parametrize("name", ["--help=x", "dir:/etc", "oci:/tmp/x", "docker-archive:/etc/passwd", "docker://x", "a b", "u:p@h/x", "/etc/passwd", "", "X"])
+def test_I09_nothing_but_a_reference_reaches_skopeo(store, registry, name):
+    before = len(registry.asked)
+    told = store.image("pull", "--plain-http", "--", name)
+    assert told.returncode == 125 and b"is not the name of an image" in told.stderr, told
+    assert len(registry.asked) == before
+
+
+def test_a_template_names_an_image(store):
+    """Sandboxes of `brig serve` whose policy says so; one without the image is refused and the daemon goes on."""
+    from daemonlib import Daemon
+    store.loaded(Image(base(), layer(entry("inside", b"yes")), Env=["PATH=/bin", "GREETING=hello"], User="app"), "team/tool:v1")
+    pin = store.json("show", "team/tool:v1")["manifest"]
+    templates = {"tool.yaml": f"policy: {{filesystem: {{root: 'image:team/tool:v1@{pin}'}}, lifecycle: {{sampling: accept}}}}\n",
+                 "gone.yaml": "policy: {filesystem: {root: 'image:no/such'}, lifecycle: {sampling: accept}}\n"}
+    with Daemon(store.caller.name, templates=templates, env={"XDG_STATE_HOME": str(store.state), "HOME": str(store.state)}) as daemon:
+        refused = daemon.request("POST", "/sandboxes", {"templateID": "gone"})
+        assert refused.status >= 400, refused
+        box = daemon.create("tool")
+        told = box.run("/bin/sh", "-c", "cat /inside; echo; echo $GREETING; id -u")
+        assert told.out.decode().split() == ["yes", "hello", "1234"], told
+        assert store.json("list")["images"][0]["in_use"]
+        assert store.json("rm", "team/tool:v1")["in_use"] == 1
+        box.kill()

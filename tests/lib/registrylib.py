@@ -1,0 +1,62 @@
+"""A registry on loopback: just enough of the distribution protocol to be pulled from, and a list of what was asked for."""
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from imagelib import OCI, digest
+
+
+class Registry:
+    def __init__(self):
+        self.blobs, self.tags, self.asked = {}, {}, []
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def answer(self, data, kind="application/octet-stream", status=200):
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(data)))
+                if status == 200:
+                    self.send_header("Docker-Content-Digest", digest(data))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(data)
+
+            def do_GET(self):
+                registry.asked.append(self.path)
+                parts = self.path.split("/")
+                if self.path == "/v2/":
+                    return self.answer(b"{}", "application/json")
+                name, kind, what = "/".join(parts[2:-2]), parts[-2], parts[-1]
+                if kind == "manifests":
+                    what = registry.tags.get((name, what), what)
+                data = registry.blobs.get(what)
+                if data is None:
+                    return self.answer(b'{"errors":[{"code":"NAME_UNKNOWN"}]}', "application/json", 404)
+                form = json.loads(data).get("mediaType") if kind == "manifests" else None
+                return self.answer(data, form or "application/octet-stream")
+
+            do_HEAD = do_GET
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def push(self, image, name, tag):
+        """The digest of its manifest."""
+        blobs, at = image.documents()
+        self.blobs.update(blobs)
+        self.tags[(name, tag)] = at["digest"]
+        return at["digest"]
