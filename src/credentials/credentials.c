@@ -31,6 +31,15 @@ static void set(struct credentials *c, struct plan *plan, const char *name, cons
     c->count++;
 }
 
+static void set_given(struct credentials *c, struct plan *plan, const struct env_var *v)
+{
+    struct buf name;
+    buf_init(&name, PLAN_MAX_BYTES);
+    buf_fmt(&name, "%s%s", c->engine ? CREDENTIALS_INNER : "", v->name);
+    set(c, plan, buf_text(&name), v->value);
+    buf_done(&name);
+}
+
 static void set_default(struct credentials *c, struct plan *plan, const char *name,
                         const char *value)
 {
@@ -142,7 +151,7 @@ int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *
     for (unsigned i = 0; i < c->extra_count; i++)
         set_default(c, plan, c->extra[i].name, c->extra[i].value);
     for (size_t i = 0; i < c->policy->env_count; i++)
-        set(c, plan, c->policy->env[i].name, c->policy->env[i].value);
+        set_given(c, plan, &c->policy->env[i]);
     for (char **each = environ; guard_left_out(GUARD_ENVIRONMENT) && *each; each++)
         plan_str(plan, OP_ENV, *each, NULL, 0);
     return plan_placeholders(c, plan, err);

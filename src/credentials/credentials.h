@@ -20,6 +20,8 @@ struct extra_variable {
 };
 #define EXTRA_VARIABLES_MAX 48
 
+#define CREDENTIALS_INNER "brig:"
+
 struct credentials {
     const struct policy *policy;
     const struct egress *egress; /* of this run, with placeholders; NULL: no secrets */
@@ -31,9 +33,11 @@ struct credentials {
     const char *term;        /* or NULL */
     const char *tools;       /* programs of brig's own, for want of others; or NULL */
     const char *first_tools; /* the same, in the place of the system's; or NULL */
-    bool host_etc;           /* the host's /etc is there, but closed (process tier) */
-    bool root_inside;        /* the code's uid is 0 in its own view */
-    unsigned count;          /* variables planned */
+    bool engine; /* an engine runs the code: variables of the policy are the code's alone, and stand
+                    behind CREDENTIALS_INNER, where neither loader nor library looks */
+    bool host_etc;    /* the host's /etc is there, but closed (process tier) */
+    bool root_inside; /* the code's uid is 0 in its own view */
+    unsigned count;   /* variables planned */
 };
 
 int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan,

@@ -112,6 +112,8 @@ static int pin_all(struct filesystem *fs, const struct filesystem_request *r, st
         return err_number(err);
     if (tool && pin(fs, tool, fs->namespaced ? TOOL_PATH : tool, false, err) < 0)
         return err_number(err);
+    if (r->module && pin(fs, r->module, fs->namespaced ? MODULE_PATH : r->module, false, err) < 0)
+        return err_number(err);
     if (p->project && project && pin(fs, project, project, true, err) < 0)
         return err_wrap(err, "project folder");
     for (size_t i = 0; i < p->grant_count; i++)

@@ -104,6 +104,8 @@ struct own_files {
 #define FIRST_TOOLS_DIR SHOWN_DIR "/sbin"
 /* Where a program of brig's own lies on the container tier; on the process tier where it is. */
 #define TOOL_PATH "/.brig-tool"
+/* The same of a module that an engine runs. */
+#define MODULE_PATH "/.brig-module"
 
 /* One sandbox's side of this boundary. */
 struct filesystem {
@@ -157,6 +159,7 @@ struct filesystem_request {
     const char *tool;    /* a program of brig's own, or NULL */
     const char *root;    /* a folder of brig's own in the place of the policy's root, or NULL */
     const char *output;  /* a folder of brig's own that the code may fill, at WORKSPACE; or NULL */
+    const char *module;  /* a file for it, or NULL */
     bool namespaced;
     bool private_root; /* the tier promises one */
     bool privileged;

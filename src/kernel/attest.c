@@ -122,6 +122,8 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
 {
     char uid_map[KERNEL_MAP_SIZE];
     evidence_string(out, "tier", tier_name(k->tier));
+    if (tier_row(k->tier)->engine)
+        evidence_string(out, "engine", tier_row(k->tier)->engine);
     evidence_uint(out, "host_uid", k->host_uid);
     if (tier_namespaced(k->tier)) {
         kernel_map_text(k, k->host_uid, uid_map);

@@ -3,6 +3,7 @@
 #include "kernel/tier.h"
 
 #include "base/cleanup.h"
+#include "os/beside.h"
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "os/sys.h"
@@ -15,6 +16,31 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define WASM_ENGINE "brig-wasm"
+
+/* brig-wasm is built where JavaScriptCore is; where brig runs, its library has to be there too. */
+static bool probe_wasm(struct tier_answer *ret)
+{
+    static const char *const places[] = {"/usr/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
+                                         "/usr/lib64", "/usr/lib"};
+    char path[4200];
+    struct err err = ERR_INIT;
+    if (program_beside(WASM_ENGINE, path, sizeof path, &err) < 0) {
+        snprintf(ret->why, sizeof ret->why, "brig was built without " WASM_ENGINE);
+        snprintf(ret->how, sizeof ret->how,
+                 "apt install libjavascriptcoregtk-4.1-dev, and build brig again");
+        return false;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        snprintf(path, sizeof path, "%s/libjavascriptcoregtk-4.1.so.0", places[i]);
+        if (access(path, R_OK) == 0)
+            return true;
+    }
+    snprintf(ret->why, sizeof ret->why, "the library of JavaScriptCore is not installed");
+    snprintf(ret->how, sizeof ret->how, "apt install libjavascriptcoregtk-4.1-0");
+    return false;
+}
 
 static bool no_hardware(struct tier_answer *ret)
 {
@@ -33,6 +59,11 @@ static const struct tier_row rows[TIER_COUNT] = {
                         .needs = NEEDS_ALL,
                         .served = true,
                         .cloned = true},
+    [TIER_WASM] = {.about = "a module without system calls, in the container tier's walls",
+                   .needs = NEEDS_ALL,
+                   .engine = WASM_ENGINE,
+                   .module = true,
+                   .probe = probe_wasm},
     [TIER_HARDWARE] = {.about = "a kernel of its own behind KVM", .probe = no_hardware},
 };
 

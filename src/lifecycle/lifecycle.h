@@ -104,6 +104,7 @@ struct lifecycle {
     int proc_fd;     /* the sandbox's own /proc (container tier), else -1 */
     int work_fd;     /* its writable place, else -1 */
     dev_t work_dev;  /* process tier: where the private folder lies */
+    bool reserves;   /* as the request says */
     bool review;
     int review_fd; /* review mode: the folder that holds what the code writes, else -1 */
     uint64_t review_bytes, review_inodes; /* what was there before */
@@ -145,6 +146,8 @@ struct lifecycle_request {
     bool watched; /* usage is asked for while it lives */
     bool stem;
     bool cloned;
+    bool reserves; /* an engine that takes address space by the gigabyte and uses little of it: a
+                      limit on what is mapped says nothing about it */
     bool review; /* a folder of the host holds what the code writes; lifecycle_watch_review follows
                   */
 };

@@ -50,7 +50,7 @@ static int plan_pids(struct lifecycle *l, struct plan *plan, struct err *err)
 
 static void plan_memory(struct lifecycle *l, struct plan *plan)
 {
-    if (!lifecycle_counts_memory(l) && !guard_left_out(GUARD_MEMORY)) {
+    if (!lifecycle_counts_memory(l) && !l->reserves && !guard_left_out(GUARD_MEMORY)) {
         /* The sampler ends the run with the right verdict; this only stops what would outrun it. */
         l->rlimit_data = l->policy->memory > UINT64_MAX / 4 ? UINT64_MAX : l->policy->memory * 4;
         rlimit(plan, "data", RLIMIT_DATA, l->rlimit_data, l->rlimit_data);

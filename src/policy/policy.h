@@ -29,6 +29,7 @@ enum level {
 #define POLICY_TIERS(X)                                                                            \
     X(PROCESS, "process", false)                                                                   \
     X(CONTAINER, "container", true)                                                                \
+    X(WASM, "wasm", true)                                                                          \
     X(HARDWARE, "hardware", true) /* named by level critical; no version of brig has it yet */
 
 enum tier {

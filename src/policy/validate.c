@@ -123,6 +123,30 @@ static int check_network(const struct policy *p, struct err *err)
     return 0;
 }
 
+/* A module has no sockets, and its runner needs the host's libraries. */
+static int check_wasm(const struct policy *p, struct err *err)
+{
+    if (p->tier != TIER_WASM && p->wish.count) {
+        for (unsigned i = 0; i < p->wish.count; i++)
+            if (p->wish.tiers[i] == TIER_WASM) {
+                err_set(err, ERR_POLICY, "kernel.tier: what runs on tier wasm runs on no other");
+                return err_hint(err, "name wasm alone, or leave it out");
+            }
+    }
+    if (p->tier != TIER_WASM)
+        return 0;
+    if (p->wish.count)
+        err_set(err, ERR_POLICY, "kernel.tier: what runs on tier wasm runs on no other");
+    else if (p->network_mode != NETWORK_OFF)
+        err_set(err, ERR_POLICY, "tier wasm has no sockets: network.mode must be off");
+    else if (has_root_folder(p) || p->writable_root)
+        err_set(err, ERR_POLICY, "tier wasm shows folders, and no root: filesystem.%s",
+                p->writable_root ? "writable_root cannot be true" : "root must be host");
+    else
+        return 0;
+    return err_hint(err, "leave it out, or use tier container");
+}
+
 int policy_validate(const struct policy *p, struct err *err)
 {
     struct err ignored;
@@ -133,5 +157,7 @@ int policy_validate(const struct policy *p, struct err *err)
         r = check_network(p, err);
     if (r == 0)
         r = check_process(p, err);
+    if (r == 0)
+        r = check_wasm(p, err);
     return r < 0 ? r : check_writable_root(p, err);
 }

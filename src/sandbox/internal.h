@@ -17,6 +17,8 @@
 #include "sandbox/stream.h"
 #include "wire/interp.h"
 
+#include <limits.h>
+
 #define RECEIPT_TIME_SIZE 24
 #define EGRESS_QUESTIONS  8 /* at one time */
 #define PUMP_DIED         "its pump died"
@@ -36,6 +38,10 @@ struct sandbox {
         bool checked;
     } cloned;
 
+    struct {
+        char program[PATH_MAX]; /* "": the tier has none, the code is started itself */
+        char module[PATH_MAX];
+    } engine; /* engine.c */
     struct kernel kernel;
     struct filesystem filesystem;
     struct network network;
@@ -123,6 +129,12 @@ int sandbox_make_plan(struct sandbox *s, struct err *err);
 int sandbox_provision(struct sandbox *s, struct err *err);
 /* Reads back what is in force, into s->boundaries. Part of provisioning; may be repeated. */
 int sandbox_attest(struct sandbox *s, struct err *err);
+/* engine.c: after the tier is known; before the arguments of the code. Both do nothing on a tier
+ * that has no engine. */
+int engine_open(struct sandbox *s, struct err *err);
+void engine_plan(struct sandbox *s);
+/* The program of brig's own that is shown inside; or NULL. */
+const char *engine_program(const struct sandbox *s);
 /* supervise.c: let the code run until the end. */
 int sandbox_supervise(struct sandbox *s, struct err *err);
 /* end.c: kill what is left, wait for it, read final usage. Safe on half-built state. */

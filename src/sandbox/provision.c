@@ -79,7 +79,8 @@ static int open_filesystem(struct sandbox *s, struct err *err)
                                    .reviews_fd = s->reviews_fd,
                                    .id = s->id,
                                    .command = request->argv,
-                                   .tool = s->request->tool,
+                                   .tool = engine_program(s),
+                                   .module = s->engine.module[0] ? s->engine.module : NULL,
                                    .root = request->image ? request->image->root : request->root,
                                    .output = request->output,
                                    .namespaced = tier_namespaced(s->kernel.tier) && !host_view(),
@@ -104,6 +105,7 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .cloned = s->source != NULL,
         .scoped_signals = s->kernel.options.scoped_signals,
         .watched = s->session,
+        .reserves = s->engine.program[0] != '\0',
         .review = s->request->review != NULL};
     return lifecycle_open(&s->lifecycle, &r, err);
 }
@@ -119,6 +121,7 @@ static void open_credentials(struct sandbox *s)
                                           .tmpdir = container ? NULL : private_dir,
                                           .term = s->request->tty ? s->request->term : NULL,
                                           .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
+                                          .engine = s->engine.program[0] != '\0',
                                           .host_etc = !container,
                                           .root_inside = container && s->kernel.inside_uid == 0};
     if (s->filesystem.namespaced)
@@ -194,7 +197,8 @@ int sandbox_open(struct sandbox *s, struct err *err)
                  : s->stem ? s->stem->lease
                            : 0,
         .tty = s->request->tty};
-    if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || open_filesystem(s, err) < 0)
+    if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || engine_open(s, err) < 0 ||
+        open_filesystem(s, err) < 0)
         return err_number(err);
     share_places(s);
     s->kernel.options.private_shm = !s->filesystem.namespaced && s->filesystem.private_dir[0];
@@ -251,6 +255,7 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
         plan_op(&s->plan, OP_SESSION);
     if (s->source)
         clone_plan(s);
+    engine_plan(s);
     for (char *const *arg = s->request->argv; arg && *arg; arg++)
         plan_str(&s->plan, OP_ARG, *arg, NULL, 0);
     return plan_finish(&s->plan, err);

@@ -194,7 +194,7 @@ def test_colour_only_on_a_terminal_that_wants_it():
         (["--uid", "root"], ["--uid"]),
         (["--cwd", "relative"], ["--cwd", "absolute"]),
         (["--level", "hihg"], ["low, medium, high or critical", "did you mean --level high?"]),
-        (["--tier", "moon"], ["process or container"]),
+        (["--tier", "moon"], ["process, container or wasm"]),
         (["--unix-sockets", "maybe"], ["off, auto or require"]),
         (["--ro", "/no/such/folder"], ["/no/such/folder", "No such file"]),
         (["--rw", "no-such-folder"], ["no-such-folder", "No such file"]),
@@ -551,7 +551,7 @@ def test_doctor_says_what_this_host_can_do():
     report = json.loads(result.stdout)
     levels = {entry["level"]: entry for entry in report["levels"]}
     assert set(levels) == {"low", "medium", "high", "critical"}
-    assert {entry["tier"] for entry in report["tiers"]} == {"process", "container", "hardware"}
+    assert {entry["tier"] for entry in report["tiers"]} == {"process", "container", "wasm", "hardware"}
     assert result.returncode == (0 if levels["high"]["available"] else 1)
     assert not levels["critical"]["available"]
     for entry in [*report["facts"], *report["tiers"], *report["levels"]]:

@@ -84,7 +84,10 @@ static int choose_level(const struct verify_request *o, struct verify_options *v
     if (r >= 0) {
         v->one_level = true;
         v->level = p.level;
-        if (v->tier == TIER_AUTO && p.tier != TIER_HARDWARE)
+        if (v->tier == TIER_AUTO && p.tier == TIER_WASM)
+            r = err_set(err, ERR_UNSUPPORTED,
+                        "brig verify attacks with a program of its own; tier wasm runs modules");
+        else if (v->tier == TIER_AUTO && p.tier != TIER_HARDWARE)
             v->tier = p.tier;
     }
     policy_done(&p);

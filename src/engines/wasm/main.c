@@ -1,0 +1,156 @@
+/* brig-wasm: runs one WASI command. brig starts it as the code of a sandbox (sandbox/engine.c), so
+ * that all walls stand around it, and tells it by arguments what the module was given:
+ *
+ *   brig-wasm [--no-exec] [--ro NAME=FOLDER]… [--rw NAME=FOLDER]… -- FILE ARG0 [ARG…]
+ *
+ * Of its environment the module gets what stands behind the mark "brig:". Exit status: the
+ * module's; 126 if it cannot be run. A trap ends it as abort() would, a stack that overflows as
+ * SIGSEGV. */
+#include "engines/wasm/engine.h"
+#include "engines/wasm/seal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jsc/jsc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOT_EXECUTABLE 126
+#define MODULE_MAX     (256u << 20)
+#define VARIABLE       "brig:" /* as credentials/credentials.h has it */
+
+static struct wasi world;
+
+__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("brig-wasm: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    _exit(NOT_EXECUTABLE);
+}
+
+static void give_folder(char *spec, bool writable)
+{
+    char *equals = strchr(spec, '=');
+    if (!equals)
+        fail("%s names no folder", spec);
+    *equals = '\0';
+    int fd = open(equals + 1, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        fail("cannot open the folder %s: %s", equals + 1, strerror(errno));
+    if (wasi_preopen(&world, fd, spec, writable) < 0)
+        fail("more folders than a module can be given");
+}
+
+/* All of it, into memory that the engine may keep. */
+static void *read_module(const char *path, const char *name, size_t *size)
+{
+    struct stat sb;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &sb) < 0)
+        fail("cannot read %s: %s", name, strerror(errno));
+    if (!S_ISREG(sb.st_mode) || sb.st_size > MODULE_MAX)
+        fail("%s is not a file of at most %u MiB", name, MODULE_MAX >> 20);
+    char *bytes = malloc((size_t)sb.st_size + 1);
+    size_t have = 0;
+    while (bytes && have < (size_t)sb.st_size) {
+        ssize_t n = read(fd, bytes + have, (size_t)sb.st_size - have);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        have += (size_t)n;
+    }
+    if (!bytes)
+        fail("%s is too large for the memory here", name);
+    close(fd);
+    *size = have;
+    return bytes;
+}
+
+__attribute__((noreturn)) static void end_by(int number)
+{
+    signal(number, SIG_DFL);
+    raise(number);
+    _exit(128 + number);
+}
+
+__attribute__((noreturn)) static void run(const char *name, void *bytes, size_t size)
+{
+    char why[512];
+    switch (engine_run(&world, bytes, size, why, sizeof why)) {
+    case ENGINE_RETURNED:
+        _exit(0);
+    case ENGINE_NOT_A_MODULE:
+        fail("%s cannot be run: %s", name, why);
+    case ENGINE_OVERFLOWED:
+        fprintf(stderr, "brig-wasm: the stack of the module overflowed\n");
+        end_by(SIGSEGV);
+    case ENGINE_TRAPPED:
+        break;
+    }
+    fprintf(stderr, "brig-wasm: the module trapped: %s\n", why);
+    end_by(SIGABRT);
+}
+
+/* The module's own variables, which stand among those of this program behind a mark. */
+static void take_variables(void)
+{
+    uint32_t count = 0, used = 0;
+    while (environ[count])
+        count++;
+    char **found = calloc((size_t)count + 1, sizeof *found);
+    if (!found)
+        fail("no memory");
+    for (uint32_t i = 0; i < count; i++)
+        if (strncmp(environ[i], VARIABLE, strlen(VARIABLE)) == 0)
+            found[used++] = environ[i] + strlen(VARIABLE);
+    world.env = found;
+    world.env_count = used;
+}
+
+/* Returns where the options end. */
+static int take_options(int argc, char *argv[], bool *executable)
+{
+    int i = 1;
+    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        bool folder = strcmp(argv[i], "--ro") == 0 || strcmp(argv[i], "--rw") == 0;
+        if (strcmp(argv[i], "--no-exec") == 0)
+            *executable = false;
+        else if (!folder || i + 1 >= argc)
+            fail("%s: brig starts this program, as brig run --tier wasm", argv[i]);
+        else {
+            give_folder(argv[i + 1], argv[i][3] == 'w');
+            i++;
+        }
+    }
+    return i;
+}
+
+int main(int argc, char *argv[])
+{
+    bool executable = true;
+    size_t size;
+    wasi_init(&world);
+    int i = take_options(argc, argv, &executable);
+    if (i + 2 >= argc)
+        fail("no module: brig run --tier wasm -- FILE.wasm");
+    take_variables();
+    world.args = &argv[i + 2];
+    world.arg_count = (uint32_t)(argc - i - 2);
+    void *bytes = read_module(argv[i + 1], argv[i + 2], &size);
+    if (!executable) {
+        int r = seal_executable();
+        if (r < 0)
+            fail("cannot do without executable memory: %s", strerror(-r));
+        jsc_options_set_boolean(JSC_OPTIONS_USE_JIT, FALSE);
+    }
+    run(argv[i + 2], bytes, size);
+}

@@ -1,0 +1,121 @@
+/* Tiers whose row names an engine: it is started in the place of the code, in the same walls, and
+ * is told by its arguments what the code is and what it was given.
+ *
+ * The variables of the code stand in the engine's environment under names that no loader and no
+ * library reads (credentials.h), never among its arguments, which every user of the host can see.
+ */
+#include "sandbox/internal.h"
+
+#include "base/cleanup.h"
+#include "base/quote.h"
+#include "os/beside.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int refuse(struct err *err, const char *what)
+{
+    err_set(err, ERR_USAGE, "tier wasm runs modules: %s", what);
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err,
+                    "brig run --tier wasm -- FILE.wasm; use tier container for other programs");
+}
+
+/* Where the module is, whatever links lead there: opened once, by who asked for the run. */
+static int find_module(struct sandbox *s, struct err *err)
+{
+    const char *name = s->request->argv && s->request->argv[0] ? s->request->argv[0] : "";
+    char link[64];
+    struct stat sb;
+    struct quoted q;
+    cleanup_fd int fd = open(name, O_PATH | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &sb) < 0) {
+        err_sys(err, "cannot open the module %s", quote(&q, name));
+        err->code = ERR_NOT_FOUND;
+        return err_hint(err,
+                        "tier wasm runs a file of the host: brig run --tier wasm -- FILE.wasm");
+    }
+    if (!S_ISREG(sb.st_mode))
+        return refuse(err, "the first argument is a file");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, s->engine.module, sizeof s->engine.module - 1);
+    if (n <= 0 || (size_t)n == sizeof s->engine.module - 1)
+        return err_set(err, ERR_LIMIT, "the path of the module is too long");
+    s->engine.module[n] = '\0';
+    return 0;
+}
+
+int engine_open(struct sandbox *s, struct err *err)
+{
+    const struct tier_row *row = tier_row(s->kernel.tier);
+    struct tier_answer answer = {0};
+    if (!row->engine || !row->module)
+        return 0;
+    if (s->request->code)
+        return refuse(err, "--lang starts interpreters of the system");
+    if (s->learner)
+        return refuse(err, "learn mode watches programs of the system");
+    if (row->probe && !row->probe(&answer)) {
+        err_set(err, ERR_UNSUPPORTED, "the %s tier cannot be had here: %s",
+                tier_name(s->kernel.tier), answer.why);
+        err_at(err, BOUNDARY_KERNEL);
+        return err_hint(err, "%s", answer.how);
+    }
+    if (program_beside(row->engine, s->engine.program, sizeof s->engine.program, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    return find_module(s, err);
+}
+
+const char *engine_program(const struct sandbox *s)
+{
+    return s->engine.program[0] ? s->engine.program : s->request->tool;
+}
+
+static void give(struct plan *plan, const char *name, const char *folder, bool writable)
+{
+    cleanup_buf struct buf spec;
+    buf_init(&spec, PLAN_MAX_BYTES);
+    buf_fmt(&spec, "%s=%s", name, folder);
+    plan_str(plan, OP_ARG, writable ? "--rw" : "--ro", NULL, 0);
+    plan_str(plan, OP_ARG, buf_text(&spec), NULL, 0);
+}
+
+/* Every folder that the policy shows, at its own place; and the working folder, which is how
+ * programs that know no absolute paths find theirs. */
+static void give_folders(struct sandbox *s)
+{
+    const struct filesystem *fs = &s->filesystem;
+    bool workspace = fs->policy->workspace, here = workspace && strcmp(fs->cwd, WORKSPACE) == 0;
+    for (unsigned i = 0; i < fs->grant_count; i++) {
+        const struct pinned_grant *g = &fs->grants[i];
+        const char *place = grant_place(fs, g);
+        if (!g->is_dir)
+            continue;
+        give(&s->plan, place, place, g->writable);
+        if (strcmp(fs->cwd, place) == 0) {
+            give(&s->plan, ".", place, g->writable);
+            here = false;
+        }
+        if (strcmp(place, WORKSPACE) == 0)
+            workspace = false;
+    }
+    if (workspace)
+        give(&s->plan, WORKSPACE, WORKSPACE, true);
+    if (here)
+        give(&s->plan, ".", WORKSPACE, true);
+}
+
+void engine_plan(struct sandbox *s)
+{
+    if (!s->engine.program[0])
+        return;
+    plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? TOOL_PATH : s->engine.program, NULL, 0);
+    if (!s->request->policy->exec)
+        plan_str(&s->plan, OP_ARG, "--no-exec", NULL, 0);
+    give_folders(s);
+    plan_str(&s->plan, OP_ARG, "--", NULL, 0);
+    plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? MODULE_PATH : s->engine.module, NULL, 0);
+}

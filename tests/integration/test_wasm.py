@@ -1,0 +1,357 @@
+"""The wasm tier: a module runs as a program would, gets what it was given and nothing else, and ends with the right verdict.
+
+The W rows of the attack list: W-01 paths, W-02 links, W-03 rights, W-04 descriptors, W-05 memory, W-06 poll, W-07 host memory,
+W-08 modules that are hostile before their first instruction, W-09 imports, W-10 executable memory. BRIG names the program under test.
+"""
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
+SOURCES = Path(__file__).parent / "wasm"
+WASI = ["clang", "--target=wasm32-wasi", "-O1", "-w"]
+NOTCAPABLE, FAULT, INVAL, BADF = "76", "21", "28", "8"
+
+
+def brig(*args, **kwargs):
+    kwargs.setdefault("stdin", subprocess.DEVNULL)
+    if "input" in kwargs:
+        del kwargs["stdin"]
+    return subprocess.run([BRIG, *map(str, args)], capture_output=True, text=True, timeout=120, **kwargs)
+
+
+def wasm(*args, **kwargs):
+    return brig("run", "--tier", "wasm", *args, **kwargs)
+
+
+def report(*args):
+    result = wasm("--json", *args)
+    assert result.stdout, result
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tier():
+    tiers = {t["tier"]: t for t in json.loads(brig("doctor", "--json").stdout)["tiers"]}
+    if not tiers["wasm"]["available"]:
+        pytest.skip(f"no wasm tier here: {tiers['wasm']['why']}")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("modules")
+    folder.chmod(0o755)
+    for command in ([*WASI, "-x", "c", SOURCES / "attack.wasi", "-o", folder / "attack.wasm"],
+                    [*WASI, SOURCES / "files.c", "-o", folder / "files.wasm"],
+                    ["cc", "-O1", "-w", SOURCES / "files.c", "-o", folder / "files"]):
+        subprocess.run(list(map(str, command)), check=True, timeout=120)
+    return folder
+
+
+# ---- modules by hand ----
+
+def number(value):
+    out = bytearray()
+    while True:
+        byte, value = value & 0x7F, value >> 7
+        out.append(byte | (0x80 if value else 0))
+        if not value:
+            return bytes(out)
+
+
+def vector(items):
+    return number(len(items)) + b"".join(items)
+
+
+def section(which, body):
+    return bytes([which]) + number(len(body)) + body
+
+
+def name(text):
+    return number(len(text.encode())) + text.encode()
+
+
+def module(*, imports=(), functions=None, code=b"\x0b", types=(b"\x60\x00\x00",), start="_start", memory=True):
+    out = b"\0asm\1\0\0\0" + section(1, vector(list(types)))
+    if imports:
+        out += section(2, vector(list(imports)))
+    functions = len(imports) if functions is None else functions
+    out += section(3, vector([b"\0"]))
+    if memory:
+        out += section(5, vector([b"\0\1"]))
+    exports = [name(start) + b"\0" + number(functions)]
+    if memory:
+        exports.append(name("memory") + b"\2\0")
+    body = b"\0" + code
+    return out + section(7, vector(exports)) + section(10, vector([number(len(body)) + body]))
+
+
+def function(where, what, kind=0):
+    return name(where) + name(what) + b"\0" + bytes([kind])
+
+
+def written(folder, data):
+    path = folder / "hand.wasm"
+    path.write_bytes(data)
+    return path
+
+
+# ---- what it is for ----
+
+@pytest.mark.parametrize("options", [[], ["--noexec"]], ids=["compiled", "interpreted"])
+def test_a_module_does_what_the_program_does(built, tmp_path, options):
+    native, inside = tmp_path / "native", tmp_path / "inside"
+    for folder in (native, inside):
+        folder.mkdir()
+        folder.chmod(0o777)
+    want = subprocess.run([built / "files", native, "one", "two words"], input="first\nsecond\n", capture_output=True, text=True,
+                          timeout=60, env={"FOR_THE_MODULE": "a value"})
+    got = wasm("-q", *options, "--rw", f"{inside}:/out", "-e", "FOR_THE_MODULE=a value", "--", built / "files.wasm", "/out", "one", "two words",
+               input="first\nsecond\n")
+    assert (got.returncode, got.stdout, got.stderr) == (want.returncode, want.stdout, want.stderr)
+    assert sorted(p.name for p in inside.rglob("*")) == sorted(p.name for p in native.rglob("*"))
+
+
+def test_the_workspace_is_where_a_module_starts(built):
+    result = wasm("--", built / "files.wasm", ".")
+    assert result.returncode == 7 and "500 entries" in result.stdout, result
+    assert wasm("--", built / "files.wasm", "/workspace").returncode == 7
+
+
+def test_results_and_receipts_are_as_on_other_tiers(built):
+    result = report("--", built / "files.wasm", ".")
+    assert (result["tier"], result["exit_code"], result["signal"]) == ("wasm", 7, None)
+    kernel = result["receipt"]["boundaries"]["kernel"]
+    assert kernel["engine"] == "brig-wasm" and kernel["capabilities"] == 0
+    assert result["stderr"] == "to the other stream\n"
+
+
+def test_variables_of_a_module_do_not_reach_its_runner(built):
+    """A loader would obey LD_PRELOAD, and say so; the module sees it, and nothing of the runner's."""
+    result = wasm("-q", "-e", "LD_PRELOAD=/no/such.so", "-e", "FOR_THE_MODULE=x", "--", built / "files.wasm", ".")
+    assert result.returncode == 7 and "variable x\n" in result.stdout
+    assert "preload" not in result.stderr.lower()
+    control = brig("run", "-q", "-e", "LD_PRELOAD=/no/such.so", "--", "true")
+    assert "preload" in control.stderr.lower(), control
+
+
+# ---- verdicts ----
+
+def test_a_trap_is_an_abort(built):
+    result = report("--", built / "attack.wasm", "trap")
+    assert result["signal"] == 6 and "trapped" in result["stderr"], result
+
+
+def test_a_stack_that_overflows_is_said(tmp_path):
+    result = report("--", written(tmp_path, module(code=b"\x10\0\x0b")))
+    assert result["signal"] == 11 and "stack" in result["stderr"], result
+
+
+@pytest.mark.parametrize("options, verdict", [(["--timeout", "1s"], "timeout"), (["--cpu-time", "1s"], "cpu_time")])
+def test_an_endless_loop_is_ended(built, options, verdict):
+    assert report(*options, "--", built / "attack.wasm", "loop")["limit_hit"] == verdict
+
+
+def test_a_module_that_sleeps_is_ended(built):
+    assert report("--timeout", "1s", "--", built / "attack.wasm", "sleep")["timed_out"]
+
+
+def test_memory_that_grows_is_ended_by_the_limit(built):
+    result = report("-m", "96M", "--sampling", "accept", "--", built / "attack.wasm", "grow")
+    assert result["oom_killed"] and result["limit_hit"] == "memory", result
+
+
+def test_w06_poll_and_sockets(built):
+    assert "poll none 28" in wasm("--", built / "attack.wasm", "memory").stdout
+
+
+# ---- what is refused before anything runs ----
+
+def test_w09_imports_beyond_wasi_are_named(tmp_path):
+    for item in [("env", "system"), ("wasi_snapshot_preview1", "__proto__"), ("wasi_snapshot_preview1", "constructor"),
+                 ("wasi_snapshot_preview1", "toString"), ("__proto__", "fd_write"), ("wasi_unstable", "fd_write")]:
+        result = wasm("-q", "--", written(tmp_path, module(imports=[function(*item)])))
+        assert result.returncode == 126 and json.dumps(item[1]) in result.stderr, (item, result)
+    for kind, tail in [("memory", b"\2\0\1"), ("global", b"\3\x7f\0"), ("table", b"\1\x70\0\1")]:
+        data = module(imports=[name("wasi_snapshot_preview1") + name("fd_write") + tail], functions=0, memory=kind != "memory")
+        result = wasm("-q", "--", written(tmp_path, data))
+        assert result.returncode == 126 and kind in result.stderr, result
+
+
+def test_w09_a_call_under_a_wrong_type_is_an_error_of_the_module(tmp_path):
+    """fd_write that takes nothing and gives nothing: called, refused with a number that nobody reads."""
+    data = module(imports=[function("wasi_snapshot_preview1", "fd_write")], code=b"\x10\0\x0b")
+    assert wasm("--", written(tmp_path, data)).returncode == 0
+
+
+@pytest.mark.parametrize("what", ["empty", "text", "truncated", "library", "nesting", "locals", "table", "no memory"])
+def test_w08_hostile_modules_end_with_a_sentence(built, tmp_path, what):
+    good = (built / "attack.wasm").read_bytes()
+    data = {"empty": b"", "text": b"#!/bin/sh\necho hello\n", "truncated": good[:len(good) // 2],
+            "library": module(start="other"), "nesting": module(code=b"\x02\x40" * 200000 + b"\x0b" * 200001),
+            "locals": module().replace(b"\x0a\x04\x01\x02\x00\x0b", section(10, vector([number(8) + b"\1\xff\xff\xff\xff\x0f\x7f\x0b"]))),
+            "table": b"\0asm\1\0\0\0" + section(4, vector([b"\x70\0" + number(2**32 - 1)])),
+            "no memory": module(imports=[function("wasi_snapshot_preview1", "fd_write")], code=b"\x0b", memory=False)}[what]
+    result = wasm("-q", "--timeout", "30s", "--", written(tmp_path, data))
+    if what == "no memory":
+        assert result.returncode == 0, result
+    elif what == "nesting":
+        assert result.returncode in (0, 126, 137), result
+    else:
+        assert result.returncode == 126 and result.stderr.startswith("brig-wasm: "), result
+
+
+def test_w08_a_million_functions_count_to_the_limits(tmp_path):
+    count = 1000000
+    data = b"\0asm\1\0\0\0" + section(1, vector([b"\x60\0\0"])) + section(3, number(count) + b"\0" * count)
+    data += section(7, vector([name("_start") + b"\0\0"])) + section(10, number(count) + b"\2\0\x0b" * count)
+    result = wasm("-q", "--timeout", "20s", "-m", "256M", "--sampling", "accept", "--", written(tmp_path, data))
+    assert result.returncode in (0, 124, 126, 137), result
+
+
+@pytest.mark.parametrize("options, words", [(["--allow", "example.org"], "no sockets"), (["--root", "/usr"], "no root"),
+                                            (["--lang", "python"], "runs modules")])
+def test_what_a_module_cannot_have_is_refused(built, options, words):
+    result = wasm(*options, *([] if "--lang" in options else ["--", built / "attack.wasm"]))
+    assert result.returncode == 125 and words in result.stderr, result
+
+
+def test_a_module_that_is_not_there_is_said():
+    result = wasm("--", "/no/such.wasm")
+    assert result.returncode == 127 and "no/such.wasm" in result.stderr, result
+
+
+def test_wasm_is_no_part_of_a_wish(tmp_path):
+    (tmp_path / "p.yaml").write_text("kernel: {tier: [wasm, container]}\n")
+    assert brig("policy", "check", tmp_path / "p.yaml").returncode == 125
+
+
+# ---- a module that attacks ----
+
+@pytest.fixture
+def scene(tmp_path):
+    """A folder to give, with what leads out of it, and a flag beside it."""
+    given, other = tmp_path / "given", tmp_path / "other"
+    (given / "sub").mkdir(parents=True)
+    other.mkdir()
+    (tmp_path / "flag").write_text("FLAG\n")
+    (given / "inside").write_text("inside\n")
+    for link, target in [("absolute", tmp_path / "flag"), ("climbing", "../flag"), ("chain", "climbing"), ("inner", "inside"),
+                         ("dangling", "../made-outside"), ("link", "sub")]:
+        (given / link).symlink_to(target)
+    for path in (tmp_path, given, given / "sub", other):
+        path.chmod(0o777)
+    (given / "inside").chmod(0o666)
+    return tmp_path
+
+
+def attack(built, what, *grants):
+    result = wasm("-q", *grants, "--", built / "attack.wasm", what)
+    assert result.returncode == 0, result
+    return result.stdout
+
+
+# Read-only grants alone: the kernel resolves (openat2). With one that can be written the filter has no openat2, and the runner walks.
+@pytest.fixture(params=["kernel", "walk"])
+def grants(request, scene):
+    return ["--ro", f"{scene}/given:/given"] + (["--rw", f"{scene}/other:/other"] if request.param == "walk" else [])
+
+
+def test_w01_paths_stay_below_their_folder(built, scene, grants):
+    assert (scene / "given/../flag").read_text() == "FLAG\n", "control: the path leads there for others"
+    out = attack(built, "paths", *grants)
+    assert "control 0" in out and "READ inside" in out and "FLAG" not in out
+    escapes = [line for line in out.splitlines() if ".." in line or "/etc" in line]
+    assert len(escapes) == 22 and all(line.endswith(f" {NOTCAPABLE}") for line in escapes), out
+
+
+def test_w02_links_stay_below_their_folder(built, scene, grants):
+    assert (scene / "given/chain").read_text() == "FLAG\n", "control: the link leads there for others"
+    out = attack(built, "links", *grants)
+    assert "READ inside" in out and "FLAG" not in out and "root:" not in out
+    for link in ("absolute", "climbing", "chain"):
+        assert f"link {link} 1 {NOTCAPABLE}" in out, out
+    assert not (scene / "made-outside").exists()
+
+
+def test_w02_links_that_a_module_makes_lead_nowhere(built, scene):
+    out = attack(built, "links", "--rw", f"{scene}/given:/given")
+    assert f"make absolute {NOTCAPABLE}" in out and "make climbing 0" in out and f"use climbing {NOTCAPABLE}" in out, out
+    assert "FLAG" not in out and not (scene / "made-outside").exists()
+
+
+def test_w03_rights_only_shrink(built, scene):
+    out = attack(built, "rights", "--ro", f"{scene}/given:/given", "--rw", f"{scene}/other:/other")
+    tries = dict(line.rsplit(" ", 1) for line in out.splitlines())
+    assert tries.pop("control") == "0" and (scene / "other/new").exists()
+    assert len(tries) == 7 and "0" not in tries.values(), out
+    assert (scene / "given/inside").read_text() == "inside\n" and not (scene / "given/new").exists()
+    assert [p.name for p in (scene / "other").iterdir()] == ["new"]
+
+
+def test_w04_only_descriptors_of_its_own(built, scene, grants):
+    out = attack(built, "table", *grants)
+    assert "FOREIGN" not in out
+    for line in ("self 0", f"onto closed {BADF}", "onto grant 58", "grant away 58", f"huge {BADF} {BADF}", f"close 0 again {BADF}",
+                 "onto stdin 0", "socket 57", f"close grant 0 then {BADF}"):
+        assert line in out, out
+
+
+def test_w05_nothing_outside_of_its_memory(built, scene, grants):
+    out = attack(built, "memory", *grants)
+    tries = dict(line.rsplit(" ", 1) for line in out.splitlines())
+    assert tries.pop("control") == "0"
+    assert len(tries) == 12 and set(tries.values()) == {FAULT, INVAL}, out
+
+
+def test_w07_descriptors_are_counted(built, scene, grants):
+    assert re.fullmatch(r"descriptors 5\d\d then 33\n", attack(built, "hoard", *grants))
+
+
+def runner_of(pid):
+    """The process below `pid` that has the module open as its first argument."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and b"/.brig-module" in (entry / "cmdline").read_bytes():
+                    parent = entry
+                    while parent.name != "0":
+                        status = (parent / "status").read_text()
+                        up = re.search(r"^PPid:\s*(\d+)", status, re.M).group(1)
+                        if up == str(pid):
+                            return entry
+                        parent = Path("/proc") / up
+            except (OSError, AttributeError):
+                continue
+    raise AssertionError("the runner did not appear")
+
+
+def executable(entry):
+    return [line for line in (entry / "maps").read_text().splitlines() if "x" in line.split()[1] and ("w" in line.split()[1] or len(line.split()) < 6)]
+
+
+@pytest.mark.parametrize("options, some", [([], True), (["--noexec"], False)], ids=["control", "noexec"])
+def test_w10_no_executable_memory_where_the_policy_says_so(built, options, some):
+    """`loop` runs, so that an engine that compiles has done so."""
+    run = subprocess.Popen([BRIG, "run", "-q", "--tier", "wasm", *options, "--timeout", "60s", "--", built / "attack.wasm", "loop"],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        entry = runner_of(run.pid)
+        end = time.monotonic() + 60
+        while int((entry / "stat").read_text().rsplit(")", 1)[1].split()[11]) < 30 and time.monotonic() < end:
+            time.sleep(0.02)  # until it has used 0.3 s of CPU: the module runs by then
+        assert bool(executable(entry)) == some, executable(entry)
+    finally:
+        run.terminate()
+        run.wait(timeout=60)
+
+
+def test_w10_interpreted_modules_still_run(built):
+    assert wasm("--noexec", "--", built / "attack.wasm", "sum").stdout == wasm("--", built / "attack.wasm", "sum").stdout
