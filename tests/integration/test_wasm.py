@@ -6,13 +6,19 @@ W-08 modules that are hostile before their first instruction, W-09 imports, W-10
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests/lib"))
+from users import USER_ID  # noqa: E402
+
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
 SOURCES = Path(__file__).parent / "wasm"
 WASI = ["clang", "--target=wasm32-wasi", "-O1", "-w"]
@@ -130,6 +136,35 @@ def test_results_and_receipts_are_as_on_other_tiers(built):
     kernel = result["receipt"]["boundaries"]["kernel"]
     assert kernel["engine"] == "brig-wasm" and kernel["capabilities"] == 0
     assert result["stderr"] == "to the other stream\n"
+
+
+def test_an_ordinary_user_has_it_too(built, tmp_path):
+    if os.geteuid():
+        pytest.skip("every test here is an ordinary user's already")
+    folder = Path(tempfile.mkdtemp(prefix="test-wasm-"))
+    try:
+        for name in (Path(BRIG).name, "brig-wasm"):
+            shutil.copy(Path(BRIG).parent / name, folder)
+        shutil.copy(built / "files.wasm", folder)
+        (folder / "out").mkdir()
+        for path in (folder, folder / "out"):
+            os.chown(path, USER_ID, USER_ID)
+        result = subprocess.run([folder / Path(BRIG).name, "run", "-q", "--tier", "wasm", "--rw", f"{folder}/out:/out", "--", folder / "files.wasm",
+                                 "/out"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd="/", user=USER_ID, group=USER_ID,
+                                extra_groups=[], env={"HOME": str(folder), "PATH": os.environ["PATH"]})
+        assert result.returncode == 7 and "500 entries" in result.stdout, result
+        assert (folder / "out/sub/two").stat().st_uid == USER_ID
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_without_its_runner_the_tier_says_what_to_install(tmp_path):
+    shutil.copy(BRIG, tmp_path / "brig")
+    found = json.loads(subprocess.run([tmp_path / "brig", "doctor", "--json"], capture_output=True, timeout=60).stdout)
+    wasm_tier = next(t for t in found["tiers"] if t["tier"] == "wasm")
+    assert not wasm_tier["available"] and "libjavascriptcoregtk-4.1-dev" in wasm_tier["how"]
+    refused = subprocess.run([tmp_path / "brig", "run", "--tier", "wasm", "--", "x.wasm"], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 125 and "libjavascriptcoregtk" in refused.stderr, refused
 
 
 def test_variables_of_a_module_do_not_reach_its_runner(built):
@@ -348,6 +383,9 @@ def test_w10_no_executable_memory_where_the_policy_says_so(built, options, some)
         while int((entry / "stat").read_text().rsplit(")", 1)[1].split()[11]) < 30 and time.monotonic() < end:
             time.sleep(0.02)  # until it has used 0.3 s of CPU: the module runs by then
         assert bool(executable(entry)) == some, executable(entry)
+        status = dict(line.split(":\t", 1) for line in (entry / "status").read_text().splitlines() if ":\t" in line)
+        assert (status["Seccomp"], status["NoNewPrivs"], int(status["CapPrm"], 16), int(status["CapBnd"], 16)) == ("2", "1", 0, 0), \
+            "who breaks the engine is where any code of the container tier is"
     finally:
         run.terminate()
         run.wait(timeout=60)

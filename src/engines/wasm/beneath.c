@@ -1,4 +1,4 @@
-/* Opens a path beneath a folder (W-1). The kernel does it, with openat2 and RESOLVE_BENEATH, where
+/* Opens a path beneath a folder (WA-1). The kernel does it, with openat2 and RESOLVE_BENEATH, where
  * the sandbox's filter lets it. It does not where folders of the host can be written: what mode a
  * file gets stands in memory then, which no filter sees. There the steps are made one by one, each
  * from the descriptor of the one before, never through a link that was not read and taken apart

@@ -1,5 +1,5 @@
 /* The module's memory: every address and length that a module says is checked here, and nowhere
- * else (W-2). Memory is little-endian, as both architectures are. */
+ * else (WA-2). Memory is little-endian, as both architectures are. */
 #include "engines/wasm/wasi.h"
 
 #include <string.h>

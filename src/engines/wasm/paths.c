@@ -1,4 +1,4 @@
-/* Calls on paths (W-1). A path is opened beneath its folder (beneath.h), every step of it and of
+/* Calls on paths (WA-1). A path is opened beneath its folder (beneath.h), every step of it and of
  * every link in it. Calls that have no such form act on
  * the last name alone, in its folder, which was opened that way. */
 #include "engines/wasm/wasi.h"
@@ -307,7 +307,7 @@ uint32_t wasi_path_open(struct wasi *w, const uint64_t *a)
         return WE_INVAL;
     if (!wasi_span(w, a[8], 4))
         return WE_FAULT;
-    /* W-3: no right that the folder does not hand on. */
+    /* WA-3: no right that the folder does not hand on. */
     if (a[5] & WR_CHANGES & ~p.inherited)
         return a[4] & OPEN_DIRECTORY ? WE_NOTCAPABLE : WE_ROFS;
     uint64_t rights = a[5] & p.inherited, inherited = a[6] & p.inherited;

@@ -1,4 +1,4 @@
-/* The module's descriptors: a table of its own, in which nothing of the runner's stands (W-4). */
+/* The module's descriptors: a table of its own, in which nothing of the runner's stands (WA-4). */
 #include "engines/wasm/wasi.h"
 
 #include "base/cleanup.h"
@@ -225,7 +225,7 @@ uint32_t wasi_fd_fdstat_get(struct wasi *w, const uint64_t *a)
     return WE_SUCCESS;
 }
 
-/* W-3 */
+/* WA-3 */
 uint32_t wasi_fd_fdstat_set_rights(struct wasi *w, const uint64_t *a)
 {
     struct wasi_fd *f;

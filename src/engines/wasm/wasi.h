@@ -2,13 +2,13 @@
  *
  * Knows no engine: the memory is told to it before each call, so that the fuzzer can drive it.
  *
- * W-1  A path is resolved by the kernel beneath the folder descriptor that it is relative to.
- * W-2  Nothing outside of the module's memory is read or written on the module's word: pointer and
- *      length are checked as 64-bit sums, once, before use.
- * W-3  Rights only shrink: a descriptor never has more than the folder that it was opened from.
- * W-4  Only descriptors of the module's own table can be named, and what stands behind a number is
- *      looked up anew in each call.
- * W-5  No piece of the host's memory is as large as a number of the module's says. */
+ * WA-1  A path is resolved beneath the folder descriptor that it is relative to (beneath.h).
+ * WA-2  Nothing outside of the module's memory is read or written on the module's word: pointer and
+ *       length are checked as 64-bit sums, once, before use.
+ * WA-3  Rights only shrink: a descriptor never has more than the folder that it was opened from.
+ * WA-4  Only descriptors of the module's own table can be named, and what stands behind a number is
+ *       looked up anew in each call.
+ * WA-5  No piece of the host's memory is as large as a number of the module's says. */
 #pragma once
 
 #include <dirent.h>
