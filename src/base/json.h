@@ -30,6 +30,7 @@ struct json_limits {
     unsigned max_depth;
     size_t max_nodes;
     size_t max_memory; /* of the tree; ERR_LIMIT beyond. 0: whatever it takes */
+    bool wide;         /* a whole number over int64 that fits in uint64 becomes a JSON_REAL */
 };
 extern const struct json_limits json_default_limits; /* 1 MiB, 32 levels, 65536 nodes */
 

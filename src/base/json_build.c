@@ -218,6 +218,16 @@ void json_keep(struct json *object, bool (*keep)(const char *key))
     qsort(object->by_key, kept, sizeof *object->by_key, compare_keys);
 }
 
+static bool fits_unsigned(const char *text, size_t len)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < len; i++)
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
+            return false;
+    return true;
+}
+
 int json_build_int(struct json_builder *b, struct json *node, const char *text, size_t len)
 {
     bool negative = len && text[0] == '-';
@@ -226,10 +236,12 @@ int json_build_int(struct json_builder *b, struct json *node, const char *text, 
         int digit = text[i] - '0';
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, negative ? -digit : digit, &value))
-            return json_build_fail(b, node->pos,
-                                   "found a whole number that does not fit in 64 bits, "
-                                   "expected at most %lld",
-                                   (long long)INT64_MAX);
+            return b->limits.wide && fits_unsigned(text, len)
+                       ? json_build_real(b, node, text, len)
+                       : json_build_fail(b, node->pos,
+                                         "found a whole number that does not fit in 64 bits, "
+                                         "expected at most %lld",
+                                         (long long)INT64_MAX);
     }
     node->type = JSON_INT;
     node->integer = value;

@@ -1,4 +1,5 @@
 /* The `brig` command. Safe descriptors first, then the verb. */
+#include "cli/oci/oci.h"
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "verify/inside.h"
@@ -38,6 +39,9 @@ int main(int argc, char *argv[])
     signal(SIGPIPE, SIG_IGN);
     if (argc < 1)
         return 125;
+    const char *name = strrchr(argv[0], '/');
+    if (strcmp(name ? name + 1 : argv[0], "brig-oci") == 0)
+        return oci_main(argc - 1, argv + 1);
     if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
         return print_version();
     if (argc > 1 && strcmp(argv[1], VERIFY_INSIDE) == 0)

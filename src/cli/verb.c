@@ -17,12 +17,12 @@ static const struct opt common[] = {
 const struct opt_table common_options = {.items = common, .count = ARRAY_LEN(common)};
 
 static const struct verb *const verbs[] = {
-    &verb_run,     &verb_init,       &verb_image,   &verb_diff,    &verb_apply,  &verb_discard,
-    &verb_serve,   &verb_mcp,        &verb_ps,      &verb_create,  &verb_exec,   &verb_cp,
-    &verb_logs,    &verb_kill,       &verb_rm,      &verb_pause,   &verb_resume, &verb_stats,
-    &verb_pool,    &verb_audit,      &verb_receipt, &verb_keys,    &verb_net,    &verb_approvals,
-    &verb_approve, &verb_deny,       &verb_proxy,   &verb_secrets, &verb_doctor, &verb_verify_walls,
-    &verb_policy,  &verb_completion, &verb_help,    NULL,
+    &verb_run,     &verb_init,  &verb_image,      &verb_diff,    &verb_apply,  &verb_discard,
+    &verb_serve,   &verb_mcp,   &verb_ps,         &verb_create,  &verb_exec,   &verb_cp,
+    &verb_logs,    &verb_kill,  &verb_rm,         &verb_pause,   &verb_resume, &verb_stats,
+    &verb_pool,    &verb_audit, &verb_receipt,    &verb_keys,    &verb_net,    &verb_approvals,
+    &verb_approve, &verb_deny,  &verb_proxy,      &verb_secrets, &verb_doctor, &verb_verify_walls,
+    &verb_policy,  &verb_oci,   &verb_completion, &verb_help,    NULL,
 };
 
 const struct verb verb_root = {
@@ -103,6 +103,10 @@ int verb_dispatch(const struct verb *verb, int argc, char *const argv[])
         help_print(verb, STDERR_FILENO);
         return 125;
     }
+    /* Options before the verb below it, which some verbs take. */
+    if (argv[0][0] == '-' && verb->main && strcmp(argv[0], "--help") != 0 &&
+        strcmp(argv[0], "-h") != 0)
+        return verb->main(verb, argc, argv);
     if (argv[0][0] == '-')
         return dispatch_option(verb, argv[0]);
     const struct verb *child = verb_child(verb, argv[0]);

@@ -49,6 +49,7 @@ extern const struct verb verb_diff;
 extern const struct verb verb_apply;
 extern const struct verb verb_discard;
 extern const struct verb verb_mcp;
+extern const struct verb verb_oci;
 extern const struct verb verb_net;
 extern const struct verb verb_approvals;
 extern const struct verb verb_approve;

@@ -10,7 +10,7 @@ from buildlib import build_folder, release_folder
 from helpers import TOP
 
 MAN = sorted((TOP / "docs/man").glob("*.scd"))
-WANTED = {"bin/brig": 0o755, "libexec/brig/brig-proxy": 0o755, "libexec/brig/brig-wasm": 0o755, "libexec/brig/brig-daemon": 0o755, "libexec/brig/brig-tls": 0o755, "libexec/brig/brig-unpack": 0o755,
+WANTED = {"bin/brig": 0o755, "bin/brig-oci": 0o755, "libexec/brig/brig-proxy": 0o755, "libexec/brig/brig-wasm": 0o755, "libexec/brig/brig-daemon": 0o755, "libexec/brig/brig-tls": 0o755, "libexec/brig/brig-unpack": 0o755,
           "libexec/brig/brig-template.so": 0o755, "share/bash-completion/completions/brig": 0o644,
           "share/zsh/site-functions/_brig": 0o644, "share/fish/vendor_completions.d/brig.fish": 0o644,
           **{f"share/man/man{page.stem[-1]}/{page.stem}": 0o644 for page in MAN}}

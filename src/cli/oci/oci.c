@@ -1,0 +1,246 @@
+/* brig oci: brig as a runtime that container engines call. The options that they put before the
+ * verb are read here. */
+#include "cli/oci/oci.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/num.h"
+#include "cli/term.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static const struct opt global_items[] = {
+    {.id = OCI_OPT_ROOT,
+     .name = "root",
+     .kind = OPT_VALUE,
+     .value = "DIR",
+     .group = "Engine",
+     .help = "where states are kept; default /run/brig-oci, or below $XDG_RUNTIME_DIR"},
+    {.id = OCI_OPT_LOG,
+     .name = "log",
+     .kind = OPT_VALUE,
+     .value = "FILE",
+     .group = "Engine",
+     .help = "failures are appended there as well"},
+    {.id = OCI_OPT_LOG_FORMAT,
+     .name = "log-format",
+     .kind = OPT_VALUE,
+     .value = "FORMAT",
+     .words = "text json",
+     .group = "Engine",
+     .help = "of the log; default text"},
+    {.id = OCI_OPT_DEBUG,
+     .name = "debug",
+     .group = "Engine",
+     .help = "taken, for engines that give it; says nothing more"},
+};
+const struct opt_table oci_global_table = {
+    .items = global_items, .count = ARRAY_LEN(global_items), .next = &common_options};
+
+static int take_global(struct oci_line *l, const struct opt *opt, const char *value)
+{
+    if (opt->id == OCI_OPT_ROOT)
+        l->request.root = value;
+    else if (opt->id == OCI_OPT_LOG)
+        l->log = value;
+    else if (opt->id == OCI_OPT_LOG_FORMAT)
+        l->log_json = strcmp(value, "json") == 0;
+    return 0;
+}
+
+static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
+{
+    struct oci_line *l = ctx;
+    int r = opt && l->own ? l->own(l->ctx, opt, value, err) : 0;
+    if (r)
+        return r < 0 ? r : 0;
+    if (opt)
+        return take_global(l, opt, value);
+    if (!l->request.id) {
+        l->request.id = value;
+        return 0;
+    }
+    if (l->stops)
+        return OPTIONS_STOP;
+    if (l->word_count == ARRAY_LEN(l->words))
+        return err_set(err, ERR_USAGE, "too many arguments");
+    l->words[l->word_count++] = value;
+    return 0;
+}
+
+int oci_line_parse(struct oci_line *l, const struct verb *verb, int argc, char *const argv[],
+                   struct err *err)
+{
+    if (!l->stops)
+        return verb_parse_all(verb, argc, argv, take, l, err);
+    return verb_parse(verb, argc, argv, take, l, &l->rest, err);
+}
+
+int oci_line_check(const struct oci_line *l, unsigned more, struct err *err)
+{
+    if (!l->request.id)
+        return err_set(err, ERR_USAGE, "which container?");
+    if (l->word_count > more)
+        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", l->words[more]);
+    return 0;
+}
+
+int oci_line_keep(const char *value, unsigned *ret, struct err *err)
+{
+    uint64_t n;
+    if (num_parse_uint(value, &n, err) < 0)
+        return err_number(err);
+    if (n > 64)
+        return err_set(err, ERR_USAGE, "--preserve-fds: at most 64");
+    for (unsigned i = 0; i < n; i++)
+        if (fcntl((int)(3 + i), F_GETFD) < 0)
+            return err_set(err, ERR_USAGE, "--preserve-fds: descriptor %u is not open", 3 + i);
+    *ret = (unsigned)n;
+    return 0;
+}
+
+int oci_line_reseal(const struct verb *verb, int argc, char *const argv[], struct err *err)
+{
+    /* As `brig oci VERB …`, under whatever name it was called. */
+    char **line = calloc((size_t)argc + 4, sizeof *line);
+    if (!line)
+        return err_memory(err);
+    line[0] = (char *)(uintptr_t) "brig";
+    line[1] = (char *)(uintptr_t) "oci";
+    line[2] = (char *)(uintptr_t)verb_word(verb);
+    memcpy(line + 3, argv, (size_t)argc * sizeof *line);
+    int r = oci_reseal(line, err);
+    free(line);
+    return r;
+}
+
+/* ---- the log ---- */
+
+static void log_text(const struct oci_line *l, const struct err *err, struct buf *out)
+{
+    char when[40];
+    struct tm tm;
+    time_t now = time(NULL);
+    struct json_writer w;
+    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    cleanup_buf struct buf message;
+    buf_init(&message, 2048);
+    buf_str(&message, err->message);
+    if (err->hint[0])
+        buf_fmt(&message, " (%s)", err->hint);
+    if (l->log_json) {
+        jw_init(&w, out, false);
+        jw_object_begin(&w);
+        jw_kv_string(&w, "level", "error");
+        jw_kv_bytes(&w, "msg", message.data, message.len);
+        jw_kv_string(&w, "time", when);
+        jw_object_end(&w);
+    } else {
+        buf_fmt(out, "%s error: ", when);
+        term_clean(out, buf_text(&message));
+    }
+    buf_chr(out, '\n');
+}
+
+/* A plain file of the caller's own, not through a link: whoever can write beside it cannot turn it
+ * elsewhere. */
+static void write_log(const struct oci_line *l, const struct err *err)
+{
+    struct stat sb;
+    cleanup_buf struct buf out;
+    cleanup_fd int fd =
+        open(l->log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+             0600);
+    buf_init(&out, 8192);
+    if (fd < 0 || fstat(fd, &sb) < 0 || !S_ISREG(sb.st_mode) || sb.st_uid != geteuid()) {
+        term_say("the log %.200s is not a plain file of yours; nothing was written there", l->log);
+        return;
+    }
+    log_text(l, err, &out);
+    (void)term_write(fd, buf_text(&out), out.len);
+}
+
+int oci_line_fail(const struct oci_line *l, const struct verb *verb, const struct err *err)
+{
+    if (l->log)
+        write_log(l, err);
+    return verb_fail(verb, err, false);
+}
+
+/* ---- the tree ---- */
+
+static const struct verb *const children[] = {
+    &verb_oci_create, &verb_oci_start,    &verb_oci_state,  &verb_oci_kill,
+    &verb_oci_delete, &verb_oci_run,      &verb_oci_exec,   &verb_oci_ps,
+    &verb_oci_pause,  &verb_oci_resume,   &verb_oci_update, &verb_oci_events,
+    &verb_oci_list,   &verb_oci_features, &verb_oci_spec,   NULL,
+};
+
+/* How many words the options before the verb take. */
+static int leading(int argc, char *const argv[])
+{
+    int n = 0;
+    while (n < argc && argv[n][0] == '-') {
+        bool known = false;
+        for (size_t i = 0; i < ARRAY_LEN(global_items) && !known; i++) {
+            const struct opt *o = &global_items[i];
+            size_t len = strlen(o->name);
+            if (strncmp(argv[n], "--", 2) != 0 || strncmp(argv[n] + 2, o->name, len) != 0 ||
+                (argv[n][2 + len] != '\0' && argv[n][2 + len] != '='))
+                continue;
+            known = true;
+            n += 1 + (o->kind == OPT_VALUE && argv[n][2 + len] == '\0');
+        }
+        if (!known)
+            return n;
+    }
+    return n;
+}
+
+/* Engines put them before the verb; behind it they mean the same. */
+static int oci_verb_main(const struct verb *verb, int argc, char *const argv[])
+{
+    int n = leading(argc, argv);
+    if (n >= argc)
+        return verb_dispatch(verb, 0, argv);
+    if (argv[n][0] == '-') {
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_USAGE, "unknown option %.60s", argv[n]);
+        return verb_fail(verb, &err, false);
+    }
+    char **line = calloc((size_t)argc + 1, sizeof *line);
+    if (!line)
+        return 125;
+    line[0] = argv[n];
+    memcpy(line + 1, argv, (size_t)n * sizeof *line);
+    memcpy(line + 1 + n, argv + n + 1, (size_t)(argc - n - 1) * sizeof *line);
+    int status = verb_dispatch(verb, argc, line);
+    free(line);
+    return status;
+}
+
+const struct verb verb_oci = {
+    .name = "oci",
+    .summary = "a runtime for container engines (podman, containerd, …)",
+    .usage = "oci [--root DIR] [--log FILE] [--log-format FORMAT] VERB …",
+    .about = "Engines call it as they call runc, also by the name brig-oci. A bundle's\n"
+             "config.json becomes a sandbox. brig's walls are the floor: what would open one\n"
+             "is refused with the reason, whatever the engine was told.",
+    .examples = "# podman\n"
+                "podman --runtime /usr/bin/brig-oci run --rm alpine echo hello\n"
+                "# a bundle by hand\n"
+                "brig oci spec --bundle b && brig oci run --bundle b one",
+    .children = children,
+    .main = oci_verb_main,
+};
+
+int oci_main(int argc, char *const argv[])
+{
+    static const char version[] = "brig-oci version " BRIG_VERSION "\nspec: " OCI_VERSION "\n";
+    if (argc > 0 && (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "-v") == 0))
+        return term_write(STDOUT_FILENO, version, sizeof version - 1) < 0 ? 125 : 0;
+    return verb_dispatch(&verb_oci, argc, argv);
+}

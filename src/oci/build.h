@@ -1,0 +1,80 @@
+/* What create makes up for the process inside: everything is decided, opened and compiled before it
+ * is born, and the process itself only carries it out. What changes on the host afterwards does not
+ * count (OC-7).
+ *
+ * OC-7  The plan of create is what runs: configuration, filter, sources of mounts and namespaces
+ * are those of that moment. OC-8  A mount stands where it was judged to stand: its destination is
+ * resolved beneath the root, and never lies on the kernel's own file systems. */
+#pragma once
+
+#include "kernel/process/filter.h"
+#include "oci/cgroup.h"
+#include "oci/config.h"
+#include "oci/judge.h"
+#include "oci/seccomp.h"
+
+#include <limits.h>
+
+struct oci_source {
+    int tree; /* a detached mount, or -1: the process inside opens the path itself, and compares */
+    char path[PATH_MAX];
+    uint64_t dev, ino;
+    bool folder;
+    bool device;
+    bool nosuid; /* set-id bits mean nothing there */
+};
+
+/* Kinds of steps, both ways over one socket pair. */
+enum oci_word { OCI_WORD_FAIL = 1, OCI_WORD_GO, OCI_WORD_BUILT, OCI_WORD_READY };
+struct oci_step {
+    uint32_t word;
+    struct err err;
+};
+
+/* What a process becomes: shared by the first one and by those of exec. */
+struct oci_become {
+    const struct oci_process *process;
+    struct filter_program floor;
+    struct oci_filter own;
+    int sync_fd;    /* to the caller, SEQPACKET */
+    int start_fd;   /* the first process: a listening socket; else -1 */
+    int console_fd; /* a connected socket that the terminal is sent to, or -1 */
+    unsigned keep;  /* descriptors after stderr that stay */
+    char **argv, **envp;
+    bool drop_groups; /* it may have others than the process's */
+    int devices_abi;  /* Landlock's ABI; 0: none */
+};
+
+struct oci_build {
+    const struct oci_config *config;
+    struct oci_become become;
+    struct oci_source root, sources[OCI_MOUNTS_MAX];
+    int sysfs_fd, mqueue_fd; /* made outside, for namespaces that were joined; or -1 */
+    const struct oci_cgroup *groups;
+    bool joined_uts;
+    bool host_writable; /* a folder of the host where a set-id file would outlive the container */
+};
+
+/* source.c: opens the root and the sources of bind mounts, and looks at what they are. `bundle` is
+ * what relative paths are relative to. */
+int oci_sources_open(struct oci_build *b, int bundle, const struct oci_operator *o,
+                     struct err *err);
+void oci_sources_close(struct oci_build *b);
+
+/* build_child.c: the root with its mounts, up to the pivot. */
+int oci_build_view(const struct oci_build *b, struct err *err);
+/* mount_child.c */
+int oci_mount_make(const struct oci_build *b, int root, size_t i, struct err *err);
+/* A place in the root, made where it is missing; a folder or a file. */
+int oci_place(int root, const char *path, bool folder, struct err *err);
+int oci_attach(int mount, int target, const char *dest, struct err *err);
+int oci_bind_inside(const char *source, int root, const char *dest, struct err *err);
+int oci_mask(int root, const char *path, struct err *err);
+int oci_shut(int root, const char *path, struct err *err);
+
+/* become_child.c: takes the terminal, gives up every right but the process's, reports, waits,
+ * executes. Never returns. */
+_Noreturn void oci_become(const struct oci_become *p);
+_Noreturn void oci_give_up(int sync_fd, struct err *err);
+void oci_say(int sync_fd, enum oci_word word);
+bool oci_heard(int sync_fd);

@@ -1,0 +1,43 @@
+/* A container's own group in every hierarchy that the host has mounted (v1), or in the one (v2). It
+ * is made new, so that nothing else is ever in it; removing it is safe to repeat. */
+#pragma once
+
+#include "base/err.h"
+#include "oci/config.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define OCI_HIERARCHIES_MAX 20u
+
+struct oci_hierarchy {
+    char mount[256];
+    char controllers[128]; /* "cpu,cpuacct", "name=systemd"; empty: v2 */
+    char dir[1536];        /* the container's group */
+};
+
+struct oci_cgroup {
+    struct oci_hierarchy item[OCI_HIERARCHIES_MAX];
+    unsigned count;
+    bool v2; /* the one hierarchy */
+    bool made;
+};
+
+/* The path of a group from the root of its hierarchy. */
+int oci_cgroup_absolute(const char *path, char out[static 1024], struct err *err);
+/* Finds the hierarchies, and where the group of that (absolute) path lies. Nothing is made. */
+int oci_cgroup_find(const char *path, struct oci_cgroup *ret, struct err *err);
+int oci_cgroup_make(struct oci_cgroup *g, struct err *err);
+int oci_cgroup_limit(const struct oci_cgroup *g, const struct oci_resources *r, struct err *err);
+int oci_cgroup_enter(const struct oci_cgroup *g, pid_t pid, struct err *err);
+/* Who is in it, at most `max`; how many. */
+size_t oci_cgroup_pids(const struct oci_cgroup *g, pid_t *pids, size_t max);
+int oci_cgroup_freeze(const struct oci_cgroup *g, bool on, struct err *err);
+bool oci_cgroup_frozen(const struct oci_cgroup *g);
+/* A signal to everybody in it. */
+void oci_cgroup_kill(const struct oci_cgroup *g, int sig);
+void oci_cgroup_remove(struct oci_cgroup *g);
+/* One number of a file; -1: there is none, INT64_MAX: no limit. */
+int64_t oci_cgroup_number(const struct oci_cgroup *g, const char *controller, const char *file);
+/* v2: the number behind a word of a flat file. */
+int64_t oci_cgroup_word(const struct oci_cgroup *g, const char *file, const char *word);

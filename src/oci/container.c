@@ -1,0 +1,606 @@
+/* create, start, kill, delete and the other verbs on one container.
+ *
+ * The first process of a container is born by create, builds its view, puts the walls around itself
+ * and waits at a socket in its state folder. It is the container's PID 1, and its exit status is
+ * the container's: an engine that is the nearest subreaper inherits it as its child. */
+#include "oci/container.h"
+
+#include "base/cleanup.h"
+#include "oci/hooks.h"
+#include "oci/join.h"
+#include "os/fd.h"
+#include "os/procfs.h"
+#include "os/sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define START_SECONDS 60
+#define KILL_SECONDS  30
+
+/* Everything that create holds; released in one place. */
+struct making {
+    const struct oci_request *request;
+    struct oci_operator operator;
+    struct oci_config config;
+    struct oci_build build;
+    struct oci_cgroup groups;
+    struct oci_joins joins;
+    struct oci_state state;
+    char *text;
+    size_t text_len;
+    int root_fd, bundle_fd;
+    int sync[2];
+    pid_t pid;
+};
+
+/* ---- opening ---- */
+
+int oci_open(const struct oci_request *r, struct oci_state *s, struct err *err)
+{
+    *s = (struct oci_state){.root_fd = -1, .dir_fd = -1};
+    if (oci_judge_id(r->id, err) < 0)
+        return err_number(err);
+    int root = oci_root_open(r->root, false, err);
+    if (root < 0 && err->sys_errno != ENOENT)
+        return err_number(err);
+    int result = oci_state_open(s, root, r->id, err);
+    if (result < 0) {
+        oci_state_done(s);
+        if (root >= 0)
+            close(root);
+        s->root_fd = -1;
+    }
+    return result;
+}
+
+void oci_close(struct oci_state *s)
+{
+    oci_state_done(s);
+    if (s->root_fd >= 0)
+        close(s->root_fd);
+    s->root_fd = -1;
+}
+
+static int kept_config(const struct oci_state *s, struct oci_config *c, struct err *err)
+{
+    size_t len;
+    cleanup_free char *text = oci_state_config(s, &len, err);
+    return text ? oci_config_parse(text, len, c, err) : err_number(err);
+}
+
+static int groups_of(const struct oci_state *s, struct oci_cgroup *g, struct err *err)
+{
+    *g = (struct oci_cgroup){.count = 0};
+    return s->grouped ? oci_cgroup_find(s->cgroup, g, err) : 0;
+}
+
+/* ---- create: before ---- */
+
+static int read_bundle(struct making *m, struct err *err)
+{
+    const char *bundle = m->request->bundle ? m->request->bundle : ".";
+    char link[64];
+    m->bundle_fd = open(bundle, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (m->bundle_fd < 0)
+        return err_sys(err, "open the bundle %.200s", bundle);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", m->bundle_fd);
+    ssize_t n = readlink(link, m->state.bundle, sizeof m->state.bundle - 1);
+    if (n <= 0)
+        return err_sys(err, "find the bundle");
+    m->state.bundle[n] = '\0';
+    m->text = oci_file_read(m->bundle_fd, "config.json", OCI_CONFIG_MAX, &m->text_len, err);
+    if (!m->text)
+        return err_number(err);
+    if (oci_config_parse(m->text, m->text_len, &m->config, err) < 0 ||
+        oci_operator_load(&m->operator, err) < 0 || oci_judge(&m->config, &m->operator, err) < 0)
+        return err_number(err);
+    m->build.config = &m->config;
+    return 0;
+}
+
+static int check_terminal(const struct making *m, struct err *err)
+{
+    bool terminal = m->config.process.terminal, socket = m->request->console_socket != NULL;
+    if (terminal == socket)
+        return 0;
+    if (terminal) {
+        err_set(err, ERR_USAGE,
+                "process.terminal is set, and there is nobody to take the terminal");
+        return err_hint(err, "give --console-socket, or set terminal to false");
+    }
+    return err_set(err, ERR_USAGE, "--console-socket without process.terminal");
+}
+
+static bool wants_limits(const struct oci_resources *r)
+{
+    return r->memory || r->pids || r->cpu_quota || r->cpu_shares || r->cpus ||
+           json_count(r->unified);
+}
+
+/* Who cannot make groups can do without where no limit is asked for. */
+static int make_groups(struct making *m, struct err *err)
+{
+    const char *path = m->config.cgroups_path;
+    char usual[300];
+    snprintf(usual, sizeof usual, "brig-oci/%s", m->request->id);
+    if (oci_cgroup_absolute(path && *path ? path : usual, m->state.cgroup, err) < 0 ||
+        oci_cgroup_find(m->state.cgroup, &m->groups, err) < 0)
+        return err_number(err);
+    m->build.groups = &m->groups;
+    int r = oci_cgroup_make(&m->groups, err);
+    if (r < 0 && err->code == ERR_SYSTEM && geteuid() != 0 && !wants_limits(&m->config.resources)) {
+        *err = (struct err)ERR_INIT;
+        m->groups.count = 0;
+        return 0;
+    }
+    if (r < 0)
+        return err_number(err);
+    m->state.grouped = m->groups.made;
+    return oci_cgroup_limit(&m->groups, &m->config.resources, err);
+}
+
+static int listen_for_start(struct making *m, struct err *err)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d/" OCI_START_SOCKET,
+             m->state.dir_fd);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    m->build.become.start_fd = fd;
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 4) < 0)
+        return err_sys(err, "make the socket for start");
+    return 0;
+}
+
+static int prepare(struct making *m, struct err *err)
+{
+    const struct oci_request *r = m->request;
+    m->root_fd = oci_root_open(r->root, true, err);
+    if (m->root_fd < 0)
+        return err_number(err);
+    char bundle[sizeof m->state.bundle];
+    memcpy(bundle, m->state.bundle, sizeof bundle);
+    if (oci_state_make(&m->state, m->root_fd, r->id, err) < 0)
+        return err_number(err);
+    memcpy(m->state.bundle, bundle, sizeof bundle);
+    snprintf(m->state.version, sizeof m->state.version, "%s", m->config.version);
+    if (oci_state_keep_config(&m->state, m->text, m->text_len, err) < 0 ||
+        oci_joins_open(&m->joins, &m->config, err) < 0 ||
+        oci_sources_open(&m->build, m->bundle_fd, &m->operator, err) < 0 || make_groups(m, err) < 0)
+        return err_number(err);
+    m->state.host_writable = m->build.host_writable;
+    if (oci_state_save(&m->state, err) <
+        0) /* from here on delete finds the groups, whatever happens */
+        return err_number(err);
+    m->build.joined_uts = m->config.ns[OCI_NS_UTS].path != NULL;
+    if (oci_become_init(&m->build.become, &m->config.process, m->config.seccomp, &m->state, err) <
+            0 ||
+        listen_for_start(m, err) < 0)
+        return err_number(err);
+    m->build.become.keep = r->keep;
+    if (r->console_socket &&
+        (m->build.become.console_fd = oci_console_connect(r->console_socket, err)) < 0)
+        return err_number(err);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, m->sync) < 0)
+        return err_sys(err, "socket pair");
+    m->build.become.sync_fd = m->sync[1];
+    return 0;
+}
+
+/* ---- create: the process ---- */
+
+static _Noreturn void first_process(const struct oci_build *b)
+{
+    struct err err = ERR_INIT;
+    /* A caller that died shows as the end. */
+    if (!oci_heard(b->become.sync_fd))
+        _exit(125);
+    if (oci_build_view(b, &err) < 0)
+        oci_give_up(b->become.sync_fd, &err);
+    oci_become(&b->become);
+}
+
+static int give_birth(struct making *m, struct err *err)
+{
+    struct sys_clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS, .exit_signal = SIGCHLD};
+    static const enum oci_ns each[] = {OCI_NS_PID, OCI_NS_NETWORK, OCI_NS_IPC, OCI_NS_UTS};
+    for (size_t i = 0; i < ARRAY_LEN(each); i++)
+        if (m->joins.fd[each[i]] < 0)
+            args.flags |= (uint64_t)oci_ns_flag(each[i]);
+    /* Nothing inside, not even in a pod's shared pid namespace, may look into it before its program
+     * runs. */
+    if (m->joins.fd[OCI_NS_PID] >= 0)
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (oci_joins_enter(&m->joins, &m->build, err) < 0)
+        return err_number(err);
+    long child = sys_clone3(&args);
+    if (child == 0) {
+        /* It lives on, and must hold neither the lock nor the state. */
+        close(m->sync[0]);
+        close(m->state.dir_fd);
+        close(m->root_fd);
+        first_process(&m->build);
+    }
+    int code = errno;
+    if (child > 0)
+        m->pid = (pid_t)child;
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    if (oci_joins_leave(&m->joins, err) < 0)
+        return err_number(err);
+    close(m->sync[1]);
+    m->sync[1] = -1;
+    errno = code;
+    if (child < 0) {
+        err_sys(err, "make the container's namespaces");
+        return err_hint(err, "user namespaces must be allowed: sysctl user.max_user_namespaces, "
+                             "kernel.unprivileged_userns_clone");
+    }
+    return 0;
+}
+
+/* The ids that this process itself has, under the same numbers. */
+static int same_ids(const char *which, struct buf *out, struct err *err)
+{
+    char text[4096], path[64];
+    snprintf(path, sizeof path, "/proc/self/%s", which);
+    if (file_read(AT_FDCWD, path, text, sizeof text) <= 0)
+        return err_sys(err, "read %s", path);
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+        unsigned inside, outside, count;
+        if (sscanf(line, "%u %u %u", &inside, &outside, &count) == 3)
+            buf_fmt(out, "%u %u %u\n", inside, inside, count);
+    }
+    return 0;
+}
+
+static int write_map(const struct making *m, const char *which, const struct oci_map *maps,
+                     size_t count, uint32_t inside, uint32_t own, struct err *err)
+{
+    char path[64];
+    cleanup_buf struct buf text;
+    buf_init(&text, 4000);
+    if (count == 0 && geteuid() == 0 && same_ids(which, &text, err) < 0)
+        return err_number(err);
+    if (count == 0 && geteuid() != 0)
+        buf_fmt(&text, "%u %u 1\n", inside, own);
+    for (size_t i = 0; i < count; i++)
+        buf_fmt(&text, "%u %u %u\n", maps[i].inside, maps[i].outside, maps[i].count);
+    snprintf(path, sizeof path, "/proc/%d/%s", m->pid, which);
+    int r = text.failed ? -E2BIG : file_write(AT_FDCWD, path, buf_text(&text));
+    if (r == 0)
+        return 0;
+    errno = -r;
+    err_sys(err, "write the %s of the container", which);
+    return err_hint(err, "linux.uidMappings and gidMappings may only name ids that the caller has");
+}
+
+static int map_ids(const struct making *m, struct err *err)
+{
+    const struct oci_config *c = &m->config;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/setgroups", m->pid);
+    if (geteuid() != 0 && file_write(AT_FDCWD, path, "deny") < 0)
+        return err_sys(err, "forbid setgroups in the container");
+    if (write_map(m, "uid_map", c->uid_maps, c->uid_map_count, c->process.uid, geteuid(), err) < 0)
+        return err_number(err);
+    return write_map(m, "gid_map", c->gid_maps, c->gid_map_count, c->process.gid, getegid(), err);
+}
+
+static int lead_inside(struct making *m, struct err *err)
+{
+    const struct oci_process *p = &m->config.process;
+    struct proc_stat st;
+    if (oci_cgroup_enter(&m->groups, m->pid, err) < 0 || map_ids(m, err) < 0 ||
+        oci_oom_score(m->pid, p, err) < 0 || oci_tell_go(m->sync[0], err) < 0 ||
+        oci_expect(m->sync[0], OCI_WORD_BUILT, err) < 0)
+        return err_number(err);
+    m->state.pid = m->pid;
+    if (!procfs_stat(m->pid, &st))
+        return err_set(err, ERR_SYSTEM, "the container's first process is gone");
+    m->state.start = st.start;
+    if (oci_hooks_run(&m->config, "prestart", &m->state, OCI_CREATING, err) < 0 ||
+        oci_hooks_run(&m->config, "createRuntime", &m->state, OCI_CREATING, err) < 0)
+        return err_number(err);
+    if (oci_tell_go(m->sync[0], err) < 0 || oci_expect(m->sync[0], OCI_WORD_READY, err) < 0 ||
+        oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, p, err) < 0 ||
+        oci_attest_namespaces(m->pid, err) < 0)
+        return err_number(err);
+    return oci_state_save(&m->state, err);
+}
+
+static void undo(struct making *m)
+{
+    if (m->pid > 0) {
+        kill(m->pid, SIGKILL);
+        while (waitpid(m->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    if (m->groups.made)
+        oci_cgroup_remove(&m->groups);
+    oci_state_remove(&m->state);
+}
+
+static void release(struct making *m)
+{
+    oci_sources_close(&m->build);
+    oci_joins_close(&m->joins);
+    oci_become_done(&m->build.become);
+    const int fds[] = {m->sync[0],
+                       m->sync[1],
+                       m->build.become.start_fd,
+                       m->build.become.console_fd,
+                       m->build.sysfs_fd,
+                       m->build.mqueue_fd,
+                       m->bundle_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    oci_state_done(&m->state);
+    if (m->root_fd >= 0)
+        close(m->root_fd);
+    free(m->text);
+    oci_config_done(&m->config);
+    oci_operator_done(&m->operator);
+    free(m);
+}
+
+static struct making *making_new(const struct oci_request *r)
+{
+    struct making *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->request = r;
+    m->root_fd = m->bundle_fd = m->sync[0] = m->sync[1] = -1;
+    m->state.root_fd = m->state.dir_fd = -1;
+    m->build.sysfs_fd = m->build.mqueue_fd = m->build.become.start_fd = m->build.become.console_fd =
+        -1;
+    m->build.root.tree = -1;
+    for (size_t i = 0; i < OCI_MOUNTS_MAX; i++)
+        m->build.sources[i].tree = -1;
+    oci_joins_init(&m->joins);
+    return m;
+}
+
+int oci_create(const struct oci_request *r, pid_t *ret_pid, struct err *err)
+{
+    if (oci_judge_id(r->id, err) < 0)
+        return err_number(err);
+    struct making *m = making_new(r);
+    if (!m)
+        return err_memory(err);
+    int result = read_bundle(m, err);
+    if (result == 0)
+        result = check_terminal(m, err);
+    if (result == 0)
+        result = prepare(m, err);
+    if (result == 0 && (give_birth(m, err) < 0 || lead_inside(m, err) < 0 ||
+                        (r->pid_file && oci_pid_file(r->pid_file, m->pid, err) < 0)))
+        result = err_number(err);
+    if (result < 0)
+        undo(m);
+    else
+        *ret_pid = m->pid;
+    release(m);
+    return result;
+}
+
+/* ---- start ---- */
+
+static int knock(const struct oci_state *s, struct err *err)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d/" OCI_START_SOCKET, s->dir_fd);
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof at) < 0 ||
+        send(fd, "g", 1, MSG_NOSIGNAL) != 1)
+        return err_sys(err, "reach the container's first process");
+    return fd_steal(&fd);
+}
+
+/* The end of the stream means that the program was executed; else the reason comes. */
+static int await_exec(int fd, struct err *err)
+{
+    struct oci_step step;
+    size_t have = 0;
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int r = poll(&p, 1, START_SECONDS * 1000);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r <= 0)
+            return err_set(err, ERR_SYSTEM, "the container did not start within %d seconds",
+                           START_SECONDS);
+        ssize_t n = recv(fd, (char *)&step + have, sizeof step - have, 0);
+        if (n <= 0)
+            return 0;
+        have += (size_t)n;
+        if (have < sizeof step)
+            continue;
+        if (step.word != OCI_WORD_FAIL || !err_code_known(step.err.code))
+            return err_set(err, ERR_PROTOCOL, "the container's first process said something else");
+        *err = step.err;
+        err->message[sizeof err->message - 1] = err->hint[sizeof err->hint - 1] = '\0';
+        return err_number(err);
+    }
+}
+
+static int start_created(struct oci_state *s, struct err *err)
+{
+    s->started = true;
+    if (oci_state_save(s, err) < 0)
+        return err_number(err);
+    cleanup_fd int fd = knock(s, err);
+    if (fd < 0) {
+        struct err second = ERR_INIT;
+        s->started = false;
+        oci_state_save(s, &second);
+        return err_number(err);
+    }
+    if (await_exec(fd, err) < 0)
+        return err_number(err);
+    unlinkat(s->dir_fd, OCI_START_SOCKET, 0);
+    return 0;
+}
+
+/* The specification: a failure of these is told and changes nothing. */
+static void run_late_hooks(const struct oci_state *s, const char *stage, enum oci_status status)
+{
+    struct oci_config *c = calloc(1, sizeof *c);
+    struct err err = ERR_INIT;
+    if (!c)
+        return;
+    if (kept_config(s, c, &err) == 0 && oci_hooks_run(c, stage, s, status, &err) < 0)
+        dprintf(STDERR_FILENO, "brig: %s\n", err.message);
+    oci_config_done(c);
+    free(c);
+}
+
+int oci_start(const struct oci_request *r, struct err *err)
+{
+    struct oci_state s;
+    if (oci_open(r, &s, err) < 0)
+        return err_number(err);
+    enum oci_status status = oci_state_status(&s);
+    int result = status == OCI_CREATED
+                     ? start_created(&s, err)
+                     : err_set(err, ERR_REFUSED, "cannot start a container that is %s",
+                               oci_status_name(status));
+    if (result == 0)
+        run_late_hooks(&s, "poststart", OCI_RUNNING);
+    oci_close(&s);
+    return result;
+}
+
+/* ---- kill, pause, update ---- */
+
+int oci_kill(const struct oci_request *r, int sig, bool all, struct err *err)
+{
+    struct oci_state s;
+    struct oci_cgroup g;
+    if (oci_open(r, &s, err) < 0)
+        return err_number(err);
+    int result = 0;
+    cleanup_fd int fd = oci_state_pidfd(&s);
+    if (all && groups_of(&s, &g, err) == 0 && g.count) {
+        oci_cgroup_kill(&g, sig);
+    } else if (fd < 0) {
+        result = err_set(err, ERR_REFUSED, "container not running");
+    } else if (sys_pidfd_send_signal(fd, sig) < 0) {
+        result = errno == ESRCH ? err_set(err, ERR_REFUSED, "container not running")
+                                : err_sys(err, "send signal %d", sig);
+    }
+    oci_close(&s);
+    return result;
+}
+
+int oci_pause(const struct oci_request *r, bool on, struct err *err)
+{
+    struct oci_state s;
+    struct oci_cgroup g;
+    if (oci_open(r, &s, err) < 0)
+        return err_number(err);
+    enum oci_status status = oci_state_status(&s);
+    int result;
+    if (status != (on ? OCI_RUNNING : OCI_PAUSED))
+        result = err_set(err, ERR_REFUSED, "cannot %s a container that is %s",
+                         on ? "pause" : "resume", oci_status_name(status));
+    else if ((result = groups_of(&s, &g, err)) == 0)
+        result = oci_cgroup_freeze(&g, on, err);
+    oci_close(&s);
+    return result;
+}
+
+int oci_update(const struct oci_request *r, const struct oci_resources *res, struct err *err)
+{
+    struct oci_state s;
+    struct oci_cgroup g;
+    struct oci_operator o;
+    if (oci_open(r, &s, err) < 0)
+        return err_number(err);
+    int result = -1;
+    if (oci_state_status(&s) == OCI_STOPPED)
+        result = err_set(err, ERR_REFUSED, "container not running");
+    else if (oci_operator_load(&o, err) == 0) {
+        /* What is not said stays as it is, and so within what the operator allows. */
+        struct oci_operator narrow = o;
+        narrow.memory = res->memory ? o.memory : 0;
+        narrow.pids = res->pids ? o.pids : 0;
+        result = oci_judge_resources(res, &narrow, err);
+        if (result == 0)
+            result = groups_of(&s, &g, err);
+        if (result == 0)
+            result = oci_cgroup_limit(&g, res, err);
+        oci_operator_done(&o);
+    } else {
+        result = err_number(err);
+    }
+    oci_close(&s);
+    return result;
+}
+
+/* ---- delete ---- */
+
+/* What is killed ends, also if it is paused; its parent may take its time to look. */
+static int end_it(const struct oci_state *s, const struct oci_cgroup *g, struct err *err)
+{
+    struct err ignored = ERR_INIT;
+    cleanup_fd int fd = oci_state_pidfd(s);
+    if (fd >= 0)
+        sys_pidfd_send_signal(fd, SIGKILL);
+    if (g->count) {
+        oci_cgroup_kill(g, SIGKILL);
+        if (oci_cgroup_frozen(g))
+            oci_cgroup_freeze(g, false, &ignored);
+        oci_cgroup_kill(g, SIGKILL);
+    }
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (fd >= 0 && poll(&p, 1, KILL_SECONDS * 1000) <= 0)
+        return err_set(err, ERR_SYSTEM, "container %s does not end", s->id);
+    return 0;
+}
+
+static int delete_open(struct oci_state *s, bool force, struct err *err)
+{
+    struct oci_cgroup g;
+    enum oci_status status = oci_state_status(s);
+    if (groups_of(s, &g, err) < 0)
+        return err_number(err);
+    if (status != OCI_STOPPED && status != OCI_CREATING && !force) {
+        err_set(err, ERR_REFUSED, "cannot delete container %s that is not stopped: %s", s->id,
+                oci_status_name(status));
+        return err_hint(err, "kill it first, or use --force");
+    }
+    if (end_it(s, &g, err) < 0)
+        return err_number(err);
+    if (s->grouped)
+        oci_cgroup_remove(&g);
+    if (s->pid)
+        run_late_hooks(s, "poststop", OCI_STOPPED);
+    oci_state_remove(s);
+    return 0;
+}
+
+int oci_delete(const struct oci_request *r, bool force, struct err *err)
+{
+    struct oci_state s;
+    if (oci_open(r, &s, err) < 0) {
+        if (force && err->code == ERR_NOT_FOUND) {
+            *err = (struct err)ERR_INIT;
+            return 0;
+        }
+        return err_number(err);
+    }
+    int result = delete_open(&s, force, err);
+    oci_close(&s);
+    return result;
+}

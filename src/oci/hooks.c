@@ -1,0 +1,102 @@
+/* Running hooks; see hooks.h. */
+#include "oci/hooks.h"
+
+#include "base/cleanup.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static char **texts(const struct json *list, const char *first)
+{
+    size_t n = json_count(list);
+    char **out = calloc(n + 2, sizeof *out);
+    if (!out)
+        return NULL;
+    if (n == 0 && first)
+        out[0] = (char *)(uintptr_t)first;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char *)(uintptr_t)json_string(json_at(list, i));
+    return out;
+}
+
+static _Noreturn void become_hook(const char *path, char **argv, char **envp, int in)
+{
+    /* Its messages go where the caller's go; its output is nobody's. */
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    unsigned long none = 0;
+    signal(SIGPIPE, SIG_DFL);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+    if (null < 0 || dup2(in, 0) < 0 || dup2(null, 1) < 0 || setsid() < 0 ||
+        sys_close_range(3, ~0u, 4) < 0)
+        _exit(127);
+    execve(path, argv, envp);
+    _exit(127);
+}
+
+/* Kills what does not end in time. */
+static int await(pid_t pid, int seconds, const char *path, struct err *err)
+{
+    int status = 0;
+    cleanup_fd int fd = sys_pidfd_open(pid);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int r;
+    while ((r = poll(&p, 1, seconds * 1000)) < 0 && errno == EINTR)
+        ;
+    if (r <= 0)
+        kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (r <= 0)
+        return err_set(err, ERR_SYSTEM, "hook %.200s did not end within %d seconds", path, seconds);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return err_set(err, ERR_SYSTEM, "hook %.200s failed (%s %d)", path,
+                       WIFEXITED(status) ? "status" : "signal",
+                       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    return 0;
+}
+
+static int run_one(const struct json *hook, const struct buf *state, struct err *err)
+{
+    const char *path = json_text(hook, "path");
+    int64_t timeout = json_number(hook, "timeout");
+    cleanup_free char **argv = texts(json_get(hook, "args"), path);
+    cleanup_free char **envp = texts(json_get(hook, "env"), NULL);
+    int in[2];
+    if (!path || !argv || !envp)
+        return err_memory(err);
+    if (timeout <= 0 || timeout > OCI_HOOK_SECONDS)
+        timeout = OCI_HOOK_SECONDS;
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    pid_t pid = fork();
+    if (pid == 0)
+        become_hook(path, argv, envp, in[0]);
+    close(in[0]);
+    /* A state is far smaller than what a pipe holds: this does not wait for the hook. */
+    fcntl(in[1], F_SETFL, O_NONBLOCK);
+    (void)!write(in[1], buf_text(state), state->len);
+    close(in[1]);
+    return pid < 0 ? err_sys(err, "start hook %.200s", path) : await(pid, (int)timeout, path, err);
+}
+
+int oci_hooks_run(const struct oci_config *c, const char *stage, const struct oci_state *s,
+                  enum oci_status status, struct err *err)
+{
+    const struct json *list = json_get(c->hooks, stage);
+    cleanup_buf struct buf state;
+    struct json_writer w;
+    buf_init(&state, 60000);
+    jw_init(&w, &state, false);
+    oci_state_write(s, status, c->annotations, &w);
+    if (state.failed)
+        return err_set(err, ERR_LIMIT, "the state is too long for a hook");
+    for (size_t i = 0; i < json_count(list); i++)
+        if (run_one(json_at(list, i), &state, err) < 0)
+            return err_number(err);
+    return 0;
+}

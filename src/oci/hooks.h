@@ -1,0 +1,12 @@
+/* Programs outside that the operator allows to be run beside a container (OC-5): with the state on
+ * stdin, the environment that the configuration gives and nothing else, and a time limit. */
+#pragma once
+
+#include "oci/config.h"
+#include "oci/state.h"
+
+#define OCI_HOOK_SECONDS 30
+
+/* All of a stage, in their order; the first that fails is the error. */
+int oci_hooks_run(const struct oci_config *c, const char *stage, const struct oci_state *s,
+                  enum oci_status status, struct err *err);

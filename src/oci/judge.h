@@ -1,0 +1,52 @@
+/* Holds a configuration against brig's walls. They are the floor: a configuration can ask for less,
+ * or for what an engine needs; where it would open a wall it is refused with the rule and the
+ * remedy. Pure.
+ *
+ * OC-2  Capabilities are at most those of the list, and only over the sandbox's own user namespace.
+ * OC-3  A namespace of the host is never the sandbox's: left out means refused, or a new one.
+ * OC-4  Mounts are of the listed kinds with the listed options; nothing propagates.
+ * OC-5  Programs outside (hooks), joins and sockets of the host are the operator's to allow, in a
+ * file that only root can write; a configuration cannot. OC-6  A limit is never above the
+ * operator's; a cgroup is the container's own. */
+#pragma once
+
+#include "oci/config.h"
+
+#define OCI_OPERATOR_FILE "/etc/brig/oci.json"
+#define OCI_OPERATOR_MAX  ((size_t)1 << 20)
+
+struct oci_operator {
+    struct json *tree;
+    const struct json *hooks;   /* programs that may be hooks */
+    const struct json *sockets; /* socket files of the host that may be mounted */
+    uint64_t caps;              /* more than the list has */
+    bool joins[OCI_NS_COUNT];   /* namespaces that may be named by a path */
+    int64_t memory, pids;       /* the most; 0: any */
+};
+int oci_operator_parse(const char *text, size_t len, struct oci_operator *ret, struct err *err);
+/* The file, or what holds without one. */
+int oci_operator_load(struct oci_operator *ret, struct err *err);
+void oci_operator_done(struct oci_operator *o);
+
+int oci_judge(const struct oci_config *c, const struct oci_operator *o, struct err *err);
+/* The same for what `exec` and `update` bring. */
+int oci_judge_process(const struct oci_process *p, const struct oci_operator *o, struct err *err);
+int oci_judge_resources(const struct oci_resources *r, const struct oci_operator *o,
+                        struct err *err);
+/* judge_mount.c */
+int oci_judge_mount(const struct oci_mount *m, struct err *err);
+
+/* One of the device nodes that a sandbox has: by number, and by the path that it has in there. */
+struct oci_device {
+    const char *path;
+    unsigned major, minor;
+};
+extern const struct oci_device oci_devices[];
+extern const size_t oci_devices_len;
+/* Of the set of capabilities of the list. */
+extern const uint64_t oci_caps_allowed;
+bool oci_sysctl_allowed(const char *name);
+/* A group that is named by a path below the hierarchy's root. */
+int oci_judge_cgroup(const char *path, struct err *err);
+/* An id that names a folder: letters, digits, "_+-.", not beginning with a dot. */
+int oci_judge_id(const char *id, struct err *err);

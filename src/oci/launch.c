@@ -1,0 +1,241 @@
+/* What create and exec share, outside: the sealed copy of this program, the console socket, the
+ * filter, the steps of the process on its way inside, and what is looked at before its program may
+ * run. */
+#include "oci/container.h"
+
+#include "base/cleanup.h"
+#include "os/fd.h"
+#include "os/landlock.h"
+#include "os/procfs.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define STEP_SECONDS 120
+
+/* ---- the program itself ---- */
+
+static int sealed_copy(int from, struct err *err)
+{
+    ssize_t n;
+    cleanup_fd int fd = memfd_empty("brig", true, err);
+    if (fd < 0)
+        return err_number(err);
+    while ((n = sendfile(fd, from, NULL, 1u << 30)) > 0)
+        ;
+    if (n < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        return err_sys(err, "copy this program");
+    return fd_steal(&fd);
+}
+
+int oci_reseal(char *const argv[], struct err *err)
+{
+    cleanup_fd int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (self < 0)
+        return err_sys(err, "open this program");
+    int seals = fcntl(self, F_GET_SEALS);
+    if (seals >= 0 && (seals & F_SEAL_WRITE) && (seals & F_SEAL_SEAL))
+        return 0;
+    cleanup_fd int copy = sealed_copy(self, err);
+    if (copy < 0)
+        return err_number(err);
+    syscall(SYS_execveat, copy, "", argv, environ, SYS_AT_EMPTY_PATH);
+    return err_sys(err, "execute a sealed copy of this program");
+}
+
+/* ---- files and sockets that the caller names ---- */
+
+/* O-09: a socket of the caller's own, which takes the connection at once. */
+int oci_console_connect(const char *path, struct err *err)
+{
+    struct stat sb;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    cleanup_fd int at = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (at < 0 || fstat(at, &sb) < 0)
+        return err_sys(err, "open the console socket %.200s", path);
+    if (!S_ISSOCK(sb.st_mode) || sb.st_uid != geteuid())
+        return err_set(err, ERR_REFUSED, "the console socket %.200s is not a socket of yours",
+                       path);
+    snprintf(to.sun_path, sizeof to.sun_path, "/proc/self/fd/%d", at);
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
+        return err_sys(err, "connect to the console socket %.200s", path);
+    return fd_steal(&fd);
+}
+
+int oci_pid_file(const char *path, pid_t pid, struct err *err)
+{
+    char folder[PATH_MAX], text[24];
+    const char *slash = strrchr(path, '/');
+    if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+                 slash ? path : ".") >= (int)sizeof folder)
+        return err_set(err, ERR_USAGE, "--pid-file: the path is too long");
+    cleanup_fd int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return err_sys(err, "open the folder of --pid-file %.200s", path);
+    int n = snprintf(text, sizeof text, "%d", pid);
+    return oci_file_replace(dir, slash ? slash + 1 : path, text, (size_t)n, 0644, err);
+}
+
+/* ---- the process on its way ---- */
+
+static char **texts(const struct json *list)
+{
+    char **out = calloc(json_count(list) + 1, sizeof *out);
+    for (size_t i = 0; out && i < json_count(list); i++)
+        out[i] = (char *)(uintptr_t)json_string(json_at(list, i));
+    return out;
+}
+
+int oci_become_init(struct oci_become *b, const struct oci_process *p, const struct json *seccomp,
+                    const struct oci_state *s, struct err *err)
+{
+    struct filter_options options = {.isolated_pids = true,
+                                     .isolated_ipc = true,
+                                     .isolated_net = true,
+                                     .unix_sockets = true,
+                                     .own_view = true,
+                                     .scoped_truncate = true,
+                                     .counted_memory = s->grouped,
+                                     .host_writable = s->host_writable};
+    b->process = p;
+    b->drop_groups = geteuid() == 0;
+    b->devices_abi = landlock_abi();
+    b->argv = texts(p->args);
+    b->envp = texts(p->env);
+    if (!b->argv || !b->envp)
+        return err_memory(err);
+    if (oci_filter_compile(seccomp, &b->own, err) < 0)
+        return err_number(err);
+    return filter_build(&options, &b->floor, err);
+}
+
+void oci_become_done(struct oci_become *b)
+{
+    free(b->argv);
+    free(b->envp);
+    b->argv = b->envp = NULL;
+}
+
+int oci_tell_go(int fd, struct err *err)
+{
+    struct oci_step step = {.word = OCI_WORD_GO};
+    return send(fd, &step, sizeof step, MSG_NOSIGNAL) == (ssize_t)sizeof step
+               ? 0
+               : err_sys(err, "speak to the container");
+}
+
+int oci_expect(int fd, enum oci_word word, struct err *err)
+{
+    struct oci_step step;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int r;
+    while ((r = poll(&p, 1, STEP_SECONDS * 1000)) < 0 && errno == EINTR)
+        ;
+    if (r == 0)
+        return err_set(err, ERR_SYSTEM, "the container was not built within %d seconds",
+                       STEP_SECONDS);
+    ssize_t n = recv(fd, &step, sizeof step, 0);
+    if (n != (ssize_t)sizeof step)
+        return err_set(err, ERR_SYSTEM, "the container's first process died while it was built");
+    if (step.word == OCI_WORD_FAIL && err_code_known(step.err.code)) {
+        *err = step.err;
+        err->message[sizeof err->message - 1] = err->hint[sizeof err->hint - 1] = '\0';
+        return err_number(err);
+    }
+    return step.word == word
+               ? 0
+               : err_set(err, ERR_PROTOCOL, "the container's first process said something else");
+}
+
+/* From outside: raising one needs a right over the host, which the process does not have. */
+int oci_limits_apply(pid_t pid, const struct oci_process *p, struct err *err)
+{
+    for (size_t i = 0; i < p->rlimit_count; i++) {
+        const struct oci_rlimit *l = &p->rlimits[i];
+        struct rlimit limit = {.rlim_cur = (rlim_t)l->soft, .rlim_max = (rlim_t)l->hard};
+        if (prlimit(pid, (unsigned)l->resource, &limit, NULL) < 0)
+            return err_sys(err, "config: process.rlimits: set limit %d", l->resource);
+    }
+    return 0;
+}
+
+int oci_oom_score(pid_t pid, const struct oci_process *p, struct err *err)
+{
+    char path[64], text[16];
+    if (!p->has_oom_score)
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/oom_score_adj", pid);
+    snprintf(text, sizeof text, "%d", p->oom_score);
+    int r = file_write(AT_FDCWD, path, text);
+    if (r == 0)
+        return 0;
+    errno = -r;
+    return err_sys(err, "config: set process.oomScoreAdj");
+}
+
+int oci_attest_namespaces(pid_t pid, struct err *err)
+{
+    uint64_t own[NS_COUNT], its[NS_COUNT];
+    if (procfs_namespaces(0, own, err) < 0 || procfs_namespaces(pid, its, err) < 0)
+        return err_number(err);
+    for (int ns = 0; ns < NS_COUNT; ns++)
+        if (own[ns] == its[ns])
+            return err_set(err, ERR_ATTEST, "the container shares a namespace with the host: %s",
+                           proc_ns_name(ns));
+    return 0;
+}
+
+/* K-6 for a container: what is in force is read from outside, before its program may run. */
+int oci_attest(pid_t pid, const struct oci_process *p, struct err *err)
+{
+    struct proc_status st;
+    if (procfs_status(pid, &st, err) < 0)
+        return err_number(err);
+    if (st.no_new_privs != 1 || st.seccomp != 2)
+        return err_set(err, ERR_ATTEST, "the container has no filter, or may gain rights");
+    uint64_t most = p->caps[OCI_CAPS_BOUNDING];
+    if ((st.cap_bnd & ~most) || (st.cap_prm & ~most) || (st.cap_eff & ~most) ||
+        (st.cap_inh & ~most) || (st.cap_amb & ~most))
+        return err_set(err, ERR_ATTEST, "the container has more capabilities than planned");
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+static volatile sig_atomic_t child_pid;
+
+static void hand_on(int sig)
+{
+    if (child_pid > 0)
+        kill((pid_t)child_pid, sig);
+}
+
+int oci_wait(pid_t pid)
+{
+    static const int handed[] = {SIGTERM, SIGINT,  SIGHUP,   SIGQUIT,
+                                 SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT};
+    int status = 0;
+    struct sigaction act = {.sa_handler = hand_on};
+    child_pid = pid;
+    for (size_t i = 0; i < ARRAY_LEN(handed); i++)
+        sigaction(handed[i], &act, NULL);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return 125;
+    child_pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

@@ -1,0 +1,126 @@
+/* The operator's own file: what this node allows beyond the floor. Nothing else widens anything. */
+#include "base/cleanup.h"
+#include "oci/fields.h"
+#include "oci/judge.h"
+#include "os/fd.h"
+#include "os/trusted.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <string.h>
+
+/* Those that the operator can add: each is over the sandbox's own user namespace only. */
+static const int more_caps[] = {
+    CAP_SYS_PTRACE,   CAP_IPC_LOCK,        CAP_SYS_NICE,      CAP_NET_ADMIN, CAP_IPC_OWNER,
+    CAP_SYS_RESOURCE, CAP_DAC_READ_SEARCH, CAP_NET_BROADCAST, CAP_LEASE,     CAP_LINUX_IMMUTABLE};
+
+static int read_caps(const struct json *list, struct oci_operator *o, struct err *err)
+{
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *name = json_string(json_at(list, i));
+        bool known = false;
+        for (size_t k = 0; k < ARRAY_LEN(more_caps); k++)
+            known |= oci_cap_number(name) == more_caps[k];
+        if (!known)
+            return err_set(err, ERR_POLICY,
+                           OCI_OPERATOR_FILE ": capabilities: %.60s cannot be added", name);
+        o->caps |= 1ull << oci_cap_number(name);
+    }
+    return 0;
+}
+
+static int read_joins(const struct json *list, struct oci_operator *o, struct err *err)
+{
+    static const enum oci_ns can[] = {OCI_NS_NETWORK, OCI_NS_IPC, OCI_NS_UTS, OCI_NS_PID};
+    if (list)
+        memset(o->joins, 0, sizeof o->joins);
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *name = json_string(json_at(list, i));
+        bool known = false;
+        for (size_t k = 0; k < ARRAY_LEN(can); k++) {
+            if (strcmp(oci_ns_name(can[k]), name) == 0)
+                known = o->joins[can[k]] = true;
+        }
+        if (!known)
+            return err_set(err, ERR_POLICY,
+                           OCI_OPERATOR_FILE ": joins: %.60s is none of network, ipc, uts, pid",
+                           name);
+    }
+    return 0;
+}
+
+static int check_keys(const struct json *j, struct err *err)
+{
+    static const char *const keys[] = {"hooks", "sockets", "capabilities",
+                                       "joins", "memory",  "pids"};
+    for (size_t i = 0; i < json_count(j); i++) {
+        bool known = false;
+        for (size_t k = 0; k < ARRAY_LEN(keys); k++)
+            known |= strcmp(keys[k], json_key_at(j, i)) == 0;
+        if (!known)
+            return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": unknown key \"%.60s\"",
+                           json_key_at(j, i));
+    }
+    return 0;
+}
+
+static void defaults(struct oci_operator *o)
+{
+    *o = (struct oci_operator){.tree = NULL};
+    o->joins[OCI_NS_NETWORK] = o->joins[OCI_NS_IPC] = o->joins[OCI_NS_UTS] = true;
+}
+
+static int read_all(struct oci_operator *o, struct err *err)
+{
+    const struct json *caps = NULL, *joins = NULL, *j = o->tree;
+    if (json_type(j) != JSON_OBJECT)
+        return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE " must be one JSON object");
+    if (check_keys(j, err) < 0 || field_texts(j, "", "hooks", &o->hooks, err) < 0 ||
+        field_texts(j, "", "sockets", &o->sockets, err) < 0 ||
+        field_texts(j, "", "capabilities", &caps, err) < 0 || read_caps(caps, o, err) < 0 ||
+        field_texts(j, "", "joins", &joins, err) < 0 || read_joins(joins, o, err) < 0 ||
+        field_int(j, "", "memory", &o->memory, err) < 0 ||
+        field_int(j, "", "pids", &o->pids, err) < 0)
+        return err_number(err);
+    if (o->memory < 0 || o->pids < 0)
+        return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": memory and pids are at least 1");
+    return 0;
+}
+
+int oci_operator_parse(const char *text, size_t len, struct oci_operator *ret, struct err *err)
+{
+    defaults(ret);
+    if (json_parse(text, len, &json_default_limits, &ret->tree, err) < 0)
+        return err_wrap(err, OCI_OPERATOR_FILE);
+    if (read_all(ret, err) == 0)
+        return 0;
+    oci_operator_done(ret);
+    return err_number(err);
+}
+
+int oci_operator_load(struct oci_operator *ret, struct err *err)
+{
+    cleanup_free char *text = NULL;
+    defaults(ret);
+    cleanup_fd int fd =
+        trusted_open(AT_FDCWD, OCI_OPERATOR_FILE, "the operator's file", TRUSTED_FILE, err);
+    if (fd < 0 && err->sys_errno == ENOENT) {
+        *err = (struct err)ERR_INIT;
+        return 0;
+    }
+    if (fd < 0)
+        return err_number(err);
+    text = malloc(OCI_OPERATOR_MAX);
+    if (!text)
+        return err_memory(err);
+    ssize_t n = read(fd, text, OCI_OPERATOR_MAX);
+    return n < 0 ? err_sys(err, "read " OCI_OPERATOR_FILE)
+                 : oci_operator_parse(text, (size_t)n, ret, err);
+}
+
+void oci_operator_done(struct oci_operator *o)
+{
+    json_free(o->tree);
+    o->tree = NULL;
+}

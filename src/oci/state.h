@@ -1,0 +1,58 @@
+/* The folder of a container's state: ROOT/ID, for its owner only. It holds state.json, the
+ * configuration as it was at create (what comes later is judged and made by that copy: OC-7), and
+ * the socket at which a created container waits. Nothing of brig's runs beside a container, so that
+ * no crash of a caller loses one. */
+#pragma once
+
+#include "base/err.h"
+#include "base/json.h"
+#include "oci/cgroup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define OCI_START_SOCKET "start.sock"
+#define OCI_CONFIG_COPY  "config.json"
+
+enum oci_status { OCI_CREATING, OCI_CREATED, OCI_RUNNING, OCI_PAUSED, OCI_STOPPED };
+const char *oci_status_name(enum oci_status s);
+
+struct oci_state {
+    int root_fd, dir_fd; /* -1: none */
+    char id[256];
+    char bundle[4096];
+    char cgroup[1024]; /* as the configuration names it */
+    char created[40];
+    char version[40];
+    pid_t pid;
+    uint64_t start; /* of the process with that pid, in ticks since boot: no other one has both */
+    bool started;
+    bool grouped; /* it has groups */
+    bool host_writable;
+};
+
+/* `root` NULL: the usual place. */
+int oci_root_open(const char *root, bool make, struct err *err);
+/* A new one, locked; ERR_REFUSED if there is one already. */
+int oci_state_make(struct oci_state *s, int root_fd, const char *id, struct err *err);
+/* An old one, locked against everybody else who changes it. ERR_NOT_FOUND. */
+int oci_state_open(struct oci_state *s, int root_fd, const char *id, struct err *err);
+int oci_state_save(const struct oci_state *s, struct err *err);
+int oci_state_keep_config(const struct oci_state *s, const char *text, size_t len, struct err *err);
+/* The caller frees it. */
+char *oci_state_config(const struct oci_state *s, size_t *len, struct err *err);
+bool oci_state_alive(const struct oci_state *s);
+enum oci_status oci_state_status(const struct oci_state *s);
+/* A descriptor of the first process, checked to be that one; negative: it is gone. */
+int oci_state_pidfd(const struct oci_state *s);
+void oci_state_remove(struct oci_state *s);
+void oci_state_done(struct oci_state *s);
+/* As the specification has it, for people, engines and hooks. */
+void oci_state_write(const struct oci_state *s, enum oci_status status,
+                     const struct json *annotations, struct json_writer *w);
+/* Writes a small file so that there is never half of one, and not through a link. */
+int oci_file_replace(int dir, const char *name, const void *data, size_t len, mode_t mode,
+                     struct err *err);
+/* Reads a plain file that is nobody's link, of at most `max` bytes; the caller frees it. */
+char *oci_file_read(int dir, const char *path, size_t max, size_t *len, struct err *err);

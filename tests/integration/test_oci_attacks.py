@@ -1,0 +1,413 @@
+"""Configurations that attack: rows O-01 to O-11. Each has a control: the same container without the attack runs, or the attack succeeds where the
+guard is not there."""
+import json
+import os
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from helpers import IS_ROOT, ROOT, status_fields, wait_for
+from ocilib import BUSYBOX, OCI, Bundle, groups_left
+
+pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, and a static busybox for a root")
+
+
+@pytest.fixture
+def bundle(tmp_path_factory):
+    made = Bundle(tmp_path_factory.mktemp("oci") / "b", ROOT)
+    yield made
+    made.remove()
+
+
+def refused(bundle, why, code=125):
+    """Nothing ran, nothing is left, and the rule is named; without what `why` is about it would have run (control of each row)."""
+    told = bundle.run("echo RAN")
+    assert told.returncode == code and "RAN" not in told.stdout, told
+    assert why in told.stderr, told.stderr
+    assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
+
+
+def runs(bundle):
+    assert bundle.run("echo RAN").stdout == "RAN\n"
+
+
+def with_operator(bundle, tmp_path, allowed, *args):
+    """The same call where /etc/brig/oci.json says so: in a mount namespace of its own, so that the host's file is not touched."""
+    folder = tmp_path / "etc-brig"
+    folder.mkdir(exist_ok=True)
+    (folder / "oci.json").write_text(json.dumps(allowed))
+    script = 'mount -t tmpfs t /etc && mkdir /etc/brig && cp "$1/oci.json" /etc/brig/ && shift && exec "$@"'
+    return subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", str(folder), *bundle.command(*args)], capture_output=True, text=True,
+                          timeout=120, stdin=subprocess.DEVNULL, cwd=bundle.folder)
+
+
+@pytest.mark.parametrize("key", ["brig.level", "brig.tier", "brig.policy", "brig.allow", "brig.anything"])
+def test_O01_annotations_that_widen(bundle, key):
+    bundle.config["annotations"] = {key: "/tmp/own.yaml"}
+    refused(bundle, key)
+    bundle.config["annotations"] = {"run.oci.handler": "wasm", "io.katacontainers.config.hypervisor.path": "/bin/sh", "org.systemd.property.X": "'y'"}
+    runs(bundle)  # control: those of others are no orders
+
+
+def test_O02_a_configuration_without_the_floor(bundle):
+    bundle.config["process"].update(noNewPrivileges=False)
+    bundle.config["linux"].update(maskedPaths=[], readonlyPaths=[], seccomp={"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86"]})
+    bundle.start("mount -t tmpfs x /tmp; mknod /tmp/k c 1 11; chroot / true; echo x >/proc/sys/kernel/hostname; umount /proc/keys; "
+                 "cat /proc/keys | wc -c; echo tried; exec sleep 1000")
+    wait_for(lambda: "tried" in bundle.output())
+    fields = status_fields(bundle.pid())
+    assert fields["NoNewPrivs"] == "1" and fields["Seccomp"] == "2" and fields["Seccomp_filters"] == "2"
+    assert bundle.output().split()[-2] == "0"
+    assert not os.path.exists(bundle.folder / "rootfs/tmp/k")
+    mounts = open(f"/proc/{bundle.pid()}/mounts").read()
+    assert " /proc/sys proc ro," in mounts and " /proc/keys " in mounts and "x /tmp" not in mounts
+    for ns in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup"):
+        assert os.stat(f"/proc/{bundle.pid()}/ns/{ns}").st_ino != os.stat(f"/proc/self/ns/{ns}").st_ino
+    bundle.remove()
+    every = [f"CAP_{c}" for c in ("SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "BPF", "NET_ADMIN", "DAC_READ_SEARCH", "SYS_RAWIO")]
+    for cap in every:
+        for kind in ("bounding", "effective", "permitted", "inheritable", "ambient"):
+            bundle.config["process"]["capabilities"] = {kind: [cap]}
+            bundle.save()
+            told = bundle.create()
+            assert told.returncode == 125 and cap in told.stderr
+    bundle.caps("CAP_CHOWN")
+    runs(bundle)
+
+
+def test_O02_control_the_same_attacks_work_without_the_walls(bundle):
+    """A plain mount namespace and root: what the attack above tries is possible there."""
+    script = f"mount -t tmpfs x {bundle.folder} && touch {bundle.folder}/worked && mknod {bundle.folder}/k c 1 3 && echo WORKED"
+    told = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert told.stdout == "WORKED\n", told.stderr
+
+
+@pytest.mark.parametrize("entry, why", [
+    ({"type": "overlay", "source": "overlay", "options": ["lowerdir=/"]}, "type of file system"),
+    ({"type": "nfs", "source": "h:/x"}, "type of file system"),
+    ({"type": "ext4", "source": "/dev/vda", "options": ["loop"]}, "type of file system"),
+    ({"type": "none", "source": "x"}, "type of file system"),
+    ({"type": "proc", "source": "proc"}, "one place"),
+    ({"type": "sysfs", "source": "sysfs", "options": ["ro"]}, "one place"),
+    ({"type": "cgroup", "source": "cgroup"}, "writable cgroup"),
+    ({"type": "tmpfs", "source": "x", "options": ["size=1k,huge=always"]}, "not on the list"),
+    ({"type": "bind", "source": "/tmp", "options": ["bind", "rshared"]}, "rshared"),
+    ({"type": "bind", "source": "/tmp", "options": ["bind", "remount"]}, "remount"),
+    ({"type": "bind", "source": "/tmp", "options": ["bind", "idmap"]}, "idmap"),
+    ({"type": "bind", "source": "/", "options": ["rbind"]}, "mount of /"),
+    ({"type": "bind", "source": "/proc/1/root", "options": ["rbind"]}, "source of a mount"),
+    ({"type": "bind", "source": "/proc/sys", "options": ["bind"]}, "host's kernel"),
+    ({"type": "bind", "source": "/sys/fs/cgroup/memory", "options": ["bind"]}, "host's kernel"),
+    ({"type": "bind", "source": "/dev/kmsg", "options": ["bind"]}, "it is a device"),
+    ({"type": "bind", "source": "/etc/shadow", "options": ["bind"]}, "never enters"),
+], ids=lambda v: f"{v['type']}-{v['source']}-{'-'.join(v.get('options', []))}".replace("/", "_") if isinstance(v, dict) else "")
+def test_O03_mounts_that_open_a_wall(bundle, entry, why):
+    before = open("/proc/self/mountinfo").read()
+    bundle.mount("/x", **entry)
+    refused(bundle, why)
+    bundle.config["mounts"].pop()
+    bundle.mount("/x", type="tmpfs", source="tmpfs")
+    runs(bundle)
+    assert open("/proc/self/mountinfo").read() == before
+
+
+def test_O03_a_mount_is_judged_where_it_comes_to_stand(bundle):
+    """Links of the image lead onto /proc; the text of the destination does not."""
+    (bundle.folder / "rootfs/innocent").symlink_to("/proc/sys")
+    (bundle.folder / "rootfs/out").symlink_to("../../../../../../etc")
+    (bundle.folder / "data").mkdir()
+    bundle.mount("/innocent", type="bind", source=str(bundle.folder / "data"), options=["bind"])
+    refused(bundle, "kernel's own files")
+    bundle.config["mounts"][-1]["destination"] = "/out/made"
+    told = bundle.run("ls -d /etc/made")
+    assert told.stdout == "/etc/made\n", told  # beneath the root, not on the host
+    assert not os.path.exists("/etc/made")
+    bundle.config["mounts"].pop()
+    (bundle.folder / "rootfs/proc").rmdir()
+    (bundle.folder / "rootfs/proc").symlink_to("/tmp")
+    refused(bundle, "is not a folder")
+
+
+def test_O03_a_socket_of_the_host(bundle, tmp_path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        bundle.mount("/s", type="bind", source=str(tmp_path / "s"), options=["bind"])
+        refused(bundle, "a door to what listens there")
+        bundle.shell("test -S /s && echo THERE")
+        told = with_operator(bundle, tmp_path, {"sockets": [str(tmp_path / "s")]}, "run", "--bundle", bundle.folder, bundle.id)
+        assert told.stdout == "THERE\n", told.stderr  # control: the operator can
+
+
+@pytest.mark.parametrize("kind, path, why", [
+    ("pid", "/proc/1/ns/pid", "pid namespace is not joined"),
+    ("mount", "/proc/1/ns/mnt", "mount namespace is not joined"),
+    ("user", "/proc/1/ns/user", "user namespace is not joined"),
+    ("network", "/proc/1/ns/net", "host's network"),
+    ("network", "/proc/self/ns/net", "host's network"),
+    ("ipc", "/proc/1/ns/ipc", "host's ipc"),
+    ("network", "/proc/1/ns/ipc", "is not a network namespace"),
+    ("network", "/etc/passwd", "is not a network namespace"),
+    ("network", "/dev/null", "is not a network namespace"),
+    ("network", "/nosuch", "open the network namespace"),
+])
+def test_O04_namespaces_by_path(bundle, kind, path, why):
+    if not os.access("/proc/1/ns/net", os.R_OK):  # root may lack the right to look at the first process
+        path = path.replace("/proc/1/", f"/proc/{os.getpid()}/")
+    for entry in bundle.config["linux"]["namespaces"]:
+        if entry["type"] == kind:
+            entry["path"] = path
+    refused(bundle, why)
+
+
+@pytest.mark.parametrize("kind", ["pid", "network", "ipc", "uts"])
+def test_O04_namespaces_left_out(bundle, kind):
+    spaces = bundle.config["linux"]["namespaces"]
+    bundle.config["linux"]["namespaces"] = [n for n in spaces if n["type"] != kind]
+    refused(bundle, f"has no {kind}")
+    # control, and the others: missing means a new one
+    bundle.config["linux"]["namespaces"] = [n for n in spaces if n["type"] in ("pid", "network", "ipc", "uts")]
+    told = bundle.run("readlink /proc/self/ns/user; readlink /proc/self/ns/mnt; readlink /proc/self/ns/cgroup")
+    assert len(told.stdout.split()) == 3
+    for ns in ("user", "mnt", "cgroup"):
+        assert os.readlink(f"/proc/self/ns/{ns}") not in told.stdout
+
+
+@pytest.mark.parametrize("stage", ["prestart", "createRuntime", "poststart", "poststop"])
+def test_O05_hooks(bundle, tmp_path, stage):
+    mark = tmp_path / "ran"
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat >{mark}\nenv >>{mark}\nls /proc/self/fd | wc -l >>{mark}\n")
+    hook.chmod(0o755)
+    bundle.config["hooks"] = {stage: [{"path": str(hook), "env": ["ONLY=this"]}]}
+    refused(bundle, "outside of the sandbox")
+    assert not mark.exists()
+    bundle.shell("echo RAN")
+    told = with_operator(bundle, tmp_path, {"hooks": [str(hook)]}, "run", "--bundle", bundle.folder, bundle.id)
+    assert told.stdout == "RAN\n", told.stderr
+    text = mark.read_text()
+    assert json.loads(text.splitlines()[0].split("}")[0] + "}")["id"] == bundle.id
+    assert "ONLY=this" in text and "HOME=" not in text
+
+
+def test_O05_hooks_that_fail_or_do_not_end(bundle, tmp_path):
+    bad = tmp_path / "bad"
+    bad.write_text("#!/bin/sh\nexit 3\n")
+    bad.chmod(0o755)
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 1000\n")
+    slow.chmod(0o755)
+    bundle.shell("echo RAN")
+    for hook, why in ((bad, "status 3"), (slow, "within 1 seconds")):
+        bundle.config["hooks"] = {"createRuntime": [{"path": str(hook), "timeout": 1}]}
+        bundle.save()
+        told = with_operator(bundle, tmp_path, {"hooks": [str(bad), str(slow)]}, "run", "--bundle", bundle.folder, bundle.id)
+        assert told.returncode == 125 and why in told.stderr and "RAN" not in told.stdout
+        assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
+
+
+@pytest.mark.parametrize("change, why", [
+    ({"cgroupsPath": "/a/../../b"}, "climbs"),
+    ({"cgroupsPath": "system.slice:brig:x"}, "service manager"),
+    ({"cgroupsPath": "/"}, "cgroupsPath"),
+    ({"resources": {"memory": {"limit": -7}}}, "negative"),
+    ({"resources": {"unified": {"cgroup.procs": "1"}}}, "cgroup.procs"),
+    ({"resources": {"unified": {"../x": "1"}}}, "../x"),
+    ({"resources": {"devices": [{"allow": True, "access": "rwm"}]}}, "devices"),
+    ({"resources": {"memory": {"disableOOMKiller": True}}}, "disableOOMKiller"),
+])
+def test_O06_groups_and_resources(bundle, change, why):
+    bundle.config["linux"].update(change)
+    refused(bundle, why)
+    for key in change:
+        del bundle.config["linux"][key]
+    runs(bundle)
+
+
+def test_O06_a_group_that_others_are_in(bundle):
+    other = Bundle(bundle.folder.parent / "other", ROOT)
+    try:
+        other.config["linux"]["cgroupsPath"] = f"/brig-oci/{other.id}"
+        other.start("exec sleep 1000")
+        bundle.config["linux"]["cgroupsPath"] = f"/brig-oci/{other.id}"
+        refused(bundle, "is in use")
+        assert other.state() == "running"
+    finally:
+        other.remove()
+
+
+def test_O06_limits_of_the_operator(bundle, tmp_path):
+    allowed = {"memory": 64 << 20, "pids": 20}
+    for limit, code in ((64 << 20, 0), (65 << 20, 125), (-1, 125), (0, 125)):
+        bundle.config["linux"]["resources"] = {"memory": {"limit": limit}, "pids": {"limit": 20}}
+        bundle.shell("true")
+        told = with_operator(bundle, tmp_path, allowed, "run", "--bundle", bundle.folder, bundle.id)
+        assert told.returncode == code, (limit, told)
+
+
+@pytest.mark.parametrize("change, why", [
+    ({"devices": [{"path": "/dev/x", "type": "b", "major": 254, "minor": 0}]}, "/dev/x"),
+    ({"devices": [{"path": "/dev/mem", "type": "c", "major": 1, "minor": 1}]}, "/dev/mem"),
+    ({"devices": [{"path": "/dev/../../x", "type": "c", "major": 1, "minor": 3}]}, "devices"),
+    ({"sysctl": {"kernel.core_pattern": "|/x"}}, "kernel.core_pattern"),
+    ({"sysctl": {"net/../kernel/core_pattern": "|/x"}}, "core_pattern"),
+    ({"sysctl": {"vm.overcommit_memory": "1"}}, "vm.overcommit_memory"),
+])
+def test_O07_devices_and_sysctls(bundle, change, why):
+    before = open("/proc/sys/kernel/core_pattern").read()
+    bundle.config["linux"].update(change)
+    refused(bundle, why)
+    assert open("/proc/sys/kernel/core_pattern").read() == before
+
+
+def test_O08_exec_with_a_process_of_its_own(bundle):
+    bundle.start("exec sleep 1000")
+
+    def attempt(**change):
+        process = {**bundle.config["process"], "args": ["sh", "-c", "echo RAN; grep -E 'NoNewPrivs|Seccomp:' /proc/self/status; ls -l /proc/self/fd | wc -l"],
+                   **change}
+        (bundle.folder / "p.json").write_text(json.dumps(process))
+        return bundle.call("exec", "--process", bundle.folder / "p.json", bundle.id)
+    good = attempt(noNewPrivileges=False)  # control
+    assert "RAN" in good.stdout and "NoNewPrivs:\t1" in good.stdout and "Seccomp:\t2" in good.stdout
+    assert good.stdout.split()[-1] == "5"  # three, the folder, and the heading
+    for change, why in (({"capabilities": {"bounding": ["CAP_SYS_ADMIN"]}}, "CAP_SYS_ADMIN"), ({"selinuxLabel": "x"}, "selinuxLabel"),
+                        ({"apparmorProfile": "unconfined"}, "apparmorProfile"), ({"oomScoreAdj": -1000}, "oomScoreAdj"),
+                        ({"args": []}, "process.args"), ({"cwd": "relative"}, "process.cwd")):
+        told = attempt(**change)
+        assert told.returncode == 125 and why in told.stderr and "RAN" not in told.stdout, told
+    assert bundle.call("exec", "nosuch", "true").returncode == 127
+    assert bundle.call("exec", "../" + bundle.id, "true").returncode == 125
+    # What runs inside cannot look into one that is on its way, nor reach this program's file.
+    told = bundle.exec("sh", "-c", "readlink /proc/self/exe; ls -l /proc/1/exe")
+    assert "brig" not in told.stdout
+    bundle.call("kill", bundle.id, "KILL")
+    wait_for(lambda: bundle.state() == "stopped")
+    assert bundle.exec("true").returncode == 125
+
+
+def test_O08_a_program_that_points_back_at_the_runtime(bundle):
+    """The known attack: the container's program is a script whose interpreter is /proc/self/exe, and something inside writes to it."""
+    (bundle.folder / "rootfs/bin/trap").write_text("#!/proc/self/exe\n")
+    (bundle.folder / "rootfs/bin/trap").chmod(0o755)
+    before = open(os.path.realpath(OCI), "rb").read()
+    bundle.start("while true; do for p in /proc/[0-9]*; do (echo broken >$p/exe) 2>/dev/null && echo WROTE; done; done")
+    for _ in range(20):
+        bundle.exec("/bin/trap")
+    assert "WROTE" not in bundle.output()
+    assert open(os.path.realpath(OCI), "rb").read() == before
+
+
+def test_O09_files_and_sockets_that_the_caller_names(bundle, tmp_path):
+    target = tmp_path / "target"
+    target.write_text("precious")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    bundle.shell("true")
+    told = bundle.call("--log", link, "start", "nosuch")
+    assert told.returncode == 127 and target.read_text() == "precious"
+    os.mkfifo(tmp_path / "fifo")
+    assert bundle.call("--log", tmp_path / "fifo", "start", "nosuch", timeout=60).returncode == 127
+    # A pid file takes the place of the link, and does not go through it.
+    bundle.folder.joinpath("pid").symlink_to(target)
+    assert bundle.create("true").returncode == 0
+    assert target.read_text() == "precious" and bundle.pid() > 0
+    bundle.remove()
+    # Configurations that are links, FIFOs or folders.
+    bundle.folder.joinpath("config.json").rename(tmp_path / "config.json")
+    bundle.folder.joinpath("config.json").symlink_to(tmp_path / "config.json")
+    assert bundle.create().returncode == 125
+    bundle.folder.joinpath("config.json").unlink()
+    os.mkfifo(bundle.folder / "config.json")
+    assert bundle.create(timeout=60).returncode == 125
+    bundle.folder.joinpath("config.json").unlink()
+    # A state folder that others can change.
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    told = subprocess.run([OCI, "--root", shared, "list"], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 125 and "others" in told.stderr
+
+
+def test_O09_console_sockets(bundle, tmp_path):
+    bundle.config["process"]["terminal"] = True
+    bundle.shell("true")
+    (tmp_path / "plain").write_text("")
+    for path in (tmp_path / "plain", tmp_path / "nosuch", "/dev/null"):
+        assert bundle.create(None, "--console-socket", path).returncode == 125
+    with socket.socket(socket.AF_UNIX) as server:  # nobody ever takes the connection
+        server.bind(str(tmp_path / "s"))
+        server.listen(1)
+        assert bundle.create(None, "--console-socket", tmp_path / "s", timeout=60).returncode in (0, 125)
+    bundle.remove()
+    assert bundle.call("list", "-q").stdout == ""
+
+
+def test_O10_create_is_not_start(bundle):
+    data = bundle.folder / "data"
+    data.mkdir()
+    (data / "which").write_text("first")
+    bundle.mount("/data", type="bind", source=str(data), options=["bind"])
+    assert bundle.create("cat /data/which; echo $A; exec sleep 1000").returncode == 0
+    # Everything is exchanged.
+    bundle.config["process"].update(args=["sh", "-c", "echo SECOND"], env=["PATH=/bin", "A=second"])
+    bundle.save()
+    data.rename(bundle.folder / "old")
+    data.mkdir()
+    (data / "which").write_text("second")
+    assert bundle.call("start", bundle.id).returncode == 0
+    wait_for(lambda: bundle.output() == "firstb\n")
+    assert "SECOND" not in bundle.output()
+    # exec goes by the kept copy too.
+    bundle.config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_KILL"}
+    bundle.save()
+    assert bundle.exec("echo", "still").stdout == "still\n"
+
+
+def test_O10_start_twice_at_once(bundle):
+    assert bundle.create("echo x; exec sleep 1000").returncode == 0
+    codes = []
+    threads = [threading.Thread(target=lambda: codes.append(bundle.call("start", bundle.id).returncode)) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(120)
+    assert sorted(codes) == [0] + [125] * 7
+    wait_for(lambda: bundle.output() == "x\n")
+
+
+@pytest.mark.parametrize("change, why", [
+    (lambda c: c["process"].update(apparmorProfile="p"), "apparmorProfile"),
+    (lambda c: c["linux"].update(mountLabel="l"), "mountLabel"),
+    (lambda c: c["linux"].update(personality={"domain": "LINUX32"}), "personality"),
+    (lambda c: c["linux"].update(timeOffsets={"boottime": {"secs": 5}}), "timeOffsets"),
+    (lambda c: c["linux"].update(seccomp={"defaultAction": "SCMP_ACT_NEW"}), "SCMP_ACT_NEW"),
+    (lambda c: c["linux"].update(seccomp={"defaultAction": "SCMP_ACT_ALLOW", "flags": ["NEW"]}), "NEW"),
+    (lambda c: c["linux"].update(seccomp={"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/x"}), "listenerPath"),
+    (lambda c: c["linux"].update(resources={"blockIO": {"weight": 5}}), "blockIO"),
+    (lambda c: c.update(ociVersion="1.9.0"), "ociVersion"),
+    (lambda c: c["process"].update(user={"uid": "root"}), "process.user.uid"),
+], ids=range(10))
+def test_O11_a_protective_field_is_not_understood(bundle, change, why):
+    change(bundle.config)
+    refused(bundle, why)
+
+
+@pytest.mark.parametrize("text", ['{"ociVersion":"1.0.2","ociVersion":"1.0.1"}', "[" * 100000, '{"a":' * 5000, " " * (5 << 20), "\0", ""],
+                         ids=["twice", "deep", "deep-objects", "large", "nul", "empty"])
+def test_O11_texts_that_are_no_configuration(bundle, text):
+    (bundle.folder / "config.json").write_text(text)
+    told = bundle.create()
+    assert told.returncode == 125 and "config.json" in told.stderr
+
+
+def test_O12_a_user_cannot_touch_the_containers_of_others(bundle):
+    """brig acts with its caller's rights: another's states are out of reach."""
+    bundle.start("exec sleep 1000")
+    for verb in (["kill", bundle.id, "KILL"], ["delete", "--force", bundle.id], ["exec", bundle.id, "true"], ["state", bundle.id]):
+        told = subprocess.run(["setpriv", "--reuid", "43001", "--regid", "43001", "--clear-groups", str(OCI), "--root", str(bundle.states), *verb],
+                              capture_output=True, text=True, timeout=60)
+        assert told.returncode == 125, told
+    assert bundle.state() == "running"  # control: its owner can
+    assert bundle.exec("true").returncode == 0

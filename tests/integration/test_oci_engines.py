@@ -1,0 +1,207 @@
+"""Engines that start containers through `brig oci`: podman as root, and containerd by ctr."""
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from helpers import IS_ROOT, end, wait_for
+from ocilib import BUSYBOX, OCI, groups_left, make_root
+
+pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="engines of root's, with a root from busybox")
+# Root may lack the right to raise them, as here and there in containers.
+LIMITS = ["--ulimit", "nofile=512:512", "--ulimit", "nproc=4096:4096"]
+NO_NET = ["--network", "none"]
+
+
+class Podman:
+    def __init__(self, folder):
+        self.base = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run"), "--tmpdir", str(folder / "tmp"),
+                     "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--runtime", str(OCI)]
+
+    def __call__(self, *args, **kwargs):
+        kwargs.setdefault("timeout", 180)
+        kwargs.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run([*self.base, *map(str, args)], capture_output=True, text=True, **kwargs)
+
+    def run(self, *args, **kwargs):
+        return self("run", "--rm", *LIMITS, *NO_NET, *args, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("image") / "rootfs"
+    make_root(folder)
+    tar = folder.parent / "root.tar"
+    subprocess.run(["tar", "-C", str(folder), "-cf", str(tar), "."], check=True)
+    return tar
+
+
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory, root):
+    if not shutil.which("podman"):
+        pytest.skip("podman is not installed")
+    engine = Podman(tmp_path_factory.mktemp("podman"))
+    with root.open("rb") as tar:
+        made = engine("import", "-", "box", stdin=tar)
+    assert made.returncode == 0, made.stderr
+    yield engine
+    engine("rm", "-af", "-t", "0")
+
+
+def test_podman_run(podman):
+    told = podman.run("-e", "A=b", "-w", "/tmp", "--hostname", "pod", "box", "sh", "-c", "echo $A; pwd; hostname; id -u; exit 7")
+    assert (told.returncode, told.stdout.split()) == (7, ["b", "/tmp", "pod", "0"]), told.stderr
+    assert groups_left("libpod-") == []
+
+
+def test_podman_run_behind_the_walls(podman):
+    told = podman.run("box", "sh", "-c", "grep -E 'NoNewPrivs|Seccomp_filters' /proc/self/status; readlink /proc/self/ns/user; mount -t tmpfs x /tmp")
+    assert "NoNewPrivs:\t1" in told.stdout and "Seccomp_filters:\t2" in told.stdout  # brig's, and podman's own
+    assert os.readlink("/proc/self/ns/user") not in told.stdout and told.returncode != 0
+
+
+def test_podman_says_that_a_program_is_not_there(podman):
+    assert podman.run("box", "nosuch").returncode == 127
+    assert podman.run("box", "/tmp").returncode == 126
+
+
+def test_podman_volumes_users_limits(podman, tmp_path):
+    (tmp_path / "in").write_text("given")
+    tmp_path.chmod(0o755)
+    told = podman.run("-v", f"{tmp_path}:/data:ro", "--user", "1000:1000", "--memory", "64m", "--pids-limit", "50", "--read-only", "box", "sh", "-c",
+                      "cat /data/in; id -u; touch /data/x; touch /y; cat /sys/fs/cgroup/memory/memory.limit_in_bytes || cat /sys/fs/cgroup/memory.max")
+    assert "given1000\n" in told.stdout and str(64 << 20) in told.stdout and told.stderr.count("Read-only") == 2, told
+
+
+def test_podman_standard_streams(podman):
+    told = podman.run("-i", "box", "cat", stdin=None, input="through\n")
+    assert told.stdout == "through\n", told.stderr
+
+
+def test_podman_terminal(podman):
+    line = " ".join([*podman.base, "run", "--rm", "-it", *LIMITS, *NO_NET, "box", "sh", "-c", "'test -t 0 && echo terminal'"])
+    told = subprocess.run(["script", "-qec", line, "/dev/null"], capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
+    assert "terminal" in told.stdout, told
+
+
+def test_podman_life(podman):
+    made = podman("run", "-d", "--name", "life", *LIMITS, *NO_NET, "box", "sh", "-c", "echo up; trap 'exit 4' TERM; while true; do sleep 0.1; done")
+    assert made.returncode == 0, made.stderr
+    wait_for(lambda: podman("logs", "life").stdout == "up\n")
+    told = podman("exec", "-e", "X=y", "life", "sh", "-c", "echo $X; hostname; exit 3")
+    assert told.returncode == 3 and told.stdout.startswith("y\n"), told.stderr
+    assert podman("exec", "life", "nosuch").returncode == 127
+    assert podman("pause", "life").returncode == 0
+    assert podman("inspect", "-f", "{{.State.Status}}", "life").stdout.strip() == "paused"
+    assert podman("unpause", "life").returncode == 0
+    assert "trap" in podman("top", "life").stdout
+    assert podman("stop", "-t", "30", "life").returncode == 0
+    assert podman("inspect", "-f", "{{.State.ExitCode}}", "life").stdout.strip() == "4"
+    assert podman("start", "life").returncode == 0
+    assert podman("kill", "life").returncode == 0
+    wait_for(lambda: podman("inspect", "-f", "{{.State.Status}}", "life").stdout.strip() == "exited")
+    assert podman("rm", "-f", "-t", "0", "life").returncode == 0
+    assert groups_left("libpod-") == []
+
+
+def test_podman_network_of_a_namespace(podman):
+    name = f"brig-test-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        told = podman("run", "--rm", *LIMITS, "--network", f"ns:/run/netns/{name}", "box", "readlink", "/proc/self/ns/net")
+        assert told.stdout.strip() == f"net:[{os.stat(f'/run/netns/{name}').st_ino}]", told.stderr
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.mark.parametrize("options, why", [
+    (["--privileged"], "CAP_"),
+    (["--cap-add", "sys_admin"], "CAP_SYS_ADMIN"),
+    (["--pid", "host"], "has no pid"),
+    (["--ipc", "host"], "has no ipc"),
+    (["--uts", "host"], "has no uts"),
+    (["--network", "host"], "has no network"),
+    (["-v", "/:/host"], "mount of /"),
+    (["-v", "/dev:/host"], "mount of /dev"),
+    (["-v", "/proc:/host"], "mount of /proc"),
+    (["-v", "/tmp:/x:rshared"], "shared"),
+    (["--device", "/dev/kmsg"], "devices"),
+    (["--annotation", "brig.level=low"], "brig.level"),
+], ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_podman_is_told_why_it_is_refused(podman, options, why):
+    network = [] if "--network" in options else NO_NET
+    told = podman("run", "--rm", *LIMITS, *network, *options, "box", "echo", "RAN")
+    assert told.returncode != 0 and "RAN" not in told.stdout
+    assert why in told.stderr and "hint:" in told.stderr, told.stderr
+
+
+# ---- containerd ----
+
+CONFIG = """version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+                    "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper"]
+[grpc]
+  address = "{folder}/c.sock"
+[ttrpc]
+  address = "{folder}/t.sock"
+"""
+
+
+@pytest.fixture(scope="module")
+def ctr(tmp_path_factory, root):
+    if not shutil.which("containerd") or not shutil.which("ctr"):
+        pytest.skip("containerd is not installed")
+    folder = tmp_path_factory.mktemp("ctr")
+    (folder / "config.toml").write_text(CONFIG.format(folder=folder))
+    with (folder / "log").open("wb") as log:
+        daemon = subprocess.Popen(["containerd", "--config", str(folder / "config.toml")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def call(*args, **kwargs):
+        return subprocess.run(["ctr", "--address", str(folder / "c.sock"), *map(str, args)], capture_output=True, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, **kwargs)
+    try:
+        wait_for(lambda: daemon.poll() is not None or call("version").returncode == 0)
+        if daemon.poll() is not None:
+            pytest.skip("containerd does not start here: " + (folder / "log").read_text()[-300:])
+        call.root = root.parent / "rootfs"
+        yield call
+        for name in call("task", "ls", "-q").stdout.split():
+            call("task", "kill", "-s", "KILL", name)
+        for name in call("container", "ls", "-q").stdout.split():
+            wait_for(lambda: call("task", "delete", "-f", name).returncode is not None)
+            call("container", "delete", name)
+    finally:
+        end(daemon)
+
+
+def start(ctr, name, *command, options=()):
+    return ctr("run", "--runc-binary", OCI, "--rootfs", *options, ctr.root, name, *command)
+
+
+def test_containerd_runs_and_gives_the_status(ctr):
+    told = start(ctr, "one", "sh", "-c", "echo hello; grep NoNewPrivs /proc/self/status; exit 7", options=["--rm"])
+    assert (told.returncode, told.stdout) == (7, "hello\nNoNewPrivs:\t1\n"), told.stderr
+
+
+def test_containerd_life(ctr):
+    assert start(ctr, "two", "sleep", "1000", options=["--detach"]).returncode == 0
+    told = ctr("task", "exec", "--exec-id", "e1", "two", "sh", "-c", "echo inside; exit 3")
+    assert (told.returncode, told.stdout) == (3, "inside\n"), told.stderr
+    assert ctr("task", "pause", "two").returncode == 0
+    assert "PAUSED" in ctr("task", "ls").stdout
+    assert ctr("task", "resume", "two").returncode == 0
+    assert len(ctr("task", "ps", "two").stdout.splitlines()) == 2
+    assert ctr("task", "kill", "-s", "KILL", "two").returncode == 0
+    wait_for(lambda: "STOPPED" in ctr("task", "ls").stdout)
+    assert ctr("task", "delete", "two").returncode in (0, 137)
+    assert ctr("container", "delete", "two").returncode == 0
+
+
+def test_containerd_is_told_why_it_is_refused(ctr):
+    told = start(ctr, "three", "echo", "RAN", options=["--rm", "--privileged"])
+    assert told.returncode != 0 and "RAN" not in told.stdout and "CAP_" in told.stderr, told.stderr
+    ctr("container", "delete", "three")

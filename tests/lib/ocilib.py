@@ -1,0 +1,136 @@
+"""Bundles for `brig oci`, and engines that call it."""
+import copy
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from helpers import PUBLIC
+
+OCI = PUBLIC / "brig-oci"
+if not OCI.exists():
+    OCI.symlink_to("brig")
+BUSYBOX = shutil.which("busybox")
+APPLETS = ["sh", "ls", "cat", "id", "sleep", "mount", "ps", "echo", "grep", "touch", "mknod", "hostname", "stat", "true", "umount",
+           "chmod", "mkdir", "readlink", "wc", "tr", "kill", "chown", "chroot", "dd", "head", "pwd", "env", "test", "ulimit"]
+CAPS = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_NET_BIND_SERVICE", "CAP_MKNOD",
+        "CAP_SYS_CHROOT"]
+
+CONFIG = {
+    "ociVersion": "1.0.2",
+    "process": {"terminal": False, "user": {"uid": 0, "gid": 0}, "args": ["true"], "cwd": "/",
+                "env": ["PATH=/bin", "A=b"],
+                "capabilities": {"bounding": CAPS, "effective": CAPS, "permitted": CAPS}, "noNewPrivileges": True},
+    "root": {"path": "rootfs"},
+    "hostname": "inside",
+    "mounts": [
+        {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]},
+        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755", "size=65536k"]},
+        {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": ["newinstance", "ptmxmode=0666", "mode=0620"]},
+        {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=1m"]},
+        {"destination": "/dev/mqueue", "type": "mqueue", "source": "mqueue", "options": ["nosuid", "noexec", "nodev"]},
+        {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]},
+    ],
+    "linux": {"namespaces": [{"type": t} for t in ("pid", "network", "ipc", "uts", "mount", "user", "cgroup")]},
+}
+
+
+def make_root(folder):
+    (folder / "bin").mkdir(parents=True)
+    shutil.copy(BUSYBOX, folder / "bin" / "busybox")
+    for name in APPLETS:
+        (folder / "bin" / name).symlink_to("busybox")
+    for name in ("tmp", "etc", "data"):
+        (folder / name).mkdir()
+    (folder / "tmp").chmod(0o1777)
+
+
+class Bundle:
+    """A bundle of one caller's, with its own folder of states."""
+
+    count = 0
+
+    def __init__(self, folder, caller):
+        self.folder, self.caller = folder, caller
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+        make_root(folder / "rootfs")
+        self.config = copy.deepcopy(CONFIG)
+        self.states = folder / "states"
+        Bundle.count += 1
+        self.id = f"t{os.getpid()}-{Bundle.count}"
+        self.save()
+
+    def save(self):
+        (self.folder / "config.json").write_text(json.dumps(self.config))
+        if self.caller.uid != os.geteuid():
+            subprocess.run(["chown", "-R", f"{self.caller.uid}:{self.caller.uid}", str(self.folder)], check=True)
+        return self
+
+    def shell(self, script):
+        self.config["process"]["args"] = ["sh", "-c", script]
+        return self.save()
+
+    def caps(self, *names):
+        self.config["process"]["capabilities"] = {key: list(names) for key in ("bounding", "effective", "permitted")}
+        return self
+
+    def mount(self, destination, **entry):
+        self.config["mounts"].append({"destination": destination, **entry})
+        return self
+
+    def command(self, *args):
+        return self.caller.outside(str(OCI), "--root", str(self.states), *map(str, args))
+
+    def call(self, *args, **kwargs):
+        kwargs.setdefault("timeout", 120)
+        kwargs.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run(self.command(*args), capture_output=True, text=True, cwd=self.folder, **kwargs)
+
+    def run(self, script=None, **kwargs):
+        if script is not None:
+            self.shell(script)
+        return self.call("run", "--bundle", self.folder, self.id, **kwargs)
+
+    def create(self, script=None, *more, **kwargs):
+        """Its first process keeps stdout: it goes to a file, so that nobody waits for its end."""
+        if script is not None:
+            self.shell(script)
+        out = self.folder / "out"
+        with out.open("wb") as sink, (self.folder / "err").open("w+b") as errors:
+            kwargs.setdefault("timeout", 120)
+            made = subprocess.run(self.command("create", "--bundle", self.folder, "--pid-file", self.folder / "pid", *more, self.id),
+                                  stdin=subprocess.DEVNULL, stdout=sink, stderr=errors, cwd=self.folder, **kwargs)
+            errors.seek(0)
+            made.stderr = errors.read().decode()
+        return made
+
+    def start(self, script=None, *more):
+        made = self.create(script, *more)
+        assert made.returncode == 0, made.stderr
+        started = self.call("start", self.id)
+        assert started.returncode == 0, started.stderr
+        return self
+
+    def output(self):
+        return (self.folder / "out").read_text()
+
+    def pid(self):
+        return int((self.folder / "pid").read_text())
+
+    def state(self):
+        told = self.call("state", self.id)
+        return json.loads(told.stdout)["status"] if told.returncode == 0 else None
+
+    def exec(self, *command, **kwargs):
+        return self.call("exec", self.id, *command, **kwargs)
+
+    def remove(self):
+        return self.call("delete", "--force", self.id)
+
+
+def groups_left(name):
+    """Folders of groups with that in their names, the deepest first."""
+    found = [str(p) for p in Path("/sys/fs/cgroup").rglob(f"*{name}*") if p.is_dir()]
+    return sorted(found, key=len, reverse=True)

@@ -1,0 +1,238 @@
+/* The floor: what a configuration may not ask for, and what only the operator can add. */
+#include "oci/judge.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NS(more)                                                                                   \
+    "\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"network\"},{\"type\":\"ipc\"},{\"type\":"      \
+    "\"uts\"},{\"type\":\"mount\"}" more "]"
+#define CONFIG(process, top, linux_part)                                                           \
+    "{\"ociVersion\":\"1.0.2\",\"root\":{\"path\":\"r\"},\"process\":{\"args\":[\"a\"],\"cwd\":"   \
+    "\"/\"" process "}" top ",\"linux\":{" NS("") linux_part "}}"
+
+static int judge(const char *text, const char *allowed, struct err *err)
+{
+    static struct oci_config c;
+    struct oci_operator o;
+    *err = (struct err)ERR_INIT;
+    cr_assert_eq(oci_operator_parse(allowed, strlen(allowed), &o, err), 0, "%s", err->message);
+    cr_assert_eq(oci_config_parse(text, strlen(text), &c, err), 0, "%s", err->message);
+    int r = oci_judge(&c, &o, err);
+    oci_config_done(&c);
+    oci_operator_done(&o);
+    return r;
+}
+
+static void refused(const char *text, const char *why)
+{
+    struct err err;
+    cr_assert_lt(judge(text, "{}", &err), 0, "taken: %s", text);
+    cr_assert(strstr(err.message, why), "\"%s\" is not in: %s", why, err.message);
+}
+
+static void taken(const char *text)
+{
+    struct err err;
+    cr_assert_eq(judge(text, "{}", &err), 0, "%s: %s", text, err.message);
+}
+
+static void allowed_by(const char *text, const char *file)
+{
+    struct err err;
+    cr_assert_lt(judge(text, "{}", &err), 0, "taken without the operator: %s", text);
+    cr_assert(strstr(err.hint, OCI_OPERATOR_FILE), "no remedy: %s", err.hint);
+    cr_assert_eq(judge(text, file, &err), 0, "%s", err.message);
+}
+
+Test(oci_judge, plain)
+{
+    taken(CONFIG("", "", ""));
+}
+
+/* OC-2 */
+Test(oci_judge, capabilities)
+{
+    taken(CONFIG(",\"capabilities\":{\"bounding\":[\"CAP_CHOWN\",\"CAP_MKNOD\"]}", "", ""));
+    refused(CONFIG(",\"capabilities\":{\"bounding\":[\"CAP_SYS_ADMIN\"]}", "", ""),
+            "CAP_SYS_ADMIN");
+    refused(CONFIG(",\"capabilities\":{\"ambient\":[\"CAP_BPF\"]}", "", ""), "CAP_BPF");
+    allowed_by(CONFIG(",\"capabilities\":{\"effective\":[\"CAP_SYS_PTRACE\"]}", "", ""),
+               "{\"capabilities\":[\"CAP_SYS_PTRACE\"]}");
+}
+
+/* OC-3 */
+Test(oci_judge, namespaces_left_out)
+{
+    static const char *const types[] = {"pid", "network", "ipc", "uts"};
+    for (size_t i = 0; i < 4; i++) {
+        char text[700] = "{\"ociVersion\":\"1.0.2\",\"root\":{\"path\":\"r\"},\"process\":{"
+                         "\"args\":[\"a\"],\"cwd\":\"/\"},\"linux\":{\"namespaces\":["
+                         "{\"type\":\"mount\"}";
+        for (size_t k = 0; k < 4; k++)
+            if (k != i)
+                snprintf(text + strlen(text), sizeof text - strlen(text), ",{\"type\":\"%s\"}",
+                         types[k]);
+        strncat(text, "]}}", sizeof text - strlen(text) - 1);
+        refused(text, types[i]);
+    }
+}
+
+Test(oci_judge, namespaces_by_path)
+{
+#define BY_PATH(type)                                                                              \
+    "{\"ociVersion\":\"1.0.2\",\"root\":{\"path\":\"r\"},\"process\":{\"args\":[\"a\"],\"cwd\":"   \
+    "\"/\"},\"linux\":{\"namespaces\":["                                                           \
+    "{\"type\":\"" type "\",\"path\":\"/proc/1/ns/x\"}]}}"
+    refused(BY_PATH("mount"), "mount namespace");
+    refused(BY_PATH("user"), "user namespace");
+    refused(BY_PATH("cgroup"), "cgroup namespace");
+    refused(BY_PATH("pid"), "pid namespace");
+    struct err err;
+    cr_assert_lt(judge(BY_PATH("pid"), "{\"joins\":[\"pid\"]}", &err), 0);
+    cr_assert(strstr(err.message, "has no network"), "%s", err.message); /* past the path */
+    cr_assert_lt(judge(BY_PATH("network"), "{\"joins\":[]}", &err), 0);
+    cr_assert(strstr(err.message, "network namespace"), "%s", err.message);
+}
+
+/* OC-4 */
+Test(oci_judge, mounts)
+{
+#define MOUNT(text) CONFIG("", ",\"mounts\":[{" text "}]", "")
+    taken(MOUNT("\"destination\":\"/sys\",\"type\":\"sysfs\",\"options\":[\"ro\"]"));
+    refused(MOUNT("\"destination\":\"/sys\",\"type\":\"sysfs\""), "writable sysfs");
+    refused(MOUNT("\"destination\":\"/sys\",\"type\":\"sysfs\",\"options\":[\"ro\",\"rw\"]"),
+            "writable sysfs");
+    refused(MOUNT("\"destination\":\"/x\",\"type\":\"proc\""), "one place");
+    refused(MOUNT("\"destination\":\"/x\",\"type\":\"overlay\",\"options\":[\"lowerdir=/\"]"),
+            "not among");
+    refused(MOUNT("\"destination\":\"/x\",\"type\":\"nfs\",\"source\":\"h:/x\""), "not among");
+    refused(MOUNT("\"destination\":\"/x\",\"type\":\"fuse\""), "not among");
+    refused(MOUNT("\"destination\":\"/x\",\"type\":\"ext4\",\"source\":\"/dev/"
+                  "sda\",\"options\":[\"loop\"]"),
+            "not among");
+    refused(MOUNT("\"destination\":\"/c\",\"type\":\"cgroup\",\"options\":[\"rw\"]"),
+            "writable cgroup");
+    refused(MOUNT("\"destination\":\"/b\",\"type\":\"bind\",\"source\":\"/"
+                  "x\",\"options\":[\"bind\",\"rshared\"]"),
+            "rshared");
+    refused(MOUNT("\"destination\":\"/b\",\"type\":\"bind\",\"source\":\"/"
+                  "x\",\"options\":[\"bind\",\"idmap\"]"),
+            "idmap");
+    refused(MOUNT("\"destination\":\"/b\",\"type\":\"bind\",\"source\":\"/"
+                  "x\",\"options\":[\"remount\",\"bind\"]"),
+            "remount");
+    refused(MOUNT("\"destination\":\"/b/../../x\",\"type\":\"tmpfs\""), "climbs");
+    refused(MOUNT("\"destination\":\"/b\",\"type\":\"bind\""), "without a source");
+}
+
+/* OC-5 */
+Test(oci_judge, hooks)
+{
+#define HOOK(stage) CONFIG("", ",\"hooks\":{\"" stage "\":[{\"path\":\"/opt/hook\"}]}", "")
+    allowed_by(HOOK("prestart"), "{\"hooks\":[\"/opt/hook\"]}");
+    allowed_by(HOOK("createRuntime"), "{\"hooks\":[\"/opt/hook\"]}");
+    allowed_by(HOOK("poststop"), "{\"hooks\":[\"/opt/hook\"]}");
+    refused(HOOK("createContainer"), "createContainer");
+    refused(CONFIG("", ",\"hooks\":{\"prestart\":[{\"path\":\"hook\"}]}", ""), "absolute");
+    refused(CONFIG("", ",\"hooks\":{\"prestart\":[{\"path\":\"/h\",\"timeout\":0}]}", ""),
+            "timeout");
+}
+
+Test(oci_judge, annotations_widen_nothing)
+{
+    taken(CONFIG(
+        "", ",\"annotations\":{\"io.kubernetes.x\":\"y\",\"run.oci.keep_original_groups\":\"1\"}",
+        ""));
+    refused(CONFIG("", ",\"annotations\":{\"brig.level\":\"low\"}", ""), "brig.level");
+}
+
+/* OC-6 */
+Test(oci_judge, groups_and_limits)
+{
+    refused(CONFIG("", "", ",\"cgroupsPath\":\"/a/../../b\""), "climbs");
+    refused(CONFIG("", "", ",\"cgroupsPath\":\"system.slice:x:y\""), "service manager");
+    refused(CONFIG("", "", ",\"cgroupsPath\":\"/\""), "cgroupsPath");
+    refused(CONFIG("", "", ",\"resources\":{\"memory\":{\"limit\":-5}}"), "negative");
+    refused(CONFIG("", "", ",\"resources\":{\"memory\":{\"disableOOMKiller\":true}}"),
+            "disableOOMKiller");
+    refused(CONFIG("", "", ",\"resources\":{\"unified\":{\"cgroup.procs\":\"1\"}}"),
+            "cgroup.procs");
+    refused(CONFIG("", "", ",\"resources\":{\"unified\":{\"memory.max\":\"1\\n2\"}}"), "one line");
+    refused(CONFIG("", "", ",\"resources\":{\"devices\":[{\"allow\":true,\"access\":\"rwm\"}]}"),
+            "devices");
+    refused(CONFIG("", "", ",\"resources\":{\"cpu\":{\"cpus\":\"0/..\"}}"), "cpus");
+    taken(CONFIG("", "",
+                 ",\"resources\":{\"devices\":[{\"allow\":false,\"access\":\"rwm\"},{\"allow\":"
+                 "true,\"type\":\"c\",\"access\":\"m\"}]}"));
+    struct err err;
+    static const char limits[] = "{\"memory\":1000,\"pids\":10}";
+    cr_assert_eq(
+        judge(CONFIG("", "", ",\"resources\":{\"memory\":{\"limit\":1000},\"pids\":{\"limit\":9}}"),
+              limits, &err),
+        0, "%s", err.message);
+    cr_assert_lt(
+        judge(CONFIG("", "", ",\"resources\":{\"memory\":{\"limit\":1001},\"pids\":{\"limit\":9}}"),
+              limits, &err),
+        0);
+    cr_assert_lt(judge(CONFIG("", "", ""), limits, &err), 0);
+    cr_assert_lt(
+        judge(CONFIG("", "", ",\"resources\":{\"memory\":{\"limit\":-1},\"pids\":{\"limit\":9}}"),
+              limits, &err),
+        0);
+}
+
+Test(oci_judge, devices_and_sysctls)
+{
+    taken(CONFIG("", "",
+                 ",\"devices\":[{\"path\":\"/dev/null\",\"type\":\"c\",\"major\":1,\"minor\":3}]"));
+    refused(
+        CONFIG("", "",
+               ",\"devices\":[{\"path\":\"/dev/null\",\"type\":\"b\",\"major\":1,\"minor\":3}]"),
+        "/dev/null");
+    refused(
+        CONFIG("", "",
+               ",\"devices\":[{\"path\":\"/dev/../x\",\"type\":\"c\",\"major\":1,\"minor\":3}]"),
+        "devices");
+    refused(
+        CONFIG("", "",
+               ",\"devices\":[{\"path\":\"/dev/kvm\",\"type\":\"c\",\"major\":10,\"minor\":232}]"),
+        "/dev/kvm");
+    taken(CONFIG("", "", ",\"sysctl\":{\"net.ipv4.ip_forward\":\"1\",\"kernel.shmmax\":\"1\"}"));
+    static const char *const bad[] = {"kernel.core_pattern",
+                                      "vm.swappiness",
+                                      "net/ipv4/x",
+                                      "net..x",
+                                      "net.ipv4.",
+                                      "kernel/shmmax",
+                                      "net.a/../../kernel/core_pattern",
+                                      "fs.file-max",
+                                      "kernel.shmmax.x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_not(oci_sysctl_allowed(bad[i]), "%s", bad[i]);
+}
+
+Test(oci_judge, ids)
+{
+    struct err err = ERR_INIT;
+    cr_assert_eq(oci_judge_id("a-b_c.9+", &err), 0);
+    static const char *const bad[] = {"", ".", "..", "a/b", "a b", "../x", ".hidden"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_lt(oci_judge_id(bad[i], &err), 0, "%s", bad[i]);
+}
+
+Test(oci_judge, the_operators_file_is_read_strictly)
+{
+    struct oci_operator o;
+    struct err err = ERR_INIT;
+    static const char *const bad[] = {"[]",
+                                      "{\"nosuch\":1}",
+                                      "{\"capabilities\":[\"CAP_SYS_ADMIN\"]}",
+                                      "{\"joins\":[\"user\"]}",
+                                      "{\"hooks\":[1]}",
+                                      "{\"memory\":-1}",
+                                      "{"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_lt(oci_operator_parse(bad[i], strlen(bad[i]), &o, &err), 0, "%s", bad[i]);
+}
