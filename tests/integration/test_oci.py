@@ -9,31 +9,25 @@ import subprocess
 
 import pytest
 
-from helpers import CALLERS, IS_ROOT, ROOT, read_stat, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, Bundle, groups_left
+from helpers import IS_ROOT, ROOT, read_stat, status_fields, wait_for
+from ocilib import BUSYBOX, OCI, bundle_of, groups_left
 
 pytestmark = pytest.mark.skipif(not BUSYBOX, reason="no static busybox for a root")
-only_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
 
 
 @pytest.fixture
-def bundle(caller, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("oci")
-    for parent in (folder, folder.parent, folder.parent.parent):
-        parent.chmod(0o755)
-    made = Bundle(folder / "b", caller)
-    yield made
-    made.remove()
+def bundle(caller):
+    with bundle_of(caller) as made:
+        yield made
 
 
 @pytest.fixture
-def own(tmp_path_factory):
+def own():
     """Of root's alone."""
     if not IS_ROOT:
         pytest.skip("needs root")
-    made = Bundle(tmp_path_factory.mktemp("oci") / "b", ROOT)
-    yield made
-    made.remove()
+    with bundle_of(ROOT) as made:
+        yield made
 
 
 def test_runs_a_program_and_gives_its_status(bundle):

@@ -9,16 +9,15 @@ import threading
 import pytest
 
 from helpers import IS_ROOT, ROOT, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, Bundle, groups_left
+from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, and a static busybox for a root")
 
 
 @pytest.fixture
-def bundle(tmp_path_factory):
-    made = Bundle(tmp_path_factory.mktemp("oci") / "b", ROOT)
-    yield made
-    made.remove()
+def bundle():
+    with bundle_of(ROOT) as made:
+        yield made
 
 
 def refused(bundle, why, code=125):

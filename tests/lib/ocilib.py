@@ -1,9 +1,11 @@
 """Bundles for `brig oci`, and engines that call it."""
+import contextlib
 import copy
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from helpers import PUBLIC
@@ -128,6 +130,19 @@ class Bundle:
 
     def remove(self):
         return self.call("delete", "--force", self.id)
+
+
+@contextlib.contextmanager
+def bundle_of(caller):
+    """In a folder that every user can reach: pytest's own is closed again by each pytest that starts."""
+    folder = Path(tempfile.mkdtemp(prefix="oci-", dir=PUBLIC))
+    folder.chmod(0o755)
+    made = Bundle(folder / "b", caller)
+    try:
+        yield made
+    finally:
+        made.remove()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def groups_left(name):
