@@ -39,6 +39,7 @@ static const struct scene scenes[] = {
     {"high-egress",        "network: {allow: [api.example.org, \"db.example.org:5432\"]}\n", false, false, false, 7, NULL},
     {"process-egress",     "kernel: {tier: process}\nnetwork: {allow: [api.example.org]}\n", true, true, false,  7, NULL},
     {"image",              "filesystem: {root: /no/such/image}\n",                    true,  true,  false, 7, NULL},
+    {"wasm",               "kernel: {tier: wasm}\nfilesystem: {exec: false, ro: [\"/srv/m:/models\"], rw: [/data]}\ncredentials: {env: {KEY: value}}\n", true, true, false, 7, NULL},
     {"writable-root",      "filesystem: {writable_root: true}\n",                     true,  true,  false, 7, NULL},
     {"writable-user",      "kernel: {uid: 0}\nfilesystem: {writable_root: true, proc: own}\n", false, false, false, 7, NULL},
     {"writable-image",     "filesystem: {root: /no/such/image, writable_root: true}\n", true, true,  false, 7, NULL},
@@ -128,6 +129,7 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     fs->namespaced = container;
     fs->privileged = scene->root;
     fs->root_path = p->root;
+    fs->root = strcmp(p->root, "host") != 0 ? p->root : NULL;
     fs->inside_uid = s->kernel.inside_uid;
     fs->strict_memory = !scene->cgroup;
     fs->cwd = scene->project              ? scene->project
@@ -144,6 +146,10 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
         snprintf(fs->host.archive, sizeof fs->host.archive, "deb http://deb.example.org x main\n");
     }
     fixed_grants(fs, p, scene->project);
+    if (tier_row(s->kernel.tier)->engine) {
+        snprintf(s->engine.program, sizeof s->engine.program, "/usr/libexec/brig/engine");
+        snprintf(s->engine.module, sizeof s->engine.module, "/srv/code");
+    }
 
     lifecycle_init(&s->lifecycle);
     s->lifecycle.policy = p;
@@ -153,6 +159,7 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     s->lifecycle.cgroup = scene->cgroup;
     s->lifecycle.group.controllers = scene->cgroup ? CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU : 0;
     s->credentials = (struct credentials){.policy = p,
+                                          .engine = s->engine.program[0] != '\0',
                                           .home = container      ? HOME_DIR
                                                   : *private_dir ? private_dir
                                                                  : "/",
