@@ -3,10 +3,12 @@ import json
 import os
 import shutil
 import subprocess
+import tomllib
 
 import pytest
+import yaml
 
-from helpers import IS_ROOT, end, wait_for
+from helpers import IS_ROOT, TOP, end, wait_for
 from ocilib import BUSYBOX, OCI, groups_left, make_root
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="engines of root's, with a root from busybox")
@@ -205,3 +207,18 @@ def test_containerd_is_told_why_it_is_refused(ctr):
     told = start(ctr, "three", "echo", "RAN", options=["--rm", "--privileged"])
     assert told.returncode != 0 and "RAN" not in told.stdout and "CAP_" in told.stderr, told.stderr
     ctr("container", "delete", "three")
+
+
+# ---- examples ----
+
+
+def test_examples_for_clusters_name_the_program():
+    folder = TOP / "dist" / "cluster"
+    drop_in = tomllib.loads((folder / "containerd-brig.toml").read_text())
+    runtime = drop_in["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]["brig"]
+    assert runtime["runtime_type"] == "io.containerd.runc.v2" and runtime["options"] == {"BinaryName": "/usr/bin/brig-oci", "SystemdCgroup": False}
+    kind, pod = yaml.safe_load_all((folder / "runtimeclass.yaml").read_text())
+    assert (kind["apiVersion"], kind["kind"], kind["handler"]) == ("node.k8s.io/v1", "RuntimeClass", "brig")
+    assert pod["spec"]["runtimeClassName"] == kind["metadata"]["name"]
+    assert json.loads((folder / "daemon.json").read_text())["runtimes"] == {"brig": {"path": "/usr/bin/brig-oci"}}
+    assert 'runtime = "brig"' in (folder / "nomad.hcl").read_text()
