@@ -52,10 +52,10 @@ def podman(tmp_path_factory, root):
     engine("rm", "-af", "-t", "0")
 
 
-def test_podman_run(podman):
-    told = podman.run("-e", "A=b", "-w", "/tmp", "--hostname", "pod", "box", "sh", "-c", "echo $A; pwd; hostname; id -u; exit 7")
+def test_podman_run(podman, tmp_path):
+    told = podman.run("--cidfile", tmp_path / "id", "-e", "A=b", "-w", "/tmp", "--hostname", "pod", "box", "sh", "-c", "echo $A; pwd; hostname; id -u; exit 7")
     assert (told.returncode, told.stdout.split()) == (7, ["b", "/tmp", "pod", "0"]), told.stderr
-    assert groups_left("libpod-") == []
+    assert groups_left("libpod-" + (tmp_path / "id").read_text().strip()) == []
 
 
 def test_podman_run_behind_the_walls(podman):
@@ -105,7 +105,7 @@ def test_podman_life(podman):
     assert podman("kill", "life").returncode == 0
     wait_for(lambda: podman("inspect", "-f", "{{.State.Status}}", "life").stdout.strip() == "exited")
     assert podman("rm", "-f", "-t", "0", "life").returncode == 0
-    assert groups_left("libpod-") == []
+    assert groups_left("libpod-" + made.stdout.strip()) == []
 
 
 def test_podman_network_of_a_namespace(podman):
