@@ -314,6 +314,10 @@ _Noreturn void oci_become(const struct oci_become *p)
         oci_give_up(p->sync_fd, &err);
     }
     oci_say(p->sync_fd, OCI_WORD_READY);
+    /* A caller that dies before it has looked and written down that there is a container takes it
+     * along. */
+    if (p->start_fd >= 0 && !oci_heard(p->sync_fd))
+        _exit(125);
     int answer = wait_for_start(p);
     if (answer < 0)
         _exit(125);

@@ -315,7 +315,7 @@ static int lead_inside(struct making *m, struct err *err)
         oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, p, err) < 0 ||
         oci_attest_namespaces(m->pid, err) < 0)
         return err_number(err);
-    return oci_state_save(&m->state, err);
+    return oci_state_save(&m->state, err) < 0 ? err_number(err) : oci_tell_go(m->sync[0], err);
 }
 
 static void undo(struct making *m)
