@@ -45,17 +45,16 @@ static void expand(const uint8_t block[static 64], uint32_t w[static 64])
     }
 }
 
-/* v holds the working variables a to h of the standard. */
-static void round_step(uint32_t v[static 8], uint32_t kw)
+/* One round. Instead of moving the eight working variables a to h of the standard each time, the
+ * caller names them one place further on. */
+static void round_step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
+                       uint32_t g, uint32_t *h, uint32_t kw)
 {
-    uint32_t s1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
-    uint32_t choice = (v[4] & v[5]) ^ (~v[4] & v[6]);
-    uint32_t t1 = v[7] + s1 + choice + kw;
-    uint32_t s0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
-    uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-    memmove(v + 1, v, 7 * sizeof *v);
-    v[4] += t1;
-    v[0] = t1 + s0 + majority;
+    uint32_t s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
+    uint32_t t1 = *h + s1 + ((e & f) ^ (~e & g)) + kw;
+    uint32_t s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
+    *d += t1;
+    *h = t1 + s0 + ((a & b) ^ (a & c) ^ (b & c));
 }
 
 static void compress(struct sha256 *h, const uint8_t block[static 64])
@@ -64,8 +63,11 @@ static void compress(struct sha256 *h, const uint8_t block[static 64])
     uint32_t v[8];
     expand(block, w);
     memcpy(v, h->state, sizeof v);
-    for (int i = 0; i < 64; i++)
-        round_step(v, k[i] + w[i]);
+    for (unsigned i = 0; i < 64; i += 8)
+        for (unsigned j = 0; j < 8; j++)
+            round_step(v[(8 - j) & 7], v[(9 - j) & 7], v[(10 - j) & 7], &v[(11 - j) & 7],
+                       v[(12 - j) & 7], v[(13 - j) & 7], v[(14 - j) & 7], &v[(15 - j) & 7],
+                       k[i + j] + w[i + j]);
     for (int i = 0; i < 8; i++)
         h->state[i] += v[i];
 }

@@ -36,8 +36,8 @@ static const struct opt file_items[] = {
      "policy file (YAML or JSON), laid over the level; options are laid over it"},
 };
 static const struct opt inside_items[] = {
-    {OPT_FIELD + FIELD_TIER, 0, "tier", OPT_VALUE, "TIER", "process container wasm", NULL, KERNEL,
-     "process, container or wasm, instead of what the level asks for"},
+    {OPT_FIELD + FIELD_TIER, 0, "tier", OPT_VALUE, "TIER", "process container wasm vm", NULL, KERNEL,
+     "process, container, wasm or vm, instead of what the level asks for"},
     {OPT_FIELD + FIELD_UID, 0, "uid", OPT_VALUE, "N", NULL, NULL, KERNEL,
      "user id inside the sandbox"},
     {OPT_FIELD + FIELD_UNIX_SOCKETS, 0, "unix-sockets", OPT_VALUE, "WHEN", "off auto require", NULL, KERNEL,

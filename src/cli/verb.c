@@ -17,12 +17,15 @@ static const struct opt common[] = {
 const struct opt_table common_options = {.items = common, .count = ARRAY_LEN(common)};
 
 static const struct verb *const verbs[] = {
-    &verb_run,     &verb_init,  &verb_image,      &verb_diff,    &verb_apply,  &verb_discard,
-    &verb_serve,   &verb_mcp,   &verb_ps,         &verb_create,  &verb_exec,   &verb_cp,
-    &verb_logs,    &verb_kill,  &verb_rm,         &verb_pause,   &verb_resume, &verb_stats,
-    &verb_pool,    &verb_audit, &verb_receipt,    &verb_keys,    &verb_net,    &verb_approvals,
-    &verb_approve, &verb_deny,  &verb_proxy,      &verb_secrets, &verb_doctor, &verb_verify_walls,
-    &verb_policy,  &verb_oci,   &verb_completion, &verb_help,    NULL,
+    &verb_run,     &verb_init,       &verb_image,        &verb_diff,
+    &verb_apply,   &verb_discard,    &verb_serve,        &verb_mcp,
+    &verb_ps,      &verb_create,     &verb_exec,         &verb_cp,
+    &verb_logs,    &verb_kill,       &verb_rm,           &verb_pause,
+    &verb_resume,  &verb_stats,      &verb_pool,         &verb_audit,
+    &verb_receipt, &verb_keys,       &verb_net,          &verb_approvals,
+    &verb_approve, &verb_deny,       &verb_proxy,        &verb_secrets,
+    &verb_doctor,  &verb_kernel,     &verb_verify_walls, &verb_policy,
+    &verb_oci,     &verb_completion, &verb_help,         NULL,
 };
 
 const struct verb verb_root = {

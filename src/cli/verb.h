@@ -57,6 +57,7 @@ extern const struct verb verb_deny;
 extern const struct verb verb_proxy;
 extern const struct verb verb_secrets;
 extern const struct verb verb_doctor;
+extern const struct verb verb_kernel;
 extern const struct verb verb_verify_walls;
 extern const struct verb verb_policy;
 extern const struct verb verb_policy_choose;

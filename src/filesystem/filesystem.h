@@ -240,6 +240,8 @@ int image_tree(const struct filesystem *fs, const struct view_entry *e, uid_t ho
                gid_t host_gid, struct err *err);
 bool image_has_folder(const struct filesystem *fs, const char *path);
 /* landlock.c */
+/* Around the code inside of a machine: the same places, by Landlock alone. */
+void filesystem_plan_guest(const struct filesystem *fs, struct plan *plan);
 int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err);
 /* container.c */
 int container_plan(struct filesystem *fs, struct plan *plan, struct err *err);

@@ -3,6 +3,7 @@
 #include "os/landlock.h"
 #include "filesystem/filesystem.h"
 #include "os/weaken.h"
+#include "plan/guest.h"
 
 #include <string.h>
 
@@ -110,6 +111,27 @@ static void allow_grants(struct filesystem *fs, struct plan *plan)
                                         .a = grant_place(fs, g),
                                         .num = {rights & fs->landlock_fs, 0, g->dev, g->ino}});
     }
+}
+
+/* The rights of ABI 2, which every kernel of a guest has: behind it there is the monitor's own
+ * view. What the monitor serves has numbers of its own there, so that grants go by name. */
+void filesystem_plan_guest(const struct filesystem *fs, struct plan *plan)
+{
+    struct filesystem guest = *fs;
+    guest.landlock_fs = known_fs(2);
+    /* The monitor has a domain of its own: what it cannot open either would be no probe. */
+    plan_add(plan, &(struct op){.kind = OP_LANDLOCK_BEGIN,
+                                .a = GUEST_PROBE "/file",
+                                .b = "file",
+                                .num = {guest.landlock_fs, 0, 0, 2}});
+    allow_view(&guest, plan);
+    allow_devices(&guest, plan);
+    allow_writable(&guest, plan);
+    for (unsigned i = 0; i < fs->grant_count; i++)
+        allow(&guest, plan, grant_place(fs, &fs->grants[i]),
+              fs->grants[i].writable ? writable_rights(fs) : READ_EXEC, false);
+    plan_op(plan, OP_LANDLOCK_ENFORCE);
+    plan_str(plan, OP_CWD, fs->cwd, NULL, 0);
 }
 
 int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/stat.h>
 
 /* Rights that make sense for something that is not a folder. */
@@ -60,10 +61,15 @@ int apply_landlock_grant(struct apply_state *st, const struct op *op, struct err
 }
 
 /* In a root that can be written everywhere every file can be opened. A device node is what nobody
- * may make; the one of no device is the one that the kernel by itself lets everybody make. */
+ * may make; the one of no device is the one that the kernel by itself lets everybody make. In a
+ * guest there is a folder in which everybody could make files. */
 static int probe(const struct apply_state *st)
 {
     const char *path = st->landlock_probe;
+    if (st->landlock_probe_by && strcmp(st->landlock_probe_by, "file") == 0) {
+        cleanup_fd int made = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+        return made < 0 || unlink(path) < 0 ? errno : 0;
+    }
     if (st->landlock_probe_by)
         return mknod(path, S_IFCHR, 0) < 0 || unlink(path) < 0 ? errno : 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);

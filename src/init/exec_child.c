@@ -151,6 +151,8 @@ int exec_start(struct apply_state *st, struct started *ret, struct err *err)
         close(st->tty_fd);
     for (int fd = 0; fd < 3; fd++)
         close(fd);
+    for (int fd = INIT_FD_TREES; fd < st->handed_end; fd++)
+        close(fd);
     *ret = (struct started){.pid = pid, .go_fd = go[1]};
     return 0;
 }

@@ -4,10 +4,12 @@
  * forwards signals and reports the end. It holds nothing that the code does not have, and its death
  * is the end of the sandbox. */
 #include "init/exec_child.h"
+#include "init/guest_child.h"
 #include "init/perform_child.h"
 #include "init/reap.h"
 #include "init/session_child.h"
 #include "plan/clone.h"
+#include "plan/guest.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +49,8 @@ int main(int argc, char **argv)
     struct err err = ERR_INIT;
     struct apply_state st;
     struct started code;
+    if (argc == 2 && getpid() == 1 && strcmp(argv[1], GUEST_ARGUMENT) == 0)
+        return guest_main();
     perform_init(&st);
     if (fcntl(INIT_FD_CTL, F_SETFD, FD_CLOEXEC) < 0)
         return 125;

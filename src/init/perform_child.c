@@ -25,6 +25,17 @@ int apply_session(struct apply_state *st, const struct op *op, struct err *err)
     return 0;
 }
 
+/* A descriptor that an engine in the place of the code is given, at a number of its own. By now the
+ * trees that had the low numbers are mounted. */
+int apply_hand(struct apply_state *st, const struct op *op, struct err *err)
+{
+    int from = INIT_FD_TREES + (int)op->num[0], to = (int)op->num[1];
+    if (from != to && (dup2(from, to) < 0 || close(from) < 0))
+        return err_sys(err, "hand over a descriptor");
+    st->handed_end = to + 1;
+    return 0;
+}
+
 static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_QUOTAS] = apply_quotas,
     [OP_OWN_CLOCK] = apply_own_clock,
@@ -61,6 +72,7 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_SECCOMP] = apply_seccomp,
     [OP_TTY] = apply_tty,
     [OP_SCOPE_CODE] = apply_scope_code,
+    [OP_HAND] = apply_hand,
     [OP_SUBREAPER] = apply_subreaper,
     [OP_DIE_WITH_PARENT] = apply_die_with_parent,
     [OP_CWD] = apply_cwd,

@@ -3,6 +3,7 @@
 #include "kernel/kernel.h"
 
 #include "os/weaken.h"
+#include "plan/control.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -107,14 +108,21 @@ static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
     return check_map(k, pid, "gid_map", k->host_gid, err);
 }
 
-static int check_fds(pid_t pid, struct err *err)
+/* An engine holds what it was handed besides, and nothing else. */
+static uint64_t planned_fds(const struct kernel *k)
+{
+    uint64_t handed = k->machine ? (1u << KERNEL_HANDED) - 1 : 0;
+    return 7 | handed << INIT_FD_TREES;
+}
+
+static int check_fds(const struct kernel *k, pid_t pid, struct err *err)
 {
     uint64_t inherited;
     if (guard_unattested(GUARD_DESCRIPTORS))
         return 0;
     if (procfs_inherited_fds(pid, &inherited, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
-    return inherited == 7 ? 0 : wrong(err, "set of inherited descriptors", inherited);
+    return inherited == planned_fds(k) ? 0 : wrong(err, "set of inherited descriptors", inherited);
 }
 
 static void write_evidence(const struct kernel *k, const struct proc_status *s,
@@ -137,7 +145,14 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
     evidence_string(out, "seccomp", k->stem ? "none" : "filter");
     evidence_uint(out, "seccomp_instructions", k->filter.len);
     evidence_bool(out, "refused_calls_seen", !k->unseen);
-    evidence_string(out, "descriptors", "0 1 2");
+    evidence_string(out, "descriptors", k->machine ? "0 1 2 kvm kernel initramfs plan" : "0 1 2");
+    if (k->machine) {
+        evidence_string(out, "guest_kernel", k->machine->release);
+        evidence_string(out, "guest_kernel_sha256", k->machine->kernel_hash);
+        evidence_string(out, "guest_initramfs_sha256", k->machine->initramfs_hash);
+        evidence_uint(out, "guest_memory", k->machine->memory);
+        evidence_uint(out, "guest_cpus", k->machine->cpus);
+    }
     evidence_bool(out, "unix_sockets", k->options.unix_sockets);
 }
 
@@ -169,7 +184,7 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
         return wrong(err, "parent", (uint64_t)s.ppid);
     /* For a clone, init's namespaces were checked together with the clone's. */
     if ((!k->foreign[0] && check_namespaces(k, pid, inside, err) < 0) ||
-        check_maps(k, pid, err) < 0 || check_fds(pid, err) < 0)
+        check_maps(k, pid, err) < 0 || check_fds(k, pid, err) < 0)
         return err_number(err);
     if (check_broker(k, pid, err) < 0)
         return err_number(err);

@@ -40,7 +40,7 @@ static int place_descriptors(const struct enter *e, int *image, struct err *err)
 {
     const struct launch *l = e->launch;
     int limit = INIT_FD_TREES + (int)l->tree_count + 1;
-    int source[INIT_FD_TREES + INIT_TREES_MAX + 1];
+    int source[INIT_FD_TREES + INIT_TREES_MAX + KERNEL_HANDED + 1];
     for (int i = 0; i < limit; i++) {
         int fd = i < 3               ? l->stdio[i]
                  : i == INIT_FD_CTL  ? l->ctl_fd

@@ -5,6 +5,7 @@
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "os/weaken.h"
+#include "plan/control.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -164,6 +165,33 @@ static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
     return 0;
 }
 
+/* The guest has the kernel, its pids and its network to itself. */
+int kernel_plan_guest(struct plan *plan, struct err *err)
+{
+    struct filter_options options = {.isolated_pids = true,
+                                     .isolated_ipc = true,
+                                     .isolated_net = true,
+                                     .unix_sockets = true,
+                                     .own_view = true,
+                                     .own_uid = true,
+                                     .counted_memory = true,
+                                     .host_writable = true};
+    static struct filter_program program;
+    if (filter_build(&options, &program, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    plan_op(plan, OP_DROP_CAPS);
+    plan_add(plan, &(struct op){.kind = OP_SECCOMP,
+                                .data = program.code,
+                                .data_len = program.len * sizeof program.code[0]});
+    return 0;
+}
+
+static void plan_handed(const struct kernel *k, struct plan *plan)
+{
+    for (unsigned i = 0; k->machine && i < KERNEL_HANDED; i++)
+        plan_num(plan, OP_HAND, k->machine->first_tree + i, INIT_FD_TREES + i, 0);
+}
+
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err)
 {
     bool container = tier_namespaced(k->tier);
@@ -185,6 +213,7 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     case STAGE_RESTRICT:
         if (k->tty)
             plan_str(plan, OP_TTY, container ? "/dev/ptmx" : NULL, NULL, 0);
+        plan_handed(k, plan);
         if (!left_out_privs(k))
             plan_op(plan, OP_NO_NEW_PRIVS);
         break;

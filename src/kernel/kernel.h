@@ -57,9 +57,19 @@ struct kernel_learn {
     uint64_t refused[FIX_COUNT];
 };
 
+/* The machine of the vm tier, for the receipt, and what its monitor is handed. */
+#define KERNEL_HANDED 4
+struct kernel_machine {
+    char release[64], kernel_hash[72], initramfs_hash[72];
+    uint64_t memory;
+    unsigned cpus;
+    unsigned first_tree; /* its descriptors follow those of the file system boundary */
+};
+
 struct kernel {
     enum tier tier;
-    bool privileged; /* the supervisor is root */
+    const struct kernel_machine *machine; /* NULL: on no tier but vm */
+    bool privileged;                      /* the supervisor is root */
     uid_t inside_uid;
     uid_t host_uid;
     gid_t host_gid;
@@ -128,6 +138,10 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
  * it has is looked at. `waiting`: it has not been let go yet. */
 int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err);
 void kernel_teardown(struct kernel *k);
+/* What stands around the code inside of a machine. */
+int kernel_plan_guest(struct plan *plan, struct err *err);
+/* The program of init, for a machine's initramfs. */
+const void *kernel_init_program(size_t *len);
 
 /* launch.c: start init in its namespaces, as the sandbox's uid, with these descriptors and nothing
  * else. */

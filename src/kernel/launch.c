@@ -82,6 +82,12 @@ static long clone_as_owner(const struct kernel *k, struct sys_clone_args *args)
     return child;
 }
 
+const void *kernel_init_program(size_t *len)
+{
+    *len = (size_t)(init_blob_end - init_blob_start);
+    return init_blob_start;
+}
+
 int kernel_image(struct err *err)
 {
     int image = memfd_sealed("brig-init", init_blob_start,

@@ -3,6 +3,7 @@
 #include "kernel/tier.h"
 
 #include "base/cleanup.h"
+#include "kernel/vm.h"
 #include "os/beside.h"
 #include "os/fd.h"
 #include "os/landlock.h"
@@ -42,12 +43,6 @@ static bool probe_wasm(struct tier_answer *ret)
     return false;
 }
 
-static bool no_hardware(struct tier_answer *ret)
-{
-    snprintf(ret->why, sizeof ret->why, "this version of brig has no hardware tier");
-    return false;
-}
-
 /* Landlock is what keeps files apart on the process tier, and the second layer everywhere else. */
 #define NEEDS_FILTERS (TIER_NEEDS_SECCOMP | TIER_NEEDS_LANDLOCK)
 #define NEEDS_ALL     (NEEDS_FILTERS | TIER_NEEDS_NAMESPACES)
@@ -64,7 +59,10 @@ static const struct tier_row rows[TIER_COUNT] = {
                    .engine = WASM_ENGINE,
                    .module = true,
                    .probe = probe_wasm},
-    [TIER_HARDWARE] = {.about = "a kernel of its own behind KVM", .probe = no_hardware},
+    /* Its engine is given more than arguments: sandbox/machine.c starts it. */
+    [TIER_VM] = {.about = "a kernel of its own behind KVM, and its monitor in namespaces",
+                 .needs = NEEDS_ALL,
+                 .probe = vm_probe},
 };
 
 const struct tier_row *tier_row(enum tier tier)
@@ -104,7 +102,7 @@ enum tier tier_of_level(enum level level)
     case LEVEL_LOW:
         return TIER_PROCESS;
     case LEVEL_CRITICAL:
-        return TIER_HARDWARE;
+        return TIER_VM;
     default:
         return TIER_CONTAINER;
     }
@@ -138,16 +136,17 @@ int tier_decide(const struct policy *p, enum tier *ret, struct err *err)
     if (p->wish.count)
         return decide_wish(p, ret, err);
     *ret = p->tier == TIER_AUTO ? tier_of_level(p->level) : p->tier;
-    if (*ret != TIER_HARDWARE)
+    struct tier_answer answer = {0};
+    if (*ret != TIER_VM || vm_probe(&answer))
         return 0;
-    err_set(
-        err, ERR_UNSUPPORTED,
-        "level %s needs the hardware tier (a KVM wall), which this version of brig does not have",
-        level_name(p->level));
+    err_set(err, ERR_UNSUPPORTED, "the vm tier (%s) cannot be had here: %s",
+            p->tier == TIER_AUTO || p->level == LEVEL_CRITICAL ? "level critical" : "--tier vm",
+            answer.why);
     err_at(err, BOUNDARY_KERNEL);
-    return err_hint(
-        err, "--level high is the strongest here; --tier container runs a critical policy behind a "
-             "weaker kernel wall, and the receipt will say so");
+    return err_hint(err,
+                    "%s; --tier container runs the same behind a weaker kernel wall, and the "
+                    "receipt will say so",
+                    answer.how);
 }
 
 static bool read_setting(const char *path, char value[static 32])

@@ -95,7 +95,7 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->review = r->review;
     l->reserves = r->reserves;
     l->session = r->watched;
-    l->open_files = limits_open_files(l->policy->open_files);
+    l->open_files = limits_open_files(r->engine_files ? r->engine_files : l->policy->open_files);
     if (look_for_hiding(l, err) < 0 || open_cgroup(l, r, err) < 0 || keepers_check(l, err) < 0)
         return err_number(err);
     l->looks_disk = l->review || (!l->namespaced && l->policy->workspace);

@@ -136,6 +136,7 @@ struct lifecycle {
 };
 
 struct lifecycle_request {
+    uint64_t engine_files; /* descriptors that an engine in the place of the code needs; 0: none */
     const struct policy *policy;
     bool namespaced;
     bool private_uid;
@@ -213,6 +214,8 @@ void lifecycle_write_enforced(const struct lifecycle *l, struct evidence *out);
 
 /* limits.c: how many descriptors the code gets, and that brig has so many more. */
 uint64_t limits_open_files(uint64_t wanted);
+/* Around the code inside of a machine. */
+void lifecycle_plan_guest(const struct policy *p, struct plan *plan);
 void limits_reserve_files(uint64_t code);
 
 /* sample.c: what the kernel's own counters say of the tasks. */

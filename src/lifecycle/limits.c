@@ -105,6 +105,23 @@ static void plan_files(struct lifecycle *l, struct plan *plan)
         rlimit(plan, "fsize", RLIMIT_FSIZE, l->policy->disk, l->policy->disk);
 }
 
+void lifecycle_plan_guest(const struct policy *p, struct plan *plan)
+{
+    const struct {
+        const char *name;
+        int resource;
+        uint64_t limit;
+    } rows[] = {{"nofile", RLIMIT_NOFILE, p->open_files < (1u << 20) ? p->open_files : 1u << 20},
+                {"nproc", RLIMIT_NPROC, p->pids},
+                {"core", RLIMIT_CORE, 0},
+                {"memlock", RLIMIT_MEMLOCK, 8u << 20}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        plan_add(plan,
+                 &(struct op){.kind = OP_RLIMIT,
+                              .a = rows[i].name,
+                              .num = {(uint64_t)rows[i].resource, rows[i].limit, rows[i].limit}});
+}
+
 int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan, struct err *err)
 {
     /* Landlock is what scopes them: without it a signal to all would reach all of the user's. */

@@ -22,6 +22,7 @@ struct apply_state {
     int tty_fd;          /* the inner side of a terminal made inside, else -1 */
     uint64_t code_scope; /* Landlock scope of the code alone, so that it cannot signal init */
     uint64_t code_files; /* RLIMIT_NOFILE of the code alone; 0: as init has it */
+    int handed_end;      /* the code gets descriptors from 5 up to this one; 0: none */
     bool kill_all;       /* kill(-1) reaches only the sandbox (own pid namespace, own uid or scoped
                             signals) */
     const char *cwd;
@@ -54,7 +55,7 @@ apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;
 /* credentials/apply_child.c */
 apply_fn apply_env;
 /* init/perform_child.c */
-apply_fn apply_arg, apply_session;
+apply_fn apply_arg, apply_session, apply_hand;
 
 /* files/serve_child.c: carries out the file request in a sealed block, in a process of
  * its own; returns its exit status. */

@@ -49,6 +49,7 @@
     OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, "keep", NULL, NULL, NULL)                       \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \
     OP(TTY, "tty", KERNEL, "device", NULL, "cols", "rows", NULL, NULL)                             \
+    OP(HAND, "hand", KERNEL, NULL, NULL, "fd", "as", NULL, NULL)                                   \
     OP(SCOPE_CODE, "scope-code", KERNEL, NULL, NULL, "scope", NULL, NULL, NULL)                    \
     OP(SUBREAPER, "subreaper", LIFECYCLE, NULL, NULL, "kill-all", NULL, NULL, NULL)                \
     OP(DIE_WITH_PARENT, "die-with-parent", LIFECYCLE, NULL, NULL, NULL, NULL, NULL, NULL)          \

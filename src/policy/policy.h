@@ -30,7 +30,7 @@ enum level {
     X(PROCESS, "process", false)                                                                   \
     X(CONTAINER, "container", true)                                                                \
     X(WASM, "wasm", true)                                                                          \
-    X(HARDWARE, "hardware", true) /* named by level critical; no version of brig has it yet */
+    X(VM, "vm", true)
 
 enum tier {
     TIER_AUTO, /* the level decides */

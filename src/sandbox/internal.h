@@ -4,6 +4,7 @@
 #include "approvals/approval.h"
 #include "credentials/credentials.h"
 #include "filesystem/filesystem.h"
+#include "guests/guests.h"
 #include "kernel/kernel.h"
 #include "lifecycle/lifecycle.h"
 #include "network/network.h"
@@ -22,6 +23,8 @@
 #define RECEIPT_TIME_SIZE 24
 #define EGRESS_QUESTIONS  8 /* at one time */
 #define PUMP_DIED         "its pump died"
+
+#define MACHINE_FILES 81920 /* descriptors of a monitor: what the guest knows and has open */
 
 struct sandbox {
     const struct run_request *request;
@@ -42,6 +45,15 @@ struct sandbox {
         char program[PATH_MAX]; /* "": the tier has none, the code is started itself */
         char module[PATH_MAX];
     } engine; /* engine.c */
+    struct {
+        bool on;
+        char program[PATH_MAX]; /* the monitor's */
+        int fds[KERNEL_HANDED];
+        struct guest_kernel guest;
+        struct kernel_machine facts;
+        char numbers[7][24];
+        char *argv[9];
+    } machine; /* the vm tier; machine.c */
     struct kernel kernel;
     struct filesystem filesystem;
     struct network network;
@@ -185,6 +197,15 @@ unsigned sandbox_ask_wait_ms(const struct sandbox *s);
 bool sandbox_ask_holds_terminal(const struct sandbox *s);
 void sandbox_ask_step(struct sandbox *s);
 void sandbox_ask_end(struct sandbox *s);
+
+/* machine.c: the vm tier; each does nothing on another one. */
+int sandbox_machine_open(struct sandbox *s, struct err *err);
+int sandbox_machine_prepare(struct sandbox *s, struct err *err);
+/* Appends what the monitor is handed; how many. */
+unsigned sandbox_machine_hand(struct sandbox *s, int *fds);
+/* The plan of the code inside the guest. */
+int sandbox_machine_write(struct sandbox *s, struct err *err);
+void sandbox_machine_done(struct sandbox *s);
 
 /* message.c */
 int message_send(int fd, uint32_t type, int32_t value);

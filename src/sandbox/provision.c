@@ -79,7 +79,7 @@ static int open_filesystem(struct sandbox *s, struct err *err)
                                    .reviews_fd = s->reviews_fd,
                                    .id = s->id,
                                    .command = request->argv,
-                                   .tool = engine_program(s),
+                                   .tool = s->machine.on ? s->machine.program : engine_program(s),
                                    .module = s->engine.module[0] ? s->engine.module : NULL,
                                    .root = request->image ? request->image->root : request->root,
                                    .output = request->output,
@@ -102,6 +102,7 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
         .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
         .stem = s->stem != NULL,
+        .engine_files = s->machine.on ? MACHINE_FILES : 0,
         .cloned = s->source != NULL,
         .scoped_signals = s->kernel.options.scoped_signals,
         .watched = s->session,
@@ -198,7 +199,7 @@ int sandbox_open(struct sandbox *s, struct err *err)
                            : 0,
         .tty = s->request->tty};
     if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || engine_open(s, err) < 0 ||
-        open_filesystem(s, err) < 0)
+        sandbox_machine_open(s, err) < 0 || open_filesystem(s, err) < 0)
         return err_number(err);
     share_places(s);
     s->kernel.options.private_shm = !s->filesystem.namespaced && s->filesystem.private_dir[0];
@@ -256,7 +257,8 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
     if (s->source)
         clone_plan(s);
     engine_plan(s);
-    for (char *const *arg = s->request->argv; arg && *arg; arg++)
+    char *const *argv = s->machine.on ? s->machine.argv : s->request->argv;
+    for (char *const *arg = argv; arg && *arg; arg++)
         plan_str(&s->plan, OP_ARG, *arg, NULL, 0);
     return plan_finish(&s->plan, err);
 }
@@ -278,6 +280,7 @@ int sandbox_plan_text(const struct run_request *request, struct buf *out, struct
     if (s.reviews_fd >= 0)
         close(s.reviews_fd);
     credentials_teardown(&s.credentials);
+    sandbox_machine_done(&s);
     egress_done(&s.egress);
     return result;
 }
@@ -429,8 +432,11 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     if (result >= 0) {
         memcpy(l.stdio, stdio, sizeof stdio);
         l.ctl_fd = ctl[1];
-        l.trees = s->filesystem.trees;
+        int trees[INIT_TREES_MAX + KERNEL_HANDED];
         l.tree_count = s->filesystem.tree_count;
+        memcpy(trees, s->filesystem.trees, l.tree_count * sizeof trees[0]);
+        l.tree_count += sandbox_machine_hand(s, trees + l.tree_count);
+        l.trees = trees;
         result = s->source
                      ? kernel_clone(&s->kernel, &l, s->source->door, s->source->image, channel, err)
                      : kernel_launch(&s->kernel, &l, &s->init_pid, &s->init_pidfd, err);
@@ -594,7 +600,7 @@ static int write_plan(struct sandbox *s, int plan_fd, struct err *err)
     if (sandbox_egress_trust(s, err) < 0 ||
         (s->session && interpreters_show(&s->filesystem, err) < 0) ||
         sandbox_own_begin(s, err) < 0 || (s->stem && stem_show(s->stem, &s->filesystem, err) < 0) ||
-        sandbox_make_plan(s, err) < 0)
+        sandbox_make_plan(s, err) < 0 || sandbox_machine_write(s, err) < 0)
         return err_number(err);
     return memfd_fill(plan_fd, s->plan.bytes.data, s->plan.bytes.len, err);
 }
@@ -621,7 +627,8 @@ static int start_clone(struct sandbox *s, int plan_fd, struct err *err)
 int sandbox_provision(struct sandbox *s, struct err *err)
 {
     cleanup_fd int plan_fd = memfd_empty("brig-plan", false, err);
-    if (plan_fd < 0 || sandbox_egress_start(s, err) < 0 || prepare(s, err) < 0)
+    if (plan_fd < 0 || sandbox_machine_prepare(s, err) < 0 || sandbox_egress_start(s, err) < 0 ||
+        prepare(s, err) < 0)
         return err_number(err);
     if ((s->source ? start_clone(s, plan_fd, err) : start(s, plan_fd, err)) < 0)
         return err_number(err);

@@ -36,6 +36,8 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         *fds[i] = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
         s->cloned.fds[i] = -1;
+    for (size_t i = 0; i < ARRAY_LEN(s->machine.fds); i++)
+        s->machine.fds[i] = -1;
     pump_init(&s->pump);
     kernel_init(&s->kernel);
     filesystem_init(&s->filesystem);
@@ -258,6 +260,7 @@ void sandbox_teardown(struct sandbox *s)
     s->lifecycle.helpers[HELPER_PUMP] = 0;
     pump_end(&s->pump); /* after all else that was connected to the code: it closes last */
     lifecycle_unwatch(&s->lifecycle);
+    sandbox_machine_done(s);
     settle_review(s);
     note_left(s, filesystem_teardown(&s->filesystem, &err), &err);
     note_left(s, lifecycle_teardown(&s->lifecycle, &err), &err);

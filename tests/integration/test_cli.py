@@ -197,7 +197,7 @@ def test_colour_only_on_a_terminal_that_wants_it():
         (["--uid", "root"], ["--uid"]),
         (["--cwd", "relative"], ["--cwd", "absolute"]),
         (["--level", "hihg"], ["low, medium, high or critical", "did you mean --level high?"]),
-        (["--tier", "moon"], ["process, container or wasm"]),
+        (["--tier", "moon"], ["process, container, wasm or vm"]),
         (["--unix-sockets", "maybe"], ["off, auto or require"]),
         (["--ro", "/no/such/folder"], ["/no/such/folder", "No such file"]),
         (["--rw", "no-such-folder"], ["no-such-folder", "No such file"]),
@@ -288,7 +288,7 @@ def test_messages_cannot_command_the_terminal():
 
 
 def test_critical_is_refused_with_the_reason():
-    refused(brig("run", "--level", "critical", *RAN), "hardware")
+    refused(brig("run", "--level", "critical", *RAN), "vm")
 
 
 def test_a_colon_in_the_current_folder_grants_nothing_else(tmp_path):
@@ -554,7 +554,7 @@ def test_doctor_says_what_this_host_can_do():
     report = json.loads(result.stdout)
     levels = {entry["level"]: entry for entry in report["levels"]}
     assert set(levels) == {"low", "medium", "high", "critical"}
-    assert {entry["tier"] for entry in report["tiers"]} == {"process", "container", "wasm", "hardware"}
+    assert {entry["tier"] for entry in report["tiers"]} == {"process", "container", "wasm", "vm"}
     assert result.returncode == (0 if levels["high"]["available"] else 1)
     assert not levels["critical"]["available"]
     for entry in [*report["facts"], *report["tiers"], *report["levels"]]:

@@ -72,31 +72,31 @@ def test_a_wish_is_checked_against_its_weakest_tier(tmp_path):
     path.write_text("kernel: {tier: [container, process]}\nfilesystem: {writable_root: true}\n")
     result = brig("policy", "check", path)
     assert result.returncode == 125 and "no mount namespace" in result.stderr, result
-    path.write_text("kernel: {tier: [hardware, container]}\nfilesystem: {writable_root: true}\n")
+    path.write_text("kernel: {tier: [vm, container]}\nfilesystem: {writable_root: true}\n")
     assert brig("policy", "check", path).returncode == 0
 
 
 def test_a_wish_is_shown_and_reads_back_with_the_same_hash(tmp_path):
-    path = policy(tmp_path, "[hardware, container]")
+    path = policy(tmp_path, "[vm, container]")
     again = tmp_path / "again.yaml"
     again.write_text(brig("policy", "show", "--policy", path).stdout)
     hashes = [json.loads(brig("policy", "check", "--json", file).stdout)["policy_hash"] for file in (path, again)]
     assert hashes[0] == hashes[1]
-    other = policy(tmp_path, "[container, hardware]")
+    other = policy(tmp_path, "[container, vm]")
     assert json.loads(brig("policy", "check", "--json", other).stdout)["policy_hash"] != hashes[0], "the order is part of the wish"
     shown = json.loads(brig("policy", "show", "--json", "--policy", again).stdout)
-    assert shown["kernel"]["tier"] == ["hardware", "container"]
+    assert shown["kernel"]["tier"] == ["vm", "container"]
 
 
 def test_an_option_takes_the_place_of_a_wish(tmp_path):
-    path = policy(tmp_path, "[hardware, container]")
+    path = policy(tmp_path, "[vm, container]")
     result = brig("run", "--json", "--policy", path, "--tier", "process", "--", "echo", "RAN")
     assert json.loads(result.stdout)["tier"] == "process", result
 
 
 def test_explain_shows_the_ladder_of_this_host(tmp_path):
-    text = brig("policy", "explain", "--policy", policy(tmp_path, "[hardware, container]")).stdout
-    assert "hardware, container" in text
+    text = brig("policy", "explain", "--policy", policy(tmp_path, "[vm, container]")).stdout
+    assert "vm, container" in text
     ladder = text[text.index("# tiers on this host"):]
     for name, tier in tiers().items():
         line = next(line for line in ladder.splitlines() if line.startswith(f"# {name} "))

@@ -19,6 +19,7 @@ MACHINES = {
     "own": ["cgroup", "brig", "limits", "serve"],
     "other": ["brig"],
     "systemd": ["systemd"],
+    "virtual": ["machines"],
 }
 # Only for an emulator that stands still: one that works without an end is stopped by its CPU time (run-vm).
 WALL_SECONDS = 3000
@@ -63,6 +64,11 @@ def machines(request):
 @pytest.fixture(scope="module")
 def own(machines):
     return machines("own")
+
+
+@pytest.fixture(scope="module")
+def virtual(machines):
+    return machines("virtual")
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +125,19 @@ def test_out_of_memory(own):
                      "the interpreter keeps what it had", "over MCP it is told, too", "a fresh interpreter takes its place",
                      "the receipt says three, and no limit that ended it"):
             assert f"ok {role}: {what}" in own
+
+
+def test_virtual_machines(virtual):
+    """The vm tier, in a machine whose processor has virtualization; one boot for all of it."""
+    for role in ("root", "user"):
+        for what in ("doctor finds the tier", "the code's exit status is the run's", "stderr is stderr", "inside: stdin", "inside: answer",
+                     "inside: filter", "inside: no capability", "inside: no vsock", "inside: no network", "inside: files", "inside: mmap",
+                     "the receipt names the kernel by its hash", "a command that is not there is 127"):
+            assert f"ok {role}: {what}" in virtual
+    for what in ("a guest that spins is ended by the time limit", "a signal that ends the code ends the run",
+                 "a guest that runs out of memory is told of", "no monitor is left", "no group is left"):
+        assert f"ok root: {what}" in virtual
+    assert "ok stranger: without access to /dev/kvm it is refused, with what helps" in virtual
 
 
 def test_systemd(systemd):

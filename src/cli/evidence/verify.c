@@ -87,7 +87,7 @@ static int choose_level(const struct verify_request *o, struct verify_options *v
         if (v->tier == TIER_AUTO && p.tier == TIER_WASM)
             r = err_set(err, ERR_UNSUPPORTED,
                         "brig verify attacks with a program of its own; tier wasm runs modules");
-        else if (v->tier == TIER_AUTO && p.tier != TIER_HARDWARE)
+        else if (v->tier == TIER_AUTO && p.tier != TIER_VM)
             v->tier = p.tier;
     }
     policy_done(&p);

@@ -231,7 +231,7 @@ Test(load, wrong_types_are_errors_that_help)
         {"kernel: []", AT("1:9") "kernel: expected keys and values, found a list"},
         {"kernel:\nlevel: high", "dir/p.yaml:1:"},
         {"kernel: {tier: true}",
-         AT("1:16") "kernel.tier: expected process, container, wasm or hardware, found true or false"},
+         AT("1:16") "kernel.tier: expected process, container, wasm or vm, found true or false"},
         {"kernel: {uid: \"5\"}", AT("1:15") "kernel.uid: expected a whole number, found a string"},
         {"kernel: {unix_sockets: false}",
          AT("1:24") "kernel.unix_sockets: expected off, auto or require, found true or false"},

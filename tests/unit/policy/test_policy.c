@@ -43,7 +43,7 @@ Test(levels, differ_where_the_table_says_so)
     policy_init(&critical, LEVEL_CRITICAL);
     cr_assert(low.tier == TIER_PROCESS && !low.workspace && !low.exec && low.pids == 64);
     cr_assert(medium.tier == TIER_CONTAINER && medium.project && medium.memory == 2048 * MIB);
-    cr_assert(critical.tier == TIER_HARDWARE && !critical.exec && !critical.project);
+    cr_assert(critical.tier == TIER_VM && !critical.exec && !critical.project);
 }
 
 Test(levels, are_valid_as_they_are)
@@ -85,7 +85,7 @@ Test(set, takes_every_field_and_writes_it_back)
         const char *back;
     } rows[] = {
         {FIELD_LEVEL, "low", "low"},
-        {FIELD_TIER, "hardware", "hardware"},
+        {FIELD_TIER, "vm", "vm"},
         {FIELD_UID, "0", "0"},
         {FIELD_UID, "65533", "65533"},
         {FIELD_UNIX_SOCKETS, "off", "off"},
@@ -139,7 +139,7 @@ Test(set, refuses_with_a_sentence_that_helps)
         const char *says;
     } rows[] = {
         {FIELD_LEVEL, "huge", "unknown value \"huge\", expected low, medium, high or critical"},
-        {FIELD_TIER, "auto", "expected process, container or hardware"},
+        {FIELD_TIER, "auto", "expected process, container, wasm or vm"},
         {FIELD_UID, "65534", "\"65534\" is out of range, expected 0 to 65533"},
         {FIELD_UID, "-1", "\"-1\" is not a whole number"},
         {FIELD_UID, "unlimited", "cannot be unlimited"},

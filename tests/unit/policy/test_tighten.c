@@ -19,7 +19,7 @@ static const struct move moves[] = {
     {FIELD_LEVEL, "critical", "high", false},
     {FIELD_TIER, "process", "container", true},
     {FIELD_TIER, "container", "process", false},
-    {FIELD_TIER, "hardware", "container", false},
+    {FIELD_TIER, "vm", "container", false},
     {FIELD_UID, "0", "1000", true},
     {FIELD_UID, "1000", "1000", true},
     {FIELD_UID, "1000", "0", false},
@@ -173,7 +173,7 @@ Test(tighten, a_raised_level_brings_what_is_stricter_in_it)
     must_set(&request, FIELD_LEVEL, "critical");
     cr_assert_eq(policy_tighten(&p, &request, NULL), 0);
     cr_assert_eq(p.level, LEVEL_CRITICAL);
-    cr_assert_eq(p.tier, TIER_HARDWARE);
+    cr_assert_eq(p.tier, TIER_VM);
     cr_assert(!p.exec && !p.project && p.workspace);
     cr_assert_eq(p.timeout_ms, 300000);
     cr_assert_eq(p.pids, 8);

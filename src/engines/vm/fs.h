@@ -1,0 +1,66 @@
+/* The file system device (virtio-fs): the guest sees what the monitor sees, with the monitor's
+ * rights. The monitor stands in the sandbox's private root, so that grants, read-only folders,
+ * review mode and limits hold here as they hold for code that runs there itself.
+ *
+ * VM-8   A file is found by its folder's descriptor and one name without a slash; no link is
+ * followed, and no path is ever put together.
+ * VM-9   The monitor opens regular files and folders, nothing else, and makes no special files.
+ * VM-10  Numbers that the guest gives for files and handles are indices, looked up and checked:
+ * what was never issued, or was given back, is ESTALE or EBADF. VM-11  How many files the guest can
+ * make the monitor hold is bounded; beyond it is ENFILE. VM-16  Of file systems that the kernel
+ * makes up (proc, sysfs, …) the guest sees the folder that they are mounted on and nothing else:
+ * they are the monitor's, and its memory is a file there. VM-12  Owners come from the monitor's own
+ * identity, never from a request; set-id bits are dropped. */
+#pragma once
+
+#include "engines/vm/device.h"
+
+#include <sys/types.h>
+
+#define FS_NODES_MAX   65536u
+#define FS_HANDLES_MAX 16384u
+
+struct fs_node {
+    int fd; /* O_PATH; -1: free */
+    dev_t dev;
+    ino_t ino;
+    bool closed;    /* a place of the kernel's own (served): its name is there, and nothing in it */
+    uint64_t known; /* how often the guest was told of it, less what it has forgotten */
+    uint32_t next;  /* in its bucket, or in the list of free ones */
+};
+
+struct fs_handle {
+    int fd; /* -1: free */
+    bool folder;
+    uint32_t node;
+    uint32_t next;
+};
+
+struct fs {
+    struct device device;
+    int self_fd; /* /proc/self/fd: where an O_PATH descriptor becomes one to read or write with */
+    struct fs_node *nodes;
+    uint32_t *buckets;
+    struct fs_handle *handles;
+    uint32_t node_count, node_free, handle_count, handle_free;
+    uint32_t nodes_max, handles_max; /* what the limit of descriptors allows of them */
+    uint64_t requests;
+    uint8_t *in, *out; /* one request, copied; its answer */
+};
+
+/* root: an open folder, which the device owns from then on. 0 or a negative errno. */
+int fs_init(struct fs *fs, const struct guest_memory *memory, int root, int self_fd);
+void fs_done(struct fs *fs);
+
+/* fs_nodes.c */
+struct fs_node *fs_node(struct fs *fs, uint64_t id);
+/* The same, unless it is closed. */
+struct fs_node *fs_node_open(struct fs *fs, uint64_t id);
+/* Takes the descriptor over, whatever happens. A number, or a negative errno. */
+int64_t fs_remember(struct fs *fs, int fd, bool closed);
+void fs_forget(struct fs *fs, uint64_t id, uint64_t times);
+struct fs_handle *fs_handle(struct fs *fs, uint64_t id, bool folder);
+int64_t fs_handle_new(struct fs *fs, int fd, bool folder, uint64_t node);
+void fs_handle_drop(struct fs *fs, uint64_t id, bool folder);
+/* Opens what the node stands for: a regular file or a folder. A descriptor or a negative errno. */
+int fs_open_node(struct fs *fs, const struct fs_node *node, int flags);

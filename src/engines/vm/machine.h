@@ -1,0 +1,60 @@
+/* A virtual machine: memory, processors, an interrupt controller, and windows in its address space
+ * in which devices are found. What differs between architectures is in arm64/ and x86-64/. */
+#pragma once
+
+#include "base/err.h"
+#include "engines/vm/device.h"
+
+#include <pthread.h>
+
+#define MACHINE_CPUS_MAX    8
+#define MACHINE_DEVICES_MAX 2
+#define MACHINE_SPACING     0x1000u /* between the windows of devices */
+
+struct kvm_run;
+
+enum machine_end {
+    MACHINE_GOES_ON,
+    MACHINE_OFF,   /* the guest switched it off */
+    MACHINE_RESET, /* the guest's kernel gave up: it restarts after a panic */
+    MACHINE_BROKEN,
+};
+
+struct machine {
+    int kvm, vm;
+    int interrupts; /* the controller's descriptor, where it has one */
+    struct guest_memory memory;
+    unsigned cpu_count;
+    int cpus[MACHINE_CPUS_MAX];
+    struct kvm_run *runs[MACHINE_CPUS_MAX];
+    size_t run_size;
+    unsigned device_count;
+    struct device *devices[MACHINE_DEVICES_MAX];
+    int lines[MACHINE_DEVICES_MAX];                    /* irqfd of each */
+    int bells[MACHINE_DEVICES_MAX][DEVICE_QUEUES_MAX]; /* ioeventfd of each queue */
+    pthread_mutex_t lock;                              /* of all devices */
+    uint64_t exits;
+};
+
+/* kvm: an open /dev/kvm. */
+int machine_make(struct machine *m, int kvm, uint64_t memory, unsigned cpus, struct err *err);
+int machine_add(struct machine *m, struct device *d, struct err *err);
+/* After all devices were added: kernel and initramfs into memory, the first processor at its
+ * entry. */
+int machine_load(struct machine *m, int kernel, int initramfs, struct err *err);
+/* Runs a processor until the guest needs something, and gives it that. */
+enum machine_end machine_step(struct machine *m, unsigned cpu);
+
+/* Reads all of a file into guest memory, at an offset from its start; the length, or negative. */
+int64_t machine_read(struct machine *m, uint64_t at, int fd, const char *what, struct err *err);
+
+/* In arm64/ and x86-64/. */
+extern const uint64_t arch_memory_base, arch_device_base;
+/* NULL, or why this architecture cannot be served. */
+const char *arch_refusal(void);
+/* Before and after the processors are made. */
+int arch_before_cpus(struct machine *m, struct err *err);
+int arch_after_cpus(struct machine *m, struct err *err);
+/* The number of a device's interrupt line, as irqfd wants it. */
+unsigned arch_line(unsigned device);
+int arch_load(struct machine *m, int kernel, int initramfs, struct err *err);

@@ -1,0 +1,244 @@
+/* brig-vmm: the monitor of one virtual machine. brig starts it in the place of the code, inside the
+ * walls of the container tier:
+ *
+ *   brig-vmm MEMORY CPUS UID KVM KERNEL INITRAMFS PLAN
+ *
+ * The last four are descriptors: /dev/kvm, opened outside, and sealed files. It boots the kernel,
+ * tells init in the guest what to run, carries input and output, and ends as the code ended.
+ *
+ * One thread serves the devices, one runs each processor. Before the guest's first instruction each
+ * of them gives up all system calls but those that it works with.
+ *
+ * VM-13  Of KVM's calls only KVM_RUN is left; nothing is executed, no socket made, and files are
+ * opened below folders that are open.
+ * VM-14  A guest that does not say in time that it is up ends the run. */
+#include "base/num.h"
+#include "engines/vm/fs.h"
+#include "engines/vm/machine.h"
+#include "engines/vm/session.h"
+#include "engines/vm/vsock.h"
+#include "os/seal.h"
+#include "os/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+struct monitor {
+    struct machine machine;
+    struct vsock vsock;
+    struct fs fs;
+    struct session session;
+    int ended_fd; /* a processor stopped for good */
+    _Atomic int end;
+    pthread_barrier_t sealed;
+};
+static struct monitor monitor;
+
+static int stop(const struct err *err)
+{
+    dprintf(2, "brig-vmm: %s\n", err->message);
+    if (err->hint[0])
+        dprintf(2, "  hint: %s\n", err->hint);
+    return 125;
+}
+
+/* VM-13: a processor runs, and says when it has ended. */
+static int seal_processor(struct err *err)
+{
+    static const int allowed[] = {SEAL_CALLS_LIFE, SYS_write, SYS_writev, SYS_ppoll};
+    static const struct seal_choice choices[] = {SEAL_CHOICES_NO_CODE,
+                                                 {SYS_ioctl, 1, ~0u, {KVM_RUN}, 1}};
+    return seal_calls(&(struct seal_calls){allowed, sizeof allowed / sizeof *allowed, choices,
+                                           sizeof choices / sizeof *choices},
+                      "a processor of the guest", err);
+}
+
+static int seal_devices(struct err *err)
+{
+    static const int allowed[] = {
+        SEAL_CALLS_LIFE, SYS_read,         SYS_write,     SYS_writev,     SYS_preadv,
+        SYS_pwritev,     SYS_close,        SYS_fstat,     SYS_newfstatat, SYS_statx,
+        SYS_fstatfs,     SYS_fcntl,        SYS_lseek,     SYS_getdents64, SYS_readlinkat,
+        SYS_mkdirat,     SYS_unlinkat,     SYS_symlinkat, SYS_linkat,     SYS_renameat2,
+        SYS_fchmodat,    SYS_utimensat,    SYS_ftruncate, SYS_fallocate,  SYS_fsync,
+        SYS_ppoll,       SYS_rt_sigaction,
+#ifdef SYS_poll
+        SYS_poll,
+#endif
+#ifdef SYS_renameat
+        SYS_renameat,
+#endif
+    };
+    struct seal_choice choices[] = {
+        SEAL_CHOICES_NO_CODE,
+        {SYS_openat, 0, 0x80000000u, {0}, 1},        /* below an open folder */
+        {SYS_kill, 0, ~0u, {(uint32_t)getpid()}, 1}, /* to end as the code ended */
+    };
+    return seal_calls(&(struct seal_calls){allowed, sizeof allowed / sizeof *allowed, choices,
+                                           sizeof choices / sizeof *choices},
+                      "the monitor", err);
+}
+
+static void *run_processor(void *argument)
+{
+    struct monitor *m = &monitor;
+    unsigned cpu = (unsigned)(uintptr_t)argument;
+    struct err err = ERR_INIT;
+    const uint64_t one = 1;
+    enum machine_end end;
+    if (seal_processor(&err) < 0)
+        _exit(stop(&err));
+    pthread_barrier_wait(&m->sealed);
+    while ((end = machine_step(&m->machine, cpu)) == MACHINE_GOES_ON)
+        ;
+    m->end = (int)end;
+    while (write(m->ended_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    for (;;) /* the end of a thread makes calls that are not left */
+        syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
+    return NULL;
+}
+
+static int start_processors(struct monitor *m, struct err *err)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 128 << 10);
+    pthread_barrier_init(&m->sealed, NULL, m->machine.cpu_count + 1);
+    for (unsigned i = 0; i < m->machine.cpu_count; i++)
+        if ((errno = pthread_create(&thread, &attr, run_processor, (void *)(uintptr_t)i)))
+            return err_sys(err, "start a processor's thread");
+    return 0;
+}
+
+enum { AT_SESSION, AT_ENDED = SESSION_FDS, AT_BELLS };
+#define BELLS (MACHINE_DEVICES_MAX * DEVICE_QUEUES_MAX)
+
+static unsigned watch_bells(struct monitor *m, struct pollfd *fds)
+{
+    unsigned n = 0;
+    for (unsigned d = 0; d < m->machine.device_count; d++)
+        for (unsigned q = 0; q < m->machine.devices[d]->queue_count; q++)
+            fds[n++] = (struct pollfd){.fd = m->machine.bells[d][q], .events = POLLIN};
+    return n;
+}
+
+static void answer_bells(struct monitor *m, const struct pollfd *fds)
+{
+    uint64_t count;
+    for (unsigned d = 0; d < m->machine.device_count; d++)
+        for (unsigned q = 0; q < m->machine.devices[d]->queue_count; q++, fds++)
+            if ((fds->revents & POLLIN) && read(fds->fd, &count, sizeof count) == sizeof count) {
+                pthread_mutex_lock(&m->machine.lock);
+                device_notify(m->machine.devices[d], q);
+                pthread_mutex_unlock(&m->machine.lock);
+            }
+}
+
+/* How the run ended, as an exit status; a signal ends this process by itself. */
+static int serve(struct monitor *m)
+{
+    for (;;) {
+        struct pollfd fds[AT_BELLS + BELLS];
+        pthread_mutex_lock(&m->machine.lock);
+        session_watch(&m->session, fds);
+        pthread_mutex_unlock(&m->machine.lock);
+        fds[AT_ENDED] = (struct pollfd){.fd = m->ended_fd, .events = POLLIN};
+        unsigned bells = watch_bells(m, fds + AT_BELLS);
+        int n = poll(fds, AT_BELLS + bells, session_patience(&m->session));
+        if (n < 0 && errno != EINTR)
+            return 125;
+        if (n < 0)
+            continue;
+        answer_bells(m, fds + AT_BELLS);
+        pthread_mutex_lock(&m->machine.lock);
+        int status = session_step(&m->session, fds);
+        pthread_mutex_unlock(&m->machine.lock);
+        if (status >= 0)
+            return status;
+        if (fds[AT_ENDED].revents)
+            return session_lost(&m->session,
+                                m->end == MACHINE_RESET ? "the guest's kernel gave up (it panicked)"
+                                : m->end == MACHINE_OFF ? "the guest switched itself off"
+                                                        : "the guest's processor cannot go on");
+    }
+}
+
+struct arguments {
+    uint64_t memory, cpus, uid, kvm, kernel, initramfs, plan;
+};
+
+static int read_arguments(char **argv, struct arguments *a, struct err *err)
+{
+    uint64_t *numbers[] = {&a->memory, &a->cpus,      &a->uid, &a->kvm,
+                           &a->kernel, &a->initramfs, &a->plan};
+    for (size_t i = 0; i < 7; i++)
+        if (!argv[i] || num_parse_uint(argv[i], numbers[i], err) < 0)
+            return err_set(err, ERR_USAGE, "it is started by brig, with seven numbers");
+    if (a->cpus < 1 || a->cpus > MACHINE_CPUS_MAX || a->memory < (64u << 20) ||
+        (a->memory & 0x1fffff))
+        return err_set(err, ERR_USAGE, "memory or processors are out of range");
+    return 0;
+}
+
+static int open_view(struct monitor *m, struct err *err)
+{
+    int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int self = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 || self < 0)
+        return err_sys(err, "open the view");
+    errno = -fs_init(&m->fs, &m->machine.memory, root, self);
+    return errno ? err_sys(err, "serve the view") : 0;
+}
+
+static int make(struct monitor *m, const struct arguments *a, struct err *err)
+{
+    const char *refusal = arch_refusal();
+    if (refusal)
+        return err_set(err, ERR_UNSUPPORTED, "%s", refusal);
+    if (machine_make(&m->machine, (int)a->kvm, a->memory, (unsigned)a->cpus, err) < 0)
+        return err_number(err);
+    vsock_init(&m->vsock, &m->machine.memory);
+    if (open_view(m, err) < 0 || machine_add(&m->machine, &m->vsock.device, err) < 0 ||
+        machine_add(&m->machine, &m->fs.device, err) < 0)
+        return err_number(err);
+    if (machine_load(&m->machine, (int)a->kernel, (int)a->initramfs, err) < 0 ||
+        session_open(&m->session, &m->vsock, (int)a->plan, (uint32_t)a->uid, err) < 0)
+        return err_number(err);
+    close((int)a->kernel);
+    close((int)a->initramfs);
+    close((int)a->kvm);
+    m->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return m->ended_fd < 0 ? err_sys(err, "make an eventfd") : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct monitor *m = &monitor;
+    struct arguments a;
+    struct err err = ERR_INIT;
+    prctl(PR_SET_NAME, "brig-vmm");
+    if (argc != 8 || read_arguments(argv + 1, &a, &err) < 0 || make(m, &a, &err) < 0)
+        return stop(&err);
+    if (start_processors(m, &err) < 0 || seal_devices(&err) < 0)
+        return stop(&err);
+    session_begin(&m->session);
+    pthread_barrier_wait(&m->sealed);
+    int status = serve(m);
+    session_end_as(&m->session);
+    _exit(status);
+}

@@ -1,0 +1,40 @@
+/* What the monitor and init in the guest say to each other, and the code's input and output. */
+#pragma once
+
+#include "base/err.h"
+#include "engines/vm/vsock.h"
+#include "plan/guest.h"
+
+#include <poll.h>
+#include <time.h>
+
+#define SESSION_FDS 4 /* that it watches: 0, 1, 2 and signals */
+
+struct session {
+    struct vsock *vsock;
+    const uint8_t *plan;
+    size_t plan_len, plan_sent;
+    struct guest_hello hello;
+    bool greeted;
+    bool in_ended;
+    bool closed[2]; /* who reads output 1 or 2 has gone */
+    int signal_fd;
+    struct timespec begun;
+    struct guest_word word; /* GUEST_EXIT or GUEST_FAIL, once it came */
+    bool over;
+    int signal; /* end by it */
+};
+
+int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, struct err *err);
+/* From now on the guest has a time limit to come up. */
+void session_begin(struct session *s);
+/* Fills in the first SESSION_FDS. */
+void session_watch(struct session *s, struct pollfd *fds);
+/* Milliseconds until the guest must have come up; -1: it has. */
+int session_patience(const struct session *s);
+/* After a poll; an exit status, or -1: it goes on. */
+int session_step(struct session *s, const struct pollfd *fds);
+/* The machine ended before the code did; an exit status. */
+int session_lost(struct session *s, const char *why);
+/* If a signal ended the code, it ends this process. */
+void session_end_as(const struct session *s);

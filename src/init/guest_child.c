@@ -1,0 +1,452 @@
+/* init as the first process of a virtual machine: loads the modules that came with it, mounts what
+ * the monitor serves, hears from the monitor what to run, puts the walls of the plan around the
+ * code and carries its input and output.
+ *
+ * The code stands here behind the same walls as without a machine: a uid of its own, no capability,
+ * no-new-privs, Landlock, the system call filter, limits. Beyond them is this guest's kernel, then
+ * the monitor.
+ *
+ * VM-15  The code holds pipes, never a stream of the monitor's, and its filter lets it make none.
+ */
+#include "init/guest_child.h"
+#include "init/exec_child.h"
+#include "init/perform_child.h"
+#include "os/landlock.h"
+#include "os/sys.h"
+#include "plan/guest.h"
+
+#include <sys/socket.h> /* first: what follows needs it */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/vm_sockets.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define NEW_ROOT "/view"
+
+/* One direction between a pipe of the code's and a stream of the monitor's. */
+struct carrier {
+    int from, to; /* -1: closed */
+    size_t len, at;
+    char data[32768];
+};
+
+static struct {
+    int control;
+    struct guest_hello hello;
+    const uint8_t *plan;
+    int streams[3];
+    struct carrier carriers[3]; /* input, output, errors */
+    pid_t code;
+    bool ended;
+    int status;
+} guest = {.control = -1};
+
+static void say(uint32_t type, int32_t value, uint32_t oom_kills, const struct err *err)
+{
+    struct guest_word word = {.type = type, .value = value, .oom_kills = oom_kills};
+    if (err)
+        word.err = *err;
+    const char *data = (const char *)&word;
+    for (size_t done = 0; done < sizeof word;) {
+        ssize_t n = write(guest.control, data + done, sizeof word - done);
+        if (n < 0 && errno != EINTR)
+            return;
+        done += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* The monitor ends the machine when it has heard; without a monitor to hear, the kernel does. */
+static void give_up(const struct err *err)
+{
+    if (guest.control < 0)
+        reboot(RB_AUTOBOOT);
+    say(GUEST_FAIL, 0, 0, err);
+    for (;;)
+        pause();
+}
+
+#define MODULES_MAX 32u
+
+/* 1: loaded; 0: it needs another one first; negative: it cannot be. */
+static int load_module(unsigned number, struct err *err)
+{
+    char path[32];
+    snprintf(path, sizeof path, GUEST_MODULE, number);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(err, "open %s", path);
+    int result = (int)syscall(SYS_finit_module, fd, "", 0);
+    close(fd);
+    if (result < 0 && errno == ENOENT)
+        return 0;
+    if (result < 0 && errno != EEXIST)
+        return err_sys(err, "load %s", path);
+    unlink(path); /* its memory is the guest's */
+    return 1;
+}
+
+/* Which module needs which differs from kernel to kernel: what is refused for want of another one
+ * is tried again, as long as some come in. */
+static int load_modules(struct err *err)
+{
+    char path[32];
+    bool loaded[MODULES_MAX] = {false};
+    unsigned count = 0, left;
+    do
+        snprintf(path, sizeof path, GUEST_MODULE, count);
+    while (access(path, F_OK) == 0 && ++count < MODULES_MAX);
+    left = count;
+    while (left > 0) {
+        unsigned before = left;
+        for (unsigned i = 0; i < count; i++) {
+            int result = loaded[i] ? 0 : load_module(i, err);
+            if (result < 0)
+                return err_number(err);
+            loaded[i] |= result > 0;
+            left -= result > 0;
+        }
+        if (left == before)
+            return err_set(err, ERR_UNSUPPORTED, "modules of the guest's kernel lack others");
+    }
+    return 0;
+}
+
+static int dial(uint32_t port, struct err *err)
+{
+    struct sockaddr_vm to = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = port};
+    int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
+        return err_sys(err, "reach the monitor");
+    return fd;
+}
+
+static int read_all(int fd, void *to, size_t len, struct err *err)
+{
+    for (size_t done = 0; done < len;) {
+        ssize_t n = read(fd, (char *)to + done, len - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return err_sys(err, "hear the monitor");
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static int hear_plan(struct err *err)
+{
+    if (read_all(guest.control, &guest.hello, sizeof guest.hello, err) < 0)
+        return err_number(err);
+    if (guest.hello.magic != GUEST_MAGIC || guest.hello.plan_len == 0 ||
+        guest.hello.plan_len > PLAN_MAX_BYTES)
+        return err_set(err, ERR_PROTOCOL, "the monitor sent no plan");
+    void *plan = mmap(NULL, guest.hello.plan_len, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (plan == MAP_FAILED)
+        return err_sys(err, "map the plan");
+    guest.plan = plan;
+    struct timespec now = {.tv_sec = (time_t)guest.hello.seconds,
+                           .tv_nsec = guest.hello.nanoseconds};
+    clock_settime(CLOCK_REALTIME, &now);
+    return read_all(guest.control, plan, guest.hello.plan_len, err);
+}
+
+static int mount_at(const char *what, const char *where, const char *type, unsigned long flags,
+                    const char *options, struct err *err)
+{
+    if (mount(what, where, type, flags, options) < 0)
+        return err_sys(err, "mount %s on %s", type, where);
+    return 0;
+}
+
+/* Devices of the guest's own kernel; none of them leads to the host. */
+static int make_devices(struct err *err)
+{
+    static const struct {
+        const char *path;
+        unsigned minor, major;
+    } nodes[] = {{NEW_ROOT "/dev/null", 3, 1},    {NEW_ROOT "/dev/zero", 5, 1},
+                 {NEW_ROOT "/dev/full", 7, 1},    {NEW_ROOT "/dev/random", 8, 1},
+                 {NEW_ROOT "/dev/urandom", 9, 1}, {NEW_ROOT "/dev/tty", 0, 5}};
+    static const struct {
+        const char *to, *path;
+    } links[] = {{"/proc/self/fd", NEW_ROOT "/dev/fd"},
+                 {"/proc/self/fd/0", NEW_ROOT "/dev/stdin"},
+                 {"/proc/self/fd/1", NEW_ROOT "/dev/stdout"},
+                 {"/proc/self/fd/2", NEW_ROOT "/dev/stderr"},
+                 {"pts/ptmx", NEW_ROOT "/dev/ptmx"}};
+    if (mount_at("dev", NEW_ROOT "/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k", err) <
+        0)
+        return err_number(err);
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+        if (mknod(nodes[i].path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0)
+            return err_sys(err, "make %s", nodes[i].path);
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        if (symlink(links[i].to, links[i].path) < 0)
+            return err_sys(err, "make %s", links[i].path);
+    if (mkdir(NEW_ROOT GUEST_PROBE, 0755) < 0 || chmod(NEW_ROOT GUEST_PROBE, 0777) < 0)
+        return err_sys(err, "make a folder in /dev");
+    if (mkdir(NEW_ROOT "/dev/pts", 0755) < 0 || mkdir(NEW_ROOT "/dev/shm", 01777) < 0)
+        return err_sys(err, "make folders in /dev");
+    if (mount_at("devpts", NEW_ROOT "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+                 "newinstance,ptmxmode=0666,mode=600", err) < 0)
+        return err_number(err);
+    return mount_at("shm", NEW_ROOT "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                    "mode=1777", err);
+}
+
+static int enter_view(struct err *err)
+{
+    mkdir(NEW_ROOT, 0755);
+    if (mount_at(GUEST_VIEW, NEW_ROOT, "virtiofs", MS_NOSUID | MS_NODEV, "", err) < 0 ||
+        mount_at("proc", NEW_ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "", err) < 0 ||
+        make_devices(err) < 0)
+        return err_number(err);
+    unlink("/init");
+    if (chdir(NEW_ROOT) < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 ||
+        chdir("/") < 0)
+        return err_sys(err, "enter the view");
+    return 0;
+}
+
+/* Without a card there is nowhere to go; programs expect themselves at 127.0.0.1 all the same. */
+static void start_loopback(void)
+{
+    struct ifreq lo = {.ifr_flags = IFF_UP | IFF_RUNNING};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    memcpy(lo.ifr_name, "lo", 3);
+    if (fd >= 0) {
+        ioctl(fd, SIOCSIFFLAGS, &lo);
+        close(fd);
+    }
+}
+
+static int connect_streams(struct err *err)
+{
+    for (uint32_t i = 0; i < 3; i++)
+        if ((guest.streams[i] = dial(GUEST_STDIN + i, err)) < 0)
+            return err_number(err);
+    return 0;
+}
+
+static int take_identity(uint32_t uid, struct err *err)
+{
+    for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+        ;
+    if (syscall(SYS_setgroups, (size_t)0, NULL) < 0 || syscall(SYS_setresgid, uid, uid, uid) < 0 ||
+        syscall(SYS_setresuid, uid, uid, uid) < 0)
+        return err_sys(err, "take uid %u", uid);
+    return 0;
+}
+
+/* As the supervisor does outside: what could be opened before must not be openable now. */
+static int check_landlock(const struct apply_state *st, struct err *err)
+{
+    if (st->landlock_probe &&
+        (st->evidence.landlock_before != 0 || st->evidence.landlock_after != EACCES))
+        return err_set(err, ERR_ATTEST, "Landlock is not in force inside the guest (%d, then %d)",
+                       st->evidence.landlock_before, st->evidence.landlock_after);
+    return 0;
+}
+
+static void become_the_code(const int pipes[3], int report)
+{
+    static struct apply_state st;
+    struct err err = ERR_INIT;
+    perform_init(&st);
+    setsid();
+    for (int fd = 0; fd < 3; fd++)
+        dup2(pipes[fd], fd);
+    if (take_identity(guest.hello.uid, &err) >= 0 &&
+        perform_plan(&st, guest.plan, guest.hello.plan_len, NULL, &err) >= 0 &&
+        check_landlock(&st, &err) >= 0 && exec_limits(&st, &err) >= 0) {
+        exec_default_signals();
+        if (chdir(st.cwd ? st.cwd : "/") < 0)
+            err_sys(&err, "enter folder %s", st.cwd);
+        else
+            exec_search(&st, &err);
+    }
+    if (write(report, &err, sizeof err) < 0)
+        _exit(125);
+    _exit(125);
+}
+
+static int start_code(struct err *err)
+{
+    int in[2], out[2], errors[2], report[2];
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0 ||
+        pipe2(report, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    guest.code = fork();
+    if (guest.code < 0)
+        return err_sys(err, "start the code");
+    if (guest.code == 0)
+        become_the_code((const int[]){in[0], out[1], errors[1]}, report[1]);
+    close(in[0]);
+    close(out[1]);
+    close(errors[1]);
+    close(report[1]);
+    ssize_t n = read(report[0], err, sizeof *err); /* its end: it was executed */
+    close(report[0]);
+    if (n == (ssize_t)sizeof *err)
+        return err_number(err);
+    guest.carriers[0] = (struct carrier){.from = guest.streams[0], .to = in[1]};
+    guest.carriers[1] = (struct carrier){.from = out[0], .to = guest.streams[1]};
+    guest.carriers[2] = (struct carrier){.from = errors[0], .to = guest.streams[2]};
+    for (int i = 0; i < 3; i++) {
+        fcntl(guest.carriers[i].from, F_SETFL, O_NONBLOCK);
+        fcntl(guest.carriers[i].to, F_SETFL, O_NONBLOCK);
+    }
+    return 0;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static bool again(ssize_t n)
+{
+    return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+static void carry(struct carrier *c)
+{
+    if (c->len == 0 && c->from >= 0) {
+        ssize_t n = read(c->from, c->data, sizeof c->data);
+        c->at = 0;
+        c->len = n > 0 ? (size_t)n : 0;
+        if (n <= 0 && !again(n))
+            close_fd(&c->from);
+    }
+    if (c->len > 0 && c->to >= 0) {
+        ssize_t n = write(c->to, c->data + c->at, c->len);
+        if (n > 0) {
+            c->at += (size_t)n;
+            c->len -= (size_t)n;
+        } else if (!again(n)) { /* nobody reads it */
+            c->len = 0;
+            close_fd(&c->to);
+            close_fd(&c->from);
+        }
+    }
+    if (c->from < 0 && c->len == 0)
+        close_fd(&c->to);
+}
+
+static void hear_word(void)
+{
+    struct guest_word word;
+    struct err err = ERR_INIT;
+    if (read_all(guest.control, &word, sizeof word, &err) < 0)
+        reboot(RB_POWER_OFF);
+    if (word.type == GUEST_SIGNAL && word.value > 0 && word.value <= 64)
+        kill(-guest.code, word.value);
+}
+
+static void reap(int signals)
+{
+    struct signalfd_siginfo info;
+    int status;
+    pid_t pid;
+    while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
+        ;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == guest.code) {
+            guest.ended = true;
+            guest.status = status;
+        }
+}
+
+/* Until the code has ended and all that it wrote is on its way. */
+static void carry_until_end(int signals)
+{
+    while (!guest.ended || guest.carriers[1].to >= 0 || guest.carriers[2].to >= 0) {
+        struct pollfd fds[8];
+        fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = guest.control, .events = POLLIN};
+        for (int i = 0; i < 3; i++) {
+            struct carrier *c = &guest.carriers[i];
+            fds[2 + 2 * i] = (struct pollfd){.fd = c->len == 0 ? c->from : -1, .events = POLLIN};
+            fds[3 + 2 * i] = (struct pollfd){.fd = c->len > 0 ? c->to : -1, .events = POLLOUT};
+        }
+        if (poll(fds, 8, -1) < 0)
+            continue;
+        if (fds[0].revents)
+            reap(signals);
+        if (fds[1].revents)
+            hear_word();
+        for (int i = 0; i < 3; i++)
+            if (fds[2 + 2 * i].revents || fds[3 + 2 * i].revents)
+                carry(&guest.carriers[i]);
+        /* Nothing outlives the code: what it left behind would keep its output open. */
+        if (guest.ended)
+            kill(-1, SIGKILL);
+    }
+}
+
+static uint32_t count_oom_kills(void)
+{
+    char text[16384];
+    uint32_t count = 0;
+    int fd = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    close_fd(&fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strstr(text, "\noom_kill ");
+    for (at = at ? at + 10 : ""; *at >= '0' && *at <= '9'; at++)
+        count = count * 10 + (uint32_t)(*at - '0');
+    return count;
+}
+
+static int set_up(struct err *err)
+{
+    struct rlimit files = {.rlim_cur = 1u << 20, .rlim_max = 1u << 20};
+    if (load_modules(err) < 0 || (guest.control = dial(GUEST_CONTROL, err)) < 0 ||
+        hear_plan(err) < 0 || enter_view(err) < 0 || connect_streams(err) < 0)
+        return err_number(err);
+    start_loopback();
+    setrlimit(RLIMIT_NOFILE, &files);
+    return sethostname("brig", 4) < 0 ? err_sys(err, "set the host name") : 0;
+}
+
+int guest_main(void)
+{
+    struct err err = ERR_INIT;
+    sigset_t set;
+    /* There is no console behind what the kernel may have opened. */
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd < 3; fd++)
+        if (dup2(null, fd) < 0)
+            reboot(RB_AUTOBOOT);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (set_up(&err) < 0 || start_code(&err) < 0)
+        give_up(&err);
+    carry_until_end(signals);
+    say(GUEST_EXIT, guest.status, count_oom_kills(), NULL);
+    for (;;)
+        pause();
+}

@@ -1,0 +1,49 @@
+/* What is said between the monitor and init in a guest, over streams of its vsock.
+ *
+ * The monitor begins, with a hello and the plan of the code; init answers with words. What comes
+ * from the guest is hostile input to the monitor, also before the code runs: its kernel may have
+ * been taken over. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+enum guest_port {
+    GUEST_CONTROL = 1,
+    GUEST_STDIN,
+    GUEST_STDOUT,
+    GUEST_STDERR,
+};
+
+#define GUEST_MAGIC 0x74736775u
+
+/* Followed by the plan. */
+struct guest_hello {
+    uint32_t magic, plan_len;
+    uint64_t seconds; /* since 1970 */
+    uint32_t nanoseconds;
+    uint32_t uid; /* of the code; its gid is the same */
+};
+
+enum guest_word_type {
+    GUEST_SIGNAL = 1, /* monitor: send it to the code's process group */
+    GUEST_EXIT, /* init: the code ended with this wait status, and all that it wrote was sent */
+    GUEST_FAIL, /* init: it could not be started; `err` says why */
+};
+struct guest_word {
+    uint32_t type;
+    int32_t value;
+    uint32_t
+        oom_kills;  /* GUEST_EXIT: processes that the guest's kernel killed for want of memory */
+    struct err err; /* GUEST_FAIL */
+};
+
+/* Where the modules lie in the initramfs: numbered, in the order in which they are loaded. */
+#define GUEST_MODULE "/modules/%02u.ko"
+/* How init is told that it is the first process of a guest. */
+#define GUEST_ARGUMENT "guest"
+/* A folder of the guest's own that anybody could write, and Landlock lets nobody. */
+#define GUEST_PROBE "/dev/.landlock"
+/* The tag of the file system that the monitor serves. */
+#define GUEST_VIEW "view"

@@ -1,0 +1,163 @@
+/* The vm tier: brig-vmm takes the place of the code, inside all walls of the container tier, and
+ * the code runs in the guest that it boots.
+ *
+ * The memory limit of the policy is that of guest and monitor together: the guest has what is left
+ * after MACHINE_OVERHEAD. */
+#include "base/cleanup.h"
+#include "os/beside.h"
+#include "os/fd.h"
+#include "sandbox/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MACHINE_OVERHEAD (32ull << 20)
+#define MACHINE_LEAST    (128ull << 20) /* of the guest's own */
+#define MACHINE_CPUS     8u
+#define MACHINE_PIECE    (2ull << 20)
+
+enum { HAND_KVM, HAND_KERNEL, HAND_INITRAMFS, HAND_PLAN };
+
+static int refuse(const char *what, struct err *err)
+{
+    err_set(err, ERR_UNSUPPORTED, "%s is not there on the vm tier in this version", what);
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err, "--tier container has it, behind a weaker kernel wall");
+}
+
+/* What is asked for and cannot be given stops the start. */
+static int check_request(const struct sandbox *s, struct err *err)
+{
+    const struct policy *p = s->request->policy;
+    if (s->request->tty)
+        return refuse("a terminal (-t)", err);
+    if (p->network_mode == NETWORK_ALLOWLIST)
+        return refuse("a network (network rules, secrets)", err);
+    if (s->learner)
+        return refuse("learn mode", err);
+    if (p->report)
+        return refuse("the report of refused files (--report-files)", err);
+    if (s->session || s->stem || s->source)
+        return refuse("a sandbox of brig serve", err);
+    if (p->memory < MACHINE_LEAST + MACHINE_OVERHEAD) {
+        err_set(err, ERR_UNSUPPORTED, "a virtual machine needs at least 160 MiB of memory");
+        err_at(err, BOUNDARY_KERNEL);
+        return err_hint(err, "--memory 512M");
+    }
+    return 0;
+}
+
+static uint64_t guest_memory(const struct policy *p)
+{
+    uint64_t most = 1ull << 40;
+    uint64_t memory = p->memory < most ? p->memory : most;
+    return (memory - MACHINE_OVERHEAD) & ~(MACHINE_PIECE - 1);
+}
+
+static unsigned guest_cpus(const struct policy *p)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t wanted = (p->cpus_milli + 999) / 1000;
+    if (online > 0 && wanted > (uint64_t)online)
+        wanted = (uint64_t)online;
+    return wanted < 1 ? 1 : wanted > MACHINE_CPUS ? MACHINE_CPUS : (unsigned)wanted;
+}
+
+static void write_arguments(struct sandbox *s)
+{
+    const uint64_t numbers[7] = {s->machine.facts.memory,     s->machine.facts.cpus,
+                                 s->kernel.inside_uid,        INIT_FD_TREES + HAND_KVM,
+                                 INIT_FD_TREES + HAND_KERNEL, INIT_FD_TREES + HAND_INITRAMFS,
+                                 INIT_FD_TREES + HAND_PLAN};
+    s->machine.argv[0] = (char *)TOOL_PATH;
+    for (size_t i = 0; i < 7; i++) {
+        snprintf(s->machine.numbers[i], sizeof s->machine.numbers[i], "%" PRIu64, numbers[i]);
+        s->machine.argv[i + 1] = s->machine.numbers[i];
+    }
+    s->machine.argv[8] = NULL;
+}
+
+int sandbox_machine_open(struct sandbox *s, struct err *err)
+{
+    const struct policy *p = s->request->policy;
+    for (size_t i = 0; i < ARRAY_LEN(s->machine.fds); i++)
+        s->machine.fds[i] = -1;
+    if (s->kernel.tier != TIER_VM)
+        return 0;
+    if (check_request(s, err) < 0)
+        return err_number(err);
+    if (program_beside("brig-vmm", s->machine.program, sizeof s->machine.program, err) < 0 ||
+        guests_choose(&s->machine.guest, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    s->machine.on = true;
+    s->machine.facts.memory = guest_memory(p);
+    s->machine.facts.cpus = guest_cpus(p);
+    snprintf(s->machine.facts.release, sizeof s->machine.facts.release, "%s",
+             s->machine.guest.release);
+    s->kernel.machine = &s->machine.facts;
+    write_arguments(s);
+    return 0;
+}
+
+int sandbox_machine_prepare(struct sandbox *s, struct err *err)
+{
+    struct guest_files files;
+    size_t len;
+    if (!s->machine.on)
+        return 0;
+    s->machine.fds[HAND_KVM] = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+    if (s->machine.fds[HAND_KVM] < 0)
+        return err_sys(err, "open /dev/kvm");
+    const void *init = kernel_init_program(&len);
+    int result = guests_open(&s->machine.guest, init, len, &files, err);
+    s->machine.fds[HAND_KERNEL] = files.kernel;
+    s->machine.fds[HAND_INITRAMFS] = files.initramfs;
+    if (result < 0)
+        return err_at(err, BOUNDARY_KERNEL);
+    snprintf(s->machine.facts.kernel_hash, sizeof s->machine.facts.kernel_hash, "%s",
+             files.kernel_hash);
+    snprintf(s->machine.facts.initramfs_hash, sizeof s->machine.facts.initramfs_hash, "%s",
+             files.initramfs_hash);
+    s->machine.fds[HAND_PLAN] = memfd_empty("brig-guest-plan", false, err);
+    return s->machine.fds[HAND_PLAN] < 0 ? err_number(err) : 0;
+}
+
+unsigned sandbox_machine_hand(struct sandbox *s, int *fds)
+{
+    if (!s->machine.on)
+        return 0;
+    s->machine.facts.first_tree = s->filesystem.tree_count;
+    memcpy(fds, s->machine.fds, sizeof s->machine.fds);
+    return KERNEL_HANDED;
+}
+
+int sandbox_machine_write(struct sandbox *s, struct err *err)
+{
+    struct plan plan;
+    if (!s->machine.on)
+        return 0;
+    plan_init(&plan);
+    lifecycle_plan_guest(s->request->policy, &plan);
+    plan_op(&plan, OP_NO_NEW_PRIVS);
+    filesystem_plan_guest(&s->filesystem, &plan);
+    int result = kernel_plan_guest(&plan, err);
+    if (result >= 0)
+        result = credentials_plan(&s->credentials, STAGE_CODE, &plan, err);
+    for (char *const *arg = s->request->argv; arg && *arg; arg++)
+        plan_str(&plan, OP_ARG, *arg, NULL, 0);
+    if (result >= 0 && (result = plan_finish(&plan, err)) >= 0)
+        result = memfd_fill(s->machine.fds[HAND_PLAN], plan.bytes.data, plan.bytes.len, err);
+    plan_done(&plan);
+    return result;
+}
+
+void sandbox_machine_done(struct sandbox *s)
+{
+    for (size_t i = 0; i < ARRAY_LEN(s->machine.fds); i++)
+        if (s->machine.on && s->machine.fds[i] >= 0)
+            close(fd_steal(&s->machine.fds[i]));
+}

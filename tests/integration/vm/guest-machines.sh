@@ -1,0 +1,126 @@
+#!/bin/busybox sh
+# The vm tier in a machine that can run virtual machines: guest-machines.sh ROLE.
+role=$1
+out=/tmp/machines.$role
+cd /tmp || exit 1
+export XDG_STATE_HOME=/tmp/state.$role
+mkdir -p -m 700 "$XDG_STATE_HOME"
+
+check() # NAME: by the status of the command before it
+{
+    if [ $? = 0 ]; then echo "ok $role: $1"; return; fi
+    echo "not ok $role: $1"
+    head -c 1500 "$out" | sed 's/^/# stdout: /'
+    head -c 1500 "$out.err" | sed 's/^/# stderr: /'
+}
+vm() { timeout 600 brig run --tier vm "$@" >"$out" 2>"$out.err" <"${input:-/dev/null}"; }
+has() { grep -q -- "$1" "$out"; }
+complains() { grep -q -- "$1" "$out.err"; }
+
+if [ "$role" = stranger ]; then
+    vm -- true
+    [ $? = 125 ] && complains 'not for this user' && complains usermod
+    check "without access to /dev/kvm it is refused, with what helps"
+    exit
+fi
+
+brig doctor >"$out" 2>"$out.err"
+has 'ok  *vm' && has 'ok  *critical'
+check "doctor finds the tier"
+brig kernel list >"$out" 2>"$out.err" && has "$(uname -r)"
+check "the kernel in /boot is found"
+
+# One guest, many questions: a boot is dear here.
+cat >/tmp/probe.$role.py <<'PY'
+import ctypes, errno, os, socket, stat, subprocess, sys
+def said(name, truth): print(("yes " if truth else "no ") + name)
+def refused(call, *codes):
+    try: call()
+    except OSError as e: return e.errno in codes
+    return False
+status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line)
+said("answer", 6 * 7 == 42)
+said("uid", os.getuid() == 1000 and os.getgid() == 1000 and os.getgroups() == [])
+said("no capability", all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")))
+said("no new privileges", status["NoNewPrivs"].strip() == "1")
+said("filter", status["Seccomp"].strip() == "2")
+said("mount refused", refused(lambda: os.mkfifo("/nowhere/x"), errno.ENOENT) and
+     ctypes.CDLL(None, use_errno=True).mount(b"x", b"/tmp", b"tmpfs", 0, None) != 0 and ctypes.get_errno() == errno.EPERM)
+said("no vsock", refused(lambda: socket.socket(40, socket.SOCK_STREAM), errno.EPERM, errno.EACCES))
+said("no network", refused(lambda: socket.create_connection(("192.0.2.1", 80), 2), errno.ENETUNREACH))
+said("loopback", True if socket.create_server(("127.0.0.1", 0)) else False)
+said("host name", socket.gethostname() == "brig")
+said("no secret of the host's", refused(lambda: os.listdir("/root"), errno.ENOENT, errno.EACCES, errno.EPERM))
+said("read-only system", refused(lambda: open("/usr/x", "w"), errno.EROFS, errno.EACCES))
+said("no kvm", not os.path.exists("/dev/kvm"))
+said("clock", abs(os.stat("/tmp").st_mtime - __import__("time").time()) < 3600)
+os.chdir("/tmp")
+open("a", "w").write("x" * 100000)
+os.rename("a", "b"); os.link("b", "c"); os.symlink("b", "d"); os.mkdir("e"); os.chmod("b", 0o640)
+said("files", os.stat("d").st_size == 100000 and os.stat("c").st_nlink == 2 and stat.S_IMODE(os.stat("b").st_mode) == 0o640
+     and sorted(os.listdir(".")) [:4] == ["b", "c", "d", "e"])
+with open("b", "r+") as f: f.truncate(5); f.seek(1 << 20); f.write("end")
+said("sparse", os.stat("b").st_size == (1 << 20) + 3 and os.stat("b").st_blocks < 2000)
+said("no set-id bits", refused(lambda: os.chmod("c", 0o6755), errno.EPERM))
+said("no special files", refused(lambda: os.mkfifo("/tmp/fifo"), errno.EPERM))
+import mmap
+with open("m", "wb") as f: f.write(b"\0" * 8192)
+with open("m", "r+b") as f:
+    with mmap.mmap(f.fileno(), 8192) as m: m[4096:4100] = b"mmap"
+said("mmap", open("m", "rb").read()[4096:4100] == b"mmap")
+for name in ("b", "c", "d", "m"): os.unlink(name)
+os.rmdir("e")
+said("removed", os.listdir("/tmp") == [])
+said("processes", subprocess.run(["/bin/sh", "-c", "exit 3"]).returncode == 3)
+said("descriptors", os.listdir("/proc/self/fd") <= ["0", "1", "2", "3"])
+said("stdin", sys.stdin.read() == "to the guest\n")
+print("uptime", open("/proc/uptime").read().split()[0])
+subprocess.Popen(["/bin/sleep", "1000"])
+print("to stderr", file=sys.stderr)
+sys.exit(7)
+PY
+echo 'to the guest' >/tmp/input.$role
+input=/tmp/input.$role
+set -- -m 512M --ro /tmp/probe.$role.py:/probe.py --receipt "/tmp/receipt.$role"
+vm "$@" -- python3 /probe.py
+[ $? = 7 ]
+check "the code's exit status is the run's"
+complains '^to stderr$'
+check "stderr is stderr"
+for what in answer uid "no capability" "no new privileges" filter "mount refused" "no vsock" "no network" loopback "host name" \
+    "no secret of the host's" "read-only system" "no kvm" clock files sparse "no set-id bits" "no special files" mmap removed \
+    processes descriptors stdin; do
+    has "^yes $what\$"
+    check "inside: $what"
+done
+sed -n 's/^uptime/# guest seconds/p' "$out"
+hash=$(sha256sum /boot/vmlinuz-* | cut -d' ' -f1)
+grep -q "$hash" "/tmp/receipt.$role"
+check "the receipt names the kernel by its hash"
+input=
+vm -- /nonexistent/program
+[ $? = 127 ] && complains 'command not found'
+check "a command that is not there is 127"
+[ "$role" = root ] || exit 0
+
+vm --timeout 40s -- sh -c 'while :; do :; done'
+[ $? = 124 ]
+check "a guest that spins is ended by the time limit"
+vm -- sh -c 'kill -TERM $$'
+[ $? = 143 ]
+check "a signal that ends the code ends the run"
+vm -m 192M -- python3 -c 'x = bytearray(400 << 20)'
+[ $? != 0 ] && { complains 'out of memory' || complains MemoryError; }
+check "a guest that runs out of memory is told of"
+vm -t -- true
+[ $? = 125 ] && complains terminal
+check "what is not there yet is refused: a terminal"
+vm --allow example.org -- true
+[ $? = 125 ] && complains network
+check "what is not there yet is refused: a network"
+left=$(ps | grep -v grep | grep -c 'brig-vmm')
+[ "$left" = 0 ]
+check "no monitor is left"
+left=$(find /sys/fs/cgroup -type d -name 'brig-*')
+[ -z "$left" ]
+check "no group is left"

@@ -1,0 +1,455 @@
+/* What a hostile guest can say to the monitor's devices. The driver here writes rings and registers
+ * by itself, as a guest's kernel that was taken over would. */
+#include "../../fuzz/vm_driver.h"
+#include "engines/vm/fs.h"
+#include "engines/vm/vsock.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct driver v;
+static struct vsock vsock;
+
+static void start_vsock(void)
+{
+    free(v.memory.host);
+    driver_memory(&v);
+    vsock_init(&vsock, &v.memory);
+    driver_start(&v, &vsock.device);
+}
+
+/* ---- rings: V-01, V-02, V-03, V-05, V-06 ---- */
+
+Test(vm_queue, a_ring_lies_in_guest_memory)
+{
+    static const struct {
+        uint32_t size;
+        uint64_t table, offered, used;
+        bool good;
+    } rows[] = {
+        {16, DRIVER_BASE, DRIVER_BASE + 0x400, DRIVER_BASE + 0x800, true}, /* the control */
+        {0, DRIVER_BASE, DRIVER_BASE + 0x400, DRIVER_BASE + 0x800, false},
+        {15, DRIVER_BASE, DRIVER_BASE + 0x400, DRIVER_BASE + 0x800, false},
+        {512, DRIVER_BASE, DRIVER_BASE + 0x4000, DRIVER_BASE + 0x8000, false},
+        {16, DRIVER_BASE + 8, DRIVER_BASE + 0x400, DRIVER_BASE + 0x800, false},
+        {16, DRIVER_BASE + DRIVER_MEMORY - 16, DRIVER_BASE + 0x400, DRIVER_BASE + 0x800, false},
+        {16, UINT64_MAX - 15, DRIVER_BASE + 0x400, DRIVER_BASE + 0x800, false},
+        {16, DRIVER_BASE, DRIVER_BASE + DRIVER_MEMORY, DRIVER_BASE + 0x800, false},
+        {16, DRIVER_BASE, DRIVER_BASE + 0x400, 0x0a000000, false},
+        {16, DRIVER_BASE, DRIVER_BASE + 0x401, DRIVER_BASE + 0x800, false},
+    };
+    driver_memory(&v);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct queue q = {.memory = &v.memory,
+                          .size = rows[i].size,
+                          .table_at = rows[i].table,
+                          .offered_at = rows[i].offered,
+                          .used_at = rows[i].used};
+        cr_assert_eq(queue_start(&q), rows[i].good, "row %zu", i);
+    }
+}
+
+Test(vm_queue, registers_are_deaf_once_the_device_works)
+{
+    start_vsock();
+    const uint8_t *before = vsock.device.queues[1].table;
+    driver_register(&v, 0x30, 1);
+    driver_register(&v, 0x38, 4);
+    driver_register(&v, 0x80, 0);
+    driver_register(&v, 0x44, 0);
+    driver_register(&v, 0x44, 1);
+    cr_assert_eq(vsock.device.queues[1].table, before);
+    cr_assert_eq(vsock.device.queues[1].count, DRIVER_RING);
+    cr_assert(device_live(&vsock.device));
+}
+
+static void offer_chain(unsigned parts, uint32_t len, uint16_t last_next, uint16_t last_flags)
+{
+    for (unsigned i = 0; i < parts; i++)
+        driver_part(&v, 1, i, DRIVER_BASE + DRIVER_PART, len, i + 1 < parts ? 1 : last_flags,
+                    (uint16_t)(i + 1 < parts ? i + 1 : last_next));
+    driver_offer(&v, 1, 0);
+    device_notify(&vsock.device, 1);
+}
+
+Test(vm_queue, malformed_chains_fail_the_device)
+{
+    start_vsock();
+    offer_chain(3, 64, 0, 0); /* the control */
+    cr_assert(device_live(&vsock.device));
+    cr_assert_eq(driver_used(&v, 1), 1);
+    static const struct {
+        uint32_t len;
+        uint16_t next, flags;
+    } rows[] = {
+        {64, 0, 1},         /* a loop */
+        {64, 16, 1},        /* out of range */
+        {0, 0, 0},          /* empty */
+        {UINT32_MAX, 0, 0}, /* beyond memory */
+        {64, 0, 4},         /* indirect, which was not offered */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        start_vsock();
+        offer_chain(3, rows[i].len, rows[i].next, rows[i].flags);
+        cr_assert_not(device_live(&vsock.device), "row %zu", i);
+        cr_assert_eq(driver_asks(&v, 0x70) & 64, 64u, "it asks for a reset");
+        driver_start(&v, &vsock.device);
+        cr_assert(device_live(&vsock.device), "and works after one");
+    }
+    start_vsock();
+    uint16_t many = 200;
+    driver_put(&v, RING_AT(1) + 0x402, &many, 2);
+    device_notify(&vsock.device, 1);
+    cr_assert_not(device_live(&vsock.device), "more is offered than the ring holds");
+}
+
+Test(vm_device, order_is_kept)
+{
+    driver_memory(&v);
+    vsock_init(&vsock, &v.memory);
+    v.device = &vsock.device;
+    device_notify(&vsock.device, 1); /* before anything */
+    driver_register(&v, 0x70, 15);   /* DRIVER_OK without features */
+    cr_assert_not(device_live(&vsock.device));
+    driver_register(&v, 0x24, 0);
+    driver_register(&v, 0x20, ~0u); /* what was never offered */
+    driver_register(&v, 0x70, 11);
+    cr_assert_eq(driver_asks(&v, 0x70) & 8, 0u);
+    for (uint32_t queue = 0; queue < 3; queue++)
+        device_notify(&vsock.device, 0xffffffffu - queue);
+}
+
+Test(vm_device, every_register_at_every_width)
+{
+    start_vsock();
+    uint8_t data[8];
+    for (uint32_t offset = 0; offset < 0x400; offset++)
+        for (unsigned width = 0; width <= 16; width++) {
+            device_read(&vsock.device, offset, width, data);
+            memset(data, 0xff, sizeof data);
+            if (offset != 0x70) /* not a reset */
+                device_write(&vsock.device, offset, width, data);
+        }
+    cr_assert(device_live(&vsock.device));
+}
+
+/* ---- V-04: memory that changes while it is read ---- */
+
+static _Atomic bool flipping;
+
+static void *flip(void *unused)
+{
+    (void)unused;
+    static const uint32_t lengths[] = {44, UINT32_MAX, 0, 64, DRIVER_MEMORY};
+    for (unsigned i = 0; flipping; i++) {
+        uint32_t *len = (uint32_t *)(void *)(v.memory.host + RING_AT(1) + 8);
+        uint64_t *address = (uint64_t *)(void *)(v.memory.host + RING_AT(1));
+        __atomic_store_n(len, lengths[i % 5], __ATOMIC_RELAXED);
+        __atomic_store_n(address, i % 3 ? DRIVER_BASE + DRIVER_PART : UINT64_MAX - 8,
+                         __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* Bounded by its own count: the other thread ends when this one does. */
+Test(vm_queue, lengths_that_change_while_they_are_read)
+{
+    pthread_t thread;
+    unsigned good = 0, bad = 0;
+    start_vsock();
+    driver_part(&v, 1, 0, DRIVER_BASE + DRIVER_PART, 44, 0, 0);
+    flipping = true;
+    cr_assert_eq(pthread_create(&thread, NULL, flip, NULL), 0);
+    for (unsigned i = 0; i < 20000000 && (i < 200000 || !good || !bad); i++) {
+        if (i % 4096 == 0)
+            sched_yield(); /* on one processor the other thread needs it */
+        struct chain c;
+        struct queue *q = &vsock.device.queues[1];
+        driver_offer(&v, 1, 0);
+        int got = queue_take(q, &c);
+        if (got > 0) {
+            uint8_t *at = c.in[0].iov_base;
+            size_t len = c.in[0].iov_len;
+            cr_assert(at >= v.memory.host && len > 0 && len <= DRIVER_MEMORY &&
+                      (size_t)(at - v.memory.host) <= DRIVER_MEMORY - len);
+            good++;
+        } else {
+            bad++;
+        }
+    }
+    flipping = false;
+    pthread_join(thread, NULL);
+    cr_assert(good > 0 && bad > 0, "both were hit: %u, %u", good, bad);
+}
+
+/* ---- vsock: V-07, V-08 ---- */
+
+struct packet {
+    uint64_t from, to;
+    uint32_t from_port, to_port, len;
+    uint16_t type, op;
+    uint32_t flags, room, read;
+    uint8_t data[4096];
+} __attribute__((packed));
+
+static void send_packet(uint16_t op, uint32_t guest_port, uint32_t port, uint32_t len,
+                        uint32_t claimed)
+{
+    static struct packet p;
+    p = (struct packet){.from = 3,
+                        .to = 2,
+                        .from_port = guest_port,
+                        .to_port = port,
+                        .len = claimed,
+                        .type = 1,
+                        .op = op,
+                        .room = UINT32_MAX};
+    driver_request(&v, 1, &p, 44 + len, 0);
+}
+
+Test(vm_vsock, a_stream_carries_what_was_granted_and_no_more)
+{
+    size_t len;
+    start_vsock();
+    send_packet(1, 1000, 3, 0, 0);
+    send_packet(5, 1000, 3, 4096, 4096);
+    vsock_data(&vsock, 2, &len);
+    cr_assert_eq(len, 4096, "the control");
+    for (int i = 0; i < 40; i++)
+        send_packet(5, 1000, 3, 4096, 4096);
+    vsock_data(&vsock, 2, &len);
+    cr_assert_leq(len, VSOCK_WINDOW);
+    cr_assert(vsock.streams[2].reset, "it is reset");
+    cr_assert(device_live(&vsock.device));
+}
+
+Test(vm_vsock, lengths_that_lie_reset_the_stream)
+{
+    static const uint32_t claims[] = {100, 65537, UINT32_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        start_vsock();
+        send_packet(1, 1000, 3, 0, 0);
+        send_packet(5, 1000, 3, 10, claims[i]);
+        cr_assert(vsock.streams[2].reset);
+        cr_assert_eq(vsock.streams[2].from_len, 0);
+    }
+}
+
+Test(vm_vsock, a_port_is_taken_once)
+{
+    size_t len;
+    start_vsock();
+    send_packet(1, 1000, 1, 0, 0);
+    cr_assert(vsock.streams[0].open);
+    send_packet(1, 1001, 1, 0, 0);   /* somebody else */
+    send_packet(5, 1001, 1, 10, 10); /* speaks all the same */
+    vsock_data(&vsock, 0, &len);
+    cr_assert_eq(len, 0);
+    cr_assert_eq(vsock.streams[0].guest_port, 1000);
+    send_packet(3, 1000, 1, 0, 0); /* the first one goes */
+    send_packet(1, 1002, 1, 0, 0);
+    cr_assert_not(vsock.streams[0].open, "nobody takes its place");
+    for (uint32_t port = 5; port < 60; port++)
+        send_packet(1, 1000, port, 0, 0);
+    cr_assert_leq(vsock.reset_count, VSOCK_RESETS);
+}
+
+Test(vm_vsock, what_waits_for_the_guest_outlives_the_first_reset)
+{
+    start_vsock();
+    vsock_put(&vsock, 1, "input", 5);
+    vsock_end(&vsock, 1);
+    driver_start(&v, &vsock.device); /* it begins with a reset */
+    cr_assert_eq(vsock.streams[1].to_len, 5);
+    send_packet(1, 1000, 2, 0, 0);
+    driver_start(&v, &vsock.device);
+    cr_assert_eq(vsock.streams[1].to_len, 0, "of one that was connected nothing is left");
+}
+
+/* ---- virtio-fs: V-09 to V-15 ---- */
+
+static struct fs fs;
+static char place[64];
+
+static void start_fs(void)
+{
+    char path[96];
+    snprintf(place, sizeof place, "/tmp/test-vm-XXXXXX");
+    cr_assert(mkdtemp(place));
+    snprintf(path, sizeof path, "%s/view", place);
+    mkdir(path, 0755);
+    int root = open(path, O_PATH | O_CLOEXEC);
+    snprintf(path, sizeof path, "%s/flag", place);
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    cr_assert(fd >= 0 && write(fd, "FLAG", 4) == 4);
+    close(fd);
+    snprintf(path, sizeof path, "%s/view/file", place);
+    fd = open(path, O_CREAT | O_WRONLY, 0644);
+    cr_assert(fd >= 0 && write(fd, "contents", 8) == 8);
+    close(fd);
+    snprintf(path, sizeof path, "%s/view/fifo", place);
+    cr_assert_eq(mkfifo(path, 0666), 0);
+    snprintf(path, sizeof path, "%s/view/link", place);
+    cr_assert_eq(symlink("../flag", path), 0);
+    driver_memory(&v);
+    cr_assert_eq(fs_init(&fs, &v.memory, root, open("/proc/self/fd", O_PATH | O_CLOEXEC)), 0);
+    driver_start(&v, &fs.device);
+}
+
+static void stop_fs(void)
+{
+    char command[128];
+    fs_done(&fs);
+    snprintf(command, sizeof command, "rm -rf %s", place);
+    cr_assert_eq(system(command), 0);
+}
+
+/* The error of the answer; its body is at `answer`. */
+static const uint8_t *answer;
+static int ask_sized(uint32_t op, uint64_t node, const void *arg, size_t len, uint32_t claimed)
+{
+    static uint8_t request[0x8000];
+    struct fuse_in_header head = {.len = claimed, .opcode = op, .unique = 1, .nodeid = node};
+    struct fuse_out_header out;
+    memcpy(request, &head, sizeof head);
+    if (len)
+        memcpy(request + sizeof head, arg, len);
+    driver_request(&v, 1, request, (uint32_t)(sizeof head + len), 8192);
+    memcpy(&out, DRIVER_ANSWER(&v), sizeof out);
+    answer = DRIVER_ANSWER(&v) + sizeof out;
+    return out.unique == 1 ? out.error : 1;
+}
+static int ask(uint32_t op, uint64_t node, const void *arg, size_t len)
+{
+    return ask_sized(op, node, arg, len, (uint32_t)(sizeof(struct fuse_in_header) + len));
+}
+static uint64_t lookup(const char *name)
+{
+    struct fuse_entry_out e;
+    cr_assert_eq(ask(FUSE_LOOKUP, 1, name, strlen(name) + 1), 0);
+    memcpy(&e, answer, sizeof e);
+    return e.nodeid;
+}
+
+Test(vm_fs, names_are_names, .init = start_fs, .fini = stop_fs)
+{
+    cr_assert_neq(lookup("file"), 0, "the control");
+    cr_assert_eq(lookup("absent"), 0);
+    static const char *const names[] = {"", ".", "..", "../flag", "/etc/passwd", "a/b"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        cr_assert_eq(ask(FUSE_LOOKUP, 1, names[i], strlen(names[i]) + 1), -EINVAL, "%s", names[i]);
+    cr_assert_eq(ask(FUSE_LOOKUP, 1, "file", 4), -EINVAL, "without an end");
+    /* A link is shown, never followed. */
+    uint64_t link = lookup("link");
+    cr_assert_eq(ask(FUSE_READLINK, link, NULL, 0), 0);
+    cr_assert_eq(memcmp(answer, "../flag", 7), 0);
+    struct fuse_open_in in = {0};
+    cr_assert_eq(ask(FUSE_OPEN, link, &in, sizeof in), -EACCES);
+}
+
+Test(vm_fs, lengths_that_lie_are_no_requests, .init = start_fs, .fini = stop_fs)
+{
+    cr_assert_eq(ask_sized(FUSE_LOOKUP, 1, "file", 5, 39), 1, "no answer");
+    cr_assert_eq(ask_sized(FUSE_LOOKUP, 1, "file", 5, UINT32_MAX), 1);
+    struct fuse_write_in w = {.size = UINT32_MAX};
+    struct fuse_open_in in = {.flags = O_RDWR};
+    uint64_t file = lookup("file");
+    cr_assert_eq(ask(FUSE_OPEN, file, &in, sizeof in), 0);
+    cr_assert_eq(ask(FUSE_WRITE, file, &w, sizeof w), -EINVAL);
+    for (uint32_t op = 50; op < 200; op++)
+        cr_assert_eq(ask(op, 1, NULL, 0), -ENOSYS);
+}
+
+Test(vm_fs, numbers_that_were_never_issued, .init = start_fs, .fini = stop_fs)
+{
+    struct fuse_read_in in = {.fh = 7, .size = 100};
+    struct fuse_forget_in forget = {.nlookup = UINT64_MAX};
+    uint64_t file = lookup("file");
+    cr_assert_eq(ask(FUSE_GETATTR, 12345, &in, 16), -ESTALE);
+    cr_assert_eq(ask(FUSE_GETATTR, UINT64_MAX, &in, 16), -ESTALE);
+    cr_assert_eq(ask(FUSE_READ, file, &in, sizeof in), -EBADF);
+    struct fuse_open_in open_in = {0};
+    struct fuse_open_out folder;
+    cr_assert_eq(ask(FUSE_OPENDIR, 1, &open_in, sizeof open_in), 0);
+    memcpy(&folder, answer, sizeof folder);
+    in.fh = folder.fh;
+    cr_assert_eq(ask(FUSE_READ, file, &in, sizeof in), -EBADF, "a folder's handle is no file's");
+    ask(FUSE_FORGET, file, &forget, sizeof forget);
+    cr_assert_eq(ask(FUSE_GETATTR, file, &in, 16), -ESTALE);
+    ask(FUSE_FORGET, 1, &forget, sizeof forget);
+    cr_assert_eq(ask(FUSE_GETATTR, 1, &in, 16), 0, "the root stays");
+    struct fuse_release_in release = {.fh = folder.fh};
+    cr_assert_eq(ask(FUSE_RELEASEDIR, 1, &release, sizeof release), 0);
+    cr_assert_eq(ask(FUSE_RELEASEDIR, 1, &release, sizeof release), 0, "twice");
+    cr_assert_eq(ask(FUSE_READDIR, 1, &in, sizeof in), -EBADF);
+}
+
+Test(vm_fs, special_files_and_set_id_bits, .init = start_fs, .fini = stop_fs)
+{
+    struct {
+        struct fuse_mknod_in in;
+        char name[8];
+    } node = {{.mode = S_IFREG | 06755}, "made"};
+    struct stat sb;
+    char path[96];
+    cr_assert_eq(ask(FUSE_MKNOD, 1, &node, sizeof node), 0, "the control");
+    snprintf(path, sizeof path, "%s/view/made", place);
+    cr_assert_eq(stat(path, &sb), 0);
+    cr_assert_eq(sb.st_mode & 07000, 0u);
+    static const uint32_t kinds[] = {S_IFCHR, S_IFBLK, S_IFIFO, S_IFSOCK};
+    for (size_t i = 0; i < 4; i++) {
+        node.in.mode = kinds[i] | 0666;
+        snprintf(node.name, sizeof node.name, "node%zu", i);
+        cr_assert_eq(ask(FUSE_MKNOD, 1, &node, sizeof node), -EPERM);
+    }
+    /* One that the host has placed there is never opened: it would hold the thread up. */
+    struct fuse_open_in in = {.flags = O_RDONLY};
+    cr_assert_eq(ask(FUSE_OPEN, lookup("fifo"), &in, sizeof in), -EACCES);
+    struct fuse_setattr_in set = {.valid = FATTR_MODE, .mode = 06777};
+    cr_assert_eq(ask(FUSE_SETATTR, lookup("made"), &set, sizeof set), 0);
+    cr_assert_eq(stat(path, &sb), 0);
+    cr_assert_eq(sb.st_mode & 07777, 0777u);
+    set = (struct fuse_setattr_in){.valid = FATTR_UID, .uid = 12345};
+    cr_assert_eq(ask(FUSE_SETATTR, lookup("made"), &set, sizeof set), -EPERM);
+}
+
+Test(vm_fs, the_monitors_own_proc_is_closed)
+{
+    driver_memory(&v);
+    int self = open("/proc/self/fd", O_PATH | O_CLOEXEC);
+    cr_assert_eq(fs_init(&fs, &v.memory, open("/", O_PATH | O_CLOEXEC), self), 0);
+    driver_start(&v, &fs.device);
+    uint64_t proc = lookup("proc");
+    cr_assert_neq(proc, 0, "there is a folder to mount the guest's own on");
+    cr_assert_eq(ask(FUSE_LOOKUP, proc, "self", 5), -EACCES);
+    struct fuse_open_in in = {0};
+    cr_assert_eq(ask(FUSE_OPENDIR, proc, &in, sizeof in), -EACCES);
+    fs_done(&fs);
+}
+
+Test(vm_fs, hoarding_ends, .init = start_fs, .fini = stop_fs)
+{
+    char path[96];
+    fs.nodes_max = 40;
+    fs.handles_max = 10;
+    int last = 0;
+    for (int i = 0; i < 60; i++) {
+        snprintf(path, sizeof path, "%s/view/n%d", place, i);
+        close(open(path, O_CREAT | O_WRONLY, 0644));
+        snprintf(path, sizeof path, "n%d", i);
+        last = ask(FUSE_LOOKUP, 1, path, strlen(path) + 1);
+    }
+    cr_assert_eq(last, -ENFILE);
+    struct fuse_open_in in = {0};
+    for (int i = 0; i < 20; i++)
+        last = ask(FUSE_OPENDIR, 1, &in, sizeof in);
+    cr_assert_eq(last, -ENFILE);
+    cr_assert(device_live(&fs.device));
+}
