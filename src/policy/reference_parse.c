@@ -105,13 +105,13 @@ int reference_parse(const char *text, struct reference *ret, struct err *err)
     size_t len = at ? (size_t)(at - text) : strlen(text);
     if (at && !digest_valid(at + 1))
         return bad(text, "behind @ stands sha256: and 64 digits", err);
-    if (len > REFERENCE_MAX - sizeof "latest")
-        return bad(text, "it is too long", err);
     size_t name = len;
     while (name > 0 && text[name - 1] != ':' && text[name - 1] != '/')
         name--;
     bool tagged = name > 0 && text[name - 1] == ':';
     size_t path = tagged ? name - 1 : len;
+    if (len > REFERENCE_MAX - (tagged ? 0 : strlen(":latest")))
+        return bad(text, "it is too long", err);
     if (tagged && !tag_ok(text + name, len - name))
         return bad(text, "its tag", err);
     if (!path_ok(text, path))

@@ -22,8 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (reference_parse(ref.name, &again, &err) < 0 || strcmp(ref.name, again.name) != 0 ||
-        ref.name[0] == '-' || ref.name[0] == '/' || strstr(ref.name, "..") ||
-        strpbrk(ref.name, "@ \t\n\\") || (ref.digest[0] && !digest_valid(ref.digest)))
+        ref.name[0] == '-' || ref.name[0] == '/' || strstr(ref.name, "/.") ||
+        strstr(ref.name, "./") || strpbrk(ref.name, "@ \t\n\\") ||
+        (ref.digest[0] && !digest_valid(ref.digest)))
         abort();
     free(text);
     return 0;

@@ -706,7 +706,7 @@ def options_part(*verb):
         (["mcp"], "brig-mcp.1"),
         (["mcp", "--wrap"], "brig-mcp.1"),
         (["secrets", "check"], "brig-secrets.1"),
-        *((["image", verb], "brig-image.1") for verb in ("load", "pull", "list", "show", "rm", "gc", "verify")),
+        *((["image", verb], "brig-image.1") for verb in ("load", "pull", "from-host", "list", "show", "rm", "gc", "verify")),
         *((["%s" % verb], "brig-%s.1" % verb) for verb in ("serve", "mcp", "ps", "create", "exec", "cp", "logs", "kill", "rm", "pause",
                                                            "resume", "stats", "pool", "approvals", "approve", "deny")),
     ],

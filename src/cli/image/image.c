@@ -41,6 +41,9 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_REPLACE:
         o->replace = true;
         return 0;
+    case OPT_PACKAGES:
+        o->packages = value;
+        return 0;
     case OPT_PLAIN_HTTP:
         o->plain_http = true;
         return 0;
@@ -277,8 +280,9 @@ const struct verb verb_image_verify = {
 };
 
 static const struct verb *const children[] = {
-    &verb_image_load, &verb_image_pull, &verb_image_list,   &verb_image_show,
-    &verb_image_rm,   &verb_image_gc,   &verb_image_verify, NULL,
+    &verb_image_load, &verb_image_pull,   &verb_image_from_host,
+    &verb_image_list, &verb_image_show,   &verb_image_rm,
+    &verb_image_gc,   &verb_image_verify, NULL,
 };
 
 const struct verb verb_image = {

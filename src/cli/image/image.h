@@ -6,18 +6,27 @@
 
 extern const struct verb verb_image_load;
 extern const struct verb verb_image_pull;
+extern const struct verb verb_image_from_host;
 extern const struct verb verb_image_list;
 extern const struct verb verb_image_show;
 extern const struct verb verb_image_rm;
 extern const struct verb verb_image_verify;
 extern const struct verb verb_image_gc;
 
-enum image_option_id { OPT_JSON = 1, OPT_MAX_SIZE, OPT_MAX_ENTRIES, OPT_REPLACE, OPT_PLAIN_HTTP };
+enum image_option_id {
+    OPT_JSON = 1,
+    OPT_MAX_SIZE,
+    OPT_MAX_ENTRIES,
+    OPT_REPLACE,
+    OPT_PLAIN_HTTP,
+    OPT_PACKAGES
+};
 
 struct image_options {
     const char *operands[2];
     unsigned count, most; /* operands that there are, and may be */
     uint64_t max_bytes, max_entries;
+    const char *packages;
     bool json, replace, plain_http;
 };
 /* Parses, calls `work`, says what failed. Its exit status, or 125. */

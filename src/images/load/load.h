@@ -34,6 +34,11 @@ struct pull_request {
 };
 int pull_image(const struct pull_request *request, struct err *err);
 
+/* ---- from_host.c ---- */
+
+/* `packages` are separated by commas; the source is filled in. */
+int host_image(const char *packages, struct load_request *load, struct err *err);
+
 /* ---- unpack.c: one archive in a sandbox of its own (IM-2) ---- */
 
 struct unpacked {

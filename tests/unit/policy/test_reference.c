@@ -73,6 +73,21 @@ Test(reference, bad_names)
     }
 }
 
+Test(reference, the_longest)
+{
+    char text[300];
+    struct reference ref, again;
+    struct err err = ERR_INIT;
+    memset(text, 'a', sizeof text);
+    text[REFERENCE_MAX - 7] = '\0';
+    cr_assert(ge(int, reference_parse(text, &ref, &err), 0));
+    cr_assert(ge(int, reference_parse(ref.name, &again, &err), 0));
+    cr_assert(eq(str, ref.name, again.name));
+    text[REFERENCE_MAX - 7] = 'a';
+    text[REFERENCE_MAX - 6] = '\0';
+    cr_assert(lt(int, reference_parse(text, &ref, &err), 0));
+}
+
 Test(reference, digests)
 {
     cr_assert(digest_valid("sha256:" HEX));

@@ -1,0 +1,47 @@
+"""`brig image from-host`: an image of packages that this host has; as root and as an ordinary user."""
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from imagelib import Store
+
+pytestmark = pytest.mark.skipif(not shutil.which("dpkg-query"), reason="this host has no packages of dpkg's")
+
+
+@pytest.fixture
+def store(caller):
+    with Store(caller) as made:
+        yield made
+
+
+def test_it_runs_what_was_named(store):
+    told = store.image("from-host", "--packages", "python3-minimal", "dev/python")
+    assert told.returncode == 0, told
+    assert store.run("--image", "dev/python", "--", "python3", "-c", "print(6*7)").stdout == "42\n"
+    told = store.run("--image", "dev/python", "--", "sh", "-c", "id -u; awk 'BEGIN {print 5}'; ls /usr/share/man /usr/share/doc 2>/dev/null; echo end")
+    assert told.stdout.split() == ["1000", "5", "end"], told
+    store.clean()
+
+
+def test_nothing_of_the_hosts_own_is_in_it(store):
+    assert store.image("from-host", "small/host").returncode == 0
+    root = store.root()
+    for name in ("etc/shadow", "etc/machine-id", "etc/hostname", "etc/ssh", "var", "root", "home", "etc/apt", "etc/sudoers"):
+        assert not (root / name).exists(), name
+    assert "root:x:0:0:root:/root:/bin/sh" in (root / "etc/passwd").read_text() and (root / "etc/passwd").read_text().count("\n") == 3
+    # What not everybody may read stays out, though a package lists it.
+    closed = [line for path in Path("/var/lib/dpkg/info").glob("*.list") for line in path.read_text().split("\n")
+              if line.startswith("/usr/") and os.path.isfile(line) and not os.path.islink(line) and not os.stat(line).st_mode & 4]
+    assert not any((root / line.lstrip("/")).exists() for line in closed)
+    assert all(path.lstat().st_mode & 0o6000 == 0 for path in root.rglob("*") if not path.is_symlink())
+
+
+@pytest.mark.parametrize("names", ["no-such-package", "../../etc", "bash,", "bash;id", "-x", "a" * 300])
+def test_packages_that_are_none(store, names):
+    told = store.image("from-host", f"--packages={names}", "small/host")
+    if names == "bash,":
+        assert told.returncode == 0, told
+    else:
+        assert told.returncode == 125 and b"there is no package" in told.stderr, told
