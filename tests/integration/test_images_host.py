@@ -38,10 +38,7 @@ def test_nothing_of_the_hosts_own_is_in_it(store):
     assert all(path.lstat().st_mode & 0o6000 == 0 for path in root.rglob("*") if not path.is_symlink())
 
 
-@pytest.mark.parametrize("names", ["no-such-package", "../../etc", "bash,", "bash;id", "-x", "a" * 300])
+@pytest.mark.parametrize("names", ["no-such-package", "../../etc", "bash;id", "-x", "a" * 300])
 def test_packages_that_are_none(store, names):
     told = store.image("from-host", f"--packages={names}", "small/host")
-    if names == "bash,":
-        assert told.returncode == 0, told
-    else:
-        assert told.returncode == 125 and b"there is no package" in told.stderr, told
+    assert told.returncode == 125 and b"there is no package" in told.stderr, told

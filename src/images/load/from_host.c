@@ -23,18 +23,23 @@ static bool begins(const char *path, const char *with)
     return strncmp(path, with, strlen(with)) == 0;
 }
 
+static bool lies_in(const char *path, const char *folder)
+{
+    return begins(path, folder) && (!path[strlen(folder)] || path[strlen(folder)] == '/');
+}
+
 static bool is_wanted(const char *path)
 {
-    static const char *const not [] = {"/usr/share/doc/",    "/usr/share/man/",
-                                       "/usr/share/info/",   "/usr/share/lintian/",
-                                       "/usr/share/locale/", "/usr/share/bug/"};
+    static const char *const skipped[] = {"/usr/share/doc",    "/usr/share/man",
+                                          "/usr/share/info",   "/usr/share/lintian",
+                                          "/usr/share/locale", "/usr/share/bug"};
     static const char *const roots[] = {"/usr", "/bin", "/sbin", "/lib"};
     static const char *const etc[] = {
         "/etc/alternatives/", "/etc/debian_version",  "/etc/os-release", "/etc/ld.so.conf",
         "/etc/mime.types",    "/etc/perl/",           "/etc/protocols",  "/etc/python3",
         "/etc/services",      "/etc/ssl/openssl.cnf", "/etc/terminfo/",  "/etc/java-"};
-    for (size_t i = 0; i < ARRAY_LEN(not ); i++)
-        if (begins(path, not [i]))
+    for (size_t i = 0; i < ARRAY_LEN(skipped); i++)
+        if (lies_in(path, skipped[i]))
             return false;
     for (size_t i = 0; i < ARRAY_LEN(etc); i++)
         if (begins(path, etc[i]))
