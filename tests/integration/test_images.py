@@ -259,8 +259,8 @@ def test_killed_at_any_step(one):
     seen = set()
 
     def state():
-        return tuple(sorted(str(path.relative_to(one.images)) for sub in ("tmp", "roots", "names", "blobs") for path in (one.images / sub).rglob("*")
-                            if len(path.relative_to(one.images).parts) < 5))[:40]
+        # os.walk goes on where a folder is gone by now.
+        return [name for sub in ("tmp", "roots", "names", "blobs") for _, folders, files in os.walk(one.images / sub) for name in folders + files][:40]
 
     for _ in range(12 if not SANITIZED else 4):
         load = subprocess.Popen(one.command("load", folder, "killed/that"), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
