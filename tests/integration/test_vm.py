@@ -137,6 +137,7 @@ def test_virtual_machines(virtual):
     for what in ("a guest that spins is ended by the time limit", "a signal that ends the code ends the run",
                  "a guest that runs out of memory is told of", "no monitor is left", "no group is left"):
         assert f"ok root: {what}" in virtual
+    assert "ok user: what it writes to a granted folder is there" in virtual
     assert "ok stranger: without access to /dev/kvm it is refused, with what helps" in virtual
 
 
