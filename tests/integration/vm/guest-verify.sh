@@ -19,7 +19,7 @@ held() { said "^ *$1 .*[^ -]  +ok( +ok)* *\$"; } # ROW: in every sandbox, nowher
 
 run brig doctor
 verdict "doctor looks at this machine"
-said 'ok +container$' && said 'ok +process$'
+said 'ok +container ' && said 'ok +process '
 verdict "doctor finds both tiers"
 run brig doctor --json && said '"tiers"'
 verdict "doctor speaks JSON"
