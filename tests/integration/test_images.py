@@ -6,9 +6,10 @@ import signal
 import subprocess
 import tarfile
 
+import jsonschema
 import pytest
 
-from helpers import ANY, SANITIZED, USER, wait_for
+from helpers import ANY, SANITIZED, TOP, USER, wait_for
 from imagelib import ARCH, OCI, Image, Store, base, digest, entry, layer, pack, symlink
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static")
@@ -190,6 +191,8 @@ def test_the_receipt_names_the_image(store):
     told = store.run_json("--image", "test/box", "--", "true")
     image = told["receipt"]["receipt"]["image"] if "receipt" in told["receipt"] else told["receipt"]["image"]
     assert image == {"name": "test/box:latest", "manifest": shown["manifest"], "config": shown["config"], "files": shown["files_digest"]}
+    schema = json.loads((TOP / "docs/receipt.schema.json").read_text())["properties"]["image"]
+    jsonschema.Draft202012Validator(schema).validate(image)
 
 
 def test_a_policy_may_name_and_pin_an_image(one):
