@@ -147,5 +147,6 @@ def bundle_of(caller):
 
 def groups_left(name):
     """Folders of groups with that in their names, the deepest first."""
-    found = [str(p) for p in Path("/sys/fs/cgroup").rglob(f"*{name}*") if p.is_dir()]
+    # Others' groups go while one looks.
+    found = [path for path, _, _ in os.walk("/sys/fs/cgroup") if name in os.path.basename(path)]
     return sorted(found, key=len, reverse=True)
