@@ -30,7 +30,8 @@ def groups():
     """The control groups of sandboxes in which nobody is but us."""
     ours, found = {os.getpid(), *below(os.getpid())}, set()
     for path, _, _ in os.walk("/sys/fs/cgroup"):
-        if not os.path.basename(path).startswith("brig-"):
+        name = os.path.basename(path)
+        if not name.startswith("brig-") or name == "brig-oci":  # that one is around all containers, and stays
             continue
         try:
             inside = set(map(int, Path(path, "cgroup.procs").read_text().split()))
