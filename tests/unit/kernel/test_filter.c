@@ -158,6 +158,9 @@ TestBoth(filter, numbers_beyond_the_table_are_absent)
         cr_assert_eq(run(arch, numbers[i], NULL).ret, ABSENT, "%d", numbers[i]);
 }
 
+/* Where the answer is the same for every number: each number under a sixteenth of the option sets. */
+#define STEP 16
+
 TestBoth(filter, other_entries_are_closed_whatever_the_number)
 {
     const uint32_t entries[] = {
@@ -175,7 +178,7 @@ TestBoth(filter, other_entries_are_closed_whatever_the_number)
         uint32_t want = o.notify ? SEEN : ABSENT;
         build(&o);
         for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
-            for (int nr = 0; nr < MAX_NR; nr += 1 + 96 * (i > 1)) /* the real ones in full */
+            for (int nr = (int)(bits % STEP); nr < MAX_NR; nr += i > 1 ? 96 : STEP)
                 cr_assert_eq(run(entries[i], nr, NULL).ret, want, "%#x, call %d", entries[i], nr);
     }
 }
@@ -188,7 +191,7 @@ TestBoth(filter, x32_numbers)
         struct filter_options o = option_set(bits);
         uint32_t want = arch == FILTER_X86_64 && o.notify ? SEEN : ABSENT;
         build(&o);
-        for (int nr = 0; nr < MAX_NR; nr++)
+        for (int nr = (int)(bits % STEP); nr < MAX_NR; nr += STEP)
             cr_assert_eq(run(arch, X32 | nr, NULL).ret, want);
         cr_assert_eq(run(arch, 0x7fffffff, NULL).ret, want);
     }
