@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define SELF_MAX 65536
+#define SELF_MAX   65536
+#define MAKE_TRIES 1000
 
 /* ---- finding ---- */
 
@@ -218,31 +219,54 @@ static bool is_used(const char *dir)
            (stat(dir, &sb) == 0 && sb.st_nlink > 2);
 }
 
-static int make_path(const struct oci_cgroup *g, const struct oci_hierarchy *h, struct err *err)
+/* The next group on the way to the innermost, as a path of its own; NULL behind the last. */
+static const char *next_group(const struct oci_hierarchy *h, size_t *at, char out[static 1536])
+{
+    size_t len = strlen(h->dir);
+    if (*at >= len)
+        return NULL;
+    *at += 1 + strcspn(h->dir + *at + 1, "/");
+    memcpy(out, h->dir, *at);
+    out[*at] = '\0';
+    return out;
+}
+
+static int make_folders(const struct oci_hierarchy *h)
 {
     char path[1536];
-    size_t start = strlen(h->mount);
-    snprintf(path, sizeof path, "%s", h->dir);
-    for (char *at = path + start + 1;; at++) {
-        char was = *at;
-        if (was != '/' && was != '\0')
-            continue;
-        *at = '\0';
-        if (g->v2) {
-            char parent[1800];
-            snprintf(parent, sizeof parent, "%s/..", path);
-            if (mkdir(path, 0755) < 0 && errno != EEXIST)
-                return err_sys(err, "make the group %s", path);
+    for (size_t at = strlen(h->mount); next_group(h, &at, path);)
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+            return -errno;
+    return 0;
+}
+
+/* What a group has of the one around it. With the innermost there, none of them can be removed. */
+static void settle(const struct oci_cgroup *g, const struct oci_hierarchy *h)
+{
+    char path[1536], parent[1800];
+    bool cpuset = !g->v2 && has_word(h->controllers, "cpuset");
+    for (size_t at = strlen(h->mount); next_group(h, &at, path);) {
+        snprintf(parent, sizeof parent, "%s/..", path);
+        if (g->v2)
             switch_on(parent);
-        } else if (mkdir(path, 0755) < 0 && errno != EEXIST) {
-            return err_sys(err, "make the group %s", path);
-        }
-        if (!g->v2 && has_word(h->controllers, "cpuset"))
+        else if (cpuset)
             inherit_cpuset(path);
-        if (was == '\0')
-            return 0;
-        *at = was;
     }
+}
+
+/* The group around all containers goes with the last of them: it may be gone again before ours is
+ * in it. */
+static int make_path(const struct oci_cgroup *g, const struct oci_hierarchy *h, struct err *err)
+{
+    int r = -ENOENT;
+    for (int i = 0; i < MAKE_TRIES && r == -ENOENT; i++)
+        r = make_folders(h);
+    if (r < 0) {
+        errno = -r;
+        return err_sys(err, "make the group %s", h->dir);
+    }
+    settle(g, h);
+    return 0;
 }
 
 int oci_cgroup_make(struct oci_cgroup *g, struct err *err)
@@ -256,7 +280,7 @@ int oci_cgroup_make(struct oci_cgroup *g, struct err *err)
         }
     for (unsigned i = 0; i < g->count; i++)
         if (make_path(g, &g->item[i], err) < 0) {
-            g->count = i;
+            g->count = i + 1;
             oci_cgroup_remove(g);
             return err_number(err);
         }
@@ -487,9 +511,25 @@ static void remove_group(const char *dir)
     }
 }
 
+/* The group around all containers goes with the last of them, if it is ours; who is in it keeps it.
+ */
+static void remove_around(const struct oci_hierarchy *h)
+{
+    static const char ours[] = "/" OCI_CGROUP_PARENT;
+    char path[1536];
+    const char *end = strrchr(h->dir, '/');
+    size_t len = end ? (size_t)(end - h->dir) : 0, name = sizeof ours - 1;
+    if (len < strlen(h->mount) + name || memcmp(h->dir + len - name, ours, name) != 0)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)len, h->dir);
+    (void)rmdir(path);
+}
+
 void oci_cgroup_remove(struct oci_cgroup *g)
 {
-    for (unsigned i = 0; i < g->count; i++)
+    for (unsigned i = 0; i < g->count; i++) {
         remove_group(g->item[i].dir);
+        remove_around(&g->item[i]);
+    }
     g->made = false;
 }

@@ -1,5 +1,6 @@
 /* A container's own group in every hierarchy that the host has mounted (v1), or in the one (v2). It
- * is made new, so that nothing else is ever in it; removing it is safe to repeat. */
+ * is made new, so that nothing else is ever in it; removing it is safe to repeat. Where the
+ * configuration names none, it lies in a group around all containers, which goes with the last. */
 #pragma once
 
 #include "base/err.h"
@@ -9,6 +10,7 @@
 #include <sys/types.h>
 
 #define OCI_HIERARCHIES_MAX 20u
+#define OCI_CGROUP_PARENT   "brig-oci"
 
 struct oci_hierarchy {
     char mount[256];

@@ -133,7 +133,7 @@ static int make_groups(struct making *m, struct err *err)
 {
     const char *path = m->config.cgroups_path;
     char usual[300];
-    snprintf(usual, sizeof usual, "brig-oci/%s", m->request->id);
+    snprintf(usual, sizeof usual, OCI_CGROUP_PARENT "/%s", m->request->id);
     if (oci_cgroup_absolute(path && *path ? path : usual, m->state.cgroup, err) < 0 ||
         oci_cgroup_find(m->state.cgroup, &m->groups, err) < 0)
         return err_number(err);

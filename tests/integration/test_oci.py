@@ -1,16 +1,21 @@
 """`brig oci`: a bundle's configuration becomes a container; its verbs; names of tests that begin with a clause are the runtime
 specification's."""
 import array
+import concurrent.futures
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
+import threading
 
 import pytest
 
 from helpers import IS_ROOT, ROOT, read_stat, status_fields, wait_for
 from ocilib import BUSYBOX, OCI, bundle_of, groups_left
+
+LOOPS = 200 if os.environ.get("BRIG_TEST_FULL") else 12
 
 pytestmark = pytest.mark.skipif(not BUSYBOX, reason="no static busybox for a root")
 
@@ -281,6 +286,53 @@ def test_cgroups_path_and_resources(own):
     assert groups_left(own.id + "-c") == []
     for folder in groups_left(f"brig-test-{own.id}"):  # what was made on the way stays: others may be in it
         os.rmdir(folder)
+
+
+def test_the_group_around_containers_goes_with_the_last(own):
+    """A place of the test's own for it, because others may have containers in the usual one."""
+    top = f"test-{own.id}"
+    with bundle_of(ROOT) as other:
+        for one in (own, other):
+            one.config["linux"]["cgroupsPath"] = f"/{top}/brig-oci/{one.id}"
+            one.start("exec sleep 1000")
+        tops = groups_left(top)
+        around = [f"{path}/brig-oci" for path in tops]
+        assert around and own.remove().returncode == 0
+        assert not [path for path in around if os.path.exists(f"{path}/{own.id}")]
+        assert all(os.path.isdir(f"{path}/{other.id}") for path in around)
+        assert other.remove().returncode == 0
+    assert not [path for path in around if os.path.exists(path)]
+    for path in tops:
+        os.rmdir(path)
+
+
+def test_containers_that_come_and_go_together_do_not_take_each_others_group(own):
+    """Each is the other's last one, now and then; and somebody else removes what is empty as often as the kernel lets it."""
+    top, over = f"test-{own.id}", threading.Event()
+
+    def rounds(bundle):
+        bundle.config["linux"]["cgroupsPath"] = f"/{top}/brig-oci/{bundle.id}"
+        bundle.shell("true")
+        return next((told.stderr for told in (bundle.run() for _ in range(LOOPS)) if told.returncode != 0), "")
+
+    def remove_what_is_empty():
+        around = [f"{path}/brig-oci" for path in groups_left(top)]
+        while not over.is_set():
+            for path in around:
+                with contextlib.suppress(OSError):
+                    os.rmdir(path)
+
+    with bundle_of(ROOT) as other, concurrent.futures.ThreadPoolExecutor(3) as pool:
+        assert rounds(own) == ""  # makes the places
+        remover = pool.submit(remove_what_is_empty)
+        try:
+            assert list(pool.map(rounds, (own, other))) == ["", ""]
+        finally:
+            over.set()
+        remover.result(60)
+    assert not [path for path in groups_left("brig-oci") if top in path]
+    for path in groups_left(top):
+        os.rmdir(path)
 
 
 def test_cgroup_file_system_is_read_only(own):

@@ -26,15 +26,24 @@ def _owner(path):
         return None
 
 
+def _members(group):
+    """Who is in it, or in a group below: the one around all containers has nobody in itself."""
+    inside = set(map(int, Path(group, "cgroup.procs").read_text().split()))
+    for path, _, _ in os.walk(group):
+        with contextlib.suppress(OSError):
+            inside.update(map(int, Path(path, "cgroup.procs").read_text().split()))
+    return inside
+
+
 def groups():
     """The control groups of sandboxes in which nobody is but us."""
     ours, found = {os.getpid(), *below(os.getpid())}, set()
     for path, _, _ in os.walk("/sys/fs/cgroup"):
         name = os.path.basename(path)
-        if not name.startswith("brig-") or name == "brig-oci":  # that one is around all containers, and stays
+        if not name.startswith("brig-"):
             continue
         try:
-            inside = set(map(int, Path(path, "cgroup.procs").read_text().split()))
+            inside = _members(path)
         except OSError:  # gone, or of threads alone
             continue
         if inside <= ours:
