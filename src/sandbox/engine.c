@@ -9,8 +9,10 @@
 #include "base/cleanup.h"
 #include "base/quote.h"
 #include "os/beside.h"
+#include "os/reach.h"
 
-#include <fcntl.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,27 +26,51 @@ static int refuse(struct err *err, const char *what)
                     "brig run --tier wasm -- FILE.wasm; use tier container for other programs");
 }
 
-/* Where the module is, whatever links lead there: opened once, by who asked for the run. */
+static int not_there(const char *name, int why, struct err *err)
+{
+    struct quoted q;
+    errno = why;
+    err_sys(err, "cannot open the module %s", quote(&q, name));
+    err->code = ERR_NOT_FOUND;
+    return err_hint(err, "tier wasm runs a file of the host: brig run --tier wasm -- FILE.wasm");
+}
+
+/* As it was named, seen from the current folder; no link is looked at. */
+static int spell(const char *name, char out[static PATH_MAX], struct err *err)
+{
+    char here[PATH_MAX] = "";
+    /* A current folder outside our root is reported as "(unreachable)…". */
+    if (name[0] != '/' && (!getcwd(here, sizeof here) || here[0] != '/'))
+        return err_sys(err, "find the current folder");
+    if (snprintf(out, PATH_MAX, "%s/%s", here, name) >= PATH_MAX)
+        return err_set(err, ERR_LIMIT, "the path of the module is too long");
+    return 0;
+}
+
+/* Where the module is. FS-7: it is shown to the sandbox as a grant is, and like a grant it is
+ * reached through no link that a sandbox may have made. */
 static int find_module(struct sandbox *s, struct err *err)
 {
     const char *name = s->request->argv && s->request->argv[0] ? s->request->argv[0] : "";
-    char link[64];
+    char full[PATH_MAX];
+    struct reached at;
     struct stat sb;
-    struct quoted q;
-    cleanup_fd int fd = open(name, O_PATH | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &sb) < 0) {
-        err_sys(err, "cannot open the module %s", quote(&q, name));
-        err->code = ERR_NOT_FOUND;
-        return err_hint(err,
-                        "tier wasm runs a file of the host: brig run --tier wasm -- FILE.wasm");
+    if (!name[0])
+        return not_there(name, ENOENT, err);
+    if (spell(name, full, err) < 0)
+        return err_number(err);
+    int r = reach_open(full, &at);
+    if (r == -ELOOP && at.link[0]) {
+        reach_refused(&at, "cannot run the module", name, err);
+        return err_at(err, BOUNDARY_FILESYSTEM);
     }
-    if (!S_ISREG(sb.st_mode))
+    if (r < 0)
+        return not_there(name, -r, err);
+    bool file = fstat(at.fd, &sb) == 0 && S_ISREG(sb.st_mode);
+    reach_close(&at);
+    if (!file)
         return refuse(err, "the first argument is a file");
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t n = readlink(link, s->engine.module, sizeof s->engine.module - 1);
-    if (n <= 0 || (size_t)n == sizeof s->engine.module - 1)
-        return err_set(err, ERR_LIMIT, "the path of the module is too long");
-    s->engine.module[n] = '\0';
+    memcpy(s->engine.module, at.path, sizeof s->engine.module);
     return 0;
 }
 

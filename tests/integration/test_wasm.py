@@ -262,6 +262,29 @@ def test_a_module_that_is_not_there_is_said():
     assert result.returncode == 127 and "no/such.wasm" in result.stderr, result
 
 
+def test_a_module_is_reached_through_no_link_that_a_sandbox_may_have_made(tmp_path):
+    """What a sandbox planted in a folder of its own would else show a file that nobody granted to the next one."""
+    shared, outside = tmp_path / "shared", tmp_path / "outside"
+    for folder in (shared, outside):
+        folder.mkdir()
+    shared.chmod(0o777)
+    target = outside / "other.wasm"
+    target.write_bytes(module())
+    plant = f"ln -s {target} /s/file.wasm && ln -s {outside} /s/folder && ln -s /dev/null /s/device"
+    planted = brig("run", "-q", "--rw", f"{shared}:/s", "--", "sh", "-c", plant)
+    assert planted.returncode == 0, planted
+    # The control: the links lead to a module that runs, and so does a plain file beside them.
+    assert (shared / "file.wasm").read_bytes() == (shared / "folder" / "other.wasm").read_bytes() == target.read_bytes()
+    (shared / "plain.wasm").write_bytes(target.read_bytes())
+    for good in (target, shared / "plain.wasm", "plain.wasm", "./../shared/plain.wasm"):
+        result = wasm("-q", "--", good, cwd=shared)
+        assert result.returncode == 0, (good, result)
+    for bad in (shared / "file.wasm", shared / "folder" / "other.wasm", "file.wasm", "./folder/other.wasm", "device"):
+        result = wasm("--", bad, cwd=shared)
+        assert result.returncode == 125 and "is a link" in result.stderr, (bad, result)
+    assert str(target) in wasm("--", "file.wasm", cwd=shared).stderr
+
+
 def test_wasm_is_no_part_of_a_wish(tmp_path):
     (tmp_path / "p.yaml").write_text("kernel: {tier: [wasm, container]}\n")
     assert brig("policy", "check", tmp_path / "p.yaml").returncode == 125
