@@ -420,6 +420,40 @@ Test(vm_fs, special_files_and_set_id_bits, .init = start_fs, .fini = stop_fs)
     cr_assert_eq(ask(FUSE_SETATTR, lookup("made"), &set, sizeof set), -EPERM);
 }
 
+/* VM-9. Opening a FIFO waits for somebody at its other end, who never comes: no request of the
+ * guest's, whatever it is about, leads to one. */
+Test(vm_fs, no_request_opens_what_holds_the_monitor_up, .init = start_fs, .fini = stop_fs,
+     .timeout = 60)
+{
+    static const uint32_t modes[] = {O_RDONLY, O_WRONLY, O_RDWR};
+    struct {
+        struct fuse_create_in in;
+        char name[8];
+    } create = {.in = {.mode = 0644}, .name = "fifo"};
+    struct fuse_setattr_in set = {.valid = FATTR_SIZE, .size = 3};
+    struct fuse_open_in folder = {0};
+    struct stat sb;
+    char path[96];
+    cr_assert_eq(ask(FUSE_SETATTR, lookup("file"), &set, sizeof set), 0, "the control");
+    snprintf(path, sizeof path, "%s/view/file", place);
+    cr_assert(stat(path, &sb) == 0 && sb.st_size == 3);
+    uint64_t fifo = lookup("fifo");
+    cr_assert_eq(ask(FUSE_SETATTR, fifo, &set, sizeof set), -EACCES);
+    set.valid |= FATTR_FH; /* that it does not have */
+    cr_assert_eq(ask(FUSE_SETATTR, fifo, &set, sizeof set), -EACCES);
+    cr_assert_eq(ask(FUSE_OPENDIR, fifo, &folder, sizeof folder), -EACCES);
+    for (size_t i = 0; i < 3; i++) {
+        create.in.flags = modes[i];
+        struct fuse_open_in in = {.flags = modes[i]};
+        cr_assert_eq(ask(FUSE_OPEN, fifo, &in, sizeof in), -EACCES);
+        cr_assert_eq(ask(FUSE_CREATE, 1, &create, sizeof create), -EACCES);
+    }
+    /* What does not open it does not wait for it either. */
+    set =
+        (struct fuse_setattr_in){.valid = FATTR_MODE | FATTR_MTIME | FATTR_MTIME_NOW, .mode = 0600};
+    cr_assert_eq(ask(FUSE_SETATTR, fifo, &set, sizeof set), 0);
+}
+
 Test(vm_fs, the_monitors_own_proc_is_closed)
 {
     driver_memory(&v);
