@@ -94,6 +94,7 @@ struct lifecycle {
     int dying_fd;      /* the process that was killed for want of memory, until it is gone; or -1 */
     uint64_t dying_us; /* since when */
     enum limit hit;    /* the first limit that ended or cut the run */
+    bool unmeasured;   /* what it left on disk: the last look failed */
     struct usage usage;
 
     /* For sampling, opened before the code runs. */

@@ -294,6 +294,14 @@ enum limit lifecycle_sample(struct lifecycle *l)
     return hit;
 }
 
+/* LC-6. Nothing follows this look that could make up for it: whether the limit was kept is then not
+ * known, which is neither that it was nor that it was not. */
+static void measure_last(struct lifecycle *l)
+{
+    bool seen = aside_measure(l) == 0 && !l->looked.blind;
+    l->unmeasured = !seen && !guard_left_out(GUARD_DISK);
+}
+
 void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t rusage_peak)
 {
     struct sampled s = {0};
@@ -308,8 +316,8 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     enum limit first = l->hit;
-    if (((!l->namespaced && l->work_fd >= 0) || l->review_fd >= 0) && aside_measure(l) < 0)
-        l->looked.too_big = true; /* for all that is known */
+    if ((!l->namespaced && l->work_fd >= 0) || l->review_fd >= 0)
+        measure_last(l);
     judge_disk(l);
     if (first != LIMIT_NONE)
         l->hit = first;

@@ -21,6 +21,15 @@
 
 /* ---- the last words ---- */
 
+/* LC-6. Of a session this decides nothing: it is over, and was watched while it lived. */
+static void settle_disk(struct sandbox *s)
+{
+    if (!s->lifecycle.unmeasured || s->session || !s->have_status)
+        return;
+    s->ended_because = "what it left on disk could not be measured";
+    s->have_status = false;
+}
+
 /* PU-4 */
 void sandbox_lost_pump(struct sandbox *s, const char *why)
 {
@@ -247,4 +256,5 @@ void sandbox_end(struct sandbox *s)
     reap_stragglers(s);
     drain(s);
     lifecycle_settle(&s->lifecycle, s->rusage_cpu_usec, s->rusage_peak);
+    settle_disk(s);
 }

@@ -521,6 +521,20 @@ def test_output_that_cannot_be_watched_for_is_no_success(when):
     assert status == 137 and told["exit_code"] is None and told["ended_because"] == why, told
 
 
+@needs_strace
+@pytest.mark.parametrize("when", [None, "3+"])
+def test_a_disk_that_cannot_be_measured_at_the_end_is_no_success(when):
+    """The sockets of init and of the notary are the first two; from the third on they are for who looks at the folder."""
+    status, told = failing("socketpair", "EMFILE", when, "--tier", "process", "--", "sh", "-c", "echo some > file")
+    assert told["limit_hit"] is None and not told["timed_out"] and not told["oom_killed"], told
+    if not when:
+        assert status == told["exit_code"] == 0 and "ended_because" not in told, told
+        return
+    why = "what it left on disk could not be measured"
+    assert status == 137 and told["exit_code"] is None, told
+    assert told["ended_because"] == told["receipt"]["verdict"]["ended_because"] == why, told
+
+
 @only_root
 def test_control_without_a_pump_it_does(place):
     """It ends when the file system is taken away."""

@@ -137,6 +137,7 @@ Test(verdict, a_folder_within_its_limits)
     fill_folder(4, 1 << 16);
     lifecycle_settle(&life, 0, 0);
     cr_assert_eq(life.hit, LIMIT_NONE);
+    cr_assert_not(life.unmeasured);
 }
 
 Test(verdict, too_many_bytes)
@@ -317,12 +318,35 @@ Test(verdict, the_control_answers)
     unwatch();
 }
 
-Test(verdict, a_last_look_that_hangs_is_over_the_limit)
+static void see_half(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *answer)
+{
+    const struct lifecycle *l = ctx;
+    (void)ask, (void)fds;
+    *(struct looked *)answer = (struct looked){.blind = true, .work.bytes = l->policy->disk / 2};
+}
+
+/* That the limit was reached would be as untrue as that it was kept. */
+Test(verdict, a_last_look_that_fails_says_so_and_nothing_else)
+{
+    errand_fn *const failing[] = {hang, see_half};
+    fill_folder(1, 1);
+    for (size_t i = 0; i < 2; i++) {
+        life.looker.fn = failing[i];
+        life.unmeasured = false;
+        lifecycle_settle(&life, 0, 0);
+        cr_assert(life.unmeasured, "look %zu", i);
+        cr_assert_eq(life.hit, LIMIT_NONE, "look %zu", i);
+    }
+    unwatch();
+}
+
+Test(verdict, what_half_a_last_look_saw_counts)
 {
     fill_folder(1, 1);
-    life.looker.fn = hang;
+    life.looker.fn = see_half;
+    policy.disk = 0;
     lifecycle_settle(&life, 0, 0);
-    cr_assert_eq(life.hit, LIMIT_DISK);
+    cr_assert(life.unmeasured && life.hit == LIMIT_DISK);
     unwatch();
 }
 
