@@ -3,6 +3,7 @@ import os
 import pytest
 
 from helpers import CALLERS, TIERS, WATCHED
+from meanwhile import pytest_collection_modifyitems, pytest_configure, pytest_runtest_call  # noqa: F401
 from timelimit import pytest_runtest_protocol  # noqa: F401
 
 

@@ -12,7 +12,6 @@ import threading
 import time
 from pathlib import Path
 
-import daemonlib
 import hangfs
 import pytest
 from daemonlib import IS_ROOT, Daemon, frames, wait_for
@@ -23,8 +22,18 @@ PYTHON = "/usr/bin/python3"
 PATIENCE = 100
 
 
+class WeakDaemon(Daemon):
+    """Without pumps: the front does what they do for it."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, env={"BRIG_WEAKEN": "errands"}, **kwargs)
+
+    def command(self):
+        return [str(weak_programs() / "brig"), *super().command()[1:]]
+
+
 @contextlib.contextmanager
-def hung_daemon():
+def hung_daemon(kind=Daemon):
     """A daemon, a template whose folder holds a file that is never read, and the file system that serves it."""
     place = Path(tempfile.mkdtemp(prefix="test-brig-", dir="/srv" if os.access("/srv", os.W_OK) else "/var/tmp"))
     place.chmod(0o755)
@@ -33,7 +42,7 @@ def hung_daemon():
         with contextlib.ExitStack() as stack:
             hung = stack.enter_context(hangfs.hang(place))
             text = f"policy: {{filesystem: {{ro: [{place}]}}}}\n"
-            made = Daemon("root", templates={"hung.yaml": text, "local.yaml": "policy: {filesystem: {ro: [/usr/share]}}\n"})
+            made = kind("root", templates={"hung.yaml": text, "local.yaml": "policy: {filesystem: {ro: [/usr/share]}}\n"})
             stack.callback(made.close)
             stack.callback(hung.close)
             hung.close, hung.daemon = lambda: None, made
@@ -191,6 +200,7 @@ def hold(hung, how):
     return box
 
 
+@pytest.mark.meanwhile
 @pytest.mark.parametrize("how", HOLDS)
 def test_what_the_code_holds_holds_up_nobody_else(how):
     with hung_daemon() as hung:
@@ -204,14 +214,6 @@ def test_what_the_code_holds_holds_up_nobody_else(how):
         wait_for(lambda: held.id not in hung.daemon.live(), PATIENCE, "the end of the sandbox")
 
 
-def with_weakening(start):
-    def started(self):
-        self.env = {**self.env, "BRIG_WEAKEN": "errands"}
-        start(self)
-
-    return started
-
-
 def hangs(daemon):
     try:
         daemon.request("GET", "/health", timeout=10)
@@ -220,12 +222,11 @@ def hangs(daemon):
     return False
 
 
+@pytest.mark.meanwhile
 @pytest.mark.parametrize("how", ["output", "terminal", "size", "answers"])
-def test_control_without_a_pump_it_holds_up_all(monkeypatch, how):
+def test_control_without_a_pump_it_holds_up_all(how):
     """At the latest when the front closes what the code has locked."""
-    monkeypatch.setattr(daemonlib, "_public", weak_programs())
-    monkeypatch.setattr(Daemon, "start", with_weakening(Daemon.start))
-    with hung_daemon() as hung:
+    with hung_daemon(WeakDaemon) as hung:
         with contextlib.suppress(TimeoutError):
             box = hold(hung, how)
             hung.daemon.request("DELETE", f"/sandboxes/{box.id}", timeout=10)

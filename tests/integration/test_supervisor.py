@@ -3,6 +3,7 @@ on their way, file systems that do not answer, the host's tables; and what the c
 import contextlib
 import errno
 import fcntl
+import inspect
 import json
 import os
 import pty
@@ -26,6 +27,7 @@ from verifylib import weak_programs
 
 PYTHON = "/usr/bin/python3"
 callers = pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.name)
+meanwhile = pytest.mark.meanwhile
 only_root = pytest.mark.skipif(not IS_ROOT, reason="only root can mount a file system")
 
 
@@ -87,6 +89,7 @@ def linger_against(process):
 LINGER_RUN = ["--allow", "example.com", "--open-files", "4000", "--pids", "2500", "--timeout", f"{LIMIT}s", "--", PYTHON, "-c", LINGER, "5"]
 
 
+@meanwhile
 @callers
 def test_a_socket_that_lingers_does_not_hold_up_its_supervisor(caller):
     before = time.monotonic()
@@ -95,6 +98,7 @@ def test_a_socket_that_lingers_does_not_hold_up_its_supervisor(caller):
     assert "lingers 0" in out, "a socket inside can linger"
 
 
+@pytest.mark.meanwhile(seconds=25)
 @pytest.mark.parametrize("guard", ["socket-options", "errands"])
 def test_each_of_its_two_guards_is_enough(guard):
     status, out = linger_against(weak(ANY, guard, *LINGER_RUN))
@@ -102,6 +106,7 @@ def test_each_of_its_two_guards_is_enough(guard):
     assert ("lingers 1" in out) == (guard == "socket-options")
 
 
+@pytest.mark.meanwhile(seconds=25)
 def test_control_without_both_the_supervisor_hangs():
     """The time limit passes, and the supervisor closes a socket of the code's. It is a race: more than one try."""
     for _ in range(10):
@@ -124,6 +129,7 @@ def test_a_socket_that_lingers_on_the_process_tier():
     assert told.stdout.split()[0] == "True", told
 
 
+@meanwhile
 @callers
 def test_a_flood_of_calls_that_are_shown_keeps_nobody_from_the_time_limit(caller):
     """Removing a file by its name is shown to the supervisor of the process tier (/dev/shm)."""
@@ -190,6 +196,7 @@ def let_go(process):
     process.communicate()
 
 
+@meanwhile
 @callers
 @pytest.mark.parametrize("tier", ["container", "process"])
 @pytest.mark.parametrize("how", CALLS)
@@ -217,6 +224,7 @@ def holds_up(how):
         let_go(process)
 
 
+@pytest.mark.meanwhile(seconds=25)
 @pytest.mark.parametrize("how", CALLS)
 def test_control_of_the_calls_that_hold_up(how):
     """A reader that is quick finds the pipe before it is locked, and empty afterwards: the code may try as often as it likes."""
@@ -244,6 +252,7 @@ def test_programs_copy_instead(caller):
 FLOOD_BOTH = "yes & exec yes >&2"
 
 
+@meanwhile
 @callers
 @pytest.mark.parametrize("tier", ["container", "process"])
 def test_a_reader_who_stops_does_not_hold_up_the_supervisor_of_both_streams(caller, tier):
@@ -268,22 +277,50 @@ def test_a_reader_who_stops_does_not_hold_up_the_supervisor_of_both_streams(call
 
 # ---- a file system that does not answer ----
 
-@pytest.fixture
-def place():
+@contextlib.contextmanager
+def new_place():
     """A folder that everybody can reach, where no sandbox has one of its own."""
     made = Path(tempfile.mkdtemp(prefix="test-brig-", dir="/srv" if os.access("/srv", os.W_OK) else "/var/tmp"))
     made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
 
 
-@pytest.fixture
-def hung(place):
-    with hangfs.hang(place) as made:
+@contextlib.contextmanager
+def hung_place():
+    with new_place() as place, hangfs.hang(place) as made:
         yield made
 
 
+@pytest.fixture
+def place():
+    with new_place() as made:
+        yield made
+
+
+@pytest.fixture
+def hung():
+    with hung_place() as made:
+        yield made
+
+
+def with_hung(test):
+    """Makes the file system for a test that runs beside others."""
+    def with_one_of_its_own(**given):
+        with hung_place() as made:
+            test(hung=made, **given)
+
+    wanted = inspect.signature(test)
+    with_one_of_its_own.__name__, with_one_of_its_own.__doc__ = test.__name__, test.__doc__
+    with_one_of_its_own.__signature__ = wanted.replace(parameters=[p for p in wanted.parameters.values() if p.name != "hung"])
+    return with_one_of_its_own
+
+
+@meanwhile
 @only_root
+@with_hung
 def test_code_that_waits_for_a_file_system_is_left_behind(hung):
     """It cannot be killed; the run ends all the same, and says so."""
     before = time.monotonic()
@@ -297,11 +334,12 @@ def groups_of(sandbox):
     return [path for path, _, _ in os.walk("/sys/fs/cgroup") if path.endswith("/" + sandbox)]
 
 
+@pytest.mark.meanwhile(seconds=45)
 @only_root
-def test_what_was_left_behind_goes_when_the_file_system_answers(place):
+def test_what_was_left_behind_goes_when_the_file_system_answers():
     """Nobody waits for the guardian: it stays until the last task has ended, and then removes the groups."""
     one_round = 30  # seconds: longer than one attempt at each group
-    with hangfs.hang(place) as hung:
+    with hung_place() as hung:
         done = ROOT.with_options("--tier", "container").run(
             "--json", "--ro", hung.place, "--timeout", "3s", "--", "cat", f"{hung.place}/file", timeout=PATIENCE)
         sandbox = json.loads(done.stdout)["sandbox_id"]
@@ -336,10 +374,12 @@ def end_of(process):
         return None, b"", b""
 
 
+@meanwhile
 @only_root
 @callers
 @pytest.mark.parametrize("tier", ["container", "process"])
 @pytest.mark.parametrize("code", [HOLD_OUTPUT, HOLD_INPUT], ids=["output", "input"])
+@with_hung
 def test_a_pipe_that_the_code_holds_does_not_hold_up_its_supervisor(hung, caller, tier, code):
     before = time.monotonic()
     status, _, said = end_of(caller.with_options("--tier", tier).start(
@@ -375,14 +415,18 @@ def resized(command, env, asked):
         os.close(ours)
 
 
+@meanwhile
 @only_root
 @pytest.mark.parametrize("tier", ["container", "process"])
+@with_hung
 def test_the_size_of_a_terminal_that_the_code_holds_does_not_hold_up_its_supervisor(hung, tier):
     command = ANY.command("--tier", tier, "--tty", "--ro", hung.place, "--timeout", "3s", "--", PYTHON, "-c", HOLD_SIZE, hung.place)
     assert resized(command, {}, hung.asked) == 124
 
 
+@pytest.mark.meanwhile(seconds=25)
 @only_root
+@with_hung
 def test_control_of_the_size_of_a_terminal(hung):
     command = [str(weak_programs() / "brig"), "run", "--tier", "container", "--tty", "--ro", hung.place, "--timeout", "3s", "--",
                PYTHON, "-c", HOLD_SIZE, hung.place]
@@ -442,8 +486,10 @@ def killed_pump(process):
     return process.returncode, out, b"its pump died" in err
 
 
+@meanwhile
 @only_root
 @pytest.mark.parametrize("tier", ["container", "process"])
+@with_hung
 def test_a_pump_that_is_killed_ends_the_run(hung, tier):
     process = ANY.with_options("--tier", tier).start("--ro", hung.place, "--", "cat", stdin=subprocess.PIPE)
     process.stdin.write(b"x")
@@ -453,8 +499,10 @@ def test_a_pump_that_is_killed_ends_the_run(hung, tier):
     assert killed_pump(process) == (137, b"", True)
 
 
+@meanwhile
 @only_root
 @pytest.mark.parametrize("tier", ["container", "process"])
+@with_hung
 def test_output_that_is_lost_with_a_pump_is_no_success(hung, tier):
     """The code has ended, and well; its last words were still with the pump."""
     with tempfile.TemporaryDirectory(prefix="test-brig-", dir=Path(hung.place).parent) as flags:
@@ -470,8 +518,10 @@ def test_output_that_is_lost_with_a_pump_is_no_success(hung, tier):
         assert killed_pump(process) == (137, b"", True)
 
 
+@meanwhile
 @only_root
 @pytest.mark.parametrize("tier", ["container", "process"])
+@with_hung
 def test_a_pump_that_is_stopped_is_no_reason_of_its_own(hung, tier):
     """The limit ended the run; that the pump was killed for it, and how long that took, is nobody's concern."""
     process = ANY.with_options("--tier", tier).start("--ro", hung.place, "--timeout", "3s", "--", "sh", "-c", "echo ready; exec sleep 1000")
@@ -481,7 +531,9 @@ def test_a_pump_that_is_stopped_is_no_reason_of_its_own(hung, tier):
     assert process.returncode == 124 and b"pump" not in err, err
 
 
+@meanwhile
 @only_root
+@with_hung
 def test_output_that_a_pump_keeps_back_is_no_success(hung):
     """It is given time, since nothing else ended the run."""
     with tempfile.TemporaryDirectory(prefix="test-brig-", dir=Path(hung.place).parent) as flags:
@@ -535,10 +587,11 @@ def test_a_disk_that_cannot_be_measured_at_the_end_is_no_success(when):
     assert told["ended_because"] == told["receipt"]["verdict"]["ended_because"] == why, told
 
 
+@pytest.mark.meanwhile(seconds=25)
 @only_root
-def test_control_without_a_pump_it_does(place):
+def test_control_without_a_pump_it_does():
     """It ends when the file system is taken away."""
-    with hangfs.hang(place):
+    with new_place() as place, hangfs.hang(place):
         process = weak(ANY, "errands", "--ro", place, "--timeout", "3s", "--", PYTHON, "-c", HOLD_OUTPUT, place)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(25)
@@ -546,8 +599,10 @@ def test_control_without_a_pump_it_does(place):
     process.communicate()
 
 
+@meanwhile
 @only_root
 @callers
+@with_hung
 def test_a_path_that_does_not_answer_holds_up_no_report(caller, hung):
     """Report mode looks whether the host has what the code asks for."""
     code = f"try: open({hung.place + '/hang/x'!r})\nexcept OSError: pass\nprint('went on')"
@@ -556,7 +611,9 @@ def test_a_path_that_does_not_answer_holds_up_no_report(caller, hung):
     assert done.returncode == 0 and "went on" in done.stdout, done
 
 
+@meanwhile
 @only_root
+@with_hung
 def test_memory_on_a_file_system_that_does_not_answer(hung):
     """The name of a call lies in a page of such a file: whoever reads it waits."""
     code = f"""

@@ -201,6 +201,7 @@ def test_signals_by_process_and_by_group(box):
     box.run("true")
 
 
+@pytest.mark.meanwhile(seconds=60)
 def test_what_was_started_too_late_does_not_run_on():
     """W-5: the front was told that there is no such process. A minute is what the warden waits, whoever the caller is."""
     with Serve(CALLERS[-1]) as serve:
