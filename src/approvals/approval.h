@@ -77,6 +77,8 @@ void approval_free(struct approval *a);
  * change the direction of writing) as \n, \t, \x1b, \u{202e}; a backslash as \\. At most `max`
  * bytes; what is left out is said. */
 void approval_show_text(struct buf *out, const char *text, size_t len, size_t max);
+/* Why somebody is asked: the rule, and what of the command it is about ("": all of it). */
+void approval_show_reason(struct buf *out, const char *rule, const char *what);
 /* A command as a shell would read it, one word after the other, through the above. */
 void approval_show_argv(struct buf *out, char *const argv[], size_t max);
 

@@ -96,6 +96,16 @@ void approval_show_text(struct buf *out, const char *text, size_t len, size_t ma
         cut_middle(out, &whole, max);
 }
 
+void approval_show_reason(struct buf *out, const char *rule, const char *what)
+{
+    approval_show_text(out, rule, strlen(rule), 256);
+    if (!what[0])
+        return;
+    buf_str(out, " (");
+    approval_show_text(out, what, strlen(what), 200);
+    buf_chr(out, ')');
+}
+
 static bool is_plain_word(const char *word)
 {
     return *word && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

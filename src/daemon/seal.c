@@ -7,10 +7,8 @@
 #include "os/sys.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <termios.h>
 
 static const int allowed[] = {
@@ -47,12 +45,8 @@ int front_seal_calls(struct err *err)
 int front_seal(struct front_seal *ret, struct err *err)
 {
     static const char who[] = "brig-daemon";
-    if (seal_identity(FRONT_UID, FRONT_UID, who, err) < 0)
+    if (seal_identity(FRONT_UID, FRONT_UID, who, err) < 0 || seal_tie(who, err) < 0)
         return err_number(err);
-    /* Set anew by the change of identity. The end of the launcher's socket says it too, but not to
-     * a process that somebody has stopped. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-        return err_sys(err, "tie brig-daemon to its launcher");
     int paths = seal_paths(-1, 0, who, err);
     int ports = paths < 0 ? paths : seal_ports(who, err);
     unsigned uid = geteuid();

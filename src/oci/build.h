@@ -63,6 +63,8 @@ void oci_sources_close(struct oci_build *b);
 
 /* build_child.c: the root with its mounts, up to the pivot. */
 int oci_build_view(const struct oci_build *b, struct err *err);
+/* In the namespaces that one is in: those of the network, and those of the others. */
+int oci_sysctls_set(const struct json *list, bool network, bool others, struct err *err);
 /* mount_child.c */
 int oci_mount_make(const struct oci_build *b, int root, size_t i, struct err *err);
 /* A place in the root, made where it is missing; a folder or a file. */

@@ -55,14 +55,12 @@ static int set_names(const struct oci_build *b, struct err *err)
     return 0;
 }
 
-/* Those of a joined network were set outside. */
-static int set_sysctls(const struct oci_build *b, struct err *err)
+int oci_sysctls_set(const struct json *list, bool network, bool others, struct err *err)
 {
-    const struct json *list = b->config->sysctl;
     for (size_t i = 0; i < json_count(list); i++) {
         char path[256];
         const char *name = json_key_at(list, i);
-        if (strncmp(name, "net.", 4) == 0 && b->config->ns[OCI_NS_NETWORK].path)
+        if (!(strncmp(name, "net.", 4) == 0 ? network : others))
             continue;
         snprintf(path, sizeof path, "/proc/sys/%s", name);
         for (char *at = path + sizeof "/proc/sys/" - 1; *at; at++)
@@ -74,6 +72,12 @@ static int set_sysctls(const struct oci_build *b, struct err *err)
         }
     }
     return 0;
+}
+
+/* Those of a joined network were set outside. */
+static int set_sysctls(const struct oci_build *b, struct err *err)
+{
+    return oci_sysctls_set(b->config->sysctl, !b->config->ns[OCI_NS_NETWORK].path, true, err);
 }
 
 /* By descriptor where one could be taken: a root of other ids may lie where they cannot go. It

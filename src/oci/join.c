@@ -107,32 +107,13 @@ static int make_outside(const char *type, unsigned attr)
                        attr | SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC);
 }
 
-static int set_network(const struct json *list, struct err *err)
-{
-    for (size_t i = 0; i < json_count(list); i++) {
-        char path[256];
-        const char *name = json_key_at(list, i);
-        if (strncmp(name, "net.", 4) != 0)
-            continue;
-        snprintf(path, sizeof path, "/proc/sys/%s", name);
-        for (char *at = path + sizeof "/proc/sys/" - 1; *at; at++)
-            *at = *at == '.' ? '/' : *at;
-        int r = file_write(AT_FDCWD, path, json_string(json_value_at(list, i)));
-        if (r < 0) {
-            errno = -r;
-            return err_sys(err, "set %s", name);
-        }
-    }
-    return 0;
-}
-
 int oci_joins_enter(struct oci_joins *j, struct oci_build *b, struct err *err)
 {
     for (enum oci_ns ns = 0; ns < OCI_NS_COUNT; ns++)
         if (j->fd[ns] >= 0 && setns(j->fd[ns], kinds[ns].flag) < 0)
             return err_sys(err, "join the %s namespace", oci_ns_name(ns));
     if (j->fd[OCI_NS_NETWORK] >= 0) {
-        if (set_network(b->config->sysctl, err) < 0)
+        if (oci_sysctls_set(b->config->sysctl, true, false, err) < 0)
             return err_number(err);
         if (wants(b->config, OCI_MOUNT_SYSFS))
             b->sysfs_fd = make_outside("sysfs", SYS_MOUNT_ATTR_RDONLY);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -56,6 +57,15 @@ int seal_identity(uid_t uid, gid_t gid, const char *who, struct err *err)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return err_sys(err, "no_new_privs");
     return 0;
+}
+
+/* Anew after the change of identity. The end of the launcher's socket says it too, but not to a
+ * process that somebody has stopped. */
+int seal_tie(const char *who, struct err *err)
+{
+    return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0
+               ? err_sys(err, "tie %s to its launcher", who)
+               : 0;
 }
 
 static size_t ruleset_for(int abi, struct landlock_ruleset *r)

@@ -3,6 +3,7 @@
  * which they must be made:
  *
  *   seal_identity   nobody's uid (as root), no capability, no core file, not traceable, no way back
+ *   seal_tie        who has a launcher: dies with it
  *   seal_paths      Landlock: nothing, or one folder
  *   seal_ports      Landlock: nothing
  *   seal_calls      the system calls that are left */
@@ -18,6 +19,7 @@
 
 /* uid and gid are taken when started by root alone. `who` is for messages. */
 int seal_identity(uid_t uid, gid_t gid, const char *who, struct err *err);
+int seal_tie(const char *who, struct err *err);
 
 /* folder -1: no path at all. Returns 1, or 0 where the kernel has no Landlock. */
 int seal_paths(int folder, uint64_t rights, const char *who, struct err *err);

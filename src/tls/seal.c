@@ -8,9 +8,7 @@
 #include "os/sys.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -66,12 +64,8 @@ int gate_seal(struct err *err)
 {
     static const char who[] = "brig-tls";
     lock_memory();
-    if (seal_identity(GATE_UID, GATE_UID, who, err) < 0)
+    if (seal_identity(GATE_UID, GATE_UID, who, err) < 0 || seal_tie(who, err) < 0)
         return err_number(err);
-    /* Set anew by the change of identity. The end of the launcher's socket says it too, but not to
-     * a process that somebody has stopped. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
-        return err_sys(err, "tie brig-tls to its launcher");
     if (seal_paths(-1, 0, who, err) < 0 || seal_ports(who, err) < 0)
         return err_number(err);
     return gate_seal_calls(err);

@@ -22,6 +22,15 @@ enum image_option_id {
     OPT_PACKAGES
 };
 
+/* clang-format off */
+/* Of the verbs that unpack what others made. */
+#define IMAGE_LIMIT_OPTIONS                                                                        \
+    {OPT_MAX_SIZE, 0, "max-size", OPT_VALUE, "SIZE", NULL, NULL, "Loading",                        \
+     "refuse what is larger than that when unpacked; default: 16G"},                               \
+    {OPT_MAX_ENTRIES, 0, "max-entries", OPT_VALUE, "N", NULL, NULL, "Loading",                     \
+     "refuse what has more files than that; default: 600k"}
+/* clang-format on */
+
 struct image_options {
     const char *operands[2];
     unsigned count, most; /* operands that there are, and may be */

@@ -15,10 +15,7 @@
 static const struct opt load_items[] = {
     {OPT_REPLACE, 0, "replace", OPT_FLAG, NULL, NULL, NULL, "Loading",
      "a name that the source brings may be taken from another image"},
-    {OPT_MAX_SIZE, 0, "max-size", OPT_VALUE, "SIZE", NULL, NULL, "Loading",
-     "refuse what is larger than that when unpacked; default: 16G"},
-    {OPT_MAX_ENTRIES, 0, "max-entries", OPT_VALUE, "N", NULL, NULL, "Loading",
-     "refuse what has more files than that; default: 600k"},
+    IMAGE_LIMIT_OPTIONS,
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, "Output",
      "print one JSON object per image"},
 };

@@ -7,10 +7,7 @@
 static const struct opt pull_items[] = {
     {OPT_PLAIN_HTTP, 0, "plain-http", OPT_FLAG, NULL, NULL, NULL, "Pulling",
      "the registry may speak plain HTTP, or have a certificate that nobody knows: for one on loopback"},
-    {OPT_MAX_SIZE, 0, "max-size", OPT_VALUE, "SIZE", NULL, NULL, "Loading",
-     "refuse what is larger than that when unpacked; default: 16G"},
-    {OPT_MAX_ENTRIES, 0, "max-entries", OPT_VALUE, "N", NULL, NULL, "Loading",
-     "refuse what has more files than that; default: 600k"},
+    IMAGE_LIMIT_OPTIONS,
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, "Output",
      "print one JSON object"},
 };

@@ -222,37 +222,26 @@ static int read_process(const struct exec_verb *e, int argc, char *const argv[],
     return oci_process_parse(buf_text(&out), out.len, tree, p, err);
 }
 
-static int run(struct exec_verb *e, int argc, char *const argv[], int *status, struct err *err)
+static int run(void *ctx, struct err *err)
 {
+    struct exec_verb *e = ctx;
     struct json *tree = NULL;
     struct oci_process p;
     pid_t pid = 0;
-    if (read_process(e, argc, argv, &tree, &p, err) < 0)
+    if (read_process(e, e->line.command_count, e->line.command, &tree, &p, err) < 0)
         return err_number(err);
     e->line.request.process = &p;
     int r = oci_exec(&e->line.request, &pid, err);
     if (r == 0 && !e->line.request.detach)
-        *status = oci_wait(pid);
+        e->line.status = oci_wait(pid);
     json_free(tree);
     return r;
 }
 
 static int exec_main(const struct verb *verb, int argc, char *const argv[])
 {
-    struct exec_verb e = {.line = {.stops = true, .own = own}};
-    struct err err = ERR_INIT;
-    int status = 0;
-    e.line.ctx = &e;
-    int r = oci_line_parse(&e.line, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_check(&e.line, 0, &err);
-    if (r == 0)
-        r = oci_line_reseal(verb, argc, argv, &err);
-    if (r == 0)
-        r = run(&e, argc - e.line.rest, argv + e.line.rest, &status, &err);
-    return r < 0 ? oci_line_fail(&e.line, verb, &err) : status;
+    struct exec_verb e = {.line = {.stops = true, .sealed = true, .own = own, .ctx = &e}};
+    return oci_line_main(&e.line, verb, argc, argv, run);
 }
 
 const struct verb verb_oci_exec = {

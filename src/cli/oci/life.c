@@ -75,13 +75,12 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
     }
 }
 
-static int parse(struct life *l, const struct verb *verb, int argc, char *const argv[],
-                 unsigned more, struct err *err)
+static int life_main(struct life *l, const struct verb *verb, int argc, char *const argv[],
+                     int (*work)(void *ctx, struct err *err))
 {
     l->line.own = own;
     l->line.ctx = l;
-    int r = oci_line_parse(&l->line, verb, argc, argv, err);
-    return r == 0 ? oci_line_check(&l->line, more, err) : r;
+    return oci_line_main(&l->line, verb, argc, argv, work);
 }
 
 /* ---- create ---- */
@@ -90,19 +89,17 @@ static const struct opt create_items[] = {BUNDLE_OPTIONS};
 static const struct opt_table create_table = {
     .items = create_items, .count = ARRAY_LEN(create_items), .next = &oci_global_table};
 
+static int create(void *ctx, struct err *err)
+{
+    struct life *l = ctx;
+    pid_t pid;
+    return oci_create(&l->line.request, &pid, err);
+}
+
 static int create_main(const struct verb *verb, int argc, char *const argv[])
 {
-    struct life l = {.detach = false};
-    struct err err = ERR_INIT;
-    pid_t pid;
-    int r = parse(&l, verb, argc, argv, 0, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_reseal(verb, argc, argv, &err);
-    if (r == 0)
-        r = oci_create(&l.line.request, &pid, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    struct life l = {.line = {.sealed = true}};
+    return life_main(&l, verb, argc, argv, create);
 }
 
 const struct verb verb_oci_create = {
@@ -120,16 +117,16 @@ const struct verb verb_oci_create = {
 
 /* ---- start ---- */
 
+static int start(void *ctx, struct err *err)
+{
+    struct life *l = ctx;
+    return oci_start(&l->line.request, err);
+}
+
 static int start_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct life l = {.detach = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, 0, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_start(&l.line.request, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    return life_main(&l, verb, argc, argv, start);
 }
 
 const struct verb verb_oci_start = {
@@ -155,20 +152,20 @@ static const struct opt kill_items[] = {
 static const struct opt_table kill_table = {
     .items = kill_items, .count = ARRAY_LEN(kill_items), .next = &oci_global_table};
 
+static int send_signal(void *ctx, struct err *err)
+{
+    struct life *l = ctx;
+    const char *name = l->line.word_count ? l->line.words[0] : "TERM";
+    int sig = oci_signal_number(name);
+    if (sig < 0)
+        return err_set(err, ERR_USAGE, "no such signal: %.40s", name);
+    return oci_kill(&l->line.request, sig, l->all, err);
+}
+
 static int kill_main(const struct verb *verb, int argc, char *const argv[])
 {
-    struct life l = {.detach = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, 1, &err);
-    if (r > 0)
-        return 0;
-    const char *name = l.line.word_count ? l.line.words[0] : "TERM";
-    int sig = oci_signal_number(name);
-    if (r == 0 && sig < 0)
-        r = err_set(&err, ERR_USAGE, "no such signal: %.40s", name);
-    if (r == 0)
-        r = oci_kill(&l.line.request, sig, l.all, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    struct life l = {.line = {.more = 1}};
+    return life_main(&l, verb, argc, argv, send_signal);
 }
 
 const struct verb verb_oci_kill = {
@@ -194,16 +191,16 @@ static const struct opt delete_items[] = {
 static const struct opt_table delete_table = {
     .items = delete_items, .count = ARRAY_LEN(delete_items), .next = &oci_global_table};
 
+static int delete (void *ctx, struct err *err)
+{
+    struct life *l = ctx;
+    return oci_delete(&l->line.request, l->force, err);
+}
+
 static int delete_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct life l = {.detach = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, 0, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_delete(&l.line.request, l.force, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    return life_main(&l, verb, argc, argv, delete);
 }
 
 const struct verb verb_oci_delete = {
@@ -231,8 +228,9 @@ static const struct opt run_items[] = {
 static const struct opt_table run_table = {
     .items = run_items, .count = ARRAY_LEN(run_items), .next = &oci_global_table};
 
-static int run_all(struct life *l, int *status, struct err *err)
+static int run(void *ctx, struct err *err)
 {
+    struct life *l = ctx;
     pid_t pid = 0;
     struct oci_request *r = &l->line.request;
     if (oci_create(r, &pid, err) < 0)
@@ -246,23 +244,14 @@ static int run_all(struct life *l, int *status, struct err *err)
     }
     if (l->detach)
         return 0;
-    *status = oci_wait(pid);
+    l->line.status = oci_wait(pid);
     return l->keep ? 0 : oci_delete(r, true, err);
 }
 
 static int run_main(const struct verb *verb, int argc, char *const argv[])
 {
-    struct life l = {.detach = false};
-    struct err err = ERR_INIT;
-    int status = 0;
-    int r = parse(&l, verb, argc, argv, 0, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_reseal(verb, argc, argv, &err);
-    if (r == 0)
-        r = run_all(&l, &status, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : status;
+    struct life l = {.line = {.sealed = true}};
+    return life_main(&l, verb, argc, argv, run);
 }
 
 const struct verb verb_oci_run = {

@@ -48,19 +48,12 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
     }
 }
 
-static int parse(struct look *l, const struct verb *verb, int argc, char *const argv[],
-                 struct err *err)
+static int look_main(struct look *l, const struct verb *verb, int argc, char *const argv[],
+                     int (*work)(void *ctx, struct err *err))
 {
     l->line.own = own;
     l->line.ctx = l;
-    return oci_line_parse(&l->line, verb, argc, argv, err);
-}
-
-static int no_operands(const struct look *l, struct err *err)
-{
-    return l->line.request.id
-               ? err_set(err, ERR_USAGE, "unexpected argument '%.60s'", l->line.request.id)
-               : 0;
+    return oci_line_main(&l->line, verb, argc, argv, work);
 }
 
 /* ---- state ---- */
@@ -86,14 +79,15 @@ static void put_state(const struct oci_state *s, struct json_writer *w)
     free(c);
 }
 
-static int print_state(const struct oci_request *r, struct err *err)
+static int print_state(void *ctx, struct err *err)
 {
+    const struct look *l = ctx;
     struct oci_state s;
     struct json_writer w;
     cleanup_buf struct buf out;
     buf_init(&out, OUTPUT_MAX);
     jw_init(&w, &out, true);
-    if (oci_open(r, &s, err) < 0)
+    if (oci_open(&l->line.request, &s, err) < 0)
         return err_number(err);
     put_state(&s, &w);
     oci_close(&s);
@@ -104,15 +98,7 @@ static int print_state(const struct oci_request *r, struct err *err)
 static int state_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct look l = {.json = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_check(&l.line, 0, &err);
-    if (r == 0)
-        r = print_state(&l.line.request, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    return look_main(&l, verb, argc, argv, print_state);
 }
 
 const struct verb verb_oci_state = {
@@ -171,8 +157,9 @@ static void list_all(const struct look *l, int root, struct buf *out, struct jso
         closedir(dir);
 }
 
-static int print_list(const struct look *l, struct err *err)
+static int print_list(void *ctx, struct err *err)
 {
+    const struct look *l = ctx;
     struct json_writer w;
     cleanup_buf struct buf out;
     cleanup_fd int root = oci_root_open(l->line.request.root, false, err);
@@ -194,16 +181,8 @@ static int print_list(const struct look *l, struct err *err)
 
 static int list_main(const struct verb *verb, int argc, char *const argv[])
 {
-    struct look l = {.json = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = no_operands(&l, &err);
-    if (r == 0)
-        r = print_list(&l, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    struct look l = {.line = {.alone = true}};
+    return look_main(&l, verb, argc, argv, print_list);
 }
 
 const struct verb verb_oci_list = {
@@ -256,8 +235,9 @@ static void put_processes(const struct look *l, const pid_t *pids, size_t count,
     }
 }
 
-static int print_processes(const struct look *l, struct err *err)
+static int print_processes(void *ctx, struct err *err)
 {
+    const struct look *l = ctx;
     struct oci_state s;
     struct oci_cgroup g;
     pid_t pids[4096];
@@ -278,15 +258,7 @@ static int print_processes(const struct look *l, struct err *err)
 static int ps_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct look l = {.json = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_check(&l.line, 0, &err);
-    if (r == 0)
-        r = print_processes(&l, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    return look_main(&l, verb, argc, argv, print_processes);
 }
 
 const struct verb verb_oci_ps = {
@@ -381,8 +353,9 @@ static int one_event(const struct look *l, struct err *err)
     return result < 0 ? result : 1;
 }
 
-static int watch(const struct look *l, struct err *err)
+static int watch(void *ctx, struct err *err)
 {
+    const struct look *l = ctx;
     uint64_t ms = l->interval_ms ? l->interval_ms : 5000;
     int r = one_event(l, err);
     while (r == 1 && !l->stats) {
@@ -398,15 +371,7 @@ static int watch(const struct look *l, struct err *err)
 static int events_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct look l = {.json = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_check(&l.line, 0, &err);
-    if (r == 0)
-        r = watch(&l, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    return look_main(&l, verb, argc, argv, watch);
 }
 
 const struct verb verb_oci_events = {
@@ -482,24 +447,22 @@ static void put_features(struct json_writer *w)
     jw_object_end(w);
 }
 
-static int features_main(const struct verb *verb, int argc, char *const argv[])
+static int print_features(void *ctx, struct err *err)
 {
-    struct look l = {.json = false};
-    struct err err = ERR_INIT;
     struct json_writer w;
     cleanup_buf struct buf out;
+    (void)ctx;
     buf_init(&out, 65536);
     jw_init(&w, &out, true);
-    int r = parse(&l, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = no_operands(&l, &err);
     put_features(&w);
     buf_chr(&out, '\n');
-    if (r == 0)
-        r = term_print(&out, "the features", &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    return term_print(&out, "the features", err);
+}
+
+static int features_main(const struct verb *verb, int argc, char *const argv[])
+{
+    struct look l = {.line = {.alone = true}};
+    return look_main(&l, verb, argc, argv, print_features);
 }
 
 const struct verb verb_oci_features = {
@@ -564,8 +527,9 @@ static const char example[] =
     "  }\n"
     "}\n";
 
-static int make_spec(const struct look *l, struct err *err)
+static int make_spec(void *ctx, struct err *err)
 {
+    const struct look *l = ctx;
     cleanup_fd int dir = open(l->bundle ? l->bundle : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int fd = dir < 0
                             ? -1
@@ -578,16 +542,8 @@ static int make_spec(const struct look *l, struct err *err)
 
 static int spec_main(const struct verb *verb, int argc, char *const argv[])
 {
-    struct look l = {.json = false};
-    struct err err = ERR_INIT;
-    int r = parse(&l, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = no_operands(&l, &err);
-    if (r == 0)
-        r = make_spec(&l, &err);
-    return r < 0 ? oci_line_fail(&l.line, verb, &err) : 0;
+    struct look l = {.line = {.alone = true}};
+    return look_main(&l, verb, argc, argv, make_spec);
 }
 
 const struct verb verb_oci_spec = {

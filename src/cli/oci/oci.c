@@ -71,20 +71,25 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     return 0;
 }
 
-int oci_line_parse(struct oci_line *l, const struct verb *verb, int argc, char *const argv[],
-                   struct err *err)
+static int parse(struct oci_line *l, const struct verb *verb, int argc, char *const argv[],
+                 struct err *err)
 {
-    if (!l->stops)
-        return verb_parse_all(verb, argc, argv, take, l, err);
-    return verb_parse(verb, argc, argv, take, l, &l->rest, err);
+    int rest = argc;
+    int r = l->stops ? verb_parse(verb, argc, argv, take, l, &rest, err)
+                     : verb_parse_all(verb, argc, argv, take, l, err);
+    l->command = argv + rest;
+    l->command_count = argc - rest;
+    return r;
 }
 
-int oci_line_check(const struct oci_line *l, unsigned more, struct err *err)
+static int check(const struct oci_line *l, struct err *err)
 {
-    if (!l->request.id)
+    if (l->alone && l->request.id)
+        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", l->request.id);
+    if (!l->alone && !l->request.id)
         return err_set(err, ERR_USAGE, "which container?");
-    if (l->word_count > more)
-        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", l->words[more]);
+    if (l->word_count > l->more)
+        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", l->words[l->more]);
     return 0;
 }
 
@@ -102,7 +107,7 @@ int oci_line_keep(const char *value, unsigned *ret, struct err *err)
     return 0;
 }
 
-int oci_line_reseal(const struct verb *verb, int argc, char *const argv[], struct err *err)
+static int reseal(const struct verb *verb, int argc, char *const argv[], struct err *err)
 {
     /* As `brig oci VERB …`, under whatever name it was called. */
     char **line = calloc((size_t)argc + 4, sizeof *line);
@@ -163,11 +168,22 @@ static void write_log(const struct oci_line *l, const struct err *err)
     (void)term_write(fd, buf_text(&out), out.len);
 }
 
-int oci_line_fail(const struct oci_line *l, const struct verb *verb, const struct err *err)
+int oci_line_main(struct oci_line *l, const struct verb *verb, int argc, char *const argv[],
+                  int (*work)(void *ctx, struct err *err))
 {
-    if (l->log)
-        write_log(l, err);
-    return verb_fail(verb, err, false);
+    struct err err = ERR_INIT;
+    int r = parse(l, verb, argc, argv, &err);
+    if (r > 0)
+        return 0; /* help was printed */
+    if (r == 0)
+        r = check(l, &err);
+    if (r == 0 && l->sealed)
+        r = reseal(verb, argc, argv, &err);
+    if (r == 0)
+        r = work(l->ctx, &err);
+    if (r < 0 && l->log)
+        write_log(l, &err);
+    return r < 0 ? verb_fail(verb, &err, false) : l->status;
 }
 
 /* ---- the tree ---- */

@@ -14,22 +14,22 @@ struct oci_line {
     /* The verb's own options: 1 if it was one of them. */
     int (*own)(void *ctx, const struct opt *opt, const char *value, struct err *err);
     void *ctx;
-    bool stops; /* what stands behind the id is a command */
-    int rest;
+    bool alone;    /* a verb without an id */
+    unsigned more; /* operands that may stand behind the id */
+    bool sealed;   /* leads a process inside: from a sealed copy of this program */
+    bool stops;    /* what stands behind the id is a command */
+    char *const *command;
+    int command_count;
+    int status; /* of the verb, if nothing failed */
 };
 
 enum { OCI_OPT_ROOT = 900, OCI_OPT_LOG, OCI_OPT_LOG_FORMAT, OCI_OPT_DEBUG };
 extern const struct opt_table oci_global_table;
 
-/* Reads the line. 1: help was printed. */
-int oci_line_parse(struct oci_line *l, const struct verb *verb, int argc, char *const argv[],
-                   struct err *err);
-/* The id is there, and at most `more` operands behind it. */
-int oci_line_check(const struct oci_line *l, unsigned more, struct err *err);
-/* Says it to people, and to the log that the engine reads. */
-int oci_line_fail(const struct oci_line *l, const struct verb *verb, const struct err *err);
-/* From a sealed copy of this program, for verbs that lead a process inside. */
-int oci_line_reseal(const struct verb *verb, int argc, char *const argv[], struct err *err);
+/* Reads the line and works with `ctx`. What fails is said to people, and to the log that the engine
+ * reads. The exit status. */
+int oci_line_main(struct oci_line *l, const struct verb *verb, int argc, char *const argv[],
+                  int (*work)(void *ctx, struct err *err));
 /* --preserve-fds: that many descriptors behind stderr, all of them open. */
 int oci_line_keep(const char *value, unsigned *ret, struct err *err);
 

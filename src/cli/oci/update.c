@@ -9,28 +9,26 @@ enum { OPT_RESOURCES = 1 };
 
 /* ---- pause, resume ---- */
 
-static int freeze(const struct verb *verb, int argc, char *const argv[], bool on)
+static int stop(void *ctx, struct err *err)
 {
-    struct oci_line l = {.stops = false};
-    struct err err = ERR_INIT;
-    int r = oci_line_parse(&l, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_check(&l, 0, &err);
-    if (r == 0)
-        r = oci_pause(&l.request, on, &err);
-    return r < 0 ? oci_line_fail(&l, verb, &err) : 0;
+    return oci_pause(&((struct oci_line *)ctx)->request, true, err);
+}
+
+static int go_on(void *ctx, struct err *err)
+{
+    return oci_pause(&((struct oci_line *)ctx)->request, false, err);
 }
 
 static int pause_main(const struct verb *verb, int argc, char *const argv[])
 {
-    return freeze(verb, argc, argv, true);
+    struct oci_line l = {.ctx = &l};
+    return oci_line_main(&l, verb, argc, argv, stop);
 }
 
 static int resume_main(const struct verb *verb, int argc, char *const argv[])
 {
-    return freeze(verb, argc, argv, false);
+    struct oci_line l = {.ctx = &l};
+    return oci_line_main(&l, verb, argc, argv, go_on);
 }
 
 const struct verb verb_oci_pause = {
@@ -103,8 +101,9 @@ static char *read_stdin(size_t *len, struct err *err)
     return taken;
 }
 
-static int run(struct update *u, struct err *err)
+static int change(void *ctx, struct err *err)
 {
+    struct update *u = ctx;
     struct json *tree = NULL;
     struct oci_resources r = {.memory = 0};
     size_t len;
@@ -122,17 +121,8 @@ static int run(struct update *u, struct err *err)
 
 static int update_main(const struct verb *verb, int argc, char *const argv[])
 {
-    struct update u = {.line = {.own = own}};
-    struct err err = ERR_INIT;
-    u.line.ctx = &u;
-    int r = oci_line_parse(&u.line, verb, argc, argv, &err);
-    if (r > 0)
-        return 0;
-    if (r == 0)
-        r = oci_line_check(&u.line, 0, &err);
-    if (r == 0)
-        r = run(&u, &err);
-    return r < 0 ? oci_line_fail(&u.line, verb, &err) : 0;
+    struct update u = {.line = {.own = own, .ctx = &u}};
+    return oci_line_main(&u.line, verb, argc, argv, change);
 }
 
 const struct verb verb_oci_update = {

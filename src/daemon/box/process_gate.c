@@ -165,12 +165,7 @@ static void describe(const struct command_verdict *v, struct buf *out)
     cleanup_buf struct buf reason;
     buf_init(&reason, 1024);
     command_verdict_reason(v, &reason);
-    approval_show_text(out, buf_text(&reason), reason.len, 256);
-    if (v->what[0]) {
-        buf_str(out, " (");
-        approval_show_text(out, v->what, strlen(v->what), 200);
-        buf_chr(out, ')');
-    }
+    approval_show_reason(out, buf_text(&reason), v->what);
 }
 
 static void record_refusal(struct box *b, const struct process_request *r,

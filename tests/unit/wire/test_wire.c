@@ -1,5 +1,7 @@
 #include "wire/wire.h"
 
+#include "../../lib/unit/packets.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,41 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int pair[2];
 static struct wire_msg msg;
 
-static void open_pair(void)
-{
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
-}
-
-static size_t open_fds(void)
-{
-    size_t count = 0;
-    for (int fd = 0; fd < 256; fd++)
-        count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
-/* What a hostile sender would do: any bytes, any number of descriptors. */
 static int receive_raw(const void *data, size_t len, size_t fds)
 {
-    union {
-        char bytes[CMSG_SPACE(32 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
-    struct iovec part = {(void *)data, len};
-    struct msghdr mh = {.msg_iov = &part, .msg_iovlen = 1};
     size_t before = open_fds();
-    if (fds) {
-        mh.msg_control = &control;
-        mh.msg_controllen = CMSG_SPACE(fds * sizeof(int));
-        struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
-        *c = (struct cmsghdr){CMSG_LEN(fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-        for (size_t i = 0; i < fds; i++)
-            memcpy(CMSG_DATA(c) + i * sizeof(int), &pair[0], sizeof(int));
-    }
-    cr_assert_eq(sendmsg(pair[0], &mh, MSG_NOSIGNAL), (ssize_t)len);
+    send_raw(data, len, fds);
     int r = wire_receive(pair[1], &msg, 0);
     if (r < 0)
         cr_assert_eq(open_fds(), before, "no descriptor stays behind");
