@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import json
 import os
 import pathlib
@@ -32,6 +33,34 @@ ABSENT = {"ENOENT", "ENOTDIR", "ENXIO", "ENODEV"}
 NO_SOCKET = {"EAFNOSUPPORT", "EPROTONOSUPPORT"}
 
 
+def attacks_stamp():
+    """What the attack programs depend on: their sources, and the compilers that there are."""
+    compiler = os.environ.get("CC", "gcc")
+    state = hashlib.sha256(subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout)
+    state.update(f"{compiler} {shutil.which('arm-linux-gnueabihf-gcc')}".encode())
+    for path in [HERE / "build", *sorted((HERE / "attacks").iterdir())]:
+        state.update(path.name.encode() + b"\0" + path.read_bytes())
+    return state.hexdigest()
+
+
+def build_attacks(folder, where):
+    """Built once, and kept beside brig if it lies in the build folder of this user's; others may be about to do the same."""
+    if not os.access(folder / "build.ninja", os.W_OK):
+        subprocess.run([HERE / "build", where], check=True)
+        return
+    kept = folder / "tests" / "attacks"
+    kept.mkdir(parents=True, exist_ok=True)
+    with open(kept / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp, wanted = kept / "stamp", attacks_stamp()
+        if not stamp.exists() or stamp.read_text() != wanted:
+            stamp.unlink(missing_ok=True)
+            shutil.rmtree(kept / "programs", ignore_errors=True)
+            subprocess.run([HERE / "build", kept / "programs"], check=True)
+            stamp.write_text(wanted)
+        shutil.copytree(kept / "programs", where)
+
+
 class Place:
     """Folders of this run: the attack programs and brig itself, readable by everyone, and room for canaries."""
 
@@ -47,9 +76,9 @@ class Place:
     def build(self):
         self.base.mkdir()
         self.base.chmod(0o755)
-        subprocess.run([HERE / "build", self.attacks], check=True)
         found = os.environ.get("BRIG") or HERE.parent.parent / "build" / "brig"
         self.source = pathlib.Path(found).resolve()
+        build_attacks(self.source.parent, self.attacks)
         self.bin.mkdir()
         if self.source.exists():
             for name in (self.source.name, "brig-init", "brig-proxy"):

@@ -1,6 +1,6 @@
 """A tenant against the daemon's memory and its other clients (accounts, docs/threat-model.md AC-1 to AC-3): everything that
 a client can make it hold, at once. tests/soak/tenant is the same for ten minutes."""
-import json
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -13,9 +13,10 @@ import daemonlib
 import pytest
 import tenantlib
 from daemonlib import USERS, Daemon, wait_for
+from escapelib import FULL
 from tenantlib import MIB, Neighbour, Tenant
 
-SECONDS = 20
+SECONDS = 20 if FULL else 12
 LIMIT = 64_000_000
 
 
@@ -70,11 +71,12 @@ def test_all_of_it_at_once(daemon, key):
     watch = Watch(front)
     watch.start()
     lib = pathlib.Path(tenantlib.__file__)
-    process = subprocess.Popen([sys.executable, lib, str(daemon.port), key, str(SECONDS)], stdout=subprocess.PIPE, text=True,
+    process = subprocess.Popen([sys.executable, lib, str(daemon.port), key, str(10 * SECONDS)], stdout=subprocess.DEVNULL,
                                env={**os.environ, "PYTHONPATH": str(lib.parent)})
-    times = []
+    times, end = [], time.monotonic() + SECONDS
     try:
-        while process.poll() is None:
+        # Its own end is not waited for: a client that hangs does so for a minute.
+        while process.poll() is None and time.monotonic() < end:
             _, slow = neighbour.measure(1)
             times += neighbour.times
             # The operator looks, and is looked after.
@@ -86,7 +88,7 @@ def test_all_of_it_at_once(daemon, key):
             events.close()
     finally:
         process.kill()
-        told = json.loads(process.communicate()[0] or "{}")
+        process.communicate()
         watch.stop.set()
         watch.join()
     seen, slow = account(daemon), tenantlib.quantile(times, 0.99)
@@ -95,7 +97,7 @@ def test_all_of_it_at_once(daemon, key):
     print(f"resident before {before / 1e6:.1f} MB, at most {watch.most / 1e6:.1f} MB; "
           f"p99 of a neighbour {usual * 1e3:.1f} ms, meanwhile {slow * 1e3:.1f} ms (median {half * 1e3:.1f}, "
           f"{tenantlib.quantile(times, 0.5) * 1e3:.1f}); of {rounds['+Inf']} rounds of the loop {rounds['0.002']} took "
-          f"less than 2 ms, {rounds['0.05']} less than 50; {told}")
+          f"less than 2 ms, {rounds['0.05']} less than 50")
     assert watch.most < LIMIT, f"{watch.most / 1e6:.1f} MB"
     assert not neighbour.wrong, neighbour.wrong[:3]
     assert slow < 20 * max(usual, 0.05), "others wait"
@@ -111,7 +113,34 @@ def test_all_of_it_at_once(daemon, key):
     neighbour.box.kill()
 
 
-def test_input_of_a_client_that_left(daemon, tenant):
+def drip(daemon, key):
+    """What the daemon says to a body that comes a few bytes at a time."""
+    slow = Tenant(daemon, key)
+    s = slow.open()
+    s.sendall(slow.head("POST", "/sandboxes", length=100000) + b'{"templateID":"')
+    end = time.monotonic() + 120
+    try:
+        while time.monotonic() < end:
+            try:
+                s.sendall(b"x" * 10)
+                s.settimeout(1)
+                return s.recv(4096)
+            except TimeoutError:
+                pass
+        return b""
+    finally:
+        slow.close()
+
+
+@pytest.fixture(scope="module")
+def dripped(daemon):
+    """It takes ten seconds, in which others can be tested; as another tenant, whose account is his own. It is over before the
+    test that opens so many connections that idle ones may be closed."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        yield pool.submit(drip, daemon, daemon.add_key("slow"))
+
+
+def test_input_of_a_client_that_left(daemon, tenant, dripped):
     box = tenant.box()
     before = account(daemon)["bytes"]["used"]
     tenant.send_input(box, 6 * MIB, 4)
@@ -181,6 +210,12 @@ def test_readers_of_events_leave_room_for_the_operator(daemon, tenant):
     c.close()
 
 
+def test_a_body_has_a_pace(dripped):
+    """One that is kept until it is complete, a few bytes at a time."""
+    told = dripped.result(300)
+    assert told.startswith(b"HTTP/1.1 408"), told
+
+
 def test_idle_connections_keep_nobody_out(daemon, tenant):
     tenant.idle(900)
     for _ in range(5):
@@ -201,19 +236,3 @@ def test_a_refusal_names_the_account_and_the_limit(daemon, tenant):
     records = daemon.request("GET", "/audit?kind=account.refused").json["records"]
     assert any(r["key"] == row["key"] for r in records), records
     assert daemon.metric("brig_account_refused_total") >= 1
-
-
-def test_a_body_has_a_pace(daemon, tenant):
-    """One that is kept until it is complete, a few bytes at a time."""
-    s = tenant.open()
-    s.sendall(tenant.head("POST", "/sandboxes", length=100000) + b'{"templateID":"')
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
-        try:
-            s.sendall(b"x" * 10)
-            s.settimeout(1)
-            told = s.recv(4096)
-            break
-        except TimeoutError:
-            pass
-    assert told.startswith(b"HTTP/1.1 408"), told

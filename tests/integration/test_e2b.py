@@ -1,4 +1,5 @@
 """The published clients, unmodified, against a real `brig serve`, as root and as an ordinary user."""
+import concurrent.futures
 import importlib.util
 import json
 import os
@@ -30,11 +31,22 @@ def daemon(request):
         yield made
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_client(daemon, clients, script):
+def run_script(daemon, clients, script):
     env = {"PATH": os.environ["PATH"], "HOME": str(clients), "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
            "E2B_API_KEY": daemon.key}
-    said = subprocess.run(["node", f"{script}.mjs"], cwd=clients, env=env, text=True, capture_output=True, timeout=900)
+    return subprocess.run(["node", f"{script}.mjs"], cwd=clients, env=env, text=True, capture_output=True, timeout=900)
+
+
+@pytest.fixture(scope="module")
+def scripts(daemon, clients):
+    """All of them: they wait more than they compute, and each has sandboxes of its own."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        yield {script: pool.submit(run_script, daemon, clients, script) for script in SCRIPTS}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_client(daemon, scripts, script):
+    said = scripts[script].result()
     failed = [line for line in said.stdout.splitlines() if line.startswith("FAILED")]
     assert said.returncode == 0 and not failed, said.stdout + said.stderr
     assert "ok " in said.stdout
@@ -375,11 +387,16 @@ while True:
 class Stream:
     """An answer that stays open, as bytes."""
 
-    def __init__(self, daemon, method, path, headers, body=b""):
+    def __init__(self, daemon, method, path, headers, body=b"", wait=True):
         self.socket = socket.create_connection(("127.0.0.1", daemon.port), timeout=60)
         head = {"Host": "localhost", "Content-Length": str(len(body)), **headers}
         lines = [f"{method} {path} HTTP/1.1", *[f"{name}: {value}" for name, value in head.items()], "", ""]
         self.socket.sendall("\r\n".join(lines).encode() + body)
+        if wait:
+            self.begin()
+
+    def begin(self):
+        """Waits for its first words; a call that takes long says that it goes on every few seconds."""
         self.first = self.socket.recv(65536)
         assert self.first.startswith((b"HTTP/1.1 200", b"HTTP/1.1 101")), self.first
 
@@ -424,20 +441,27 @@ def open_all(daemon, box, key):
     by_key = {name: value for name, value in own.items() if name != "X-Access-Token"} | {"X-API-KEY": key}
     named = {"Host": f"3000-{box.id}.localhost"}
     ticks = box.start_body(["python3", "-c", TICKS])
-    return {
-        "process": Stream(daemon, "POST", "/process.Process/Start", own | connect, ticks),
-        "process-by-key": Stream(daemon, "POST", "/process.Process/Start", by_key | connect, ticks),
-        "execute": Stream(daemon, "POST", "/execute", box.headers(49999), code),
-        "port": Stream(daemon, "GET", "/", port),
-        "port-by-name": Stream(daemon, "GET", "/", named),
-        "websocket": Stream(daemon, "GET", "/", port | upgrade),
-        "websocket-by-name": Stream(daemon, "GET", "/", named | upgrade),
+
+    def begun(*words):
+        return Stream(daemon, *words, wait=False)
+
+    talking, quiet = {
+        "process": begun("POST", "/process.Process/Start", own | connect, ticks),
+        "process-by-key": begun("POST", "/process.Process/Start", by_key | connect, ticks),
+        "execute": begun("POST", "/execute", box.headers(49999), code),
+        "port": begun("GET", "/", port),
+        "port-by-name": begun("GET", "/", named),
+        "websocket": begun("GET", "/", port | upgrade),
+        "websocket-by-name": begun("GET", "/", named | upgrade),
     }, {
-        "watch": Stream(daemon, "POST", "/filesystem.Filesystem/WatchDir", own | connect, struct.pack(">BI", 0, len(watch)) + watch),
-        "events": Stream(daemon, "GET", "/events", {"X-API-KEY": key}),
-        "mcp": Stream(daemon, "POST", "/mcp", {"X-API-KEY": key, "Content-Type": "application/json", "MCP-Protocol-Version": "2025-06-18",
-                                               "Accept": "application/json, text/event-stream"}, call),
+        "watch": begun("POST", "/filesystem.Filesystem/WatchDir", own | connect, struct.pack(">BI", 0, len(watch)) + watch),
+        "events": begun("GET", "/events", {"X-API-KEY": key}),
+        "mcp": begun("POST", "/mcp", {"X-API-KEY": key, "Content-Type": "application/json", "MCP-Protocol-Version": "2025-06-18",
+                                      "Accept": "application/json, text/event-stream"}, call),
     }
+    for stream in (*talking.values(), *quiet.values()):
+        stream.begin()
+    return talking, quiet
 
 
 def start_server(box):
@@ -458,8 +482,10 @@ def test_what_a_key_has_opened_ends_with_it(daemon):
     boxes = {name: daemon.create("python", key=key, network={"allowPublicTraffic": True}) for name, key in keys.items()}
     held = [start_server(box) for box in boxes.values()]
     try:
-        opened = {name: open_all(daemon, boxes[name], key) for name, key in keys.items()}
-        operators, _ = open_all(daemon, boxes["leaked"], daemon.key)
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            made = pool.map(open_all, [daemon] * 3, [boxes["leaked"], boxes["kept"], boxes["leaked"]], [*keys.values(), daemon.key])
+        of_leaked, of_kept, (operators, _) = made
+        opened = {"leaked": of_leaked, "kept": of_kept}
         for talking, quiet in opened.values():
             assert all(s.lives() for s in talking.values()) and all(s.is_quiet() for s in quiet.values()), "control"
         daemon.keys("revoke", leaked)

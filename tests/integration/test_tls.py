@@ -594,9 +594,10 @@ def test_it_is_started_again(ca, user):
         assert daemon.stop() == 0
 
 
-def test_one_that_does_not_answer_is_started_again(ca):
+@pytest.mark.meanwhile(seconds=30)
+def test_one_that_does_not_answer_is_started_again():
     """It has half a minute to say whether it takes a certificate."""
-    with TlsDaemon(USERS[-1], ca) as daemon:
+    with contextlib.closing(tlslib.Authority()) as ca, TlsDaemon(USERS[-1], ca) as daemon:
         gate, serial = daemon.gate(), daemon.serial()
         daemon.put(*ca.make())
         os.kill(gate, signal.SIGSTOP)
