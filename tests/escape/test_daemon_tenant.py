@@ -1,6 +1,7 @@
 """A tenant against the daemon's memory and its other clients (accounts, docs/threat-model.md AC-1 to AC-3): everything that
 a client can make it hold, at once. tests/soak/tenant is the same for ten minutes."""
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -13,10 +14,9 @@ import daemonlib
 import pytest
 import tenantlib
 from daemonlib import USERS, Daemon, wait_for
-from escapelib import FULL
 from tenantlib import MIB, Neighbour, Tenant
 
-SECONDS = 20 if FULL else 12
+SECONDS = 20
 LIMIT = 64_000_000
 
 
@@ -71,12 +71,11 @@ def test_all_of_it_at_once(daemon, key):
     watch = Watch(front)
     watch.start()
     lib = pathlib.Path(tenantlib.__file__)
-    process = subprocess.Popen([sys.executable, lib, str(daemon.port), key, str(10 * SECONDS)], stdout=subprocess.DEVNULL,
+    process = subprocess.Popen([sys.executable, lib, str(daemon.port), key, str(SECONDS)], stdout=subprocess.PIPE, text=True,
                                env={**os.environ, "PYTHONPATH": str(lib.parent)})
-    times, end = [], time.monotonic() + SECONDS
+    times = []
     try:
-        # Its own end is not waited for: a client that hangs does so for a minute.
-        while process.poll() is None and time.monotonic() < end:
+        while process.poll() is None:
             _, slow = neighbour.measure(1)
             times += neighbour.times
             # The operator looks, and is looked after.
@@ -88,7 +87,7 @@ def test_all_of_it_at_once(daemon, key):
             events.close()
     finally:
         process.kill()
-        process.communicate()
+        told = json.loads(process.communicate()[0] or "{}")
         watch.stop.set()
         watch.join()
     seen, slow = account(daemon), tenantlib.quantile(times, 0.99)
@@ -97,22 +96,17 @@ def test_all_of_it_at_once(daemon, key):
     print(f"resident before {before / 1e6:.1f} MB, at most {watch.most / 1e6:.1f} MB; "
           f"p99 of a neighbour {usual * 1e3:.1f} ms, meanwhile {slow * 1e3:.1f} ms (median {half * 1e3:.1f}, "
           f"{tenantlib.quantile(times, 0.5) * 1e3:.1f}); of {rounds['+Inf']} rounds of the loop {rounds['0.002']} took "
-          f"less than 2 ms, {rounds['0.05']} less than 50")
+          f"less than 2 ms, {rounds['0.05']} less than 50; {told}")
     assert watch.most < LIMIT, f"{watch.most / 1e6:.1f} MB"
     assert not neighbour.wrong, neighbour.wrong[:3]
     assert slow < 20 * max(usual, 0.05), "others wait"
     assert rounds["0.05"] > 0.98 * rounds["+Inf"], f"the loop was held up: {rounds}"
     # The control: it was at its limits.
     assert seen["bytes"]["peak"] > 12 * MIB and seen["bytes"]["refused"] and seen["readers"]["refused"], seen
-
-    def tidied():
-        """What it had asked for when it was ended may come yet."""
-        for id in daemon.live():
-            if id != neighbour.box.id:
-                daemon.request("DELETE", f"/sandboxes/{id}")
-        return not held(daemon)
-
-    wait_for(tidied, what="everything goes back")
+    for id in daemon.live():
+        if id != neighbour.box.id:
+            daemon.request("DELETE", f"/sandboxes/{id}")
+    wait_for(lambda: not held(daemon), what="everything goes back")
     wait_for(lambda: resident(front) < before + 8 * MIB, what="memory goes back to the system")
     assert neighbour.box.sh("echo fine").out == b"fine\n"
     neighbour.box.kill()
