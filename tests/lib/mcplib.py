@@ -58,7 +58,9 @@ class Http:
         """structuredContent, and whether it is an error."""
         answer = self.post(tool(name, arguments), key=key)
         assert answer.status == 200, answer
-        result = answer.json["result"]
+        # One that takes longer than a few seconds is answered as a stream, whose last event is the answer.
+        streamed = answer.headers["Content-Type"].startswith("text/event-stream")
+        result = (events(answer.body)[-1] if streamed else answer.json)["result"]
         return result["structuredContent"], result["isError"]
 
     def session(self, key=None, **arguments):
