@@ -36,7 +36,7 @@ NO_SOCKET = {"EAFNOSUPPORT", "EPROTONOSUPPORT"}
 def attacks_stamp():
     """What the attack programs depend on: their sources, and the compilers that there are."""
     compiler = os.environ.get("CC", "gcc")
-    state = hashlib.sha256(subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout)
+    state = hashlib.sha256(subprocess.run([*compiler.split(), "--version"], capture_output=True, check=True).stdout)
     state.update(f"{compiler} {shutil.which('arm-linux-gnueabihf-gcc')}".encode())
     for path in [HERE / "build", *sorted((HERE / "attacks").iterdir())]:
         state.update(path.name.encode() + b"\0" + path.read_bytes())
