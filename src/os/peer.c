@@ -50,8 +50,10 @@ int tcp_listener_set_up(int fd)
         {IPPROTO_TCP, TCP_KEEPINTVL, 30}, {IPPROTO_TCP, TCP_KEEPCNT, 4},
         {IPPROTO_TCP, TCP_NODELAY, 1},    {IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOT_SENT},
     };
+    const struct linger none = {0};
     int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none) < 0)
         return -errno;
     for (size_t i = 0; i < ARRAY_LEN(options); i++)
         if (setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int)) < 0)

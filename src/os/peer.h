@@ -22,6 +22,7 @@ struct peer_group peer_group(const struct peer_address *of);
 bool peer_group_equal(const struct peer_group *a, const struct peer_group *b);
 
 /* What holds for every connection that is accepted on a TCP socket, without a call for each: a
- * client that vanished without a word is noticed, small answers leave at once, and little of what
- * it does not take waits in the kernel. 0 or -errno. */
+ * client that vanished without a word is noticed, small answers leave at once, little of what it
+ * does not take waits in the kernel, and closing it waits for nobody, whoever made the socket and
+ * however. 0 or -errno. */
 int tcp_listener_set_up(int fd);
