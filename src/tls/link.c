@@ -16,14 +16,19 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define HANDSHAKE_MS 10000 /* from the first moment until the front has it */
-#define LINGER_MS    2000
-#define LINGER_MAX   (1u << 20)
-#define RECORD_MAX   (16u * 1024) /* what a record of TLS holds: a read takes all of it */
-#define STEPS_MAX    16           /* in one direction, before others have their turn */
+#define HANDSHAKE_MS  10000 /* from the first moment until the front has it */
+#define LINGER_MS     2000
+#define LINGER_MAX    (1u << 20)
+#define RECORD_MAX    (16u * 1024) /* what a record of TLS holds: a read takes all of it */
+#define RECORD_HEADER 5u           /* its kind, version and length */
+#define STEPS_MAX     16           /* in one direction, before others have their turn */
 /* Records in a row that bring no data: those of a handshake, key updates, refused renegotiations.
  * Each costs the sender less than us. */
 #define IDLE_RECORDS_MAX 100
+/* Records of a client's side of a handshake, in bytes: two hellos are a few thousand. OpenSSL would
+ * take eight times as much, and hold it, before the stranger has said anything that can be judged.
+ */
+#define HANDSHAKE_BYTES_MAX (2 * RECORD_MAX)
 /* Of what waits for a client it takes so much in each PACE_MS, as the front asks of its own. */
 #define PACE    (16u * 1024)
 #define PACE_MS 75000
@@ -62,6 +67,7 @@ struct link {
     bool client_ended;
     bool front_ended; /* all that is left is for a client who may never read it */
     unsigned idle_records;
+    size_t shaken; /* bytes of its handshake */
     size_t moved, discarded;
 };
 
@@ -201,12 +207,14 @@ static void count_record(int sent, int version, int type, const void *data, size
                          void *link)
 {
     struct link *l = link;
+    const uint8_t *header = data;
     (void)version;
-    (void)data;
-    (void)len;
     (void)ssl;
-    if (!sent && type == SSL3_RT_HEADER)
-        l->idle_records++;
+    if (sent || type != SSL3_RT_HEADER)
+        return;
+    l->idle_records++;
+    if (l->phase == LINK_HANDSHAKE && len == RECORD_HEADER)
+        l->shaken += (size_t)header[3] << 8 | header[4];
 }
 
 static long may_read(BIO *bio, int what, const char *data, size_t len, int argi, long argl,
@@ -218,7 +226,8 @@ static long may_read(BIO *bio, int what, const char *data, size_t len, int argi,
     (void)argi;
     (void)argl;
     (void)processed;
-    if (what != BIO_CB_READ || l->idle_records <= IDLE_RECORDS_MAX)
+    if (what != BIO_CB_READ ||
+        (l->idle_records <= IDLE_RECORDS_MAX && l->shaken <= HANDSHAKE_BYTES_MAX))
         return result;
     BIO_clear_retry_flags(bio);
     return -1;

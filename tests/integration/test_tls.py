@@ -528,6 +528,38 @@ def test_handshakes_that_never_end_are_bounded_and_keep_nobody_out(daemon):
     wait_for(lambda: descriptors_of(gate) <= before + 8, what="nothing is held for them")
 
 
+def memory_of(pid):
+    """In MiB, what is in memory now."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["VmRSS"].split()[0]) / 1024
+
+
+@pytest.mark.parametrize("records", [2, 7], ids=["what they may", "more"])
+def test_what_a_thousand_half_open_handshakes_hold(daemon, records):
+    """Of one address, each in the middle of a hello that says of itself that it has 128 KiB, in records of 16."""
+    hello = b"\x16\x03\x01\x40\x00\x01\x01\xff\xf8" + bytes(16384 - 4) + (b"\x16\x03\x01\x40\x00" + bytes(16384)) * (records - 1)
+    with contextlib.ExitStack() as stack:
+        held = []
+        for _ in range(1000):
+            held.append(stack.enter_context(daemon.plain("127.0.0.4")))
+            with contextlib.suppress(ConnectionError):
+                held[-1].sendall(hello)
+        with daemon.connect() as s:
+            assert ask(s)[0] == 200, "they have not the whole gate"
+        used = memory_of(daemon.gate())
+        assert used < 80, f"{used} MiB"
+        most = WAITING_OF_ONE if records == 2 else 0
+        wait_for(lambda: sum(is_open(s) for s in held) <= most, what="those beyond are cut")
+
+
+def test_a_long_hello_is_taken(daemon, ca):
+    """The control: six times as long as those of today's clients."""
+    context = ca.context()
+    context.set_alpn_protocols(["http/1.1", *(f"{i:0>200}" for i in range(60))])
+    with daemon.connect(context) as s:
+        assert ask(s)[0] == 200
+
+
 def is_open(s):
     s.setblocking(False)
     try:

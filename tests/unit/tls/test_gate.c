@@ -230,6 +230,41 @@ Test(tls_gate, a_handshake_has_its_time)
     (void)fd;
 }
 
+/* No timer ends anything. */
+static uint64_t still_clock(void)
+{
+    return 1;
+}
+
+static bool none_is_left(void)
+{
+    return gate.count == 0;
+}
+
+/* A full record of a hello that says of itself that it is as long as OpenSSL takes one. */
+static void send_part(int fd, bool first)
+{
+    uint8_t record[5 + 16384] = {22, 3, 1, 0x40, 0};
+    if (first)
+        memcpy(record + 5, (const uint8_t[]){1, 1, 255, 248}, 4); /* 131064 bytes */
+    cr_assert_eq(send(fd, record, sizeof record, MSG_NOSIGNAL), (ssize_t)sizeof record);
+}
+
+Test(tls_gate, a_handshake_has_its_bytes, .timeout = 300)
+{
+    open_gate();
+    loop_set_clock(loop, still_clock);
+    cleanup_fd int fd = dial();
+    cr_assert(until(one_waits));
+    send_part(fd, true);
+    turn();
+    send_part(fd, false);
+    turn();
+    cr_assert_eq(gate.count, 1, "control: so much it may say");
+    send_part(fd, false);
+    cr_assert(until(none_is_left));
+}
+
 static int read_nothing(SSL *ssl)
 {
     (void)ssl;
