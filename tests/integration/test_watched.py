@@ -560,7 +560,6 @@ def test_a_project_that_is_moved_hides_nothing(caller, below, options):
         lab.close()
 
 
-@pytest.mark.meanwhile
 def test_a_project_file_that_is_replaced_while_it_is_mapped_takes_no_disk(place):
     """It is still in the project: only the view has another one."""
     caller, tier = place
@@ -579,7 +578,6 @@ def test_a_project_file_that_is_replaced_while_it_is_mapped_takes_no_disk(place)
         lab.close()
 
 
-@pytest.mark.meanwhile
 def test_a_hidden_folder_is_left_as_it_was():
     """Looking changes the mode of a folder for a moment; what the code sees in the end is its own."""
     brig = CALLERS[-1].with_options("--tier", "process", "-q", *WATCHED)
