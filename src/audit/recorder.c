@@ -1,4 +1,6 @@
 /* The recorder's process: receives, queues, writes, and says what it kept. See recorder.h. */
+#include "audit/recorder.h"
+
 #include "audit/receipt.h"
 #include "audit/recorder_internal.h"
 

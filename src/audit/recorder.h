@@ -36,14 +36,5 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct store; /* store.c: SQLite */
-/* dir: the folder `audit`. create: to write, alone (the recorder); else to read. The current folder
- * becomes `dir`, which SQLite's names are relative to. */
-int store_open(struct store **ret, int dir, bool create, struct err *err);
-void store_close(struct store *s);
-
 /* The process' main: never returns. Seals itself (own filter, Landlock: the folder alone). */
 int recorder_main(int sock, int state_dir);
-
-/* For `brig audit verify`, with the public key alone. */
-int store_verify(struct store *s, struct verify_result *ret, struct err *err);

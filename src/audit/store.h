@@ -1,7 +1,7 @@
 /* What the recorder keeps on disk. SQLite is seen by store*.c alone. */
 #pragma once
 
-#include "audit/recorder.h"
+#include "audit/chain.h"
 #include "audit/sign.h"
 #include "base/json.h"
 #include "base/sha256.h"
@@ -16,6 +16,12 @@
 
 /* Once per process, before a filter is in force. */
 int store_prepare(struct err *err);
+
+struct store;
+/* dir: the folder `audit`. create: to write, alone (the recorder); else to read. The current folder
+ * becomes `dir`, which SQLite's names are relative to. */
+int store_open(struct store **ret, int dir, bool create, struct err *err);
+void store_close(struct store *s);
 
 /* ---- writing: between begin and commit; a failure rolls everything back ---- */
 
@@ -91,7 +97,9 @@ int store_verify_begin_at(struct store *s, uint64_t checkpoint, struct verify_ru
                           struct err *err);
 /* 1: there is more. */
 int store_verify_step(struct verify_run *v, unsigned rows, struct err *err);
-void store_verify_end(struct verify_run *v, struct verify_result *ret);       /* frees */
+void store_verify_end(struct verify_run *v, struct verify_result *ret); /* frees */
+/* All of it at once, with the public key alone. */
+int store_verify(struct store *s, struct verify_result *ret, struct err *err);
 void verify_write_json(const struct verify_result *r, struct json_writer *w); /* members */
 
 /* ---- store_keys.c: API keys, as the records have them ---- */

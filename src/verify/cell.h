@@ -1,6 +1,7 @@
 /* All sandboxes of one level on one tier, at the same time, and the verdicts. */
 #pragma once
 
+#include "verify/judge.h"
 #include "verify/scene.h"
 
 /* The controls, once for all cells. */

@@ -1,6 +1,7 @@
 /* From what was seen to a verdict. Pure. */
 #pragma once
 
+#include "policy/policy.h"
 #include "verify/row.h"
 
 enum verdict_kind {
@@ -12,6 +13,17 @@ enum verdict_kind {
 struct ruling {
     enum verdict_kind kind;
     char text[256]; /* held: how it was stopped; failed: what was seen; not applicable: why */
+};
+
+/* The verdicts on one level on one tier. */
+struct verify_cell {
+    enum level level;
+    enum tier tier;
+    bool tried;
+    char why[256]; /* if not */
+    char how[256];
+    struct ruling rulings[ROWS_MAX];
+    uint64_t guards[ROWS_MAX]; /* of each row, here */
 };
 
 struct evidence_of_row {

@@ -137,7 +137,7 @@ static int run_sandbox(const struct scene *s, const struct cell_work *work, int 
     char where[512], number[12];
     snprintf(number, sizeof number, "%d", s->id);
     place_write(&s->place, where, sizeof where);
-    int r = work->options->build(work->options->ctx, work->level, work->tier_asked, &policy, err);
+    int r = work->build(work->ctx, work->level, work->tier_asked, &policy, err);
     if (r < 0 || (r = shape(&policy, s->id, &s->place, err)) < 0)
         return r;
     char *argv[] = {(char *)run_tool_path(work->tier, s->place.tool), VERIFY_INSIDE, number, where,

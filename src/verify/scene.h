@@ -1,10 +1,10 @@
 /* One sandbox of the suite, while it lives. */
 #pragma once
 
+#include "policy/policy.h"
 #include "verify/canaries.h"
 #include "verify/report.h"
 #include "verify/row.h"
-#include "verify/verify.h"
 
 #define SCENE_LINE_MAX 1024
 
@@ -35,7 +35,9 @@ struct scene {
 };
 
 struct cell_work {
-    const struct verify_options *options;
+    /* The policy of its sandboxes. */
+    int (*build)(void *ctx, enum level level, enum tier tier, struct policy *ret, struct err *err);
+    void *ctx;
     const struct canaries *canaries;
     enum level level;
     enum tier tier;       /* that it will have */

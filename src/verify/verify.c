@@ -127,7 +127,8 @@ static int try_cells(const struct verify_options *o, const struct host_report *h
     for (unsigned i = 0; i < ret->cell_count; i++) {
         struct verify_cell *cell = &ret->cells[i];
         struct circumstances c;
-        struct cell_work work = {.options = o,
+        struct cell_work work = {.build = o->build,
+                                 .ctx = o->ctx,
                                  .canaries = canaries,
                                  .level = cell->level,
                                  .tier = cell->tier,

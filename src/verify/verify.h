@@ -13,15 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct verify_cell {
-    enum level level;
-    enum tier tier;
-    bool tried;
-    char why[256]; /* if not */
-    char how[256];
-    struct ruling rulings[ROWS_MAX];
-    uint64_t guards[ROWS_MAX]; /* of each row, here */
-};
 #define CELLS_MAX 8
 
 struct verify_options {
