@@ -15,9 +15,8 @@ RUN_VM = HERE / "vm" / "run-vm"
 CROSS = TOP / "tools" / "cross"
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
 MACHINES = {
-    "other_verify": ["verify"],
     "own": ["cgroup", "brig", "limits", "serve"],
-    "other": ["brig"],
+    "other": ["brig", "verify"],
     "systemd": ["systemd"],
     "virtual": ["machines"],
 }
@@ -27,7 +26,7 @@ WALL_SECONDS = 3000
 
 def start(name):
     of = ["-b", BRIG]
-    if name.startswith("other"):
+    if name == "other":
         subprocess.run([CROSS, "build"], check=True)
         of = ["-a", subprocess.run([CROSS, "name"], check=True, capture_output=True, text=True).stdout.strip()]
     return subprocess.Popen([RUN_VM, *of, *MACHINES[name]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -81,11 +80,6 @@ def other(machines):
     return machines("other")
 
 
-@pytest.fixture(scope="module")
-def other_verify(machines):
-    return machines("other_verify")
-
-
 def test_cgroup_v2(own):
     for role in ("root", "user"):
         assert f"ok {role}: the guardian leaves nothing" in own
@@ -132,10 +126,11 @@ def test_virtual_machines(virtual):
     for role in ("root", "user"):
         for what in ("doctor finds the tier", "the code's exit status is the run's", "stderr is stderr", "inside: stdin", "inside: answer",
                      "inside: filter", "inside: no capability", "inside: no vsock", "inside: no network", "inside: files", "inside: mmap",
-                     "the receipt names the kernel by its hash", "a command that is not there is 127"):
+                     "the receipt names the kernel by its hash"):
             assert f"ok {role}: {what}" in virtual
-    for what in ("a guest that spins is ended by the time limit", "a signal that ends the code ends the run",
-                 "a guest that runs out of memory is told of", "no monitor is left", "no group is left"):
+    for what in ("a command that is not there is 127", "a guest that spins is ended by the time limit",
+                 "a signal that ends the code ends the run", "a guest that runs out of memory is told of", "no monitor is left",
+                 "no group is left"):
         assert f"ok root: {what}" in virtual
     assert "ok user: what it writes to a granted folder is there" in virtual
     assert "ok stranger: without access to /dev/kvm it is refused, with what helps" in virtual
@@ -157,9 +152,9 @@ def test_other_architecture(other):
                 assert f"ok {role}: {tier} {what}" in other
 
 
-def test_other_architecture_verify(other_verify):
+def test_other_architecture_verify(other):
     for role in ("root", "user"):
-        assert f"ok {role}: doctor finds both tiers" in other_verify
-    assert "ok user: verify tried most of its attacks" in other_verify
+        assert f"ok {role}: doctor finds both tiers" in other
+    assert "ok user: verify tried most of its attacks" in other
     for tier in ("", " --tier process"):
-        assert f"ok root: verify --level high{tier} tried most of its attacks" in other_verify
+        assert f"ok root: verify --level high{tier} tried most of its attacks" in other
