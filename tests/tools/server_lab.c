@@ -5,6 +5,7 @@
 #include "base/container.h"
 #include "base/num.h"
 #include "daemon/server/connection.h"
+#include "os/rights.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -431,6 +432,7 @@ static int listen_at(const char *where)
     if (where[0] == '/') {
         snprintf(un.sun_path, sizeof un.sun_path, "%s", where);
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        socket_take_no_rights(fd);
         return bind(fd, (struct sockaddr *)&un, sizeof un) < 0 || listen(fd, 1024) < 0 ? -1 : fd;
     }
     num_parse_uint(where, &port, NULL);

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "os/rights.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -161,6 +162,8 @@ static int listen_unix(struct serve_sockets *s, struct launcher_config *c, struc
     mode_t old = umask(0177);
     int bound = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&at, sizeof at);
     umask(old);
+    if (bound == 0)
+        socket_take_no_rights(fd); /* before the first caller, who would be let off */
     if (bound < 0 || listen(fd, BACKLOG) < 0)
         return err_sys(err, "cannot listen on %s", at.sun_path);
     memcpy(s->unix_path, at.sun_path, sizeof s->unix_path);
