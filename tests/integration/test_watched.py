@@ -215,15 +215,14 @@ def test_memory_that_hides_is_found(watched, way):
 
 HIDDEN = """
 import os, sys, time
-for i in range(8):
+for i in range(4):
     r, w = os.pipe()
     if os.fork() == 0:
         os.set_inheritable(w, True)
-        hold = "import os, time; kept = bytearray(b'x') * (24 << 20); os.write(int(os.sys.argv[1]), b'x'); time.sleep(3600)"
+        hold = "import os, time; kept = bytearray(b'x') * (40 << 20); os.write(int(os.sys.argv[1]), b'x'); time.sleep(3600)"
         os.execv(sys.argv[1], ["python3", "-c", hold, str(w)])
     os.close(w)
     assert os.read(r, 1) == b'x'
-    time.sleep(0.2)
 print('all', flush=True)
 time.sleep(float(sys.argv[2]))
 """
@@ -242,8 +241,13 @@ def test_processes_whose_program_may_not_be_read_are_seen(watched):
         control = subprocess.run(watched.outside("/usr/bin/python3", "-c", HIDDEN + "os.killpg(0, 9)", str(program), "0"), capture_output=True, text=True,
                                  check=False, start_new_session=True)
         assert control.stdout == "all\n", f"outside the same code holds it: {control}"
-        told = watched.json(*command, "-m", "64M", *PYTHON, HIDDEN, at, "3600")
-        assert told["limit_hit"] == "memory" and told["oom_killed"], told
+        # What they have open is out of sight, which ends the run too, in a second: on a busy machine that may come first.
+        for _ in range(10):
+            told = watched.json(*command, "-m", "64M", *PYTHON, HIDDEN, at, "3600")
+            assert told["limit_hit"] == "memory", told
+            if told["oom_killed"]:
+                break
+        assert told["oom_killed"], told
 
 
 ONE_CONNECTION = """

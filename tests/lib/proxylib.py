@@ -264,11 +264,11 @@ def receive(sock, length):
 
 def drain(sock):
     """Everything up to the end; a reset counts as one."""
-    data = b""
+    data = bytearray()  # which grows where it is: some of it is large
     with contextlib.suppress(ConnectionResetError):
         while piece := sock.recv(1 << 16):
             data += piece
-    return data
+    return bytes(data)
 
 
 # ---- servers of the test ----
