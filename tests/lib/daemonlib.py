@@ -4,6 +4,7 @@ BRIG names the program; what it needs (brig-daemon, brig-proxy, brig-tls) lies b
 """
 import atexit
 import base64
+import copy
 import http.client
 import json
 import os
@@ -66,6 +67,8 @@ class Answer:
 
 class Daemon:
     """A running `brig serve`; ends with the test."""
+
+    source = None  # the address that requests come from
 
     def __init__(self, user="root", *options, templates=TEMPLATES, folder=None, env=None, wrapper=()):
         self.uid = USER_ID if IS_ROOT and user == "user" else os.geteuid()
@@ -164,8 +167,14 @@ class Daemon:
 
     # ---- requests ----
 
+    def seen_from(self, address):
+        """The same daemon for a client with another address, of those that all lead here (127.0.0.0/8)."""
+        other = copy.copy(self)
+        other.source = (address, 0)
+        return other
+
     def connection(self, timeout=60):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout, source_address=self.source)
 
     def request(self, method, path, body=None, headers=None, key=True, timeout=60):
         """key: True for the operator's, None for none, or a text."""
