@@ -104,7 +104,7 @@ def test_all_of_it_at_once(daemon, key):
     assert watch.most < LIMIT, f"{watch.most / 1e6:.1f} MB"
     assert not neighbour.wrong, neighbour.wrong[:3]
     assert slow < 20 * max(usual, 0.05), "others wait"
-    assert rounds["0.05"] > 0.9 * rounds["+Inf"], f"the loop was held up: {rounds}"
+    assert rounds["0.05"] > 0.98 * rounds["+Inf"], f"the loop was held up: {rounds}"
     # The control: it was at its limits.
     assert seen["bytes"]["peak"] > 12 * MIB and seen["bytes"]["refused"] and seen["readers"]["refused"], seen
     wait_for(lambda: not held(daemon), what="everything goes back")

@@ -36,31 +36,39 @@ def count_calls(cell, command, options):
     return int(hostview.read(log))
 
 
-@cells(TIERS)
-def test_L02_supervisor_killed_after_every_call(cell):
-    """SIGKILL after the Nth system call of the supervisor, for N from the first to the last."""
-    command, options = [PLACE.attack, "linger"], ["--timeout", "200s"]
+def kill_after_calls(cell, command, options):
+    """The numbers of the calls to kill at, how many of these kills hit, and what each left behind."""
     # A run that is held up looks at its tasks more often: what counts is one that was not.
     total = min(count_calls(cell, command, options) for _ in range(3))
     assert total > 20
     stride = max(1, -(-total // KILLS))
     numbers = list(range(1 + random.randrange(stride), total + 1, stride))
     snapshot = hostview.Snapshot(FENCE, PLACE.base)
-    problems, hits = {}, []
+    problems, hits = {}, 0
     for n in numbers:
         result = cell.run(command, options, wrapper=[PLACE.tool("tracer"), "kill", str(n), "--"])
-        hits += [n] * (result.rc == 137)
+        hits += result.rc == 137
         left = snapshot.leftovers()
         if left:
-            problems[n] = left
+            problems[f"{n} of {total}"] = left
             clear(left)
             snapshot = hostview.Snapshot(FENCE, PLACE.base)
         if len(problems) >= 8:
             break
-    assert not problems, f"killed at call N of {total}, left behind: {json.dumps(problems, indent=1)}"
-    # All three may have been held up: then the last numbers are of calls that a run does not make.
-    reached = [n for n in numbers if n <= max(hits, default=0)]
-    assert len(hits) >= len(reached) * 0.8 and max(hits, default=0) > total / 4, f"of {total} calls only {hits} were hit"
+    return numbers, hits, problems
+
+
+@cells(TIERS)
+def test_L02_supervisor_killed_after_every_call(cell):
+    """SIGKILL after the Nth system call of the supervisor, for N from the first to the last."""
+    command, options = [PLACE.attack, "linger"], ["--timeout", "200s"]
+    # Where all runs that were counted had been held up, the numbers go beyond the last call: then they are counted again.
+    for _ in range(5):
+        numbers, hits, problems = kill_after_calls(cell, command, options)
+        assert not problems, f"killed at call N, left behind: {json.dumps(problems, indent=1)}"
+        if hits >= len(numbers) * 0.8:
+            break
+    assert hits >= len(numbers) * 0.8, f"only {hits} of {len(numbers)} kills hit"
     assert cell.run(["/bin/true"]).rc == 0, "the next run works"
 
 

@@ -115,7 +115,7 @@ int cmd_fill(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         unsigned long done = 0;
         int error = 0;
-        for (int files = 0; files < 40 && done < max && (error == 0 || error == EFBIG); files++)
+        for (int files = 0; files < 400 && done < max && (error == 0 || error == EFBIG); files++)
             done += fill_file(argv[i], max - done, &error);
         all += done;
         printf("filled\t%s\t%lu\t%s\n", argv[i], done, error ? strerrorname_np(error) : "OK");
