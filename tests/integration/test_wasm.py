@@ -344,6 +344,15 @@ def test_w02_links_that_a_module_makes_lead_nowhere(built, scene):
     assert "FLAG" not in out and not (scene / "made-outside").exists()
 
 
+# The engine stops the thread by a signal while it compiles; four at once, so that they are also held up everywhere.
+def test_calls_that_fail_say_why_while_the_engine_compiles(built, scene):
+    command = (BRIG, "run", "--tier", "wasm", "-q", "--rw", f"{scene}/given:/given", "--", built / "attack.wasm", "errors")
+    runs = [subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for run in runs:
+        out, _ = run.communicate(timeout=120)
+        assert run.returncode == 0 and out.splitlines()[:-1] == ["error 44: 300000"], out
+
+
 def test_w03_rights_only_shrink(built, scene):
     out = attack(built, "rights", "--ro", f"{scene}/given:/given", "--rw", f"{scene}/other:/other")
     tries = dict(line.rsplit(" ", 1) for line in out.splitlines())

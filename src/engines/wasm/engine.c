@@ -4,6 +4,8 @@
 #include "engines/wasm/engine.h"
 
 #include <JavaScriptCore/JavaScript.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,30 @@
 static struct wasi *wasi;
 static JSObjectRef look; /* gives a view of the module's memory; NULL: it is not linked yet */
 static JSObjectRef view; /* the last of them, or NULL */
+
+/* The engine stops its threads by a signal whose handler leaves another errno behind. The thread
+ * that it stops may be ours, between a call that failed and the look at why. */
+#define SIGNALS_MAX 64
+static struct sigaction engine_has[SIGNALS_MAX + 1];
+
+static void keep_errno(int number, siginfo_t *info, void *context)
+{
+    int kept = errno;
+    engine_has[number].sa_sigaction(number, info, context);
+    errno = kept;
+}
+
+static void guard_errno(void)
+{
+    for (int i = 1; i <= SIGNALS_MAX; i++) {
+        struct sigaction *old = &engine_has[i];
+        if (sigaction(i, NULL, old) < 0 || !(old->sa_flags & SA_SIGINFO))
+            continue;
+        struct sigaction guard = *old;
+        guard.sa_sigaction = keep_errno;
+        sigaction(i, &guard, NULL);
+    }
+}
 
 static const char link_text[] =
     "(function (bytes, wasi) {\n"
@@ -196,6 +222,7 @@ enum engine_end engine_run(struct wasi *w, void *module, size_t size, char *why,
     JSValueRef thrown = NULL;
     wasi = w;
     why[0] = '\0';
+    guard_errno();
     JSObjectRef linked = link_module(ctx, module, size, &thrown);
     if (!linked)
         return judge(ctx, thrown, why, why_size);
