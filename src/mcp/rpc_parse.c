@@ -155,6 +155,8 @@ static bool drop(struct rpc_lines *l)
 int rpc_lines_next(struct rpc_lines *l, const char **ret, size_t *ret_len)
 {
     while (!l->dropping || drop(l)) {
+        if (l->at == l->in.len)
+            return 0;
         size_t rest = l->in.len - l->looked, len;
         const char *start = l->in.data + l->at;
         const char *end = rest ? memchr(l->in.data + l->looked, '\n', rest) : NULL;

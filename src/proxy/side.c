@@ -137,7 +137,8 @@ int side_preload(struct side *s, const void *data, size_t len)
 
 void side_used(struct side *s, size_t len)
 {
-    s->data += len;
+    if (len) /* else there may be no data at all */
+        s->data += len;
     s->len -= len;
     if (!s->len)
         drop_in(s);

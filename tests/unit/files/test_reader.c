@@ -19,7 +19,7 @@ static struct {
     uint64_t bytes;
 } got;
 
-static void note(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
 {
     size_t used = strlen(got.log);
     va_list ap;
@@ -511,8 +511,8 @@ Test(files_request, what_is_asked_arrives)
     r = crosses(
         "{\"op\":\"write\",\"path\":\"/a\",\"limit\":0,\"metadata\":{\"a-b.c\":\"\",\"B\":\"x\"}}");
     cr_assert(r.limit == 0 && r.metadata_count == 2);
-    for (int op = FILES_READ; op < FILES_OP_COUNT; op++)
-        cr_assert_eq(files_op_parse(files_op_name((enum files_op)op)), op);
+    for (enum files_op op = FILES_READ; op < FILES_OP_COUNT; op++)
+        cr_assert_eq(files_op_parse(files_op_name(op)), op);
     cr_assert_eq(files_op_parse("none"), FILES_NONE);
     cr_assert_eq(files_op_parse(NULL), FILES_NONE);
     cr_assert_str_eq(files_op_name(FILES_OP_COUNT), "?");

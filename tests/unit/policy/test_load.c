@@ -171,7 +171,7 @@ static void check_bad(const struct bad *rows, size_t count, enum err_code code)
         policy_init(&p, LEVEL_HIGH);
         int r = load(&p, rows[i].text, &err);
         cr_assert_eq(r, -(int)code, "%s\ngave %d %s", rows[i].text, r, err.message);
-        cr_assert_eq(err.code, code);
+        cr_assert_eq(err.code, (int)code);
         cr_assert_eq(strncmp(err.message, rows[i].says, strlen(rows[i].says)), 0,
                      "%s\nsays      %s\nshould be %s", rows[i].text, err.message, rows[i].says);
         cr_assert_lt(load(&p, rows[i].text, NULL), 0);
