@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,15 +37,18 @@ static uint64_t take(struct input *in, size_t bytes)
 
 static char place[] = "/tmp/fuzz-wasi-XXXXXX";
 
+static int remove_entry(const char *path, const struct stat *sb, int kind, struct FTW *at)
+{
+    (void)sb;
+    (void)kind;
+    (void)at;
+    (void)remove(path);
+    return 0;
+}
+
 static void remove_place(void)
 {
-    char command[4][64];
-    static const char *const names[] = {"", "/a/b", "/a", "/l"};
-    for (int i = 3; i >= 0; i--) {
-        snprintf(command[i], sizeof command[i], "%s%s", place, names[(i + 1) % 4]);
-        if (unlink(command[i]) < 0)
-            rmdir(command[i]);
-    }
+    nftw(place, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void prepare(void)

@@ -96,6 +96,7 @@ int image_load(const struct image_options *o, struct load_request *load,
     load->ctx = &t;
     buf_init(&t.out, 1u << 20);
     int r = fn(load, o, err);
+    load->ctx = NULL;
     if (r < 0 && t.terminal)
         (void)term_write(STDERR_FILENO, "\r\033[K", 4);
     /* Of several images some may have been loaded before one was refused. */

@@ -191,7 +191,7 @@ static const struct opt delete_items[] = {
 static const struct opt_table delete_table = {
     .items = delete_items, .count = ARRAY_LEN(delete_items), .next = &oci_global_table};
 
-static int delete (void *ctx, struct err *err)
+static int remove_container(void *ctx, struct err *err)
 {
     struct life *l = ctx;
     return oci_delete(&l->line.request, l->force, err);
@@ -200,7 +200,7 @@ static int delete (void *ctx, struct err *err)
 static int delete_main(const struct verb *verb, int argc, char *const argv[])
 {
     struct life l = {.detach = false};
-    return life_main(&l, verb, argc, argv, delete);
+    return life_main(&l, verb, argc, argv, remove_container);
 }
 
 const struct verb verb_oci_delete = {

@@ -331,7 +331,7 @@ static void put_stats(const struct oci_state *s, const struct oci_cgroup *g, str
 static int one_event(const struct look *l, struct err *err)
 {
     struct oci_state s;
-    struct oci_cgroup g;
+    struct oci_cgroup g = {0};
     struct json_writer w;
     cleanup_buf struct buf out;
     buf_init(&out, 65536);

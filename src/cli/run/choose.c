@@ -64,7 +64,9 @@ static bool is_one_of(const char *words, const char *answer)
 static int ask(const char *question, const char *words, char space[static 16], const char **ret,
                struct err *err)
 {
-    while (!*ret) {
+    if (*ret)
+        return 0;
+    for (;;) {
         char line[64];
         fprintf(stderr, "%s (%s) ", question, words);
         fflush(stderr);
@@ -75,8 +77,8 @@ static int ask(const char *question, const char *words, char space[static 16], c
             continue;
         snprintf(space, 16, "%s", line);
         *ret = space;
+        return 0;
     }
-    return 0;
 }
 
 static int ask_all(struct answers *a, struct err *err)

@@ -186,6 +186,7 @@ static int read_arguments(char **argv, struct arguments *a, struct err *err)
 {
     uint64_t *numbers[] = {&a->memory, &a->cpus,      &a->uid, &a->kvm,
                            &a->kernel, &a->initramfs, &a->plan};
+    *a = (struct arguments){0};
     for (size_t i = 0; i < 7; i++)
         if (!argv[i] || num_parse_uint(argv[i], numbers[i], err) < 0)
             return err_set(err, ERR_USAGE, "it is started by brig, with seven numbers");

@@ -164,7 +164,7 @@ uint32_t wasi_fd_close(struct wasi *w, const uint64_t *a)
 
 uint32_t wasi_fd_renumber(struct wasi *w, const uint64_t *a)
 {
-    struct wasi_fd *from, *to;
+    struct wasi_fd *from = NULL, *to = NULL;
     uint32_t r = wasi_look(w, a[0], 0, &from);
     if (r == WE_SUCCESS)
         r = wasi_look(w, a[1], 0, &to);

@@ -56,7 +56,8 @@ static void change(const char *folder)
     printf("read %s at %ld\n", text, ftell(f));
     fclose(f);
     stat(in(folder, "one"), &sb);
-    printf("size %lld kind %d links %d\n", (long long)sb.st_size, S_ISREG(sb.st_mode), (int)sb.st_nlink);
+    printf("size %lld kind %d links %d\n", (long long)sb.st_size, S_ISREG(sb.st_mode),
+           (int)sb.st_nlink);
     printf("mkdir %d again %d\n", mkdir(in(folder, "sub"), 0755), mkdir(in(folder, "sub"), 0755));
     snprintf(other, sizeof other, "%s/sub/two", folder);
     printf("rename %d\n", rename(in(folder, "one"), other));
@@ -84,7 +85,8 @@ static void many(const char *folder)
         close(fd);
     }
     list(in(folder, "many"));
-    printf("exclusive %d %d\n", open(in(folder, "many/file0001"), O_CREAT | O_WRONLY | O_EXCL, 0644), errno == EEXIST);
+    printf("exclusive %d %d\n",
+           open(in(folder, "many/file0001"), O_CREAT | O_WRONLY | O_EXCL, 0644), errno == EEXIST);
     for (int i = 0; i < 500; i++) {
         snprintf(name, sizeof name, "many/file%04d", i);
         unlink(in(folder, name));
