@@ -203,7 +203,8 @@ execute() {
         >&"$to" 2>/dev/null # the first line may have ended the shell
     wait_for_report
     id=
-    if ((status == 130 && interrupts)); then
+    # 127: the signal tore the line that asks for the report, and the rest of it is no command.
+    if (((status == 130 || status == 127) && interrupts)); then
         complain "$number" Interrupted 130 'the cell was interrupted'
     elif ((status)); then
         complain "$number" ExitStatus "$status" "exit status $status"

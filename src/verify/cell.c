@@ -192,6 +192,9 @@ static void see_special(const struct row *r, const struct scene *scene, struct e
         snprintf(text, sizeof text, "%llu bytes came out", (unsigned long long)scene->bytes);
         see(e, true, text);
     }
+    /* Where the kernel counts what else the user runs, and less of that runs by now, more tasks can
+     * be started than the limit allows: brig sees them, and ends the sandbox. */
+    e->limited = r->scene == SCENE_PIDS && scene->end.by_pids;
     if (!(r->flags & ROW_MARKED))
         return;
     if (r->attack) {

@@ -65,7 +65,8 @@ void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruli
     }
     if (vacuous(r, e, ret))
         return;
-    bool answered = e->inside.reported || (r->look && e->looked) || (r->flags & ROW_SILENT);
+    bool ended = e->limited || (r->flags & ROW_SILENT);
+    bool answered = e->inside.reported || (r->look && e->looked) || ended;
     if (!answered) {
         rule(ret, ROW_FAILED, "the attack gave no answer: the sandbox ended before it was over");
         return;
@@ -76,7 +77,7 @@ void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruli
     else
         rule(ret, ROW_HELD,
              r->look && !r->attack                 ? "in force, seen from outside"
-             : (r->flags & ROW_SILENT)             ? "ended by its limit"
+             : ended                               ? "ended by its limit"
              : r->flags & (ROW_CHECK | ROW_MARKED) ? "nothing of it was seen outside"
                                                    : "nothing came out");
 }

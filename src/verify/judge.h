@@ -35,6 +35,7 @@ struct evidence_of_row {
     bool seen;      /* somebody was there, or the guard is not; seen from outside */
     char what[256]; /* that was seen */
     bool looked;    /* a row that is looked at: it was */
+    bool limited;   /* the limit that is attacked ended the sandbox */
 };
 
 void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruling *ret);

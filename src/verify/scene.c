@@ -131,7 +131,7 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
 }
 
 static int run_sandbox(const struct scene *s, const struct cell_work *work, int in, int out,
-                       struct err *err)
+                       bool *by_pids, struct err *err)
 {
     struct policy policy;
     char where[512], number[12];
@@ -150,7 +150,9 @@ static int run_sandbox(const struct scene *s, const struct cell_work *work, int 
                                   .stderr_fd = -1};
     struct run_result result;
     run_result_init(&result);
-    return sandbox_run(&request, &result, err);
+    r = sandbox_run(&request, &result, err);
+    *by_pids = result.limit_hit && strcmp(result.limit_hit, "pids") == 0;
+    return r;
 }
 
 static void supervise(const struct scene *s, const struct cell_work *work, int in, int out, int end)
@@ -159,7 +161,7 @@ static void supervise(const struct scene *s, const struct cell_work *work, int i
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    told.result = run_sandbox(s, work, in, out, &told.err);
+    told.result = run_sandbox(s, work, in, out, &told.by_pids, &told.err);
     ssize_t n = write(end, &told, sizeof told);
     _exit(n == (ssize_t)sizeof told ? 0 : 1);
 }

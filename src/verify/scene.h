@@ -11,6 +11,7 @@
 /* What the supervisor says at the end. */
 struct scene_end {
     int32_t result; /* of sandbox_run */
+    bool by_pids;   /* its limit of tasks ended it */
     struct err err;
 };
 

@@ -263,7 +263,7 @@ def test_killed_at_any_step(one):
 
     def state():
         # os.walk goes on where a folder is gone by now.
-        return [name for sub in ("tmp", "roots", "names", "blobs") for _, folders, files in os.walk(one.images / sub) for name in folders + files][:40]
+        return [name for sub in ("tmp", "roots", "names", "blobs") for _, folders, files in os.walk(one.images / sub) for name in folders + files][:400]
 
     for _ in range(12 if not SANITIZED else 4):
         load = subprocess.Popen(one.command("load", folder, "killed/that"), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)

@@ -86,6 +86,10 @@ Test(judge, an_attack_that_never_answered_has_not_been_held)
     struct row silent = plain;
     silent.flags = ROW_SILENT;
     cr_assert_eq(kind_of(&silent, &e), ROW_HELD);
+    e.limited = true;
+    cr_assert_eq(kind_of(&plain, &e), ROW_HELD);
+    e.seen = true;
+    cr_assert_eq(kind_of(&plain, &e), ROW_FAILED);
 }
 
 Test(judge, a_row_that_is_looked_at_must_have_been_looked_at)
