@@ -29,6 +29,7 @@ struct ask {
     struct verifier *verifier; /* of the public key that was named; NULL: none was */
     struct buf out;
 };
+/* ask_form.c */
 uint64_t ask_number(const struct ask *a, const char *name, uint64_t otherwise);
 const char *ask_text(const struct ask *a, const char *name); /* NULL: none */
 bool ask_flag(const struct ask *a, const char *name);

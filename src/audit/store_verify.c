@@ -1,12 +1,16 @@
 /* Follows the records of a database from one end to the other, in pieces, so that the recorder can
  * do it between its other work. One snapshot is looked at; the file `head` is read before it is
- * taken, since it never runs ahead of the records. */
+ * taken, since it never runs ahead of the records.
+ *
+ * AU-5  What stands beside the records hides none of them: tables, indexes and triggers are those
+ *       that brig made, and each record is in each index. */
 #include "audit/store_internal.h"
 
 #include "base/cleanup.h"
 #include "base/hex.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +20,23 @@ struct verify_run {
     struct verifier *verifier; /* the caller's, or our own */
     struct verifier *own;
     sqlite3_stmt *rows;
-    bool snapshot;
+    bool snapshot, whole;
+    uint64_t unlisted; /* the first record that an index leaves out; 0: none */
 };
 
+/* Each record, and whether a question for what it is about would find it: indexes are no part of
+ * the chain. */
+#define LISTED(index, column)                                                                      \
+    "EXISTS(SELECT 1 FROM records l INDEXED BY " index " WHERE l." column " = r." column           \
+    " AND l.seq = r.seq)"
+#define LISTED_BY_KIND LISTED("records_kind", "kind")
+#define LISTED_BY_TIME LISTED("records_time", "time")
+#define LISTED_BY_BOX  LISTED("records_box", "box")
 static const char rows_sql[] =
-    "SELECT r.seq, r.line, r.hash, c.line, c.signature FROM records r"
-    " LEFT JOIN checkpoints c ON c.seq = r.seq WHERE r.seq > ?1 ORDER BY r.seq";
+    "SELECT r.seq, r.line, r.hash, c.line, c.signature, " LISTED_BY_KIND " AND " LISTED_BY_TIME
+    " AND (r.box IS NULL OR " LISTED_BY_BOX ")"
+    " FROM records r NOT INDEXED LEFT JOIN checkpoints c ON c.seq = r.seq"
+    " WHERE r.seq > ?1 ORDER BY r.seq";
 
 static int take_head(struct verify_run *v, struct err *err)
 {
@@ -48,11 +63,12 @@ static void check_schema(struct verify_run *v)
     cleanup_stmt sqlite3_stmt *stmt = NULL;
     size_t seen = 0;
     int64_t version = store_number(v->store, "PRAGMA user_version");
-    if (sqlite3_prepare_v2(v->store->db,
-                           "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE "
-                           "'sqlite_%'",
-                           -1, &stmt, NULL) != SQLITE_OK)
+    /* Every one: what SQLite keeps for itself has no text. */
+    if (sqlite3_prepare_v2(v->store->db, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", -1,
+                           &stmt, NULL) != SQLITE_OK) {
+        chain_check_bad(v->chain, 0, "the tables of the database cannot be read");
         return;
+    }
     while (sqlite3_step(stmt) == SQLITE_ROW) {
         const char *sql = (const char *)sqlite3_column_text(stmt, 0);
         const char *found = sql ? strstr(store_schema, sql) : NULL;
@@ -92,7 +108,10 @@ static int begin(struct store *s, struct verifier *verifier, uint64_t checkpoint
         store_snapshot(s, true, err) < 0)
         return err_number(err);
     v->snapshot = true;
+    v->whole = checkpoint == 0;
     check_schema(v);
+    if (chain_check_failed(v->chain))
+        return 0;
     if (store_prepare_one(s, rows_sql, &v->rows, err) < 0)
         return err_number(err);
     sqlite3_bind_int64(v->rows, 1, (sqlite3_int64)checkpoint);
@@ -149,6 +168,8 @@ static bool take_row(struct verify_run *v)
     }
     if (!chain_check_row(v->chain, place, line, len, sqlite3_column_blob(r, 2)))
         return false;
+    if (!v->unlisted && !sqlite3_column_int(r, 5))
+        v->unlisted = place;
     if (sqlite3_column_type(r, 3) == SQLITE_NULL)
         return true;
     line = (const char *)sqlite3_column_text(r, 3);
@@ -196,12 +217,37 @@ static void check_keys(struct verify_run *v)
         chain_check_bad(v->chain, 0, "%s", why);
 }
 
+/* Last of all: a record that was changed is not found by what it was about either, and that is the
+ * thing to say of it. */
+static void judge_indexes(const struct verify_run *v, struct verify_result *ret)
+{
+    static const char *const counts[] = {
+        "SELECT count(*) FROM records INDEXED BY records_kind WHERE kind IS NOT NULL",
+        "SELECT count(*) FROM records INDEXED BY records_time WHERE time IS NOT NULL"};
+    bool same = true;
+    for (size_t i = 0; ret->good && v->whole && i < ARRAY_LEN(counts); i++)
+        same = same && store_number(v->store, counts[i]) == (int64_t)ret->last;
+    if (!ret->good || (!v->unlisted && same))
+        return;
+    ret->good = false;
+    ret->seq = v->unlisted;
+    if (v->unlisted)
+        snprintf(ret->why, sizeof ret->why,
+                 "an index of the database was changed: record %" PRIu64
+                 " is not found by what it is about",
+                 v->unlisted);
+    else
+        snprintf(ret->why, sizeof ret->why,
+                 "an index of the database was changed: it names records that are not there");
+}
+
 void store_verify_end(struct verify_run *v, struct verify_result *ret)
 {
     int64_t newest = store_number(v->store, "SELECT max(seq) FROM checkpoints");
     if (!chain_check_failed(v->chain))
         check_keys(v);
     chain_check_end(v->chain, newest > 0 ? (uint64_t)newest : 0, ret);
+    judge_indexes(v, ret);
     verify_free(v);
 }
 

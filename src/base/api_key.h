@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* That are good at the same time; those that were revoked do not count. */
+#define API_KEYS_MAX 4096
+
 #define API_KEY_SIZE   112    /* of the longest, and its end */
 #define API_KEY_PREFIX "e2b_" /* then hexadecimal digits: clients refuse anything else unasked */
 #define API_KEY_DIGITS 40     /* of one that is made here: 160 random bits */

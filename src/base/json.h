@@ -30,6 +30,7 @@ struct json_limits {
     unsigned max_depth;
     size_t max_nodes;
     size_t max_memory; /* of the tree; ERR_LIMIT beyond. 0: whatever it takes */
+    size_t max_key;    /* bytes; 0: as many as there are */
     bool wide;         /* a whole number over int64 that fits in uint64 becomes a JSON_REAL */
 };
 extern const struct json_limits json_default_limits; /* 1 MiB, 32 levels, 65536 nodes */
@@ -41,8 +42,22 @@ int json_parse(const char *text, size_t len, const struct json_limits *limits, s
  * there as long as the tree is. Takes half the memory, and no time for copies. */
 int json_parse_in_place(char *text, size_t len, const struct json_limits *limits, struct json **ret,
                         struct err *err);
+/* The same in pieces, for those who cannot wait until all of it is read. NULL: it is too long. */
+struct json_parser;
+struct json_parser *json_parser_new(char *text, size_t len, const struct json_limits *limits,
+                                    struct err *err);
+/* 1: that was all, 0: there is more to do. `most`: some so many bytes, or what takes as long. */
+int json_parser_next(struct json_parser *p, size_t most, struct json **ret, struct err *err);
+size_t json_parser_memory(const struct json_parser *p); /* of the tree so far; NULL: nothing */
+void json_parser_free(struct json_parser *p);           /* takes NULL */
 void json_free(struct json *root);           /* takes NULL; frees the whole tree, root only */
 size_t json_memory(const struct json *root); /* what the tree takes, root only; NULL: nothing */
+#define cleanup_json __attribute__((cleanup(json_cleanup)))
+static inline void json_cleanup(struct json **j)
+{
+    json_free(*j);
+}
+
 /* Removes the members of an object, with all below them, whose names `keep` does not want. */
 void json_keep(struct json *object, bool (*keep)(const char *key));
 

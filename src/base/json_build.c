@@ -46,6 +46,7 @@ int json_build_init(struct json_builder *b, const struct json_limits *limits, si
 
 void json_build_done(struct json_builder *b)
 {
+    json_sort_done(&b->sort);
     json_free(b->root);
     b->root = NULL;
 }
@@ -129,10 +130,20 @@ int json_build_item(struct json_builder *b, struct json *array, struct json_pos 
     return 0;
 }
 
+static int check_key(struct json_builder *b, const char *key, struct json_pos pos)
+{
+    size_t most = b->limits.max_key;
+    return most && strnlen(key, most + 1) > most
+               ? json_build_fail(b, pos, "found a key of more than %zu bytes, the limit", most)
+               : 0;
+}
+
 int json_build_member(struct json_builder *b, struct json *object, char *key,
                       struct json_pos key_pos, struct json **ret)
 {
-    int r = json_build_item(b, object, key_pos, ret);
+    int r = check_key(b, key, key_pos);
+    if (r == 0)
+        r = json_build_item(b, object, key_pos, ret);
     if (r < 0) {
         if (!b->in_place)
             free(key);
@@ -157,34 +168,7 @@ int json_build_open(struct json_builder *b, struct json *node, enum json_type ty
     return 0;
 }
 
-/* Equal keys in the order of the text: the items of one object stand in one array. */
-static int compare_keys(const void *left, const void *right)
-{
-    const struct json *a = *(const struct json *const *)left;
-    const struct json *b = *(const struct json *const *)right;
-    int order = strcmp(a->key, b->key);
-    return order ? order : (a > b) - (a < b);
-}
-
-/* The first key in the text that had been there before. */
-static int refuse_duplicates(struct json_builder *b, const struct json *object)
-{
-    const struct json *first = NULL, *again = NULL;
-    for (size_t i = 1; i < object->count; i++) {
-        const struct json *one = object->by_key[i - 1], *two = object->by_key[i];
-        if (strcmp(one->key, two->key) == 0 && (!again || two < again)) {
-            first = one;
-            again = two;
-        }
-    }
-    if (!again)
-        return 0;
-    return json_build_fail(b, again->key_pos, "duplicate key %s (first at %u:%u)",
-                           json_quote(again->key, strlen(again->key)).text, first->key_pos.line,
-                           first->key_pos.column);
-}
-
-int json_build_close(struct json_builder *b, struct json *node)
+int json_build_close_begin(struct json_builder *b, struct json *node)
 {
     b->depth--;
     if (node->type != JSON_OBJECT || node->count == 0)
@@ -192,13 +176,40 @@ int json_build_close(struct json_builder *b, struct json *node)
     int r = json_build_take(b, node->count * sizeof *node->by_key);
     if (r < 0)
         return r;
-    node->by_key = reallocarray(NULL, node->count, sizeof *node->by_key);
-    if (!node->by_key)
-        return json_build_no_memory(b);
-    for (size_t i = 0; i < node->count; i++)
-        node->by_key[i] = &node->items[i];
-    qsort(node->by_key, node->count, sizeof *node->by_key, compare_keys);
-    return refuse_duplicates(b, node);
+    return json_sort_begin(&b->sort, node) < 0 ? json_build_no_memory(b) : 0;
+}
+
+int json_build_close_some(struct json_builder *b, struct json *node, size_t *fuel)
+{
+    const struct json_sort *s = &b->sort;
+    if (node->type != JSON_OBJECT || node->count == 0)
+        return 1;
+    if (!json_sort_some(&b->sort, fuel))
+        return 0;
+    if (s->again)
+        return json_build_fail(b, s->again->key_pos, "duplicate key %s (first at %u:%u)",
+                               json_quote(s->again->key, strlen(s->again->key)).text,
+                               s->first->key_pos.line, s->first->key_pos.column);
+    node->by_key = b->sort.from;
+    b->sort.from = NULL;
+    json_sort_done(&b->sort);
+    return 1;
+}
+
+int json_build_close(struct json_builder *b, struct json *node)
+{
+    size_t fuel = SIZE_MAX;
+    int r = json_build_close_begin(b, node);
+    if (r >= 0)
+        r = json_build_close_some(b, node, &fuel);
+    return r < 0 ? r : 0;
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    const struct json *a = *(const struct json *const *)left;
+    const struct json *b = *(const struct json *const *)right;
+    return strcmp(a->key, b->key);
 }
 
 void json_keep(struct json *object, bool (*keep)(const char *key))

@@ -69,6 +69,18 @@ struct json_found json_cursor_found(const struct json_cursor *c);
 /* Text in double quotes, cut to fit and with everything but printable ASCII escaped. */
 struct json_found json_quote(const char *text, size_t len);
 
+/* The members of an object on their way into the order of their keys (json_sort.c). */
+struct json_sort {
+    const struct json **from, **to; /* owned */
+    size_t count, width;            /* runs of that width are in order */
+    size_t start, second, one, two; /* of two runs: where they begin, and what was taken of them */
+    const struct json *first, *again; /* the first key of the text that had been there before */
+    size_t work;                      /* done by one call */
+};
+int json_sort_begin(struct json_sort *s, const struct json *object); /* negative: no memory */
+bool json_sort_some(struct json_sort *s, size_t *fuel);              /* true: all is in order */
+void json_sort_done(struct json_sort *s);
+
 struct json_builder {
     struct json_limits limits;
     struct json *root; /* owned until stolen */
@@ -76,6 +88,7 @@ struct json_builder {
     size_t memory; /* of the tree so far */
     unsigned depth;
     bool in_place;
+    struct json_sort sort; /* of the object that is being closed */
     struct err *err;
 };
 
@@ -95,6 +108,9 @@ int json_build_member(struct json_builder *b, struct json *object, char *key,
 int json_build_open(struct json_builder *b, struct json *node, enum json_type type);
 /* Refuses an object with two equal keys. */
 int json_build_close(struct json_builder *b, struct json *node);
+/* The same in pieces; 1: it is closed, 0: not yet. What is done is taken off the fuel. */
+int json_build_close_begin(struct json_builder *b, struct json *node);
+int json_build_close_some(struct json_builder *b, struct json *node, size_t *fuel);
 /* Both take text that has the shape of a number and refuse one that does not fit. */
 int json_build_int(struct json_builder *b, struct json *node, const char *text, size_t len);
 int json_build_real(struct json_builder *b, struct json *node, const char *text, size_t len);

@@ -1,11 +1,12 @@
-/* SHA-256. */
+/* SHA-256: the padding, the blocks, and the blocks by arithmetic alone. */
 #include "base/sha256.h"
 
 #include "base/hex.h"
+#include "base/sha256_machine.h"
 
 #include <string.h>
 
-static const uint32_t k[64] = {
+const uint32_t sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -57,19 +58,31 @@ static void round_step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t
     *h = t1 + s0 + ((a & b) ^ (a & c) ^ (b & c));
 }
 
-static void compress(struct sha256 *h, const uint8_t block[static 64])
+static void compress(uint32_t state[static 8], const uint8_t block[static 64])
 {
     uint32_t w[64];
     uint32_t v[8];
     expand(block, w);
-    memcpy(v, h->state, sizeof v);
+    memcpy(v, state, sizeof v);
     for (unsigned i = 0; i < 64; i += 8)
         for (unsigned j = 0; j < 8; j++)
             round_step(v[(8 - j) & 7], v[(9 - j) & 7], v[(10 - j) & 7], &v[(11 - j) & 7],
                        v[(12 - j) & 7], v[(13 - j) & 7], v[(14 - j) & 7], &v[(15 - j) & 7],
-                       k[i + j] + w[i + j]);
+                       sha256_constants[i + j] + w[i + j]);
     for (int i = 0; i < 8; i++)
-        h->state[i] += v[i];
+        state[i] += v[i];
+}
+
+void sha256_blocks_portable(uint32_t state[static 8], const uint8_t *data, size_t blocks)
+{
+    for (size_t i = 0; i < blocks; i++)
+        compress(state, data + 64 * i);
+}
+
+static void add_blocks(struct sha256 *h, const uint8_t *data, size_t blocks)
+{
+    if (!sha256_blocks_machine(h->state, data, blocks))
+        sha256_blocks_portable(h->state, data, blocks);
 }
 
 void sha256_init(struct sha256 *h)
@@ -83,17 +96,19 @@ void sha256_add(struct sha256 *h, const void *data, size_t len)
     const uint8_t *p = data;
     size_t used = h->length % 64;
     h->length += len;
-    while (len > 0) {
+    if (used > 0) {
         size_t n = len < 64 - used ? len : 64 - used;
         memcpy(h->block + used, p, n);
         p += n;
         len -= n;
-        used += n;
-        if (used == 64) {
-            compress(h, h->block);
-            used = 0;
-        }
+        if (used + n < 64)
+            return;
+        add_blocks(h, h->block, 1);
     }
+    if (len >= 64)
+        add_blocks(h, p, len / 64);
+    if (len % 64)
+        memcpy(h->block, p + (len - len % 64), len % 64);
 }
 
 void sha256_finish(struct sha256 *h, uint8_t out[static SHA256_SIZE])

@@ -91,6 +91,8 @@ static void report_text(const struct host_report *r, struct buf *out, struct sty
         line(out, s, r->tiers[i].available, tier_name(r->tiers[i].tier),
              r->tiers[i].available ? r->tiers[i].about : "");
         reason(out, r->tiers[i].available, r->tiers[i].why, r->tiers[i].how);
+        if (r->tiers[i].available)
+            advice(out, "with", r->tiers[i].how);
     }
     title(out, s, "Levels: what `brig run --level` can do here");
     for (size_t i = 0; i < ARRAY_LEN(r->levels); i++) {
@@ -135,6 +137,8 @@ static void tiers_json(const struct host_report *r, struct json_writer *w)
         jw_object_begin(w);
         jw_kv_string(w, "tier", tier_name(r->tiers[i].tier));
         jw_kv_bool(w, "available", r->tiers[i].available);
+        if (r->tiers[i].available && r->tiers[i].how[0])
+            jw_kv_string(w, "with", r->tiers[i].how);
         reason_json(w, r->tiers[i].available, r->tiers[i].why, r->tiers[i].how);
     }
     jw_array_end(w);
@@ -308,6 +312,8 @@ static int doctor_main(const struct verb *verb, int argc, char *const argv[])
     cleanup_buf struct buf out;
     buf_init(&out, (size_t)256 * 1024);
     sandbox_host_report(&report);
+    if (!asked.fix)
+        sandbox_host_try(&report);
     if (asked.fix && fix(&asked, &report, &fixes, &err) < 0)
         return verb_fail(verb, &err, asked.json);
     if (asked.json)

@@ -2,6 +2,7 @@
  * mistyped one. */
 #include "cli/options.h"
 
+#include "cli/foreign.h"
 #include "cli/suggest.h"
 
 #include <stdbool.h>
@@ -58,13 +59,23 @@ static int unknown_long(const struct parse *p, const char *name, size_t len)
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(len < 60 ? len : 60), name);
+    const char *known = foreign_hint(p->table, word);
     struct suggest s;
     suggest_init(&s, word);
     const struct opt *o;
     for (size_t i = 0; (o = options_at(p->table, i)); i++)
         suggest_offer(&s, o->name);
     int r = err_set(p->err, ERR_USAGE, "unknown option --%s", word);
+    if (known)
+        return err_hint(p->err, "%s", known);
     return s.best ? err_hint(p->err, "did you mean --%s?", s.best) : r;
+}
+
+static int unknown_brief(const struct parse *p, char brief)
+{
+    const char *known = foreign_hint(p->table, (char[]){brief, '\0'});
+    int r = err_set(p->err, ERR_USAGE, "unknown option -%c", brief);
+    return known ? err_hint(p->err, "%s", known) : r;
 }
 
 static bool is_word(const char *words, const char *value)
@@ -160,7 +171,7 @@ static int parse_brief(struct parse *p, const char *text)
     for (; *text; text++) {
         const struct opt *o = find_brief(p->table, *text, &index);
         if (!o)
-            return err_set(p->err, ERR_USAGE, "unknown option -%c", *text);
+            return unknown_brief(p, *text);
         if (o->kind != OPT_FLAG) {
             const char *value = text[1]                ? text + 1
                                 : o->kind == OPT_MAYBE ? o->means

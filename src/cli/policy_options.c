@@ -36,10 +36,10 @@ static const struct opt file_items[] = {
      "policy file (YAML or JSON), laid over the level; options are laid over it"},
 };
 static const struct opt inside_items[] = {
-    {OPT_FIELD + FIELD_TIER, 0, "tier", OPT_VALUE, "TIER", "process container wasm vm", NULL, KERNEL,
-     "process, container, wasm or vm, instead of what the level asks for"},
+    {OPT_FIELD + FIELD_TIER, 0, "tier", OPT_VALUE, "TIER", "process wasm-process container wasm gvisor vm", NULL, KERNEL,
+     "process, wasm-process, container, wasm, gvisor or vm, instead of what the level asks for"},
     {OPT_FIELD + FIELD_UID, 0, "uid", OPT_VALUE, "N", NULL, NULL, KERNEL,
-     "user id inside the sandbox"},
+     "user id inside the sandbox; 0 is root in name, with no right more"},
     {OPT_FIELD + FIELD_UNIX_SOCKETS, 0, "unix-sockets", OPT_VALUE, "WHEN", "off auto require", NULL, KERNEL,
      "unix sockets: off, auto (allowed unless host folders are granted) or require"},
 
@@ -156,6 +156,12 @@ const struct opt_table tool_option_table = CHAIN(tool_items, &policy_option_tabl
 
 static const struct opt_table rules_file = CHAIN(file_items, &common_options);
 const struct opt_table rule_option_table = CHAIN(rule_items, &rules_file);
+
+static const struct opt_table build_limits = CHAIN(limit_items, &common_options);
+static const struct opt_table build_secrets = CHAIN(secret_items, &build_limits);
+static const struct opt_table build_resolver = CHAIN(resolver_items, &build_secrets);
+static const struct opt_table build_rules = CHAIN(rule_items, &build_resolver);
+const struct opt_table build_option_table = CHAIN(file_items, &build_rules);
 
 static const struct opt_table secrets_file = CHAIN(file_items, &common_options);
 const struct opt_table secret_option_table = CHAIN(secret_items, &secrets_file);

@@ -27,6 +27,7 @@ enum policy_option_id {
 extern const struct opt_table policy_option_table; /* all of them */
 extern const struct opt_table tool_option_table;   /* tools, then all of them */
 extern const struct opt_table rule_option_table;   /* rules, --policy */
+extern const struct opt_table build_option_table;  /* --policy, rules, secrets, limits */
 extern const struct opt_table secret_option_table; /* secrets, --policy */
 extern const struct opt_table egress_option_table; /* rules, resolver, secrets, --policy */
 

@@ -15,14 +15,38 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A pipe or a terminal, /dev/stdout, /dev/fd/3. A link anywhere else may be the code's, and lead to
- * a device: it is replaced, like a file. */
-static bool is_other(const char *path)
+/* /dev/stdout, /dev/fd/3, a terminal: names that no sandbox can make. What lies in /dev/shm is
+ * anybody's. */
+static bool is_device(const char *path)
 {
     struct stat st;
-    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && strncmp(path, "/dev/", 5) != 0)
-        return false;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    return strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0 &&
+           stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* FS-7: elsewhere the folder may be one that a sandbox writes to. A pipe there is opened as the
+ * very object that was looked at, and not waited for; a link is replaced, like a file. 1: it is
+ * one. */
+static int open_pipe(struct receipt_file *f, const char *path, struct err *err)
+{
+    struct stat st;
+    char self[64];
+    cleanup_fd int at = openat(f->dir, f->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (at < 0 || fstat(at, &st) < 0 || (!S_ISFIFO(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return 0;
+    errno = EISDIR;
+    if (S_ISDIR(st.st_mode))
+        return err_sys(err, "--receipt: open %s", path);
+    snprintf(self, sizeof self, "/proc/self/fd/%d", at);
+    f->fd = open(self, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    close(f->dir);
+    f->dir = -1;
+    if (f->fd >= 0)
+        return fcntl(f->fd, F_SETFL, O_WRONLY) < 0 ? err_sys(err, "--receipt: open %s", path) : 1;
+    if (errno != ENXIO)
+        return err_sys(err, "--receipt: open %s", path);
+    err_set(err, ERR_USAGE, "--receipt: %s is a pipe that nobody reads from", path);
+    return err_hint(err, "start its reader first, or name a file");
 }
 
 static int choose_name(struct receipt_file *f, struct err *err)
@@ -36,13 +60,16 @@ static int choose_name(struct receipt_file *f, struct err *err)
 
 int receipt_file_open(struct receipt_file *f, const char *path, struct err *err)
 {
-    if (is_other(path)) {
+    if (is_device(path)) {
         f->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         return f->fd < 0 ? err_sys(err, "--receipt: open %s", path) : 0;
     }
     f->dir = path_folder(path, "--receipt", f->name, err);
     if (f->dir < 0 || choose_name(f, err) < 0)
         return err_number(err);
+    int pipe = open_pipe(f, path, err);
+    if (pipe)
+        return pipe < 0 ? pipe : 0;
     /* A file without a name vanishes by itself if brig is killed; not every file system supports
      * it. */
     f->fd = openat(f->dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);

@@ -1,12 +1,14 @@
 /* What every verb of the command line has in common: its place in the tree, its help, its options,
- * and how it fails. One file per verb; the tree is in verb.c. */
+ * and how it fails. One file per verb; the tree is in verbs.c. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/options.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 struct verb {
     const char *name;                   /* "policy show": everything after `brig` */
@@ -65,7 +67,12 @@ extern const struct verb verb_completion;
 extern const struct verb verb_help;
 
 /* The last word of its name. */
-const char *verb_word(const struct verb *verb);
+static inline const char *verb_word(const struct verb *verb)
+{
+    const char *space = strrchr(verb->name, ' ');
+    return space ? space + 1 : verb->name;
+}
+
 const struct verb *verb_child(const struct verb *verb, const char *word);
 /* Run the verb that argv names, starting below `verb`; returns the exit status. */
 int verb_dispatch(const struct verb *verb, int argc, char *const argv[]);
@@ -87,5 +94,8 @@ int verb_fail_with(const struct verb *verb, const struct err *err, bool json, ve
 /* An error in the options may come before --json was read: was it asked for anywhere? */
 bool verb_wants_json(int argc, char *const argv[]);
 
-/* help.c */
+/* help_text.c */
+#define HELP_MAX 65536
+/* Two columns, the right one in lines as wide as the help. */
+void help_entry(struct buf *out, const char *left, const char *right);
 void help_print(const struct verb *verb, int fd);

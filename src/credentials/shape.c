@@ -23,7 +23,7 @@ static const struct shape {
     const char *text;
     enum how how;
     unsigned where;
-    const char *const *unless; /* parts that make it something else; NULL: none */
+    const char *const *unless; /* ends that make it something else; NULL: none */
 } shapes[] = {
     {"authorization", PART, BOTH, NULL},
     {"auth", WORD, BOTH, NULL},
@@ -35,8 +35,9 @@ static const struct shape {
     {"cookie", PART, HEADERS, NULL},
     /* Tokens for the next page of a list, and numbers of tokens, are no credentials. */
     {"token", PART, BOTH,
-     (const char *const[]){"next", "page", "paging", "continuation", "cursor", "sync", "resume",
-                           "tokens", NULL}},
+     (const char *const[]){"nexttoken", "pagetoken", "pagingtoken", "paginationtoken",
+                           "continuationtoken", "cursortoken", "synctoken", "deltatoken",
+                           "skiptoken", "resumetoken", "resumptiontoken", "tokens", NULL}},
     {"apikey", PART, BOTH, NULL},
     {"accesskey", PART, BOTH, NULL},
     {"authkey", PART, BOTH, NULL},
@@ -59,8 +60,8 @@ static const struct shape {
     {"otp", WORD, BOTH, NULL},
     {"totp", WORD, BOTH, NULL},
     {"credential", PART, BOTH, NULL},
-    {"session", WORD, BOTH, (const char *const[]){"mcpsession", NULL}},
-    {"sessionid", PART, BOTH, (const char *const[]){"mcpsession", NULL}},
+    {"session", WORD, BOTH, (const char *const[]){"mcpsessionid", NULL}},
+    {"sessionid", PART, BOTH, (const char *const[]){"mcpsessionid", NULL}},
     {"sessid", PART, BOTH, NULL},
     {"sid", WORD, BOTH, NULL},
     {"jwt", PART, BOTH, NULL},
@@ -103,6 +104,14 @@ static bool fits(const struct shape *s, const struct folded *name)
     return true;
 }
 
+/* Only the end tells what it is: "page_access_token" is a credential, "access_page_token" is not,
+ * and the "page" of "pagerduty" says nothing. */
+static bool ends_so(const struct folded *name, const char *end)
+{
+    size_t len = strlen(name->tight), most = strlen(end);
+    return len >= most && strcmp(name->tight + len - most, end) == 0;
+}
+
 static bool is_listed(const struct folded *name, unsigned where)
 {
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
@@ -110,7 +119,7 @@ static bool is_listed(const struct folded *name, unsigned where)
             continue;
         bool other = false;
         for (const char *const *part = shapes[i].unless; part && *part && !other; part++)
-            other = name_has_part(name, *part);
+            other = ends_so(name, *part);
         if (!other)
             return true;
     }

@@ -60,6 +60,7 @@ static bool path_below(const struct http_request *r, const char *path)
 
 struct signed_query {
     struct signature signature;
+    struct signature_start start;
     char text[PARAM_LEN], path[QUERY_LEN], user[PARAM_LEN], expiration[32];
 };
 
@@ -92,7 +93,7 @@ static bool owner_revoked(const struct box *b)
 static bool signed_by(void *ctx, const struct box *b)
 {
     const struct signed_query *q = ctx;
-    return !owner_revoked(b) && signature_check(&q->signature, box_info(b)->token);
+    return !owner_revoked(b) && signature_matches(&q->signature, &q->start, box_info(b)->token);
 }
 
 /* The sandbox that signed it, or NULL. `b`: the one that was named, if any was. */
@@ -103,6 +104,7 @@ static struct box *find_signer(struct core *core, const struct http_request *r, 
     *why = "invalid signature";
     if (!signature_read(r, &q))
         return NULL;
+    signature_begin(&q.signature, &q.start);
     if (!b)
         b = box_by_token(core, signed_by, &q);
     else if (!signed_by(&q, b))

@@ -70,8 +70,9 @@ struct files_request {
         const char *name, *value;
     } metadata[FILES_METADATA_MAX];
 };
-/* From the text of WIRE_FILE: {"op","path","to"?,"limit"?,"depth"?,"recursive"?,"metadata"?{}}.
- * Strings point into `json`, which must outlive the request. */
+/* From the text of WIRE_FILE:
+ * {"op","path","to"?,"limit"?,"depth"?,"recursive"?,"metadata"?{},"user"?}. Strings point into
+ * `json`, which must outlive the request. */
 int files_request_read(const struct json *json, struct files_request *ret, struct err *err);
 /* To the worker: one OP_FILE_WORK and an OP_FILE_META for each attribute; then plan_finish. */
 void files_request_plan(const struct files_request *r, struct plan *plan);

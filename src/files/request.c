@@ -101,6 +101,8 @@ static int read_member(const char *key, const struct json *j, struct files_reque
     } else if (strcmp(key, "depth") == 0) {
         got = read_number(j, key, FILES_DEPTH_MAX, &n, err);
         ret->depth = (uint32_t)n;
+    } else if (strcmp(key, "user") == 0) {
+        got = json_string(j) ? 0 : bad(err, key, "must be a name"); /* the warden's to judge */
     } else if (strcmp(key, "recursive") == 0) {
         ret->recursive = json_type(j) == JSON_BOOL && json_bool(j);
         got = json_type(j) == JSON_BOOL ? 0 : bad(err, key, "must be true or false");

@@ -99,7 +99,7 @@ static bool is_own(const struct filesystem *fs, const char *name)
 static bool stays(const struct filesystem *fs, const struct dirent *e)
 {
     return e->d_type == DT_LNK || is_own(fs, e->d_name) ||
-           proc_view_keeps(e->d_name, fs->policy->proc == PROC_OWN, fs->own.clock);
+           proc_view_keeps(e->d_name, fs->proc == PROC_OWN, fs->own.clock);
 }
 
 /* The views own and system: every entry of the host's that does not stay must be covered inside. */
@@ -182,7 +182,7 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
     bool unattested = guard_unattested(GUARD_ROOT) || guard_unattested(GUARD_NS_MOUNT);
     if ((fs->private_root || fs->namespaced) && !unattested && check_mounts(fs, pid, err) < 0)
         return err_number(err);
-    if (fs->namespaced && !fs->whole_proc && fs->policy->proc != PROC_PID &&
+    if (fs->namespaced && !fs->whole_proc && fs->proc != PROC_PID &&
         !guard_unattested(GUARD_PROC) && !guard_unattested(GUARD_NS_PID) &&
         check_covers(fs, err) < 0)
         return err_number(err);
@@ -195,7 +195,7 @@ int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidenc
     evidence_uint(out, "landlock_abi", fs->landlock_fs ? (uint64_t)fs->host.landlock_abi : 0);
     evidence_bool(out, "landlock_probe_denied", fs->landlock_fs != 0);
     if (fs->namespaced)
-        evidence_string(out, "proc", views[fs->policy->proc]);
+        evidence_string(out, "proc", views[fs->proc]);
     evidence_string(out, "workspace",
                     !fs->policy->workspace ? "none"
                     : fs->namespaced       ? "tmpfs"

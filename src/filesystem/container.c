@@ -131,7 +131,10 @@ static void synthesised_etc(struct filesystem *fs, struct plan *plan)
     snprintf(passwd, sizeof passwd,
              "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
              "user:x:%u:%u:user:%s:/bin/sh\n",
-             uid == 0 ? HOME_DIR : "/", uid, uid, HOME_DIR);
+             fs->root_beside ? ROOT_HOME_DIR
+             : uid == 0      ? HOME_DIR
+                             : "/",
+             uid, uid, HOME_DIR);
     snprintf(group, sizeof group, "root:x:0:\nnogroup:x:65534:\nuser:x:%u:\n", uid);
     file(plan, "/etc/passwd", passwd);
     file(plan, "/etc/group", group);
@@ -168,8 +171,8 @@ static void host_view(struct filesystem *fs, struct plan *plan)
     for (unsigned i = 0; i < fs->host.view_count; i++)
         host_entry(fs, plan, &fs->host.view[i]);
     /* Where programs look for root's home, whatever /etc/passwd says. */
-    if (fs->inside_uid == 0 && !granted_at(fs, "/root"))
-        plan_str(plan, OP_SYMLINK, "/root", HOME_DIR, 0);
+    if (fs->inside_uid == 0 && !granted_at(fs, ROOT_HOME_DIR))
+        plan_str(plan, OP_SYMLINK, ROOT_HOME_DIR, HOME_DIR, 0);
 }
 
 /* A folder as root: its entries appear one by one below a root of our own, so that no place that
@@ -234,13 +237,19 @@ static void devices(struct filesystem *fs, struct plan *plan)
     plan_str(plan, OP_SYMLINK, "/dev/stderr", "/proc/self/fd/2", 0);
 }
 
-static void work_dir(struct filesystem *fs, struct plan *plan, const char *name, const char *dest,
-                     unsigned mode)
+static void owned_dir(struct filesystem *fs, struct plan *plan, const char *name, const char *dest,
+                      unsigned mode, uid_t owner)
 {
     parents(fs, plan, dest);
     plan_str(plan, OP_DIR, dest, NULL, 0755);
-    plan_str(plan, OP_WORK_DIR, name, dest, mode);
+    plan_add(plan, &(struct op){.kind = OP_WORK_DIR, .a = name, .b = dest, .num = {mode, owner}});
     expect_own(fs, dest, BIND_WRITABLE | (fs->policy->exec ? 0 : BIND_NOEXEC), "tmpfs");
+}
+
+static void work_dir(struct filesystem *fs, struct plan *plan, const char *name, const char *dest,
+                     unsigned mode)
+{
+    owned_dir(fs, plan, name, dest, mode, 0);
 }
 
 /* One tmpfs for all that is writable: one quota for bytes and inodes, freed as a whole. */
@@ -248,7 +257,7 @@ static void work(const struct filesystem *fs, struct plan *plan)
 {
     plan_num(plan, OP_WORK, guard_left_out(GUARD_DISK) ? LEFT_OUT_BYTES : fs->policy->disk,
              guard_left_out(GUARD_INODES) ? LEFT_OUT_INODES : fs->policy->inodes,
-             fs->policy->exec ? 0 : BIND_NOEXEC);
+             (fs->policy->exec ? 0 : BIND_NOEXEC) | (fs->keeps_changes ? BIND_HANDED : 0));
 }
 
 static void writable(struct filesystem *fs, struct plan *plan)
@@ -257,15 +266,20 @@ static void writable(struct filesystem *fs, struct plan *plan)
         plan_str(plan, OP_DIR, "/tmp", NULL, 0755);
         return;
     }
+    /* Where there are two users, all that init makes is root's. */
+    uid_t user = fs->root_beside ? fs->inside_uid : 0;
     if (!fs->policy->writable_root)
         work(fs, plan);
     if (!workspace_is_granted(fs))
-        work_dir(fs, plan, "workspace", WORKSPACE, 0755);
+        owned_dir(fs, plan, "workspace", WORKSPACE, 0755, user);
     work_dir(fs, plan, "tmp", "/tmp", 01777);
     if (!fs->root || image_has_folder(fs, "/var/tmp"))
         work_dir(fs, plan, "vartmp", "/var/tmp", 01777);
-    work_dir(fs, plan, "home", HOME_DIR, 0755);
-    work_dir(fs, plan, "run", "/run", 0755);
+    owned_dir(fs, plan, "home", HOME_DIR, 0755, user);
+    if (fs->root_beside && !granted_at(fs, ROOT_HOME_DIR))
+        work_dir(fs, plan, "root-home", ROOT_HOME_DIR, 0700);
+    /* Both have always had it: services of root's, and whatever an ordinary program keeps there. */
+    work_dir(fs, plan, "run", "/run", fs->root_beside ? 01777 : 0755);
     work_dir(fs, plan, "shm", "/dev/shm", 01777);
 }
 
@@ -359,6 +373,14 @@ static void shown(struct filesystem *fs, struct plan *plan)
     }
 }
 
+static bool is_expected(const struct filesystem *fs, const char *dest)
+{
+    for (unsigned i = 0; i < fs->mount_count; i++)
+        if (strcmp(fs->mounts[i].dest, dest) == 0)
+            return true;
+    return false;
+}
+
 /* Files of /proc that are not the kernel's; of a folder, the top is what is mounted. */
 static void plan_own_proc(struct filesystem *fs, struct plan *plan)
 {
@@ -374,7 +396,8 @@ static void plan_own_proc(struct filesystem *fs, struct plan *plan)
                                     .data = text->data,
                                     .data_len = text->len});
         snprintf(dest, sizeof dest, "/proc/%.*s", (int)strcspn(path, "/"), path);
-        expect_own(fs, dest, BIND_NOEXEC, "tmpfs");
+        if (!is_expected(fs, dest))
+            expect_own(fs, dest, BIND_NOEXEC, "tmpfs");
     }
 }
 
@@ -417,49 +440,72 @@ static void program(struct plan *plan, const char *path, const char *text)
 /* The code is root already, with the rights of one ordinary uid and no way to more: there is
  * nothing to become, and a set-id program could not. What sudo's users write before a command is
  * read, and the command started. Another user than root is refused. */
-static const char sudo_text[] =
+#define SUDO_TEXT                                                                                  \
+    "while [ $# -gt 0 ]; do\n"                                                                     \
+    "    case $1 in\n"                                                                             \
+    "    --) shift && break ;;\n"                                                                  \
+    "    --user=* | --group=*) is_root \"${1#*=}\" ;;\n"                                           \
+    "    --user | --group) is_root \"${2-}\" && shift ;;\n"                                        \
+    "    --login | --shell) shell=1 ;;\n"                                                          \
+    "    --validate | --list | --reset-timestamp | --remove-timestamp) exit 0 ;;\n"                \
+    "    --non-interactive | --preserve-env* | --set-home | --stdin | --askpass) ;;\n"             \
+    "    --*) echo \"sudo: $1 is not known here\" >&2 && exit 1 ;;\n"                              \
+    "    -?*)\n"                                                                                   \
+    "        letters=${1#-}\n"                                                                     \
+    "        while [ \"$letters\" ]; do\n"                                                         \
+    "            rest=${letters#?}\n"                                                              \
+    "            case $letters in\n"                                                               \
+    "            [ugpCDRTh]*)\n"                                                                   \
+    "                [ \"$rest\" ] || { shift && rest=${1-}; }\n"                                  \
+    "                case $letters in [ug]*) is_root \"$rest\" ;; esac\n"                          \
+    "                break ;;\n"                                                                   \
+    "            [is]*) shell=1 ;;\n"                                                              \
+    "            [vlK]*) exit 0 ;;\n"                                                              \
+    "            [AbEHknNPS]*) ;;\n"                                                               \
+    "            *) echo \"sudo: -$letters is not known here\" >&2 && exit 1 ;;\n"                 \
+    "            esac\n"                                                                           \
+    "            letters=$rest\n"                                                                  \
+    "        done ;;\n"                                                                            \
+    "    [A-Za-z_]*=*) export \"$1\" ;;\n"                                                         \
+    "    *) break ;;\n"                                                                            \
+    "    esac\n"                                                                                   \
+    "    [ $# -eq 0 ] || shift\n"                                                                  \
+    "done\n"                                                                                       \
+    "if [ \"$shell\" ] && [ $# -gt 0 ]; then exec $as \"${SHELL:-/bin/sh}\" -c '\"$@\"' sudo "     \
+    "\"$@\"; fi\n"                                                                                 \
+    "[ \"$shell\" ] && exec $as \"${SHELL:-/bin/sh}\"\n"                                           \
+    "[ $# -gt 0 ] || { echo 'usage: sudo COMMAND' >&2 && exit 1; }\n"                              \
+    "exec $as \"$@\"\n"
+static const char sudo_text[] = "#!/bin/sh\n"
+                                "shell= as=\n"
+                                "is_root() {\n"
+                                "    case $1 in root | user | 0 | '#0') return 0 ;; esac\n"
+                                "    echo \"sudo: there is no $1 in this sandbox, only root\" >&2\n"
+                                "    exit 1\n"
+                                "}\n" SUDO_TEXT;
+
+/* With two users nobody can become the other one: root's part of init starts the command, with the
+ * caller's input and output (init/as_root.c). */
+static const char beside_sudo_text[] =
     "#!/bin/sh\n"
-    "shell=\n"
+    "shell= as=\n"
     "is_root() {\n"
-    "    case $1 in root | user | 0 | '#0') return 0 ;; esac\n"
-    "    echo \"sudo: there is no $1 in this sandbox, only root\" >&2\n"
+    "    case $1 in root | 0 | '#0') return 0 ;; esac\n"
+    "    echo \"sudo: here it starts a command as root, not as $1\" >&2\n"
     "    exit 1\n"
     "}\n"
-    "while [ $# -gt 0 ]; do\n"
-    "    case $1 in\n"
-    "    --) shift && break ;;\n"
-    "    --user=* | --group=*) is_root \"${1#*=}\" ;;\n"
-    "    --user | --group) is_root \"${2-}\" && shift ;;\n"
-    "    --login | --shell) shell=1 ;;\n"
-    "    --validate | --list | --reset-timestamp | --remove-timestamp) exit 0 ;;\n"
-    "    --non-interactive | --preserve-env* | --set-home | --stdin | --askpass) ;;\n"
-    "    --*) echo \"sudo: $1 is not known here\" >&2 && exit 1 ;;\n"
-    "    -?*)\n"
-    "        letters=${1#-}\n"
-    "        while [ \"$letters\" ]; do\n"
-    "            rest=${letters#?}\n"
-    "            case $letters in\n"
-    "            [ugpCDRTh]*)\n"
-    "                [ \"$rest\" ] || { shift && rest=${1-}; }\n"
-    "                case $letters in [ug]*) is_root \"$rest\" ;; esac\n"
-    "                break ;;\n"
-    "            [is]*) shell=1 ;;\n"
-    "            [vlK]*) exit 0 ;;\n"
-    "            [AbEHknNPS]*) ;;\n"
-    "            *) echo \"sudo: -$letters is not known here\" >&2 && exit 1 ;;\n"
-    "            esac\n"
-    "            letters=$rest\n"
-    "        done ;;\n"
-    "    [A-Za-z_]*=*) export \"$1\" ;;\n"
-    "    *) break ;;\n"
-    "    esac\n"
-    "    [ $# -eq 0 ] || shift\n"
-    "done\n"
-    "if [ \"$shell\" ] && [ $# -gt 0 ]; then exec \"${SHELL:-/bin/sh}\" -c '\"$@\"' sudo \"$@\"; "
-    "fi\n"
-    "[ \"$shell\" ] && exec \"${SHELL:-/bin/sh}\"\n"
-    "[ $# -gt 0 ] || { echo 'usage: sudo COMMAND' >&2 && exit 1; }\n"
-    "exec \"$@\"\n";
+    "if [ \"$(id -u)\" != 0 ]; then\n"
+    "    as=" AS_ROOT_PATH "\n"
+    "    if [ ! -x $as ]; then\n"
+    "        echo 'sudo: nobody can be asked: this sandbox has no UNIX sockets "
+    "(kernel.unix_sockets); root is there for who starts a process as root (user: root)' >&2\n"
+    "        exit 1\n"
+    "    fi\n"
+    "    export HOME=" ROOT_HOME_DIR " USER=root LOGNAME=root SUDO_USER=user\n"
+    "    export PIP_ROOT_USER_ACTION=ignore npm_config_prefix=" ROOT_HOME_DIR "/.local\n"
+    "    export PATH=" ROOT_HOME_DIR "/.local/bin:" FIRST_TOOLS_DIR
+    ":/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:" TOOLS_DIR "\n"
+    "fi\n" SUDO_TEXT;
 
 /* A set-id program gains nothing here, and would say so in words of its own. */
 static const char no_sudo_text[] =
@@ -477,7 +523,16 @@ static void tools(struct filesystem *fs, struct plan *plan)
     plan_str(plan, OP_DIR, TOOLS_DIR, NULL, 0755);
     program(plan, TOOLS_DIR "/python", "#!/bin/sh\nexec python3 \"$@\"\n");
     plan_str(plan, OP_DIR, FIRST_TOOLS_DIR, NULL, 0755);
-    program(plan, FIRST_TOOLS_DIR "/sudo", fs->inside_uid == 0 ? sudo_text : no_sudo_text);
+    program(plan, FIRST_TOOLS_DIR "/sudo",
+            fs->root_beside       ? beside_sudo_text
+            : fs->inside_uid == 0 ? sudo_text
+                                  : no_sudo_text);
+    if (fs->as_root)
+        plan_add(plan, &(struct op){.kind = OP_FILE,
+                                    .a = AS_ROOT_PATH,
+                                    .num = {0755},
+                                    .data = fs->as_root,
+                                    .data_len = fs->as_root_len});
 }
 
 static void plan_proc(struct filesystem *fs, struct plan *plan)
@@ -491,7 +546,7 @@ static void plan_proc(struct filesystem *fs, struct plan *plan)
     }
     plan_add(plan, &(struct op){.kind = OP_PROC,
                                 .a = "/proc",
-                                .num = {fs->policy->proc, whole, fs->own.clock, fs->watched_proc}});
+                                .num = {fs->proc, whole, fs->own.clock, fs->watched_proc}});
     expect_own(fs, "/proc", BIND_WRITABLE | BIND_NOEXEC, "proc");
     if (filesystem_has_own(fs))
         plan_own(fs, plan);

@@ -4,12 +4,14 @@
 #include "base/cleanup.h"
 
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 void filesystem_init(struct filesystem *fs)
@@ -18,7 +20,7 @@ void filesystem_init(struct filesystem *fs)
     fs->host.view_count = 0;
     fs->host.archive[0] = '\0';
     fs->host.landlock_abi = 0;
-    fs->private_fd = fs->reviews_fd = fs->review_fd = fs->root_fd = -1;
+    fs->private_fd = fs->reviews_fd = fs->review_fd = fs->root_fd = fs->changes_fd = -1;
     own_init(&fs->own);
 }
 
@@ -114,6 +116,9 @@ static int pin_all(struct filesystem *fs, const struct filesystem_request *r, st
         return err_number(err);
     if (r->module && pin(fs, r->module, fs->namespaced ? MODULE_PATH : r->module, false, err) < 0)
         return err_number(err);
+    if (r->program &&
+        pin(fs, r->program, fs->namespaced ? PROGRAM_PATH : r->program, false, err) < 0)
+        return err_number(err);
     if (p->project && project && pin(fs, project, project, true, err) < 0)
         return err_wrap(err, "project folder");
     for (size_t i = 0; i < p->grant_count; i++)
@@ -157,7 +162,13 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
     fs->private_root = request->private_root;
     fs->privileged = request->privileged;
     fs->inside_uid = request->inside_uid;
+    fs->root_beside = request->root_beside;
+    fs->as_root = request->as_root;
+    fs->as_root_len = request->as_root_len;
     fs->whole_proc = request->whole_proc;
+    fs->keeps_changes = request->keeps_changes && fs->namespaced && fs->policy->writable_root;
+    fs->user_kernel = request->user_kernel;
+    fs->proc = fs->user_kernel ? PROC_OWN : fs->policy->proc;
     filesystem_probe(&fs->host);
     fs->own_root = request->root != NULL;
     fs->root = request->root                           ? request->root
@@ -165,13 +176,26 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
                                                        : NULL;
     if (fs->root && image_probe(fs, err) < 0)
         return err_number(err);
-    if (fs->namespaced && fs->policy->writable_root && fs->root_fd < 0 && fs->inside_uid == 0)
+    if (fs->namespaced && fs->policy->writable_root && fs->root_fd < 0 && filesystem_has_root(fs))
         filesystem_probe_packages(&fs->host);
     if (pin_all(fs, request, err) < 0)
         return err_number(err);
     if (!fs->namespaced && fs->policy->workspace && name_private_dir(fs, err) < 0)
         return err_number(err);
     choose_cwd(fs, request->project);
+    return 0;
+}
+
+/* It came before the code ran. Still: it is walked later, and must be nothing that could make the
+ * walker wait. */
+int filesystem_changes_take(struct filesystem *fs, int *fd, struct err *err)
+{
+    struct statfs s;
+    struct stat sb;
+    if (!fs->keeps_changes || fs->changes_fd >= 0 || *fd < 0 || fstat(*fd, &sb) < 0 ||
+        !S_ISDIR(sb.st_mode) || fstatfs(*fd, &s) < 0 || s.f_type != TMPFS_MAGIC)
+        return err_set(err, ERR_PROTOCOL, "init sent a folder that nobody asked for");
+    fs->changes_fd = fd_steal(fd);
     return 0;
 }
 
@@ -216,11 +240,12 @@ static int keep_layers(struct filesystem *fs, const struct pinned_grant *g, uid_
 }
 
 /* In the same order as the plan counts them. */
-static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *err)
+static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, uid_t system, struct err *err)
 {
+    gid_t system_gid = fs->root_beside ? (gid_t)system : gid;
     for (unsigned i = 0; fs->root && i < fs->host.view_count; i++)
         if (!fs->host.view[i].target[0] &&
-            keep_tree(fs, image_tree(fs, &fs->host.view[i], uid, gid, err), err) < 0)
+            keep_tree(fs, image_tree(fs, &fs->host.view[i], system, system_gid, err), err) < 0)
             return err_number(err);
     for (unsigned i = 0; i < fs->grant_count; i++)
         if (keep_tree(fs, grant_tree(&fs->grants[i], fs->policy->submounts, uid, gid, err), err) <
@@ -230,9 +255,15 @@ static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, struct err *e
     return 0;
 }
 
-int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err)
+bool filesystem_has_root(const struct filesystem *fs)
 {
-    if (fs->namespaced && fs->privileged && open_trees(fs, host_uid, host_gid, err) < 0)
+    return fs->inside_uid == 0 || fs->root_beside;
+}
+
+int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, uid_t system,
+                       struct err *err)
+{
+    if (fs->namespaced && fs->privileged && open_trees(fs, host_uid, host_gid, system, err) < 0)
         return err_at(err, BOUNDARY_FILESYSTEM);
     if (fs->private_dir[0] && private_dir_make(fs, host_uid, host_gid, err) < 0)
         return err_at(err, BOUNDARY_FILESYSTEM);
@@ -291,5 +322,8 @@ int filesystem_teardown(struct filesystem *fs, struct err *err)
     if (fs->review_fd >= 0)
         close(fs->review_fd);
     fs->review_fd = -1;
+    if (fs->changes_fd >= 0)
+        close(fs->changes_fd);
+    fs->changes_fd = -1;
     return result;
 }

@@ -102,10 +102,14 @@ struct own_files {
 #define TOOLS_DIR SHOWN_DIR "/bin"
 /* The same in the place of the view's, which could do nothing here: before those in PATH. */
 #define FIRST_TOOLS_DIR SHOWN_DIR "/sbin"
+/* Where there are two users: starts what it is given as root. */
+#define AS_ROOT_PATH FIRST_TOOLS_DIR "/as-root"
 /* Where a program of brig's own lies on the container tier; on the process tier where it is. */
 #define TOOL_PATH "/.brig-tool"
 /* The same of a module that an engine runs. */
 #define MODULE_PATH "/.brig-module"
+/* The same of a program of brig's own that an engine runs as the code. */
+#define PROGRAM_PATH "/.brig-program"
 
 /* One sandbox's side of this boundary. */
 struct filesystem {
@@ -115,10 +119,17 @@ struct filesystem {
     bool privileged; /* the supervisor is root: sources are opened by it and passed in as detached
                         mounts */
     uid_t inside_uid;
+    bool root_beside;    /* root is there as well: the system is root's, and a home */
+    const void *as_root; /* then: a program that starts what it is given as root; NULL: none */
+    size_t as_root_len;
     const char *cwd;      /* where the code starts */
     char private_dir[64]; /* process tier: the workspace on the host, else empty */
     int private_fd;
+    bool keeps_changes; /* what the code changes in a writable root is wanted when it has ended */
+    int changes_fd;     /* the tmpfs that has it: handed out by init; else -1 */
     bool resolver;      /* names can be asked for at 127.0.0.1 */
+    bool user_kernel;   /* as the request says */
+    enum proc_view proc;
     bool watched_proc;  /* a /proc that hides nothing is handed to the supervisor */
     bool strict_memory; /* its limit is only watched: no way to hide some is left open */
     bool whole_proc; /* a template process: the kernel lets its clones have a /proc only where there
@@ -160,11 +171,18 @@ struct filesystem_request {
     const char *root;    /* a folder of brig's own in the place of the policy's root, or NULL */
     const char *output;  /* a folder of brig's own that the code may fill, at WORKSPACE; or NULL */
     const char *module;  /* a file for it, or NULL */
+    const char *program; /* what an engine is to run, if that is brig's own, or NULL */
     bool namespaced;
     bool private_root; /* the tier promises one */
     bool privileged;
     uid_t inside_uid;
+    bool root_beside;
+    const void *as_root;
+    size_t as_root_len;
     bool whole_proc;
+    bool keeps_changes;
+    bool user_kernel; /* the code is one, for other code: it gets the view `own` of /proc, whatever
+                         the policy says, since it shows the other code a /proc of its own */
     const char *review, *review_dest; /* a project of which the code gets a copy-on-write view */
     int reviews_fd;                   /* where it is kept */
     const char *id;
@@ -177,9 +195,14 @@ int filesystem_open(struct filesystem *fs, const struct filesystem_request *requ
                     struct err *err);
 int filesystem_plan(struct filesystem *fs, enum plan_stage stage, struct plan *plan,
                     struct err *err);
+/* Is there somebody inside who is root? */
+bool filesystem_has_root(const struct filesystem *fs);
 /* Detached mounts for a supervisor that is root (host_uid is the sandbox's), the private folder of
- * the process tier. */
-int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, struct err *err);
+ * the process tier. `system`: whose the folder is that is the root; the id of its group is the
+ * same.
+ */
+int filesystem_prepare(struct filesystem *fs, uid_t host_uid, gid_t host_gid, uid_t system,
+                       struct err *err);
 int filesystem_attest(struct filesystem *fs, pid_t pid, const struct ctl_evidence *evidence,
                       struct evidence *out, struct err *err);
 /* One mount of the sandbox against what was planned: pure, for tests. */
@@ -194,6 +217,8 @@ int filesystem_own(struct filesystem *fs, const struct proc_numbers *n, bool clo
                    struct err *err);
 /* init hands one of them out; takes the descriptor. */
 int filesystem_own_take(struct filesystem *fs, int32_t which, int *fd, struct err *err);
+/* The same of the tmpfs of a writable root. */
+int filesystem_changes_take(struct filesystem *fs, int *fd, struct err *err);
 /* Writes them again. */
 void filesystem_own_refresh(struct filesystem *fs, const struct proc_numbers *n);
 /* Between prepare and plan: shows `data` (which must outlive the plan) as a file of this name.
@@ -258,3 +283,5 @@ int private_dir_write(struct filesystem *fs, const char *name, const void *data,
 
 #define WORKSPACE "/workspace"
 #define HOME_DIR  "/home/user"
+/* Where there are two users, the other one's. */
+#define ROOT_HOME_DIR "/root"

@@ -12,13 +12,15 @@
 #include <sys/stat.h>
 
 /* brig puts its own there. */
-static bool replaced(const char *name)
+static bool replaced(const struct filesystem *fs, const char *name)
 {
     static const char *const ours[] = {".",   "..",  "dev",  "proc",      "sys",
                                        "tmp", "run", "home", "workspace", ".landlock"};
     for (size_t i = 0; i < ARRAY_LEN(ours); i++)
         if (strcmp(name, ours[i]) == 0)
             return true;
+    if (fs->root_beside && strcmp(name, "root") == 0)
+        return true;
     return strncmp(name, ".brig", 5) == 0;
 }
 
@@ -96,7 +98,7 @@ int image_probe(struct filesystem *fs, struct err *err)
     fs->host.view_count = 0;
     int result = fs->own_root ? 0 : protect_folder(dir, err);
     for (struct dirent *e; result == 0 && (e = readdir(list));)
-        if (!replaced(e->d_name))
+        if (!replaced(fs, e->d_name))
             result = add_entry(fs, dir, e->d_name, err);
     closedir(list);
     qsort(fs->host.view, fs->host.view_count, sizeof fs->host.view[0], by_path);

@@ -92,6 +92,8 @@ static void allow_writable(struct filesystem *fs, struct plan *plan)
         allow(fs, plan, places[i], writable_rights(fs), false);
     if (!fs->policy->workspace)
         return;
+    if (fs->root_beside)
+        allow(fs, plan, ROOT_HOME_DIR, writable_rights(fs), true);
     if (!workspace_is_granted(fs))
         allow(fs, plan, WORKSPACE, writable_rights(fs), false);
     allow(fs, plan, "/var/tmp", writable_rights(fs), true);

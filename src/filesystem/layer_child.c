@@ -17,9 +17,11 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 /* Folders deeper than that stay somebody else's. */
 #define DEPTH_MAX   32u
@@ -36,22 +38,42 @@ struct entry {
 
 struct walk {
     unsigned depth, left;
+    bool links_count; /* the folders in a folder */
 };
 
 static int own_folders(int from, int to, struct walk *w, struct err *err);
 
-/* The host goes on meanwhile, its installer too: what was renamed may be listed twice. */
-static int own_folder(int from, int to, const char *name, struct walk *w, struct err *err)
+/* Two links are its name and its own ".": there is no folder in it, whose ".." would be a third.
+ * Of three folders two are such, and need not be listed. Only what everybody may list is judged by
+ * that: of others the kernel decides whether they are for us. */
+static bool is_last(int from, const char *name, const struct walk *w)
 {
-    cleanup_fd int lower =
-        openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
-    if (lower < 0) /* not for us to list, or gone: it stays as it is */
-        return 0;
+    struct stat sb;
+    return w->links_count && fstatat(from, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(sb.st_mode) && sb.st_nlink == 2 && (sb.st_mode & 05) == 05;
+}
+
+/* The host goes on meanwhile, its installer too: what was renamed may be listed twice. */
+static int make_folder(int to, const char *name, struct walk *w, struct err *err)
+{
     if (w->left-- == 0)
         return err_set(err, ERR_LIMIT, "more than %u folders", FOLDERS_MAX);
     if (mkdirat(to, name, 0755) < 0 && errno != EEXIST)
         return err_sys(err, "make the folder %s", name);
-    cleanup_fd int made = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return 0;
+}
+
+static int own_folder(int from, int to, const char *name, struct walk *w, struct err *err)
+{
+    if (is_last(from, name, w))
+        return make_folder(to, name, w, err);
+    cleanup_fd int lower =
+        openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    if (lower < 0) /* not for us to list, or gone: it stays as it is */
+        return 0;
+    if (make_folder(to, name, w, err) < 0)
+        return err_number(err);
+    cleanup_fd int made = openat(to, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (made < 0)
         return err_sys(err, "open the folder %s", name);
     w->depth++;
@@ -82,9 +104,17 @@ static int own_folders(int from, int to, struct walk *w, struct err *err)
     return n < 0 && errno != ENOENT ? err_sys(err, "list a folder") : 0;
 }
 
+/* Others count them in another way, or not at all. */
+static bool links_count(int dir)
+{
+    struct statfs s;
+    return fstatfs(dir, &s) == 0 &&
+           (s.f_type == EXT4_SUPER_MAGIC || s.f_type == XFS_SUPER_MAGIC || s.f_type == TMPFS_MAGIC);
+}
+
 int layer_folders(int from, int to, struct err *err)
 {
-    struct walk walk = {.left = FOLDERS_MAX};
+    struct walk walk = {.left = FOLDERS_MAX, .links_count = links_count(from)};
     return own_folders(from, to, &walk, err);
 }
 

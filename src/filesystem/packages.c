@@ -150,7 +150,7 @@ static void host_packages(const struct filesystem *fs, struct plan *plan)
 void packages_plan(const struct filesystem *fs, struct plan *plan)
 {
     bool host = fs->root_fd < 0;
-    if (fs->inside_uid != 0) /* who can install nothing */
+    if (!filesystem_has_root(fs)) /* who can install nothing */
         return;
     if (host && has_database(fs))
         host_packages(fs, plan);

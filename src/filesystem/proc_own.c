@@ -8,9 +8,13 @@
 const char *proc_file_path(enum proc_file f)
 {
     static const char *const paths[PROC_FILE_COUNT] = {
-        [PROC_FILE_MEMINFO] = "meminfo", [PROC_FILE_STAT] = "stat",
-        [PROC_FILE_LOADAVG] = "loadavg", [PROC_FILE_UPTIME] = "uptime",
-        [PROC_FILE_CPUINFO] = "cpuinfo", [PROC_FILE_BOOT_ID] = "sys/kernel/random/boot_id",
+        [PROC_FILE_MEMINFO] = "meminfo",
+        [PROC_FILE_STAT] = "stat",
+        [PROC_FILE_LOADAVG] = "loadavg",
+        [PROC_FILE_UPTIME] = "uptime",
+        [PROC_FILE_CPUINFO] = "cpuinfo",
+        [PROC_FILE_BOOT_ID] = "sys/kernel/random/boot_id",
+        [PROC_FILE_MMAP_MIN] = "sys/vm/mmap_min_addr",
     };
     return paths[f];
 }

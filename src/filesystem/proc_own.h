@@ -18,6 +18,7 @@ enum proc_file {
     PROC_FILES_LIVE,  /* those above are written again */
     PROC_FILE_CPUINFO = PROC_FILES_LIVE,
     PROC_FILE_BOOT_ID,
+    PROC_FILE_MMAP_MIN, /* only for an engine that is a kernel in user space */
     PROC_FILE_COUNT,
 };
 /* Below /proc. */
@@ -35,7 +36,7 @@ struct proc_numbers {
     uint64_t load[3]; /* over 1, 5 and 15 minutes, times PROC_LOAD_ONE */
 };
 
-/* The text of one that has numbers: all but cpuinfo and boot_id. */
+/* The text of one that has numbers: those that are written again. */
 void proc_own_text(enum proc_file f, const struct proc_numbers *n, struct buf *out);
 /* The first `cpus` processors of the host's own file, numbered from 0. False: there is no more to
  * be had from what is there of it; read on. */

@@ -39,7 +39,7 @@ void own_done(struct own_files *own)
 
 bool filesystem_has_own(const struct filesystem *fs)
 {
-    return fs->namespaced && fs->policy->proc == PROC_OWN && !fs->whole_proc &&
+    return fs->namespaced && fs->proc == PROC_OWN && !fs->whole_proc &&
            !guard_left_out(GUARD_PROC) && !guard_left_out(GUARD_NS_PID);
 }
 
@@ -69,6 +69,18 @@ static void read_possible(struct own_files *own)
         snprintf(own->possible, sizeof own->possible, "0-%u\n", own->cpus ? own->cpus - 1 : 0);
 }
 
+/* The lowest address that a program may map: a kernel in user space lays out the memory of the
+ * code, and does not start without it. */
+static int read_lowest(struct buf *out, struct err *err)
+{
+    char value[32];
+    ssize_t n = file_read(AT_FDCWD, "/proc/sys/vm/mmap_min_addr", value, sizeof value);
+    if (n <= 0)
+        return err_sys(err, "read /proc/sys/vm/mmap_min_addr");
+    buf_add(out, value, (size_t)n);
+    return 0;
+}
+
 int filesystem_own(struct filesystem *fs, const struct proc_numbers *n, bool clock, struct err *err)
 {
     uint8_t random[16];
@@ -80,6 +92,8 @@ int filesystem_own(struct filesystem *fs, const struct proc_numbers *n, bool clo
         return err_sys(err, "random number");
     proc_own_boot_id(random, &own->text[PROC_FILE_BOOT_ID]);
     if (read_cpuinfo(n->cpus, &own->text[PROC_FILE_CPUINFO], err) < 0)
+        return err_number(err);
+    if (fs->user_kernel && read_lowest(&own->text[PROC_FILE_MMAP_MIN], err) < 0)
         return err_number(err);
     for (int f = 0; f < PROC_FILES_LIVE; f++)
         if (f != PROC_FILE_UPTIME || !clock)

@@ -36,13 +36,15 @@ static int tmpfs_make(uint64_t size, uint64_t inodes, const char *mode, unsigned
 }
 
 /* A folder of `from` as a mount of its own. */
-static int folder_tree(int from, const char *name, mode_t mode, struct err *err)
+static int folder_tree(int from, const char *name, mode_t mode, uid_t owner, struct err *err)
 {
     if (mkdirat(from, name, 0700) < 0)
         return err_sys(err, "make %s", name);
     /* mkdir is subject to the umask; the sticky bit of /tmp must survive. */
     if (fchmodat(from, name, mode, 0) < 0)
         return err_sys(err, "set the mode of %s", name);
+    if (owner && fchownat(from, name, owner, (gid_t)owner, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_sys(err, "set the owner of %s", name);
     int tree = sys_open_tree(from, name, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
     return tree < 0 ? err_sys(err, "open %s", name) : tree;
 }
@@ -56,7 +58,7 @@ static int split_root(struct apply_state *st, int tmpfs, struct err *err)
         return err_set(err, ERR_INTERNAL, "a writable root without a place to write");
     if (helper_attach(st->kept_fd, err) < 0)
         return err_number(err);
-    return st->root_fd = folder_tree(st->work_fd, "root", 0755, err);
+    return st->root_fd = folder_tree(st->work_fd, "root", 0755, 0, err);
 }
 
 int apply_root(struct apply_state *st, const struct op *op, struct err *err)
@@ -214,19 +216,25 @@ int apply_work(struct apply_state *st, const struct op *op, struct err *err)
     if (op->num[2] & BIND_NOEXEC)
         attr |= SYS_MOUNT_ATTR_NOEXEC;
     st->work_fd = tmpfs_make(op->num[0], op->num[1], "0711", attr, err);
-    return st->work_fd < 0 ? st->work_fd : helper_attach(st->work_fd, err);
+    if (st->work_fd < 0 || helper_attach(st->work_fd, err) < 0)
+        return err_number(err);
+    struct ctl_msg msg = {.type = CTL_WORK};
+    if ((op->num[2] & BIND_HANDED) && ctl_send(&msg, st->work_fd) < 0)
+        return err_sys(err, "hand out the writable layer");
+    return 0;
 }
 
 int apply_work_dir(struct apply_state *st, const struct op *op, struct err *err)
 {
-    cleanup_fd int tree = folder_tree(st->work_fd, op->a, (mode_t)op->num[0], err);
+    cleanup_fd int tree =
+        folder_tree(st->work_fd, op->a, (mode_t)op->num[0], (uid_t)op->num[1], err);
     return tree < 0 ? tree : tree_attach(tree, st->root_fd, op->b, err);
 }
 
 /* A place of a writable root that is not: filled first, shut at the end. */
 int apply_kept_dir(struct apply_state *st, const struct op *op, struct err *err)
 {
-    cleanup_fd int tree = folder_tree(st->kept_fd, op->a, 0755, err);
+    cleanup_fd int tree = folder_tree(st->kept_fd, op->a, 0755, 0, err);
     return tree < 0 ? tree : tree_attach(tree, st->root_fd, op->b, err);
 }
 

@@ -13,7 +13,7 @@
 static void check(struct guest_kernel *k)
 {
     struct err err = ERR_INIT;
-    char head[64];
+    char head[IMAGE_HEAD];
     cleanup_fd int fd = kernel_image_open(k->image, k->hash, &err);
     ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
     if (n < 0) {

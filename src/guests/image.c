@@ -2,6 +2,7 @@
 #include "guests/internal.h"
 
 #include "base/cleanup.h"
+#include "guests/bzimage.h"
 #include "os/fd.h"
 
 #include <fcntl.h>
@@ -35,9 +36,8 @@ bool kernel_image_usable(const void *data, size_t len, char why_not[static 128])
 #else
 bool kernel_image_usable(const void *data, size_t len, char why_not[static 128])
 {
-    (void)data, (void)len;
-    snprintf(why_not, 128, "virtual machines run on arm64 only in this version");
-    return false;
+    struct bzimage image;
+    return bzimage_parse(data, len, &image, why_not);
 }
 #endif
 

@@ -69,7 +69,7 @@ static int make_initramfs(const struct guest_kernel *k, const void *init, size_t
 int guests_open(const struct guest_kernel *k, const void *init, size_t init_len,
                 struct guest_files *ret, struct err *err)
 {
-    char head[64], why_not[128];
+    char head[IMAGE_HEAD], why_not[128];
     ret->initramfs = -1;
     ret->kernel = kernel_image_open(k->image, ret->kernel_hash, err);
     if (ret->kernel < 0)

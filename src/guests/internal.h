@@ -8,6 +8,7 @@
 #define MODULES_MAX 16
 #define IMAGE_MAX   (256u << 20)
 #define MODULE_MAX  (16u << 20)
+#define IMAGE_HEAD  1024u /* of an image: what says whether it is a kernel that can be booted */
 
 /* modules.c: the modules that init loads, in order, each a block of bytes. */
 struct modules {

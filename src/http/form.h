@@ -1,5 +1,6 @@
 /* The names of the members that a request's body carries, for who must not be told a second thing
  * there: a form ("a=1&b=2"), multipart/form-data, or an object in JSON (its outermost members).
+ * Of other kinds of multipart, whose parts servers name in ways of their own, every word counts.
  * Piece by piece; values are not looked at, nothing is kept. */
 #pragma once
 
@@ -13,8 +14,11 @@ enum form_kind {
     FORM_URLENCODED,
     FORM_MULTIPART,
     FORM_JSON,
+    FORM_WORDS,   /* multipart, but no form-data */
+    FORM_UNCLEAR, /* one server would take it for this, another one for that */
 };
-/* `type`: the Content-Type, or NULL. Without one, servers take a body for a form. */
+/* `type`: the Content-Type, or NULL. Without one, servers take a body for a form; an empty one is
+ * none. */
 enum form_kind form_kind_of(const char *type);
 
 /* Is this the name that is looked for? As it stands in the body: of a form, percent-encoded. */

@@ -33,13 +33,27 @@ static bool type_has(const char *type, const char *word)
     return strcasestr(type, word) != NULL;
 }
 
+/* The type itself, without its parameters. */
+static bool type_is(const char *type, const char *name)
+{
+    size_t len = strlen(name);
+    return strncasecmp(type, name, len) == 0 && (!type[len] || strchr("; \t", type[len]));
+}
+
+/* Some servers look for a word in all of it, others compare what stands before the parameters: what
+ * has the word of one kind and is of another one is both. */
 enum form_kind form_kind_of(const char *type)
 {
-    if (!type || type_has(type, "urlencoded"))
+    if (!type || !type[strspn(type, " \t")])
         return FORM_URLENCODED;
+    bool parts = type_has(type, "multipart/"), json = type_has(type, "json");
+    if (type_has(type, "urlencoded"))
+        return parts || json ? FORM_UNCLEAR : FORM_URLENCODED;
     if (type_has(type, "multipart/form-data"))
-        return FORM_MULTIPART;
-    return type_has(type, "json") ? FORM_JSON : FORM_NONE;
+        return type_is(type, "multipart/form-data") ? FORM_MULTIPART : FORM_UNCLEAR;
+    if (parts)
+        return FORM_WORDS;
+    return json ? FORM_JSON : FORM_NONE;
 }
 
 int form_open(enum form_kind kind, const char *type, form_name_fn *wanted, struct form_reader **ret,
@@ -209,6 +223,23 @@ static int feed_multipart(struct form_reader *f, const char *data, size_t len, s
     return 0;
 }
 
+/* ---- every word ---- */
+
+/* Up to any byte that ends a name somewhere, in a header, in quotes or in a form. */
+static int feed_words(struct form_reader *f, const char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (data[i] && !strchr("\"'=;:,<>& \t\r\n", data[i])) {
+            add(f, data[i]);
+            continue;
+        }
+        if (f->len && is_wanted(f))
+            return 1;
+        f->len = 0;
+    }
+    return 0;
+}
+
 int form_feed(struct form_reader *f, const char *data, size_t len, struct err *err)
 {
     switch (f->kind) {
@@ -218,7 +249,10 @@ int form_feed(struct form_reader *f, const char *data, size_t len, struct err *e
         return feed_json(f, data, len);
     case FORM_MULTIPART:
         return feed_multipart(f, data, len, err);
+    case FORM_WORDS:
+        return feed_words(f, data, len);
     case FORM_NONE:
+    case FORM_UNCLEAR:
         break;
     }
     return 0;

@@ -66,8 +66,12 @@ int multipart_init(struct multipart *m, const char *content_type, struct err *er
         at = read_value(at, value, sizeof(value));
         if (!at)
             break;
-        if (!strcasecmp(name, "boundary"))
-            memcpy(boundary, value, sizeof(boundary));
+        if (strncasecmp(name, "boundary", 8) != 0)
+            continue;
+        /* Of two, one reader takes the first and another the last; "boundary*" is read by some. */
+        if (boundary[0] || name[8])
+            return err_set(err, ERR_USAGE, "multipart/form-data with a second boundary");
+        memcpy(boundary, value, sizeof(boundary));
     }
     size_t len = strlen(boundary);
     for (size_t i = 0; i < len; i++)
@@ -114,7 +118,9 @@ static int read_disposition(struct multipart *m, const char *value, struct err *
         at = next_param(at, key, sizeof(key));
         is_name = at && !strcasecmp(key, "name");
         is_file = at && !strcasecmp(key, "filename");
-        if (!at || (is_name && has_name) || (is_file && m->has_filename))
+        /* "name*": the name in another coding, which forms do not have and some readers take. */
+        bool second = at && (is_name ? has_name : !strncasecmp(key, "name*", 5));
+        if (!at || second || (is_file && m->has_filename))
             return err_set(err, ERR_USAGE, "multipart: malformed Content-Disposition");
         at = read_value(at,
                         is_name   ? m->name
@@ -141,8 +147,11 @@ static int read_line(struct multipart *m, char *line, bool *seen, struct err *er
     size_t name = token_span(line, len);
     if (!name || line[name] != ':' || value_span(line + name + 1, len - name - 1) != len - name - 1)
         return err_set(err, ERR_USAGE, "multipart: a malformed header of a part");
+    /* Some readers look for the words wherever they stand. */
     if (strncasecmp(line, disposition, sizeof(disposition) - 1) != 0)
-        return 0;
+        return !strcasestr(line, "content-disposition")
+                   ? 0
+                   : err_set(err, ERR_USAGE, "multipart: Content-Disposition in another header");
     if (*seen)
         return err_set(err, ERR_USAGE, "multipart: Content-Disposition twice");
     *seen = true;

@@ -11,12 +11,6 @@
 static const struct json_limits limits = {
     .max_bytes = IMAGE_DOCUMENT_MAX, .max_depth = 16, .max_nodes = 65536, .max_memory = 64u << 20};
 
-static void free_tree(struct json **tree)
-{
-    json_free(*tree);
-}
-#define cleanup_json __attribute__((cleanup(free_tree)))
-
 static int refuse(const char *why, struct err *err)
 {
     return err_set(err, ERR_REFUSED, "%s", why);

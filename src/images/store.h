@@ -120,7 +120,7 @@ int image_user(const struct image *image, uint64_t *uid, struct err *err);
 /* ---- keep.c ---- */
 
 struct collected {
-    unsigned roots, blobs, leftovers;
+    unsigned roots, blobs, leftovers, steps;
     uint64_t bytes;
     unsigned in_use; /* without a name, but a sandbox runs on it */
 };

@@ -1,6 +1,7 @@
 /* Messages between init and its supervisor over the control socket, with descriptors attached. */
 #include "plan/apply.h"
 
+#include "base/cleanup.h"
 #include "os/rights.h"
 
 int ctl_send(const struct ctl_msg *msg, int fd)
@@ -18,4 +19,11 @@ int ctl_receive(struct ctl_msg *msg, int fds[static CTL_FDS_MAX])
         return (int)rights.count;
     rights_close(&rights);
     return -1;
+}
+
+int ctl_hand_listener(int fd, const struct op *op, struct err *err)
+{
+    cleanup_fd int listener = fd;
+    struct ctl_msg msg = {.type = CTL_SOCKET, .value = (int32_t)(op->num[0] << 16 | op->num[1])};
+    return ctl_send(&msg, listener) < 0 ? err_sys(err, "hand a listener out") : 0;
 }

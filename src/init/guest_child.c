@@ -128,13 +128,17 @@ static int load_modules(struct err *err)
     return 0;
 }
 
-static int dial(uint32_t port, struct err *err)
+int guest_dial(uint32_t port, bool wait, struct err *err)
 {
     struct sockaddr_vm to = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = port};
-    int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
-        return err_sys(err, "reach the monitor");
-    return fd;
+    int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0);
+    if (fd >= 0 &&
+        (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || (!wait && errno == EINPROGRESS)))
+        return fd;
+    err_sys(err, "reach the monitor");
+    if (fd >= 0)
+        close(fd);
+    return err_number(err);
 }
 
 static int read_all(int fd, void *to, size_t len, struct err *err)
@@ -226,7 +230,7 @@ static int enter_view(struct err *err)
     return 0;
 }
 
-/* Without a card there is nowhere to go; programs expect themselves at 127.0.0.1 all the same. */
+/* There is no card; programs expect themselves at 127.0.0.1 all the same. */
 static void start_loopback(void)
 {
     struct ifreq lo = {.ifr_flags = IFF_UP | IFF_RUNNING};
@@ -241,7 +245,7 @@ static void start_loopback(void)
 static int connect_streams(struct err *err)
 {
     for (uint32_t i = 0; i < 3; i++)
-        if ((guest.streams[i] = dial(GUEST_STDIN + i, err)) < 0)
+        if ((guest.streams[i] = guest_dial(GUEST_STDIN + i, true, err)) < 0)
             return err_number(err);
     return 0;
 }
@@ -266,6 +270,12 @@ static int check_landlock(const struct apply_state *st, struct err *err)
     return 0;
 }
 
+/* init itself did the rest. */
+static bool is_the_codes(enum op_kind kind)
+{
+    return !guest_network_has(kind);
+}
+
 static void become_the_code(const int pipes[3], int report)
 {
     static struct apply_state st;
@@ -275,7 +285,7 @@ static void become_the_code(const int pipes[3], int report)
     for (int fd = 0; fd < 3; fd++)
         dup2(pipes[fd], fd);
     if (take_identity(guest.hello.uid, &err) >= 0 &&
-        perform_plan(&st, guest.plan, guest.hello.plan_len, NULL, &err) >= 0 &&
+        perform_part(&st, guest.plan, guest.hello.plan_len, is_the_codes, &err) >= 0 &&
         check_landlock(&st, &err) >= 0 && exec_limits(&st, &err) >= 0) {
         exec_default_signals();
         if (chdir(st.cwd ? st.cwd : "/") < 0)
@@ -421,10 +431,13 @@ static uint32_t count_oom_kills(void)
 static int set_up(struct err *err)
 {
     struct rlimit files = {.rlim_cur = 1u << 20, .rlim_max = 1u << 20};
-    if (load_modules(err) < 0 || (guest.control = dial(GUEST_CONTROL, err)) < 0 ||
-        hear_plan(err) < 0 || enter_view(err) < 0 || connect_streams(err) < 0)
+    if (load_modules(err) < 0 || (guest.control = guest_dial(GUEST_CONTROL, true, err)) < 0 ||
+        hear_plan(err) < 0 || enter_view(err) < 0)
         return err_number(err);
     start_loopback();
+    if (guest_network_start(guest.plan, guest.hello.plan_len, guest.control, err) < 0 ||
+        connect_streams(err) < 0)
+        return err_number(err);
     setrlimit(RLIMIT_NOFILE, &files);
     return sethostname("brig", 4) < 0 ? err_sys(err, "set the host name") : 0;
 }

@@ -3,6 +3,7 @@
  * in a session, starts processes as the supervisor asks for them. From then on init only reaps,
  * forwards signals and reports the end. It holds nothing that the code does not have, and its death
  * is the end of the sandbox. */
+#include "init/as_root.h"
 #include "init/exec_child.h"
 #include "init/guest_child.h"
 #include "init/perform_child.h"
@@ -51,6 +52,9 @@ int main(int argc, char **argv)
     struct started code;
     if (argc == 2 && getpid() == 1 && strcmp(argv[1], GUEST_ARGUMENT) == 0)
         return guest_main();
+    const char *name = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    if (name && getpid() != 1 && strcmp(name + 1, AS_ROOT_NAME) == 0)
+        return as_root_main(argv);
     perform_init(&st);
     if (fcntl(INIT_FD_CTL, F_SETFD, FD_CLOEXEC) < 0)
         return 125;

@@ -69,6 +69,8 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_RLIMIT] = apply_rlimit,
     [OP_NO_NEW_PRIVS] = apply_no_new_privs,
     [OP_DROP_CAPS] = apply_drop_caps,
+    [OP_BESIDE_DOOR] = apply_beside_door,
+    [OP_BESIDE] = apply_beside,
     [OP_SECCOMP] = apply_seccomp,
     [OP_TTY] = apply_tty,
     [OP_SCOPE_CODE] = apply_scope_code,
@@ -89,8 +91,21 @@ void perform_init(struct apply_state *st)
                                .view_fd = -1,
                                .ruleset_fd = -1,
                                .tty_fd = -1,
+                               .beside_fd = -1,
+                               .as_root_fd = -1,
+                               .keep_listener = ctl_hand_listener,
                                .argv = arg_room,
                                .envp = env_room};
+}
+
+static int perform_one(struct apply_state *st, const struct op *op, struct err *err)
+{
+    if (!table[op->kind])
+        return err_set(err, ERR_INTERNAL, "operation %s is not known inside", op_name(op->kind));
+    if (table[op->kind](st, op, err) >= 0)
+        return 0;
+    err_at(err, op_boundary(op->kind));
+    return err_wrap(err, "%s", op_name(op->kind));
 }
 
 int perform_plan(struct apply_state *st, const void *bytes, size_t len,
@@ -100,13 +115,23 @@ int perform_plan(struct apply_state *st, const void *bytes, size_t len,
     struct op op;
     int got = plan_read_begin(&reader, bytes, len, err);
     while (got >= 0 && (got = plan_read_next(&reader, &op, err)) > 0) {
-        if (!table[op.kind] || (allowed && !allowed(op.kind)))
+        if (allowed && !allowed(op.kind))
             return err_set(err, ERR_INTERNAL, "operation %s is not known inside", op_name(op.kind));
-        if (table[op.kind](st, &op, err) < 0) {
-            err_at(err, op_boundary(op.kind));
-            return err_wrap(err, "%s", op_name(op.kind));
-        }
+        if (perform_one(st, &op, err) < 0)
+            return err_number(err);
     }
+    return got;
+}
+
+int perform_part(struct apply_state *st, const void *bytes, size_t len,
+                 bool (*wanted)(enum op_kind kind), struct err *err)
+{
+    struct plan_reader reader;
+    struct op op;
+    int got = plan_read_begin(&reader, bytes, len, err);
+    while (got >= 0 && (got = plan_read_next(&reader, &op, err)) > 0)
+        if (wanted(op.kind) && perform_one(st, &op, err) < 0)
+            return err_number(err);
     return got;
 }
 

@@ -11,3 +11,6 @@ const void *perform_map(int fd, size_t *len, struct err *err);
 /* `allowed`: the operations that this plan may have; NULL: all. */
 int perform_plan(struct apply_state *st, const void *bytes, size_t len,
                  bool (*allowed)(enum op_kind kind), struct err *err);
+/* Of a plan only what is wanted here: the rest is another process's to do. */
+int perform_part(struct apply_state *st, const void *bytes, size_t len,
+                 bool (*wanted)(enum op_kind kind), struct err *err);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,18 +46,22 @@ static void answer(uint32_t request, pid_t pid, const struct err *err)
     ctl_send(&msg, -1);
 }
 
-static void reap_all(void)
+/* False: root's part of init is gone, and with it what would be told of root's processes. */
+static bool reap_all(const struct apply_state *st)
 {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         int at = find(pid);
+        if (pid == st->beside)
+            return false;
         if (at < 0)
             continue;
         children[at] = children[--child_count];
         struct ctl_msg msg = {.type = CTL_EXITED, .pid = pid, .value = status};
         ctl_send(&msg, -1);
     }
+    return true;
 }
 
 static void work_on_files(const struct apply_state *st, const int *fds, int count)
@@ -176,6 +181,18 @@ static bool serve_one(struct apply_state *st)
     return go_on;
 }
 
+/* Somebody inside wants a command started as root. Nothing is read here: the code may say what it
+ * likes, or nothing. */
+static void let_in(struct apply_state *st)
+{
+    int connection = accept4(st->as_root_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (connection < 0)
+        return;
+    if (fork() == 0)
+        as_root_child(st, connection);
+    close(connection);
+}
+
 static bool wait_for_the_word(void)
 {
     struct ctl_msg msg;
@@ -187,8 +204,9 @@ int session_serve(struct apply_state *st)
 {
     struct ctl_msg ready = {.type = CTL_READY, .evidence = st->evidence};
     exec_default_signals();
-    struct pollfd fds[2] = {{.fd = INIT_FD_CTL, .events = POLLIN},
-                            {.fd = reap_open_signals(), .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = INIT_FD_CTL, .events = POLLIN},
+                            {.fd = reap_open_signals(), .events = POLLIN},
+                            {.fd = st->as_root_fd, .events = POLLIN}};
     /* K-6  Nothing is started before this word: everything was attested by then. */
     if (fds[1].fd < 0 || ctl_send(&ready, -1) < 0 || !wait_for_the_word())
         return 125;
@@ -196,15 +214,18 @@ int session_serve(struct apply_state *st)
         return 125;
     for (;;) {
         struct signalfd_siginfo drained;
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
             break;
         if (fds[1].revents) {
             while (read(fds[1].fd, &drained, sizeof drained) > 0)
                 ;
-            reap_all();
+            if (!reap_all(st))
+                break;
         }
         if (fds[0].revents && !serve_one(st))
             break;
+        if (fds[2].revents)
+            let_in(st);
     }
     return 0;
 }

@@ -13,6 +13,11 @@ local({
     requests <- pipe("trap '' INT; exec cat <&3 3<&- 4>&- 2>/dev/null", "rb")
     answers <- pipe("trap '' INT; exec cat >&4 3<&- 4>&- 2>/dev/null", "wb")
     count <- 0L
+
+    # Where install.packages() may write, as pip and npm have one; and whence it fetches, unless somebody has said so.
+    folder <- path.expand(Sys.getenv("R_LIBS_USER", "~/R/library"))
+    if (dir.exists(folder) || dir.create(folder, FALSE, TRUE)) .libPaths(c(folder, .libPaths()))
+    if (identical(unname(getOption("repos")), "@CRAN@")) options(repos = c(CRAN = "https://cloud.r-project.org"))
     plots <- file.path(tempdir(), "brig-plot-%03d.png")
 
     # ---- frames ----

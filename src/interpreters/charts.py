@@ -35,9 +35,14 @@ def place(value):
         return value.isoformat()
     if type(value).__name__ == "datetime64":
         return str(value.astype("datetime64[s]"))
+    if hasattr(value, "to_timestamp"):  # a period of pandas'
+        return value.to_timestamp().isoformat()
     if isinstance(value, str):
         return str(value)
-    return number(value)
+    try:
+        return number(value)
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def text(value):
@@ -62,7 +67,20 @@ def turned(block):
     return {other[name[0]] + name[1:]: value for name, value in block.items()}
 
 
+def frequency(axis):
+    """Of an axis that pandas draws a series of regular moments on: its places are numbers of periods."""
+    pandas = sys.modules.get("pandas")
+    freq = getattr(axis.axes, "freq", None) if pandas and axis is axis.axes.xaxis else None
+    return freq if freq is not None and isinstance(first_place(axis.axes), pandas.Period) else None
+
+
+def first_place(axes):
+    return next((x for line in axes.get_lines() for x in line.get_xdata(orig=True)[:1]), None)
+
+
 def is_of_dates(axis):
+    if frequency(axis) is not None:
+        return True
     dates = sys.modules.get("matplotlib.dates")
     if dates is None:
         return False
@@ -88,6 +106,10 @@ def ticks_of(axis):
     places = axis.get_ticklocs()
     if not is_of_dates(axis):
         return [number(at) for at in places]
+    freq = frequency(axis)
+    if freq is not None:
+        period = sys.modules["pandas"].Period
+        return [period(ordinal=int(at), freq=freq).to_timestamp().isoformat() for at in places]
     dates = sys.modules["matplotlib.dates"]
     return [moment.isoformat() for moment in dates.num2date(places)]
 

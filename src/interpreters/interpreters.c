@@ -8,6 +8,7 @@
 /* drivers.S, which the build writes */
 extern const char driver_python_py_start[], driver_python_py_end[];
 extern const char driver_charts_py_start[], driver_charts_py_end[];
+extern const char driver_ipython_py_start[], driver_ipython_py_end[];
 extern const char driver_node_cjs_start[], driver_node_cjs_end[];
 extern const char driver_bash_sh_start[], driver_bash_sh_end[];
 extern const char driver_cells_R_start[], driver_cells_R_end[];
@@ -31,6 +32,7 @@ static const struct {
 } files[] = {
     {"python.py", driver_python_py_start, driver_python_py_end},
     {"charts.py", driver_charts_py_start, driver_charts_py_end},
+    {"ipython.py", driver_ipython_py_start, driver_ipython_py_end},
     {"node.cjs", driver_node_cjs_start, driver_node_cjs_end},
     {"bash.sh", driver_bash_sh_start, driver_bash_sh_end},
     {"cells.R", driver_cells_R_start, driver_cells_R_end},

@@ -24,7 +24,7 @@ struct interpreter_file {
     const char *data;
     size_t len;
 };
-#define INTERPRETER_FILES 6
+#define INTERPRETER_FILES 7
 
 /* NULL for INTERP_NONE and what is no language. */
 const struct interpreter *interpreter_get(enum interp_language l);

@@ -253,7 +253,7 @@ def look_at_figure(figure, data):
         if name not in data:
             attempt(data, name, lambda: picture(figure, name))
     try:  # after it was drawn: the texts of ticks are made then
-        chart = Plain().value(charts().figure_chart(figure))
+        chart = Plain().value(part("charts").figure_chart(figure))
     except Exception:
         return
     if chart:
@@ -267,16 +267,27 @@ def picture(figure, format):
     return out.getvalue().decode() if format == "svg" else out.getvalue()
 
 
-def charts():
-    """The other file of this driver, once there is a figure."""
-    module = sys.modules.get("brig_charts")
+class Own:
+    """The names of this file, for the others of the driver."""
+
+    def __getattr__(self, name):
+        try:
+            return globals()[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def part(name):
+    """Another file of this driver: charts.py once there is a figure, ipython.py once a cell asks for what is in it."""
+    module = sys.modules.get("brig_" + name)
     if module is None:
         import importlib.util
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "charts.py")
-        spec = importlib.util.spec_from_file_location("brig_charts", path)
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+        spec = importlib.util.spec_from_file_location("brig_" + name, path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        sys.modules["brig_charts"] = module
+        module.own = Own()
+        sys.modules["brig_" + name] = module
     return module
 
 
@@ -488,6 +499,15 @@ class Marks:
     def __init__(self, names):
         self.names = names
         self.given = set(names)
+        self.rarer = None
+        self.folder = None  # the one before, for %cd -
+
+    def _find(self, kind, name):
+        work = getattr(self, f"{kind}_{name}", None)
+        if work is None:
+            self.rarer = self.rarer or part("ipython").More(self)
+            work = getattr(self.rarer, f"{kind}_{name}", None)
+        return work
 
     def _shell(self):
         return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
@@ -495,9 +515,13 @@ class Marks:
     def _call(self, command, **options):
         import subprocess
         flush()
-        status = subprocess.call(command, stdin=subprocess.DEVNULL, **options)
+        if isinstance(sys.stdout, io.StringIO):  # %%capture
+            options.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, **options)
+        for said, stream in ((done.stdout, sys.stdout), (done.stderr, sys.stderr)):
+            stream.write(said.decode(errors="replace") if said else "")
         adopt_user_site()
-        return status
+        return done.returncode
 
     def system(self, command):
         status = self._call(expand(command, self.names), shell=True, executable=self._shell())
@@ -510,22 +534,38 @@ class Marks:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         self.names["_exit_code"] = done.returncode
         adopt_user_site()
-        return done.stdout.decode(errors="replace").splitlines()
+        return Lines(done.stdout.decode(errors="replace").splitlines())
 
     def magic(self, name, rest):
-        work = getattr(self, "line_" + name, None)
+        work = self._find("line", name)
         if work is None:
             raise UsageError(f"%{name} is not supported here; there are {self._known('line_', '%')} and !command")
         return work(rest)
 
     def cell(self, name, rest, body):
-        work = getattr(self, "cell_" + name, None)
+        work = self._find("cell", name)
         if work is None:
             raise UsageError(f"%%{name} is not supported here; there are {self._known('cell_', '%%')}")
         return work(rest, body)
 
     def _known(self, prefix, mark):
-        return ", ".join(mark + name[len(prefix):] for name in dir(self) if name.startswith(prefix))
+        self.rarer = self.rarer or part("ipython").More(self)
+        names = {*dir(self), *dir(self.rarer)}
+        return ", ".join(mark + name[len(prefix):] for name in sorted(names) if name.startswith(prefix))
+
+    def by_itself(self, code):
+        """A cell of one line that begins with the name of a mark: `pip install x`, `ls`. Not where that name means something, and
+        not where something is done with it."""
+        match = re.fullmatch(r"([A-Za-z_]\w*)(?:[ \t]+(?![=,:.)\]]|[-+*/%&|^@<>]=)(.*))?", code.strip())
+        if not match or match[1] in self.names or hasattr(builtins, match[1]):
+            return code
+        import keyword
+        known = not keyword.iskeyword(match[1]) and self._find("line", match[1])
+        return f"%{match[1]} {match[2] or ''}" if known else code
+
+    def shown(self, value):
+        if value is not None:
+            session.send(look(value))
 
     def line_pip(self, rest):
         import importlib
@@ -535,7 +575,9 @@ class Marks:
         importlib.invalidate_caches()
 
     def line_cd(self, rest):
-        os.chdir(os.path.expanduser(expand(rest, self.names).strip("'\"") or "~"))
+        place, before = expand(rest, self.names).strip("'\"") or "~", os.getcwd()
+        os.chdir(self.folder or before if place == "-" else os.path.expanduser(place))
+        self.folder = before
         print(os.getcwd())
 
     def line_pwd(self, rest):
@@ -602,6 +644,13 @@ class Marks:
             sys.argv = before
 
     def line_config(self, rest):
+        every = re.fullmatch(r"InteractiveShell\.ast_node_interactivity\s*=\s*[\"'](all|last_expr)[\"']", rest)
+        if every:
+            part("ipython").InteractiveShell.ast_node_interactivity = every[1]
+            return
+        if re.match(r"(?!InlineBackend\.figure_format|InteractiveShell\.ast_node)\w+\.\w+\s*=", rest):
+            print(f"brig: %config {rest.split('=')[0].strip()} has no effect here", file=sys.stderr)
+            return
         match = re.fullmatch(r"InlineBackend\.figure_formats?\s*=\s*(.+)", rest)
         words = set(re.findall(r"\w+", match[1])) if match else set()
         if not words or not words <= {"png", "retina", "svg", "pdf"}:
@@ -621,48 +670,52 @@ class Marks:
         print(f"Type:      {type(value).__name__}\nDocstring: {inspect.getdoc(value) or '<no docstring>'}")
 
     def line_matplotlib(self, rest):
-        if rest not in ("", "inline", "agg", "notebook", "widget"):
+        if rest not in ("", "inline", "agg", "notebook", "widget", "ipympl"):
             raise UsageError(f"%matplotlib {rest}: there is no screen; figures are sent as pictures")
 
     def line_time(self, rest):
         return session.timed(rest)
 
     def line_timeit(self, rest):
-        self._timeit(rest, None)
+        return self._timeit(rest, None)
 
     def cell_timeit(self, rest, body):
-        self._timeit(rest, body)
+        return self._timeit(rest, body)
 
     def _timeit(self, rest, body):
         """Of a cell, the line of the mark is what is done once, before."""
         import getopt
         import timeit
         try:
-            options, words = getopt.getopt(rest.split(" ") if rest else [], "n:r:")
+            options, words = getopt.getopt(rest.split(" ") if rest else [], "n:r:p:tcqo")
         except getopt.GetoptError as error:
             raise UsageError(f"%timeit [-n LOOPS] [-r RUNS] CODE: {error}") from None
         options, code = dict(options), " ".join(words)
         timer = timeit.Timer(body, code or "pass", globals=self.names) if body else timeit.Timer(code, globals=self.names)
         number = int(options.get("-n", 0)) or timer.autorange()[0]
         times = [t / number for t in timer.repeat(int(options.get("-r", 5)), number)]
-        print(f"{short_time(min(times))} per loop, the best of {len(times)} runs of {number} loops; "
-              f"{short_time(sum(times) / len(times))} on average")
+        average = sum(times) / len(times)
+        if "-q" not in options:
+            print(f"{short_time(min(times))} per loop, the best of {len(times)} runs of {number} loops; {short_time(average)} on average")
+        if "-o" in options:
+            return types.SimpleNamespace(best=min(times), worst=max(times), average=average, all_runs=times, loops=number)
+        return None
 
     def cell_time(self, rest, body):
         return session.timed(rest + "\n" + body)
 
     def cell_bash(self, rest, body):
-        self._script("bash", body)
+        self._script("bash", rest, body)
 
     def cell_sh(self, rest, body):
-        self._script("sh", body)
+        self._script("sh", rest, body)
 
     def cell_script(self, rest, body):
         import shlex
         words = shlex.split(rest)
         if not words:
             raise UsageError("%%script PROGRAM [ARGUMENT...]")
-        self._fed(words, body)
+        self._script(words[0], " ".join(map(shlex.quote, words[1:])), body, fed=True)
 
     def cell_python(self, rest, body):
         self._fed([sys.executable, "-"], body)
@@ -690,16 +743,36 @@ class Marks:
         if names:
             self.names[names[0]] = taken
 
-    def _script(self, program, body):
-        if len(body) < 100_000:
+    def _script(self, program, rest, body, fed=False):
+        """--out NAME and --err NAME keep what it says, --no-raise-error its status; other words are the program's."""
+        import shlex
+        words, kept, calm = shlex.split(rest), {}, False
+        while words and words[0] in ("--out", "--err", "--no-raise-error"):
+            word = words.pop(0)
+            if word == "--no-raise-error":
+                calm = True
+            elif words:
+                kept["stdout" if word == "--out" else "stderr"] = words.pop(0)
+        if words[:1] == ["--bg"]:
+            raise UsageError(f"%%{program} --bg: put & behind the commands that are to go on")
+        if fed or words or kept or calm:
+            self._fed([program, *words], body, kept, calm)
+        elif len(body) < 100_000:
             self._status(self._call([program, "-c", body]), program)
         else:
             self._fed([program, "-s"], body)
 
-    def _fed(self, command, body):
+    def _fed(self, command, body, kept=None, calm=False):
         import subprocess
         flush()
-        self._status(subprocess.run(command, input=body.encode()).returncode, command[0])
+        pipes = {name: subprocess.PIPE for name in kept or {}}
+        done = subprocess.run(command, input=body.encode(), **pipes)
+        for stream, name in (kept or {}).items():
+            self.names[name] = getattr(done, stream).decode(errors="replace")
+        if calm:
+            self.names["_exit_code"] = done.returncode
+        else:
+            self._status(done.returncode, command[0])
 
     def _status(self, status, program):
         import subprocess
@@ -708,7 +781,8 @@ class Marks:
             raise subprocess.CalledProcessError(status, program)
 
     def cell_writefile(self, rest, body):
-        words = rest.split()
+        import shlex
+        words = shlex.split(rest)
         if not words or len(words) > 2 or (len(words) == 2 and words[0] != "-a"):
             raise UsageError("%%writefile [-a] FILE")
         with open(os.path.expanduser(words[-1]), "a" if len(words) == 2 else "w", encoding="utf-8") as file:
@@ -720,6 +794,13 @@ class Marks:
 
     def cell_markdown(self, rest, body):
         session.send({"markdown": clean(body)})
+
+
+class Lines(list):
+    """What a command said, line by line, or as one text: .s and .n."""
+    l = list = property(lambda self: self)
+    s = spstr = property(" ".join)
+    n = nlstr = property("\n".join)
 
 
 class Captured:
@@ -808,60 +889,7 @@ def take_figures():
         plt.close("all")
 
 
-# ---- IPython's display module, where IPython is not installed ----
-
-class DisplayObject:
-    def __init__(self, data=None, url=None, filename=None, metadata=None, **ignored):
-        if data is None and filename is not None:
-            with open(filename, "rb") as file:
-                data = file.read()
-        self.data, self.url = data, url
-
-    def _text(self):
-        return self.data.decode() if isinstance(self.data, bytes) else self.data
-
-
-def display_class(name, member_name):
-    method = f"_repr_{member_name}_"
-    return type(name, (DisplayObject,), {method: lambda self: self._text(), "__module__": "IPython.display"})
-
-
-class Image(DisplayObject):
-    def __init__(self, data=None, url=None, filename=None, format=None, **ignored):
-        if isinstance(data, str):
-            url, filename = (data, None) if "://" in data else (None, data)
-            data = None
-        super().__init__(data, url, filename)
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        if self.data is None:
-            return {"text/html": f'<img src="{self.url}"/>'}
-        start = bytes(self.data[:4])
-        mime = "image/png" if start == b"\x89PNG" else "image/jpeg" if start[:2] == b"\xff\xd8" else None
-        return {mime: self.data} if mime else {}
-
-
-class IFrame(DisplayObject):
-    def __init__(self, src, width, height, **ignored):
-        self.src, self.width, self.height = src, width, height
-
-    def _repr_html_(self):
-        return f'<iframe width="{self.width}" height="{self.height}" src="{self.src}" frameborder="0" allowfullscreen></iframe>'
-
-
-def display_kind(name):
-    """IPython's display_html and its like: of raw data, or that one form of a value."""
-    def show(*values, raw=False, **ignored):
-        for value in values:
-            data = {}
-            if raw:
-                attempt(data, name, lambda: value)
-            else:
-                data = {key: form for key, form in look(value).items() if key in (name, "text")}
-            session.send(data)
-
-    return show
-
+# ---- what is there of IPython where it is not installed (more of it is in ipython.py) ----
 
 class Events:
     """Accepted, so that libraries that want to hear of cells go on; nothing is told to them."""
@@ -927,7 +955,7 @@ class IPythonStandIn:
 
     def find_spec(self, name, path=None, target=None):
         if name not in ("IPython", "IPython.display", "IPython.core", "IPython.core.display", "IPython.core.getipython",
-                        "IPython.core.pylabtools"):
+                        "IPython.core.interactiveshell", "IPython.core.pylabtools"):
             return None
         import importlib.machinery
         return importlib.machinery.ModuleSpec(name, self, is_package=name in ("IPython", "IPython.core"))
@@ -936,23 +964,7 @@ class IPythonStandIn:
         return None
 
     def exec_module(self, module):
-        module.get_ipython = get_ipython
-        module.display = display
-        if module.__name__ == "IPython.core.pylabtools":
-            module.backend2gui = {}  # matplotlib asks for it
-        if module.__name__ == "IPython":
-            module.version_info = (8, 0, 0)
-            module.__version__ = "8.0.0"
-            return
-        module.clear_output = lambda wait=False: None
-        module.Image = Image
-        for name, kind in (("HTML", "html"), ("Markdown", "markdown"), ("SVG", "svg"), ("Latex", "latex"),
-                           ("Math", "latex"), ("Javascript", "javascript")):
-            setattr(module, name, display_class(name, kind))
-        module.JSON = type("JSON", (DisplayObject,), {"_repr_json_": lambda self: self.data})
-        module.IFrame = IFrame
-        for name in MEMBERS.values():
-            setattr(module, f"display_{name}", display_kind(name))
+        part("ipython").fill(module)
 
 
 homes = None  # by which Python finds what the user installed
@@ -991,7 +1003,7 @@ class JustInstalled:
         return importlib.machinery.PathFinder.find_spec(name, None, target)
 
 
-def display(*values, raw=False, **ignored):
+def display(*values, raw=False, display_id=None, **ignored):
     """Shows values as results, before the cell ends."""
     for value in values:
         data = {}
@@ -1000,6 +1012,19 @@ def display(*values, raw=False, **ignored):
         else:
             data = look(value)
         session.send(data)
+    return DisplayHandle(display_id) if display_id else None
+
+
+class DisplayHandle:
+    """Results are not changed once they are sent: what is new is one more."""
+
+    def __init__(self, display_id=None):
+        self.display_id = display_id
+
+    def display(self, value, **ignored):
+        display(value)
+
+    update = display
 
 
 def no_input(prompt=""):
@@ -1037,13 +1062,14 @@ class Session:
         self.pending = False  # interrupted where it could not be
         self.cancelled = False
         self.forked = False
+        self.before = None  # is called before each cell (%autoreload)
         self.loop = self.task = None
         self.lazy = False  # the loop is made when it is asked for
         self.flags = 0
         self.module = types.ModuleType("__main__")
         self.names = self.module.__dict__
         self.names.update(__builtins__=builtins, __name__="__main__")
-        self.before = sys.modules.get("__main__"), sys.stdin, sys.stdout, sys.stderr  # kept open, kept alive
+        self.kept = sys.modules.get("__main__"), sys.stdin, sys.stdout, sys.stderr  # kept open, kept alive
 
     def prepare(self):
         sys.modules["__main__"] = self.module
@@ -1051,7 +1077,7 @@ class Session:
         sys.executable = sys.executable or own_program()
         own = os.path.dirname(os.path.abspath(__file__))
         sys.path[:] = [""] + [p for p in sys.path if p not in ("", own)]
-        sys.stdin = sys.__stdin__ = open(os.devnull, encoding="utf-8")
+        sys.stdin = None
         self.streams()
         builtins.input = no_input
         builtins.display = display
@@ -1069,6 +1095,8 @@ class Session:
         set_handler(SIGINT, self.on_interrupt)
 
     def streams(self):
+        if getattr(sys.stdin, "closed", True):  # as exit() leaves it
+            sys.stdin = sys.__stdin__ = open(os.devnull, encoding="utf-8")
         for name, fd in (("stdout", 1), ("stderr", 2)):
             if getattr(getattr(sys, name), "closed", True) or self.count == 0:
                 setattr(sys, name, stream(fd))
@@ -1187,7 +1215,12 @@ class Session:
     def cell(self, code):
         """Runs a cell; the data of its last expression, if it has one."""
         self.check()
-        value = self.run(tidy(code), f"<cell {self.count}>")
+        if self.before:
+            self.before()
+        code = tidy(code)
+        if "\n" not in code.strip():
+            code = self.marks.by_itself(code)
+        value = self.run(code, f"<cell {self.count}>")
         if value is None:
             return None
         if not isinstance(self.names.get("_"), types.FunctionType):  # gettext's habit
@@ -1212,6 +1245,9 @@ class Session:
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body.pop()
+        ipython = sys.modules.get("brig_ipython")
+        if ipython and ipython.InteractiveShell.ast_node_interactivity == "all":
+            ipython.shown_one_by_one(tree)
         steps = [compile(tree, filename, "exec", flags, True)] if tree.body else []
         if last is not None:
             steps.append(compile(ast.Expression(last.value), filename, "eval", flags, True))
@@ -1445,7 +1481,7 @@ def rehearse_figure():
         figure = plt.figure()
         figure.subplots().plot([1, 2], label="a")
         picture(figure, "png")
-        charts().figure_chart(figure)
+        part("charts").figure_chart(figure)
     finally:
         plt.close("all")
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()  # fonts are open files, which no clone has

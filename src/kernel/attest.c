@@ -16,12 +16,15 @@ static int wrong(struct err *err, const char *what, uint64_t found)
 }
 
 /* K-7 */
-static int check_identity(const struct kernel *k, const struct proc_status *s, struct err *err)
+static int check_identity(const struct kernel *k, const struct proc_status *s, bool as_root,
+                          struct err *err)
 {
+    uid_t uid = as_root ? k->root_uid : k->host_uid;
+    gid_t gid = as_root ? k->root_uid : k->host_gid;
     for (int i = 0; i < 4; i++) {
-        if (s->uid[i] != k->host_uid || s->uid[i] == 0)
+        if (s->uid[i] != uid || s->uid[i] == 0)
             return wrong(err, "uid", s->uid[i]);
-        if (s->gid[i] != k->host_gid)
+        if (s->gid[i] != gid)
             return wrong(err, "gid", s->gid[i]);
     }
     /* An ordinary user cannot drop groups; root must have. */
@@ -50,12 +53,18 @@ static int check_privileges(const struct kernel *k, const struct proc_status *s,
     return 0;
 }
 
-static int check_task(const struct kernel *k, pid_t pid, struct proc_status *s, struct err *err)
+static int check_task_as(const struct kernel *k, pid_t pid, bool as_root, struct proc_status *s,
+                         struct err *err)
 {
-    if (procfs_status(pid, s, err) < 0 || check_identity(k, s, err) < 0 ||
+    if (procfs_status(pid, s, err) < 0 || check_identity(k, s, as_root, err) < 0 ||
         check_privileges(k, s, err) < 0)
         return err_number(err);
     return 0;
+}
+
+static int check_task(const struct kernel *k, pid_t pid, struct proc_status *s, struct err *err)
+{
+    return check_task_as(k, pid, false, s, err);
 }
 
 static bool ns_unattested(int ns)
@@ -133,6 +142,8 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
     if (tier_row(k->tier)->engine)
         evidence_string(out, "engine", tier_row(k->tier)->engine);
     evidence_uint(out, "host_uid", k->host_uid);
+    if (k->beside)
+        evidence_uint(out, "host_uid_of_root", k->root_uid);
     if (tier_namespaced(k->tier)) {
         kernel_map_text(k, k->host_uid, uid_map);
         evidence_string(out, "uid_map", uid_map);
@@ -152,6 +163,13 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
         evidence_string(out, "guest_initramfs_sha256", k->machine->initramfs_hash);
         evidence_uint(out, "guest_memory", k->machine->memory);
         evidence_uint(out, "guest_cpus", k->machine->cpus);
+    }
+    if (k->sentry) {
+        evidence_string(out, "runsc", k->sentry->path);
+        evidence_string(out, "runsc_version", k->sentry->version);
+        evidence_string(out, "runsc_sha256", k->sentry->hash);
+        evidence_string(out, "runsc_platform", k->sentry->platform);
+        evidence_bool(out, "runsc_named", k->sentry->named);
     }
     evidence_bool(out, "unix_sockets", k->options.unix_sockets);
 }
@@ -192,14 +210,14 @@ int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out,
     return 0;
 }
 
-/* What was read of init's mounts, network and identity maps is true of the clone only if it has the
- * same. */
+/* What was read of init's mounts, network and identity maps is true of another process only if it
+ * has the same. */
 static int check_same(const uint64_t of_init[NS_COUNT], const uint64_t of_clone[NS_COUNT],
-                      struct err *err)
+                      const char *who, struct err *err)
 {
     for (int ns = 0; ns < NS_COUNT; ns++)
         if (of_init[ns] != of_clone[ns]) {
-            err_set(err, ERR_ATTEST, "the clone has another %s namespace than init",
+            err_set(err, ERR_ATTEST, "%s has another %s namespace than init", who,
                     proc_ns_name(ns));
             return err_at(err, BOUNDARY_KERNEL);
         }
@@ -220,11 +238,26 @@ int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, s
     if (s.ppid != init)
         return wrong(err, "clone's parent", (uint64_t)s.ppid);
     if (check_namespaces(k, init, of_init, err) < 0 ||
-        check_namespaces(k, pid, of_clone, err) < 0 || check_same(of_init, of_clone, err) < 0)
+        check_namespaces(k, pid, of_clone, err) < 0 ||
+        check_same(of_init, of_clone, "the clone", err) < 0)
         return err_wrap(err, "the clone");
     if (!waiting)
         return 0;
     if (procfs_fds(pid, &fds, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return fds == CLONE_FDS ? 0 : wrong(err, "clone's set of descriptors", fds);
+}
+
+int kernel_attest_beside(struct kernel *k, pid_t init, pid_t pid, struct err *err)
+{
+    struct proc_status s;
+    uint64_t of_init[NS_COUNT] = {0}, of_it[NS_COUNT] = {1};
+    if (check_task_as(k, pid, true, &s, err) < 0)
+        return err_wrap(err, "root's part of init");
+    if (s.ppid != init)
+        return wrong(err, "parent of root's part of init", (uint64_t)s.ppid);
+    if (check_namespaces(k, init, of_init, err) < 0 || check_namespaces(k, pid, of_it, err) < 0 ||
+        check_same(of_init, of_it, "root's part of init", err) < 0 || check_fds(k, pid, err) < 0)
+        return err_number(err);
+    return 0;
 }

@@ -34,8 +34,8 @@ static int join_groups(const struct launch *l, struct err *err)
     return 0;
 }
 
-/* Everything at its fixed number, nothing else open. Sources are first moved out of the way of the
- * targets. */
+/* K-20: everything at its fixed number, nothing else open. Sources are first moved out of the way
+ * of the targets. */
 static int place_descriptors(const struct enter *e, int *image, struct err *err)
 {
     const struct launch *l = e->launch;

@@ -36,7 +36,7 @@ uid_t kernel_lease(void)
     return 0x70000000u + (uint32_t)(slot & 31) * KERNEL_LEASE_SIZE;
 }
 
-static uid_t leased_uid(uid_t lease)
+uid_t kernel_leased_uid(uid_t lease)
 {
     if (!lease)
         lease = kernel_lease();
@@ -50,6 +50,33 @@ static void open_stem(struct kernel *k)
     k->stem = true;
     k->inside_uid = k->privileged ? k->host_uid : KERNEL_STEM_UID;
     k->keep_caps = k->privileged ? 1u << CAP_SETUID | 1u << CAP_SETGID : 0;
+}
+
+/* Two users: two ids have to be mapped, of which an ordinary user has one to give. */
+static int open_beside(struct kernel *k, const struct kernel_request *r, struct err *err)
+{
+    if (!r->policy->root_beside)
+        return 0;
+    if (!r->session) {
+        err_set(err, ERR_UNSUPPORTED, "kernel.root: what runs one command has one user");
+        err_hint(err, "leave it out; to be root, kernel.uid: 0 (--uid 0). Sandboxes of brig serve "
+                      "can have both");
+    } else if (k->tier != TIER_CONTAINER) {
+        err_set(err, ERR_UNSUPPORTED, "kernel.root: the %s tier has one user inside",
+                tier_name(k->tier));
+        err_hint(err, "use the container tier, or leave kernel.root out");
+    } else if (!k->privileged) {
+        err_set(err, ERR_UNSUPPORTED,
+                "kernel.root: two users cannot be had here, an ordinary user may map one id into a "
+                "sandbox");
+        err_hint(err, "start brig serve as root; or say kernel: {uid: 0} in the policy of the "
+                      "template, and root is the one user");
+    } else {
+        k->beside = true;
+        k->root_uid = k->host_uid ^ KERNEL_UID_BESIDE;
+        return 0;
+    }
+    return err_at(err, BOUNDARY_KERNEL);
 }
 
 static int choose_unix_sockets(struct kernel *k, const struct kernel_request *r, struct err *err)
@@ -85,11 +112,13 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     bool container = tier_namespaced(k->tier);
     k->privileged = geteuid() == 0;
     k->tty = r->tty;
-    k->host_uid = k->privileged ? leased_uid(r->lease) : getuid();
+    k->host_uid = k->privileged ? kernel_leased_uid(r->lease) : getuid();
     k->host_gid = k->privileged ? (gid_t)k->host_uid : getgid();
     k->inside_uid = container ? (uid_t)r->policy->uid : k->host_uid;
     if (r->stem)
         open_stem(k);
+    else if (open_beside(k, r, err) < 0)
+        return err_number(err);
     /* An overlay works on its layers with the rights that its maker had: on files of the one uid
      * that is mapped, as that uid could by itself after a chmod. */
     if (r->overlay && container)
@@ -105,11 +134,16 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
         .own_view = container,
         .own_uid = k->privileged,
         .one_owner = container && !k->stem && r->policy->writable_root && k->inside_uid == 0,
+        .other_owner = k->beside && r->policy->writable_root ? k->inside_uid : 0,
         .scoped_truncate = abi >= 3,
         .host_writable = r->host_writable,
+        .tracer = tier_row(k->tier)->user_kernel,
         .notify = true};
     if (choose_unix_sockets(k, r, err) < 0)
         return err_number(err);
+    /* GV-2: of the engine, which gives them up before it starts anything; the code's are the
+     * engine's own, and lead to no file of the host. */
+    k->options.unix_sockets |= k->options.tracer;
     k->own_clock = container && !k->stem && r->policy->proc == PROC_OWN &&
                    !guard_left_out(GUARD_NS_USER) && has_own_clocks();
     k->report = r->policy->report;
@@ -153,15 +187,20 @@ static int plan_seal(struct kernel *k, struct plan *plan, struct err *err)
         return err_number(err);
     /* Without no-new-privs a filter can be loaded by who still has capabilities only. */
     bool late = left_out_privs(k);
-    if (!late && !guard_left_out(GUARD_CAPABILITIES))
+    if (!late && k->beside)
+        plan_num(plan, OP_DROP_CAPS, 1u << CAP_SETUID | 1u << CAP_SETGID, true, 0);
+    else if (!late && !guard_left_out(GUARD_CAPABILITIES))
         plan_op(plan, OP_DROP_CAPS);
     if (!guard_left_out(GUARD_SECCOMP))
         plan_add(plan, &(struct op){.kind = OP_SECCOMP,
                                     .num = {k->options.notify},
                                     .data = k->filter.code,
                                     .data_len = k->filter.len * sizeof k->filter.code[0]});
-    if (late)
+    if (late && !k->beside)
         plan_op(plan, OP_DROP_CAPS);
+    /* Last of all: what comes before it holds for both. */
+    if (k->beside)
+        plan_num(plan, OP_BESIDE, k->inside_uid, 0, 0);
     return 0;
 }
 
@@ -186,6 +225,8 @@ int kernel_plan_guest(struct plan *plan, struct err *err)
     return 0;
 }
 
+/* After the network's helper has ended: it takes whichever descriptors are free, and while it works
+ * those may be the ones that stand here at their place afterwards. */
 static void plan_handed(const struct kernel *k, struct plan *plan)
 {
     for (unsigned i = 0; k->machine && i < KERNEL_HANDED; i++)
@@ -213,11 +254,13 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
     case STAGE_RESTRICT:
         if (k->tty)
             plan_str(plan, OP_TTY, container ? "/dev/ptmx" : NULL, NULL, 0);
-        plan_handed(k, plan);
+        if (k->beside)
+            plan_num(plan, OP_BESIDE_DOOR, k->options.unix_sockets, 0, 0);
         if (!left_out_privs(k))
             plan_op(plan, OP_NO_NEW_PRIVS);
         break;
     case STAGE_SEAL:
+        plan_handed(k, plan);
         /* Without a pid namespace init is a process like any other: a domain below init's keeps the
          * code from it. */
         if (!container && k->options.scoped_signals)

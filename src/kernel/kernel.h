@@ -17,13 +17,17 @@
  * sendfile do, for a socket or a terminal that has nothing to say, and everybody else at that pipe
  * waits with them, with O_NONBLOCK or without; tee and vmsplice do not. (Memory that does not
  * answer: os/pump.h.)
- * K-19  Root inside is a name: one id is mapped, there is no capability and no call more. */
+ * K-19  Root inside is a name: there is no capability and no call more, and its id is an
+ * unprivileged one of the host that no other sandbox has. Where it is there beside an ordinary user
+ * two ids are mapped, and nobody can become the other one.
+ * K-20  No descriptor that brig was started with reaches the code. */
 #pragma once
 
 #include "audit/asked.h"
 #include "audit/denial.h"
 #include "audit/evidence.h"
 #include "base/err.h"
+#include "kernel/gvisor.h"
 #include "kernel/process/broker_connect.h"
 #include "kernel/process/filter.h"
 #include "kernel/tier.h"
@@ -39,6 +43,9 @@
 #define KERNEL_PLACES_MAX 160
 /* Never set in a leased uid: with it, the uid is that of the same sandbox's brig-proxy. */
 #define KERNEL_UID_PROXY (1u << 27)
+/* Changed in a leased uid, it is that of root in the same sandbox, where there are two users: with
+ * the same pid, no other supervisor has either of them. */
+#define KERNEL_UID_BESIDE (1u << 26)
 /* Leased uids come in blocks; a template process and its clones share one. */
 #define KERNEL_LEASE_SIZE (1u << 22)
 /* Of an ordinary user's template process, inside. */
@@ -68,11 +75,14 @@ struct kernel_machine {
 
 struct kernel {
     enum tier tier;
+    const struct gvisor_build *sentry;    /* NULL: on no tier but gvisor */
     const struct kernel_machine *machine; /* NULL: on no tier but vm */
     bool privileged;                      /* the supervisor is root */
     uid_t inside_uid;
     uid_t host_uid;
     gid_t host_gid;
+    bool beside;    /* root is there as well, as a second user; see init/beside_child.c */
+    uid_t root_uid; /* then: its id, and that of its group, as the host sees them */
     bool tty;
     bool own_clock;       /* the time since boot is the sandbox's own */
     bool stem;            /* a template process: it is in namespaces of its own, but not sealed */
@@ -120,12 +130,15 @@ struct kernel_request {
     bool network; /* some host may be reached */
     bool watched; /* or not, and where it tries to go is told */
     bool stem;
+    bool session;            /* it lives on, and serves requests */
     struct asked_set *learn; /* NULL: not in learn mode */
     uid_t lease;             /* the block of host uids to take one from; 0: any */
 };
 
 /* A block of host uids for sandboxes that root makes. */
 uid_t kernel_lease(void);
+/* The one of that block (0: a new one) that belongs to this process while it lives. */
+uid_t kernel_leased_uid(uid_t lease);
 void kernel_init(struct kernel *k);
 /* Decides the tier and builds the filter. */
 int kernel_open(struct kernel *k, const struct kernel_request *request, struct err *err);
@@ -134,6 +147,8 @@ int kernel_prepare(struct kernel *k, struct err *err);
 int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, struct err *err);
 /* pid: the process that will become the code; init: its parent, or, in a session, itself. */
 int kernel_attest(struct kernel *k, pid_t init, pid_t pid, struct evidence *out, struct err *err);
+/* Besides, of the process that starts what root is asked for. */
+int kernel_attest_beside(struct kernel *k, pid_t init, pid_t pid, struct err *err);
 /* Besides, of a clone that waits beside init: it was not executed by init, so that everything that
  * it has is looked at. `waiting`: it has not been let go yet. */
 int kernel_attest_clone(struct kernel *k, pid_t init, pid_t pid, bool waiting, struct err *err);
@@ -167,7 +182,8 @@ int kernel_clone(struct kernel *k, const struct launch *l, int door, int image,
 int kernel_image(struct err *err);
 /* Write the identity maps of the new user namespace. */
 int kernel_map(const struct kernel *k, pid_t pid, struct err *err);
-#define KERNEL_MAP_SIZE 48
+#define KERNEL_MAP_SIZE 64
+/* One line, as procfs_id_map reads it. */
 void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static KERNEL_MAP_SIZE]);
 
 /* seen.c: answer one pending notification; adds to the list. Returns 0, or negative if the listener

@@ -51,7 +51,8 @@ static int launch_failed(const struct kernel *k, struct err *err)
         !tier_probe_namespaces(why, how)) {
         err_set(err, ERR_UNSUPPORTED, "the container tier cannot be had here: %s", why);
         err_at(err, BOUNDARY_KERNEL);
-        return err_hint(err, "%s; or accept less with --tier process", how);
+        return err_hint(err, "%s; or accept less with --tier %s", how,
+                        tier_name(tier_runs_modules(k->tier) ? TIER_WASM_PROCESS : TIER_PROCESS));
     }
     errno = code;
     err_sys(err, "start the sandbox's first process");
@@ -107,6 +108,9 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
         enter.uid = k->host_uid;
         enter.gid = k->host_gid;
     }
+    /* Who builds the root is root: what it builds is not the other user's to change. */
+    if (k->beside)
+        enter.uid = enter.gid = 0;
     enter.drop_groups = k->privileged && !guard_left_out(GUARD_GROUPS);
     enter.more_caps = k->keep_caps | k->set_up_caps;
     *pidfd = -1;
@@ -136,8 +140,19 @@ void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static K
     uint32_t first = host_id & ~(KERNEL_LEASE_SIZE - 1);
     if (k->stem && k->privileged)
         snprintf(out, KERNEL_MAP_SIZE, "%u %u %u", first, first, KERNEL_LEASE_SIZE);
+    else if (k->beside)
+        snprintf(out, KERNEL_MAP_SIZE, "0 %u 1 %u %u 1", k->root_uid, k->inside_uid, host_id);
     else
         snprintf(out, KERNEL_MAP_SIZE, "%u %u 1", k->inside_uid, host_id);
+}
+
+/* The kernel wants a line for each. */
+static void split_lines(char *text)
+{
+    unsigned blanks = 0;
+    for (; *text; text++)
+        if (*text == ' ' && ++blanks % 3 == 0)
+            *text = '\n';
 }
 
 static int write_map(const struct kernel *k, pid_t pid, const char *which, uint32_t outside,
@@ -146,6 +161,7 @@ static int write_map(const struct kernel *k, pid_t pid, const char *which, uint3
     char path[64], text[KERNEL_MAP_SIZE];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
     kernel_map_text(k, outside, text);
+    split_lines(text);
     int result = file_write(AT_FDCWD, path, text);
     if (result == 0)
         return 0;

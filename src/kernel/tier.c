@@ -3,6 +3,7 @@
 #include "kernel/tier.h"
 
 #include "base/cleanup.h"
+#include "kernel/gvisor.h"
 #include "kernel/vm.h"
 #include "os/beside.h"
 #include "os/fd.h"
@@ -49,16 +50,29 @@ static bool probe_wasm(struct tier_answer *ret)
 
 static const struct tier_row rows[TIER_COUNT] = {
     [TIER_PROCESS] = {.about = "the host's kernel, narrowed: filter and Landlock",
-                      .needs = NEEDS_FILTERS},
+                      .needs = NEEDS_FILTERS,
+                      .terminal = true},
     [TIER_CONTAINER] = {.about = "the same, in namespaces of its own",
                         .needs = NEEDS_ALL,
+                        .terminal = true,
                         .served = true,
                         .cloned = true},
+    [TIER_WASM_PROCESS] = {.about = "a module without system calls, in the process tier's walls",
+                           .needs = NEEDS_FILTERS,
+                           .engine = WASM_ENGINE,
+                           .module = true,
+                           .probe = probe_wasm},
     [TIER_WASM] = {.about = "a module without system calls, in the container tier's walls",
                    .needs = NEEDS_ALL,
                    .engine = WASM_ENGINE,
                    .module = true,
                    .probe = probe_wasm},
+    [TIER_GVISOR] = {.about = "a kernel in user space (gVisor), in the container tier's walls",
+                     .needs = NEEDS_ALL,
+                     .engine = GVISOR_ENGINE,
+                     .user_kernel = true,
+                     .terminal = true,
+                     .probe = gvisor_probe},
     /* Its engine is given more than arguments: sandbox/machine.c starts it. */
     [TIER_VM] = {.about = "a kernel of its own behind KVM, and its monitor in namespaces",
                  .needs = NEEDS_ALL,

@@ -34,9 +34,12 @@ struct tier_row {
     unsigned needs;     /* of the host's kernel: TIER_NEEDS_… */
     const char *engine; /* a program of brig's own (os/beside.h) that is started in the place of the
                            code and gets it as its arguments; NULL: the code is started itself */
-    bool module;        /* the code is a file of the host's for the engine, not a program */
-    bool served;        /* `brig serve` can have sandboxes of it */
-    bool cloned;        /* a template process can be cloned into one */
+    bool user_kernel; /* the engine is a kernel in user space: it stops and steers the processes of
+                         the code, and runs the host's own programs */
+    bool module;      /* the code is a file of the host's for the engine, not a program */
+    bool terminal;    /* the code can have one */
+    bool served;      /* `brig serve` can have sandboxes of it */
+    bool cloned;      /* a template process can be cloned into one */
     /* Besides what it needs of the kernel: is the engine there, and what it runs on? NULL: nothing
      * else is needed. Fills in why and how where it is not. */
     bool (*probe)(struct tier_answer *ret);

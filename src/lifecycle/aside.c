@@ -6,9 +6,11 @@
 #include "lifecycle/sample.h"
 
 #include "base/clock.h"
+#include "os/procfs.h"
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Most looks are over in a fraction of this; what they found then belongs to the same sample. */
 #define WAIT_MS 2
@@ -20,6 +22,7 @@
 
 struct aside_ask {
     bool alive;  /* there are tasks to look at */
+    bool locks;  /* count them too */
     bool forgot; /* l->forgot and l->own as they are now */
     struct own_task own[LIFECYCLE_OWN_MAX];
 };
@@ -40,7 +43,7 @@ static void look(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *an
     struct looked *ret = answer;
     uint64_t before = clock_cpu_us();
     (void)fds;
-    *ret = (struct looked){0};
+    *ret = (struct looked){.counts_locks = q->locks};
     l->forgot = q->forgot;
     memcpy(l->own, q->own, sizeof l->own);
     /* First, so that a file that is deleted meanwhile is not counted twice. */
@@ -64,7 +67,7 @@ void aside_init(struct lifecycle *l)
 
 int aside_look(struct lifecycle *l)
 {
-    struct aside_ask ask = {.alive = true, .forgot = l->forgot};
+    struct aside_ask ask = {.alive = true, .forgot = l->forgot, .locks = l->sampler->locks_due};
     struct looked seen;
     if (!l->looker.asked && clock_us() < l->rest_us)
         return 0;
@@ -74,10 +77,31 @@ int aside_look(struct lifecycle *l)
         l->forgot |= result != -EINPROGRESS;
         return result;
     }
+    struct looked before = l->looked;
     l->looked = seen;
+    locks_counted(l, &before);
     l->sampler->folder_max = seen.folder_max; /* for a child that takes the place of this one */
     l->rest_us = clock_us() + seen.cpu_us * REST_TIMES;
+    if (!l->looks && !l->sampler->locks_due)
+        errand_end(&l->looker); /* it was for once */
     return 0;
+}
+
+uint64_t aside_silence(bool ready, uint64_t used, uint64_t step)
+{
+    return ready && used < step ? used : step;
+}
+
+uint64_t aside_silent_for(struct lifecycle *l, uint64_t step)
+{
+    struct sampler *s = l->sampler;
+    struct proc_stat p;
+    if (l->looker.pid <= 0 || !procfs_stat(l->looker.pid, &p))
+        return step;
+    uint64_t now = p.own * (1000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t used = now > s->looker_us ? now - s->looker_us : 0;
+    s->looker_us = now;
+    return aside_silence(p.ready, used, step);
 }
 
 int aside_measure(struct lifecycle *l)
@@ -91,7 +115,8 @@ void aside_again(struct lifecycle *l)
 {
     errand_end(&l->looker);
     l->forgot = true;
-    l->looked.pipes = l->looked.sockets = l->looked.lists = 0;
+    l->looked.pipes = l->looked.sockets = l->looked.lists = l->looked.locks = 0;
+    l->sampler->locks_due = true;
     l->rest_us = 0;
 }
 

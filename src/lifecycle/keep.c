@@ -20,7 +20,7 @@
     "looks; the kernel's own objects; the run is ended when the host itself has little left"
 #define MEMORY_OVERRUN                                                                             \
     "what is allocated between two looks; what no look sees: the kernel's own objects (mappings, " \
-    "locks, open files, rules) and descriptors in flight; the run is ended when the host itself "  \
+    "open files, rules) and descriptors in flight; the run is ended when the host itself "         \
     "has little left"
 #define CPU_OVERRUN                                                                                \
     "the time of processes that nobody waits for and that end between two looks: at most the "     \
@@ -43,7 +43,8 @@ static void keep_memory(const struct lifecycle *l, struct keepers *k)
     const char *group = l->group.version == CGROUP_V1
                             ? "cgroup, swap off, with a part of it for the buffers of sockets"
                             : "cgroup, swap off";
-    keep(k, FIELD_MEMORY, l->policy->memory, "memory", counted ? group : WATCHED_MEMORY,
+    const char *watched = l->reserves ? "sampling " OFTEN : WATCHED_MEMORY;
+    keep(k, FIELD_MEMORY, l->policy->memory, "memory", counted ? group : watched,
          counted                      ? NULL
          : lifecycle_strict_memory(l) ? MEMORY_OVERRUN
                                       : LENIENT_OVERRUN);

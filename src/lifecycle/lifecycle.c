@@ -101,7 +101,9 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->looks_disk = l->review || (!l->namespaced && l->policy->workspace);
     l->layered = l->namespaced && l->policy->memory != POLICY_UNLIMITED &&
                  (l->review || l->policy->writable_root);
-    l->looks = l->looks_disk || l->layered || lifecycle_strict_memory(l);
+    l->memory_files =
+        r->memory_files && !lifecycle_counts_memory(l) && l->policy->memory != POLICY_UNLIMITED;
+    l->looks = l->looks_disk || l->layered || l->memory_files || lifecycle_strict_memory(l);
     /* A container without cgroups leaves nothing that the kernel does not clean by itself; a clone
      * ends by itself when it finds its supervisor gone, and the guardian does not wait for that. */
     l->guarded = (l->cgroup || !l->namespaced || l->cloned) && !guard_left_out(GUARD_SUPERVISOR);
@@ -112,17 +114,6 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     return 0;
 }
 
-bool lifecycle_counts_memory(const struct lifecycle *l)
-{
-    return l->cgroup && (l->group.controllers & CGROUP_MEMORY);
-}
-
-bool lifecycle_strict_memory(const struct lifecycle *l)
-{
-    return !lifecycle_counts_memory(l) && l->policy->memory != POLICY_UNLIMITED &&
-           policy_field_is_chosen(l->policy, FIELD_MEMORY);
-}
-
 uint64_t lifecycle_socket_buffer(const struct lifecycle *l)
 {
     return lifecycle_strict_memory(l) ? sample_socket_buffer() : 0;
@@ -130,7 +121,7 @@ uint64_t lifecycle_socket_buffer(const struct lifecycle *l)
 
 bool lifecycle_looks(const struct lifecycle *l)
 {
-    return l->looks;
+    return l->looks || l->policy->memory != POLICY_UNLIMITED; /* for locks, now and then */
 }
 
 /* LC-6. Nobody may look into a process whose program may not be read, and the code's own /proc
@@ -294,6 +285,7 @@ static int make_sampler(struct lifecycle *l, pid_t pid, struct err *err)
     if ((l->namespaced && sample_sockets(l->init_pid, &l->sampler->sockets_before) < 0) ||
         sample_host_memory(&l->host_before) < 0)
         return err_set(err, ERR_SYSTEM, "cannot read in /proc what limits are watched by");
+    l->sampler->kernel_low = l->host_before.unreclaimed;
     return l->layered ? procfs_mounts(pid, take_layer, l->sampler, err) : 0;
 }
 

@@ -53,7 +53,11 @@ struct usage {
 struct looked {
     uint64_t open_files_max;
     uint64_t pipes, sockets, shared;        /* where memory is strict; shared: without a file */
+    uint64_t memory_files;                  /* bytes of files without a name that an engine has */
     uint64_t lists;                         /* bytes that lists of merged folders may take */
+    bool counts_locks;                      /* this look does; else the number is of an older one */
+    uint64_t locks, locks_most;             /* of files; of the process that has most of them */
+    pid_t locks_pid;                        /* that process */
     uint64_t folder_max;                    /* as in the sampler */
     uint64_t deleted_bytes, deleted_inodes; /* of files that are deleted, and open or mapped */
     struct disk_usage work, review;         /* in the private folder, in the one of the review */
@@ -99,13 +103,14 @@ struct lifecycle {
 
     /* For sampling, opened before the code runs. */
     struct sampler *sampler;
-    bool looks;      /* at the descriptors of the code's processes, from outside */
-    bool looks_disk; /* for files that are deleted and take room on a disk of the host's */
-    bool layered;    /* the code sees overlays that it can change: a writable root, a review */
-    int proc_fd;     /* the sandbox's own /proc (container tier), else -1 */
-    int work_fd;     /* its writable place, else -1 */
-    dev_t work_dev;  /* process tier: where the private folder lies */
-    bool reserves;   /* as the request says */
+    bool looks;        /* at the descriptors of the code's processes, from outside */
+    bool looks_disk;   /* for files that are deleted and take room on a disk of the host's */
+    bool layered;      /* the code sees overlays that it can change: a writable root, a review */
+    int proc_fd;       /* the sandbox's own /proc (container tier), else -1 */
+    int work_fd;       /* its writable place, else -1 */
+    dev_t work_dev;    /* process tier: where the private folder lies */
+    bool reserves;     /* as the request says */
+    bool memory_files; /* the same, where memory is to be watched */
     bool review;
     int review_fd; /* review mode: the folder that holds what the code writes, else -1 */
     uint64_t review_bytes, review_inodes; /* what was there before */
@@ -150,6 +155,7 @@ struct lifecycle_request {
     bool cloned;
     bool reserves; /* an engine that takes address space by the gigabyte and uses little of it: a
                       limit on what is mapped says nothing about it */
+    bool memory_files; /* the code's memory is a file of an engine's, mapped while the code runs */
     bool review; /* a folder of the host holds what the code writes; lifecycle_watch_review follows
                   */
 };
@@ -162,17 +168,26 @@ bool lifecycle_watches(const struct lifecycle *l, enum policy_field field);
 /* True: a sentence about limits that are only watched, for who started it. */
 bool lifecycle_note(const struct lifecycle *l, char *out, size_t size);
 /* A cgroup counts all memory of the sandbox. */
-bool lifecycle_counts_memory(const struct lifecycle *l);
-/* Where memory is only watched, each buffer of a socket counts as so large and must not become
- * larger; else 0. */
+static inline bool lifecycle_counts_memory(const struct lifecycle *l)
+{
+    return l->cgroup && (l->group.controllers & CGROUP_MEMORY);
+}
+
 /* init has started a process of brig's own, by this number inside. */
 void lifecycle_started_own(struct lifecycle *l, pid_t pid);
 /* A limit of the caller's that no cgroup keeps: what can hide from a look is counted for the most
  * that it can hold, or refused. The level's own number does not ask for that: it would stop
  * programs that do nothing wrong. */
-bool lifecycle_strict_memory(const struct lifecycle *l);
+static inline bool lifecycle_strict_memory(const struct lifecycle *l)
+{
+    return !lifecycle_counts_memory(l) && l->policy->memory != POLICY_UNLIMITED &&
+           policy_field_is_chosen(l->policy, FIELD_MEMORY);
+}
+
 /* The most that one piece of shared memory without a file may hold, where memory is strict. */
 #define LIFECYCLE_SHARED_MAX (1u << 20)
+/* Where memory is only watched, each buffer of a socket counts as so large and must not become
+ * larger; else 0. */
 uint64_t lifecycle_socket_buffer(const struct lifecycle *l);
 /* Descriptors of the code's processes are looked at from outside: each process must have one table
  * of them. */
@@ -222,6 +237,7 @@ void limits_reserve_files(uint64_t code);
 /* sample.c: what the kernel's own counters say of the tasks. */
 struct sampled {
     uint64_t memory;
+    uint64_t shared; /* of this, what is mapped of shared memory and of files in memory */
     uint64_t cpu_usec;
     uint64_t tasks;
     uint64_t open_files_max;
@@ -233,10 +249,24 @@ int sample_tasks(const struct lifecycle *l, struct sampled *ret);
  * namespace). */
 int sample_user_tasks(uid_t uid, uint64_t *ret);
 
+/* locks.c: locks of files are memory of the kernel's that nobody is charged for.
+ * True: it is time to count them. */
+bool locks_due(struct lifecycle *l);
+/* A look has ended. */
+void locks_counted(struct lifecycle *l, const struct looked *before);
+/* So much may be theirs that not to see them is to have no limit. */
+bool locks_in_doubt(const struct lifecycle *l);
+uint64_t locks_bytes(uint64_t count);
+
 /* aside.c: sampling that must run in a child. */
 void aside_init(struct lifecycle *l);
 /* Asks, or hears what was found; l->looked has it. Negative: no answer yet, or none to come. */
 int aside_look(struct lifecycle *l);
+/* Of the time since it was last asked for, what the look that is under way is late by itself: it
+ * was held up by what it looks at, or had much to do. Not that others had the processors. */
+uint64_t aside_silent_for(struct lifecycle *l, uint64_t step);
+/* The pure part: of a process that is ready to run, or is not, and has run for so long. */
+uint64_t aside_silence(bool ready, uint64_t used, uint64_t step);
 /* Waits for a last look at what the code has written, when all of it is dead. */
 int aside_measure(struct lifecycle *l);
 /* Forgets what was found in pipes and sockets, and what is being looked for. */

@@ -42,7 +42,8 @@ static int plan_pids(struct lifecycle *l, struct plan *plan, struct err *err)
             return err_sys(err, "count the tasks of this user in /proc");
         others += missing;
     }
-    l->rlimit_pids = l->policy->pids + others;
+    /* The kernel counts for each user: of two, each has half, so that both together stay below. */
+    l->rlimit_pids = (l->policy->root_beside ? l->policy->pids / 2 : l->policy->pids) + others;
     if (!guard_left_out(GUARD_PIDS))
         rlimit(plan, "nproc", RLIMIT_NPROC, l->rlimit_pids, l->rlimit_pids);
     return 0;

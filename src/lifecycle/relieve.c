@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,6 +30,13 @@ static uint64_t memory_of(int task)
     cleanup_free char *many = NULL;
     const char *text = procfs_status_text(task, "status", few, &many);
     return text ? sample_memory_parse(text) : 0;
+}
+
+/* And what its locks hold, if it is the one that has most of them. */
+static uint64_t locks_of(const struct lifecycle *l, const char *name)
+{
+    bool most = l->looked.locks > 0 && strtol(name, NULL, 10) == l->looked.locks_pid;
+    return most ? locks_bytes(l->looked.locks_most) : 0;
 }
 
 static bool is_candidate(const char *name)
@@ -47,7 +55,7 @@ static int find_largest(const struct lifecycle *l)
         if (!is_candidate(e->d_name))
             continue;
         cleanup_fd int task = openat(l->proc_fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        uint64_t has = task < 0 ? 0 : memory_of(task);
+        uint64_t has = task < 0 ? 0 : memory_of(task) + locks_of(l, e->d_name);
         if (has <= most)
             continue;
         most = has;
@@ -78,7 +86,7 @@ static bool is_dying(struct lifecycle *l)
     if (there && clock_us() - l->dying_us < DYING_MAX_US)
         return true;
     close(fd_steal(&l->dying_fd));
-    if (!l->looks)
+    if (!l->looks && l->looked.locks == 0)
         return false;
     /* The last look still counted what the killed process had open: look again before another one
      * is killed. */

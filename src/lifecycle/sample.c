@@ -81,6 +81,7 @@ static int add_memory(const struct processes *list, const struct process *p, con
     if (!sample_has_memory(text))
         return has_none(list, p);
     s->memory += sample_memory_parse(text);
+    s->shared += sample_kib_parse(text, "\nRssShmem:");
     uint64_t data = sample_kib_parse(text, "\nVmData:");
     if (data > s->data_max)
         s->data_max = data;

@@ -54,6 +54,7 @@ struct file_look {
     struct folders *folders;
     int proc;
     uint64_t now;
+    uint64_t locks_max; /* to count; 0: none */
 };
 
 static uint64_t device_of(const struct sys_statx *sx)
@@ -82,11 +83,21 @@ static bool is_watched(const struct lifecycle *l, const struct sys_statx *sx)
            (l->review_dev && device_of(sx) == l->review_dev);
 }
 
+/* An engine has the code's memory in such a file, and maps it only while the code runs: of code
+ * that sleeps no process has any. */
+static void add_memory_file(const struct file_look *look, const struct sys_statx *sx)
+{
+    if (look->l->memory_files && sx->nlink == 0 && is_first(look, device_of(sx), sx->ino))
+        look->sum->memory_files += sx->blocks * 512u;
+}
+
 static void add_file(const struct file_look *look, const struct sys_statx *sx)
 {
     bool fresh;
-    if (!is_watched(look->l, sx))
+    if (!is_watched(look->l, sx)) {
+        add_memory_file(look, sx);
         return;
+    }
     struct inode_seen *known = inodes_put(&look->sampler->known, 0, sx->ino, &fresh);
     if (known)
         known->bytes = disk_most(sx->size, sx->blocks);
@@ -129,13 +140,46 @@ static int add_flight(const struct file_look *look, const char *at, const char *
     return n < 0 ? (int)n : 0;
 }
 
+/* What fdinfo tells of the locks that a process has on a file, it tells of each descriptor. */
+static bool is_first_of(const struct file_look *look, const struct process *p,
+                        const struct sys_statx *sx)
+{
+    return is_first(look, device_of(sx) ^ (uint64_t)(p->seen.pid + 1) << 40, sx->ino);
+}
+
+/* A file of any kind can be locked, in as many places as it has bytes, or could have. */
+static int add_locks(const struct file_look *look, const struct process *p, const char *at,
+                     const char *fd_name, const struct sys_statx *sx)
+{
+    char path[96];
+    char *line = NULL;
+    size_t room = 0;
+    if (look->sum->locks >= look->locks_max || !is_first_of(look, p, sx))
+        return 0;
+    snprintf(path, sizeof path, "%s/fdinfo/%s", at, fd_name);
+    int fd = openat(look->proc, path, O_RDONLY | O_CLOEXEC);
+    FILE *info = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!info)
+        return fd < 0 ? -errno : (close(fd), -ENOMEM);
+    while ((errno = 0, getline(&line, &room, info)) > 0)
+        look->sum->locks += sample_is_lock(line);
+    int why = feof(info) ? 0 : errno;
+    free(line);
+    fclose(info);
+    return -why;
+}
+
 /* One that is closed meanwhile is as gone as a process. */
-static int add_one(const struct file_look *look, const char *at, int dir, const char *name)
+static int add_one(const struct file_look *look, const struct process *p, const char *at, int dir,
+                   const char *name)
 {
     struct sys_statx sx;
     bool strict = lifecycle_strict_memory(look->l);
     if (sys_statx_cached(dir, name, &sx) < 0)
         return -errno;
+    int locks = add_locks(look, p, at, name, &sx);
+    if (locks < 0)
+        return locks;
     if (S_ISREG(sx.mode)) {
         add_file(look, &sx);
     } else if (S_ISDIR(sx.mode)) {
@@ -190,13 +234,13 @@ static int cannot_look(const struct file_look *look, const struct process *p, co
 static int look_at_open(const struct file_look *look, const struct process *p, const char *at,
                         DIR *dir)
 {
-    uint64_t count = 0;
+    uint64_t count = 0, locks = look->sum->locks;
     int worst = 0;
     struct dirent *e;
     while ((errno = 0, e = readdir(dir))) {
         if (e->d_name[0] == '.')
             continue;
-        int result = add_one(look, at, dirfd(dir), e->d_name);
+        int result = add_one(look, p, at, dirfd(dir), e->d_name);
         if (result < 0 && (result = cannot_look(look, p, at, -result)) < 0)
             worst = result;
         count++;
@@ -204,6 +248,10 @@ static int look_at_open(const struct file_look *look, const struct process *p, c
     int end = errno ? cannot_look(look, p, at, errno) : 0;
     if (count > look->sum->open_files_max)
         look->sum->open_files_max = count;
+    if (look->sum->locks - locks > look->sum->locks_most) {
+        look->sum->locks_most = look->sum->locks - locks;
+        look->sum->locks_pid = p->seen.pid;
+    }
     return end < 0 ? end : worst;
 }
 
@@ -378,6 +426,8 @@ int sample_files(const struct lifecycle *l, struct looked *ret)
     int listed = processes_read(l, &list);
     struct file_look look = {
         .l = l, .sampler = s, .sum = ret, .folders = &folders, .proc = list.proc, .now = now};
+    if (ret->counts_locks)
+        look.locks_max = l->policy->memory / locks_bytes(1) + 1;
     inodes_clear(&s->open);
     forget_ended(s);
     if (maps) {

@@ -93,6 +93,11 @@ uint64_t sample_sockstat_parse(const char *text)
     return number_after(text, "sockets: used");
 }
 
+bool sample_is_lock(const char *line)
+{
+    return strncmp(line, "lock:", 5) == 0;
+}
+
 /* "SK ETH PID GROUPS RECEIVED SENT …" */
 uint64_t sample_netlink_parse(const char *line)
 {

@@ -29,5 +29,7 @@ bool sample_mapping_parse(const char *line, struct sample_mapping *ret);
 uint64_t sample_flight_parse(const char *text);
 /* /proc/PID/net/sockstat: how many sockets there are. */
 uint64_t sample_sockstat_parse(const char *text);
+/* A line of fdinfo: does it tell of a lock? */
+bool sample_is_lock(const char *line);
 /* A line of /proc/PID/net/netlink: bytes that wait in the socket. */
 uint64_t sample_netlink_parse(const char *line);

@@ -13,8 +13,12 @@
 /* What cannot be looked at, or lies where no look finds it, for so long ends the run: a limit is
  * not switched off because somebody could not look. */
 #define UNSEEN_MAX_US 1000000u
-/* How long a look may take before the run is ended; the machine may be busy. */
+/* How long a look may take before the run is ended, by itself; and with the time in which others
+ * had the processors. */
 #define SILENT_MAX_US 5000000u
+#define LATE_MAX_US   60000000u
+/* So few tasks of the code cannot keep the processors from the one who looks. */
+#define FEW_TASKS 8u
 /* Between two samples counts at most so much of it: the supervisor may have been stopped. */
 #define STEP_MAX_US 250000u
 /* Counting takes at most a fourth of a processor. Not of the time: on a busy machine, where a
@@ -24,7 +28,8 @@
 unsigned lifecycle_sample_ms(const struct lifecycle *l)
 {
     /* If sampling is all that keeps a limit, sample often. */
-    bool only_sampled = !l->cgroup || (!l->namespaced && l->policy->workspace);
+    bool only_sampled = !l->cgroup || (!l->namespaced && l->policy->workspace) ||
+                        (l->sampler && l->sampler->locks_due);
     unsigned usual = only_sampled ? 25 : 100, rest = (unsigned)(l->sample_us * REST_TIMES / 1000);
     return rest > usual ? rest : usual;
 }
@@ -169,8 +174,9 @@ static bool over_memory(const struct lifecycle *l, const struct sampled *s, uint
         return false;
     /* Beside what a cgroup counts, not on top of it: that is often as much as the limit lets it be,
      * of which the kernel can take back most. */
-    uint64_t counted = lifecycle_counts_memory(l) ? s->memory : s->memory + disk + l->looked.lists;
-    return counted > l->policy->memory || l->looked.lists > l->policy->memory || exhausts_host(l);
+    uint64_t beside = l->looked.lists + locks_bytes(l->looked.locks);
+    uint64_t counted = lifecycle_counts_memory(l) ? s->memory : s->memory + disk + beside;
+    return counted > l->policy->memory || beside > l->policy->memory || exhausts_host(l);
 }
 
 static bool for_long(uint64_t *lasts, bool is, uint64_t step, uint64_t most)
@@ -188,7 +194,8 @@ static enum limit in_doubt(const struct lifecycle *l)
         return LIMIT_MEMORY;
     if (l->looks_disk)
         return LIMIT_DISK;
-    if (l->layered || (!lifecycle_counts_memory(l) && p->memory != POLICY_UNLIMITED))
+    if (l->layered || locks_in_doubt(l) ||
+        (!lifecycle_counts_memory(l) && p->memory != POLICY_UNLIMITED))
         return LIMIT_MEMORY;
     if (!(l->cgroup && l->limits.cpu_time) && p->cpu_time_ms != POLICY_UNLIMITED)
         return LIMIT_CPU_TIME;
@@ -204,7 +211,17 @@ static bool is_left_out(enum limit limit)
                                                     : GUARD_DISK);
 }
 
-static enum limit look_at_doubts(struct lifecycle *l, bool blind, bool silent)
+/* LC-6. On a busy machine a look comes late that sees everything: time in which it only waits for a
+ * processor is not held against the code, unless the code may be what keeps the processors busy. */
+static bool is_silent_for_long(struct lifecycle *l, bool silent, uint64_t tasks, uint64_t step)
+{
+    struct sampler *s = l->sampler;
+    uint64_t by_itself = silent && tasks <= FEW_TASKS ? aside_silent_for(l, step) : step;
+    bool late = for_long(&s->late_us, silent, step, LATE_MAX_US);
+    return for_long(&s->silent_us, silent, by_itself, SILENT_MAX_US) || late;
+}
+
+static enum limit look_at_doubts(struct lifecycle *l, bool blind, bool silent, uint64_t tasks)
 {
     struct sampler *s = l->sampler;
     enum limit limit = in_doubt(l);
@@ -215,10 +232,12 @@ static enum limit look_at_doubts(struct lifecycle *l, bool blind, bool silent)
     /* Lists of folders alone are no reason to stop who hides and does nothing wrong, for a number
      * that nobody gave. */
     bool asked = l->looks_disk || policy_field_is_chosen(l->policy, FIELD_MEMORY);
-    blind |= asked && l->looked.blind;
+    /* A look that was for locks alone says nothing of the other limits. */
+    bool counts = l->looks || locks_in_doubt(l);
+    blind |= asked && counts && l->looked.blind;
     bool doubt = for_long(&s->blind_us, blind, step, UNSEEN_MAX_US);
-    doubt |= for_long(&s->flight_us, asked && l->looked.in_flight, step, UNSEEN_MAX_US);
-    doubt |= for_long(&s->silent_us, silent, step, SILENT_MAX_US);
+    doubt |= for_long(&s->flight_us, asked && l->looks && l->looked.in_flight, step, UNSEEN_MAX_US);
+    doubt |= is_silent_for_long(l, counts && silent, tasks, step);
     return doubt && !is_left_out(limit) ? limit : LIMIT_NONE;
 }
 
@@ -258,12 +277,13 @@ static enum limit sample(struct lifecycle *l)
 {
     struct sampled s;
     uint64_t disk;
-    bool looks = l->looks && l->sampler;
+    bool locks = l->sampler && locks_due(l), looks = l->sampler && (l->looks || locks);
     bool silent = looks && aside_look(l) < 0;
     look_at_disk(l, &disk);
     bool blind = sample_tasks(l, &s) < 0;
     if (looks) {
         blind |= add_buffers(l, &s.memory) < 0;
+        s.memory += beyond(l->looked.memory_files, s.shared); /* what of them is not mapped now */
         if (l->looked.open_files_max > s.open_files_max)
             s.open_files_max = l->looked.open_files_max;
     }
@@ -280,7 +300,7 @@ static enum limit sample(struct lifecycle *l)
     if (hit == LIMIT_NONE)
         hit = judge_disk(l);
     if (hit == LIMIT_NONE && l->sampler)
-        hit = look_at_doubts(l, blind, silent);
+        hit = look_at_doubts(l, blind, silent, s.tasks);
     if (hit != LIMIT_NONE)
         l->hit = hit;
     return hit;

@@ -53,6 +53,9 @@
 #define IN_ENCODING                                                                                \
     WORD("encoding", "\"utf-8\",\"base64\"", "How content is written; default utf-8")
 
+#define IN_USER                                                                                    \
+    WORD("user", "\"user\",\"root\"",                                                              \
+         "Who that is inside; default user. root is there if the template gives it")
 #define RUN_CODE_IN                                                                                \
     OBJECT(WORD("language",                                                                        \
                 "\"python\",\"javascript\",\"typescript\",\"bash\",\"r\",\"java\"",                 \
@@ -66,17 +69,19 @@
                 "Arguments, passed as they are; then no shell is involved") ","                    \
            STRING("cwd", "The folder to start in; default /home/user") ","                         \
            STRING("stdin", "What the command reads from its standard input") ","                   \
+           IN_USER ","                                                                             \
            IN_SESSION "," IN_TEMPLATE "," IN_POLICY "," IN_TIMEOUT "," IN_ENV,                     \
            ",\"required\":[\"command\"]")
 #define READ_FILE_IN                                                                               \
-    OBJECT(IN_FILE_SESSION "," IN_PATH "," IN_ENCODING,                                            \
+    OBJECT(IN_FILE_SESSION "," IN_PATH "," IN_ENCODING "," IN_USER,                                \
            ",\"required\":[\"session_id\",\"path\"]")
 #define WRITE_FILE_IN                                                                              \
     OBJECT(IN_FILE_SESSION "," IN_PATH "," STRING("content", "What the file will contain") ","     \
-           IN_ENCODING, ",\"required\":[\"session_id\",\"path\",\"content\"]")
+           IN_ENCODING "," IN_USER,                                                                \
+           ",\"required\":[\"session_id\",\"path\",\"content\"]")
 #define LIST_FILES_IN                                                                              \
     OBJECT(IN_FILE_SESSION "," STRING("path", "The folder; default /home/user") ","                \
-           INTEGER("depth", "1", "16", "How many levels below it; default 1"),                     \
+           INTEGER("depth", "1", "16", "How many levels below it; default 1") "," IN_USER,         \
            ",\"required\":[\"session_id\"]")
 #define CREATE_SESSION_IN                                                                          \
     OBJECT(STRING("template", "What it is made from: base, python (the default), node, or one "    \
@@ -157,8 +162,10 @@ struct tool {
 static const struct tool tools[TOOL_COUNT] = {
     [TOOL_RUN_CODE] =
         {"run_code", "Run code",
-         "Runs Python, JavaScript or bash in an isolated sandbox and returns its output, the value "
-         "of the last expression and pictures. In a session variables, imports and files stay from "
+         "Runs Python, JavaScript, TypeScript, bash, R or Java in an isolated sandbox and returns "
+         "its "
+         "output, the value of the last expression and pictures. In a session variables, imports "
+         "and files stay from "
          "call to call. The network is closed except for hosts that the operator allowed; what was "
          "refused is listed in denials.",
          RUN_CODE_IN, RUN_CODE_OUT, false, false, false},

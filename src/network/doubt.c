@@ -6,6 +6,7 @@
 #include "http/name.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum how {
     WORD, /* one of its words */
@@ -113,6 +114,37 @@ bool doubt_is_host(const char *header)
     return s && s->kind == DOUBT_HOST;
 }
 
+/* ASCII is the same in them. */
+static bool is_usual(const char *charset, size_t len)
+{
+    static const char *const names[] = {"utf-8",     "utf8",   "ascii",      "us-ascii",
+                                        "iso-8859-", "latin1", "windows-125"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        size_t most = strlen(names[i]);
+        bool family = names[i][most - 1] == '-' || names[i][most - 1] == '5';
+        if (strncasecmp(charset, names[i], most) == 0 && (family ? len <= most + 2 : len == most))
+            return true;
+    }
+    return false;
+}
+
+/* Some servers read query and form in the charset of the Content-Type, with a body or without:
+ * "_method" in EBCDIC or UTF-16 has none of the bytes that are looked for here. */
+static bool has_odd_charset(const char *type)
+{
+    for (const char *at = type; (at = strcasestr(at, "charset"));) {
+        at += strlen("charset");
+        at += strspn(at, " \t");
+        if (*at != '=')
+            continue;
+        at += 1 + strspn(at + 1, " \t\"'");
+        size_t len = strcspn(at, " \t\"';,");
+        if (len && !is_usual(at, len))
+            return true;
+    }
+    return false;
+}
+
 static void add(struct doubts *d, enum doubt_kind kind, bool query, const char *name, size_t len)
 {
     d->more |= d->count == DOUBTS_MAX || len > PASS_NAME_MAX;
@@ -133,6 +165,8 @@ void doubts_find(const struct http_request *r, struct doubts *ret)
         const struct shape *s = shape_of(&f);
         if (s)
             add(ret, s->kind, false, name, strlen(name));
+        else if (name_same(&f, "Content-Type") && has_odd_charset(r->headers.items[i].value))
+            add(ret, DOUBT_CODING, false, name, strlen(name));
     }
     const char *query = r->target ? strchr(r->target, '?') : NULL;
     struct query_member m;

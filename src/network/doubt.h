@@ -12,6 +12,7 @@ enum doubt_kind {
     DOUBT_METHOD,
     DOUBT_PATH,
     DOUBT_HOST,
+    DOUBT_CODING, /* query and body in a charset in which these bytes are other letters */
 };
 #define DOUBTS_MAX 16
 struct doubt {

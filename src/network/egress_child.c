@@ -141,11 +141,9 @@ static int make_listener(const char *address, uint16_t port, bool udp, bool only
 
 int apply_network_listen(struct apply_state *st, const struct op *op, struct err *err)
 {
-    (void)st;
     uint16_t port = (uint16_t)op->num[1];
     cleanup_fd int fd = make_listener(op->a, port, op->num[2] != 0, op->num[3] != 0);
     if (fd < 0)
         return err_sys(err, "listen on port %u inside", port);
-    struct ctl_msg msg = {.type = CTL_SOCKET, .value = (int32_t)(op->num[0] << 16 | port)};
-    return ctl_send(&msg, fd) < 0 ? err_sys(err, "hand a listener out") : 0;
+    return st->keep_listener(fd_steal(&fd), op, err);
 }

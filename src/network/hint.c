@@ -201,6 +201,10 @@ void deny_doubt_hint(const struct doubt *d, char out[static DENY_HINT_MAX])
     for (const char *at = d->name; *at; at++)
         if (*at <= ' ' || *at > '~')
             return;
+    if (d->kind == DOUBT_CODING) {
+        snprintf(out, DENY_HINT_MAX, "send it as UTF-8, or name %s in pass of the rule", d->name);
+        return;
+    }
     snprintf(out, DENY_HINT_MAX, "a second %s: leave out %s%s, or name it in pass of the rule",
              words[d->kind], d->query ? "?" : "", d->name);
 }

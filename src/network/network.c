@@ -121,6 +121,15 @@ int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, st
     return 0;
 }
 
+void network_plan_guest(const struct network *n, struct plan *plan)
+{
+    struct network guest = *n; /* what is counted is what the supervisor is handed */
+    if (n->allowlist)
+        plan_listeners(&guest, plan);
+    else if (n->hears_names)
+        plan_names(&guest, plan);
+}
+
 static int refuse(const char *what, struct err *err)
 {
     err_set(err, ERR_ATTEST, "the sandbox's network namespace has %s", what);

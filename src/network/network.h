@@ -45,6 +45,8 @@ int network_open(struct network *n, const struct policy *p, bool namespaced, str
 /* In its place, for a sandbox whose rules may come, or change, while it lives. */
 int network_open_prepared(struct network *n, const struct policy *p, struct err *err);
 int network_plan(struct network *n, enum plan_stage stage, struct plan *plan, struct err *err);
+/* The same inside of a virtual machine, where init keeps the listeners and carries what comes. */
+void network_plan_guest(const struct network *n, struct plan *plan);
 /* A listener that init made: is it one that was planned, and does it stand inside? */
 int network_take(struct network *n, int fd, int32_t value, struct err *err);
 /* Does this socket belong to the supervisor's own network? */

@@ -12,6 +12,7 @@
 #include "oci/config.h"
 #include "oci/judge.h"
 #include "oci/seccomp.h"
+#include "plan/plan.h"
 
 #include <limits.h>
 
@@ -25,9 +26,16 @@ struct oci_source {
 };
 
 /* Kinds of steps, both ways over one socket pair. */
-enum oci_word { OCI_WORD_FAIL = 1, OCI_WORD_GO, OCI_WORD_BUILT, OCI_WORD_READY };
+enum oci_word {
+    OCI_WORD_FAIL = 1,
+    OCI_WORD_GO,
+    OCI_WORD_BUILT,
+    OCI_WORD_READY,
+    OCI_WORD_LISTENER, /* with a socket; the number says of which kind and port */
+};
 struct oci_step {
     uint32_t word;
+    int32_t number;
     struct err err;
 };
 
@@ -51,6 +59,7 @@ struct oci_build {
     struct oci_source root, sources[OCI_MOUNTS_MAX];
     int sysfs_fd, mqueue_fd; /* made outside, for namespaces that were joined; or -1 */
     const struct oci_cgroup *groups;
+    const struct plan *network; /* the ways out, made inside; NULL: none */
     bool joined_uts;
     bool host_writable; /* a folder of the host where a set-id file would outlive the container */
 };
@@ -65,6 +74,8 @@ void oci_sources_close(struct oci_build *b);
 int oci_build_view(const struct oci_build *b, struct err *err);
 /* In the namespaces that one is in: those of the network, and those of the others. */
 int oci_sysctls_set(const struct json *list, bool network, bool others, struct err *err);
+/* network_child.c: loopback, and the ways out that are planned, whose sockets go to the caller. */
+int oci_network_make(const struct oci_build *b, struct err *err);
 /* mount_child.c */
 int oci_mount_make(const struct oci_build *b, int root, size_t i, struct err *err);
 /* A place in the root, made where it is missing; a folder or a file. */

@@ -195,7 +195,8 @@ int oci_build_view(const struct oci_build *b, struct err *err)
     umask(022);
     if (unshare(CLONE_NEWCGROUP) < 0)
         return err_sys(err, "make a cgroup namespace");
-    if (take_root_id(b, err) < 0 || set_names(b, err) < 0 || set_sysctls(b, err) < 0)
+    if (take_root_id(b, err) < 0 || set_names(b, err) < 0 || set_sysctls(b, err) < 0 ||
+        oci_network_make(b, err) < 0)
         return err_number(err);
     cleanup_fd int root = attach_root(b, err);
     if (root < 0)

@@ -8,6 +8,8 @@
 #include "base/cleanup.h"
 #include "oci/hooks.h"
 #include "oci/join.h"
+#include "oci/porter.h"
+#include "oci/receipt.h"
 #include "os/fd.h"
 #include "os/procfs.h"
 #include "os/sys.h"
@@ -36,6 +38,8 @@ struct making {
     struct oci_build build;
     struct oci_cgroup groups;
     struct oci_joins joins;
+    struct oci_porter porter;
+    struct oci_log log;
     struct oci_state state;
     char *text;
     size_t text_len;
@@ -103,9 +107,13 @@ static int read_bundle(struct making *m, struct err *err)
     if (!m->text)
         return err_number(err);
     if (oci_config_parse(m->text, m->text_len, &m->config, err) < 0 ||
-        oci_operator_load(&m->operator, err) < 0 || oci_judge(&m->config, &m->operator, err) < 0)
+        oci_operator_load(&m->operator, err) < 0 || oci_judge(&m->config, &m->operator, err) < 0 ||
+        oci_porter_plan(&m->porter, &m->config, &m->operator, err) < 0)
         return err_number(err);
+    if (oci_network_own(&m->config))
+        m->config.ns[OCI_NS_NETWORK].path = NULL;
     m->build.config = &m->config;
+    m->build.network = m->porter.asked ? &m->porter.plan : NULL;
     return 0;
 }
 
@@ -122,12 +130,6 @@ static int check_terminal(const struct making *m, struct err *err)
     return err_set(err, ERR_USAGE, "--console-socket without process.terminal");
 }
 
-static bool wants_limits(const struct oci_resources *r)
-{
-    return r->memory || r->pids || r->cpu_quota || r->cpu_shares || r->cpus ||
-           json_count(r->unified);
-}
-
 /* Who cannot make groups can do without where no limit is asked for. */
 static int make_groups(struct making *m, struct err *err)
 {
@@ -139,7 +141,8 @@ static int make_groups(struct making *m, struct err *err)
         return err_number(err);
     m->build.groups = &m->groups;
     int r = oci_cgroup_make(&m->groups, err);
-    if (r < 0 && err->code == ERR_SYSTEM && geteuid() != 0 && !wants_limits(&m->config.resources)) {
+    if (r < 0 && err->code == ERR_SYSTEM && oci_is_users() &&
+        !oci_asks_limits(&m->config.resources)) {
         *err = (struct err)ERR_INIT;
         m->groups.count = 0;
         return 0;
@@ -174,7 +177,9 @@ static int prepare(struct making *m, struct err *err)
         return err_number(err);
     memcpy(m->state.bundle, bundle, sizeof bundle);
     snprintf(m->state.version, sizeof m->state.version, "%s", m->config.version);
-    if (oci_state_keep_config(&m->state, m->text, m->text_len, err) < 0 ||
+    m->state.proxy_port = m->porter.asked ? m->porter.network.proxy_port : 0;
+    if (oci_log_open(&m->log, r->log, r->log_json, &m->operator, err) < 0 ||
+        oci_state_keep_config(&m->state, m->text, m->text_len, err) < 0 ||
         oci_joins_open(&m->joins, &m->config, err) < 0 ||
         oci_sources_open(&m->build, m->bundle_fd, &m->operator, err) < 0 || make_groups(m, err) < 0)
         return err_number(err);
@@ -302,7 +307,9 @@ static int lead_inside(struct making *m, struct err *err)
     struct proc_stat st;
     if (oci_cgroup_enter(&m->groups, m->pid, err) < 0 || map_ids(m, err) < 0 ||
         oci_oom_score(m->pid, p, err) < 0 || oci_tell_go(m->sync[0], err) < 0 ||
-        oci_expect(m->sync[0], OCI_WORD_BUILT, err) < 0)
+        oci_porter_take(&m->porter, m->sync[0], err) < 0 ||
+        oci_expect(m->sync[0], OCI_WORD_BUILT, err) < 0 ||
+        oci_porter_start(&m->porter, m->pid, &m->state, &m->log, err) < 0)
         return err_number(err);
     m->state.pid = m->pid;
     if (!procfs_stat(m->pid, &st))
@@ -313,7 +320,8 @@ static int lead_inside(struct making *m, struct err *err)
         return err_number(err);
     if (oci_tell_go(m->sync[0], err) < 0 || oci_expect(m->sync[0], OCI_WORD_READY, err) < 0 ||
         oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, p, err) < 0 ||
-        oci_attest_namespaces(m->pid, err) < 0)
+        oci_attest_namespaces(m->pid, err) < 0 ||
+        oci_receipt_begin(&m->state, &m->config, &m->porter, m->pid, err) < 0)
         return err_number(err);
     return oci_state_save(&m->state, err) < 0 ? err_number(err) : oci_tell_go(m->sync[0], err);
 }
@@ -323,6 +331,11 @@ static void undo(struct making *m)
     if (m->pid > 0) {
         kill(m->pid, SIGKILL);
         while (waitpid(m->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    if (m->porter.pid > 0) {
+        oci_porter_await(&m->state); /* it ends with the process above */
+        while (waitpid(m->porter.pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }
     if (m->groups.made)
@@ -335,6 +348,8 @@ static void release(struct making *m)
     oci_sources_close(&m->build);
     oci_joins_close(&m->joins);
     oci_become_done(&m->build.become);
+    oci_porter_done(&m->porter);
+    oci_log_close(&m->log);
     const int fds[] = {m->sync[0],
                        m->sync[1],
                        m->build.become.start_fd,
@@ -368,6 +383,7 @@ static struct making *making_new(const struct oci_request *r)
     for (size_t i = 0; i < OCI_MOUNTS_MAX; i++)
         m->build.sources[i].tree = -1;
     oci_joins_init(&m->joins);
+    oci_log_init(&m->log);
     return m;
 }
 
@@ -434,8 +450,21 @@ static int await_exec(int fd, struct err *err)
     }
 }
 
+/* Engines add networks to what was created; one with rules has no other way out (OC-11). */
+static int check_network(const struct oci_state *s, struct err *err)
+{
+    cleanup_buf struct buf unused;
+    struct json_writer w;
+    struct network n = {.namespaced = true};
+    struct evidence out = {.w = &w};
+    jw_begin(&w, &unused, 4096);
+    return s->proxy_port ? network_attest(&n, s->pid, &out, err) : 0;
+}
+
 static int start_created(struct oci_state *s, struct err *err)
 {
+    if (check_network(s, err) < 0)
+        return err_number(err);
     s->started = true;
     if (oci_state_save(s, err) < 0)
         return err_number(err);
@@ -531,11 +560,7 @@ int oci_update(const struct oci_request *r, const struct oci_resources *res, str
     if (oci_state_status(&s) == OCI_STOPPED)
         result = err_set(err, ERR_REFUSED, "container not running");
     else if (oci_operator_load(&o, err) == 0) {
-        /* What is not said stays as it is, and so within what the operator allows. */
-        struct oci_operator narrow = o;
-        narrow.memory = res->memory ? o.memory : 0;
-        narrow.pids = res->pids ? o.pids : 0;
-        result = oci_judge_resources(res, &narrow, err);
+        result = oci_judge_resources(res, true, &o, err);
         if (result == 0)
             result = groups_of(&s, &g, err);
         if (result == 0)
@@ -569,7 +594,8 @@ static int end_it(const struct oci_state *s, const struct oci_cgroup *g, struct 
     return 0;
 }
 
-static int delete_open(struct oci_state *s, bool force, struct err *err)
+static int delete_open(struct oci_state *s, bool force, const struct oci_request *r,
+                       struct err *err)
 {
     struct oci_cgroup g;
     enum oci_status status = oci_state_status(s);
@@ -582,8 +608,10 @@ static int delete_open(struct oci_state *s, bool force, struct err *err)
     }
     if (end_it(s, &g, err) < 0)
         return err_number(err);
+    oci_porter_await(s);
     if (s->grouped)
         oci_cgroup_remove(&g);
+    oci_receipt_end(s, r->log, r->log_json);
     if (s->pid)
         run_late_hooks(s, "poststop", OCI_STOPPED);
     oci_state_remove(s);
@@ -600,7 +628,7 @@ int oci_delete(const struct oci_request *r, bool force, struct err *err)
         }
         return err_number(err);
     }
-    int result = delete_open(&s, force, err);
+    int result = delete_open(&s, force, r, err);
     oci_close(&s);
     return result;
 }

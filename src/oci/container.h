@@ -9,6 +9,8 @@ struct oci_request {
     const char *id;
     const char *bundle; /* NULL: the current folder */
     const char *pid_file, *console_socket;
+    const char *log; /* the engine's; or NULL */
+    bool log_json;
     unsigned keep; /* descriptors after stderr that stay */
     /* exec */
     const struct oci_process *process;
@@ -18,6 +20,8 @@ struct oci_request {
 /* The program itself must not be a file of the host that something inside could reach: it is
  * executed again from a sealed copy. Returns only if it already is one, or cannot be. */
 int oci_reseal(char *const argv[], struct err *err);
+/* The name of the copy: "brig" in the folder that this program is in. */
+void oci_own_path(char out[static 4096]);
 
 /* Up to the point where it waits for start. *ret_pid: its first process, a child of the caller. */
 int oci_create(const struct oci_request *r, pid_t *ret_pid, struct err *err);
@@ -40,6 +44,9 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p, const str
                     const struct oci_state *s, struct err *err);
 void oci_become_done(struct oci_become *b);
 int oci_expect(int sync_fd, enum oci_word word, struct err *err);
+int oci_expect_number(int sync_fd, enum oci_word word, int32_t *ret, struct err *err);
+/* The socket; *ret: its kind and port. */
+int oci_expect_listener(int sync_fd, int32_t *ret, struct err *err);
 int oci_tell_go(int sync_fd, struct err *err);
 int oci_limits_apply(pid_t pid, const struct oci_process *p, struct err *err);
 int oci_attest(pid_t pid, const struct oci_process *p, struct err *err);

@@ -2,6 +2,7 @@
 #include "oci/judge.h"
 
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "oci/fields.h"
 
 #include <linux/capability.h>
@@ -176,18 +177,36 @@ static int judge_device_rule(const struct json *j, struct err *err)
     return refuse(err, BOUNDARY_KERNEL, "run it unprivileged, without --device");
 }
 
-static int judge_limit(const char *what, int64_t value, int64_t most, struct err *err)
+/* In an update what is not said stays as it is, and so within what the operator allows. */
+static int judge_limit(const char *what, int64_t value, bool update, int64_t most, struct err *err)
 {
     if (value < -1)
         return err_set(err, ERR_USAGE, "config: linux.resources.%s is negative", what);
-    if (most == 0 || (value > 0 && value <= most))
+    if (most == 0 || (value > 0 && value <= most) || (update && value == 0))
         return 0;
     err_set(err, ERR_REFUSED,
             "config: linux.resources.%s is over what the operator allows, or not said", what);
     return refuse(err, BOUNDARY_LIFECYCLE, "ask for at most what " OCI_OPERATOR_FILE " says");
 }
 
-static int judge_unified(const struct json *j, struct err *err)
+/* The same limits by another name: what is written last is what holds. */
+static int judge_unified_limit(const char *key, const char *value, const struct oci_operator *o,
+                               struct err *err)
+{
+    uint64_t asked = 0;
+    int64_t most = strcmp(key, "memory.max") == 0 ? o->memory
+                   : strcmp(key, "pids.max") == 0 ? o->pids
+                                                  : 0;
+    if (most == 0 ||
+        (num_parse_uint(value, &asked, NULL) == 0 && asked > 0 && asked <= (uint64_t)most))
+        return 0;
+    err_set(err, ERR_REFUSED,
+            "config: linux.resources.unified: %s is over what the operator allows", key);
+    return refuse(err, BOUNDARY_LIFECYCLE,
+                  "ask for at most what " OCI_OPERATOR_FILE " says, as a plain number");
+}
+
+static int judge_unified(const struct json *j, const struct oci_operator *o, struct err *err)
 {
     static const char *const keys[] = {
         "memory.max",       "memory.high", "memory.low",       "memory.min", "memory.swap.max",
@@ -204,6 +223,8 @@ static int judge_unified(const struct json *j, struct err *err)
                            json_key_at(j, i));
         if (strpbrk(json_string(json_value_at(j, i)), "\n"))
             return err_set(err, ERR_USAGE, "config: linux.resources.unified: more than one line");
+        if (judge_unified_limit(json_key_at(j, i), json_string(json_value_at(j, i)), o, err) < 0)
+            return err_number(err);
     }
     return 0;
 }
@@ -213,14 +234,15 @@ static bool plain_set(const char *text)
     return !text || text[strspn(text, "0123456789,-")] == '\0';
 }
 
-int oci_judge_resources(const struct oci_resources *r, const struct oci_operator *o,
+int oci_judge_resources(const struct oci_resources *r, bool update, const struct oci_operator *o,
                         struct err *err)
 {
-    if (judge_limit("memory.limit", r->memory, o->memory, err) < 0 ||
-        judge_limit("pids.limit", r->pids, o->pids, err) < 0 ||
-        judge_limit("memory.swap", r->memory_swap, 0, err) < 0 ||
-        judge_limit("memory.reservation", r->memory_reservation, 0, err) < 0 ||
-        judge_limit("cpu.quota", r->cpu_quota, 0, err) < 0 || judge_unified(r->unified, err) < 0)
+    if (judge_limit("memory.limit", r->memory, update, o->memory, err) < 0 ||
+        judge_limit("pids.limit", r->pids, update, o->pids, err) < 0 ||
+        judge_limit("memory.swap", r->memory_swap, update, 0, err) < 0 ||
+        judge_limit("memory.reservation", r->memory_reservation, update, 0, err) < 0 ||
+        judge_limit("cpu.quota", r->cpu_quota, update, 0, err) < 0 ||
+        judge_unified(r->unified, o, err) < 0)
         return err_number(err);
     if (!plain_set(r->cpus) || !plain_set(r->mems))
         return err_set(err, ERR_USAGE,
@@ -233,6 +255,13 @@ int oci_judge_resources(const struct oci_resources *r, const struct oci_operator
         if (judge_device_rule(json_at(r->device_rules, i), err) < 0)
             return err_number(err);
     return 0;
+}
+
+bool oci_asks_limits(const struct oci_resources *r)
+{
+    return r->memory || r->memory_swap || r->memory_reservation || r->pids || r->cpu_shares ||
+           r->cpu_period || r->cpu_quota || (r->cpus && *r->cpus) || (r->mems && *r->mems) ||
+           json_count(r->unified);
 }
 
 bool oci_sysctl_allowed(const char *name)
@@ -321,22 +350,6 @@ static int judge_hooks(const struct oci_config *c, const struct oci_operator *o,
     return 0;
 }
 
-/* What another runtime would take as an order is not ours; what claims to be ours is not taken from
- * a configuration, which an image or a pod has a hand in. */
-static int judge_annotations(const struct json *j, struct err *err)
-{
-    for (size_t i = 0; i < json_count(j); i++) {
-        if (strncmp(json_key_at(j, i), "brig.", 5) != 0)
-            continue;
-        err_set(err, ERR_REFUSED,
-                "config: annotation %.60s: no annotation changes what a sandbox may do",
-                json_key_at(j, i));
-        return refuse(err, BOUNDARY_NONE,
-                      "what the node's operator allows is in " OCI_OPERATOR_FILE);
-    }
-    return 0;
-}
-
 int oci_judge_cgroup(const char *path, struct err *err)
 {
     const char *at = path;
@@ -379,8 +392,8 @@ int oci_judge(const struct oci_config *c, const struct oci_operator *o, struct e
         return field_wrong("", "hostname", "a name of at most 64 bytes", err);
     if (oci_judge_process(&c->process, o, err) < 0 || judge_namespaces(c, o, err) < 0 ||
         judge_maps(c, err) < 0 || judge_sysctls(c->sysctl, err) < 0 || judge_hooks(c, o, err) < 0 ||
-        judge_annotations(c->annotations, err) < 0 ||
-        oci_judge_resources(&c->resources, o, err) < 0 ||
+        oci_judge_annotations(c->annotations, err) < 0 ||
+        oci_judge_resources(&c->resources, false, o, err) < 0 ||
         (c->cgroups_path && *c->cgroups_path && oci_judge_cgroup(c->cgroups_path, err) < 0) ||
         judge_paths(c->masked, "maskedPaths", err) < 0 ||
         judge_paths(c->read_only_paths, "readonlyPaths", err) < 0)

@@ -7,21 +7,26 @@
  * OC-4  Mounts are of the listed kinds with the listed options; nothing propagates.
  * OC-5  Programs outside (hooks), joins and sockets of the host are the operator's to allow, in a
  * file that only root can write; a configuration cannot. OC-6  A limit is never above the
- * operator's; a cgroup is the container's own. */
+ * operator's; a cgroup is the container's own. OC-10  An annotation brig.* is understood, and
+ * within what the operator's file says, or the container is not made. */
 #pragma once
 
 #include "oci/config.h"
+#include "policy/policy.h"
 
 #define OCI_OPERATOR_FILE "/etc/brig/oci.json"
 #define OCI_OPERATOR_MAX  ((size_t)1 << 20)
 
 struct oci_operator {
     struct json *tree;
-    const struct json *hooks;   /* programs that may be hooks */
-    const struct json *sockets; /* socket files of the host that may be mounted */
-    uint64_t caps;              /* more than the list has */
-    bool joins[OCI_NS_COUNT];   /* namespaces that may be named by a path */
-    int64_t memory, pids;       /* the most; 0: any */
+    const struct json *hooks;    /* programs that may be hooks */
+    const struct json *sockets;  /* socket files of the host that may be mounted */
+    uint64_t caps;               /* more than the list has */
+    bool joins[OCI_NS_COUNT];    /* namespaces that may be named by a path */
+    int64_t memory, pids;        /* the most; 0: any */
+    const struct json *allow;    /* rules: what brig.allow can ask for */
+    const struct json *policies; /* name to rules: what brig.policy can ask for */
+    const char *log;             /* gets denials and receipts of all containers; or NULL */
 };
 int oci_operator_parse(const char *text, size_t len, struct oci_operator *ret, struct err *err);
 /* The file, or what holds without one. */
@@ -31,8 +36,20 @@ void oci_operator_done(struct oci_operator *o);
 int oci_judge(const struct oci_config *c, const struct oci_operator *o, struct err *err);
 /* The same for what `exec` and `update` bring. */
 int oci_judge_process(const struct oci_process *p, const struct oci_operator *o, struct err *err);
-int oci_judge_resources(const struct oci_resources *r, const struct oci_operator *o,
+int oci_judge_resources(const struct oci_resources *r, bool update, const struct oci_operator *o,
                         struct err *err);
+/* Is there one that only a group of the container's own can keep? */
+bool oci_asks_limits(const struct oci_resources *r);
+/* annotations.c: do those of ours say something that is understood? */
+int oci_judge_annotations(const struct json *annotations, struct err *err);
+/* A network namespace of its own in the place of one that is named by a path. */
+bool oci_network_own(const struct oci_config *c);
+/* The rules by which it may go out, the annotations' held against the operator's. 1: *ret is the
+ * caller's (policy_done); 0: none were asked for, and there is no way out; negative: refused. */
+int oci_egress_decide(const struct oci_config *c, const struct oci_operator *o, struct policy *ret,
+                      struct err *err);
+/* A list of rules of the operator's file, laid over p. */
+int oci_rules_read(const struct json *list, const char *where, struct policy *p, struct err *err);
 /* judge_mount.c */
 int oci_judge_mount(const struct oci_mount *m, struct err *err);
 

@@ -7,7 +7,9 @@
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "os/procfs.h"
+#include "os/rights.h"
 #include "os/sys.h"
+#include "sandbox/egress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +25,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define STEP_SECONDS 120
+#define STEP_SECONDS  120
+#define VARIABLES_MAX 16 /* that brig adds */
 
 /* ---- the program itself ---- */
 
@@ -39,6 +42,14 @@ static int sealed_copy(int from, struct err *err)
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         return err_sys(err, "copy this program");
     return fd_steal(&fd);
+}
+
+void oci_own_path(char out[static 4096])
+{
+    ssize_t n = readlink("/proc/self/exe", out, 4000);
+    out[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(out, '/');
+    snprintf(slash ? slash + 1 : out, 8, "brig");
 }
 
 int oci_reseal(char *const argv[], struct err *err)
@@ -100,6 +111,58 @@ static char **texts(const struct json *list)
     return out;
 }
 
+/* ---- the environment ---- */
+
+struct environment {
+    char **items;
+    size_t count, room;
+    bool failed;
+};
+
+/* In the place of one of the same name, which an image may have brought. */
+static void set_variable(void *ctx, const char *name, const char *value)
+{
+    struct environment *e = ctx;
+    char *entry = NULL;
+    size_t len = strlen(name), at = 0;
+    while (at < e->count && !(strncmp(e->items[at], name, len) == 0 && e->items[at][len] == '='))
+        at++;
+    if (at == e->room || asprintf(&entry, "%s=%s", name, value) < 0) {
+        e->failed = true;
+        return;
+    }
+    if (at < e->count)
+        free(e->items[at]);
+    else
+        e->count++;
+    e->items[at] = entry;
+}
+
+/* With rules, the variables that tell programs of the proxy. Each entry is owned. */
+static char **environment_of(const struct json *list, uint16_t proxy_port)
+{
+    struct environment e = {.room = json_count(list) + VARIABLES_MAX};
+    e.items = calloc(e.room + 1, sizeof *e.items);
+    for (size_t i = 0; e.items && i < json_count(list); i++)
+        e.failed |= !(e.items[e.count++] = strdup(json_string(json_at(list, i))));
+    if (e.items && !e.failed && proxy_port)
+        sandbox_proxy_variables(proxy_port, set_variable, &e);
+    if (!e.failed)
+        return e.items;
+    for (size_t i = 0; i < e.count; i++)
+        free(e.items[i]);
+    free(e.items);
+    return NULL;
+}
+
+/* A user namespace of an ordinary user's may forbid it for ever. */
+static bool may_drop_groups(void)
+{
+    char word[16];
+    return geteuid() == 0 && (file_read(AT_FDCWD, "/proc/self/setgroups", word, sizeof word) <= 0 ||
+                              strncmp(word, "deny", 4) != 0);
+}
+
 int oci_become_init(struct oci_become *b, const struct oci_process *p, const struct json *seccomp,
                     const struct oci_state *s, struct err *err)
 {
@@ -112,10 +175,10 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p, const str
                                      .counted_memory = s->grouped,
                                      .host_writable = s->host_writable};
     b->process = p;
-    b->drop_groups = geteuid() == 0;
+    b->drop_groups = may_drop_groups();
     b->devices_abi = landlock_abi();
     b->argv = texts(p->args);
-    b->envp = texts(p->env);
+    b->envp = environment_of(p->env, s->proxy_port);
     if (!b->argv || !b->envp)
         return err_memory(err);
     if (oci_filter_compile(seccomp, &b->own, err) < 0)
@@ -126,6 +189,8 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p, const str
 void oci_become_done(struct oci_become *b)
 {
     free(b->argv);
+    for (char **entry = b->envp; entry && *entry; entry++)
+        free(*entry);
     free(b->envp);
     b->argv = b->envp = NULL;
 }
@@ -138,9 +203,9 @@ int oci_tell_go(int fd, struct err *err)
                : err_sys(err, "speak to the container");
 }
 
-int oci_expect(int fd, enum oci_word word, struct err *err)
+/* Hears one step; a descriptor that came along is *ret_fd, where there is room for one. */
+static int hear(int fd, struct oci_step *step, int *ret_fd, struct err *err)
 {
-    struct oci_step step;
     struct pollfd p = {.fd = fd, .events = POLLIN};
     int r;
     while ((r = poll(&p, 1, STEP_SECONDS * 1000)) < 0 && errno == EINTR)
@@ -148,17 +213,51 @@ int oci_expect(int fd, enum oci_word word, struct err *err)
     if (r == 0)
         return err_set(err, ERR_SYSTEM, "the container was not built within %d seconds",
                        STEP_SECONDS);
-    ssize_t n = recv(fd, &step, sizeof step, 0);
-    if (n != (ssize_t)sizeof step)
+    struct iovec part = {step, sizeof *step};
+    struct rights rights = {.fds = ret_fd, .room = ret_fd != NULL};
+    ssize_t n = rights_receive(fd, &part, 1, 0, &rights);
+    if (n != (ssize_t)sizeof *step || rights.cut) {
+        rights_close(&rights);
         return err_set(err, ERR_SYSTEM, "the container's first process died while it was built");
-    if (step.word == OCI_WORD_FAIL && err_code_known(step.err.code)) {
-        *err = step.err;
-        err->message[sizeof err->message - 1] = err->hint[sizeof err->hint - 1] = '\0';
-        return err_number(err);
     }
-    return step.word == word
-               ? 0
-               : err_set(err, ERR_PROTOCOL, "the container's first process said something else");
+    if (step->word != OCI_WORD_FAIL || !err_code_known(step->err.code))
+        return 0;
+    rights_close(&rights);
+    *err = step->err;
+    err->message[sizeof err->message - 1] = err->hint[sizeof err->hint - 1] = '\0';
+    return err_number(err);
+}
+
+static int said_else(struct err *err)
+{
+    return err_set(err, ERR_PROTOCOL, "the container's first process said something else");
+}
+
+int oci_expect(int fd, enum oci_word word, struct err *err)
+{
+    struct oci_step step;
+    if (hear(fd, &step, NULL, err) < 0)
+        return err_number(err);
+    return step.word == word ? 0 : said_else(err);
+}
+
+int oci_expect_number(int fd, enum oci_word word, int32_t *ret, struct err *err)
+{
+    struct oci_step step = {0};
+    if (hear(fd, &step, NULL, err) < 0)
+        return err_number(err);
+    *ret = step.number;
+    return step.word == word ? 0 : said_else(err);
+}
+
+int oci_expect_listener(int fd, int32_t *ret, struct err *err)
+{
+    struct oci_step step = {0};
+    cleanup_fd int got = -1;
+    if (hear(fd, &step, &got, err) < 0)
+        return err_number(err);
+    *ret = step.number;
+    return step.word == OCI_WORD_LISTENER && got >= 0 ? fd_steal(&got) : said_else(err);
 }
 
 /* From outside: raising one needs a right over the host, which the process does not have. */

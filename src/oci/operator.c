@@ -52,8 +52,8 @@ static int read_joins(const struct json *list, struct oci_operator *o, struct er
 
 static int check_keys(const struct json *j, struct err *err)
 {
-    static const char *const keys[] = {"hooks", "sockets", "capabilities",
-                                       "joins", "memory",  "pids"};
+    static const char *const keys[] = {"hooks", "sockets", "capabilities", "joins", "memory",
+                                       "pids",  "allow",   "policies",     "log"};
     for (size_t i = 0; i < json_count(j); i++) {
         bool known = false;
         for (size_t k = 0; k < ARRAY_LEN(keys); k++)
@@ -62,6 +62,36 @@ static int check_keys(const struct json *j, struct err *err)
             return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": unknown key \"%.60s\"",
                            json_key_at(j, i));
     }
+    return 0;
+}
+
+/* A rule that cannot be read is found before anybody asks for it. */
+static int try_rules(const struct json *list, const char *where, struct err *err)
+{
+    struct policy p;
+    if (policy_init(&p, LEVEL_HIGH) < 0)
+        return err_memory(err);
+    int r = oci_rules_read(list, where, &p, err);
+    policy_done(&p);
+    return r;
+}
+
+static int read_network(struct oci_operator *o, struct err *err)
+{
+    const struct json *j = o->tree;
+    if (field_texts(j, "", "allow", &o->allow, err) < 0 ||
+        field_object(j, "", "policies", &o->policies, err) < 0 ||
+        field_text(j, "", "log", &o->log, err) < 0 || try_rules(o->allow, "allow", err) < 0)
+        return err_number(err);
+    for (size_t i = 0; i < json_count(o->policies); i++) {
+        const struct json *rules = NULL;
+        const char *name = json_key_at(o->policies, i);
+        if (field_texts(o->policies, "policies", name, &rules, err) < 0 ||
+            try_rules(rules, name, err) < 0)
+            return err_number(err);
+    }
+    if (o->log && o->log[0] != '/')
+        return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": log is an absolute path");
     return 0;
 }
 
@@ -81,7 +111,7 @@ static int read_all(struct oci_operator *o, struct err *err)
         field_texts(j, "", "capabilities", &caps, err) < 0 || read_caps(caps, o, err) < 0 ||
         field_texts(j, "", "joins", &joins, err) < 0 || read_joins(joins, o, err) < 0 ||
         field_int(j, "", "memory", &o->memory, err) < 0 ||
-        field_int(j, "", "pids", &o->pids, err) < 0)
+        field_int(j, "", "pids", &o->pids, err) < 0 || read_network(o, err) < 0)
         return err_number(err);
     if (o->memory < 0 || o->pids < 0)
         return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": memory and pids are at least 1");

@@ -89,10 +89,25 @@ int oci_file_replace(int dir, const char *name, const void *data, size_t len, mo
 
 /* ---- folders ---- */
 
+/* Engines of ordinary users (podman) make a user namespace, in which the user is root, and call
+ * from there: such a root has the user's rights over the host and no others. */
+bool oci_is_users(void)
+{
+    char map[256], word[16];
+    unsigned inside, outside, count;
+    if (geteuid() != 0)
+        return true;
+    if (file_read(AT_FDCWD, "/proc/self/setgroups", word, sizeof word) > 0 &&
+        strncmp(word, "deny", 4) == 0)
+        return true;
+    return file_read(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) > 0 &&
+           sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && count == 1;
+}
+
 static int usual_root(char out[static 512], struct err *err)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");
-    if (geteuid() == 0 && (!run || getuid() == 0)) {
+    if (!oci_is_users() && (!run || getuid() == 0)) {
         snprintf(out, 512, "/run/brig-oci");
         return 0;
     }
@@ -186,6 +201,9 @@ static int load(struct oci_state *s, struct err *err)
     s->started = json_flag(j, "started");
     s->grouped = json_flag(j, "grouped");
     s->host_writable = json_flag(j, "host_writable");
+    s->porter = (pid_t)json_number(j, "porter");
+    s->porter_start = json_uint(j, "porter_start");
+    s->proxy_port = (uint16_t)json_uint(j, "proxy_port");
     json_free(j);
     return 0;
 }
@@ -226,6 +244,9 @@ int oci_state_save(const struct oci_state *s, struct err *err)
     jw_kv_bool(&w, "started", s->started);
     jw_kv_bool(&w, "grouped", s->grouped);
     jw_kv_bool(&w, "host_writable", s->host_writable);
+    jw_kv_int(&w, "porter", s->porter);
+    jw_kv_uint(&w, "porter_start", s->porter_start);
+    jw_kv_uint(&w, "proxy_port", s->proxy_port);
     jw_object_end(&w);
     if (out.failed)
         return err_set(err, ERR_LIMIT, "the state of %s is too long", s->id);

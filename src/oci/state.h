@@ -1,7 +1,7 @@
 /* The folder of a container's state: ROOT/ID, for its owner only. It holds state.json, the
  * configuration as it was at create (what comes later is judged and made by that copy: OC-7), and
- * the socket at which a created container waits. Nothing of brig's runs beside a container, so that
- * no crash of a caller loses one. */
+ * the socket at which a created container waits. A container needs nothing of brig's beside it to
+ * run on, so that no crash of a caller loses one. */
 #pragma once
 
 #include "base/err.h"
@@ -30,8 +30,13 @@ struct oci_state {
     bool started;
     bool grouped; /* it has groups */
     bool host_writable;
+    pid_t porter; /* who stands beside it while it runs (porter.h); 0: nobody */
+    uint64_t porter_start;
+    uint16_t proxy_port; /* where brig-proxy listens inside; 0: it does not */
 };
 
+/* Whether the caller is an ordinary user, or root in a user namespace that one made. */
+bool oci_is_users(void);
 /* `root` NULL: the usual place. */
 int oci_root_open(const char *root, bool make, struct err *err);
 /* A new one, locked; ERR_REFUSED if there is one already. */

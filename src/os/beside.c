@@ -2,6 +2,7 @@
 #include "os/beside.h"
 
 #include "base/cleanup.h"
+#include "os/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,14 +12,28 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A program that was copied into memory has no folder; who copied it left the path as its name
+ * (oci_reseal). Nobody else can have: who starts a copy of his own has no need to mislead it. */
+static int own_path(char *out, size_t size, struct err *err)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n <= 0)
+        return err_sys(err, "find brig's own folder");
+    out[n] = '\0';
+    if (strncmp(out, "/memfd:", 7) != 0)
+        return 0;
+    ssize_t len = file_read(AT_FDCWD, "/proc/self/cmdline", out, size);
+    if (len > 0 && out[0] == '/')
+        return 0;
+    return err_set(err, ERR_UNSUPPORTED, "brig does not know its own folder");
+}
+
 int program_beside(const char *name, char *ret, size_t size, struct err *err)
 {
     static const char *const places[] = {"", "../libexec/brig/"};
     char self[4000];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return err_sys(err, "find brig's own folder");
-    self[n] = '\0';
+    if (own_path(self, sizeof self, err) < 0)
+        return err_number(err);
     char *slash = strrchr(self, '/');
     if (slash)
         slash[1] = '\0';

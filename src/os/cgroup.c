@@ -16,16 +16,6 @@ static const struct cgroup_ops *ops_of(const struct cgroup_group *g)
     return g->version == CGROUP_V2 ? &cgroup_v2_ops : &cgroup_v1_ops;
 }
 
-bool cgroup_slot_is_first(const struct cgroup_group *g, int slot)
-{
-    if (!g->dir[slot][0])
-        return false;
-    for (int i = 0; i < slot; i++)
-        if (strcmp(g->dir[i], g->dir[slot]) == 0)
-            return false;
-    return true;
-}
-
 static bool name_is_valid(const char *name)
 {
     size_t len = strlen(name);

@@ -4,6 +4,7 @@
 #include "os/cgroup.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* Places in the arrays of struct cgroup_host and struct cgroup_group, in the order of the
  * controller bits. */
@@ -61,7 +62,15 @@ extern const struct cgroup_ops cgroup_v2_ops;
 
 /* Several v1 controllers may share one mount ("cpu,cpuacct"): true for the first slot of each
  * folder. */
-bool cgroup_slot_is_first(const struct cgroup_group *g, int slot);
+static inline bool cgroup_slot_is_first(const struct cgroup_group *g, int slot)
+{
+    if (!g->dir[slot][0])
+        return false;
+    for (int i = 0; i < slot; i++)
+        if (strcmp(g->dir[i], g->dir[slot]) == 0)
+            return false;
+    return true;
+}
 
 /* Make room for children in a group that was delegated to this process: v2 wants processes in
  * leaves only. */

@@ -59,6 +59,20 @@ static ssize_t receive(int fd, void *ask, size_t size, int fds[ERRAND_FDS])
     return n > 0 ? n - 1 : n;
 }
 
+/* ER-4: until the parent has closed its own copies of what came. With them closed here first, its
+ * close would be the last one, whenever it gets to it. */
+static bool await_go(int fd, const int fds[ERRAND_FDS])
+{
+    char go;
+    ssize_t n = 1;
+    bool came = false;
+    for (unsigned i = 0; i < ERRAND_FDS; i++)
+        came = came || fds[i] >= 0;
+    while (came && (n = recv(fd, &go, 1, 0)) < 0 && errno == EINTR)
+        ;
+    return n == 1;
+}
+
 static void serve(const struct errand *e, int fd)
 {
     char ask[MESSAGE_MAX], answer[MESSAGE_MAX];
@@ -67,7 +81,7 @@ static void serve(const struct errand *e, int fd)
         ssize_t n = receive(fd, ask, sizeof ask, fds);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n != (ssize_t)e->ask_size)
+        if (n != (ssize_t)e->ask_size || !await_go(fd, fds))
             _exit(0);
         e->fn(e->ctx, ask, fds, answer);
         if (send(fd, answer, e->answer_size, MSG_NOSIGNAL) != (ssize_t)e->answer_size)
@@ -172,11 +186,16 @@ static int send_ask(const struct errand *e, const void *ask, const int fds[ERRAN
     return n == (ssize_t)e->ask_size + 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
-static void close_all(int fds[ERRAND_FDS])
+/* How many there were. */
+static unsigned close_all(int fds[ERRAND_FDS])
 {
+    unsigned count = 0;
     for (unsigned i = 0; fds && i < ERRAND_FDS; i++)
-        if (fds[i] >= 0)
+        if (fds[i] >= 0) {
             close(fds[i]);
+            count++;
+        }
+    return count;
 }
 
 static int begin(struct errand *e, const void *ask, int fds[ERRAND_FDS])
@@ -184,7 +203,9 @@ static int begin(struct errand *e, const void *ask, int fds[ERRAND_FDS])
     int result = e->pid ? 0 : start(e);
     if (result == 0)
         result = send_ask(e, ask, fds);
-    close_all(fds);
+    unsigned closed = close_all(fds);
+    if (result == 0 && closed && send(e->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+        result = -EIO;
     if (result == 0)
         e->asked = true;
     return result;

@@ -12,7 +12,9 @@
  * ER-2  Nobody waits for the child's end. The kernel does not linger for a process that is killed;
  * one that it cannot kill stays behind, with nothing but what it was looking at, and there are
  * never more than ERRANDS_LOST of them. ER-3  The child has no descriptor of its parent's but those
- * that it is given, and dies with it. */
+ * that it is given, and dies with it.
+ * ER-4  The last close of what it is given is the child's: it keeps its copies until the parent has
+ * closed its own. */
 #pragma once
 
 #include <stdbool.h>
@@ -43,7 +45,7 @@ void errand_init(struct errand *e, errand_fn *fn, void *ctx, size_t ask_size, si
 void errand_start(struct errand *e);
 /* 0 and the answer; -ETIMEDOUT after so many milliseconds, or another negative errno. The
  * descriptors (NULL: none; -1: none at this place) are closed here in any case: the child has
- * copies by then, so that this is never the last close. */
+ * copies by then and keeps them until that is done, so that this is never the last close. */
 int errand_ask(struct errand *e, const void *ask, int fds[ERRAND_FDS], void *answer, unsigned ms);
 /* For who has other things to do: asks, unless the last ask is still under way, and waits so long.
  * -EINPROGRESS: come back later, for as long as you like; errand_end gives it up. */

@@ -146,7 +146,7 @@ bool procfs_stat_parse(const char *text, struct proc_stat *ret)
     const char *name = strchr(text, '('), *at = strrchr(text, ')');
     if (!name || !at || name > at || strlen(at) < 4 || at[1] != ' ' || at[3] != ' ')
         return false;
-    *ret = (struct proc_stat){.ended = at[2] == 'Z' || at[2] == 'X'};
+    *ret = (struct proc_stat){.ready = at[2] == 'R', .ended = at[2] == 'Z' || at[2] == 'X'};
     size_t len = (size_t)(at - name - 1);
     memcpy(ret->name, name + 1, len < sizeof ret->name ? len : sizeof ret->name - 1);
     at += 4;

@@ -35,6 +35,7 @@ struct proc_stat {
     pid_t ppid, pgrp;
     uint64_t own, reaped; /* CPU time in ticks: its threads', its waited-for children's */
     uint64_t tasks, start;
+    bool ready;  /* its first thread runs, or waits for nothing but a processor */
     bool ended;  /* its first thread has */
     bool ending; /* it has begun to: it runs no code any more */
 };

@@ -34,6 +34,7 @@ struct seal_choice {
     uint32_t mask; /* bits that do not matter are cleared first */
     uint32_t values[8];
     unsigned count;
+    bool more; /* one value, and the next choice, of the same call, is about another argument */
 };
 /* Allowed, or allowed so; some end the process, since only an attacker would try them (execve,
  * clone, ptrace, bpf, …: the same for everyone). All others fail with EPERM. */

@@ -61,8 +61,26 @@ static void emit(struct program *p, struct sock_filter step)
 #define UNLESS(value, skip)                                                                        \
     (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, (skip))
 
+/* One of several arguments that must all be right: with a wrong one this is the end; with the right
+ * one the next choice of the call decides. */
+static void emit_condition(struct program *p, const struct seal_choice *c)
+{
+    emit(p, UNLESS(c->call, 5));
+    emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                         (uint32_t)offsetof(struct seccomp_data, args) +
+                                             8 * c->argument));
+    emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, c->mask));
+    emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->values[0], 1, 0));
+    emit(p, RETURN(SECCOMP_RET_ERRNO | EPERM));
+    emit(p, LOAD(nr));
+}
+
 static void emit_choice(struct program *p, const struct seal_choice *c)
 {
+    if (c->more) {
+        emit_condition(p, c);
+        return;
+    }
     /* load, mask, two steps per value, deny */
     emit(p, UNLESS(c->call, (uint8_t)(3 + 2 * c->count)));
     emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,

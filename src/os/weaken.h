@@ -42,7 +42,13 @@
     GUARD(TIMEOUT, "limit-timeout", "the deadline")                                                \
     GUARD(CPU_TIME, "limit-cpu-time", "the limit of CPU time")                                     \
     GUARD(TEARDOWN, "teardown", "killing what the code left running (process tier)")               \
-    GUARD(SUPERVISOR, "supervisor", "dying with the supervisor")
+    GUARD(SUPERVISOR, "supervisor", "dying with the supervisor")                                   \
+    GUARD(WASM_PATHS, "wasm-paths", "resolving a module's paths beneath what it was given")        \
+    GUARD(WASM_RIGHTS, "wasm-rights", "the rights of a module's descriptors")                      \
+    GUARD(WASM_TABLE, "wasm-descriptors", "a module's own table of descriptors")                   \
+    GUARD(WASM_MEMORY, "wasm-memory", "the check of a module's addresses and lengths")             \
+    GUARD(WASM_IMPORTS, "wasm-imports", "the check of what a module imports")                      \
+    GUARD(WASM_NOEXEC, "wasm-noexec", "giving up executable memory in a module's runner")
 
 /* Guards whose absence takes more luck, or more time, to show than a row of `brig verify` may have:
  * their controls are in tests/escape. */

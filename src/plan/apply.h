@@ -30,8 +30,13 @@ struct apply_state {
     char **envp;
     size_t argc;
     size_t envc;
+    int beside_fd;    /* inner end of the control socket of root's part, until it has it; else -1 */
+    int as_root_fd;   /* what listens inside, until root's part has it; else -1 */
+    pid_t beside;     /* root's part of init; 0: none, or this is it */
     bool session;     /* serve requests instead of running one command */
     uint32_t request; /* session: the one that is being carried out */
+    /* Takes a listener that was made, and owns it from then on. */
+    int (*keep_listener)(int fd, const struct op *op, struct err *err);
 };
 
 typedef int apply_fn(struct apply_state *st, const struct op *op, struct err *err);
@@ -54,6 +59,8 @@ apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_grant, apply
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;
 /* credentials/apply_child.c */
 apply_fn apply_env;
+/* init/beside_child.c */
+apply_fn apply_beside_door, apply_beside;
 /* init/perform_child.c */
 apply_fn apply_arg, apply_session, apply_hand;
 
@@ -66,3 +73,5 @@ int ctl_send(const struct ctl_msg *msg, int fd);
 /* The number of descriptors that came with it, which are the caller's; negative: end or nonsense.
  */
 int ctl_receive(struct ctl_msg *msg, int fds[static CTL_FDS_MAX]);
+/* A keep_listener: to the supervisor, who hands it to brig-proxy. */
+int ctl_hand_listener(int fd, const struct op *op, struct err *err);

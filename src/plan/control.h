@@ -18,6 +18,7 @@ enum ctl_type {
     CTL_SOCKET,    /* with a descriptor: a listener made inside; value = kind << 16 | port */
     CTL_TTY,       /* with a descriptor: the master side of the private terminal */
     CTL_PROC_FILE, /* with a descriptor: one of the sandbox's own files of /proc; value = which */
+    CTL_WORK,      /* with a descriptor: the writable tmpfs, whose content is wanted at the end */
     CTL_PROC,      /* with a descriptor: a /proc of the sandbox's that hides nothing */
     CTL_READY,     /* from the process that will become the code: everything is in force */
     CTL_EXEC_FAIL, /* from the same process: execve failed: err */
@@ -26,6 +27,7 @@ enum ctl_type {
                       descriptor where one was asked for), or was not: err */
     CTL_EXITED,    /* session: `pid`, which CTL_SPAWN started, ended; value = wait status */
     CTL_BORN,      /* a clone, before its set-up; with a descriptor: its own pidfd */
+    CTL_DOOR,      /* with a descriptor: the control socket of root's part of init */
     CTL_CLONED,    /* from the interpreter of a clone, which waits: `pid` */
     /* supervisor → init */
     CTL_PLAN,   /* the plan is written and sealed: apply it */
@@ -90,6 +92,9 @@ enum {
     INIT_FD_TREES = 5, /* detached mounts for OP_BIND, in order */
 };
 #define INIT_TREES_MAX 64
+
+/* Where root's part of init is asked from inside, by who is not root; see init/as_root.c. */
+#define AS_ROOT_SOCKET "/run/brig-root"
 
 /* What ps shows for init. */
 #define INIT_NAME "brig-init"

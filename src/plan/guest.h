@@ -14,6 +14,10 @@ enum guest_port {
     GUEST_STDIN,
     GUEST_STDOUT,
     GUEST_STDERR,
+    GUEST_NAMES, /* questions for names and their answers: datagrams, each behind its length */
+    GUEST_CARRY, /* a connection of the code's, many at a time: a guest_target, then its bytes; what
+                    comes back comes in pieces, each behind its length (two bytes, the higher first)
+                    and a piece of none at its end: one that ends without was broken off */
 };
 
 #define GUEST_MAGIC 0x74736775u
@@ -38,6 +42,23 @@ struct guest_word {
         oom_kills;  /* GUEST_EXIT: processes that the guest's kernel killed for want of memory */
     struct err err; /* GUEST_FAIL */
 };
+
+/* What there is of a network around the monitor. */
+enum guest_network {
+    GUEST_NETWORK_NONE,
+    GUEST_NETWORK_NAMES, /* no rules; who asks for a name is told so */
+    GUEST_NETWORK_RULES,
+};
+
+/* Where a connection of the code's leads. */
+struct guest_target {
+    uint8_t address[16]; /* IPv6, or IPv4 in it (::ffff:a.b.c.d) */
+    uint8_t port[2];     /* the higher byte first */
+    uint8_t zero[2];
+};
+/* A datagram on GUEST_NAMES: its length, the higher byte first, and as many bytes. */
+#define GUEST_NAME_LEAST 12u
+#define GUEST_NAME_MOST  512u
 
 /* Where the modules lie in the initramfs: numbered, in the order in which they are loaded. */
 #define GUEST_MODULE "/modules/%02u.ko"

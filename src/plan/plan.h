@@ -31,7 +31,7 @@
     OP(OVERLAY, "overlay", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")              \
     OP(LAYER, "layer", FILESYSTEM, "source", "dest", "flags", "fd", "dev", "ino")                  \
     OP(WORK, "work", FILESYSTEM, NULL, NULL, "size", "inodes", "flags", NULL)                      \
-    OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", NULL, NULL, NULL)                 \
+    OP(WORK_DIR, "work-dir", FILESYSTEM, "name", "dest", "mode", "owner", NULL, NULL)              \
     OP(KEPT_DIR, "kept-dir", FILESYSTEM, "name", "dest", NULL, NULL, NULL, NULL)                   \
     OP(SHUT, "shut", FILESYSTEM, "dest", NULL, NULL, NULL, NULL, NULL)                             \
     OP(COVER, "cover", FILESYSTEM, "source", "dest", NULL, NULL, NULL, NULL)                       \
@@ -46,7 +46,9 @@
     OP(LANDLOCK_ENFORCE, "landlock-enforce", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)       \
     OP(RLIMIT, "rlimit", LIFECYCLE, "name", NULL, "resource", "soft", "hard", "code")              \
     OP(NO_NEW_PRIVS, "no-new-privs", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                   \
-    OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, "keep", NULL, NULL, NULL)                       \
+    OP(DROP_CAPS, "drop-caps", KERNEL, NULL, NULL, "keep", "for-now", NULL, NULL)                  \
+    OP(BESIDE_DOOR, "beside-door", KERNEL, NULL, NULL, "inside", NULL, NULL, NULL)                 \
+    OP(BESIDE, "beside", KERNEL, NULL, NULL, "uid", NULL, NULL, NULL)                              \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \
     OP(TTY, "tty", KERNEL, "device", NULL, "cols", "rows", NULL, NULL)                             \
     OP(HAND, "hand", KERNEL, NULL, NULL, "fd", "as", NULL, NULL)                                   \
@@ -77,6 +79,7 @@ enum {
     BIND_FILE = 16,    /* the source is not a folder */
     BIND_ALONE = 32,   /* without what is mounted below it */
     BIND_FOLDERS = 64, /* OP_LAYER: its folders belong to somebody else; they become our own */
+    BIND_HANDED = 128, /* OP_WORK: the supervisor gets a descriptor of it */
 };
 
 struct op {

@@ -49,7 +49,8 @@ static bool is_rare(const char *label)
     return strcmp(label, "keep") == 0 || strcmp(label, "whole") == 0 ||
            strcmp(label, "own-clock") == 0 || strcmp(label, "code") == 0 ||
            strcmp(label, "socket-buffer") == 0 || strcmp(label, "writable") == 0 ||
-           strcmp(label, "anew") == 0;
+           strcmp(label, "anew") == 0 || strcmp(label, "owner") == 0 ||
+           strcmp(label, "for-now") == 0;
 }
 
 static void line(struct buf *out, const struct op *op)

@@ -19,6 +19,9 @@ static const struct field rules[FIELD_COUNT] = {
     [FIELD_UID] = {.tighter = TIGHTER_NONZERO,
                    .max = 65533,
                    .help = "user id that the code sees itself as, inside the sandbox"},
+    [FIELD_BESIDE] =
+        {.tighter = TIGHTER_LOWER,
+         .help = "root as a second user beside that one, in brig serve; no capability comes along"},
     [FIELD_UNIX_SOCKETS] =
         {.tighter = TIGHTER_LOWER,
          .help = "unix sockets; auto: allowed without granted folders and --root DIR"},

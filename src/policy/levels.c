@@ -18,6 +18,7 @@ static const uint64_t numbers[FIELD_COUNT][LEVEL_COUNT] = {
     [FIELD_LEVEL] = {LEVEL_LOW, LEVEL_MEDIUM, LEVEL_HIGH, LEVEL_CRITICAL},
     [FIELD_TIER] = {TIER_PROCESS, TIER_CONTAINER, TIER_CONTAINER, TIER_VM},
     [FIELD_UID] = {1000, 1000, 1000, 1000},
+    [FIELD_BESIDE] = {false, false, false, false},
     [FIELD_UNIX_SOCKETS] = {NEED_AUTO, NEED_AUTO, NEED_AUTO, NEED_AUTO},
     [FIELD_WRITABLE_ROOT] = {false, false, false, false},
     [FIELD_WORKSPACE] = {false, true, true, true},

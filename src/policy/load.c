@@ -324,11 +324,6 @@ static int load_document(struct load *l, const struct json *root)
     return 0;
 }
 
-static void free_json(struct json **root)
-{
-    json_free(*root);
-}
-
 /* The readers put "LINE:COLUMN: " in front of their messages themselves. */
 static int read_failed(struct load *l)
 {
@@ -351,7 +346,7 @@ int policy_load(struct policy *p, const char *name, const char *text, size_t len
 {
     struct err ignored = ERR_INIT;
     struct load l = {p, name, err ? err : &ignored};
-    __attribute__((cleanup(free_json))) struct json *root = NULL;
+    cleanup_json struct json *root = NULL;
     size_t start = 0;
     while (start < len && strchr(" \t\r\n", text[start]) && text[start])
         start++;

@@ -28,8 +28,10 @@ enum level {
  * tier is in kernel/tier.c. */
 #define POLICY_TIERS(X)                                                                            \
     X(PROCESS, "process", false)                                                                   \
+    X(WASM_PROCESS, "wasm-process", false)                                                         \
     X(CONTAINER, "container", true)                                                                \
     X(WASM, "wasm", true)                                                                          \
+    X(GVISOR, "gvisor", true)                                                                      \
     X(VM, "vm", true)
 
 enum tier {
@@ -70,6 +72,7 @@ enum network_mode {
     X(LEVEL, "level", LEVEL, level)                                                                \
     X(TIER, "kernel.tier", TIER, tier)                                                             \
     X(UID, "kernel.uid", UINT, uid)                                                                \
+    X(BESIDE, "kernel.root", BOOL, root_beside)                                                    \
     X(UNIX_SOCKETS, "kernel.unix_sockets", NEED, unix_sockets)                                     \
     X(ROOT, "filesystem.root", PATH, root)                                                         \
     X(WRITABLE_ROOT, "filesystem.writable_root", BOOL, writable_root)                              \
@@ -131,7 +134,8 @@ struct policy {
     enum level level;
     enum tier tier; /* with a wish: the weakest of it */
     struct tier_wish wish;
-    uint64_t uid; /* inside the sandbox */
+    uint64_t uid;     /* inside the sandbox */
+    bool root_beside; /* there is root as well, for whoever asks for it: sandboxes of brig serve */
     enum need unix_sockets;
     char *root;         /* "host", an absolute folder, or "image:" and a reference */
     bool writable_root; /* all of it can be changed, in a layer that ends with the sandbox */
@@ -233,6 +237,8 @@ const char *tier_name(enum tier tier);
 int tier_parse(const char *text, enum tier *ret);
 /* Namespaces of every kind, and what hangs on them: POLICY_TIERS. */
 bool tier_namespaced(enum tier tier);
+/* What runs there is a module, and no program. */
+bool tier_runs_modules(enum tier tier);
 const char *policy_field_path(enum policy_field field);
 const char *policy_field_help(enum policy_field field); /* one line, for help texts and docs */
 /* The number is the one that the level brings, whoever wrote it down. */

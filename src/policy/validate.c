@@ -31,15 +31,16 @@ static int check_critical(const struct policy *p, struct err *err)
 }
 
 /* Without a mount namespace nothing can stand at another place, and nothing can be covered. */
-static int check_moved(const struct grant *g, struct err *err)
+static int check_moved(const struct policy *p, const struct grant *g, struct err *err)
 {
     struct quoted source;
     struct quoted dest;
     if (strcmp(g->source, g->dest) == 0)
         return 0;
     err_set(err, ERR_POLICY,
-            "tier process has no mount namespace: %s cannot show %s at another place (%s)",
-            grant_field(g->writable), quote(&source, g->source), quote(&dest, g->dest));
+            "tier %s has no mount namespace: %s cannot show %s at another place (%s)",
+            tier_name(p->tier), grant_field(g->writable), quote(&source, g->source),
+            quote(&dest, g->dest));
     return err_hint(err, "grant the folder at its own place, or use tier container");
 }
 
@@ -53,9 +54,9 @@ static int check_nested(const struct policy *p, const struct grant *g, struct er
         if (!other->writable || !path_within(g->dest, other->dest))
             continue;
         err_set(err, ERR_POLICY,
-                "tier process has no mount namespace: %s cannot be read-only inside %s, which is "
+                "tier %s has no mount namespace: %s cannot be read-only inside %s, which is "
                 "granted read-write",
-                quote(&inner, g->dest), quote(&outer, other->dest));
+                tier_name(p->tier), quote(&inner, g->dest), quote(&outer, other->dest));
         return err_hint(err, "grant only the folders that must be writable, or use tier container");
     }
     return 0;
@@ -72,28 +73,53 @@ static int check_writable_root(const struct policy *p, struct err *err)
     return err_hint(err, "remove one of the two");
 }
 
+/* Two ids are mapped into a user namespace, and each has a place of its own to write. */
+static int check_beside(const struct policy *p, struct err *err)
+{
+    if (!p->root_beside)
+        return 0;
+    if (p->uid == 0) {
+        err_set(err, ERR_POLICY, "kernel.root is true, but kernel.uid is 0: root is the one user");
+        return err_hint(err, "remove one of the two");
+    }
+    if (p->uid != 1000) {
+        err_set(err, ERR_POLICY, "kernel.root is true, but kernel.uid is not 1000");
+        return err_hint(err, "leave kernel.uid out");
+    }
+    if (p->tier != TIER_AUTO && p->tier != TIER_CONTAINER) {
+        err_set(err, ERR_POLICY, "tier %s has one user inside: kernel.root cannot be true",
+                tier_name(p->tier));
+        return err_hint(err, "leave kernel.root out, or use tier container");
+    }
+    if (p->workspace)
+        return 0;
+    err_set(err, ERR_POLICY, "kernel.root is true, but filesystem.workspace is false");
+    return err_hint(err, "remove one of the two");
+}
+
 static int check_process(const struct policy *p, struct err *err)
 {
     struct quoted q;
     if (p->tier == TIER_AUTO || tier_namespaced(p->tier))
         return 0;
     if (has_root_folder(p)) {
-        err_set(err, ERR_POLICY,
-                "tier process has no mount namespace: filesystem.root cannot be %s",
-                quote(&q, p->root));
+        err_set(err, ERR_POLICY, "tier %s has no mount namespace: filesystem.root cannot be %s",
+                tier_name(p->tier), quote(&q, p->root));
         return err_hint(err, "leave filesystem.root at host, or use tier container");
     }
     if (p->writable_root) {
         err_set(err, ERR_POLICY,
-                "tier process has no mount namespace: filesystem.writable_root cannot be true");
+                "tier %s has no mount namespace: filesystem.writable_root cannot be true",
+                tier_name(p->tier));
         return err_hint(err, "leave filesystem.writable_root out, or use tier container");
     }
     if (p->origin[FIELD_UID].kind > ORIGIN_LEVEL) {
-        err_set(err, ERR_POLICY, "tier process has no user namespace: kernel.uid cannot be chosen");
+        err_set(err, ERR_POLICY, "tier %s has no user namespace: kernel.uid cannot be chosen",
+                tier_name(p->tier));
         return err_hint(err, "leave kernel.uid out, or use tier container");
     }
     for (size_t i = 0; i < p->grant_count; i++) {
-        int r = check_moved(&p->grants[i], err);
+        int r = check_moved(p, &p->grants[i], err);
         if (r == 0)
             r = check_nested(p, &p->grants[i], err);
         if (r < 0)
@@ -126,21 +152,21 @@ static int check_network(const struct policy *p, struct err *err)
 /* A module has no sockets, and its runner needs the host's libraries. */
 static int check_wasm(const struct policy *p, struct err *err)
 {
-    if (p->tier != TIER_WASM && p->wish.count) {
-        for (unsigned i = 0; i < p->wish.count; i++)
-            if (p->wish.tiers[i] == TIER_WASM) {
-                err_set(err, ERR_POLICY, "kernel.tier: what runs on tier wasm runs on no other");
-                return err_hint(err, "name wasm alone, or leave it out");
-            }
-    }
-    if (p->tier != TIER_WASM)
+    for (unsigned i = 0; i < p->wish.count; i++)
+        if (tier_runs_modules(p->wish.tiers[i])) {
+            const char *word = tier_name(p->wish.tiers[i]);
+            err_set(err, ERR_POLICY, "kernel.tier: what runs on tier %s runs on no other", word);
+            return err_hint(err, "name %s alone, or leave it out", word);
+        }
+    if (!tier_runs_modules(p->tier))
         return 0;
+    const char *word = tier_name(p->tier);
     if (p->wish.count)
-        err_set(err, ERR_POLICY, "kernel.tier: what runs on tier wasm runs on no other");
+        err_set(err, ERR_POLICY, "kernel.tier: what runs on tier %s runs on no other", word);
     else if (p->network_mode != NETWORK_OFF)
-        err_set(err, ERR_POLICY, "tier wasm has no sockets: network.mode must be off");
+        err_set(err, ERR_POLICY, "tier %s has no sockets: network.mode must be off", word);
     else if (has_root_folder(p) || p->writable_root)
-        err_set(err, ERR_POLICY, "tier wasm shows folders, and no root: filesystem.%s",
+        err_set(err, ERR_POLICY, "tier %s shows folders, and no root: filesystem.%s", word,
                 p->writable_root ? "writable_root cannot be true" : "root must be host");
     else
         return 0;
@@ -159,5 +185,7 @@ int policy_validate(const struct policy *p, struct err *err)
         r = check_process(p, err);
     if (r == 0)
         r = check_wasm(p, err);
+    if (r == 0)
+        r = check_beside(p, err);
     return r < 0 ? r : check_writable_root(p, err);
 }

@@ -94,6 +94,11 @@ const char *tier_name(enum tier tier)
     return name_or_unknown(TYPE_TIER, tier);
 }
 
+bool tier_runs_modules(enum tier tier)
+{
+    return tier == TIER_WASM || tier == TIER_WASM_PROCESS;
+}
+
 bool tier_namespaced(enum tier tier)
 {
     static const bool table[TIER_COUNT] = {

@@ -75,10 +75,13 @@ enum step reading_watch_body(struct session *s)
         return STEP_ON;
     if (http_header_count(&x->request.headers, "Content-Type") > 1)
         return refuse(s, DENY_AMBIGUOUS, "send one Content-Type");
+    if (kind == FORM_UNCLEAR)
+        return refuse(s, DENY_AMBIGUOUS, "send a Content-Type that names one kind of form");
     if (kind == FORM_NONE)
         return STEP_ON;
-    if (kind != FORM_JSON && is_encoded(&x->request))
-        return refuse(s, DENY_AMBIGUOUS, "send the form without Content-Encoding");
+    if (is_encoded(&x->request))
+        return refuse(s, DENY_AMBIGUOUS,
+                      "send it without Content-Encoding, or name ?_method in the rule's pass");
     if (form_open(kind, type, doubt_is_method, &x->form, &err) < 0)
         return refuse(s, DENY_MALFORMED, NULL);
     return STEP_ON;

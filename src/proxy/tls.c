@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/shake_parse.h"
 
 #include <errno.h>
 #include <openssl/bio.h>
@@ -16,6 +17,9 @@
 /* System calls that one call of ours may read with: a peer that sends records without data (key
  * updates, empty ones) faster than we look at them must not keep the others waiting. */
 #define READS_AT_ONCE 16
+/* Of one message of a program's side of a handshake: OpenSSL makes room for what a hello says of
+ * itself, up to 128 KiB, and a program can begin thousands. */
+#define MESSAGE_MAX (32u * 1024)
 
 /* Owned by its stream. */
 struct tls {
@@ -28,6 +32,8 @@ struct tls {
     uint8_t *seen; /* bytes that were read before we came; NULL once they are consumed */
     size_t seen_at, seen_len;
     unsigned reads_left;
+    struct shake said;
+    bool claims_much; /* a message of it says that it is longer than MESSAGE_MAX */
     bool server, handshaking, failed;
     bool eof;     /* the socket has ended */
     bool drained; /* nothing can be read before the socket has more */
@@ -51,6 +57,15 @@ static size_t take_seen(struct tls *t, char *out, size_t len)
     return n;
 }
 
+/* Of what was read: `n`, or -1 where OpenSSL gets to see none of it. */
+static int show(struct tls *t, const char *data, ssize_t n)
+{
+    if (n > 0 && t->server && t->handshaking)
+        t->claims_much = !shake_take(&t->said, data, (size_t)n, MESSAGE_MAX,
+                                     SSL_version(t->ssl) < TLS1_3_VERSION);
+    return t->claims_much ? -1 : (int)n;
+}
+
 static int socket_read(BIO *bio, char *out, int len)
 {
     struct tls *t = BIO_get_data(bio);
@@ -59,7 +74,7 @@ static int socket_read(BIO *bio, char *out, int len)
     if (len <= 0)
         return 0;
     if (t->seen)
-        return (int)take_seen(t, out, (size_t)len);
+        return show(t, out, (ssize_t)take_seen(t, out, (size_t)len));
     if (t->reads_left == 0) {
         BIO_set_retry_read(bio);
         return -1;
@@ -72,7 +87,7 @@ static int socket_read(BIO *bio, char *out, int len)
         t->eof = true;
     else if (n < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
-    return (int)n;
+    return show(t, out, n);
 }
 
 static int socket_write(BIO *bio, const char *data, int len)
@@ -162,7 +177,10 @@ static int handshake(struct tls *t, struct err *err)
     t->read_needs = t->write_needs = needs;
     if (needs)
         return 0;
-    tls_explain(t->ssl, t->server, t->eof, err);
+    if (t->claims_much)
+        err_set(err, ERR_PROTOCOL, "a message of the handshake says that it is too long");
+    else
+        tls_explain(t->ssl, t->server, t->eof, err);
     ERR_clear_error();
     return err_number(err);
 }

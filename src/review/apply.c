@@ -256,10 +256,10 @@ static int make_staging(struct staging *s, struct err *err)
 {
     uint64_t random;
     cleanup_buf struct buf text;
+    buf_init(&text, 4096);
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         return err_sys(err, "random name");
     snprintf(s->name, sizeof s->name, REVIEW_STAGING "%016" PRIx64, random);
-    buf_init(&text, 4096);
     review_journal_begin(&text, s->name);
     review_journal_end(&text);
     if (write_whole(s->r->dir, "staging", &text, err) < 0)

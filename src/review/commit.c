@@ -8,17 +8,34 @@
 #include "review/journal.h"
 #include "review/review.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
 #define RENAME_EXCHANGE  2
 #endif
+
+bool review_is_empty(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    bool empty = list != NULL;
+    for (struct dirent *e; empty && (e = readdir(list));)
+        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    if (list)
+        closedir(list);
+    else if (fd >= 0)
+        close(fd);
+    return empty;
+}
 
 /* Between two steps, where a test build can be made to die. */
 void review_step(void)

@@ -186,6 +186,8 @@ int review_find(struct review *r, struct err *err)
     for (size_t i = 0; i < r->count; i++)
         mark(r, &r->changes[i]);
     result = review_mark_repositories(r, err);
+    if (result >= 0)
+        result = review_mark_linked(r, err);
     find_renames(r);
     for (size_t i = 0; i < r->count; i++)
         if (r->changes[i].lost && r->changes[i].twin == SIZE_MAX)

@@ -17,20 +17,6 @@
 
 #define JOURNAL_MAX (256u << 20)
 
-bool review_is_empty(int dir, const char *name)
-{
-    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    bool empty = list != NULL;
-    for (struct dirent *e; empty && (e = readdir(list));)
-        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
-    if (list)
-        closedir(list);
-    else if (fd >= 0)
-        close(fd);
-    return empty;
-}
-
 static int open_staging(const struct review *r, const char *name)
 {
     struct stat sb;

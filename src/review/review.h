@@ -167,6 +167,8 @@ bool review_link_escapes(const char *path, const char *target);
 bool review_is_git_name(const char *part, size_t len, unsigned *ret_bit);
 /* repository.c: marks what makes a folder a repository, or lies in one. */
 int review_mark_repositories(struct review *r, struct err *err);
+/* linked.c: and those that a link of a trusted name leads to. */
+int review_mark_linked(struct review *r, struct err *err);
 
 /* text.c, json.c */
 struct review_style {

@@ -1,4 +1,5 @@
 /* A run's network: its brig-proxy from the start to the last event. */
+#include "sandbox/egress.h"
 #include "base/cleanup.h"
 #include "network/decide.h"
 #include "sandbox/internal.h"
@@ -43,17 +44,23 @@ void sandbox_retry_variables(bool offline,
 }
 
 /* Programs that know proxies use ours; the others are caught without knowing. */
-void sandbox_egress_variables(const struct sandbox *s,
-                              void (*set)(void *ctx, const char *name, const char *value),
-                              void *ctx)
+void sandbox_proxy_variables(uint16_t port,
+                             void (*set)(void *ctx, const char *name, const char *value), void *ctx)
 {
     static const char *const proxies[] = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"};
     char url[64];
-    snprintf(url, sizeof url, "http://127.0.0.1:%u", s->network.proxy_port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u", port);
     for (size_t i = 0; i < ARRAY_LEN(proxies); i++)
         set(ctx, proxies[i], url);
     set(ctx, "NO_PROXY", "localhost,127.0.0.1,::1");
     set(ctx, "no_proxy", "localhost,127.0.0.1,::1");
+}
+
+void sandbox_egress_variables(const struct sandbox *s,
+                              void (*set)(void *ctx, const char *name, const char *value),
+                              void *ctx)
+{
+    sandbox_proxy_variables(s->network.proxy_port, set, ctx);
     if (s->session)
         sandbox_retry_variables(false, set, ctx);
     /* Without a network namespace there is no UDP: names are asked for over TCP. */
@@ -120,14 +127,6 @@ static void on_refused(void *ctx, const struct sockaddr *asked, socklen_t len)
     snprintf(what, sizeof what, "connect to %s port %u", address, port);
     if (host_parse(address, strlen(address), false, &t.host, &ignored) == 0)
         sandbox_deny_place(s, what, &t);
-}
-
-void sandbox_deny_place(struct sandbox *s, const char *what, const struct target *t)
-{
-    char hint[DENY_HINT_MAX];
-    deny_offline_hint(t, s->session, hint);
-    denial_add(&s->result->denials, BOUNDARY_NETWORK, what, "the sandbox has no network rules",
-               hint);
 }
 
 static void set_variable(void *ctx, const char *name, const char *value)

@@ -23,6 +23,11 @@ struct proxy_request {
 };
 int sandbox_proxy_serve(const struct proxy_request *r, struct buf *ret_summary, struct err *err);
 
+/* What tells programs inside of a proxy that listens there on 127.0.0.1. */
+void sandbox_proxy_variables(uint16_t port,
+                             void (*set)(void *ctx, const char *name, const char *value),
+                             void *ctx);
+
 /* The record of a run with a network: {"sandbox_id", "state": "running|ended", "started", "rules":
  * […], "network": as netlog_write_json}. Kept below $XDG_STATE_HOME/brig/net (root:
  * /var/lib/brig/net). */

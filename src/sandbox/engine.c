@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int refuse(struct err *err, const char *what)
+static int refuse(const struct sandbox *s, const char *what, struct err *err)
 {
-    err_set(err, ERR_USAGE, "tier wasm runs modules: %s", what);
+    err_set(err, ERR_USAGE, "tier %s runs modules: %s", tier_name(s->kernel.tier), what);
     err_at(err, BOUNDARY_KERNEL);
     return err_hint(err,
                     "brig run --tier wasm -- FILE.wasm; use tier container for other programs");
@@ -69,8 +69,30 @@ static int find_module(struct sandbox *s, struct err *err)
     bool file = fstat(at.fd, &sb) == 0 && S_ISREG(sb.st_mode);
     reach_close(&at);
     if (!file)
-        return refuse(err, "the first argument is a file");
+        return refuse(s, "the first argument is a file", err);
     memcpy(s->engine.module, at.path, sizeof s->engine.module);
+    return 0;
+}
+
+int engine_refuse(enum tier tier, const char *what, struct err *err)
+{
+    err_set(err, ERR_UNSUPPORTED, "%s is not there on the %s tier in this version", what,
+            tier_name(tier));
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err, "--tier container has it, behind a weaker kernel wall");
+}
+
+int engine_check_request(const struct sandbox *s, struct err *err)
+{
+    enum tier tier = s->kernel.tier;
+    if (s->request->tty && !tier_row(tier)->terminal)
+        return engine_refuse(tier, "a terminal (-t)", err);
+    if (s->learner)
+        return engine_refuse(tier, "learn mode", err);
+    if (s->request->policy->report)
+        return engine_refuse(tier, "the report of refused files (--report-files)", err);
+    if (s->session || s->stem || s->source)
+        return engine_refuse(tier, "a sandbox of brig serve", err);
     return 0;
 }
 
@@ -78,26 +100,37 @@ int engine_open(struct sandbox *s, struct err *err)
 {
     const struct tier_row *row = tier_row(s->kernel.tier);
     struct tier_answer answer = {0};
-    if (!row->engine || !row->module)
+    if (!row->engine)
         return 0;
-    if (s->request->code)
-        return refuse(err, "--lang starts interpreters of the system");
-    if (s->learner)
-        return refuse(err, "learn mode watches programs of the system");
+    if (row->module && s->request->code)
+        return refuse(s, "--lang starts interpreters of the system", err);
+    if (row->module && s->learner)
+        return refuse(s, "learn mode watches programs of the system", err);
+    if (row->user_kernel && sentry_check(s, err) < 0)
+        return err_number(err);
     if (row->probe && !row->probe(&answer)) {
         err_set(err, ERR_UNSUPPORTED, "the %s tier cannot be had here: %s",
                 tier_name(s->kernel.tier), answer.why);
         err_at(err, BOUNDARY_KERNEL);
         return err_hint(err, "%s", answer.how);
     }
-    if (program_beside(row->engine, s->engine.program, sizeof s->engine.program, err) < 0)
+    if (s->request->engine)
+        snprintf(s->engine.program, sizeof s->engine.program, "%s", s->request->engine);
+    else if (program_beside(row->engine, s->engine.program, sizeof s->engine.program, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
-    return find_module(s, err);
+    if (!row->module)
+        return sentry_open(s, err);
+    return s->request->engine ? 0 : find_module(s, err);
 }
 
 const char *engine_program(const struct sandbox *s)
 {
     return s->engine.program[0] ? s->engine.program : s->request->tool;
+}
+
+const char *engine_runs(const struct sandbox *s)
+{
+    return tier_row(s->kernel.tier)->user_kernel ? s->request->tool : NULL;
 }
 
 static void give(struct plan *plan, const char *name, const char *folder, bool writable)
@@ -114,7 +147,9 @@ static void give(struct plan *plan, const char *name, const char *folder, bool w
 static void give_folders(struct sandbox *s)
 {
     const struct filesystem *fs = &s->filesystem;
-    bool workspace = fs->policy->workspace, here = workspace && strcmp(fs->cwd, WORKSPACE) == 0;
+    /* On the process tier it is a folder of the host's; to the module it has the same name. */
+    const char *work = fs->namespaced ? WORKSPACE : fs->private_dir;
+    bool workspace = fs->policy->workspace, here = workspace && strcmp(fs->cwd, work) == 0;
     for (unsigned i = 0; i < fs->grant_count; i++) {
         const struct pinned_grant *g = &fs->grants[i];
         const char *place = grant_place(fs, g);
@@ -129,9 +164,9 @@ static void give_folders(struct sandbox *s)
             workspace = false;
     }
     if (workspace)
-        give(&s->plan, WORKSPACE, WORKSPACE, true);
+        give(&s->plan, WORKSPACE, work, true);
     if (here)
-        give(&s->plan, ".", WORKSPACE, true);
+        give(&s->plan, ".", work, true);
 }
 
 void engine_plan(struct sandbox *s)
@@ -139,6 +174,12 @@ void engine_plan(struct sandbox *s)
     if (!s->engine.program[0])
         return;
     plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? TOOL_PATH : s->engine.program, NULL, 0);
+    if (s->request->engine)
+        return;
+    if (tier_row(s->kernel.tier)->user_kernel) {
+        sentry_plan(s);
+        return;
+    }
     if (!s->request->policy->exec)
         plan_str(&s->plan, OP_ARG, "--no-exec", NULL, 0);
     give_folders(s);

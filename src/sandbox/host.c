@@ -128,8 +128,12 @@ static void judge_tier(struct host_report *r, struct host_tier *t, unsigned foun
         return;
     }
     struct tier_answer answer = {0};
-    if (!t->available || !row->probe || row->probe(&answer))
+    if (!t->available || !row->probe)
         return;
+    if (row->probe(&answer)) {
+        memcpy(t->how, answer.how, sizeof t->how); /* what it would be had with */
+        return;
+    }
     t->available = false;
     memcpy(t->why, answer.why, sizeof t->why);
     memcpy(t->how, answer.how, sizeof t->how);

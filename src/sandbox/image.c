@@ -100,7 +100,7 @@ static int apply_user(struct policy *p, const struct image *image, const struct 
 {
     char text[24];
     uint64_t uid;
-    if (policy_field_is_chosen(p, FIELD_UID))
+    if (policy_field_is_chosen(p, FIELD_UID) || p->root_beside)
         return 0;
     if (image_user(image, &uid, err) < 0)
         return err_number(err);

@@ -24,7 +24,10 @@
 #define EGRESS_QUESTIONS  8 /* at one time */
 #define PUMP_DIED         "its pump died"
 
-#define MACHINE_FILES 81920 /* descriptors of a monitor: what the guest knows and has open */
+/* What a connection that a monitor carries may hold in the kernel, each way: what all of them hold
+ * together is part of the monitor's own memory. */
+#define MACHINE_SOCKET 65536
+#define MACHINE_FILES  81920 /* descriptors of a monitor: what the guest knows and has open */
 
 struct sandbox {
     const struct run_request *request;
@@ -41,18 +44,26 @@ struct sandbox {
         bool checked;
     } cloned;
 
+    /* Where there are two users: root's part of init. */
+    struct {
+        int fd; /* its control socket, our end */
+        pid_t pid;
+    } beside;
+
     struct {
         char program[PATH_MAX]; /* "": the tier has none, the code is started itself */
         char module[PATH_MAX];
-    } engine; /* engine.c */
+    } engine;                   /* engine.c */
+    struct gvisor_build sentry; /* the gvisor tier; sentry.c */
     struct {
         bool on;
         char program[PATH_MAX]; /* the monitor's */
         int fds[KERNEL_HANDED];
         struct guest_kernel guest;
         struct kernel_machine facts;
-        char numbers[7][24];
-        char *argv[9];
+        uint64_t boot_seconds; /* that the guest has to come up */
+        char numbers[9][24];
+        char *argv[11];
     } machine; /* the vm tier; machine.c */
     struct kernel kernel;
     struct filesystem filesystem;
@@ -147,6 +158,21 @@ int engine_open(struct sandbox *s, struct err *err);
 void engine_plan(struct sandbox *s);
 /* The program of brig's own that is shown inside; or NULL. */
 const char *engine_program(const struct sandbox *s);
+/* What the engine is to run, if that is a program of brig's own, or NULL. */
+const char *engine_runs(const struct sandbox *s);
+/* What no engine that takes the place of the code has yet: refused, one by one. */
+int engine_check_request(const struct sandbox *s, struct err *err);
+int engine_refuse(enum tier tier, const char *what, struct err *err);
+/* sentry.c: the part of it that is the gvisor tier's. What is asked for and not offered there;
+ * which runsc; the arguments before the code's. */
+int sentry_check(const struct sandbox *s, struct err *err);
+int sentry_check_policy(const struct policy *p, struct err *err);
+int sentry_open(struct sandbox *s, struct err *err);
+void sentry_plan(struct sandbox *s);
+/* platform.c: settles on the platform that works on this host, if the build has more than one. */
+int platform_choose(struct gvisor_build *b, struct err *err);
+/* Uses what an earlier trial found, and tries nothing. */
+bool platform_known(struct gvisor_build *b);
 /* supervise.c: let the code run until the end. */
 int sandbox_supervise(struct sandbox *s, struct err *err);
 /* end.c: kill what is left, wait for it, read final usage. Safe on half-built state. */
@@ -177,10 +203,10 @@ void sandbox_egress_change(struct sandbox *s);
 void sandbox_egress_end(struct sandbox *s);
 void sandbox_egress_teardown(struct sandbox *s);
 
-/* It leads there, and there are no rules: a denial with what would allow it. */
+/* names.c: it leads there, and there are no rules: a denial with what would allow it. */
 void sandbox_deny_place(struct sandbox *s, const char *what, const struct target *t);
 
-/* names.c: answers the questions that wait on this socket, each of which is a denial. */
+/* Answers the questions that wait on this socket, each of which is a denial. */
 void sandbox_names_answer(struct sandbox *s, int fd);
 
 /* proc_numbers.c: the view `own` of /proc. Before the plan is written, and after each look at the

@@ -4,14 +4,17 @@
  * The memory limit of the policy is that of guest and monitor together: the guest has what is left
  * after MACHINE_OVERHEAD. */
 #include "base/cleanup.h"
+#include "base/num.h"
 #include "os/beside.h"
 #include "os/fd.h"
+#include "plan/guest.h"
 #include "sandbox/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,30 +22,18 @@
 #define MACHINE_LEAST    (128ull << 20) /* of the guest's own */
 #define MACHINE_CPUS     8u
 #define MACHINE_PIECE    (2ull << 20)
+#define BOOT_SECONDS     60u
+#define BOOT_SECONDS_MAX 3600u
+#define BOOT_VARIABLE    "BRIG_VM_BOOT_SECONDS"
 
 enum { HAND_KVM, HAND_KERNEL, HAND_INITRAMFS, HAND_PLAN };
-
-static int refuse(const char *what, struct err *err)
-{
-    err_set(err, ERR_UNSUPPORTED, "%s is not there on the vm tier in this version", what);
-    err_at(err, BOUNDARY_KERNEL);
-    return err_hint(err, "--tier container has it, behind a weaker kernel wall");
-}
 
 /* What is asked for and cannot be given stops the start. */
 static int check_request(const struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
-    if (s->request->tty)
-        return refuse("a terminal (-t)", err);
-    if (p->network_mode == NETWORK_ALLOWLIST)
-        return refuse("a network (network rules, secrets)", err);
-    if (s->learner)
-        return refuse("learn mode", err);
-    if (p->report)
-        return refuse("the report of refused files (--report-files)", err);
-    if (s->session || s->stem || s->source)
-        return refuse("a sandbox of brig serve", err);
+    if (engine_check_request(s, err) < 0)
+        return err_number(err);
     if (p->memory < MACHINE_LEAST + MACHINE_OVERHEAD) {
         err_set(err, ERR_UNSUPPORTED, "a virtual machine needs at least 160 MiB of memory");
         err_at(err, BOUNDARY_KERNEL);
@@ -67,18 +58,36 @@ static unsigned guest_cpus(const struct policy *p)
     return wanted < 1 ? 1 : wanted > MACHINE_CPUS ? MACHINE_CPUS : (unsigned)wanted;
 }
 
+/* A boot takes a second. What makes it take minutes is the host's business, and known to who runs
+ * it. */
+static int read_boot_seconds(uint64_t *ret, struct err *err)
+{
+    const char *word = getenv(BOOT_VARIABLE);
+    *ret = BOOT_SECONDS;
+    if (!word || !*word)
+        return 0;
+    if (num_parse_uint(word, ret, err) < 0 || *ret < 1 || *ret > BOOT_SECONDS_MAX)
+        return err_set(err, ERR_USAGE, BOOT_VARIABLE " is not a number of seconds from 1 to %u: %s",
+                       BOOT_SECONDS_MAX, word);
+    return 0;
+}
+
 static void write_arguments(struct sandbox *s)
 {
-    const uint64_t numbers[7] = {s->machine.facts.memory,     s->machine.facts.cpus,
-                                 s->kernel.inside_uid,        INIT_FD_TREES + HAND_KVM,
-                                 INIT_FD_TREES + HAND_KERNEL, INIT_FD_TREES + HAND_INITRAMFS,
-                                 INIT_FD_TREES + HAND_PLAN};
+    bool rules = s->request->policy->network_mode == NETWORK_ALLOWLIST;
+    const uint64_t numbers[] = {
+        s->machine.facts.memory,        s->machine.facts.cpus,
+        s->kernel.inside_uid,           rules ? GUEST_NETWORK_RULES : GUEST_NETWORK_NAMES,
+        INIT_FD_TREES + HAND_KVM,       INIT_FD_TREES + HAND_KERNEL,
+        INIT_FD_TREES + HAND_INITRAMFS, INIT_FD_TREES + HAND_PLAN,
+        s->machine.boot_seconds};
+    _Static_assert(ARRAY_LEN(numbers) == ARRAY_LEN(s->machine.numbers), "one of each");
     s->machine.argv[0] = (char *)TOOL_PATH;
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         snprintf(s->machine.numbers[i], sizeof s->machine.numbers[i], "%" PRIu64, numbers[i]);
         s->machine.argv[i + 1] = s->machine.numbers[i];
     }
-    s->machine.argv[8] = NULL;
+    s->machine.argv[ARRAY_LEN(numbers) + 1] = NULL;
 }
 
 int sandbox_machine_open(struct sandbox *s, struct err *err)
@@ -88,7 +97,7 @@ int sandbox_machine_open(struct sandbox *s, struct err *err)
         s->machine.fds[i] = -1;
     if (s->kernel.tier != TIER_VM)
         return 0;
-    if (check_request(s, err) < 0)
+    if (check_request(s, err) < 0 || read_boot_seconds(&s->machine.boot_seconds, err) < 0)
         return err_number(err);
     if (program_beside("brig-vmm", s->machine.program, sizeof s->machine.program, err) < 0 ||
         guests_choose(&s->machine.guest, err) < 0)
@@ -141,6 +150,7 @@ int sandbox_machine_write(struct sandbox *s, struct err *err)
     if (!s->machine.on)
         return 0;
     plan_init(&plan);
+    network_plan_guest(&s->network, &plan);
     lifecycle_plan_guest(s->request->policy, &plan);
     plan_op(&plan, OP_NO_NEW_PRIVS);
     filesystem_plan_guest(&s->filesystem, &plan);

@@ -43,6 +43,14 @@ static bool is_known(const struct denial_list *list, const char *what)
     return false;
 }
 
+void sandbox_deny_place(struct sandbox *s, const char *what, const struct target *t)
+{
+    char hint[DENY_HINT_MAX];
+    deny_offline_hint(t, s->session, hint);
+    denial_add(&s->result->denials, BOUNDARY_NETWORK, what, "the sandbox has no network rules",
+               hint);
+}
+
 /* Names are asked for in pairs, for IPv4 and IPv6: that is one try. */
 static void note(struct sandbox *s, const struct dns_question *q)
 {

@@ -70,6 +70,12 @@ static int open_filesystem(struct sandbox *s, struct err *err)
     const struct run_request *request = s->request;
     if (reference_of_root(request->policy->root) && !request->image && !request->root)
         return err_set(err, ERR_UNSUPPORTED, "what is started here cannot have an image as root");
+    /* Elsewhere another kernel has what was written, or some of it. */
+    if (request->keep_changes && s->kernel.tier != TIER_CONTAINER) {
+        err_set(err, ERR_UNSUPPORTED, "what is changed cannot be kept on the %s tier",
+                tier_name(s->kernel.tier));
+        return err_hint(err, "--commit needs --tier container");
+    }
     if (request->review && s->reviews_fd < 0 && open_reviews(s, err) < 0)
         return err_number(err);
     struct filesystem_request r = {.policy = s->request->policy,
@@ -81,13 +87,19 @@ static int open_filesystem(struct sandbox *s, struct err *err)
                                    .command = request->argv,
                                    .tool = s->machine.on ? s->machine.program : engine_program(s),
                                    .module = s->engine.module[0] ? s->engine.module : NULL,
+                                   .program = engine_runs(s),
                                    .root = request->image ? request->image->root : request->root,
                                    .output = request->output,
                                    .namespaced = tier_namespaced(s->kernel.tier) && !host_view(),
                                    .private_root = tier_namespaced(s->kernel.tier),
                                    .privileged = s->kernel.privileged,
                                    .inside_uid = s->kernel.inside_uid,
-                                   .whole_proc = s->stem != NULL};
+                                   .root_beside = s->kernel.beside,
+                                   .whole_proc = s->stem != NULL,
+                                   .keeps_changes = request->keep_changes,
+                                   .user_kernel = tier_row(s->kernel.tier)->user_kernel};
+    if (s->kernel.beside && s->kernel.options.unix_sockets)
+        r.as_root = kernel_init_program(&r.as_root_len);
     return filesystem_open(&s->filesystem, &r, err);
 }
 
@@ -102,11 +114,12 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .sandbox_id = s->id + 5, /* the cgroup module says brig- itself */
         .private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL,
         .stem = s->stem != NULL,
-        .engine_files = s->machine.on ? MACHINE_FILES : 0,
+        .engine_files = s->machine.on || tier_row(s->kernel.tier)->user_kernel ? MACHINE_FILES : 0,
         .cloned = s->source != NULL,
         .scoped_signals = s->kernel.options.scoped_signals,
         .watched = s->session,
         .reserves = s->engine.program[0] != '\0',
+        .memory_files = tier_row(s->kernel.tier)->user_kernel,
         .review = s->request->review != NULL};
     return lifecycle_open(&s->lifecycle, &r, err);
 }
@@ -180,6 +193,17 @@ static bool other_root(const struct policy *p)
     return p->root && strcmp(p->root, "host") != 0 && !reference_of_root(p->root);
 }
 
+/* What is changed in a project becomes its owner's: one id of the sandbox's stands for that one. */
+static int check_beside(const struct sandbox *s, struct err *err)
+{
+    if (!s->kernel.beside || !s->request->review)
+        return 0;
+    err_set(err, ERR_UNSUPPORTED,
+            "kernel.root: a project cannot be shown in a sandbox with two users");
+    err_at(err, BOUNDARY_FILESYSTEM);
+    return err_hint(err, "take a template without kernel.root");
+}
+
 int sandbox_open(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
@@ -193,13 +217,14 @@ int sandbox_open(struct sandbox *s, struct err *err)
         .network = p->network_mode == NETWORK_ALLOWLIST,
         .watched = !s->stem,
         .stem = s->stem != NULL,
+        .session = s->session,
         .learn = s->learner ? &s->learner->asked : NULL,
         .lease = s->source ? s->source->lease
                  : s->stem ? s->stem->lease
                            : 0,
         .tty = s->request->tty};
-    if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || engine_open(s, err) < 0 ||
-        sandbox_machine_open(s, err) < 0 || open_filesystem(s, err) < 0)
+    if (make_id(s, err) < 0 || kernel_open(&s->kernel, &kr, err) < 0 || check_beside(s, err) < 0 ||
+        engine_open(s, err) < 0 || sandbox_machine_open(s, err) < 0 || open_filesystem(s, err) < 0)
         return err_number(err);
     share_places(s);
     s->kernel.options.private_shm = !s->filesystem.namespaced && s->filesystem.private_dir[0];
@@ -216,6 +241,8 @@ int sandbox_open(struct sandbox *s, struct err *err)
     s->kernel.options.shared_max = LIFECYCLE_SHARED_MAX;
     s->pumped = !guard_left_out(GUARD_ERRANDS) && !filesystem_answers(&s->filesystem); /* PU-1 */
     s->network.socket_buffer = s->kernel.socket_buffer = lifecycle_socket_buffer(&s->lifecycle);
+    if (s->machine.on && !s->network.socket_buffer)
+        s->network.socket_buffer = MACHINE_SOCKET;
     return 0;
 }
 
@@ -306,7 +333,9 @@ static int prepare(struct sandbox *s, struct err *err)
     if (lifecycle_prepare(&s->lifecycle, err) < 0 || kernel_prepare(&s->kernel, err) < 0 ||
         prepare_review(s, err) < 0)
         return err_number(err);
-    return filesystem_prepare(&s->filesystem, s->kernel.host_uid, s->kernel.host_gid, err);
+    const struct kernel *k = &s->kernel;
+    uid_t system = k->beside ? k->root_uid : k->host_uid;
+    return filesystem_prepare(&s->filesystem, k->host_uid, k->host_gid, system, err);
 }
 
 static int open_null(int flags, struct err *err)
@@ -452,6 +481,17 @@ static int launch(struct sandbox *s, int plan_fd, struct err *err)
     return result;
 }
 
+static int take_door(struct sandbox *s, int *fd, struct err *err)
+{
+    int type = 0;
+    socklen_t len = sizeof type;
+    if (!s->kernel.beside || s->beside.fd >= 0 || *fd < 0 ||
+        getsockopt(*fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET)
+        return err_set(err, ERR_PROTOCOL, "init sent a socket that nobody asked for");
+    s->beside.fd = fd_steal(fd);
+    return 0;
+}
+
 static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, pid_t pid,
                         struct err *err)
 {
@@ -467,11 +507,15 @@ static int take_message(struct sandbox *s, const struct ctl_msg *msg, int *fd, p
         return sandbox_egress_listener(s, *fd, msg->value, err);
     case CTL_PROC_FILE:
         return filesystem_own_take(&s->filesystem, msg->value, fd, err);
+    case CTL_WORK:
+        return filesystem_changes_take(&s->filesystem, fd, err);
     case CTL_PROC:
         return lifecycle_take_proc(&s->lifecycle, fd, err);
     case CTL_TTY:
         s->tty_master = fd_steal(fd);
         return 0;
+    case CTL_DOOR:
+        return take_door(s, fd, err);
     case CTL_BORN:
         return clone_born(s, fd, pid, err);
     case CTL_CLONED:
@@ -545,10 +589,37 @@ static int await_ready(struct sandbox *s, struct err *err)
     }
 }
 
+/* Root's part of init is there a moment after init itself. */
+static int await_beside(struct sandbox *s, struct err *err)
+{
+    struct ctl_msg msg;
+    cleanup_fd int fd = -1;
+    struct pollfd in = {.fd = s->beside.fd, .events = POLLIN};
+    if (!s->kernel.beside)
+        return 0;
+    int n;
+    while ((n = poll(&in, 1, SET_UP_DEADLINE_MS)) < 0 && errno == EINTR)
+        ;
+    int got =
+        n > 0 ? message_receive(s->beside.fd, &msg, &fd, &s->beside.pid, MSG_DONTWAIT, err) : 0;
+    if (got < 0)
+        return got;
+    if (got > 0 && msg.type == CTL_READY)
+        return 0;
+    if (got > 0 && msg.type == CTL_FAIL && err_code_known(msg.err.code)) {
+        *err = msg.err;
+        return err_number(err);
+    }
+    err_set(err, ERR_SYSTEM, "root's part of init did not start");
+    return err_at(err, BOUNDARY_KERNEL);
+}
+
 typedef int attest_verb(struct sandbox *s, struct evidence *out, struct err *err);
 
 static int attest_kernel(struct sandbox *s, struct evidence *out, struct err *err)
 {
+    if (s->kernel.beside && kernel_attest_beside(&s->kernel, s->init_pid, s->beside.pid, err) < 0)
+        return err_number(err);
     return kernel_attest(&s->kernel, s->init_pid, s->code_pid, out, err);
 }
 static int attest_filesystem(struct sandbox *s, struct evidence *out, struct err *err)
@@ -632,7 +703,7 @@ int sandbox_provision(struct sandbox *s, struct err *err)
         return err_number(err);
     if ((s->source ? start_clone(s, plan_fd, err) : start(s, plan_fd, err)) < 0)
         return err_number(err);
-    if (sandbox_notary_start(s, err) < 0 || await_ready(s, err) < 0 ||
+    if (sandbox_notary_start(s, err) < 0 || await_ready(s, err) < 0 || await_beside(s, err) < 0 ||
         sandbox_egress_await(s, err) < 0 || sandbox_attest(s, err) < 0 ||
         sandbox_notary_await(s, err) < 0)
         return err_number(err);

@@ -1,7 +1,9 @@
 /* The result of a run, as a structure and as the JSON of `brig run --json`. */
 #include "sandbox/sandbox.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CAPTURE_MAX (1ull << 30)
 #define RECEIPT_MAX (2u << 20)
@@ -24,6 +26,10 @@ void run_result_done(struct run_result *r)
     buf_done(&r->errout);
     buf_done(&r->receipt);
     learn_free(r->learned);
+    if (r->changes)
+        close(r->changes->fd);
+    free(r->changes);
+    r->changes = NULL;
 }
 
 void run_result_write_end(const struct run_result *r, struct json_writer *w)

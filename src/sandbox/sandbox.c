@@ -31,7 +31,7 @@ struct sandbox *sandbox_new(const struct run_request *request, struct run_result
         return NULL;
     }
     int *fds[] = {&s->ctl_fd,    &s->init_pidfd, &s->tty_master, &s->tty_sizes,
-                  &s->signal_fd, &s->reviews_fd, &s->names_fd};
+                  &s->signal_fd, &s->reviews_fd, &s->names_fd,   &s->beside.fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         *fds[i] = -1;
     for (size_t i = 0; i < ARRAY_LEN(s->cloned.fds); i++)
@@ -71,7 +71,19 @@ void sandbox_free(struct sandbox *s)
 const char *run_tool_path(enum tier tier, const char *tool)
 {
     bool host_view = guard_left_out(GUARD_ROOT) || guard_left_out(GUARD_NS_MOUNT);
-    return tier_namespaced(tier) && !host_view ? TOOL_PATH : tool;
+    if (!tier_namespaced(tier) || host_view)
+        return tool;
+    return tier_row(tier)->user_kernel ? PROGRAM_PATH : TOOL_PATH;
+}
+
+bool run_behind_sentry(enum tier tier)
+{
+    return tier_row(tier)->user_kernel;
+}
+
+int run_check_policy(const struct policy *p, enum tier tier, struct err *err)
+{
+    return run_behind_sentry(tier) ? sentry_check_policy(p, err) : 0;
 }
 
 static void notice(struct run_result *r, const char *text)
@@ -216,6 +228,28 @@ static int run(struct sandbox *s, struct err *err)
     return sandbox_supervise(s, err);
 }
 
+/* Only when nobody is left to change it. Entries of the view are layered in their order
+ * (filesystem/container.c), so that the number of a layer follows. */
+static void keep_changes(struct sandbox *s)
+{
+    const struct filesystem_host *host = &s->filesystem.host;
+    if (s->filesystem.changes_fd < 0 || s->lifecycle.stuck || !s->filesystem.root)
+        return;
+    struct run_changes *c = calloc(1, sizeof *c + host->view_count * sizeof c->tops[0]);
+    if (!c)
+        return;
+    int layers = 0;
+    for (; c->count < host->view_count; c->count++) {
+        const struct view_entry *e = &host->view[c->count];
+        struct run_change *top = &c->tops[c->count];
+        snprintf(top->path, sizeof top->path, "%s", e->path);
+        snprintf(top->target, sizeof top->target, "%s", e->target);
+        top->layer = e->is_dir && !e->target[0] ? layers++ : -1;
+    }
+    c->fd = fd_steal(&s->filesystem.changes_fd);
+    s->result->changes = c;
+}
+
 /* LC-7: what is left behind is said, whatever else went wrong; the first of it stands for all. */
 static void note_left(struct sandbox *s, int result, const struct err *err)
 {
@@ -249,9 +283,9 @@ void sandbox_teardown(struct sandbox *s)
     stream_done(&s->out);
     stream_done(&s->errout);
     feed_done(&s->in);
-    int *fds[] = {&s->ctl_fd,        &s->init_pidfd,    &s->tty_master,
-                  &s->tty_sizes,     &s->signal_fd,     s->cloned.fds,
-                  s->cloned.fds + 1, s->cloned.fds + 2, s->cloned.fds + 3};
+    int *fds[] = {&s->ctl_fd,        &s->init_pidfd, &s->tty_master,    &s->tty_sizes,
+                  &s->signal_fd,     s->cloned.fds,  s->cloned.fds + 1, s->cloned.fds + 2,
+                  s->cloned.fds + 3, &s->beside.fd};
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
@@ -282,6 +316,8 @@ int sandbox_finish(struct sandbox *s, int result, struct err *err)
     }
     if (!failed)
         settle_result(s);
+    if (result >= 0)
+        keep_changes(s);
     if (!failed && s->learner)
         s->result->learned = learner_settle(s);
     state_enter(&s->state, STATE_TEARDOWN, NULL);

@@ -45,7 +45,8 @@ struct run_request {
     bool capture; /* keep stdout and stderr in the result */
     bool receipt; /* write the receipt */
     enum run_sign sign;
-    bool code; /* what comes through stdin is the code itself */
+    bool code;         /* what comes through stdin is the code itself */
+    bool keep_changes; /* of a writable root: what the code changed becomes result->changes */
     /* Learn mode: what is refused becomes result->learned. The caller's working folder, or NULL;
      * the network must be on, if without a rule. */
     bool learn;
@@ -61,6 +62,11 @@ struct run_request {
     /* A program of brig's own that is shown inside, read-only, at run_tool_path(); or NULL. It is
      * no grant of the policy's, and changes nothing that depends on there being any. */
     const char *tool;
+    /* A program of brig's own in the place of the tier's engine, with the command as its arguments:
+     * `brig verify` tries what an engine that was broken into could do. Or NULL. */
+    const char *engine;
+    /* gVisor's platform, whatever is known of it here: a trial; or NULL. */
+    const char *platform;
     /* A folder of brig's own that is the root, whatever the policy says; and one that the program
      * may fill, at its workspace. For brig's own programs; or NULL. */
     const char *root, *output;
@@ -68,6 +74,12 @@ struct run_request {
     const struct image *image;
 };
 const char *run_tool_path(enum tier tier, const char *tool);
+/* On this tier a kernel in user space answers the code, and the code's tasks are those of an
+ * engine.
+ */
+bool run_behind_sentry(enum tier tier);
+/* Whether the tier has what the policy asks for; where it has not, why. */
+int run_check_policy(const struct policy *p, enum tier tier, struct err *err);
 
 #define RUN_NOTICES_MAX 8
 #define RUN_ASKED_MAX   40
@@ -80,6 +92,19 @@ struct run_asked {
     char reason[160];
     char answer[16];
     char by[24];
+};
+
+/* What the code changed in a writable root over a folder, once nobody is left to change it. All of
+ * it is hostile: names, kinds, modes, contents. */
+struct run_changes {
+    int fd; /* of a tmpfs: "root" is what lies at the top, "layerN/upper" an overlay's upper layer
+             */
+    unsigned count;
+    struct run_change {
+        char path[64];    /* "/usr": what the root had at its top when the code began */
+        char target[192]; /* of a symbolic link, else empty */
+        int layer;        /* N, of a folder; else -1 */
+    } tops[];
 };
 
 struct run_result {
@@ -116,6 +141,7 @@ struct run_result {
     unsigned notice_count;
     struct run_asked asked[RUN_ASKED_MAX];
     unsigned asked_count;
+    struct run_changes *changes; /* NULL: they were not asked for, or cannot be had */
 };
 
 /* Negative on failure: nothing untrusted was run (err_exit_status(err) is the exit status),
@@ -158,4 +184,6 @@ struct host_report {
     } levels[LEVEL_COUNT];
 };
 void sandbox_host_report(struct host_report *ret);
+/* Besides, tries what the report only read in files: sandboxes are made for that, in children. */
+void sandbox_host_try(struct host_report *report);
 const struct host_tier *host_tier_of(const struct host_report *report, enum tier tier);

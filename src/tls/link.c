@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "base/shake_parse.h"
 #include "wire/handover.h"
 
 #include <errno.h>
@@ -26,8 +27,8 @@
  * Each costs the sender less than us. */
 #define IDLE_RECORDS_MAX 100
 /* Records of a client's side of a handshake, in bytes: two hellos are a few thousand. OpenSSL would
- * take eight times as much, and hold it, before the stranger has said anything that can be judged.
- */
+ * take eight times as much, and make room for it as soon as a hello says that it is so long, before
+ * the stranger has said anything that can be judged. */
 #define HANDSHAKE_BYTES_MAX (2 * RECORD_MAX)
 /* Of what waits for a client it takes so much in each PACE_MS, as the front asks of its own. */
 #define PACE    (16u * 1024)
@@ -68,6 +69,8 @@ struct link {
     bool front_ended; /* all that is left is for a client who may never read it */
     unsigned idle_records;
     size_t shaken; /* bytes of its handshake */
+    struct shake said;
+    bool claims_much; /* a message of it says that it is longer than is taken */
     size_t moved, discarded;
 };
 
@@ -217,17 +220,20 @@ static void count_record(int sent, int version, int type, const void *data, size
         l->shaken += (size_t)header[3] << 8 | header[4];
 }
 
+/* Called before each read and after it: what was read is looked at before OpenSSL has it. */
 static long may_read(BIO *bio, int what, const char *data, size_t len, int argi, long argl,
                      int result, size_t *processed)
 {
-    const struct link *l = (const struct link *)BIO_get_callback_arg(bio);
-    (void)data;
+    struct link *l = (struct link *)BIO_get_callback_arg(bio);
+    bool before = what == BIO_CB_READ, after = what == (BIO_CB_READ | BIO_CB_RETURN);
     (void)len;
     (void)argi;
     (void)argl;
-    (void)processed;
-    if (what != BIO_CB_READ ||
-        (l->idle_records <= IDLE_RECORDS_MAX && l->shaken <= HANDSHAKE_BYTES_MAX))
+    if (after && result > 0 && l->phase == LINK_HANDSHAKE)
+        l->claims_much = !shake_take(&l->said, data, *processed, HANDSHAKE_BYTES_MAX,
+                                     SSL_version(l->ssl) < TLS1_3_VERSION);
+    bool enough = l->idle_records > IDLE_RECORDS_MAX || l->shaken > HANDSHAKE_BYTES_MAX;
+    if (!(before && enough) && !((before || after) && l->claims_much))
         return result;
     BIO_clear_retry_flags(bio);
     return -1;

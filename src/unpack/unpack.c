@@ -91,6 +91,14 @@ static int write_all(int fd, const char *data, size_t len, int64_t at, struct er
     return 0;
 }
 
+static int count_bytes(struct unpack *u, int64_t size, struct err *err)
+{
+    if (size < 0 || (uint64_t)size > u->limits.bytes - u->counts.bytes)
+        return too_large(u, err);
+    u->counts.bytes += (uint64_t)size;
+    return 0;
+}
+
 /* The size that a header names is counted before a byte is written: holes count as well. */
 static int write_content(struct unpack *u, struct archive *a, int fd, int64_t size, struct err *err)
 {
@@ -98,9 +106,8 @@ static int write_content(struct unpack *u, struct archive *a, int fd, int64_t si
     size_t len;
     int64_t at;
     int r;
-    if (size < 0 || (uint64_t)size > u->limits.bytes - u->counts.bytes)
-        return too_large(u, err);
-    u->counts.bytes += (uint64_t)size;
+    if (count_bytes(u, size, err) < 0)
+        return err_number(err);
     while ((r = archive_read_data_block(a, &block, &len, &at)) == ARCHIVE_OK) {
         if (at < 0 || at > size || (int64_t)len > size - at)
             return err_set(err, ERR_REFUSED, "an entry is longer than it says");
@@ -175,6 +182,9 @@ static int make_hard_link(struct unpack *u, const char *target, const char *name
         return err_set(err, ERR_REFUSED, "a hard link to %s, which is no file of the image",
                        quote(&q, from));
     }
+    /* IM-5: who copies or hashes the tree reads the file once for each of its names. */
+    if (count_bytes(u, sb.st_size, err) < 0)
+        return err_number(err);
     struct stat there;
     bool same = fstatat(dir, leaf, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == sb.st_ino;
     if (same)

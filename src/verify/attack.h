@@ -44,6 +44,8 @@ int attack_dial(const char *path);
 /* Reads the beginning of a file into the detail. */
 int attack_read(struct attempt *a, const char *path);
 void attack_say(struct attempt *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* $HOME, or NULL. */
+const char *attack_home(void);
 /* Where the code may write: $HOME, or the canaries' folder outside. */
 const char *attack_scratch(const struct attempt *a);
 
@@ -66,7 +68,9 @@ attack_fn attack_read_canary, attack_write_canary, attack_stat_canary, attack_cr
     attack_landlock, attack_device_node, attack_exec_written, attack_system_write, attack_socket;
 /* filesystem_grants.c: with folders granted */
 attack_fn attack_grant_write, attack_grant_meta, attack_grant_set_id, attack_grant_socket,
-    attack_grant_climb;
+    attack_grant_climb, attack_grant_bind;
+/* engine.c: in the place of an engine, all that code on the container tier would try. */
+attack_fn attack_as_engine;
 /* network.c */
 attack_fn attack_tcp, attack_tcp6, attack_udp, attack_abstract, attack_packet, attack_raw,
     attack_netlink, attack_vsock, attack_interfaces, attack_any_address;

@@ -121,13 +121,20 @@ static int copy_tool(struct canaries *c, struct err *err)
     return fchmod(out, 0755) < 0 ? err_sys(err, "copy this program") : 0;
 }
 
+/* What only modules try to change is a file of its own: who changed it is known. */
+static int make_granted(struct canaries *c, struct err *err)
+{
+    int r = make_file(c, "ro/file", "granted", 0666, err);
+    return r < 0 ? r : make_file(c, "ro/module", "granted", 0666, err);
+}
+
 static int make_files(struct canaries *c, struct err *err)
 {
     if (copy_tool(c, err) < 0 || make_file(c, "canary", c->token, 0666, err) < 0 ||
         make_dir(c, "drop", 0777, err) < 0 || make_dir(c, "ro", 0755, err) < 0 ||
         make_dir(c, "rw", 0777, err) < 0)
         return err_number(err);
-    return make_file(c, "ro/file", "granted", 0666, err);
+    return make_granted(c, err);
 }
 
 static int listen_inet(int family, int type, uint16_t *port)
@@ -296,7 +303,7 @@ void canaries_reset(struct canaries *c)
     canary_signalled(c);
     lab_reset(&c->lab);
     make_file(c, "canary", c->token, 0666, NULL);
-    make_file(c, "ro/file", "granted", 0666, NULL);
+    make_granted(c, NULL);
     const char *const folders[] = {"drop", "rw"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         cleanup_fd int fd =
@@ -319,11 +326,20 @@ bool canary_dropped(const struct canaries *c)
     return fstatat(c->folder_fd, "drop/made", &sb, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-bool canary_granted_written(const struct canaries *c)
+static bool granted_changed(const struct canaries *c, const char *name)
 {
     char text[64];
-    return file_read(c->folder_fd, "ro/file", text, sizeof text) < 0 ||
-           strcmp(text, "granted") != 0;
+    return file_read(c->folder_fd, name, text, sizeof text) < 0 || strcmp(text, "granted") != 0;
+}
+
+bool canary_granted_written(const struct canaries *c)
+{
+    return granted_changed(c, "ro/file");
+}
+
+bool canary_module_written(const struct canaries *c)
+{
+    return granted_changed(c, "ro/module");
 }
 
 bool canary_granted_mode(const struct canaries *c)
@@ -337,6 +353,12 @@ bool canary_set_id(const struct canaries *c)
     struct stat sb;
     return fstatat(c->folder_fd, "rw/set-id", &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
            (sb.st_mode & (S_ISUID | S_ISGID));
+}
+
+bool canary_bound(const struct canaries *c)
+{
+    struct stat sb;
+    return fstatat(c->folder_fd, "rw/bound", &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(sb.st_mode);
 }
 
 static int close_folder(struct canaries *c, struct err *err)

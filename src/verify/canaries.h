@@ -37,11 +37,15 @@ bool canary_connected(int listener);
 bool canary_file_changed(const struct canaries *c);
 bool canary_dropped(const struct canaries *c);
 bool canary_granted_written(const struct canaries *c);
+bool canary_module_written(const struct canaries *c);
 bool canary_granted_mode(const struct canaries *c);
 bool canary_set_id(const struct canaries *c);
+bool canary_bound(const struct canaries *c);
 bool canary_signalled(const struct canaries *c);
 
 /* Tasks of the host with this name: how many; those found are killed if asked for. */
 unsigned marked_tasks(const char *mark, bool end);
+/* It is this task, or one of its descendants. */
+bool is_below(pid_t pid, pid_t top);
 /* One of them below `top`, or 0. */
 pid_t marked_below(const char *mark, pid_t top);

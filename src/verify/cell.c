@@ -15,6 +15,8 @@
 /* A sandbox that takes longer than this hangs. */
 #define CELL_US 200000000u
 #define RETRIES 2
+/* What brig-wasm exits with if a module cannot be run. */
+#define NOT_EXECUTABLE 126
 
 struct cell_state {
     const struct cell_work *work;
@@ -24,12 +26,17 @@ struct cell_state {
     struct scene *scenes[SCENE_COUNT]; /* NULL: not needed */
 };
 
+static bool has_grants(enum scene_id id)
+{
+    return id == SCENE_GRANTS || id == SCENE_MODULE;
+}
+
 /* Root can grant a folder to be written only where the folder's file system has idmapped mounts
  * (tmpfs has none before Linux 6.3). Where it has not, brig makes no such sandbox for anybody, and
  * there is nothing to attack. */
-static bool grants_refused(const struct cell_state *s)
+static bool grants_refused(const struct cell_state *s, enum scene_id id)
 {
-    const struct scene *scene = s->scenes[SCENE_GRANTS];
+    const struct scene *scene = has_grants(id) ? s->scenes[id] : NULL;
     return scene && s->c->root && scene->ended && scene->end.result < 0 &&
            scene->end.err.code == ERR_UNSUPPORTED && scene->end.err.boundary == BOUNDARY_FILESYSTEM;
 }
@@ -39,8 +46,8 @@ static const char *excuse_of(const struct cell_state *s, size_t i)
     const char *excuse = row_excused(&rows[i], s->c);
     if (excuse)
         return excuse;
-    if (rows[i].scene == SCENE_GRANTS && grants_refused(s))
-        return s->scenes[SCENE_GRANTS]->end.err.message;
+    if (grants_refused(s, rows[i].scene))
+        return s->scenes[rows[i].scene]->end.err.message;
     if (rows[i].scene == SCENE_NETWORK && guard_left_out(GUARD_NS_NET))
         return "a sandbox without a network namespace cannot be given a network";
     return NULL;
@@ -146,7 +153,7 @@ static int check_started(const struct cell_state *s, struct err *err)
         const struct scene *scene = s->scenes[id];
         if (!scene || scene->killed || (scene->ended && scene->end.result >= 0))
             continue;
-        if (id == SCENE_GRANTS && grants_refused(s))
+        if (grants_refused(s, (enum scene_id)id))
             continue;
         *err = scene->end.err;
         if (!scene->ended)
@@ -165,6 +172,13 @@ static void take_control(const struct cell_state *s, size_t i, const struct scen
 {
     e->control_ran = s->controls->ran[i];
     e->control = s->controls->outcomes[i];
+    if ((rows[i].flags & ROW_MODULE) && !rows[i].look) {
+        /* A module that is refused says nothing: one that imports WASI alone is its control. */
+        const struct scene *first =
+            rows[i].flags & ROW_REFUSED ? s->scenes[SCENE_MODULE_EDGE] : scene;
+        e->control_ran = first != NULL;
+        e->control = first ? first->controls[i] : (struct outcome){0};
+    }
     if (!(rows[i].flags & ROW_PROXY))
         return;
     e->control_ran = true;
@@ -187,17 +201,23 @@ static void see(struct evidence_of_row *e, bool seen, const char *what)
 /* Rows with an oracle that is no function of the canaries. */
 static void see_special(const struct row *r, const struct scene *scene, struct evidence_of_row *e)
 {
+    bool known = !e->sentry || (scene->tasks.count && (r->scene != SCENE_SENTRY || scene->killed));
     char text[120];
-    if (r->scene == SCENE_OUTPUT && scene->bytes > (uint64_t)scene_limit(SCENE_OUTPUT) + 4096) {
+    if (r->scene == SCENE_OUTPUT && scene->bytes > (uint64_t)scene->place.limit + 4096) {
         snprintf(text, sizeof text, "%llu bytes came out", (unsigned long long)scene->bytes);
         see(e, true, text);
     }
     /* Where the kernel counts what else the user runs, and less of that runs by now, more tasks can
      * be started than the limit allows: brig sees them, and ends the sandbox. */
     e->limited = r->scene == SCENE_PIDS && scene->end.by_pids;
+    /* An engine that gets no more tasks dies with its code. */
+    if (r->scene == SCENE_PIDS && e->sentry && !e->inside.reported)
+        e->limited = scene->home[0] && !scene->end.by_other; /* it had begun */
+    e->refused = (r->flags & ROW_REFUSED) && scene->end.status == NOT_EXECUTABLE;
     if (!(r->flags & ROW_MARKED))
         return;
     if (r->attack) {
+        see(e, !known, "its tasks were not found while they lived, so nobody knows of their end");
         see(e, scene_tasks_left(scene), "tasks of the sandbox are still there");
         e->inside.reported = true;
     } else {
@@ -216,7 +236,7 @@ static void judge(const struct cell_state *s, size_t i, struct ruling *ret)
     const struct row *r = &rows[i];
     const struct canaries *c = s->work->canaries;
     const struct scene *scene = s->scenes[r->scene];
-    struct evidence_of_row e = {.excuse = excuse_of(s, i)};
+    struct evidence_of_row e = {.excuse = excuse_of(s, i), .sentry = s->c->sentry};
     if (!e.excuse) {
         take_control(s, i, scene, &e);
         e.inside = scene->outcomes[i];

@@ -53,6 +53,11 @@ bool check_granted(const struct canaries *c)
     return canary_granted_written(c);
 }
 
+bool check_module(const struct canaries *c)
+{
+    return canary_module_written(c);
+}
+
 bool check_mode(const struct canaries *c)
 {
     return canary_granted_mode(c);
@@ -61,6 +66,11 @@ bool check_mode(const struct canaries *c)
 bool check_set_id(const struct canaries *c)
 {
     return canary_set_id(c);
+}
+
+bool check_bound(const struct canaries *c)
+{
+    return canary_bound(c);
 }
 
 bool check_closed(const struct canaries *c)

@@ -42,7 +42,7 @@ static void try_outside(size_t i, struct controls *ret, const struct canaries *c
     struct place place = c->place;
     struct attempt a = {.place = &place, .outside = true};
     struct outcome *o = &ret->outcomes[i];
-    place.limit = scene_limit(r->scene);
+    place.limit = scene_limit(r->scene, false);
     snprintf(place.mark, sizeof place.mark, "vfy-%.8s", strrchr(place.folder, '-') + 1);
     ret->ran[i] = outcome_try(r->attack, &a, r->flags & ROW_PRIVATE, o);
     if (!ret->ran[i])
@@ -61,6 +61,7 @@ void controls_run(struct controls *ret, const struct canaries *canaries)
 {
     memset(ret, 0, sizeof *ret);
     for (size_t i = 0; i < row_count; i++) {
+        /* Modules and what goes through brig-proxy have theirs inside. */
         if (rows[i].flags & ROW_PROXY)
             continue;
         if (rows[i].look)

@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void below(char out[static PLACE_PATH + 32], const char *folder, const char *name)
@@ -41,6 +43,15 @@ int attack_grant_set_id(struct attempt *a)
     below(path, a->place->rw, "set-id");
     cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
     return fd < 0 ? errno : attack_result(fchmod(fd, 04755));
+}
+
+/* A socket file of the code's that a program of the host would take for a server's. */
+int attack_grant_bind(struct attempt *a)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/bound", a->place->rw);
+    cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd < 0 ? errno : attack_result(bind(fd, (struct sockaddr *)&at, sizeof at));
 }
 
 /* A link that the code made leads where the code may go, and nowhere else. */

@@ -17,9 +17,22 @@ static void rule(struct ruling *ret, enum verdict_kind kind, const char *text)
     snprintf(ret->text, sizeof ret->text, "%s", text);
 }
 
-static bool judged_by_report(const struct row *r)
+static bool reported_by_module(const struct row *r)
 {
-    return r->attack && !(r->flags & (ROW_TOKEN | ROW_CHECK | ROW_MARKED));
+    return (r->flags & ROW_MODULE) && !r->look;
+}
+
+/* A kernel in user space may say yes and do nothing: where there is a canary, only that counts. */
+static bool judged_by_report(const struct row *r, bool sentry)
+{
+    bool reports = r->attack || reported_by_module(r);
+    return reports && !(r->flags & (ROW_TOKEN | ROW_CHECK | ROW_MARKED)) && !(sentry && r->check);
+}
+
+/* What it gave is its own; whether anything of the host's was in it, the rows G-01 and G-03 say. */
+static bool answered_itself(const struct row *r, const struct evidence_of_row *e)
+{
+    return e->sentry && (r->flags & ROW_ANSWERED) && !e->token && !e->seen && e->inside.worked;
 }
 
 /* An attack that fails where nothing stops it says nothing about what does. */
@@ -34,8 +47,9 @@ static bool vacuous(const struct row *r, const struct evidence_of_row *e, struct
         return false;
     outcome_text(&e->control, how, sizeof how);
     snprintf(text, sizeof text, "%s (%s)",
-             r->flags & ROW_PROXY ? "what is allowed does not work either"
-                                  : "without the sandbox it does not work here either",
+             r->flags & (ROW_PROXY | ROW_MODULE)
+                 ? "what is allowed does not work either"
+                 : "without the sandbox it does not work here either",
              how);
     rule(ret, ROW_NOT_APPLICABLE, text);
     return true;
@@ -58,15 +72,26 @@ void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruli
         rule(ret, ROW_NOT_APPLICABLE, e->excuse);
         return;
     }
-    bool worked = e->inside.reported && e->inside.worked && judged_by_report(r);
+    if (answered_itself(r, e)) {
+        rule(ret, ROW_NOT_APPLICABLE,
+             "gVisor's kernel answers it itself, of its own things (docs/verify.md)");
+        return;
+    }
+    bool worked = e->inside.reported && e->inside.worked && judged_by_report(r, e->sentry);
     if (e->token || e->seen || worked) {
         rule_failed(e, ret);
+        return;
+    }
+    /* A limit may end a module before it begins; else one that says nothing was not tried at all.
+     */
+    if (reported_by_module(r) && !(r->flags & ROW_SILENT) && !e->control.reported) {
+        rule(ret, ROW_FAILED, "the module that is to try it was not run");
         return;
     }
     if (vacuous(r, e, ret))
         return;
     bool ended = e->limited || (r->flags & ROW_SILENT);
-    bool answered = e->inside.reported || (r->look && e->looked) || ended;
+    bool answered = e->inside.reported || (r->look && e->looked) || ended || e->refused;
     if (!answered) {
         rule(ret, ROW_FAILED, "the attack gave no answer: the sandbox ended before it was over");
         return;
@@ -77,6 +102,7 @@ void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruli
     else
         rule(ret, ROW_HELD,
              r->look && !r->attack                 ? "in force, seen from outside"
+             : e->refused                          ? "it was not run"
              : ended                               ? "ended by its limit"
              : r->flags & (ROW_CHECK | ROW_MARKED) ? "nothing of it was seen outside"
                                                    : "nothing came out");
@@ -99,6 +125,8 @@ static const char *excused_by_limit(const struct row *r, const struct circumstan
         [SCENE_DISK] = "the policy sets no limit of bytes in the workspace",
         [SCENE_INODES] = "the policy sets no limit of files in the workspace",
         [SCENE_OUTPUT] = "the policy sets no limit of output",
+        [SCENE_MODULE_MEMORY] = "the policy sets no limit of memory",
+        [SCENE_MODULE_DEADLINE] = "the policy sets no time limit",
     };
     return whys[r->scene] && !c->limited[r->scene] ? whys[r->scene] : NULL;
 }
@@ -107,9 +135,13 @@ uint64_t row_guards(const struct row *r, const struct circumstances *c)
 {
     bool own_uid =
         c->root && ((r->flags & ROW_OWNER) || ((r->flags & ROW_ENGINE) && !c->open_engine));
-    if (!tier_namespaced(c->tier))
+    if (!tier_namespaced(c->tier) && !(r->flags & ROW_MODULE))
         return own_uid ? 0 : r->process;
     if ((r->flags & ROW_COUNTED) && !c->cgroup)
+        return 0;
+    /* Besides the guards there is another kernel, which knows no socket of the host's. */
+    bool alone = r->look || r->scene != SCENE_PLAIN || (r->flags & ROW_PASSED);
+    if (c->sentry && (!alone || (r->flags & ROW_NO_SOCKETS)))
         return 0;
     uint64_t guards = r->container;
     if (own_uid)
@@ -121,8 +153,13 @@ uint64_t row_guards(const struct row *r, const struct circumstances *c)
 
 const char *row_excused(const struct row *r, const struct circumstances *c)
 {
+    if (!row_on_tier(r, c->tier))
+        return tier_runs_modules(c->tier) ? "a module has no sockets: there are no rules to attack"
+                                          : "only the wasm tiers run modules";
     if ((r->flags & ROW_CONTAINER) && !tier_namespaced(c->tier))
         return "the process tier has nothing of the kind (docs/verify.md)";
+    if ((r->flags & ROW_SENTRY) && !c->sentry)
+        return "there is no engine on this tier";
     if ((r->flags & ROW_ROOT) && !c->root)
         return "only root has it to lose";
     if ((r->flags & ROW_CGROUP) && !c->cgroup)

@@ -35,7 +35,9 @@ struct evidence_of_row {
     bool seen;      /* somebody was there, or the guard is not; seen from outside */
     char what[256]; /* that was seen */
     bool looked;    /* a row that is looked at: it was */
+    bool sentry;    /* a kernel in user space answered */
     bool limited;   /* the limit that is attacked ended the sandbox */
+    bool refused;   /* what was to be tried was not started, and said to be refused */
 };
 
 void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruling *ret);

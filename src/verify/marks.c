@@ -45,7 +45,7 @@ unsigned marked_tasks(const char *mark, bool end)
     return found;
 }
 
-static bool is_below(pid_t pid, pid_t top)
+bool is_below(pid_t pid, pid_t top)
 {
     for (int depth = 0; depth < 64 && pid > 1; depth++) {
         struct proc_stat s;

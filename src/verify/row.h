@@ -21,6 +21,15 @@ enum scene_id {
     SCENE_CPU,
     SCENE_LEAVE,  /* tasks are left behind */
     SCENE_KILLED, /* the supervisor is killed */
+    SCENE_SENTRY, /* behind an engine: the engine's kernel is killed */
+    SCENE_ENGINE, /* in the place of an engine, as one that was broken into */
+    /* wasm tier, where a module is what attacks */
+    SCENE_MODULE,        /* with folders of the host */
+    SCENE_MODULE_EDGE,   /* what may end the runner if it is not held */
+    SCENE_MODULE_IMPORT, /* what must not be started */
+    SCENE_MODULE_MEMORY, /* one limit each */
+    SCENE_MODULE_CPU,
+    SCENE_MODULE_DEADLINE,
     SCENE_COUNT,
 };
 
@@ -44,11 +53,17 @@ enum {
     ROW_READ_ONLY = 1 << 16, /* where the policy keeps the root as it is */
     ROW_CLOSED = 1 << 17,    /* where Landlock leaves a file of the root closed */
     ROW_LAYER = 1 << 18, /* in a writable root a layer holds it, and no mount's being read-only */
+    ROW_ANSWERED = 1 << 19, /* a kernel in user space may answer it itself, of its own things */
+    ROW_PASSED = 1 << 20,   /* behind such a kernel the container tier's guards hold it as well */
+    ROW_SENTRY = 1 << 21,   /* only where there is such a kernel */
+    ROW_MODULE = 1 << 22,   /* wasm tier: a module tries it, and its control is in the module too */
+    ROW_REFUSED = 1 << 23,  /* held if the module is not run at all */
 };
 
 struct canaries;
 struct sight {
-    pid_t pid; /* a task inside; our own for the control */
+    pid_t pid;    /* a task inside; our own for the control */
+    pid_t engine; /* the first of an engine's, or 0 */
     const struct canaries *canaries;
     enum tier tier;
     bool outside;
@@ -68,7 +83,8 @@ struct row {
     attack_fn *attack;
     look_fn *look;
     check_fn *check;
-    /* Without any one of these it succeeds; 0: more than one guard holds it. */
+    /* Without any one of these it succeeds; 0: more than one guard holds it. The wasm tier's are
+     * those of the container tier, in whose walls the runner stands. */
     uint64_t process, container;
 };
 
@@ -78,10 +94,15 @@ extern const size_t row_count;
 
 const char *guard_name(enum guard g);
 const char *scene_name(enum scene_id scene);
+/* A module runs there, not this program. */
+bool scene_has_module(enum scene_id scene);
+/* Others have nothing to do with it: modules are the wasm tier's, and rules those of the rest. */
+bool row_on_tier(const struct row *r, enum tier tier);
 
 /* What a row needs to know of where it runs. */
 struct circumstances {
     enum tier tier;
+    bool sentry; /* a kernel in user space answers the code */
     bool root, cgroup, workspace, exec, ipv6, proxy, unix_sockets, writable_root;
     bool open_engine;          /* anybody on this host can connect to an engine's socket */
     bool limited[SCENE_COUNT]; /* the policy has such a limit */
@@ -94,8 +115,11 @@ const char *row_excused(const struct row *r, const struct circumstances *c);
 /* look.c */
 look_fn look_capabilities, look_no_new_privs, look_seccomp, look_identity, look_groups, look_maps,
     look_ns_user, look_ns_mnt, look_ns_pid, look_ns_net, look_ns_ipc, look_ns_uts, look_ns_cgroup,
-    look_mount_flags, look_system_writable, look_limits, look_inbound;
+    look_mount_flags, look_system_writable, look_limits, look_inbound, look_executable;
+/* look_engine.c */
+look_fn look_engine_namespaces, look_engine_devices, look_engine_options;
 /* check.c */
 check_fn check_tcp, check_tcp6, check_udp, check_socket, check_abstract, check_file, check_drop,
-    check_signal, check_granted, check_mode, check_set_id, check_granted_socket, check_closed,
-    check_dns, check_inner, check_other_origin, check_redirect, check_query;
+    check_signal, check_granted, check_module, check_mode, check_set_id, check_granted_socket,
+    check_closed, check_bound, check_dns, check_inner, check_other_origin, check_redirect,
+    check_query;

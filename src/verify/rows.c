@@ -30,6 +30,12 @@
         id, boundary, scene, flags, title, attack, NULL, check, process, container                 \
     }
 
+/* A module's: of the wasm tier alone. */
+#define MODULE(id, boundary, scene, flags, title, check, wasm)                                     \
+    {                                                                                              \
+        id, boundary, scene, ROW_MODULE | (flags), title, NULL, NULL, check, 0, wasm               \
+    }
+
 #define FILTER BIT(SECCOMP)
 
 /* clang-format off */
@@ -40,11 +46,11 @@ const struct row rows[] = {
     TRY("K-01.open", K, 0, "descriptors beyond 0, 1 and 2 are open", attack_descriptors,
         BIT(DESCRIPTORS), BIT(DESCRIPTORS)),
     TRY("K-02", K, 0, "the program that runs the sandbox, overwritten through /proc", attack_own_image, 0, 0),
-    TRY("K-05.int80", K, 0, "system calls by the 32-bit entry", attack_int80, FILTER, FILTER),
+    TRY("K-05.int80", K, ROW_ANSWERED, "system calls by the 32-bit entry", attack_int80, FILTER, FILTER),
     TRY("K-05.x32", K, 0, "system calls by their x32 numbers", attack_x32, FILTER, FILTER),
-    TRY("K-07.user", K, 0, "a new user namespace (unshare)", attack_unshare_user, FILTER, 0),
-    TRY("K-07.all", K, 0, "new namespaces of all kinds (unshare)", attack_unshare_all, FILTER, 0),
-    TRY("K-07.clone3", K, 0, "new namespaces by clone3, whose flags no filter can see", attack_clone_mount, FILTER, 0),
+    TRY("K-07.user", K, ROW_ANSWERED, "a new user namespace (unshare)", attack_unshare_user, FILTER, 0),
+    TRY("K-07.all", K, ROW_ANSWERED, "new namespaces of all kinds (unshare)", attack_unshare_all, FILTER, 0),
+    TRY("K-07.clone3", K, ROW_ANSWERED, "new namespaces by clone3, whose flags no filter can see", attack_clone_mount, FILTER, 0),
     LOOK("K-07.ns-user", K, ROW_CONTAINER, "it has a user namespace of its own", look_ns_user, 0, BIT(NS_USER)),
     LOOK("K-07.ns-mount", K, ROW_CONTAINER, "it has a mount namespace of its own", look_ns_mnt, 0, BIT(NS_MOUNT)),
     LOOK("K-07.ns-pid", K, ROW_CONTAINER, "it has a pid namespace of its own", look_ns_pid, 0, BIT(NS_PID)),
@@ -60,25 +66,25 @@ const struct row rows[] = {
     TRY("K-08.pivot", K, ROW_PRIVATE, "another root (pivot_root)", attack_pivot, 0, 0),
     TRY("K-08.chroot", K, ROW_PRIVATE, "another root (chroot)", attack_chroot, 0, 0),
     TRY("K-09.setns", K, ROW_PRIVATE, "joining a namespace (setns)", attack_setns, 0, 0),
-    TRY("K-09.getfd", K, 0, "stealing descriptors of other tasks (pidfd_getfd)", attack_pidfd_getfd, FILTER, FILTER),
-    TRY("K-10.ptrace", K, 0, "tracing a task", attack_ptrace, FILTER, FILTER),
-    TRY("K-10.memory", K, 0, "reading a task's memory (process_vm_readv)", attack_vm_read, FILTER, FILTER),
+    TRY("K-09.getfd", K, ROW_ANSWERED, "stealing descriptors of other tasks (pidfd_getfd)", attack_pidfd_getfd, FILTER, FILTER),
+    TRY("K-10.ptrace", K, ROW_ANSWERED, "tracing a task", attack_ptrace, FILTER, FILTER),
+    TRY("K-10.memory", K, ROW_ANSWERED, "reading a task's memory (process_vm_readv)", attack_vm_read, FILTER, FILTER),
     TRY("K-10.host", K, 0, "opening the memory of a process of the host", attack_other_memory, 0, 0),
-    TRY("K-12", K, 0, "typing into a terminal (TIOCSTI)", attack_tiocsti, 0, FILTER),
-    TRY("K-13.add", K, 0, "kernel keys (add_key)", attack_add_key, FILTER, FILTER),
+    TRY("K-12", K, ROW_ANSWERED, "typing into a terminal (TIOCSTI)", attack_tiocsti, 0, FILTER),
+    TRY("K-13.add", K, ROW_ANSWERED, "kernel keys (add_key)", attack_add_key, FILTER, FILTER),
     TRY("K-13.find", K, ROW_TOKEN, "the caller's kernel keys are read", attack_find_key, 0, 0),
-    TRY("K-14", K, 0, "io_uring, which no filter looks into", attack_io_uring, FILTER, FILTER),
-    TRY("K-15.bpf", K, 0, "programs for the kernel (bpf)", attack_bpf, 0, 0),
-    TRY("K-15.perf", K, 0, "measuring others (perf_event_open)", attack_perf, FILTER, FILTER),
+    TRY("K-14", K, ROW_ANSWERED, "io_uring, which no filter looks into", attack_io_uring, FILTER, FILTER),
+    TRY("K-15.bpf", K, ROW_ANSWERED, "programs for the kernel (bpf)", attack_bpf, 0, 0),
+    TRY("K-15.perf", K, ROW_ANSWERED, "measuring others (perf_event_open)", attack_perf, FILTER, FILTER),
     LOOK("K-17.capabilities", K, 0, "it has no capability", look_capabilities, 0, BIT(CAPABILITIES)),
     LOOK("K-17.privileges", K, 0, "it cannot gain privileges by set-id programs", look_no_new_privs, 0, BIT(NO_NEW_PRIVS)),
     LOOK("K-17.filter", K, 0, "its system calls are filtered", look_seccomp, FILTER, FILTER),
     LOOK("K-17.identity", K, ROW_ROOT, "it does not run as root of the host", look_identity, 0, 0),
     LOOK("K-17.groups", K, ROW_ROOT, "it has none of the caller's groups", look_groups, BIT(GROUPS), BIT(GROUPS)),
-    TRY("K-18.sys", K, 0, "the kernel's settings in /proc/sys", attack_proc_sys, BIT(LANDLOCK), BIT(PROC) | BIT(NS_PID)),
-    TRY("K-18.proc", K, 0, "files of the kernel in /proc", attack_proc_kernel, BIT(LANDLOCK), BIT(PROC) | BIT(NS_PID)),
-    TRY("K-18.sysfs", K, 0, "/sys", attack_sysfs, BIT(LANDLOCK), 0),
-    TRY("K-19.files", K, 0, "control groups in /sys/fs/cgroup", attack_cgroup_files, BIT(LANDLOCK), 0),
+    TRY("K-18.sys", K, ROW_ANSWERED, "the kernel's settings in /proc/sys", attack_proc_sys, BIT(LANDLOCK), BIT(PROC) | BIT(NS_PID)),
+    TRY("K-18.proc", K, ROW_ANSWERED, "files of the kernel in /proc", attack_proc_kernel, BIT(LANDLOCK), BIT(PROC) | BIT(NS_PID)),
+    TRY("K-18.sysfs", K, ROW_ANSWERED, "/sys", attack_sysfs, BIT(LANDLOCK), 0),
+    TRY("K-19.files", K, ROW_ANSWERED, "control groups in /sys/fs/cgroup", attack_cgroup_files, BIT(LANDLOCK), 0),
     TRY("K-19.path", K, ROW_CONTAINER | ROW_CGROUP, "its place in the host's tree of control groups", attack_cgroup_path,
         0, BIT(NS_CGROUP)),
     TRY("K-20.see", K, 0, "processes of the host are seen", attack_see_host, BIT(LANDLOCK), BIT(NS_PID)),
@@ -92,22 +98,38 @@ const struct row rows[] = {
     TRY("K-23.swap", K, 0, "swap", attack_swap, 0, 0),
     TRY("K-23.clock", K, 0, "setting the clock", attack_clock, FILTER, FILTER),
     TRY("K-23.acct", K, 0, "process accounting", attack_acct, 0, 0),
-    TRY("K-23.syslog", K, 0, "the kernel's log", attack_syslog, 0, 0),
+    TRY("K-23.syslog", K, ROW_ANSWERED, "the kernel's log", attack_syslog, 0, 0),
     TRY("K-23.ports", K, 0, "I/O ports (iopl)", attack_iopl, 0, 0),
-    TRY("K-23.faults", K, 0, "stopping the kernel in the middle (userfaultfd)", attack_userfault, FILTER, FILTER),
-    TRY("K-23.handles", K, 0, "files by handle, past all folders", attack_handle, FILTER, FILTER),
+    TRY("K-23.faults", K, ROW_ANSWERED, "stopping the kernel in the middle (userfaultfd)", attack_userfault, FILTER, FILTER),
+    TRY("K-23.handles", K, ROW_ANSWERED, "files by handle, past all folders", attack_handle, FILTER, FILTER),
     TRY("K-23.quota", K, 0, "disk quotas", attack_quota, FILTER, FILTER),
     TRY("K-23.name", K, ROW_PRIVATE, "setting the host's name", attack_hostname, 0, 0),
-    TRY("K-23.persona", K, 0, "an older kernel's rules (personality)", attack_personality, FILTER, FILTER),
-    TRY("K-23.kcmp", K, 0, "comparing kernel objects (kcmp)", attack_kcmp, FILTER, FILTER),
-    TRY("K-23.ldt", K, 0, "segments of the processor (modify_ldt)", attack_modify_ldt, FILTER, FILTER),
-    TRY("K-30", K, 0, "device nodes of the host", attack_devices, 0, 0),
+    TRY("K-23.persona", K, ROW_ANSWERED, "an older kernel's rules (personality)", attack_personality, FILTER, FILTER),
+    TRY("K-23.kcmp", K, ROW_ANSWERED, "comparing kernel objects (kcmp)", attack_kcmp, FILTER, FILTER),
+    TRY("K-23.ldt", K, ROW_ANSWERED, "segments of the processor (modify_ldt)", attack_modify_ldt, FILTER, FILTER),
+    TRY("K-30", K, ROW_ANSWERED, "device nodes of the host", attack_devices, 0, 0),
+
+    LOOK("G-01.spaces", K, ROW_SENTRY, "namespaces that an engine gave its code are the host's",
+         look_engine_namespaces, 0, 0),
+    AT("G-01.engine", K, SCENE_ENGINE, ROW_SENTRY, "an engine that was broken into: all of this, from its place",
+       attack_as_engine, NULL, 0,
+       FILTER | BIT(ENVIRONMENT) | BIT(PROC) | BIT(NS_PID) | BIT(NS_UTS) | BIT(NS_NET) | BIT(ROOT) | BIT(NS_MOUNT) | BIT(DESCRIPTORS)),
+    LOOK("G-03", K, ROW_SENTRY, "devices that an engine gave its code are the host's", look_engine_devices, 0, 0),
+    LOOK("G-06", K, ROW_SENTRY, "somebody but brig tells the engine how to run", look_engine_options, 0, 0),
+    MODULE("W-04.closed", K, SCENE_MODULE, 0, "module: a descriptor that is not in its table", NULL, BIT(WASM_TABLE)),
+    MODULE("W-04.onto", K, SCENE_MODULE, 0, "module: a descriptor in the place of a granted folder", NULL, BIT(WASM_TABLE)),
+    MODULE("W-05.past", K, SCENE_MODULE_EDGE, 0, "module: a result past the end of its memory", NULL, BIT(WASM_MEMORY)),
+    MODULE("W-05.pieces", K, SCENE_MODULE_EDGE, 0, "module: a list of pieces past the end of its memory", NULL, BIT(WASM_MEMORY)),
+    MODULE("W-05.wrap", K, SCENE_MODULE_EDGE, 0, "module: an address and a length that wrap", NULL, BIT(WASM_MEMORY)),
+    MODULE("W-09", K, SCENE_MODULE_IMPORT, ROW_REFUSED, "module: an import that is JavaScript's, not WASI's", NULL, BIT(WASM_IMPORTS)),
+    {"W-10", K, SCENE_MODULE, ROW_MODULE | ROW_NOEXEC, "module: its runner has memory to write and execute", NULL, look_executable,
+     NULL, 0, BIT(WASM_NOEXEC)},
 
     /* ---- filesystem ---- */
     TRY("F-01.read", F, 0, "a file of the host is read", attack_read_canary, BIT(LANDLOCK), 0),
     SEEN("F-01.write", F, 0, "a file of the host is written", attack_write_canary, check_file, BIT(LANDLOCK), 0),
     SEEN("F-01.create", F, 0, "a file is made on the host", attack_create, check_drop, BIT(LANDLOCK), 0),
-    TRY("F-01.stat", F, ROW_CONTAINER, "that a file exists on the host is seen", attack_stat_canary, 0, BIT(ROOT) | BIT(NS_MOUNT)),
+    TRY("F-01.stat", F, ROW_CONTAINER | ROW_PASSED, "that a file exists on the host is seen", attack_stat_canary, 0, BIT(ROOT) | BIT(NS_MOUNT)),
     TRY("F-01.tmp", F, 0, "the host's /tmp is listed", attack_list_tmp, BIT(LANDLOCK), 0),
     TRY("F-01.homes", F, 0, "homes and data of the host are listed", attack_list_homes, BIT(LANDLOCK), 0),
     TRY("F-01.proc", F, 0, "the host's root through /proc/PID/root", attack_proc_root, BIT(LANDLOCK), 0),
@@ -126,25 +148,36 @@ const struct row rows[] = {
        FILTER, FILTER),
     LOOK("F-13.mounts", F, ROW_CONTAINER, "no mount honours set-id bits", look_mount_flags, 0, BIT(ROOT) | BIT(NS_MOUNT)),
     AT("F-04", F, SCENE_GRANTS, ROW_TOKEN, "a link in a granted folder leads out of it", attack_grant_climb, NULL, BIT(LANDLOCK), 0),
-    TRY("F-20", F, ROW_CLOSED, "Landlock, the second layer, alone", attack_landlock, BIT(LANDLOCK), BIT(LANDLOCK)),
+    TRY("F-20", F, ROW_CLOSED | ROW_PASSED, "Landlock, the second layer, alone", attack_landlock, BIT(LANDLOCK), BIT(LANDLOCK)),
     TRY("F-28", F, ROW_NOEXEC | ROW_WORKSPACE, "a program that was written is executed", attack_exec_written, 0, 0),
     SEEN("F-21.socket", F, 0, "a socket file of the host: engines, buses, agents", attack_socket, check_socket,
          FILTER, BIT(ROOT) | BIT(NS_MOUNT)),
     AT("F-21.grant", F, SCENE_GRANTS, ROW_NO_SOCKETS, "a socket file in a granted folder", attack_grant_socket,
        check_granted_socket, FILTER, FILTER),
+    MODULE("W-01.climb", F, SCENE_MODULE, 0, "module: a path climbs out of a granted folder", NULL, BIT(WASM_PATHS)),
+    MODULE("W-01.absolute", F, SCENE_MODULE, 0, "module: an absolute path", NULL, BIT(WASM_PATHS)),
+    MODULE("W-02.follow", F, SCENE_MODULE, 0, "module: a link leads out of a granted folder", NULL, BIT(WASM_PATHS)),
+    MODULE("W-02.absolute", F, SCENE_MODULE, 0, "module: an absolute link is left in a granted folder", NULL, BIT(WASM_PATHS)),
+    MODULE("W-03.reopen", F, SCENE_MODULE, 0, "module: more is opened through a folder than it may", NULL, BIT(WASM_RIGHTS)),
+    MODULE("W-03.raise", F, SCENE_MODULE, 0, "module: the rights of a descriptor are raised", NULL, BIT(WASM_RIGHTS)),
+    MODULE("W-03.write", F, SCENE_MODULE, 0, "module: a folder granted to be read is written", check_module, 0),
+    MODULE("W-03.link", F, SCENE_MODULE, 0, "module: a file to be read is linked into a writable folder", NULL, 0),
+
+    AT("G-05", F, SCENE_GRANTS, ROW_SENTRY | ROW_CHECK, "a socket of the code's appears in a granted folder", attack_grant_bind,
+       check_bound, 0, 0),
 
     /* ---- network ---- */
-    SEEN("N-01.tcp", N, ROW_CHECK, "TCP to the host's loopback", attack_tcp, check_tcp, 0, BIT(NS_NET)),
-    SEEN("N-01.tcp6", N, ROW_CHECK | ROW_IPV6, "TCP to the host's loopback, IPv6", attack_tcp6, check_tcp6, 0, BIT(NS_NET)),
-    SEEN("N-01.udp", N, ROW_CHECK, "UDP to the host's loopback", attack_udp, check_udp, FILTER, BIT(NS_NET)),
-    TRY("N-01.interfaces", N, 0, "an interface other than loopback", attack_interfaces, FILTER, BIT(NS_NET)),
+    SEEN("N-01.tcp", N, ROW_CHECK | ROW_PASSED, "TCP to the host's loopback", attack_tcp, check_tcp, 0, BIT(NS_NET)),
+    SEEN("N-01.tcp6", N, ROW_CHECK | ROW_IPV6 | ROW_PASSED, "TCP to the host's loopback, IPv6", attack_tcp6, check_tcp6, 0, BIT(NS_NET)),
+    SEEN("N-01.udp", N, ROW_CHECK | ROW_PASSED, "UDP to the host's loopback", attack_udp, check_udp, FILTER, BIT(NS_NET)),
+    TRY("N-01.interfaces", N, ROW_PASSED, "an interface other than loopback", attack_interfaces, FILTER, BIT(NS_NET)),
     SEEN("N-01.abstract", N, 0, "an abstract UNIX socket of the host", attack_abstract, check_abstract, 0, 0),
     LOOK("N-01.namespace", N, ROW_CONTAINER, "it has a network namespace of its own", look_ns_net, 0, BIT(NS_NET)),
-    TRY("N-19", N, 0, "the host by the address 0.0.0.0", attack_any_address, 0, BIT(NS_NET)),
+    TRY("N-19", N, ROW_PASSED, "the host by the address 0.0.0.0", attack_any_address, 0, BIT(NS_NET)),
     LOOK("N-18", N, 0, "a port that is opened inside is reached from outside", look_inbound, 0, BIT(NS_NET)),
-    TRY("N-16.packet", N, ROW_PRIVATE, "packet sockets", attack_packet, 0, 0),
-    TRY("N-16.raw", N, ROW_PRIVATE, "raw sockets", attack_raw, 0, 0),
-    TRY("N-16.netlink", N, 0, "netfilter by netlink", attack_netlink, FILTER, FILTER),
+    TRY("N-16.packet", N, ROW_PRIVATE | ROW_ANSWERED, "packet sockets", attack_packet, 0, 0),
+    TRY("N-16.raw", N, ROW_PRIVATE | ROW_ANSWERED, "raw sockets", attack_raw, 0, 0),
+    TRY("N-16.netlink", N, ROW_ANSWERED, "netfilter by netlink", attack_netlink, FILTER, FILTER),
     TRY("N-16.vsock", N, 0, "the machine's host (vsock)", attack_vsock, FILTER, FILTER),
     AT("N-05.rule", N, SCENE_NETWORK, ROW_PROXY, "a host that no rule names", attack_no_rule, check_closed,
        BIT(RULES), BIT(RULES)),
@@ -162,9 +195,9 @@ const struct row rows[] = {
     AT("N-12", N, SCENE_NETWORK, ROW_PROXY, "data in names that are asked for", attack_dns_tunnel, check_dns, 0, 0),
 
     /* ---- credentials ---- */
-    TRY("C-01.environment", C, 0, "the caller's environment", attack_environment, BIT(ENVIRONMENT), BIT(ENVIRONMENT)),
-    TRY("C-01.tasks", C, ROW_TOKEN, "the environments of other tasks", attack_task_environments, 0, BIT(ENVIRONMENT)),
-    TRY("C-13.variables", C, ROW_TOKEN, "agents, engines and keys, by variables of the caller", attack_agents,
+    TRY("C-01.environment", C, ROW_PASSED, "the caller's environment", attack_environment, BIT(ENVIRONMENT), BIT(ENVIRONMENT)),
+    TRY("C-01.tasks", C, ROW_TOKEN | ROW_PASSED, "the environments of other tasks", attack_task_environments, 0, BIT(ENVIRONMENT)),
+    TRY("C-13.variables", C, ROW_TOKEN | ROW_PASSED, "agents, engines and keys, by variables of the caller", attack_agents,
         BIT(ENVIRONMENT), BIT(ENVIRONMENT)),
     TRY("C-13.sockets", C, ROW_ENGINE, "a socket of an engine, a bus or an agent of this host", attack_engines,
         FILTER, BIT(ROOT) | BIT(NS_MOUNT)),
@@ -181,8 +214,8 @@ const struct row rows[] = {
     /* ---- lifecycle ---- */
     AT("R-01", L, SCENE_PIDS, 0, "a fork bomb", attack_fork_bomb, NULL, BIT(PIDS), BIT(PIDS)),
     AT("R-04", L, SCENE_MEMORY, ROW_SILENT, "more memory than allowed", attack_memory, NULL, BIT(MEMORY), BIT(MEMORY)),
-    TRY("R-06.nice", L, 0, "a higher priority (nice)", attack_nice, 0, 0),
-    TRY("R-06.realtime", L, 0, "a higher priority (real time)", attack_realtime, 0, 0),
+    TRY("R-06.nice", L, ROW_ANSWERED, "a higher priority (nice)", attack_nice, 0, 0),
+    TRY("R-06.realtime", L, ROW_ANSWERED, "a higher priority (real time)", attack_realtime, 0, 0),
     TRY("R-06.limits", L, 0, "raising its own limits", attack_raise_limit, 0, 0),
     AT("R-06.cpu", L, SCENE_CPU, ROW_SILENT, "more CPU time than allowed", attack_cpu, NULL, BIT(CPU_TIME), BIT(CPU_TIME)),
     AT("R-07", L, SCENE_DEADLINE, ROW_SILENT, "past the deadline, deaf to signals", attack_deadline, NULL, BIT(TIMEOUT),
@@ -201,6 +234,13 @@ const struct row rows[] = {
        NULL, BIT(SUPERVISOR), BIT(SUPERVISOR)),
     AT("L-01", L, SCENE_KILLED, ROW_MARKED | ROW_SILENT, "files of a sandbox whose supervisor was killed stay", NULL, NULL,
        BIT(SUPERVISOR), BIT(SUPERVISOR)),
+    AT("G-07", L, SCENE_SENTRY, ROW_SENTRY | ROW_MARKED | ROW_SILENT, "tasks outlive an engine whose kernel was killed",
+       attack_wait_for_kill, NULL, 0, 0),
+    MODULE("W-06.count", L, SCENE_MODULE, 0, "module: more events are awaited than fit into memory", NULL, 0),
+    MODULE("W-06.sleep", L, SCENE_MODULE_DEADLINE, ROW_SILENT, "module: asleep past the deadline", NULL, BIT(TIMEOUT)),
+    MODULE("W-07", L, SCENE_MODULE, 0, "module: descriptors without end", NULL, 0),
+    MODULE("W-08.memory", L, SCENE_MODULE_MEMORY, ROW_SILENT, "module: memory that grows past the limit", NULL, BIT(MEMORY)),
+    MODULE("W-08.loop", L, SCENE_MODULE_CPU, ROW_SILENT, "module: an endless loop", NULL, BIT(CPU_TIME)),
 };
 /* clang-format on */
 const size_t row_count = ARRAY_LEN(rows);
@@ -219,7 +259,21 @@ const char *guard_name(enum guard g)
 const char *scene_name(enum scene_id scene)
 {
     static const char *const names[SCENE_COUNT] = {
-        "plain",  "grants", "network",  "pids", "files", "memory", "disk",
-        "inodes", "output", "deadline", "cpu",  "leave", "killed"};
+        "plain",         "grants",     "network",        "pids",     "files",       "memory",
+        "disk",          "inodes",     "output",         "deadline", "cpu",         "leave",
+        "killed",        "sentry",     "engine",         "module",   "module edge", "module import",
+        "module memory", "module cpu", "module deadline"};
     return (unsigned)scene < SCENE_COUNT ? names[scene] : "";
+}
+
+bool scene_has_module(enum scene_id scene)
+{
+    return scene >= SCENE_MODULE && scene < SCENE_COUNT;
+}
+
+bool row_on_tier(const struct row *r, enum tier tier)
+{
+    if (tier_runs_modules(tier))
+        return r->scene != SCENE_NETWORK && !(r->flags & ROW_SENTRY);
+    return !(r->flags & ROW_MODULE);
 }

@@ -8,6 +8,7 @@
 #include "os/weaken.h"
 #include "sandbox/sandbox.h"
 #include "verify/inside.h"
+#include "verify/modules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,16 +26,29 @@
 #define OUTPUT_MAX 65536
 /* How long a limit that is only sampled may take to be noticed. */
 #define PATIENCE_MS 30000
+#define ENGINE_PIDS 2048
 
-/* Small enough to be tried on anybody's machine. */
-int scene_limit(enum scene_id id)
+/* Small enough to be tried on anybody's machine. An engine takes something for itself before the
+ * attack has begun, of memory, tasks and time. */
+int scene_limit(enum scene_id id, bool sentry)
 {
+    static const int more[SCENE_COUNT] = {
+        [SCENE_PIDS] = 128, [SCENE_MEMORY] = 160, [SCENE_DEADLINE] = 3000, [SCENE_CPU] = 1500};
     static const int limits[SCENE_COUNT] = {
-        [SCENE_PIDS] = 64,      [SCENE_FILES] = 64,   [SCENE_MEMORY] = 64,
-        [SCENE_DISK] = 4,       [SCENE_INODES] = 200, [SCENE_OUTPUT] = OUTPUT_MAX,
-        [SCENE_DEADLINE] = 100, [SCENE_CPU] = 100,
+        [SCENE_PIDS] = 64,
+        [SCENE_FILES] = 64,
+        [SCENE_MEMORY] = 64,
+        [SCENE_DISK] = 4,
+        [SCENE_INODES] = 200,
+        [SCENE_OUTPUT] = OUTPUT_MAX,
+        [SCENE_DEADLINE] = 100,
+        [SCENE_CPU] = 100,
+        /* The engine of a module takes its share before the module begins. */
+        [SCENE_MODULE_MEMORY] = 128,
+        [SCENE_MODULE_CPU] = 1000,
+        [SCENE_MODULE_DEADLINE] = 3000,
     };
-    return limits[id];
+    return sentry && more[id] ? more[id] : limits[id];
 }
 
 /* What was killed takes a moment to be gone, on a busy machine a long one. */
@@ -56,6 +70,27 @@ static int shape_grants(struct policy *p, const struct place *place, struct err 
     if (policy_grant(p, place->ro, false, &origin, err) < 0)
         return err_number(err);
     return policy_grant(p, place->rw, true, &origin, err);
+}
+
+/* What else the policy grants would come before them among a module's descriptors. */
+static int shape_module(struct policy *p, const struct place *place, struct err *err)
+{
+    p->grant_count = 0;
+    free(p->cwd);
+    p->cwd = NULL;
+    return shape_grants(p, place, err);
+}
+
+/* Programs of the tests (os/weaken.h) tell the runner beside them which guard to leave out. */
+static int pass_switch(struct policy *p, struct err *err)
+{
+    struct origin origin = {.kind = ORIGIN_OPTION, .name = "brig verify"};
+    const char *left = weaken_setting("BRIG_WEAKEN");
+    char text[160];
+    if (!left)
+        return 0;
+    snprintf(text, sizeof text, "BRIG_WEAKEN=%s", left);
+    return policy_env(p, text, &origin, err);
 }
 
 static int shape_network(struct policy *p, const struct place *place, struct err *err)
@@ -85,14 +120,19 @@ static int shape_network(struct policy *p, const struct place *place, struct err
 
 /* The policy, with one thing changed. The secrets of a policy stay where they are: no attack may
  * have anybody's. */
-static int shape(struct policy *p, enum scene_id id, const struct place *place, struct err *err)
+static int shape(struct policy *p, enum scene_id id, const struct place *place, bool sentry,
+                 struct err *err)
 {
-    uint64_t limit = (uint64_t)scene_limit(id);
+    uint64_t limit = (uint64_t)place->limit;
     p->egress.secret_count = 0;
     /* Nobody is asked, and rules about commands are no wall: what is attacked are the walls. */
     p->egress.asks = false;
     p->commands.given = false;
     p->timeout_ms = SCENE_MS;
+    /* An engine's own tasks count, and it lets those of ended code go when it gets to it: attacks
+     * one after the other are not to be ended by that. */
+    if (sentry && p->pids < ENGINE_PIDS)
+        p->pids = ENGINE_PIDS;
     /* A limit that is only watched here is attacked as such. */
     p->sampling = SAMPLING_ACCEPT;
     switch (id) {
@@ -100,6 +140,8 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
         return shape_grants(p, place, err);
     case SCENE_NETWORK:
         return shape_network(p, place, err);
+    case SCENE_MODULE:
+        return shape_module(p, place, err);
     case SCENE_PIDS:
         at_most(&p->pids, limit);
         break;
@@ -107,6 +149,7 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
         at_most(&p->open_files, limit);
         break;
     case SCENE_MEMORY:
+    case SCENE_MODULE_MEMORY:
         at_most(&p->memory, limit * MIB);
         break;
     case SCENE_DISK:
@@ -119,9 +162,11 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
         at_most(&p->output, limit);
         break;
     case SCENE_DEADLINE:
+    case SCENE_MODULE_DEADLINE:
         p->timeout_ms = limit;
         break;
     case SCENE_CPU:
+    case SCENE_MODULE_CPU:
         p->cpu_time_ms = limit;
         break;
     default:
@@ -131,27 +176,39 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
 }
 
 static int run_sandbox(const struct scene *s, const struct cell_work *work, int in, int out,
-                       bool *by_pids, struct err *err)
+                       struct scene_end *told, struct err *err)
 {
     struct policy policy;
-    char where[512], number[12];
+    char where[512], number[12], module[PLACE_PATH];
+    bool runs_module = scene_has_module(s->id);
     snprintf(number, sizeof number, "%d", s->id);
     place_write(&s->place, where, sizeof where);
     int r = work->build(work->ctx, work->level, work->tier_asked, &policy, err);
-    if (r < 0 || (r = shape(&policy, s->id, &s->place, err)) < 0)
+    if (r < 0 || (r = shape(&policy, s->id, &s->place, work->sentry, err)) < 0)
         return r;
+    if (runs_module && (modules_place(s->id, &s->place, module, sizeof module, err) < 0 ||
+                        pass_switch(&policy, err) < 0))
+        return err_number(err);
+    /* Where modules run, everything else is what somebody tries who broke their runner. */
+    bool engine = s->id == SCENE_ENGINE || (!runs_module && tier_runs_modules(work->tier));
     char *argv[] = {(char *)run_tool_path(work->tier, s->place.tool), VERIFY_INSIDE, number, where,
                     NULL};
+    char *module_argv[] = {module, NULL};
     struct run_request request = {.policy = &policy,
-                                  .argv = argv,
-                                  .tool = s->place.tool,
+                                  .argv = runs_module ? module_argv
+                                          : engine    ? argv + 1
+                                                      : argv,
+                                  .tool = runs_module || engine ? NULL : s->place.tool,
+                                  .engine = engine ? s->place.tool : NULL,
                                   .stdin_fd = in,
                                   .stdout_fd = out,
                                   .stderr_fd = -1};
     struct run_result result;
     run_result_init(&result);
     r = sandbox_run(&request, &result, err);
-    *by_pids = result.limit_hit && strcmp(result.limit_hit, "pids") == 0;
+    told->by_pids = result.limit_hit && strcmp(result.limit_hit, "pids") == 0;
+    told->by_other = result.limit_hit && !told->by_pids;
+    told->status = result.exit_status;
     return r;
 }
 
@@ -161,7 +218,7 @@ static void supervise(const struct scene *s, const struct cell_work *work, int i
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    told.result = run_sandbox(s, work, in, out, &told.by_pids, &told.err);
+    told.result = run_sandbox(s, work, in, out, &told, &told.err);
     ssize_t n = write(end, &told, sizeof told);
     _exit(n == (ssize_t)sizeof told ? 0 : 1);
 }
@@ -174,11 +231,34 @@ static void name_tasks(struct scene *s)
 }
 
 /* The test build left the limit out: nothing would end the sandbox, so do not wait for it. */
-static bool limit_left_out(void)
+static bool limit_left_out(enum scene_id id)
 {
-    return guard_left_out(GUARD_MEMORY) || guard_left_out(GUARD_DISK) ||
-           guard_left_out(GUARD_INODES) || guard_left_out(GUARD_TIMEOUT) ||
-           guard_left_out(GUARD_CPU_TIME);
+    switch (id) {
+    case SCENE_PIDS:
+        return guard_left_out(GUARD_PIDS);
+    case SCENE_MEMORY:
+    case SCENE_MODULE_MEMORY:
+        return guard_left_out(GUARD_MEMORY);
+    case SCENE_DISK:
+        return guard_left_out(GUARD_DISK);
+    case SCENE_INODES:
+        return guard_left_out(GUARD_INODES);
+    case SCENE_DEADLINE:
+    case SCENE_MODULE_DEADLINE:
+        return guard_left_out(GUARD_TIMEOUT);
+    case SCENE_CPU:
+    case SCENE_MODULE_CPU:
+        return guard_left_out(GUARD_CPU_TIME);
+    default:
+        return false;
+    }
+}
+
+static int patience(enum scene_id id, bool sentry)
+{
+    if (!limit_left_out(id))
+        return PATIENCE_MS;
+    return sentry ? 3000 : 300;
 }
 
 int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work, struct err *err)
@@ -187,8 +267,8 @@ int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work,
     memset(s, 0, sizeof *s);
     *s = (struct scene){.id = id, .place = work->canaries->place, .in_fd = -1, .out_fd = -1};
     s->end_fd = -1;
-    s->place.limit = scene_limit(id);
-    s->place.patience = limit_left_out() ? 300 : PATIENCE_MS;
+    s->place.limit = scene_limit(id, work->sentry);
+    s->place.patience = patience(id, work->sentry);
     s->place.namespaced = tier_namespaced(work->tier) && !guard_left_out(GUARD_ROOT) &&
                           !guard_left_out(GUARD_NS_MOUNT);
     name_tasks(s);
@@ -213,15 +293,29 @@ int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work,
     return 0;
 }
 
-static void look_at_rows(struct scene *s, const struct cell_work *work, pid_t pid)
+static void look_at_task(struct scene *s, const struct cell_work *work, pid_t pid)
 {
     struct sight sight = {.pid = pid,
+                          .engine = s->tasks.count ? s->tasks.list[0].pid : 0,
                           .canaries = work->canaries,
                           .tier = work->tier,
                           .writable_root = work->writable_root};
     for (size_t i = 0; i < row_count; i++)
-        if (rows[i].scene == s->id && rows[i].look)
+        if (rows[i].scene == s->id && rows[i].look && !s->seen[i])
             s->seen[i] = rows[i].look(&sight, s->what[i], sizeof s->what[i]);
+}
+
+/* Behind an engine each of its tasks has to have the guard. Some come and go with the code's: what
+ * could not be read of one that is gone says nothing. */
+static void look_at_tasks(struct scene *s, const struct cell_work *work)
+{
+    for (unsigned n = 0; n < s->tasks.count; n++) {
+        bool before[ROWS_MAX];
+        memcpy(before, s->seen, sizeof before);
+        look_at_task(s, work, s->tasks.list[n].pid);
+        if (n && !task_lives(&s->tasks.list[n]))
+            memcpy(s->seen, before, sizeof before);
+    }
 }
 
 /* Whether a line of a /proc/PID/cgroup is a group of brig's that the supervisor is not in itself:
@@ -272,23 +366,53 @@ static bool is_private_home(const struct scene *s)
     return strncmp(s->home, "/tmp/brig-", 10) == 0 && !strstr(s->home, "..");
 }
 
+/* A module cannot give its runner a name: it is called as the file that was started. */
+static const char *name_of_tasks(const struct scene *s, const struct cell_work *work)
+{
+    if (!scene_has_module(s->id))
+        return s->place.mark;
+    const char *path = run_tool_path(work->tier, "/brig-wasm");
+    return strrchr(path, '/') + 1;
+}
+
+/* What was there when the attacks began, and what is there now: some may have gone by the end. */
+static pid_t find_tasks(struct scene *s, const struct cell_work *work)
+{
+    if (!work->sentry)
+        return marked_below(name_of_tasks(s, work), s->supervisor);
+    tasks_find(&s->tasks, s->supervisor);
+    return s->tasks.count ? s->tasks.list[0].pid : 0;
+}
+
 static void look(struct scene *s, const struct cell_work *work)
 {
-    pid_t pid = marked_below(s->place.mark, s->supervisor);
     if (s->looked)
         return;
+    pid_t pid = find_tasks(s, work);
     s->looked = pid > 0;
     if (s->id == SCENE_KILLED) {
         find_group(s, pid);
         s->had_files = exists(s->group) || (is_private_home(s) && exists(s->home));
         s->killed = true;
         kill(s->supervisor, SIGKILL);
+    } else if (s->id == SCENE_SENTRY) {
+        s->killed = tasks_end_sentry(&s->tasks);
+    } else if (work->sentry) {
+        look_at_tasks(s, work);
     } else if (pid > 0) {
-        look_at_rows(s, work, pid);
+        look_at_task(s, work, pid);
     }
     if (s->in_fd >= 0)
         close(s->in_fd);
     s->in_fd = -1;
+}
+
+/* The first that is said: the sandbox stands, and nothing was tried yet. */
+static void take_home(struct scene *s, const struct cell_work *work, const struct report *r)
+{
+    memcpy(s->home, r->home, sizeof s->home);
+    if (work->sentry && !s->tasks.count)
+        tasks_find(&s->tasks, s->supervisor);
 }
 
 static void take_line(struct scene *s, const struct cell_work *work)
@@ -298,12 +422,15 @@ static void take_line(struct scene *s, const struct cell_work *work)
     if (r.kind == REPORT_LOOK)
         look(s, work);
     else if (r.kind == REPORT_HOME)
-        memcpy(s->home, r.home, sizeof s->home);
+        take_home(s, work, &r);
     else if (r.kind == REPORT_OUTCOME && strcmp(r.id, "allowed") == 0)
         s->allowed = r.outcome;
-    for (size_t i = 0; r.kind == REPORT_OUTCOME && i < row_count; i++)
+    for (size_t i = 0; r.kind == REPORT_OUTCOME && i < row_count; i++) {
         if (rows[i].scene == s->id && strcmp(rows[i].id, r.id) == 0)
             s->outcomes[i] = r.outcome;
+        if (r.id[0] == '=' && strcmp(rows[i].id, r.id + 1) == 0)
+            s->controls[i] = r.outcome;
+    }
 }
 
 static void take_bytes(struct scene *s, const char *bytes, size_t len, const struct cell_work *work)
@@ -349,7 +476,7 @@ void scene_take_end(struct scene *s)
 bool scene_tasks_left(const struct scene *s)
 {
     uint64_t deadline = clock_us() + gone_us();
-    while (marked_tasks(s->place.mark, false) > 0) {
+    while (marked_tasks(s->place.mark, false) + tasks_alive(&s->tasks, false) > 0) {
         if (clock_us() > deadline)
             return true;
         usleep(5000);
@@ -385,4 +512,6 @@ void scene_close(struct scene *s)
      * that end by themselves need not be waited for. */
     if (s->place.mark[0])
         marked_tasks(s->place.mark, true);
+    tasks_alive(&s->tasks, true);
+    tasks_done(&s->tasks);
 }

@@ -5,6 +5,7 @@
 #include "verify/canaries.h"
 #include "verify/report.h"
 #include "verify/row.h"
+#include "verify/tasks.h"
 
 #define SCENE_LINE_MAX 1024
 
@@ -12,6 +13,8 @@
 struct scene_end {
     int32_t result; /* of sandbox_run */
     bool by_pids;   /* its limit of tasks ended it */
+    bool by_other;  /* another one did */
+    int32_t status; /* what `brig run` would have exited with */
     struct err err;
 };
 
@@ -29,8 +32,10 @@ struct scene {
     char home[160];
     char group[512]; /* the folder of its control group */
     bool had_files;
+    struct tasks tasks;     /* the engine's, where the code is behind one */
     struct outcome allowed; /* what must work in the scene of the network */
     struct outcome outcomes[ROWS_MAX];
+    struct outcome controls[ROWS_MAX]; /* those that ran inside */
     bool seen[ROWS_MAX];
     char what[ROWS_MAX][200];
 };
@@ -44,10 +49,11 @@ struct cell_work {
     enum tier tier;       /* that it will have */
     enum tier tier_asked; /* TIER_AUTO: not asked for */
     bool writable_root;
+    bool sentry; /* the code is behind a kernel in user space */
 };
 
 /* What a scene is limited to, in the unit of its attack. */
-int scene_limit(enum scene_id id);
+int scene_limit(enum scene_id id, bool sentry);
 int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work, struct err *err);
 /* Something can be read. */
 void scene_read(struct scene *s, const struct cell_work *work);

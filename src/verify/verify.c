@@ -15,8 +15,23 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-static void add_cell(struct verify_result *r, const struct host_report *host, enum level level,
-                     enum tier tier)
+/* A level may ask for what a tier does not have. */
+static void check_policy(const struct verify_options *o, struct verify_cell *cell)
+{
+    struct policy p;
+    struct err err = ERR_INIT;
+    if (o->build(o->ctx, cell->level, cell->tier, &p, &err) < 0)
+        return; /* told by who makes the first sandbox */
+    if (run_check_policy(&p, cell->tier, &err) < 0) {
+        cell->tried = false;
+        snprintf(cell->why, sizeof cell->why, "%.250s", err.message);
+        snprintf(cell->how, sizeof cell->how, "%.250s", err.hint);
+    }
+    policy_done(&p);
+}
+
+static void add_cell(const struct verify_options *o, struct verify_result *r,
+                     const struct host_report *host, enum level level, enum tier tier)
 {
     struct verify_cell *cell = &r->cells[r->cell_count];
     if (r->cell_count == CELLS_MAX)
@@ -30,6 +45,8 @@ static void add_cell(struct verify_result *r, const struct host_report *host, en
         cell->tried = false;
         snprintf(cell->why, sizeof cell->why, "%s", here->why);
         snprintf(cell->how, sizeof cell->how, "%s", here->how);
+    } else {
+        check_policy(o, cell);
     }
     r->cell_count++;
 }
@@ -42,11 +59,11 @@ static void choose_cells(const struct verify_options *o, const struct host_repor
     for (int level = 0; level < LEVEL_COUNT; level++) {
         if (o->one_level && o->level != (enum level)level)
             continue;
-        add_cell(r, host, (enum level)level,
+        add_cell(o, r, host, (enum level)level,
                  o->tier == TIER_AUTO ? host->levels[level].tier : o->tier);
     }
     if (!o->one_level && o->tier == TIER_AUTO)
-        add_cell(r, host, LEVEL_HIGH, TIER_PROCESS);
+        add_cell(o, r, host, LEVEL_HIGH, TIER_PROCESS);
 }
 
 static bool host_has(const struct host_report *host, const char *name)
@@ -74,6 +91,7 @@ static int look_around(const struct verify_options *o, const struct verify_cell 
     if (r < 0)
         return r;
     *ret = (struct circumstances){.tier = cell->tier,
+                                  .sentry = run_behind_sentry(cell->tier),
                                   .root = geteuid() == 0,
                                   .cgroup = p.cgroup != NEED_OFF && host_has(host, "cgroup limits"),
                                   .workspace = p.workspace,
@@ -84,6 +102,8 @@ static int look_around(const struct verify_options *o, const struct verify_cell 
                                   .unix_sockets = p.unix_sockets == NEED_REQUIRE};
     ret->open_engine = ret->root && has_open_engine(canaries);
     ret->limited[SCENE_MEMORY] = p.memory != POLICY_UNLIMITED;
+    ret->limited[SCENE_MODULE_MEMORY] = p.memory != POLICY_UNLIMITED;
+    ret->limited[SCENE_MODULE_DEADLINE] = p.timeout_ms != POLICY_UNLIMITED;
     ret->limited[SCENE_PIDS] = p.pids != POLICY_UNLIMITED;
     ret->limited[SCENE_DEADLINE] = p.timeout_ms != POLICY_UNLIMITED;
     ret->limited[SCENE_DISK] = p.disk != POLICY_UNLIMITED;
@@ -140,6 +160,7 @@ static int try_cells(const struct verify_options *o, const struct host_report *h
         if (r < 0)
             return r;
         work.writable_root = c.writable_root;
+        work.sentry = c.sentry;
         if ((r = cell_run(cell, &work, controls, &c, &progress, &ret->sandboxes, err)) < 0)
             return r;
     }

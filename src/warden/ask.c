@@ -71,11 +71,16 @@ static void tell_failed(const struct ask *a, const struct err *err)
         warden_fail(a->w, a->front, err);
 }
 
+static int socket_of(const struct warden *w, bool beside)
+{
+    return beside ? w->s->beside.fd : w->s->ctl_fd;
+}
+
 /* The front was told that there is no such process. */
-static void end_process(struct warden *w, pid_t pid)
+static void end_process(struct warden *w, bool beside, pid_t pid)
 {
     struct ctl_msg kill = {.type = CTL_SIGNAL, .pid = -pid, .value = SIGKILL};
-    if (pid > 1 && message_ask(w->s->ctl_fd, &kill, NULL, 0) < 0)
+    if (pid > 1 && message_ask(socket_of(w, beside), &kill, NULL, 0) < 0)
         warden_end(w, "the sandbox's first process does not listen");
 }
 
@@ -90,7 +95,7 @@ void ask_fail(struct ask *a, const struct err *err)
         return;
     }
     if (starts)
-        end_process(a->w, a->pid);
+        end_process(a->w, a->beside, a->pid);
     ask_drop(a);
 }
 
@@ -116,13 +121,29 @@ void asks_abandon(struct warden *w)
 int ask_send(struct ask *a, struct ctl_msg *msg, const int *fds, unsigned count, struct err *err)
 {
     msg->request = a->request;
-    int r = message_ask(a->w->s->ctl_fd, msg, fds, count);
+    int r = message_ask(socket_of(a->w, a->beside), msg, fds, count);
     if (r == 0)
         return 0;
     errno = -r;
     err_sys(err, "ask the sandbox's first process");
     ask_drop(a);
     return err_number(err);
+}
+
+int ask_whom(const struct warden *w, const struct json *user, struct err *err)
+{
+    const char *name = user && json_type(user) != JSON_NULL ? json_string(user) : "";
+    bool only_root = w->s->request->policy->uid == 0;
+    if (!name)
+        return err_set(err, ERR_USAGE, "user: expected a name");
+    if (!*name || strcmp(name, "user") == 0 || (only_root && strcmp(name, "root") == 0))
+        return false;
+    if (strcmp(name, "root") != 0)
+        return err_set(err, ERR_USAGE, "there is no such user in the sandbox");
+    if (w->s->beside.fd >= 0)
+        return true;
+    err_set(err, ERR_REFUSED, "there is no root in this sandbox");
+    return err_hint(err, "take a template whose policy says kernel: {root: true}");
 }
 
 /* ---- the simple ones ---- */
@@ -145,6 +166,8 @@ int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     bool all = group && json_type(group) == JSON_BOOL && json_bool(group);
     struct ctl_msg m = {.type = CTL_SIGNAL, .pid = all ? -pid : pid, .value = sig};
+    if (a)
+        a->beside = spawn_is_beside(w, pid);
     return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
 }
 
@@ -180,8 +203,10 @@ int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err)
     }
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_FREEZE, .value = freeze};
-    if (a)
+    if (a) {
         a->wants_tty = freeze; /* what will be told */
+        a->beside = w->s->beside.fd >= 0;
+    }
     return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
 }
 
@@ -250,12 +275,24 @@ static void give_terminal(struct ask *a, int *fd)
         spawn_settle(a);
 }
 
+/* Each part of init can signal those of its own user: root's are done. */
+static void freeze_user(struct ask *a)
+{
+    struct ctl_msg m = {.type = CTL_FREEZE, .value = a->wants_tty};
+    struct warden *w = a->w;
+    uint32_t front = a->front;
+    struct err err = ERR_INIT;
+    a->beside = a->heard = false;
+    if (ask_send(a, &m, NULL, 0, &err) < 0)
+        warden_fail(w, front, &err);
+}
+
 static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
 {
     clean_err(&msg->err);
     a->heard = true;
     if (a->disowned) {
-        end_process(a->w, msg->err.code == ERR_NONE ? msg->pid : 0);
+        end_process(a->w, a->beside, msg->err.code == ERR_NONE ? msg->pid : 0);
         ask_drop(a);
         return;
     }
@@ -286,6 +323,10 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
         ask_drop(a);
         return;
     case WIRE_FREEZE:
+        if (a->beside) {
+            freeze_user(a);
+            return;
+        }
         tell_frozen(a->w, a->front, a->wants_tty, "signal");
         ask_drop(a);
         return;
@@ -304,11 +345,14 @@ struct ask *ask_find(struct warden *w, uint32_t request)
     return a;
 }
 
-static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
+/* W-1: each part of init answers what it was asked, and tells of what it started. */
+static void hear(struct warden *w, bool beside, struct ctl_msg *msg, int *fd)
 {
     struct ask *a = ask_find(w, msg->request);
+    if (a && a->beside != beside)
+        a = NULL;
     if (msg->type == CTL_EXITED) {
-        spawn_exited(w, msg->pid, msg->value);
+        spawn_exited(w, msg->pid, beside, msg->value);
     } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && !a->disowned && a->wants_tty &&
                a->fd_count == 0 && is_terminal(*fd)) {
         give_terminal(a, fd);
@@ -321,25 +365,25 @@ static void hear(struct warden *w, struct ctl_msg *msg, int *fd)
  * not keep the warden from its limits and from the front. */
 #define HEARD_AT_ONCE 1024
 
-void ask_hear(struct warden *w)
+void ask_hear(struct warden *w, bool beside)
 {
-    struct sandbox *s = w->s;
-    for (int i = 0; s->ctl_fd >= 0 && i < HEARD_AT_ONCE; i++) {
+    int *from = beside ? &w->s->beside.fd : &w->s->ctl_fd;
+    for (int i = 0; *from >= 0 && i < HEARD_AT_ONCE; i++) {
         struct ctl_msg msg;
         cleanup_fd int fd = -1;
         pid_t pid;
         errno = 0;
-        int got = message_receive(s->ctl_fd, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
+        int got = message_receive(*from, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
         if (got > 0) {
-            hear(w, &msg, &fd);
+            hear(w, beside, &msg, &fd);
             continue;
         }
         if (got < 0 && errno == EAGAIN)
             return;
         /* init closed its end or speaks nonsense; the pidfd tells of its death. */
-        loop_forget(w->loop, &w->ctl);
-        close(s->ctl_fd);
-        s->ctl_fd = -1;
+        loop_forget(w->loop, beside ? &w->beside : &w->ctl);
+        close(*from);
+        *from = -1;
         warden_end(w, "the sandbox's first process ended");
     }
 }

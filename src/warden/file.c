@@ -7,14 +7,20 @@
 #include <fcntl.h>
 
 static int make_block(const struct warden *w, const struct json *j, enum files_op *ret_op,
-                      struct err *err)
+                      bool *ret_beside, struct err *err)
 {
     struct files_request request;
     struct plan plan;
     if (files_request_read(j, &request, err) < 0)
         return err_number(err);
+    int beside = ask_whom(w, json_get(j, "user"), err);
+    if (beside < 0)
+        return beside;
+    *ret_beside = beside;
     if (!w->s->request->policy->workspace)
         request.home = "/";
+    else if (beside)
+        request.home = ROOT_HOME_DIR;
     *ret_op = request.op;
     plan_init(&plan);
     files_request_plan(&request, &plan);
@@ -45,7 +51,7 @@ int file_start(struct warden *w, const struct wire_msg *msg, const struct json *
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     if (!a)
         return err_number(err);
-    int result = fds[FILE_BLOCK] = make_block(w, j, &op, err);
+    int result = fds[FILE_BLOCK] = make_block(w, j, &op, &a->beside, err);
     bool write = op == FILES_WRITE;
     if (result >= 0)
         result = make_pipe(a, false, &fds[FILE_OUT], err);

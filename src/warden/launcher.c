@@ -177,7 +177,8 @@ static struct child *make_room(struct launcher *l)
     return &l->children[l->count];
 }
 
-/* In the child: nothing of the launcher's stays but memory, of which the template is wanted. */
+/* K-20. In the child: nothing of the launcher's stays but memory, of which the template is wanted.
+ */
 static void leave_launcher(const int *keep, int count)
 {
     sigset_t none;

@@ -17,7 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#define TEXT_MAX  (64u << 20)
+#define TEXT_MAX  (16u << 20) /* as the front takes it (daemon/box/review.c) */
 #define NAMES_MAX 4096
 #define REAP_MS   1000
 

@@ -38,6 +38,7 @@ struct ask {
     enum wire_type type; /* of the front's request; WIRE_READY: the interpreter that waits */
     uint32_t front;      /* its number there */
     uint32_t request;    /* its number to init */
+    bool beside;         /* it is root's part of init that was asked */
     uint64_t due_ms;
     bool heard;            /* init has answered */
     bool disowned;         /* SPAWN: the front was told that it failed, before init answered */
@@ -69,7 +70,7 @@ struct warden {
     struct review_work review;
     const struct template *template;
     struct loop *loop;
-    struct loop_io front, ctl, init, guardian, seen, proxy, dns;
+    struct loop_io front, ctl, beside, init, guardian, seen, proxy, dns;
     struct loop_timer sampling, late, seen_pause, telling;
     struct wire_msg *msg; /* what the front said last */
     struct environment env;
@@ -77,8 +78,11 @@ struct warden {
     struct ask *asks;
     unsigned ask_count;
     uint32_t last_request;
-    pid_t *pids; /* started for the front and alive */
-    size_t pid_count, pid_room;
+    struct started {
+        pid_t pid;
+        bool beside; /* by root's part of init */
+    } * started;     /* for the front, and alive */
+    size_t started_count, started_room;
 
     bool ready, claimed, frozen;
     bool tightened; /* by the request: the template's policy is another one */
@@ -138,8 +142,11 @@ void ask_drop(struct ask *a);                             /* unanswered */
 void ask_fail(struct ask *a, const struct err *err);      /* tells the front */
 void ask_done(struct ask *a);                             /* tells the front, and drops it */
 void asks_abandon(struct warden *w);
-/* One message of init's, or of a process that is not yet a program. */
-void ask_hear(struct warden *w);
+/* Messages of init's, or of processes that are not yet programs; or of root's part of init. */
+void ask_hear(struct warden *w, bool beside);
+/* Whom a request is for. NULL: whom the template has. Returns whether that is root's part of init;
+ * negative: there is nobody of that name. */
+int ask_whom(const struct warden *w, const struct json *user, struct err *err);
 
 /* spawn.c */
 int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j,
@@ -148,7 +155,9 @@ int spawn_interpreter(struct warden *w, struct err *err);
 /* One that is there already. */
 void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count);
 void spawn_settle(struct ask *a); /* is it known by now whether it runs? */
-void spawn_exited(struct warden *w, pid_t pid, int status);
+void spawn_exited(struct warden *w, pid_t pid, bool beside, int status);
+/* Was it root's part of init that started it? */
+bool spawn_is_beside(const struct warden *w, pid_t pid);
 
 /* carrier.c: where the sandbox has pumps, one for these lines; takes them in any case. */
 int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct err *err);

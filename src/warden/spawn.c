@@ -17,6 +17,7 @@ struct order {
     const struct interpreter *interpreter;
     const char *cwd;
     bool tty, has_stdin;
+    bool beside; /* as root, where the sandbox has two users */
     uint64_t cols, rows;
 };
 
@@ -47,7 +48,8 @@ static uint64_t size_of(const struct json *j, uint64_t fallback)
     return good ? (uint64_t)json_int(j) : fallback;
 }
 
-static int read_order(const struct json *j, struct order *o, struct err *err)
+static int read_order(const struct warden *w, const struct json *j, struct order *o,
+                      struct err *err)
 {
     const struct json *tty = json_get(j, "tty"), *in = json_get(j, "stdin");
     const struct json *cwd = json_get(j, "cwd"), *language = json_get(j, "interpreter");
@@ -63,6 +65,10 @@ static int read_order(const struct json *j, struct order *o, struct err *err)
     if (!is_null(cwd) && !json_string(cwd))
         return err_set(err, ERR_USAGE, "cwd: expected a path");
     o->cwd = is_null(cwd) || !json_string(cwd)[0] ? NULL : json_string(cwd);
+    int beside = ask_whom(w, json_get(j, "user"), err);
+    if (beside < 0)
+        return beside;
+    o->beside = beside;
     o->has_stdin = in && json_type(in) == JSON_BOOL && json_bool(in);
     o->tty = !is_null(tty) && !o->interpreter;
     if (o->tty && json_type(tty) == JSON_OBJECT) {
@@ -73,6 +79,8 @@ static int read_order(const struct json *j, struct order *o, struct err *err)
 }
 
 /* ---- the block ---- */
+
+static const char *const roots_own[] = {"USER=root", "LOGNAME=root", "PIP_ROOT_USER_ACTION=ignore"};
 
 static bool overridden(const struct json *env, const char *entry)
 {
@@ -85,13 +93,39 @@ static bool overridden(const struct json *env, const char *entry)
     return false;
 }
 
+/* What the template's variables say of the other user's home, and of who that is. PATH above all:
+ * what the user installs there is not to be found first by root. */
+static void plan_as_root(const char *entry, struct buf *room, struct plan *plan)
+{
+    static const char *const homely[] = {"HOME=", "PATH=", "npm_config_prefix="};
+    const char *home = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(roots_own); i++)
+        if (strncmp(entry, roots_own[i], strcspn(roots_own[i], "=") + 1) == 0)
+            return;
+    for (size_t i = 0; i < ARRAY_LEN(homely) && !home; i++)
+        if (strncmp(entry, homely[i], strlen(homely[i])) == 0)
+            home = strstr(entry, HOME_DIR);
+    buf_reset(room);
+    if (home)
+        buf_fmt(room, "%.*s%s%s", (int)(home - entry), entry, ROOT_HOME_DIR,
+                home + strlen(HOME_DIR));
+    plan_str(plan, OP_ENV, home ? buf_text(room) : entry, NULL, 0);
+}
+
 static void plan_env(const struct warden *w, const struct order *o, struct plan *plan)
 {
     cleanup_buf struct buf entry;
     buf_init(&entry, WIRE_TEXT_MAX);
     for (size_t i = 0; i < w->env.count; i++)
-        if (!overridden(o->env, w->env.items[i]))
+        if (overridden(o->env, w->env.items[i]))
+            continue;
+        else if (o->beside)
+            plan_as_root(w->env.items[i], &entry, plan);
+        else
             plan_str(plan, OP_ENV, w->env.items[i], NULL, 0);
+    for (size_t i = 0; o->beside && i < ARRAY_LEN(roots_own); i++)
+        if (!overridden(o->env, roots_own[i]))
+            plan_str(plan, OP_ENV, roots_own[i], NULL, 0);
     if (o->tty && !overridden(o->env, "TERM") && !environment_has(&w->env, "TERM"))
         plan_str(plan, OP_ENV, "TERM=xterm-256color", NULL, 0);
     for (size_t i = 0; !is_null(o->env) && i < json_count(o->env); i++) {
@@ -101,8 +135,10 @@ static void plan_env(const struct warden *w, const struct order *o, struct plan 
     }
 }
 
-static const char *home(const struct warden *w)
+static const char *home(const struct warden *w, bool beside)
 {
+    if (beside)
+        return ROOT_HOME_DIR;
     return w->s->request->policy->workspace ? HOME_DIR : "/";
 }
 
@@ -115,7 +151,7 @@ static void plan_cwd(const struct warden *w, const struct order *o, struct plan 
     if (!o->cwd && w->s->request->review)
         buf_str(&path, w->s->request->review_dest);
     else if (!o->cwd || o->cwd[0] != '/')
-        buf_fmt(&path, "%s/%s", home(w), o->cwd ? o->cwd : "");
+        buf_fmt(&path, "%s/%s", home(w, o->beside), o->cwd ? o->cwd : "");
     else
         buf_str(&path, o->cwd);
     plan_str(plan, OP_CWD, buf_text(&path), NULL, 0);
@@ -220,7 +256,7 @@ static void on_status(struct loop_io *io, uint32_t events)
     struct warden *w = a->w;
     uint32_t request = a->request;
     /* Read what was sent before the end first; that may have settled the request already. */
-    ask_hear(w);
+    ask_hear(w, a->beside);
     if ((a = ask_find(w, request)))
         spawn_settle(a);
 }
@@ -245,6 +281,7 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
     if (!a)
         return err_number(err);
     a->wants_tty = o->tty;
+    a->beside = o->beside;
     int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
     if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)
         result = connect_stdio(a, o, fds, err);
@@ -261,7 +298,7 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
 int spawn_start(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
 {
     struct order o;
-    if (read_order(j, &o, err) < 0)
+    if (read_order(w, j, &o, err) < 0)
         return err_number(err);
     note_command(w, &o);
     return begin(w, &o, WIRE_SPAWN, msg->request, err);
@@ -277,24 +314,32 @@ int spawn_interpreter(struct warden *w, struct err *err)
 
 /* ---- ending ---- */
 
-static bool add_pid(struct warden *w, pid_t pid)
+static bool add_started(struct warden *w, pid_t pid, bool beside)
 {
-    if (w->pid_count == w->pid_room) {
-        size_t room = w->pid_room ? w->pid_room * 2 : 16;
-        pid_t *pids = reallocarray(w->pids, room, sizeof *pids);
-        if (!pids)
+    if (w->started_count == w->started_room) {
+        size_t room = w->started_room ? w->started_room * 2 : 16;
+        struct started *all = reallocarray(w->started, room, sizeof *all);
+        if (!all)
             return false;
-        w->pids = pids;
-        w->pid_room = room;
+        w->started = all;
+        w->started_room = room;
     }
-    w->pids[w->pid_count++] = pid;
+    w->started[w->started_count++] = (struct started){pid, beside};
     return true;
+}
+
+bool spawn_is_beside(const struct warden *w, pid_t pid)
+{
+    for (size_t i = 0; i < w->started_count; i++)
+        if (w->started[i].pid == pid)
+            return w->started[i].beside;
+    return false;
 }
 
 void spawn_adopt(struct warden *w, pid_t pid, const int *fds, unsigned count)
 {
     struct err err = ERR_INIT;
-    if (add_pid(w, pid)) {
+    if (add_started(w, pid, false)) {
         warden_ready(w, pid, NULL, fds, count);
         return;
     }
@@ -331,12 +376,12 @@ void spawn_settle(struct ask *a)
         return;
     struct warden *w = a->w;
     pid_t pid = a->pid;
-    bool exited = a->exited;
+    bool exited = a->exited, beside = a->beside;
     int status = a->exit_status;
-    if (add_pid(w, pid)) {
+    if (add_started(w, pid, beside)) {
         ask_done(a);
         if (exited)
-            spawn_exited(w, pid, status);
+            spawn_exited(w, pid, beside, status);
     } else {
         err_memory(&err);
         ask_fail(a, &err);
@@ -344,10 +389,10 @@ void spawn_settle(struct ask *a)
 }
 
 /* init says who ended, and may say anything: only those that were started for the front count. */
-void spawn_exited(struct warden *w, pid_t pid, int status)
+void spawn_exited(struct warden *w, pid_t pid, bool beside, int status)
 {
     for (struct ask *a = w->asks; a; a = a->next)
-        if (a->answered && a->pid == pid) {
+        if (a->answered && a->pid == pid && a->beside == beside) {
             /* Whether it was executed may not be known yet: a child of ours that was forked a
              * moment ago (a pump) has the other end of `status` until it gets its turn. */
             a->exited = true;
@@ -355,10 +400,10 @@ void spawn_exited(struct warden *w, pid_t pid, int status)
             spawn_settle(a);
             return;
         }
-    for (size_t i = 0; i < w->pid_count; i++) {
-        if (w->pids[i] != pid)
+    for (size_t i = 0; i < w->started_count; i++) {
+        if (w->started[i].pid != pid || w->started[i].beside != beside)
             continue;
-        w->pids[i] = w->pids[--w->pid_count];
+        w->started[i] = w->started[--w->started_count];
         /* Before its end is told, so that whoever hears of it hears why. */
         bool oom = watch_explains_oom(w, status);
         warden_exited(w, pid, status, oom);

@@ -38,6 +38,8 @@ bool stem_possible(const struct template *t, char why[static STEM_WHY_SIZE])
         reason = "its root is not the host's: the interpreter there may be another one";
     else if (p->writable_root)
         reason = "its root is writable, and each sandbox needs layers of its own";
+    else if (p->root_beside)
+        reason = "its sandboxes have two users, and what is cloned has one";
     else if (p->grant_count > 0)
         reason = "it has folders of the host";
     else if (program_beside(LIBRARY, path, sizeof path, &err) < 0)

@@ -22,12 +22,6 @@
  * writer and not a kill for want of memory. */
 #define BASE_MEMORY (BASE_DISK + 512 * MIB)
 
-void template_drop_modules(struct template *t)
-{
-    while (t->module_count)
-        free(t->modules[--t->module_count]);
-}
-
 static void template_free(struct template *t)
 {
     if (!t)
@@ -262,6 +256,7 @@ static void write_one(const struct template *t, struct json_writer *w)
     jw_kv_uint(w, "pids", t->policy.pids);
     jw_kv_bool(w, "public_ports", t->public_ports);
     jw_kv_bool(w, "root", t->policy.uid == 0);
+    jw_kv_bool(w, "root_beside", t->policy.root_beside);
     template_write_commands(t, w);
     jw_key(w, "interpreters");
     jw_array_begin(w);

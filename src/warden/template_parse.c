@@ -18,6 +18,12 @@ bool template_name_ok(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
 }
 
+void template_drop_modules(struct template *t)
+{
+    while (t->module_count)
+        free(t->modules[--t->module_count]);
+}
+
 /* What can stand after `import`. */
 static bool module_name_ok(const char *name)
 {

@@ -104,6 +104,7 @@ static void write_policy(const struct warden *w, struct json_writer *j)
     jw_kv_uint(j, "memory", p->memory);
     jw_kv_uint(j, "disk", p->disk);
     jw_kv_bool(j, "root", p->uid == 0);
+    jw_kv_bool(j, "root_beside", p->root_beside);
     if (w->tightened)
         template_write_commands(w->template, j);
     jw_object_end(j);
@@ -317,7 +318,13 @@ static void on_front(struct loop_io *io, uint32_t events)
 static void on_ctl(struct loop_io *io, uint32_t events)
 {
     (void)events;
-    ask_hear(container_of(io, struct warden, ctl));
+    ask_hear(container_of(io, struct warden, ctl), false);
+}
+
+static void on_beside(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    ask_hear(container_of(io, struct warden, beside), true);
 }
 
 static void on_init(struct loop_io *io, uint32_t events)
@@ -386,7 +393,8 @@ static int provision(struct warden *w, struct err *err)
     plan_done(&s->plan);
     plan_init(&s->plan);
     sandbox_note_weaker(s);
-    if (message_send(s->ctl_fd, CTL_GO, 0) < 0)
+    if (message_send(s->ctl_fd, CTL_GO, 0) < 0 ||
+        (s->kernel.beside && message_send(s->beside.fd, CTL_GO, 0) < 0))
         return err_set(err, ERR_SYSTEM, "the sandbox died before it was of use");
     return 0;
 }
@@ -395,6 +403,7 @@ static void watch_all(struct warden *w)
 {
     struct sandbox *s = w->s;
     warden_watch(w, &w->ctl, s->ctl_fd, on_ctl);
+    warden_watch(w, &w->beside, s->beside.fd, on_beside);
     warden_watch(w, &w->init, s->init_pidfd, on_init);
     warden_watch(w, &w->guardian, s->lifecycle.guardian.pidfd, on_guardian);
     warden_watch(w, &w->seen, s->kernel.listener_fd, watch_seen);
@@ -449,7 +458,7 @@ static void warden_free(struct warden *w)
     sandbox_free(w->s);
     environment_done(&w->env);
     loop_free(w->loop);
-    free(w->pids);
+    free(w->started);
     free(w->msg);
     free(w);
 }

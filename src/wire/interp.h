@@ -72,10 +72,21 @@ struct interp_said {
 };
 /* interp_parse.c: one frame's text. */
 int interp_parse(const char *text, size_t len, struct interp_said *ret, struct err *err);
-/* The same in place (base/json.h): the text stays as long as what was said. `max_memory` of the
- * tree; ERR_LIMIT beyond, 0: whatever it takes. */
-int interp_parse_in_place(char *text, size_t len, size_t max_memory, struct interp_said *ret,
-                          struct err *err);
+/* IN-2  In pieces, because a frame may be long and who reads it serves others. In place
+ * (base/json.h): the text stays, and is changed, as long as what was said. */
+struct interp_parsing {
+    struct json_parser *json; /* NULL: it is read */
+    struct interp_said said;
+    size_t member, looked; /* of the result, and bytes of it */
+};
+/* `max_memory` of the tree; ERR_LIMIT beyond, 0: whatever it takes. */
+int interp_parsing_begin(struct interp_parsing *p, char *text, size_t len, size_t max_memory,
+                         struct err *err);
+/* Some `most` bytes more. 1: understood; 0: go on; negative: nonsense. Not 0: that was its end. */
+int interp_parsing_next(struct interp_parsing *p, size_t most, struct interp_said *ret,
+                        struct err *err);
+size_t interp_parsing_memory(const struct interp_parsing *p); /* so far */
+void interp_parsing_end(struct interp_parsing *p);            /* gives it up; also twice */
 void interp_said_done(struct interp_said *s);
 
 /* Cuts a stream into frames. */

@@ -8,17 +8,21 @@
 
 #include <string.h>
 
-/* A table of a hundred columns and a hundred rows, and room. Each value takes some 64 bytes. */
+/* A table of a hundred columns and a hundred rows, and room. Each value takes some 64 bytes. Two
+ * keys are compared in one go: they are no longer than that may last. */
 static const struct json_limits limits = {
     .max_bytes = INTERP_FRAME_MAX,
     .max_depth = 64,
     .max_nodes = 131072,
+    .max_key = 64u << 10,
 };
 
 static int nonsense(struct err *err, const char *what)
 {
     return err_set(err, ERR_PROTOCOL, "the interpreter says nonsense: %s", what);
 }
+
+#define MEMBERS_MAX 1024 /* of a result, known or not: they are gone through in one go */
 
 /* What a member of a result must be. */
 enum kind { KIND_TEXT, KIND_BASE64, KIND_VALUE, KIND_OBJECT };
@@ -41,9 +45,18 @@ static bool is_member(const char *key)
     return false;
 }
 
-static bool is_base64(const char *s)
+/* How many of the next bytes are letters of base64. */
+static size_t base64_run(const char *s, size_t most)
 {
-    size_t len = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+    size_t len = 0;
+    while (len < most && ((s[len] >= 'A' && s[len] <= 'Z') || (s[len] >= 'a' && s[len] <= 'z') ||
+                          (s[len] >= '0' && s[len] <= '9') || s[len] == '+' || s[len] == '/'))
+        len++;
+    return len;
+}
+
+static bool ends_base64(const char *s, size_t len)
+{
     size_t pad = strspn(s + len, "=");
     return s[len + pad] == '\0' && pad <= 2 && (len + pad) % 4 == 0;
 }
@@ -52,9 +65,8 @@ static bool is_kind(const struct json *j, enum kind kind)
 {
     switch (kind) {
     case KIND_TEXT:
+    case KIND_BASE64: /* what is in it: look_some */
         return json_type(j) == JSON_STRING;
-    case KIND_BASE64:
-        return json_type(j) == JSON_STRING && is_base64(json_string(j));
     case KIND_VALUE:
         return json_type(j) != JSON_NULL;
     case KIND_OBJECT:
@@ -113,6 +125,8 @@ static int parse_result(struct interp_said *s, struct err *err)
     if (!has_only(s->tree, names) || json_type(is_main) != JSON_BOOL ||
         json_type(s->data) != JSON_OBJECT)
         return nonsense(err, "a result without main or data");
+    if (json_count(s->data) > MEMBERS_MAX)
+        return nonsense(err, "a result with too many members");
     s->main = json_bool(is_main);
     json_keep((struct json *)s->data, is_member);
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
@@ -166,39 +180,103 @@ static int parse_word(struct interp_said *s, struct err *err)
     return nonsense(err, "no type that is known");
 }
 
-/* r: of the JSON parser. */
-static int parse_tree(int r, struct json *tree, struct interp_said *ret, struct err *err)
+/* ---- in pieces ---- */
+
+/* The letters of what is said to be base64, some of them. 1: all are, 0: so far. */
+static int look_some(struct interp_parsing *p, size_t most, struct err *err)
 {
-    struct interp_said s = {.tree = tree};
-    if (r < 0) {
-        if (err && err->code == ERR_POLICY)
-            err->code = ERR_PROTOCOL;
-        err_wrap(err, "the interpreter says nonsense");
-        *ret = (struct interp_said){0};
-        return -ERR_PROTOCOL;
+    for (; p->said.word == INTERP_RESULT && p->member < ARRAY_LEN(members); p->member++) {
+        const struct json *j = json_get(p->said.data, members[p->member].name);
+        if (!j || members[p->member].kind != KIND_BASE64)
+            continue;
+        const char *text = json_string(j);
+        size_t run = base64_run(text + p->looked, most);
+        p->looked += run;
+        if (run == most)
+            return 0;
+        if (!ends_base64(text, p->looked))
+            return nonsense(err, members[p->member].name);
+        p->looked = 0;
+        most -= run;
     }
-    r = parse_word(&s, err);
+    return 1;
+}
+
+/* A text that is no JSON, or none that is taken. */
+static int misread(struct err *err)
+{
+    if (err && err->code == ERR_POLICY)
+        err->code = ERR_PROTOCOL;
+    err_wrap(err, "the interpreter says nonsense");
+    return -ERR_PROTOCOL;
+}
+
+static int read_some(struct interp_parsing *p, size_t most, struct err *err)
+{
+    struct json *tree = NULL;
+    int r = json_parser_next(p->json, most, &tree, err);
+    if (r == 0)
+        return 0;
     if (r < 0)
-        interp_said_done(&s);
-    *ret = s;
-    return r;
+        return misread(err);
+    json_parser_free(p->json);
+    p->json = NULL;
+    p->said.tree = tree;
+    r = parse_word(&p->said, err);
+    return r < 0 ? r : look_some(p, most, err);
 }
 
 int interp_parse(const char *text, size_t len, struct interp_said *ret, struct err *err)
 {
-    struct json *tree = NULL;
-    int r = json_parse(text, len, &limits, &tree, err);
-    return parse_tree(r, tree, ret, err);
+    struct interp_parsing p = {0};
+    *ret = (struct interp_said){0};
+    int r = json_parse(text, len, &limits, &p.said.tree, err);
+    if (r < 0)
+        return misread(err);
+    r = parse_word(&p.said, err);
+    if (r >= 0)
+        r = look_some(&p, SIZE_MAX, err);
+    if (r >= 0)
+        *ret = p.said;
+    else
+        interp_said_done(&p.said);
+    return r < 0 ? r : 0;
 }
 
-int interp_parse_in_place(char *text, size_t len, size_t max_memory, struct interp_said *ret,
-                          struct err *err)
+int interp_parsing_begin(struct interp_parsing *p, char *text, size_t len, size_t max_memory,
+                         struct err *err)
 {
-    struct json *tree = NULL;
     struct json_limits l = limits;
     l.max_memory = max_memory;
-    int r = json_parse_in_place(text, len, &l, &tree, err);
-    return parse_tree(r, tree, ret, err);
+    *p = (struct interp_parsing){.json = json_parser_new(text, len, &l, err)};
+    return p->json ? 0 : misread(err);
+}
+
+int interp_parsing_next(struct interp_parsing *p, size_t most, struct interp_said *ret,
+                        struct err *err)
+{
+    int r = p->json ? read_some(p, most, err) : look_some(p, most, err);
+    *ret = (struct interp_said){0};
+    if (r == 0)
+        return 0;
+    if (r > 0) {
+        *ret = p->said;
+        p->said = (struct interp_said){0};
+    }
+    interp_parsing_end(p);
+    return r;
+}
+
+size_t interp_parsing_memory(const struct interp_parsing *p)
+{
+    return p->json ? json_parser_memory(p->json) : json_memory(p->said.tree);
+}
+
+void interp_parsing_end(struct interp_parsing *p)
+{
+    json_parser_free(p->json);
+    interp_said_done(&p->said);
+    *p = (struct interp_parsing){0};
 }
 
 void interp_said_done(struct interp_said *s)

@@ -217,7 +217,10 @@ while not os.path.exists("/tmp/${other}"): time.sleep(0.02)
     assert.equal((await bash('V=1; cd /tmp; echo one')).logs.stdout.join(''), 'one\n')
     assert.equal((await bash('echo $V $PWD')).logs.stdout.join(''), '1 /tmp\n')
     assert.equal((await bash('false; exit 3')).error.value, '3')
-    await until('a new shell', async () => (await bash('echo still here')).logs.stdout.join('') === 'still here\n')
+    for (const end of ['exit 0', 'set -e; false', 'kill -9 $$', 'exit']) {
+      await bash(end)
+      assert.equal((await bash('echo still here')).logs.stdout.join(''), 'still here\n', end)
+    }
   })
 
   await check('Java', async () => {

@@ -131,7 +131,10 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
   })
 
   await check('a folder that is not there', async () => {
-    await rejects(run('true', { cwd: '/no/such/folder' }), (e) => assert.match(e.message, /folder|directory/i))
+    await rejects(run('true', { cwd: '/no/such/folder' }), (e) => {
+      assert.match(e.message, /cwd: cannot enter folder \/no\/such\/folder/)
+      assert.equal(e.name, 'InvalidArgumentError')
+    })
   })
 
   await check('forty commands at once', async () => {

@@ -20,6 +20,16 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
     assert.equal(await files.read('notes/a.txt'), 'shorter')
   })
 
+  await check('the home folder by its sign', async () => {
+    assert.equal((await files.write('~/by/sign', 'x')).path, '/home/user/by/sign')
+    assert.equal(await files.read('/home/user/by/sign'), 'x')
+    assert.equal((await files.getInfo('~//by')).path, '/home/user/by')
+    assert.ok((await files.list('~')).some((e) => e.path === '/home/user/by'))
+    assert.equal((await files.rename('~/by/sign', '~/moved')).path, '/home/user/moved')
+    assert.equal((await files.write('~name', 'y')).path, '/home/user/~name')
+    assert.equal((await sandbox.commands.run('cat ./~name; rm -r by moved ./~name; ls -A')).stdout.trim(), 'ynotes')
+  })
+
   await check('nothing in it', async () => {
     await files.write('empty', '')
     assert.equal(await files.read('empty'), '')

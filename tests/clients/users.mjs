@@ -41,6 +41,7 @@ await withSandbox(Sandbox, 'rooted', { timeoutMs: 900_000 }, async (sandbox) => 
     await sandbox.files.write('/root/b', 'x', { user: 'root' })
     assert.equal((await sandbox.files.getInfo('/root/b')).owner, 'root')
     assert.equal(await run('ls ~', { user: 'root' }), 'b\n')
+    assert.equal(await sandbox.files.read('~/b'), 'x')
   })
   await check('sudo', async () => {
     assert.equal(await run('sudo id -u'), '0\n')

@@ -11,6 +11,8 @@ import daemonlib
 import hostview
 import lablib
 from escapelib import FENCE, HERE, PLACE, USER_ID
+import whole  # noqa: F401
+from costs import pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401
 from timelimit import pytest_runtest_protocol  # noqa: F401
 
 # The suite's own ordinary user for the daemons too: limits that are counted per user count nobody else.

@@ -220,29 +220,17 @@ def test_L06_ends_and_beginnings_at_once(daemon, nothing_left):
 # ---- L-07 ----
 
 def drop(daemon, method, path, body=b"", headers=None, after=0.0, key=True):
-    """A client that sends and is gone: after so many seconds, or when something has happened."""
+    """A client that sends and is gone: after so many seconds, or when something has happened. Its port is told."""
     sent = {"Host": "localhost", "Content-Length": str(len(body)), **(headers or {})}
     if key:
         sent["X-API-KEY"] = daemon.key
     head = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in sent.items()) + "\r\n"
     with socket.create_connection(("127.0.0.1", daemon.port)) as s:
+        ours = s.getsockname()[1]
         s.sendall(head.encode() + body)
         after() if callable(after) else time.sleep(after)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-
-
-def test_L07_a_client_that_leaves_during_create(daemon, nothing_left):
-    """Nobody knows the id of such a sandbox: it ends. (One from a pool would be there before the client can leave.)"""
-    assert daemon.request("PUT", "/pools/small", {"min": 0, "max": 0}).status == 204
-    before = daemon.metric("brig_boxes_created_total")
-    for turn in range(20):
-        drop(daemon, "POST", "/sandboxes", b'{"templateID":"small"}', after=0.00002 * turn)
-    wait_for(lambda: daemon.metric("brig_boxes_created_total") > before or not daemon.live())
-    wait_for(lambda: not daemon.live(), what="what nobody knows of has ended")
-    control = daemon.create("small")
-    # One that was dropped may still be about to end.
-    wait_for(lambda: daemon.live() == [control.id], what="only the control lives")
-    control.kill()
+    return ours
 
 
 def held(port, peer):
@@ -250,6 +238,47 @@ def held(port, peer):
     ends = f":{port:04X}", f":{peer:04X}"
     rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any(row[1].endswith(ends[0]) and row[2].endswith(ends[1]) and row[9] != "0" for row in rows)
+
+
+def went_away(daemon):
+    """How many sandboxes have ended because whoever asked for them left."""
+    text = daemon.request("GET", "/metrics").body.decode()
+    found = re.search(r'^brig_boxes_ended_by_reason_total\{reason="the_client_went_away"\} (\d+)$', text, re.M)
+    return int(found[1]) if found else 0
+
+
+def test_L07_a_client_that_leaves_during_create(daemon, nothing_left):
+    """Nobody knows the id of such a sandbox: it ends. (One from a pool would be there before the client can leave.)
+
+    What launches is stopped meanwhile: otherwise a client that gets no CPU for some milliseconds leaves too late."""
+    assert daemon.request("PUT", "/pools/small", {"min": 0, "max": 0}).status == 204
+    created, ended = daemon.metric("brig_boxes_created_total"), went_away(daemon)
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            control = pool.submit(daemon.create, "small")
+            for turn in range(10):
+                ours = drop(daemon, "POST", "/sandboxes", b'{"templateID":"small"}', after=0.002 * turn)
+                wait_for(lambda ours=ours: not held(daemon.port, ours), what="the daemon lets go of the connection")
+            assert daemon.metric("brig_boxes_created_total") == created and not control.done(), "none of them is made yet"
+            os.kill(daemon.pid, signal.SIGCONT)
+            control = control.result(300)
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    try:
+        wait_for(lambda: daemon.live() == [control.id], what="only that of the client that stayed lives")
+        wait_for(lambda: went_away(daemon) - ended == daemon.metric("brig_boxes_created_total") - created - 1 > 0,
+                 what="and all the others ended for this reason")
+    finally:
+        control.kill()
+
+
+def test_L07_a_client_that_leaves_about_when_it_is_answered(daemon, nothing_left):
+    """Before or after, as it happens: a sandbox ends at once, or when its time is over."""
+    assert daemon.request("PUT", "/pools/small", {"min": 0, "max": 0}).status == 204
+    for turn in range(20):
+        drop(daemon, "POST", "/sandboxes", b'{"templateID":"small","timeout":2}', after=0.0005 * turn)
+    assert daemon.create("small").kill() == 204
 
 
 def test_L07_a_client_that_leaves_during_a_command(daemon, nothing_left):

@@ -54,10 +54,10 @@ static bool has_member(const char *text, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const enum form_kind kinds[] = {FORM_URLENCODED, FORM_MULTIPART, FORM_JSON};
+    static const enum form_kind kinds[] = {FORM_URLENCODED, FORM_MULTIPART, FORM_JSON, FORM_WORDS};
     if (size < 2 || size > 4096)
         return 0;
-    enum form_kind kind = kinds[data[0] % 3];
+    enum form_kind kind = kinds[data[0] % 4];
     const char *text = (const char *)data + 2;
     int whole = read_all(kind, text, size - 2, 2 * 300 * 4);
     if (read_all(kind, text, size - 2, data[1]) != whole)

@@ -42,10 +42,29 @@ static void check_again(const struct interp_said *said)
     buf_done(&text);
 }
 
+/* In pieces: the same verdict. */
+static void check_pieces(const char *text, size_t len, bool good)
+{
+    struct interp_parsing parsing;
+    struct interp_said said = {0};
+    char *place = malloc(len + 1);
+    require(place != NULL);
+    memcpy(place, text, len);
+    int rc = interp_parsing_begin(&parsing, place, len, 0, NULL);
+    while (rc == 0)
+        rc = interp_parsing_next(&parsing, 1 + len % 60, &said, NULL);
+    require((rc > 0) == good && (said.tree != NULL) == good);
+    interp_parsing_end(&parsing);
+    interp_said_done(&said);
+    free(place);
+}
+
 static void check(const char *text, size_t len)
 {
     struct interp_said said;
     struct err err = ERR_INIT;
+    check_pieces(text, len, interp_parse(text, len, &said, NULL) == 0);
+    interp_said_done(&said);
     if (interp_parse(text, len, &said, &err) < 0) {
         require(err.code != ERR_NONE && !said.tree);
         return;

@@ -61,6 +61,37 @@ static void check_in_place(const uint8_t *data, size_t size, const struct json *
     free(place);
 }
 
+/* Read in pieces: the same, and the same is said of what is refused. */
+static void check_pieces(const uint8_t *data, size_t size, const struct json *tree,
+                         const struct err *said)
+{
+    char *place = malloc(size ? size : 1);
+    struct json *again = NULL;
+    struct err err = ERR_INIT;
+    struct buf out;
+    int rc = 0;
+    if (!place)
+        abort();
+    memcpy(place, data, size);
+    struct json_parser *p = json_parser_new(place, size, NULL, &err);
+    while (p && (rc = json_parser_next(p, 1 + size % 50, &again, &err)) == 0)
+        ;
+    if ((rc > 0) != (tree != NULL) || (!tree && strcmp(err.message, said->message) != 0))
+        abort();
+    if (tree) {
+        struct json_writer w;
+        buf_init(&out, 64 << 20);
+        jw_init(&w, &out, false);
+        jw_json(&w, again);
+        if (out.failed || !oracle_agrees(out.data, out.len, tree))
+            abort();
+        buf_done(&out);
+    }
+    json_parser_free(p);
+    json_free(again);
+    free(place);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
@@ -72,9 +103,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (tree || err.code == ERR_NONE || !err.message[0])
             abort();
         check_in_place(data, size, NULL);
+        check_pieces(data, size, NULL, &err);
         return 0;
     }
     check_in_place(data, size, tree);
+    check_pieces(data, size, tree, &err);
     if (!oracle_agrees(text, size, tree))
         abort();
     check_written(tree, false);

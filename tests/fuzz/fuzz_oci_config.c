@@ -45,13 +45,34 @@ static void check_filter(const struct oci_filter *f)
     }
 }
 
+/* OC-10: rules of the file's alone, whatever the annotations say. */
+static void check_ways_out(const struct oci_config *c, const struct oci_operator *o)
+{
+    struct policy p;
+    struct err err = ERR_INIT;
+    int r = oci_egress_decide(c, o, &p, &err);
+    if ((r < 0) != (err.code != ERR_NONE))
+        abort();
+    if (r <= 0)
+        return;
+    for (size_t i = 0; i < p.egress.rule_count; i++)
+        if (!strstr(p.egress.rules[i].text, ".fuzz.test") || p.egress.rules[i].pinned)
+            abort();
+    if (p.egress.rule_count == 0 || p.egress.secret_count || egress_needs_ca(&p.egress) ||
+        (c->ns[OCI_NS_NETWORK].path && !oci_network_own(c)))
+        abort();
+    policy_done(&p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const char file[] =
+        "{\"allow\":[\"*.fuzz.test\"],\"policies\":{\"p\":[\"p.fuzz.test\"]}}";
     static struct oci_config c;
     static struct oci_filter f;
     struct oci_operator o;
     struct err err = ERR_INIT;
-    if (oci_operator_parse("{}", 2, &o, &err) < 0)
+    if (oci_operator_parse(file, sizeof file - 1, &o, &err) < 0)
         abort();
     int r = oci_config_parse((const char *)data, size, &c, &err);
     if ((r < 0) != (err.code != ERR_NONE))
@@ -60,8 +81,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         r = oci_judge(&c, &o, &err);
         if ((r < 0) != (err.code != ERR_NONE))
             abort();
-        if (r == 0)
+        if (r == 0) {
             check_floor(&c);
+            check_ways_out(&c, &o);
+        }
         err = (struct err)ERR_INIT;
         r = oci_filter_compile(c.seccomp, &f, &err);
         if ((r < 0) != (err.code != ERR_NONE))

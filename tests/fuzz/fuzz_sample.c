@@ -62,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)sample_flight_parse(text);
         (void)sample_sockstat_parse(text);
         (void)sample_netlink_parse(text);
+        require(!sample_is_lock(text) || strlen(text) >= strlen("lock:"));
     }
     free(text);
     return 0;

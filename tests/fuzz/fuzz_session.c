@@ -145,9 +145,11 @@ static void drop_sandbox(struct sandbox *s)
 {
     if (s->ctl_fd >= 0)
         close(s->ctl_fd);
+    if (s->beside.fd >= 0)
+        close(s->beside.fd);
     if (s->init_pidfd >= 0)
         close(s->init_pidfd);
-    s->ctl_fd = s->init_pidfd = -1;
+    s->ctl_fd = s->beside.fd = s->init_pidfd = -1;
     lifecycle_unwatch(&s->lifecycle);
     sandbox_free(s);
     run_result_done(&result);
@@ -177,9 +179,9 @@ static void run_supervisor(struct input *in)
 
 struct lab {
     struct warden w;
-    int inside, front;     /* the other ends */
-    int status[ASKS];      /* the ends that the programs hold */
-    unsigned answers[256]; /* by the front's number of the request */
+    int inside, beside, front; /* the other ends; the second one is root's part of init */
+    int status[ASKS];          /* the ends that the programs hold */
+    unsigned answers[256];     /* by the front's number of the request */
     struct wire_msg msg;
 };
 
@@ -204,6 +206,7 @@ static void ask_all(struct lab *l)
         struct ask *a = ask_new(&l->w, types[i], 100 + i, &err);
         require(a && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
         a->wants_tty = i == 1 || types[i] == WIRE_FREEZE;
+        a->beside = i == 1 || types[i] == WIRE_FREEZE || types[i] == WIRE_FILE;
         warden_watch(&l->w, &a->status, ends[0], on_nothing);
         l->status[i] = ends[1];
         if (types[i] == WIRE_FILE)
@@ -246,7 +249,7 @@ static void act(struct lab *l, struct input *in)
             (void)!write(*status, &junk, what & 16 ? sizeof junk : (size_t)junk.code);
         break;
     default:
-        speak(l->inside, in);
+        speak(what & 16 ? l->beside : l->inside, in);
     }
 }
 
@@ -264,11 +267,18 @@ static void run_warden(struct input *in)
     l.w.sampling.fn = no_sample;
     l.w.claimed = true;
     l.w.template = &template;
+    int on = 1, more[2];
+    require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, more) == 0);
+    setsockopt(more[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    l.w.s->beside.fd = more[0];
+    l.beside = more[1];
+    l.w.beside = (struct loop_io){.fd = more[0], .fn = on_nothing};
     l.w.ctl = (struct loop_io){.fd = l.w.s->ctl_fd, .fn = on_nothing};
     ask_all(&l);
     for (int i = 0; in->left && i < ACTS_MAX && !l.w.over; i++) {
         act(&l, in);
-        ask_hear(&l.w);
+        ask_hear(&l.w, false);
+        ask_hear(&l.w, true);
         for (struct ask *a = l.w.asks, *next; a; a = next) {
             next = a->next;
             if (a->type == WIRE_SPAWN || a->type == WIRE_READY)
@@ -283,9 +293,10 @@ static void run_warden(struct input *in)
         if (l.status[i] >= 0)
             close(l.status[i]);
     close(l.inside);
+    close(l.beside);
     close(pair[0]);
     close(pair[1]);
-    free(l.w.pids);
+    free(l.w.started);
     loop_free(l.w.loop);
     drop_sandbox(l.w.s);
 }

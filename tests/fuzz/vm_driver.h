@@ -93,6 +93,16 @@ static inline uint16_t driver_used(const struct driver *v, uint32_t q)
     return used;
 }
 
+/* Room for what the device sends: four buffers at a time, in turn. */
+static inline void driver_buffers(struct driver *v, uint32_t q)
+{
+    while ((uint16_t)(v->offered[q] - driver_used(v, q)) < 4) {
+        uint16_t i = (uint16_t)(4 + v->offered[q] % 4);
+        driver_part(v, q, i, DRIVER_BASE + DRIVER_PART + 0x20000, 4096, 2, 0);
+        driver_offer(v, q, i);
+    }
+}
+
 /* Something to read, then room to write, in queue q; then rings. */
 static inline void driver_request(struct driver *v, uint32_t q, const void *data, uint32_t len,
                                   uint32_t room)

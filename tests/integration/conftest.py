@@ -4,6 +4,8 @@ import pytest
 
 from helpers import CALLERS, TIERS, WATCHED
 from meanwhile import pytest_collection_modifyitems, pytest_configure, pytest_runtest_call  # noqa: F401
+import whole  # noqa: F401
+from costs import pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401
 from timelimit import pytest_runtest_protocol  # noqa: F401
 
 

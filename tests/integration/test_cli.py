@@ -110,6 +110,7 @@ def test_help_finds_commands_and_options_by_a_word():
     assert "brig net" in brig("help", "network").stdout
     assert "brig keys add" in brig("help", "api", "key").stdout
     assert "brig policy presets" in brig("help", "preset").stdout
+    assert "brig run --uid" in brig("help", "root").stdout
     assert max(len(line) for line in found.splitlines()) <= 80
     nothing = brig("help", "nonesuch-word")
     assert nothing.returncode == 125 and nothing.stdout == "" and "nonesuch-word" in nothing.stderr and "brig --help" in nothing.stderr
@@ -169,6 +170,26 @@ def test_colour_only_on_a_terminal_that_wants_it():
     assert b"\033" not in on_terminal(TERM="dumb")
 
 
+def test_serve_tells_a_person_which_names_are_not_found(tmp_path):
+    """Only in a terminal, and only where the machine has nothing that would find them."""
+    hosts = [line for line in Path("/etc/nsswitch.conf").read_text().splitlines() if line.startswith("hosts:")]
+    missing = not any(word in line for line in hosts for word in ("myhostname", "resolve"))
+    for more, said in (([], missing), (["--domain", "sandboxes.test"], False)):
+        leader, follower = pty.openpty()
+        state = tmp_path / f"state{len(more)}"
+        serve = subprocess.Popen([BRIG, "serve", "--state", state, "--socket", tmp_path / "s", "--listen", "127.0.0.1:0", *more],
+                                 stdout=subprocess.PIPE, stderr=follower, text=True)
+        os.close(follower)
+        try:
+            assert "ready on" in serve.stdout.readline()
+            text = os.read(leader, 65536).decode()
+            assert "API key" in text and ("libnss-myhostname" in text) == said, text
+        finally:
+            serve.terminate()
+            serve.communicate(timeout=300)
+            os.close(leader)
+
+
 # ---- mistakes ----
 
 @pytest.mark.parametrize(
@@ -178,6 +199,12 @@ def test_colour_only_on_a_terminal_that_wants_it():
         (["--memroy", "1G"], ["unknown option --memroy", "did you mean --memory?"]),
         (["-memory", "1G"], ["--memory"]),
         (["-Z"], ["unknown option -Z"]),
+        (["--user", "root"], ["unknown option --user", "one user", "--uid 0"]),
+        (["-u", "0"], ["unknown option -u", "--uid 0"]),
+        (["--volume", "/tmp:/x"], ["--rw DIR:PLACE"]),
+        (["--network=host"], ["--allow HOST", "brig policy presets"]),
+        (["-it"], ["-t gives it a terminal"]),
+        (["--privileged"], ["brig policy explain"]),
         (["--json=yes"], ["--json takes no value"]),
         (["-m", "12q"], ["--memory", "12q", "256M"]),
         (["-m", "-1"], ["--memory"]),
@@ -197,7 +224,7 @@ def test_colour_only_on_a_terminal_that_wants_it():
         (["--uid", "root"], ["--uid"]),
         (["--cwd", "relative"], ["--cwd", "absolute"]),
         (["--level", "hihg"], ["low, medium, high or critical", "did you mean --level high?"]),
-        (["--tier", "moon"], ["process, container, wasm or vm"]),
+        (["--tier", "moon"], ["process, wasm-process, container, wasm, gvisor or vm"]),
         (["--unix-sockets", "maybe"], ["off, auto or require"]),
         (["--ro", "/no/such/folder"], ["/no/such/folder", "No such file"]),
         (["--rw", "no-such-folder"], ["no-such-folder", "No such file"]),
@@ -249,6 +276,12 @@ def test_bad_input_is_refused_and_nothing_is_run(options, parts):
 def test_a_missing_value_is_refused(option):
     refused(brig("run", option), "needs a value")
     refused(brig("run", option, *RAN), "needs a value")
+
+
+@pytest.mark.parametrize("line", [["create", "--user", "root"], ["create", "-u", "root"]])
+def test_another_user_is_refused_in_words(line):
+    told = brig(*line)
+    assert told.returncode == 125 and "one user" in told.stderr and "kernel: {uid: 0}" in told.stderr, told
 
 
 def test_no_command_is_refused():
@@ -554,7 +587,7 @@ def test_doctor_says_what_this_host_can_do():
     report = json.loads(result.stdout)
     levels = {entry["level"]: entry for entry in report["levels"]}
     assert set(levels) == {"low", "medium", "high", "critical"}
-    assert {entry["tier"] for entry in report["tiers"]} == {"process", "container", "wasm", "vm"}
+    assert {entry["tier"] for entry in report["tiers"]} == {"process", "wasm-process", "container", "wasm", "gvisor", "vm"}
     assert result.returncode == (0 if levels["high"]["available"] else 1)
     assert not levels["critical"]["available"]
     for entry in [*report["facts"], *report["tiers"], *report["levels"]]:

@@ -11,7 +11,7 @@ TOP = Path(__file__).resolve().parents[2]
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
 DOCS = TOP / "docs"
 # Not every word with a number is one of ours: SHA-256, UTF-8, P-256.
-PREFIXES = "K ER FS IM N C LC DM AC AY CL CR PL IO MC LA TL W WA IN PE PU BX T ST FA RV CMD TR WR LN AU RC RU FI OC".split()
+PREFIXES = "K ER FS IM N C LC DM AC AY CL CR PL IO MC LA TL W WA GV IN PE PU BX T ST FA RV CMD TR WR LN AU RC RU FI OC VM".split()
 ID = re.compile(rf"\b(?:{'|'.join(PREFIXES)})-[1-9]\d*\b")
 
 
@@ -126,3 +126,18 @@ def test_the_house_rules_hold():
     """Boundaries never include each other; nothing banned is called; no heap or stdio between clone and exec."""
     result = subprocess.run([TOP / "tools" / "lint", "rules"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
+
+
+MEASURING = sorted(path for path in (TOP / "tests/bench").iterdir() if os.access(path, os.X_OK))
+
+
+def test_there_is_something_that_measures():
+    assert {"run", "serve", "tiers"} <= {path.name for path in MEASURING}
+
+
+@pytest.mark.parametrize("program", MEASURING, ids=lambda path: path.name)
+def test_what_measures_can_be_started(program):
+    """`make bench` takes too long for every test run: at least nothing that it uses is missing."""
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, cwd="/", check=False)
+    assert done.returncode == 0, done.stderr
+    assert program.name in done.stdout

@@ -27,7 +27,7 @@ def clients():
 
 @pytest.fixture(scope="module", params=USERS)
 def daemon(request):
-    with Daemon(request.param) as made:
+    with Daemon(request.param, built_in=True) as made:
         yield made
 
 
@@ -131,14 +131,16 @@ def test_what_is_not_offered_says_so(daemon):
         for pattern in documented():
             path = re.sub(r"{\w+}", "a1", pattern)
             for method in ("GET", "POST", "PATCH", "DELETE"):
-                if (method, pattern) in {("GET", "/templates"), ("DELETE", "/templates/{id}")}:
+                if (method, pattern) in {("GET", "/templates"), ("GET", "/v2/templates"), ("DELETE", "/templates/{id}")}:
                     continue  # these are there
-                ask = box.request if path == "/files/compose" else daemon.request
+                ask = box.request if path in ("/files/compose", "/metrics") else daemon.request
                 told = ask(method, path, {} if method in ("POST", "PATCH") else None)
                 assert told.status == 501 and told.json["code"] == 501 and len(told.json["message"]) > 20, (method, path, told)
         for body in ({"volumeMounts": [{"name": "v", "path": "/v"}]}, {"mcp": {"a": {}}}, {"iam": {"tokens": {"a": {}}}},
                      {"network": {"rules": {"a.org": []}, "egressProxy": {"address": "a:1"}}}, {"network": {"httpsPorts": [1]}}):
             assert daemon.request("POST", "/sandboxes", {"templateID": "base", **body}).status == 501, body
+        told = daemon.request("GET", "/sandboxes/metrics?sandbox_ids=a,b")
+        assert told.status == 501 and "/sandboxes/{id}/metrics" in told.json["message"], told
         assert daemon.request("GET", "/nonesuch").status == 404 and daemon.request("PATCH", "/sandboxes").status == 405
         assert daemon.request("GET", "/volumes", key="e2b_" + "0" * 40).status == 401, "who has no key learns nothing"
     finally:
@@ -296,6 +298,54 @@ def test_own_routes(daemon):
     assert {t["templateID"] for t in daemon.request("GET", "/templates").json} >= {"base", "python", "node", "small"}
     assert daemon.request("GET", "/templates/aliases/code-interpreter-v1").status == 200
     assert daemon.request("GET", "/templates/aliases/nothing").status == 404
+
+
+def test_exec_says_what_was_refused(daemon):
+    box = daemon.create()
+    try:
+        command = [daemonlib.program(), "exec", "--host", daemon.url, box.id, "--", "curl", "-sS", "-m", "60"]
+        env = {"PATH": os.environ["PATH"], "BRIG_API_KEY": daemon.key}
+        told = subprocess.run([*command, "https://pypi.org/"], capture_output=True, text=True, cwd="/", env=env, timeout=300)
+        assert told.returncode == 6 and "brig exec: denied: network: look up pypi.org: " in told.stderr and "@pypi" in told.stderr, told
+        told = subprocess.run([*command, "nonsense://"], capture_output=True, text=True, cwd="/", env=env, timeout=300)
+        assert told.returncode != 0 and "denied" not in told.stderr, "the control: its own fault"
+    finally:
+        box.kill()
+
+
+def test_words_that_name_the_next_step(daemon):
+    """What cannot be done says what can, and input that is too long is no reason to come again later."""
+    box = daemon.create()
+    try:
+        told = box.request("POST", "/files?path=/data/x", b"x", headers={"Content-Type": "application/octet-stream"})
+        assert told.status == 403 and "writable_root: true" in told.json["message"], told
+        told = box.request("POST", "/files?path=/tmp/x", b"x", headers={"Content-Type": "application/octet-stream"})
+        assert told.status == 200 and told.json == [{"name": "x", "type": "file", "path": "/tmp/x"}], "no metadata, no word of it"
+        told = daemon.request("POST", "/sandboxes", {"templateID": "nonesuch"})
+        assert told.status == 404 and "GET /templates" in told.json["message"], told
+        told = daemon.request("POST", "/sandboxes", {"templateID": "base", "envVars": {"A": "x" * 70000}})
+        assert told.status == 400 and "envVars" in told.json["message"] and "Retry-After" not in told.headers, told
+        for body, word in (({"mcp": {"a": {}}}, "brig mcp --wrap"), ({"volumeMounts": [{"name": "v", "path": "/v"}]}, "--project"),
+                           ({"iam": {"tokens": {"a": {}}}}, "credentials.secrets"), ({"network": {"httpsPorts": [1]}}, "without TLS")):
+            told = daemon.request("POST", "/sandboxes", {"templateID": "base", **body})
+            assert told.status == 501 and word in told.json["message"], told
+        names = [t["templateID"] for t in daemon.request("GET", "/v2/templates").json]
+        assert names == [t["templateID"] for t in daemon.request("GET", "/templates").json] and "base" in names
+    finally:
+        box.kill()
+
+
+@pytest.mark.parametrize("name", ["plain.txt", "two words", 'q"; x=y', "é😀%", "a\r\nX-Own: 1"])
+def test_a_download_has_its_name_and_no_other_header(daemon, name):
+    box = daemon.create()
+    try:
+        box.write(urllib.parse.quote(f"d/{name}"), b"x")
+        told = box.request("GET", "/files?path=" + urllib.parse.quote(f"d/{name}"))
+        assert told.status == 200 and told.body == b"x" and "X-Own" not in told.headers
+        kind, _, given = told.headers["Content-Disposition"].partition("; filename*=UTF-8''")
+        assert kind == "attachment" and re.fullmatch("[A-Za-z0-9._~%-]+", given) and urllib.parse.unquote(given) == name, told.headers
+    finally:
+        box.kill()
 
 
 def test_logs_of_processes(daemon):
@@ -532,6 +582,18 @@ def error_of(box, code):
     return next((line for line in box.execute(code) if line["type"] == "error"), None)
 
 
+def quiet_cells(box):
+    """A cell that does not fail says on stderr what was refused to it, each time anew; and the next one that fails is not told of it."""
+    for _ in range(3):
+        lines = box.execute("import subprocess\nsubprocess.call(['curl', '-sS', '-m', '60', 'https://quiet.test/'])")
+        assert not [line for line in lines if line["type"] == "error"], lines
+        told = "".join(line["text"] for line in lines if line["type"] == "stderr")
+        assert "curl: " in told and "brig: denied: network: " in told and "quiet.test" in told.partition("brig: denied: ")[2], lines
+        assert lines[-1]["type"] == "end_of_execution", lines
+        assert error_of(box, "raise ValueError('own')")["value"] == "own", "the control: its own fault"
+        assert [line["type"] for line in box.execute("1")] == ["number_of_executions", "result", "end_of_execution"], "nothing was refused"
+
+
 @pytest.mark.parametrize("user", USERS)
 def test_an_error_of_a_cell_says_what_was_refused(user):
     """Each error has what was refused while its cell ran, however late the refusal is told; and nothing of another's."""
@@ -552,7 +614,7 @@ def test_an_error_of_a_cell_says_what_was_refused(user):
         assert "mine" in told["error"] and "denied" not in told["error"], "the control: its own fault"
         told = error_of(ruled, "raise ValueError('mine')")
         assert told["value"] == "mine" and "denied" not in told["traceback"], "the control: its own fault"
-        assert error_of(ruled, "import urllib.request\ntry:\n    urllib.request.urlopen('http://quiet.test/')\nexcept OSError:\n    pass") is None
+        quiet_cells(ruled), quiet_cells(bare)
         failed = ruled.run("python3", "-c", "import urllib.request; urllib.request.urlopen('http://process.test/')")
         assert "process.test" in failed.events[-1]["event"]["end"]["error"], failed.events[-1]
 

@@ -83,7 +83,7 @@ PROGRAMS = {
             "--index-url https://pypi.lab.test/simple/ --target t lab-wheel && PYTHONPATH=t python3 -c 'import lab_wheel; print(lab_wheel.word())'",
             "lab-wheel works\n"),
     "go": ("$PROGRAMS/fetch https://files.lab.test/ http://files.lab.test/", f"200 {HELLO}" * 2),
-    "java": ("java -Xmx256m -XX:+UseSerialGC -cp $PROGRAMS Fetch https://files.lab.test/ http://files.lab.test/ 2>/dev/null", f"200 {HELLO}" * 2),
+    "java": ("java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp $PROGRAMS Fetch https://files.lab.test/ http://files.lab.test/ 2>/dev/null", f"200 {HELLO}" * 2),
     "openssl": ("printf 'GET / HTTP/1.0\\r\\nHost: files.lab.test\\r\\n\\r\\n' | openssl s_client -quiet -verify_return_error -verify_hostname "
                 "files.lab.test -servername files.lab.test -connect files.lab.test:443 2>/dev/null | tail -1", HELLO),
     "gnutls": ("printf 'GET / HTTP/1.0\\r\\nHost: files.lab.test\\r\\n\\r\\n' | gnutls-cli --logfile=/dev/null files.lab.test 2>&1 | tail -1", HELLO),
@@ -153,7 +153,7 @@ DENIED = {
     "curl-literal": NO_PROXY + f"curl -sSk -m 60 https://{netlab.EVIL}/", "wget": "wget -q -T 60 -t 1 -O- https://evil.test/",
     "git": "git clone -q https://evil.test/repo.git r", "python": "python3 -c \"import urllib.request as u; u.urlopen('https://evil.test/', timeout=60)\"",
     "node": "node -e \"fetch('https://evil.test/').catch(e => process.exit(1))\"", "go": "$PROGRAMS/fetch https://evil.test/",
-    "java": "java -Xmx256m -XX:+UseSerialGC -cp $PROGRAMS Fetch https://evil.test/", "dig-like": "getent hosts evil.test",
+    "java": "java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp $PROGRAMS Fetch https://evil.test/", "dig-like": "getent hosts evil.test",
     "port": "curl -sSf -m 60 http://files.lab.test:8080/", "plain": NO_PROXY + "curl -sS -m 60 http://evil.test/", }
 
 
@@ -228,7 +228,7 @@ TRUST = {
     "node": f'node -e "{NODE_FETCH}"',
     "git": "git ls-remote https://git.lab.test/repo.git | cut -f2 | tail -1 | sed 's/.*/hello from nginx/'",
     "go": "$PROGRAMS/fetch https://files.lab.test/ | cut -c5-",
-    "java": "java -Xmx256m -XX:+UseSerialGC -cp $PROGRAMS Fetch https://files.lab.test/ 2>/dev/null | cut -c5-",
+    "java": "java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp $PROGRAMS Fetch https://files.lab.test/ 2>/dev/null | cut -c5-",
 }
 
 

@@ -1,4 +1,4 @@
-"""Hostile images: rows I-01 to I-07, I-09 to I-11 and I-16. Each is loaded as root and as an ordinary user where it makes a difference.
+"""Hostile images: rows I-01 to I-07, I-09 to I-11 and I-16 (I-08: test_images_pull.py; I-12 to I-15: test_images_build.py). Each is loaded as root and as an ordinary user where it makes a difference.
 
 The controls unpack the same layers with Python's tarfile, which follows what they say: there the attack works.
 """
@@ -197,12 +197,14 @@ def bombs():
         "behind the end": (layer(entry("a", b"1")) + b"\0" * 12_000_000, "+gzip", ["--max-size", "6M"], "bytes that are left"),
         "entries": (layer(*[entry(f"f{n}", b"") for n in range(700)]), "+gzip", ["--max-entries", "300"], "entries that are left"),
         "the same entry": (layer(*[entry("f", b"") for n in range(700)]), "+gzip", ["--max-entries", "300"], "entries that are left"),
+        # One file of 1 MiB: 1 MiB on the disk, 40 to whoever hashes or copies it.
+        "names of one file": (layer(entry("f", b"\0" * 2**20), *[hardlink(f"f{n}", "f") for n in range(40)]), "+gzip", ["--max-size", "20M"], "bytes that are left"),
         "depth": (layer(entry(deep, b"1")), "", [], "lies too deep"),
         "sparse": (layer((sparse, body)), "", [], "bytes that are left"),
     }
 
 
-@pytest.mark.parametrize("bomb", ["gzip", "zstd", "behind the end", "entries", "the same entry", "depth", "sparse"])
+@pytest.mark.parametrize("bomb", ["gzip", "zstd", "behind the end", "entries", "the same entry", "names of one file", "depth", "sparse"])
 def test_I04_bombs(one, bomb):
     one.loaded(Image(), "good/one")
     data, packer, options, said = bombs()[bomb]

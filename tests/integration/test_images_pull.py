@@ -1,10 +1,13 @@
 """`brig image pull`, from a registry on loopback; and images of templates of `brig serve`."""
+import base64
 import json
 import os
 import shutil
+import subprocess
 
 import pytest
 
+from helpers import ANY
 from imagelib import Image, Store, base, digest, entry, layer
 from registrylib import Registry
 
@@ -14,7 +17,10 @@ pytestmark = [pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="ima
 
 @pytest.fixture
 def store(caller):
+    """Without logins of this machine's, which are perhaps not for the caller to read."""
     with Store(caller) as made:
+        made.env["REGISTRY_AUTH_FILE"] = str(made.work / "auth.json")
+        (made.work / "auth.json").write_text("{}")
         yield made
 
 
@@ -68,6 +74,29 @@ def test_I09_nothing_but_a_reference_reaches_skopeo(store, registry, name):
     told = store.image("pull", "--plain-http", "--", name)
     assert told.returncode == 125 and b"is not the name of an image" in told.stderr, told
     assert len(registry.asked) == before
+
+
+def test_I08_a_login_goes_to_its_registry_alone():
+    """The registry redirects blobs elsewhere: elsewhere sees no password and no cookie. The control: the registry sees the password."""
+    with Store(ANY) as store, Registry("127.0.0.2") as elsewhere, Registry(login="user:canary-password", elsewhere=elsewhere) as registry:
+        image = Image(base(), layer(entry("pulled", b"yes")), packer="+gzip")
+        for each in (registry, elsewhere):
+            each.push(image, "team/tool", "v1")
+        word = base64.b64encode(b"user:canary-password").decode()
+        (store.state / "auth.json").write_text(json.dumps({"auths": {registry.host: {"auth": word}}}))
+        store.env["REGISTRY_AUTH_FILE"] = str(store.state / "auth.json")
+        told = store.image("pull", "--plain-http", f"{registry.host}/team/tool:v1")
+        assert told.returncode == 0, told.stderr.decode()
+        assert any("/blobs/" in path for path in elsewhere.asked), elsewhere.asked
+        assert f"Basic {word}" in registry.credentials, "control: it was used"
+        assert elsewhere.credentials == [] and b"canary" not in told.stdout + told.stderr
+        # A name whose host only looks like the registry's has no login.
+        host = elsewhere.host
+        told = store.image("pull", "--plain-http", f"{host}/{registry.host.replace(':', '-')}/tool:v1")
+        assert told.returncode == 125 and elsewhere.credentials == [], told
+        found = subprocess.run(["grep", "-rl", "-e", word, "-e", "canary-password", store.images], capture_output=True, text=True).stdout
+        assert found == "", "nothing of it is in the store"
+        store.clean()
 
 
 def test_a_template_names_an_image(store):

@@ -1,5 +1,7 @@
 """Cells of TypeScript, R and Java: what is installed is tried; what is not says what to install."""
+import os
 import shutil
+import tarfile
 
 import pytest
 
@@ -103,8 +105,8 @@ def test_typescript_uses_the_compiler_of_the_folder(tmp_path):
 
 # ---- R ----
 
-def test_r():
-    with driver_of("r") as driver:
+def test_r(tmp_path):
+    with driver_of("r", env={**os.environ, "HOME": str(tmp_path)}) as driver:
         assert driver.run("1 + 2").text == "[1] 3"
         done = driver.run("x <- 20\ncat('out\\n')\nmessage('err')\nx + 1")
         assert (done.text, done.out, done.err, done.error) == ("[1] 21", "out\n", "err\n", None)
@@ -118,5 +120,25 @@ def test_r():
         assert driver.run("plot(1:3)").shown[0]["png"]
         assert driver.interrupted("cat('go\\n'); repeat {}", again=True).error["name"] == "Interrupted"
         assert driver.run("x").text == "[1] 20"
+        assert driver.run("startsWith(.libPaths()[1], Sys.getenv('HOME')) && file.access(.libPaths()[1], 2) == 0").text == "[1] TRUE"
+        assert driver.run("getOption('repos')[['CRAN']]").text == '[1] "https://cloud.r-project.org"'
         driver.send({"op": "exit"})
         assert driver.ends() == 0
+
+
+def test_r_installs_for_the_user(tmp_path):
+    """From a repository of files, by nothing but a name."""
+    source = tmp_path / "brigtiny"
+    (source / "R").mkdir(parents=True)
+    (source / "DESCRIPTION").write_text("Package: brigtiny\nVersion: 1.0\nTitle: T\nDescription: D.\nLicense: MIT\nAuthor: a\nMaintainer: a <a@b.test>\n")
+    (source / "NAMESPACE").write_text("export(word)\n")
+    (source / "R" / "a.R").write_text("word <- function() 'tiny works'\n")
+    place = tmp_path / "repository" / "src" / "contrib"
+    place.mkdir(parents=True)
+    with tarfile.open(place / "brigtiny_1.0.tar.gz", "w:gz") as packed:
+        packed.add(source, "brigtiny")
+    (place / "PACKAGES").write_text("Package: brigtiny\nVersion: 1.0\n")
+    with driver_of("r", env={**os.environ, "HOME": str(tmp_path)}) as driver:
+        driver.run(f"options(repos = c(CRAN = 'file://{tmp_path}/repository'))")
+        done = driver.run("install.packages('brigtiny', quiet = TRUE)\nlibrary(brigtiny)\nword()")
+        assert done.error is None and done.text == '[1] "tiny works"', (done.error, done.out, done.err)

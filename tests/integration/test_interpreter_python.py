@@ -233,6 +233,12 @@ def test_scales_of_charts(plotter, code, scale, first, tick):
     assert tick is None or made["x_ticks"][0] == tick
 
 
+def test_chart_of_a_series_in_time(plotter):
+    chart = plotter.run("import pandas as pd\npd.Series([1, 2, 3], index=pd.date_range('2020-01-01', periods=3)).plot()\nplt.show()").shown[0]["chart"]
+    assert chart["type"] == "line" and chart["x_scale"] == "datetime" and chart["x_ticks"][0] == "2020-01-01T00:00:00"
+    assert chart["elements"][0]["points"][1] == ["2020-01-02T00:00:00", 2.0]
+
+
 def test_chart_of_points(plotter):
     made = chart(plotter, "plt.scatter([1, 2], [3, 4], label='s')\nplt.scatter([5], [6], label='t')\nplt.yscale('log')\nplt.show()")
     assert made["type"] == "scatter" and made["y_scale"] == "log" and made["title"] is None
@@ -294,7 +300,7 @@ def test_formats_of_figures(plotter):
         assert "<svg" in shown["svg"] and "png" not in shown and shown["chart"]["type"] == "line"
         shown, = plotter.run("%config InlineBackend.figure_formats = ['pdf', 'png']\nplt.plot([1])\nplt.show()").shown
         assert base64.b64decode(shown["pdf"]).startswith(b"%PDF") and png(shown)
-        assert plotter.run("%config Other.thing = 1").error["name"] == "UsageError"
+        assert plotter.run("%config InlineBackend.figure_format = 'bmp'").error["name"] == "UsageError"
     finally:
         plotter.run("%config InlineBackend.figure_format = 'png'")
 
@@ -494,6 +500,76 @@ def test_more_marks(driver, tmp_path):
     assert "%pip" in driver.run("%lsmagic").out
     assert "number of items" in driver.run("len?").out and "number of items" in driver.run("?len").out
     assert driver.run("nothing_like_it?").error["name"] == "NameError"
+
+
+def test_marks_without_a_mark(driver, tmp_path):
+    """A cell of one line that begins with the name of one, as in IPython; where the name means something else it does."""
+    (tmp_path / "here").write_text("x")
+    driver.run(f"cd {tmp_path}")
+    assert driver.run("pwd").text == str(tmp_path) and driver.run("ls").out == "here\n"
+    assert driver.run("pip --version").out.startswith("pip ") and driver.run("  mkdir made").error is None
+    assert driver.run("cd -").error is None and driver.run("cd -").out == f"{tmp_path}\n"
+    assert driver.run("ls = 5").error is None and driver.run("ls").text == "5" and driver.run("ls -3").text == "2"
+    assert driver.run("env: int = 7").error is None and driver.run("env").text == "7"
+    assert driver.run("pwd\npwd").error["name"] == "NameError", "one line, as in IPython"
+    assert driver.run("nonesuch word").error["name"] == "SyntaxError" and driver.run("nonesuch").error["name"] == "NameError"
+
+
+def test_rarer_marks(driver, tmp_path):
+    driver.run(f"%cd {tmp_path}")
+    assert driver.run("x = %sx printf 'a\\nb'\nx.s, x.n").text == "('a b', 'a\\nb')"
+    assert driver.run("%%file 'two words'\nhi\n").error is None and (tmp_path / "two words").read_text() == "hi\n"
+    assert driver.run("%%bash --out said --no-raise-error\necho kept; exit 3").out == "" and driver.run("said, _exit_code").text == "('kept\\n', 3)"
+    assert driver.run("%%bash -s one two\necho $2").out == "two\n"
+    assert driver.run("%%bash --bg\nsleep 1").error["name"] == "UsageError"
+    assert driver.run("%%perl\nprint 5").out == "5" and driver.run("%%HTML\n<i>").shown == [{"html": "<i>"}]
+    assert driver.run("%%capture both\nprint(1)\n!echo 2; echo 3 >&2").out == "" and driver.run("both.stdout, both.stderr").text == "('1\\n2\\n', '3\\n')"
+    assert driver.run("%timeit -q -o pass").data["text"].startswith("namespace(best=")
+    done = driver.run("%config Completer.use_jedi = False\n%xmode Plain")
+    assert done.error is None and done.err.count("has no effect here") == 2
+    assert "%%capture both" in driver.run("%history").out
+    driver.run("kept = 1")
+    assert driver.run("%reset -f\nkept").error["name"] == "NameError"
+    assert driver.run("%nonesuch").error["name"] == "UsageError" and "%autoreload" in driver.run("%lsmagic").out
+
+
+def test_extensions(driver, tmp_path):
+    driver.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.dont_write_bytecode = True")
+    module = tmp_path / "changing.py"
+    module.write_text("def f(): return 1\n")
+    driver.run("%load_ext autoreload\n%autoreload 2\nimport changing\nfrom changing import f")
+    assert driver.run("f(), changing.f()").text == "(1, 1)"
+    module.write_text("def f(): return 22\n")
+    os.utime(module, (1, 1))
+    assert driver.run("f(), changing.f()").text == "(22, 22)"
+    module.write_text("def f(: nonsense\n")
+    os.utime(module, (2, 2))
+    done = driver.run("f()")
+    assert done.text == "22" and "changing cannot be loaded again" in done.err
+    (tmp_path / "own_ext.py").write_text("def load_ipython_extension(shell): shell.push({'loaded': 1})\n")
+    assert driver.run("%load_ext own_ext\nloaded").text == "1"
+    assert driver.run("%load_ext nonesuch_ext").error["name"] == "ModuleNotFoundError"
+
+
+def test_more_of_ipython(driver, tmp_path):
+    (tmp_path / "s.wav").write_bytes(b"RIFF")
+    done = driver.run(f"from IPython.display import Audio, Video, Code, Pretty, FileLink, YouTubeVideo\nAudio({str(tmp_path / 's.wav')!r})")
+    assert done.error is None and done.data["html"].startswith('<audio controls src="data:audio/')
+    assert driver.run("Video('https://a.test/x.mp4?a=\"')").data["html"] == '<video controls src="https://a.test/x.mp4?a=&quot;"></video>'
+    assert driver.run("Code('x = 1')").text == "x = 1"
+    assert driver.run("h = display(1, display_id=True)\nh.update(2)").shown == [{"text": "1"}, {"text": "2"}]
+    every = "from IPython.core.interactiveshell import InteractiveShell\nInteractiveShell.ast_node_interactivity = 'all'"
+    driver.run(every)
+    done = driver.run("1\nNone\n'two'\n3")
+    assert [s["text"] for s in done.shown] == ["1", "two"] and done.text == "3"
+    assert driver.run("%config InteractiveShell.ast_node_interactivity = 'last_expr'\n1\n2").error is None
+    assert driver.run("1\n2").shown == []
+
+
+def test_exit_leaves_the_context_whole(driver):
+    assert driver.run("exit()").error["name"] == "SystemExit" and driver.run("quit(3)").error["value"] == "3"
+    assert "number of items" in driver.run("help(len)").out
+    assert driver.run("import sys; sys.stdin.read()").text == ""
 
 
 def test_get_ipython(driver):

@@ -206,6 +206,16 @@ def test_arguments_are_checked(mcp):
     assert not failed, "the control"
 
 
+@pytest.mark.parametrize("megabytes, kept", [(1, True), (3, False)])
+def test_results_that_are_too_long_are_left_out_as_a_whole(mcp, megabytes, kept):
+    """An answer is written in one go, and others are served only then."""
+    code = f"class R:\n def _repr_html_(self): return '<' * {megabytes * 1000000}\n def __repr__(self): return 'R'\nR()"
+    told = mcp.modern("tools/call", {"name": "run_code", "arguments": {"code": code}}).json["result"]
+    assert told["content"][0]["text"].startswith("R"), told
+    assert ("longer than what is kept" in told["content"][0]["text"]) is not kept
+    assert any("html" in each for each in told["structuredContent"].get("results", [])) is kept, told["structuredContent"].keys()
+
+
 def test_out_of_memory_is_told_in_words_and_the_session_goes_on(mcp):
     session = mcp.session(template="tight")
     hog = "x = []\nwhile True: x.append(b'x' * (1 << 23))"
@@ -239,6 +249,12 @@ def test_what_ended_a_run_is_an_error_object(mcp, name, arguments, code, words):
             mcp.call("destroy_session", **session)
     told, failed = mcp.call("run_code", code="raise ValueError(1)")
     assert failed and "error" not in told and told["exception"]["name"] == "ValueError", "its own fault is no such error"
+
+
+@pytest.mark.parametrize("name, arguments", [("run_command", {"command": "id"}), ("run_code", {"code": "1"}), ("create_session", {})])
+def test_another_user_is_refused_in_words(mcp, name, arguments):
+    told, failed = mcp.call(name, **arguments, user="root")
+    assert failed and "one user" in told["error"]["message"] and "kernel: {uid: 0}" in told["error"]["hint"], told
 
 
 def test_no_network_explains_itself(mcp):
@@ -325,3 +341,13 @@ def test_files_of_a_session(mcp):
     listed = mcp.post(request("resources/read", {"uri": f"brig://{session}/home/user"})).json["result"]["contents"][0]
     assert listed["mimeType"] == "inode/directory" and "/home/user/link\n" in listed["text"]
     mcp.call("destroy_session", session_id=session)
+
+
+def test_a_command_gets_all_of_its_stdin_or_none(mcp):
+    """Of a key that has no room for it the command got what one pipe holds, and the call was a success."""
+    key = mcp.daemon.add_key("stdin")
+    result, failed = mcp.call("run_command", key, command="wc -c", stdin="x" * (6 << 20))
+    assert not failed and result["stdout"].strip() == str(6 << 20), "control: there is room"
+    result, failed = mcp.call("run_command", key, command="wc -c", stdin="x" * (11 << 20))
+    assert failed and result["error"]["code"] == "limit" and "no room" in result["error"]["message"], result
+    assert "65536" not in result["stdout"]

@@ -28,7 +28,7 @@ def clients():
 
 @pytest.fixture(scope="module", params=USERS)
 def daemon(request):
-    with Daemon(request.param) as made:
+    with Daemon(request.param, built_in=True) as made:
         yield made
         wait_for(lambda: not made.live(), 60, "no sandbox is left over")
 

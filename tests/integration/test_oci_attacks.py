@@ -1,15 +1,20 @@
-"""Configurations that attack: rows O-01 to O-11. Each has a control: the same container without the attack runs, or the attack succeeds where the
+"""Configurations that attack: rows O-01 to O-13. Each has a control: the same container without the attack runs, or the attack succeeds where the
 guard is not there."""
+import copy
 import json
 import os
+import shutil
 import socket
+import stat
 import subprocess
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
-from helpers import IS_ROOT, ROOT, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left
+from helpers import IS_ROOT, PUBLIC, ROOT, USER, status_fields, wait_for
+from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left, operator_call
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, and a static busybox for a root")
 
@@ -30,16 +35,6 @@ def refused(bundle, why, code=125):
 
 def runs(bundle):
     assert bundle.run("echo RAN").stdout == "RAN\n"
-
-
-def with_operator(bundle, tmp_path, allowed, *args):
-    """The same call where /etc/brig/oci.json says so: in a mount namespace of its own, so that the host's file is not touched."""
-    folder = tmp_path / "etc-brig"
-    folder.mkdir(exist_ok=True)
-    (folder / "oci.json").write_text(json.dumps(allowed))
-    script = 'mount -t tmpfs t /etc && mkdir /etc/brig && cp "$1/oci.json" /etc/brig/ && shift && exec "$@"'
-    return subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", str(folder), *bundle.command(*args)], capture_output=True, text=True,
-                          timeout=120, stdin=subprocess.DEVNULL, cwd=bundle.folder)
 
 
 @pytest.mark.parametrize("key", ["brig.level", "brig.tier", "brig.policy", "brig.allow", "brig.anything"])
@@ -81,6 +76,26 @@ def test_O02_control_the_same_attacks_work_without_the_walls(bundle):
     script = f"mount -t tmpfs x {bundle.folder} && touch {bundle.folder}/worked && mknod {bundle.folder}/k c 1 3 && echo WORKED"
     told = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60)
     assert told.stdout == "WORKED\n", told.stderr
+
+
+def elsewhere(bundle, script, drop=()):
+    """The control of many rows: the same bundle by a runtime that has no such floor (runc), where the attack works. It wants maps with a user namespace."""
+    if not shutil.which("runc"):
+        pytest.skip("runc is not installed")
+    config = copy.deepcopy(bundle.config)
+    config["process"]["args"] = ["sh", "-c", script]
+    config["linux"]["namespaces"] = [n for n in config["linux"]["namespaces"] if n["type"] not in ("user", "cgroup", *drop)]
+    if "uts" in drop:
+        del config["hostname"]
+    folder = bundle.folder.parent / "elsewhere"
+    folder.mkdir(exist_ok=True)
+    config["root"]["path"] = str(bundle.folder / "rootfs")
+    (folder / "config.json").write_text(json.dumps(config))
+    return subprocess.run(["runc", "--root", str(folder / "states"), "run", "--bundle", str(folder), "else-" + bundle.id], capture_output=True, text=True,
+                          timeout=60, stdin=subprocess.DEVNULL)
+
+
+FILES = {"network": "net", "mount": "mnt"}
 
 
 def mounts_of(bundle):
@@ -140,7 +155,7 @@ def test_O03_a_socket_of_the_host(bundle, tmp_path):
         bundle.mount("/s", type="bind", source=str(tmp_path / "s"), options=["bind"])
         refused(bundle, "a door to what listens there")
         bundle.shell("test -S /s && echo THERE")
-        told = with_operator(bundle, tmp_path, {"sockets": [str(tmp_path / "s")]}, "run", "--bundle", bundle.folder, bundle.id)
+        told = operator_call(bundle, {"sockets": [str(tmp_path / "s")]}, "run", "--bundle", bundle.folder, bundle.id)
         assert told.stdout == "THERE\n", told.stderr  # control: the operator can
 
 
@@ -163,6 +178,35 @@ def test_O04_namespaces_by_path(bundle, kind, path, why):
         if entry["type"] == kind:
             entry["path"] = path
     refused(bundle, why)
+
+
+@pytest.mark.parametrize("kind", ["pid", "network", "ipc"])
+def test_O04_control_a_runtime_without_the_guard_joins_the_hosts(bundle, kind):
+    file = FILES.get(kind, kind)
+    next(entry for entry in bundle.config["linux"]["namespaces"] if entry["type"] == kind)["path"] = f"/proc/{os.getpid()}/ns/{file}"
+    told = elsewhere(bundle, f"readlink /proc/self/ns/{file}")
+    assert told.stdout.strip() == os.readlink(f"/proc/self/ns/{file}"), told
+
+
+@pytest.mark.parametrize("kind", ["pid", "network", "ipc", "uts"])
+def test_O04_control_left_out_is_the_hosts_without_the_guard(bundle, kind):
+    file = FILES.get(kind, kind)
+    told = elsewhere(bundle, f"readlink /proc/self/ns/{file}", drop=(kind,))
+    assert told.stdout.strip() == os.readlink(f"/proc/self/ns/{file}"), told
+
+
+def test_O04_the_pid_namespace_of_another_container(bundle):
+    """The operator alone lets one look into another; with his word it works."""
+    with bundle_of(ROOT) as other:
+        other.start("exec sleep 1000")
+        bundle.config["linux"]["namespaces"][0]["path"] = f"/proc/{other.pid()}/ns/pid"
+        refused(bundle, "pid namespace is not joined")
+        bundle.config["mounts"] = [m for m in bundle.config["mounts"] if m["type"] != "proc"]  # a view of its processes is not made for others
+        bundle.shell("echo $$")
+        told = operator_call(bundle, {"joins": ["pid", "network", "ipc", "uts"]}, "run", "--bundle", bundle.folder, bundle.id)
+        assert int(told.stdout) > 1, told  # control: PID 1 is the other's
+        del bundle.config["linux"]["namespaces"][0]["path"]
+        assert bundle.run("echo $$").stdout == "1\n"
 
 
 @pytest.mark.parametrize("kind", ["pid", "network", "ipc", "uts"])
@@ -188,7 +232,7 @@ def test_O05_hooks(bundle, tmp_path, stage):
     refused(bundle, "outside of the sandbox")
     assert not mark.exists()
     bundle.shell("echo RAN")
-    told = with_operator(bundle, tmp_path, {"hooks": [str(hook)]}, "run", "--bundle", bundle.folder, bundle.id)
+    told = operator_call(bundle, {"hooks": [str(hook)]}, "run", "--bundle", bundle.folder, bundle.id)
     assert told.stdout == "RAN\n", told.stderr
     text = mark.read_text()
     assert json.loads(text.splitlines()[0].split("}")[0] + "}")["id"] == bundle.id
@@ -206,7 +250,7 @@ def test_O05_hooks_that_fail_or_do_not_end(bundle, tmp_path):
     for hook, why in ((bad, "status 3"), (slow, "within 1 seconds")):
         bundle.config["hooks"] = {"createRuntime": [{"path": str(hook), "timeout": 1}]}
         bundle.save()
-        told = with_operator(bundle, tmp_path, {"hooks": [str(bad), str(slow)]}, "run", "--bundle", bundle.folder, bundle.id)
+        told = operator_call(bundle, {"hooks": [str(bad), str(slow)]}, "run", "--bundle", bundle.folder, bundle.id)
         assert told.returncode == 125 and why in told.stderr and "RAN" not in told.stdout
         assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
 
@@ -246,7 +290,7 @@ def test_O06_limits_of_the_operator(bundle, tmp_path):
     for limit, code in ((64 << 20, 0), (65 << 20, 125), (-1, 125), (0, 125)):
         bundle.config["linux"]["resources"] = {"memory": {"limit": limit}, "pids": {"limit": 20}}
         bundle.shell("true")
-        told = with_operator(bundle, tmp_path, allowed, "run", "--bundle", bundle.folder, bundle.id)
+        told = operator_call(bundle, allowed, "run", "--bundle", bundle.folder, bundle.id)
         assert told.returncode == code, (limit, told)
 
 
@@ -263,6 +307,20 @@ def test_O07_devices_and_sysctls(bundle, change, why):
     bundle.config["linux"].update(change)
     refused(bundle, why)
     assert open("/proc/sys/kernel/core_pattern").read() == before
+
+
+def test_O07_control_without_the_lists_nodes_and_settings_are_the_hosts(bundle):
+    """A runtime without the list makes the node; and root outside of the walls, with the same proc, sets what is the whole host's."""
+    bundle.config["linux"]["devices"] = [{"path": "/dev/mem", "type": "c", "major": 1, "minor": 1, "fileMode": 0o666}]
+    told = elsewhere(bundle, "stat -c %t:%T /dev/mem")
+    assert told.stdout == "1:1\n", told
+    del bundle.config["linux"]["devices"]
+    told = bundle.run("stat -c %t:%T /dev/mem; echo $?; echo x 2>/dev/null >/proc/sys/kernel/core_pattern || echo shut")
+    assert "1:1" not in told.stdout and "shut" in told.stdout
+    with open("/proc/sys/kernel/core_pattern", "r+") as setting:
+        before = setting.read()
+        setting.seek(0)
+        setting.write(before)  # the same again: the host's stays as it is
 
 
 def test_O08_exec_with_a_process_of_its_own(bundle):
@@ -394,8 +452,20 @@ def test_O10_start_twice_at_once(bundle):
     (lambda c: c["process"].update(user={"uid": "root"}), "process.user.uid"),
 ], ids=range(10))
 def test_O11_a_protective_field_is_not_understood(bundle, change, why):
+    runs(bundle)  # control: what ignoring it would come to
     change(bundle.config)
     refused(bundle, why)
+
+
+def test_O11_control_what_a_filter_that_is_not_understood_would_lose(bundle):
+    """Understood, it is in force; by a word that is not known, nothing runs; left out, the call that it was to stop goes through."""
+    rule = {"names": ["mkdirat", "mkdir"], "action": "SCMP_ACT_ERRNO"}
+    bundle.config["linux"]["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [rule]}
+    assert "not permitted" in bundle.run("mkdir /tmp/x && echo MADE").stderr
+    rule["action"] = "SCMP_ACT_DENY"
+    refused(bundle, "SCMP_ACT_DENY")
+    del bundle.config["linux"]["seccomp"]
+    assert bundle.run("mkdir /tmp/x && echo MADE").stdout == "MADE\n"
 
 
 @pytest.mark.parametrize("text", ['{"ociVersion":"1.0.2","ociVersion":"1.0.1"}', "[" * 100000, '{"a":' * 5000, " " * (5 << 20), "\0", ""],
@@ -415,3 +485,86 @@ def test_O12_a_user_cannot_touch_the_containers_of_others(bundle):
         assert told.returncode == 125, told
     assert bundle.state() == "running"  # control: its owner can
     assert bundle.exec("true").returncode == 0
+
+
+def job(bundle):
+    told = bundle.run("echo RAN")
+    assert told.returncode == 125 and "RAN" not in told.stdout, told
+    assert bundle.call("list", "-q").stdout == ""
+    return told.stderr
+
+
+def test_O12_a_job_of_a_users_own_bundle(tmp_path):
+    """Slurm and its like run it as the job's user: he has his own rights and no more, whatever his configuration says."""
+    secret = Path(tempfile.mkdtemp(dir=PUBLIC))  # root's alone
+    (secret / "secret").write_text("SECRET")
+    hook = tmp_path / "hook"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    outside = {"containerID": 0, "hostID": 0, "size": 1}
+    with bundle_of(USER) as bundle:
+        bundle.mount("/x", type="bind", source=str(secret), options=["bind"])
+        assert "SECRET" not in bundle.run("cat /x/secret").stdout
+        bundle.config["mounts"].pop()
+        bundle.config["linux"].update(uidMappings=[outside], gidMappings=[outside])  # to be root of the host's files
+        assert "ids that the caller has" in job(bundle)
+        del bundle.config["linux"]["uidMappings"], bundle.config["linux"]["gidMappings"]
+        bundle.config["hooks"] = {"createRuntime": [{"path": str(hook)}]}
+        assert "outside of the sandbox" in job(bundle)
+        del bundle.config["hooks"]
+        bundle.config["annotations"] = {"brig.allow": "example.org"}
+        assert "/etc/brig/oci.json" in job(bundle)
+        del bundle.config["annotations"]
+        assert bundle.run("echo RAN; id -u").stdout.startswith("RAN\n")  # control
+    with bundle_of(ROOT) as bundle:  # control: who may read it can have it mounted
+        bundle.mount("/x", type="bind", source=str(secret), options=["bind"])
+        assert bundle.run("cat /x/secret").stdout == "SECRET"
+    shutil.rmtree(secret)
+
+
+def test_O12_root_does_not_obey_the_states_of_a_user(tmp_path):
+    """A user's states are his to write: root that is pointed at them does not act on what they say."""
+    with bundle_of(USER) as bundle:
+        bundle.start("exec sleep 1000")
+        victim = subprocess.Popen(["sleep", "1000"])
+        try:
+            state = bundle.states / bundle.id / "state.json"
+            forged = json.loads(state.read_text())
+            start = Path(f"/proc/{victim.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+            forged.update(pid=victim.pid, start=int(start))
+            whole = state.read_text()
+            state.write_text(json.dumps(forged))
+            told = subprocess.run([str(OCI), "--root", str(bundle.states), "kill", bundle.id, "KILL"], capture_output=True, text=True, timeout=60)
+            assert told.returncode == 125 and victim.poll() is None, told
+            state.write_text(whole)
+            assert bundle.call("kill", bundle.id, "KILL").returncode == 0  # control: the user himself
+        finally:
+            victim.kill()
+            victim.wait(60)
+
+
+@pytest.mark.parametrize("tier", ["vm", "gvisor", "wasm", "process", "VM", "strongest", ""])
+def test_O13_another_tier_is_refused_and_never_replaced(bundle, tier):
+    bundle.config["annotations"] = {"brig.tier": tier}
+    refused(bundle, "brig.tier")
+    bundle.config["linux"]["devices"] = [{"path": "/dev/kvm", "type": "c", "major": 10, "minor": 232}]
+    refused(bundle, "")
+
+
+def test_O13_control_the_tier_that_it_has_and_the_receipt_says_which(bundle):
+    bundle.config["annotations"] = {"brig.tier": "container"}
+    log = bundle.folder / "log"
+    bundle.shell("echo RAN")
+    assert bundle.call("--log", log, "--log-format", "json", "run", "--bundle", bundle.folder, bundle.id).stdout == "RAN\n"
+    assert json.loads(log.read_text())["receipt"]["tier"] == "container"
+
+
+def test_O13_a_root_that_is_no_folder(bundle, tmp_path):
+    (tmp_path / "file").write_text("")
+    os.mknod(tmp_path / "disk", 0o600 | stat.S_IFBLK, os.makedev(7, 0))
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "file", tmp_path / "disk", tmp_path / "fifo", "/dev/null", "", tmp_path / "nosuch"):
+        bundle.config["root"]["path"] = str(path)
+        refused(bundle, "root")
+    bundle.config["root"]["path"] = "rootfs"
+    runs(bundle)

@@ -1,16 +1,18 @@
-"""Engines that start containers through `brig oci`: podman as root, and containerd by ctr."""
+"""Engines that start containers through `brig oci`: podman as root and as an ordinary user, and containerd by ctr."""
 import json
 import os
 import select
 import shutil
 import subprocess
+import tempfile
 import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
 
-from helpers import IS_ROOT, TOP, end, wait_for
-from ocilib import BUSYBOX, OCI, groups_left, make_root
+from helpers import IS_ROOT, TOP, USER, wait_for
+from ocilib import BUSYBOX, OCI, containerd, groups_left, make_root, with_etc
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="engines of root's, with a root from busybox")
 # Root may lack the right to raise them, as here and there in containers.
@@ -149,45 +151,65 @@ def test_podman_is_told_why_it_is_refused(podman, options, why):
     assert why in told.stderr and "hint:" in told.stderr, told.stderr
 
 
+class UsersPodman(Podman):
+    """As an ordinary user, who has no further ids: podman calls from a user namespace in which the user is root."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        environment = [f"PATH={os.environ['PATH']}", f"HOME={folder}/home", f"XDG_RUNTIME_DIR={folder}/x"]
+        self.base = USER.outside("env", "-i", "-C", str(folder), *environment, *self.base)
+
+
+@pytest.fixture
+def users_podman():
+    if not shutil.which("podman"):
+        pytest.skip("podman is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="p-", dir="/tmp"))  # a short name: podman wants one
+    for name in ("home", "x"):
+        (folder / name).mkdir()
+    make_root(folder / "rootfs")
+    subprocess.run(["chown", "-R", f"{USER.uid}:{USER.uid}", str(folder)], check=True)
+    engine = UsersPodman(folder)
+    engine.box = ["--rootfs", str(folder / "rootfs")]
+    yield engine
+    engine("rm", "-af", "-t", "0")
+    engine("system", "migrate")  # ends what keeps the user namespace for the next call
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_podman_as_an_ordinary_user(users_podman):
+    podman = users_podman
+    told = podman.run(*podman.box, "sh", "-c", "id -u; grep -E 'NoNewPrivs|Seccomp:' /proc/self/status; readlink /proc/self/ns/user; mount -t tmpfs x /tmp; exit 7")
+    assert told.returncode == 7 and told.stdout.startswith("0\nNoNewPrivs:\t1\nSeccomp:\t2\n") and "denied" in told.stderr, told
+    assert os.readlink("/proc/self/ns/user") not in told.stdout
+    made = podman("run", "-d", "--name", "life", *LIMITS, *NO_NET, *podman.box, "sh", "-c", "echo up; trap 'exit 4' TERM; while true; do sleep 0.1; done")
+    assert made.returncode == 0, made.stderr
+    wait_for(lambda: podman("logs", "life").stdout == "up\n")
+    told = podman("exec", "-e", "X=y", "life", "sh", "-c", "echo $X; exit 3")
+    assert (told.returncode, told.stdout) == (3, "y\n"), told.stderr
+    assert podman("stop", "-t", "30", "life").returncode == 0
+    assert podman("inspect", "-f", "{{.State.ExitCode}}", "life").stdout.strip() == "4"
+    assert podman("rm", "life").returncode == 0
+
+
+def test_podman_of_an_ordinary_user_is_told_why_it_is_refused(users_podman, tmp_path):
+    for options, why in ((["--privileged"], "CAP_"), (["--pid", "host"], "has no pid"), (["--annotation", "brig.allow=x.test"], "/etc/brig/oci.json")):
+        told = users_podman.run(*options, *users_podman.box, "echo", "RAN")
+        assert told.returncode != 0 and "RAN" not in told.stdout and why in told.stderr, told
+    # In the user's namespace root's file is nobody's: whether it is the operator's cannot be told, and nothing is started without its word.
+    users_podman("system", "migrate")
+    users_podman.base = [*with_etc(tmp_path, {"allow": ["x.test"]}), *users_podman.base]
+    told = users_podman.run(*users_podman.box, "echo", "RAN")
+    assert told.returncode != 0 and "RAN" not in told.stdout and "the operator's file" in told.stderr, told
+
+
 # ---- containerd ----
-
-CONFIG = """version = 2
-root = "{folder}/root"
-state = "{folder}/state"
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
-                    "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper"]
-[grpc]
-  address = "{folder}/c.sock"
-[ttrpc]
-  address = "{folder}/t.sock"
-"""
-
 
 @pytest.fixture(scope="module")
 def ctr(tmp_path_factory, root):
-    if not shutil.which("containerd") or not shutil.which("ctr"):
-        pytest.skip("containerd is not installed")
-    folder = tmp_path_factory.mktemp("ctr")
-    (folder / "config.toml").write_text(CONFIG.format(folder=folder))
-    with (folder / "log").open("wb") as log:
-        daemon = subprocess.Popen(["containerd", "--config", str(folder / "config.toml")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def call(*args, **kwargs):
-        return subprocess.run(["ctr", "--address", str(folder / "c.sock"), *map(str, args)], capture_output=True, text=True, timeout=120,
-                              stdin=subprocess.DEVNULL, **kwargs)
-    try:
-        wait_for(lambda: daemon.poll() is not None or call("version").returncode == 0)
-        if daemon.poll() is not None:
-            pytest.skip("containerd does not start here: " + (folder / "log").read_text()[-300:])
+    with containerd(tmp_path_factory.mktemp("ctr")) as call:
         call.root = root.parent / "rootfs"
         yield call
-        for name in call("task", "ls", "-q").stdout.split():
-            call("task", "kill", "-s", "KILL", name)
-        for name in call("container", "ls", "-q").stdout.split():
-            wait_for(lambda: call("task", "delete", "-f", name).returncode is not None)
-            call("container", "delete", name)
-    finally:
-        end(daemon)
 
 
 def start(ctr, name, *command, options=()):

@@ -280,9 +280,19 @@ def part(name):
 
 BODIES = [*[(FORM, member) for member in MEMBERS], (None, "_method=DELETE"), (f"{FORM}; charset=utf-8", "%20" * 200 + "_method=DELETE"),
           (PARTS, part("a") + part("_method") + "--b--\r\n"), ("application/json", '{"a": {"x": "}"}, "_method": "DELETE"}'),
-          ("application/vnd.api+json", '{"\\u005fmethod": "DELETE"}')]
+          ("application/vnd.api+json", '{"\\u005fmethod": "DELETE"}'),
+          # Read by some servers as the form that a word or parameter of the type names, or as form-data; a type of nothing is none.
+          (PARTS + "; a=urlencoded", part("_method") + "--b--\r\n"), ("application/json; a=urlencoded", '{"_method": "DELETE", "a": "="}'),
+          (FORM + "; a=/json", '{"_method": "DELETE"}'), ("", "_method=DELETE"),
+          ("multipart/mixed; boundary=b", part("_method") + "--b--\r\n"),
+          ("multipart/related; boundary=b", "--b\r\nContent-ID: _method\r\n\r\nDELETE\r\n--b--\r\n")]
 PLAIN = [(FORM, "a=_method&method=x&http_method=1"), (PARTS, part("a") + "--b--\r\n"), ("text/plain", "_method=DELETE"),
-         ("application/json", '{"messages": [{"_method": "x"}], "text": "_method", "http_method": 1}'), ("application/octet-stream", "_method=")]
+         ("application/json", '{"messages": [{"_method": "x"}], "text": "_method", "http_method": 1}'), ("application/octet-stream", "_method="),
+         ('multipart/related; boundary=b; type="application/json"', '--b\r\nContent-ID: 1\r\nContent-Type: application/json\r\n\r\n{"name": "x"}\r\n--b--\r\n')]
+# Parts that one reader calls by one name and another by another.
+TWICE = [(PARTS, "--b\r\nX: Content-Disposition: form-data; name=_method\r\nContent-Disposition: form-data; name=a\r\n\r\nDELETE\r\n--b--\r\n"),
+         (PARTS, "--b\r\nContent-Disposition: form-data; name*=utf-8''_method; name=a\r\n\r\nDELETE\r\n--b--\r\n"),
+         ("multipart/form-data; boundary=x; boundary=b", part("_method") + "--b--\r\n")]
 
 
 @pytest.mark.parametrize("chunked", (False, True))
@@ -293,7 +303,7 @@ def test_a_method_in_the_body(chunked, pieces):
     def post(proxy, url, kind, body):
         client = Client(proxy.explicit())
         data = body.encode()
-        head = f"POST {url}/a HTTP/1.1\r\nHost: {url[7:]}\r\n" + (f"Content-Type: {kind}\r\n" if kind else "")
+        head = f"POST {url}/a HTTP/1.1\r\nHost: {url[7:]}\r\n" + (f"Content-Type: {kind}\r\n" if kind is not None else "")
         client.send(head + ("Transfer-Encoding: chunked\r\n\r\n" if chunked else f"Content-Length: {len(data)}\r\n\r\n"))
         with contextlib.suppress(OSError):
             for at in range(0, len(data), pieces):
@@ -305,6 +315,8 @@ def test_a_method_in_the_body(chunked, pieces):
     with through(origin, [rule(origin, methods=["POST"])], own=False) as (proxy, url):
         for kind, body in BODIES:
             assert reason(post(proxy, url, kind, body)) == (403, "ambiguous"), (kind, body)
+        for kind, body in TWICE:
+            assert reason(post(proxy, url, kind, body)) == (400, "malformed"), (kind, body)
         assert not [r for r in origin.requests if b"_method=D" in r["body"]], "a whole one has come"
         for kind, body in PLAIN:
             assert post(proxy, url, kind, body)[0] == 200, (kind, body)
@@ -312,17 +324,34 @@ def test_a_method_in_the_body(chunked, pieces):
         assert bodies <= {request["body"] for request in origin.requests}
     control = Origin()
     with through(control) as (proxy, url):
-        for kind, body in BODIES:
+        for kind, body in BODIES + TWICE:
             assert post(proxy, url, kind, body)[0] == 200, "control: without a rule on methods it passes"
-        assert len(control.requests) == len(BODIES)
+        assert len(control.requests) == len(BODIES + TWICE)
 
 
-@pytest.mark.parametrize("headers", ["Content-Type: text/plain\r\nContent-Type: " + FORM, "Content-Encoding: gzip\r\nContent-Type: " + FORM])
+@pytest.mark.parametrize("headers", ["Content-Type: text/plain\r\nContent-Type: " + FORM, "Content-Encoding: gzip\r\nContent-Type: " + FORM,
+                                     "Content-Encoding: gzip\r\nContent-Type: application/json", "Content-Encoding: br\r\nContent-Type: multipart/mixed"])
 def test_a_form_that_cannot_be_looked_at(headers):
     origin = Origin()
     with through(origin, [rule(origin, methods=["POST"])], own=False) as (proxy, url):
         assert reason(Client(proxy.explicit()).ask(url + "/", "POST", headers + "\r\nContent-Length: 3\r\n", b"a=1")) == (403, "ambiguous")
         assert not origin.requests
+
+
+@pytest.mark.parametrize("limit", [{"methods": ["POST"]}, {"paths": ["/a"]}])
+def test_a_charset_in_which_the_bytes_are_other_letters(limit):
+    origin = Origin()
+
+    def post(url, proxy, charset):
+        body = "_method=DELETE".encode("cp037")
+        return Client(proxy.explicit()).ask(f"{url}/a", "POST", f"Content-Type: {FORM}; charset={charset}\r\nContent-Length: {len(body)}\r\n", body)
+
+    with through(origin, [rule(origin, **limit)], own=False) as (proxy, url):
+        assert reason(post(url, proxy, "ibm037")) == (403, "ambiguous") and not origin.requests
+        assert post(url, proxy, "utf-8")[0] == 200
+    control = Origin()
+    with through(control) as (proxy, url):
+        assert post(url, proxy, "ibm037")[0] == 200 and control.requests, "control: without such a rule it passes"
 
 
 def test_a_type_that_does_not_leave_is_none():
@@ -1164,13 +1193,13 @@ def test_secret_is_put_in_and_what_the_client_sent_there_is_not():
 OWN = ["Authorization: Bearer mine", "X-Api-Key: mine", "Api-Key: mine", "X_API_KEY: mine", "Cookie: session=mine", "X-Authorization: mine",
        "Private-Token: mine", "X-Auth-Token: mine", "X-Amz-Security-Token: mine", "X-Goog-Api-Key: mine", "X-Vault-Token: mine",
        "Ocp-Apim-Subscription-Key: mine", "X-Password: mine", "X-Signature: mine", "X-Client-Cert: mine", "Remote-User: mine", "X-JWT: mine",
-       "Impersonate-User: mine", "Sudo: mine",
+       "Impersonate-User: mine", "Sudo: mine", "X-PagerDuty-Token: mine", "X-Nextcloud-Token: mine", "X-Cursor-Access-Token: mine",
        "x.api.key: mine", "X-Session-Id: mine", "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.mine"]
 OWN_MEMBERS = ["access_token", "token", "api_key", "apikey", "key", "sig", "signature", "X-Amz-Signature", "X-Amz-Credential", "X-Goog-Signature",
                "auth", "password", "client_secret", "jwt", "AWSAccessKeyId", "access%5Ftoken", "ACCESS_TOKEN", "access.token", "access_token[]",
-               "accessToken", "session"]
+               "accessToken", "session", "page_access_token", "resume_user_token", "token_string"]
 INNOCENT = ["Idempotency-Key: kept", "Mcp-Session-Id: kept", "X-Request-Id: kept", "X-Author: kept", "Accept-Language: kept", "X-Page-Token: kept"]
-INNOCENT_MEMBERS = ["page_token", "nextToken", "continuation-token", "max_tokens", "keyword", "sort_key", "author", "design", "state"]
+INNOCENT_MEMBERS = ["page_token", "nextToken", "continuation-token", "max_tokens", "$skiptoken", "pagination_token", "keyword", "sort_key", "author", "design", "state"]
 
 
 @pytest.mark.parametrize("secret", [{}, {"header": "X-Own: {}"}, {"query": "own"}, {"paths": ["/other/**"]}, {"methods": ["PUT"]}])

@@ -2,7 +2,7 @@
 
 A `console` block is one shell session: `$ ` starts a command, `> ` goes on with it, other lines are the output (stdout
 and stderr together). `…` stands for any text within a line; a line that is only `…` stands for any lines. A comment
-`<!-- test: cgroup -->` before a block says what the host must have. The session runs in an empty folder that
+`<!-- test: cgroup -->` before a block says what the host must have, `<!-- test: no vm -->` which tier it must not have. The session runs in an empty folder that
 has brig as build/brig and brig-proxy beside it; as root it runs a second time as an ordinary user.
 """
 import json
@@ -29,7 +29,7 @@ def blocks():
     found = []
     for page in PAGES:
         text = page.read_text()
-        for match in re.finditer(r"(?:<!-- test: (\w+) -->\n)?```console\n(.*?)```", text, re.S):
+        for match in re.finditer(r"(?:<!-- test: ([\w ]+) -->\n)?```console\n(.*?)```", text, re.S):
             line = text[: match.start()].count("\n") + 1
             found.append(pytest.param(match.group(1), match.group(2), id=f"{page.stem}-{line}"))
     return found
@@ -54,8 +54,9 @@ def pattern(expected):
         if line == "…":
             parts.append(r"(?:.*\n)*")
         else:
-            # columns may be padded differently
-            parts.append(r"[^\n]*".join(re.escape(p.strip() if "…" in line else p) for p in line.split("…")) + r"\n")
+            # Columns may be padded differently; how far a line is indented is as it is shown.
+            indent = line[:len(line) - len(line.lstrip())]
+            parts.append(re.escape(indent) + r"[^\n]*".join(re.escape(p.strip() if "…" in line else p) for p in line[len(indent):].split("…")) + r"\n")
     return "".join(parts)
 
 
@@ -98,13 +99,15 @@ def start(session, argv):
 
 def host_has(session, what):
     report = json.loads(start(session, ["build/brig", "doctor", "--json"]))
+    if what.startswith("no "):
+        return any(tier["tier"] == what.removeprefix("no ") and not tier["available"] for tier in report["tiers"])
     return any(fact["present"] for fact in report["facts"] if fact["name"].startswith(what))
 
 
 @pytest.mark.parametrize("needs, block", blocks())
 def test_a_page_shows_what_happens(session, needs, block):
     if needs and not host_has(session, needs):
-        pytest.skip(f"this user has no {needs} here")
+        pytest.skip(f"the page shows a host that has {needs}, for this user")
     steps = commands(block)
     assert steps, "a console block without a command"
     script = "".join(f"{command}\nstatus=$?; echo '{MARK}'; (exit $status)\n" for command, _ in steps)

@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -524,6 +526,67 @@ def test_the_file_takes_its_place_whole(home):
     piped = subprocess.run(home.outside("sh", "-c", shell), capture_output=True, text=True, timeout=300, cwd="/", stdin=subprocess.DEVNULL)
     assert json.loads(piped.stdout)["signed"] is True
     assert not [p for p in home.folder.iterdir() if p.name.startswith(".brig-receipt")]
+
+
+def test_a_pipe_is_not_waited_for(home):
+    """With a reader it gets the receipt: the control."""
+    os.mkfifo(home.folder / "pipe")
+    os.chown(home.folder / "pipe", home.uid, -1)
+    told = home.run("-q", "--receipt", home.folder / "pipe", "--", "touch", "/tmp/ran", timeout=60)
+    assert told.returncode == 125 and "a pipe that nobody reads from" in told.stderr, told
+    reader = os.open(home.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert home.run("-q", "--receipt", home.folder / "pipe", "--", "true").returncode == 0
+    assert json.loads(os.read(reader, 1 << 20))["signed"] is True
+    os.close(reader)
+
+
+SWAP = """import ctypes, os, sys
+folder, victim = (name.encode() for name in sys.argv[1:])
+os.mkfifo(folder + b"/r")
+os.chmod(folder + b"/r", 0o666)
+os.symlink(victim, folder + b"/other")
+reader = os.open(folder + b"/r", os.O_RDWR)
+swap = ctypes.CDLL(None).renameat2
+print("ready", flush=True)
+while os.getppid() != 1:
+    swap(-100, folder + b"/r", -100, folder + b"/other", 2)
+"""
+
+
+def test_a_pipe_that_becomes_a_link_meanwhile(home):
+    """In a folder that a sandbox may write to. The control looks and then opens by the name, as a program does that does not hold what it looked at."""
+    folder = home.folder / "shared"
+    folder.mkdir()
+    folder.chmod(0o777)
+    victim, name = home.write("victim", "untouched"), folder / "r"
+    os.chown(victim, home.uid, -1)
+
+    def begin():
+        """With a pipe and a link as at first: a receipt may have taken the place of the pipe, under either name."""
+        for each in folder.iterdir():
+            each.unlink()
+        made = subprocess.Popen([sys.executable, "-c", SWAP, folder, victim], stdout=subprocess.PIPE)
+        assert made.stdout.readline() == b"ready\n"
+        return made
+
+    swap = begin()
+    try:
+        for _ in range(20):
+            told = home.run("-q", "--receipt", name, "--", "true")
+            assert victim.read_text() == "untouched", told
+            end(swap)
+            swap = begin()
+        end_of_tries = time.monotonic() + 120  # both must have a CPU at the same time
+        while time.monotonic() < end_of_tries:
+            if stat.S_ISFIFO(os.lstat(name).st_mode):
+                fd = os.open(name, os.O_WRONLY | os.O_NONBLOCK)
+                followed = stat.S_ISREG(os.fstat(fd).st_mode)
+                os.close(fd)
+                if followed:
+                    return
+        raise AssertionError("the control: it is followed now and then")
+    finally:
+        end(swap)
 
 
 def test_the_key_is_nobody_elses(home):

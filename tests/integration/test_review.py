@@ -359,6 +359,36 @@ def test_however_the_parts_of_a_repository_come(container_lab, steps):
     assert all(told.values()) or "x/Head" in told, told
 
 
+LINKS = {"CLAUDE.md": "docs/notes.md", ".claude": "tools/agents", "Makefile": "first", "first": "tools/rules", ".git/hooks": "../tools/hooks",
+         "justfile": "{project}/tools/just", "AGENTS.md": "not/there/yet", "readme": "docs/plain.md"}
+LED_TO = ["docs/notes.md", "tools/agents/settings.json", "tools/rules", "tools/hooks/pre-commit", "tools/just", "not/there/yet", "new/target"]
+
+
+def test_what_a_trusted_link_leads_to_is_marked(container_lab):
+    lab = container_lab
+    fill(lab)
+    for name in ("docs/notes.md", "docs/plain.md", "tools/agents/a", "tools/rules", "tools/hooks/x", "tools/just", ".git/config"):
+        (lab.project / name).parent.mkdir(parents=True, exist_ok=True)
+        (lab.project / name).write_text("before\n")
+    for name, target in LINKS.items():
+        (lab.project / name).symlink_to(target.format(project=lab.project))
+    lab.own()
+    changed = [*LED_TO, "docs/plain.md"]
+    review = lab.review("mkdir -p not/there new; ln -s new/target GEMINI.md; " + "; ".join(f"echo changed > {name}" for name in changed))
+    told = lab.changes(review)
+    for name in LED_TO:
+        assert "link" in (told[name]["trust"] or ""), (name, told[name])
+    assert told["docs/plain.md"]["trust"] is None, "the control: behind a link that nobody trusts nothing is marked"
+    done = lab.apply(review)
+    assert done.returncode == 125 and (lab.project / "docs/notes.md").read_text() == "before\n", done
+    assert lab.apply(review, "docs/plain.md").returncode == 0
+    again = lab.review("rm tools/rules; ln -s ../docs/plain.md tools/rules; rm -r tools/agents; ln -s ../docs tools/agents")
+    told = lab.changes(again)
+    assert told["tools/rules"]["trust"] and told["tools/agents"]["trust"], told
+    names = [word for name in told for word in ("--trust", name)]
+    assert lab.apply(again, *names).returncode == 0 and (lab.project / "Makefile").read_text() == "changed\n"
+
+
 def test_an_existing_repository_is_not_changed_unnamed(container_lab):
     lab = container_lab
     fill(lab)

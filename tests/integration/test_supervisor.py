@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import pty
+import re
 import resource
 import select
 import shutil
@@ -188,12 +189,32 @@ def descendants(pid):
     return [other for child in children for other in (child, *descendants(child))]
 
 
+def names_of_groups(pid):
+    """As its sandbox's are called."""
+    try:
+        return set(re.findall(r"/(brig-[0-9a-f]+)$", Path(f"/proc/{pid}/cgroup").read_text(), re.M))
+    except OSError:
+        return set()
+
+
 def let_go(process):
-    """Whoever holds up another is killed, until all have gone."""
-    for pid in [*descendants(process.pid), process.pid]:
+    """Whoever holds up another is killed, until all have gone. The guardian is among them: its work is done here."""
+    pids = [*descendants(process.pid), process.pid]
+    names = set().union(*map(names_of_groups, pids))
+    for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     process.communicate()
+    for path in [path for name in names for path in groups_of(name)]:
+        wait_for(lambda: removed(path), what=f"{path} is empty")
+
+
+def removed(path):
+    try:
+        os.rmdir(path)
+    except OSError as error:
+        return error.errno == errno.ENOENT
+    return True
 
 
 @meanwhile

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import fcntl
+import functools
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from helpers import BRIG, CALLERS, IS_ROOT, PUBLIC, ROOT, SANITIZED, TOP, USER, all_pids, end, wait_for
-from verifylib import ENV, WEAK, fresh_user, own_leftovers, rows, told, verify, weak_programs
+from verifylib import ENV, RUNNER, WEAK, fresh_user, own_leftovers, rows, told, verify, weak_programs
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="verify sends brig itself inside, and what a sanitizer maps does not fit into a "
                                                    "sandbox's limits")
@@ -38,6 +39,33 @@ def test_every_level_of_this_host_holds(caller):
         assert not cell["tried"] or len(held) >= 60, f"hardly anything could be tried: {sorted(held)}"
         for boundary in ("kernel", "filesystem", "network", "credentials", "lifecycle"):
             assert not cell["tried"] or any(r["boundary"] == boundary and r["id"] in held for r in cell["rows"])
+
+
+@functools.cache
+def no_wasm_tier():
+    """Why there is none here, or nothing."""
+    doctor = json.loads(subprocess.run([PUBLIC / "brig", "doctor", "--json"], capture_output=True, text=True, check=False).stdout)
+    return next(tier.get("why", "") for tier in doctor["tiers"] if tier["tier"] == "wasm")
+
+
+@pytest.mark.parametrize("level, tier", [("low", "wasm"), ("high", "wasm"), ("low", "wasm-process")])
+@pytest.mark.parametrize("caller", CALLERS, ids=lambda c: c.name)
+def test_the_wasm_tiers_hold(caller, level, tier):
+    """Modules that attack, and all other attacks in the place of a runner that was broken. On level low nothing may be executed."""
+    if no_wasm_tier():
+        pytest.skip(no_wasm_tier())
+    # A policy's own folders come before those of the attacks.
+    policy = PUBLIC / "verify-wasm.yaml"
+    policy.write_text('level: high\nkernel: {tier: wasm}\nfilesystem: {ro: [/usr/share/doc], cwd: /usr/share/doc}\n')
+    policy.chmod(0o644)
+    result = verify(caller, *(["--policy", str(policy)] if level == "high" else ["--tier", tier, "--level", "low"]), "--json")
+    (cell,) = told(result)["cells"]
+    assert (result.returncode, cell["tier"], rows(cell, "failed")) == (0, tier, set()), result.stdout
+    modules = {row["id"] for row in cell["rows"] if row["id"].startswith("W-")}
+    untried = {row["id"]: row["why"] for row in cell["rows"] if row["verdict"] == "not applicable"}
+    assert len(modules) == 20 and modules & set(untried) <= {"W-06.sleep", "W-08.loop", "W-08.memory"} | ({"W-10"} if level == "high" else set()), untried
+    assert "N-05.rule" not in {row["id"] for row in cell["rows"]}, "it has no sockets, and so no rules"
+    assert len(rows(cell, "held") - modules) >= 60
 
 
 # ---- what it says ----
@@ -170,6 +198,14 @@ def weak():
 # Who, level, tier, and a policy where the host's control groups must not be asked for: in what order they are tried.
 CELLS = [("root", "high", "container"), ("user", "high", "container"), ("user", "high", "process")]
 # Without these something stays that only a run without a control group lets the test take away.
+# Guards of the runner; and the limits, which end a module as they end a program.
+MODULES = ("user", "low", "wasm")
+ENDS = {"limit-memory", "limit-timeout", "limit-cpu-time"}
+# In the full form each guard is left out around the runner too. Without a private root it is not found, and no module runs; without
+# a user namespace an ordinary user starts nothing.
+AROUND = [("user", "high", "wasm"), ("user", "high", "wasm-process")]
+NOT_AROUND = {"root", "namespace-mount", "namespace-user", "teardown", "supervisor"}
+FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 LEAVES = {"teardown": [("user", "low", "process")], "supervisor": [("user", "high", "container"), ("user", "high", "process")]}
 # On both tiers: they are what everything else stands on.
 EVERYWHERE = {"seccomp", "landlock"}
@@ -196,6 +232,8 @@ def run_cell(weak, cell, guard=None):
 def all_held(weak):
     """Each cell with nothing left out: {cell: (status, what it said)}."""
     cells = [cell for cell in CELLS + LEAVES["teardown"] if cell[0] == "user" or IS_ROOT]
+    if not no_wasm_tier():
+        cells += [MODULES, *AROUND] if FULL else [MODULES]
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         return dict(zip(cells, pool.map(lambda cell: run_cell(weak, cell), cells)))
 
@@ -209,8 +247,10 @@ def cells_for(guard, all_held):
     named = [cell for cell in all_held if expected(all_held[cell][1], guard)]
     if guard in LEAVES:
         return [cell for cell in LEAVES[guard] if cell in named]
+    modules = [cell for cell in named if cell == MODULES and (guard in ENDS or guard.startswith("wasm-"))]
+    modules += [cell for cell in named if cell in AROUND and guard not in NOT_AROUND]
     named = [cell for cell in named if cell in CELLS]
-    return [named[0], named[-1]] if guard in EVERYWHERE else named[:1]
+    return ([named[0], named[-1]] if guard in EVERYWHERE else named[:1]) + modules
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +269,8 @@ def test_with_no_guard_left_out_everything_holds(all_held):
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_without_a_guard_its_rows_fail_and_no_other(guard, all_held, without):
+    if guard.startswith("wasm-") and no_wasm_tier():
+        pytest.skip(no_wasm_tier())
     if not without[guard]:
         assert not IS_ROOT, f"no row of this host needs {guard}"
         pytest.skip("only root has it to lose")
@@ -281,15 +323,15 @@ def has_cgroup():
 
 
 # Each switch of the tests, and the programs of tests/weak that have it.
-SWITCHES = {b"BRIG_WEAKEN": WEAK, b"BRIG_FAULT": ("brig", "brig-daemon"), b"BRIG_REVIEW_FAULT": ("brig",),
+SWITCHES = {b"BRIG_WEAKEN": WEAK, b"brig:BRIG_WEAKEN": (RUNNER,), b"BRIG_FAULT": ("brig", "brig-daemon"), b"BRIG_REVIEW_FAULT": ("brig",),
             b"BRIG_FAIL_ALLOC": WEAK, b"--faults": ("brig-daemon",)}
 
 
 def test_what_is_installed_has_no_switch(weak):
     for word, names in SWITCHES.items():
         for name in names:
-            assert word in (weak / name).read_bytes(), f"the control {name} has no {word} either"
-        for name in (*WEAK, "brig-template.so"):
+            assert name == RUNNER and no_wasm_tier() or word in (weak / name).read_bytes(), f"the control {name} has no {word} either"
+        for name in (*WEAK, RUNNER, "brig-template.so"):
             path = Path(BRIG).parent / name
             assert not path.exists() or word not in path.read_bytes(), (name, word)
     ignored = subprocess.run([PUBLIC / "brig", "run", "--json", "--", "true"], capture_output=True, text=True, check=False,

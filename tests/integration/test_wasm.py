@@ -158,6 +158,44 @@ def test_an_ordinary_user_has_it_too(built, tmp_path):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+# ---- without namespaces ----
+
+def test_in_the_process_tiers_walls_a_module_does_the_same(built):
+    """As an ordinary user who may make no namespace: with compiled code, interpreted, and with the verdicts of every tier."""
+    folder = Path(tempfile.mkdtemp(prefix="test-wasm-", dir="/tmp"))
+    try:
+        folder.chmod(0o755)
+        for path in (Path(BRIG), Path(BRIG).parent / "brig-wasm", built / "files.wasm", built / "attack.wasm"):
+            shutil.copy(path, folder / path.name)
+        (folder / "out").mkdir()
+        for path in (folder, folder / "out"):
+            os.chown(path, USER_ID, USER_ID)
+
+        def run(tier, *args):
+            words = [folder / Path(BRIG).name, "run", "--json", "--tier", tier, "--sampling", "accept", *args]
+            script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --inh-caps=-all --ambient-caps=-all -- "$@"'
+            told = subprocess.run(["unshare", "-U", "--map-current-user", "--keep-caps", "sh", "-c", script, "sh", *map(str, words)], stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=120, cwd="/", user=USER_ID, group=USER_ID, extra_groups=[],
+                                  env={"HOME": str(folder), "PATH": os.environ["PATH"]})
+            if "unshare" in told.stderr:
+                pytest.skip("no user namespace to try it in: " + told.stderr)
+            return json.loads(told.stdout)
+
+        refused = run("wasm", "--", folder / "files.wasm", ".")
+        assert "cannot be had" in refused["error"]["message"] and "--tier wasm-process" in refused["error"]["hint"], "control: there are no namespaces"
+        for options in ([], ["--noexec"]):
+            told = run("wasm-process", *options, "--rw", f"{folder}/out", "--", folder / "files.wasm", f"{folder}/out")
+            assert told["exit_code"] == 7 and "500 entries" in told["stdout"] and (folder / "out/link").is_symlink(), told
+            for path in (folder / "out").iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        assert run("wasm-process", "--", folder / "files.wasm", "/workspace")["exit_code"] == 7
+        assert run("wasm-process", "--timeout", "1s", "--", folder / "attack.wasm", "loop")["limit_hit"] == "timeout"
+        assert run("wasm-process", "-m", "96M", "--", folder / "attack.wasm", "grow")["limit_hit"] == "memory"
+        assert run("wasm-process", "--", folder / "attack.wasm", "trap")["signal"] == 6
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def test_without_its_runner_the_tier_says_what_to_install(tmp_path):
     shutil.copy(BRIG, tmp_path / "brig")
     found = json.loads(subprocess.run([tmp_path / "brig", "doctor", "--json"], capture_output=True, timeout=60).stdout)
@@ -285,8 +323,9 @@ def test_a_module_is_reached_through_no_link_that_a_sandbox_may_have_made(tmp_pa
     assert str(target) in wasm("--", "file.wasm", cwd=shared).stderr
 
 
-def test_wasm_is_no_part_of_a_wish(tmp_path):
-    (tmp_path / "p.yaml").write_text("kernel: {tier: [wasm, container]}\n")
+@pytest.mark.parametrize("tier", ["wasm", "wasm-process"])
+def test_wasm_is_no_part_of_a_wish(tmp_path, tier):
+    (tmp_path / "p.yaml").write_text(f"kernel: {{tier: [{tier}, container]}}\n")
     assert brig("policy", "check", tmp_path / "p.yaml").returncode == 125
 
 

@@ -23,11 +23,15 @@ from users import USER_ID
 TOP = Path(__file__).resolve().parents[2]
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
 IS_ROOT = os.geteuid() == 0
-USERS = ["root", "user"] if IS_ROOT else ["user"]
+# Who runs the daemon. Under the sanitizers it is one of them in every test run, both in the full form (tools/run-tests).
+USERS = os.environ.get("BRIG_TEST_USERS", "").split() or (["root", "user"] if IS_ROOT else ["user"])
 READY = re.compile(r"ready on .*\b(https?)://127\.0\.0\.1:(\d+)")
 # The disk is memory: a sandbox that can be filled without being ended.
 TEMPLATES = {"small.yaml": "description: little room\npolicy: {lifecycle: {disk: 48M, sampling: accept}}\n",
              "tight.yaml": "description: little memory\npolicy: {lifecycle: {memory: 192M, disk: 48M, sampling: accept}}\n"}
+# As the one that is built in, but for numpy, pandas and matplotlib: to load them is most of what the start of a daemon takes.
+PYTHON = ("description: Python, started and waiting\naliases: [code-interpreter-v1]\ninterpreter: python\n"
+          "modules: [json, re, math, datetime, collections, itertools, random]\n")
 
 
 def _public_folder():
@@ -70,7 +74,8 @@ class Daemon:
 
     source = None  # the address that requests come from
 
-    def __init__(self, user="root", *options, templates=TEMPLATES, folder=None, env=None, wrapper=()):
+    def __init__(self, user="root", *options, templates=TEMPLATES, built_in=False, folder=None, env=None, wrapper=()):
+        """With `built_in` its Python is the one that users have."""
         self.uid = USER_ID if IS_ROOT and user == "user" else os.geteuid()
         self.own_folder = folder is None
         self.folder = Path(folder or tempfile.mkdtemp(prefix="test-brig-serve-"))
@@ -78,7 +83,7 @@ class Daemon:
         self.key_file = self.folder / "key"
         self.socket = self.folder / "brig.sock"
         self.state.mkdir(0o700, exist_ok=True)
-        for name, text in templates.items():
+        for name, text in {**({} if built_in else {"python.yaml": PYTHON}), **templates}.items():
             (self.state / "templates").mkdir(exist_ok=True)
             (self.state / "templates" / name).write_text(text)
         if self.uid != os.geteuid():

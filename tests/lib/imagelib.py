@@ -58,7 +58,8 @@ def zstd(data):
     return subprocess.run(["zstd", "-q", "-c"], input=data, capture_output=True, check=True).stdout
 
 
-PACKERS = {"": lambda data: data, "+gzip": lambda data: gzip.compress(data, 1), "+zstd": zstd}
+# Without a time in it: the same image has the same digests whenever it is packed.
+PACKERS = {"": lambda data: data, "+gzip": lambda data: gzip.compress(data, 1, mtime=0), "+zstd": zstd}
 
 
 class Image:

@@ -8,7 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from helpers import PUBLIC
+import pytest
+
+from helpers import PUBLIC, end, wait_for
 
 OCI = PUBLIC / "brig-oci"
 if not OCI.exists():
@@ -132,6 +134,20 @@ class Bundle:
         return self.call("delete", "--force", self.id)
 
 
+def operator_command(bundle, allowed, *args, mode="644"):
+    """The same call where /etc/brig/oci.json says so: in a mount namespace of its own, so that the host's file is not touched."""
+    folder = bundle.folder.parent / "etc-brig"
+    folder.mkdir(exist_ok=True)
+    (folder / "oci.json").write_text(allowed if isinstance(allowed, str) else json.dumps(allowed))
+    script = 'mount -t tmpfs t /etc && mkdir /etc/brig && cp "$1/oci.json" /etc/brig/ && chmod "$2" /etc/brig/oci.json && shift 2 && exec "$@"'
+    return ["unshare", "-m", "sh", "-c", script, "sh", str(folder), mode, *bundle.command(*args)]
+
+
+def operator_call(bundle, allowed, *args, mode="644", **kwargs):
+    kwargs.setdefault("timeout", 120)
+    return subprocess.run(operator_command(bundle, allowed, *args, mode=mode), capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=bundle.folder, **kwargs)
+
+
 @contextlib.contextmanager
 def bundle_of(caller):
     """In a folder that every user can reach: pytest's own is closed again by each pytest that starts."""
@@ -150,3 +166,59 @@ def groups_left(name):
     # Others' groups go while one looks.
     found = [path for path, _, _ in os.walk("/sys/fs/cgroup") if name in os.path.basename(path)]
     return sorted(found, key=len, reverse=True)
+
+
+CONTAINERD = """version = 2
+root = "{folder}/root"
+state = "{folder}/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+                    "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper"]
+[grpc]
+  address = "{folder}/c.sock"
+[ttrpc]
+  address = "{folder}/t.sock"
+"""
+
+
+@contextlib.contextmanager
+def containerd(folder, prefix=()):
+    """A containerd of one's own, started behind `prefix`; what is yielded calls its ctr."""
+    if not shutil.which("containerd") or not shutil.which("ctr"):
+        pytest.skip("containerd is not installed")
+    (folder / "config.toml").write_text(CONTAINERD.format(folder=folder))
+    with (folder / "log").open("wb") as log:
+        daemon = subprocess.Popen([*prefix, "containerd", "--config", str(folder / "config.toml")], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    # The states of its containers, and their groups, lie where those of every containerd of this host do: by the namespace. It has
+    # not brig's name, which others take for what a sandbox left behind.
+    space = f"ctr-test-{os.getpid()}-{folder.name}"
+
+    def call(*args, **kwargs):
+        return subprocess.run(["ctr", "--address", str(folder / "c.sock"), "--namespace", space, *map(str, args)], capture_output=True, text=True,
+                              timeout=120, stdin=subprocess.DEVNULL, **kwargs)
+    try:
+        wait_for(lambda: daemon.poll() is not None or call("version").returncode == 0)
+        if daemon.poll() is not None:
+            pytest.skip("containerd does not start here: " + (folder / "log").read_text()[-300:])
+        try:
+            yield call
+        finally:
+            for name in call("task", "ls", "-q").stdout.split():
+                call("task", "kill", "-s", "KILL", name)
+                call("task", "delete", "-f", name)
+            for name in call("container", "ls", "-q").stdout.split():
+                call("container", "delete", name)
+    finally:
+        end(daemon)
+        for made in (Path("/run/containerd/runc", space), *Path("/sys/fs/cgroup").glob(f"*/{space}"), Path("/sys/fs/cgroup", space)):
+            with contextlib.suppress(OSError):
+                made.rmdir()
+
+
+def with_etc(folder, allowed):
+    """What a command is put behind that shall see an /etc with such an operator's file: for engines, which need the rest of it too."""
+    etc = folder / "etc"
+    subprocess.run(["cp", "-a", "/etc", str(etc)], check=True)
+    (etc / "brig").mkdir(exist_ok=True)
+    (etc / "brig/oci.json").write_text(json.dumps(allowed))
+    return ["unshare", "-m", "sh", "-c", 'mount --bind "$1" /etc && shift && exec "$@"', "sh", str(etc)]

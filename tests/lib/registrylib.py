@@ -1,4 +1,5 @@
 """A registry on loopback: just enough of the distribution protocol to be pulled from, and a list of what was asked for."""
+import base64
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -7,8 +8,9 @@ from imagelib import OCI, digest
 
 
 class Registry:
-    def __init__(self):
-        self.blobs, self.tags, self.asked = {}, {}, []
+    def __init__(self, address="127.0.0.1", login=None, elsewhere=None):
+        """`login`: "USER:PASSWORD" that is asked for. `elsewhere`: the registry to which blobs are redirected."""
+        self.blobs, self.tags, self.asked, self.credentials = {}, {}, [], []
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -29,6 +31,18 @@ class Registry:
 
             def do_GET(self):
                 registry.asked.append(self.path)
+                registry.credentials += [value for key, value in self.headers.items() if key.lower() in ("authorization", "cookie")]
+                if login and self.headers.get("Authorization") != "Basic " + base64.b64encode(login.encode()).decode():
+                    self.send_response(401)
+                    self.send_header("WWW-Authenticate", 'Basic realm="registry"')
+                    self.send_header("Content-Length", "0")
+                    return self.end_headers()
+                if elsewhere and "/blobs/" in self.path:
+                    self.send_response(307)
+                    self.send_header("Location", f"http://{elsewhere.host}{self.path}")
+                    self.send_header("Set-Cookie", "session=canary-cookie; Domain=127.0.0.2")
+                    self.send_header("Content-Length", "0")
+                    return self.end_headers()
                 parts = self.path.split("/")
                 if self.path == "/v2/":
                     return self.answer(b"{}", "application/json")
@@ -43,8 +57,8 @@ class Registry:
 
             do_HEAD = do_GET
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.host = f"127.0.0.1:{self.server.server_address[1]}"
+        self.server = ThreadingHTTPServer((address, 0), Handler)
+        self.host = f"{address}:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def __enter__(self):

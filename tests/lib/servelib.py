@@ -142,12 +142,18 @@ class Left:
     """What is left of the sandboxes of one daemon. Others may run on this machine: only what is ours counts."""
 
     def __init__(self):
-        self.namespaces, self.processes, self.ids = set(), set(), set()
+        self.namespaces, self.processes, self.ids, self.held = set(), set(), set(), []
+
+    def __del__(self):
+        for fd in self.held:
+            os.close(fd)
 
     def note(self, box):
         self.ids.add(box.id)
         if hasattr(box, "told"):
-            self.namespaces.add(os.readlink(f"/proc/{box.told['init']}/ns/pid"))
+            # Held: the number of a namespace that is gone is given to the next that is made, whoever makes it.
+            self.held.append(os.open(f"/proc/{box.told['init']}/ns/pid", os.O_RDONLY))
+            self.namespaces.add(os.readlink(f"/proc/self/fd/{self.held[-1]}"))
             for pid in [box.told["warden"], *below(box.told["warden"])]:
                 self.processes.add((pid, start_time(pid)))
 

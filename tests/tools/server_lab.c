@@ -255,19 +255,34 @@ static void serve_upload(struct exchange *x)
 struct late {
     struct exchange *x;
     struct loop_timer timer;
+    struct late *next;
 };
+
+static struct late *lates; /* whose answer has not come yet, perhaps of a client that is gone */
+
+static void late_free(struct late *l)
+{
+    struct late **at = &lates;
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    loop_timer_cancel(loop, &l->timer);
+    free(l);
+}
 
 static void on_late(struct loop_timer *t)
 {
     struct late *l = container_of(t, struct late, timer);
     exchange_reply(l->x, 200, "text/plain", "late\n", 5);
-    free(l);
+    late_free(l);
 }
 
 static void serve_late(struct exchange *x)
 {
     struct late *l = calloc(1, sizeof *l);
     l->x = x;
+    l->next = lates;
+    lates = l;
     l->timer.fn = on_late;
     loop_timer_set(loop, &l->timer, number(x, "pause", 50));
 }
@@ -495,6 +510,9 @@ int main(int argc, char **argv)
     }
     loop_watch(loop, &sig, EPOLLIN);
     loop_run(loop);
+    /* The end does not wait for answers that nobody would read. */
+    while (lates)
+        late_free(lates);
     server_free(server);
     loop_free(loop);
     close(sig.fd);

@@ -83,7 +83,5 @@ void client_encode(struct buf *out, const char *text);
 int client_find(const struct client *c, const char *text, char ret[static 64], struct err *err);
 bool client_id_good(const char *text);
 
-void json_cleanup(struct json **j);
-#define cleanup_json __attribute__((cleanup(json_cleanup)))
 /* A member as a whole number, a fraction cut off; or what stands for "not there". */
 int64_t member_int(const struct json *j, const char *name, int64_t missing);

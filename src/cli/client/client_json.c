@@ -8,11 +8,6 @@
 
 #define ANSWER_MAX ((size_t)64 << 20)
 
-void json_cleanup(struct json **j)
-{
-    json_free(*j);
-}
-
 int64_t member_int(const struct json *j, const char *name, int64_t missing)
 {
     const struct json *m = j && json_type(j) == JSON_OBJECT ? json_get(j, name) : NULL;

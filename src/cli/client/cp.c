@@ -2,7 +2,6 @@
 #include "cli/client/cp.h"
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
 #include "cli/client/boxes.h"
 #include "cli/term.h"
 
@@ -38,34 +37,6 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
         return 0;
     *(opt->id == OPT_RECURSIVE ? &v->recursive : &v->quiet) = true;
     return 1;
-}
-
-const char *copy_base(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-static void convert(struct buf *out, const char *from,
-                    size_t (*fn)(const char *from, size_t len, char *out))
-{
-    size_t len = strlen(from);
-    buf_init(out, UTF8_ESCAPED_MAX(len) + 1);
-    buf_room(out, UTF8_ESCAPED_MAX(len) + 1);
-    if (out->failed)
-        return;
-    out->len = fn(from, len, out->data);
-    out->data[out->len] = '\0';
-}
-
-void copy_text_of(struct buf *out, const char *name)
-{
-    convert(out, name, utf8_escape);
-}
-
-void copy_name_of(struct buf *out, const char *text)
-{
-    convert(out, text, utf8_unescape);
 }
 
 /* "ID:PATH": what stands before the first colon looks like an id and has no slash. */
@@ -112,7 +83,7 @@ static int run(struct boxes *b, struct err *err)
     if (which_way(b, word, &c, &in, err) < 0 || client_find(&b->client, word, id, err) < 0)
         return err_number(err);
     c.id = id;
-    convert(&inside, c.inside, utf8_mend);
+    copy_mend(&inside, c.inside);
     c.inside = buf_text(&inside);
     int r = in ? copy_in(&c, err) : copy_out(&c, err);
     if (r >= 0 && !v->quiet)

@@ -17,9 +17,11 @@ int copy_in(struct copy *c, struct err *err);
 /* cp_out.c: from the sandbox to here. Every name in its listing is hostile: nothing is written but
  * below the target, no link is followed or made, and only plain permission bits are kept. */
 int copy_out(struct copy *c, struct err *err);
-/* Names that are not UTF-8 are escaped in what the daemon says and is told (base/utf8.h): a name of
- * the caller's as text, and back. Both start the buffer. */
+/* cp_name.c. Names that are not UTF-8 are escaped in what the daemon says and is told
+ * (base/utf8.h): a name of the caller's as text, and back; a path that the caller wrote. Each
+ * starts the buffer. */
 void copy_text_of(struct buf *out, const char *name);
 void copy_name_of(struct buf *out, const char *text);
+void copy_mend(struct buf *out, const char *path);
 /* The target for one file: an existing folder takes it under its own name. */
 const char *copy_base(const char *path);

@@ -18,7 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { OPT_TTY = 1, OPT_NO_STDIN, OPT_CWD, OPT_VARIABLE, OPT_TIMEOUT };
+enum { OPT_TTY = 1, OPT_NO_STDIN, OPT_CWD, OPT_USER, OPT_VARIABLE, OPT_TIMEOUT };
 
 static const struct opt exec_items[] = {
     {.id = OPT_TTY, .brief = 't', .name = "tty", .group = "Process", .help = "a private terminal"},
@@ -32,6 +32,13 @@ static const struct opt exec_items[] = {
      .value = "DIR",
      .group = "Process",
      .help = "where it starts; default the home folder"},
+    {.id = OPT_USER,
+     .brief = 'u',
+     .name = "user",
+     .kind = OPT_VALUE,
+     .value = "NAME",
+     .group = "Process",
+     .help = "user (the default) or root, where the template gives it"},
     {.id = OPT_VARIABLE,
      .brief = 'e',
      .name = "env",
@@ -55,6 +62,7 @@ struct exec_verb {
     struct boxes boxes;
     bool tty, no_stdin;
     const char *cwd;
+    const char *user; /* or NULL */
     const char *env[ENV_MAX];
     unsigned env_count;
     uint64_t timeout_ms;
@@ -83,6 +91,12 @@ static int own(void *ctx, const struct opt *opt, const char *value, struct err *
         return 1;
     case OPT_CWD:
         v->cwd = value;
+        return 1;
+    case OPT_USER:
+        v->user = value;
+        if (!*value || strlen(value) > 32 ||
+            strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789_-") != strlen(value))
+            return err_set(err, ERR_USAGE, "'%.60s' is no name of a user", value);
         return 1;
     case OPT_TIMEOUT:
         return num_parse_duration(value, &v->timeout_ms, err) < 0 ? err_number(err) : 1;
@@ -249,17 +263,27 @@ static int status_of(const struct json *end)
     return (int)(member_int(end, "exitCode", 0) & 255);
 }
 
-/* A process that was killed for want of memory does not say so itself. */
+/* A process that was killed for want of memory does not say so itself, and one to which a
+ * connection was refused does not know what would allow it. */
+static const char *explained(const char *error)
+{
+    static const char denied[] = "; denied: ";
+    if (error && strncmp(error, "oom_killed:", 11) == 0)
+        return error;
+    const char *at = error ? strstr(error, denied) : NULL;
+    return at ? at + strlen("; ") : NULL;
+}
+
 static void on_end(struct exec_verb *v, const struct json *end)
 {
-    const char *error = json_text(end, "error");
+    const char *words = explained(json_text(end, "error"));
     cleanup_buf struct buf line = {0};
     v->status = status_of(end);
-    if (!error || strncmp(error, "oom_killed:", 11) != 0)
+    if (!words)
         return;
-    buf_init(&line, 4096);
+    buf_init(&line, 8192);
     buf_str(&line, "brig exec: ");
-    term_clean(&line, error);
+    term_clean(&line, words);
     buf_chr(&line, '\n');
     term_write(STDERR_FILENO, buf_text(&line), line.len);
 }
@@ -359,7 +383,8 @@ static int start(struct exec_verb *v, struct err *err)
     connect_frame_write(&frame, 0, buf_text(&json), json.len);
     if (json.failed || frame.failed)
         return err_set(err, ERR_LIMIT, "the command is too long");
-    snprintf(path, sizeof path, "/process.Process/Start");
+    snprintf(path, sizeof path, "/process.Process/Start%s%s", v->user ? "?username=" : "",
+             v->user ? v->user : "");
     struct ask ask = {.method = "POST",
                       .path = path,
                       .box = v->id,

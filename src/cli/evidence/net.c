@@ -52,11 +52,6 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     return r < 0 ? r : 0;
 }
 
-static void free_json(struct json **j)
-{
-    json_free(*j);
-}
-
 /* ---- one run ---- */
 
 /* A supervisor that was killed could not write that its run is over. */
@@ -78,7 +73,7 @@ static int show(const struct net_options *o, struct err *err)
 {
     cleanup_buf struct buf text = {0};
     cleanup_buf struct buf out;
-    __attribute__((cleanup(free_json))) struct json *record = NULL;
+    cleanup_json struct json *record = NULL;
     buf_init(&out, OUTPUT_MAX);
     int r = netrecord_read(o->id, &text, err);
     if (r < 0)
@@ -127,7 +122,7 @@ static void list_one(void *ctx, const char *id, const char *json)
 {
     struct list *l = ctx;
     struct buf text = {.data = NULL};
-    __attribute__((cleanup(free_json))) struct json *record = NULL;
+    cleanup_json struct json *record = NULL;
     buf_init(&text, OUTPUT_MAX);
     buf_str(&text, json);
     int r = json_parse(buf_text(&text), text.len, &json_default_limits, &record, NULL);

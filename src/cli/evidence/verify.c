@@ -20,7 +20,7 @@ enum { OPT_TIER = 1, OPT_JSON, OPT_LIST_ROWS };
 static const struct opt verify_items[] = {
     {OPT_LEVEL, 0, "level", OPT_VALUE, "LEVEL", "low medium high critical", NULL, WHAT,
      "only this level; default: every level that the host has"},
-    {OPT_TIER, 0, "tier", OPT_VALUE, "TIER", "process container", NULL, WHAT,
+    {OPT_TIER, 0, "tier", OPT_VALUE, "TIER", "process wasm-process container wasm gvisor", NULL, WHAT,
      "only this tier; default: the tier of each level, and the process tier for level high"},
     {OPT_POLICY, 0, "policy", OPT_VALUE, "FILE", NULL, NULL, WHAT,
      "sandboxes of this policy, at its own level unless --level says otherwise"},
@@ -84,10 +84,7 @@ static int choose_level(const struct verify_request *o, struct verify_options *v
     if (r >= 0) {
         v->one_level = true;
         v->level = p.level;
-        if (v->tier == TIER_AUTO && p.tier == TIER_WASM)
-            r = err_set(err, ERR_UNSUPPORTED,
-                        "brig verify attacks with a program of its own; tier wasm runs modules");
-        else if (v->tier == TIER_AUTO && p.tier != TIER_VM)
+        if (v->tier == TIER_AUTO && p.tier != TIER_VM)
             v->tier = p.tier;
     }
     policy_done(&p);
@@ -141,9 +138,11 @@ static int attack(struct verify_request *o, struct err *err)
     if (r < 0)
         return r;
     verify_count(result, &n);
-    if (n.held + n.failed == 0)
-        return err_set(err, ERR_UNSUPPORTED, "nothing could be attacked: %s",
-                       result->cell_count ? result->cells[0].why : "no such level");
+    if (n.held + n.failed == 0) {
+        err_set(err, ERR_UNSUPPORTED, "nothing could be attacked: %s",
+                result->cell_count ? result->cells[0].why : "no such level");
+        return err_hint(err, "%s", result->cell_count ? result->cells[0].how : "");
+    }
     if (o->json)
         verify_json(result, &out);
     else
@@ -189,7 +188,11 @@ const struct verb verb_verify_walls = {
                 "# a gate for CI\n"
                 "brig verify --policy agent.yaml --json > verify.json\n"
                 "# one level on the weaker tier\n"
-                "brig verify --level high --tier process",
+                "brig verify --level high --tier process\n"
+                "# from behind gVisor's kernel\n"
+                "brig verify --tier gvisor\n"
+                "# modules, and who broke their runner\n"
+                "brig verify --level high --tier wasm",
     .statuses = "0    every attack that could be tried was held\n"
                 "1    at least one got through\n"
                 "125  it could not be run",

@@ -40,6 +40,8 @@ void verify_count(const struct verify_result *r, struct verify_count *ret)
     *ret = (struct verify_count){0};
     for (unsigned c = 0; c < r->cell_count; c++)
         for (size_t i = 0; r->cells[c].tried && i < row_count; i++) {
+            if (!row_on_tier(&rows[i], r->cells[c].tier))
+                continue;
             enum verdict_kind kind = r->cells[c].rulings[i].kind;
             ret->held += kind == ROW_HELD;
             ret->failed += kind == ROW_FAILED;
@@ -90,13 +92,22 @@ static void heading(const struct verify_result *r, struct verify_style s, const 
     buf_chr(out, '\n');
 }
 
+/* Some cell that was tried has to do with it. */
+static bool shown(const struct verify_result *r, const struct row *row)
+{
+    for (unsigned c = 0; c < r->cell_count; c++)
+        if (r->cells[c].tried && row_on_tier(row, r->cells[c].tier))
+            return true;
+    return false;
+}
+
 static void table(const struct verify_result *r, struct verify_style s, enum boundary_id b,
                   struct buf *out)
 {
     unsigned last = last_tried(r);
     heading(r, s, boundary_name(b), out);
     for (size_t i = 0; i < row_count; i++) {
-        if (rows[i].boundary != b)
+        if (rows[i].boundary != b || !shown(r, &rows[i]))
             continue;
         buf_fmt(out, "  %-*s%-*s", TITLE_COLUMN - 2, rows[i].id, CELL_COLUMN - TITLE_COLUMN,
                 rows[i].title);
@@ -143,7 +154,7 @@ static void note_once(const struct verify_result *r, const char *why, struct buf
     cleanup_buf struct buf ids;
     buf_init(&ids, 8192);
     for (size_t i = 0; i < row_count; i++)
-        for (unsigned c = 0; c < r->cell_count; c++) {
+        for (unsigned c = 0; shown(r, &rows[i]) && c < r->cell_count; c++) {
             const struct ruling *ruling = &r->cells[c].rulings[i];
             if (!r->cells[c].tried || ruling->kind != ROW_NOT_APPLICABLE ||
                 strcmp(ruling->text, why) != 0)
@@ -161,7 +172,7 @@ static bool said_before(const struct verify_result *r, unsigned cell, size_t row
     const char *why = r->cells[cell].rulings[row].text;
     for (unsigned c = 0; c <= cell; c++)
         for (size_t i = 0; r->cells[c].tried && i < row_count && (c < cell || i < row); i++)
-            if (r->cells[c].rulings[i].kind == ROW_NOT_APPLICABLE &&
+            if (r->cells[c].rulings[i].kind == ROW_NOT_APPLICABLE && shown(r, &rows[i]) &&
                 strcmp(r->cells[c].rulings[i].text, why) == 0)
                 return true;
     return false;
@@ -172,7 +183,8 @@ static void excuses(const struct verify_result *r, struct buf *out)
     bool any = false;
     for (unsigned c = 0; c < r->cell_count; c++)
         for (size_t i = 0; r->cells[c].tried && i < row_count; i++) {
-            if (r->cells[c].rulings[i].kind != ROW_NOT_APPLICABLE || said_before(r, c, i))
+            if (r->cells[c].rulings[i].kind != ROW_NOT_APPLICABLE || !shown(r, &rows[i]) ||
+                said_before(r, c, i))
                 continue;
             if (!any)
                 buf_str(out, "\nNot applicable, because\n");
@@ -252,7 +264,8 @@ static void json_cell(struct json_writer *w, const struct verify_cell *cell)
     jw_key(w, "rows");
     jw_array_begin(w);
     for (size_t i = 0; cell->tried && i < row_count; i++)
-        json_row(w, &rows[i], cell->guards[i], &cell->rulings[i]);
+        if (row_on_tier(&rows[i], cell->tier))
+            json_row(w, &rows[i], cell->guards[i], &cell->rulings[i]);
     jw_array_end(w);
     jw_object_end(w);
 }
@@ -298,6 +311,7 @@ void verify_list_text(struct buf *out)
 
 void verify_list_json(struct buf *out)
 {
+    const struct circumstances gvisor = {.tier = TIER_GVISOR, .sentry = true, .cgroup = true};
     struct json_writer w;
     jw_init(&w, out, false);
     jw_array_begin(&w);
@@ -307,8 +321,12 @@ void verify_list_json(struct buf *out)
         jw_kv_string(&w, "boundary", boundary_name(rows[i].boundary));
         jw_kv_string(&w, "title", rows[i].title);
         jw_kv_string(&w, "sandbox", scene_name(rows[i].scene));
-        json_guards(&w, "process", rows[i].process);
-        json_guards(&w, "container", rows[i].container);
+        bool plain = row_on_tier(&rows[i], TIER_CONTAINER) && !(rows[i].flags & ROW_SENTRY);
+        bool sentry = row_on_tier(&rows[i], TIER_GVISOR);
+        json_guards(&w, "process", plain ? rows[i].process : 0);
+        json_guards(&w, "container", plain ? rows[i].container : 0);
+        json_guards(&w, "wasm", row_on_tier(&rows[i], TIER_WASM) ? rows[i].container : 0);
+        json_guards(&w, "gvisor", sentry ? row_guards(&rows[i], &gvisor) : 0);
         jw_object_end(&w);
     }
     jw_array_end(&w);

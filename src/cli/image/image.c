@@ -1,10 +1,9 @@
-/* brig image: what its verbs share, and the small ones. */
+/* brig image: the tree of its verbs, and the small ones. */
 #include "cli/image/image.h"
 
 #include "base/cleanup.h"
-#include "base/num.h"
 #include "cli/term.h"
-#include "images/load/load.h"
+#include "images/build/build.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,77 +16,6 @@ static const struct opt json_items[] = {
 /* clang-format on */
 static const struct opt_table json_table = {
     .items = json_items, .count = ARRAY_LEN(json_items), .next = &common_options};
-
-static int take_number(const struct opt *opt, const char *value, uint64_t *ret, struct err *err)
-{
-    int r = opt->id == OPT_MAX_SIZE ? num_parse_size(value, ret, err)
-                                    : num_parse_count(value, ret, err);
-    return r < 0 ? err_wrap(err, "--%s", opt->name) : 0;
-}
-
-static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
-{
-    struct image_options *o = ctx;
-    if (!opt && o->count == o->most)
-        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", value);
-    if (!opt) {
-        o->operands[o->count++] = value;
-        return 0;
-    }
-    switch (opt->id) {
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_REPLACE:
-        o->replace = true;
-        return 0;
-    case OPT_PACKAGES:
-        o->packages = value;
-        return 0;
-    case OPT_PLAIN_HTTP:
-        o->plain_http = true;
-        return 0;
-    case OPT_MAX_SIZE:
-        return take_number(opt, value, &o->max_bytes, err);
-    default:
-        return take_number(opt, value, &o->max_entries, err);
-    }
-}
-
-int image_verb(const struct verb *verb, int argc, char *const argv[], unsigned most,
-               image_work *work)
-{
-    struct err err = ERR_INIT;
-    struct image_options o = {
-        .most = most, .max_bytes = LOAD_MAX_BYTES, .max_entries = LOAD_MAX_ENTRIES};
-    int r = verb_parse_all(verb, argc, argv, take, &o, &err);
-    if (r > 0)
-        return 0;
-    if (r >= 0)
-        r = work(&o, &err);
-    return r < 0 ? verb_fail(verb, &err, o.json || verb_wants_json(argc, argv)) : r;
-}
-
-const char *image_operand(const struct image_options *o, const char *what, struct err *err)
-{
-    if (o->count)
-        return o->operands[0];
-    err_set(err, ERR_USAGE, "%s is missing", what);
-    err_hint(err, "`brig image list` has the names of images");
-    return NULL;
-}
-
-void image_size_text(uint64_t bytes, char ret[static 24])
-{
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
-    size_t unit = 0;
-    double number = (double)bytes;
-    while (number >= 1000 && unit + 1 < ARRAY_LEN(units)) {
-        number /= 1000;
-        unit++;
-    }
-    snprintf(ret, 24, unit ? "%.1f %s" : "%.0f %s", number, units[unit]);
-}
 
 /* ---- rm ---- */
 
@@ -106,6 +34,7 @@ static int tell_collected(const struct image_options *o, const char *removed,
         jw_kv_uint(&w, "roots", c->roots);
         jw_kv_uint(&w, "documents", c->blobs);
         jw_kv_uint(&w, "leftovers", c->leftovers);
+        jw_kv_uint(&w, "steps", c->steps);
         jw_kv_uint(&w, "bytes", c->bytes);
         jw_kv_uint(&w, "in_use", c->in_use);
         jw_object_end(&w);
@@ -116,6 +45,8 @@ static int tell_collected(const struct image_options *o, const char *removed,
     if (removed)
         buf_fmt(&out, "removed %s\n", removed);
     buf_fmt(&out, "%u unpacked and %u leftovers removed, %s freed\n", c->roots, c->leftovers, size);
+    if (c->steps)
+        buf_fmt(&out, "%u kept steps of builds removed\n", c->steps);
     if (c->in_use)
         buf_fmt(&out, "%u kept, because a sandbox runs on it: `brig image gc` when it has ended\n",
                 c->in_use);
@@ -178,6 +109,7 @@ static int gc(const struct image_options *o, struct err *err)
     cleanup_store struct store s = STORE_INIT;
     if (store_open(&s, false, err) < 0 || store_collect(&s, &c, err) < 0)
         return err_number(err);
+    c.steps = steps_trim(&s, 0, 0, &c.bytes);
     return tell_collected(o, NULL, &c, err);
 }
 
@@ -190,8 +122,9 @@ const struct verb verb_image_gc = {
     .name = "image gc",
     .summary = "remove files that no image needs",
     .usage = "image gc [--json]",
-    .about = "Removes unpacked files and documents that no name leads to, and what loads that\n"
-             "were killed left behind. What a sandbox runs on stays.",
+    .about = "Removes unpacked files and documents that no name leads to, what loads that were\n"
+             "killed left behind, and what `brig image build` keeps of its steps. What a sandbox\n"
+             "runs on stays.",
     .examples = "brig image gc",
     .statuses = "0    done\n"
                 "125  the store could not be read",
@@ -280,9 +213,8 @@ const struct verb verb_image_verify = {
 };
 
 static const struct verb *const children[] = {
-    &verb_image_load, &verb_image_pull,   &verb_image_from_host,
-    &verb_image_list, &verb_image_show,   &verb_image_rm,
-    &verb_image_gc,   &verb_image_verify, NULL,
+    &verb_image_load, &verb_image_pull, &verb_image_from_host, &verb_image_build,  &verb_image_list,
+    &verb_image_show, &verb_image_rm,   &verb_image_gc,        &verb_image_verify, NULL,
 };
 
 const struct verb verb_image = {

@@ -162,10 +162,10 @@ static int print_list(void *ctx, struct err *err)
     const struct look *l = ctx;
     struct json_writer w;
     cleanup_buf struct buf out;
+    buf_init(&out, OUTPUT_MAX);
     cleanup_fd int root = oci_root_open(l->line.request.root, false, err);
     if (root < 0 && err->sys_errno != ENOENT)
         return err_number(err);
-    buf_init(&out, OUTPUT_MAX);
     jw_init(&w, &out, false);
     if (l->json && !l->quiet)
         jw_array_begin(&w);

@@ -6,11 +6,10 @@
 #include "base/cleanup.h"
 #include "base/num.h"
 #include "cli/term.h"
+#include "oci/log.h"
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 static const struct opt global_items[] = {
     {.id = OCI_OPT_ROOT,
@@ -24,7 +23,7 @@ static const struct opt global_items[] = {
      .kind = OPT_VALUE,
      .value = "FILE",
      .group = "Engine",
-     .help = "failures are appended there as well"},
+     .help = "failures, denials and receipts are appended there"},
     {.id = OCI_OPT_LOG_FORMAT,
      .name = "log-format",
      .kind = OPT_VALUE,
@@ -45,9 +44,9 @@ static int take_global(struct oci_line *l, const struct opt *opt, const char *va
     if (opt->id == OCI_OPT_ROOT)
         l->request.root = value;
     else if (opt->id == OCI_OPT_LOG)
-        l->log = value;
+        l->request.log = value;
     else if (opt->id == OCI_OPT_LOG_FORMAT)
-        l->log_json = strcmp(value, "json") == 0;
+        l->request.log_json = strcmp(value, "json") == 0;
     return 0;
 }
 
@@ -109,11 +108,14 @@ int oci_line_keep(const char *value, unsigned *ret, struct err *err)
 
 static int reseal(const struct verb *verb, int argc, char *const argv[], struct err *err)
 {
-    /* As `brig oci VERB …`, under whatever name it was called. */
+    /* As `brig oci VERB …`, under whatever name it was called; the path tells the copy where brig's
+     * other programs are. */
+    char path[4096];
+    oci_own_path(path);
     char **line = calloc((size_t)argc + 4, sizeof *line);
     if (!line)
         return err_memory(err);
-    line[0] = (char *)(uintptr_t) "brig";
+    line[0] = path;
     line[1] = (char *)(uintptr_t) "oci";
     line[2] = (char *)(uintptr_t)verb_word(verb);
     memcpy(line + 3, argv, (size_t)argc * sizeof *line);
@@ -127,16 +129,14 @@ static int reseal(const struct verb *verb, int argc, char *const argv[], struct 
 static void log_text(const struct oci_line *l, const struct err *err, struct buf *out)
 {
     char when[40];
-    struct tm tm;
-    time_t now = time(NULL);
     struct json_writer w;
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    oci_log_time(when);
     cleanup_buf struct buf message;
     buf_init(&message, 2048);
     buf_str(&message, err->message);
     if (err->hint[0])
         buf_fmt(&message, " (%s)", err->hint);
-    if (l->log_json) {
+    if (l->request.log_json) {
         jw_init(&w, out, false);
         jw_object_begin(&w);
         jw_kv_string(&w, "level", "error");
@@ -150,18 +150,14 @@ static void log_text(const struct oci_line *l, const struct err *err, struct buf
     buf_chr(out, '\n');
 }
 
-/* A plain file of the caller's own, not through a link: whoever can write beside it cannot turn it
- * elsewhere. */
 static void write_log(const struct oci_line *l, const struct err *err)
 {
-    struct stat sb;
     cleanup_buf struct buf out;
-    cleanup_fd int fd =
-        open(l->log, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-             0600);
+    const char *path = l->request.log;
+    cleanup_fd int fd = oci_log_file(path);
     buf_init(&out, 8192);
-    if (fd < 0 || fstat(fd, &sb) < 0 || !S_ISREG(sb.st_mode) || sb.st_uid != geteuid()) {
-        term_say("the log %.200s is not a plain file of yours; nothing was written there", l->log);
+    if (fd < 0) {
+        term_say("the log %.200s is not a plain file of yours; nothing was written there", path);
         return;
     }
     log_text(l, err, &out);
@@ -181,7 +177,7 @@ int oci_line_main(struct oci_line *l, const struct verb *verb, int argc, char *c
         r = reseal(verb, argc, argv, &err);
     if (r == 0)
         r = work(l->ctx, &err);
-    if (r < 0 && l->log)
+    if (r < 0 && l->request.log)
         write_log(l, &err);
     return r < 0 ? verb_fail(verb, &err, false) : l->status;
 }

@@ -7,8 +7,6 @@
 
 struct oci_line {
     struct oci_request request;
-    const char *log;
-    bool log_json;
     const char *words[8]; /* operands after the id */
     unsigned word_count;
     /* The verb's own options: 1 if it was one of them. */

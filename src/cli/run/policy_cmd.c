@@ -101,7 +101,7 @@ static void explain(const struct policy *p, struct buf *out)
     buf_str(out, "\n# tiers on this host, from the weakest wall to the strongest\n");
     for (size_t i = 0; i < ARRAY_LEN(host.tiers); i++) {
         const struct host_tier *t = &host.tiers[i];
-        buf_fmt(out, "# %-11s%s", tier_name(t->tier), t->available ? t->about : "not here: ");
+        buf_fmt(out, "# %-14s%s", tier_name(t->tier), t->available ? t->about : "not here: ");
         if (!t->available)
             term_clean(out, t->why);
         buf_chr(out, '\n');

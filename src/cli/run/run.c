@@ -11,12 +11,14 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "cli/verdict.h"
+#include "images/build/build.h"
 #include "sandbox/image.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -35,7 +37,11 @@ enum run_option_id {
     OPT_LEARN,
     OPT_FORCE,
     OPT_ENTRYPOINT,
+    OPT_COMMIT,
+    OPT_CHANGE,
 };
+
+#define RUN_CHANGES_MAX 64
 
 #define RUNNING "Running"
 #define OUTPUT  "Output"
@@ -54,6 +60,10 @@ static const struct opt run_items[] = {
      "diff, apply and discard"},
     {OPT_ENTRYPOINT, 0, "entrypoint", OPT_VALUE, "PROGRAM", NULL, NULL, RUNNING,
      "with --image: start this program, and not the image's own entry point"},
+    {OPT_COMMIT, 0, "commit", OPT_VALUE, "NAME", NULL, NULL, RUNNING,
+     "with --image: the root is writable, and if the command ends with status 0 what it changed becomes a new layer, and the image NAME"},
+    {OPT_CHANGE, 0, "change", OPT_LIST, "INSTRUCTION", NULL, NULL, RUNNING,
+     "with --commit: what the new image says about itself, as in a Dockerfile: 'ENV A=b', 'WORKDIR /app', 'USER app', 'CMD [\"run\"]', ENTRYPOINT, LABEL; repeatable"},
     {OPT_PLAN, 0, "plan", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "print what would be set up, step by step, and run nothing"},
     {OPT_LEARN, 0, "learn", OPT_MAYBE, "FILE", NULL, LEARN_FILE, RUNNING,
@@ -85,6 +95,9 @@ struct run_options {
     const char *project, *review;
     const char *receipt; /* where to */
     const char *entrypoint;
+    const char *commit;
+    const char *changes[RUN_CHANGES_MAX];
+    size_t change_count;
     struct learn_options learn;
     struct learn *learned;   /* from a command that could not be executed */
     uint64_t ask_timeout_ms; /* 0: the usual */
@@ -143,6 +156,14 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
     case OPT_ENTRYPOINT:
         o->entrypoint = value;
         break;
+    case OPT_COMMIT:
+        o->commit = value;
+        break;
+    case OPT_CHANGE:
+        if (o->change_count == RUN_CHANGES_MAX)
+            return err_set(err, ERR_USAGE, "more than %d of --change", RUN_CHANGES_MAX);
+        o->changes[o->change_count++] = value;
+        break;
     case OPT_ASK_TIMEOUT:
         return take_ask_timeout(o, value, err);
     case OPT_TTY:
@@ -193,6 +214,8 @@ static int check_contradictions(const struct run_options *o, char *const *comman
         return contradiction(err, "--review", "--project", "the one takes the place of the other");
     if (o->learn.on && o->plan)
         return contradiction(err, "--learn", "--plan", "nothing is run, so nothing is learned");
+    if (o->change_count && !o->commit)
+        return err_set(err, ERR_USAGE, "--change is for --commit");
     if (o->learn.force && !o->learn.on)
         return err_set(err, ERR_USAGE, "--force is for --learn");
     if (o->quiet && o->verbose)
@@ -215,6 +238,10 @@ static int check_command(const struct run_options *o, const struct policy *polic
     bool image = reference_of_root(policy->root);
     if (o->entrypoint && !image)
         return err_set(err, ERR_USAGE, "--entrypoint is for --image");
+    if (o->commit && !image) {
+        err_set(err, ERR_USAGE, "--commit is for --image");
+        return err_hint(err, "an image of what this host has: brig image from-host NAME");
+    }
     if (o->entrypoint && o->lang)
         return contradiction(err, "--lang", "--entrypoint", "the language decides what is run");
     if (o->lang || command[0] || image)
@@ -360,6 +387,49 @@ static int say_left(const struct run_result *result)
     return err_exit_status(&result->left);
 }
 
+/* Also with --quiet, which leaves out the sentences about limits: why it ended, in a word. */
+static void say_not_kept(const struct run_result *result, const char *name)
+{
+    const char *why = result->ended_because ? result->ended_because : result->limit_hit;
+    const char *kind = !result->ended_because && result->limit_hit ? "limit " : "";
+    term_say("not kept: the command ended with status %d%s%s%s%s, so there is no image %s",
+             result->exit_status, why ? " (" : "", kind, why ? why : "", why ? ")" : "", name);
+}
+
+/* Only of a command that did what it should. */
+static int commit(const struct run_options *o, const struct run_request *request,
+                  const struct run_result *result, struct err *err)
+{
+    struct load_result made;
+    char base[REFERENCE_SIZE + DIGEST_SIZE + 2];
+    cleanup_buf struct buf text;
+    buf_init(&text, 1u << 16);
+    if (!o->commit)
+        return 0;
+    if (result->exit_status != 0) {
+        say_not_kept(result, o->commit);
+        return 0;
+    }
+    if (!result->changes)
+        return err_set(err, ERR_SYSTEM, "what the command changed cannot be had");
+    buf_str(&text, "brig run --");
+    for (char *const *word = request->argv; *word; word++)
+        buf_fmt(&text, " %s", *word);
+    /* The name may lead elsewhere by now. */
+    snprintf(base, sizeof base, "%s@%s", request->image->name.name, request->image->name.manifest);
+    struct commit_request r = {.base = base,
+                               .name = o->commit,
+                               .changes = result->changes,
+                               .edits = o->changes,
+                               .edit_count = o->change_count,
+                               .text = buf_text(&text)};
+    if (commit_image(&r, &made, err) < 0)
+        return err_wrap(err, "the command ran, but there is no image %s", o->commit);
+    if (!o->quiet)
+        term_say("kept as %s  %s", made.name.name, made.name.manifest);
+    return 0;
+}
+
 static int run_and_tell(struct run_options *o, const struct run_request *request, struct err *err)
 {
     struct run_result result;
@@ -371,6 +441,8 @@ static int run_and_tell(struct run_options *o, const struct run_request *request
     r = write_learned(o, request, &result, r, err);
     if (r >= 0)
         r = tell(o, request->policy, &result, err);
+    if (r >= 0)
+        r = commit(o, request, &result, err);
     if (r >= 0)
         r = keep_receipt(o, &file, &result, err);
     if (result.learned && result.learned->saved && !o->json && !o->quiet)
@@ -442,10 +514,30 @@ static int run_policy(struct run_options *o, const struct policy *policy, struct
         .sign = o->receipt ? RUN_SIGN_REQUIRED : RUN_SIGN_WISHED,
         .code = o->lang,
         .term = o->tty ? getenv("TERM") : NULL,
+        .keep_changes = o->commit,
         .learn = o->learn.on,
         .learn_cwd = o->learn.cwd,
     };
     return o->plan ? print_plan(&request, err) : run_and_tell(o, &request, err);
+}
+
+/* Before anything is run: the name and the changes are good, and the root can be written. */
+static int prepare_commit(const struct run_options *o, struct policy *policy, struct err *err)
+{
+    const struct origin origin = {.kind = ORIGIN_OPTION, .name = "--commit"};
+    struct reference ref;
+    struct edit edit = {.user = NULL};
+    if (reference_parse(o->commit, &ref, err) < 0)
+        return err_wrap(err, "--commit");
+    if (ref.digest[0])
+        return err_set(err, ERR_USAGE, "--commit: a new name has no @sha256:…");
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < o->change_count; i++)
+        r = edit_change(&edit, o->changes[i], err);
+    edit_done(&edit);
+    if (r < 0 || policy_set(policy, FIELD_WRITABLE_ROOT, "true", &origin, err) < 0)
+        return err_number(err);
+    return policy_validate(policy, err);
 }
 
 static int run_options(struct run_options *o, char *const *command, struct err *err)
@@ -464,6 +556,8 @@ static int run_options(struct run_options *o, char *const *command, struct err *
     struct policy policy;
     cleanup_image struct image image = IMAGE_INIT;
     r = policy_options_build(&o->policy, &policy, err);
+    if (r >= 0 && o->commit)
+        r = prepare_commit(o, &policy, err);
     if (r >= 0)
         r = check_command(o, &policy, command, err);
     if (r >= 0)

@@ -203,6 +203,25 @@ static int bring_key(const struct keys_options *o, char ret[static API_KEY_SIZE]
     return key_each(o->backend.state, refuse_known, hash, err);
 }
 
+static int count_good(void *ctx, const struct key_row *row, struct err *err)
+{
+    size_t *good = ctx;
+    (void)err;
+    *good += !row->revoked_ms;
+    return 0;
+}
+
+static int check_room(const char *state, struct err *err)
+{
+    size_t good = 0;
+    if (key_each(state, count_good, &good, err) < 0)
+        return err_number(err);
+    if (good < API_KEYS_MAX)
+        return 0;
+    err_set(err, ERR_LIMIT, "there are %zu keys, and no more can be good at the same time", good);
+    return err_hint(err, "revoke those that nobody uses: brig keys list, brig keys revoke");
+}
+
 /* Its hash alone leaves this process; the key itself is printed here and nowhere kept. */
 static int add(const struct keys_options *o, struct err *err)
 {
@@ -211,7 +230,7 @@ static int add(const struct keys_options *o, struct err *err)
                           .created_ms = now_ms(),
                           .max_boxes = (int64_t)o->max_boxes};
     if (check_name(o->name, err) < 0 || bind_projects(o, &row, err) < 0 ||
-        make_id(row.id, err) < 0 ||
+        check_room(o->backend.state, err) < 0 || make_id(row.id, err) < 0 ||
         (o->key_file ? bring_key(o, key, err) : api_key_make(key, err)) < 0)
         return err_number(err);
     snprintf(row.name, sizeof row.name, "%s", o->name);

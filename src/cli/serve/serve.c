@@ -9,6 +9,7 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "http/url.h"
+#include "os/fd.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -244,6 +245,37 @@ static void say_line(const struct serve *s)
     (void)term_write(STDOUT_FILENO, buf_text(&line), line.len);
 }
 
+/* Does this machine's C library find 3000-ID.localhost? Only by one of two services, which then
+ * stand in the line about hosts; Debian has neither by default. */
+static bool finds_port_names(void)
+{
+    char text[8192];
+    const char *line = file_read(AT_FDCWD, "/etc/nsswitch.conf", text, sizeof text) > 0
+                           ? strstr(text, "\nhosts:")
+                           : NULL;
+    if (!line)
+        return false;
+    text[(size_t)(line - text) + 1 + strcspn(line + 1, "\n")] = '\0';
+    return strstr(line, "myhostname") || strstr(line, "resolve");
+}
+
+static bool has_tcp(const struct serve *s)
+{
+    for (unsigned i = 0; i < s->config.listener_count; i++)
+        if (strcmp(s->config.listeners[i].kind, "tcp") == 0)
+            return true;
+    return false;
+}
+
+/* To a person, who would otherwise take it for a fault of the sandbox. */
+static void say_port_names(const struct serve *s)
+{
+    if (!isatty(STDERR_FILENO) || s->config.domain || !has_tcp(s) || finds_port_names())
+        return;
+    term_say("getHost(PORT) is PORT-ID.localhost, which Node.js and Python do not find on this "
+             "machine: install libnss-myhostname, or see docs/serve.md, Ports");
+}
+
 static void on_ready(void *ctx)
 {
     struct serve *s = ctx;
@@ -254,6 +286,7 @@ static void on_ready(void *ctx)
     if (s->state.key_is_new && isatty(STDERR_FILENO))
         term_say("the operator's API key, shown this once: %s", s->state.key);
     explicit_bzero(s->state.key, sizeof s->state.key);
+    say_port_names(s);
     say_line(s);
     serve_notify("READY=1");
 }

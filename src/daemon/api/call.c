@@ -1,6 +1,7 @@
 /* One request on its way through a handler: see call.h. */
 #include "daemon/api/call.h"
 
+#include "base/clock.h"
 #include "base/container.h"
 #include "os/loop.h"
 
@@ -8,8 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TURN_US 2000u       /* then others have theirs */
+#define PIECE   (32u << 10) /* of a body, read in one go */
+
 static const struct json_limits body_limits = {
-    .max_bytes = CALL_JSON_MAX, .max_depth = 32, .max_nodes = 65536};
+    .max_bytes = CALL_JSON_MAX, .max_depth = 32, .max_nodes = 65536, .max_key = 64u << 10};
+
+static void on_turn(struct loop_timer *t);
 
 static void call_free(struct loop_task *t)
 {
@@ -29,6 +35,7 @@ struct call *call_new(struct core *core, struct exchange *x, const struct route 
     call->route = route;
     call->key = exchange_auth(x)->key;
     call->release.fn = call_free;
+    call->turn.fn = on_turn;
     hold_init(&call->hold, exchange_account(x));
     return call;
 }
@@ -60,8 +67,18 @@ void call_abort(struct call *call)
     call_ended(call);
 }
 
+/* Whether or not it came to its end. */
+static void parser_done(struct call *call)
+{
+    json_parser_free(call->parser);
+    call->parser = NULL;
+    hold_sub(&call->hold, call->parsed);
+    call->parsed = 0;
+}
+
 void call_forget_body(struct call *call)
 {
+    parser_done(call);
     hold_sub(&call->hold, json_memory(call->json));
     json_free(call->json);
     call->json = NULL;
@@ -231,36 +248,93 @@ void call_body(struct call *call, size_t cap,
     exchange_read_stream(call->x, body_take, body_done, call);
 }
 
-int call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits)
+/* What the tree takes is on the account as it grows. */
+static int hold_tree(struct call *call, struct err *err)
+{
+    size_t now = json_parser_memory(call->parser);
+    if (now <= call->parsed)
+        return 0;
+    int r = hold_add(&call->hold, now - call->parsed, err);
+    if (r >= 0)
+        call->parsed = now;
+    return r < 0 ? r : 0;
+}
+
+static void parse_some(struct call *call)
+{
+    struct err err = ERR_INIT;
+    uint64_t began = clock_us();
+    int r = 0;
+    while (r == 0 && clock_us() - began < TURN_US) {
+        r = json_parser_next(call->parser, PIECE, &call->json, &err);
+        if (r == 0)
+            r = hold_tree(call, &err);
+    }
+    if (r == 0) {
+        call_wait(call);
+        loop_timer_set(core_loop(call->core), &call->turn, 1);
+        return;
+    }
+    parser_done(call);
+    if (r > 0 && (r = hold_add(&call->hold, json_memory(call->json), &err)) < 0) {
+        json_free(call->json);
+        call->json = NULL;
+    }
+    call->on_parsed(call, r < 0 ? &err : NULL);
+}
+
+static void on_turn(struct loop_timer *t)
+{
+    struct call *call = container_of(t, struct call, turn);
+    struct loop *l = core_loop(call->core);
+    struct loop_share *share = account_share(call->hold.account);
+    if (loop_share_spent(l, share)) {
+        loop_timer_set(l, t, 1);
+        return;
+    }
+    uint64_t began = clock_us();
+    if (call_back(call))
+        parse_some(call);
+    loop_share_use(l, share, clock_us() - began);
+}
+
+void call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits,
+                void (*fn)(struct call *call, const struct err *err))
 {
     struct err err = ERR_INIT;
     struct json_limits l = *limits;
     uint64_t room = account_room(call->hold.account, ACCOUNT_BYTES);
     l.max_memory = room < SIZE_MAX ? (size_t)room + 1 : 0;
-    int r = json_parse_in_place(text, len, &l, &call->json, &err);
-    if (r == 0)
-        r = hold_add(&call->hold, json_memory(call->json), &err);
-    if (r < 0 && err.code == ERR_LIMIT) {
-        json_free(call->json);
-        call->json = NULL;
-        call_fail_err(call, &err);
-    } else if (r < 0) {
-        call_fail(call, 400, "the body is no good JSON: %s", err.message);
-    }
-    return r;
+    call->on_parsed = fn;
+    call->parser = json_parser_new(text, len, &l, &err);
+    if (call->parser)
+        parse_some(call);
+    else
+        fn(call, &err);
+}
+
+static void object_parsed(struct call *call, const struct err *err)
+{
+    if (err && err->code == ERR_LIMIT)
+        call_fail_err(call, err);
+    else if (err)
+        call_fail(call, 400, "the body is no good JSON: %s", err->message);
+    else if (json_type(call->json) != JSON_OBJECT)
+        call_fail(call, 400, "the body must be a JSON object");
+    else
+        call->on_json(call, call->json);
+}
+
+void call_parse_object(struct call *call, char *text, size_t len, const struct json_limits *limits)
+{
+    call_parse(call, text, len, limits, object_parsed);
 }
 
 static void body_parse(struct call *call, const char *data, size_t len)
 {
     static char nothing[] = "{}";
     (void)data; /* is call->body */
-    if (call_parse(call, len ? call->body.data : nothing, len ? len : 2, &body_limits) < 0)
-        return;
-    if (json_type(call->json) != JSON_OBJECT) {
-        call_fail(call, 400, "the body must be a JSON object");
-        return;
-    }
-    call->on_json(call, call->json);
+    call_parse_object(call, len ? call->body.data : nothing, len ? len : 2, &body_limits);
 }
 
 void call_json(struct call *call, void (*fn)(struct call *call, const struct json *body))

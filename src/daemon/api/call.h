@@ -8,7 +8,8 @@
  * What is kept for a call is charged to its key (account.h).
  *
  * CL-1  A call that was answered is freed when the callbacks of this round are done: who is further
- *       up may still look at it. A second answer goes nowhere. */
+ *       up may still look at it. A second answer goes nowhere.
+ * CL-2  No body, whatever it consists of, keeps the front from serving others. */
 #pragma once
 
 #include "daemon/api/fields.h"
@@ -26,6 +27,7 @@ struct call {
     struct hold hold;        /* of all that is kept for it */
     char id[BOX_ID_LEN + 1]; /* of the sandbox that the head named, or empty */
     uint16_t port;
+    bool as_root; /* it asks to be the second user of that sandbox, who is there */
     struct params params;
     unsigned pending; /* callbacks that are still to come */
     void (*on_gone)(struct call *call);
@@ -34,6 +36,10 @@ struct call {
     /* call_json and call_body */
     struct buf body;
     struct json *json;
+    struct json_parser *parser; /* while the body is read */
+    size_t parsed;              /* what of its tree is on the account */
+    struct loop_timer turn;     /* the next one to read more of it */
+    void (*on_parsed)(struct call *call, const struct err *err);
     void (*on_json)(struct call *call, const struct json *body);
     void (*on_body)(struct call *call, const char *data, size_t len);
 };
@@ -43,8 +49,12 @@ struct call *call_new(struct core *core, struct exchange *x, const struct route 
 void call_json(struct call *call, void (*fn)(struct call *call, const struct json *body));
 void call_body(struct call *call, size_t cap,
                void (*fn)(struct call *call, const char *data, size_t len));
-/* A text of the body's as call->json, in place. Negative: answered. `limits` as far as they go. */
-int call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits);
+/* A text of the body's as call->json, in place and `limits` as far as they go. It may be long, and
+ * is read in pieces (CL-2): `fn` comes at once, or later, or not at all if the client leaves. */
+void call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits,
+                void (*fn)(struct call *call, const struct err *err));
+/* The same, for those whose text is a JSON object: call->on_json gets it, else it is answered. */
+void call_parse_object(struct call *call, char *text, size_t len, const struct json_limits *limits);
 /* What was read is not needed any more. */
 void call_forget_body(struct call *call);
 /* A buffer that the call's key answers for. It ends before the call does. */

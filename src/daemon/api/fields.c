@@ -103,7 +103,8 @@ static int read_one(const struct field *f, const struct json *j, enum fields_mod
         return 0;
     case FIELD_REFUSED:
         return is_empty(j) ? 0
-                           : err_set(err, ERR_UNSUPPORTED, "\"%s\" is not offered here", f->name);
+                           : err_set(err, ERR_UNSUPPORTED, "\"%s\" is not offered here: %s",
+                                     f->name, f->why);
     case FIELD_UNUSED:
         break;
     }
@@ -179,6 +180,7 @@ int fields_check_env(const struct json *env, const char *field, struct err *err)
         sum += strlen(name) + strlen(json_string(json_value_at(env, i))) + 2;
     }
     if (sum > ENV_MAX)
-        return err_set(err, ERR_LIMIT, "\"%s\": more than %u bytes", field, ENV_MAX);
+        return err_set(err, ERR_USAGE, "\"%s\": more than %u bytes; put them into a file instead",
+                       field, ENV_MAX);
     return 0;
 }

@@ -27,7 +27,8 @@ struct field {
     enum field_type type;
     void *ret; /* untouched where the field is absent */
     int64_t min, max;
-    bool *has; /* or NULL */
+    bool *has;       /* or NULL */
+    const char *why; /* of what is refused: what there is instead */
 };
 enum fields_mode {
     FIELDS_STRICT, /* an unknown field is refused */

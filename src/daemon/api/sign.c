@@ -65,17 +65,22 @@ static bool is_framed(const struct signature *s, const char *token)
            (!end || (*end && strspn(end, "0123456789") == strlen(end)));
 }
 
+void signature_begin(const struct signature *s, struct signature_start *ret)
+{
+    sha256_init(&ret->hash);
+    add_text(&ret->hash, "", s->path);
+    add_text(&ret->hash, s->write ? ":write:" : ":read:", s->user);
+}
+
 /* Compared as text: there is one way to write 32 bytes, and what a client sent is not decoded. */
-bool signature_check(const struct signature *s, const char *token)
+bool signature_matches(const struct signature *s, const struct signature_start *start,
+                       const char *token)
 {
     uint8_t hash[SHA256_SIZE];
     struct buf want cleanup_buf = {0};
-    struct sha256 h;
+    struct sha256 h = start->hash;
     if (!is_framed(s, token) || strncmp(s->text, SIGNATURE_PREFIX, strlen(SIGNATURE_PREFIX)) != 0)
         return false;
-    sha256_init(&h);
-    add_text(&h, "", s->path);
-    add_text(&h, s->write ? ":write:" : ":read:", s->user);
     add_text(&h, ":", token);
     if (s->expiration)
         add_text(&h, ":", s->expiration);
@@ -86,4 +91,11 @@ bool signature_check(const struct signature *s, const char *token)
         return false;
     want.data[--want.len] = '\0'; /* its one "=" */
     return token_equal(s->text + strlen(SIGNATURE_PREFIX), want.data);
+}
+
+bool signature_check(const struct signature *s, const char *token)
+{
+    struct signature_start start;
+    signature_begin(s, &start);
+    return signature_matches(s, &start, token);
 }

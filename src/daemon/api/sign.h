@@ -2,6 +2,8 @@
  * differs. */
 #pragma once
 
+#include "base/sha256.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,3 +26,11 @@ struct signature {
 /* Its shape, and that it has not expired. */
 bool signature_current(const struct signature *s, int64_t now_s);
 bool signature_check(const struct signature *s, const char *token);
+/* Whose token it was, among many: what does not depend on the token is hashed once. Anybody can
+ * ask, with as long a path as a request may have. */
+struct signature_start {
+    struct sha256 hash;
+};
+void signature_begin(const struct signature *s, struct signature_start *ret);
+bool signature_matches(const struct signature *s, const struct signature_start *start,
+                       const char *token);

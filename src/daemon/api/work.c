@@ -25,7 +25,11 @@ void work_pause(struct work *w, bool pause)
 
 void work_fail(struct activity *a, int error, const char *path)
 {
-    call_fail(activity_end(a), errno_status(error), "%.256s: %s", path, errno_text(error));
+    const char *hint = error == EROFS ? "; write below " HOME_PATH
+                                        " or /tmp, or use a template whose "
+                                        "policy says filesystem: {writable_root: true}"
+                                      : "";
+    call_fail(activity_end(a), errno_status(error), "%.256s: %s%s", path, errno_text(error), hint);
 }
 
 /* ---- start ---- */
@@ -48,9 +52,18 @@ static void on_started(void *ctx, struct file_work *file, int in_fd, const struc
         call_fail_err(activity_end(w->of), err);
 }
 
+static const char prefix[] = "X-Metadata-";
+
+bool work_has_metadata(const struct http_headers *h)
+{
+    for (size_t i = 0; i < h->count; i++)
+        if (strncasecmp(h->items[i].name, prefix, sizeof(prefix) - 1) == 0)
+            return true;
+    return false;
+}
+
 void work_write_metadata(struct json_writer *w, const struct http_headers *h)
 {
-    static const char prefix[] = "X-Metadata-";
     jw_kv_object(w, "metadata");
     for (size_t i = 0; i < h->count; i++) {
         char name[256];
@@ -73,15 +86,34 @@ void path_write(struct json_writer *w, const char *key, const char *path)
     jw_kv_bytes(w, key, text, utf8_mend(path, len, text));
 }
 
-static void write_request(struct buf *out, const struct work_request *r)
+/* "~" and "~/x"; the others are names like any other, as there is nobody else inside. */
+static bool is_of_home(const char *path)
+{
+    return path[0] == '~' && (path[1] == '\0' || path[1] == '/');
+}
+
+static void write_path(struct json_writer *w, const struct box *b, bool as_root, const char *key,
+                       const char *path)
+{
+    char whole[FILES_PATH_MAX + 1];
+    if (is_of_home(path) && strlen(path) < FILES_PATH_MAX - sizeof(HOME_PATH)) {
+        path_absolute(b, as_root, path, whole);
+        path = whole;
+    }
+    path_write(w, key, path);
+}
+
+static void write_request(struct buf *out, const struct box *b, const struct work_request *r)
 {
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
     jw_kv_string(&w, "op", files_op_name(r->op));
-    path_write(&w, "path", r->path);
+    write_path(&w, b, r->as_root, "path", r->path);
     if (r->to)
-        path_write(&w, "to", r->to);
+        write_path(&w, b, r->as_root, "to", r->to);
+    if (r->as_root)
+        jw_kv_string(&w, "user", "root");
     if (r->limit)
         jw_kv_uint(&w, "limit", r->limit);
     if (r->depth)
@@ -101,7 +133,7 @@ void work_start(struct work *w, struct activity *of, struct box *b, const struct
     work_stop(w);
     *w = (struct work){.of = of, .started = started, .ctx = sink->ctx};
     buf_init(&text, 128u * 1024);
-    write_request(&text, r);
+    write_request(&text, b, r);
     activity_wait(of);
     if (text.failed) {
         err_set(&err, ERR_USAGE, "the request is too long");
@@ -159,12 +191,18 @@ const char *errno_text(int error)
 
 /* ---- entries ---- */
 
-void path_absolute(const char *path, char out[static FILES_PATH_MAX + 1])
+void path_absolute(const struct box *b, bool as_root, const char *path,
+                   char out[static FILES_PATH_MAX + 1])
 {
+    const char *home = as_root ? "/root" : HOME_PATH;
+    if (is_of_home(path)) {
+        home = as_root || box_info(b)->root ? "/root" : HOME_PATH;
+        path += 1 + strspn(path + 1, "/");
+    }
     if (*path == '/')
         snprintf(out, FILES_PATH_MAX + 1, "%s", path);
     else
-        snprintf(out, FILES_PATH_MAX + 1, HOME_PATH "/%s", path);
+        snprintf(out, FILES_PATH_MAX + 1, *path ? "%s/%s" : "%s", home, path);
 }
 
 /* As Go writes a mode, which clients expect: letters for what is special, then nine for the rest.
@@ -190,7 +228,7 @@ static void permissions(const struct files_entry *e, char out[static 16])
     *at = '\0';
 }
 
-/* There is one user inside, and root's files of the system. */
+/* There is at most one user inside beside root. */
 static void write_owner(struct json_writer *w, const char *key, uint32_t id)
 {
     char text[16];

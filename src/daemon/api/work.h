@@ -12,6 +12,7 @@ struct work_request {
     uint64_t limit; /* 0: none given */
     uint32_t depth;
     bool recursive;
+    bool as_root;                        /* where root is there as a second user */
     const struct http_headers *metadata; /* X-Metadata-* among these, or NULL */
 };
 /* err NULL: it runs; in_fd is the pipe to write to, -1 but for WRITE. */
@@ -35,6 +36,7 @@ void work_pause(struct work *w, bool pause); /* the client is slow */
 void work_fail(struct activity *a, int error, const char *path);
 
 /* "metadata": what X-Metadata-* headers say, names in lower case. */
+bool work_has_metadata(const struct http_headers *h);
 void work_write_metadata(struct json_writer *w, const struct http_headers *h);
 
 int errno_status(int error);
@@ -44,9 +46,11 @@ void entry_write(struct json_writer *w, const struct files_entry *e);
 /* RFC 3339; false: a file may claim a time that has no such form. */
 #define ENTRY_TIME_SIZE 48
 bool entry_time(const struct files_entry *e, char out[static ENTRY_TIME_SIZE]);
-/* Absolute, as the worker will see it: relative paths are below the home folder. */
 /* A path from a request, which may have come as bytes that are no UTF-8 (in a form): escaped as the
  * names in answers are (base/utf8.h). */
 void path_write(struct json_writer *w, const char *key, const char *path);
-void path_absolute(const char *path, char out[static FILES_PATH_MAX + 1]);
+/* Absolute, as the worker will see it: relative paths are below the home folder, and "~" is that of
+ * the user. */
+void path_absolute(const struct box *b, bool as_root, const char *path,
+                   char out[static FILES_PATH_MAX + 1]);
 #define HOME_PATH "/home/user"

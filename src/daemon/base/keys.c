@@ -2,6 +2,7 @@
  * in full: how long it takes says nothing about any of them. */
 #include "daemon/base/keys.h"
 
+#include "base/api_key.h"
 #include "base/hex.h"
 #include "base/json.h"
 #include "base/sha256.h"
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS_MAX     4096
 #define KEY_TEXT_MAX 256 /* longer ones are none, and are not hashed */
 
 struct keys {
@@ -120,10 +120,18 @@ static struct key *find(const struct keys *k, const char *id)
     return NULL;
 }
 
+/* DM-9: revoked ones stay, since their ids are known for ever and others hold on to them, but a
+ * daemon whose keys come and go does not end with the one that is too many. */
+static size_t count_good(const struct keys *k)
+{
+    size_t good = 0;
+    for (size_t i = 0; i < k->count; i++)
+        good += !k->all[i]->revoked_ms;
+    return good;
+}
+
 static struct key *add(struct keys *k)
 {
-    if (k->count == KEYS_MAX)
-        return NULL;
     if (k->count == k->room) {
         size_t room = k->room ? 2 * k->room : 8;
         struct key **all = reallocarray(k->all, room, sizeof(*all));
@@ -148,7 +156,7 @@ int keys_restore(struct keys *k, const char *id, const char *json, size_t len, s
     int r = read_key(tree, id, &read, err);
     json_free(tree);
     struct key *key = r < 0 ? NULL : find(k, id);
-    if (r >= 0 && !key)
+    if (r >= 0 && !key && (read.revoked_ms || count_good(k) < API_KEYS_MAX))
         key = add(k);
     if (!key) {
         drop_projects(&read);

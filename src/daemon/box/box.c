@@ -210,6 +210,7 @@ struct box *box_new(struct core *c, struct tmpl *t, struct err *err)
     b->info.memory = t->memory;
     b->info.disk = t->disk;
     b->info.root = t->root;
+    b->info.root_beside = t->root_beside;
     b->version = t->pool.version;
     b->timer.fn = box_on_timer;
     for (unsigned i = 0; i < INTERP_ENDS; i++)

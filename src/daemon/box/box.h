@@ -55,7 +55,8 @@ struct box_info {
     bool public_ports;              /* whoever knows its name may use the user's own ports */
     char mask_host[MASK_HOST_SIZE]; /* what services inside see as Host; "": as it came */
     bool from_pool;
-    bool root; /* its one user is root, in its own view */
+    bool root;        /* its one user is root, in its own view */
+    bool root_beside; /* or root is there as a second one */
 };
 const struct box_info *box_info(const struct box *b);
 /* The account that is charged for what it makes the daemon hold; NULL: it has no owner yet. */
@@ -135,6 +136,7 @@ struct process_request {
     const char *const *argv; /* NULL-terminated */
     const struct json *env;  /* over the box's own */
     const char *cwd;         /* NULL: home */
+    bool as_root;            /* where root is there as a second user */
     bool tty;
     uint16_t cols, rows;
     bool has_stdin;
@@ -239,7 +241,8 @@ struct execution_sink {
     enum sink_took (*said)(void *ctx, const struct interp_said *s);      /* count, result, error */
     void (*end)(void *ctx, const struct err *err); /* NULL: complete; the execution is gone */
     void *ctx;
-    /* Before an error: what was refused to the sandbox while it ran, in words. May be NULL. */
+    /* Before an error, or before an end without one: what was refused to the sandbox while it ran,
+     * in words. May be NULL. */
     void (*denied)(void *ctx, const char *words);
 };
 /* Queued behind what the context is doing. */

@@ -151,6 +151,7 @@ static int take_policy(struct box *b, const struct json *policy, struct err *err
     b->info.memory = json_uint(policy, "memory");
     b->info.disk = json_uint(policy, "disk");
     b->info.root = json_flag(policy, "root");
+    b->info.root_beside = json_flag(policy, "root_beside");
     if (!json_get(policy, "commands"))
         return 0;
     if (!b->rules && !(b->rules = calloc(1, sizeof *b->rules)))

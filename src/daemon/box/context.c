@@ -405,7 +405,7 @@ static void begin_again(struct context *c)
     interp_reader_init(&c->reader);
     c->reader.meter = &c->hold.meter;
     c->exited = c->exit_known = c->exit_noted = c->exit_late = c->oom = c->waited = false;
-    c->interrupting = false;
+    c->interrupting = c->served = false;
     core_record(b->core, "context.restarted", b, b->info.owner, NULL);
     spawn(c);
 }
@@ -421,6 +421,21 @@ void context_renew(struct context *c, const struct err *why)
     execution_fail_all(c, why);
     if (c->state != CONTEXT_LOST)
         begin_again(c);
+}
+
+/* A shell that ends with a cell (`exit`, `set -e`) is sent the next one before its end is known
+ * here. Not a word was said about that one, so that it was not begun. An interpreter must have
+ * brought one to its end: those that always die are not started for ever. */
+bool context_relieve(struct context *c)
+{
+    bool begun = c->running && c->counted;
+    if (c->state != CONTEXT_READY || !c->first || c->first->cancelled || begun || !c->served ||
+        !box_usable(c->box, NULL))
+        return false;
+    stop_interpreter(c);
+    c->running = c->blocked = false;
+    begin_again(c);
+    return true;
 }
 
 void context_restart(struct context *c, context_fn *fn, void *ctx)

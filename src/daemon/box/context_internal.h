@@ -60,8 +60,10 @@ struct context {
     struct context_stream out[2];
     struct hold hold;
     struct interp_reader reader;
-    struct interp_said word; /* points into what the reader holds */
-    bool has_word, blocked, pumping;
+    struct interp_parsing parsing; /* of the next word, if `reading` */
+    size_t frame, parsed;          /* its bytes, and what of its tree is on the account */
+    struct interp_said word;       /* points into what the reader holds */
+    bool reading, has_word, blocked, pumping;
     struct loop_timer again; /* there may be words that no event announces */
     struct loop_timer timer; /* until it is ready; later between interrupts, or the farewell */
 
@@ -70,6 +72,7 @@ struct context {
     size_t queued_bytes, sent; /* sent: of the first one's frame */
     uint64_t next_id;
     bool counted;               /* the running one's first word is here */
+    bool served;                /* this interpreter has brought one to its end */
     bool running, interrupting; /* interrupting: SIGINT is on its way */
     unsigned interrupts;
     struct context_wait *waits;
@@ -80,6 +83,8 @@ void context_wake(struct context *c); /* starts one that is asleep */
 void context_lose(struct context *c, const struct err *why);
 /* The same, but a context that worked goes on with a fresh interpreter. */
 void context_renew(struct context *c, const struct err *why);
+/* The interpreter has ended: true if a fresh one takes what this one had not begun. */
+bool context_relieve(struct context *c);
 void context_tell_ready(struct context *c);
 /* context_io.c */
 void context_io_init(struct context *c);

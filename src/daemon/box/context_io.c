@@ -16,7 +16,8 @@
 
 #define STEPS_PER_ROUND 64u
 #define STEPS_AT_LEAST  8u
-#define ROUND_US        2000u /* then others have their turn */
+#define ROUND_US        2000u       /* then others have their turn */
+#define PIECE           (32u << 10) /* of a frame, understood in one step */
 
 static void on_requests(struct loop_io *io, uint32_t events);
 static void on_channel(struct loop_io *io, uint32_t events);
@@ -43,6 +44,15 @@ static void word_done(struct context *c, struct interp_said *word)
     interp_said_done(word);
 }
 
+/* Whether or not it was understood: its tree is the word's from now on, or nobody's. */
+static void reading_done(struct context *c)
+{
+    interp_parsing_end(&c->parsing);
+    hold_sub(&c->hold, c->parsed);
+    c->parsed = 0;
+    c->reading = false;
+}
+
 void context_io_close(struct context *c)
 {
     close_io(c, &c->requests);
@@ -51,6 +61,8 @@ void context_io_close(struct context *c)
     close_io(c, &c->out[1].io);
     loop_timer_cancel(c->box->core->loop, &c->again);
     c->out[0].owed = c->out[1].owed = 0;
+    if (c->reading)
+        reading_done(c);
     if (c->has_word)
         word_done(c, &c->word);
     c->has_word = c->blocked = false;
@@ -80,7 +92,7 @@ void context_watch(struct context *c)
     if (c->requests.fd >= 0)
         loop_watch(l, &c->requests, sending ? EPOLLOUT : 0);
     if (c->channel.fd >= 0)
-        loop_watch(l, &c->channel, c->blocked ? 0 : EPOLLIN);
+        loop_watch(l, &c->channel, c->blocked || c->reading ? 0 : EPOLLIN);
     for (unsigned i = 0; i < 2; i++)
         if (c->out[i].io.fd >= 0)
             loop_watch(l, &c->out[i].io, c->blocked ? 0 : EPOLLIN);
@@ -128,31 +140,50 @@ static void say_left_out(struct context *c, size_t len)
     execution_output(c, 2, text, (size_t)n);
 }
 
-/* 1: a word is here, or one was left out; 0: none, negative: lost. */
-static int next_word(struct context *c, struct err *err)
+/* 1: a frame is here, or one was left out; 0: none, negative: lost. */
+static int next_frame(struct context *c, struct err *err)
 {
     const char *text;
-    size_t len;
     uint64_t room = account_room(c->hold.account, ACCOUNT_BYTES);
-    int r = interp_reader_next(&c->reader, &text, &len, err);
+    int r = interp_reader_next(&c->reader, &text, &c->frame, err);
     size_t dropped = interp_reader_dropped(&c->reader);
     if (dropped)
         say_left_out(c, dropped);
     if (r <= 0)
         return r;
     /* The text is the reader's own, and nothing is read while there is a word. */
-    r = interp_parse_in_place((char *)(uintptr_t)text, len, room < SIZE_MAX ? (size_t)room + 1 : 0,
-                              &c->word, err);
-    if (r < 0 && err->code == ERR_LIMIT) {
-        *err = (struct err)ERR_INIT;
-        say_left_out(c, len);
+    r = interp_parsing_begin(&c->parsing, (char *)(uintptr_t)text, c->frame,
+                             room < SIZE_MAX ? (size_t)room + 1 : 0, err);
+    c->reading = r >= 0;
+    return r < 0 ? r : 1;
+}
+
+/* What the tree takes is on the account as it grows: others of the same key may be read in turn. */
+static bool hold_tree(struct context *c)
+{
+    size_t now = interp_parsing_memory(&c->parsing);
+    if (now > c->parsed && hold_add(&c->hold, now - c->parsed, NULL) < 0)
+        return false;
+    c->parsed = now > c->parsed ? now : c->parsed;
+    return true;
+}
+
+/* Some of the frame that is here: it may be long, and others are served meanwhile. 1: go on. */
+static int next_word(struct context *c, struct err *err)
+{
+    int r = interp_parsing_next(&c->parsing, PIECE, &c->word, err);
+    bool fits = r == 0 && hold_tree(c);
+    if (fits)
         return 1;
-    }
-    if (r < 0)
+    reading_done(c);
+    if (r < 0 && err->code != ERR_LIMIT)
         return r;
-    if (hold_add(&c->hold, json_memory(c->word.tree), NULL) < 0) {
+    if (r > 0)
+        fits = hold_add(&c->hold, json_memory(c->word.tree), NULL) >= 0;
+    if (!fits) {
+        *err = (struct err)ERR_INIT;
         interp_said_done(&c->word);
-        say_left_out(c, len);
+        say_left_out(c, c->frame);
         return 1;
     }
     c->has_word = true;
@@ -222,7 +253,9 @@ static int step(struct context *c, struct err *err)
         say_word(c);
         return 1;
     }
-    int r = next_word(c, err);
+    if (c->reading)
+        return next_word(c, err);
+    int r = next_frame(c, err);
     return r != 0 ? r : read_channel(c, err);
 }
 
@@ -231,7 +264,7 @@ static void farewell(struct context *c)
     struct err err = ERR_INIT;
     int s = c->status;
     const char *name = interp_language_name(c->info.language);
-    if (!c->exit_known || c->blocked || c->has_word)
+    if (!c->exit_known || c->blocked || c->reading || c->has_word)
         return;
     /* A pump ends the channel when it has carried all that was written before. */
     if (c->box->pumped && c->channel.fd >= 0 && !c->exit_late)
@@ -249,6 +282,8 @@ static void farewell(struct context *c)
         context_renew(c, &err);
         return;
     }
+    if (context_relieve(c))
+        return;
     if (WIFSIGNALED(s))
         err_set(&err, ERR_INTERRUPTED, "the %s interpreter was killed by signal %d", name,
                 WTERMSIG(s));

@@ -75,8 +75,6 @@ void execution_send(struct context *c)
         }
         c->sent += (size_t)n;
     }
-    if (c->running && e && c->sent >= e->frame.len)
-        buf_release(&e->frame); /* it may run for long */
     context_watch(c);
 }
 
@@ -111,6 +109,7 @@ static void on_end(struct context *c)
 {
     fault_point(FAULT_EXECUTE_ENDED);
     c->running = false;
+    c->served = true;
     loop_timer_cancel(c->box->core->loop, &c->timer);
     finish(c, NULL);
     execution_next(c);
@@ -143,8 +142,10 @@ static void on_settled(void *ctx, const struct err *err)
 }
 
 /* The interpreter's words come straight from inside, the refusals by the warden and brig-proxy: an
- * error waits until they, asked in turn, have told what they refused before. False: it is to be
- * said again. Who does not want to hear of refusals need not wait. */
+ * error waits until they, asked in turn, have told what they refused before. So does a good end in
+ * a sandbox to which something was refused already: a refusal that is repeated is told late, and
+ * would be taken for the next cell's. False: it is to be said again. Who does not want to hear of
+ * refusals need not wait. */
 static bool settle(struct context *c, struct execution *e)
 {
     if (e->settled || !e->sink.denied)
@@ -174,9 +175,16 @@ bool execution_hear(struct context *c, const struct interp_said *s)
         return true; /* out of turn */
     fault_point(FAULT_EXECUTE_SAID);
     if (s->word == INTERP_END) {
+        bool quiet = !e->failed && !e->cancelled;
+        if (quiet && box_denials(c->box) && !settle(c, e))
+            return false;
+        if (quiet)
+            tell_denied(c, e);
         on_end(c);
         return true;
     }
+    if (!c->counted && c->sent >= e->frame.len)
+        buf_release(&e->frame); /* it has been read, and may run for long */
     c->counted = true;
     if (s->word == INTERP_ERROR)
         e->failed = true;

@@ -380,6 +380,8 @@ static void write_request(const struct process_request *r, struct buf *out)
         jw_object_end(&w);
     }
     jw_kv_string(&w, "cwd", r->cwd ? r->cwd : "");
+    if (r->as_root)
+        jw_kv_string(&w, "user", "root");
     jw_key(&w, "tty");
     if (r->tty) {
         jw_object_begin(&w);
@@ -406,6 +408,8 @@ static char *write_record(const struct process_request *r)
     jw_kv_bytes(&w, "program", r->argv[0], strnlen(r->argv[0], 256));
     jw_kv_uint(&w, "args", args - 1);
     jw_kv_bool(&w, "terminal", r->tty);
+    if (r->as_root)
+        jw_kv_string(&w, "user", "root");
     jw_object_end(&w);
     return out.data;
 }

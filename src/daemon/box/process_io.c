@@ -4,13 +4,15 @@
  * attached: everything is read and dropped, so that a process never hangs because its client left.
  * IO-2  What the process wrote before it ended is delivered before its end is; what its children
  *       write while they hold its pipes is awaited for a moment, then read and dropped, so that
- *       they do not die of a broken pipe. */
+ *       they do not die of a broken pipe.
+ * IO-3  Input is taken whole or refused. */
 #include "base/cleanup.h"
 #include "base/container.h"
 #include "daemon/box/process_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -222,13 +224,24 @@ static bool queue_add(struct process *p, const char *data, size_t len)
     return true;
 }
 
+/* All of it or nothing: half an input that was refused could not be sent again. What is this short
+ * a pipe takes whole, or not at all. */
+static bool can_take(struct process *p, size_t len)
+{
+    return queue_len(p) == 0 ? len <= PIPE_BUF || len < account_room(p->hold.account, ACCOUNT_BYTES)
+                             : queue_len(p) + len <= INPUT_MAX;
+}
+
 int process_input(struct process *p, const void *data, size_t len, void (*fn)(void *ctx), void *ctx)
 {
     const char *bytes = data;
     if (p->in.fd < 0 || p->close_when_empty)
         return -EPIPE;
-    if (queue_len(p) > 0 && queue_len(p) + len > INPUT_MAX)
+    if (!can_take(p, len)) {
+        p->hold.wanted = queue_len(p) == 0 ? len : 0;
+        hold_refusal(&p->hold, NULL);
         return -ENOBUFS;
+    }
     while (queue_len(p) == 0 && len > 0) {
         ssize_t n = write(p->in.fd, bytes, len);
         if (n < 0 && errno == EINTR)

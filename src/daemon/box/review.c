@@ -1,4 +1,6 @@
-/* Reviews: the question goes to the warden, the answer is a descriptor of a finished text. */
+/* Reviews: the question goes to the warden, the answer is a descriptor of a finished text. How long
+ * that is, is the code's choice: it is on the account of the sandbox's key (AC-1), and so is what
+ * the warden needs while it looks. */
 #include "daemon/box/review.h"
 
 #include "base/cleanup.h"
@@ -8,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REVIEW_MS  120000u
-#define REVIEW_MAX (64u << 20)
+#define REVIEW_MS   120000u
+#define REVIEW_MAX  (16u << 20) /* a warden makes no longer ones */
+#define REVIEW_LOOK (4u << 20)  /* for one that is looked at: a key has no dozens of them */
 
 struct reviewing {
     review_fn *fn;
     void *ctx;
+    struct hold hold;
 };
 
 bool review_offered(const struct box *b)
@@ -21,10 +25,26 @@ bool review_offered(const struct box *b)
     return b->info.project != NULL;
 }
 
+/* It is there twice for a moment: here, and on its way to the client. */
+static int make_room(struct reviewing *r, int fd, struct buf *out, struct err *err)
+{
+    uint64_t size = fd_waiting(fd); /* of a file: what comes from here to its end */
+    if (size >= REVIEW_MAX || hold_add(&r->hold, 2 * size, err) < 0) {
+        if (err->code == ERR_NONE)
+            err_set(err, ERR_LIMIT, "the changes are too long");
+        return err_hint(err, "format=stat names the files, without what is in them");
+    }
+    hold_sub(&r->hold, 2 * size);
+    buf_room(out, size + 1);
+    return 0;
+}
+
 /* A memory file of the warden's: reading it never waits. */
-static int read_text(int fd, struct buf *out, struct err *err)
+static int read_text(struct reviewing *r, int fd, struct buf *out, struct err *err)
 {
     char block[16384];
+    if (make_room(r, fd, out, err) < 0)
+        return err_number(err);
     for (ssize_t n; (n = read(fd, block, sizeof block)) != 0;) {
         if (n < 0 && errno == EINTR)
             continue;
@@ -32,7 +52,9 @@ static int read_text(int fd, struct buf *out, struct err *err)
             return err_sys(err, "read the changes");
         buf_add(out, block, (size_t)n);
         if (out->failed)
-            return err_set(err, ERR_LIMIT, "the changes are too long");
+            return hold_refusal(&r->hold, err) < 0
+                       ? err_number(err)
+                       : err_set(err, ERR_LIMIT, "the changes are too long");
     }
     return 0;
 }
@@ -41,14 +63,17 @@ static void on_answer(void *ctx, struct wire_msg *m, const struct err *err)
 {
     struct reviewing *r = ctx;
     struct err mine = ERR_INIT;
-    cleanup_buf struct buf text = {0};
+    struct buf text = {0};
     cleanup_fd int fd = m && m->fd_count ? wire_steal_fd(m, 0) : -1;
-    buf_init(&text, REVIEW_MAX);
+    hold_sub(&r->hold, REVIEW_LOOK);
+    buf_init_metered(&text, REVIEW_MAX, &r->hold.meter);
     if (!err && fd < 0)
         buf_add(&text, m->text, m->text_len);
-    else if (!err && read_text(fd, &text, &mine) < 0)
+    else if (!err && read_text(r, fd, &text, &mine) < 0)
         err = &mine;
     r->fn(r->ctx, err ? NULL : buf_text(&text), err ? 0 : text.len, err);
+    buf_done(&text);
+    hold_done(&r->hold);
     free(r);
 }
 
@@ -61,13 +86,17 @@ static void ask(struct box *b, const char *text, size_t len, review_fn *fn, void
         err_set(&err, ERR_REFUSED, "this sandbox has no project to review");
     else if (paused || box_usable(b, &err))
         r = malloc(sizeof *r);
-    if (!r) {
+    if (r) {
+        *r = (struct reviewing){.fn = fn, .ctx = ctx};
+        hold_init(&r->hold, b->account);
+    }
+    if (!r || hold_add(&r->hold, REVIEW_LOOK, &err) < 0) {
+        free(r);
         if (!err.code)
             err_memory(&err);
         fn(ctx, NULL, 0, &err);
         return;
     }
-    *r = (struct reviewing){fn, ctx};
     box_touch(b);
     peer_ask(&b->warden, WIRE_REVIEW, 0, text, len, REVIEW_MS, on_answer, r);
 }

@@ -74,7 +74,8 @@ struct tmpl {
     struct command_rules rules;
     bool listed; /* the launcher still has it */
     bool public_ports;
-    bool root; /* the one user of its sandboxes is root, in their own view */
+    bool root;        /* the one user of its sandboxes is root, in their own view */
+    bool root_beside; /* or root is there as a second one */
     unsigned boxes[BOX_STATE_COUNT];
     struct pool pool;
     struct usual usual[USUAL_COUNT];

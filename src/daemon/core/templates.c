@@ -119,6 +119,7 @@ static int fill(struct tmpl *t, const struct json *json, char *text, struct err 
     t->disk = json_uint(json, "disk");
     t->public_ports = json_flag(json, "public_ports");
     t->root = json_flag(json, "root");
+    t->root_beside = json_flag(json, "root_beside");
     t->pool.version++;
     pool_setup(t, json_get(json, "pool"));
     /* Rules that cannot be read are no reason to have none. */

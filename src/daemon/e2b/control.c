@@ -175,11 +175,19 @@ static void delete_template(struct call *call)
               call->params.value[0]);
 }
 
+static void no_metrics(struct call *call)
+{
+    call_fail(call, 501,
+              "metrics of several sandboxes at once are not offered: GET /sandboxes/{id}/metrics "
+              "has those of one, and GET /metrics, for operators, those of all");
+}
+
 const struct route control_routes[] = {
     {"POST", "/sandboxes", ERRORS_API, false, .body = control_create},
     {"POST", "/v2/sandboxes", ERRORS_API, false, .body = control_create},
     {"GET", "/sandboxes", ERRORS_API, false, control_list},
     {"GET", "/v2/sandboxes", ERRORS_API, false, control_list},
+    {"GET", "/sandboxes/metrics", ERRORS_API, false, no_metrics},
     {"GET", "/sandboxes/{id}", ERRORS_API, false, get_info},
     {"DELETE", "/sandboxes/{id}", ERRORS_API, false, end_it},
     {"POST", "/sandboxes/{id}/timeout", ERRORS_API, false, .body = timeout_body},
@@ -199,6 +207,7 @@ const struct route control_routes[] = {
     {"POST", "/sandboxes/{id}/fork", ERRORS_API, false, no_snapshots},
     {"GET", "/snapshots", ERRORS_API, false, list_snapshots},
     {"GET", "/templates", ERRORS_API, false, control_templates},
+    {"GET", "/v2/templates", ERRORS_API, false, control_templates},
     {"GET", "/templates/aliases/{alias}", ERRORS_API, false, control_alias},
     {"DELETE", "/templates/{id}", ERRORS_API, false, delete_template},
     {0},

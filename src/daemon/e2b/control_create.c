@@ -95,8 +95,8 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
         {"allowPublicTraffic", FIELD_BOOL, &n->public_traffic, .has = &n->has_public_traffic},
         {"maskRequestHost", FIELD_STRING, &n->mask_host},
         {"rules", FIELD_OBJECT, &n->rules},
-        {"egressProxy", FIELD_REFUSED},
-        {"httpsPorts", FIELD_REFUSED},
+        {"egressProxy", FIELD_REFUSED, .why = "brig-proxy dials the hosts that are allowed itself"},
+        {"httpsPorts", FIELD_REFUSED, .why = "ports inside are spoken to without TLS"},
         {"allow_internet_access", FIELD_BOOL, &n->internet, .has = &n->has_internet},
     };
     int r = FIELDS_READ(body, FIELDS_STRICT, fields, err);
@@ -104,7 +104,7 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
         return r;
     if ((n->allow && json_count(n->allow) > HOSTS_MAX) ||
         (n->block && json_count(n->block) > HOSTS_MAX))
-        return err_set(err, ERR_LIMIT, "\"network\": more than %d hosts", HOSTS_MAX);
+        return err_set(err, ERR_USAGE, "\"network\": more than %d hosts", HOSTS_MAX);
     r = check_hosts(n->allow, "allowOut", true, err);
     return r < 0 ? r : check_hosts(n->block, "denyOut", false, err);
 }
@@ -178,9 +178,12 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
         {"secure", FIELD_UNUSED}, /* always */
         {"project", FIELD_STRING, &ret->project},
         {"policy", FIELD_DOCUMENT, &ret->policy},
-        {"volumeMounts", FIELD_REFUSED},
-        {"mcp", FIELD_REFUSED},
-        {"iam", FIELD_REFUSED},
+        {"volumeMounts", FIELD_REFUSED,
+         .why = "a sandbox can work on a view of a project (brig serve --project)"},
+        {"mcp", FIELD_REFUSED,
+         .why = "brig runs an MCP server in a sandbox by brig mcp --wrap, and is one at /mcp"},
+        {"iam", FIELD_REFUSED,
+         .why = "what is sent as somebody is credentials.secrets of a template"},
     };
     int r = FIELDS_READ(body, FIELDS_STRICT, fields, err);
     const struct field resume_fields[] = {{"enabled", FIELD_BOOL, &ret->auto_resume}};
@@ -189,7 +192,7 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
     if (r < 0)
         return r;
     if (ret->metadata && json_count(ret->metadata) > 256)
-        return err_set(err, ERR_LIMIT, "\"metadata\": more than 256 entries");
+        return err_set(err, ERR_USAGE, "\"metadata\": more than 256 entries");
     return fields_check_env(ret->env, "envVars", err);
 }
 
@@ -272,7 +275,10 @@ void control_create(struct call *call, const struct json *body)
         return;
     }
     if (!core_has_template(call->core, want.template_name)) {
-        call_fail(call, 404, "there is no template \"%.100s\"", want.template_name);
+        call_fail(call, 404,
+                  "there is no template \"%.100s\"; GET /templates lists those that there are, and "
+                  "a file NAME.yaml of the operator's (brig serve --templates) makes one",
+                  want.template_name);
         return;
     }
     if (start_create(call, &want, &err) < 0)

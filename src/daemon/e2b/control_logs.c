@@ -76,7 +76,9 @@ static void write_command(const struct json *config, char out[static COMMAND_MAX
     const struct json *args = config ? json_get(config, "args") : NULL;
     const char *cmd = config ? json_text(config, "cmd") : NULL;
     buf_init(&text, 4 * COMMAND_MAX);
-    add_word(&text, cmd ? cmd : "");
+    if (cmd) {
+        add_word(&text, cmd);
+    }
     for (size_t i = 0; args && i < json_count(args) && text.len < COMMAND_MAX; i++) {
         buf_chr(&text, ' ');
         add_word(&text, json_string(json_at(args, i)));

@@ -4,6 +4,9 @@
 #include "daemon/e2b/envd.h"
 #include "daemon/e2b/frames.h"
 
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +36,25 @@ static void download_writable(struct activity *a)
 static const struct activity_ops download_ops = {.stop = download_stop,
                                                  .writable = download_writable};
 
+/* The name under which a browser keeps it: by a signed link it would be "files". The path is the
+ * client's: each byte that could mean something in the header is written as its number. */
+static void add_disposition(struct exchange *x, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char value[sizeof("attachment; filename*=UTF-8''") + (size_t)3 * NAME_MAX] = "attachment";
+    size_t len = strlen(value);
+    if (*name && strlen(name) <= NAME_MAX)
+        len += (size_t)snprintf(value + len, sizeof(value) - len, "; filename*=UTF-8''");
+    else
+        name = "";
+    for (; *name; name++) {
+        unsigned char byte = (unsigned char)*name;
+        bool plain = isascii(byte) && (isalnum(byte) || strchr("-._~", byte));
+        len += (size_t)snprintf(value + len, sizeof(value) - len, plain ? "%c" : "%%%02X", byte);
+    }
+    exchange_add_header(x, "Content-Disposition", value);
+}
+
 static void download_head(void *ctx, int error, uint64_t size)
 {
     struct download *d = ctx;
@@ -42,7 +64,7 @@ static void download_head(void *ctx, int error, uint64_t size)
     d->left = size;
     d->begun = true;
     exchange_add_header(x, "X-Content-Type-Options", "nosniff");
-    exchange_add_header(x, "Content-Disposition", "attachment");
+    add_disposition(x, d->path);
     exchange_begin(x, 200, "application/octet-stream", (int64_t)size);
 }
 
@@ -94,8 +116,10 @@ static void download(struct call *call)
         .head = download_head, .data = download_data, .end = download_end, .ctx = d};
     /* No more than the sandbox could have written: a sparse file may claim any size. */
     uint64_t disk = box_info(b)->disk;
-    struct work_request request = {
-        .op = FILES_READ, .path = d->path, .limit = disk > READ_MIN ? disk : READ_MIN};
+    struct work_request request = {.op = FILES_READ,
+                                   .path = d->path,
+                                   .limit = disk > READ_MIN ? disk : READ_MIN,
+                                   .as_root = call->as_root};
     memcpy(d->path, path, sizeof(path));
     activity_serve(&d->activity, call);
     call_watch(call);
@@ -248,7 +272,7 @@ static enum files_op rpc_op(const struct call *call)
 
 static void rpc_body(struct call *call, const struct json *body)
 {
-    struct work_request r = {.op = rpc_op(call)};
+    struct work_request r = {.op = rpc_op(call), .as_root = call->as_root};
     const char *source = NULL;
     int64_t depth = 1;
     const struct field fields[] = {

@@ -226,7 +226,7 @@ static int read_start(const struct json *body, struct start *s, struct err *err)
     if (!s->cmd || !*s->cmd)
         return err_set(err, ERR_USAGE, "\"process.cmd\" is missing");
     if (s->args && json_count(s->args) > ARGS_MAX)
-        return err_set(err, ERR_LIMIT, "\"process.args\": more than %d", ARGS_MAX);
+        return err_set(err, ERR_USAGE, "\"process.args\": more than %d", ARGS_MAX);
     if (s->pty && (r = read_size(s->pty, &s->cols, &s->rows, err)) < 0)
         return r;
     return fields_check_env(s->env, "process.envs", err);
@@ -241,6 +241,8 @@ static void started(void *ctx, struct process *p, const struct err *err)
         stream_attach(call, p, 0);
     else if (err->code == ERR_NOT_EXEC)
         call_fail(call, 403, "%s", err->message);
+    else if (err->code == ERR_NOT_FOUND && err->sys_errno) /* no program has the kernel's number */
+        call_fail(call, 400, "cwd: %s", err->message);
     else
         call_fail_err(call, err);
 }
@@ -267,6 +269,7 @@ static void start_process(struct call *call, struct box *b, const struct start *
         .argv = argv,
         .env = s->env,
         .cwd = s->cwd && *s->cwd ? s->cwd : NULL,
+        .as_root = call->as_root,
         .tty = s->pty != NULL,
         .cols = (uint16_t)s->cols,
         .rows = (uint16_t)s->rows,

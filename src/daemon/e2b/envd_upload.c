@@ -199,14 +199,13 @@ static void write_result(struct upload *u)
 {
     const char *slash;
     const struct http_headers *h = &exchange_request(u->activity.call->x)->headers;
-    char absolute[FILES_PATH_MAX + 1];
-    path_absolute(u->path, absolute);
-    slash = strrchr(absolute, '/');
+    slash = strrchr(u->path, '/');
     jw_object_begin(&u->w);
     path_write(&u->w, "name", slash + 1);
     jw_kv_string(&u->w, "type", "file");
-    path_write(&u->w, "path", absolute);
-    work_write_metadata(&u->w, h);
+    path_write(&u->w, "path", u->path);
+    if (work_has_metadata(h))
+        work_write_metadata(&u->w, h);
     jw_object_end(&u->w);
     u->count++;
 }
@@ -255,11 +254,12 @@ static bool file_open(struct upload *u, const char *path)
         upload_fail(u, b ? 400 : 502, b ? "a file without a good path" : "the sandbox is gone");
         return false;
     }
-    memcpy(u->path, path, strlen(path) + 1);
+    path_absolute(b, call->as_root, path, u->path);
     u->state = UPLOAD_STARTING;
     struct work_request r = {
         .op = FILES_WRITE,
         .path = u->path,
+        .as_root = call->as_root,
         .metadata = &exchange_request(call->x)->headers,
     };
     work_start(&u->work, &u->activity, b, &r, &sink, file_started);

@@ -30,7 +30,7 @@ struct event {
 struct watch {
     struct activity activity; /* its call: of a stream, or of a create that is not answered yet */
     struct work dir, stat;
-    bool is_stream, started, lost;
+    bool is_stream, started, lost, as_root;
     bool asking;    /* `stat` is on its way, or at work */
     bool in_asking; /* ask_next is on the stack */
     char path[FILES_PATH_MAX + 1];
@@ -199,7 +199,7 @@ static void ask_next(struct watch *w)
 {
     const struct files_sink sink = {.entry = stat_entry, .end = stat_end, .ctx = w};
     char path[FILES_PATH_MAX + FILES_TEXT_MAX + 2];
-    const struct work_request request = {.op = FILES_STAT, .path = path};
+    const struct work_request request = {.op = FILES_STAT, .path = path, .as_root = w->as_root};
     struct box *b;
     if (w->in_asking)
         return;
@@ -311,7 +311,8 @@ static void on_deadline(struct loop_timer *t)
 
 /* ---- requests ---- */
 
-static int read_request(struct watch *w, const struct json *body, struct err *err)
+static int read_request(struct watch *w, const struct box *b, const struct json *body,
+                        struct err *err)
 {
     const char *path = NULL;
     const struct field fields[] = {
@@ -325,7 +326,7 @@ static int read_request(struct watch *w, const struct json *body, struct err *er
         return r;
     if (!path || !*path || strlen(path) > FILES_PATH_MAX - sizeof(HOME_PATH))
         return err_set(err, ERR_USAGE, "\"path\" is missing or too long");
-    path_absolute(path, w->path);
+    path_absolute(b, w->as_root, path, w->path);
     return 0;
 }
 
@@ -335,8 +336,10 @@ static struct watch *watch_new(struct call *call, struct box *b, const struct js
 {
     struct err err = ERR_INIT;
     struct watch *w = activity_new(sizeof(*w), ops, call->core, box_account(b), &err);
+    if (w)
+        w->as_root = call->as_root;
     if (!w || activity_charge(&w->activity, ACCOUNT_WATCHERS, &err) < 0 ||
-        read_request(w, body, &err) < 0) {
+        read_request(w, b, body, &err) < 0) {
         if (w)
             activity_end(&w->activity);
         call_fail_err(call, &err);
@@ -356,7 +359,7 @@ static void watch_start(struct watch *w)
 {
     const struct files_sink sink = {.head = on_head, .event = on_event, .end = on_end, .ctx = w};
     const struct work_request request = {
-        .op = FILES_WATCH, .path = w->path, .recursive = w->recursive};
+        .op = FILES_WATCH, .path = w->path, .recursive = w->recursive, .as_root = w->as_root};
     work_start(&w->dir, &w->activity, w->activity.box, &request, &sink, NULL);
 }
 

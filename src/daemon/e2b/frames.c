@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const struct json_limits message_limits = {
-    .max_bytes = CALL_JSON_MAX, .max_depth = 32, .max_nodes = 65536};
+    .max_bytes = CALL_JSON_MAX, .max_depth = 32, .max_nodes = 65536, .max_key = 64u << 10};
 
 static void stream_body(struct call *call, const char *data, size_t len)
 {
@@ -20,12 +20,7 @@ static void stream_body(struct call *call, const char *data, size_t len)
     }
     /* The message is a part of call->body. */
     char *text = message.len ? call->body.data + ((const char *)message.data - data) : nothing;
-    if (call_parse(call, text, message.len ? message.len : 2, &message_limits) < 0)
-        return;
-    if (json_type(call->json) != JSON_OBJECT)
-        call_fail(call, 400, "a message must be a JSON object");
-    else
-        call->on_json(call, call->json);
+    call_parse_object(call, text, message.len ? message.len : 2, &message_limits);
 }
 
 void frames_json(struct call *call, void (*fn)(struct call *call, const struct json *body))

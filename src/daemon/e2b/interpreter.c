@@ -28,7 +28,7 @@ struct run {
     bool in_result;
     size_t member;              /* the next one */
     struct json_pieces *pieces; /* of the one before it */
-    char *denied;               /* what was refused meanwhile, for its error; or NULL */
+    char *denied;               /* what was refused meanwhile, and is not told yet; or NULL */
 };
 
 /* ---- lines ---- */
@@ -89,6 +89,8 @@ static void line_exception(struct run *r, const struct interp_said *s)
                 traceback.len && traceback.data[traceback.len - 1] != '\n' ? "\n" : "", r->denied);
     }
     line_error(r, s->name, buf_text(&value), buf_text(&traceback));
+    free(r->denied);
+    r->denied = NULL;
 }
 
 static void on_keepalive(struct loop_timer *t)
@@ -236,6 +238,17 @@ static void on_denied(void *ctx, const char *words)
     r->denied = strdup(words);
 }
 
+/* A cell that is good in itself, such as `!curl HOST`: nobody but us says why nothing came. */
+static void write_denied(struct run *r)
+{
+    struct buf line cleanup_buf = {0};
+    if (!r->denied)
+        return;
+    buf_init(&line, TEXT_MAX);
+    buf_fmt(&line, "brig: %s\n", r->denied);
+    write_text(r, 2, buf_text(&line), line.len);
+}
+
 static void say_lost(struct run *r, const struct err *err)
 {
     char text[sizeof err->message + sizeof err->hint + 4];
@@ -257,6 +270,7 @@ static void on_end(void *ctx, const struct err *err)
     }
     for (int i = 0; i < 2; i++)
         write_text(r, i + 1, r->tail[i].bytes, r->tail[i].len);
+    write_denied(r);
     if (err)
         say_lost(r, err);
     line_simple(r, "end_of_execution");
@@ -284,7 +298,9 @@ static int read_execute(const struct json *body, struct execute *e, struct err *
     if (!e->code)
         return err_set(err, ERR_USAGE, "\"code\" is missing");
     if (strlen(e->code) > INTERP_CODE_MAX)
-        return err_set(err, ERR_LIMIT, "\"code\": more than %u bytes", INTERP_CODE_MAX);
+        return err_set(err, ERR_USAGE,
+                       "\"code\": more than %u bytes; write it to a file and run that",
+                       INTERP_CODE_MAX);
     if (e->context_id && e->language)
         return err_set(err, ERR_USAGE, "either \"context_id\" or \"language\", not both");
     return fields_check_env(e->env, "env_vars", err);

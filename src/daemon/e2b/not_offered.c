@@ -15,6 +15,8 @@ static const char secrets[] = "secrets are the operator's, in credentials.secret
                               "and are not stored by requests";
 static const char teams[] = "there are no teams: keys are made with brig keys add";
 static const char compose[] = "files are not composed here: write the whole one";
+static const char metrics[] =
+    "what a sandbox uses is told by the API, not by the sandbox: GET /sandboxes/{id}/metrics";
 
 static const struct {
     const char *path, *text;
@@ -46,6 +48,7 @@ static const struct {
     {"/access-tokens", teams},
     {"/access-tokens/{id}", teams},
     {"/files/compose", compose},
+    {"/metrics", metrics},
 };
 
 const char *not_offered(const char *path)

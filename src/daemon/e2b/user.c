@@ -1,8 +1,9 @@
 /* Whom a request of envd's wants to be inside: `Authorization: Basic NAME:` of its calls,
  * `username` of /files.
  *
- * DM-7  A sandbox has one user, its template's. A request that names another one is refused: nobody
- *       is silently somebody else, and nobody becomes root by asking. */
+ * DM-7  A sandbox has one user, its template's, and root beside that one where the template says
+ * so. A request that names another one is refused: nobody is silently somebody else, and nobody
+ *       becomes root by asking where the template gives none. */
 #include "daemon/e2b/user.h"
 
 #include "base/base64.h"
@@ -78,12 +79,16 @@ bool user_given(struct call *call, const struct box *b)
         unknown(call, "");
         return false;
     }
+    call->as_root = info->root_beside && strcmp(name, "root") == 0;
+    if (call->as_root)
+        return true;
     if (!name[0] || strcmp(name, "user") == 0 || (info->root && strcmp(name, "root") == 0))
         return true;
     if (strcmp(name, "root") == 0)
         call_fail(call, 403,
                   "template %s gives no root: its sandboxes have one user, and it is not root; a "
-                  "template whose policy says kernel: {uid: 0} gives one",
+                  "template whose policy says kernel: {root: true} has both, one with kernel: "
+                  "{uid: 0} has root alone",
                   info->template_name);
     else
         unknown(call, name);

@@ -1,6 +1,7 @@
 /* run_command: a shell command line, or a program with its arguments, as they are. */
 #include "daemon/mcp/run.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static void on_end(void *ctx, const struct process_end *how)
     struct mcp_run *r = ctx;
     r->wait_status = how->wait_status;
     r->timed_out = how->timed_out;
-    r->failed = how->timed_out || how->oom || WIFSIGNALED(how->wait_status);
+    r->failed =
+        how->timed_out || how->oom || WIFSIGNALED(how->wait_status) || r->error.code != ERR_NONE;
     if (how->oom)
         r->error = *how->oom;
     else if (how->timed_out)
@@ -34,12 +36,19 @@ static void fed(void *ctx)
     (void)ctx;
 }
 
+/* All of it is taken; what the pipe does not hold waits. -EPIPE: it does not want any. A command
+ * whose input there is no room for is ended: with a part of it, it would do something else. */
 static void feed(struct mcp_run *r, struct process *p)
 {
     if (!r->input)
         return;
-    /* All of it is taken; what the pipe does not hold waits. -EPIPE: it does not want any. */
-    process_input(p, r->input, strlen(r->input), fed, NULL);
+    if (process_input(p, r->input, strlen(r->input), fed, NULL) == -ENOBUFS) {
+        err_set(&r->error, ERR_LIMIT,
+                "killed: \"stdin\" of %zu bytes, and the key has no room for them",
+                strlen(r->input));
+        err_hint(&r->error, "write them to a file in pieces (write_file), and read that");
+        process_signal(p, SIGKILL);
+    }
     process_close_input(p);
 }
 
@@ -95,8 +104,10 @@ static void start(struct mcp_run *r, struct box *b)
         .has_stdin = r->input != NULL,
         .timeout_ms = (uint64_t)r->timeout_ms,
     };
-    if (!argv) {
-        err_memory(&err);
+    if (!argv || tool_user(b, r->user, &request.as_root, &err) < 0) {
+        if (!argv)
+            err_memory(&err);
+        free(argv);
         run_fail(r, &err);
         return;
     }
@@ -123,11 +134,9 @@ static int read_arguments(struct mcp_run *r, const char **ret_session, struct er
 {
     const char *session = NULL;
     const struct field fields[] = {
-        {"command", FIELD_STRING, &r->command},
-        {"args", FIELD_STRINGS, &r->args},
-        {"cwd", FIELD_STRING, &r->cwd},
-        {"stdin", FIELD_STRING, &r->input},
-        RUN_FIELDS(r, session),
+        {"command", FIELD_STRING, &r->command}, {"args", FIELD_STRINGS, &r->args},
+        {"cwd", FIELD_STRING, &r->cwd},         {"stdin", FIELD_STRING, &r->input},
+        {"user", FIELD_STRING, &r->user},       RUN_FIELDS(r, session),
     };
     if (TOOL_FIELDS(r->c, fields, err) < 0)
         return err_number(err);

@@ -148,7 +148,7 @@ void file_begin(struct mcp_file *f, struct box *b, uint32_t depth, uint64_t limi
     const struct files_sink sink = {
         .head = on_head, .entry = on_entry, .data = on_data, .end = on_end, .ctx = f};
     const struct work_request request = {
-        .op = f->op, .path = f->path, .depth = depth, .limit = limit};
+        .op = f->op, .path = f->path, .depth = depth, .limit = limit, .as_root = f->as_root};
     work_start(&f->work, &f->c->activity, b, &request, &sink, on_started);
 }
 

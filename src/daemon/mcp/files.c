@@ -22,7 +22,8 @@ static void fail(struct mcp_file *f)
         err = f->why;
     else if (code == ERR_REFUSED) {
         err_at(&err, BOUNDARY_FILESYSTEM);
-        err_hint(&err, "files below /home/user and /tmp can be written; the rest is read-only");
+        err_hint(&err, "files below /home/user and /tmp can be written; the rest only where the "
+                       "policy of the template says filesystem: {writable_root: true}");
     } else if (f->error == EFBIG) {
         err_hint(&err, "at most %u bytes; take a part of it with run_command", MCP_FILE_MAX);
     } else if (code == ERR_LIMIT) {
@@ -57,7 +58,11 @@ static bool begin(struct mcp_file *f, const char *session, const char *path, con
     b = tool_box(f->c, session);
     if (!b)
         return false;
-    path_absolute(path, f->path);
+    if (tool_user(b, f->user, &f->as_root, &own) < 0) {
+        tool_fail(f->c, &own);
+        return false;
+    }
+    path_absolute(b, f->as_root, path, f->path);
     file_begin(f, b, depth, limit);
     return true;
 }
@@ -95,11 +100,12 @@ static void have_read(struct mcp_file *f)
 void mcp_read_file(struct mcp_call *c)
 {
     struct err err = ERR_INIT;
-    const char *session = NULL, *path = NULL, *encoding = "utf-8";
+    const char *session = NULL, *path = NULL, *user = NULL, *encoding = "utf-8";
     const struct field fields[] = {
         {"session_id", FIELD_STRING, &session},
         {"path", FIELD_STRING, &path},
         {"encoding", FIELD_STRING, &encoding},
+        {"user", FIELD_STRING, &user},
     };
     struct mcp_file *f = file_new(c, FILES_READ);
     if (!f)
@@ -108,6 +114,7 @@ void mcp_read_file(struct mcp_call *c)
     if (!encoding_good(encoding))
         err_set(&err, ERR_USAGE, "\"encoding\": expected utf-8 or base64");
     f->encoding = encoding;
+    f->user = user;
     f->done = have_read;
     begin(f, session, path, &err, 0, MCP_FILE_MAX);
 }
@@ -148,12 +155,11 @@ static void take_content(struct mcp_file *f, const char *content, const char *en
 void mcp_write_file(struct mcp_call *c)
 {
     struct err err = ERR_INIT;
-    const char *session = NULL, *path = NULL, *content = NULL, *encoding = "utf-8";
+    const char *session = NULL, *path = NULL, *content = NULL, *user = NULL, *encoding = "utf-8";
     const struct field fields[] = {
-        {"session_id", FIELD_STRING, &session},
-        {"path", FIELD_STRING, &path},
-        {"content", FIELD_STRING, &content},
-        {"encoding", FIELD_STRING, &encoding},
+        {"session_id", FIELD_STRING, &session}, {"path", FIELD_STRING, &path},
+        {"content", FIELD_STRING, &content},    {"encoding", FIELD_STRING, &encoding},
+        {"user", FIELD_STRING, &user},
     };
     struct mcp_file *f = file_new(c, FILES_WRITE);
     if (!f)
@@ -162,6 +168,7 @@ void mcp_write_file(struct mcp_call *c)
     f->done = have_written;
     if (TOOL_FIELDS(c, fields, &err) >= 0)
         take_content(f, content, encoding, &err);
+    f->user = user;
     begin(f, session, path, &err, 0, 0);
 }
 
@@ -185,17 +192,19 @@ static void have_listed(struct mcp_file *f)
 void mcp_list_files(struct mcp_call *c)
 {
     struct err err = ERR_INIT;
-    const char *session = NULL, *path = HOME_PATH;
+    const char *session = NULL, *path = HOME_PATH, *user = NULL;
     int64_t depth = 1;
     const struct field fields[] = {
         {"session_id", FIELD_STRING, &session},
         {"path", FIELD_STRING, &path},
         {"depth", FIELD_INT, &depth, 1, MCP_DEPTH_MAX},
+        {"user", FIELD_STRING, &user},
     };
     struct mcp_file *f = file_new(c, FILES_LIST);
     if (!f)
         return;
     TOOL_FIELDS(c, fields, &err);
     f->done = have_listed;
+    f->user = user;
     begin(f, session, path, &err, (uint32_t)depth, MCP_ENTRIES_MAX);
 }

@@ -12,6 +12,8 @@ struct mcp_file {
     enum files_op op;
     char path[FILES_PATH_MAX + 1];
     const char *encoding;
+    const char *user; /* or NULL */
+    bool as_root;
     struct work work;
     int error;
     struct err why; /* of a start that failed */

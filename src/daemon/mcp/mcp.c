@@ -192,34 +192,22 @@ static void take_message(struct call *call, struct rpc_msg *m)
     dispatch(c);
 }
 
-/* A tree within the memory that the key has left; what it takes is the call's. */
-static int parse(struct call *call, size_t len, struct json **ret, struct err *err)
-{
-    struct json_limits limits = rpc_limits;
-    uint64_t room = account_room(call->hold.account, ACCOUNT_BYTES);
-    limits.max_memory = room < SIZE_MAX ? (size_t)room + 1 : 0;
-    int r = json_parse_in_place(call->body.data, len, &limits, ret, err);
-    if (r < 0)
-        return err->code == ERR_LIMIT ? r : err_wrap(err, "this is no JSON that is taken here");
-    r = hold_add(&call->hold, json_memory(*ret), err);
-    if (r < 0)
-        json_free(*ret);
-    return r;
-}
-
-static void take_body(struct call *call, const char *data, size_t len)
+/* The tree, and what it takes on the account, is the call's until rpc_read has it. */
+static void take_tree(struct call *call, const struct err *wrong)
 {
     struct rpc_msg m = {0};
-    struct json *tree = NULL;
-    struct err err = ERR_INIT;
+    struct err err = wrong ? *wrong : (struct err)ERR_INIT;
     int code = RPC_PARSE_ERROR;
-    (void)data; /* is call->body */
-    if (parse(call, len, &tree, &err) < 0) {
+    if (wrong && wrong->code != ERR_LIMIT)
+        err_wrap(&err, "this is no JSON that is taken here");
+    if (wrong) {
         fail(call, err.code == ERR_LIMIT ? 429 : 400, NULL,
              err.code == ERR_LIMIT ? RPC_INTERNAL_ERROR : code, err.message, NULL);
         return;
     }
+    struct json *tree = call->json;
     uint64_t memory = json_memory(tree);
+    call->json = NULL;
     if (rpc_read(tree, &m, &code, &err) < 0)
         fail(call, code == RPC_INVALID_PARAMS ? 200 : 400, m.id, code, err.message, NULL);
     else
@@ -227,6 +215,14 @@ static void take_body(struct call *call, const char *data, size_t len)
     if (m.tree) /* else it is a call's of its own now */
         hold_sub(&call->hold, memory);
     rpc_msg_done(&m);
+}
+
+static void take_body(struct call *call, const char *data, size_t len)
+{
+    struct json_limits limits = rpc_limits;
+    (void)data; /* is call->body */
+    limits.max_key = 64u << 10;
+    call_parse(call, call->body.data, len, &limits, take_tree);
 }
 
 /* A page can make a browser send forms and plain text without asking, but not this. */

@@ -63,7 +63,7 @@ void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
 /* A list under a key: finished JSON values, with commas between them. */
 void result_list(struct json_writer *w, const char *key, const struct buf *items);
 
-/* tools.c */
+/* tools_call.c */
 void mcp_tools_call(struct mcp_call *c);
 /* Of a tool: content[0], then structuredContent is opened. `more`: further content blocks as JSON,
  * each with a comma before it, or NULL. */
@@ -78,6 +78,8 @@ struct box *tool_box(struct mcp_call *c, const char *session_id);
 int tool_fields(const struct mcp_call *c, const struct field *fields, size_t count,
                 struct err *err);
 #define TOOL_FIELDS(c, table, err) tool_fields(c, table, ARRAY_LEN(table), err)
+/* Whom a call wants to be in this sandbox; `user` may be NULL. */
+int tool_user(const struct box *b, const char *user, bool *ret_as_root, struct err *err);
 int tool_has_template(const struct mcp_call *c, const char *name, struct err *err);
 /* What its sandboxes work on a view of unless it says otherwise: `brig mcp --project` asks for the
  * first that its daemon offers, with a header. NULL: nothing. */

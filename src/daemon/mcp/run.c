@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define LIFE_MARGIN_MS  30000
-#define LINES_PER_PIECE 64u        /* more lines at once are told together */
-#define RESULTS_MAX     (8u << 20) /* of each kind */
+#define LINES_PER_PIECE 64u /* more lines at once are told together */
+#define PICTURES_MAX    (8u << 20)
+#define RESULTS_MAX     (2u << 20) /* their text, and all else: it is written in one go */
 
 /* ---- its end ---- */
 
@@ -78,7 +79,7 @@ static struct mcp_run *run_new(struct mcp_call *c, const struct run_kind *kind)
     }
     activity_buf(&c->activity, &r->result, RESULTS_MAX);
     activity_buf(&c->activity, &r->results, RESULTS_MAX);
-    activity_buf(&c->activity, &r->images, RESULTS_MAX);
+    activity_buf(&c->activity, &r->images, PICTURES_MAX);
     c->stop = run_stop;
     c->resume = run_resume;
     c->forget = run_forget;

@@ -31,7 +31,7 @@ struct mcp_run {
     struct buf result, results, images; /* JSON */
     struct json *exception;             /* {"name","value","traceback"} or NULL */
     /* run_command */
-    const char *command, *cwd, *input;
+    const char *command, *cwd, *input, *user;
     const struct json *args;
     bool plain_shell;
     struct process_client *client;

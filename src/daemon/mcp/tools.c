@@ -1,29 +1,51 @@
-/* tools/call: which tool, and the form of its results.
+/* What all tools share: their arguments, their session, and the form of their results.
  *
  * What a model got wrong, and what was refused, is a result that it can read (isError, and "error"
  * in structuredContent); only a tool that does not exist is an error of the protocol. */
 #include "daemon/mcp/mcp.h"
 
-#include "daemon/box/review.h"
-
 #include <string.h>
 
-#define KEEPALIVE_FIRST_MS 5000u
+/* Tools of other servers have it, and a model that wants to be root asks for it by that name. */
+static int refuse_user(struct err *err)
+{
+    err_set(err, ERR_UNSUPPORTED,
+            "\"user\": here everything runs as one user, that of the template");
+    return err_hint(err, "leave it out; for root take a template whose policy says "
+                         "kernel: {uid: 0}, or one with kernel: {root: true} and run_command");
+}
 
-static void (*const handlers[TOOL_COUNT])(struct mcp_call *c) = {
-    [TOOL_RUN_CODE] = mcp_run_code,
-    [TOOL_RUN_COMMAND] = mcp_run_command,
-    [TOOL_READ_FILE] = mcp_read_file,
-    [TOOL_WRITE_FILE] = mcp_write_file,
-    [TOOL_LIST_FILES] = mcp_list_files,
-    [TOOL_CREATE_SESSION] = mcp_create_session,
-    [TOOL_DESTROY_SESSION] = mcp_destroy_session,
-    [TOOL_DIFF] = mcp_diff,
-};
+static bool takes_user(const struct field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(fields[i].name, "user") == 0)
+            return true;
+    return false;
+}
+
+int tool_user(const struct box *b, const char *user, bool *ret_as_root, struct err *err)
+{
+    const struct box_info *info = box_info(b);
+    bool root = user && strcmp(user, "root") == 0;
+    *ret_as_root = root && info->root_beside;
+    if (!user || !*user || strcmp(user, "user") == 0 || (root && (info->root_beside || info->root)))
+        return 0;
+    if (!root)
+        return err_set(err, ERR_USAGE, "\"user\": expected user or root");
+    err_set(err, ERR_REFUSED,
+            "\"user\": template %.100s gives no root: its sandboxes have one user, and it is not "
+            "root",
+            info->template_name);
+    return err_hint(err, "leave it out; or take a template whose policy says kernel: {root: true}, "
+                         "or kernel: {uid: 0} for root alone");
+}
 
 int tool_fields(const struct mcp_call *c, const struct field *fields, size_t count, struct err *err)
 {
     const struct json *arguments = json_get(c->msg.params, "arguments");
+    if (arguments && json_type(arguments) == JSON_OBJECT && json_get(arguments, "user") &&
+        !takes_user(fields, count))
+        return refuse_user(err);
     return arguments ? fields_read(arguments, FIELDS_STRICT, fields, count, err) : 0;
 }
 
@@ -40,26 +62,6 @@ const char *tool_project(const struct mcp_call *c)
     return exchange_header(c->activity.call->x, "X-Brig-Project")
                ? core_project_of(c->activity.core, c->key)
                : NULL;
-}
-
-void mcp_tools_call(struct mcp_call *c)
-{
-    const struct json *name = c->msg.params ? json_get(c->msg.params, "name") : NULL;
-    const struct json *arguments = c->msg.params ? json_get(c->msg.params, "arguments") : NULL;
-    enum tool_id id = TOOL_COUNT;
-    if (name && json_type(name) == JSON_STRING)
-        id = offer_find(json_string(name));
-    if (id == TOOL_COUNT) {
-        mcp_fail(c, 200, RPC_INVALID_PARAMS, "there is no such tool", NULL);
-        return;
-    }
-    if (arguments && json_type(arguments) != JSON_OBJECT) {
-        mcp_fail(c, 200, RPC_INVALID_PARAMS, "arguments must be an object", NULL);
-        return;
-    }
-    if (c->takes_events)
-        loop_timer_set(c->activity.loop, &c->keepalive, KEEPALIVE_FIRST_MS);
-    handlers[id](c);
 }
 
 void tool_result_begin(struct mcp_call *c, struct mcp_result *r, const struct buf *text,

@@ -13,6 +13,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static int give_memory(struct machine *m, uint32_t slot, uint64_t at, uint64_t from, uint64_t len,
+                       struct err *err)
+{
+    struct kvm_userspace_memory_region region = {.slot = slot,
+                                                 .guest_phys_addr = at,
+                                                 .memory_size = len,
+                                                 .userspace_addr =
+                                                     (uint64_t)(uintptr_t)(m->memory.host + from)};
+    if (ioctl(m->vm, KVM_SET_USER_MEMORY_REGION, &region) < 0)
+        return err_sys(err, "give the machine its memory");
+    return 0;
+}
+
 static int make_memory(struct machine *m, uint64_t size, struct err *err)
 {
     /* Private and without a file: nobody else has it, and it is gone with the monitor. */
@@ -20,13 +33,17 @@ static int make_memory(struct machine *m, uint64_t size, struct err *err)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (host == MAP_FAILED)
         return err_sys(err, "map %llu bytes of guest memory", (unsigned long long)size);
-    m->memory = (struct guest_memory){.host = host, .base = arch_memory_base, .size = size};
-    struct kvm_userspace_memory_region region = {.guest_phys_addr = m->memory.base,
-                                                 .memory_size = size,
-                                                 .userspace_addr = (uint64_t)(uintptr_t)host};
-    if (ioctl(m->vm, KVM_SET_USER_MEMORY_REGION, &region) < 0)
-        return err_sys(err, "give the machine its memory");
-    return 0;
+    m->memory = (struct guest_memory){.host = host,
+                                      .base = arch_memory_base,
+                                      .size = size,
+                                      .gap_at = arch_gap_at,
+                                      .gap_end = arch_gap_end};
+    uint64_t low = arch_gap_at - arch_memory_base;
+    if (arch_gap_at == 0 || size <= low)
+        return give_memory(m, 0, arch_memory_base, 0, size, err);
+    if (give_memory(m, 0, arch_memory_base, 0, low, err) < 0)
+        return err_number(err);
+    return give_memory(m, 1, arch_gap_end, low, size - low, err);
 }
 
 static int make_cpu(struct machine *m, unsigned i, struct err *err)
@@ -109,28 +126,29 @@ int machine_add(struct machine *m, struct device *d, struct err *err)
     return 0;
 }
 
-int64_t machine_read(struct machine *m, uint64_t at, int fd, const char *what, struct err *err)
+int64_t machine_read(struct machine *m, uint64_t at, int fd, uint64_t from, const char *what,
+                     struct err *err)
 {
     struct stat sb;
     if (fstat(fd, &sb) < 0)
         return err_sys(err, "look at the %s", what);
-    uint8_t *to =
-        sb.st_size <= 0 || at > m->memory.size || (uint64_t)sb.st_size > m->memory.size - at
-            ? NULL
-            : m->memory.host + at;
+    if (sb.st_size <= 0 || (uint64_t)sb.st_size <= from)
+        return err_set(err, ERR_UNSUPPORTED, "the %s is too short", what);
+    uint64_t len = (uint64_t)sb.st_size - from;
+    uint8_t *to = memory_range(&m->memory, m->memory.base + at, len);
     if (!to) {
         err_set(err, ERR_LIMIT, "the %s does not fit into the guest's memory", what);
         return err_hint(err, "give it more: --memory 512M");
     }
-    for (off_t done = 0; done < sb.st_size;) {
-        ssize_t n = pread(fd, to + done, (size_t)(sb.st_size - done), done);
+    for (uint64_t done = 0; done < len;) {
+        ssize_t n = pread(fd, to + done, (size_t)(len - done), (off_t)(from + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return err_sys(err, "read the %s", what);
-        done += n;
+        done += (uint64_t)n;
     }
-    return sb.st_size;
+    return (int64_t)len;
 }
 
 int machine_load(struct machine *m, int kernel, int initramfs, struct err *err)
@@ -187,6 +205,6 @@ enum machine_end machine_step(struct machine *m, unsigned cpu)
     case KVM_EXIT_INTR:
         return MACHINE_GOES_ON;
     default:
-        return MACHINE_BROKEN;
+        return arch_exit(m, cpu);
     }
 }

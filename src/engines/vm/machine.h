@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "engines/vm/device.h"
+#include "engines/vm/machine_end.h"
 
 #include <pthread.h>
 
@@ -12,13 +13,6 @@
 #define MACHINE_SPACING     0x1000u /* between the windows of devices */
 
 struct kvm_run;
-
-enum machine_end {
-    MACHINE_GOES_ON,
-    MACHINE_OFF,   /* the guest switched it off */
-    MACHINE_RESET, /* the guest's kernel gave up: it restarts after a panic */
-    MACHINE_BROKEN,
-};
 
 struct machine {
     int kvm, vm;
@@ -45,16 +39,20 @@ int machine_load(struct machine *m, int kernel, int initramfs, struct err *err);
 /* Runs a processor until the guest needs something, and gives it that. */
 enum machine_end machine_step(struct machine *m, unsigned cpu);
 
-/* Reads all of a file into guest memory, at an offset from its start; the length, or negative. */
-int64_t machine_read(struct machine *m, uint64_t at, int fd, const char *what, struct err *err);
+/* Reads a file, from an offset on, into guest memory, at an offset from its start; the length, or
+ * negative. */
+int64_t machine_read(struct machine *m, uint64_t at, int fd, uint64_t from, const char *what,
+                     struct err *err);
 
 /* In arm64/ and x86-64/. */
 extern const uint64_t arch_memory_base, arch_device_base;
-/* NULL, or why this architecture cannot be served. */
-const char *arch_refusal(void);
+/* Guest addresses between which there is no memory; 0: there is no such gap. */
+extern const uint64_t arch_gap_at, arch_gap_end;
 /* Before and after the processors are made. */
 int arch_before_cpus(struct machine *m, struct err *err);
 int arch_after_cpus(struct machine *m, struct err *err);
 /* The number of a device's interrupt line, as irqfd wants it. */
 unsigned arch_line(unsigned device);
 int arch_load(struct machine *m, int kernel, int initramfs, struct err *err);
+/* What only this architecture's processors stop for. */
+enum machine_end arch_exit(struct machine *m, unsigned cpu);

@@ -1,18 +1,20 @@
 /* brig-vmm: the monitor of one virtual machine. brig starts it in the place of the code, inside the
  * walls of the container tier:
  *
- *   brig-vmm MEMORY CPUS UID KVM KERNEL INITRAMFS PLAN
+ *   brig-vmm MEMORY CPUS UID NETWORK KVM KERNEL INITRAMFS PLAN SECONDS
  *
- * The last four are descriptors: /dev/kvm, opened outside, and sealed files. It boots the kernel,
- * tells init in the guest what to run, carries input and output, and ends as the code ended.
+ * KVM to PLAN are descriptors: /dev/kvm, opened outside, and sealed files. NETWORK is a
+ * guest_network, SECONDS are what the guest has to come up. It boots the kernel, tells init in the
+ * guest what to run, carries input, output and connections, and ends as the code ended.
  *
  * One thread serves the devices, one runs each processor. Before the guest's first instruction each
  * of them gives up all system calls but those that it works with.
  *
- * VM-13  Of KVM's calls only KVM_RUN is left; nothing is executed, no socket made, and files are
- * opened below folders that are open.
+ * VM-13  Of KVM's calls only KVM_RUN is left; nothing is executed, and files are opened below
+ * folders that are open. No socket is made; with network rules, those of one family and type.
  * VM-14  A guest that does not say in time that it is up ends the run. */
 #include "base/num.h"
+#include "engines/vm/egress.h"
 #include "engines/vm/fs.h"
 #include "engines/vm/machine.h"
 #include "engines/vm/session.h"
@@ -33,6 +35,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,6 +44,7 @@ struct monitor {
     struct vsock vsock;
     struct fs fs;
     struct session session;
+    struct egress egress;
     int ended_fd; /* a processor stopped for good */
     _Atomic int end;
     pthread_barrier_t sealed;
@@ -66,8 +70,11 @@ static int seal_processor(struct err *err)
                       "a processor of the guest", err);
 }
 
-static int seal_devices(struct err *err)
+/* Where the code's connections lead is up to the network that the monitor stands in: there every
+ * address ends at brig-proxy, or nowhere. */
+static int seal_devices(const struct monitor *m, struct err *err)
 {
+    bool carry = m->vsock.carried_max > 0;
     static const int allowed[] = {
         SEAL_CALLS_LIFE, SYS_read,         SYS_write,     SYS_writev,     SYS_preadv,
         SYS_pwritev,     SYS_close,        SYS_fstat,     SYS_newfstatat, SYS_statx,
@@ -81,15 +88,20 @@ static int seal_devices(struct err *err)
 #ifdef SYS_renameat
         SYS_renameat,
 #endif
+        SYS_connect,     SYS_shutdown, /* the last two: with network rules alone */
     };
+    const size_t allowed_count = sizeof allowed / sizeof *allowed - (carry ? 0 : 2);
     struct seal_choice choices[] = {
         SEAL_CHOICES_NO_CODE,
         {SYS_openat, 0, 0x80000000u, {0}, 1},        /* below an open folder */
         {SYS_kill, 0, ~0u, {(uint32_t)getpid()}, 1}, /* to end as the code ended */
+        {SYS_socket, 0, ~0u, {(uint32_t)m->egress.family}, 1, true},
+        {SYS_socket, 2, ~0u, {0}, 1, true},
+        {SYS_socket, 1, ~0u, {SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC}, carry ? 1 : 0},
     };
-    return seal_calls(&(struct seal_calls){allowed, sizeof allowed / sizeof *allowed, choices,
-                                           sizeof choices / sizeof *choices},
-                      "the monitor", err);
+    return seal_calls(
+        &(struct seal_calls){allowed, allowed_count, choices, sizeof choices / sizeof *choices},
+        "the monitor", err);
 }
 
 static void *run_processor(void *argument)
@@ -125,7 +137,12 @@ static int start_processors(struct monitor *m, struct err *err)
     return 0;
 }
 
-enum { AT_SESSION, AT_ENDED = SESSION_FDS, AT_BELLS };
+enum {
+    AT_SESSION,
+    AT_ENDED = SESSION_FDS,
+    AT_EGRESS,
+    AT_BELLS = AT_EGRESS + EGRESS_FDS,
+};
 #define BELLS (MACHINE_DEVICES_MAX * DEVICE_QUEUES_MAX)
 
 static unsigned watch_bells(struct monitor *m, struct pollfd *fds)
@@ -156,6 +173,7 @@ static int serve(struct monitor *m)
         struct pollfd fds[AT_BELLS + BELLS];
         pthread_mutex_lock(&m->machine.lock);
         session_watch(&m->session, fds);
+        egress_watch(&m->egress, fds + AT_EGRESS);
         pthread_mutex_unlock(&m->machine.lock);
         fds[AT_ENDED] = (struct pollfd){.fd = m->ended_fd, .events = POLLIN};
         unsigned bells = watch_bells(m, fds + AT_BELLS);
@@ -166,6 +184,7 @@ static int serve(struct monitor *m)
             continue;
         answer_bells(m, fds + AT_BELLS);
         pthread_mutex_lock(&m->machine.lock);
+        egress_step(&m->egress, fds + AT_EGRESS);
         int status = session_step(&m->session, fds);
         pthread_mutex_unlock(&m->machine.lock);
         if (status >= 0)
@@ -174,25 +193,29 @@ static int serve(struct monitor *m)
             return session_lost(&m->session,
                                 m->end == MACHINE_RESET ? "the guest's kernel gave up (it panicked)"
                                 : m->end == MACHINE_OFF ? "the guest switched itself off"
-                                                        : "the guest's processor cannot go on");
+                                : m->end == MACHINE_FAULT
+                                    ? "the guest's kernel gave up (its processor found no way on)"
+                                    : "the guest's processor cannot go on");
     }
 }
 
 struct arguments {
-    uint64_t memory, cpus, uid, kvm, kernel, initramfs, plan;
+    uint64_t memory, cpus, uid, network, kvm, kernel, initramfs, plan, seconds;
 };
 
 static int read_arguments(char **argv, struct arguments *a, struct err *err)
 {
-    uint64_t *numbers[] = {&a->memory, &a->cpus,      &a->uid, &a->kvm,
-                           &a->kernel, &a->initramfs, &a->plan};
+    uint64_t *numbers[] = {&a->memory, &a->cpus,      &a->uid,  &a->network, &a->kvm,
+                           &a->kernel, &a->initramfs, &a->plan, &a->seconds};
     *a = (struct arguments){0};
-    for (size_t i = 0; i < 7; i++)
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!argv[i] || num_parse_uint(argv[i], numbers[i], err) < 0)
-            return err_set(err, ERR_USAGE, "it is started by brig, with seven numbers");
+            return err_set(err, ERR_USAGE, "it is started by brig, with nine numbers");
     if (a->cpus < 1 || a->cpus > MACHINE_CPUS_MAX || a->memory < (64u << 20) ||
         (a->memory & 0x1fffff))
         return err_set(err, ERR_USAGE, "memory or processors are out of range");
+    if (a->seconds < 1 || a->seconds > SESSION_BOOT_MAX)
+        return err_set(err, ERR_USAGE, "the time to come up is out of range");
     return 0;
 }
 
@@ -208,9 +231,6 @@ static int open_view(struct monitor *m, struct err *err)
 
 static int make(struct monitor *m, const struct arguments *a, struct err *err)
 {
-    const char *refusal = arch_refusal();
-    if (refusal)
-        return err_set(err, ERR_UNSUPPORTED, "%s", refusal);
     if (machine_make(&m->machine, (int)a->kvm, a->memory, (unsigned)a->cpus, err) < 0)
         return err_number(err);
     vsock_init(&m->vsock, &m->machine.memory);
@@ -218,7 +238,9 @@ static int make(struct monitor *m, const struct arguments *a, struct err *err)
         machine_add(&m->machine, &m->fs.device, err) < 0)
         return err_number(err);
     if (machine_load(&m->machine, (int)a->kernel, (int)a->initramfs, err) < 0 ||
-        session_open(&m->session, &m->vsock, (int)a->plan, (uint32_t)a->uid, err) < 0)
+        session_open(&m->session, &m->vsock, (int)a->plan, (uint32_t)a->uid, err) < 0 ||
+        egress_open(&m->egress, &m->vsock, a->network != GUEST_NETWORK_NONE,
+                    a->network == GUEST_NETWORK_RULES, err) < 0)
         return err_number(err);
     close((int)a->kernel);
     close((int)a->initramfs);
@@ -233,11 +255,11 @@ int main(int argc, char **argv)
     struct arguments a;
     struct err err = ERR_INIT;
     prctl(PR_SET_NAME, "brig-vmm");
-    if (argc != 8 || read_arguments(argv + 1, &a, &err) < 0 || make(m, &a, &err) < 0)
+    if (argc != 10 || read_arguments(argv + 1, &a, &err) < 0 || make(m, &a, &err) < 0)
         return stop(&err);
-    if (start_processors(m, &err) < 0 || seal_devices(&err) < 0)
+    if (start_processors(m, &err) < 0 || seal_devices(m, &err) < 0)
         return stop(&err);
-    session_begin(&m->session);
+    session_begin(&m->session, (unsigned)a.seconds);
     pthread_barrier_wait(&m->sealed);
     int status = serve(m);
     session_end_as(&m->session);

@@ -1,5 +1,5 @@
 /* The guest's memory as the monitor sees it: one range, shared with code that is hostile and that
- * runs at the same time.
+ * runs at the same time. The guest may see it in two parts, with a gap for devices between them.
  *
  * VM-1  No byte outside of this range is read or written for the guest: every address and length
  * that the guest names passes memory_range.
@@ -15,12 +15,20 @@ struct guest_memory {
     uint8_t *host;
     uint64_t base; /* where the guest finds it */
     uint64_t size;
+    uint64_t gap_at, gap_end; /* guest addresses; 0: there is no gap */
 };
 
-/* NULL unless all of it lies in the guest's memory; an empty range lies nowhere. */
+/* NULL unless all of it lies in the guest's memory; an empty range lies nowhere, and none spans the
+ * gap. */
 static inline void *memory_range(const struct guest_memory *m, uint64_t address, uint64_t len)
 {
-    if (len == 0 || address < m->base || len > m->size || address - m->base > m->size - len)
+    uint64_t low = m->gap_at && m->gap_at - m->base < m->size ? m->gap_at - m->base : m->size;
+    if (len == 0 || address < m->base)
         return NULL;
-    return m->host + (address - m->base);
+    if (len <= low && address - m->base <= low - len)
+        return m->host + (address - m->base);
+    uint64_t high = m->size - low;
+    if (high == 0 || address < m->gap_end || len > high || address - m->gap_end > high - len)
+        return NULL;
+    return m->host + low + (address - m->gap_end);
 }

@@ -18,7 +18,6 @@
 
 enum { CONTROL, INPUT, OUTPUT, ERRORS }; /* streams */
 enum { FD_IN, FD_OUT, FD_ERR, FD_SIGNALS };
-#define BOOT_SECONDS 60
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
@@ -60,8 +59,9 @@ int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, str
     return watch_signals(s, err);
 }
 
-void session_begin(struct session *s)
+void session_begin(struct session *s, unsigned seconds)
 {
+    s->seconds = seconds;
     clock_gettime(CLOCK_MONOTONIC, &s->begun);
 }
 
@@ -206,7 +206,7 @@ int session_patience(const struct session *s)
     if (s->greeted)
         return -1;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    int64_t left = BOOT_SECONDS - (now.tv_sec - s->begun.tv_sec);
+    int64_t left = (int64_t)s->seconds - (now.tv_sec - s->begun.tv_sec);
     return left > 0 ? (int)left * 1000 : 0;
 }
 

@@ -8,7 +8,8 @@
 #include <poll.h>
 #include <time.h>
 
-#define SESSION_FDS 4 /* that it watches: 0, 1, 2 and signals */
+#define SESSION_BOOT_MAX 3600u
+#define SESSION_FDS      4 /* that it watches: 0, 1, 2 and signals */
 
 struct session {
     struct vsock *vsock;
@@ -20,6 +21,7 @@ struct session {
     bool closed[2]; /* who reads output 1 or 2 has gone */
     int signal_fd;
     struct timespec begun;
+    unsigned seconds;       /* to come up */
     struct guest_word word; /* GUEST_EXIT or GUEST_FAIL, once it came */
     bool over;
     int signal; /* end by it */
@@ -27,7 +29,7 @@ struct session {
 
 int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, struct err *err);
 /* From now on the guest has a time limit to come up. */
-void session_begin(struct session *s);
+void session_begin(struct session *s, unsigned seconds);
 /* Fills in the first SESSION_FDS. */
 void session_watch(struct session *s, struct pollfd *fds);
 /* Milliseconds until the guest must have come up; -1: it has. */

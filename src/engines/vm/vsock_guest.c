@@ -2,6 +2,7 @@
  * its lengths and counters are claims. */
 #include "engines/vm/vsock.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { QUEUE_TO_GUEST, QUEUE_FROM_GUEST, QUEUE_EVENTS };
@@ -58,11 +59,16 @@ static bool send_packet(struct vsock *v, struct packet *p, const uint8_t *data, 
     return true;
 }
 
+static uint32_t port_of(unsigned i)
+{
+    return (i < VSOCK_FIXED ? i : VSOCK_FIXED) + 1;
+}
+
 static bool send_stream(struct vsock *v, unsigned i, uint16_t op, uint32_t flags, size_t *len)
 {
     struct vsock_stream *s = &v->streams[i];
     size_t none = 0;
-    struct packet p = {.from_port = i + 1,
+    struct packet p = {.from_port = port_of(i),
                        .to_port = s->guest_port,
                        .op = op,
                        .flags = flags,
@@ -112,7 +118,7 @@ static void flush_stream(struct vsock *v, unsigned i)
     if ((s->credit || s->read - s->told >= VSOCK_WINDOW / 2) &&
         send_stream(v, i, OP_CREDIT, 0, NULL))
         s->credit = false;
-    if (s->reset && send_stream(v, i, OP_RESET, 0, NULL)) {
+    if (s->reset && s->to_len == 0 && send_stream(v, i, OP_RESET, 0, NULL)) {
         s->reset = s->open = false;
         v->changed = true;
     }
@@ -129,8 +135,9 @@ void vsock_flush(struct vsock *v)
             break;
         v->reset_count--;
     }
+    v->turn = (v->turn + 1) % VSOCK_STREAMS;
     for (unsigned i = 0; i < VSOCK_STREAMS; i++)
-        flush_stream(v, i);
+        flush_stream(v, (v->turn + i) % VSOCK_STREAMS);
     device_tell(&v->device, QUEUE_TO_GUEST);
 }
 
@@ -141,6 +148,45 @@ static void refuse(struct vsock *v, const struct packet *p)
         return;
     v->resets[v->reset_count].guest_port = p->from_port;
     v->resets[v->reset_count++].port = p->to_port;
+}
+
+/* One that carries, of this port of the guest's. */
+static struct vsock_stream *find_carried(struct vsock *v, uint32_t guest_port)
+{
+    for (unsigned i = VSOCK_FIXED; i < VSOCK_FIXED + v->carried_max; i++)
+        if (v->streams[i].open && v->streams[i].guest_port == guest_port)
+            return &v->streams[i];
+    return NULL;
+}
+
+/* VM-17 */
+static struct vsock_stream *free_carried(struct vsock *v)
+{
+    for (unsigned i = VSOCK_FIXED; i < VSOCK_FIXED + v->carried_max; i++)
+        if (!v->streams[i].open && !v->streams[i].held) {
+            memset(&v->streams[i], 0, offsetof(struct vsock_stream, from));
+            v->streams[i].held = true;
+            return &v->streams[i];
+        }
+    return NULL;
+}
+
+static struct vsock_stream *find_stream(struct vsock *v, const struct packet *p)
+{
+    if (p->to_port == port_of(VSOCK_FIXED))
+        return find_carried(v, p->from_port);
+    return p->to_port >= 1 && p->to_port <= VSOCK_FIXED ? &v->streams[p->to_port - 1] : NULL;
+}
+
+/* Whom the guest may dial with this packet: a fixed stream that is new, or one more that carries.
+ */
+static struct vsock_stream *dialled(struct vsock *v, struct vsock_stream *s, const struct packet *p)
+{
+    if (p->type != TYPE_STREAM || p->op != OP_REQUEST)
+        return NULL;
+    if (p->to_port == port_of(VSOCK_FIXED))
+        return s ? NULL : free_carried(v);
+    return s && !s->taken_once ? s : NULL;
 }
 
 static void connect_stream(struct vsock *v, struct vsock_stream *s, const struct packet *p)
@@ -185,10 +231,9 @@ static void take_packet(struct vsock *v, const struct chain *c)
         return;
     if (p.from != VSOCK_GUEST || p.to != MONITOR)
         return;
-    struct vsock_stream *s =
-        p.to_port >= 1 && p.to_port <= VSOCK_STREAMS ? &v->streams[p.to_port - 1] : NULL;
-    if (s && p.type == TYPE_STREAM && p.op == OP_REQUEST && !s->taken_once) {
-        connect_stream(v, s, &p);
+    struct vsock_stream *s = find_stream(v, &p), *new = dialled(v, s, &p);
+    if (new) {
+        connect_stream(v, new, &p);
         return;
     }
     if (!s || !s->open || s->guest_port != p.from_port || p.type != TYPE_STREAM ||
@@ -252,7 +297,12 @@ static void reset(struct device *d)
 
 void vsock_init(struct vsock *v, const struct guest_memory *memory)
 {
-    memset(v, 0, sizeof *v);
+    /* What the buffers hold says each stream's length: clearing them would only take memory. */
+    for (unsigned i = 0; i < VSOCK_STREAMS; i++)
+        memset(&v->streams[i], 0, offsetof(struct vsock_stream, from));
+    memset(&v->device, 0, sizeof v->device);
+    v->reset_count = v->carried_max = v->turn = 0;
+    v->changed = false;
     v->device.id = DEVICE_VSOCK;
     v->device.queue_count = 3;
     v->device.config[0] = VSOCK_GUEST;
@@ -295,6 +345,18 @@ void vsock_drop(struct vsock *v, unsigned stream, size_t len)
     s->from_len -= len;
     s->read += (uint32_t)len;
     memmove(s->from, s->from + len, s->from_len);
+}
+
+void vsock_reset(struct vsock *v, unsigned stream)
+{
+    struct vsock_stream *s = &v->streams[stream];
+    s->reset = s->guest_ended = s->end = s->end_told = true;
+    s->from_len = 0;
+}
+
+void vsock_release(struct vsock *v, unsigned stream)
+{
+    v->streams[stream].held = false;
 }
 
 bool vsock_finished(const struct vsock *v, unsigned stream)

@@ -8,10 +8,12 @@
  * SIGSEGV. */
 #include "engines/wasm/engine.h"
 #include "engines/wasm/seal.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <jsc/jsc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 
 #define NOT_EXECUTABLE 126
 #define MODULE_MAX     (256u << 20)
+#define STACK_BYTES    (8u << 20)
 #define VARIABLE       "brig:" /* as credentials/credentials.h has it */
 
 static struct wasi world;
@@ -82,14 +85,21 @@ __attribute__((noreturn)) static void end_by(int number)
     _exit(128 + number);
 }
 
-__attribute__((noreturn)) static void run(const char *name, void *bytes, size_t size)
+struct job {
+    const char *name; /* of the module */
+    void *bytes;
+    size_t size;
+};
+
+__attribute__((noreturn)) static void *run(void *arg)
 {
+    const struct job *job = arg;
     char why[512];
-    switch (engine_run(&world, bytes, size, why, sizeof why)) {
+    switch (engine_run(&world, job->bytes, job->size, why, sizeof why)) {
     case ENGINE_RETURNED:
         _exit(0);
     case ENGINE_NOT_A_MODULE:
-        fail("%s cannot be run: %s", name, why);
+        fail("%s cannot be run: %s", job->name, why);
     case ENGINE_OVERFLOWED:
         fprintf(stderr, "brig-wasm: the stack of the module overflowed\n");
         end_by(SIGSEGV);
@@ -98,6 +108,22 @@ __attribute__((noreturn)) static void run(const char *name, void *bytes, size_t 
     }
     fprintf(stderr, "brig-wasm: the module trapped: %s\n", why);
     end_by(SIGABRT);
+}
+
+/* In a thread of its own: where a thread's stack ends the engine can ask without /proc, which the
+ * process tier does not show; where the first one's ends it cannot. */
+__attribute__((noreturn)) static void run_apart(struct job *job)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    int r = pthread_attr_init(&attributes);
+    if (r == 0)
+        r = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (r == 0)
+        r = pthread_create(&thread, &attributes, run, job);
+    if (r == 0)
+        r = pthread_join(thread, NULL);
+    fail("cannot start a thread: %s", strerror(r));
 }
 
 /* The module's own variables, which stand among those of this program behind a mark. */
@@ -114,6 +140,15 @@ static void take_variables(void)
             found[used++] = environ[i] + strlen(VARIABLE);
     world.env = found;
     world.env_count = used;
+}
+
+/* Of a test build alone (os/weaken.h): which guard is to be left out stands among the module's
+ * variables. */
+static void take_switch(void)
+{
+    const char *left = weaken_setting(VARIABLE "BRIG_WEAKEN");
+    if (left)
+        setenv("BRIG_WEAKEN", left, 1);
 }
 
 /* Returns where the options end. */
@@ -137,7 +172,7 @@ static int take_options(int argc, char *argv[], bool *executable)
 int main(int argc, char *argv[])
 {
     bool executable = true;
-    size_t size;
+    take_switch();
     wasi_init(&world);
     int i = take_options(argc, argv, &executable);
     if (i + 2 >= argc)
@@ -145,12 +180,13 @@ int main(int argc, char *argv[])
     take_variables();
     world.args = &argv[i + 2];
     world.arg_count = (uint32_t)(argc - i - 2);
-    void *bytes = read_module(argv[i + 1], argv[i + 2], &size);
-    if (!executable) {
+    struct job job = {.name = argv[i + 2]};
+    job.bytes = read_module(argv[i + 1], argv[i + 2], &job.size);
+    if (!executable && !guard_left_out(GUARD_WASM_NOEXEC)) {
         int r = seal_executable();
         if (r < 0)
             fail("cannot do without executable memory: %s", strerror(-r));
         jsc_options_set_boolean(JSC_OPTIONS_USE_JIT, FALSE);
     }
-    run(argv[i + 2], bytes, size);
+    run_apart(&job);
 }

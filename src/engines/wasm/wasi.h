@@ -160,6 +160,8 @@ bool wasi_get64(const struct wasi *w, uint64_t at, uint64_t *ret);
 uint32_t wasi_error(int code); /* of the host */
 /* 0, and the entry with these rights; or why not. */
 uint32_t wasi_look(struct wasi *w, uint64_t number, uint64_t rights, struct wasi_fd **ret);
+/* WA-3: some of the wanted rights are not among those that there are. */
+bool wasi_lacks(uint64_t wanted, uint64_t rights);
 /* Takes `fd`, also on failure. */
 uint32_t wasi_add(struct wasi *w, int fd, uint64_t rights, uint64_t inherited, uint32_t *ret);
 enum wasi_type wasi_type_of(uint32_t mode);

@@ -231,6 +231,22 @@ static int make_and_commit(const struct loading *l, const struct load_image *ima
     return result;
 }
 
+int load_put(struct store *store, struct load_image *image, const char *name, struct scratch *t,
+             struct load_result *r, struct err *err)
+{
+    const struct load_request request = {.name = name};
+    struct loading l = {.request = &request, .store = store};
+    char chain[65];
+    image_chain(&image->config, chain);
+    if (choose_name(&l, image, r->name.name, err) < 0)
+        return err_number(err);
+    snprintf(r->name.manifest, sizeof r->name.manifest, "%s", image->digest);
+    time_now(r->name.loaded);
+    if (settle_root(t, &r->facts, err) < 0)
+        return err_number(err);
+    return commit(&l, image, t, chain, r, err) < 0 ? err_number(err) : 0;
+}
+
 static int count_one(void *ctx, struct load_image *image, struct err *err)
 {
     struct loading *l = ctx;
@@ -291,7 +307,7 @@ static int open_source(struct loading *l, struct err *err)
 }
 
 /* What the killed left behind goes first: it may be large. */
-static int sweep(const struct store *s, struct err *err)
+int load_sweep(const struct store *s, struct err *err)
 {
     cleanup_fd int lock = store_lock(s, true, err);
     if (lock < 0)
@@ -303,7 +319,7 @@ static int sweep(const struct store *s, struct err *err)
 static int load_into(struct loading *l, struct err *err)
 {
     char empty[PATH_MAX];
-    if (sweep(l->store, err) < 0 || scratch_make(l->store, l->scratch, err) < 0 ||
+    if (load_sweep(l->store, err) < 0 || scratch_make(l->store, l->scratch, err) < 0 ||
         make_folder(l->scratch, "empty", empty, err) < 0 || open_source(l, err) < 0)
         return err_number(err);
     /* Before anything is made of the first of them. */

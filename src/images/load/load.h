@@ -70,5 +70,11 @@ void load_image_done(struct load_image *i);
 /* Calls `fn` for each image in it. */
 int source_each(int dir, int (*fn)(void *ctx, struct load_image *image, struct err *err), void *ctx,
                 struct err *err);
+/* load.c, for images that are made here: an image whose documents are written and whose files are
+ * in `t` gets its name. r->facts.left_out is to be set. */
+int load_put(struct store *store, struct load_image *image, const char *name, struct scratch *t,
+             struct load_result *r, struct err *err);
+/* Removes what the killed left behind. */
+int load_sweep(const struct store *s, struct err *err);
 /* A file of the source, through nothing that leads out of it. */
 int source_open(int dir, const char *path, struct err *err);

@@ -30,23 +30,24 @@ int apply_no_new_privs(struct apply_state *st, const struct op *op, struct err *
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_sys(err, "no_new_privs") : 0;
 }
 
-/* All of them but those named, which only the plan of a template process does. */
+/* All of them but those named, for a template process; or for now, until init is two processes
+ * (init/beside_child.c): then no program that is executed can have them. */
 int apply_drop_caps(struct apply_state *st, const struct op *op, struct err *err)
 {
     (void)st;
-    uint32_t keep = (uint32_t)op->num[0];
+    uint32_t keep = (uint32_t)op->num[0], pass_on = op->num[1] ? 0 : keep;
     /* Past the last capability the kernel says EINVAL; without CAP_SETPCAP (an ordinary user
      * outside any user namespace) EPERM, and then no-new-privs already keeps the bounding set from
      * mattering. */
     for (int cap = 0; cap < 64; cap++)
-        if (!(cap < 32 && (keep & 1u << cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+        if (!(cap < 32 && (pass_on & 1u << cap)) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
             break;
-    if (!keep)
+    if (!pass_on)
         prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     /* Dropping the inheritable set drops the ambient one too. */
     struct __user_cap_data_struct left[2] = {
-        {.effective = keep, .permitted = keep, .inheritable = keep}};
+        {.effective = keep, .permitted = keep, .inheritable = pass_on}};
     return syscall(SYS_capset, &head, left) < 0 ? err_sys(err, "drop all capabilities") : 0;
 }
 

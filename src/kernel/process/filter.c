@@ -10,36 +10,6 @@
 /* No architecture is near this many calls. */
 #define MAX_NR 1024
 
-uint32_t filter_return(enum filter_verdict verdict, const struct filter_options *options)
-{
-    switch (verdict) {
-    case VERDICT_ALLOW:
-        return SECCOMP_RET_ALLOW;
-    case VERDICT_SEEN: /* K-2 */
-        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM;
-    case VERDICT_FOREIGN: /* K-3 */
-        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | ENOSYS;
-    case VERDICT_QUIET:
-        return SECCOMP_RET_ERRNO | EPERM;
-    case VERDICT_NOPROTO:
-        return SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
-    case VERDICT_REPORT:
-        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
-    case VERDICT_NOTSUP:
-        return SECCOMP_RET_ERRNO | EOPNOTSUPP;
-    case VERDICT_NOOPT:
-        return SECCOMP_RET_ERRNO | ENOPROTOOPT;
-    case VERDICT_INVALID:
-        return SECCOMP_RET_ERRNO | EINVAL;
-    case VERDICT_PRETEND:
-        return SECCOMP_RET_ERRNO; /* no error: the call returns 0 */
-    case VERDICT_ABSENT:          /* K-1 */
-    case VERDICT_COUNT:
-        break;
-    }
-    return SECCOMP_RET_ERRNO | ENOSYS;
-}
-
 /* A rule whose condition the options already answer needs no argument check: such calls are either
  * in the kernel's table of always-allowed numbers, where the filter costs nothing, or refused at
  * once. */
@@ -88,8 +58,10 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
         return o->strict_memory ? VERDICT_QUIET : VERDICT_ALLOW;
     case RULE_IPC:
         return o->isolated_ipc ? VERDICT_ALLOW : VERDICT_SEEN;
+    case RULE_TRACE: /* GV-1 */
+        return o->tracer && o->isolated_pids ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_MEMFD:
-        return o->counted_memory ? TARGET_CHECK(rule) : (filter_target)VERDICT_ABSENT;
+        return o->counted_memory || o->tracer ? TARGET_CHECK(rule) : (filter_target)VERDICT_ABSENT;
     case RULE_SHM:
         return o->isolated_ipc && o->counted_memory ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_QUEUE:
@@ -97,8 +69,11 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_META:
         return own_files ? VERDICT_ALLOW : VERDICT_SEEN;
     case RULE_OWNER:
+    case RULE_OWNERAT:
         if (o->one_owner)
             return VERDICT_PRETEND;
+        if (o->other_owner)
+            return TARGET_CHECK(rule);
         return own_files ? VERDICT_ALLOW : VERDICT_QUIET;
     case RULE_ATTR:
         return own_files ? VERDICT_ALLOW : VERDICT_QUIET;

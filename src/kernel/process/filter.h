@@ -44,6 +44,7 @@ struct filter_options {
     bool own_view;        /* own mount namespace: paths of the host cannot be named */
     bool own_uid;         /* a host uid that owns nothing: permissions protect the host's files */
     bool one_owner;       /* root inside, of a writable root: there is nobody to give a file to */
+    uint32_t other_owner; /* the same with a second user, who has this id; 0: there is none */
     bool scoped_truncate; /* Landlock guards truncation (ABI 3) */
     bool host_writable;   /* host folders can be written: a set-id file there would outlive the
                              sandbox */
@@ -56,6 +57,9 @@ struct filter_options {
     bool private_shm;    /* what names /dev/shm is done in a private folder, by the supervisor */
     bool report;         /* calls that name a path are shown to the supervisor and then go on */
     bool learn;          /* the same, for more calls */
+    bool tracer;         /* the code is an engine that stops and steers processes of its own, and
+                            shares memory with them that has no file: what they run is not the
+                            sandbox's first process, but code behind it */
     bool notify;         /* a supervisor listens; otherwise dangerous calls get EPERM unseen */
 };
 

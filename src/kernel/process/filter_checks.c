@@ -34,6 +34,10 @@ _Static_assert(MAP_SHARED == 1 && MAP_TYPE == 0xf && MAP_ANONYMOUS == 0x20 &&
 #define PR_SCHED_CORE 62
 #endif
 
+/* The C library shows them to some programs only. */
+#define OFD_SETLK  37
+#define OFD_SETLKW 38
+
 #define CLONE_NEW_ANY                                                                              \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
      CLONE_NEWNET)
@@ -48,6 +52,7 @@ _Static_assert(MAP_SHARED == 1 && MAP_TYPE == 0xf && MAP_ANONYMOUS == 0x20 &&
 #define NOTSUP  CHECK_END(NOTSUP)
 #define NOOPT   CHECK_END(NOOPT)
 #define PRETEND CHECK_END(PRETEND)
+#define INVALID CHECK_END(INVALID)
 #define SHOW    CHECK_END(REPORT)
 #define NEXT    CHECK_NEXT
 
@@ -326,6 +331,10 @@ static void check_fcntl(struct filter_check *c, const struct filter_options *o)
         ONE_OF(c, QUIET, NEXT, F_SETOWN, F_SETOWN_EX, F_SETSIG);
     if (o->strict_memory)
         if_equal(c, F_SETPIPE_SZ, QUIET, NEXT);
+    /* Such a lock stays with a file that is only mapped, or in flight, where no look finds it.
+     * EINVAL is what kernels without them say, and what programs fall back at. */
+    if (o->looked_at)
+        ONE_OF(c, INVALID, NEXT, OFD_SETLK, OFD_SETLKW);
     ONE_OF(c, QUIET, ALLOW, F_SETLEASE, F_NOTIFY);
 }
 
@@ -428,6 +437,16 @@ static void check_open(struct filter_check *c, unsigned flags_arg, uint32_t arch
         check_shm_open(c, flags_arg, arch);
 }
 
+/* Installers give files to users of the system, who are not there; that is pretended. Whether a
+ * file can be given to the one who is there, the kernel says. */
+static void check_owner(struct filter_check *c, unsigned uid_arg, const struct filter_options *o)
+{
+    load_low(c, uid_arg);
+    if_equal(c, o->other_owner, ALLOW, NEXT);
+    load_low(c, uid_arg + 1);
+    if_equal(c, o->other_owner, ALLOW, PRETEND);
+}
+
 /* What removes trees goes from folder to folder. The third argument: the flags of unlinkat, or
  * linkat's other folder. */
 static void check_nameat(struct filter_check *c)
@@ -500,6 +519,10 @@ void filter_check_write(enum filter_rule rule, uint32_t arch, const struct filte
         return check_open(ret, 2, arch, o);
     case RULE_NAMEAT:
         return check_nameat(ret);
+    case RULE_OWNER:
+        return check_owner(ret, 1, o);
+    case RULE_OWNERAT:
+        return check_owner(ret, 2, o);
     case RULE_CREAT:
     case RULE_CHMOD:
         return check_set_id(ret, 1);

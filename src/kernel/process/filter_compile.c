@@ -7,6 +7,7 @@
  * right there. */
 #include "kernel/process/filter_rules.h"
 
+#include <errno.h>
 #include <linux/seccomp.h>
 #include <string.h>
 
@@ -15,6 +16,36 @@
 #define REACH 250
 /* Up to this many single numbers in a row of equal neighbours are compared one by one. */
 #define CHAIN_MAX 4
+
+uint32_t filter_return(enum filter_verdict verdict, const struct filter_options *options)
+{
+    switch (verdict) {
+    case VERDICT_ALLOW:
+        return SECCOMP_RET_ALLOW;
+    case VERDICT_SEEN: /* K-2 */
+        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM;
+    case VERDICT_FOREIGN: /* K-3 */
+        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | ENOSYS;
+    case VERDICT_QUIET:
+        return SECCOMP_RET_ERRNO | EPERM;
+    case VERDICT_NOPROTO:
+        return SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+    case VERDICT_REPORT:
+        return options->notify ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
+    case VERDICT_NOTSUP:
+        return SECCOMP_RET_ERRNO | EOPNOTSUPP;
+    case VERDICT_NOOPT:
+        return SECCOMP_RET_ERRNO | ENOPROTOOPT;
+    case VERDICT_INVALID:
+        return SECCOMP_RET_ERRNO | EINVAL;
+    case VERDICT_PRETEND:
+        return SECCOMP_RET_ERRNO; /* no error: the call returns 0 */
+    case VERDICT_ABSENT:          /* K-1 */
+    case VERDICT_COUNT:
+        break;
+    }
+    return SECCOMP_RET_ERRNO | ENOSYS;
+}
 
 struct layer {
     struct sock_filter code[FILTER_MAX_INSNS];

@@ -33,7 +33,8 @@
                 "about interfaces (deny, quiet)")                                                  \
     RULE(FCNTL, "allow if not F_NOTIFY, F_SETLEASE or a command newer than F_SET_FILE_RW_HINT "    \
                 "or, where signals could leave, F_SETOWN, F_SETOWN_EX, F_SETSIG or, where "        \
-                "memory is strict, F_SETPIPE_SZ; else deny, quiet")                                \
+                "memory is strict, F_SETPIPE_SZ (deny, quiet) or, where memory has a limit, "      \
+                "F_OFD_SETLK, F_OFD_SETLKW (EINVAL)")                                              \
     RULE(PRCTL, "allow if not PR_SET_MM, PR_SCHED_CORE; else deny, quiet")                         \
     RULE(PERSONALITY, "allow if 0, 8, 0x20000, 0x20008, 0x40000 or a query; else deny, seen")      \
     RULE(SECCOMP, "allow if no new listener; else deny, quiet")                                    \
@@ -47,8 +48,9 @@
     RULE(PIDFD_SIGNAL, "allow if own pids or scoped signals; else absent (ENOSYS)")                \
     RULE(PIDFD_OPEN, "allow if own pids; else absent (ENOSYS)")                                    \
     RULE(IPC, "allow if own ipc; else deny, seen")                                                 \
-    RULE(MEMFD, "allow if memory is counted, but not MFD_HUGETLB (deny, quiet); else absent "      \
-                "(ENOSYS)")                                                                        \
+    RULE(MEMFD, "allow if memory is counted, or to an engine that is a kernel in user space, but " \
+                "not MFD_HUGETLB (deny, quiet); else absent (ENOSYS)")                             \
+    RULE(TRACE, "allow to an engine that is a kernel in user space; else deny, seen")              \
     RULE(SHM, "allow if own ipc and memory is counted; else deny, seen")                           \
     RULE(QUEUE, "allow if own ipc, and not where memory is strict; else deny, seen")               \
     RULE(META, "allow if own view or own uid; else brokered")                                      \
@@ -58,8 +60,10 @@
                   "writable (deny, seen); else brokered")                                          \
     RULE(CREAT, "allow if no set-id bits where host folders are writable; else deny, seen")        \
     RULE(ATTR, "allow if own view or own uid; else deny, quiet")                                   \
-    RULE(OWNER, "pretended where packages are installed by the one user, root; else allow if own " \
-                "view or own uid; else deny, quiet")                                               \
+    RULE(OWNER, "pretended where root installs packages, but not for the other user of the "       \
+                "sandbox; else allow if own view or own uid; else deny, quiet")                    \
+    RULE(OWNERAT, "pretended where root installs packages, but not for the other user of the "     \
+                  "sandbox; else allow if own view or own uid; else deny, quiet")                  \
     RULE(XATTR, "allow if own view or own uid; else not supported (EOPNOTSUPP)")                   \
     RULE(WATCH, "allow if own view; else deny, quiet")                                             \
     RULE(WATCH_ADD, "allow if own view and no reading is watched; with IN_ACCESS, IN_OPEN or "     \

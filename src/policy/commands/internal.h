@@ -5,6 +5,8 @@
 #include "policy/commands/shell_parse.h"
 #include "policy/egress/internal.h"
 
+#include <string.h>
+
 /* One command as it would be started: its words, and what is known of them. */
 struct command_line {
     const char *const *argv;
@@ -45,7 +47,13 @@ size_t command_wrapped(const struct command_line *l);
 /* `sh -c TEXT`: the number of the word that is a script, 0 where there is none. */
 size_t command_script_word(const struct command_line *l);
 
-bool word_is(const char *word, const char *const *list, size_t count);
+static inline bool word_is(const char *word, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, list[i]) == 0)
+            return true;
+    return false;
+}
 #define WORD_IS(word, ...)                                                                         \
     word_is(word, (const char *const[]){__VA_ARGS__},                                              \
             sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))

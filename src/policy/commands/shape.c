@@ -36,14 +36,6 @@ const char *command_shape_text(enum command_shape shape)
 
 /* ---- looking at words ---- */
 
-bool word_is(const char *word, const char *const *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(word, list[i]) == 0)
-            return true;
-    return false;
-}
-
 bool line_has_option(const struct command_line *l, char letter, const char *name)
 {
     for (size_t i = 1; i < l->argc; i++) {

@@ -7,19 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const verdict_names[] = {"allow", "ask", "deny"};
-static const char *const callback_names[CALLBACK_COUNT] = {"roots", "sampling", "elicitation"};
-
-const char *tool_verdict_name(enum tool_verdict verdict)
-{
-    return verdict < TOOL_VERDICT_COUNT ? verdict_names[verdict] : "unknown";
-}
-
-const char *tool_callback_name(unsigned i)
-{
-    return i < CALLBACK_COUNT ? callback_names[i] : "unknown";
-}
-
 void tool_rule_done(struct tool_rule *r)
 {
     for (size_t i = 0; i < r->argument_count; i++) {

@@ -1,7 +1,20 @@
-/* Rules about tools as text again. */
+/* Rules about tools as text again, and the words in it. */
 #include "policy/tools/internal.h"
 
 #include <string.h>
+
+static const char *const verdict_names[] = {"allow", "ask", "deny"};
+static const char *const callback_names[CALLBACK_COUNT] = {"roots", "sampling", "elicitation"};
+
+const char *tool_verdict_name(enum tool_verdict verdict)
+{
+    return verdict < TOOL_VERDICT_COUNT ? verdict_names[verdict] : "unknown";
+}
+
+const char *tool_callback_name(unsigned i)
+{
+    return i < CALLBACK_COUNT ? callback_names[i] : "unknown";
+}
 
 /* The short text must read back as the same rule. */
 static bool is_short(const struct tool_rule *r)

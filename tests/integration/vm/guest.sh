@@ -148,6 +148,13 @@ for tier in container process; do
     until_true 10 same_mounts; verdict "$tier leaves no mount"
 done
 
+# The version is the Sentry's: the host's kernel is another one.
+if [ -x /usr/bin/runsc ] && [ "$role" != stranger ]; then
+    run env BRIG_RUNSC=/usr/bin/runsc brig run --tier gvisor -m 256M -- $box sh -c 'cat /proc/version; exit 3'
+    [ $? = 3 ] && said '^Linux version 4\.4\.0'; verdict "gvisor runs"
+    cat /proc/version >"$out" && ! said '^Linux version 4\.4\.0'; verdict "control: outside there is another kernel"
+fi
+
 run brig doctor
 said 'ABI 2'; verdict "doctor sees Landlock ABI 2"
 run brig doctor --json

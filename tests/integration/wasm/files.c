@@ -22,6 +22,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* The call is over when errno is read. */
+static void fails(const char *what, int result, int with)
+{
+    printf("%s %d %d\n", what, result, errno == with);
+}
+
 static void list(const char *folder)
 {
     char *names[2000];
@@ -58,10 +64,11 @@ static void change(const char *folder)
     stat(in(folder, "one"), &sb);
     printf("size %lld kind %d links %d\n", (long long)sb.st_size, S_ISREG(sb.st_mode),
            (int)sb.st_nlink);
-    printf("mkdir %d again %d\n", mkdir(in(folder, "sub"), 0755), mkdir(in(folder, "sub"), 0755));
+    printf("mkdir %d\n", mkdir(in(folder, "sub"), 0755));
+    fails("again", mkdir(in(folder, "sub"), 0755), EEXIST);
     snprintf(other, sizeof other, "%s/sub/two", folder);
     printf("rename %d\n", rename(in(folder, "one"), other));
-    printf("gone %d %d\n", stat(in(folder, "one"), &sb), errno == ENOENT);
+    fails("gone", stat(in(folder, "one"), &sb), ENOENT);
     printf("symlink %d\n", symlink("sub/two", in(folder, "link")));
     f = fopen(in(folder, "link"), "r");
     printf("through the link: %s", f && fgets(text, sizeof text, f) ? text : "nothing\n");
@@ -72,7 +79,7 @@ static void change(const char *folder)
     printf("truncate %d\n", truncate(other, 5));
     stat(other, &sb);
     printf("size %lld\n", (long long)sb.st_size);
-    printf("rmdir %d notempty %d\n", rmdir(in(folder, "sub")), errno == ENOTEMPTY);
+    fails("rmdir", rmdir(in(folder, "sub")), ENOTEMPTY);
 }
 
 static void many(const char *folder)
@@ -85,8 +92,8 @@ static void many(const char *folder)
         close(fd);
     }
     list(in(folder, "many"));
-    printf("exclusive %d %d\n",
-           open(in(folder, "many/file0001"), O_CREAT | O_WRONLY | O_EXCL, 0644), errno == EEXIST);
+    fails("exclusive", open(in(folder, "many/file0001"), O_CREAT | O_WRONLY | O_EXCL, 0644),
+          EEXIST);
     for (int i = 0; i < 500; i++) {
         snprintf(name, sizeof name, "many/file%04d", i);
         unlink(in(folder, name));

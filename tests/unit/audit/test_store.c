@@ -349,6 +349,73 @@ Test(store, a_row_that_no_verb_writes_may_not_follow)
     cr_assert(!key_may_follow(&told, bound), "a second life");
 }
 
+/* ---- what stands beside the records: indexes, triggers ---- */
+
+/* The index of kinds, made anew so that it leaves out what fits `but`, under the words that it was
+ * made with. */
+static void thin_index(const char *but)
+{
+    char sql[600];
+    snprintf(sql, sizeof sql,
+             "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = sql || ' WHERE NOT (%s)'"
+             " WHERE name = 'records_kind'",
+             but);
+    tamper(sql);
+    tamper("REINDEX records_kind");
+    tamper("PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX records_kind"
+           " ON records(kind)' WHERE name = 'records_kind'");
+}
+
+Test(store, a_revoked_key_does_not_come_back_through_an_index)
+{
+    revoke_one(true);
+    thin_index("seq = 2");
+    tamper("UPDATE state SET value = replace(value, ':5', ':0')");
+    expect_bad("k_one is not what record 2 says: it was revoked");
+    tamper("UPDATE state SET told = 0");
+    expect_bad("k_one waits to be other than record 2 says");
+    /* What the recorder asks before it takes up a row. */
+    struct key_told told;
+    struct store *s = open_store(false);
+    cr_assert(store_key_told(s, "k_one", &told, &err) == 0, "%s", err.message);
+    cr_assert(told.seq == 2 && told.revoked);
+    store_close(s);
+}
+
+Test(store, a_record_that_an_index_leaves_out_is_found)
+{
+    struct store *s = open_store(true);
+    append(s, 5);
+    store_close(s);
+    thin_index("0"); /* control: as it was */
+    struct verify_result r = verify();
+    cr_assert(r.good, "%s", r.why);
+    thin_index("seq = 3");
+    r = verify();
+    cr_assert(!r.good && r.seq == 3 && strstr(r.why, "record 3 is not found"), "%s", r.why);
+    tamper("REINDEX");
+    cr_assert(verify().good);
+}
+
+Test(store, a_trigger_is_found_whatever_its_name)
+{
+    static const char *const names[] = {"keep", "sqliteXkeep", "SQLite9"};
+    struct store *s = open_store(true);
+    append(s, 1);
+    store_close(s);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char sql[200];
+        cr_assert(verify().good, "control");
+        snprintf(sql, sizeof sql,
+                 "CREATE TRIGGER %s BEFORE UPDATE ON state BEGIN SELECT RAISE(IGNORE); END",
+                 names[i]);
+        tamper(sql);
+        expect_bad("tables of the database were changed");
+        snprintf(sql, sizeof sql, "DROP TRIGGER %s", names[i]);
+        tamper(sql);
+    }
+}
+
 /* ---- queries ---- */
 
 static int count_record(void *ctx, uint64_t seq, const char *line, size_t len,

@@ -2,6 +2,7 @@
 #include "base/sha256.h"
 
 #include "base/cleanup.h"
+#include "base/sha256_machine.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -81,4 +82,51 @@ Test(sha256, every_length_around_a_block)
     for (size_t i = 0; i < sizeof sum; i++)
         snprintf(hex + 2 * i, 3, "%02x", sum[i]);
     cr_assert_str_eq(hex, "87aca1c44bc7ba8897768170211f0a02063de70801131ff86c7edb9ce32c6a50");
+}
+
+/* A stream of bytes that repeats nothing within a test. */
+static uint8_t next_byte(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint8_t)(*seed >> 56);
+}
+
+Test(sha256, the_processor_and_arithmetic_agree)
+{
+    uint64_t seed = 1;
+    for (unsigned n = 0; n < 2000; n++) {
+        uint32_t a[8], b[8];
+        uint8_t data[5 * 64 + 1];
+        size_t blocks = n % 5 + 1, off = n & 1; /* also where nothing is aligned */
+        for (size_t i = 0; i < sizeof data; i++)
+            data[i] = next_byte(&seed);
+        for (size_t i = 0; i < sizeof a; i++)
+            ((uint8_t *)a)[i] = next_byte(&seed);
+        memcpy(b, a, sizeof b);
+        if (!sha256_blocks_machine(a, data + off, blocks))
+            cr_skip_test("this processor has no instructions for it");
+        sha256_blocks_portable(b, data + off, blocks);
+        cr_assert_arr_eq(a, b, sizeof a, "round %u", n);
+    }
+}
+
+Test(sha256, in_pieces_it_is_the_same)
+{
+    uint8_t data[300], sum[SHA256_SIZE], whole[SHA256_SIZE];
+    uint64_t seed = 2;
+    struct sha256 h;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = next_byte(&seed);
+    sha256_init(&h);
+    sha256_add(&h, data, sizeof data);
+    sha256_finish(&h, whole);
+    for (size_t a = 0; a <= 130; a++)
+        for (size_t b = a; b <= sizeof data; b += 7) {
+            sha256_init(&h);
+            sha256_add(&h, data, a);
+            sha256_add(&h, data + a, b - a);
+            sha256_add(&h, data + b, sizeof data - b);
+            sha256_finish(&h, sum);
+            cr_assert_arr_eq(sum, whole, sizeof sum, "%zu and %zu", a, b);
+        }
 }

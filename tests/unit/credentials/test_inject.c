@@ -232,6 +232,8 @@ Test(inject, own_members_of_the_query)
         {"/p?access%5ftoken=x&acc%65ssToken=y&access.token[]=z&+token=a", "/p", 4},
         {"/p?pageToken=1&next_token=2&max_tokens=3&keyword=4&sort_key=5&design=6",
          "/p?pageToken=1&next_token=2&max_tokens=3&keyword=4&sort_key=5&design=6", 0},
+        {"/p?page_access_token=x&pagerdutyToken=y&syncUserToken=z&token_string=a", "/p", 4},
+        {"/p?$skiptoken=1&access_page_token=2", "/p?$skiptoken=1&access_page_token=2", 0},
         {"/p?a=token=x", "/p?a=token=x", 0},
         /* Parameters of the path. */
         {"/a;v=1/b", "/a;v=1/b", 0},

@@ -1,5 +1,9 @@
 #include "world.h"
 
+#include "daemon/box/review.h"
+
+#include <sys/mman.h>
+
 /* ---- the way through the states ---- */
 
 Test(box, goes_through_its_states_and_each_is_a_record, .init = world_begin, .fini = world_end)
@@ -700,4 +704,81 @@ Test(box, what_an_earlier_life_left_is_cleaned)
     pass(100);
     cr_assert_eq(core_template(w.core, "base")->pool.idle, 1, "sizes are restored as well");
     world_end();
+}
+
+/* ---- reviews ---- */
+
+struct shown {
+    unsigned calls;
+    size_t len;
+    uint64_t held; /* on the account meanwhile */
+    struct err err;
+};
+
+static uint64_t bytes_of(const struct key *key)
+{
+    return account_of(core_accounts(w.core), key)->used[ACCOUNT_BYTES];
+}
+
+static void on_shown(void *ctx, const char *text, size_t len, const struct err *err)
+{
+    struct shown *s = ctx;
+    s->calls++;
+    s->len = text ? len : 0;
+    s->held = bytes_of(&owner);
+    if (err)
+        s->err = *err;
+}
+
+/* The warden answers the last question that waits, with a text of this length. */
+static void answer_review(size_t size)
+{
+    struct ward *d = &w.wards[0];
+    cleanup_fd int fd = memfd_create("changes", MFD_CLOEXEC);
+    cr_assert(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
+    send_text(d->io.fd, WIRE_DONE, d->held[WIRE_REVIEW], 0, "{}", &fd, 1);
+    settle();
+}
+
+Test(box, changes_that_are_shown_are_on_the_account_of_their_key, .init = world_begin,
+     .fini = world_end)
+{
+    struct shown s = {0};
+    struct box *b = make_box();
+    b->info.project = "/srv/app";
+    w.hold[WIRE_REVIEW] = true;
+    uint64_t before = bytes_of(&owner);
+    review_diff(b, REVIEW_TEXT, on_shown, &s);
+    settle();
+    answer_review(1u << 20);
+    cr_assert_eq(s.calls, 1);
+    cr_assert_eq(s.len, 1u << 20, "%s", s.err.message);
+    cr_assert_geq(s.held, before + (1u << 20));
+    cr_assert_eq(bytes_of(&owner), before, "all of it comes back");
+    /* More than a key may have: it is refused before it is read. */
+    review_diff(b, REVIEW_TEXT, on_shown, &s);
+    settle();
+    answer_review(15u << 20);
+    cr_assert_eq(s.calls, 2);
+    cr_assert_eq(s.err.code, ERR_LIMIT);
+    cr_assert(s.len == 0 && s.held == before);
+    cr_assert(strstr(s.err.message, "k_owner") && strstr(s.err.hint, "stat"), "%s; %s",
+              s.err.message, s.err.hint);
+    cr_assert_eq(bytes_of(&owner), before);
+}
+
+Test(box, a_key_has_few_reviews_under_way, .init = world_begin, .fini = world_end)
+{
+    struct shown s = {0};
+    struct box *b = make_box();
+    b->info.project = "/srv/app";
+    w.hold[WIRE_REVIEW] = true;
+    uint64_t before = bytes_of(&owner);
+    for (int i = 0; i < 20; i++)
+        review_diff(b, REVIEW_TEXT, on_shown, &s);
+    cr_assert(s.calls >= 10 && s.calls < 20, "%u were refused", s.calls);
+    cr_assert_eq(s.err.code, ERR_LIMIT);
+    pass(130000);
+    cr_assert_eq(s.calls, 20, "nobody answered");
+    cr_assert_eq(bytes_of(&owner), before);
 }

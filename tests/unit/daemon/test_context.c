@@ -204,6 +204,35 @@ Test(context, an_error_waits_for_what_was_refused_before_it, .init = begin, .fin
     cr_assert(!c->running && !c->first);
 }
 
+/* Of a sandbox to which nothing was ever refused it is told at once. */
+Test(context, a_good_end_waits_where_something_was_refused_before, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct ward *d = ward_of(box);
+    struct run first = {0}, quiet = {0}, told = {0};
+    w.hold[WIRE_SETTLE] = true;
+    execute(c, "x", &first);
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(first.text, "end");
+    send_text(d->io.fd, WIRE_EVENT, 0, 0, REFUSAL, NULL, 0);
+    settle();
+    execute(c, "x", &quiet);
+    frame("{\"type\":\"end\",\"id\":2}");
+    settle();
+    cr_assert_str_eq(quiet.text, "");
+    ward_answer(d, WIRE_SETTLE, d->held[WIRE_SETTLE], "");
+    settle();
+    cr_assert_str_eq(quiet.text, "end", "what was refused before it is not its own");
+    execute(c, "x", &told);
+    frame("{\"type\":\"end\",\"id\":3}");
+    settle();
+    send_text(d->io.fd, WIRE_EVENT, 0, 0, REFUSAL, NULL, 0);
+    ward_answer(d, WIRE_SETTLE, d->held[WIRE_SETTLE], "");
+    settle();
+    cr_assert_str_eq(told.text, "d;end");
+}
+
 Test(context, one_at_a_time_and_the_others_wait, .init = begin, .fini = world_end)
 {
     struct context *c = make();
@@ -404,6 +433,56 @@ Test(context, one_killed_for_want_of_memory_begins_again, .init = begin, .fini =
     pass(10);
     cr_assert_eq(m.calls, 1);
     cr_assert(err_is_oom(&m.err), "%s", m.err.message);
+    cr_assert_eq(box->context_count, 0);
+}
+
+static void exited(void)
+{
+    char text[64];
+    snprintf(text, sizeof text, "{\"pid\":%lld}", (long long)w.pid);
+    set_end(&w.channel, -1);
+    send_text(ward_of(box)->io.fd, WIRE_EXITED, 0, 0, text, NULL, 0);
+    settle();
+    pass(10);
+}
+
+/* As a shell does after `exit`. */
+Test(context, what_was_sent_to_one_that_ended_is_not_lost, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run last = {0}, next = {0}, begun = {0}, waits = {0};
+    execute(c, "exit", &last);
+    frame("{\"type\":\"count\",\"id\":1,\"value\":1}");
+    frame("{\"type\":\"end\",\"id\":1}");
+    settle();
+    cr_assert_str_eq(last.text, "C;end");
+    execute(c, "next", &next);
+    exited();
+    cr_assert_eq(next.ends, 0, "%s", next.err.message);
+    frame(READY_WORD);
+    settle();
+    cr_assert_not_null(strstr(asked(), "\"code\":\"next\""));
+    frame("{\"type\":\"count\",\"id\":2,\"value\":1}");
+    frame("{\"type\":\"end\",\"id\":2}");
+    settle();
+    cr_assert(next.ends == 1 && next.err.code == ERR_NONE, "%s", next.err.message);
+    /* What has begun is not done twice. */
+    execute(c, "begun", &begun);
+    frame("{\"type\":\"count\",\"id\":3,\"value\":2}");
+    settle();
+    execute(c, "waits", &waits);
+    exited();
+    cr_assert(begun.ends == 1 && begun.err.code == ERR_INTERRUPTED && waits.ends == 1);
+    cr_assert_eq(box->context_count, 0);
+}
+
+Test(context, one_that_never_says_a_word_is_given_up, .init = begin, .fini = world_end)
+{
+    struct context *c = make();
+    struct run r = {0};
+    execute(c, "x", &r);
+    exited();
+    cr_assert(r.ends == 1 && r.err.code == ERR_INTERRUPTED, "%s", r.err.message);
     cr_assert_eq(box->context_count, 0);
 }
 
@@ -627,7 +706,7 @@ Test(context, the_interpreter_that_waited_is_the_default, .init = begin_warm, .f
     frame("{\"type\":\"end\",\"id\":1}");
     settle();
     cr_assert_str_eq(r.text, "end");
-    struct made other_one = {0};
+    static struct made other_one; /* it is told by the end of the world */
     context_create(box, INTERP_PYTHON, NULL, on_context, &other_one);
     settle();
     cr_assert_not_null(strstr(w.last_text, "\"interpreter\""), "another one is started");

@@ -1,5 +1,6 @@
 #include "daemon/base/keys.h"
 
+#include "base/api_key.h"
 #include "base/sha256.h"
 
 #include <criterion/criterion.h>
@@ -63,6 +64,34 @@ Test(keys, a_revoked_one_is_none)
     cr_assert_eq(restore("k_1", "one", ",\"revoked_ms\":5"), 0);
     cr_assert_str_eq(check("one"), "none");
     cr_assert_eq(keys_find(keys, "k_1"), before, "who holds it still does");
+}
+
+/* Those of years, of which few are good. */
+Test(keys, revoked_ones_leave_room_for_others)
+{
+    char id[16], secret[16];
+    for (int i = 0; i < API_KEYS_MAX + 10; i++) {
+        snprintf(id, sizeof id, "k_%d", i);
+        snprintf(secret, sizeof secret, "secret%d", i);
+        cr_assert_eq(restore(id, secret, ",\"revoked_ms\":5"), 0, "%d", i);
+    }
+    cr_assert_eq(restore("k_new", "new", ""), 0);
+    cr_assert_str_eq(check("new"), "k_new");
+    cr_assert_str_eq(check("secret7"), "none");
+    cr_assert_not_null(keys_find(keys, "k_7"), "known for ever");
+}
+
+Test(keys, so_many_are_good_at_the_same_time)
+{
+    char id[16], secret[16];
+    for (int i = 0; i < API_KEYS_MAX; i++) {
+        snprintf(id, sizeof id, "k_%d", i);
+        snprintf(secret, sizeof secret, "secret%d", i);
+        cr_assert_eq(restore(id, secret, ""), 0, "%d", i);
+    }
+    cr_assert_lt(restore("k_new", "new", ""), 0);
+    cr_assert_eq(restore("k_7", "secret7", ",\"revoked_ms\":5"), 0, "one can still be revoked");
+    cr_assert_eq(restore("k_new", "new", ""), 0);
 }
 
 Test(keys, a_prefix_is_none)

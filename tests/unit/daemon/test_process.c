@@ -4,6 +4,7 @@
 #include "world.h"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 static struct box *box;
@@ -158,6 +159,10 @@ Test(process, a_failure_is_told_after_what_was_refused_before_it, .init = begin,
     box_end(box, "deleted", NULL, NULL); /* with a question open */
     settle();
     cr_assert_eq(ended.ends, 1);
+    struct client *const all[] = {&good, &told, &never, &ended};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        process_detach(all[i]->handle);
+    settle();
 }
 
 Test(process, one_killed_for_want_of_memory_is_told_so, .init = begin, .fini = world_end)
@@ -441,6 +446,11 @@ Test(process, input_is_refused_where_its_key_has_no_room, .init = begin, .fini =
     cr_assert_eq(account_charge(a, ACCOUNT_BYTES, room, NULL), 0);
     cr_expect_eq(process_input(p, block, sizeof block, on_taken, NULL), -ENOBUFS);
     cr_expect_geq(a->refused[ACCOUNT_BYTES], 1);
+    int there = 0;
+    cr_expect(ioctl(w.in, FIONREAD, &there) == 0 && there == 0, "half of it was passed on: %d",
+              there);
+    cr_expect_eq(process_input(p, block, 4096, on_taken, NULL), 0, "what the pipe takes whole");
+    cr_expect(ioctl(w.in, FIONREAD, &there) == 0 && there == 4096);
     account_return(a, ACCOUNT_BYTES, room);
     cr_expect_eq(process_input(p, block, sizeof block, on_taken, NULL), -EAGAIN);
 }

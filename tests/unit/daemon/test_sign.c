@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <time.h>
 
 /* Made with: printf '%s' "$text" | openssl dgst -sha256 -binary | base64 | tr -d = */
 static const struct signature plain = {.text = "v1_VV5cnKMLm+JJ6UtC8V1agQ4x7dIUMCEZwYlYmh0UPy8",
@@ -90,6 +91,39 @@ Test(sign, expires)
     s = plain;
     s.text = "v2_SIG1";
     cr_assert_not(signature_current(&s, 1));
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Whoever has no key can ask with a long path whose link it is: it is not hashed for each sandbox.
+ */
+Test(sign, a_long_path_is_hashed_once_for_all_tokens)
+{
+    enum { TOKENS = 1000 };
+    char path[4096];
+    memset(path, 'a', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    struct signature s = {.text = plain.text, .path = path, .user = "user"};
+    struct signature_start start;
+    double begun = cpu_seconds();
+    for (int i = 0; i < TOKENS; i++)
+        cr_assert_not(signature_check(&s, "token"));
+    double each = cpu_seconds() - begun;
+    begun = cpu_seconds();
+    signature_begin(&s, &start);
+    for (int i = 0; i < TOKENS; i++)
+        cr_assert_not(signature_matches(&s, &start, "token"));
+    double once = cpu_seconds() - begun;
+    cr_assert_lt(once, each / 4, "%f s, and %f s when each hashes it", once, each);
+    s = plain;
+    signature_begin(&s, &start);
+    cr_assert_not(signature_matches(&s, &start, "other"));
+    cr_assert(signature_matches(&s, &start, "token"), "what was begun can be used again");
 }
 
 Test(sign, malformed_signatures_are_none)

@@ -1,8 +1,13 @@
 /* What a hostile guest can say to the monitor's devices. The driver here writes rings and registers
  * by itself, as a guest's kernel that was taken over would. */
 #include "../../fuzz/vm_driver.h"
+#include "base/cleanup.h"
+#include "engines/vm/egress.h"
 #include "engines/vm/fs.h"
+#include "engines/vm/session.h"
 #include "engines/vm/vsock.h"
+#include "os/seal.h"
+#include "os/sys.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -11,7 +16,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct driver v;
@@ -256,7 +264,7 @@ Test(vm_vsock, a_port_is_taken_once)
     send_packet(3, 1000, 1, 0, 0); /* the first one goes */
     send_packet(1, 1002, 1, 0, 0);
     cr_assert_not(vsock.streams[0].open, "nobody takes its place");
-    for (uint32_t port = 5; port < 60; port++)
+    for (uint32_t port = 6; port < 60; port++)
         send_packet(1, 1000, port, 0, 0);
     cr_assert_leq(vsock.reset_count, VSOCK_RESETS);
 }
@@ -271,6 +279,273 @@ Test(vm_vsock, what_waits_for_the_guest_outlives_the_first_reset)
     send_packet(1, 1000, 2, 0, 0);
     driver_start(&v, &vsock.device);
     cr_assert_eq(vsock.streams[1].to_len, 0, "of one that was connected nothing is left");
+}
+
+/* ---- connections of the code: VM-17, VM-18, VM-19 ---- */
+
+static struct egress egress;
+static int far; /* the other end of the last one that was dialled */
+static struct guest_target asked;
+
+static int dial_pair(int family, const struct guest_target *to)
+{
+    int pair[2];
+    (void)family;
+    asked = *to;
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    far = pair[1];
+    return pair[0];
+}
+
+static void start_egress(void)
+{
+    struct err err = ERR_INIT;
+    start_vsock();
+    cr_assert_eq(egress_open(&egress, &vsock, false, true, &err), 0);
+    egress.dial = dial_pair;
+}
+
+static void step_egress(void)
+{
+    struct pollfd fds[EGRESS_FDS];
+    driver_buffers(&v, 0);
+    egress_watch(&egress, fds);
+    cr_assert_geq(poll(fds, EGRESS_FDS, 0), 0);
+    egress_step(&egress, fds);
+}
+
+static void send_data(uint32_t guest_port, const void *data, uint32_t len)
+{
+    static struct packet p;
+    p = (struct packet){.from = 3,
+                        .to = 2,
+                        .from_port = guest_port,
+                        .to_port = GUEST_CARRY,
+                        .len = len,
+                        .type = 1,
+                        .op = 5,
+                        .room = UINT32_MAX};
+    memcpy(p.data, data, len);
+    driver_request(&v, 1, &p, 44 + len, 0);
+}
+
+static void send_shutdown(uint32_t guest_port, uint32_t flags)
+{
+    struct packet p = {.from = 3,
+                       .to = 2,
+                       .from_port = guest_port,
+                       .to_port = GUEST_CARRY,
+                       .type = 1,
+                       .op = 4,
+                       .flags = flags,
+                       .room = UINT32_MAX};
+    driver_request(&v, 1, &p, 44, 0);
+}
+
+static const struct guest_target goal = {.address = {[10] = 0xff, 0xff, 192, 0, 2, 7},
+                                         .port = {1, 187}};
+
+Test(vm_egress, so_many_streams_and_none_without_rules)
+{
+    unsigned open = 0;
+    start_egress();
+    for (uint32_t port = 1000; port < 1200; port++)
+        send_packet(1, port, GUEST_CARRY, 0, 0);
+    for (unsigned i = 0; i < VSOCK_STREAMS; i++)
+        open += vsock.streams[i].open;
+    cr_assert_eq(open, VSOCK_CARRIED);
+    cr_assert_leq(vsock.reset_count, VSOCK_RESETS);
+    start_egress();
+    vsock.carried_max = 0;
+    send_packet(1, 1000, GUEST_CARRY, 0, 0);
+    cr_assert_not(vsock.streams[VSOCK_FIXED].open);
+    cr_assert_eq(vsock.reset_count, 1, "it is told so");
+}
+
+Test(vm_egress, a_place_is_checked)
+{
+    struct guest_target to;
+    uint8_t bytes[sizeof to];
+    memcpy(bytes, &goal, sizeof bytes);
+    cr_assert(egress_target(AF_INET6, bytes, sizeof bytes, &to), "the control");
+    cr_assert(egress_target(AF_INET, bytes, sizeof bytes, &to));
+    cr_assert_not(egress_target(AF_INET6, bytes, sizeof bytes - 1, &to), "too short");
+    bytes[0] = 0x20;
+    cr_assert(egress_target(AF_INET6, bytes, sizeof bytes, &to));
+    cr_assert_not(egress_target(AF_INET, bytes, sizeof bytes, &to), "no IPv6 here");
+    bytes[19] = 1;
+    cr_assert_not(egress_target(AF_INET6, bytes, sizeof bytes, &to));
+    memset(bytes + 16, 0, 4);
+    cr_assert_not(egress_target(AF_INET6, bytes, sizeof bytes, &to), "no port");
+}
+
+Test(vm_egress, a_connection_is_carried_to_where_it_leads)
+{
+    char got[64];
+    const struct vsock_stream *s = &vsock.streams[VSOCK_FIXED];
+    start_egress();
+    send_packet(1, 1000, GUEST_CARRY, 0, 0);
+    send_data(1000, &goal, 10); /* in two parts */
+    step_egress();
+    cr_assert_not(egress.lines[0].dialled);
+    send_data(1000, (const char *)&goal + 10, sizeof goal - 10);
+    send_data(1000, "question", 8);
+    step_egress();
+    cr_assert_eq(memcmp(&asked, &goal, sizeof goal), 0);
+    cr_assert_eq(read(far, got, sizeof got), 8);
+    send_shutdown(1000, 2); /* its half is over, and the other is not */
+    step_egress();
+    cr_assert_eq(read(far, got, sizeof got), 0);
+    cr_assert_eq(write(far, "answer", 6), 6);
+    close(far);
+    step_egress();
+    cr_assert_eq(s->sent, 2 + 6u, "a length, and the piece");
+    step_egress();
+    cr_assert_eq(s->sent, 2 + 6 + 2u, "a piece of none: the end");
+    cr_assert(s->end_told && !s->reset);
+    cr_assert_eq(egress.lines[0].fd, -1);
+    cr_assert(s->held, "until the guest closes it");
+    send_shutdown(1000, 3);
+    step_egress();
+    cr_assert_not(s->held || s->open);
+    send_packet(1, 1000, GUEST_CARRY, 0, 0);
+    cr_assert(s->held && s->open && !egress.lines[0].dialled, "its place is another's");
+}
+
+static int dial_nobody(int family, const struct guest_target *to)
+{
+    (void)family, (void)to;
+    return -ECONNREFUSED;
+}
+
+Test(vm_egress, what_is_broken_off_is_reset)
+{
+    start_egress();
+    egress.dial = dial_nobody;
+    send_packet(1, 1000, GUEST_CARRY, 0, 0);
+    send_data(1000, &goal, sizeof goal);
+    step_egress();
+    step_egress();
+    cr_assert_not(vsock.streams[VSOCK_FIXED].open, "the guest was told");
+    cr_assert_not(vsock.streams[VSOCK_FIXED].held);
+    /* And the other way round. */
+    egress.dial = dial_pair;
+    send_packet(1, 1001, GUEST_CARRY, 0, 0);
+    send_data(1001, &goal, sizeof goal);
+    step_egress();
+    send_packet(3, 1001, GUEST_CARRY, 0, 0);
+    step_egress();
+    char got;
+    cr_assert_eq(read(far, &got, 1), 0);
+    cr_assert_not(vsock.streams[VSOCK_FIXED].held);
+}
+
+/* VM-19. A guest that reads nothing makes the monitor read nothing; one that floods is held to its
+ * window. */
+Test(vm_egress, what_is_not_taken_is_not_read)
+{
+    static char much[VSOCK_WINDOW];
+    size_t sent = 0;
+    start_egress();
+    send_packet(1, 1000, GUEST_CARRY, 0, 0);
+    send_data(1000, &goal, sizeof goal);
+    step_egress();
+    vsock.streams[VSOCK_FIXED].guest_room = 0;
+    for (int i = 0; i < 64; i++) {
+        ssize_t n = write(far, much, sizeof much);
+        sent += n > 0 ? (size_t)n : 0;
+        step_egress();
+        cr_assert_leq(vsock.streams[VSOCK_FIXED].to_len, VSOCK_WINDOW);
+    }
+    cr_assert_lt(sent, 64 * sizeof much, "it stops");
+    struct pollfd fds[EGRESS_FDS];
+    egress_watch(&egress, fds);
+    cr_assert_eq(fds[1].fd, -1, "and waits for nothing");
+}
+
+Test(vm_egress, questions_have_lengths)
+{
+    int pair[2];
+    char got[600];
+    uint8_t question[2 + 20] = {0, 20, 'q'};
+    start_egress();
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair), 0);
+    egress.names_fd = pair[0];
+    send_packet(1, 1000, GUEST_NAMES, 0, 0);
+    vsock.streams[GUEST_NAMES - 1].from_len = sizeof question;
+    memcpy(vsock.streams[GUEST_NAMES - 1].from, question, sizeof question);
+    step_egress();
+    cr_assert_eq(read(pair[1], got, sizeof got), 20, "the control");
+    cr_assert_eq(write(pair[1], got, 20), 20);
+    step_egress();
+    cr_assert_eq(vsock.streams[GUEST_NAMES - 1].sent, 22u);
+    static const uint8_t lengths[][2] = {{0, 0}, {0, 11}, {2, 1}, {255, 255}};
+    for (size_t i = 0; i < 4; i++) {
+        struct vsock_stream *s = &vsock.streams[GUEST_NAMES - 1];
+        s->open = true, s->reset = false;
+        s->from_len = 2;
+        memcpy(s->from, lengths[i], 2);
+        step_egress();
+        cr_assert_not(s->open, "row %zu", i);
+    }
+    cr_assert_lt(read(pair[1], got, sizeof got), 0, "nothing came of it");
+}
+
+/* VM-13: of sockets one kind is left, and none in a run without rules. */
+static int try_sockets(bool carry)
+{
+    static const int allowed[] = {SEAL_CALLS_LIFE};
+    const struct seal_choice choices[] = {
+        {SYS_socket, 0, ~0u, {AF_INET6}, 1, true},
+        {SYS_socket, 2, ~0u, {0}, 1, true},
+        {SYS_socket, 1, ~0u, {SOCK_STREAM | SOCK_CLOEXEC}, carry ? 1 : 0},
+    };
+    struct err err = ERR_INIT;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (seal_calls(&(struct seal_calls){allowed, ARRAY_LEN(allowed), choices, 3}, "a test", &err) <
+        0)
+        return 9;
+    int right = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0;
+    int wrong = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0 ||
+                socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0) >= 0 ||
+                socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0 ||
+                socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 262) >= 0 ||
+                socket(AF_NETLINK, SOCK_RAW, 0) >= 0;
+    return right | wrong << 1;
+}
+
+Test(vm_egress, one_kind_of_socket_is_left)
+{
+    for (int carry = 0; carry < 2; carry++) {
+        int status = 0;
+        pid_t pid = fork();
+        if (pid == 0)
+            seal_exit(try_sockets(carry));
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFEXITED(status));
+        cr_assert_eq(WEXITSTATUS(status), carry, "%d", status);
+    }
+}
+
+/* ---- a guest that never says a word: V-17 ---- */
+
+Test(vm_session, a_guest_that_does_not_come_up_ends_the_run)
+{
+    static struct session session;
+    struct pollfd fds[SESSION_FDS] = {{0}};
+    start_vsock();
+    session = (struct session){.vsock = &vsock, .in_ended = true};
+    session_begin(&session, 600);
+    session.begun.tv_sec -= 60;
+    cr_assert_gt(session_patience(&session), 0, "the control: the limit is the one that was given");
+    session_begin(&session, 60);
+    cr_assert_eq(session_step(&session, fds), -1, "the control: it has time");
+    cr_assert_gt(session_patience(&session), 0);
+    session.begun.tv_sec -= 60; /* VM-14 */
+    cr_assert_eq(session_patience(&session), 0);
+    cr_assert_eq(session_step(&session, fds), 125);
+    session.greeted = true;
+    cr_assert_eq(session_patience(&session), -1, "one that came up is not waited for");
 }
 
 /* ---- virtio-fs: V-09 to V-15 ---- */

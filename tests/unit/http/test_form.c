@@ -38,7 +38,15 @@ Test(form, kinds)
     cr_assert_eq(form_kind_of("Application/X-WWW-Form-UrlEncoded; charset=x"), FORM_URLENCODED);
     cr_assert_eq(form_kind_of("text/plain, application/x-www-form-urlencoded"), FORM_URLENCODED);
     cr_assert_eq(form_kind_of(PARTS), FORM_MULTIPART);
-    cr_assert_eq(form_kind_of("multipart/mixed; boundary=b"), FORM_NONE);
+    cr_assert_eq(form_kind_of("multipart/mixed; boundary=b"), FORM_WORDS);
+    cr_assert_eq(form_kind_of("multipart/related; boundary=b; type=\"application/json\""),
+                 FORM_WORDS);
+    cr_assert_eq(form_kind_of(PARTS "; a=urlencoded"), FORM_UNCLEAR);
+    cr_assert_eq(form_kind_of("application/json; a=urlencoded"), FORM_UNCLEAR);
+    cr_assert_eq(form_kind_of("text/plain, " PARTS), FORM_UNCLEAR);
+    cr_assert_eq(form_kind_of("multipart/form-databases; boundary=b"), FORM_UNCLEAR);
+    cr_assert_eq(form_kind_of(""), FORM_URLENCODED);
+    cr_assert_eq(form_kind_of(" "), FORM_URLENCODED);
     cr_assert_eq(form_kind_of("application/json"), FORM_JSON);
     cr_assert_eq(form_kind_of("application/vnd.api+json"), FORM_JSON);
     cr_assert_eq(form_kind_of("text/plain"), FORM_NONE);
@@ -53,6 +61,36 @@ Test(form, names_of_a_form)
     expect(FORM_URLENCODED, "a=_method=x", 0);
     expect(FORM_URLENCODED, "x_method=1&_methods=2&_method", 0);
     expect(FORM_URLENCODED, "=_method&&", 0);
+}
+
+Test(form, every_word_of_other_parts)
+{
+    expect(FORM_WORDS, "--b\r\nContent-Disposition: attachment; name=_method\r\n\r\nDELETE", 1);
+    expect(FORM_WORDS, "--b\r\ncontent-id:_method\r\n\r\nDELETE", 1);
+    expect(FORM_WORDS, "X: y;\r\n name*=utf-8''_method\r\n", 1);
+    expect(FORM_WORDS, "Content-ID: <_method>", 1);
+    expect(FORM_WORDS, "--b\r\nContent-ID: a_method\r\n\r\n_methods x_method", 0);
+}
+
+Test(form, parts_that_have_a_second_name)
+{
+    cr_assert_lt(feed(FORM_MULTIPART, PARTS,
+                      "--b\r\nContent-Disposition: form-data; name=a; name*=utf-8''_method\r\n\r\n",
+                      9),
+                 0);
+    cr_assert_lt(feed(FORM_MULTIPART, PARTS,
+                      "--b\r\nX: Content-Disposition: form-data; "
+                      "name=_method\r\nContent-Disposition: form-data; name=a\r\n\r\n",
+                      9),
+                 0);
+    cr_assert_eq(feed(FORM_MULTIPART, PARTS,
+                      "--b\r\nContent-Disposition: form-data; name=a; "
+                      "filename*=utf-8''x\r\nContent-Type: a/b; name=x\r\n\r\n",
+                      9),
+                 0);
+    struct form_reader *f = NULL;
+    struct err err = ERR_INIT;
+    cr_assert_lt(form_open(FORM_MULTIPART, PARTS "; boundary=c", wanted, &f, &err), 0);
 }
 
 Test(form, a_long_name_is_not_its_beginning)

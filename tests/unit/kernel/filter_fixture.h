@@ -2,6 +2,7 @@
  * numbers: that of either architecture is built and asked on either machine. */
 #pragma once
 
+#include "../../lib/unit/part.h"
 #include "bpf_sim.h"
 #include "kernel/process/filter.h"
 #include "os/syscalls.h"

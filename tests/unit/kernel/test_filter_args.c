@@ -540,6 +540,11 @@ TestBoth(filter_args, one_table_of_descriptors_where_they_are_looked_at)
           {&container, CALL_clone, {0x3d0f00 & ~CLONE_FILES}, ALLOW},
           {&looked, CALL_unshare, {CLONE_FS}, ALLOW}, {&looked, CALL_unshare, {CLONE_FILES}, QUIET},
           {&looked, CALL_unshare, {CLONE_FILES | CLONE_NEWNS}, SEEN},
+          {&looked, CALL_fcntl, {0, 37 /* F_OFD_SETLK */}, INVALID},
+          {&looked, CALL_fcntl, {0, HIGH | 38 /* F_OFD_SETLKW */}, INVALID},
+          {&looked, CALL_fcntl, {0, 36 /* F_OFD_GETLK */}, ALLOW},
+          {&looked, CALL_fcntl, {0, F_SETLK}, ALLOW}, {&container, CALL_fcntl, {0, 37}, ALLOW},
+          {&looked, CALL_fcntl, {0, F_NOTIFY}, QUIET},
           {&looked, CALL_close_range, {3, ~0u, 0}, ALLOW},
           {&looked, CALL_close_range, {3, ~0u, 4 /* cloexec */}, ALLOW},
           {&looked, CALL_close_range, {3, ~0u, HIGH | 2 /* unshare */}, QUIET},
@@ -579,6 +584,38 @@ TestBoth(filter_args, truncation_by_a_read_only_open)
           {&guarded, CALL_openat, {0, 0, O_RDONLY | O_TRUNC}, ALLOW},
           {&guarded, CALL_openat2, {0}, ALLOW}, {&guarded, CALL_truncate, {0}, ALLOW},
           {&container, CALL_openat, {0, 0, O_RDONLY | O_TRUNC}, ALLOW}, );
+}
+
+/* Given to users that are not there: pretended. To the one who is, by either number: the kernel's
+ * to say. */
+TestBoth(filter_args, owners_where_there_are_two_users)
+{
+    static const struct {
+        uint64_t uid, gid;
+        bool real;
+    } rows[] = {{0, 0, false},
+                {6, 12, false},
+                {UINT32_MAX, UINT32_MAX, false},
+                {UINT64_MAX, 42, false},
+                {1000, 0, true},
+                {0, 1000, true},
+                {1000, 1000, true},
+                {(1ull << 32) + 1000, 0, true},
+                {1000ull << 32, 0, false}};
+    const struct filter_options two = {
+        .isolated_pids = true, .own_view = true, .other_owner = 1000};
+    struct filter_options control = two;
+    control.other_owner = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const uint64_t plain[6] = {1, rows[i].uid, rows[i].gid};
+        const uint64_t at[6] = {AT_FDCWD, 1, rows[i].uid, rows[i].gid};
+        build(&two);
+        uint32_t want = rows[i].real ? ALLOW : PRETEND;
+        cr_assert_eq(run(arch, number(CALL_fchown), plain).ret, want, "row %zu", i);
+        cr_assert_eq(run(arch, number(CALL_fchownat), at).ret, want, "row %zu", i);
+        build(&control);
+        cr_assert_eq(run(arch, number(CALL_fchownat), at).ret, ALLOW, "row %zu", i);
+    }
 }
 
 TestBoth(filter_args, set_id_bits_where_host_folders_are_writable)

@@ -1,5 +1,8 @@
 /* The table of tiers: complete, in order, and the reasons that it gives. */
+#include "kernel/kernel.h"
 #include "kernel/tier.h"
+#include "kernel/vm.h"
+#include "kernel/vm_speed.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -44,4 +47,50 @@ Test(tier, stronger_levels_never_ask_for_weaker_tiers)
 {
     for (int level = 1; level < LEVEL_COUNT; level++)
         cr_assert_leq(tier_of_level((enum level)(level - 1)), tier_of_level((enum level)level));
+}
+
+Test(tier, an_imitated_processor_is_told_from_a_slow_one)
+{
+    const uint64_t million = 1000000;
+    cr_assert_not(vm_speed_imitated(million / 2, million), "a processor");
+    cr_assert_not(vm_speed_imitated(20 * million, million), "an emulator of all of it");
+    cr_assert(vm_speed_imitated(400 * million, million), "one instruction at a time");
+    cr_assert_not(vm_speed_imitated(0, 0));
+}
+
+Test(tier, machines_where_none_was_seen_to_run_take_the_operators_word)
+{
+    cr_assert(vm_may_be_tried(true, NULL));
+    cr_assert(vm_may_be_tried(false, "1"), "the control: with the word");
+    cr_assert_not(vm_may_be_tried(false, NULL));
+    cr_assert_not(vm_may_be_tried(false, ""));
+    cr_assert_not(vm_may_be_tried(false, "0"));
+    cr_assert_not(vm_may_be_tried(false, "10"));
+}
+
+static unsigned handed_in(enum plan_stage stage)
+{
+    struct kernel_machine machine = {.first_tree = 1};
+    struct kernel k = {.tier = TIER_VM, .machine = &machine, .listener_fd = -1};
+    struct plan plan;
+    struct plan_reader reader;
+    struct err err = ERR_INIT;
+    struct op op;
+    unsigned count = 0;
+    plan_init(&plan);
+    cr_assert_geq(kernel_plan(&k, stage, &plan, &err), 0, "%s", err.message);
+    cr_assert_geq(plan_finish(&plan, &err), 0, "%s", err.message);
+    cr_assert_geq(plan_read_begin(&reader, plan.bytes.data, plan.bytes.len, &err), 0);
+    while (plan_read_next(&reader, &op, &err) > 0)
+        count += op.kind == OP_HAND;
+    plan_done(&plan);
+    return count;
+}
+
+/* The network's helper takes free descriptors until init enters what it made, in STAGE_RESTRICT: a
+ * late one's would be put away for those that are handed over. */
+Test(tier, descriptors_are_handed_over_when_the_networks_helper_has_ended)
+{
+    for (enum plan_stage stage = STAGE_BIRTH; stage < STAGE_COUNT; stage++)
+        cr_assert_eq(handed_in(stage), stage == STAGE_SEAL ? KERNEL_HANDED : 0, "stage %d", stage);
 }

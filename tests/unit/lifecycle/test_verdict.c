@@ -304,6 +304,34 @@ Test(verdict, a_look_that_hangs_holds_up_nobody_and_ends_the_run)
     unwatch();
 }
 
+/* It needs a processor, and gets it. */
+static void spin(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *answer)
+{
+    (void)ctx, (void)ask, (void)fds, (void)answer;
+    for (volatile bool on = true; on;)
+        ;
+}
+
+Test(verdict, only_waiting_for_a_processor_is_no_silence)
+{
+    cr_assert_eq(aside_silence(true, 0, 25000), 0);
+    cr_assert_eq(aside_silence(true, 10000, 25000), 10000, "what it works counts");
+    cr_assert_eq(aside_silence(true, 90000, 25000), 25000);
+    cr_assert_eq(aside_silence(false, 0, 25000), 25000, "and so does what it is held up");
+    fill_folder(1, 1);
+    watch_all();
+    life.looker.fn = spin;
+    cr_assert_eq(lifecycle_sample(&life), LIMIT_NONE);
+    uint64_t worked = 0, start = clock_us();
+    while (worked < 100000u && clock_us() - start < 100000000u) {
+        worked += aside_silent_for(&life, 1000000u);
+        usleep(25000);
+    }
+    cr_assert_geq(worked, 100000u);
+    cr_assert_leq(worked, clock_us() - start + 100000u, "and no more than it did");
+    unwatch();
+}
+
 Test(verdict, the_control_answers)
 {
     fill_folder(4, 1 << 16);

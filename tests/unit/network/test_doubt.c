@@ -29,6 +29,34 @@ static void expect(const char *header, int kind)
         cr_expect_eq((int)d.items[0].kind, kind, "%s", header);
 }
 
+Test(doubt, charsets)
+{
+    static const struct {
+        const char *type;
+        size_t count;
+    } rows[] = {
+        {"application/json", 0},
+        {"text/html; charset=utf-8", 0},
+        {"text/html; charset=\"UTF-8\"; a=b", 0},
+        {"text/html;charset=ISO-8859-15", 0},
+        {"text/html;charset=windows-1252", 0},
+        {"text/html; charset=", 0},
+        {"multipart/form-data; boundary=charset", 0},
+        {"text/html; charset=ibm037", 1},
+        {"text/html; charset=utf-16", 1},
+        {"text/html; charset=utf-8; charset=UTF-7", 1},
+        {"text/html; CharSet = \"ibm500\"", 1},
+        {"text/html; charset=utf-80", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct doubts d;
+        char line[256];
+        snprintf(line, sizeof line, "Content-Type: %s\r\n", rows[i].type);
+        find("/", line, &d);
+        cr_expect_eq(d.count, rows[i].count, "%s", rows[i].type);
+    }
+}
+
 Test(doubt, headers)
 {
     static const struct {

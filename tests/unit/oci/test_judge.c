@@ -183,6 +183,72 @@ Test(oci_judge, groups_and_limits)
         0);
 }
 
+/* OC-6: what cgroup v2 calls it is the same limit. */
+Test(oci_judge, limits_by_the_names_of_cgroup_v2)
+{
+    static const char limits[] = "{\"memory\":1000,\"pids\":10}";
+    static const char *const over[] = {
+        "\"memory.max\":\"1001\"", "\"memory.max\":\"max\"", "\"memory.max\":\"1K\"",
+        "\"memory.max\":\"0\"",    "\"memory.max\":\"\"",    "\"pids.max\":\"11\"",
+        "\"pids.max\":\"max\"",
+    };
+    char text[600];
+    struct err err;
+    for (size_t i = 0; i < sizeof over / sizeof over[0]; i++) {
+        snprintf(text, sizeof text,
+                 CONFIG("", "",
+                        ",\"resources\":{\"memory\":{\"limit\":1000},\"pids\":{\"limit\":9},"
+                        "\"unified\":{%s}}"),
+                 over[i]);
+        cr_assert_eq(judge(text, "{}", &err), 0, "control, without a limit: %s", err.message);
+        cr_assert_lt(judge(text, limits, &err), 0, "taken: %s", over[i]);
+        cr_assert(strstr(err.message, "over what the operator allows"), "%s", err.message);
+    }
+    snprintf(text, sizeof text,
+             CONFIG("", "",
+                    ",\"resources\":{\"memory\":{\"limit\":1000},\"pids\":{\"limit\":9},"
+                    "\"unified\":{%s}}"),
+             "\"memory.max\":\"1000\",\"pids.max\":\"10\",\"memory.high\":\"max\"");
+    cr_assert_eq(judge(text, limits, &err), 0, "%s", err.message);
+    /* An update says what it changes, and nothing else. */
+    struct oci_operator o;
+    cr_assert_eq(oci_operator_parse(limits, strlen(limits), &o, &err), 0, "%s", err.message);
+    for (int raise = 0; raise < 2; raise++) {
+        struct json *unified = NULL;
+        const char *asked = raise ? "{\"memory.max\":\"max\"}" : "{\"memory.max\":\"500\"}";
+        cr_assert_eq(json_parse(asked, strlen(asked), NULL, &unified, &err), 0, "%s", err.message);
+        const struct oci_resources r = {.unified = unified};
+        cr_assert_eq(oci_judge_resources(&r, true, &o, &err) < 0, raise, "%s", err.message);
+        json_free(unified);
+    }
+    oci_operator_done(&o);
+}
+
+/* Who cannot make a group is refused for each of them: none is left out without a word. */
+Test(oci_judge, every_limit_is_one)
+{
+    static const char *const limits[] = {
+        "\"memory\":{\"limit\":9}",       "\"memory\":{\"swap\":9}",
+        "\"memory\":{\"reservation\":9}", "\"pids\":{\"limit\":9}",
+        "\"cpu\":{\"shares\":9}",         "\"cpu\":{\"quota\":9000}",
+        "\"cpu\":{\"period\":9000}",      "\"cpu\":{\"cpus\":\"0\"}",
+        "\"cpu\":{\"mems\":\"0\"}",       "\"unified\":{\"memory.high\":\"9\"}"};
+    static const char *const none[] = {"", "\"cpu\":{\"cpus\":\"\"}", "\"memory\":{}",
+                                       "\"devices\":[{\"allow\":false,\"access\":\"rwm\"}]"};
+    char text[200];
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0] + sizeof none / sizeof none[0]; i++) {
+        struct err err = ERR_INIT;
+        struct json *tree = NULL;
+        struct oci_resources r;
+        size_t count = sizeof limits / sizeof limits[0];
+        snprintf(text, sizeof text, "{%s}", i < count ? limits[i] : none[i - count]);
+        cr_assert_eq(oci_resources_parse(text, strlen(text), &tree, &r, &err), 0, "%s: %s", text,
+                     err.message);
+        cr_assert_eq(oci_asks_limits(&r), i < count, "%s", text);
+        json_free(tree);
+    }
+}
+
 Test(oci_judge, devices_and_sysctls)
 {
     taken(CONFIG("", "",

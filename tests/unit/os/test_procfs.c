@@ -29,7 +29,9 @@ Test(procfs, a_task_may_choose_its_name_but_nothing_else)
     cr_assert(procfs_stat_parse("12 (x) Z 1 1 (y) " REST, &s));
     cr_assert_str_eq(s.name, "x) Z 1 1 (y");
     cr_assert(s.ppid == 7 && !s.ended);
-    cr_assert(procfs_stat_parse("12 (cat) Z 7 8", &s) && s.ended);
+    cr_assert(procfs_stat_parse("12 (cat) Z 7 8", &s) && s.ended && !s.ready);
+    cr_assert(procfs_stat_parse("12 (R) S 7 8", &s) && !s.ready);
+    cr_assert(procfs_stat_parse("12 (cat) R 7 8", &s) && s.ready);
     static const char *const none[] = {"", "12 cat S 7 8", "12 (cat)", "12 (cat) S", ") S 7 ("};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
         cr_expect_not(procfs_stat_parse(none[i], &s), "%s", none[i]);

@@ -8,7 +8,8 @@ static const char everything_yaml[] = "# a policy that sets every key\n"
                                       "level: medium\n"
                                       "kernel:\n"
                                       "  tier: container\n"
-                                      "  uid: 0\n"
+                                      "  uid: 1000\n"
+                                      "  root: true\n"
                                       "  unix_sockets: require\n"
                                       "filesystem:\n"
                                       "  root: /srv/image\n"
@@ -48,7 +49,8 @@ static const char everything_yaml[] = "# a policy that sets every key\n"
 
 static const char everything_json[] =
     "{\"version\": 1, \"level\": \"medium\",\n"
-    " \"kernel\": {\"tier\": \"container\", \"uid\": 0, \"unix_sockets\": \"require\"},\n"
+    " \"kernel\": {\"tier\": \"container\", \"uid\": 1000, \"root\": true, "
+    "\"unix_sockets\": \"require\"},\n"
     " \"filesystem\": {\"root\": \"/srv/image\", \"cwd\": \"/workspace\", \"workspace\": true,\n"
     "  \"exec\": false, \"project\": false, \"proc\": \"system\", \"landlock\": \"auto\",\n"
     "  \"submounts\": true, \"report\": true, \"writable_root\": true,\n"
@@ -69,7 +71,7 @@ Test(load, takes_every_key)
     must_load(&p, everything_yaml);
     cr_assert_eq(p.level, LEVEL_MEDIUM);
     cr_assert_eq(p.tier, TIER_CONTAINER);
-    cr_assert_eq(p.uid, 0);
+    cr_assert(p.uid == 1000 && p.root_beside);
     cr_assert_eq(p.unix_sockets, NEED_REQUIRE);
     cr_assert_str_eq(p.root, "/srv/image");
     cr_assert_str_eq(p.cwd, "/workspace");
@@ -230,8 +232,8 @@ Test(load, wrong_types_are_errors_that_help)
         {"kernel: 1", AT("1:9") "kernel: expected keys and values, found a whole number"},
         {"kernel: []", AT("1:9") "kernel: expected keys and values, found a list"},
         {"kernel:\nlevel: high", "dir/p.yaml:1:"},
-        {"kernel: {tier: true}",
-         AT("1:16") "kernel.tier: expected process, container, wasm or vm, found true or false"},
+        {"kernel: {tier: true}", AT("1:16") "kernel.tier: expected process, wasm-process, "
+                                            "container, wasm, gvisor or vm, found true or false"},
         {"kernel: {uid: \"5\"}", AT("1:15") "kernel.uid: expected a whole number, found a string"},
         {"kernel: {unix_sockets: false}",
          AT("1:24") "kernel.unix_sockets: expected off, auto or require, found true or false"},

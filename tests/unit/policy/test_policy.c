@@ -139,7 +139,7 @@ Test(set, refuses_with_a_sentence_that_helps)
         const char *says;
     } rows[] = {
         {FIELD_LEVEL, "huge", "unknown value \"huge\", expected low, medium, high or critical"},
-        {FIELD_TIER, "auto", "expected process, container, wasm or vm"},
+        {FIELD_TIER, "auto", "expected process, wasm-process, container, wasm, gvisor or vm"},
         {FIELD_UID, "65534", "\"65534\" is out of range, expected 0 to 65533"},
         {FIELD_UID, "-1", "\"-1\" is not a whole number"},
         {FIELD_UID, "unlimited", "cannot be unlimited"},
@@ -448,6 +448,32 @@ Test(validate, a_writable_root_needs_a_place_to_write_and_programs_to_start)
         must_set(&p, rows[i].field, rows[i].value);
         cr_assert_eq(policy_validate(&p, &err), 0, "%s", err.message);
         must_set(&p, FIELD_WRITABLE_ROOT, "true");
+        int r = policy_validate(&p, &err);
+        cr_assert_eq(r, rows[i].says ? -ERR_POLICY : 0, "%s", err.message);
+        cr_assert(!rows[i].says || (has(err.message, rows[i].says) && err.hint[0]), "%s",
+                  err.message);
+    }
+}
+
+Test(validate, root_beside_another_user)
+{
+    static const struct {
+        enum policy_field field;
+        const char *value, *says;
+    } rows[] = {{FIELD_TIER, "process", "tier process has one user inside: kernel.root cannot"},
+                {FIELD_TIER, "gvisor", "tier gvisor has one user"},
+                {FIELD_UID, "0", "kernel.uid is 0: root is the one user"},
+                {FIELD_UID, "33", "kernel.uid is not 1000"},
+                {FIELD_WORKSPACE, "false", "filesystem.workspace is false"},
+                {FIELD_TIER, "container", NULL},
+                {FIELD_WRITABLE_ROOT, "true", NULL}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cleanup_policy struct policy p;
+        struct err err = ERR_INIT;
+        policy_init(&p, LEVEL_HIGH);
+        must_set(&p, rows[i].field, rows[i].value);
+        cr_assert_eq(policy_validate(&p, &err), 0, "%s", err.message);
+        must_set(&p, FIELD_BESIDE, "true");
         int r = policy_validate(&p, &err);
         cr_assert_eq(r, rows[i].says ? -ERR_POLICY : 0, "%s", err.message);
         cr_assert(!rows[i].says || (has(err.message, rows[i].says) && err.hint[0]), "%s",

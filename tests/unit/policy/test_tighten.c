@@ -24,6 +24,8 @@ static const struct move moves[] = {
     {FIELD_UID, "1000", "1000", true},
     {FIELD_UID, "1000", "0", false},
     {FIELD_UID, "1000", "1001", false},
+    {FIELD_BESIDE, "true", "false", true},
+    {FIELD_BESIDE, "false", "true", false},
     {FIELD_UNIX_SOCKETS, "auto", "off", true},
     {FIELD_UNIX_SOCKETS, "require", "auto", true},
     {FIELD_UNIX_SOCKETS, "off", "auto", false},

@@ -1,4 +1,5 @@
 #include "../../lib/oracle/libyaml_oracle.h"
+#include "../../lib/unit/part.h"
 #include "policy/text/yaml_parse.h"
 
 #include <criterion/criterion.h>
@@ -288,14 +289,14 @@ Test(yaml, agrees_with_libyaml_on_all_short_texts)
             for (size_t i = 0; i < len; i++, rest /= letters)
                 text[i] = alphabet[rest % letters];
             struct json *tree = NULL;
-            if (yaml_parse(text, len, NULL, &tree, NULL) < 0)
+            if ((len == 5 && !in_part(n)) || yaml_parse(text, len, NULL, &tree, NULL) < 0)
                 continue;
             seen++;
             cr_assert(oracle_agrees(text, len, tree), "<%.*s>", (int)len, text);
             json_free(tree);
         }
     }
-    cr_assert_gt(seen, 10000, "%zu", seen);
+    cr_assert_gt(seen, part_of(10000), "%zu", seen);
 }
 
 /* Documents of short lines, each a known piece at some indentation. */
@@ -308,6 +309,8 @@ Test(yaml, agrees_with_libyaml_on_all_small_block_structures)
     for (size_t n = 0; n < kinds * kinds * kinds * kinds; n++) {
         char text[100];
         size_t len = 0, rest = n;
+        if (!in_part(n))
+            continue;
         for (int line = 0; line < 4; line++, rest /= kinds) {
             unsigned indent = (unsigned)(rest % kinds) % 3 * (line % 2 ? 2 : 1);
             len += (size_t)snprintf(text + len, sizeof text - len, "%*s%s\n", (int)indent, "",
@@ -320,7 +323,7 @@ Test(yaml, agrees_with_libyaml_on_all_small_block_structures)
         cr_assert(oracle_agrees(text, len, tree), "<%s>", text);
         json_free(tree);
     }
-    cr_assert_gt(seen, 1000, "%zu", seen);
+    cr_assert_gt(seen, part_of(1000), "%zu", seen);
 }
 
 Test(yaml, a_key_is_a_key_to_every_reader)

@@ -521,6 +521,25 @@ Test(tls_server, nonsense_instead_of_a_hello)
     close(pair[1]);
 }
 
+/* OpenSSL would make room for all of it at once. */
+Test(tls_server, a_hello_that_says_it_is_long)
+{
+    static const char hello[2][9] = {{22, 3, 1, 2, 0, 1, 0, (char)0x80, 1},
+                                     {22, 3, 1, 2, 0, 1, 0, (char)0x80, 0}};
+    struct host host = name_of("api.test");
+    for (int good = 0; good <= 1; good++) {
+        int pair[2];
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+        stream = stream_new(loop, pair[0]);
+        int r = tls_accept(context, stream, &host, hello[good], 9, on_done, NULL, &why);
+        cr_assert_eq(r == 0, good, "%d %s", r, why.message);
+        if (!good)
+            cr_assert_str_eq(why.message, "a message of the handshake says that it is too long");
+        finish();
+        close(pair[1]);
+    }
+}
+
 /* ---- much data, both ways at once ---- */
 
 #define MUCH (6u << 20)

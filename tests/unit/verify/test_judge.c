@@ -132,3 +132,76 @@ Test(judge, the_status_is_that_of_the_worst_row)
     cr_assert_eq(judge_status(rulings, 3), 1);
     cr_assert_eq(judge_status(rulings, 0), 0);
 }
+
+/* A kernel in user space answers with its own things: that is no way to the host's. A token, and
+ * what is seen outside, stay what they are. */
+Test(judge, what_a_sentry_gives_of_its_own_proves_nothing)
+{
+    const struct row answered = {
+        .id = "K-00", .boundary = BOUNDARY_KERNEL, .attack = never, .flags = ROW_ANSWERED};
+    struct evidence_of_row e = refused();
+    cr_assert_eq(kind_of(&answered, &e), ROW_HELD);
+    e.inside = (struct outcome){.reported = true, .worked = true};
+    cr_assert_eq(kind_of(&answered, &e), ROW_FAILED);
+    e.sentry = true;
+    cr_assert_eq(kind_of(&answered, &e), ROW_NOT_APPLICABLE);
+    cr_assert_eq(kind_of(&plain, &e), ROW_FAILED);
+    e.token = true;
+    cr_assert_eq(kind_of(&answered, &e), ROW_FAILED);
+    e.token = false;
+    e.seen = true;
+    cr_assert_eq(kind_of(&answered, &e), ROW_FAILED);
+}
+
+static bool unnoticed(const struct canaries *c)
+{
+    (void)c;
+    return false;
+}
+
+Test(judge, behind_a_sentry_the_canary_is_believed_and_not_the_code)
+{
+    const struct row watched = {
+        .id = "F-00", .boundary = BOUNDARY_FILESYSTEM, .attack = never, .check = unnoticed};
+    struct evidence_of_row e = refused();
+    e.inside = (struct outcome){.reported = true, .worked = true};
+    cr_assert_eq(kind_of(&watched, &e), ROW_FAILED);
+    e.sentry = true;
+    cr_assert_eq(kind_of(&watched, &e), ROW_HELD);
+    e.seen = true;
+    cr_assert_eq(kind_of(&watched, &e), ROW_FAILED);
+}
+
+static const struct row by_module = {
+    .id = "W-00", .boundary = BOUNDARY_KERNEL, .scene = SCENE_MODULE, .flags = ROW_MODULE};
+
+Test(judge, what_a_module_reports_counts)
+{
+    struct evidence_of_row e = refused();
+    cr_assert_eq(kind_of(&by_module, &e), ROW_HELD);
+    e.inside = (struct outcome){.reported = true, .worked = true};
+    cr_assert_eq(kind_of(&by_module, &e), ROW_FAILED);
+    e = refused();
+    e.control = (struct outcome){.reported = true, .code = EIO};
+    cr_assert_eq(kind_of(&by_module, &e), ROW_NOT_APPLICABLE);
+}
+
+Test(judge, a_module_that_was_not_run_has_failed)
+{
+    struct evidence_of_row e = refused();
+    e.control = e.inside = (struct outcome){0};
+    cr_assert_eq(kind_of(&by_module, &e), ROW_FAILED);
+}
+
+Test(judge, a_module_that_is_refused_is_held_if_another_one_runs)
+{
+    struct row r = by_module;
+    struct evidence_of_row e = refused();
+    r.flags |= ROW_REFUSED;
+    e.inside = (struct outcome){0};
+    cr_assert_eq(kind_of(&r, &e), ROW_FAILED, "it ended, and nobody knows why");
+    e.refused = true;
+    cr_assert_eq(kind_of(&r, &e), ROW_HELD);
+    e.control = (struct outcome){0};
+    cr_assert_eq(kind_of(&r, &e), ROW_FAILED);
+}

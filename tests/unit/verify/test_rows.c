@@ -29,7 +29,8 @@ Test(rows, each_has_somebody_who_tries_or_looks)
 {
     for (size_t i = 0; i < row_count; i++) {
         const struct row *r = &rows[i];
-        cr_assert(r->attack || r->look || (r->flags & ROW_MARKED), "%s", r->id);
+        cr_assert(r->attack || r->look || (r->flags & (ROW_MARKED | ROW_MODULE)), "%s", r->id);
+        cr_assert_eq(scene_has_module(r->scene), !!(r->flags & ROW_MODULE), "%s", r->id);
         cr_assert(!(r->flags & ROW_CHECK) || r->check || r->scene == SCENE_OUTPUT, "%s", r->id);
         cr_assert(!(r->flags & ROW_PROXY) || r->scene == SCENE_NETWORK, "%s", r->id);
         cr_assert(!(r->flags & ROW_CONTAINER) || r->process == 0, "%s", r->id);
@@ -77,7 +78,31 @@ Test(rows, where_everything_can_be_tried_nothing_is_excused)
 {
     struct circumstances c = everything();
     for (size_t i = 0; i < row_count; i++)
-        cr_assert_null(row_excused(&rows[i], &c), "%s", rows[i].id);
+        cr_assert_eq(!row_excused(&rows[i], &c),
+                     row_on_tier(&rows[i], c.tier) && !(rows[i].flags & ROW_SENTRY), "%s",
+                     rows[i].id);
+    c.tier = TIER_WASM;
+    for (size_t i = 0; i < row_count; i++)
+        cr_assert_eq(!row_excused(&rows[i], &c), row_on_tier(&rows[i], c.tier), "%s", rows[i].id);
+    c.tier = TIER_GVISOR;
+    c.sentry = true;
+    for (size_t i = 0; i < row_count; i++)
+        cr_assert_eq(!row_excused(&rows[i], &c), row_on_tier(&rows[i], c.tier), "%s", rows[i].id);
+}
+
+/* What the Sentry answers itself it answers whatever guard is lost; what is looked at, what it
+ * passes on, and limits are held by what holds them on the container tier. */
+Test(rows, behind_a_sentry_there_is_one_wall_more)
+{
+    struct circumstances c = everything();
+    c.tier = TIER_GVISOR;
+    c.sentry = true;
+    cr_assert_eq(row_guards(row_named("K-23.clock"), &c), 0);
+    cr_assert_eq(row_guards(row_named("F-21.grant"), &c), 0);
+    cr_assert_eq(row_guards(row_named("K-17.filter"), &c), GUARD_BIT(SECCOMP));
+    cr_assert_eq(row_guards(row_named("N-01.tcp"), &c), GUARD_BIT(NS_NET));
+    cr_assert_eq(row_guards(row_named("R-04"), &c), GUARD_BIT(MEMORY));
+    cr_assert_eq(row_guards(row_named("C-02"), &c), GUARD_BIT(ORIGIN));
 }
 
 Test(rows, what_cannot_be_tried_says_why)
@@ -100,8 +125,8 @@ Test(rows, what_cannot_be_tried_says_why)
     cr_assert_not_null(row_excused(row_named("F-11.system"), &c));
     cr_assert(strstr(row_excused(row_named("F-20"), &c), "Landlock"), "and why is true of the row");
     for (size_t i = 0; i < row_count; i++)
-        cr_assert(!row_excused(&rows[i], &c) || strcmp(rows[i].id, "F-11.system") == 0 ||
-                      strcmp(rows[i].id, "F-20") == 0,
+        cr_assert((rows[i].flags & (ROW_SENTRY | ROW_MODULE)) || !row_excused(&rows[i], &c) ||
+                      strcmp(rows[i].id, "F-11.system") == 0 || strcmp(rows[i].id, "F-20") == 0,
                   "%s", rows[i].id);
     c = everything();
     c.root = false;
@@ -141,4 +166,29 @@ Test(rows, the_guards_of_sockets_are_those_that_this_host_needs)
     cr_assert_eq(row_guards(sockets, &c), 0);
     c.root = false;
     cr_assert_eq(row_guards(sockets, &c), sockets->process);
+}
+
+/* The runner stands in the container tier's walls, and who broke it is held by the same guards. */
+Test(rows, the_wasm_tier_has_modules_and_no_rules)
+{
+    struct circumstances c = everything();
+    c.tier = TIER_WASM;
+    cr_assert_null(row_excused(row_named("W-01.climb"), &c));
+    cr_assert_eq(row_guards(row_named("W-01.climb"), &c), GUARD_BIT(WASM_PATHS));
+    cr_assert_eq(row_guards(row_named("K-14"), &c), GUARD_BIT(SECCOMP));
+    cr_assert(strstr(row_excused(row_named("N-07"), &c), "no sockets"));
+    c.tier = TIER_CONTAINER;
+    cr_assert(strstr(row_excused(row_named("W-01.climb"), &c), "wasm tier"));
+    c.tier = TIER_WASM;
+    c.exec = true;
+    cr_assert_not_null(row_excused(row_named("W-10"), &c));
+}
+
+/* The judge has no such memory of its own, which is why its control makes some. */
+Test(rows, executable_memory_is_seen)
+{
+    struct sight self = {.pid = getpid(), .outside = true};
+    char seen[160] = "";
+    cr_assert(look_executable(&self, seen, sizeof seen));
+    cr_assert(strstr(seen, "executable"), "%s", seen);
 }

@@ -111,11 +111,78 @@ Test(interp, result_members)
     cr_expect_null(json_get(none.data, "only"));
 }
 
+Test(interp, in_pieces_it_is_the_same)
+{
+    static const char *const texts[] = {
+        "{\"type\":\"count\",\"id\":7,\"value\":12}",
+        "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"png\":\"AAAABBBBCCCC\",\"pdf\":"
+        "\"AA==\"}}",
+        "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"png\":\"AAAABBBB<CCC\"}}",
+        "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"pdf\":\"AAAA\",\"png\":\"AAAA=\"}"
+        "}",
+        "{\"type\":\"end\",\"id\":1",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        for (size_t most = 1; most < 40; most += 2) {
+            struct interp_said whole, s;
+            struct interp_parsing p;
+            struct err err = ERR_INIT, expected = ERR_INIT;
+            char *place = strdup(texts[i]);
+            int want = interp_parse(texts[i], strlen(texts[i]), &whole, &expected);
+            int got = interp_parsing_begin(&p, place, strlen(place), 0, &err);
+            unsigned calls = 0;
+            while (got == 0 && calls++ < 1000)
+                got = interp_parsing_next(&p, most, &s, &err);
+            cr_expect_eq(got > 0, want == 0, "%s: %s", texts[i], err.message);
+            cr_expect_str_eq(err.message, expected.message);
+            cr_expect_eq(s.word, whole.word);
+            cr_expect_eq(s.id, whole.id);
+            interp_said_done(&s);
+            interp_said_done(&whole);
+            free(place);
+        }
+}
+
+Test(interp, what_is_given_up_is_freed)
+{
+    char text[] = "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"png\":\"AAAABBBB\"}}";
+    for (unsigned calls = 0; calls < 40; calls++) {
+        struct interp_parsing p;
+        struct interp_said s = {0};
+        char *place = strdup(text);
+        int r = interp_parsing_begin(&p, place, sizeof text - 1, 0, NULL);
+        for (unsigned i = 0; i < calls && r == 0; i++)
+            r = interp_parsing_next(&p, 8, &s, NULL);
+        cr_expect_geq(r, 0);
+        interp_parsing_end(&p);
+        interp_parsing_end(&p);
+        cr_expect_eq(interp_parsing_memory(&p), 0u);
+        interp_said_done(&s);
+        free(place);
+    }
+}
+
 static void refused_data(const char *data)
 {
     char text[512];
     snprintf(text, sizeof text, "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":%s}", data);
     refused(text);
+}
+
+Test(interp, a_result_has_so_many_members)
+{
+    for (unsigned count = 1024; count <= 1025; count++) {
+        struct interp_said s;
+        struct buf text;
+        buf_init(&text, 1u << 20);
+        buf_str(&text, "{\"type\":\"result\",\"id\":1,\"main\":true,\"data\":{\"text\":\"\"");
+        for (unsigned i = 1; i < count; i++)
+            buf_fmt(&text, ",\"x%u\":1", i);
+        buf_str(&text, "}}");
+        cr_expect_eq(interp_parse(text.data, text.len, &s, NULL) == 0, count == 1024);
+        interp_said_done(&s);
+        buf_done(&text);
+    }
 }
 
 Test(interp, result_of_wrong_kind)

@@ -28,9 +28,12 @@
 
 const uint64_t arch_memory_base = 0x40000000ull, arch_device_base = 0x0a000000ull;
 
-const char *arch_refusal(void)
+const uint64_t arch_gap_at = 0, arch_gap_end = 0; /* devices lie below */
+
+enum machine_end arch_exit(struct machine *m, unsigned cpu)
 {
-    return NULL;
+    (void)m, (void)cpu;
+    return MACHINE_BROKEN;
 }
 
 unsigned arch_line(unsigned device)
@@ -212,7 +215,7 @@ int arch_load(struct machine *m, int kernel, int initramfs, struct err *err)
 {
     struct stat sb;
     uint64_t offset, need, tree = m->memory.size - PIECE;
-    if (machine_read(m, 0, kernel, "guest kernel", err) < 0 ||
+    if (machine_read(m, 0, kernel, 0, "guest kernel", err) < 0 ||
         check_image(m, &offset, &need, err) < 0)
         return err_number(err);
     if (fstat(initramfs, &sb) < 0)
@@ -223,7 +226,7 @@ int arch_load(struct machine *m, int kernel, int initramfs, struct err *err)
         return err_hint(err, "give it more: --memory 512M");
     }
     uint64_t at = tree - room;
-    if (machine_read(m, at, initramfs, "initramfs", err) < 0 ||
+    if (machine_read(m, at, initramfs, 0, "initramfs", err) < 0 ||
         write_tree(m, tree, m->memory.base + at, len, err) < 0)
         return err_number(err);
     if (set_register(m, CORE(regs.pc), m->memory.base, err) < 0 ||

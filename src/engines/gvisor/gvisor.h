@@ -1,0 +1,67 @@
+/* What the parts of brig-gvisor share. main.c tells the story.
+ *
+ * GV-1  Processes are traced on this tier alone, by the engine, in the sandbox's own pid namespace;
+ * the code behind it cannot.
+ * GV-2  Neither the engine nor the code reaches a UNIX socket of the host.
+ * GV-3  The runsc that runs is the one that was looked at, and nobody else could have changed it;
+ * it runs inside of the walls alone. GV-4  brig alone says with which options runsc runs. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SENTRY_NAME "brig" /* of the one container behind the Sentry */
+
+/* The code, as brig's arguments describe it. */
+struct sentry_code {
+    const char *runsc;
+    const char *platform;
+    const char *cwd;
+    bool mount_confs; /* this build must be told how each of its mounts is served */
+    bool terminal;    /* descriptors 0 to 2 are one */
+    uint64_t uid, memory, cpus, files;
+    char *const *argv;
+    char **env; /* owned: the entries are the caller's */
+};
+
+/* spec.c: the container's description, as config.json would hold it. */
+void spec_write(const struct sentry_code *code, struct buf *out);
+
+/* control.c: two connections to the Sentry's control socket. One waits for the end of the code, the
+ * other carries signals meanwhile. */
+struct control {
+    int listener; /* the Sentry's */
+    int wait, signals;
+};
+int control_open(struct control *c, struct err *err);
+/* One call without an answer yet. */
+int control_ask(int fd, const char *method, const struct buf *argument, struct err *err);
+int control_signal(const struct control *c, int number, bool all, struct err *err);
+
+/* control_parse.c: what came back so far. */
+struct control_answer {
+    bool success;
+    int64_t result; /* 0 where it is no number */
+    char why[512];  /* printable */
+};
+/* 1: it is complete; 0: not yet; negative: it is no answer. */
+int control_parse(const char *text, size_t len, struct control_answer *ret);
+
+/* seal.c: a filter of its own for all that follows. Negative errno. */
+int seal_engine(void);
+
+/* runsc.c: the file server and the Sentry. */
+struct sentry {
+    pid_t gofer, boot;
+    int ready; /* a byte comes when the Sentry has booted; its end comes when it could not */
+    int words; /* the beginning of what both wrote to stderr; -1: it is not kept */
+};
+int sentry_start(const struct sentry_code *code, const struct control *c, struct sentry *ret,
+                 struct err *err);
+/* Why they ended, where they said so: printable, else empty. */
+void sentry_last_words(const struct sentry *s, char *ret, size_t size);

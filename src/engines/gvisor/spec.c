@@ -1,0 +1,81 @@
+/* The description of the container that runsc is given. Nothing of it comes from inside of the
+ * sandbox: brig alone says what the Sentry is asked for (GV-4). */
+#include "engines/gvisor/gvisor.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+static void write_strings(struct json_writer *w, const char *key, char *const *list)
+{
+    jw_kv_array(w, key);
+    for (; *list; list++)
+        jw_string(w, *list);
+    jw_array_end(w);
+}
+
+static void write_limit(struct json_writer *w, uint64_t files)
+{
+    jw_kv_array(w, "rlimits");
+    jw_object_begin(w);
+    jw_kv_string(w, "type", "RLIMIT_NOFILE");
+    jw_kv_uint(w, "soft", files);
+    jw_kv_uint(w, "hard", files);
+    jw_object_end(w);
+    jw_array_end(w);
+}
+
+/* No capability is named: the code has none, whatever its uid is called. */
+static void write_process(struct json_writer *w, const struct sentry_code *code)
+{
+    jw_kv_object(w, "process");
+    jw_kv_bool(w, "terminal", code->terminal);
+    jw_kv_object(w, "user");
+    jw_kv_uint(w, "uid", code->uid);
+    jw_kv_uint(w, "gid", code->uid);
+    jw_object_end(w);
+    write_strings(w, "args", code->argv);
+    write_strings(w, "env", code->env);
+    jw_kv_string(w, "cwd", code->cwd);
+    jw_kv_bool(w, "noNewPrivileges", true);
+    write_limit(w, code->files);
+    jw_object_end(w);
+}
+
+static void write_mount(struct json_writer *w, const char *type, const char *place)
+{
+    jw_object_begin(w);
+    jw_kv_string(w, "destination", place);
+    jw_kv_string(w, "type", type);
+    jw_kv_string(w, "source", place);
+    if (strcmp(type, "tmpfs") == 0) {
+        jw_kv_array(w, "options");
+        jw_string(w, "mode=1777");
+        jw_array_end(w);
+    }
+    jw_object_end(w);
+}
+
+/* /proc, /sys and /dev are the Sentry's own; its /dev/shm would be root's alone. /tmp is named
+ * because the Sentry would else put memory of its own there: the workspace's quota is to hold for
+ * it. */
+void spec_write(const struct sentry_code *code, struct buf *out)
+{
+    struct json_writer w;
+    jw_init(&w, out, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, "ociVersion", "1.0.2");
+    write_process(&w, code);
+    jw_kv_object(&w, "root");
+    jw_kv_string(&w, "path", "/");
+    jw_object_end(&w);
+    jw_kv_string(&w, "hostname", "brig");
+    jw_kv_array(&w, "mounts");
+    write_mount(&w, "proc", "/proc");
+    write_mount(&w, "bind", "/tmp");
+    write_mount(&w, "tmpfs", "/dev/shm");
+    jw_array_end(&w);
+    jw_kv_object(&w, "linux");
+    jw_object_end(&w);
+    jw_object_end(&w);
+}

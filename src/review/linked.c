@@ -1,0 +1,194 @@
+/* RV-6, for what the host trusts under another name: where Makefile is a link to build/rules, or
+ * .claude one to tools/agents, the file that a run changed has neither name.
+ *
+ * Links are looked for in the project's own folder and in the folders there that the host trusts as
+ * a whole, and among the changes. They are followed by their words, from the project's descriptor,
+ * and nothing is opened through them (RV-2). */
+#include "base/cleanup.h"
+#include "os/fd.h"
+#include "os/sys.h"
+#include "review/review.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOPS_MAX    16 /* of links that lead to links */
+#define DEPTH_MAX   3  /* of folders that are looked into: .git/hooks/pre-commit is in the second */
+#define ENTRIES_MAX 20000 /* of trusted folders */
+#define TARGETS_MAX 1024
+
+static const char linked[] = "a link that the host trusts leads to it";
+
+struct targets {
+    const struct review *r;
+    char *items[TARGETS_MAX]; /* below the project */
+    size_t count, entries;
+};
+
+/* ---- where a link leads ---- */
+
+struct way {
+    char done[REVIEW_PATH_MAX + 1];     /* no link in it */
+    char left[2 * REVIEW_PATH_MAX + 2]; /* still to be followed */
+    unsigned hops;
+};
+
+static void drop_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+    *(slash ? slash : path) = '\0';
+}
+
+/* An absolute one may lead into the project too. False: it leads out of it, or is too long. */
+static bool put_first(struct way *w, const struct review *r, const char *text)
+{
+    char rest[sizeof w->left];
+    size_t len = strlen(r->meta.source);
+    if (text[0] == '/') {
+        if (strncmp(text, r->meta.source, len) != 0 || (text[len] && text[len] != '/'))
+            return false;
+        text += len;
+        w->done[0] = '\0';
+    }
+    int n = snprintf(rest, sizeof rest, "%s/%s", text, w->left);
+    if (n < 0 || (size_t)n >= sizeof rest)
+        return false;
+    memcpy(w->left, rest, (size_t)n + 1);
+    return true;
+}
+
+/* One name more. */
+static bool take_part(struct way *w, const struct review *r, const char *part)
+{
+    char text[REVIEW_PATH_MAX + 1];
+    size_t used = strlen(w->done), len = strlen(part);
+    if (strcmp(part, "..") == 0) {
+        bool inside = used > 0;
+        drop_last(w->done);
+        return inside;
+    }
+    if (used + len + 2 > sizeof w->done)
+        return false;
+    snprintf(w->done + used, sizeof w->done - used, "%s%s", used ? "/" : "", part);
+    if (review_read_link(r->project, w->done, text) < 0)
+        return true; /* no link, or not there yet */
+    drop_last(w->done);
+    return ++w->hops <= HOPS_MAX && put_first(w, r, text);
+}
+
+/* `folder`: that of the link, which has none in its path. */
+static bool follow(struct way *w, const struct review *r, const char *folder, const char *text)
+{
+    *w = (struct way){.hops = 0};
+    snprintf(w->done, sizeof w->done, "%s", folder);
+    bool inside = put_first(w, r, text);
+    while (inside && w->left[0]) {
+        char part[REVIEW_PATH_MAX + 1];
+        size_t len = strcspn(w->left, "/"), skip = len + (w->left[len] == '/');
+        snprintf(part, sizeof part, "%.*s", (int)len, w->left);
+        memmove(w->left, w->left + skip, strlen(w->left + skip) + 1);
+        if (len && strcmp(part, ".") != 0)
+            inside = len < sizeof part && take_part(w, r, part);
+    }
+    return inside && w->done[0];
+}
+
+static int add_target(struct targets *t, const char *folder, const char *text, struct err *err)
+{
+    cleanup_free struct way *w = malloc(sizeof *w);
+    if (!w)
+        return err_memory(err);
+    if (t->count == TARGETS_MAX || !follow(w, t->r, folder, text))
+        return 0;
+    t->items[t->count] = strdup(w->done);
+    return t->items[t->count++] ? 0 : err_memory(err);
+}
+
+/* ---- the links ---- */
+
+static int look_into(struct targets *t, const char *folder, unsigned depth, struct err *err);
+
+static int look_at_entry(struct targets *t, const char *folder, const char *name, unsigned depth,
+                         struct err *err)
+{
+    char path[REVIEW_PATH_MAX + 1], text[REVIEW_PATH_MAX + 1];
+    int n = snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name);
+    if (n < 0 || (size_t)n >= sizeof path || !review_trust(path))
+        return 0;
+    if (review_read_link(t->r->project, path, text) >= 0)
+        return add_target(t, folder, text, err);
+    /* No link of a repository's lies among its objects. */
+    bool deeper = depth < DEPTH_MAX && strcmp(name, "objects") != 0;
+    return deeper ? look_into(t, path, depth + 1, err) : 0;
+}
+
+static int look_into(struct targets *t, const char *folder, unsigned depth, struct err *err)
+{
+    int result = 0;
+    cleanup_fd int fd = review_open_at(t->r->project, folder, O_RDONLY | O_DIRECTORY);
+    DIR *dir = fd < 0 ? NULL : folder_open(fd, ".");
+    for (struct dirent *e; dir && result >= 0 && (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (depth && ++t->entries > ENTRIES_MAX)
+            break;
+        if (e->d_type == DT_LNK || e->d_type == DT_DIR || e->d_type == DT_UNKNOWN)
+            result = look_at_entry(t, folder, e->d_name, depth, err);
+    }
+    if (dir)
+        closedir(dir);
+    return result;
+}
+
+/* Those that are to be applied. */
+static int look_at_change(struct targets *t, const struct review_change *c, struct err *err)
+{
+    char folder[REVIEW_PATH_MAX + 1], text[REVIEW_PATH_MAX + 1];
+    int n = S_ISLNK(c->new.mode) && review_trust(c->path)
+                ? review_held(t->r, c, text, sizeof text - 1)
+                : -1;
+    if (n < 0)
+        return 0;
+    text[n] = '\0';
+    snprintf(folder, sizeof folder, "%s", c->path);
+    drop_last(folder);
+    return add_target(t, folder, text, err);
+}
+
+/* ---- what they lead to ---- */
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* A link in the place of a folder on the way leads elsewhere. */
+static bool is_led_to(const struct targets *t, const struct review_change *c)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (is_below(c->path, t->items[i]) ||
+            (S_ISLNK(c->new.mode) && is_below(t->items[i], c->path)))
+            return true;
+    return false;
+}
+
+int review_mark_linked(struct review *r, struct err *err)
+{
+    cleanup_free struct targets *t = calloc(1, sizeof *t);
+    if (!t)
+        return err_memory(err);
+    t->r = r;
+    int result = look_into(t, "", 0, err);
+    for (size_t i = 0; result >= 0 && i < r->count; i++)
+        result = look_at_change(t, &r->changes[i], err);
+    for (size_t i = 0; result >= 0 && t->count && i < r->count; i++)
+        if (!r->changes[i].trust && is_led_to(t, &r->changes[i]))
+            r->changes[i].trust = linked;
+    for (size_t i = 0; i < t->count; i++)
+        free(t->items[i]);
+    return result;
+}

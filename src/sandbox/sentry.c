@@ -1,0 +1,92 @@
+/* The gvisor tier: brig-gvisor takes the place of the code, inside all walls of the container tier,
+ * and the code runs behind the Sentry that it starts. What the Sentry is and may do:
+ * engines/gvisor/. */
+#include "sandbox/internal.h"
+
+#include "os/weaken.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SENTRY_CPUS   64u
+#define SENTRY_LEAST  (96ull << 20) /* what runsc itself takes, and something for the code */
+#define SENTRY_MEMORY (1ull << 40)
+
+int sentry_check_policy(const struct policy *p, struct err *err)
+{
+    /* The host does not see what the Sentry maps for execution. */
+    if (!p->exec)
+        return engine_refuse(
+            TIER_GVISOR, "a workspace without executable files (filesystem.exec: false, --noexec)",
+            err);
+    if (p->memory >= SENTRY_LEAST)
+        return 0;
+    err_set(err, ERR_UNSUPPORTED, "the gvisor tier needs at least 96 MiB of memory");
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err, "--memory 256M");
+}
+
+int sentry_check(const struct sandbox *s, struct err *err)
+{
+    if (engine_check_request(s, err) < 0)
+        return err_number(err);
+    /* It has a limit on the size of each file, and the code's memory is one. */
+    if (s->request->review)
+        return engine_refuse(s->kernel.tier, "review mode (--review)", err);
+    return sentry_check_policy(s->request->policy, err);
+}
+
+/* The file that was looked at is the one that is shown inside: nobody but root and the caller could
+ * put another in its place. */
+int sentry_open(struct sandbox *s, struct err *err)
+{
+    if (gvisor_find(&s->sentry, true, err) < 0)
+        return err_number(err);
+    memcpy(s->engine.module, s->sentry.path, sizeof s->engine.module);
+    s->kernel.sentry = &s->sentry;
+    if (s->request->platform)
+        s->sentry.platform = s->request->platform;
+    else if (s->request->engine || !s->result) /* nothing of runsc is started */
+        platform_known(&s->sentry);
+    else
+        return platform_choose(&s->sentry, err);
+    return 0;
+}
+
+static uint64_t at_most(uint64_t value, uint64_t most)
+{
+    return value < most ? value : most;
+}
+
+static uint64_t cpus(const struct policy *p)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t wanted = at_most((p->cpus_milli + 999) / 1000, SENTRY_CPUS);
+    wanted = at_most(wanted, online > 0 ? (uint64_t)online : 1);
+    return wanted ? wanted : 1;
+}
+
+static void give_number(struct plan *plan, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    plan_str(plan, OP_ARG, text, NULL, 0);
+}
+
+/* As engines/gvisor/main.c reads them. */
+void sentry_plan(struct sandbox *s)
+{
+    const struct policy *p = s->request->policy;
+    plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? MODULE_PATH : s->engine.module, NULL, 0);
+    plan_str(&s->plan, OP_ARG, s->sentry.platform, NULL, 0);
+    plan_str(&s->plan, OP_ARG, s->sentry.confs ? "confs" : "plain", NULL, 0);
+    plan_str(&s->plan, OP_ARG, s->request->tty ? "terminal" : "pipes", NULL, 0);
+    give_number(&s->plan, s->kernel.inside_uid);
+    plan_str(&s->plan, OP_ARG, s->filesystem.cwd, NULL, 0);
+    give_number(&s->plan, at_most(p->memory, SENTRY_MEMORY));
+    give_number(&s->plan, cpus(p));
+    give_number(&s->plan, guard_left_out(GUARD_OPEN_FILES) ? MACHINE_FILES : p->open_files);
+    plan_str(&s->plan, OP_ARG, "--", NULL, 0);
+}

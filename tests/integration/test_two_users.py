@@ -1,0 +1,370 @@
+"""Root beside the ordinary user in one sandbox (kernel.root): who is who, what one cannot do to the other one, and what nobody can."""
+import base64
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import npmlib
+from mcplib import Http
+from daemonlib import Box, Daemon, Result, frames, wait_for
+from helpers import IS_ROOT, BRIG
+
+ROOMY = "lifecycle: {sampling: accept, disk: 256M}"
+TEMPLATES = {
+    "base.yaml": f"policy: {{{ROOMY}}}\n",
+    "two.yaml": f"policy: {{kernel: {{root: true}}, {ROOMY}}}\n",
+    "wide.yaml": f"policy: {{kernel: {{root: true}}, filesystem: {{writable_root: true}}, {ROOMY}}}\n",
+    "mute.yaml": f"policy: {{kernel: {{root: true, unix_sockets: 'off'}}, {ROOMY}}}\n",
+}
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    if not IS_ROOT:
+        pytest.skip("two ids of the host are root's to give")
+    with Daemon("root", templates=TEMPLATES) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def clients():
+    return npmlib.install()
+
+
+@pytest.fixture(params=["two", "wide"])
+def box(daemon, request):
+    made = daemon.create(request.param)
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def wide(daemon):
+    made = daemon.create("wide")
+    yield made
+    made.kill()
+
+
+def run(box, user, *argv, timeout=60):
+    text = base64.b64encode(f"{user}:".encode()).decode()
+    headers = box.headers(**{"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1", "Authorization": f"Basic {text}"})
+    connection = box.daemon.connection(timeout)
+    try:
+        connection.request("POST", "/process.Process/Start", box.start_body(list(argv)), headers)
+        return Result(frames(connection.getresponse().read()))
+    finally:
+        connection.close()
+
+
+def sh(box, user, script):
+    return run(box, user, "/bin/sh", "-c", script)
+
+
+def python(box, user, code):
+    return run(box, user, "/usr/bin/python3", "-c", code)
+
+
+def host_ids(box):
+    """{id inside: id on the host}, and the same of groups must hold."""
+    maps = [sh(box, "user", f"cat /proc/self/{name}").out.decode().split() for name in ("uid_map", "gid_map")]
+    assert maps[0] == maps[1] and maps[0][2::3] == ["1", "1"], maps
+    return {int(inside): int(outside) for inside, outside in zip(maps[0][::3], maps[0][1::3])}
+
+
+def tasks(ids):
+    """{pid: status} of what runs on the host with one of these ids."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+        except OSError:
+            continue
+        if int(status["Uid"].split()[0]) in ids:
+            found[int(pid)] = status
+    return found
+
+
+def test_the_real_client_is_who_it_asks_to_be(daemon, clients):
+    env = {"PATH": os.environ["PATH"], "HOME": str(clients), "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": daemon.key}
+    said = subprocess.run(["node", "two-users.mjs"], cwd=clients, env=env, text=True, capture_output=True, timeout=900)
+    assert said.returncode == 0 and "ok " in said.stdout, said.stdout + said.stderr
+
+
+def test_two_ids_of_the_host_and_no_capability(daemon, box):
+    """Neither is root of the host, neither is another sandbox's, and nothing inside has a right more than the other sandboxes' code."""
+    ids = host_ids(box)
+    assert sorted(ids) == [0, 1000] and len(set(ids.values())) == 2 and min(ids.values()) >= 0x70000000, ids
+    assert sh(box, "user", "sleep 1000 & sudo sh -c 'sleep 1000 > /dev/null 2>&1 &'; echo").status == 0
+    found = tasks(ids.values())
+    assert {int(s["Uid"].split()[0]) for s in found.values()} == set(ids.values())
+    for status in found.values():
+        uids, gids = set(status["Uid"].split()), set(status["Gid"].split())
+        assert len(uids) == 1 and uids == gids and not status.get("Groups", "").split(), status
+        assert {int(status[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}, status
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", status
+    other = daemon.create("two")
+    try:
+        assert not set(host_ids(other).values()) & set(ids.values())
+    finally:
+        other.kill()
+    assert box.kill() == 204
+    wait_for(lambda: not tasks(ids.values()), what="the end of both users' processes")
+
+
+FOR_ROOT = ["echo x > /etc/brig-test", "echo x > /usr/bin/brig-test", "mkdir /brig-test", "rm /etc/hostname", "echo x >> /etc/passwd",
+            "cat /root/secret", "ls /root", "echo x > /root/secret", "cat /tmp/secret", "rm -f /tmp/secret && [ ! -e /tmp/secret ]", "rm /usr/bin/env",
+            "rm /run/brig-root"]
+
+
+def test_what_is_roots_is_not_the_users(wide):
+    assert sh(wide, "root", "umask 077; echo s > /root/secret; echo s > /tmp/secret").status == 0
+    for script in FOR_ROOT:
+        told = sh(wide, "user", script)
+        assert told.status != 0, (script, told)
+    assert sh(wide, "root", "cat /root/secret /tmp/secret; cat /etc/hostname").out == b"s\ns\nbrig\n", "nothing of it was done"
+    for script in FOR_ROOT:
+        told = sh(wide, "root", script)
+        assert told.status == 0, ("control", script, told)
+
+
+def test_what_is_the_users_is_not_roots(wide):
+    """Root in name: without a capability it is one more user, to whom others are closed as they are to anybody."""
+    assert sh(wide, "user", "umask 077; echo mine > ~/f; mkdir ~/d").status == 0
+    for script in ("cat /home/user/f", "echo x >> /home/user/f", "ls /home/user/d", "rm -f /home/user/f && [ ! -e /home/user/f ]", "touch /home/user/x",
+                   "touch /root/x && chown 1000 /root/x", "touch /root/x && chgrp 1000 /root/x"):
+        told = sh(wide, "root", script)
+        assert told.status != 0, (script, told)
+    for script in ("cat /home/user/f", "echo x >> /home/user/f", "ls /home/user/d", "touch /home/user/x"):
+        assert sh(wide, "user", script).status == 0, ("control", script)
+    # To users that are not there it is pretended, for installers; nothing changes hands.
+    assert sh(wide, "root", "touch /root/y && chown 6:12 /root/y && stat -c %u:%g /root/y").out == b"0:0\n"
+
+
+BECOME = """import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for name, args in (("setuid", (WANT,)), ("setresuid", (WANT, WANT, WANT)), ("setgid", (WANT,)), ("setresgid", (WANT, WANT, WANT)), ("setgroups", (1, (ctypes.c_uint * 1)(WANT)))):
+    if getattr(libc, name)(*args) == 0:
+        sys.exit(name + ": " + str(os.getresuid()))
+"""
+
+
+def test_nobody_becomes_the_other_one(wide):
+    for user, want in (("user", 0), ("root", 1000)):
+        told = python(wide, user, BECOME.replace("WANT", str(want)))
+        assert told.status == 0, (user, told)
+        own = python(wide, user, BECOME.replace("WANT", str(1000 - want)))
+        assert own.status == 1 and own.err.startswith(b"setuid: "), ("control: its own id it has", own)
+    # A set-id program is a program like any other.
+    told = sh(wide, "root", "cp /usr/bin/id /usr/local/bin/id2 && chmod 6755 /usr/local/bin/id2")
+    assert told.status == 0, told
+    assert sh(wide, "user", "/usr/local/bin/id2 -u").out == b"1000\n"
+
+
+TOUCH = """import ctypes, os, signal, sys
+pid = int(sys.argv[1])
+done = []
+def attempt(what, fn):
+    try:
+        fn()
+        done.append(what)
+    except OSError:
+        pass
+attempt("signal", lambda: os.kill(pid, signal.SIGCONT))
+attempt("memory", lambda: open(f"/proc/{pid}/mem", "rb"))
+attempt("environment", lambda: open(f"/proc/{pid}/environ", "rb").read(1))
+attempt("descriptors", lambda: os.listdir(f"/proc/{pid}/fd"))
+attempt("root", lambda: os.readlink(f"/proc/{pid}/root"))
+print(" ".join(done))
+"""
+
+
+def test_root_touches_neither_init_nor_the_users_processes(box):
+    started = box.begin("/bin/sleep", "1000")
+    try:
+        pid = wait_for(lambda: sh(box, "user", "pgrep -x sleep").out.decode().split(), what="the user's process")[0]
+        every = "signal memory environment descriptors root"
+        for victim in (pid, "1"):
+            told = run(box, "root", "/usr/bin/python3", "-c", TOUCH, victim)
+            assert told.status == 0 and told.out == b"\n", (victim, told)
+        told = run(box, "user", "/usr/bin/python3", "-c", TOUCH, pid)
+        assert told.out.decode().strip() == every, ("control: it is the user's own", told)
+    finally:
+        started[0].close()
+    # Root's part of init has root's id: it can be ended, which is the end of all, but not looked into.
+    told = python(box, "root", "import os\nfor n in range(2, os.getpid()):\n try:\n  os.kill(n, 0)\n  print('there')\n  open(f'/proc/{n}/mem')\n  print('open')\n"
+                               " except OSError: pass")
+    assert told.out == b"there\n", told
+
+
+def test_root_is_root_of_nothing(box):
+    for script in ("mount -t tmpfs none /mnt", "chroot / true", "mknod /tmp/d c 1 3", "unshare -U true", "hostname x", "date -s 12:00", "touch /.brig/sbin/x",
+                   "rm /.brig/sbin/sudo", "echo 1 > /proc/sys/kernel/hostname", "mount -o remount,rw /.brig", "echo -1000 > /proc/self/oom_score_adj"):
+        assert sh(box, "root", script).status != 0, script
+    assert sh(box, "root", "touch ~/x && [ -O ~/x ] && rm ~/x").status == 0, "control"
+
+
+JUNK = """import array, os, socket
+def dial():
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect("/run/brig-root")
+    return s
+kept = [dial() for _ in range(8)]                      # who says nothing
+for data in (b"", b"x", b"\\xff" * 700, os.urandom(4096), b"\\x1b\\0\\0\\0" * 300):
+    for count in (0, 1, 5, 7, 20):
+        s = dial()
+        fds = array.array("i", [os.open("/dev/null", os.O_RDWR)] * count)
+        try:
+            s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)] if count else [])
+        except OSError:
+            pass
+        for fd in set(fds):
+            os.close(fd)
+print(os.popen("sudo id -u").read().strip(), len(kept))
+"""
+
+
+def test_whatever_is_said_to_roots_part(box):
+    told = python(box, "user", JUNK)
+    assert told.out == b"0 8\n", told
+    assert sh(box, "root", "id -u").out == b"0\n"
+
+
+def test_the_end_of_roots_part_is_the_end(box):
+    ids = host_ids(box)
+    try:
+        sh(box, "root", "kill -9 -1")
+    except OSError:
+        pass
+    wait_for(lambda: box.info().status == 404, what="the end of the sandbox")
+    wait_for(lambda: not tasks(ids.values()), what="the end of its processes")
+
+
+def test_a_pause_holds_both(daemon):
+    box = daemon.create("two")
+    spin = "while :; do :; done"
+    try:
+        ids = host_ids(box)
+        for user in ("user", "root"):
+            assert sh(box, user, f"({spin}) > /dev/null 2>&1 & echo").status == 0
+
+        def busy():
+            ticks = {}
+            for pid in tasks(ids.values()):
+                try:
+                    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                except OSError:
+                    continue
+                uid = Path(f"/proc/{pid}").stat().st_uid
+                ticks[uid] = ticks.get(uid, 0) + int(fields[11])
+            return ticks
+
+        def runs(uid):
+            before = busy().get(uid, 0)
+            wait_for(lambda: busy().get(uid, 0) > before, what=f"{uid} runs")
+
+        for uid in ids.values():
+            runs(uid)
+        assert daemon.request("POST", f"/sandboxes/{box.id}/pause", {}).status == 204
+
+        def stopped():
+            states = [s["State"][0] for s in tasks(ids.values()).values() if s["Name"] == "sh"]
+            frozen = not any(s == "R" for s in states)
+            return frozen and len(states) >= 2
+        wait_for(stopped, what="both stand")
+        assert daemon.request("POST", f"/sandboxes/{box.id}/resume", {"timeout": 300}).status == 201
+        for uid in ids.values():
+            runs(uid)
+        assert sh(box, "root", "id -u").out == b"0\n"
+    finally:
+        box.kill()
+
+
+def test_the_command_line(daemon, box):
+    program = [BRIG, "exec", "--host", f"unix:{daemon.socket}", "--key-file", str(daemon.key_file)]
+    for user, number in (("root", "0"), ("user", "1000")):
+        told = subprocess.run([*program, "-u", user, box.id, "--", "id", "-u"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        assert told.returncode == 0 and told.stdout == number + "\n", told
+    other = daemon.create("base")
+    try:
+        told = subprocess.run([*program, "--user", "root", other.id, "--", "touch", "/tmp/ran"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        assert told.returncode != 0 and "gives no root" in told.stderr and "kernel: {root: true}" in told.stderr, told
+        assert other.sh("ls /tmp").out == b"", "and it was not run as somebody else"
+    finally:
+        other.kill()
+
+
+def test_over_mcp(daemon):
+    http = Http(daemon)
+    told, failed = http.call("create_session", template="two")
+    assert not failed, told
+    session = told["session_id"]
+    for user, number in (("root", "0"), ("user", "1000"), (None, "1000")):
+        more = {"user": user} if user else {}
+        told, failed = http.call("run_command", session_id=session, command="id -u", **more)
+        assert not failed and told["stdout"] == number + "\n", told
+    told, failed = http.call("write_file", session_id=session, path="/root/f", content="x", user="root")
+    assert not failed, told
+    told, failed = http.call("read_file", session_id=session, path="/root/f", user="root")
+    assert not failed and told["content"] == "x", told
+    for name, more in (("read_file", {"path": "/root/f"}), ("list_files", {"path": "/root"}), ("run_command", {"command": "cat /root/f"})):
+        told, failed = http.call(name, session_id=session, **more)
+        assert failed or told.get("exit_code") == 1, (name, told)
+    told, failed = http.call("run_command", session_id=session, command="true", user="postgres")
+    assert failed and "expected user or root" in told["error"]["message"], told
+    told, failed = http.call("run_command", command="id", template="base", user="root")
+    assert failed and "gives no root" in told["error"]["message"] and "kernel: {root: true}" in told["error"]["hint"], told
+    http.call("destroy_session", session_id=session)
+
+
+def test_without_unix_sockets_sudo_says_so(daemon):
+    box = daemon.create("mute")
+    try:
+        told = sh(box, "user", "sudo id")
+        assert told.status == 1 and b"UNIX sockets" in told.err and not told.out, told
+        assert sh(box, "root", "id -u; sudo id -u").out == b"0\n0\n", "control"
+    finally:
+        box.kill()
+
+
+def test_a_request_may_give_root_up(daemon):
+    told = daemon.request("POST", "/sandboxes", {"templateID": "two", "policy": {"kernel": {"root": False}}})
+    assert told.status == 201, told
+    box = Box(daemon, told.json)
+    try:
+        assert "gives no root" in str(run(box, "root", "/bin/true").error)
+        assert sh(box, "user", "cut -c1-11 /proc/self/uid_map").out == b"      1000 \n"
+    finally:
+        box.kill()
+    told = daemon.request("POST", "/sandboxes", {"templateID": "base", "policy": {"kernel": {"root": True}}})
+    assert told.status == 403 and "kernel.root" in told.json["message"], told
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="two ids of the host are root's to give")
+def test_a_project_is_shown_to_one_user():
+    with tempfile.TemporaryDirectory(prefix="test-brig-") as folder, Daemon("root", "--project", folder, templates=TEMPLATES) as daemon:
+        told = daemon.request("POST", "/sandboxes", {"templateID": "two", "project": folder})
+        assert told.status == 501 and "two users" in told.json["message"], told
+        control = daemon.request("POST", "/sandboxes", {"templateID": "base", "project": folder})
+        assert control.status == 201, control
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="needs another user")
+def test_who_has_one_id_is_told():
+    """Without root two ids cannot be mapped: nothing is started, least of all something with one user."""
+    with Daemon("user", templates=TEMPLATES) as daemon:
+        told = daemon.request("POST", "/sandboxes", {"templateID": "two"})
+        assert told.status == 501 and "two users cannot be had here" in told.json["message"] and "as root" in told.json["message"], told
+        assert daemon.create("base").sh("id -u").out == b"1000\n", "control"
+
+
+def test_one_command_has_one_user():
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as policy:
+        policy.write("kernel: {root: true}\n")
+        policy.flush()
+        os.chmod(policy.name, 0o644)
+        told = subprocess.run([BRIG, "run", "--policy", policy.name, "--", "true"], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    assert told.returncode == 125 and "one user" in told.stderr and "brig serve" in told.stderr, told
