@@ -141,34 +141,26 @@ static void rules_by_number(int by_number[MAX_NR])
             by_number[number(c)] = rules[c];
 }
 
-TestBoth(filter, every_number_under_every_option_set_is_as_the_table_says)
-{
-    int by_number[MAX_NR];
-    rules_by_number(by_number);
-    for (unsigned bits = 0; bits < OPTION_SETS; bits++) {
-        struct filter_options o = option_set(bits);
-        build(&o);
-        for (int nr = 0; nr < MAX_NR; nr++) {
-            if (!in_part((uint64_t)bits * MAX_NR + (unsigned)nr))
-                continue;
-            uint32_t got = run(arch, nr, NULL).ret, want = expect_zero_args(by_number[nr], &o);
-            cr_assert_eq(got, want, "options %#x, call %d: %#x, not %#x", bits, nr, got, want);
-        }
-    }
-}
+/* What is true of the filter of every option set. Building one takes most of the time: each is built
+ * once, and asked for all of it. */
 
-TestBoth(filter, numbers_beyond_the_table_are_absent)
+static void as_the_table_says(unsigned bits, const struct filter_options *o)
 {
-    static const int numbers[] = {1024, 4096, 65536, 0x3fffffff, -1, INT32_MIN, -1000};
-    build(&container);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        cr_assert_eq(run(arch, numbers[i], NULL).ret, ABSENT, "%d", numbers[i]);
+    static int by_number[MAX_NR];
+    if (!bits)
+        rules_by_number(by_number);
+    for (int nr = 0; nr < MAX_NR; nr++) {
+        if (!in_part((uint64_t)bits * MAX_NR + (unsigned)nr))
+            continue;
+        uint32_t got = run(arch, nr, NULL).ret, want = expect_zero_args(by_number[nr], o);
+        cr_assert_eq(got, want, "options %#x, call %d: %#x, not %#x", bits, nr, got, want);
+    }
 }
 
 /* Where the answer is the same for every number, each is tried with a part of the option sets. */
 #define STEP 16
 
-TestBoth(filter, other_entries_are_closed_whatever_the_number)
+static void other_entries_are_closed_whatever_the_number(unsigned bits, uint32_t want)
 {
     const uint32_t entries[] = {
         ARCH_I386,
@@ -180,46 +172,53 @@ TestBoth(filter, other_entries_are_closed_whatever_the_number)
         0,
         ~0u,
     };
-    for (unsigned bits = 0; bits < OPTION_SETS; bits++) {
-        struct filter_options o = option_set(bits);
-        uint32_t want = o.notify ? SEEN : ABSENT;
-        build(&o);
-        for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-            int step = i < 2 ? STEP : 6 * STEP;
-            for (int nr = (int)(bits % STEP); nr < MAX_NR; nr += step)
-                cr_assert_eq(run(entries[i], nr, NULL).ret, want, "%#x, call %d", entries[i], nr);
-        }
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        int step = i < 2 ? STEP : 6 * STEP;
+        for (int nr = (int)(bits % STEP); nr < MAX_NR; nr += step)
+            cr_assert_eq(run(entries[i], nr, NULL).ret, want, "%#x, call %d", entries[i], nr);
     }
 }
 
 /* x32 has the same architecture as the native entry and is told by a bit of the number. To aarch64
  * such a number is none at all. */
-TestBoth(filter, x32_numbers)
+static void x32_numbers_are_closed(unsigned bits, uint32_t want)
 {
-    for (unsigned bits = 0; bits < OPTION_SETS; bits++) {
-        struct filter_options o = option_set(bits);
-        uint32_t want = arch == FILTER_X86_64 && o.notify ? SEEN : ABSENT;
-        build(&o);
-        for (int nr = (int)(bits % STEP); nr < MAX_NR; nr += STEP)
-            cr_assert_eq(run(arch, X32 | nr, NULL).ret, want);
-        cr_assert_eq(run(arch, 0x7fffffff, NULL).ret, want);
+    for (int nr = (int)(bits % STEP); nr < MAX_NR; nr += STEP)
+        cr_assert_eq(run(arch, X32 | nr, NULL).ret, want, "options %#x, call %d", bits, nr);
+    cr_assert_eq(run(arch, 0x7fffffff, NULL).ret, want, "options %#x", bits);
+}
+
+static void is_short_shallow_and_loads_arguments_only_where_it_must(unsigned bits)
+{
+    cr_assert_leq(program.len, 328, "options %#x: %u instructions", bits, program.len);
+    for (enum call c = 0; c < CALLS; c++) {
+        if (number(c) < 0 || !in_part((uint64_t)bits * CALLS + c))
+            continue;
+        struct sim_result r = run(arch, number(c), NULL);
+        cr_assert_leq(r.steps, 32, "%s takes %u steps", call_numbers[c].name, r.steps);
+        cr_assert(rules[c] != R_ALLOW || !r.read_args, "%s", call_numbers[c].name);
     }
 }
 
-TestBoth(filter, is_short_shallow_and_loads_arguments_only_where_it_must)
+TestBoth(filter, under_every_option_set)
 {
     for (unsigned bits = 0; bits < OPTION_SETS; bits++) {
         struct filter_options o = option_set(bits);
+        uint32_t closed = o.notify ? SEEN : ABSENT;
         build(&o);
-        cr_assert_leq(program.len, 328, "options %#x: %u instructions", bits, program.len);
-        for (enum call c = 0; c < CALLS; c++) {
-            if (number(c) < 0 || !in_part((uint64_t)bits * CALLS + c))
-                continue;
-            struct sim_result r = run(arch, number(c), NULL);
-            cr_assert_leq(r.steps, 32, "%s takes %u steps", call_numbers[c].name, r.steps);
-            cr_assert(rules[c] != R_ALLOW || !r.read_args, "%s", call_numbers[c].name);
-        }
+        as_the_table_says(bits, &o);
+        other_entries_are_closed_whatever_the_number(bits, closed);
+        x32_numbers_are_closed(bits, arch == FILTER_X86_64 ? closed : ABSENT);
+        is_short_shallow_and_loads_arguments_only_where_it_must(bits);
     }
+}
+
+TestBoth(filter, numbers_beyond_the_table_are_absent)
+{
+    static const int numbers[] = {1024, 4096, 65536, 0x3fffffff, -1, INT32_MIN, -1000};
+    build(&container);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        cr_assert_eq(run(arch, numbers[i], NULL).ret, ABSENT, "%d", numbers[i]);
 }
 
 /* GV-1: to an engine that is a kernel in user space, and to it only among pids of its own. */
