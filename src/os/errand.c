@@ -18,6 +18,9 @@
 #include <sys/wait.h>
 
 #define MESSAGE_MAX 8192
+/* A child that was killed is gone as soon as it has had a processor. One that is not gone by then
+ * is held by the kernel. */
+#define GONE_US 500000u
 
 void errand_init(struct errand *e, errand_fn *fn, void *ctx, size_t ask_size, size_t answer_size)
 {
@@ -113,12 +116,23 @@ static pid_t *reap_lost(struct errand *e)
     return room;
 }
 
+/* ER-2: waits for children that were killed a moment ago, and for no others. */
+static bool await_room(struct errand *e)
+{
+    while (!reap_lost(e)) {
+        if (clock_us() >= e->killed_us + GONE_US)
+            return false;
+        usleep(1000);
+    }
+    return true;
+}
+
 static int start(struct errand *e)
 {
     int pair[2];
     if (e->ask_size > MESSAGE_MAX || e->answer_size > MESSAGE_MAX)
         return -EMSGSIZE;
-    if (!reap_lost(e)) /* ER-2 */
+    if (!await_room(e))
         return -EAGAIN;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
@@ -148,6 +162,7 @@ void errand_end(struct errand *e)
         return;
     pid_t *room = reap_lost(e);
     kill(e->pid, SIGKILL);
+    e->killed_us = clock_us();
     close(e->fd);
     if (waitpid(e->pid, NULL, WNOHANG) == 0 && room)
         *room = e->pid;

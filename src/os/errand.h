@@ -11,14 +11,16 @@
  * ER-1  The caller waits for an errand no longer than it says.
  * ER-2  Nobody waits for the child's end. The kernel does not linger for a process that is killed;
  * one that it cannot kill stays behind, with nothing but what it was looking at, and there are
- * never more than ERRANDS_LOST of them. ER-3  The child has no descriptor of its parent's but those
- * that it is given, and dies with it.
+ * never more than ERRANDS_LOST of them. (Where that many were killed just now, on a machine that
+ * has other things to do, the next ask waits for the first of them, half a second at most.)
+ * ER-3  The child has no descriptor of its parent's but those that it is given, and dies with it.
  * ER-4  The last close of what it is given is the child's: it keeps its copies until the parent has
  * closed its own. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define ERRAND_KEEPS 4
@@ -38,6 +40,7 @@ struct errand {
     int fd;
     bool asked;               /* and has not answered yet (errand_try) */
     pid_t lost[ERRANDS_LOST]; /* killed, and not yet gone when it was last looked */
+    uint64_t killed_us;       /* the last of them */
 };
 
 void errand_init(struct errand *e, errand_fn *fn, void *ctx, size_t ask_size, size_t answer_size);

@@ -248,6 +248,40 @@ Test(errand, it_dies_with_its_parent)
     cr_assert(is_gone(*seen));
 }
 
+/* As many as there may be that were killed and are not gone, for so many microseconds. */
+static void lose_all(unsigned us)
+{
+    for (unsigned i = 0; i < ERRANDS_LOST; i++) {
+        e.lost[i] = fork();
+        cr_assert_geq(e.lost[i], 0);
+        if (e.lost[i] == 0) {
+            usleep(us);
+            _exit(0);
+        }
+    }
+}
+
+/* ER-2: on a busy machine it takes a moment until they are gone. */
+Test(errand, those_that_were_killed_just_now_are_waited_for)
+{
+    int got;
+    lose_all(20000);
+    e.killed_us = clock_us();
+    cr_assert_eq(ask(ADD, 2, 10000, &got), 0);
+    cr_assert_eq(got, 42);
+}
+
+Test(errand, those_that_the_kernel_holds_are_not)
+{
+    int got;
+    lose_all(600000000);
+    cr_assert_eq(ask(ADD, 2, 10000, &got), -EAGAIN);
+    for (unsigned i = 0; i < ERRANDS_LOST; i++)
+        kill(e.lost[i], SIGKILL);
+    e.killed_us = clock_us();
+    cr_assert_eq(ask(ADD, 2, 10000, &got), 0);
+}
+
 /* ER-2: a connection with unsent data that lingers for ten minutes, of which the child has the last
  * copy. */
 static int lingering(void)
