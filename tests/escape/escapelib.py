@@ -17,6 +17,7 @@ import time
 import pytest
 
 import hostview
+from form import FULL
 
 HERE = pathlib.Path(__file__).resolve().parent
 # An ordinary user that nobody else on this machine is, not even a second run of this suite: some limits are counted per
@@ -24,8 +25,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 USER_ID = 0x60000000 + os.getpid() if os.getuid() == 0 else os.getuid()
 AS_USER = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--"]
 REFUSED = 125
-# The long form: every step of a matrix instead of a sample of them.
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 
 # Any of these is a refusal; what a row adds to them stands at the row.
 DENIED = {"EPERM", "EACCES", "ENOSYS", "EROFS"}

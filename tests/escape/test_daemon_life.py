@@ -315,7 +315,7 @@ def test_L07_a_client_that_leaves_during_transfers(daemon, nothing_left):
 def test_L07_a_client_that_leaves_during_an_execution(daemon, nothing_left):
     box = daemon.create("python")
     box.execute("import time; ran = []")
-    code = json.dumps({"code": "ran.append(1); open('begun', 'w').close()\ntry:\n    time.sleep(600)\nfinally:\n    ran.append(2)"}).encode()
+    code = json.dumps({"code": "ran.append(1)\ntry:\n    open('begun', 'w').close()\n    time.sleep(600)\nfinally:\n    ran.append(2)"}).encode()
     drop(daemon, "POST", "/execute", code, box.headers(49999), key=False,
          after=lambda: wait_for(lambda: box.request("GET", "/files?path=begun").status == 200, what="the code runs"))
     told = wait_for(lambda: [t for t in box.execute("ran") if t["type"] == "result"], what="the context is free again")

@@ -60,7 +60,7 @@ def test_F01_host_files_are_out_of_sight(cell):
     """Canaries in homes, key folders, state and temporary places; the whole visible tree is walked."""
     with Canaries() as canaries:
         paths = list(map(str, canaries.files))
-        found = outside(PLACE.attack, "search", canaries.token, *paths, user=cell.user).out
+        found = outside(PLACE.attack, "direct", canaries.token, *paths, user=cell.user).out
         open_places = {p for p in paths if f"direct\t{p}" in found}
         assert len(open_places) > len(paths) // 2, f"control: most canaries are readable outside: {found[-600:]}"
         shown = cell.attack("search", canaries.token, *paths, options=["--output", "4M", "--timeout", "280s"])

@@ -134,7 +134,7 @@ def test_C13_no_credential_stores(cell):
         for path in home.rglob("*"):
             os.chown(path, USER_ID, USER_ID)
     files = [str(p) for p in home.rglob("*") if p.is_file()]
-    found = control("search", token, files[0], user=cell.user)
+    found = control("direct", token, files[0], user=cell.user)
     assert f"direct\t{files[0]}" in found, "control"
     shown = cell.attack("search", token, *files, env={"HOME": str(home)},
                         options=["--output", "4M", "--timeout", "280s"])

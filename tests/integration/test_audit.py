@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from auditlib import DAEMON, Gone, Recorder, brig
+from form import FULL
 from helpers import ANY, CALLERS, IS_ROOT, SANITIZED, USER, status_fields, wait_for
 
 MARK = "M4rk3d-s3cr3t"
@@ -483,15 +484,19 @@ def flood(recorder, messages):
     recorder.sync()
 
 
+# One after the other through one socket, which is what takes the time.
+MANY = 1_000_000 if FULL else 300_000
+
+
 def test_a04_a_million_denials(state):
     recorder = Recorder(state)
     message = json.dumps({"boundary": "kernel", "kind": "denial", "box": "abc",
                           "detail": {"what": "mount", "rule": "kernel.seccomp"}}).encode()
     began = time.monotonic()
-    flood(recorder, (message for _ in range(1_000_000)))
+    flood(recorder, (message for _ in range(MANY)))
     seconds = time.monotonic() - began
     records = recorder.records(kind="denial")
-    assert counted(records) == 1_000_000
+    assert counted(records) == MANY
     assert len(records) <= 2 * seconds + 3
     peak = int(status_fields(recorder.process.pid)["VmHWM"].split()[0])
     assert peak < 40_000 or SANITIZED, f"{peak} KB"  # a sanitizer keeps what was freed

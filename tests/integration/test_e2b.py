@@ -16,6 +16,7 @@ import daemonlib
 import npmlib
 import pytest
 from daemonlib import TOP, USERS, Daemon
+from form import FULL
 
 SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics"]
 
@@ -61,6 +62,7 @@ def versions():
     return npmlib.install("versions")
 
 
+@pytest.mark.parametrize("daemon", USERS if FULL else USERS[:1], indirect=True)
 @pytest.mark.parametrize("name", VERSIONS)
 def test_every_version_of_the_client_takes_our_keys(daemon, versions, name):
     """2.27 to 2.45 refuse a key that is not e2b_ and hexadecimal digits before they ask anybody."""

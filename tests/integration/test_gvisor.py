@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from form import FULL
 from helpers import CALLERS, PUBLIC, WATCHED, all_pids, below, end, find_below, read_stat, wait_for
 from test_terminal import Terminal
 
@@ -508,7 +509,6 @@ def test_g07_nothing_outlives_a_kill(box, victim):
 # Who is killed, and what has just appeared when it is: brig's own processes and runsc's, from the first of them to the code's end.
 VICTIMS = ("brig", "engine", "runsc-gofer", "runsc-sandbox")
 STEPS = ("engine", "runsc-gofer", "runsc-sandbox", "code", "end")
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 SAMPLE = {("brig", "runsc-gofer"), ("engine", "runsc-sandbox"), ("runsc-gofer", "code"), ("runsc-sandbox", "end"), ("brig", "code")}
 KILLS = [(v, s) for v in VICTIMS for s in STEPS if FULL or (v, s) in SAMPLE]
 

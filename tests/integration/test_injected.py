@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
+from form import FULL
 from helpers import BRIG, CALLERS, PUBLIC, SANITIZED, TOP, WATCHED, wait_for
 from test_faults import Api, ids_of, left_of, walk
 from traces import Traces, alone
 from verifylib import weak_programs
 
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 SOME, CYCLES = 10**6 if FULL else 10, 60
 DICE = random.Random(1)
 full = pytest.mark.skipif(not FULL, reason="takes long: BRIG_TEST_FULL=1")

@@ -10,6 +10,7 @@ import daemonlib
 import npmlib
 import pytest
 from daemonlib import IS_ROOT, TOP, USER_ID, USERS, Daemon, wait_for
+from form import FULL
 
 CLIENTS = TOP / "tests" / "clients" / "mcp"
 
@@ -60,6 +61,7 @@ def good(said):
     assert said.stdout.count("ok ") == 42
 
 
+@pytest.mark.parametrize("daemon", USERS if FULL else USERS[:1], indirect=True)
 def test_sdks_over_http(clients, daemon):
     good(node(clients, "clients.mjs", MCP_KIND="http", MCP_URL=f"{daemon.url}/mcp", MCP_KEY=daemon.key))
 

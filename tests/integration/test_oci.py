@@ -12,10 +12,11 @@ import threading
 
 import pytest
 
+from form import FULL
 from helpers import IS_ROOT, ROOT, read_stat, status_fields, wait_for
 from ocilib import BUSYBOX, OCI, bundle_of, groups_left
 
-LOOPS = 200 if os.environ.get("BRIG_TEST_FULL") else 12
+LOOPS = 200 if FULL else 12
 
 pytestmark = pytest.mark.skipif(not BUSYBOX, reason="no static busybox for a root")
 

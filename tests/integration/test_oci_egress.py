@@ -12,11 +12,12 @@ import threading
 
 import pytest
 
+from form import FULL
 from helpers import IS_ROOT, ROOT, below, read_stat, status_fields, wait_for
 from ocilib import BUSYBOX, OCI, bundle_of, containerd, operator_call, operator_command, with_etc
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root for the operator's file, and a static busybox for a root")
-LOOPS = 60 if os.environ.get("BRIG_TEST_FULL") else 6
+LOOPS = 60 if FULL else 6
 GET = "curl -sS -m 60 http://{}/hello"
 DIRECT = "curl -sS -m 60 --noproxy '*' http://{}/hello"
 

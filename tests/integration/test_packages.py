@@ -11,11 +11,11 @@ from pathlib import Path
 import npmlib
 import pytest
 from daemonlib import USERS, Daemon
+from form import FULL
 from helpers import CALLERS, IS_ROOT, TIERS
 from mcplib import Http
 from packagelib import MODULE, NAME, Registry
 
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 BIG = ["--sampling", "accept", "-m", "2G", "--pids", "512", "--timeout", "15m", "--disk", "256M"]
 QUIET = "--no-audit --no-fund --silent"
 

@@ -12,6 +12,7 @@ import pytest
 
 import netlab
 import traces
+from form import FULL
 from helpers import PUBLIC, all_pids, below, end, read_stat, wait_for
 from labcaller import LabCaller
 
@@ -20,7 +21,6 @@ try:
 except ImportError:
     vaultlib = None
 
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 LOOP = """
 import os, socket, sys, time, urllib.request
 def get(url, seconds):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from form import FULL
 from helpers import BRIG, CALLERS, IS_ROOT, PUBLIC, ROOT, SANITIZED, TOP, USER, all_pids, end, wait_for
 from verifylib import ENV, RUNNER, WEAK, fresh_user, own_leftovers, rows, told, verify, weak_programs
 
@@ -205,7 +206,6 @@ ENDS = {"limit-memory", "limit-timeout", "limit-cpu-time"}
 # a user namespace an ordinary user starts nothing.
 AROUND = [("user", "high", "wasm"), ("user", "high", "wasm-process")]
 NOT_AROUND = {"root", "namespace-mount", "namespace-user", "teardown", "supervisor"}
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 LEAVES = {"teardown": [("user", "low", "process")], "supervisor": [("user", "high", "container"), ("user", "high", "process")]}
 # On both tiers: they are what everything else stands on.
 EVERYWHERE = {"seccomp", "landlock"}

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from form import FULL
 from helpers import CALLERS, IS_ROOT, PUBLIC, ROOT, SANITIZED, TOP
 from verifylib import fresh_user, rows, told, verify, weak_programs
 
 RUNSC = os.environ.get("BRIG_TEST_RUNSC", "/usr/bin/runsc")
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 NAMED = {"BRIG_RUNSC": RUNSC}
 pytestmark = [pytest.mark.skipif(SANITIZED, reason="verify sends brig itself inside, and what a sanitizer maps does not fit into a sandbox's limits"),
               pytest.mark.skipif(not Path(RUNSC).exists(), reason=f"no {RUNSC}: apt install runsc")]

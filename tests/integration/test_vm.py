@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from form import FULL
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
@@ -23,7 +24,6 @@ MACHINES = {
 }
 # Only for an emulator that stands still: one that works without an end is stopped by its CPU time (run-vm).
 WALL_SECONDS = 3000
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 
 
 def start(name):

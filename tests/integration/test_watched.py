@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from form import FULL
 from helpers import CALLERS, NO_CGROUP, PUBLIC, TIERS, WATCHED
 from reviewlib import Lab
 
-FULL = os.environ.get("BRIG_TEST_FULL") == "1"
 PYTHON = ["--", "python3", "-c"]
 OFF = PUBLIC / "off.yaml"
 OFF.write_text('lifecycle: {cgroup: "off"}\n')

@@ -166,6 +166,7 @@ static const struct {
     {"flood", cmd_flood},       {"holdout", cmd_holdout},   {"linger", cmd_linger},
     {"beat", cmd_beat},         {"touch", cmd_touch},       {"die", cmd_die},
     {"reach", cmd_reach},       {"listen", cmd_listen},     {"environ", cmd_environ},
+    {"direct", cmd_direct},
 };
 
 static int run_command(int argc, char **argv)

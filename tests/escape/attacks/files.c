@@ -50,17 +50,9 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
     return 0;
 }
 
-/* search TOKEN [PATH…]: walk everything visible for TOKEN in names and contents, then try PATHs
- * directly, also through the /proc links that lead to a root */
-int cmd_search(int argc, char **argv)
+/* direct TOKEN [PATH…]: try PATHs for TOKEN, also through the /proc links that lead to a root */
+int cmd_direct(int argc, char **argv)
 {
-    if (argc < 2)
-        return 2;
-    wanted = argv[1];
-    DIR *top = opendir("/");
-    for (struct dirent *entry; top && (entry = readdir(top));)
-        printf("TOP\t%s\n", entry->d_name);
-    nftw("/", visit, 64, FTW_PHYS);
     static const char *const roots[] = {"",
                                         "/..",
                                         "/proc/self/root",
@@ -68,6 +60,9 @@ int cmd_search(int argc, char **argv)
                                         "/proc/self/cwd/../../../../../../..",
                                         "/proc/1/cwd/../../../../../..",
                                         "/proc/thread-self/root"};
+    if (argc < 2)
+        return 2;
+    wanted = argv[1];
     for (int i = 2; i < argc; i++) {
         for (size_t r = 0; r < sizeof roots / sizeof *roots; r++) {
             char path[1024];
@@ -79,6 +74,21 @@ int cmd_search(int argc, char **argv)
                 printf("STAT\t%s\n", path);
         }
     }
+    return 0;
+}
+
+/* search TOKEN [PATH…]: walk everything visible for TOKEN in names and contents, then do as
+ * `direct` does */
+int cmd_search(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    wanted = argv[1];
+    DIR *top = opendir("/");
+    for (struct dirent *entry; top && (entry = readdir(top));)
+        printf("TOP\t%s\n", entry->d_name);
+    nftw("/", visit, 64, FTW_PHYS);
+    cmd_direct(argc, argv);
     printf("SEEN\t%lu\n", seen_files);
     return 0;
 }
