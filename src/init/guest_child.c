@@ -52,11 +52,12 @@ static struct {
     struct guest_hello hello;
     const uint8_t *plan;
     int streams[3];
+    int terminal, slave;        /* the code's, if it has one; -1 */
     struct carrier carriers[3]; /* input, output, errors */
     pid_t code;
     bool ended;
     int status;
-} guest = {.control = -1};
+} guest = {.control = -1, .terminal = -1, .slave = -1};
 
 static void say(uint32_t type, int32_t value, uint32_t oom_kills, const struct err *err)
 {
@@ -276,6 +277,26 @@ static bool is_the_codes(enum op_kind kind)
     return !guest_network_has(kind);
 }
 
+static void set_size(const struct guest_size *size)
+{
+    struct winsize now = {.ws_row = size->rows, .ws_col = size->columns};
+    ioctl(guest.terminal, TIOCSWINSZ, &now);
+}
+
+/* The user is the code: it may open its terminal by its name. */
+static int make_terminal(struct err *err)
+{
+    int unlock = 0;
+    guest.terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (guest.terminal < 0 || ioctl(guest.terminal, TIOCSPTLCK, &unlock) < 0)
+        return err_sys(err, "make a terminal");
+    guest.slave = ioctl(guest.terminal, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (guest.slave < 0 || fchown(guest.slave, guest.hello.uid, guest.hello.uid) < 0)
+        return err_sys(err, "open the terminal");
+    set_size(&guest.hello.size);
+    return 0;
+}
+
 static void become_the_code(const int pipes[3], int report)
 {
     static struct apply_state st;
@@ -284,9 +305,11 @@ static void become_the_code(const int pipes[3], int report)
     setsid();
     for (int fd = 0; fd < 3; fd++)
         dup2(pipes[fd], fd);
-    if (take_identity(guest.hello.uid, &err) >= 0 &&
-        perform_part(&st, guest.plan, guest.hello.plan_len, is_the_codes, &err) >= 0 &&
-        check_landlock(&st, &err) >= 0 && exec_limits(&st, &err) >= 0) {
+    if (guest.slave >= 0 && ioctl(0, TIOCSCTTY, 0) < 0)
+        err_sys(&err, "take the terminal");
+    else if (take_identity(guest.hello.uid, &err) >= 0 &&
+             perform_part(&st, guest.plan, guest.hello.plan_len, is_the_codes, &err) >= 0 &&
+             check_landlock(&st, &err) >= 0 && exec_limits(&st, &err) >= 0) {
         exec_default_signals();
         if (chdir(st.cwd ? st.cwd : "/") < 0)
             err_sys(&err, "enter folder %s", st.cwd);
@@ -298,40 +321,72 @@ static void become_the_code(const int pipes[3], int report)
     _exit(125);
 }
 
-static int start_code(struct err *err)
-{
-    int in[2], out[2], errors[2], report[2];
-    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0 ||
-        pipe2(report, O_CLOEXEC) < 0)
-        return err_sys(err, "pipe");
-    guest.code = fork();
-    if (guest.code < 0)
-        return err_sys(err, "start the code");
-    if (guest.code == 0)
-        become_the_code((const int[]){in[0], out[1], errors[1]}, report[1]);
-    close(in[0]);
-    close(out[1]);
-    close(errors[1]);
-    close(report[1]);
-    ssize_t n = read(report[0], err, sizeof *err); /* its end: it was executed */
-    close(report[0]);
-    if (n == (ssize_t)sizeof *err)
-        return err_number(err);
-    guest.carriers[0] = (struct carrier){.from = guest.streams[0], .to = in[1]};
-    guest.carriers[1] = (struct carrier){.from = out[0], .to = guest.streams[1]};
-    guest.carriers[2] = (struct carrier){.from = errors[0], .to = guest.streams[2]};
-    for (int i = 0; i < 3; i++) {
-        fcntl(guest.carriers[i].from, F_SETFL, O_NONBLOCK);
-        fcntl(guest.carriers[i].to, F_SETFL, O_NONBLOCK);
-    }
-    return 0;
-}
-
 static void close_fd(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+}
+
+/* What the code gets as its descriptors 0 to 2, and what carries it. */
+static int connect_pipes(int pipes[3], struct err *err)
+{
+    int in[2], out[2], errors[2];
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    pipes[0] = in[0];
+    pipes[1] = out[1];
+    pipes[2] = errors[1];
+    guest.carriers[0] = (struct carrier){.from = guest.streams[0], .to = in[1]};
+    guest.carriers[1] = (struct carrier){.from = out[0], .to = guest.streams[1]};
+    guest.carriers[2] = (struct carrier){.from = errors[0], .to = guest.streams[2]};
+    return 0;
+}
+
+/* The slave stays open here until the code ends: a program that closes all of its descriptors still
+ * has its terminal. */
+static int connect_terminal(int pipes[3], struct err *err)
+{
+    if (make_terminal(err) < 0)
+        return err_number(err);
+    for (int i = 0; i < 3; i++)
+        if ((pipes[i] = fcntl(guest.slave, F_DUPFD_CLOEXEC, 3)) < 0)
+            return err_sys(err, "duplicate the terminal");
+    int in = fcntl(guest.terminal, F_DUPFD_CLOEXEC, 3);
+    int out = fcntl(guest.terminal, F_DUPFD_CLOEXEC, 3);
+    if (in < 0 || out < 0)
+        return err_sys(err, "duplicate the terminal");
+    guest.carriers[0] = (struct carrier){.from = guest.streams[0], .to = in};
+    guest.carriers[1] = (struct carrier){.from = out, .to = guest.streams[1]};
+    guest.carriers[2] = (struct carrier){.from = -1, .to = -1};
+    close_fd(&guest.streams[2]);
+    return 0;
+}
+
+static int start_code(struct err *err)
+{
+    int pipes[3], report[2];
+    if (pipe2(report, O_CLOEXEC) < 0)
+        return err_sys(err, "pipe");
+    if ((guest.hello.terminal ? connect_terminal : connect_pipes)(pipes, err) < 0)
+        return err_number(err);
+    guest.code = fork();
+    if (guest.code < 0)
+        return err_sys(err, "start the code");
+    if (guest.code == 0)
+        become_the_code(pipes, report[1]);
+    for (int i = 0; i < 3; i++)
+        close(pipes[i]);
+    close(report[1]);
+    ssize_t n = read(report[0], err, sizeof *err); /* its end: it was executed */
+    close(report[0]);
+    if (n == (ssize_t)sizeof *err)
+        return err_number(err);
+    for (int i = 0; i < 3; i++) {
+        fcntl(guest.carriers[i].from, F_SETFL, O_NONBLOCK);
+        fcntl(guest.carriers[i].to, F_SETFL, O_NONBLOCK);
+    }
+    return 0;
 }
 
 static bool again(ssize_t n)
@@ -371,6 +426,8 @@ static void hear_word(void)
         reboot(RB_POWER_OFF);
     if (word.type == GUEST_SIGNAL && word.value > 0 && word.value <= 64)
         kill(-guest.code, word.value);
+    if (word.type == GUEST_SIZE && guest.terminal >= 0)
+        set_size(&word.size);
 }
 
 static void reap(int signals)
@@ -409,8 +466,10 @@ static void carry_until_end(int signals)
             if (fds[2 + 2 * i].revents || fds[3 + 2 * i].revents)
                 carry(&guest.carriers[i]);
         /* Nothing outlives the code: what it left behind would keep its output open. */
-        if (guest.ended)
+        if (guest.ended) {
             kill(-1, SIGKILL);
+            close_fd(&guest.slave);
+        }
     }
 }
 

@@ -39,8 +39,8 @@ struct sampler {
     /* For how long without a break: something could not be read; descriptors were in flight; the
      * child that samples did not answer. */
     uint64_t blind_us, flight_us, silent_us;
-    uint64_t late_us;   /* the same, with the time in which it had no processor */
-    uint64_t looker_us; /* CPU time that it had taken by the last sample */
+    uint64_t late_us;                  /* the same, with the time in which it had no processor */
+    uint64_t looker_us;                /* CPU time that it had taken by the last sample */
     uint64_t pipe_bytes, socket_bytes; /* what one of them can hold */
     uint64_t sockets_before;           /* in its network before the code ran */
     bool locks_due;                    /* locks.c: to be counted by the next look */

@@ -22,25 +22,35 @@ enum guest_port {
 
 #define GUEST_MAGIC 0x74736775u
 
+/* Of a terminal. */
+struct guest_size {
+    uint16_t rows, columns;
+};
+
 /* Followed by the plan. */
 struct guest_hello {
     uint32_t magic, plan_len;
     uint64_t seconds; /* since 1970 */
     uint32_t nanoseconds;
     uint32_t uid; /* of the code; its gid is the same */
+    uint32_t
+        terminal; /* 1: the code gets one, of this size; its bytes are GUEST_STDIN and _STDOUT */
+    struct guest_size size;
 };
 
 enum guest_word_type {
     GUEST_SIGNAL = 1, /* monitor: send it to the code's process group */
     GUEST_EXIT, /* init: the code ended with this wait status, and all that it wrote was sent */
     GUEST_FAIL, /* init: it could not be started; `err` says why */
+    GUEST_SIZE, /* monitor: the terminal has another size */
 };
 struct guest_word {
     uint32_t type;
     int32_t value;
     uint32_t
-        oom_kills;  /* GUEST_EXIT: processes that the guest's kernel killed for want of memory */
-    struct err err; /* GUEST_FAIL */
+        oom_kills; /* GUEST_EXIT: processes that the guest's kernel killed for want of memory */
+    struct guest_size size; /* GUEST_SIZE */
+    struct err err;         /* GUEST_FAIL */
 };
 
 /* What there is of a network around the monitor. */

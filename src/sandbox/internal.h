@@ -62,8 +62,8 @@ struct sandbox {
         struct guest_kernel guest;
         struct kernel_machine facts;
         uint64_t boot_seconds; /* that the guest has to come up */
-        char numbers[9][24];
-        char *argv[11];
+        char numbers[10][24];
+        char *argv[12];
     } machine; /* the vm tier; machine.c */
     struct kernel kernel;
     struct filesystem filesystem;

@@ -80,7 +80,7 @@ static void write_arguments(struct sandbox *s)
         s->kernel.inside_uid,           rules ? GUEST_NETWORK_RULES : GUEST_NETWORK_NAMES,
         INIT_FD_TREES + HAND_KVM,       INIT_FD_TREES + HAND_KERNEL,
         INIT_FD_TREES + HAND_INITRAMFS, INIT_FD_TREES + HAND_PLAN,
-        s->machine.boot_seconds};
+        s->machine.boot_seconds,        s->request->tty};
     _Static_assert(ARRAY_LEN(numbers) == ARRAY_LEN(s->machine.numbers), "one of each");
     s->machine.argv[0] = (char *)TOOL_PATH;
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {

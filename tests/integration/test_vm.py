@@ -141,6 +141,9 @@ def test_virtual_machines(virtual):
     held(virtual, "user")
     for what in ("network: a killed supervisor leaves nothing", "what it writes to a granted folder is there"):
         assert f"ok user: {what}" in virtual
+    for what in ("^C ends a boot", "its size, its name, its kind", "what is typed shows once", "a change of the size",
+                 "^C ends a command and not the shell", "jobs, and the terminal's own name", "lines end at the left", "left as it was"):
+        assert f"ok root: terminal: {what}" in virtual
     for what in ("doctor finds the tier", "a signal that ends the code ends the run", "a guest that runs out of memory is told of",
                  "no monitor is left", "no group is left"):
         assert f"ok root: {what}" in virtual

@@ -1,11 +1,12 @@
 /* brig-vmm: the monitor of one virtual machine. brig starts it in the place of the code, inside the
  * walls of the container tier:
  *
- *   brig-vmm MEMORY CPUS UID NETWORK KVM KERNEL INITRAMFS PLAN SECONDS
+ *   brig-vmm MEMORY CPUS UID NETWORK KVM KERNEL INITRAMFS PLAN SECONDS TERMINAL
  *
  * KVM to PLAN are descriptors: /dev/kvm, opened outside, and sealed files. NETWORK is a
- * guest_network, SECONDS are what the guest has to come up. It boots the kernel, tells init in the
- * guest what to run, carries input, output and connections, and ends as the code ended.
+ * guest_network, SECONDS are what the guest has to come up, TERMINAL is 1 if descriptors 0 to 2 are
+ * one. It boots the kernel, tells init in the guest what to run, carries input, output and
+ * connections, and ends as the code ended.
  *
  * One thread serves the devices, one runs each processor. Before the guest's first instruction each
  * of them gives up all system calls but those that it works with.
@@ -32,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -95,6 +97,7 @@ static int seal_devices(const struct monitor *m, struct err *err)
         SEAL_CHOICES_NO_CODE,
         {SYS_openat, 0, 0x80000000u, {0}, 1},        /* below an open folder */
         {SYS_kill, 0, ~0u, {(uint32_t)getpid()}, 1}, /* to end as the code ended */
+        {SYS_ioctl, 1, ~0u, {TIOCGWINSZ, TCGETS, TCSETS}, m->session.terminal ? 3 : 0},
         {SYS_socket, 0, ~0u, {(uint32_t)m->egress.family}, 1, true},
         {SYS_socket, 2, ~0u, {0}, 1, true},
         {SYS_socket, 1, ~0u, {SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC}, carry ? 1 : 0},
@@ -200,17 +203,17 @@ static int serve(struct monitor *m)
 }
 
 struct arguments {
-    uint64_t memory, cpus, uid, network, kvm, kernel, initramfs, plan, seconds;
+    uint64_t memory, cpus, uid, network, kvm, kernel, initramfs, plan, seconds, terminal;
 };
 
 static int read_arguments(char **argv, struct arguments *a, struct err *err)
 {
     uint64_t *numbers[] = {&a->memory, &a->cpus,      &a->uid,  &a->network, &a->kvm,
-                           &a->kernel, &a->initramfs, &a->plan, &a->seconds};
+                           &a->kernel, &a->initramfs, &a->plan, &a->seconds, &a->terminal};
     *a = (struct arguments){0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!argv[i] || num_parse_uint(argv[i], numbers[i], err) < 0)
-            return err_set(err, ERR_USAGE, "it is started by brig, with nine numbers");
+            return err_set(err, ERR_USAGE, "it is started by brig, with ten numbers");
     if (a->cpus < 1 || a->cpus > MACHINE_CPUS_MAX || a->memory < (64u << 20) ||
         (a->memory & 0x1fffff))
         return err_set(err, ERR_USAGE, "memory or processors are out of range");
@@ -238,7 +241,8 @@ static int make(struct monitor *m, const struct arguments *a, struct err *err)
         machine_add(&m->machine, &m->fs.device, err) < 0)
         return err_number(err);
     if (machine_load(&m->machine, (int)a->kernel, (int)a->initramfs, err) < 0 ||
-        session_open(&m->session, &m->vsock, (int)a->plan, (uint32_t)a->uid, err) < 0 ||
+        session_open(&m->session, &m->vsock, (int)a->plan, (uint32_t)a->uid, a->terminal != 0,
+                     err) < 0 ||
         egress_open(&m->egress, &m->vsock, a->network != GUEST_NETWORK_NONE,
                     a->network == GUEST_NETWORK_RULES, err) < 0)
         return err_number(err);
@@ -255,7 +259,7 @@ int main(int argc, char **argv)
     struct arguments a;
     struct err err = ERR_INIT;
     prctl(PR_SET_NAME, "brig-vmm");
-    if (argc != 10 || read_arguments(argv + 1, &a, &err) < 0 || make(m, &a, &err) < 0)
+    if (argc != 11 || read_arguments(argv + 1, &a, &err) < 0 || make(m, &a, &err) < 0)
         return stop(&err);
     if (start_processors(m, &err) < 0 || seal_devices(m, &err) < 0)
         return stop(&err);

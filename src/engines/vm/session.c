@@ -1,6 +1,10 @@
 /* The session with init in the guest: hello and plan, then signals one way and the code's end the
  * other, and three streams beside it. What init says is a claim of the guest's: it can end the run
- * with any status, as the code itself could, and nothing else. */
+ * with any status, as the code itself could, and nothing else.
+ *
+ * A terminal of the code's is made in the guest, by its kernel: there are the session, the keys
+ * that make signals, and the echo. The one that this process has is a line to it, and changes no
+ * byte. Until the guest is up it is one like any other, so that ^C ends a boot. */
 #include "engines/vm/session.h"
 
 #include "plan/plan.h"
@@ -10,10 +14,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 enum { CONTROL, INPUT, OUTPUT, ERRORS }; /* streams */
@@ -46,11 +52,34 @@ static int watch_signals(struct session *s, struct err *err)
     return s->signal_fd < 0 ? err_sys(err, "signalfd") : 0;
 }
 
-int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, struct err *err)
+/* What is typed is shown by who reads it, once. */
+static void set_line(bool raw)
+{
+    struct termios line;
+    if (tcgetattr(0, &line) < 0)
+        return;
+    line.c_lflag &= ~(tcflag_t)ECHO;
+    if (raw)
+        cfmakeraw(&line);
+    tcsetattr(0, TCSANOW, &line);
+}
+
+static struct guest_size terminal_size(void)
+{
+    struct winsize size = {0};
+    ioctl(0, TIOCGWINSZ, &size);
+    return (struct guest_size){.rows = size.ws_row, .columns = size.ws_col};
+}
+
+int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, bool terminal,
+                 struct err *err)
 {
     memset(s, 0, sizeof *s);
     s->vsock = v;
     s->hello.uid = uid;
+    s->terminal = terminal;
+    if (terminal)
+        set_line(false);
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
             return err_sys(err, "set up descriptor %d", fd);
@@ -76,6 +105,11 @@ static void greet(struct session *s)
     s->hello.plan_len = (uint32_t)s->plan_len;
     s->hello.seconds = (uint64_t)now.tv_sec;
     s->hello.nanoseconds = (uint32_t)now.tv_nsec;
+    if (s->terminal) {
+        set_line(true);
+        s->hello.terminal = 1;
+        s->hello.size = terminal_size();
+    }
     vsock_put(s->vsock, CONTROL, &s->hello, sizeof s->hello);
     s->greeted = true;
 }
@@ -91,12 +125,25 @@ static void send_plan(struct session *s)
     s->plan_sent += len;
 }
 
+/* Before there is any code that a signal could be for, it is for the boot. */
+static void end_boot(struct session *s, int sig)
+{
+    if (sig != SIGWINCH && s->signal == 0)
+        s->signal = sig;
+}
+
 static void pass_signal(struct session *s)
 {
     struct signalfd_siginfo info;
     while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         struct guest_word word = {.type = GUEST_SIGNAL, .value = (int32_t)info.ssi_signo};
-        if (s->plan_sent == s->plan_len && vsock_room(s->vsock, CONTROL) >= sizeof word)
+        if (s->terminal && info.ssi_signo == SIGWINCH) {
+            word.type = GUEST_SIZE;
+            word.size = terminal_size();
+        }
+        if (!s->greeted)
+            end_boot(s, (int)info.ssi_signo);
+        else if (s->plan_sent == s->plan_len && vsock_room(s->vsock, CONTROL) >= sizeof word)
             vsock_put(s->vsock, CONTROL, &word, sizeof word);
     }
 }
@@ -150,6 +197,12 @@ static void hear(struct session *s)
     }
 }
 
+/* Nothing on the way to the user's terminal makes one of a line's end any more. */
+static const char *line_end(const struct session *s)
+{
+    return s->terminal && s->greeted ? "\r" : "";
+}
+
 static bool drained(const struct session *s)
 {
     for (unsigned i = OUTPUT; i <= ERRORS; i++)
@@ -159,27 +212,28 @@ static bool drained(const struct session *s)
 }
 
 /* Printable, and ended: it is the guest's text. */
-static void say(const char *text, size_t room)
+static void say(const struct session *s, const char *text, size_t room)
 {
     char clean[512];
     size_t n = 0;
     for (; n < room && n + 1 < sizeof clean && text[n]; n++)
         clean[n] = text[n] >= ' ' && text[n] < 127 ? text[n] : '?';
     clean[n] = '\0';
-    dprintf(2, "brig: %s\n", clean);
+    dprintf(2, "brig: %s%s\n", clean, line_end(s));
 }
 
 static int settle(struct session *s)
 {
     if (s->word.type == GUEST_FAIL) {
-        say(s->word.err.message, sizeof s->word.err.message);
+        say(s, s->word.err.message, sizeof s->word.err.message);
         return s->word.err.code == ERR_NOT_FOUND  ? 127
                : s->word.err.code == ERR_NOT_EXEC ? 126
                                                   : 125;
     }
     if (s->word.oom_kills > 0)
-        dprintf(2, "brig: the guest ran out of memory and its kernel killed %u of its processes\n",
-                s->word.oom_kills);
+        dprintf(2,
+                "brig: the guest ran out of memory and its kernel killed %u of its processes%s\n",
+                s->word.oom_kills, line_end(s));
     if (WIFEXITED(s->word.value))
         return WEXITSTATUS(s->word.value);
     s->signal = WIFSIGNALED(s->word.value) ? WTERMSIG(s->word.value) : SIGKILL;
@@ -218,6 +272,8 @@ int session_step(struct session *s, const struct pollfd *fds)
     send_plan(s);
     if (fds[FD_SIGNALS].revents)
         pass_signal(s);
+    if (s->signal)
+        return 128 + s->signal;
     if (fds[FD_IN].revents)
         carry_in(s);
     carry_out(s, OUTPUT);
@@ -231,8 +287,7 @@ int session_step(struct session *s, const struct pollfd *fds)
 
 int session_lost(struct session *s, const char *why)
 {
-    (void)s;
-    dprintf(2, "brig-vmm: %s\n", why);
+    dprintf(2, "brig-vmm: %s%s\n", why, line_end(s));
     return 125;
 }
 

@@ -17,6 +17,7 @@ struct session {
     size_t plan_len, plan_sent;
     struct guest_hello hello;
     bool greeted;
+    bool terminal; /* descriptors 0 to 2 are one; the code has its own, in the guest */
     bool in_ended;
     bool closed[2]; /* who reads output 1 or 2 has gone */
     int signal_fd;
@@ -27,7 +28,8 @@ struct session {
     int signal; /* end by it */
 };
 
-int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, struct err *err);
+int session_open(struct session *s, struct vsock *v, int plan, uint32_t uid, bool terminal,
+                 struct err *err);
 /* From now on the guest has a time limit to come up. */
 void session_begin(struct session *s, unsigned seconds);
 /* Fills in the first SESSION_FDS. */

@@ -59,8 +59,8 @@ extern const size_t socket_probe_count;
 typedef int command(int argc, char **argv);
 command cmd_posture, cmd_fds, cmd_exewrite, cmd_tiocsti, cmd_sweep, cmd_compat, cmd_startup;
 command cmd_peer, cmd_victim, cmd_init, cmd_killinit;
-command cmd_search, cmd_direct, cmd_rowrite, cmd_climb, cmd_links, cmd_remount, cmd_nodes, cmd_xattrs, cmd_exec,
-    cmd_ipc, cmd_await, cmd_sockets, cmd_controls;
+command cmd_search, cmd_direct, cmd_rowrite, cmd_climb, cmd_links, cmd_remount, cmd_nodes,
+    cmd_xattrs, cmd_exec, cmd_ipc, cmd_await, cmd_sockets, cmd_controls;
 command cmd_forkbomb, cmd_forkchain, cmd_orphans, cmd_memory, cmd_spin, cmd_stubborn, cmd_daemons,
     cmd_descriptors, cmd_quotas, cmd_fill, cmd_inodes, cmd_flood, cmd_holdout, cmd_linger, cmd_beat,
     cmd_touch, cmd_die;

@@ -15,11 +15,17 @@
 #include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 static struct driver v;
@@ -546,6 +552,80 @@ Test(vm_session, a_guest_that_does_not_come_up_ends_the_run)
     cr_assert_eq(session_step(&session, fds), 125);
     session.greeted = true;
     cr_assert_eq(session_patience(&session), -1, "one that came up is not waited for");
+}
+
+/* ---- a terminal: the monitor's is a line to the guest's ---- */
+
+static struct session line;
+static int keyboard; /* the other side of descriptors 0 to 2 */
+
+static void open_line(void)
+{
+    struct winsize size = {.ws_row = 31, .ws_col = 97};
+    struct err err = ERR_INIT;
+    int slave, plan = memfd_create("plan", MFD_CLOEXEC);
+    cr_assert_eq(write(plan, "a plan", 6), 6);
+    keyboard = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(keyboard >= 0 && unlockpt(keyboard) == 0);
+    cr_assert_geq(slave = open(ptsname(keyboard), O_RDWR | O_NOCTTY), 0);
+    for (int fd = 0; fd < 3; fd++)
+        cr_assert_eq(dup2(slave, fd), fd);
+    cr_assert_eq(ioctl(keyboard, TIOCSWINSZ, &size), 0);
+    start_vsock();
+    cr_assert_eq(session_open(&line, &vsock, plan, 1000, true, &err), 0, "%s", err.message);
+    session_begin(&line, 60);
+}
+
+static tcflag_t line_flags(tcflag_t *output)
+{
+    struct termios now;
+    cr_assert_eq(tcgetattr(0, &now), 0);
+    *output = now.c_oflag;
+    return now.c_lflag;
+}
+
+static int step_line(short signals)
+{
+    struct pollfd fds[SESSION_FDS] = {[3] = {.revents = signals}};
+    return session_step(&line, fds);
+}
+
+Test(vm_session, a_terminal_changes_no_byte_once_the_guest_is_up)
+{
+    struct guest_hello hello;
+    struct guest_word word;
+    tcflag_t output, flags;
+    open_line();
+    flags = line_flags(&output);
+    cr_assert_eq(flags & (ECHO | ICANON | ISIG), (tcflag_t)(ICANON | ISIG), "^C ends a boot");
+    vsock.streams[0].open = true;
+    cr_assert_eq(step_line(0), -1);
+    flags = line_flags(&output);
+    cr_assert_eq(flags & (ECHO | ICANON | ISIG | IEXTEN), 0u);
+    cr_assert_eq(output & OPOST, 0u);
+    memcpy(&hello, vsock.streams[0].to, sizeof hello);
+    cr_assert_eq(hello.terminal, 1u);
+    cr_assert_eq(hello.size.rows, 31);
+    cr_assert_eq(hello.size.columns, 97);
+    size_t before = vsock.streams[0].to_len;
+    cr_assert_eq(ioctl(keyboard, TIOCSWINSZ, &(struct winsize){.ws_row = 5, .ws_col = 6}), 0);
+    raise(SIGWINCH);
+    cr_assert_eq(step_line(POLLIN), -1);
+    cr_assert_eq(vsock.streams[0].to_len, before + sizeof word);
+    memcpy(&word, vsock.streams[0].to + before, sizeof word);
+    cr_assert_eq(word.type, (uint32_t)GUEST_SIZE);
+    cr_assert_eq(word.size.rows, 5);
+    cr_assert_eq(word.size.columns, 6);
+}
+
+Test(vm_session, a_signal_ends_a_boot)
+{
+    open_line();
+    raise(SIGWINCH);
+    cr_assert_eq(step_line(POLLIN), -1, "the control: a change of the size does not");
+    raise(SIGINT);
+    cr_assert_eq(step_line(POLLIN), 128 + SIGINT);
+    cr_assert_eq(line.signal, SIGINT);
 }
 
 /* ---- virtio-fs: V-09 to V-15 ---- */

@@ -141,8 +141,8 @@ static void rules_by_number(int by_number[MAX_NR])
             by_number[number(c)] = rules[c];
 }
 
-/* What is true of the filter of every option set. Building one takes most of the time: each is built
- * once, and asked for all of it. */
+/* What is true of the filter of every option set. Building one takes most of the time: each is
+ * built once, and asked for all of it. */
 
 static void as_the_table_says(unsigned bits, const struct filter_options *o)
 {

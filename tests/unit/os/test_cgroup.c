@@ -172,9 +172,11 @@ Test(cgroup, cpu_time_is_counted_and_throttled)
     struct cgroup_group g;
     make(&g, &limits, "cpu");
     pid_t pid = start(&g, spin);
-    /* 2 ms of every 100: also a machine where many others wait for a CPU gives it more than that, sooner or later. */
+    /* 2 ms of every 100: also a machine where many others wait for a CPU gives it more than that,
+     * sooner or later. */
     struct cgroup_usage usage = {0};
-    for (time_t end = time(NULL) + 50; time(NULL) < end && (usage.cpu_usec < 10000 || usage.throttled_usec == 0);) {
+    for (time_t end = time(NULL) + 50;
+         time(NULL) < end && (usage.cpu_usec < 10000 || usage.throttled_usec == 0);) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         cgroup_usage(&g, &usage);
     }

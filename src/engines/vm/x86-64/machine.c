@@ -36,8 +36,8 @@
 const uint64_t arch_memory_base = 0, arch_device_base = BOOT_GAP_AT;
 const uint64_t arch_gap_at = BOOT_GAP_AT, arch_gap_end = BOOT_GAP_END;
 
-/* struct kvm_cpuid2 and struct kvm_msrs with their entries: a struct that ends without a size cannot
- * stand in another one. */
+/* struct kvm_cpuid2 and struct kvm_msrs with their entries: a struct that ends without a size
+ * cannot stand in another one. */
 struct cpuid {
     uint32_t count, padding;
     struct kvm_cpuid_entry2 entries[CPUID_MAX];
