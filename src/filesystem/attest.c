@@ -130,17 +130,12 @@ static int check_mounts(struct filesystem *fs, pid_t pid, struct err *err)
 }
 
 /* The probe says something only if it works before there is a rule. */
-static int unprobed(const struct filesystem *fs, int why, struct err *err)
+static int unprobed(int why, struct err *err)
 {
     errno = why;
     err_sys(err, "Landlock cannot be probed: the probe fails already without it");
     err->code = ERR_ATTEST;
-    err_at(err, BOUNDARY_FILESYSTEM);
-    if (!fs->policy->writable_root)
-        return err_number(err);
-    return err_hint(err, "the probe of a writable root is a device node of no device (mknod, 0:0), "
-                         "and something else forbids it: let brig make one in its profile of "
-                         "AppArmor or SELinux, or leave filesystem.writable_root out");
+    return err_at(err, BOUNDARY_FILESYSTEM);
 }
 
 /* FS-4 */
@@ -152,7 +147,7 @@ static int check_landlock(const struct filesystem *fs, const struct ctl_evidence
     if (evidence->landlock_before == 0 && evidence->landlock_after == EACCES)
         return 0;
     if (evidence->landlock_before)
-        return unprobed(fs, evidence->landlock_before, err);
+        return unprobed(evidence->landlock_before, err);
     err_set(err, ERR_ATTEST, "Landlock is not in force (probe: %d before, %d after)",
             evidence->landlock_before, evidence->landlock_after);
     return err_at(err, BOUNDARY_FILESYSTEM);

@@ -3,7 +3,6 @@
 #include "os/landlock.h"
 #include "filesystem/filesystem.h"
 #include "os/weaken.h"
-#include "plan/guest.h"
 
 #include <string.h>
 
@@ -123,8 +122,8 @@ void filesystem_plan_guest(const struct filesystem *fs, struct plan *plan)
     guest.landlock_fs = known_fs(2);
     /* The monitor has a domain of its own: what it cannot open either would be no probe. */
     plan_add(plan, &(struct op){.kind = OP_LANDLOCK_BEGIN,
-                                .a = GUEST_PROBE "/file",
-                                .b = "file",
+                                .a = "probe",
+                                .b = "nowhere",
                                 .num = {guest.landlock_fs, 0, 0, 2}});
     allow_view(&guest, plan);
     allow_devices(&guest, plan);
@@ -155,9 +154,12 @@ int landlock_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     fs->landlock_scope = abi >= 6 ? LL_SCOPE_ABSTRACT | LL_SCOPE_SIGNAL : 0;
     if (guard_left_out(GUARD_LANDLOCK))
         return 0;
+    bool aside = fs->namespaced && fs->policy->writable_root;
     plan_add(plan, &(struct op){.kind = OP_LANDLOCK_BEGIN,
-                                .a = fs->namespaced ? "/.landlock" : "/",
-                                .b = fs->namespaced && fs->policy->writable_root ? "node" : NULL,
+                                .a = aside            ? "probe"
+                                     : fs->namespaced ? "/.landlock"
+                                                      : "/",
+                                .b = aside ? "nowhere" : NULL,
                                 .num = {fs->landlock_fs, fs->landlock_net, fs->landlock_scope,
                                         (uint64_t)abi}});
     allow_view(fs, plan);

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "filesystem/mount_child.h"
 #include "os/landlock.h"
+#include "os/sys.h"
 #include "plan/apply.h"
 
 #include <errno.h>
@@ -23,12 +24,20 @@ static size_t ruleset_size(uint64_t abi)
                     : offsetof(struct landlock_ruleset, handled_access_net);
 }
 
+int landlock_aside(struct err *err)
+{
+    static const struct fs_option options[] = {{"mode", "777"}, {"nr_inodes", "4"}, {NULL, NULL}};
+    return fs_make("tmpfs", options,
+                   SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV | SYS_MOUNT_ATTR_NOEXEC, err);
+}
+
 int apply_landlock_begin(struct apply_state *st, const struct op *op, struct err *err)
 {
     struct landlock_ruleset r = {
         .handled_access_fs = op->num[0], .handled_access_net = op->num[1], .scoped = op->num[2]};
     st->landlock_probe = op->a;
-    st->landlock_probe_by = op->b;
+    if (op->b && st->aside_fd < 0 && (st->aside_fd = landlock_aside(err)) < 0)
+        return err_number(err);
     st->ruleset_fd = landlock_create(&r, ruleset_size(op->num[3]));
     return st->ruleset_fd < 0 ? err_sys(err, "landlock ruleset") : 0;
 }
@@ -60,23 +69,17 @@ int apply_landlock_grant(struct apply_state *st, const struct op *op, struct err
     return fd < 0 ? err_wrap(err, "landlock") : allow(st, fd, op, err);
 }
 
-/* In a root that can be written everywhere every file can be opened. A device node is what nobody
- * may make; the one of no device is the one that the kernel by itself lets everybody make. In a
- * guest there is a folder in which everybody could make files. */
+/* In a root that can be written everywhere there is nothing that a rule of ours keeps shut, and in
+ * a guest nothing that could be opened without one. A file system that is mounted nowhere lies
+ * beneath no rule; else everybody could make files in it. */
 static int probe(const struct apply_state *st)
 {
     const char *path = st->landlock_probe;
-    if (st->landlock_probe_by && strcmp(st->landlock_probe_by, "file") == 0) {
-        cleanup_fd int made = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-        return made < 0 || unlink(path) < 0 ? errno : 0;
-    }
-    if (st->landlock_probe_by)
-        return mknod(path, S_IFCHR, 0) < 0 || unlink(path) < 0 ? errno : 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno;
-    close(fd);
-    return 0;
+    bool aside = st->aside_fd >= 0;
+    cleanup_fd int fd =
+        aside ? openat(st->aside_fd, path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600)
+              : open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 || (aside && unlinkat(st->aside_fd, path, 0) < 0) ? errno : 0;
 }
 
 int apply_landlock_enforce(struct apply_state *st, const struct op *op, struct err *err)
@@ -88,5 +91,8 @@ int apply_landlock_enforce(struct apply_state *st, const struct op *op, struct e
     close(st->ruleset_fd);
     st->ruleset_fd = -1;
     st->evidence.landlock_after = probe(st);
+    if (st->aside_fd >= 0)
+        close(st->aside_fd);
+    st->aside_fd = -1;
     return 0;
 }

@@ -206,8 +206,6 @@ static int make_devices(struct err *err)
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         if (symlink(links[i].to, links[i].path) < 0)
             return err_sys(err, "make %s", links[i].path);
-    if (mkdir(NEW_ROOT GUEST_PROBE, 0755) < 0 || chmod(NEW_ROOT GUEST_PROBE, 0777) < 0)
-        return err_sys(err, "make a folder in /dev");
     if (mkdir(NEW_ROOT "/dev/pts", 0755) < 0 || mkdir(NEW_ROOT "/dev/shm", 01777) < 0)
         return err_sys(err, "make folders in /dev");
     if (mount_at("devpts", NEW_ROOT "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
@@ -305,9 +303,10 @@ static void become_the_code(const int pipes[3], int report)
     setsid();
     for (int fd = 0; fd < 3; fd++)
         dup2(pipes[fd], fd);
+    st.aside_fd = landlock_aside(&err); /* takes the rights that the code is about to lose */
     if (guest.slave >= 0 && ioctl(0, TIOCSCTTY, 0) < 0)
         err_sys(&err, "take the terminal");
-    else if (take_identity(guest.hello.uid, &err) >= 0 &&
+    else if (st.aside_fd >= 0 && take_identity(guest.hello.uid, &err) >= 0 &&
              perform_part(&st, guest.plan, guest.hello.plan_len, is_the_codes, &err) >= 0 &&
              check_landlock(&st, &err) >= 0 && exec_limits(&st, &err) >= 0) {
         exec_default_signals();

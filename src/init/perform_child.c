@@ -90,6 +90,7 @@ void perform_init(struct apply_state *st)
                                .kept_fd = -1,
                                .view_fd = -1,
                                .ruleset_fd = -1,
+                               .aside_fd = -1,
                                .tty_fd = -1,
                                .beside_fd = -1,
                                .as_root_fd = -1,

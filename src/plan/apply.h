@@ -15,7 +15,8 @@ struct apply_state {
     unsigned layer_count;
     int view_fd;    /* the tmpfs of the sandbox's own files of /proc, until the pivot */
     int ruleset_fd; /* Landlock, between begin and enforce */
-    const char *landlock_probe, *landlock_probe_by;
+    const char *landlock_probe;
+    int aside_fd; /* a file system that is mounted nowhere, for the probe; -1 */
     struct ctl_evidence evidence;
     pid_t network_pid; /* the helper that makes the network namespace */
     bool tty;
@@ -55,6 +56,9 @@ apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_copy, ap
     apply_bind, apply_overlay, apply_layer, apply_work, apply_work_dir, apply_kept_dir, apply_shut,
     apply_cover, apply_devpts, apply_proc, apply_pivot, apply_proc_file, apply_cwd;
 apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_grant, apply_landlock_enforce;
+/* landlock_child.c: a file system that is mounted nowhere, for who will not be allowed to make one
+ * when the domain begins. */
+int landlock_aside(struct err *err);
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;
 /* credentials/apply_child.c */

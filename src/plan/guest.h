@@ -74,7 +74,5 @@ struct guest_target {
 #define GUEST_MODULE "/modules/%02u.ko"
 /* How init is told that it is the first process of a guest. */
 #define GUEST_ARGUMENT "guest"
-/* A folder of the guest's own that anybody could write, and Landlock lets nobody. */
-#define GUEST_PROBE "/dev/.landlock"
 /* The tag of the file system that the monitor serves. */
 #define GUEST_VIEW "view"

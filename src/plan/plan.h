@@ -39,7 +39,7 @@
     OP(PROC, "proc", FILESYSTEM, "dest", NULL, "view", "whole", "own-clock", NULL)                 \
     OP(PROC_FILE, "proc-file", FILESYSTEM, "path", NULL, "file", "live", NULL, NULL)               \
     OP(PIVOT, "pivot", FILESYSTEM, NULL, NULL, "writable", NULL, NULL, NULL)                       \
-    OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", "by", "fs", "net", "scope", "abi")   \
+    OP(LANDLOCK_BEGIN, "landlock-begin", FILESYSTEM, "probe", "in", "fs", "net", "scope", "abi")   \
     OP(LANDLOCK_ALLOW, "landlock-allow", FILESYSTEM, "path", NULL, "access", "optional", NULL,     \
        NULL)                                                                                       \
     OP(LANDLOCK_GRANT, "landlock-grant", FILESYSTEM, "path", NULL, "access", NULL, "dev", "ino")   \
