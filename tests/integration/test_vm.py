@@ -93,6 +93,7 @@ def test_brig(own):
         for tier in ("container", "process"):
             for what in ("runs", "stops" if role == "stranger" else "kills", "dies with its supervisor"):
                 assert any(line.startswith(f"ok {role}: {tier} {what}") for line in own)
+        assert role == "stranger" or f"ok {role}: container has a writable root" in own
     assert "ok stranger: process dies with a supervisor that was about to kill it" in own
 
 
@@ -139,7 +140,8 @@ def held(virtual, role):
 def test_virtual_machines(virtual):
     """The vm tier, in a machine whose processor has virtualization; one boot for all of it."""
     held(virtual, "user")
-    for what in ("network: a killed supervisor leaves nothing", "what it writes to a granted folder is there"):
+    for what in ("network: a killed supervisor leaves nothing", "what it writes to a granted folder is there", "an image is its root",
+                 "a root that can be written", "what it changes in a project waits for a review", "output is cut off at the limit"):
         assert f"ok user: {what}" in virtual
     for what in ("^C ends a boot", "its size, its name, its kind", "what is typed shows once", "a change of the size",
                  "^C ends a command and not the shell", "jobs, and the terminal's own name", "lines end at the left", "left as it was"):
@@ -150,7 +152,8 @@ def test_virtual_machines(virtual):
     assert "ok stranger: without access to /dev/kvm it is refused, with what helps" in virtual
     if platform.machine() == "aarch64" or FULL:  # x86-64 has the host's time there, see run-vm: it would take long
         held(virtual, "root")
-        for what in ("network: many at once", "a command that is not there is 127", "a guest that spins is ended by the time limit"):
+        for what in ("network: many at once", "a command that is not there is 127", "a guest that spins is ended by the time limit",
+                     "a guest that spins is ended by the limit of CPU time", "a disk that is full is told of"):
             assert f"ok root: {what}" in virtual
 
 

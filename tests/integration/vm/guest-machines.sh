@@ -46,6 +46,14 @@ endings()
         [ $? = 124 ] && has '^spinning$'
         check "a guest that spins is ended by the time limit"
         limit=$whole
+        spins=10s
+        [ -n "$COUNTED" ] || spins=120s
+        vm --cpu-time $spins -- sh -c 'echo spinning; while :; do :; done'
+        [ $? = 137 ] && has '^spinning$' && complains 'CPU time'
+        check "a guest that spins is ended by the limit of CPU time"
+        vm --disk 8M -- sh -c 'head -c 20000000 /dev/zero >/tmp/x; echo "status $?"'
+        has '^status 1$' && complains 'disk limit 8M reached'
+        check "a disk that is full is told of"
     fi
     timeout 1800 python3 /guest/guest-terminal.py $limit >"$out" 2>"$out.err"
     for what in "^C ends a boot" "its size, its name, its kind" "what is typed shows once" "a change of the size" \
@@ -189,6 +197,22 @@ kill $server
 if [ "$role" = user ]; then
     [ "$(cat /tmp/granted/d/g)" = 'from the guest' ]
     check "what it writes to a granted folder is there"
+    mkdir /tmp/project
+    echo one >/tmp/project/f
+    python3 /guest/guest-image.py /tmp/image.tar
+    brig image load /tmp/image.tar >"$out" 2>"$out.err"
+    # shellcheck disable=SC2016 # $WHO is the image's
+    vm --image tiny:1 --writable-root --review /tmp/project --output 64K -- \
+        sh -c 'cat /etc/who; echo "$WHO"; echo new >/bin/new; cat /bin/new; mkdir d; mv f d/g; echo two >>d/g; yes | head -c 1000000'
+    has '^the image$' && has "^the image's\$"
+    check "an image is its root"
+    has '^new$' && ! has cannot
+    check "a root that can be written"
+    [ "$(wc -c <"$out")" = 65536 ] && complains 'output cut off after 64K'
+    check "output is cut off at the limit"
+    [ "$(ls /tmp/project)" = f ] && brig apply "$(brig diff | cut -d ' ' -f 1)" >"$out" &&
+        [ "$(ls /tmp/project)" = d ] && [ "$(cat /tmp/project/d/g)" = "$(printf 'one\ntwo')" ]
+    check "what it changes in a project waits for a review"
     exit 0
 fi
 
