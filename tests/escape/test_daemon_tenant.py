@@ -1,18 +1,21 @@
 """A tenant against the daemon's memory and its other clients (accounts, docs/threat-model.md AC-1 to AC-3): everything that
 a client can make it hold, at once. tests/soak/tenant is the same for ten minutes."""
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 
 import daemonlib
 import pytest
 import tenantlib
-from daemonlib import USERS, Daemon, wait_for
+from daemonlib import USERS, Daemon, frames, program, wait_for
 from form import FULL
 from tenantlib import MIB, Neighbour, Tenant
 
@@ -254,6 +257,37 @@ def test_a_body_that_takes_long_is_read_in_pieces(daemon, tenant, path):
         assert daemon.request("POST", path, body, headers=headers, key=tenant.key).status == 400
     seen = loop.seen()
     assert seen["long"] < times / 2 + loop.excused(seen), seen
+
+
+def held_up(daemon, times, seconds, ask):
+    """What is asked for takes the front no more than so many seconds of a processor each time, and makes no long rounds."""
+    loop = Loop(daemon)
+    for n in range(times):
+        ask(n)
+    seen = loop.seen()
+    assert seen["ran"] < times * seconds, seen
+    assert seen["long"] < times / 2 + loop.excused(seen), seen
+
+
+@pytest.mark.parametrize("size", [100_000, 8 * MIB])
+def test_no_command_takes_long_to_be_judged(daemon, tenant, size):
+    """Both are the tenant's: the patterns of the sandbox's policy, and what is compared with them. In one go that took 0.3 s, and minutes."""
+    box = daemon.create("base", key=tenant.key, policy={"commands": {"deny": ["echo *" + "a" * 1000 + "b"]}})
+    tenant.boxes.append(box)
+    assert box.run("/bin/echo", "a" * 3000).error is None, "control: what the pattern does not fit is run"
+    assert box.run("/bin/echo", "a" * 3000 + "b").error, "control: what it fits is not"
+    held_up(daemon, 6, 0.15 if size < MIB else 0.4, lambda n: box.run("/bin/echo", "a" * size, timeout=600))
+
+
+def test_no_script_takes_long_to_be_judged(daemon, tenant):
+    """A pipe of a thousand commands that is put into the background again and again."""
+    box = daemon.create("base", key=tenant.key, policy={"commands": {"deny": ["curl *"]}})
+    tenant.boxes.append(box)
+    assert box.run("/bin/sh", "-c", ":; curl x").error, "control: it is looked into"
+    script = "|".join(["python3 -"] * 1000) + "& " * 60000
+    held_up(daemon, 6, 0.15, lambda n: box.run("/bin/sh", "-c", script, timeout=600))
+
+
 
 
 def test_a_client_that_leaves_while_its_body_is_read(daemon, tenant):

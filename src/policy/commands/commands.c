@@ -183,10 +183,10 @@ int commands_add(struct commands *c, enum command_rule rule, const char *text,
 
 /* One word: * any characters, ? one; a backslash in front of either, or of itself, takes that away.
  * The last star is gone back to, which is enough: what it leaves to the rest only grows. */
-static bool match_word(const char *pattern, const char *word)
+static bool match_word(const char *pattern, const char *word, struct command_work *work)
 {
     const char *star = NULL, *resume = NULL;
-    while (*word) {
+    while (*word && work_take(work, WORK_COMPARE)) {
         bool escaped = *pattern == '\\' && pattern[1] && strchr("*?\\", pattern[1]);
         char want = escaped ? pattern[1] : *pattern;
         if (!escaped && want == '*') {
@@ -202,6 +202,8 @@ static bool match_word(const char *pattern, const char *word)
             return false;
         }
     }
+    if (work->spent)
+        return false;
     while (*pattern == '*')
         pattern++;
     return *pattern == '\0';
@@ -213,9 +215,9 @@ const char *command_program(const char *word)
     return slash ? slash + 1 : word;
 }
 
-static bool match_program(const char *pattern, const char *word)
+static bool match_program(const char *pattern, const char *word, struct command_work *work)
 {
-    return match_word(pattern, strchr(pattern, '/') ? word : command_program(word));
+    return match_word(pattern, strchr(pattern, '/') ? word : command_program(word), work);
 }
 
 static bool is_any_words(const struct text_list *words, size_t i)
@@ -224,16 +226,17 @@ static bool is_any_words(const struct text_list *words, size_t i)
            (i > 0 && i + 1 == words->count && strcmp(words->items[i], "*") == 0);
 }
 
-bool command_pattern_match(const struct command_pattern *p, const char *const *argv, size_t argc)
+bool command_pattern_work(const struct command_pattern *p, const char *const *argv, size_t argc,
+                          struct command_work *work)
 {
     const struct text_list *words = &p->words;
     size_t i = 0, w = 0, star = SIZE_MAX, resume = 0;
-    while (i < argc) {
+    while (i < argc && work_take(work, WORK_COMPARE)) {
         if (w < words->count && is_any_words(words, w)) {
             star = ++w;
             resume = i;
-        } else if (w < words->count && (i == 0 ? match_program(words->items[w], argv[i])
-                                               : match_word(words->items[w], argv[i]))) {
+        } else if (w < words->count && (i == 0 ? match_program(words->items[w], argv[i], work)
+                                               : match_word(words->items[w], argv[i], work))) {
             w++;
             i++;
         } else if (star != SIZE_MAX) {
@@ -243,7 +246,14 @@ bool command_pattern_match(const struct command_pattern *p, const char *const *a
             return false;
         }
     }
+    if (work->spent)
+        return false;
     while (w < words->count && is_any_words(words, w))
         w++;
     return w == words->count;
+}
+
+bool command_pattern_match(const struct command_pattern *p, const char *const *argv, size_t argc)
+{
+    return command_pattern_work(p, argv, argc, &(struct command_work){.left = SIZE_MAX});
 }

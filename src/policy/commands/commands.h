@@ -5,7 +5,9 @@
  *   CMD-1 deny stands above ask, ask above allow, in whatever order they are written
  *   CMD-2 the shape of a dangerous command counts also where a rule with a star allows it; a rule
  *        without one, that is, that very command, stands above it
- *   CMD-3 what is not understood is never taken for allowed by a list, and counts as dangerous */
+ *   CMD-3 what is not understood is never taken for allowed by a list, and counts as dangerous
+ *   CMD-4 a verdict takes a bounded time, whatever the command is and whatever the patterns are:
+ *         who judges may serve others meanwhile. What would take longer is not understood */
 #pragma once
 
 #include "base/buf.h"

@@ -7,6 +7,29 @@
 
 #include <string.h>
 
+/* CMD-4: what is left of the work on one command line, in nanoseconds or so. */
+struct command_work {
+    size_t left;
+    bool spent;
+};
+#define COMMAND_WORK_MAX 20000000u
+/* What things take on a slow machine. */
+#define WORK_COMPARE 4u    /* a character with one of a pattern */
+#define WORK_PARSE   32u   /* a character of a script */
+#define WORK_WORD    1000u /* a word, with all names of programs and places */
+#define WORK_LOOK    8u    /* a character of one */
+
+static inline bool work_take(struct command_work *w, size_t n)
+{
+    w->spent |= n > w->left;
+    w->left -= n < w->left ? n : w->left;
+    return !w->spent;
+}
+
+/* False also where the work did not suffice to tell. */
+bool command_pattern_work(const struct command_pattern *p, const char *const *argv, size_t argc,
+                          struct command_work *work);
+
 /* One command as it would be started: its words, and what is known of them. */
 struct command_line {
     const char *const *argv;
@@ -28,6 +51,8 @@ bool command_is_shell(const char *program);
 enum command_shape command_shape_of(const struct command_line *l);
 /* Of what only shows in the script: pipes, functions, redirections. */
 enum command_shape script_shape_of(const struct command_line *l);
+/* Before the two above are asked about its commands: what a single look at all of them tells. */
+void script_look_through(struct shell_script *s);
 /* The substitutions of a word fetch something from elsewhere. */
 bool word_downloads(const struct shell_script *s, const struct shell_word *w);
 /* A shell or another interpreter that was given nothing to run, and so reads it. */

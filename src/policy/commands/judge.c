@@ -13,6 +13,7 @@ struct judge {
     struct command_verdict *v;
     unsigned depth;
     uint32_t budget; /* commands that are looked at in all, whatever is nested in what */
+    struct command_work work;
 };
 
 static void quote_line(const struct command_line *l, char *out, size_t size)
@@ -20,7 +21,8 @@ static void quote_line(const struct command_line *l, char *out, size_t size)
     size_t used = 0;
     out[0] = '\0';
     for (size_t i = 0; i < l->argc && used + 1 < size; i++) {
-        int n = snprintf(out + used, size - used, "%s%s", i ? " " : "", l->argv[i]);
+        /* No more of it is looked at than there is room for. */
+        int n = snprintf(out + used, size - used, "%s%.*s", i ? " " : "", (int)size, l->argv[i]);
         used += n > 0 ? (size_t)n : 0;
     }
 }
@@ -53,15 +55,24 @@ struct listed {
     bool allowed, exact;
 };
 
+/* CMD-4: nobody knows whether it is what a rule is about. Then it is, unless the rule allows. */
+static bool is_listed(struct judge *j, const struct command_pattern *p,
+                      const struct command_line *l)
+{
+    return command_pattern_work(p, l->argv, l->argc, &j->work) ||
+           (j->work.spent && p->rule != COMMAND_ALLOW);
+}
+
 static struct listed look_up(struct judge *j, const struct command_line *l)
 {
     struct listed found = {0};
     for (size_t i = 0; i < j->c->count; i++) {
         const struct command_pattern *p = &j->c->patterns[i];
         char text[96];
-        if (!command_pattern_match(p, l->argv, l->argc))
+        if (!is_listed(j, p, l))
             continue;
-        snprintf(text, sizeof text, "commands.%s: %s", command_rule_name(p->rule), p->text);
+        snprintf(text, sizeof text, "commands.%s%s: %s", command_rule_name(p->rule),
+                 j->work.spent ? " (too long to tell)" : "", p->text);
         raise_to(j, p->rule, SHAPE_NONE, text, l);
         found.allowed |= p->rule == COMMAND_ALLOW;
         found.exact |= p->rule == COMMAND_ALLOW && p->exact;
@@ -133,15 +144,20 @@ static void judge_script(struct judge *j, const char *text, const struct command
 {
     __attribute__((cleanup(shell_done))) struct shell_script s;
     struct place_in_script at = {outer->moved, outer->deeper};
-    shell_parse(text, strlen(text), &s);
-    if (j->depth >= JUDGE_DEPTH_MAX || s.unknown || s.command_count > j->budget) {
+    size_t len = strlen(text);
+    bool over = j->depth >= JUDGE_DEPTH_MAX || !work_take(&j->work, len * WORK_PARSE);
+    shell_parse(text, over ? 0 : len, &s);
+    over =
+        over || s.command_count > j->budget || !work_take(&j->work, s.redirect_count * WORK_WORD);
+    if (over || s.unknown) {
         if (!above.exact)
             raise_shape(j, SHAPE_UNKNOWN, outer);
         raise_default(j, outer);
     }
-    if (j->depth >= JUDGE_DEPTH_MAX || s.command_count > j->budget)
+    if (over)
         return;
     j->budget -= s.command_count;
+    script_look_through(&s);
     j->depth++;
     if (!above.exact)
         judge_redirects(j, &s, outer);
@@ -226,12 +242,21 @@ static void judge_inner(struct judge *j, const struct command_line *l, struct li
     judge_here(j, l, above);
 }
 
+static bool may_look(struct judge *j, const struct command_line *l)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < l->argc; i++)
+        len += strlen(l->argv[i]);
+    return work_take(&j->work, l->argc * WORK_WORD + len * WORK_LOOK);
+}
+
 static void judge_line(struct judge *j, const struct command_line *l, struct listed above)
 {
     struct listed found = {0};
     if (l->argc == 0)
         return;
-    if (j->depth >= JUDGE_DEPTH_MAX) {
+    if (j->depth >= JUDGE_DEPTH_MAX || !may_look(j, l)) {
+        look_up(j, l);
         raise_shape(j, SHAPE_UNKNOWN, l);
         raise_default(j, l);
         return;
@@ -259,7 +284,8 @@ void commands_judge(const struct commands *c, char *const argv[], const struct c
 {
     *ret = (struct command_verdict){.rule = COMMAND_ALLOW};
     struct command_line l = {.argv = (const char *const *)argv, .at = at};
-    struct judge j = {.c = c, .v = ret, .budget = 4 * SHELL_COMMANDS_MAX};
+    struct judge j = {
+        .c = c, .v = ret, .budget = 4 * SHELL_COMMANDS_MAX, .work = {.left = COMMAND_WORK_MAX}};
     if (!c->given)
         return;
     while (argv[l.argc])

@@ -50,13 +50,17 @@ bool line_reads_program(const struct command_line *l)
     return true;
 }
 
-static bool pipe_downloads(const struct shell_script *s, uint32_t command)
+/* A command stands behind the one whose output it reads, so that each is looked at once. */
+void script_look_through(struct shell_script *s)
 {
-    for (uint32_t i = s->commands[command].piped_from; i != SHELL_NONE;
-         i = s->commands[i].piped_from)
-        if (command_downloads(s, i))
-            return true;
-    return false;
+    for (uint32_t i = 0; i < s->command_count; i++) {
+        struct shell_command *c = &s->commands[i];
+        if (c->piped_from < i)
+            c->fetched = s->commands[c->piped_from].fetched || command_downloads(s, c->piped_from);
+        if (c->function < s->word_count &&
+            strcmp(program_of(s, i), shell_text(s, c->function)) == 0)
+            s->words[c->function].calls += 1 + (c->background || c->piped_from != SHELL_NONE);
+    }
 }
 
 static enum command_shape pipe_shape(const struct command_line *l, const char *program)
@@ -66,7 +70,7 @@ static enum command_shape pipe_shape(const struct command_line *l, const char *p
     if ((!shell && !is_interpreter(program)) || c->piped_from == SHELL_NONE ||
         !line_reads_program(l))
         return SHAPE_NONE;
-    return shell || pipe_downloads(l->script, l->index) ? SHAPE_PIPE_TO_SHELL : SHAPE_NONE;
+    return shell || c->fetched ? SHAPE_PIPE_TO_SHELL : SHAPE_NONE;
 }
 
 /* bash <(curl …), . <(…) */
@@ -84,23 +88,11 @@ static enum command_shape file_shape(const struct command_line *l, const char *p
     return SHAPE_NONE;
 }
 
-static bool calls_itself_twice(const struct shell_script *s, uint32_t function)
-{
-    unsigned calls = 0;
-    for (uint32_t i = 0; i < s->command_count; i++) {
-        const struct shell_command *c = &s->commands[i];
-        bool same =
-            c->function == function && strcmp(program_of(s, i), shell_text(s, function)) == 0;
-        calls += same ? 1 + (c->background || c->piped_from != SHELL_NONE) : 0;
-    }
-    return calls >= 2;
-}
-
 static enum command_shape bomb_shape(const struct command_line *l, const char *program)
 {
     const struct shell_command *c = &l->script->commands[l->index];
-    if (c->function != SHELL_NONE && strcmp(program, shell_text(l->script, c->function)) == 0 &&
-        calls_itself_twice(l->script, c->function))
+    if (c->function < l->script->word_count && l->script->words[c->function].calls >= 2 &&
+        strcmp(program, shell_text(l->script, c->function)) == 0)
         return SHAPE_FORK_BOMB;
     return c->background && WORD_IS(l->argv[0], "$0", "${0}") ? SHAPE_FORK_BOMB : SHAPE_NONE;
 }

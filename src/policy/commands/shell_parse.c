@@ -358,7 +358,9 @@ static void parse_operator(struct scan *s, struct reading *r)
         return;
     }
     if (c == '&' && !twice) {
-        for (uint32_t i = r->last; i != SHELL_NONE; i = s->script->commands[i].piped_from)
+        /* What stands before one that is marked was marked with it. */
+        for (uint32_t i = r->last; i != SHELL_NONE && !s->script->commands[i].background;
+             i = s->script->commands[i].piped_from)
             s->script->commands[i].background = true;
     }
     s->pos += twice;

@@ -20,6 +20,7 @@ struct shell_word {
     bool glob;    /* holds an unquoted *, ? or [ */
     uint32_t subs_from; /* the commands of the substitutions in it: [from, to) */
     uint32_t subs_to;
+    uint32_t calls; /* script_look_through: as the name of a function, by itself */
 };
 
 #define SHELL_NONE UINT32_MAX
@@ -30,6 +31,7 @@ struct shell_command {
     uint32_t function;     /* the word that names the function it stands in, or SHELL_NONE */
     uint32_t here;         /* the word that is its input (<<, <<<), or SHELL_NONE */
     bool background;
+    bool fetched; /* script_look_through: what it reads may come from elsewhere */
 };
 
 struct shell_redirect {

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char *const roots[] = {"/workspace", "/tmp", "/home/me/project"};
 static const struct command_place at = {roots, 3, "/workspace"};
@@ -633,4 +634,109 @@ Test(shell, words)
     words_are("case x in a|b) c;; *) d;; esac; e", "[c];[d];[e];");
     words_are("f() { a; }; b", "[a];[b];");
     words_are("(a; b) | c", "[a];[b];[c];");
+}
+
+/* ---- how long it takes (CMD-4) ---- */
+
+static char *repeat(const char *before, const char *what, size_t times, const char *after)
+{
+    struct buf out;
+    buf_init(&out, 64u << 20);
+    buf_str(&out, before);
+    for (size_t i = 0; i < times; i++)
+        buf_str(&out, what);
+    buf_str(&out, after);
+    cr_assert_not(out.failed);
+    return out.data;
+}
+
+static double seconds_of(const struct commands *c, char *const argv[], struct command_verdict *v)
+{
+    struct timespec from, to;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    commands_judge(c, argv, &at, v);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+}
+
+/* Under sanitizers it takes five times as long. Without a bound some of these took from 0.4 s to
+ * minutes. */
+#define NOT_LONG 0.3
+
+static void expect_quick(const char *rules, char *const argv[], enum command_rule rule,
+                         const char *what)
+{
+    struct policy p;
+    struct command_verdict v;
+    load(&p, rules);
+    double seconds = seconds_of(&p.commands, argv, &v);
+    cr_expect(seconds < NOT_LONG, "%s: %.3f s", what, seconds);
+    cr_expect(v.rule == rule, "%s: %s (%s)", what, command_rule_name(v.rule), v.rule_text);
+    policy_done(&p);
+}
+
+/* Whoever asks chooses both: a request to the daemon may bring patterns of its own. */
+Test(commands, no_pattern_takes_long)
+{
+    char *rules = repeat("commands:\n  deny: [\"echo *", "a", 1000, "b\"]\n");
+    char *more = repeat("commands:\n  deny: [\"echo **", " a", 60, " b\"]\n");
+    char *word = repeat("", "a", 16u << 20, ""), *medium = repeat("", "a", 120000, "");
+    char **words = calloc(16385, sizeof *words);
+    words[0] = "echo";
+    for (size_t i = 1; i < 16384; i++)
+        words[i] = "a";
+    expect_quick(rules, ARGV("echo", word), COMMAND_DENY, "a word of 16 MiB");
+    expect_quick(rules, ARGV("echo", medium), COMMAND_DENY, "a word of 120 kB");
+    expect_quick(more, words, COMMAND_DENY, "16384 words");
+    /* Control: what is not that long is told apart. */
+    expect_quick(rules, ARGV("echo", "aaaa"), COMMAND_ALLOW, "a short word");
+    word[4000] = '\0';
+    expect_quick(rules, ARGV("echo", word), COMMAND_ALLOW, "a word of 4000 bytes");
+    words[40] = NULL;
+    expect_quick(more, words, COMMAND_ALLOW, "40 words");
+    free(rules);
+    free(more);
+    free(word);
+    free(medium);
+    free(words);
+}
+
+static void expect_quick_script(const char *script, enum command_rule rule, const char *what)
+{
+    expect_quick("commands:\n  default: allow\n  dangerous: ask\n",
+                 ARGV("sh", "-c", (char *)script), rule, what);
+}
+
+Test(commands, no_script_takes_long)
+{
+    static const struct {
+        const char *before, *what, *after, *name;
+        size_t times;
+        enum command_rule rule;
+    } scripts[] = {
+        {"a", "|a", " &", "a long pipe", 1000, COMMAND_ALLOW},
+        {"a", "|a", "", "a long pipe in the foreground", 1000, COMMAND_ALLOW},
+        {"python3 -", "|python3 -", "", "a pipe of readers", 1000, COMMAND_ALLOW},
+        {"curl x", "|python3 -", "", "a pipe of readers that fetches", 1000, COMMAND_ASK},
+        {"f(){ :", ";f&", "\n}", "a function that calls itself", 1000, COMMAND_ASK},
+        {"f(){ :", ";g&", "\n}", "a function that calls others", 1000, COMMAND_ALLOW},
+        {"env env env env env env env env cat", " a", "", "wrappers before words", 16000,
+         COMMAND_ASK},
+        {"eval eval eval eval eval : ", " a", "", "an eval of evals", 16000, COMMAND_ASK},
+        {": ", ">a ", "", "redirections", 16000, COMMAND_ALLOW},
+        {"cat <<E\n", "a line of a file $x\n", "E\n", "a here-document", 5000, COMMAND_ALLOW},
+        {"echo ", "$(a)", "", "substitutions in one word", 1000, COMMAND_ALLOW},
+        {"echo ", "`a`", "", "and in backticks", 1000, COMMAND_ALLOW},
+        {"echo '", "a", "'", "a long word", 100000, COMMAND_ALLOW},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
+        char *text = repeat(scripts[i].before, scripts[i].what, scripts[i].times, scripts[i].after);
+        expect_quick_script(text, scripts[i].rule, scripts[i].name);
+        free(text);
+    }
+    /* A pipe of a thousand that is put into the background a hundred thousand times. */
+    char *pipe = repeat("a", "|a", 1000, " "), *text = repeat(pipe, "& ", 120000, "");
+    expect_quick_script(text, COMMAND_ALLOW, "a long pipe and &");
+    free(pipe);
+    free(text);
 }
