@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "lifecycle/keep.h"
 #include "lifecycle/sample.h"
+#include "os/coredump.h"
 #include "os/fd.h"
 #include "os/procfs.h"
 #include "os/sys.h"
@@ -96,7 +97,8 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->reserves = r->reserves;
     l->session = r->watched;
     l->open_files = limits_open_files(r->engine_files ? r->engine_files : l->policy->open_files);
-    if (look_for_hiding(l, err) < 0 || open_cgroup(l, r, err) < 0 || keepers_check(l, err) < 0)
+    if (look_for_hiding(l, err) < 0 || open_cgroup(l, r, err) < 0 || keepers_check(l, err) < 0 ||
+        coredump_limit(&l->core_files, err) < 0)
         return err_number(err);
     l->looks_disk = l->review || (!l->namespaced && l->policy->workspace);
     l->layered = l->namespaced && l->policy->memory != POLICY_UNLIMITED &&
@@ -196,12 +198,22 @@ static int check_rlimit(const char *text, const char *name, uint64_t most, struc
     return err_set(err, ERR_ATTEST, "the sandbox's limit \"%s\" is not as planned", name);
 }
 
+/* LC-9: less than that byte is not less, but all of it to a program of the host. */
+static int check_core(const struct lifecycle *l, const char *text, struct err *err)
+{
+    uint64_t soft, hard;
+    if (procfs_limit(text, "Max core file size", &soft, &hard) == 0 && soft == l->core_files &&
+        hard == l->core_files)
+        return 0;
+    return err_set(err, ERR_ATTEST, "the sandbox's limit \"Max core file size\" is not as planned");
+}
+
 static int check_rlimits(const struct lifecycle *l, pid_t pid, struct err *err)
 {
     char text[PROC_LIMITS_SIZE];
     if (l->stem)
         return 0;
-    if (procfs_limits(pid, text, err) < 0 || check_rlimit(text, "Max core file size", 0, err) < 0 ||
+    if (procfs_limits(pid, text, err) < 0 || check_core(l, text, err) < 0 ||
         (l->rlimit_pids && check_rlimit(text, "Max processes", l->rlimit_pids, err) < 0))
         return err_number(err);
     /* init has more of these than what it starts. */

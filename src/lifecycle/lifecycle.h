@@ -90,6 +90,7 @@ struct lifecycle {
 
     bool session;         /* init serves; the code is what it starts */
     uint64_t open_files;  /* RLIMIT_NOFILE of the code */
+    uint64_t core_files;  /* RLIMIT_CORE: os/coredump.h */
     uint64_t rlimit_pids; /* RLIMIT_NPROC as set, 0 if none */
     uint64_t rlimit_data; /* RLIMIT_DATA as set, 0 if none */
     uint64_t deadline_us; /* 0 = none */

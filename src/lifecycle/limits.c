@@ -58,7 +58,7 @@ static void plan_memory(struct lifecycle *l, struct plan *plan)
     }
     rlimit(plan, "stack", RLIMIT_STACK, 8u << 20, 64u << 20);
     rlimit(plan, "memlock", RLIMIT_MEMLOCK, 8u << 20, 8u << 20);
-    rlimit(plan, "core", RLIMIT_CORE, 0, 0);
+    rlimit(plan, "core", RLIMIT_CORE, l->core_files, l->core_files);
 }
 
 static void plan_cpu(struct lifecycle *l, struct plan *plan)
@@ -133,7 +133,7 @@ int lifecycle_plan(struct lifecycle *l, enum plan_stage stage, struct plan *plan
     if (stage == STAGE_BIRTH && !l->namespaced)
         plan_num(plan, OP_SUBREAPER, (l->private_uid || scoped) && !left, 0, 0);
     if (stage == STAGE_RESTRICT && l->stem)
-        rlimit(plan, "core", RLIMIT_CORE, 0, 0);
+        rlimit(plan, "core", RLIMIT_CORE, l->core_files, l->core_files);
     if (stage == STAGE_RESTRICT && !l->stem) {
         plan_memory(l, plan);
         plan_cpu(l, plan);

@@ -4,6 +4,7 @@
 #include "oci/container.h"
 
 #include "base/cleanup.h"
+#include "os/coredump.h"
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "os/procfs.h"
@@ -263,13 +264,20 @@ int oci_expect_listener(int fd, int32_t *ret, struct err *err)
 /* From outside: raising one needs a right over the host, which the process does not have. */
 int oci_limits_apply(pid_t pid, const struct oci_process *p, struct err *err)
 {
+    uint64_t core_files = 0;
     for (size_t i = 0; i < p->rlimit_count; i++) {
         const struct oci_rlimit *l = &p->rlimits[i];
         struct rlimit limit = {.rlim_cur = (rlim_t)l->soft, .rlim_max = (rlim_t)l->hard};
         if (prlimit(pid, (unsigned)l->resource, &limit, NULL) < 0)
             return err_sys(err, "config: process.rlimits: set limit %d", l->resource);
     }
-    return 0;
+    /* OC-12: whatever was asked for. */
+    if (coredump_limit(&core_files, err) < 0)
+        return err_number(err);
+    struct rlimit core = {.rlim_cur = core_files, .rlim_max = core_files};
+    return prlimit(pid, RLIMIT_CORE, &core, NULL) < 0
+               ? err_sys(err, "keep crashes from programs of the host")
+               : 0;
 }
 
 int oci_oom_score(pid_t pid, const struct oci_process *p, struct err *err)

@@ -4,6 +4,7 @@
 #include "verify/row.h"
 
 #include "base/cleanup.h"
+#include "os/coredump.h"
 #include "os/procfs.h"
 #include "verify/canaries.h"
 
@@ -200,8 +201,13 @@ bool look_limits(const struct sight *s, char *seen, size_t size)
         return unreadable(seen, size, &err);
     if (procfs_limit(text, "Max core file size", &soft, &hard) < 0)
         return false;
-    snprintf(seen, size, "core files may be written");
-    return hard != 0;
+    uint64_t want = 0;
+    if (coredump_limit(&want, &err) < 0)
+        return unreadable(seen, size, &err);
+    snprintf(seen, size, "%s",
+             hard > 1 ? "core files may be written"
+                      : "what crashes is given to a program of the host");
+    return soft != want || hard != want;
 }
 
 /* Inside listens on the number that the canary has outside; whoever gets there came in. */

@@ -26,6 +26,16 @@ def test_death_by_a_signal(box, number):
     assert (told["status"], told["exit_code"], told["signal"]) == (128 + number, None, number)
 
 
+def test_no_crash_goes_to_a_program_of_the_host(box):
+    """With any limit of core files but one byte the kernel starts what kernel.core_pattern names, as root of the host, for each crash
+    (tests/integration/vm/guest.sh lets it, with a control). A limit of none, which everybody may set, is among these."""
+    changes = "import resource as r\nfor to in (0, 0), (0, 1):\n r.setrlimit(r.RLIMIT_CORE, to)\nprint(r.getrlimit(r.RLIMIT_CORE))"
+    for command in (["--", "python3", "-c", changes], [*SH, f"ulimit -S -c 0; ulimit -c 0; exec python3 -c '{changes}'"]):
+        assert box.run(*command).stdout == "(1, 1)\n"
+    control = subprocess.run(["sh", "-c", "ulimit -S -c 0; grep '^Max core' /proc/self/limits"], capture_output=True, text=True)
+    assert control.stdout.split()[4] == "0", "outside it can be set"
+
+
 def test_a_time_limit_is_124(box):
     assert box.run("--timeout", "300ms", "--", "sleep", "30").returncode == 124
 

@@ -95,6 +95,8 @@ def test_brig(own):
                 assert any(line.startswith(f"ok {role}: {tier} {what}") for line in own)
         assert role == "stranger" or f"ok {role}: container has a writable root" in own
     assert "ok stranger: process dies with a supervisor that was about to kill it" in own
+    for tier in ("container", "process"):
+        assert f"ok root: {tier} starts no program out here when it crashes" in own
 
 
 def test_limits(own):

@@ -44,6 +44,9 @@ filter_target filter_resolve(enum filter_rule rule, const struct filter_options 
     case RULE_PRIORITY:
     case RULE_IOPRIO:
         return o->isolated_pids ? (filter_target)VERDICT_ALLOW : TARGET_CHECK(rule);
+    case RULE_SETRLIMIT: /* LC-9 */
+    case RULE_PRLIMIT:
+        return TARGET_CHECK(rule);
     case RULE_PIDFD_OPEN:
         return o->isolated_pids ? VERDICT_ALLOW : VERDICT_ABSENT;
     case RULE_PIDFD_SIGNAL:

@@ -463,6 +463,33 @@ static void check_caller(struct filter_check *c, unsigned pid_arg)
     if_equal(c, 0, ALLOW, SEEN);
 }
 
+/* LC-9: one that is 0 is no limit. */
+static void check_setrlimit(struct filter_check *c)
+{
+    load_low(c, 0);
+    if_equal(c, RLIMIT_CORE, PRETEND, ALLOW);
+}
+
+/* Who asks how it was, too, would be told nothing, and take that for an answer. */
+static void check_prlimit(struct filter_check *c, const struct filter_options *o)
+{
+    if (!o->isolated_pids) {
+        load_low(c, 0);
+        if_equal(c, 0, NEXT, SEEN);
+    }
+    load_low(c, 1);
+    if_equal(c, RLIMIT_CORE, NEXT, ALLOW);
+    load_low(c, 2);
+    if_equal(c, 0, NEXT, CHECK_TO(0));
+    load_high(c, 2);
+    if_equal(c, 0, ALLOW, NEXT);
+    label(c, 0);
+    load_low(c, 3);
+    if_equal(c, 0, NEXT, QUIET);
+    load_high(c, 3);
+    if_equal(c, 0, PRETEND, QUIET);
+}
+
 /* Process and process group have the two lowest numbers; beyond them are all processes of a user.
  */
 static void check_caller_or_group(struct filter_check *c, uint32_t group)
@@ -528,6 +555,10 @@ void filter_check_write(enum filter_rule rule, uint32_t arch, const struct filte
         return check_set_id(ret, 1);
     case RULE_CHMODAT:
         return check_set_id(ret, 2);
+    case RULE_SETRLIMIT:
+        return check_setrlimit(ret);
+    case RULE_PRLIMIT:
+        return check_prlimit(ret, o);
     case RULE_OWN_PID:
     case RULE_KILL: /* 0 is the own process group */
         return check_caller(ret, 0);

@@ -253,6 +253,7 @@ static void describe_arguments(struct filter_denial *d, enum filter_rule rule,
     case RULE_WATCH_ADD:
         return say(d, &watch_words);
     case RULE_OWN_PID:
+    case RULE_PRLIMIT:
     case RULE_PRIORITY:
     case RULE_IOPRIO:
     case RULE_KILL:

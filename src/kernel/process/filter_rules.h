@@ -41,6 +41,9 @@
     RULE(MKNOD, "allow if FIFO, socket or plain file; else deny, seen")                            \
     RULE(MKNODAT, "allow if FIFO, socket or plain file; else deny, seen")                          \
     RULE(OWN_PID, "allow if own pids, or pid 0; else deny, seen")                                  \
+    RULE(SETRLIMIT, "allow; RLIMIT_CORE is pretended")                                             \
+    RULE(PRLIMIT, "allow if own pids, or pid 0, else deny, seen; RLIMIT_CORE is pretended, or "    \
+                  "deny, quiet, with the question how it was")                                     \
     RULE(PRIORITY, "allow if own pids, or the caller and its group; else deny, seen")              \
     RULE(IOPRIO, "allow if own pids, or the caller and its group; else deny, seen")                \
     RULE(KILL, "allow if own pids, scoped signals, or pid 0; else brokered")                       \

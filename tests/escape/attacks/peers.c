@@ -221,7 +221,7 @@ static int run_fowner_signal(void)
 static int run_prlimit(void)
 {
     struct rlimit limit = {.rlim_cur = 0, .rlim_max = 0};
-    return outcome(prlimit(target, RLIMIT_CORE, &limit, NULL));
+    return outcome(prlimit(target, RLIMIT_NICE, &limit, NULL));
 }
 
 static int run_setpriority(void)

@@ -128,6 +128,22 @@ for tier in container process; do
     until_true 60 alive "^ *[0-9]* $box sleep 88"; verdict "control: $tier is running"
     kill -9 $supervisor
     gone 'sleep 88'; verdict "$tier dies with its supervisor"
+    # A program in core_pattern is started as root, out here, for every crash: no limit of core files keeps it from that but one of one byte.
+    if [ "$role" = root ]; then
+        pattern=$(cat /proc/sys/kernel/core_pattern)
+        printf '#!/bin/busybox sh\necho "$1" >>/tmp/crashed\n' >/tmp/on-crash
+        chmod 755 /tmp/on-crash
+        echo '|/tmp/on-crash %e' >/proc/sys/kernel/core_pattern
+        crash='ulimit -c 0; kill -SEGV $$; sleep 10'
+        run $box sh -c "$crash"
+        until_true 10 test -s /tmp/crashed; verdict "control: a crash starts a program, and $tier is next"
+        rm -f /tmp/crashed
+        run brig run $t -- $box sh -c "echo tried; $crash"
+        sleep 1
+        said '^tried$' && ! [ -e /tmp/crashed ]; verdict "$tier starts no program out here when it crashes"
+        rm -f /tmp/crashed
+        echo "$pattern" >/proc/sys/kernel/core_pattern
+    fi
     # At each of its own kill(2), too. Here nothing else ends a sandbox: no cgroup, no pid namespace, no scope of signals.
     if [ "$role" = stranger ] && [ $tier = process ]; then
         number=62

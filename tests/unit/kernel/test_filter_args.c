@@ -479,6 +479,25 @@ TestBoth(filter_args, limits_and_priorities_of_others)
           {&container, CALL_ioprio_set, {IOPRIO_WHO_USER, 0}, ALLOW}, );
 }
 
+/* LC-9: with a limit of 0 the kernel gives crashes to a program of the host, with 1 it does not. */
+TestBoth(filter_args, the_limit_of_core_files_stays)
+{
+    static const struct filter_options *const all[] = {&container, &process, &scoped};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        CASES({all[i], CALL_setrlimit, {RLIMIT_CORE, 1}, PRETEND},
+              {all[i], CALL_setrlimit, {HIGH | RLIMIT_CORE, 1}, PRETEND},
+              {all[i], CALL_setrlimit, {RLIMIT_NOFILE, 1}, ALLOW},
+              {all[i], CALL_prlimit64, {0, RLIMIT_CORE, 1, 0}, PRETEND},
+              {all[i], CALL_prlimit64, {0, HIGH | RLIMIT_CORE, HIGH, 0}, PRETEND},
+              /* A question goes on, both at once do not. */
+              {all[i], CALL_prlimit64, {0, RLIMIT_CORE, 0, 1}, ALLOW},
+              {all[i], CALL_prlimit64, {0, RLIMIT_CORE, 1, 1}, QUIET},
+              {all[i], CALL_prlimit64, {0, RLIMIT_CORE, 1, HIGH}, QUIET},
+              {all[i], CALL_prlimit64, {0, RLIMIT_NOFILE, 1, 1}, ALLOW}, );
+    CASES({&container, CALL_prlimit64, {7, RLIMIT_CORE, 1, 0}, PRETEND},
+          {&process, CALL_prlimit64, {7, RLIMIT_CORE, 1, 0}, SEEN}, );
+}
+
 TestBoth(filter_args, device_nodes)
 {
     static const uint64_t open[] = {0, S_IFREG, S_IFIFO, S_IFSOCK};

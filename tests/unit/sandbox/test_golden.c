@@ -162,6 +162,7 @@ static void fixed_boundaries(struct sandbox *s, const struct scene *scene)
     lifecycle_init(&s->lifecycle);
     s->lifecycle.policy = p;
     s->lifecycle.open_files = p->open_files;
+    s->lifecycle.core_files = 1;
     s->lifecycle.namespaced = container;
     s->lifecycle.private_uid = scene->root;
     s->lifecycle.cgroup = scene->cgroup;
