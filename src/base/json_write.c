@@ -87,8 +87,9 @@ void jw_array_end(struct json_writer *w)
  * the direction of text. */
 static bool must_escape(uint32_t code)
 {
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x200E || code == 0x200F ||
-           (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E ||
+           code == 0x200F || (code >= 0x2028 && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
 }
 
 void json_write_unit(struct buf *out, uint32_t unit)
@@ -102,44 +103,85 @@ void json_write_unit(struct buf *out, uint32_t unit)
     buf_add(out, text, sizeof text);
 }
 
-static void write_escape(struct buf *out, uint32_t code)
+/* What one character becomes, at its longest: "\\u202e". */
+#define LONGEST 6
+/* So many plain ones in a row are found faster by their words than one by one. */
+#define A_RUN 16
+
+static size_t write_escape(char out[static LONGEST], uint32_t code)
 {
     static const char values[] = "\b\f\n\r\t";
     static const char names[] = "bfnrt";
-    const char *value = code ? strchr(values, (int)(code < 0x20 ? code : 'x')) : NULL;
+    const char *value = code && code < 0x20 ? strchr(values, (int)code) : NULL;
+    out[0] = '\\';
     if (value) {
-        buf_add(out, (char[]){'\\', names[value - values]}, 2);
-        return;
+        out[1] = names[value - values];
+        return 2;
     }
-    json_write_unit(out, code);
+    out[1] = 'u';
+    for (unsigned i = 0; i < 4; i++)
+        out[2 + i] = HEX_DIGITS[code >> (12 - 4 * i) & 15];
+    return LONGEST;
 }
 
 /* Returns how many bytes of the input were used up. */
-static size_t write_character(struct buf *out, const char *p, size_t left)
+static size_t write_foreign(char out[static LONGEST], const char *p, size_t left, size_t *ret_len)
 {
     uint32_t code;
     size_t n = utf8_decode(p, left, &code);
     if (n == 0) {
-        buf_str(out, "\xEF\xBF\xBD"); /* U+FFFD */
+        memcpy(out, "\xEF\xBF\xBD", 3); /* U+FFFD */
+        *ret_len = 3;
         return 1;
     }
     if (must_escape(code)) {
-        write_escape(out, code);
+        *ret_len = write_escape(out, code);
         return n;
     }
-    if (code == '"' || code == '\\')
-        buf_chr(out, '\\');
-    buf_add(out, p, n);
+    memcpy(out, p, n);
+    *ret_len = n;
     return n;
 }
 
+/* Those that are not plain, and plain ones between them, until many of these come. Whoever chooses
+ * what is written can make all of it such: each byte has to be cheap. */
+static size_t write_characters(struct buf *out, const char *p, size_t left, size_t most)
+{
+    char room[1024];
+    size_t len = 0, at = 0, plain = 0;
+    while (at < most && plain < A_RUN && len <= sizeof room - LONGEST) {
+        unsigned char c = (unsigned char)p[at];
+        if (c >= 0x80) {
+            size_t n;
+            at += write_foreign(room + len, p + at, left - at, &n);
+            len += n;
+            continue;
+        }
+        at++;
+        if (c < 0x20 || c == 0x7F) {
+            len += write_escape(room + len, c);
+            plain = 0;
+            continue;
+        }
+        bool quoted = c == '"' || c == '\\';
+        if (quoted)
+            room[len++] = '\\';
+        room[len++] = (char)c;
+        plain = quoted ? 0 : plain + 1;
+    }
+    buf_add(out, room, len);
+    return at;
+}
+
 /* How many of the next bytes are characters beyond ASCII that stand for themselves: none of them
- * begins as those do that must_escape() knows, U+0080 to U+009F and some of U+2000 to U+207F. */
+ * begins as those do that must_escape() knows, U+0080 to U+009F, U+061C and some of U+2000 to
+ * U+207F. */
 static size_t foreign_run(const char *p, size_t left)
 {
     size_t n = 0, run = utf8_run(p, left);
     const unsigned char *u = (const unsigned char *)p;
-    while (n < run && u[n] != 0xC2 && !(u[n] == 0xE2 && u[n + 1] < 0x82))
+    while (n < run && u[n] != 0xC2 && !(u[n] == 0xD8 && u[n + 1] == 0x9C) &&
+           !(u[n] == 0xE2 && u[n + 1] < 0x82))
         n += u[n] < 0xE0 ? 2 : u[n] < 0xF0 ? 3 : 4;
     return n;
 }
@@ -147,7 +189,7 @@ static size_t foreign_run(const char *p, size_t left)
 size_t json_write_some(struct buf *out, const char *text, size_t left, size_t most)
 {
     size_t at = 0, end = left < most ? left : most;
-    while (at < end) {
+    while (at < end && !out->failed) {
         /* A character may reach beyond the piece, not beyond the text. */
         size_t run = (unsigned char)text[at] < 0x80
                          ? json_plain_run(text + at, end - at)
@@ -155,7 +197,7 @@ size_t json_write_some(struct buf *out, const char *text, size_t left, size_t mo
         if (run)
             buf_add(out, text + at, run);
         else
-            run = write_character(out, text + at, left - at);
+            run = write_characters(out, text + at, left - at, end - at);
         at += run;
     }
     return at;
@@ -258,7 +300,7 @@ static void write_box(struct json_writer *w, const struct json *j, bool sorted)
 {
     bool object = j->type == JSON_OBJECT;
     begin(w, object ? '{' : '[');
-    for (size_t i = 0; i < j->count; i++) {
+    for (size_t i = 0; i < j->count && !w->out->failed; i++) {
         const struct json *item = object && sorted ? j->by_key[i] : &j->items[i];
         if (object)
             jw_key(w, item->key);

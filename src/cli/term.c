@@ -57,8 +57,8 @@ static size_t printable(const char *p, size_t left)
     size_t len = utf8_decode(p, left, &code);
     bool control = code < 0x20 || (code >= 0x7f && code <= 0x9f);
     /* Line separators, and the marks that change the direction of what follows. */
-    bool moves = code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
-                 (code >= 0x2066 && code <= 0x2069);
+    bool moves = code == 0x61c || code == 0x200e || code == 0x200f ||
+                 (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
     return len > 0 && !control && !moves ? len : 0;
 }
 

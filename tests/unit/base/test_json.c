@@ -1,11 +1,13 @@
 #include "../../lib/oracle/jansson_oracle.h"
 #include "../../lib/unit/part.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 static struct json *parse(const char *text, size_t len, struct err *err)
 {
@@ -389,6 +391,77 @@ Test(json, writes_any_bytes_as_well_formed_text)
                      "\xf0\x9f\x98\x80\xEF\xBF\xBD\xEF\xBF\xBD\"",
                      "%s", buf_text(&out));
     buf_done(&out);
+}
+
+Test(json, marks_that_change_the_direction_are_escaped)
+{
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 1000);
+    jw_init(&w, &out, false);
+    jw_bytes(&w, T("\xd8\x9b\xd8\x9c\xd8\x9d\xe2\x80\x8e\xe2\x81\xa6"));
+    cr_expect_str_eq(buf_text(&out), "\"\xd8\x9b\\u061c\xd8\x9d\\u200e\\u2066\"", "%s",
+                     buf_text(&out));
+    buf_done(&out);
+}
+
+/* Long ones are written in batches: none of their borders may show. */
+Test(json, long_texts_read_back_the_same)
+{
+    static const char *const parts[] = {"\"",       "\n",
+                                        "a",        "\x01",
+                                        "\xc3\xa9", "\xe2\x80\xae",
+                                        "/",        "plain text, more of it",
+                                        "\\",       "\xf0\x9f\x98\x80",
+                                        "\x7f"};
+    for (unsigned seed = 1; seed <= 50; seed++) {
+        struct buf text, out;
+        struct json_writer w;
+        uint32_t random = seed;
+        buf_init(&text, 1u << 20);
+        buf_init(&out, 1u << 20);
+        while (text.len < 5000) {
+            random = random * 1664525 + 1013904223;
+            buf_str(&text,
+                    parts[random >> 16 & (seed % 3 ? 7 : 15) ? (random >> 20) % ARRAY_LEN(parts)
+                                                             : seed % ARRAY_LEN(parts)]);
+        }
+        jw_init(&w, &out, false);
+        jw_bytes(&w, text.data, text.len);
+        struct json *tree = parse_ok(buf_text(&out));
+        cr_assert_str_eq(json_string(tree), text.data);
+        json_free(tree);
+        buf_done(&text);
+        buf_done(&out);
+    }
+}
+
+static double seconds_since(const struct timespec *from)
+{
+    struct timespec to;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    return (double)(to.tv_sec - from->tv_sec) + (double)(to.tv_nsec - from->tv_nsec) / 1e9;
+}
+
+/* Who writes serves others, and a tenant chooses what is written. */
+Test(json, nothing_is_written_where_there_is_no_room)
+{
+    struct buf out, text;
+    struct json_writer w;
+    struct timespec from;
+    buf_init(&text, 128u << 20);
+    for (unsigned i = 0; i < 32u << 20; i++)
+        buf_chr(&text, i % 2 ? '"' : '\n');
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    for (unsigned i = 0; i < 16; i++) {
+        buf_init(&out, 1000);
+        jw_init(&w, &out, false);
+        jw_bytes(&w, text.data, text.len);
+        cr_assert(out.failed);
+        buf_done(&out);
+    }
+    cr_expect(seconds_since(&from) < 0.2, "%.3f s", seconds_since(&from));
+    buf_done(&text);
 }
 
 Test(json, writes_reals_that_read_back_the_same)
