@@ -288,6 +288,33 @@ def test_no_script_takes_long_to_be_judged(daemon, tenant):
     held_up(daemon, 6, 0.15, lambda n: box.run("/bin/sh", "-c", script, timeout=600))
 
 
+def test_a_list_is_made_in_pieces(daemon, tenant):
+    """What sandboxes are told apart by may be long, and many are asked for at once. What is too much for one answer is for the next page."""
+    long = {f"{n:04}": "\u00e9\"" * 50 for n in range(200)}
+    boxes = [daemon.create("base", key=tenant.key, metadata={**long, "n": str(n)}, timeout=600) for n in range(40)]
+    tenant.boxes += boxes
+    pairs = "&".join(f"{n:04}=" + urllib.parse.quote("\u00e9\"" * 50) for n in range(4))
+    query = "&metadata=" + urllib.parse.quote(pairs)
+
+    def ask(n):
+        ids, token = [], ""
+        while True:
+            answer = daemon.request("GET", f"/v2/sandboxes?limit=1000{query if n % 2 else ''}{token}", key=tenant.key)
+            assert answer.status == 200 and len(answer.body) < 2 * MIB, answer
+            ids += [box["sandboxID"] for box in answer.json]
+            assert all(box["metadata"]["0001"] == long["0001"] for box in answer.json)
+            if not answer.headers.get("X-Next-Token"):
+                break
+            token = "&nextToken=" + urllib.parse.quote(answer.headers["X-Next-Token"])
+        assert ids == [box.id for box in reversed(boxes)], "each is there once, the newest first"
+        assert token, "control: there was too much for one answer"
+
+    held_up(daemon, 10, 0.3, ask)
+    told = subprocess.run([program(), "ps", "--json", "--state", str(daemon.state), "--key-file", str(daemon.key_file)],
+                          capture_output=True, text=True)
+    assert told.returncode == 0, told
+    assert {b["sandboxID"] for b in json.loads(told.stdout)} >= {box.id for box in boxes}, "the operator sees all of them"
+
 
 
 def test_a_client_that_leaves_while_its_body_is_read(daemon, tenant):

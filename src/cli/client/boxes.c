@@ -79,22 +79,20 @@ int boxes_main(struct boxes *b, const struct verb *verb, int argc, char *const a
     return r < 0 ? verb_fail(verb, &err, b->json || verb_wants_json(argc, argv)) : 0;
 }
 
-static int each_of_all(struct boxes *b, int (*fn)(struct boxes *b, const char *id, struct err *err),
-                       struct err *err)
+struct all {
+    struct boxes *boxes;
+    int (*fn)(struct boxes *b, const char *id, struct err *err);
+};
+
+static int one_of_all(void *ctx, const struct json *box, struct err *err)
 {
-    cleanup_json struct json *list = NULL;
-    struct ask ask = {.method = "GET", .path = "/v2/sandboxes?limit=1000&state=running,paused"};
-    int result = client_json(&b->client, &ask, &list, err);
-    for (size_t i = 0; result >= 0 && list && i < json_count(list); i++) {
-        const char *id = json_text(json_at(list, i), "sandboxID");
-        if (!id || !client_id_good(id))
-            continue;
-        int r = fn(b, id, err);
-        /* A sandbox that ended meanwhile does not make "all" fail. */
-        if (r < 0 && err->code != ERR_NOT_FOUND)
-            result = r;
-    }
-    return result;
+    struct all *a = ctx;
+    const char *id = json_text(box, "sandboxID");
+    if (!id || !client_id_good(id))
+        return 0;
+    int r = a->fn(a->boxes, id, err);
+    /* A sandbox that ended meanwhile does not make "all" fail. */
+    return r < 0 && err->code != ERR_NOT_FOUND ? r : 0;
 }
 
 int boxes_each(struct boxes *b, int (*fn)(struct boxes *b, const char *id, struct err *err),
@@ -104,7 +102,7 @@ int boxes_each(struct boxes *b, int (*fn)(struct boxes *b, const char *id, struc
     if (b->all && b->count)
         return err_set(err, ERR_USAGE, "--all and names contradict each other");
     if (b->all)
-        return each_of_all(b, fn, err);
+        return client_boxes(&b->client, one_of_all, &(struct all){b, fn}, err);
     if (b->count == 0) {
         err_set(err, ERR_USAGE, "which sandbox?");
         return err_hint(err, "`brig ps` lists them");

@@ -77,6 +77,12 @@ void call_done(struct call *call);
 int client_json(const struct client *c, const struct ask *ask, struct json **ret, struct err *err);
 int client_text(const struct client *c, const struct ask *ask, struct buf *ret, struct err *err);
 
+/* All sandboxes that this key may see, the newest first, page by page: a negative answer of `fn` is
+ * the end of it. */
+int client_boxes(const struct client *c,
+                 int (*fn)(void *ctx, const struct json *box, struct err *err), void *ctx,
+                 struct err *err);
+
 /* Percent-encoded for a query. */
 void client_encode(struct buf *out, const char *text);
 /* The sandbox's id: whole, or a beginning that only one has. */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define ANSWER_MAX ((size_t)64 << 20)
+#define TOKEN_SIZE 128
+#define PAGES_MAX  4096u
 
 int64_t member_int(const struct json *j, const char *name, int64_t missing)
 {
@@ -16,7 +18,9 @@ int64_t member_int(const struct json *j, const char *name, int64_t missing)
                                             : missing;
 }
 
-int client_text(const struct client *c, const struct ask *ask, struct buf *ret, struct err *err)
+/* `token`: of the next page, or empty. */
+static int whole_answer(const struct client *c, const struct ask *ask, struct buf *ret,
+                        char token[static TOKEN_SIZE], struct err *err)
 {
     struct call call;
     const char *piece;
@@ -24,6 +28,8 @@ int client_text(const struct client *c, const struct ask *ask, struct buf *ret, 
     call_init(&call);
     buf_init(ret, ANSWER_MAX);
     int r = call_start(&call, c, ask, err);
+    const char *next = r >= 0 ? http_header_get(&call.response.headers, "X-Next-Token") : NULL;
+    snprintf(token, TOKEN_SIZE, "%s", next ? next : "");
     while (r >= 0 && (n = call_read(&call, &piece, err)) > 0)
         buf_add(ret, piece, (size_t)n);
     call_done(&call);
@@ -32,18 +38,55 @@ int client_text(const struct client *c, const struct ask *ask, struct buf *ret, 
     return r < 0 ? r : n < 0 ? (int)n : 0;
 }
 
-int client_json(const struct client *c, const struct ask *ask, struct json **ret, struct err *err)
+int client_text(const struct client *c, const struct ask *ask, struct buf *ret, struct err *err)
+{
+    char token[TOKEN_SIZE];
+    return whole_answer(c, ask, ret, token, err);
+}
+
+static int page(const struct client *c, const struct ask *ask, struct json **ret,
+                char token[static TOKEN_SIZE], struct err *err)
 {
     static const struct json_limits limits = {ANSWER_MAX, 64, 4u << 20};
     cleanup_buf struct buf text = {0};
     *ret = NULL;
-    if (client_text(c, ask, &text, err) < 0)
+    if (whole_answer(c, ask, &text, token, err) < 0)
         return err_number(err);
     if (text.len == 0)
         return 0;
     if (json_parse(buf_text(&text), text.len, &limits, ret, err) < 0)
         return err_wrap(err, "the daemon's answer");
     return 0;
+}
+
+int client_json(const struct client *c, const struct ask *ask, struct json **ret, struct err *err)
+{
+    char token[TOKEN_SIZE];
+    return page(c, ask, ret, token, err);
+}
+
+int client_boxes(const struct client *c,
+                 int (*fn)(void *ctx, const struct json *box, struct err *err), void *ctx,
+                 struct err *err)
+{
+    char token[TOKEN_SIZE] = "";
+    for (unsigned pages = 0; pages < PAGES_MAX; pages++) {
+        cleanup_json struct json *list = NULL;
+        cleanup_buf struct buf path = {0};
+        buf_init(&path, 1024);
+        buf_str(&path, "/v2/sandboxes?limit=1000&state=running,paused");
+        if (*token) {
+            buf_str(&path, "&nextToken=");
+            client_encode(&path, token);
+        }
+        struct ask ask = {.method = "GET", .path = buf_text(&path)};
+        int r = page(c, &ask, &list, token, err);
+        for (size_t i = 0; r >= 0 && list && i < json_count(list); i++)
+            r = fn(ctx, json_at(list, i), err);
+        if (r < 0 || !*token)
+            return r < 0 ? r : 0;
+    }
+    return err_set(err, ERR_PROTOCOL, "the daemon's list of sandboxes has no end");
 }
 
 void client_encode(struct buf *out, const char *text)
@@ -63,35 +106,41 @@ bool client_id_good(const char *text)
     return len > 0 && len < 64 && text[len] == '\0';
 }
 
+struct search {
+    const char *text;
+    char found[64];
+    size_t count; /* that begin so */
+    bool exact;
+};
+
+static int compare_id(void *ctx, const struct json *box, struct err *err)
+{
+    struct search *s = ctx;
+    const char *id = json_text(box, "sandboxID");
+    (void)err;
+    if (!id || s->exact || strncmp(id, s->text, strlen(s->text)) != 0)
+        return 0;
+    snprintf(s->found, sizeof s->found, "%s", id);
+    s->exact = strcmp(id, s->text) == 0;
+    s->count = s->exact ? 1 : s->count + 1;
+    return 0;
+}
+
 int client_find(const struct client *c, const char *text, char ret[static 64], struct err *err)
 {
-    cleanup_json struct json *list = NULL;
-    const char *found = NULL;
-    size_t count = 0;
+    struct search s = {.text = text};
     if (!client_id_good(text)) {
         err_set(err, ERR_USAGE, "'%.60s' is no sandbox id", text);
         return err_hint(err, "`brig ps` lists them");
     }
-    struct ask ask = {.method = "GET", .path = "/v2/sandboxes?limit=1000&state=running,paused"};
-    if (client_json(c, &ask, &list, err) < 0)
+    if (client_boxes(c, compare_id, &s, err) < 0)
         return err_number(err);
-    for (size_t i = 0; list && i < json_count(list); i++) {
-        const char *id = json_text(json_at(list, i), "sandboxID");
-        if (!id || strncmp(id, text, strlen(text)) != 0)
-            continue;
-        found = id;
-        count++;
-        if (strcmp(id, text) == 0) {
-            count = 1;
-            break;
-        }
-    }
-    if (count == 1) {
-        snprintf(ret, 64, "%s", found);
+    if (s.count == 1) {
+        snprintf(ret, 64, "%s", s.found);
         return 0;
     }
-    if (count > 1)
-        return err_set(err, ERR_USAGE, "%zu sandboxes begin with '%s'", count, text);
+    if (s.count > 1)
+        return err_set(err, ERR_USAGE, "%zu sandboxes begin with '%s'", s.count, text);
     err_set(err, ERR_NOT_FOUND, "there is no sandbox %s", text);
     return err_hint(err, "it has ended, or belongs to another key; `brig ps` lists what is there");
 }

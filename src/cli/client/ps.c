@@ -35,30 +35,46 @@ static void line(const struct json *j, int64_t now, struct buf *out)
     buf_chr(out, '\n');
 }
 
+struct table {
+    struct buf *out;
+    struct json_writer w;
+    int64_t now;
+    bool json;
+    size_t count;
+};
+
+static int add(void *ctx, const struct json *box, struct err *err)
+{
+    struct table *t = ctx;
+    (void)err;
+    if (t->json)
+        jw_json(&t->w, box);
+    else if (t->count == 0)
+        buf_fmt(t->out, "%-20s  %-16s  %-8s  %6s  %6s  %s\n", "ID", "TEMPLATE", "STATE", "UP",
+                "LEFT", "METADATA");
+    if (!t->json)
+        line(box, t->now, t->out);
+    t->count++;
+    return 0;
+}
+
 static int draw(struct boxes *b, struct buf *out, struct err *err)
 {
-    cleanup_json struct json *list = NULL;
+    struct table t = {.out = out, .json = b->json};
     struct timespec now;
-    struct ask ask = {.method = "GET", .path = "/v2/sandboxes?limit=1000&state=running,paused"};
-    if (client_json(&b->client, &ask, &list, err) < 0)
+    clock_gettime(CLOCK_REALTIME, &now);
+    t.now = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    jw_init(&t.w, out, false);
+    if (b->json)
+        jw_array_begin(&t.w);
+    if (client_boxes(&b->client, add, &t, err) < 0)
         return err_number(err);
     if (b->json) {
-        struct json_writer w;
-        jw_init(&w, out, false);
-        if (list)
-            jw_json(&w, list);
+        jw_array_end(&t.w);
         buf_chr(out, '\n');
-        return 0;
-    }
-    if (!list || json_count(list) == 0) {
+    } else if (t.count == 0) {
         buf_str(out, "no sandboxes; `brig create` makes one\n");
-        return 0;
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    buf_fmt(out, "%-20s  %-16s  %-8s  %6s  %6s  %s\n", "ID", "TEMPLATE", "STATE", "UP", "LEFT",
-            "METADATA");
-    for (size_t i = 0; i < json_count(list); i++)
-        line(json_at(list, i), (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, out);
     return 0;
 }
 

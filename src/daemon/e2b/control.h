@@ -17,6 +17,9 @@ void control_review(struct call *call);
 void control_review_apply(struct call *call, const struct json *body);
 void control_review_discard(struct call *call);
 
+/* control_sandboxes.c */
+void control_list(struct call *call);
+
 /* control_info.c */
 /* The body of a create and connect answer: ids and tokens. */
 void control_write_handle(struct json_writer *w, const struct box_info *info, const char *domain);
@@ -28,7 +31,6 @@ void control_write_info(struct json_writer *w, const struct box_info *info, cons
 void control_domain(const struct call *call, char out[static DOMAIN_SIZE]);
 #define TIME_TEXT_SIZE 32
 void control_time(int64_t wall_ms, char out[static TIME_TEXT_SIZE]); /* RFC 3339, UTC */
-void control_list(struct call *call);
 void control_metrics(struct call *call);
 void control_templates(struct call *call);
 void control_alias(struct call *call);
