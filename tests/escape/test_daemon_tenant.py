@@ -316,6 +316,27 @@ def test_a_list_is_made_in_pieces(daemon, tenant):
     assert {b["sandboxID"] for b in json.loads(told.stdout)} >= {box.id for box in boxes}, "the operator sees all of them"
 
 
+def test_output_to_many_is_told_in_pieces(daemon, tenant):
+    """A process whose output goes to as many clients as a tenant may have."""
+    box = tenant.box()
+    connection, response = box.begin("/bin/sh", "-c", "sleep 3; yes | head -c 2000000; sleep 1000")
+    pid = frames(response.read1(4096))[0][1]["event"]["start"]["pid"]
+    body = json.dumps({"process": {"pid": pid}}).encode()
+    headers = {**box.headers(), "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1"}
+    body = struct.pack(">BI", 0, len(body)) + body
+    for _ in range(400):
+        s = tenant.open(1 << 20)
+        s.sendall(tenant.head("POST", "/process.Process/Connect", headers, len(body)) + body)
+    loop = Loop(daemon)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and response.read1(65536).count(b'"data"') == 0:
+        pass
+    time.sleep(3)
+    seen = loop.seen()
+    connection.close()
+    assert seen["ran"] / seen["rounds"] < 0.012, f"in one go it took 30 ms on the average, and up to 200: {seen}"
+    assert seen["long"] < 2 + loop.excused(seen), seen
+
 
 def test_a_client_that_leaves_while_its_body_is_read(daemon, tenant):
     """What was read of it goes back (the fixture looks), and nobody else notices."""

@@ -5,7 +5,9 @@
  * IO-2  What the process wrote before it ended is delivered before its end is; what its children
  *       write while they hold its pipes is awaited for a moment, then read and dropped, so that
  *       they do not die of a broken pipe.
- * IO-3  Input is taken whole or refused. */
+ * IO-3  Input is taken whole or refused.
+ * IO-4  What is read goes to each client in turn: the more of them there are, the less is read at
+ * once, so that the front is back for others as soon as with one. */
 #include "base/cleanup.h"
 #include "base/container.h"
 #include "daemon/box/process_internal.h"
@@ -18,6 +20,8 @@
 #include <sys/ioctl.h>
 
 #define READS_PER_ROUND 4u
+#define LISTENERS_FEW   8u   /* to so many each piece goes as it comes */
+#define PIECE_LEAST     512u /* of output, to however many */
 
 /* ---- output ---- */
 
@@ -60,14 +64,28 @@ static void watch(struct process_stream *s)
         loop_watch(p->box->core->loop, &s->io, p->blocked && !p->ended ? 0 : EPOLLIN);
 }
 
+/* IO-4 */
+static size_t piece_of(const struct process *p)
+{
+    size_t listeners = 0;
+    for (const struct process_client *cl = p->clients; cl; cl = cl->next)
+        listeners += !cl->detached && !cl->ended;
+    if (listeners <= LISTENERS_FEW)
+        return IO_SIZE;
+    size_t piece = IO_SIZE * LISTENERS_FEW / listeners;
+    return piece > PIECE_LEAST ? piece : PIECE_LEAST;
+}
+
 static void on_output(struct loop_io *io, uint32_t events)
 {
     (void)events;
     struct process_stream *s = container_of(io, struct process_stream, io);
     struct process *p = s->process;
     struct core *c = p->box->core;
-    for (unsigned i = 0; i < READS_PER_ROUND && s->io.fd >= 0 && (!p->blocked || p->ended); i++) {
-        ssize_t n = read(s->io.fd, c->io_room, IO_SIZE);
+    size_t most = piece_of(p);
+    unsigned reads = most == IO_SIZE ? READS_PER_ROUND : 1;
+    for (unsigned i = 0; i < reads && s->io.fd >= 0 && (!p->blocked || p->ended); i++) {
+        ssize_t n = read(s->io.fd, c->io_room, most);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             s->owed = p->box->pumped ? s->owed : 0;
             break;
@@ -78,7 +96,7 @@ static void on_output(struct loop_io *io, uint32_t events)
         }
         s->owed = (uint64_t)n < s->owed ? s->owed - (uint64_t)n : 0;
         deliver(p, s->number, c->io_room, (size_t)n);
-        if ((size_t)n < IO_SIZE / 2 && s->owed == 0)
+        if ((size_t)n < most / 2 && s->owed == 0)
             break; /* most likely all there was */
     }
     watch(s);
