@@ -2,6 +2,7 @@
 #include "oci/cgroup.h"
 
 #include "base/cleanup.h"
+#include "os/cgroup.h"
 #include "os/fd.h"
 
 #include <errno.h>
@@ -346,9 +347,15 @@ static int limit_memory_v1(const struct oci_cgroup *g, const struct oci_resource
     if (swap && !raises &&
         set_number(g, "memory", "memory.memsw.limit_in_bytes", r->memory_swap, err) < 0)
         return err_number(err);
-    if (r->memory_reservation)
-        return set_number(g, "memory", "memory.soft_limit_in_bytes", r->memory_reservation, err);
-    return 0;
+    if (r->memory_reservation &&
+        set_number(g, "memory", "memory.soft_limit_in_bytes", r->memory_reservation, err) < 0)
+        return err_number(err);
+    /* v1 counts the buffers of TCP apart, and without a word does not limit them. */
+    return r->memory
+               ? set_number(
+                     g, "memory", CGROUP_V1_SOCKETS_FILE,
+                     r->memory < 0 ? -1 : (int64_t)cgroup_v1_for_sockets((uint64_t)r->memory), err)
+               : 0;
 }
 
 /* The specification counts memory and swap together, v2 swap alone. */
@@ -362,12 +369,33 @@ static int limit_memory_v2(const struct oci_cgroup *g, const struct oci_resource
         return err_number(err);
     if (!r->memory_swap)
         return 0;
-    int64_t swap = r->memory_swap < 0 || r->memory <= 0 ? -1 : r->memory_swap - r->memory;
-    if (r->memory_swap > 0 && r->memory > 0 && swap < 0)
+    /* In an update the memory may stay as it is. */
+    int64_t memory = r->memory ? r->memory : oci_cgroup_number(g, "memory", "memory.max");
+    if (r->memory_swap > 0 && (memory <= 0 || memory == INT64_MAX)) {
+        err_set(err, ERR_USAGE,
+                "config: linux.resources.memory.swap counts the memory as well, and there is no "
+                "memory.limit");
+        return err_hint(err, "say memory.limit, too");
+    }
+    if (r->memory_swap > 0 && r->memory_swap < memory)
         return err_set(err, ERR_USAGE, "config: linux.resources.memory.swap is below memory.limit");
     if (oci_cgroup_number(g, "memory", "memory.swap.max") < 0)
         return 0; /* a kernel without swap */
-    return set_number(g, "memory", "memory.swap.max", swap, err);
+    return set_number(g, "memory", "memory.swap.max",
+                      r->memory_swap < 0 ? -1 : r->memory_swap - memory, err);
+}
+
+/* OC-6: what is swapped out is memory as well. Whatever was said of swap, and by what name: both
+ * together are at most what the operator says. */
+static int limit_swap(const struct oci_cgroup *g, int64_t most, struct err *err)
+{
+    const char *file = g->v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes";
+    int64_t swap = oci_cgroup_number(g, "memory", file);
+    int64_t memory = g->v2 ? oci_cgroup_number(g, "memory", "memory.max") : 0;
+    if (!most || swap < 0) /* a kernel without swap, or one that does not count it */
+        return 0;
+    int64_t left = memory < 0 || memory > most ? 0 : most - memory;
+    return swap <= left ? 0 : set_number(g, "memory", file, left, err);
 }
 
 static int limit_cpu(const struct oci_cgroup *g, const struct oci_resources *r, struct err *err)
@@ -419,11 +447,12 @@ static int limit_unified(const struct oci_cgroup *g, const struct json *j, struc
     return 0;
 }
 
-int oci_cgroup_limit(const struct oci_cgroup *g, const struct oci_resources *r, struct err *err)
+int oci_cgroup_limit(const struct oci_cgroup *g, const struct oci_resources *r, int64_t most,
+                     struct err *err)
 {
     if ((g->v2 ? limit_memory_v2(g, r, err) : limit_memory_v1(g, r, err)) < 0 ||
         limit_cpu(g, r, err) < 0 || limit_devices(g, err) < 0 ||
-        limit_unified(g, r->unified, err) < 0)
+        limit_unified(g, r->unified, err) < 0 || limit_swap(g, most, err) < 0)
         return err_number(err);
     if (r->pids && set_number(g, "pids", "pids.max", r->pids, err) < 0)
         return err_number(err);

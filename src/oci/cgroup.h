@@ -30,7 +30,9 @@ int oci_cgroup_absolute(const char *path, char out[static 1024], struct err *err
 /* Finds the hierarchies, and where the group of that (absolute) path lies. Nothing is made. */
 int oci_cgroup_find(const char *path, struct oci_cgroup *ret, struct err *err);
 int oci_cgroup_make(struct oci_cgroup *g, struct err *err);
-int oci_cgroup_limit(const struct oci_cgroup *g, const struct oci_resources *r, struct err *err);
+/* `most`: memory and swap together, whatever the configuration says; 0: it decides. */
+int oci_cgroup_limit(const struct oci_cgroup *g, const struct oci_resources *r, int64_t most,
+                     struct err *err);
 int oci_cgroup_enter(const struct oci_cgroup *g, pid_t pid, struct err *err);
 /* Who is in it, at most `max`; how many. */
 size_t oci_cgroup_pids(const struct oci_cgroup *g, pid_t *pids, size_t max);

@@ -150,7 +150,7 @@ static int make_groups(struct making *m, struct err *err)
     if (r < 0)
         return err_number(err);
     m->state.grouped = m->groups.made;
-    return oci_cgroup_limit(&m->groups, &m->config.resources, err);
+    return oci_cgroup_limit(&m->groups, &m->config.resources, m->operator.memory, err);
 }
 
 static int listen_for_start(struct making *m, struct err *err)
@@ -564,7 +564,7 @@ int oci_update(const struct oci_request *r, const struct oci_resources *res, str
         if (result == 0)
             result = groups_of(&s, &g, err);
         if (result == 0)
-            result = oci_cgroup_limit(&g, res, err);
+            result = oci_cgroup_limit(&g, res, o.memory, err);
         oci_operator_done(&o);
     } else {
         result = err_number(err);

@@ -70,6 +70,11 @@ int cgroup_plan(const struct cgroup_host *host, const struct cgroup_limits *limi
                 const char *name, struct cgroup_group *ret, struct err *err);
 /* mkdir and write the limits. On failure nothing of the group is left. */
 int cgroup_make(struct cgroup_group *g, const struct cgroup_limits *limits, struct err *err);
+/* v1: the buffers of TCP and UDP have an account of their own, which is open-ended unless a limit
+ * is set; and what of a limit of memory is for them. */
+#define CGROUP_V1_SOCKETS_FILE "memory.kmem.tcp.limit_in_bytes"
+uint64_t cgroup_v1_for_sockets(uint64_t bytes);
+
 /* v2: a directory descriptor for CLONE_INTO_CGROUP (caller closes), or -1 on v1. */
 int cgroup_clone_fd(const struct cgroup_group *g, struct err *err);
 /* v1: descriptors of the files into which a task writes "0" to move itself; that is the only way

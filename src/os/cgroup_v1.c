@@ -6,11 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The buffers of TCP and UDP have an account of their own, which is open-ended unless a limit is
- * set: a part of the memory is set aside for them, so that both together stay within it. */
-#define SOCKETS_FILE "memory.kmem.tcp.limit_in_bytes"
-
-static uint64_t for_sockets(uint64_t bytes)
+/* A part of the memory is set aside for them, so that both together stay within it. */
+uint64_t cgroup_v1_for_sockets(uint64_t bytes)
 {
     uint64_t part = bytes / 16, least = 256u << 10, most = 64u << 20;
     return cgroup_page_floor(part < least ? least : part > most ? most : part);
@@ -18,7 +15,7 @@ static uint64_t for_sockets(uint64_t bytes)
 
 static uint64_t for_all_else(uint64_t bytes)
 {
-    return cgroup_page_floor(bytes) - for_sockets(bytes);
+    return cgroup_page_floor(bytes) - cgroup_v1_for_sockets(bytes);
 }
 
 static int limit_memory(const char *dir, uint64_t limit, struct err *err)
@@ -26,7 +23,7 @@ static int limit_memory(const char *dir, uint64_t limit, struct err *err)
     uint64_t bytes = for_all_else(limit);
     if (cgroup_write_u64(dir, "memory.limit_in_bytes", bytes) < 0)
         return err_sys(err, "set the memory limit in %s", dir);
-    if (cgroup_write_u64(dir, SOCKETS_FILE, for_sockets(limit)) < 0)
+    if (cgroup_write_u64(dir, CGROUP_V1_SOCKETS_FILE, cgroup_v1_for_sockets(limit)) < 0)
         return err_sys(err, "set the limit of socket buffers in %s", dir);
     /* memory + swap together; absent where the kernel does not account swap. Must come second: the
      * kernel refuses a sum below its part. */
@@ -126,7 +123,7 @@ static int verify_memory(const char *dir, uint64_t bytes, struct err *err)
     uint64_t want = for_all_else(bytes);
     int r = cgroup_expect_u64(dir, "memory.limit_in_bytes", want, err);
     if (r == 0)
-        r = cgroup_expect_u64(dir, SOCKETS_FILE, for_sockets(bytes), err);
+        r = cgroup_expect_u64(dir, CGROUP_V1_SOCKETS_FILE, cgroup_v1_for_sockets(bytes), err);
     if (r < 0)
         return r;
     if (cgroup_read_u64(dir, "memory.memsw.limit_in_bytes") == want)

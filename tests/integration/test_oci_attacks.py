@@ -9,12 +9,13 @@ import stat
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from helpers import IS_ROOT, PUBLIC, ROOT, USER, status_fields, wait_for
-from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left, operator_call
+from ocilib import BUSYBOX, OCI, Bundle, bundle_of, groups_left, operator_call, operator_command
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root, and a static busybox for a root")
 
@@ -292,6 +293,54 @@ def test_O06_limits_of_the_operator(bundle, tmp_path):
         bundle.shell("true")
         told = operator_call(bundle, allowed, "run", "--bundle", bundle.folder, bundle.id)
         assert told.returncode == code, (limit, told)
+
+
+def memory_group(bundle):
+    """Where its memory is counted, on v1."""
+    line = next((at for at in open(f"/proc/{bundle.pid()}/cgroup").read().split() if at.split(":")[1] == "memory"), None)
+    return Path("/sys/fs/cgroup/memory" + line.split(":", 2)[2]) if line else None
+
+
+needs_v1 = pytest.mark.skipif(not Path("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists(), reason="memory is not counted by cgroup v1 here")
+
+
+@needs_v1
+@pytest.mark.skipif(not Path("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists(), reason="this kernel does not count swap")
+def test_O06_swap_is_memory_as_well(bundle, tmp_path):
+    for allowed, most in (({"memory": 64 << 20, "pids": 20}, 64 << 20), ({"pids": 20}, 256 << 20)):
+        bundle.config["linux"]["resources"] = {"memory": {"limit": 64 << 20, "swap": 256 << 20}, "pids": {"limit": 20}}
+        bundle.shell("exec sleep 1000")
+        command = operator_command(bundle, allowed, "create", "--pid-file", bundle.folder / "pid", "--bundle", bundle.folder, bundle.id)
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=bundle.folder, check=True, timeout=120)
+        group = memory_group(bundle)
+        assert int((group / "memory.memsw.limit_in_bytes").read_text()) == most, "the second is the control"
+        assert int((group / "memory.limit_in_bytes").read_text()) == 64 << 20
+        bundle.call("delete", "--force", bundle.id)
+
+
+# What nobody reads waits in the kernel, in the buffers of both ends.
+TCP_HOARD = """
+for i in $(seq 1 12); do sleep 1000 | nc -l -p $((2000 + i)) | sleep 1000 & done
+sleep 1
+for i in $(seq 1 12); do { head -c 8000000 /dev/zero; sleep 1000; } | nc 127.0.0.1 $((2000 + i)) & done
+exec sleep 1000
+"""
+
+
+@needs_v1
+def test_O06_buffers_of_sockets_are_memory_as_well(bundle):
+    """cgroup v1 counts them apart, and limits them only where it is told to."""
+    held = {}
+    for limit in (None, 64 << 20):
+        bundle.config["linux"]["resources"] = {"memory": {"limit": limit}} if limit else {}
+        bundle.start(TCP_HOARD)
+        for _ in range(60):
+            queues = [line.split()[4].split(":") for line in open(f"/proc/{bundle.pid()}/net/tcp").readlines()[1:]]
+            held[limit] = max(held.get(limit, 0), sum(int(sent, 16) + int(received, 16) for sent, received in queues))
+            time.sleep(0.1)
+        bundle.call("delete", "--force", bundle.id)
+    assert held[None] > 16 << 20, f"the control: without a limit they hold {held[None]} bytes"
+    assert held[64 << 20] <= 5 << 20, held
 
 
 @pytest.mark.parametrize("change, why", [
