@@ -99,6 +99,7 @@ static const struct {
     {"Landlock", for_nothing},
     {"user namespaces", for_namespaces},
     {"cgroup limits", for_cgroups},
+    {"two users", for_nothing},
     {"brig-proxy", for_nothing},
 };
 
@@ -109,6 +110,10 @@ static void find(const struct host_fact *f, struct remedy *m)
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (strcmp(table[i].fact, f->name) == 0)
             table[i].find(m);
+    if (f->command[0]) {
+        m->root = true;
+        snprintf(m->command, sizeof m->command, "%s", f->command);
+    }
     if (!m->command[0] && !m->words[0])
         snprintf(m->words, sizeof m->words, "%s",
                  f->how[0] ? f->how : "install a newer kernel from your distribution, and boot it");

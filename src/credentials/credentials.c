@@ -2,11 +2,10 @@
  * place of secrets, and attests it. */
 #include "credentials/credentials.h"
 
-#include "os/fd.h"
+#include "os/peek.h"
 #include "os/weaken.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,20 +168,19 @@ static void write_secret(struct json_writer *w, const struct egress_secret *s)
     jw_object_end(w);
 }
 
-int credentials_check(pid_t pid, struct err *err)
+int credentials_check(const int *user_ns, pid_t pid, struct err *err)
 {
-    char path[64], text[16];
-    snprintf(path, sizeof path, "/proc/%d/environ", pid);
-    ssize_t n = file_read(AT_FDCWD, path, text, sizeof text);
-    if (n == 0)
+    int found = peek_environment(user_ns, pid, err);
+    if (found == 0)
         return 0;
-    err_set(err, ERR_ATTEST, "the sandbox inherited an environment (%zd)", n);
+    if (found > 0)
+        err_set(err, ERR_ATTEST, "the sandbox inherited an environment");
     return err_at(err, BOUNDARY_CREDENTIALS);
 }
 
 int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err)
 {
-    if (!guard_unattested(GUARD_ENVIRONMENT) && credentials_check(pid, err) < 0)
+    if (!guard_unattested(GUARD_ENVIRONMENT) && credentials_check(c->user_ns, pid, err) < 0)
         return err_number(err);
     evidence_uint(out, "inherited_variables", 0);
     evidence_uint(out, "variables", c->count);

@@ -35,9 +35,10 @@ struct credentials {
     const char *first_tools; /* the same, in the place of the system's; or NULL */
     bool engine; /* an engine runs the code: variables of the policy are the code's alone, and stand
                     behind CREDENTIALS_INNER, where neither loader nor library looks */
-    bool host_etc;    /* the host's /etc is there, but closed (process tier) */
-    bool root_inside; /* the code's uid is 0 in its own view */
-    unsigned count;   /* variables planned */
+    bool host_etc;      /* the host's /etc is there, but closed (process tier) */
+    bool root_inside;   /* the code's uid is 0 in its own view */
+    const int *user_ns; /* from where the environment of init can be read (os/peek.h), or NULL */
+    unsigned count;     /* variables planned */
 };
 
 int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *plan,
@@ -46,5 +47,5 @@ int credentials_plan(struct credentials *c, enum plan_stage stage, struct plan *
 void credentials_set(struct credentials *c, const char *name, const char *value);
 void credentials_teardown(struct credentials *c);
 /* C-1: the process that waits to become the code was itself started with an empty environment. */
-int credentials_check(pid_t pid, struct err *err);
+int credentials_check(const int *user_ns, pid_t pid, struct err *err);
 int credentials_attest(struct credentials *c, pid_t pid, struct evidence *out, struct err *err);

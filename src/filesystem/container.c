@@ -557,6 +557,8 @@ int container_plan(struct filesystem *fs, struct plan *plan, struct err *err)
     bool all = fs->policy->writable_root;
     fs->kept_count = 0;
     plan_op(plan, OP_MOUNTS_PRIVATE);
+    if (fs->root_beside && !fs->privileged)
+        plan_num(plan, OP_LOOK_AS, fs->inside_uid, 0, 0);
     if (all)
         work(fs, plan);
     plan_num(plan, OP_ROOT, ROOT_BYTES, ROOT_INODES, all);

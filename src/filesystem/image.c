@@ -36,7 +36,7 @@ static int add_entry(struct filesystem *fs, int dir, const char *name, struct er
     if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(err, "look at %s%s", fs->root, e->path);
     e->is_dir = S_ISDIR(sb.st_mode);
-    e->foreign = !fs->privileged && sb.st_uid != geteuid();
+    e->foreign = !fs->privileged && (sb.st_uid != geteuid() || fs->root_beside);
     e->dev = sb.st_dev;
     e->ino = sb.st_ino;
     if (S_ISLNK(sb.st_mode)) {

@@ -5,9 +5,11 @@
 
 #include "base/cleanup.h"
 #include "os/sys.h"
+#include "plan/apply.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
@@ -74,10 +76,42 @@ int is_planned(int fd, const char *path, uint64_t dev, uint64_t ino, struct err 
     return 0;
 }
 
+/* As whom the host's folders are looked up; 0: as who builds the root, which is the same. Where it
+ * is not, root inside builds it, and that is somebody whom the caller's own folders are closed to.
+ */
+static uid_t look_as;
+
+int apply_look_as(struct apply_state *st, const struct op *op, struct err *err)
+{
+    (void)st, (void)err;
+    look_as = (uid_t)op->num[0];
+    return 0;
+}
+
+static int look_up(const char *path, uint64_t resolve, struct err *err)
+{
+    if (look_as) {
+        setfsgid((gid_t)look_as);
+        setfsuid(look_as);
+    }
+    cleanup_fd int fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, resolve);
+    int why = errno;
+    if (look_as) {
+        setfsuid(0);
+        setfsgid(0);
+        if (tie_to_supervisor(err) < 0)
+            return err_number(err);
+    }
+    errno = why;
+    return fd < 0 ? -1 : fd_steal(&fd);
+}
+
 int planned_open(const char *path, uint64_t dev, uint64_t ino, struct err *err)
 {
     uint64_t resolve = ino ? RESOLVE_NO_SYMLINKS : 0;
-    cleanup_fd int fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, resolve);
+    cleanup_fd int fd = look_up(path, resolve, err);
+    if (fd < -1)
+        return fd;
     if (fd < 0 && ino && errno == ELOOP)
         return err_set(err, ERR_REFUSED, "%s was replaced while the sandbox was being built", path);
     if (fd < 0)

@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -66,14 +64,7 @@ static int become_user(unsigned uid, struct err *err)
 {
     if (syscall(SYS_setresgid, uid, uid, uid) < 0 || syscall(SYS_setresuid, uid, uid, uid) < 0)
         return err_sys(err, "take uid %u", uid);
-    /* LC-1: with its ids a process loses this, too. Whether the supervisor died in between is seen
-     * at the socket. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        return err_sys(err, "tie the sandbox to its supervisor");
-    struct pollfd p = {.fd = INIT_FD_CTL, .events = POLLIN};
-    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
-        return err_set(err, ERR_INTERRUPTED, "the supervisor is gone");
-    return 0;
+    return tie_to_supervisor(err);
 }
 
 int apply_beside(struct apply_state *st, const struct op *op, struct err *err)

@@ -45,6 +45,7 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_NETWORK_LOCAL] = apply_network_local,
     [OP_NETWORK_LISTEN] = apply_network_listen,
     [OP_MOUNTS_PRIVATE] = apply_mounts_private,
+    [OP_LOOK_AS] = apply_look_as,
     [OP_ROOT] = apply_root,
     [OP_DIR] = apply_dir,
     [OP_FILE] = apply_file,

@@ -2,6 +2,7 @@
  * process that will become the code, read from the host's /proc. */
 #include "kernel/kernel.h"
 
+#include "os/peek.h"
 #include "os/weaken.h"
 #include "plan/control.h"
 
@@ -20,7 +21,7 @@ static int check_identity(const struct kernel *k, const struct proc_status *s, b
                           struct err *err)
 {
     uid_t uid = as_root ? k->root_uid : k->host_uid;
-    gid_t gid = as_root ? k->root_uid : k->host_gid;
+    gid_t gid = as_root ? k->root_gid : k->host_gid;
     for (int i = 0; i < 4; i++) {
         if (s->uid[i] != uid || s->uid[i] == 0)
             return wrong(err, "uid", s->uid[i]);
@@ -96,12 +97,12 @@ static int check_namespaces(struct kernel *k, pid_t pid, uint64_t inside[NS_COUN
 }
 
 static int check_map(const struct kernel *k, pid_t pid, const char *which, uint32_t host_id,
-                     struct err *err)
+                     uint32_t root_id, struct err *err)
 {
     char found[128], want[KERNEL_MAP_SIZE];
     if (procfs_id_map(pid, which, found, sizeof found, err) < 0)
         return err_number(err);
-    kernel_map_text(k, host_id, want);
+    kernel_map_text(k, host_id, root_id, want);
     if (strcmp(found, want) == 0)
         return 0;
     err_set(err, ERR_ATTEST, "the sandbox's %s is \"%s\", planned \"%s\"", which, found, want);
@@ -112,9 +113,9 @@ static int check_maps(const struct kernel *k, pid_t pid, struct err *err)
 {
     if (!tier_namespaced(k->tier) || guard_unattested(GUARD_NS_USER))
         return 0;
-    if (check_map(k, pid, "uid_map", k->host_uid, err) < 0)
+    if (check_map(k, pid, "uid_map", k->host_uid, k->root_uid, err) < 0)
         return err_number(err);
-    return check_map(k, pid, "gid_map", k->host_gid, err);
+    return check_map(k, pid, "gid_map", k->host_gid, k->root_gid, err);
 }
 
 /* An engine holds what it was handed besides, and nothing else. */
@@ -129,7 +130,7 @@ static int check_fds(const struct kernel *k, pid_t pid, struct err *err)
     uint64_t inherited;
     if (guard_unattested(GUARD_DESCRIPTORS))
         return 0;
-    if (procfs_inherited_fds(pid, &inherited, err) < 0)
+    if (peek_inherited_fds(&k->users_fd, pid, &inherited, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     return inherited == planned_fds(k) ? 0 : wrong(err, "set of inherited descriptors", inherited);
 }
@@ -145,7 +146,7 @@ static void write_evidence(const struct kernel *k, const struct proc_status *s,
     if (k->beside)
         evidence_uint(out, "host_uid_of_root", k->root_uid);
     if (tier_namespaced(k->tier)) {
-        kernel_map_text(k, k->host_uid, uid_map);
+        kernel_map_text(k, k->host_uid, k->root_uid, uid_map);
         evidence_string(out, "uid_map", uid_map);
         evidence_string(out, "namespaces", "user mnt pid net ipc uts cgroup");
     } else {

@@ -1,6 +1,7 @@
 /* The five verbs of the kernel boundary (launching is in launch.c, the notifications in seen.c). */
 #include "kernel/kernel.h"
 
+#include "base/cleanup.h"
 #include "kernel/process/hand.h"
 #include "os/fd.h"
 #include "os/landlock.h"
@@ -18,7 +19,7 @@
 void kernel_init(struct kernel *k)
 {
     memset(k, 0, sizeof *k);
-    k->listener_fd = -1;
+    k->listener_fd = k->lease_fd = k->users_fd = -1;
     broker_connect_init(&k->connects);
     hand_init(k);
 }
@@ -52,7 +53,18 @@ static void open_stem(struct kernel *k)
     k->keep_caps = k->privileged ? 1u << CAP_SETUID | 1u << CAP_SETGID : 0;
 }
 
-/* Two users: two ids have to be mapped, of which an ordinary user has one to give. */
+/* Two users: two ids have to be mapped. Root has them; an ordinary user is one of them, and has to
+ * be given the other one (subids.h). */
+static int find_ids(struct kernel *k, struct err *err)
+{
+    k->beside = true;
+    if (!k->privileged)
+        return subids_find(&k->subids, err);
+    k->root_uid = k->host_uid ^ KERNEL_UID_BESIDE;
+    k->root_gid = (gid_t)k->root_uid;
+    return 0;
+}
+
 static int open_beside(struct kernel *k, const struct kernel_request *r, struct err *err)
 {
     if (!r->policy->root_beside)
@@ -65,16 +77,8 @@ static int open_beside(struct kernel *k, const struct kernel_request *r, struct 
         err_set(err, ERR_UNSUPPORTED, "kernel.root: the %s tier has one user inside",
                 tier_name(k->tier));
         err_hint(err, "use the container tier, or leave kernel.root out");
-    } else if (!k->privileged) {
-        err_set(err, ERR_UNSUPPORTED,
-                "kernel.root: two users cannot be had here, an ordinary user may map one id into a "
-                "sandbox");
-        err_hint(err, "start brig serve as root; or say kernel: {uid: 0} in the policy of the "
-                      "template, and root is the one user");
     } else {
-        k->beside = true;
-        k->root_uid = k->host_uid ^ KERNEL_UID_BESIDE;
-        return 0;
+        return find_ids(k, err);
     }
     return err_at(err, BOUNDARY_KERNEL);
 }
@@ -152,8 +156,23 @@ int kernel_open(struct kernel *k, const struct kernel_request *r, struct err *er
     return 0;
 }
 
+static int take_lease(struct kernel *k, struct err *err)
+{
+    struct subid_lease root;
+    if (!k->beside || k->privileged)
+        return 0;
+    if (subids_lease(&k->subids, &root, err) < 0)
+        return err_number(err);
+    k->root_uid = root.uid;
+    k->root_gid = root.gid;
+    k->lease_fd = root.fd;
+    return 0;
+}
+
 int kernel_prepare(struct kernel *k, struct err *err)
 {
+    if (take_lease(k, err) < 0)
+        return err_number(err);
     return k->options.brokered_net ? broker_connect_open(&k->connects, err) : 0;
 }
 
@@ -275,8 +294,11 @@ int kernel_plan(struct kernel *k, enum plan_stage stage, struct plan *plan, stru
 void kernel_teardown(struct kernel *k)
 {
     hand_rest(k);
-    if (k->listener_fd >= 0)
-        close(k->listener_fd);
-    k->listener_fd = -1;
+    int *const fds[] = {&k->listener_fd, &k->users_fd, &k->lease_fd};
+    for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
     broker_connect_close(&k->connects);
 }

@@ -30,6 +30,7 @@
 #include "kernel/gvisor.h"
 #include "kernel/process/broker_connect.h"
 #include "kernel/process/filter.h"
+#include "kernel/subids.h"
 #include "kernel/tier.h"
 #include "os/errand.h"
 #include "os/procfs.h"
@@ -82,7 +83,13 @@ struct kernel {
     uid_t host_uid;
     gid_t host_gid;
     bool beside;    /* root is there as well, as a second user; see init/beside_child.c */
-    uid_t root_uid; /* then: its id, and that of its group, as the host sees them */
+    uid_t root_uid; /* then: its id and that of its group, as the host sees them */
+    gid_t root_gid;
+    struct subids subids; /* an ordinary user's, of which they are one */
+    int lease_fd;
+    /* There: the user namespace. What of root's tasks the host shows to nobody but their own user,
+     * it shows to who is in it; ER-5. -1: nobody has to be. */
+    int users_fd;
     bool tty;
     bool own_clock;       /* the time since boot is the sandbox's own */
     bool stem;            /* a template process: it is in namespaces of its own, but not sealed */
@@ -181,10 +188,11 @@ int kernel_clone(struct kernel *k, const struct launch *l, int door, int image,
 /* The image of init, sealed. */
 int kernel_image(struct err *err);
 /* Write the identity maps of the new user namespace. */
-int kernel_map(const struct kernel *k, pid_t pid, struct err *err);
+int kernel_map(struct kernel *k, pid_t pid, struct err *err);
 #define KERNEL_MAP_SIZE 64
-/* One line, as procfs_id_map reads it. */
-void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static KERNEL_MAP_SIZE]);
+/* One line, as procfs_id_map reads it. `root_id`: of the second user, where there is one. */
+void kernel_map_text(const struct kernel *k, uint32_t host_id, uint32_t root_id,
+                     char out[static KERNEL_MAP_SIZE]);
 
 /* seen.c: answer one pending notification; adds to the list. Returns 0, or negative if the listener
  * is useless. */

@@ -12,6 +12,7 @@
 #include "os/weaken.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/securebits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -135,13 +136,14 @@ int kernel_launch(struct kernel *k, const struct launch *l, pid_t *pid, int *pid
 }
 
 /* A stem of root's has its whole block, under the same numbers: its clones get one each. */
-void kernel_map_text(const struct kernel *k, uint32_t host_id, char out[static KERNEL_MAP_SIZE])
+void kernel_map_text(const struct kernel *k, uint32_t host_id, uint32_t root_id,
+                     char out[static KERNEL_MAP_SIZE])
 {
     uint32_t first = host_id & ~(KERNEL_LEASE_SIZE - 1);
     if (k->stem && k->privileged)
         snprintf(out, KERNEL_MAP_SIZE, "%u %u %u", first, first, KERNEL_LEASE_SIZE);
     else if (k->beside)
-        snprintf(out, KERNEL_MAP_SIZE, "0 %u 1 %u %u 1", k->root_uid, k->inside_uid, host_id);
+        snprintf(out, KERNEL_MAP_SIZE, "0 %u 1 %u %u 1", root_id, k->inside_uid, host_id);
     else
         snprintf(out, KERNEL_MAP_SIZE, "%u %u 1", k->inside_uid, host_id);
 }
@@ -156,11 +158,11 @@ static void split_lines(char *text)
 }
 
 static int write_map(const struct kernel *k, pid_t pid, const char *which, uint32_t outside,
-                     struct err *err)
+                     uint32_t root, struct err *err)
 {
     char path[64], text[KERNEL_MAP_SIZE];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
-    kernel_map_text(k, outside, text);
+    kernel_map_text(k, outside, root, text);
     split_lines(text);
     int result = file_write(AT_FDCWD, path, text);
     if (result == 0)
@@ -174,7 +176,20 @@ static int write_map(const struct kernel *k, pid_t pid, const char *which, uint3
     return err_number(err);
 }
 
-int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
+/* The groups of the caller stay with both users, as they do with the one: who is in a group to be
+ * kept out by it does not get rid of it in a sandbox. */
+static int map_two(struct kernel *k, pid_t pid, struct err *err)
+{
+    char path[64];
+    const struct subid_lease root = {.uid = k->root_uid, .gid = k->root_gid, .fd = -1};
+    if (subids_map(pid, k->inside_uid, &root, err) < 0)
+        return err_number(err);
+    snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+    k->users_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return k->users_fd < 0 ? err_sys(err, "open the user namespace of the sandbox") : 0;
+}
+
+int kernel_map(struct kernel *k, pid_t pid, struct err *err)
 {
     char path[64];
     if (!tier_namespaced(k->tier) || guard_left_out(GUARD_NS_USER))
@@ -188,7 +203,9 @@ int kernel_map(const struct kernel *k, pid_t pid, struct err *err)
         err_sys(err, "forbid setgroups in the sandbox");
         return err_at(err, BOUNDARY_KERNEL);
     }
-    if (write_map(k, pid, "uid_map", k->host_uid, err) < 0)
+    if (k->beside && !k->privileged)
+        return map_two(k, pid, err);
+    if (write_map(k, pid, "uid_map", k->host_uid, k->root_uid, err) < 0)
         return err_number(err);
-    return write_map(k, pid, "gid_map", k->host_gid, err);
+    return write_map(k, pid, "gid_map", k->host_gid, k->root_gid, err);
 }

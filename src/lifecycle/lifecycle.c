@@ -90,6 +90,7 @@ int lifecycle_open(struct lifecycle *l, const struct lifecycle_request *r, struc
     l->policy = r->policy;
     l->namespaced = r->namespaced;
     l->private_uid = r->private_uid;
+    l->looker.user_ns = r->user_ns;
     l->scoped_signals = r->scoped_signals;
     l->stem = r->stem;
     l->cloned = r->cloned;

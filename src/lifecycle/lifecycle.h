@@ -145,6 +145,8 @@ struct lifecycle {
 struct lifecycle_request {
     uint64_t engine_files; /* descriptors that an engine in the place of the code needs; 0: none */
     const struct policy *policy;
+    const int
+        *user_ns; /* whence its descriptors can be looked at, as struct errand has it; or NULL */
     bool namespaced;
     bool private_uid;
     uid_t host_uid;

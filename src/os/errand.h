@@ -15,7 +15,8 @@
  * has other things to do, the next ask waits for the first of them, half a second at most.)
  * ER-3  The child has no descriptor of its parent's but those that it is given, and dies with it.
  * ER-4  The last close of what it is given is the child's: it keeps its copies until the parent has
- * closed its own. */
+ * closed its own.
+ * ER-5  A child that is sent into a user namespace works there or not at all. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,7 +37,11 @@ struct errand {
     void *ctx;
     size_t ask_size, answer_size;
     const int *keep[ERRAND_KEEPS]; /* descriptors that the child needs; NULL and -1 are none */
-    pid_t pid;                     /* of the child that waits for the next ask; 0: none */
+    /* A user namespace that the child enters first; NULL and -1 are none. It must be one that this
+     * user made: there the child has every capability, over the ids that are mapped into it and
+     * over nothing else. */
+    const int *user_ns;
+    pid_t pid; /* of the child that waits for the next ask; 0: none */
     int fd;
     bool asked;               /* and has not answered yet (errand_try) */
     pid_t lost[ERRANDS_LOST]; /* killed, and not yet gone when it was last looked */

@@ -52,15 +52,18 @@ apply_fn apply_network_start, apply_network_join;
 apply_fn apply_network_local, apply_network_listen;
 /* filesystem/root_child.c, mount_child.c, overlay_child.c, layer_child.c, proc_child.c,
  * proc_own_child.c, landlock_child.c */
-apply_fn apply_mounts_private, apply_root, apply_dir, apply_file, apply_copy, apply_symlink,
-    apply_bind, apply_overlay, apply_layer, apply_work, apply_work_dir, apply_kept_dir, apply_shut,
-    apply_cover, apply_devpts, apply_proc, apply_pivot, apply_proc_file, apply_cwd;
+apply_fn apply_mounts_private, apply_look_as, apply_root, apply_dir, apply_file, apply_copy,
+    apply_symlink, apply_bind, apply_overlay, apply_layer, apply_work, apply_work_dir,
+    apply_kept_dir, apply_shut, apply_cover, apply_devpts, apply_proc, apply_pivot, apply_proc_file,
+    apply_cwd;
 apply_fn apply_landlock_begin, apply_landlock_allow, apply_landlock_grant, apply_landlock_enforce;
 /* landlock_child.c: a file system that is mounted nowhere, for who will not be allowed to make one
  * when the domain begins. */
 int landlock_aside(struct err *err);
 /* lifecycle/apply_child.c */
 apply_fn apply_rlimit, apply_subreaper, apply_die_with_parent;
+/* A process whose ids change is no longer tied, and has to be once more. */
+int tie_to_supervisor(struct err *err);
 /* credentials/apply_child.c */
 apply_fn apply_env;
 /* init/beside_child.c */

@@ -22,6 +22,7 @@
     OP(NETWORK_LOCAL, "network-local", NETWORK, NULL, NULL, NULL, NULL, NULL, NULL)                \
     OP(NETWORK_LISTEN, "network-listen", NETWORK, "address", NULL, "kind", "port", "udp", "quiet") \
     OP(MOUNTS_PRIVATE, "mounts-private", FILESYSTEM, NULL, NULL, NULL, NULL, NULL, NULL)           \
+    OP(LOOK_AS, "look-as", FILESYSTEM, NULL, NULL, "uid", NULL, NULL, NULL)                        \
     OP(ROOT, "root", FILESYSTEM, NULL, NULL, "size", "inodes", "writable", NULL)                   \
     OP(DIR, "dir", FILESYSTEM, "path", NULL, "mode", NULL, NULL, NULL)                             \
     OP(FILE, "file", FILESYSTEM, "path", NULL, "mode", "anew", NULL, NULL)                         \

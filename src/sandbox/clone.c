@@ -106,7 +106,7 @@ int clone_attest(struct sandbox *s, struct err *err)
         kernel_attest_clone(&s->kernel, s->init_pid, s->cloned.pid, !s->cloned.checked, err) < 0)
         return err_number(err);
     /* The same checks as for its parent, and those of things that each process has for itself. */
-    if (credentials_check(s->cloned.pid, err) < 0)
+    if (credentials_check(NULL, s->cloned.pid, err) < 0)
         return err_number(err);
     s->lifecycle.clone_pid = s->cloned.pid; /* must be in the cgroups as well */
     s->cloned.checked = true;

@@ -1,5 +1,6 @@
 /* What this host can enforce, for `brig doctor`. */
 #include "base/cleanup.h"
+#include "kernel/subids.h"
 #include "kernel/tier.h"
 #include "os/cgroup.h"
 #include "os/landlock.h"
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 static struct host_fact *fact(struct host_report *r, const char *name, bool present)
 {
@@ -84,6 +86,19 @@ static void look_at_cgroups(struct host_report *r)
         snprintf(f->detail, sizeof f->detail, "limits by rlimit, tmpfs size and sampling instead");
     snprintf(f->why, sizeof f->why, "%s", h.why);
     snprintf(f->how, sizeof f->how, "%s", h.how);
+}
+
+/* For root beside an ordinary user in one sandbox (kernel.root). */
+static void look_at_users(struct host_report *r)
+{
+    char why[256] = "", how[256] = "", command[256] = "";
+    bool present = geteuid() == 0 || subids_probe(why, how, command);
+    struct host_fact *f = fact(r, "two users", present);
+    snprintf(f->detail, sizeof f->detail, "%s",
+             present ? "root beside the ordinary user in a sandbox" : "");
+    memcpy(f->why, why, sizeof f->why);
+    memcpy(f->how, how, sizeof f->how);
+    memcpy(f->command, command, sizeof f->command);
 }
 
 static void look_at_proxy(struct host_report *r)
@@ -167,6 +182,7 @@ void sandbox_host_report(struct host_report *ret)
     if (look_at_namespaces(ret))
         found |= TIER_NEEDS_NAMESPACES;
     look_at_cgroups(ret);
+    look_at_users(ret);
     look_at_proxy(ret);
     for (size_t i = 0; i < ARRAY_LEN(ret->tiers); i++) {
         ret->tiers[i].tier = (enum tier)(TIER_PROCESS + i);

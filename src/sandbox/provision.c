@@ -120,7 +120,8 @@ static int open_lifecycle(struct sandbox *s, struct err *err)
         .watched = s->session,
         .reserves = s->engine.program[0] != '\0',
         .memory_files = tier_row(s->kernel.tier)->user_kernel,
-        .review = s->request->review != NULL};
+        .review = s->request->review != NULL,
+        .user_ns = &s->kernel.users_fd};
     return lifecycle_open(&s->lifecycle, &r, err);
 }
 
@@ -137,7 +138,8 @@ static void open_credentials(struct sandbox *s)
                                           .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
                                           .engine = s->engine.program[0] != '\0',
                                           .host_etc = !container,
-                                          .root_inside = container && s->kernel.inside_uid == 0};
+                                          .root_inside = container && s->kernel.inside_uid == 0,
+                                          .user_ns = &s->kernel.users_fd};
     if (s->filesystem.namespaced)
         s->credentials.first_tools = FIRST_TOOLS_DIR;
 }
@@ -193,15 +195,28 @@ static bool other_root(const struct policy *p)
     return p->root && strcmp(p->root, "host") != 0 && !reference_of_root(p->root);
 }
 
-/* What is changed in a project becomes its owner's: one id of the sandbox's stands for that one. */
+/* What is changed in a project becomes its owner's: one id of the sandbox's stands for that one. In
+ * a folder of an ordinary user's that the code may write to, root inside could leave what that user
+ * can neither read nor remove; as root brig shows it so that nobody but its owner can make anything
+ * there. */
 static int check_beside(const struct sandbox *s, struct err *err)
 {
-    if (!s->kernel.beside || !s->request->review)
+    const struct run_request *r = s->request;
+    bool written = (r->policy->project && r->project) || any_writable_grant(r->policy);
+    if (!s->kernel.beside || (!r->review && (s->kernel.privileged || !written)))
         return 0;
-    err_set(err, ERR_UNSUPPORTED,
-            "kernel.root: a project cannot be shown in a sandbox with two users");
-    err_at(err, BOUNDARY_FILESYSTEM);
-    return err_hint(err, "take a template without kernel.root");
+    if (r->review) {
+        err_set(err, ERR_UNSUPPORTED,
+                "kernel.root: a project cannot be shown in a sandbox with two users");
+        err_hint(err, "take a template without kernel.root");
+    } else {
+        err_set(err, ERR_UNSUPPORTED,
+                "kernel.root: a folder cannot be granted for writing (rw) in a sandbox with two "
+                "users of an ordinary user: what root made in it you could not remove");
+        err_hint(err, "grant it for reading (ro), leave kernel.root out, or start brig serve as "
+                      "root");
+    }
+    return err_at(err, BOUNDARY_FILESYSTEM);
 }
 
 int sandbox_open(struct sandbox *s, struct err *err)

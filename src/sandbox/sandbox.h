@@ -163,6 +163,8 @@ struct host_fact {
     char detail[160]; /* "ABI 7", "v1: memory, pids, cpu" */
     char why[256];    /* if missing */
     char how[256];    /* the command that enables it */
+    /* The same as a line for root's shell, where the report has made one; else empty. */
+    char command[256];
 };
 #define HOST_FACTS_MAX 24
 struct host_report {

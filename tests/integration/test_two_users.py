@@ -10,8 +10,10 @@ import pytest
 
 import npmlib
 from mcplib import Http
-from daemonlib import Box, Daemon, Result, frames, wait_for
+from daemonlib import USERS, Box, Daemon, Result, frames, program, wait_for
 from helpers import IS_ROOT, BRIG
+from subids import COUNT, FIRST_GID, FIRST_UID, LINES, NAME, OwnEtc
+from users import USER_ID
 
 ROOMY = "lifecycle: {sampling: accept, disk: 256M}"
 TEMPLATES = {
@@ -22,11 +24,12 @@ TEMPLATES = {
 }
 
 
-@pytest.fixture(scope="module")
-def daemon():
+@pytest.fixture(scope="module", params=USERS)
+def daemon(request):
+    """Of root, which has ids to give, and of an ordinary user, who was given some (newuidmap)."""
     if not IS_ROOT:
         pytest.skip("two ids of the host are root's to give")
-    with Daemon("root", templates=TEMPLATES) as made:
+    with OwnEtc() as etc, Daemon(request.param, templates=TEMPLATES, wrapper=etc.wrapper if request.param == "user" else ()) as made:
         yield made
 
 
@@ -68,22 +71,34 @@ def python(box, user, code):
     return run(box, user, "/usr/bin/python3", "-c", code)
 
 
+def host_map(box, name="uid_map"):
+    """{id inside: id on the host}, each alone."""
+    told = sh(box, "user", f"cat /proc/self/{name}").out.decode().split()
+    assert told[2::3] == ["1", "1"], told
+    return {int(inside): int(outside) for inside, outside in zip(told[::3], told[1::3])}
+
+
 def host_ids(box):
-    """{id inside: id on the host}, and the same of groups must hold."""
-    maps = [sh(box, "user", f"cat /proc/self/{name}").out.decode().split() for name in ("uid_map", "gid_map")]
-    assert maps[0] == maps[1] and maps[0][2::3] == ["1", "1"], maps
-    return {int(inside): int(outside) for inside, outside in zip(maps[0][::3], maps[0][1::3])}
+    return host_map(box)
+
+
+def is_ours(pid):
+    """Not a sandbox's: an ordinary user's daemon has an id that its sandboxes have."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return True
 
 
 def tasks(ids):
-    """{pid: status} of what runs on the host with one of these ids."""
+    """{pid: status} of what runs in sandboxes with one of these ids of the host."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
         except OSError:
             continue
-        if int(status["Uid"].split()[0]) in ids:
+        if int(status["Uid"].split()[0]) in ids and not is_ours(pid):
             found[int(pid)] = status
     return found
 
@@ -95,24 +110,30 @@ def test_the_real_client_is_who_it_asks_to_be(daemon, clients):
 
 
 def test_two_ids_of_the_host_and_no_capability(daemon, box):
-    """Neither is root of the host, neither is another sandbox's, and nothing inside has a right more than the other sandboxes' code."""
-    ids = host_ids(box)
-    assert sorted(ids) == [0, 1000] and len(set(ids.values())) == 2 and min(ids.values()) >= 0x70000000, ids
+    """Neither is root of the host, root's is not another sandbox's, and nothing inside has a right more than the other sandboxes' code."""
+    ids, groups = host_ids(box), host_map(box, "gid_map")
+    assert sorted(ids) == [0, 1000] and sorted(groups) == [0, 1000] and len(set(ids.values())) == 2, (ids, groups)
+    if daemon.uid:
+        assert ids[1000] == groups[1000] == daemon.uid, (ids, groups)
+        assert FIRST_UID <= ids[0] < FIRST_UID + COUNT and FIRST_GID <= groups[0] < FIRST_GID + COUNT, (ids, groups)
+    else:
+        assert ids == groups and min(ids.values()) >= 0x70000000, (ids, groups)
     assert sh(box, "user", "sleep 1000 & sudo sh -c 'sleep 1000 > /dev/null 2>&1 &'; echo").status == 0
     found = tasks(ids.values())
     assert {int(s["Uid"].split()[0]) for s in found.values()} == set(ids.values())
     for status in found.values():
         uids, gids = set(status["Uid"].split()), set(status["Gid"].split())
-        assert len(uids) == 1 and uids == gids and not status.get("Groups", "").split(), status
+        inside = next(i for i, outside in ids.items() if {str(outside)} == uids)
+        assert gids == {str(groups[inside])} and not status.get("Groups", "").split(), status
         assert {int(status[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}, status
         assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2", status
     other = daemon.create("two")
     try:
-        assert not set(host_ids(other).values()) & set(ids.values())
+        assert host_ids(other)[0] not in ids.values() and host_map(other, "gid_map")[0] not in groups.values()
     finally:
         other.kill()
     assert box.kill() == 204
-    wait_for(lambda: not tasks(ids.values()), what="the end of both users' processes")
+    wait_for(lambda: not tasks([ids[0]]), what="the end of root's processes")
 
 
 FOR_ROOT = ["echo x > /etc/brig-test", "echo x > /usr/bin/brig-test", "mkdir /brig-test", "rm /etc/hostname", "echo x >> /etc/passwd",
@@ -233,14 +254,24 @@ def test_whatever_is_said_to_roots_part(box):
     assert sh(box, "root", "id -u").out == b"0\n"
 
 
-def test_the_end_of_roots_part_is_the_end(box):
-    ids = host_ids(box)
+def runs_anywhere(command):
+    return " ".join(command) in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+
+
+def test_the_end_of_roots_part_is_the_end(daemon, box):
+    # An ordinary user's sandboxes have that user's id in common.
+    ids = [host_ids(box)[0]] if daemon.uid else list(host_ids(box).values())
+    command = ["/bin/sleep", f"{os.getpid()}4712"]
+    started = box.begin(*command)
+    wait_for(lambda: runs_anywhere(command), what="the user's process")
     try:
         sh(box, "root", "kill -9 -1")
     except OSError:
         pass
     wait_for(lambda: box.info().status == 404, what="the end of the sandbox")
-    wait_for(lambda: not tasks(ids.values()), what="the end of its processes")
+    wait_for(lambda: not tasks(ids), what="the end of its processes")
+    wait_for(lambda: not runs_anywhere(command), what="the end of the user's process")
+    started[0].close()
 
 
 def test_a_pause_holds_both(daemon):
@@ -352,13 +383,219 @@ def test_a_project_is_shown_to_one_user():
         assert control.status == 201, control
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="needs another user")
-def test_who_has_one_id_is_told():
-    """Without root two ids cannot be mapped: nothing is started, least of all something with one user."""
-    with Daemon("user", templates=TEMPLATES) as daemon:
+needs_another_user = pytest.mark.skipif(not IS_ROOT, reason="needs another user")
+NOBODYS = {"subuid": "somebody:100000:65536\n", "subgid": "somebody:100000:65536\n"}
+
+
+def users_daemon(etc, **more):
+    return Daemon("user", templates=more.pop("templates", TEMPLATES), wrapper=etc.wrapper, **more)
+
+
+@needs_another_user
+@pytest.mark.parametrize("lines, words", [(NOBODYS, "/etc/subuid gives user"), ({**LINES, "subgid": ""}, "/etc/subgid gives user"),
+                                          ({**LINES, "subuid": f"{NAME}:0:1000\n{NAME}:x:5\n{NAME}:4294967295:2\n"}, "/etc/subuid gives user")])
+def test_who_has_one_id_is_told(lines, words):
+    """Without a second id two users cannot be mapped: nothing is started, least of all something with one user."""
+    with OwnEtc(lines) as etc, users_daemon(etc) as daemon:
         told = daemon.request("POST", "/sandboxes", {"templateID": "two"})
-        assert told.status == 501 and "two users cannot be had here" in told.json["message"] and "as root" in told.json["message"], told
+        assert told.status == 501 and "two users cannot be had here" in told.json["message"] and words in told.json["message"], told
+        assert "usermod --add-subuids" in told.json["message"] and "start brig serve as root" in told.json["message"], told
         assert daemon.create("base").sh("id -u").out == b"1000\n", "control"
+
+
+FAKES = {
+    "fails": ("#!/bin/sh\necho 'no: newuidmap says so' >&2\nexit 1\n", "newuidmap says so"),
+    "does nothing": ("#!/bin/sh\nexit 0\n", ""),
+    "is silent": ("#!/bin/sh\nexit 1\n", "it gives no reason"),
+    "ends by a signal": ("#!/bin/sh\nkill -9 $$\n", "it gives no reason"),
+    "floods": ("#!/bin/sh\nhead -c 3000000 /dev/zero >&2\nexit 3\n", "newuidmap could not map"),
+    "hangs": ("#!/bin/sh\nexec sleep 4711\n", "did not end in 10 s"),
+}
+
+
+@needs_another_user
+@pytest.mark.parametrize("fake", FAKES)
+def test_a_map_that_is_not_made_is_no_sandbox(fake):
+    """Whatever the host's program does: no sandbox, in time, with a reason; and others are served meanwhile."""
+    script, words = FAKES[fake]
+    with OwnEtc(programs={"/usr/bin/newuidmap": script}) as etc, users_daemon(etc) as daemon:
+        connection = daemon.connection()
+        daemon.send(connection, "POST", "/sandboxes", {"templateID": "two"})
+        assert daemon.create("base").sh("id -u").out == b"1000\n", "control: others are served meanwhile"
+        answer = connection.getresponse()
+        told = answer.read().decode()
+        assert answer.status >= 500 and words in told and "envdAccessToken" not in told, (answer.status, told)
+        connection.close()
+        wait_for(lambda: "sleep" not in daemon.children().values(), what="the program's end")
+        assert daemon.request("GET", "/v2/sandboxes").json[1:] == [], "and nothing counts as one"
+
+
+@needs_another_user
+def test_nothing_stays_of_a_start_that_is_killed():
+    """kill -9 of whoever waits for the map, and of the whole daemon."""
+    with OwnEtc(programs={"/usr/bin/newgidmap": FAKES["hangs"][0]}) as etc:
+        for victim in ("brig-warden", "brig"):
+            with users_daemon(etc) as daemon:
+                connection = daemon.connection()
+                daemon.send(connection, "POST", "/sandboxes", {"templateID": "two"})
+                wait_for(lambda: "sleep" in daemon.children().values(), what="the program runs")
+                every = [daemon.pid, *daemon.children()]
+                holder = next(p for p, name in daemon.children().items() if name == "sleep")
+                warden = int(Path(f"/proc/{holder}/stat").read_text().rsplit(")", 1)[1].split()[1])
+                os.kill(daemon.pid if victim == "brig" else warden, 9)
+                below = [p for p in every if victim == "brig" or p in (warden, holder)]
+                wait_for(lambda: not any(alive(p) for p in below), what="the end of what was started")
+                connection.close()
+                if victim == "brig":
+                    daemon.process.wait()
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@needs_another_user
+def test_few_ids_are_shared_and_many_are_not():
+    """Of two ids both are taken, and then one twice. (Sandboxes that wait in the pool have some, too.)"""
+    few = {"subuid": f"{NAME}:{FIRST_UID}:2\n", "subgid": f"{NAME}:{FIRST_GID}:1\n"}
+    with OwnEtc(few) as etc, users_daemon(etc) as daemon:
+        boxes = [daemon.create("two") for _ in range(3)]
+        ids = [host_ids(box)[0] for box in boxes]
+        assert set(ids) == {FIRST_UID, FIRST_UID + 1}, ids
+        assert [sh(box, "root", "id -u; touch /root/x").out for box in boxes] == [b"0\n"] * 3
+    by_number = {"subuid": f"{USER_ID}:{FIRST_UID}:64\n", "subgid": f"{USER_ID}:{FIRST_GID}:64\n"}
+    with OwnEtc(by_number) as etc, users_daemon(etc) as daemon:
+        ids = [host_ids(daemon.create("two"))[0] for _ in range(8)]
+        assert len(set(ids)) == 8 and all(FIRST_UID <= i < FIRST_UID + 64 for i in ids), ids
+
+
+@needs_another_user
+def test_files_of_the_host_for_both():
+    """What is granted is the caller's, who is `user`; root inside has the rights of an id that owns nothing, and a folder to write to is refused."""
+    with OwnEtc() as etc, tempfile.TemporaryDirectory(prefix="test-brig-") as name:
+        folder = Path(name)
+        closed = folder / "closed"
+        closed.mkdir(0o700)
+        for file, owner, mode in (("mine", USER_ID, 0o600), ("all", USER_ID, 0o666), ("roots", 0, 0o600)):
+            (closed / file).write_text(file)
+            os.chown(closed / file, owner, owner)
+            (closed / file).chmod(mode)
+        for path in (folder, closed):
+            os.chown(path, USER_ID, USER_ID)
+        granted = f"policy: {{kernel: {{root: true}}, filesystem: {{{{}}: [{name}]}}, {ROOMY}}}\n"
+        templates = {"ro.yaml": granted.replace("{}", "ro"), "rw.yaml": granted.replace("{}", "rw"),
+                     "inner.yaml": granted.replace("{}", "ro").replace(f"[{name}]", f"[{closed}]")}
+        with users_daemon(etc, templates=templates) as daemon:
+            told = daemon.request("POST", "/sandboxes", {"templateID": "rw"})
+            assert told.status == 501 and "for writing" in told.json["message"] and "for reading (ro)" in told.json["message"], told
+            box = daemon.create("ro")
+            assert sh(box, "user", f"cat {closed}/mine {closed}/all").out == b"mineall", "control: the owner reads"
+            for script in (f"cat {closed}/mine", f"cat {closed}/all", f"cat {closed}/roots", f"ls {closed}"):
+                assert sh(box, "root", script).status != 0, script
+            for user in ("user", "root"):
+                for script in (f"echo x >> {closed}/all", f"cat {closed}/roots", f"touch {name}/x", f"chmod 777 {closed}", f"rm -f {closed}/all && [ ! -e {closed}/all ]"):
+                    assert sh(box, user, script).status != 0, (user, script)
+            # A folder that only its owner may open is found by its owner's rights, whoever builds the sandbox.
+            inner = daemon.create("inner")
+            assert sh(inner, "user", f"cat {closed}/mine").out == b"mine"
+            assert sh(inner, "root", f"cat {closed}/all").status != 0
+
+
+@needs_another_user
+def test_groups_of_the_caller_stay_with_both():
+    """Who is kept out of something by a group does not lose that group inside, and gets none."""
+    with OwnEtc() as etc, tempfile.TemporaryDirectory(prefix="test-brig-") as name:
+        group = USER_ID + 100_000
+        kept = Path(name) / "kept-out"
+        kept.write_text("x")
+        os.chown(kept, 0, group)
+        kept.chmod(0o604)
+        Path(name).chmod(0o755)
+        template = {"ro.yaml": f"policy: {{kernel: {{root: true}}, filesystem: {{ro: [{name}]}}, {ROOMY}}}\n"}
+
+        class InGroup(Daemon):
+            groups = ["--groups", str(group)]
+
+            def command(self):
+                return [word for part in super().command() for word in (self.groups if part == "--clear-groups" else [part])]
+
+        class InNone(InGroup):
+            groups = ["--clear-groups"]
+
+        for kind, status in ((InGroup, 1), (InNone, 0)):
+            with kind("user", templates=template, wrapper=etc.wrapper) as daemon:
+                box = daemon.create("ro")
+                for user in ("user", "root"):
+                    assert sh(box, user, f"cat {kept}").status == status, (kind, user)
+                    assert sh(box, user, "cat /proc/self/setgroups").out == b"deny\n"
+                    told = python(box, user, f"import os\ntry: os.setgroups([])\nexcept PermissionError: print('no')\nprint({group} in os.getgroups())")
+                    assert told.out.startswith(b"no\n"), told
+
+
+@needs_another_user
+@pytest.mark.parametrize("user", ["user", "root"])
+def test_limits_see_what_either_holds(user):
+    """Without control groups memory is watched by looking at tasks, and what they hold open as well: root's too, which is another user to the host."""
+    policy = "{kernel: {root: true}, lifecycle: {cgroup: 'off', sampling: accept, memory: 160M, disk: 64M}}"
+    pipes = "import os, time\nkept = []\nfor i in range(400):\n  for j in range(5):\n    r, w = os.pipe(); os.set_blocking(w, False); kept += [r, w]\n    try: os.write(w, b'x' * 65536)\n    except OSError: pass\n  time.sleep(0.01)\nprint('all')"
+    with OwnEtc() as etc, users_daemon(etc, templates={"small.yaml": f"policy: {policy}\n"}) as daemon:
+        for code in ("x = bytearray(400 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nimport time; time.sleep(30)\nprint('all')", "import resource\nn = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\nresource.setrlimit(resource.RLIMIT_NOFILE, (n, n))\n" + pipes):
+            box = daemon.create("small")
+            assert python(box, user, "print(1)").out == b"1\n", "control"
+            try:
+                told = python(box, user, code)
+                assert told.status != 0 and b"all" not in told.out, told
+            except OSError:
+                pass  # it took the sandbox along
+
+
+def test_what_root_is_denied_is_told(daemon):
+    """The address lies in the memory of a task that an ordinary user's supervisor may not open."""
+    http = Http(daemon)
+    told, failed = http.call("create_session", template="two")
+    assert not failed, told
+    session = told["session_id"]
+    for user, port in (("user", 443), ("root", 444)):
+        code = f"import socket; socket.socket().connect(('192.0.2.7', {port}))"
+        told, _ = http.call("run_command", session_id=session, command=f'python3 -c "{code}"', user=user)
+        assert any(f"192.0.2.7 port {port}" in d["what"] and d["boundary"] == "network" for d in told["denials"]), (user, told)
+    told, _ = http.call("run_command", session_id=session, command="true", user="root")
+    assert told["denials"] == [], ("control", told)
+    http.call("destroy_session", session_id=session)
+
+
+@needs_another_user
+def test_the_doctor_knows():
+    """What is missing, and the command that gives it."""
+    command = ["setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--", program(), "doctor"]
+
+    def doctor(etc, *more):
+        said = subprocess.run([*etc.wrapper, *command, *more, "--json"], capture_output=True, text=True, timeout=300, cwd="/")
+        return json.loads(said.stdout)
+
+    with OwnEtc() as etc:
+        assert next(f for f in doctor(etc)["facts"] if f["name"] == "two users")["present"]
+    with OwnEtc(NOBODYS) as etc:
+        fact = next(f for f in doctor(etc)["facts"] if f["name"] == "two users")
+        assert not fact["present"] and "/etc/subuid" in fact["why"] and f"usermod --add-subuids 165536-231071 --add-subgids 165536-231071 {NAME}" in fact["how"], fact
+        fix = next(f for f in doctor(etc, "--fix")["fixes"] if f["name"] == "two users")
+        assert fix["root"] and fix["command"].startswith("usermod --add-subuids") and not fix["tried"], fix
+
+
+@needs_another_user
+def test_a_set_id_program_gives_nothing_inside():
+    """newuidmap itself, inside: no-new-privileges holds, and there is no namespace to be had."""
+    with OwnEtc() as etc, users_daemon(etc) as daemon:
+        box = daemon.create("two")
+        for user in ("user", "root"):
+            assert sh(box, user, "/usr/bin/newuidmap $$ 0 0 1").status != 0
+            assert sh(box, user, "unshare -U sleep 0").status != 0
+    with OwnEtc() as etc:
+        control = subprocess.run([*etc.wrapper, "setpriv", "--reuid", str(USER_ID), "--regid", str(USER_ID), "--clear-groups", "--", "unshare", "--user", "--map-users", f"{FIRST_UID},0,1", "--map-groups", f"{FIRST_GID},0,1", "id", "-u"], capture_output=True, text=True, cwd="/")
+        assert control.returncode == 0, ("control: outside it maps", control)
 
 
 def test_one_command_has_one_user():

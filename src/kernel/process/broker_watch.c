@@ -7,7 +7,9 @@
 #include "os/sys.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/inotify.h>
 
@@ -31,6 +33,58 @@ static int add_watch(int inotify, pid_t pid, const char *path, uint32_t mask)
     return number < 0 ? -errno : number;
 }
 
+/* Whose watch it is: where there are two users, the caller's own. */
+static int find_ids(const struct kernel *k, pid_t pid, uid_t *uid, gid_t *gid)
+{
+    struct err err = ERR_INIT;
+    struct proc_status s;
+    *uid = k->host_uid;
+    *gid = k->host_gid;
+    if (!k->beside)
+        return 0;
+    if (procfs_status(pid, &s, &err) < 0)
+        return -ESRCH;
+    *uid = s.uid[3];
+    *gid = s.gid[3];
+    return 0;
+}
+
+/* What the hand may do in a user namespace that it is in, the code may not. */
+static int put_rights_aside(struct __user_cap_data_struct kept[2])
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct less[2];
+    if (syscall(SYS_capget, &head, kept) < 0)
+        return -EPERM;
+    memcpy(less, kept, sizeof less);
+    less[0].effective = less[1].effective = 0;
+    return syscall(SYS_capset, &head, less) < 0 ? -EPERM : 0;
+}
+
+static void take_rights_back(const struct __user_cap_data_struct kept[2])
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    syscall(SYS_capset, &head, kept);
+}
+
+/* As the code would: from its root, and with its rights. */
+static int watch_as(uid_t uid, gid_t gid, int inotify, pid_t pid, const char *path, uint32_t mask)
+{
+    struct __user_cap_data_struct kept[2];
+    setfsgid(gid);
+    setfsuid(uid);
+    /* Neither says whether it was done. */
+    bool became = (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
+    int number = became ? put_rights_aside(kept) : -EPERM;
+    if (number == 0) {
+        number = add_watch(inotify, pid, path, mask);
+        take_rights_back(kept);
+    }
+    setfsuid(geteuid());
+    setfsgid(getegid());
+    return number;
+}
+
 int broker_watch(struct kernel *k, const struct seccomp_notif *n, int mem, int watch)
 {
     cleanup_fd int inotify = watch;
@@ -43,11 +97,8 @@ int broker_watch(struct kernel *k, const struct seccomp_notif *n, int mem, int w
         return -ENOENT;
     if (learn_root(pid) < 0)
         return -EACCES;
-    /* As the code would: from its root, and with its rights. */
-    setfsgid(k->host_gid);
-    setfsuid(k->host_uid);
-    int number = add_watch(inotify, pid, path, mask);
-    setfsuid(geteuid());
-    setfsgid(getegid());
-    return number;
+    uid_t uid;
+    gid_t gid;
+    int known = find_ids(k, pid, &uid, &gid);
+    return known < 0 ? known : watch_as(uid, gid, inotify, pid, path, mask);
 }

@@ -44,6 +44,7 @@ struct hand_ask {
     struct seccomp_notif n;
     int dir;
     bool look;
+    bool opens; /* the hand itself opens the memory */
     uint64_t address;
     struct sockaddr_storage to;
     socklen_t to_len;
@@ -59,6 +60,24 @@ struct hand_answer {
 };
 
 /* ---- in the child ---- */
+
+static bool still_waits(const struct kernel *k, const struct seccomp_notif *n)
+{
+    uint64_t id = n->id;
+    return ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* The pid may be reused. If the caller still waits for its answer after each step, the step was
+ * about the caller and not about a later process with the same pid. */
+static int open_memory(const struct kernel *k, const struct seccomp_notif *n)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%u/mem", n->pid);
+    cleanup_fd int mem = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (mem < 0)
+        return -EPERM;
+    return still_waits(k, n) ? fd_steal(&mem) : -ESRCH;
+}
 
 static int copy_address(const struct seccomp_notif *n, int mem, struct sockaddr_storage *ret)
 {
@@ -97,7 +116,7 @@ static int carry_out(struct kernel *k, const struct hand_ask *ask, const int fds
     const struct seccomp_notif *n = &ask->n;
     const struct sockaddr *to = (const struct sockaddr *)&ask->to;
     pid_t pid = (pid_t)n->pid;
-    cleanup_fd int mem = fds[FD_MEMORY];
+    cleanup_fd int mem = ask->opens ? open_memory(k, n) : fds[FD_MEMORY];
     int taken = fds[FD_TAKEN];
     switch (ask->task) {
     case TASK_SIGNAL:
@@ -146,6 +165,7 @@ void hand_init(struct kernel *k)
 {
     errand_init(&k->hand, work, k, sizeof(struct hand_ask), sizeof(struct hand_answer));
     k->hand.keep[0] = &k->listener_fd;
+    k->hand.user_ns = &k->users_fd;
 }
 
 void hand_ready(struct kernel *k)
@@ -176,26 +196,18 @@ static struct hand_ask about(enum task task, const struct seccomp_notif *n)
     return (struct hand_ask){.task = task, .n = *n};
 }
 
-static bool still_waits(const struct kernel *k, const struct seccomp_notif *n)
+/* Where the sandbox has two users, one of them is somebody whose memory the supervisor may not
+ * open; the hand is in their user namespace, and may. */
+static bool hand_opens(const struct kernel *k)
 {
-    uint64_t id = n->id;
-    return ioctl(k->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+    return k->users_fd >= 0;
 }
 
-/* The pid may be reused. If the caller still waits for its answer after each step, the step was
- * about the caller and not about a later process with the same pid. */
-static int open_memory(const struct kernel *k, const struct seccomp_notif *n)
+static int ask_of_memory(struct kernel *k, struct hand_ask *ask, struct hand_answer *answer)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%u/mem", n->pid);
-    cleanup_fd int mem = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (mem < 0)
-        return -EPERM;
-    return still_waits(k, n) ? fd_steal(&mem) : -ESRCH;
-}
-
-static int ask_of_memory(struct kernel *k, const struct hand_ask *ask, struct hand_answer *answer)
-{
+    ask->opens = hand_opens(k);
+    if (ask->opens)
+        return ask_with(k, ask, -1, -1, answer);
     int mem = open_memory(k, &ask->n);
     return mem < 0 ? mem : ask_with(k, ask, mem, -1, answer);
 }
@@ -262,15 +274,14 @@ int hand_watch(struct kernel *k, const struct seccomp_notif *n)
 {
     struct hand_ask ask = about(TASK_WATCH, n);
     struct hand_answer answer;
-    int mem = open_memory(k, n);
-    if (mem < 0)
+    ask.opens = hand_opens(k);
+    cleanup_fd int mem = ask.opens ? -1 : open_memory(k, n);
+    if (mem < 0 && !ask.opens)
         return mem;
     int taken = take_descriptor(k, n);
-    if (taken < 0) {
-        close(mem);
+    if (taken < 0)
         return taken;
-    }
-    return ask_with(k, &ask, mem, taken, &answer);
+    return ask_with(k, &ask, fd_steal(&mem), taken, &answer);
 }
 
 int hand_address(struct kernel *k, const struct seccomp_notif *n, struct sockaddr_storage *ret)

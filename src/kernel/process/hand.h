@@ -5,7 +5,8 @@
  *
  * K-11  No object that the code controls is read, used, looked up, closed last or waited for in the
  * supervisor. Of two kinds it takes hold, only to hand them on at once: a descriptor of the code's
- * and its /proc/PID/mem, which a host may open to ancestors alone (Yama). */
+ * and its /proc/PID/mem, which a host may open to ancestors alone (Yama). The memory of another
+ * user, root inside of an ordinary user's sandbox, is opened by the hand, from there (ER-5). */
 #pragma once
 
 #include <limits.h>

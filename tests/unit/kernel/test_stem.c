@@ -71,15 +71,15 @@ Test(stem, roots_has_its_block_and_a_clone_one_of_it)
     }
     stem.privileged = clone.privileged = true;
     stem.host_uid = lease + 5;
-    kernel_map_text(&stem, stem.host_uid, text);
+    kernel_map_text(&stem, stem.host_uid, 0, text);
     char want[KERNEL_MAP_SIZE];
     snprintf(want, sizeof want, "%u %u 4194304", lease, lease);
     cr_assert_str_eq(text, want);
-    kernel_map_text(&clone, lease + 7, text);
+    kernel_map_text(&clone, lease + 7, 0, text);
     snprintf(want, sizeof want, "1000 %u 1", lease + 7);
     cr_assert_str_eq(text, want);
     stem.privileged = false;
     stem.inside_uid = 1000;
-    kernel_map_text(&stem, 501, text);
+    kernel_map_text(&stem, 501, 0, text);
     cr_assert_str_eq(text, "1000 501 1");
 }

@@ -6,18 +6,21 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum what { ADD, HANG, AWAIT, DIE, PID, TAKE, IS_OPEN, HAS_PARENT };
+enum what { ADD, HANG, AWAIT, DIE, PID, TAKE, IS_OPEN, HAS_PARENT, MAY };
 
 struct question {
     enum what what;
@@ -42,6 +45,14 @@ static bool parent_has(int fd)
             stat(path, &other) == 0 && other.st_ino == mine.st_ino && other.st_dev == mine.st_dev;
     }
     return found;
+}
+
+static bool has_capability(int number)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{0}};
+    syscall(SYS_capget, &head, data);
+    return data[0].effective & 1u << number;
 }
 
 static void work(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *answer)
@@ -71,6 +82,10 @@ static void work(void *ctx, const void *ask, const int fds[ERRAND_FDS], void *an
     case HAS_PARENT:
         r->number = parent_has(fds[0]);
         close(fds[0]);
+        return;
+    case MAY: /* has it CAP_DAC_OVERRIDE where it is, and does it die with its parent? */
+        prctl(PR_GET_PDEATHSIG, &r->number);
+        r->number = r->number == SIGKILL && has_capability(1);
         return;
     case IS_OPEN:
         r->number = fcntl(q->number, F_GETFD) >= 0;
@@ -340,4 +355,47 @@ Test(errand, control_a_close_lingers)
     cr_assert_eq(write(ready[1], "g", 1), 1);
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_assert_eq(status, 0, "it did not linger: %x", status);
+}
+
+/* A user namespace of this user's, with nobody in it but who holds it open here. */
+static int user_namespace(void)
+{
+    char path[64];
+    int ready[2], hold[2];
+    char word;
+    cr_assert_eq(pipe(ready), 0);
+    cr_assert_eq(pipe(hold), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(hold[1]);
+        if (unshare(CLONE_NEWUSER) < 0 || write(ready[1], "r", 1) != 1)
+            _exit(1);
+        _exit(read(hold[0], &word, 1) != 0);
+    }
+    cr_assert_eq(read(ready[0], &word, 1), 1);
+    snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    close(hold[1]);
+    waitpid(pid, NULL, 0);
+    return fd;
+}
+
+/* ER-5 */
+Test(errand, a_child_in_a_user_namespace_may_what_its_parent_may_not)
+{
+    int got, ns = -1;
+    if (geteuid() == 0)
+        cr_assert_eq(setresuid(65534, 65534, 65534), 0);
+    e.user_ns = &ns;
+    cr_assert_eq(ask(MAY, 0, 10000, &got), 0);
+    cr_assert_eq(got, 0, "control: outside it has nothing");
+    errand_end(&e);
+    ns = user_namespace();
+    cr_assert_eq(ask(MAY, 0, 10000, &got), 0);
+    cr_assert_eq(got, 1, "it is in there, and dies with its parent");
+    errand_end(&e);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    cr_assert_eq(dup2(null, ns), ns);
+    cr_assert_lt(ask(ADD, 1, 10000, &got), 0, "there or not at all");
 }
