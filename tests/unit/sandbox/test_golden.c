@@ -44,6 +44,7 @@ static const struct scene scenes[] = {
     {"writable-user",      "kernel: {uid: 0}\nfilesystem: {writable_root: true, proc: own}\n", false, false, false, 7, NULL},
     {"writable-image",     "filesystem: {root: /no/such/image, writable_root: true}\n", true, true,  false, 7, NULL},
     {"two-users",          "kernel: {root: true}\nlifecycle: {pids: 50}\n",           true,  false, false, 7, NULL},
+    {"two-users-user",     "kernel: {root: true}\nfilesystem: {writable_root: true}\n", false, true, false, 7, NULL},
 };
 /* clang-format on */
 
