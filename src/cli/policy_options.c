@@ -344,6 +344,8 @@ static int apply(struct policy *p, const struct policy_use *use, struct err *err
 static int read_policy(const char *file, struct buf *text, struct err *err)
 {
     cleanup_fd int fd = trusted_open(AT_FDCWD, file, "the policy", TRUSTED_FILE, err);
+    if (fd < 0 && err->code == ERR_SYSTEM && err->sys_errno == ENOENT && !err->hint[0])
+        err_hint(err, "`brig init` writes one for the project in this folder, brig-policy.yaml");
     if (fd < 0)
         return fd;
     char chunk[8192];

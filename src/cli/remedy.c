@@ -100,6 +100,7 @@ static const struct {
     {"user namespaces", for_namespaces},
     {"cgroup limits", for_cgroups},
     {"two users", for_nothing},
+    {"names of ports", for_nothing},
     {"brig-proxy", for_nothing},
 };
 

@@ -106,8 +106,12 @@ static void add_ranges(const struct subids *s, const char *name, struct lack *re
 /* Ids cannot be had, and why. */
 static bool lacks(struct subids *s, struct lack *ret)
 {
-    char room[64];
+    char room[64], who[64];
     const char *name = own_name(room, sizeof room);
+    if (name)
+        snprintf(who, sizeof who, "%s", name);
+    else
+        snprintf(who, sizeof who, "%u, who has no name in /etc/passwd,", getuid());
     *ret = (struct lack){0};
     read_ranges("/etc/subuid", name, &s->uids);
     read_ranges("/etc/subgid", name, &s->gids);
@@ -127,7 +131,7 @@ static bool lacks(struct subids *s, struct lack *ret)
         snprintf(ret->why, sizeof ret->why,
                  "an ordinary user may map one id into a sandbox, and %s gives user %.60s no other "
                  "one",
-                 s->uids.count ? "/etc/subgid" : "/etc/subuid", name ? name : "(unnamed)");
+                 s->uids.count ? "/etc/subgid" : "/etc/subuid", who);
     } else if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) {
         snprintf(ret->why, sizeof ret->why,
                  "brig was started with no-new-privileges, and newuidmap is a set-id program");

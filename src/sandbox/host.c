@@ -3,10 +3,12 @@
 #include "kernel/subids.h"
 #include "kernel/tier.h"
 #include "os/cgroup.h"
+#include "os/fd.h"
 #include "os/landlock.h"
 #include "sandbox/link.h"
 #include "sandbox/sandbox.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -101,6 +103,36 @@ static void look_at_users(struct host_report *r)
     memcpy(f->command, command, sizeof f->command);
 }
 
+/* Only by one of two services, which then stand in the line about hosts; Debian has neither by
+ * default. */
+bool host_finds_port_names(void)
+{
+    char text[8192];
+    const char *line = file_read(AT_FDCWD, "/etc/nsswitch.conf", text, sizeof text) > 0
+                           ? strstr(text, "\nhosts:")
+                           : NULL;
+    if (!line)
+        return false;
+    text[(size_t)(line - text) + 1 + strcspn(line + 1, "\n")] = '\0';
+    return strstr(line, "myhostname") || strstr(line, "resolve");
+}
+
+static void look_at_names(struct host_report *r)
+{
+    bool present = host_finds_port_names();
+    struct host_fact *f = fact(r, "names of ports", present);
+    snprintf(f->detail, sizeof f->detail, "%s",
+             present ? "PORT-ID.localhost is found (brig serve)"
+                     : "PORT-ID.localhost is found by browsers and curl alone (brig serve)");
+    if (present)
+        return;
+    snprintf(f->why, sizeof f->why,
+             "Node.js, Python and the like ask the C library, which knows no names below localhost "
+             "here");
+    snprintf(f->how, sizeof f->how,
+             "install libnss-myhostname, or see docs/serve.md, Ports, for ways without it");
+}
+
 static void look_at_proxy(struct host_report *r)
 {
     char path[4200];
@@ -183,6 +215,7 @@ void sandbox_host_report(struct host_report *ret)
         found |= TIER_NEEDS_NAMESPACES;
     look_at_cgroups(ret);
     look_at_users(ret);
+    look_at_names(ret);
     look_at_proxy(ret);
     for (size_t i = 0; i < ARRAY_LEN(ret->tiers); i++) {
         ret->tiers[i].tier = (enum tier)(TIER_PROCESS + i);

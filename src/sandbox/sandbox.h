@@ -186,6 +186,9 @@ struct host_report {
     } levels[LEVEL_COUNT];
 };
 void sandbox_host_report(struct host_report *ret);
+/* Does the C library of programs here find names below localhost? Those of ports of sandboxes lie
+ * there: 3000-ID.localhost. */
+bool host_finds_port_names(void);
 /* Besides, tries what the report only read in files: sandboxes are made for that, in children. */
 void sandbox_host_try(struct host_report *report);
 const struct host_tier *host_tier_of(const struct host_report *report, enum tier tier);

@@ -236,7 +236,7 @@ def test_serve_tells_a_person_which_names_are_not_found(tmp_path):
         (["-e", "BRIG_TEST_NOT_SET"], ["BRIG_TEST_NOT_SET", "not set"]),
         (["-e", "1A=x"], ["--env", "1A"]),
         (["-e", "=x"], ["--env"]),
-        (["--policy", "/no/such/policy"], ["/no/such/policy", "No such file"]),
+        (["--policy", "/no/such/policy"], ["/no/such/policy", "No such file", "`brig init`"]),
         (["--policy", "/"], ["not a regular file"]),
         (["--policy", "/dev/zero"], ["not a regular file"]),
         (["--lang", "pyton"], ["did you mean --lang python?"]),

@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -502,6 +503,47 @@ def test_files_of_the_host_for_both():
             inner = daemon.create("inner")
             assert sh(inner, "user", f"cat {closed}/mine").out == b"mine"
             assert sh(inner, "root", f"cat {closed}/all").status != 0
+
+
+@needs_another_user
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_folder_as_root_for_both(writable):
+    """The caller's own files are `user`'s inside; in a writable root the folders are root's, so that root can put others in their place."""
+    with OwnEtc() as etc, tempfile.TemporaryDirectory(prefix="test-brig-") as name:
+        top = Path(name) / "closed" / "root"
+        (top / "bin").mkdir(parents=True)
+        (top / "usr").mkdir()
+        shutil.copy("/bin/busybox", top / "bin" / "busybox")
+        for link in ("sh", "id", "cat", "ls", "touch", "rm", "stat", "cp", "test", "env", "mkdir", "cut"):
+            (top / "bin" / link).symlink_to("busybox")
+        for path in [Path(name), top.parent, top, *top.rglob("*")]:
+            os.chown(path, USER_ID, USER_ID, follow_symlinks=False)
+        top.parent.chmod(0o700)  # the caller's alone: whoever builds the sandbox finds it with the caller's rights
+        policy = f"{{kernel: {{root: true}}, filesystem: {{root: {top}, writable_root: {str(writable).lower()}}}, {ROOMY}}}"
+        with users_daemon(etc, templates={"folder.yaml": f"policy: {policy}\n"}) as daemon:
+            box = daemon.create("folder")
+            for user, number in (("user", b"1000\n"), ("root", b"0\n")):
+                assert sh(box, user, "id -u").out == number
+            assert sh(box, "user", "touch /bin/x").status != 0, "the folder is not the user's to write to"
+            assert (sh(box, "root", "rm /bin/stat && touch /bin/x /usr/y && mkdir /opt").status == 0) == writable
+            if writable:
+                assert sh(box, "user", "ls /bin/stat").status != 0 and sh(box, "user", "ls /bin/x").status == 0
+        assert (top / "bin" / "stat").is_symlink() and not (top / "bin" / "x").exists(), "nothing of it is on the host"
+
+
+@needs_another_user
+def test_programs_of_somebody_elses_are_not_started():
+    """SI-1: what stands at the place of newuidmap must be root's, and nobody else's to write."""
+    with OwnEtc(programs={"/usr/bin/newuidmap": "#!/bin/sh\ntouch /tmp/$$-ran-it\n"}) as etc:
+        for spoil in (lambda f: os.chown(f, USER_ID, USER_ID), lambda f: f.chmod(0o777), lambda f: f.chmod(0o644)):
+            file = etc.folder / "newuidmap"
+            os.chown(file, 0, 0)
+            file.chmod(0o755)
+            spoil(file)
+            with users_daemon(etc) as daemon:
+                told = daemon.request("POST", "/sandboxes", {"templateID": "two"})
+                assert told.status == 501 and "not in /usr/bin" in told.json["message"] and "apt-get install -y uidmap" in told.json["message"], told
+    assert not list(Path("/tmp").glob("*-ran-it"))
 
 
 @needs_another_user

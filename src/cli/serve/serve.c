@@ -9,7 +9,6 @@
 #include "cli/term.h"
 #include "cli/verb.h"
 #include "http/url.h"
-#include "os/fd.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
@@ -245,20 +244,6 @@ static void say_line(const struct serve *s)
     (void)term_write(STDOUT_FILENO, buf_text(&line), line.len);
 }
 
-/* Does this machine's C library find 3000-ID.localhost? Only by one of two services, which then
- * stand in the line about hosts; Debian has neither by default. */
-static bool finds_port_names(void)
-{
-    char text[8192];
-    const char *line = file_read(AT_FDCWD, "/etc/nsswitch.conf", text, sizeof text) > 0
-                           ? strstr(text, "\nhosts:")
-                           : NULL;
-    if (!line)
-        return false;
-    text[(size_t)(line - text) + 1 + strcspn(line + 1, "\n")] = '\0';
-    return strstr(line, "myhostname") || strstr(line, "resolve");
-}
-
 static bool has_tcp(const struct serve *s)
 {
     for (unsigned i = 0; i < s->config.listener_count; i++)
@@ -270,7 +255,7 @@ static bool has_tcp(const struct serve *s)
 /* To a person, who would otherwise take it for a fault of the sandbox. */
 static void say_port_names(const struct serve *s)
 {
-    if (!isatty(STDERR_FILENO) || s->config.domain || !has_tcp(s) || finds_port_names())
+    if (!isatty(STDERR_FILENO) || s->config.domain || !has_tcp(s) || host_finds_port_names())
         return;
     term_say("getHost(PORT) is PORT-ID.localhost, which Node.js and Python do not find on this "
              "machine: install libnss-myhostname, or see docs/serve.md, Ports");
