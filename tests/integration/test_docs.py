@@ -11,7 +11,7 @@ TOP = Path(__file__).resolve().parents[2]
 BRIG = os.environ.get("BRIG", str(TOP / "build" / "brig"))
 DOCS = TOP / "docs"
 # Not every word with a number is one of ours: SHA-256, UTF-8, P-256.
-PREFIXES = "K ER FS IM N C LC DM AC AY CL CR PL IO MC LA TL W WA GV IN PE PU BX T ST FA RV CMD TR WR LN AU RC RU FI OC VM".split()
+PREFIXES = "K ER FS IM N C LC DM AC AY CL CR PL IO MC LA TL W WA GV IN PE PU BX T ST FA RV CMD TR WR LN AU RC RU FI OC VM SI".split()
 ID = re.compile(rf"\b(?:{'|'.join(PREFIXES)})-[1-9]\d*\b")
 
 
