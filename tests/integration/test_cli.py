@@ -278,6 +278,12 @@ def test_a_missing_value_is_refused(option):
     refused(brig("run", option, *RAN), "needs a value")
 
 
+def test_a_template_as_first_word_is_told_how():
+    """As E2B's clients name it. It needs no daemon to be told."""
+    told = brig("create", "--host", "http://127.0.0.1:9", "python", env={**os.environ, "BRIG_API_KEY": "e2b_00"})
+    assert told.returncode == 125 and "'python'" in told.stderr.replace('"', "'") and "brig create --template" in told.stderr, told
+
+
 @pytest.mark.parametrize("line", [["create", "--user", "root"], ["create", "-u", "root"]])
 def test_another_user_is_refused_in_words(line):
     told = brig(*line)

@@ -1,6 +1,7 @@
 /* brig create: a sandbox of the daemon's. */
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "base/quote.h"
 #include "cli/client/boxes.h"
 #include "cli/term.h"
 #include "os/trusted.h"
@@ -208,13 +209,23 @@ static int read_policy(const char *file, struct buf *text, struct err *err)
     return text->failed ? err_set(err, ERR_POLICY, "%s: larger than 64 KiB", file) : 0;
 }
 
+/* What other clients take as their first word. */
+static int unexpected(const char *word, struct err *err)
+{
+    struct quoted q;
+    err_set(err, ERR_USAGE, "unexpected argument %s", quote(&q, word));
+    return err_hint(
+        err, "a template is named by --template: brig create --template NAME; what is run in the "
+             "sandbox comes later: brig exec ID -- COMMAND");
+}
+
 static int run(struct boxes *b, struct err *err)
 {
     struct create *c = b->ctx;
     cleanup_json struct json *made = NULL;
     cleanup_buf struct buf body = {0};
     if (b->count)
-        return err_set(err, ERR_USAGE, "unexpected argument '%.60s'", b->words[0]);
+        return unexpected(b->words[0], err);
     if (c->policy && read_policy(c->policy, &c->policy_text, err) < 0)
         return err_number(err);
     buf_init(&body, 1u << 20);
