@@ -577,6 +577,40 @@ def test_groups_of_the_caller_stay_with_both():
                     assert told.out.startswith(b"no\n"), told
 
 
+FORK = """import os, time
+made = 0
+try:
+    for _ in range(400):
+        if os.fork() == 0:
+            for fd in range(3):
+                os.close(fd)
+            time.sleep(60)
+            os._exit(0)
+        made += 1
+except OSError:
+    pass
+os.write(1, b"%d\\n" % made)
+os._exit(0)
+"""
+
+
+@needs_another_user
+@pytest.mark.parametrize("user", ["user", "root"])
+def test_tasks_of_either_are_counted(user):
+    """Of 60 each has half, by the kernel's count; who has more for a moment is seen by who samples."""
+    policy = "{kernel: {root: true}, lifecycle: {cgroup: 'off', sampling: accept, pids: PIDS, disk: 64M, memory: 16G}}"
+    templates = {"few.yaml": f"policy: {policy.replace('PIDS', '60')}\n", "many.yaml": f"policy: {policy.replace('PIDS', '1000')}\n"}
+    with OwnEtc() as etc, users_daemon(etc, templates=templates) as daemon:
+        for template, bounds in (("few", range(-1, 200)), ("many", range(400, 401))):
+            box = daemon.create(template)
+            try:
+                told = python(box, user, FORK)
+                made = int(told.out or -1)
+            except OSError as error:  # the sandbox was ended
+                told, made = error, -1
+            assert made in bounds, (template, "many: the control, 400 are had where they may be", told)
+
+
 @needs_another_user
 @pytest.mark.parametrize("user", ["user", "root"])
 def test_limits_see_what_either_holds(user):
