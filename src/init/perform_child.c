@@ -25,6 +25,13 @@ int apply_session(struct apply_state *st, const struct op *op, struct err *err)
     return 0;
 }
 
+int apply_keep_status(struct apply_state *st, const struct op *op, struct err *err)
+{
+    (void)op, (void)err;
+    st->keep_status = true;
+    return 0;
+}
+
 /* A descriptor that an engine in the place of the code is given, at a number of its own. By now the
  * trees that had the low numbers are mounted. */
 int apply_hand(struct apply_state *st, const struct op *op, struct err *err)
@@ -75,6 +82,7 @@ static apply_fn *const table[OP_KIND_COUNT] = {
     [OP_SECCOMP] = apply_seccomp,
     [OP_TTY] = apply_tty,
     [OP_SCOPE_CODE] = apply_scope_code,
+    [OP_KEEP_STATUS] = apply_keep_status,
     [OP_HAND] = apply_hand,
     [OP_SUBREAPER] = apply_subreaper,
     [OP_DIE_WITH_PARENT] = apply_die_with_parent,

@@ -2,13 +2,15 @@
 #include "init/exec_child.h"
 #include "init/perform_child.h"
 #include "init/session_child.h"
+#include "plan/join.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 static bool is_allowed(enum op_kind kind)
 {
-    return kind == OP_ARG || kind == OP_ENV || kind == OP_CWD || kind == OP_TTY;
+    return kind == OP_ARG || kind == OP_ENV || kind == OP_CWD || kind == OP_TTY ||
+           kind == OP_KEEP_STATUS;
 }
 
 static int connect_stdio(const int *fds, int count, struct err *err)
@@ -25,13 +27,25 @@ static int connect_stdio(const int *fds, int count, struct err *err)
     return 0;
 }
 
+/* Last of all: every other descriptor of the request has its place by now. The old one is closed
+ * when the program is executed, unless it has that number already. */
+static int keep_status(const struct apply_state *st, int *fd, struct err *err)
+{
+    if (!st->keep_status)
+        return 0;
+    if (*fd == JOIN_STATUS ? fcntl(*fd, F_SETFD, 0) < 0 : dup2(*fd, JOIN_STATUS) < 0)
+        return err_sys(err, "keep the pipe of the request");
+    *fd = JOIN_STATUS;
+    return 0;
+}
+
 static int read_block(struct apply_state *st, int fd, struct err *err)
 {
     size_t len = 0;
     const void *block = perform_map(fd, &len, err);
     st->argc = st->envc = 0;
     st->cwd = NULL;
-    st->tty = false;
+    st->tty = st->keep_status = false;
     st->tty_fd = -1;
     if (!block || perform_plan(st, block, len, is_allowed, err) < 0)
         return err_number(err);
@@ -52,11 +66,13 @@ static int enter_folder(const struct apply_state *st, struct err *err)
 void spawn_child(struct apply_state *st, const int *fds, int count)
 {
     struct err err = ERR_INIT;
+    int status = fds[SPAWN_STATUS];
     if (read_block(st, fds[SPAWN_BLOCK], &err) == 0 && connect_stdio(fds, count, &err) == 0 &&
-        exec_session(st, &err) == 0 && exec_limits(st, &err) == 0 && enter_folder(st, &err) == 0) {
+        exec_session(st, &err) == 0 && exec_limits(st, &err) == 0 && enter_folder(st, &err) == 0 &&
+        keep_status(st, &status, &err) == 0) {
         exec_default_signals();
         exec_search(st, &err);
     }
-    (void)!write(fds[SPAWN_STATUS], &err, sizeof err);
+    (void)!write(status, &err, sizeof err);
     _exit(err_exit_status(&err));
 }

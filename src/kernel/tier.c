@@ -72,6 +72,7 @@ static const struct tier_row rows[TIER_COUNT] = {
                      .engine = GVISOR_ENGINE,
                      .user_kernel = true,
                      .terminal = true,
+                     .served = true,
                      .probe = gvisor_probe},
     /* Its engine is given more than arguments: sandbox/machine.c starts it. */
     [TIER_VM] = {.about = "a kernel of its own behind KVM, and its monitor in namespaces",
@@ -90,6 +91,14 @@ bool tier_served(const struct policy *p)
     bool all = p->tier == TIER_AUTO || tier_row(p->tier)->served;
     for (unsigned i = 0; i < p->wish.count; i++)
         all = all && tier_row(p->wish.tiers[i])->served;
+    return all;
+}
+
+bool tier_cloned(const struct policy *p)
+{
+    bool all = p->wish.count > 0 || p->tier == TIER_AUTO || tier_row(p->tier)->cloned;
+    for (unsigned i = 0; i < p->wish.count; i++)
+        all = all && tier_row(p->wish.tiers[i])->cloned;
     return all;
 }
 

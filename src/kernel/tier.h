@@ -49,6 +49,8 @@ struct tier_row {
 const struct tier_row *tier_row(enum tier tier);
 /* Each tier that the policy may end on can be had from `brig serve`. */
 bool tier_served(const struct policy *p);
+/* Whichever tier the policy ends on, a template process can be cloned into its sandboxes. */
+bool tier_cloned(const struct policy *p);
 /* Tries it on this host, in children where something has to be made. */
 void tier_probe(enum tier tier, struct tier_answer *ret);
 

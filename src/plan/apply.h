@@ -35,6 +35,7 @@ struct apply_state {
     int as_root_fd;   /* what listens inside, until root's part has it; else -1 */
     pid_t beside;     /* root's part of init; 0: none, or this is it */
     bool session;     /* serve requests instead of running one command */
+    bool keep_status; /* session: the program gets the request's status pipe (plan/join.h) */
     uint32_t request; /* session: the one that is being carried out */
     /* Takes a listener that was made, and owns it from then on. */
     int (*keep_listener)(int fd, const struct op *op, struct err *err);
@@ -69,7 +70,7 @@ apply_fn apply_env;
 /* init/beside_child.c */
 apply_fn apply_beside_door, apply_beside;
 /* init/perform_child.c */
-apply_fn apply_arg, apply_session, apply_hand;
+apply_fn apply_arg, apply_session, apply_hand, apply_keep_status;
 
 /* files/serve_child.c: carries out the file request in a sealed block, in a process of
  * its own; returns its exit status. */

@@ -45,11 +45,12 @@ enum ctl_type {
     CTL_TYPE_COUNT,
 };
 
-/* What comes with a request. The block is a sealed plan of OP_ARG, OP_ENV, OP_CWD and OP_TTY
- * (CTL_SPAWN), or as files/files.h says (CTL_FILE). */
+/* What comes with a request. The block is a sealed plan of OP_ARG, OP_ENV, OP_CWD, OP_TTY and
+ * OP_KEEP_STATUS (CTL_SPAWN), or as files/files.h says (CTL_FILE). */
 enum {
     SPAWN_BLOCK,
-    SPAWN_STATUS, /* a pipe: its end means that the program was executed, a struct err why not */
+    SPAWN_STATUS, /* a pipe: its end means that the program was executed, a struct err why not.
+                     With OP_KEEP_STATUS the program itself says so */
     SPAWN_STDIN,  /* this and the next two: not with OP_TTY */
     SPAWN_STDOUT,
     SPAWN_STDERR,

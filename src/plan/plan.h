@@ -52,6 +52,7 @@
     OP(BESIDE, "beside", KERNEL, NULL, NULL, "uid", NULL, NULL, NULL)                              \
     OP(SECCOMP, "seccomp", KERNEL, NULL, NULL, "notify", NULL, NULL, NULL)                         \
     OP(TTY, "tty", KERNEL, "device", NULL, "cols", "rows", NULL, NULL)                             \
+    OP(KEEP_STATUS, "keep-status", KERNEL, NULL, NULL, NULL, NULL, NULL, NULL)                     \
     OP(HAND, "hand", KERNEL, NULL, NULL, "fd", "as", NULL, NULL)                                   \
     OP(SCOPE_CODE, "scope-code", KERNEL, NULL, NULL, "scope", NULL, NULL, NULL)                    \
     OP(SUBREAPER, "subreaper", LIFECYCLE, NULL, NULL, "kill-all", NULL, NULL, NULL)                \

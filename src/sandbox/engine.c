@@ -91,7 +91,7 @@ int engine_check_request(const struct sandbox *s, struct err *err)
         return engine_refuse(tier, "learn mode", err);
     if (s->request->policy->report)
         return engine_refuse(tier, "the report of refused files (--report-files)", err);
-    if (s->session || s->stem || s->source)
+    if ((s->session && !tier_row(tier)->served) || s->stem || s->source)
         return engine_refuse(tier, "a sandbox of brig serve", err);
     return 0;
 }
@@ -130,7 +130,9 @@ const char *engine_program(const struct sandbox *s)
 
 const char *engine_runs(const struct sandbox *s)
 {
-    return tier_row(s->kernel.tier)->user_kernel ? s->request->tool : NULL;
+    if (!tier_row(s->kernel.tier)->user_kernel)
+        return NULL;
+    return s->session ? s->engine.leader : s->request->tool;
 }
 
 static void give(struct plan *plan, const char *name, const char *folder, bool writable)
@@ -171,7 +173,7 @@ static void give_folders(struct sandbox *s)
 
 void engine_plan(struct sandbox *s)
 {
-    if (!s->engine.program[0])
+    if (!s->engine.program[0] || s->session) /* there the warden has it started */
         return;
     plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? TOOL_PATH : s->engine.program, NULL, 0);
     if (s->request->engine)

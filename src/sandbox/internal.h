@@ -53,6 +53,7 @@ struct sandbox {
     struct {
         char program[PATH_MAX]; /* "": the tier has none, the code is started itself */
         char module[PATH_MAX];
+        char leader[PATH_MAX];  /* sessions of the gvisor tier: brig-lead */
     } engine;                   /* engine.c */
     struct gvisor_build sentry; /* the gvisor tier; sentry.c */
     struct {
@@ -169,6 +170,17 @@ int sentry_check(const struct sandbox *s, struct err *err);
 int sentry_check_policy(const struct policy *p, struct err *err);
 int sentry_open(struct sandbox *s, struct err *err);
 void sentry_plan(struct sandbox *s);
+/* Sessions: what init is to start there before all else; and in the place of each program: what
+ * stands before its arguments, for a program with so many descriptors. */
+void sentry_plan_boot(const struct sandbox *s, struct plan *plan);
+struct sentry_program {
+    const char *name;    /* of the Sentry's control socket */
+    const char *folder;  /* that the program starts in */
+    unsigned count;      /* of its descriptors */
+    uint64_t cols, rows; /* of its terminal; 0: it has none */
+};
+void sentry_plan_join(const struct sandbox *s, const struct sentry_program *program,
+                      struct plan *plan);
 /* platform.c: settles on the platform that works on this host, if the build has more than one. */
 int platform_choose(struct gvisor_build *b, struct err *err);
 /* Uses what an earlier trial found, and tries nothing. */

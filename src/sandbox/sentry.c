@@ -3,12 +3,20 @@
  * engines/gvisor/. */
 #include "sandbox/internal.h"
 
+#include "os/beside.h"
 #include "os/weaken.h"
+#include "plan/join.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LEADER_PROGRAM "brig-lead"
+/* The id of the first process behind the Sentry in a session; the second, where it is the code's.
+ */
+#define NOBODY_ID  65534u
+#define ANOTHER_ID 65533u
 
 #define SENTRY_CPUS   64u
 #define SENTRY_LEAST  (96ull << 20) /* what runsc itself takes, and something for the code */
@@ -34,7 +42,10 @@ int sentry_check(const struct sandbox *s, struct err *err)
         return err_number(err);
     /* It has a limit on the size of each file, and the code's memory is one. */
     if (s->request->review)
-        return engine_refuse(s->kernel.tier, "review mode (--review)", err);
+        return engine_refuse(s->kernel.tier,
+                             s->session ? "a project, which is changed in review mode,"
+                                        : "review mode (--review)",
+                             err);
     return sentry_check_policy(s->request->policy, err);
 }
 
@@ -46,6 +57,9 @@ int sentry_open(struct sandbox *s, struct err *err)
         return err_number(err);
     memcpy(s->engine.module, s->sentry.path, sizeof s->engine.module);
     s->kernel.sentry = &s->sentry;
+    if (s->session &&
+        program_beside(LEADER_PROGRAM, s->engine.leader, sizeof s->engine.leader, err) < 0)
+        return err_at(err, BOUNDARY_KERNEL);
     if (s->request->platform)
         s->sentry.platform = s->request->platform;
     else if (s->request->engine || !s->result) /* nothing of runsc is started */
@@ -75,18 +89,70 @@ static void give_number(struct plan *plan, uint64_t value)
     plan_str(plan, OP_ARG, text, NULL, 0);
 }
 
+/* What to call the code, where and how. */
+struct start {
+    const char *input, *cwd;
+    uint64_t uid;
+};
+
 /* As engines/gvisor/main.c reads them. */
-void sentry_plan(struct sandbox *s)
+static void give_start(const struct sandbox *s, const struct start *start, struct plan *plan)
 {
     const struct policy *p = s->request->policy;
-    plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? MODULE_PATH : s->engine.module, NULL, 0);
-    plan_str(&s->plan, OP_ARG, s->sentry.platform, NULL, 0);
-    plan_str(&s->plan, OP_ARG, s->sentry.confs ? "confs" : "plain", NULL, 0);
-    plan_str(&s->plan, OP_ARG, s->request->tty ? "terminal" : "pipes", NULL, 0);
-    give_number(&s->plan, s->kernel.inside_uid);
-    plan_str(&s->plan, OP_ARG, s->filesystem.cwd, NULL, 0);
-    give_number(&s->plan, at_most(p->memory, SENTRY_MEMORY));
-    give_number(&s->plan, cpus(p));
-    give_number(&s->plan, guard_left_out(GUARD_OPEN_FILES) ? MACHINE_FILES : p->open_files);
-    plan_str(&s->plan, OP_ARG, "--", NULL, 0);
+    plan_str(plan, OP_ARG, s->filesystem.namespaced ? MODULE_PATH : s->engine.module, NULL, 0);
+    plan_str(plan, OP_ARG, s->sentry.platform, NULL, 0);
+    plan_str(plan, OP_ARG, s->sentry.confs ? "confs" : "plain", NULL, 0);
+    plan_str(plan, OP_ARG, start->input, NULL, 0);
+    give_number(plan, start->uid);
+    plan_str(plan, OP_ARG, start->cwd, NULL, 0);
+    give_number(plan, at_most(p->memory, SENTRY_MEMORY));
+    give_number(plan, cpus(p));
+    give_number(plan, guard_left_out(GUARD_OPEN_FILES) ? MACHINE_FILES : p->open_files);
+    plan_str(plan, OP_ARG, "--", NULL, 0);
+}
+
+void sentry_plan(struct sandbox *s)
+{
+    const struct start code = {s->request->tty ? "terminal" : "pipes", s->filesystem.cwd,
+                               s->kernel.inside_uid};
+    give_start(s, &code, &s->plan);
+}
+
+static const char *engine_path(const struct sandbox *s)
+{
+    return s->filesystem.namespaced ? TOOL_PATH : s->engine.program;
+}
+
+static const char *leader_path(const struct sandbox *s)
+{
+    return s->filesystem.namespaced ? PROGRAM_PATH : s->engine.leader;
+}
+
+/* Under an id that no code has: none can end the first process, and with it all the others. */
+void sentry_plan_boot(const struct sandbox *s, struct plan *plan)
+{
+    const struct start reaper = {"serve", "/",
+                                 s->kernel.inside_uid == NOBODY_ID ? ANOTHER_ID : NOBODY_ID};
+    plan_str(plan, OP_ARG, engine_path(s), NULL, 0);
+    give_start(s, &reaper, plan);
+    plan_str(plan, OP_ARG, leader_path(s), NULL, 0);
+    plan_str(plan, OP_ARG, JOIN_REAP, NULL, 0);
+}
+
+/* As engines/gvisor/join.c reads them. */
+void sentry_plan_join(const struct sandbox *s, const struct sentry_program *program,
+                      struct plan *plan)
+{
+    char size[48] = "-";
+    if (program->cols)
+        snprintf(size, sizeof size, "%" PRIu64 "x%" PRIu64, program->cols, program->rows);
+    plan_str(plan, OP_ARG, engine_path(s), NULL, 0);
+    plan_str(plan, OP_ARG, "join", NULL, 0);
+    plan_str(plan, OP_ARG, program->name, NULL, 0);
+    plan_str(plan, OP_ARG, leader_path(s), NULL, 0);
+    give_number(plan, s->kernel.inside_uid);
+    give_number(plan, program->count);
+    plan_str(plan, OP_ARG, size, NULL, 0);
+    plan_str(plan, OP_ARG, program->folder, NULL, 0);
+    plan_str(plan, OP_ARG, "--", NULL, 0);
 }

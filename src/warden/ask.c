@@ -163,6 +163,8 @@ int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *
     if (!whole_number(json_get(j, "pid"), 2, INT32_MAX, &pid) ||
         !whole_number(json_get(j, "signal"), 1, 64, &sig))
         return err_set(err, ERR_USAGE, "expected a pid and the number of a signal");
+    if (sentry_signal(w, &sig, err) < 0)
+        return err_number(err);
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     bool all = group && json_type(group) == JSON_BOOL && json_bool(group);
     struct ctl_msg m = {.type = CTL_SIGNAL, .pid = all ? -pid : pid, .value = sig};
@@ -349,6 +351,8 @@ struct ask *ask_find(struct warden *w, uint32_t request)
 static void hear(struct warden *w, bool beside, struct ctl_msg *msg, int *fd)
 {
     struct ask *a = ask_find(w, msg->request);
+    if (!beside && sentry_hear(w, msg))
+        return;
     if (a && a->beside != beside)
         a = NULL;
     if (msg->type == CTL_EXITED) {

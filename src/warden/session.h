@@ -15,6 +15,7 @@
 #pragma once
 
 #include "os/loop.h"
+#include "plan/join.h"
 #include "sandbox/internal.h"
 #include "warden/template.h"
 #include "wire/wire.h"
@@ -63,6 +64,20 @@ struct review_work {
     int text;              /* what is found */
 };
 
+/* The gvisor tier; sentry.c. */
+struct warden_sentry {
+    uint32_t request; /* by which init was asked for it; 0: it was not */
+    pid_t pid;        /* of brig-gvisor, as the sandbox counts; 0: not there yet, or gone */
+    bool up, gone;    /* it can start programs; it was up, and has ended */
+    char name[JOIN_NAME_LEN + 1]; /* of its control socket */
+    struct loop_io said, errors;
+    struct loop_timer late;
+    char complaint[256];
+    size_t complaint_len;
+    struct err err; /* why it did not start */
+    size_t most;    /* processes of the front's that were there at one time */
+};
+
 #define SETTLES_MAX 64
 
 struct warden {
@@ -75,6 +90,7 @@ struct warden {
     struct wire_msg *msg; /* what the front said last */
     struct environment env;
     struct carrier *carriers;
+    struct warden_sentry sentry;
     struct ask *asks;
     unsigned ask_count;
     uint32_t last_request;
@@ -117,6 +133,8 @@ void warden_watch(struct warden *w, struct loop_io *io, int fd,
 void warden_done(struct warden *w, uint32_t request, int64_t value, const char *text, size_t len,
                  const int *fds, unsigned count);
 void warden_fail(struct warden *w, uint32_t request, const struct err *err);
+/* All that stands before it is of use is there: the interpreter is started, or it is ready. */
+void warden_settled(struct warden *w);
 /* Init has hidden itself: the front may let code in. */
 void warden_claimed(struct warden *w, uint32_t request);
 /* Provisioned and attested; with the interpreter that waits, or why there is none. */
@@ -159,6 +177,18 @@ void spawn_exited(struct warden *w, pid_t pid, bool beside, int status);
 /* Was it root's part of init that started it? */
 bool spawn_is_beside(const struct warden *w, pid_t pid);
 
+/* sentry.c: each does nothing, or says no, where there is no Sentry. */
+bool sentry_wanted(const struct warden *w);
+/* Asks for it; warden_settled follows, or the sandbox's end. */
+int sentry_boot(struct warden *w, struct err *err);
+/* True: the message was about it. */
+bool sentry_hear(struct warden *w, const struct ctl_msg *msg);
+void sentry_done(struct warden *w);
+/* Negative: there is no room for one more process. */
+int sentry_room(struct warden *w, struct err *err);
+/* What init is told to send in the place of this signal. */
+int sentry_signal(const struct warden *w, int *number, struct err *err);
+
 /* carrier.c: where the sandbox has pumps, one for these lines; takes them in any case. */
 int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct err *err);
 void carriers_end(struct warden *w);
@@ -187,6 +217,8 @@ void watch_outlived(struct warden *w);
 /* A process ended as one does that was killed: was it for want of memory? Each such kill explains
  * one end. */
 bool watch_explains_oom(struct warden *w, int status);
+/* The Sentry ended: the same, where all memory is one process's. */
+bool watch_explains_sentry(struct warden *w);
 void watch_seen(struct loop_io *io, uint32_t events);
 void watch_tell(struct warden *w, bool all); /* what was refused, and what was allowed */
 void watch_allowed(struct warden *w, const char *text, size_t len);

@@ -112,6 +112,15 @@ static void plan_as_root(const char *entry, struct buf *room, struct plan *plan)
     plan_str(plan, OP_ENV, home ? buf_text(room) : entry, NULL, 0);
 }
 
+static void give_variable(const struct warden *w, const char *entry, struct plan *plan)
+{
+    cleanup_buf struct buf text;
+    buf_init(&text, WIRE_TEXT_MAX);
+    /* Behind a Sentry they are the program's, and not of who has it started. */
+    buf_fmt(&text, "%s%s", sentry_wanted(w) ? CREDENTIALS_INNER : "", entry);
+    plan_str(plan, OP_ENV, buf_text(&text), NULL, 0);
+}
+
 static void plan_env(const struct warden *w, const struct order *o, struct plan *plan)
 {
     cleanup_buf struct buf entry;
@@ -122,16 +131,16 @@ static void plan_env(const struct warden *w, const struct order *o, struct plan 
         else if (o->beside)
             plan_as_root(w->env.items[i], &entry, plan);
         else
-            plan_str(plan, OP_ENV, w->env.items[i], NULL, 0);
+            give_variable(w, w->env.items[i], plan);
     for (size_t i = 0; o->beside && i < ARRAY_LEN(roots_own); i++)
         if (!overridden(o->env, roots_own[i]))
             plan_str(plan, OP_ENV, roots_own[i], NULL, 0);
     if (o->tty && !overridden(o->env, "TERM") && !environment_has(&w->env, "TERM"))
-        plan_str(plan, OP_ENV, "TERM=xterm-256color", NULL, 0);
+        give_variable(w, "TERM=xterm-256color", plan);
     for (size_t i = 0; !is_null(o->env) && i < json_count(o->env); i++) {
         buf_reset(&entry);
         buf_fmt(&entry, "%s=%s", json_key_at(o->env, i), json_string(json_value_at(o->env, i)));
-        plan_str(plan, OP_ENV, buf_text(&entry), NULL, 0);
+        give_variable(w, buf_text(&entry), plan);
     }
 }
 
@@ -144,17 +153,28 @@ static const char *home(const struct warden *w, bool beside)
 
 /* A path that does not begin with a slash begins at home, like the shell of somebody who just
  * logged in. */
-static void plan_cwd(const struct warden *w, const struct order *o, struct plan *plan)
+static void write_cwd(const struct warden *w, const struct order *o, struct buf *path)
 {
-    cleanup_buf struct buf path;
-    buf_init(&path, WIRE_TEXT_MAX);
     if (!o->cwd && w->s->request->review)
-        buf_str(&path, w->s->request->review_dest);
+        buf_str(path, w->s->request->review_dest);
     else if (!o->cwd || o->cwd[0] != '/')
-        buf_fmt(&path, "%s/%s", home(w, o->beside), o->cwd ? o->cwd : "");
+        buf_fmt(path, "%s/%s", home(w, o->beside), o->cwd ? o->cwd : "");
     else
-        buf_str(&path, o->cwd);
-    plan_str(plan, OP_CWD, buf_text(&path), NULL, 0);
+        buf_str(path, o->cwd);
+}
+
+/* Behind the Sentry a folder may be there that is not outside of it, and one that does not answer
+ * must hold up nobody but the program. */
+static void plan_behind(const struct warden *w, const struct order *o, const char *folder,
+                        struct plan *plan)
+{
+    const struct sentry_program program = {.name = w->sentry.name,
+                                           .folder = folder,
+                                           .count = o->interpreter ? INTERP_FD_ANSWERS + 1 : 3,
+                                           .cols = o->tty ? o->cols : 0,
+                                           .rows = o->rows};
+    sentry_plan_join(w->s, &program, plan);
+    plan_op(plan, OP_KEEP_STATUS);
 }
 
 /* Each argument with its NUL, and one more after the last: for the receipt. */
@@ -171,14 +191,20 @@ static void note_command(struct warden *w, const struct order *o)
 static int make_block(const struct warden *w, const struct order *o, struct err *err)
 {
     struct plan plan;
+    cleanup_buf struct buf folder;
+    bool behind = sentry_wanted(w);
+    buf_init(&folder, WIRE_TEXT_MAX);
+    write_cwd(w, o, &folder);
     plan_init(&plan);
+    if (behind)
+        plan_behind(w, o, buf_text(&folder), &plan);
     for (size_t i = 0; o->interpreter && o->interpreter->argv[i]; i++)
         plan_str(&plan, OP_ARG, o->interpreter->argv[i], NULL, 0);
     for (size_t i = 0; !o->interpreter && i < json_count(o->argv); i++)
         plan_str(&plan, OP_ARG, json_string(json_at(o->argv, i)), NULL, 0);
     plan_env(w, o, &plan);
-    plan_cwd(w, o, &plan);
-    if (o->tty)
+    plan_str(&plan, OP_CWD, behind ? "/" : buf_text(&folder), NULL, 0);
+    if (o->tty && !behind)
         plan_add(&plan, &(struct op){.kind = OP_TTY, .a = "/dev/ptmx", .num = {o->cols, o->rows}});
     int fd = plan_finish(&plan, err);
     if (fd >= 0)
@@ -219,11 +245,22 @@ static int make_null(int *ret, struct err *err)
     return *ret < 0 ? err_sys(err, "open /dev/null") : 0;
 }
 
+/* It is made behind the Sentry, and reached by pipes: in the order in which the front expects them.
+ */
+static int make_terminal(struct ask *a, struct pump_line lines[PUMP_LINES],
+                         int fds[static SPAWN_FDS], struct err *err)
+{
+    if (make_pipe(a, lines, &fds[SPAWN_STDOUT], false, err) < 0 ||
+        make_pipe(a, lines, &fds[SPAWN_STDIN], true, err) < 0)
+        return err_number(err);
+    return make_pipe(a, lines, &fds[SPAWN_STDERR], true, err); /* changes of its size */
+}
+
 static int make_stdio(struct ask *a, const struct order *o, struct pump_line lines[PUMP_LINES],
                       int fds[static SPAWN_FDS], struct err *err)
 {
     if (o->tty)
-        return 0;
+        return sentry_wanted(a->w) ? make_terminal(a, lines, fds, err) : 0;
     if (o->interpreter && make_channel(a, lines, fds, err) < 0)
         return err_number(err);
     bool pipe = o->has_stdin && !o->interpreter;
@@ -244,7 +281,7 @@ static int connect_stdio(struct ask *a, const struct order *o, int fds[static SP
         pump_close(lines);
         return err_number(err);
     }
-    return o->tty ? 0 : carrier_start(a->w, lines, err);
+    return carrier_start(a->w, lines, err);
 }
 
 /* ---- starting ---- */
@@ -275,12 +312,13 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
                  struct err *err)
 {
     int fds[SPAWN_FDS] = {-1, -1, -1, -1, -1, -1, -1};
-    unsigned count = o->tty ? SPAWN_STDIN : o->interpreter ? SPAWN_FDS : SPAWN_REQUESTS;
+    bool own_terminal = o->tty && !sentry_wanted(w);
+    unsigned count = own_terminal ? SPAWN_STDIN : o->interpreter ? SPAWN_FDS : SPAWN_REQUESTS;
     struct ctl_msg msg = {.type = CTL_SPAWN};
-    struct ask *a = ask_new(w, type, front, err);
+    struct ask *a = sentry_room(w, err) < 0 ? NULL : ask_new(w, type, front, err);
     if (!a)
         return err_number(err);
-    a->wants_tty = o->tty;
+    a->wants_tty = own_terminal;
     a->beside = o->beside;
     int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
     if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)

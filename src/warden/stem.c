@@ -34,6 +34,8 @@ bool stem_possible(const struct template *t, char why[static STEM_WHY_SIZE])
     const char *reason = NULL;
     if (strcmp(t->interpreter, "python") != 0)
         reason = "only Python is cloned";
+    else if (!tier_cloned(p))
+        reason = "its tier has a kernel of its own, which cannot be cloned";
     else if (strcmp(p->root, "host") != 0)
         reason = "its root is not the host's: the interpreter there may be another one";
     else if (p->writable_root)

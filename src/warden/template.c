@@ -2,6 +2,7 @@
 #include "warden/template.h"
 
 #include "base/cleanup.h"
+#include "kernel/tier.h"
 #include "os/trusted.h"
 #include "sandbox/gate.h"
 #include "warden/stem.h"
@@ -21,6 +22,7 @@
 /* Files live in memory: there must be more of it than disk, so that a full disk is an error for the
  * writer and not a kill for want of memory. */
 #define BASE_MEMORY (BASE_DISK + 512 * MIB)
+#define SENTRY_PIDS 2048
 
 static void template_free(struct template *t)
 {
@@ -57,6 +59,16 @@ static struct template *template_new(const char *name, struct err *err)
     t->pool_max = 32;
     t->pool_idle_ms = 60000;
     return t;
+}
+
+/* Behind a Sentry each process is several tasks of the host's, and they stay for the next one: with
+ * the number of a level, which counts tasks, a dozen processes would be all. */
+static void settle_pids(struct policy *p)
+{
+    if (p->wish.count || !tier_row(p->tier)->user_kernel || policy_field_is_chosen(p, FIELD_PIDS))
+        return;
+    p->pids = SENTRY_PIDS;
+    p->origin[FIELD_PIDS] = (struct origin){.kind = ORIGIN_FILE, .name = "base"};
 }
 
 /* These numbers are brig's own, as a level's are: where nobody named others they may be watched
@@ -148,6 +160,7 @@ int templates_add(struct templates *t, const char *name, const char *text, size_
         return err_number(err);
     }
     settle_sampling(&fresh->policy);
+    settle_pids(&fresh->policy);
     return put(t, fresh, err);
 }
 
@@ -163,6 +176,7 @@ int templates_add_folder(struct templates *t, const char *name, const char *fold
         return err_number(err);
     }
     settle_sampling(&fresh->policy);
+    settle_pids(&fresh->policy);
     snprintf(fresh->description, sizeof fresh->description, "%.240s as root", folder);
     return put(t, fresh, err);
 }

@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "kernel/tier.h"
 #include "policy/text/yaml_parse.h"
+#include "sandbox/sandbox.h"
 #include "wire/interp.h"
 
 #include <stdio.h>
@@ -168,11 +169,13 @@ int template_check(const struct template *t, struct err *err)
 {
     const struct policy *p = &t->policy;
     if (!tier_served(p)) {
-        err_set(err, ERR_UNSUPPORTED, "template %s asks for the %s tier; the daemon has containers",
-                t->name, tier_name(p->tier));
+        err_set(err, ERR_UNSUPPORTED,
+                "template %s asks for the %s tier; the daemon has container and gvisor", t->name,
+                tier_name(p->tier));
         return err_hint(err, "leave kernel.tier out, or use brig run");
     }
-    if (policy_validate(p, err) < 0)
+    if (policy_validate(p, err) < 0 ||
+        (p->wish.count == 0 && run_check_policy(p, p->tier, err) < 0))
         return err_wrap(err, "template %s", t->name);
     return 0;
 }

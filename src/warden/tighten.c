@@ -41,7 +41,8 @@ static int check_tier(const struct policy *p, struct err *err)
 {
     if (tier_served(p))
         return 0;
-    err_set(err, ERR_UNSUPPORTED, "the request asks for the %s tier; the daemon has containers",
+    err_set(err, ERR_UNSUPPORTED,
+            "the request asks for the %s tier; the daemon has container and gvisor",
             tier_name(p->tier));
     return err_hint(err, "leave kernel.tier and level %s out", level_name(p->level));
 }

@@ -384,7 +384,8 @@ static int provision(struct warden *w, struct err *err)
     if (sandbox_open(s, err) < 0)
         return err_number(err);
     if (!tier_row(s->kernel.tier)->served)
-        return err_set(err, ERR_UNSUPPORTED, "the daemon has sandboxes of the container tier only");
+        return err_set(err, ERR_UNSUPPORTED, "the daemon has no sandboxes of the %s tier",
+                       tier_name(s->kernel.tier));
     s->result->tier = s->kernel.tier;
     s->result->level = s->request->policy->level;
     if (state_enter(&s->state, STATE_PROVISIONING, err) < 0 || sandbox_provision(s, err) < 0 ||
@@ -415,17 +416,29 @@ static void watch_all(struct warden *w)
     loop_timer_set(w->loop, &w->late, LATE_MS);
 }
 
-static void serve(struct warden *w)
+void warden_settled(struct warden *w)
 {
     struct err err = ERR_INIT;
-    watch_all(w);
-    warden_watch(w, &w->front, w->front.fd, on_front);
     if (w->s->cloned.pid > 0)
         spawn_adopt(w, w->s->cloned.inside, w->s->cloned.fds, ARRAY_LEN(w->s->cloned.fds));
     else if (!w->template->interpreter[0] || spawn_interpreter(w, &err) < 0)
         warden_ready(w, 0, err.code ? &err : NULL, NULL, 0);
+}
+
+static int serve(struct warden *w, struct err *err)
+{
+    watch_all(w);
+    warden_watch(w, &w->front, w->front.fd, on_front);
+    if (!sentry_wanted(w))
+        warden_settled(w);
+    else if (sentry_boot(w, err) < 0)
+        return err_number(err);
     if (!w->over)
         loop_run(w->loop);
+    if (w->sentry.err.code == ERR_NONE)
+        return 0;
+    *err = w->sentry.err;
+    return err_number(err);
 }
 
 /* A limit that ended it is named before anything is torn down. */
@@ -434,7 +447,7 @@ static void tell_limit(struct warden *w)
     struct err err = ERR_INIT;
     const char *limit = limit_name(w->s->lifecycle.hit);
     bool own_end = strcmp(w->reason_text, "limit") == 0;
-    bool init_died = strncmp(w->reason_text, "the sandbox's first", 19) == 0;
+    bool init_died = strncmp(w->reason_text, "the sandbox's first", 19) == 0 || w->sentry.gone;
     if (init_died) /* if it was killed for want of memory, that is the verdict */
         lifecycle_sample(&w->s->lifecycle);
     else
@@ -532,6 +545,7 @@ static void finish(struct warden *w, int outcome, struct err *err)
     }
     asks_abandon(w);
     review_stop(w);
+    sentry_done(w);
     sandbox_finish(w->s, outcome, err);
     carriers_end(w); /* last of all that was connected to the code */
     note_left(w);
@@ -600,7 +614,7 @@ int warden_main(int sock, struct template *t, const char *id, const struct clone
         outcome = provision(w, &err);
     }
     if (outcome >= 0)
-        serve(w);
+        outcome = serve(w, &err);
     finish(w, outcome, &err);
     warden_free(w);
     run_values_wipe(&values);

@@ -22,6 +22,8 @@
 /* A process that was killed for want of memory, and the shell above it, have ended within this
  * time. */
 #define EXPLAINS_MS 5000u
+/* The Sentry is followed by all that it served, on a busy machine not at once. */
+#define EXPLAINS_SENTRY_MS 60000u
 
 /* ---- refused calls ---- */
 
@@ -208,6 +210,12 @@ bool watch_explains_oom(struct warden *w, int status)
         return false;
     w->oom_open--;
     return true;
+}
+
+bool watch_explains_sentry(struct warden *w)
+{
+    watch_now(w);
+    return w->oom_told > 0 && loop_now_ms(w->loop) - w->oom_ms <= EXPLAINS_SENTRY_MS;
 }
 
 void watch_sample(struct loop_timer *t)

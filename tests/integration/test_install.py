@@ -10,7 +10,7 @@ from buildlib import build_folder, release_folder
 from helpers import TOP
 
 MAN = sorted((TOP / "docs/man").glob("*.scd"))
-WANTED = {"bin/brig": 0o755, "bin/brig-oci": 0o755, "libexec/brig/brig-proxy": 0o755, "libexec/brig/brig-wasm": 0o755, "libexec/brig/brig-daemon": 0o755, "libexec/brig/brig-tls": 0o755, "libexec/brig/brig-unpack": 0o755, "libexec/brig/brig-vmm": 0o755, "libexec/brig/brig-gvisor": 0o755,
+WANTED = {"bin/brig": 0o755, "bin/brig-oci": 0o755, "libexec/brig/brig-proxy": 0o755, "libexec/brig/brig-wasm": 0o755, "libexec/brig/brig-daemon": 0o755, "libexec/brig/brig-tls": 0o755, "libexec/brig/brig-unpack": 0o755, "libexec/brig/brig-vmm": 0o755, "libexec/brig/brig-gvisor": 0o755, "libexec/brig/brig-lead": 0o755,
           "libexec/brig/brig-template.so": 0o755, "share/bash-completion/completions/brig": 0o644,
           "share/zsh/site-functions/_brig": 0o644, "share/fish/vendor_completions.d/brig.fish": 0o644,
           **{f"share/man/man{page.stem[-1]}/{page.stem}": 0o644 for page in MAN}}
@@ -64,7 +64,7 @@ def test_it_is_what_was_built(folder, tmp_path):
     by_make(folder, tmp_path, "/usr/local")
     place = tmp_path / "usr/local"
     for built, there in (("brig", "bin/brig"), ("brig-proxy", "libexec/brig/brig-proxy"),
-                         ("brig-daemon", "libexec/brig/brig-daemon"), ("brig-tls", "libexec/brig/brig-tls"), ("brig-unpack", "libexec/brig/brig-unpack"), ("brig-vmm", "libexec/brig/brig-vmm"), ("brig-gvisor", "libexec/brig/brig-gvisor"), ("brig-template.so", "libexec/brig/brig-template.so")):
+                         ("brig-daemon", "libexec/brig/brig-daemon"), ("brig-tls", "libexec/brig/brig-tls"), ("brig-unpack", "libexec/brig/brig-unpack"), ("brig-vmm", "libexec/brig/brig-vmm"), ("brig-gvisor", "libexec/brig/brig-gvisor"), ("brig-lead", "libexec/brig/brig-lead"), ("brig-template.so", "libexec/brig/brig-template.so")):
         assert (place / there).read_bytes() == (folder / built).read_bytes(), built
     for shell, there in (("bash", "share/bash-completion/completions/brig"), ("zsh", "share/zsh/site-functions/_brig"),
                          ("fish", "share/fish/vendor_completions.d/brig.fish")):

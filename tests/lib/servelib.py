@@ -197,7 +197,7 @@ IDS_OF_THIS_RUN = secrets.token_hex(4)[:7]
 class Serve:
     """A running `brig serve`."""
 
-    def __init__(self, caller, *options, templates=None, state=None, brig=None):
+    def __init__(self, caller, *options, templates=None, state=None, brig=None, env=None):
         self.caller = caller
         self.folder = Path(tempfile.mkdtemp(prefix="test-brig-serve-"))
         relay = self.folder / "relay"
@@ -218,7 +218,7 @@ class Serve:
                    str(self.folder / "brig.sock"), "--daemon", str(relay), *options]
         self.process = subprocess.Popen(caller.outside(*command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, cwd="/",
-                                        env={"PATH": os.environ["PATH"], "HOME": str(self.folder)})
+                                        env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **(env or {})})
         self.relay = self.wire = None
         try:
             self.relay, _ = listener.accept()

@@ -361,14 +361,16 @@ void process_io_init(struct process *p)
     buf_init_metered(&p->queue, SIZE_MAX / 2, &p->hold.meter);
 }
 
-/* The terminal; or, from a pump, what comes out of it, what goes in, and its size. */
+/* The terminal; or, from a pump or from behind a Sentry, what comes out of it, what goes in, and
+ * its size. */
 static int open_terminal(struct process *p, struct wire_msg *m)
 {
+    bool carried = m->fd_count == 3;
     if (m->fd_count < (p->box->pumped ? 3u : 1u))
         return -EPROTO;
     p->out[0].number = 0;
     p->out[0].io.fd = wire_steal_fd(m, 0);
-    if (p->box->pumped) {
+    if (carried) {
         p->in.fd = wire_steal_fd(m, 1);
         p->sizes = wire_steal_fd(m, 2);
         int r = fd_nonblocking(p->out[0].io.fd);

@@ -1,12 +1,14 @@
 /* The Sentry's control socket. It lies in the abstract names of the sandbox's own network
- * namespace; both connections are made before the Sentry runs, and after that no process of this
- * sandbox can make another UNIX socket (seal.c). */
+ * namespace; both connections are made before the Sentry runs, and after that neither this process
+ * nor what it starts can make another UNIX socket (seal.c). Further ones are made by join.c. */
 #include "engines/gvisor/gvisor.h"
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "os/rights.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,17 +36,30 @@ int control_open(struct control *c, struct err *err)
         bind(c->listener, (struct sockaddr *)&name, sizeof name.sun_family) < 0 ||
         listen(c->listener, 2) < 0 || getsockname(c->listener, (struct sockaddr *)&name, &len) < 0)
         return err_sys(err, "make the Sentry's control socket");
+    memcpy(c->name, name.sun_path + 1, JOIN_NAME_LEN);
+    c->name[JOIN_NAME_LEN] = '\0';
     if ((c->wait = connect_to(&name, len, err)) < 0 ||
         (c->signals = connect_to(&name, len, err)) < 0)
         return err_number(err);
     return 0;
 }
 
-int control_ask(int fd, const char *method, const struct buf *argument, struct err *err)
+int control_join(const char *name, struct err *err)
+{
+    struct sockaddr_un full = {.sun_family = AF_UNIX};
+    size_t len = strlen(name);
+    if (len != JOIN_NAME_LEN)
+        return err_set(err, ERR_USAGE, "%.20s is no name of a Sentry's", name);
+    memcpy(full.sun_path + 1, name, len); /* an abstract one: its first byte is 0 */
+    return connect_to(&full, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len), err);
+}
+
+int control_send(int fd, const char *method, const struct buf *argument, const int *fds,
+                 unsigned count, struct err *err)
 {
     cleanup_buf struct buf text;
     struct json_writer w;
-    jw_begin(&w, &text, 4096);
+    jw_begin(&w, &text, 8u << 20);
     jw_kv_string(&w, "method", method);
     jw_key(&w, "arg");
     if (argument)
@@ -52,8 +67,17 @@ int control_ask(int fd, const char *method, const struct buf *argument, struct e
     else
         jw_string(&w, SENTRY_NAME);
     jw_object_end(&w);
-    ssize_t n = send(fd, buf_text(&text), text.len, MSG_NOSIGNAL);
+    if (text.failed)
+        return err_set(err, ERR_LIMIT, "the command or its variables are too long");
+    struct iovec part = {text.data, text.len};
+    ssize_t n = rights_send(fd, &part, 1, fds, count, 0);
+    errno = n < 0 ? (int)-n : EPIPE;
     return n == (ssize_t)text.len ? 0 : err_sys(err, "ask the Sentry");
+}
+
+int control_ask(int fd, const char *method, const struct buf *argument, struct err *err)
+{
+    return control_send(fd, method, argument, NULL, 0, err);
 }
 
 /* To the first process behind the Sentry, or to all. */

@@ -1,6 +1,7 @@
-/* Reads the Sentry's answers to calls: {"success":true,"err":"","result":0}. The Sentry is what the
- * code attacks first, so its words are as hostile as the code's. */
+/* Reads the Sentry's answers to calls: {"success":true,"err":"","result":0}; and the word of a
+ * leader. The Sentry is what the code attacks first, so its words are as hostile as the code's. */
 #include "engines/gvisor/gvisor.h"
+#include "engines/gvisor/lead.h"
 
 #include "base/json.h"
 
@@ -48,9 +49,23 @@ int control_parse(const char *text, size_t len, struct control_answer *ret)
         return len < limits.max_bytes ? 0 : -EPROTO;
     if (json_parse(text, end, &limits, &tree, &err) < 0)
         return -EPROTO;
+    ret->len = end;
     ret->success = json_flag(tree, "success");
     ret->result = json_number(tree, "result");
     copy_printable(json_shown(tree, "err"), ret->why, sizeof ret->why);
     json_free(tree);
     return 1;
+}
+
+/* GV-5: its bytes are the code's, if the code wants that. */
+int lead_word_parse(const void *bytes, size_t len, struct lead_word *ret)
+{
+    if (len != sizeof *ret)
+        return -EPROTO;
+    memcpy(ret, bytes, sizeof *ret);
+    if (ret->stage < LEAD_STARTED || ret->stage >= LEAD_STAGE_COUNT)
+        return -EPROTO;
+    if (ret->why <= 0 || ret->why > 133) /* the last that Linux has */
+        ret->why = EIO;
+    return 0;
 }

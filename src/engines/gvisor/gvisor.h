@@ -4,11 +4,13 @@
  * the code behind it cannot.
  * GV-2  Neither the engine nor the code reaches a UNIX socket of the host.
  * GV-3  The runsc that runs is the one that was looked at, and nobody else could have changed it;
- * it runs inside of the walls alone. GV-4  brig alone says with which options runsc runs. */
+ * it runs inside of the walls alone. GV-4  brig alone says with which options runsc runs.
+ * GV-5  See lead.h. */
 #pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "plan/join.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +26,7 @@ struct sentry_code {
     const char *cwd;
     bool mount_confs; /* this build must be told how each of its mounts is served */
     bool terminal;    /* descriptors 0 to 2 are one */
+    bool serves;      /* it only reaps; what it has itself as 0 to 2 is not for it */
     uint64_t uid, memory, cpus, files;
     char *const *argv;
     char **env; /* owned: the entries are the caller's */
@@ -35,11 +38,16 @@ void spec_write(const struct sentry_code *code, struct buf *out);
 /* control.c: two connections to the Sentry's control socket. One waits for the end of the code, the
  * other carries signals meanwhile. */
 struct control {
-    int listener; /* the Sentry's */
+    int listener;                 /* the Sentry's */
+    char name[JOIN_NAME_LEN + 1]; /* which join.c connects to */
     int wait, signals;
 };
 int control_open(struct control *c, struct err *err);
-/* One call without an answer yet. */
+/* A further connection; negative: none. */
+int control_join(const char *name, struct err *err);
+/* One call without an answer yet, with descriptors. */
+int control_send(int fd, const char *method, const struct buf *argument, const int *fds,
+                 unsigned count, struct err *err);
 int control_ask(int fd, const char *method, const struct buf *argument, struct err *err);
 int control_signal(const struct control *c, int number, bool all, struct err *err);
 
@@ -47,10 +55,24 @@ int control_signal(const struct control *c, int number, bool all, struct err *er
 struct control_answer {
     bool success;
     int64_t result; /* 0 where it is no number */
+    size_t len;     /* of the answer; what comes behind it belongs to the next */
     char why[512];  /* printable */
 };
 /* 1: it is complete; 0: not yet; negative: it is no answer. */
 int control_parse(const char *text, size_t len, struct control_answer *ret);
+
+/* main.c: what both ways to be started share. Each ends this process. */
+void engine_fail(int status, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+void engine_end_by(int number) __attribute__((noreturn));
+uint64_t engine_number(const char *text);
+/* The code's variables, of what this process has. Owned; the entries are the environment's. */
+char **engine_variables(void);
+/* Bytes that JSON can say. */
+bool engine_is_text(const char *at);
+
+/* join.c: brig-gvisor join …, in the place of one program of a sandbox that lives. */
+void join_main(int argc, char *argv[]) __attribute__((noreturn));
 
 /* seal.c: a filter of its own for all that follows. Negative errno. */
 int seal_engine(void);

@@ -3,8 +3,14 @@
  *
  *   brig-gvisor RUNSC PLATFORM CONFS INPUT UID CWD MEMORY CPUS FILES -- COMMAND [ARG…]
  *
+ * or, in a sandbox of brig serve, as the first program there, and for each process after it:
+ *
+ *   brig-gvisor RUNSC PLATFORM CONFS serve UID / MEMORY CPUS FILES -- LEADER reap
+ *   brig-gvisor join …                                                      (join.c)
+ *
  * It makes the Sentry's control socket, narrows itself (seal.c), starts runsc's two processes
- * (runsc.c), tells the Sentry to begin, passes signals on, and ends as the code did.
+ * (runsc.c), tells the Sentry to begin, passes signals on, and ends as the code did. In a sandbox
+ * of brig serve it says the socket's name when the Sentry has begun, and ends with it.
  *
  * Of its environment the code gets all; what stands behind the mark "brig:" in the place of what
  * has the same name without it. runsc gets none. Exit status: the code's; 126 or 127 if it cannot
@@ -32,8 +38,7 @@
 #define VARIABLE       "brig:" /* as credentials/credentials.h has it */
 #define ANSWER_MAX     65536
 
-__attribute__((format(printf, 2, 3), noreturn)) static void fail(int status, const char *format,
-                                                                 ...)
+void engine_fail(int status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -44,7 +49,7 @@ __attribute__((format(printf, 2, 3), noreturn)) static void fail(int status, con
     _exit(status);
 }
 
-__attribute__((noreturn)) static void end_by(int number)
+void engine_end_by(int number)
 {
     sigset_t one;
     sigemptyset(&one);
@@ -55,11 +60,11 @@ __attribute__((noreturn)) static void end_by(int number)
     _exit(128 + number);
 }
 
-static uint64_t take_number(const char *text)
+uint64_t engine_number(const char *text)
 {
     uint64_t value = 0;
     if (num_parse_uint(text, &value, NULL) < 0)
-        fail(NOT_EXECUTABLE, "%s is no number", text);
+        engine_fail(NOT_EXECUTABLE, "%s is no number", text);
     return value;
 }
 
@@ -77,14 +82,14 @@ static bool is_replaced(const char *entry)
     return false;
 }
 
-static char **take_variables(void)
+char **engine_variables(void)
 {
     size_t count = 0, used = 0;
     while (environ[count])
         count++;
     char **found = calloc(count + 1, sizeof *found);
     if (!found)
-        fail(NOT_EXECUTABLE, "no memory");
+        engine_fail(NOT_EXECUTABLE, "no memory");
     for (size_t i = 0; i < count; i++) {
         bool marked = strncmp(environ[i], VARIABLE, strlen(VARIABLE)) == 0;
         if (marked || !is_replaced(environ[i]))
@@ -93,7 +98,7 @@ static char **take_variables(void)
     return found;
 }
 
-static bool is_text(const char *at)
+bool engine_is_text(const char *at)
 {
     uint32_t code;
     size_t left = strlen(at), n = 1;
@@ -106,25 +111,27 @@ static bool is_text(const char *at)
 static void check_text(char *const *list, const char *what)
 {
     for (; *list; list++)
-        if (!is_text(*list))
-            fail(NOT_EXECUTABLE, "%s is not UTF-8, which gVisor's description of it must be", what);
+        if (!engine_is_text(*list))
+            engine_fail(NOT_EXECUTABLE, "%s is not UTF-8, which gVisor's description of it must be",
+                        what);
 }
 
 static void take_options(int argc, char *argv[], struct sentry_code *code)
 {
     if (argc <= FIXED_ARGS || strcmp(argv[FIXED_ARGS - 1], "--") != 0)
-        fail(NOT_EXECUTABLE, "brig starts this program, as brig run --tier gvisor");
+        engine_fail(NOT_EXECUTABLE, "brig starts this program, as brig run --tier gvisor");
     *code = (struct sentry_code){.runsc = argv[1],
                                  .platform = argv[2],
                                  .mount_confs = strcmp(argv[3], "confs") == 0,
                                  .terminal = strcmp(argv[4], "terminal") == 0,
-                                 .uid = take_number(argv[5]),
+                                 .serves = strcmp(argv[4], "serve") == 0,
+                                 .uid = engine_number(argv[5]),
                                  .cwd = argv[6],
-                                 .memory = take_number(argv[7]),
-                                 .cpus = take_number(argv[8]),
-                                 .files = take_number(argv[9]),
+                                 .memory = engine_number(argv[7]),
+                                 .cpus = engine_number(argv[8]),
+                                 .files = engine_number(argv[9]),
                                  .argv = &argv[FIXED_ARGS],
-                                 .env = take_variables()};
+                                 .env = engine_variables()};
     check_text(code->argv, "an argument");
     check_text(code->env, "a variable");
 }
@@ -134,7 +141,7 @@ __attribute__((noreturn)) static void engine_died(const struct sentry *s, const 
     char why[256];
     sentry_last_words(s, why, sizeof why);
     fprintf(stderr, "brig-gvisor: runsc ended %s%s%s\n", when, why[0] ? ": " : "", why);
-    end_by(SIGKILL);
+    engine_end_by(SIGKILL);
 }
 
 /* Blocks until the Sentry has answered on this connection. */
@@ -160,7 +167,8 @@ static void await(const struct sentry *s, int fd, struct control_answer *ret, co
 __attribute__((noreturn)) static void not_started(const struct sentry_code *code, const char *why)
 {
     bool missing = strstr(why, "no such file or directory") || strstr(why, "not found");
-    fail(missing ? NOT_FOUND : NOT_EXECUTABLE, "cannot start %.200s: %s", code->argv[0], why);
+    engine_fail(missing ? NOT_FOUND : NOT_EXECUTABLE, "cannot start %.200s: %s", code->argv[0],
+                why);
 }
 
 /* What is typed from now on (^C, ^Z), and each change of the size, the host's kernel tells the
@@ -168,7 +176,7 @@ __attribute__((noreturn)) static void not_started(const struct sentry_code *code
 static void give_terminal(const struct sentry_code *code, const struct sentry *s)
 {
     if (code->terminal && tcsetpgrp(0, s->boot) < 0)
-        fail(NOT_EXECUTABLE, "cannot give the Sentry the terminal: %s", strerror(errno));
+        engine_fail(NOT_EXECUTABLE, "cannot give the Sentry the terminal: %s", strerror(errno));
 }
 
 static void begin(const struct sentry_code *code, const struct control *c, const struct sentry *s)
@@ -189,16 +197,17 @@ static void begin(const struct sentry_code *code, const struct control *c, const
 /* Signals that were sent to this process are the code's, and the Sentry delivers them. Without a
  * terminal they were meant for all that the code started: init sends them to the whole group. With
  * one, jobs have groups of their own, and they were meant for who leads the session. */
-static void pass_on(int signals, const struct control *c, bool all)
+static void pass_on(int signals, const struct control *c, const struct sentry_code *code)
 {
     struct signalfd_siginfo info;
     struct err err = ERR_INIT;
-    if (read(signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD)
-        (void)control_signal(c, (int)info.ssi_signo, all, &err);
+    if (read(signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD &&
+        !code->serves)
+        (void)control_signal(c, (int)info.ssi_signo, !code->terminal, &err);
 }
 
 __attribute__((noreturn)) static void follow(int signals, const struct control *c,
-                                             const struct sentry *s, bool terminal)
+                                             const struct sentry *s, const struct sentry_code *code)
 {
     struct err err = ERR_INIT;
     struct control_answer answer;
@@ -207,19 +216,31 @@ __attribute__((noreturn)) static void follow(int signals, const struct control *
         engine_died(s, "before the code did");
     do {
         if (poll(fds, 2, -1) > 0 && fds[1].revents)
-            pass_on(signals, c, !terminal);
+            pass_on(signals, c, code);
     } while (!fds[0].revents);
     await(s, c->wait, &answer, "before the code did");
     int status = (int)answer.result;
     if (!answer.success)
         engine_died(s, "before the code did");
     if (WIFSIGNALED(status))
-        end_by(WTERMSIG(status));
+        engine_end_by(WTERMSIG(status));
     _exit(WEXITSTATUS(status));
+}
+
+/* To the warden, and nothing after it. */
+static void say_name(const struct control *c)
+{
+    char line[JOIN_NAME_LEN + 2];
+    int len = snprintf(line, sizeof line, "%s\n", c->name);
+    if (write(1, line, (size_t)len) != len)
+        engine_fail(NOT_EXECUTABLE, "cannot say the socket's name: %s", strerror(errno));
+    close(1);
 }
 
 int main(int argc, char *argv[])
 {
+    if (argc > 1 && strcmp(argv[1], "join") == 0)
+        join_main(argc, argv);
     struct sentry_code code;
     struct control control;
     struct sentry sentry;
@@ -227,17 +248,19 @@ int main(int argc, char *argv[])
     sigset_t all;
     take_options(argc, argv, &code);
     if (control_open(&control, &err) < 0)
-        fail(NOT_EXECUTABLE, "%s", err.message);
+        engine_fail(NOT_EXECUTABLE, "%s", err.message);
     int r = seal_engine();
     if (r < 0)
-        fail(NOT_EXECUTABLE, "cannot narrow itself: %s", strerror(-r));
+        engine_fail(NOT_EXECUTABLE, "cannot narrow itself: %s", strerror(-r));
     if (sentry_start(&code, &control, &sentry, &err) < 0)
-        fail(NOT_EXECUTABLE, "%s", err.message);
+        engine_fail(NOT_EXECUTABLE, "%s", err.message);
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
     int signals = signalfd(-1, &all, SFD_CLOEXEC);
     if (signals < 0)
-        fail(NOT_EXECUTABLE, "cannot watch signals: %s", strerror(errno));
+        engine_fail(NOT_EXECUTABLE, "cannot watch signals: %s", strerror(errno));
     begin(&code, &control, &sentry);
-    follow(signals, &control, &sentry, code.terminal);
+    if (code.serves)
+        say_name(&control);
+    follow(signals, &control, &sentry, &code);
 }

@@ -162,11 +162,14 @@ static int open_pairs(int ours[MOUNTS], int theirs[MOUNTS], struct err *err)
     return 0;
 }
 
-static int copy_stdio(int copies[3], struct err *err)
+static int copy_stdio(const struct sentry_code *code, int copies[3], struct err *err)
 {
-    for (int i = 0; i < 3; i++)
-        if ((copies[i] = fcntl(i, F_DUPFD_CLOEXEC, 3)) < 0)
+    for (int i = 0; i < 3; i++) {
+        copies[i] =
+            code->serves ? open("/dev/null", O_RDWR | O_CLOEXEC) : fcntl(i, F_DUPFD_CLOEXEC, 3);
+        if (copies[i] < 0)
             return err_sys(err, "copy the code's input and output");
+    }
     return 0;
 }
 
@@ -208,7 +211,7 @@ int sentry_start(const struct sentry_code *code, const struct control *c, struct
     int spec[2] = {-1, -1}, mounts[2], ready[2];
     int sentry_io[MOUNTS] = {-1, -1}, gofer_io[MOUNTS] = {-1, -1}, stdio[3] = {-1, -1, -1};
     if (open_spec(code, spec, err) < 0 || open_pairs(sentry_io, gofer_io, err) < 0 ||
-        copy_stdio(stdio, err) < 0)
+        copy_stdio(code, stdio, err) < 0)
         return err_number(err);
     if (pipe2(mounts, O_CLOEXEC) < 0 || pipe2(ready, O_CLOEXEC) < 0)
         return err_sys(err, "make pipes for the Sentry");
