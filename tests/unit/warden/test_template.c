@@ -110,6 +110,22 @@ Test(template, what_is_not_understood_is_refused)
     cr_assert_eq(templates_find(&t, "own")->pool_max, 2, "the good one stays");
 }
 
+/* Behind a Sentry a process is several tasks of the host's. */
+Test(template, the_gvisor_tier_has_numbers_of_its_own)
+{
+    cr_assert_eq(add("policy: {kernel: {tier: gvisor}}\n"), 0, "%s", err.message);
+    cr_assert_eq(templates_find(&t, "own")->policy.pids, 2048);
+    cr_assert_eq(add("policy: {kernel: {tier: gvisor}, lifecycle: {pids: 256}}\n"), 0);
+    cr_assert_eq(templates_find(&t, "own")->policy.pids, 256, "a number that is named stays");
+    cr_assert_eq(add("policy: {kernel: {tier: [gvisor, container]}}\n"), 0);
+    cr_assert_eq(templates_find(&t, "own")->policy.pids, 256, "it may be a container");
+    cr_assert_eq(add("policy: {kernel: {tier: gvisor}, lifecycle: {memory: 64M}}\n"),
+                 -ERR_UNSUPPORTED);
+    cr_assert_eq(add("policy: {kernel: {tier: gvisor}, filesystem: {exec: false}}\n"),
+                 -ERR_UNSUPPORTED);
+    cr_assert_eq(add("policy: {kernel: {tier: [container, vm]}}\n"), -ERR_UNSUPPORTED);
+}
+
 Test(template, names_are_plain)
 {
     static const char *const bad[] = {"", ".x", "-x", "a/b", "a b", "..", "\xc3\xa4"};
