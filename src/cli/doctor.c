@@ -102,6 +102,11 @@ static void report_text(const struct host_report *r, struct buf *out, struct sty
         line(out, s, r->levels[i].available, level_name(r->levels[i].level), detail);
         reason(out, r->levels[i].available, r->levels[i].why, r->levels[i].how);
     }
+    title(out, s, "Languages: what `brig run --tier wasm --lang` can run here");
+    for (const struct host_language *l = r->languages; l->name; l++) {
+        line(out, s, l->module[0], l->name, l->module);
+        reason(out, l->module[0], l->why, l->how);
+    }
 }
 
 static void reason_json(struct json_writer *w, bool good, const char *why, const char *how)
@@ -155,6 +160,20 @@ static void levels_json(const struct host_report *r, struct json_writer *w)
         jw_kv_bool(w, "available", good);
         jw_kv_string(w, "tier", good ? tier_name(r->levels[i].tier) : NULL);
         reason_json(w, good, r->levels[i].why, r->levels[i].how);
+    }
+    jw_array_end(w);
+}
+
+static void languages_json(const struct host_report *r, struct json_writer *w)
+{
+    jw_key(w, "languages");
+    jw_array_begin(w);
+    for (const struct host_language *l = r->languages; l->name; l++) {
+        jw_object_begin(w);
+        jw_kv_string(w, "language", l->name);
+        jw_kv_bool(w, "available", l->module[0]);
+        jw_kv_string(w, "module", l->module[0] ? l->module : NULL);
+        reason_json(w, l->module[0], l->why, l->how);
     }
     jw_array_end(w);
 }
@@ -226,6 +245,7 @@ static void report_json(const struct host_report *r, const struct fixes *f, stru
     facts_json(r, &w);
     tiers_json(r, &w);
     levels_json(r, &w);
+    languages_json(r, &w);
     if (f)
         fixes_json(f, &w);
     jw_object_end(&w);

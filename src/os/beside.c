@@ -28,7 +28,7 @@ static int own_path(char *out, size_t size, struct err *err)
     return err_set(err, ERR_UNSUPPORTED, "brig does not know its own folder");
 }
 
-int program_beside(const char *name, char *ret, size_t size, struct err *err)
+static int find_beside(const char *name, int mode, char *ret, size_t size, struct err *err)
 {
     static const char *const places[] = {"", "../libexec/brig/"};
     char self[4000];
@@ -39,12 +39,22 @@ int program_beside(const char *name, char *ret, size_t size, struct err *err)
         slash[1] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         snprintf(ret, size, "%s%s%s", self, places[i], name);
-        if (access(ret, X_OK) == 0)
+        if (access(ret, mode) == 0)
             return 0;
     }
     err_set(err, ERR_UNSUPPORTED, "%s is not beside brig (looked in %s and %s../libexec/brig)",
             name, self, self);
     return err_hint(err, "build it with `make`, or install it with `make install`");
+}
+
+int program_beside(const char *name, char *ret, size_t size, struct err *err)
+{
+    return find_beside(name, X_OK, ret, size, err);
+}
+
+int file_beside(const char *name, char *ret, size_t size, struct err *err)
+{
+    return find_beside(name, R_OK, ret, size, err);
 }
 
 static int spawn(const char *program, char *const argv[], char *const envp[], const int *fds,

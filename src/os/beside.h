@@ -9,6 +9,8 @@
 
 /* Where `name` is. ERR_UNSUPPORTED, with where it was looked for, if it is not there. */
 int program_beside(const char *name, char *ret, size_t size, struct err *err);
+/* The same of a file that is no program. */
+int file_beside(const char *name, char *ret, size_t size, struct err *err);
 
 #define PROGRAM_FDS_MAX 4
 #define PROGRAM_FD      3 /* where the first of them stands */

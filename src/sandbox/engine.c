@@ -51,7 +51,9 @@ static int spell(const char *name, char out[static PATH_MAX], struct err *err)
  * reached through no link that a sandbox may have made. */
 static int find_module(struct sandbox *s, struct err *err)
 {
-    const char *name = s->request->argv && s->request->argv[0] ? s->request->argv[0] : "";
+    const char *name = s->request->module                        ? s->request->module
+                       : s->request->argv && s->request->argv[0] ? s->request->argv[0]
+                                                                 : "";
     char full[PATH_MAX];
     struct reached at;
     struct stat sb;
@@ -102,8 +104,6 @@ int engine_open(struct sandbox *s, struct err *err)
     struct tier_answer answer = {0};
     if (!row->engine)
         return 0;
-    if (row->module && s->request->code)
-        return refuse(s, "--lang starts interpreters of the system", err);
     if (row->module && s->learner)
         return refuse(s, "learn mode watches programs of the system", err);
     if (row->user_kernel && sentry_check(s, err) < 0)

@@ -6,10 +6,12 @@
 #include "os/fd.h"
 #include "os/landlock.h"
 #include "sandbox/link.h"
+#include "sandbox/module.h"
 #include "sandbox/sandbox.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -199,6 +201,24 @@ static void judge_levels(struct host_report *r)
     }
 }
 
+static void look_at_languages(struct host_report *r)
+{
+    cleanup_free struct module *found = malloc(sizeof *found);
+    const char *language;
+    for (size_t i = 0; found && i < HOST_LANGUAGES_MAX - 1 && (language = module_language_at(i));
+         i++) {
+        struct err err = ERR_INIT;
+        struct host_language *l = &r->languages[i];
+        l->name = language;
+        if (module_find(language, found, &err) == 0) {
+            snprintf(l->module, sizeof l->module, "%.190s", found->path);
+        } else {
+            snprintf(l->why, sizeof l->why, "%.250s", err.message);
+            snprintf(l->how, sizeof l->how, "%.250s", err.hint);
+        }
+    }
+}
+
 const struct host_tier *host_tier_of(const struct host_report *report, enum tier tier)
 {
     return &report->tiers[tier < TIER_PROCESS ? 0 : tier - TIER_PROCESS];
@@ -223,4 +243,5 @@ void sandbox_host_report(struct host_report *ret)
         judge_tier(ret, &ret->tiers[i], found);
     }
     judge_levels(ret);
+    look_at_languages(ret);
 }

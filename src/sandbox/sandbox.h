@@ -34,6 +34,9 @@ struct run_request {
     const struct policy *policy;
     struct run_values *values; /* or NULL */
     char *const *argv;         /* NULL-terminated; argv[0] is looked up in the sandbox's PATH */
+    /* On a tier that runs modules: the one that runs the language of the code (sandbox/module.h),
+     * by its absolute path; NULL: argv[0] names it. */
+    const char *module;
     const char *project; /* absolute folder granted read-write when policy->project; else NULL */
     const char *review;  /* absolute folder of which the code gets a copy-on-write view, or NULL;
                             takes the place of the project */
@@ -166,7 +169,8 @@ struct host_fact {
     /* The same as a line for root's shell, where the report has made one; else empty. */
     char command[256];
 };
-#define HOST_FACTS_MAX 24
+#define HOST_FACTS_MAX     24
+#define HOST_LANGUAGES_MAX 4
 struct host_report {
     struct host_fact facts[HOST_FACTS_MAX];
     unsigned fact_count;
@@ -184,6 +188,12 @@ struct host_report {
         char why[256];
         char how[256];
     } levels[LEVEL_COUNT];
+    struct host_language {
+        const char *name; /* that the wasm tiers run by a module; NULL after the last */
+        char module[200]; /* "": there is none */
+        char why[256];
+        char how[256];
+    } languages[HOST_LANGUAGES_MAX];
 };
 void sandbox_host_report(struct host_report *ret);
 /* Does the C library of programs here find names below localhost? Those of ports of sandboxes lie

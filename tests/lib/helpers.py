@@ -28,7 +28,7 @@ def _public_folder():
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
     shutil.copy(BRIG, folder / "brig")
-    for name in ("brig-proxy", "brig-daemon", "brig-tls", "brig-unpack", "brig-gvisor", "brig-lead", "brig-wasm", "brig-template.so"):
+    for name in ("brig-proxy", "brig-daemon", "brig-tls", "brig-unpack", "brig-gvisor", "brig-lead", "brig-wasm", "brig-template.so", "javascript.wasm"):
         if (Path(BRIG).parent / name).exists():
             shutil.copy(Path(BRIG).parent / name, folder / name)
     (folder / "no-cgroup.yaml").write_text('lifecycle: {cgroup: "off", sampling: accept}\n')

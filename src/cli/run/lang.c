@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "sandbox/module.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -29,6 +30,12 @@ static const struct lang langs[] = {
 };
 /* clang-format on */
 
+/* As modules are started, on a tier that runs them: "-" is stdin for all of them. */
+static const struct lang modules[] = {
+    {.name = "javascript", .args = {"-"}},
+    {.name = "python", .args = {"-"}},
+};
+
 const char lang_words[] =
     "python py python3 bash sh node js javascript perl pl ruby rb lua php tcl "
     "r R julia jl deno ts typescript";
@@ -50,6 +57,15 @@ const struct lang *lang_find(const char *name)
                 return &langs[i];
         }
     }
+    return NULL;
+}
+
+const struct lang *lang_of_module(const char *name)
+{
+    const char *language = module_language(name);
+    for (size_t i = 0; language && i < ARRAY_LEN(modules); i++)
+        if (strcmp(modules[i].name, language) == 0)
+            return &modules[i];
     return NULL;
 }
 

@@ -21,6 +21,8 @@ struct lang {
 extern const char lang_words[];
 
 const struct lang *lang_find(const char *name);
+/* How the module of a language is started; the name is also its argv[0]. */
+const struct lang *lang_of_module(const char *name);
 /* The i-th language, NULL past the end. */
 const struct lang *lang_at(size_t i);
 /* The program to start: looked for in the folders of the sandbox's PATH, on the host or below

@@ -13,6 +13,7 @@
 #include "cli/verdict.h"
 #include "images/build/build.h"
 #include "sandbox/image.h"
+#include "sandbox/module.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ enum run_option_id {
 static const struct opt run_items[] = {
     {OPT_LANG, 0, "lang", OPT_VALUE, "LANG", lang_words, NULL, RUNNING,
      "run code, from FILE or from stdin (-), in this language: python, bash, sh, node, perl, ruby, "
-     "lua, php, tcl, r, julia or deno"},
+     "lua, php, tcl, r, julia or deno; with --tier wasm: javascript or python, as a module"},
     {OPT_TTY, 't', "tty", OPT_FLAG, NULL, NULL, NULL, RUNNING,
      "give the program a private terminal (for shells and editors)"},
     {OPT_PROJECT, 0, "project", OPT_VALUE, "DIR", NULL, NULL, RUNNING,
@@ -92,6 +93,7 @@ struct run_options {
     struct policy_options policy;
     const char *lang;
     const char *code; /* --lang's operand: a file, or "-" */
+    char *module;     /* that runs the language, on a tier that runs modules */
     const char *project, *review;
     const char *receipt; /* where to */
     const char *entrypoint;
@@ -108,6 +110,7 @@ static void run_options_done(struct run_options *o)
 {
     policy_options_done(&o->policy);
     free(o->learn.cwd);
+    free(o->module);
     learn_free(o->learned);
 }
 
@@ -290,11 +293,15 @@ static int open_code(const char *file, struct err *err)
 static int use_language(const struct run_options *o, const char *root, char *const *arguments,
                         char ***ret_argv, int *ret_fd, struct err *err)
 {
-    const struct lang *lang = lang_find(o->lang);
+    const struct lang *lang = o->module ? lang_of_module(o->lang) : lang_find(o->lang);
     const char *program;
     if (!lang)
         return err_set(err, ERR_INTERNAL, "language %s is not in the table", o->lang);
-    int r = lang_program(lang, root, &program, err);
+    int r = 0;
+    if (o->module)
+        program = lang->name;
+    else
+        r = lang_program(lang, root, &program, err);
     if (r < 0)
         return r;
     if (o->code && strcmp(o->code, "-") != 0) {
@@ -500,6 +507,7 @@ static int run_policy(struct run_options *o, const struct policy *policy, struct
         .policy = policy,
         .image = in_image ? image : NULL,
         .argv = lang_args ? lang_args : command,
+        .module = o->module,
         .project = project.len ? buf_text(&project) : NULL,
         .review = review.len ? buf_text(&review) : NULL,
         .review_dest = buf_text(&review_dest),
@@ -540,6 +548,43 @@ static int prepare_commit(const struct run_options *o, struct policy *policy, st
     return policy_validate(policy, err);
 }
 
+/* The library of a module is shown as a grant is, at its own place, which the module is told. */
+static int show_library(struct policy *policy, const struct module *m, struct err *err)
+{
+    const struct origin origin = {.kind = ORIGIN_OPTION, .name = "--lang"};
+    cleanup_buf struct buf text;
+    buf_init(&text, 2 * PATH_MAX);
+    buf_fmt(&text, "%s/lib", m->home);
+    if (policy_grant(policy, buf_text(&text), false, &origin, err) < 0)
+        return err_wrap(err, "show the library of the module %s", m->path);
+    buf_reset(&text);
+    buf_fmt(&text, "PYTHONHOME=%s", m->home);
+    if (policy_env(policy, buf_text(&text), &origin, err) < 0)
+        return err_number(err);
+    return policy_validate(policy, err);
+}
+
+/* Where what runs is a module, a language is one too. */
+static int prepare_module(struct run_options *o, struct policy *policy, struct err *err)
+{
+    cleanup_free struct module *m = malloc(sizeof *m);
+    const char *language = module_language(o->lang);
+    if (!m)
+        return err_memory(err);
+    if (!language) {
+        err_set(err, ERR_USAGE, "no module runs %.60s on tier %s", o->lang,
+                tier_name(policy->tier));
+        return err_hint(err, "--lang " MODULE_LANGUAGES
+                             "; --tier container runs the interpreters of this system");
+    }
+    if (module_find(language, m, err) < 0)
+        return err_number(err);
+    o->module = strdup(m->path);
+    if (!o->module)
+        return err_memory(err);
+    return m->home[0] ? show_library(policy, m, err) : 0;
+}
+
 static int run_options(struct run_options *o, char *const *command, struct err *err)
 {
     int r = check_contradictions(o, command, err);
@@ -560,6 +605,8 @@ static int run_options(struct run_options *o, char *const *command, struct err *
         r = prepare_commit(o, &policy, err);
     if (r >= 0)
         r = check_command(o, &policy, command, err);
+    if (r >= 0 && o->lang && tier_runs_modules(policy.tier))
+        r = prepare_module(o, &policy, err);
     if (r >= 0)
         r = sandbox_image_open(&policy, &image, err);
     if (r >= 0)

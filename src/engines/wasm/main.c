@@ -1,7 +1,12 @@
 /* brig-wasm: runs one WASI command. brig starts it as the code of a sandbox (sandbox/engine.c), so
  * that all walls stand around it, and tells it by arguments what the module was given:
  *
- *   brig-wasm [--no-exec] [--ro NAME=FOLDER]… [--rw NAME=FOLDER]… -- FILE ARG0 [ARG…]
+ *   brig-wasm [--no-exec] [--cells] [--ro NAME=FOLDER]… [--rw NAME=FOLDER]… -- FILE ARG0 [ARG…]
+ *
+ * With --cells it is an interpreter of a sandbox that lives (wire/interp.h): the module gets the
+ * two pipes of that channel, and one that can be read once the cell is to be interrupted, since
+ * WASI has no signals. It is told by two arguments more: `--cells=REQUESTS,ANSWERS,INTERRUPTS`, the
+ * numbers that they have in its own table, and the folder that it starts in.
  *
  * Of its environment the module gets what stands behind the mark "brig:". Exit status: the
  * module's; 126 if it cannot be run. A trap ends it as abort() would, a stack that overflows as
@@ -13,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jsc/jsc.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,8 +29,14 @@
 
 #define NOT_EXECUTABLE 126
 #define MODULE_MAX     (256u << 20)
-#define STACK_BYTES    (8u << 20)
+/* Of the engine's own, in which a module's calls lie as well: what recurses in it (a parser) takes
+ * much more of this one than of the stack that it keeps in its memory. Only what is used costs. */
+#define STACK_BYTES    (64u << 20)
+#define STACK_USED_MAX (STACK_BYTES - (2u << 20))
 #define VARIABLE       "brig:" /* as credentials/credentials.h has it */
+/* As wire/interp.h has them. */
+#define REQUESTS 3
+#define ANSWERS  4
 
 static struct wasi world;
 
@@ -151,14 +163,65 @@ static void take_switch(void)
         setenv("BRIG_WEAKEN", left, 1);
 }
 
+/* ---- cells ---- */
+
+static int interrupts[2];
+
+static void on_interrupt(int number)
+{
+    int kept = errno;
+    ssize_t n = write(interrupts[1], "", 1); /* full: it is known already */
+    (void)n;
+    (void)number;
+    errno = kept;
+}
+
+static unsigned give_stream(int fd, uint64_t rights)
+{
+    uint32_t number = 0;
+    if (wasi_add(&world, fd, rights | WR(WR_POLL), 0, &number) != WE_SUCCESS)
+        fail("cannot give the module its channel: descriptor %d", fd);
+    return number;
+}
+
+/* Behind the folders: a module looks for those from the first number on, without a gap. */
+static void give_channel(const char *here[static 2])
+{
+    static char numbers[64], folder[PATH_MAX];
+    struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    if (pipe2(interrupts, O_CLOEXEC | O_NONBLOCK) < 0 || sigaction(SIGINT, &act, NULL) < 0)
+        fail("cannot listen for interrupts: %s", strerror(errno));
+    unsigned requests = give_stream(REQUESTS, WR(WR_READ));
+    unsigned answers = give_stream(ANSWERS, WR(WR_WRITE));
+    snprintf(numbers, sizeof numbers, "--cells=%u,%u,%u", requests, answers,
+             give_stream(interrupts[0], WR(WR_READ)));
+    here[0] = numbers;
+    here[1] = getcwd(folder, sizeof folder) ? folder : "/";
+}
+
+/* argv[0] of the module, and what stands in the place of other arguments. */
+static void take_cells(char *argv[])
+{
+    static char *args[3];
+    const char *here[2];
+    give_channel(here);
+    args[0] = argv[0];
+    args[1] = (char *)here[0];
+    args[2] = (char *)here[1];
+    world.args = args;
+    world.arg_count = 3;
+}
+
 /* Returns where the options end. */
-static int take_options(int argc, char *argv[], bool *executable)
+static int take_options(int argc, char *argv[], bool *executable, bool *cells)
 {
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         bool folder = strcmp(argv[i], "--ro") == 0 || strcmp(argv[i], "--rw") == 0;
         if (strcmp(argv[i], "--no-exec") == 0)
             *executable = false;
+        else if (strcmp(argv[i], "--cells") == 0)
+            *cells = true;
         else if (!folder || i + 1 >= argc)
             fail("%s: brig starts this program, as brig run --tier wasm", argv[i]);
         else {
@@ -171,15 +234,17 @@ static int take_options(int argc, char *argv[], bool *executable)
 
 int main(int argc, char *argv[])
 {
-    bool executable = true;
+    bool executable = true, cells = false;
     take_switch();
     wasi_init(&world);
-    int i = take_options(argc, argv, &executable);
+    int i = take_options(argc, argv, &executable, &cells);
     if (i + 2 >= argc)
         fail("no module: brig run --tier wasm -- FILE.wasm");
     take_variables();
     world.args = &argv[i + 2];
     world.arg_count = (uint32_t)(argc - i - 2);
+    if (cells)
+        take_cells(&argv[i + 2]);
     struct job job = {.name = argv[i + 2]};
     job.bytes = read_module(argv[i + 1], argv[i + 2], &job.size);
     if (!executable && !guard_left_out(GUARD_WASM_NOEXEC)) {
@@ -188,5 +253,6 @@ int main(int argc, char *argv[])
             fail("cannot do without executable memory: %s", strerror(-r));
         jsc_options_set_boolean(JSC_OPTIONS_USE_JIT, FALSE);
     }
+    jsc_options_set_uint("maxPerThreadStackUsage", STACK_USED_MAX);
     run_apart(&job);
 }
