@@ -66,6 +66,7 @@ static const struct tier_row rows[TIER_COUNT] = {
                    .needs = NEEDS_ALL,
                    .engine = WASM_ENGINE,
                    .module = true,
+                   .served = true,
                    .probe = probe_wasm},
     [TIER_GVISOR] = {.about = "a kernel in user space (gVisor), in the container tier's walls",
                      .needs = NEEDS_ALL,

@@ -120,6 +120,8 @@ int engine_open(struct sandbox *s, struct err *err)
         return err_at(err, BOUNDARY_KERNEL);
     if (!row->module)
         return sentry_open(s, err);
+    if (cells_only(s))
+        return cells_open(s, err);
     return s->request->engine ? 0 : find_module(s, err);
 }
 
@@ -135,7 +137,7 @@ const char *engine_runs(const struct sandbox *s)
     return s->session ? s->engine.leader : s->request->tool;
 }
 
-static void give(struct plan *plan, const char *name, const char *folder, bool writable)
+void engine_give(struct plan *plan, const char *name, const char *folder, bool writable)
 {
     cleanup_buf struct buf spec;
     buf_init(&spec, PLAN_MAX_BYTES);
@@ -146,7 +148,7 @@ static void give(struct plan *plan, const char *name, const char *folder, bool w
 
 /* Every folder that the policy shows, at its own place; and the working folder, which is how
  * programs that know no absolute paths find theirs. */
-static void give_folders(struct sandbox *s)
+void engine_give_folders(const struct sandbox *s, struct plan *plan)
 {
     const struct filesystem *fs = &s->filesystem;
     /* On the process tier it is a folder of the host's; to the module it has the same name. */
@@ -157,18 +159,18 @@ static void give_folders(struct sandbox *s)
         const char *place = grant_place(fs, g);
         if (!g->is_dir)
             continue;
-        give(&s->plan, place, place, g->writable);
+        engine_give(plan, place, place, g->writable);
         if (strcmp(fs->cwd, place) == 0) {
-            give(&s->plan, ".", place, g->writable);
+            engine_give(plan, ".", place, g->writable);
             here = false;
         }
         if (strcmp(place, WORKSPACE) == 0)
             workspace = false;
     }
     if (workspace)
-        give(&s->plan, WORKSPACE, work, true);
+        engine_give(plan, WORKSPACE, work, true);
     if (here)
-        give(&s->plan, ".", work, true);
+        engine_give(plan, ".", work, true);
 }
 
 void engine_plan(struct sandbox *s)
@@ -184,7 +186,7 @@ void engine_plan(struct sandbox *s)
     }
     if (!s->request->policy->exec)
         plan_str(&s->plan, OP_ARG, "--no-exec", NULL, 0);
-    give_folders(s);
+    engine_give_folders(s, &s->plan);
     plan_str(&s->plan, OP_ARG, "--", NULL, 0);
     plan_str(&s->plan, OP_ARG, s->filesystem.namespaced ? MODULE_PATH : s->engine.module, NULL, 0);
 }

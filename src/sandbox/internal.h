@@ -164,6 +164,18 @@ const char *engine_runs(const struct sandbox *s);
 /* What no engine that takes the place of the code has yet: refused, one by one. */
 int engine_check_request(const struct sandbox *s, struct err *err);
 int engine_refuse(enum tier tier, const char *what, struct err *err);
+/* For the engine's arguments: one folder, and all that the policy shows. */
+void engine_give(struct plan *plan, const char *name, const char *folder, bool writable);
+void engine_give_folders(const struct sandbox *s, struct plan *plan);
+
+/* cells.c: it lives on a tier that runs modules, so that interpreters are all that it runs. */
+bool cells_only(const struct sandbox *s);
+int cells_open(struct sandbox *s, struct err *err);
+/* How one is started, but for its variables and its folder. */
+void cells_plan(const struct sandbox *s, struct plan *plan);
+/* Is there one for the language? What else it has not: refused. */
+int cells_check(const struct sandbox *s, const char *language, struct err *err);
+int cells_refuse(const struct sandbox *s, const char *what, struct err *err);
 /* sentry.c: the part of it that is the gvisor tier's. What is asked for and not offered there;
  * which runsc; the arguments before the code's. */
 int sentry_check(const struct sandbox *s, struct err *err);

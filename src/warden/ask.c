@@ -178,6 +178,8 @@ int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json 
     int port;
     if (!whole_number(json_get(j, "port"), 1, 65535, &port))
         return err_set(err, ERR_USAGE, "expected a port");
+    if (cells_only(w->s))
+        return cells_refuse(w->s, "ports", err);
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_CONNECT, .value = port};
     return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);

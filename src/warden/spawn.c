@@ -48,6 +48,15 @@ static uint64_t size_of(const struct json *j, uint64_t fallback)
     return good ? (uint64_t)json_int(j) : fallback;
 }
 
+/* What is started where only cells of a module run. */
+static int check_cells(const struct warden *w, const struct order *o, struct err *err)
+{
+    if (!cells_only(w->s))
+        return 0;
+    return o->interpreter ? cells_check(w->s, o->interpreter->name, err)
+                          : cells_refuse(w->s, "commands and terminals", err);
+}
+
 static int read_order(const struct warden *w, const struct json *j, struct order *o,
                       struct err *err)
 {
@@ -57,6 +66,8 @@ static int read_order(const struct warden *w, const struct json *j, struct order
     if (!is_null(language) &&
         (!json_string(language) || !(o->interpreter = interpreter_find(json_string(language)))))
         return err_set(err, ERR_USAGE, "interpreter: expected " INTERP_LANGUAGES);
+    if (check_cells(w, o, err) < 0)
+        return err_number(err);
     if (!o->interpreter && (is_null(o->argv) || json_type(o->argv) != JSON_ARRAY ||
                             json_count(o->argv) == 0 || !all_strings(o->argv)))
         return err_set(err, ERR_USAGE, "argv: expected a list of texts");
@@ -82,8 +93,16 @@ static int read_order(const struct warden *w, const struct json *j, struct order
 
 static const char *const roots_own[] = {"USER=root", "LOGNAME=root", "PIP_ROOT_USER_ACTION=ignore"};
 
+/* Where an engine runs the code, variables of the code stand behind a mark. */
+static const char *mark(const struct warden *w)
+{
+    return cells_only(w->s) ? CREDENTIALS_INNER : "";
+}
+
 static bool overridden(const struct json *env, const char *entry)
 {
+    size_t marked = strlen(CREDENTIALS_INNER);
+    entry += strncmp(entry, CREDENTIALS_INNER, marked) == 0 ? marked : 0;
     size_t len = strcspn(entry, "=");
     for (size_t i = 0; !is_null(env) && i < json_count(env); i++) {
         const char *name = json_key_at(env, i);
@@ -139,7 +158,8 @@ static void plan_env(const struct warden *w, const struct order *o, struct plan 
         give_variable(w, "TERM=xterm-256color", plan);
     for (size_t i = 0; !is_null(o->env) && i < json_count(o->env); i++) {
         buf_reset(&entry);
-        buf_fmt(&entry, "%s=%s", json_key_at(o->env, i), json_string(json_value_at(o->env, i)));
+        buf_fmt(&entry, "%s%s=%s", mark(w), json_key_at(o->env, i),
+                json_string(json_value_at(o->env, i)));
         give_variable(w, buf_text(&entry), plan);
     }
 }
@@ -196,9 +216,12 @@ static int make_block(const struct warden *w, const struct order *o, struct err 
     buf_init(&folder, WIRE_TEXT_MAX);
     write_cwd(w, o, &folder);
     plan_init(&plan);
+    bool cells = cells_only(w->s);
     if (behind)
         plan_behind(w, o, buf_text(&folder), &plan);
-    for (size_t i = 0; o->interpreter && o->interpreter->argv[i]; i++)
+    if (cells)
+        cells_plan(w->s, &plan);
+    for (size_t i = 0; !cells && o->interpreter && o->interpreter->argv[i]; i++)
         plan_str(&plan, OP_ARG, o->interpreter->argv[i], NULL, 0);
     for (size_t i = 0; !o->interpreter && i < json_count(o->argv); i++)
         plan_str(&plan, OP_ARG, json_string(json_at(o->argv, i)), NULL, 0);

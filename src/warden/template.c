@@ -275,7 +275,8 @@ static void write_one(const struct template *t, struct json_writer *w)
     jw_key(w, "interpreters");
     jw_array_begin(w);
     for (int l = INTERP_NONE + 1; l < INTERP_COUNT; l++)
-        jw_string(w, interp_language_name((enum interp_language)l));
+        if (!tier_runs_modules(t->policy.tier) || l == INTERP_JAVASCRIPT)
+            jw_string(w, interp_language_name((enum interp_language)l));
     jw_array_end(w);
     jw_kv_string(w, "interpreter", t->interpreter[0] ? t->interpreter : NULL);
     char why[STEM_WHY_SIZE];

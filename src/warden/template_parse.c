@@ -165,6 +165,21 @@ static int read_member(struct reading *r, const char *key, const struct json *va
                  "policy, aliases, description, interpreter, modules, pool or ports");
 }
 
+/* Where all that runs is a module (sandbox/cells.c). */
+static int check_cells(const struct template *t, struct err *err)
+{
+    if (t->policy.root_beside) {
+        err_set(err, ERR_POLICY, "template %s: kernel.root is of no use on tier %s", t->name,
+                tier_name(t->policy.tier));
+        return err_hint(err, "nothing can be started there as root: leave it out");
+    }
+    if (!t->interpreter[0] || strcmp(t->interpreter, "javascript") == 0)
+        return 0;
+    err_set(err, ERR_POLICY, "template %s: tier %s has no interpreter for %s", t->name,
+            tier_name(t->policy.tier), t->interpreter);
+    return err_hint(err, "interpreter: javascript, which is QuickJS there");
+}
+
 int template_check(const struct template *t, struct err *err)
 {
     const struct policy *p = &t->policy;
@@ -177,7 +192,7 @@ int template_check(const struct template *t, struct err *err)
     if (policy_validate(p, err) < 0 ||
         (p->wish.count == 0 && run_check_policy(p, p->tier, err) < 0))
         return err_wrap(err, "template %s", t->name);
-    return 0;
+    return tier_runs_modules(p->tier) ? check_cells(t, err) : 0;
 }
 
 static int read_document(struct reading *r, const struct json *root)

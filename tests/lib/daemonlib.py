@@ -39,7 +39,7 @@ def _public_folder():
     folder = Path(tempfile.mkdtemp(prefix="test-brig-daemon-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
-    for path in BRIG.parent.glob("brig*"):
+    for path in [*BRIG.parent.glob("brig*"), *BRIG.parent.glob("javascript.wasm")]:
         if path.is_file():
             shutil.copy(path, folder / path.name)
     return folder
