@@ -9,7 +9,10 @@
  *
  * CL-1  A call that was answered is freed when the callbacks of this round are done: who is further
  *       up may still look at it. A second answer goes nowhere.
- * CL-2  No body, whatever it consists of, keeps the front from serving others. */
+ * CL-2  No body, whatever it consists of, keeps the front from serving others.
+ * CL-3  What there is no room for is not written on, and no byte of an answer costs more than a
+ *       few nanoseconds, whatever it is (base/json_write.c).
+ * CL-4  What lists many things is made a few of them in each round, and page by page. */
 #pragma once
 
 #include "daemon/api/fields.h"

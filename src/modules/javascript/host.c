@@ -444,7 +444,8 @@ static int wait_for(int first, int second, double ms)
     struct pollfd fds[] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
     nfds_t count = second >= 0 ? 2 : first >= 0 ? 1 : 0;
     if (!count) {
-        struct timespec t = {(time_t)(ms / 1e3), (long)((ms - (double)(int64_t)(ms / 1e3) * 1e3) * 1e6)};
+        struct timespec t = {(time_t)(ms / 1e3),
+                             (long)((ms - (double)(int64_t)(ms / 1e3) * 1e3) * 1e6)};
         nanosleep(&t, NULL);
         return 0;
     }
