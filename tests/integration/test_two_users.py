@@ -222,6 +222,26 @@ def test_root_touches_neither_init_nor_the_users_processes(box):
     assert told.out == b"there\n", told
 
 
+WATCH = """import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.inotify_init1(0)
+IN_OPEN, IN_CREATE = 0x20, 0x100
+for path in sys.argv[1:]:
+    # Who reads is not told: such a watch is set by brig, in the place of the code and with its rights.
+    number = libc.inotify_add_watch(fd, path.encode(), IN_OPEN | IN_CREATE)
+    print("set" if number > 0 else os.strerror(ctypes.get_errno()), end=";")
+"""
+
+
+def test_a_watch_is_set_with_the_callers_rights(box):
+    assert sh(box, "user", "mkdir -m 700 ~/shut && touch ~/shut/f && chmod 600 ~/shut/f").status == 0
+    assert sh(box, "root", "touch ~/f && chmod 600 ~/f").status == 0
+    both = ("/root", "/root/f", "/home/user/shut", "/home/user/shut/f", "/tmp")
+    told = {user: run(box, user, "/usr/bin/python3", "-c", WATCH, *both).out for user in ("user", "root")}
+    no = b"Permission denied;"
+    assert told == {"user": no * 2 + b"set;" * 3, "root": b"set;" * 2 + no * 2 + b"set;"}, told
+
+
 def test_root_is_root_of_nothing(box):
     for script in ("mount -t tmpfs none /mnt", "chroot / true", "mknod /tmp/d c 1 3", "unshare -U true", "hostname x", "date -s 12:00", "touch /.brig/sbin/x",
                    "rm /.brig/sbin/sudo", "echo 1 > /proc/sys/kernel/hostname", "mount -o remount,rw /.brig", "echo -1000 > /proc/self/oom_score_adj"):

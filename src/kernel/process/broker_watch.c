@@ -49,40 +49,41 @@ static int find_ids(const struct kernel *k, pid_t pid, uid_t *uid, gid_t *gid)
     return 0;
 }
 
-/* What the hand may do in a user namespace that it is in, the code may not. */
-static int put_rights_aside(struct __user_cap_data_struct kept[2])
+static bool use_rights(const struct __user_cap_data_struct rights[2])
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct less[2];
-    if (syscall(SYS_capget, &head, kept) < 0)
-        return -EPERM;
-    memcpy(less, kept, sizeof less);
-    less[0].effective = less[1].effective = 0;
-    return syscall(SYS_capset, &head, less) < 0 ? -EPERM : 0;
+    return syscall(SYS_capset, &head, rights) == 0;
 }
 
-static void take_rights_back(const struct __user_cap_data_struct kept[2])
+static bool rights_now(struct __user_cap_data_struct ret[2])
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    syscall(SYS_capset, &head, kept);
+    return syscall(SYS_capget, &head, ret) == 0;
 }
 
-/* As the code would: from its root, and with its rights. */
-static int watch_as(uid_t uid, gid_t gid, int inotify, pid_t pid, const char *path, uint32_t mask)
+/* Neither call says whether it was done. */
+static bool become(uid_t uid, gid_t gid)
 {
-    struct __user_cap_data_struct kept[2];
     setfsgid(gid);
     setfsuid(uid);
-    /* Neither says whether it was done. */
-    bool became = (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
-    int number = became ? put_rights_aside(kept) : -EPERM;
-    if (number == 0) {
-        number = add_watch(inotify, pid, path, mask);
-        take_rights_back(kept);
-    }
+    return (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
+}
+
+/* As the code would: from its root, and with its rights. What the hand may do in a user namespace
+ * that it is in, the code may not. (The kernel takes rights away, or gives them, with an id that
+ * becomes, or was, root's: so they are put back last.) */
+static int watch_as(uid_t uid, gid_t gid, int inotify, pid_t pid, const char *path, uint32_t mask)
+{
+    struct __user_cap_data_struct all[2], none[2];
+    if (!rights_now(all))
+        return -EPERM;
+    memcpy(none, all, sizeof none);
+    none[0].effective = none[1].effective = 0;
+    int number =
+        become(uid, gid) && use_rights(none) ? add_watch(inotify, pid, path, mask) : -EPERM;
     setfsuid(geteuid());
     setfsgid(getegid());
-    return number;
+    return use_rights(all) ? number : -EPERM;
 }
 
 int broker_watch(struct kernel *k, const struct seccomp_notif *n, int mem, int watch)
