@@ -121,21 +121,48 @@ static void host_entry(struct filesystem *fs, struct plan *plan, const struct vi
         bind(fs, plan, e->path, e->path, e->is_dir ? 0 : BIND_FILE);
 }
 
+/* The accounts of Debian's base-passwd, which have had these numbers for ever. Installers give
+ * files to them by name (`install -o man`), and fail where there is no such name; that it is done
+ * is pretended (K-19), and nobody can become one of them. Without _apt: apt would try to. */
+static const char installers_passwd[] = "daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
+                                        "bin:x:2:2:bin:/bin:/usr/sbin/nologin\n"
+                                        "sys:x:3:3:sys:/dev:/usr/sbin/nologin\n"
+                                        "games:x:5:60:games:/usr/games:/usr/sbin/nologin\n"
+                                        "man:x:6:12:man:/var/cache/man:/usr/sbin/nologin\n"
+                                        "lp:x:7:7:lp:/var/spool/lpd:/usr/sbin/nologin\n"
+                                        "mail:x:8:8:mail:/var/mail:/usr/sbin/nologin\n"
+                                        "news:x:9:9:news:/var/spool/news:/usr/sbin/nologin\n"
+                                        "uucp:x:10:10:uucp:/var/spool/uucp:/usr/sbin/nologin\n"
+                                        "proxy:x:13:13:proxy:/bin:/usr/sbin/nologin\n"
+                                        "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
+                                        "backup:x:34:34:backup:/var/backups:/usr/sbin/nologin\n"
+                                        "list:x:38:38:list:/var/list:/usr/sbin/nologin\n"
+                                        "irc:x:39:39:irc:/run/ircd:/usr/sbin/nologin\n";
+static const char installers_group[] =
+    "daemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nlp:x:7:\nmail:x:8:\n"
+    "news:x:9:\nuucp:x:10:\nman:x:12:\nproxy:x:13:\nkmem:x:15:\ndialout:x:20:\nfax:x:21:\n"
+    "voice:x:22:\ncdrom:x:24:\nfloppy:x:25:\ntape:x:26:\nsudo:x:27:\naudio:x:29:\ndip:x:30:\n"
+    "www-data:x:33:\nbackup:x:34:\noperator:x:37:\nlist:x:38:\nirc:x:39:\nsrc:x:40:\n"
+    "shadow:x:42:\nutmp:x:43:\nvideo:x:44:\nsasl:x:45:\nplugdev:x:46:\nstaff:x:50:\n"
+    "games:x:60:\nusers:x:100:\n";
+
 /* Names without the host's: one user, and root and nobody because programs look them up. Where the
  * one user is root, "user" is another name for it. */
 static void synthesised_etc(struct filesystem *fs, struct plan *plan)
 {
-    char passwd[320], group[160];
+    char passwd[320 + sizeof installers_passwd], group[160 + sizeof installers_group];
     unsigned uid = (unsigned)fs->inside_uid;
+    bool installers = fs->policy->writable_root && filesystem_has_root(fs);
     plan_str(plan, OP_DIR, "/etc", NULL, 0755);
     snprintf(passwd, sizeof passwd,
              "root:x:0:0:root:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
-             "user:x:%u:%u:user:%s:/bin/sh\n",
+             "user:x:%u:%u:user:%s:/bin/sh\n%s",
              fs->root_beside ? ROOT_HOME_DIR
              : uid == 0      ? HOME_DIR
                              : "/",
-             uid, uid, HOME_DIR);
-    snprintf(group, sizeof group, "root:x:0:\nnogroup:x:65534:\nuser:x:%u:\n", uid);
+             uid, uid, HOME_DIR, installers ? installers_passwd : "");
+    snprintf(group, sizeof group, "root:x:0:\nnogroup:x:65534:\nuser:x:%u:\n%s", uid,
+             installers ? installers_group : "");
     file(plan, "/etc/passwd", passwd);
     file(plan, "/etc/group", group);
     file(plan, "/etc/hostname", "brig\n");

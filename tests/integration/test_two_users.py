@@ -242,6 +242,20 @@ def test_a_watch_is_set_with_the_callers_rights(box):
     assert told == {"user": no * 2 + b"set;" * 3, "root": b"set;" * 2 + no * 2 + b"set;"}, told
 
 
+def test_installers_find_the_accounts_that_they_give_files_to(daemon, wide):
+    """`install -o man`, as man-db's trigger has it after every package with a manual: the name is there, and nothing else is."""
+    told = sh(wide, "root", "install -d -o man -g man /var/x && chown www-data:staff /var/x && stat -c %u:%g /var/x && getent passwd man | cut -d: -f1,3,4,7")
+    assert told.status == 0 and told.out == b"0:0\nman:6:12:/usr/sbin/nologin\n", told
+    for user in ("user", "root"):
+        assert python(wide, user, "import os\nfor become in (os.setuid, os.setgid):\n try: become(6); print('became')\n except OSError: pass").out == b"", "nobody becomes it"
+    assert "invalid username" in str(run(wide, "man", "/bin/true").error)
+    narrow = daemon.create("two")
+    try:
+        assert sh(narrow, "root", "getent passwd man").status != 0, "the control: where nothing can be installed"
+    finally:
+        narrow.kill()
+
+
 def test_root_is_root_of_nothing(box):
     for script in ("mount -t tmpfs none /mnt", "chroot / true", "mknod /tmp/d c 1 3", "unshare -U true", "hostname x", "date -s 12:00", "touch /.brig/sbin/x",
                    "rm /.brig/sbin/sudo", "echo 1 > /proc/sys/kernel/hostname", "mount -o remount,rw /.brig", "echo -1000 > /proc/self/oom_score_adj"):
