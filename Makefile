@@ -33,7 +33,7 @@ $(BUILD)/machines/configured: tools/configure
 
 # QuickJS as a module is one long compilation, beside the others.
 all: $(BUILD)/machines/configured
-	@tools/quickjs $(BUILD) & module=$$!; ninja -C $(BUILD) --quiet && wait $$module
+	@tools/quickjs $(BUILD) & module=$$!; ninja -C $(BUILD) --quiet && wait $$module && tools/quickjs $(BUILD)
 
 $(TEST_BUILD)/machines/configured: tools/configure | deps-test
 	@tools/configure test $(TEST_BUILD)

@@ -131,7 +131,10 @@ static void round_once(struct peer *p)
     field(p->in, "envdAccessToken", token, sizeof token);
     snprintf(headers, sizeof headers,
              "E2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49999\r\nX-Access-Token: %s\r\n", id, token);
-    ask(p, "POST", "/execute", headers, "{\"code\":\"print(1)\"}");
+    /* In this template a module of QuickJS has the same words. */
+    ask(p, "POST", "/execute", headers,
+        strcmp(template, "module") == 0 ? "{\"code\":\"print(1)\",\"language\":\"javascript\"}"
+                                        : "{\"code\":\"print(1)\"}");
     while (!strstr(p->in, "\"stdout\""))
         more(p);
     uint64_t first = now_us();

@@ -13,9 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As tools/quickjs writes it from prelude.js: a text with a NUL behind it. */
+/* As tools/quickjs writes it from prelude.js: a text with a NUL behind it, or what PRELUDE_COMPILER
+ * made of that. To read the text takes half of all the time until a script begins. */
 extern const char prelude[];
 extern const size_t prelude_len;
+extern const int prelude_compiled;
 
 /* Of the stack of this module (tools/quickjs says how large it is). A script that recurses without
  * end gets an error of its own before the engine's stack below it is full. */
@@ -29,19 +31,34 @@ static int fail(JSContext *ctx)
     return 1;
 }
 
-int main(int argc, char *argv[])
+#ifdef PRELUDE_COMPILER
+/* Another program, which writes the prelude as QuickJS' own code to stdout. */
+static int run(JSContext *ctx, int argc, char *argv[])
+{
+    size_t len = 0;
+    JSValue code = JS_Eval(ctx, prelude, prelude_len, "prelude.js",
+                           JS_EVAL_FLAG_STRICT | JS_EVAL_FLAG_COMPILE_ONLY);
+    uint8_t *bytes =
+        JS_IsException(code) ? NULL : JS_WriteObject(ctx, &len, code, JS_WRITE_OBJ_BYTECODE);
+    if (!bytes)
+        return fail(ctx);
+    return fwrite(bytes, 1, len, stdout) == len && fflush(stdout) == 0 ? 0 : 1;
+}
+#else
+static JSValue load_prelude(JSContext *ctx)
+{
+    if (!prelude_compiled)
+        return JS_Eval(ctx, prelude, prelude_len, "prelude.js", JS_EVAL_FLAG_STRICT);
+    JSValue code = JS_ReadObject(ctx, (const uint8_t *)prelude, prelude_len, JS_READ_OBJ_BYTECODE);
+    return JS_IsException(code) ? code : JS_EvalFunction(ctx, code);
+}
+
+static int run(JSContext *ctx, int argc, char *argv[])
 {
     struct channel channel = {-1, -1, -1};
-    JSRuntime *runtime = engine_new();
-    JSContext *ctx = runtime ? JS_NewContext(runtime) : NULL;
-    if (!ctx) {
-        fprintf(stderr, "javascript: no memory\n");
-        return 1;
-    }
-    JS_SetMaxStackSize(runtime, STACK_MAX);
     if (argc > 1 && strncmp(argv[1], "--cells=", 8) == 0)
         sscanf(argv[1] + 8, "%d,%d,%d", &channel.requests, &channel.answers, &channel.interrupts);
-    JSValue start = JS_Eval(ctx, prelude, prelude_len, "prelude.js", JS_EVAL_FLAG_STRICT);
+    JSValue start = load_prelude(ctx);
     JSValue words = JS_NewArray(ctx);
     for (int i = 1; i < argc; i++)
         JS_DefinePropertyValueUint32(ctx, words, (uint32_t)i - 1, JS_NewString(ctx, argv[i]),
@@ -51,4 +68,17 @@ int main(int argc, char *argv[])
     int32_t code;
     /* Nothing is taken apart: the module ends, and its memory with it. */
     return JS_IsException(status) || JS_ToInt32(ctx, &code, status) ? fail(ctx) : code;
+}
+#endif
+
+int main(int argc, char *argv[])
+{
+    JSRuntime *runtime = engine_new();
+    JSContext *ctx = runtime ? JS_NewContext(runtime) : NULL;
+    if (!ctx) {
+        fprintf(stderr, "javascript: no memory\n");
+        return 1;
+    }
+    JS_SetMaxStackSize(runtime, STACK_MAX);
+    return run(ctx, argc, argv);
 }
