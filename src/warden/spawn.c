@@ -370,6 +370,8 @@ int spawn_interpreter(struct warden *w, struct err *err)
     struct order o = {.interpreter = interpreter_find(w->template->interpreter)};
     if (!o.interpreter)
         return err_set(err, ERR_INTERNAL, "no interpreter %s", w->template->interpreter);
+    if (check_cells(w, &o, err) < 0) /* a request may have made the tier another one */
+        return err_number(err);
     return begin(w, &o, WIRE_READY, 0, err);
 }
 

@@ -95,6 +95,17 @@ def test_what_was_compiled_before_is_what_answers(daemon):
         daemon.request("DELETE", f"/sandboxes/{done.id}")
 
 
+def test_a_request_may_ask_for_the_tier(daemon):
+    """Of a template with another interpreter, which is then not there: it is stricter, and no other language's module is put in its place."""
+    made = daemon.create("python", policy="kernel: {tier: wasm}\nlifecycle: {sampling: accept}\n")
+    try:
+        assert text(execute(made, "6 * 7")) == "42"
+        refused = made.request("POST", "/execute", {"code": "1", "language": "python"}, port=49999).body
+        assert b"wasm" in refused and b"python" in refused, refused
+    finally:
+        daemon.request("DELETE", f"/sandboxes/{made.id}")
+
+
 def test_files_that_are_sent_are_what_the_code_sees(daemon, box):
     sent = box.request("POST", "/files?path=data.txt", b"hello", headers={"Content-Type": "application/octet-stream"})
     assert sent.status == 200, sent
