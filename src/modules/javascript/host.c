@@ -175,6 +175,17 @@ JS_CALL host_decode(JS_ARGS)
     return text;
 }
 
+/* bytes(text): how many it has in UTF-8 */
+JS_CALL host_bytes(JS_ARGS)
+{
+    size_t len = 0;
+    const char *text = JS_ToCStringLen(ctx, &len, argv[0]);
+    if (!text)
+        return JS_EXCEPTION;
+    JS_FreeCString(ctx, text);
+    return JS_NewInt64(ctx, (int64_t)len);
+}
+
 /* ---- os ---- */
 
 /* A name or two to one call. */
@@ -746,7 +757,7 @@ JS_CALL host_on_rejection(JS_ARGS)
 /* clang-format off */
 static const JSCFunctionListEntry host_functions[] = {
     JS_CFUNC_DEF("write", 2, host_write), JS_CFUNC_DEF("readAll", 2, host_read_all),
-    JS_CFUNC_DEF("decode", 1, host_decode),
+    JS_CFUNC_DEF("decode", 1, host_decode), JS_CFUNC_DEF("bytes", 1, host_bytes),
     JS_CFUNC_DEF("exit", 1, host_exit), JS_CFUNC_DEF("gc", 0, host_gc),
     JS_CFUNC_DEF("strerror", 1, host_strerror), JS_CFUNC_DEF("getenv", 1, host_getenv),
     JS_CFUNC_DEF("setenv", 2, host_setenv), JS_CFUNC_DEF("environ", 0, host_environ),

@@ -301,15 +301,6 @@ function utf8(text) {
   return Uint8Array.from(bytes);
 }
 
-const bytesIn = (text) => {
-  let count = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    count += code < 0x80 ? 1 : code < 0x800 || (code >= 0xd800 && code < 0xe000) ? 2 : 3;
-  }
-  return count;
-};
-
 define(globalThis, 'TextEncoder', class TextEncoder {
   get encoding() { return 'utf-8'; }
 
@@ -480,11 +471,11 @@ function unhandled() {
   return null;
 }
 
-const wellFormed = (text) => text.toWellFormed().replace(/\0/g, '\uFFFD');
+const wellFormed = (text) => (text.includes('\0') ? text.replaceAll('\0', '\uFFFD') : text).toWellFormed();
 
 function cut(text, most) {
   text = wellFormed(String(text));
-  const bytes = bytesIn(text);
+  const bytes = host.bytes(text);
   return bytes <= most ? text : `${wellFormed(text.slice(0, Math.floor(most / 3) - 64))}\n… (${bytes} bytes in all)`;
 }
 
@@ -664,7 +655,7 @@ function look(value) {
 
 function fit(data) {
   if (data.text !== undefined) data.text = cut(data.text, TEXT_MAX);
-  const size = (name) => bytesIn(stringify(data[name]));
+  const size = (name) => host.bytes(stringify(data[name]));
   for (;;) {
     const names = Object.keys(data);
     if (names.reduce((sum, name) => sum + size(name), 0) <= FRAME_MAX) return data;
