@@ -136,7 +136,7 @@ static void open_credentials(struct sandbox *s)
                                           .tmpdir = container ? NULL : private_dir,
                                           .term = s->request->tty ? s->request->term : NULL,
                                           .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
-                                          .engine = s->engine.program[0] && !s->session,
+                                          .engine = s->engine.program[0] && (!s->session || cells_only(s)),
                                           .host_etc = !container,
                                           .root_inside = container && s->kernel.inside_uid == 0,
                                           .user_ns = &s->kernel.users_fd};
