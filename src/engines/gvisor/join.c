@@ -169,8 +169,9 @@ static void write_no_capabilities(struct json_writer *w)
     jw_object_end(w);
 }
 
-/* The leader is started in the root: a folder that does not answer would hold up the Sentry, which
- * starts one process after the other. Builds before 2023 number the descriptors by themselves. */
+/* The leader is started in the root: while a folder does not answer, the Sentry, which starts one
+ * process after the other, would hold its lock for that. Builds before 2023 number the descriptors
+ * by themselves. */
 static void write_execution(const struct join *j, struct buf *out)
 {
     struct json_writer w;
