@@ -216,7 +216,7 @@ def test_K07_no_user_namespace_below_even_without_the_filter(cell):
     try:
         def code():
             return [p for p in hostview.descendants(process.pid)
-                    if pathlib.Path(f"/proc/{p}/comm").read_text().strip() == "sleep"]
+                    if hostview.read(f"/proc/{p}/comm").strip() == "sleep"]
         assert hostview.wait_for(code)
         enter = ["nsenter", "--target", str(code()[0]), "--user", "--preserve-credentials"]
         free = subprocess.run(["unshare", "--user", "true"], capture_output=True, check=False)
