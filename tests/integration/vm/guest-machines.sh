@@ -49,7 +49,7 @@ endings()
         spins=10s
         [ -n "$COUNTED" ] || spins=120s
         vm --cpu-time $spins -- sh -c 'echo spinning; while :; do :; done'
-        [ $? = 137 ] && has '^spinning$' && complains 'CPU time'
+        [ $? = 124 ] && has '^spinning$' && complains 'of CPU time used up'
         check "a guest that spins is ended by the limit of CPU time"
         vm --disk 8M -- sh -c 'head -c 20000000 /dev/zero >/tmp/x; echo "status $?"'
         has '^status 1$' && complains 'disk limit 8M reached'
