@@ -126,7 +126,9 @@ static void send_out(struct egress *e, unsigned i)
     if (len == 0 || l->full)
         return;
     ssize_t n = l->deaf ? (ssize_t)len : write(l->fd, data, len);
-    l->full = again(n);
+    /* Also a part may be all that it takes now: a guest with a full window rings no more, so that
+     * nobody but the other side can tell when the rest goes. */
+    l->full = again(n) || (n >= 0 && (size_t)n < len);
     if (n < 0 && !l->full) { /* what the other side said before it went is still to be read */
         l->deaf = true;
         n = (ssize_t)len;

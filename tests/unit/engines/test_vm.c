@@ -469,6 +469,31 @@ Test(vm_egress, what_is_not_taken_is_not_read)
     cr_assert_eq(fds[1].fd, -1, "and waits for nothing");
 }
 
+/* The other side may take a part only. The guest has nothing to say until its window opens, so the
+ * monitor has to wait for that side. */
+Test(vm_egress, what_was_taken_in_part_goes_on)
+{
+    static char much[4096], got[4096];
+    struct pollfd fds[EGRESS_FDS];
+    const struct vsock_stream *s = &vsock.streams[VSOCK_FIXED];
+    size_t came = 0;
+    start_egress();
+    send_packet(1, 1000, GUEST_CARRY, 0, 0);
+    send_data(1000, &goal, sizeof goal);
+    step_egress();
+    cr_assert_eq(setsockopt(egress.lines[0].fd, SOL_SOCKET, SO_SNDBUF, &(int){0}, sizeof(int)), 0);
+    send_data(1000, much, sizeof much);
+    send_data(1000, much, sizeof much);
+    step_egress();
+    cr_assert_gt(s->from_len, 0, "the control: not all of it");
+    cr_assert_lt(s->from_len, 2 * sizeof much, "the control: some of it");
+    egress_watch(&egress, fds);
+    cr_assert(fds[1].events & POLLOUT);
+    for (ssize_t n; (n = read(far, got, sizeof got)) > 0; came += (size_t)n)
+        step_egress();
+    cr_assert_eq(came, 2 * sizeof much);
+}
+
 Test(vm_egress, questions_have_lengths)
 {
     int pair[2];
