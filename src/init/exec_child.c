@@ -1,12 +1,12 @@
 /* Starts the code: finds the program, forks, waits for the supervisor's word and executes it. */
 #include "init/exec_child.h"
 
+#include "os/execute_child.h"
 #include "os/landlock.h"
 #include "os/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -31,34 +31,14 @@ static const char *env_path(const struct apply_state *st)
     for (size_t i = 0; i < st->envc; i++)
         if (strncmp(st->envp[i], "PATH=", 5) == 0)
             return st->envp[i] + 5;
-    return "/usr/local/bin:/usr/bin:/bin";
+    return EXECUTE_PATH;
 }
 
-/* As execvp: the first hit wins, but "permission denied" is remembered over "not found". */
 int exec_search(struct apply_state *st, struct err *err)
 {
-    const char *name = st->argv[0];
-    if (strchr(name, '/')) {
-        execve(name, st->argv, st->envp);
-        return exec_error(name, name, errno, err);
-    }
-    const char *path = env_path(st);
-    int worst = ENOENT;
-    for (const char *at = path; *name && at;) {
-        const char *colon = strchr(at, ':');
-        size_t len = colon ? (size_t)(colon - at) : strlen(at);
-        char full[PATH_MAX];
-        if (len && len + strlen(name) + 2 <= sizeof full) {
-            memcpy(full, at, len);
-            full[len] = '/';
-            memcpy(full + len + 1, name, strlen(name) + 1);
-            execve(full, st->argv, st->envp);
-            if (errno != ENOENT && errno != ENOTDIR)
-                worst = errno;
-        }
-        at = colon ? colon + 1 : NULL;
-    }
-    return exec_error(name, path, worst, err);
+    const char *name = st->argv[0], *path = env_path(st);
+    int why = execute_search(path, st->argv, st->envp);
+    return exec_error(name, strchr(name, '/') ? name : path, why, err);
 }
 
 int exec_session(struct apply_state *st, struct err *err)

@@ -103,6 +103,16 @@ bool tier_cloned(const struct policy *p)
     return all;
 }
 
+void tier_served_names(char out[static TIER_NAMES_SIZE])
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int t = TIER_PROCESS; t < TIER_COUNT && used < TIER_NAMES_SIZE; t++)
+        if (rows[t].served)
+            used += (size_t)snprintf(out + used, TIER_NAMES_SIZE - used, "%s%s", used ? ", " : "",
+                                     tier_name((enum tier)t));
+}
+
 bool tier_probe_seccomp(void)
 {
     uint32_t action = SECCOMP_RET_USER_NOTIF;

@@ -49,6 +49,9 @@ struct tier_row {
 const struct tier_row *tier_row(enum tier tier);
 /* Each tier that the policy may end on can be had from `brig serve`. */
 bool tier_served(const struct policy *p);
+#define TIER_NAMES_SIZE 64
+/* Those of which it has sandboxes, for a message: "container, gvisor". */
+void tier_served_names(char out[static TIER_NAMES_SIZE]);
 /* Whichever tier the policy ends on, a template process can be cloned into its sandboxes. */
 bool tier_cloned(const struct policy *p);
 /* Tries it on this host, in children where something has to be made. */

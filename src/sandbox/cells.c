@@ -22,10 +22,8 @@ int cells_open(struct sandbox *s, struct err *err)
     cleanup_free struct module *m = malloc(sizeof *m);
     if (!m)
         return err_memory(err);
-    if (module_find(LANGUAGE, m, err) < 0)
-        return err_number(err);
-    memcpy(s->engine.module, m->path, sizeof s->engine.module);
-    return 0;
+    return module_find(LANGUAGE, m, err) < 0 ? err_number(err)
+                                             : engine_take_module(s, m->path, err);
 }
 
 int cells_refuse(const struct sandbox *s, const char *what, struct err *err)

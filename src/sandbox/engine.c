@@ -47,13 +47,8 @@ static int spell(const char *name, char out[static PATH_MAX], struct err *err)
     return 0;
 }
 
-/* Where the module is. FS-7: it is shown to the sandbox as a grant is, and like a grant it is
- * reached through no link that a sandbox may have made. */
-static int find_module(struct sandbox *s, struct err *err)
+int engine_take_module(struct sandbox *s, const char *name, struct err *err)
 {
-    const char *name = s->request->module                        ? s->request->module
-                       : s->request->argv && s->request->argv[0] ? s->request->argv[0]
-                                                                 : "";
     char full[PATH_MAX];
     struct reached at;
     struct stat sb;
@@ -74,6 +69,13 @@ static int find_module(struct sandbox *s, struct err *err)
         return refuse(s, "the first argument is a file", err);
     memcpy(s->engine.module, at.path, sizeof s->engine.module);
     return 0;
+}
+
+static int find_module(struct sandbox *s, struct err *err)
+{
+    const struct run_request *r = s->request;
+    const char *first = r->argv && r->argv[0] ? r->argv[0] : "";
+    return engine_take_module(s, r->module ? r->module : first, err);
 }
 
 int engine_refuse(enum tier tier, const char *what, struct err *err)

@@ -157,6 +157,9 @@ int sandbox_attest(struct sandbox *s, struct err *err);
  * that has no engine. */
 int engine_open(struct sandbox *s, struct err *err);
 void engine_plan(struct sandbox *s);
+/* Where the module is. FS-7: it is shown to the sandbox as a grant is, and like a grant it is
+ * reached through no link that a sandbox may have made. */
+int engine_take_module(struct sandbox *s, const char *name, struct err *err);
 /* The program of brig's own that is shown inside; or NULL. */
 const char *engine_program(const struct sandbox *s);
 /* What the engine is to run, if that is a program of brig's own, or NULL. */

@@ -129,18 +129,17 @@ static void open_credentials(struct sandbox *s)
 {
     bool container = tier_namespaced(s->kernel.tier);
     const char *private_dir = s->filesystem.private_dir[0] ? s->filesystem.private_dir : NULL;
-    s->credentials =
-        (struct credentials){.policy = s->request->policy,
-                             .home = container     ? HOME_DIR
-                                     : private_dir ? private_dir
-                                                   : "/",
-                             .tmpdir = container ? NULL : private_dir,
-                             .term = s->request->tty ? s->request->term : NULL,
-                             .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
-                             .engine = s->engine.program[0] && (!s->session || cells_only(s)),
-                             .host_etc = !container,
-                             .root_inside = container && s->kernel.inside_uid == 0,
-                             .user_ns = &s->kernel.users_fd};
+    s->credentials = (struct credentials){.policy = s->request->policy,
+                                          .home = container     ? HOME_DIR
+                                                  : private_dir ? private_dir
+                                                                : "/",
+                                          .tmpdir = container ? NULL : private_dir,
+                                          .term = s->request->tty ? s->request->term : NULL,
+                                          .tools = s->filesystem.namespaced ? TOOLS_DIR : NULL,
+                                          .engine = s->engine.program[0] && !s->session,
+                                          .host_etc = !container,
+                                          .root_inside = container && s->kernel.inside_uid == 0,
+                                          .user_ns = &s->kernel.users_fd};
     if (s->filesystem.namespaced)
         s->credentials.first_tools = FIRST_TOOLS_DIR;
 }

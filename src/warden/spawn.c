@@ -93,16 +93,8 @@ static int read_order(const struct warden *w, const struct json *j, struct order
 
 static const char *const roots_own[] = {"USER=root", "LOGNAME=root", "PIP_ROOT_USER_ACTION=ignore"};
 
-/* Where an engine runs the code, variables of the code stand behind a mark. */
-static const char *mark(const struct warden *w)
-{
-    return cells_only(w->s) ? CREDENTIALS_INNER : "";
-}
-
 static bool overridden(const struct json *env, const char *entry)
 {
-    size_t marked = strlen(CREDENTIALS_INNER);
-    entry += strncmp(entry, CREDENTIALS_INNER, marked) == 0 ? marked : 0;
     size_t len = strcspn(entry, "=");
     for (size_t i = 0; !is_null(env) && i < json_count(env); i++) {
         const char *name = json_key_at(env, i);
@@ -131,12 +123,12 @@ static void plan_as_root(const char *entry, struct buf *room, struct plan *plan)
     plan_str(plan, OP_ENV, home ? buf_text(room) : entry, NULL, 0);
 }
 
+/* Where an engine starts or runs the program, they are the program's and not the engine's. */
 static void give_variable(const struct warden *w, const char *entry, struct plan *plan)
 {
     cleanup_buf struct buf text;
     buf_init(&text, WIRE_TEXT_MAX);
-    /* Behind a Sentry they are the program's, and not of who has it started. */
-    buf_fmt(&text, "%s%s", sentry_wanted(w) ? CREDENTIALS_INNER : "", entry);
+    buf_fmt(&text, "%s%s", w->s->engine.program[0] ? CREDENTIALS_INNER : "", entry);
     plan_str(plan, OP_ENV, buf_text(&text), NULL, 0);
 }
 
@@ -158,8 +150,7 @@ static void plan_env(const struct warden *w, const struct order *o, struct plan 
         give_variable(w, "TERM=xterm-256color", plan);
     for (size_t i = 0; !is_null(o->env) && i < json_count(o->env); i++) {
         buf_reset(&entry);
-        buf_fmt(&entry, "%s%s=%s", mark(w), json_key_at(o->env, i),
-                json_string(json_value_at(o->env, i)));
+        buf_fmt(&entry, "%s=%s", json_key_at(o->env, i), json_string(json_value_at(o->env, i)));
         give_variable(w, buf_text(&entry), plan);
     }
 }

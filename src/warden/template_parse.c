@@ -184,9 +184,10 @@ int template_check(const struct template *t, struct err *err)
 {
     const struct policy *p = &t->policy;
     if (!tier_served(p)) {
-        err_set(err, ERR_UNSUPPORTED,
-                "template %s asks for the %s tier; the daemon has container and gvisor", t->name,
-                tier_name(p->tier));
+        char names[TIER_NAMES_SIZE];
+        tier_served_names(names);
+        err_set(err, ERR_UNSUPPORTED, "template %s asks for the %s tier; the daemon has %s",
+                t->name, tier_name(p->tier), names);
         return err_hint(err, "leave kernel.tier out, or use brig run");
     }
     if (policy_validate(p, err) < 0 ||

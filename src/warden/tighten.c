@@ -41,9 +41,10 @@ static int check_tier(const struct policy *p, struct err *err)
 {
     if (tier_served(p))
         return 0;
-    err_set(err, ERR_UNSUPPORTED,
-            "the request asks for the %s tier; the daemon has container and gvisor",
-            tier_name(p->tier));
+    char names[TIER_NAMES_SIZE];
+    tier_served_names(names);
+    err_set(err, ERR_UNSUPPORTED, "the request asks for the %s tier; the daemon has %s",
+            tier_name(p->tier), names);
     return err_hint(err, "leave kernel.tier and level %s out", level_name(p->level));
 }
 

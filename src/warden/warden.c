@@ -193,10 +193,7 @@ static int claim_env(struct warden *w, const struct json *env, struct err *err)
         const char *value = json_string(json_value_at(env, i));
         if (!value || !environment_name_ok(name))
             return err_set(err, ERR_USAGE, "env: a malformed variable");
-        cleanup_buf struct buf marked;
-        buf_init(&marked, WIRE_TEXT_MAX);
-        buf_fmt(&marked, "%s%s", cells_only(w->s) ? CREDENTIALS_INNER : "", name);
-        if (environment_set(&w->env, buf_text(&marked), value) < 0)
+        if (environment_set(&w->env, name, value) < 0)
             return err_set(err, ERR_LIMIT, "env: too many variables");
     }
     return 0;

@@ -14,10 +14,10 @@
  *
  * It is static, has no heap and no stdio, and reads nothing of its environment. */
 #include "engines/gvisor/lead_child.h"
+#include "os/execute_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -59,33 +59,7 @@ __attribute__((noreturn)) static void give_up(int status, enum lead_stage stage)
 static const char *search_path(void)
 {
     const char *path = getenv("PATH");
-    return path ? path : "/usr/local/bin:/usr/bin:/bin";
-}
-
-/* As execvp: the first hit wins, but "permission denied" is remembered over "not found". */
-static void execute(char **argv)
-{
-    const char *name = argv[0];
-    if (strchr(name, '/')) {
-        execve(name, argv, environ);
-        return;
-    }
-    int worst = ENOENT;
-    for (const char *at = search_path(); *name && at;) {
-        const char *colon = strchr(at, ':');
-        size_t len = colon ? (size_t)(colon - at) : strlen(at);
-        char full[PATH_MAX];
-        if (len && len + strlen(name) + 2 <= sizeof full) {
-            memcpy(full, at, len);
-            full[len] = '/';
-            memcpy(full + len + 1, name, strlen(name) + 1);
-            execve(full, argv, environ);
-            if (errno != ENOENT && errno != ENOTDIR)
-                worst = errno;
-        }
-        at = colon ? colon + 1 : NULL;
-    }
-    errno = worst;
+    return path ? path : EXECUTE_PATH;
 }
 
 /* That it ends with its leader is a help for who watches processes; nothing depends on it. */
@@ -103,7 +77,7 @@ __attribute__((noreturn)) static void become_program(struct lead *l, pid_t leade
         give_up(status, LEAD_PREPARE);
     if (chdir(l->folder) < 0)
         give_up(status, LEAD_FOLDER);
-    execute(l->argv);
+    errno = execute_search(search_path(), l->argv, environ);
     give_up(status, LEAD_EXECUTE);
 }
 
