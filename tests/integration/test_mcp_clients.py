@@ -34,7 +34,7 @@ def daemon(request):
         wait_for(lambda: not made.live(), 60, "no sandbox is left over")
 
 
-@pytest.fixture(params=USERS)
+@pytest.fixture(params=USERS if FULL else USERS[-1:])
 def command(request, tmp_path):
     """What starts `brig mcp`, and a folder for its files."""
     brig = [daemonlib.program(), "mcp"]
