@@ -1,4 +1,5 @@
-"""What a figure of matplotlib's shows, as data: kind, axes and values of each chart in it.
+"""What a figure of matplotlib's shows, as data: kind, axes and values of each chart in it. And whether it must be drawn once
+before it can be measured.
 
 Loaded by python.py when a figure is sent. Only what matplotlib itself has in its objects is read: a figure that is made
 of other things is "unknown", and has no elements. matplotlib is never imported from here.
@@ -330,3 +331,66 @@ def figure_chart(figure):
         return {}
     title = getattr(figure, "_suptitle", None)
     return {"type": "superchart", "title": title.get_text() if title else "", "elements": charts}
+
+
+# ---- which can be measured before they were drawn ----
+
+# What has its place without having been drawn. Classes that are made of these are not meant: they may draw differently.
+SETTLED = {"lines": ("Line2D",), "text": ("Text",), "spines": ("Spine",), "legend": ("Legend",),
+           "patches": ("Rectangle", "Wedge", "Polygon", "StepPatch")}
+# What has not, but counts for nothing where it is clipped to its axes, which are measured themselves. (The points of a cloud
+# get their size when they are drawn.)
+CLIPPED = {"collections": ("PathCollection", "LineCollection", "PolyCollection", "FillBetweenPolyCollection"), "image": ("AxesImage",),
+           "patches": ("PathPatch",)}
+OWN_WAYS = {"draw", "get_tightbbox", "apply_aspect"}
+
+
+def kinds(table):
+    return {kind(module, name) for module, names in table.items() for name in names}
+
+
+def is_drawn_as_usual(value, usual):
+    return not OWN_WAYS & vars(value).keys() and all(getattr(type(value), way, None) is getattr(usual, way, None) for way in OWN_WAYS)
+
+
+def artist_is_settled(artist, axes, settled, clipped):
+    own = type(artist)
+    if OWN_WAYS & vars(artist).keys() or artist.get_animated():
+        return False
+    if own in clipped:
+        box = artist.get_clip_box() if artist.get_clip_on() else None
+        return box is not None and box.extents.tolist() == axes.bbox.extents.tolist()
+    if own is kind("text", "Text") and artist.get_wrap():
+        return False
+    if own is kind("legend", "Legend") and getattr(artist, "_mode", "expand") == "expand":
+        return False  # it gets its width when it is drawn
+    return own in settled
+
+
+def axes_are_settled(axes, alone, settled, clipped):
+    if axes.name != "rectilinear" or not is_drawn_as_usual(axes, kind("axes", "Axes")) or axes.get_axes_locator() is not None:
+        return False
+    # Limits that follow from the shape may change with each drawing; what is next to such axes, with them.
+    if axes.get_aspect() != "auto" and (not alone or axes.get_adjustable() != "box"):
+        return False
+    own = (axes.xaxis, kind("axis", "XAxis")), (axes.yaxis, kind("axis", "YAxis"))
+    if any(type(axis) is not usual or OWN_WAYS & vars(axis).keys() or axis.label.get_wrap() for axis, usual in own):
+        return False
+    return all(artist_is_settled(artist, axes, settled, clipped) for artist in axes.get_children()
+               if artist is not axes.xaxis and artist is not axes.yaxis)
+
+
+def is_settled(figure):
+    """Does all of it lie where it will lie once it was drawn? True only where that is known: stock axes and artists, no
+    layout engine, nobody who listens to drawing."""
+    canvas, axes = figure.canvas, figure.axes
+    if type(canvas) is not kind("backends.backend_agg", "FigureCanvasAgg") or OWN_WAYS & vars(canvas).keys():
+        return False
+    if type(figure) is not kind("figure", "Figure") or OWN_WAYS & vars(figure).keys() or figure.get_layout_engine() is not None:
+        return False
+    if canvas.callbacks.callbacks.get("draw_event"):
+        return False
+    settled, clipped = kinds(SETTLED), kinds(CLIPPED)
+    others = [artist for artist in figure.get_children() if artist not in axes]
+    return (all(artist_is_settled(artist, None, settled, set()) for artist in others) and
+            all(axes_are_settled(one, len(axes) == 1, settled, clipped) for one in axes))

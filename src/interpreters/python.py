@@ -40,6 +40,7 @@ MEMBERS = {
 }
 BINARY = ("png", "jpeg", "pdf")
 FIGURES = {"formats": ["png"], "scale": 1}  # as %config says
+MEASURED = {"proven": False}  # is tight_box() what matplotlib itself would find? rehearse_figure() looks
 METHODS = [(f"_repr_{name}_", name) for name in MEMBERS.values() if name != "text"]
 
 DECODE = json.JSONDecoder().scan_once
@@ -263,8 +264,22 @@ def look_at_figure(figure, data):
 def picture(figure, format):
     out = io.BytesIO()
     colors = {"facecolor": figure.get_facecolor(), "edgecolor": figure.get_edgecolor()}
-    figure.canvas.print_figure(out, format=format, dpi=figure.dpi * FIGURES["scale"], bbox_inches="tight", **colors)
+    box = tight_box(figure) if format == "png" and MEASURED["proven"] else "tight"
+    figure.canvas.print_figure(out, format=format, dpi=figure.dpi * FIGURES["scale"], bbox_inches=box, **colors)
     return out.getvalue().decode() if format == "svg" else out.getvalue()
+
+
+def tight_box(figure):
+    """The box that "tight" stands for. To find it, matplotlib draws a figure as a whole, measures it, and draws it again.
+    The first drawing is for what has its place only after it was drawn. A figure that has nothing of the kind is measured at
+    once, which saves a sixth of its time; all others are left to matplotlib."""
+    try:
+        if FIGURES["scale"] == 1 and part("charts").is_settled(figure):
+            box = figure.get_tightbbox(figure.canvas.get_renderer())
+            return box.padded(sys.modules["matplotlib"].rcParams["savefig.pad_inches"])
+    except Exception:
+        pass  # another matplotlib than those that this was written for
+    return "tight"
 
 
 class Own:
@@ -1473,16 +1488,22 @@ def warm(modules):
 
 
 def rehearse_figure():
-    """What matplotlib does once, at its first figure: fonts are looked for and read, what draws is loaded."""
+    """What matplotlib does once, at its first figure: fonts are looked for and read, what draws is loaded. And whether this
+    matplotlib draws the same if it is told the box that we measure."""
     plt = sys.modules.get("matplotlib.pyplot")
     if plt is None:
         return
+    pictures = []
     try:
-        figure = plt.figure()
-        figure.subplots().plot([1, 2], label="a")
-        picture(figure, "png")
+        for MEASURED["proven"] in (False, True):
+            figure, axes = plt.subplots()
+            axes.plot([1, 2], label="a")
+            axes.legend()
+            axes.set(title="b", xlabel="c", ylabel="d")
+            pictures.append(picture(figure, "png"))
         part("charts").figure_chart(figure)
     finally:
+        MEASURED["proven"] = len(pictures) == 2 and pictures[0] == pictures[1]
         plt.close("all")
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()  # fonts are open files, which no clone has
 

@@ -305,6 +305,93 @@ def test_formats_of_figures(plotter):
         plotter.run("%config InlineBackend.figure_format = 'png'")
 
 
+# Figures, and how often each is drawn if it is measured first: those that need not be drawn before, and those that must.
+ONCE = [
+    "plt.plot([1, 2], [3e9, 4e9], 'o--', label='a'); plt.legend(); plt.title('T'); plt.xlabel('x'); plt.ylabel('y'); plt.grid()",
+    "plt.plot([0, 2], [0, 2], clip_on=False, marker='o', ms=40); plt.xlim(0, 1); plt.text(1.2, 1, 'out of it', rotation=30)",
+    "[plt.plot([i, 2], label=f'line {i}') for i in range(3)]; plt.legend(bbox_to_anchor=(1.05, 1), loc='upper left')",
+    "plt.scatter([1, 2, 3], [3, 1, 2], s=[9, 900, 5000], alpha=.5)", "plt.bar(['a', 'b', 'a long name'], [3, 4, 5]); plt.xticks(rotation=45)",
+    "plt.barh(['a', 'a long name'], [3, 4])", "plt.hist([1, 2, 2, 3])", "plt.pie([1, 2], labels=['a', 'b' * 20], autopct='%d')",
+    "plt.boxplot([[1, 2, 3, 9]] * 2)", "plt.imshow([[1, 2], [3, 4]]); plt.title('i')", "plt.loglog([1, 10, 1e4], [1, 3, 1e9])",
+    "plt.plot([dt.date(2024, 1, 1), dt.date(2024, 3, 9)], [1, 2]); plt.gcf().autofmt_xdate()",
+    "plt.plot([1, 2]); plt.twinx().plot([5e9, 1e9], 'r'); plt.title('T')", "plt.errorbar([1, 2], [3, 4], yerr=.3, capsize=4); plt.axvspan(1, 2)",
+    "f, a = plt.subplots(2, 2, sharex=True); a[0, 1].plot([1]); a[1, 0].bar([1], [2]); f.suptitle('S'); f.align_ylabels(); a[0, 0].set_ylabel('y')",
+    "plt.figure(figsize=(3.37, 2.11), dpi=133); plt.plot([1e-9, 2e-9]); plt.gca().spines['left'].set_position(('outward', 20))",
+    "plt.fill_between([1, 2, 3], [1, 3, 2]); plt.axis('off')", "plt.figure().text(-.2, .5, 'far out')",
+]
+TWICE = [
+    "plt.figure().add_subplot(projection='3d').plot([1, 2], [3, 4], [5, 6])", "plt.polar([1, 2], [3, 4])",
+    "plt.subplots(2, 2, layout='constrained')[1][0, 0].set_ylabel('y')", "plt.subplots(2, 2, layout='tight')[1][1, 0].set_title('T')",
+    "plt.scatter([0, 1], [0, 1], s=9000, clip_on=False)", "plt.plot([1, 5], [1, 2]); plt.axis('equal')",
+    "plt.plot([1]); plt.annotate('hi', (0, 1), (.1, 1.2), arrowprops={})", "plt.plot([1]); plt.title('long ' * 60, wrap=True)",
+    "plt.colorbar(plt.imshow([[1, 2]]))", "plt.table([['a', 'b']]); plt.axis('off')",
+    "plt.plot([1], label='a'); plt.legend(bbox_to_anchor=(0, 1, 1, .2), mode='expand')",
+    "plt.plot([1]); plt.gcf().canvas.mpl_connect('draw_event', lambda event: plt.title('later'))",
+    "plt.plot([1]); axes = plt.gca(); axes.get_tightbbox = lambda *args, **more: axes.bbox",
+]
+COUNTED = """
+import matplotlib.figure, sys
+plt.plot([1]); plt.show()  # loads what knows of figures
+def measured(yes):
+    sys.modules['brig_charts'].own.MEASURED['proven'] = yes
+drawings = []
+def draw_counted(*args, draw=matplotlib.figure.Figure.draw):
+    drawings.append(1)
+    return draw(*args)
+matplotlib.figure.Figure.draw = draw_counted
+"""
+
+
+@pytest.fixture(scope="module")
+def counter():
+    with Driver("python") as made:
+        assert made.run("import matplotlib.pyplot as plt, datetime as dt" + COUNTED).error is None
+        yield made
+
+
+@pytest.mark.parametrize("code, most", [(code, 1) for code in ONCE] + [(code, 2) for code in TWICE])
+def test_a_figure_that_is_measured_first_is_the_same(counter, code, most):
+    """Bit by bit, and its chart; drawn once where it can be, and as often as always where it cannot."""
+    made = {}
+    for way in (False, True):
+        done = counter.run(f"measured({way}); drawings.clear()\n{code}\nplt.show()\nlen(drawings)")
+        assert done.error is None, done.error
+        made[way] = [shown | {"text": ""} for shown in done.shown], done.text
+    assert png(made[True][0][0])
+    assert made[True][0] == made[False][0]
+    assert (made[False][1], made[True][1]) == ("2", str(most))
+
+
+def test_only_what_is_proven_is_measured_first(counter):
+    for code, most in (("measured(True)", "1"), ("measured(False)", "2"), ("measured(True)\n%config InlineBackend.figure_format = 'retina'", "2"),
+                       ("measured(True)\n%config InlineBackend.figure_format = 'svg'", "2")):
+        try:
+            done = counter.run(f"{code}\ndrawings.clear()\nplt.plot([1]); plt.show()\nlen(drawings)")
+            assert done.shown and done.text == most, code
+        finally:
+            counter.run("%config InlineBackend.figure_format = 'png'")
+
+
+@pytest.mark.parametrize("other, proven", [
+    ("", True), ("base.print_figure = lambda *args, **more: plain(*args, pad_inches=.2 if more['bbox_inches'] == 'tight' else None, **more)", False),
+])
+def test_a_rehearsal_proves_it(other, proven):
+    """A matplotlib that finds another box than we do is left to itself."""
+    code = f"""
+import importlib.util, matplotlib.backend_bases, matplotlib.figure
+spec = importlib.util.spec_from_file_location("driver", {str(DRIVERS / "python.py")!r})
+driver = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(driver)
+base = matplotlib.backend_bases.FigureCanvasBase
+plain = base.print_figure
+{other}
+driver.warm(["matplotlib.pyplot"])
+print(driver.MEASURED["proven"])
+"""
+    said = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert said.stdout == f"{proven}\n", said
+
+
 # ---- await ----
 
 def test_await(driver):
