@@ -81,7 +81,8 @@ cross: deps-test
 bench:
 	@tools/bootstrap bench
 	@$(MAKE) --no-print-directory all
-	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run && BRIG=$(BRIG) tests/bench/serve; \
+	@if [ -e tests/bench/run ]; then BRIG=$(BRIG) tests/bench/run && BRIG=$(BRIG) tests/bench/serve && \
+	 BRIG=$(BRIG) tests/bench/figure; \
 	 else echo "bench: tests/bench/run is not there" >&2; exit 1; fi
 
 # 10 000 runs; QUICK=1 for 500.
