@@ -675,14 +675,14 @@ def test_the_template_has_matplotlib_loaded(daemon):
         box = daemon.create("python")
         try:
             said = box.execute("import sys\nprint('matplotlib.pyplot' in sys.modules)\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
-            known = box.execute("sys.modules['brig_charts'].own.MEASURED['proven']")
+            warm = [line["text"] for line in said if line["type"] == "stdout"] == ["True\n"]
+            known = box.execute("sys.modules['brig_charts'].own.MEASURED['proven']") if warm else []
         finally:
             box.kill()
         assert not [line for line in said if line["type"] == "error"], said
         assert [line["chart"]["type"] for line in said if line["type"] == "result"] == ["line"], said
-        warm = [line["text"] for line in said if line["type"] == "stdout"] == ["True\n"]
         # A clone knows that it need not draw a figure before it measures it.
-        assert [line["text"] for line in known if line["type"] == "result"] == [str(warm)], known
+        assert not warm or [line["text"] for line in known if line["type"] == "result"] == ["True"], known
         return warm
 
-    daemonlib.wait_for(drawn, what="a clone that has it")
+    daemonlib.wait_for(drawn, seconds=240, what="a clone that has it")  # on a busy machine it takes a minute to load
