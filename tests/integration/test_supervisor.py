@@ -109,7 +109,8 @@ def test_each_of_its_two_guards_is_enough(guard):
 
 @pytest.mark.meanwhile(seconds=25)
 def test_control_without_both_the_supervisor_hangs():
-    """The time limit passes, and the supervisor closes a socket of the code's. It is a race: more than one try."""
+    """The time limit passes, and the supervisor closes a socket of the code's. It is a race, which the weakened program makes
+    easy to win (os/errand.c): more than one try."""
     for _ in range(10):
         process = weak(ANY, "socket-options,errands", *LINGER_RUN)
         try:
