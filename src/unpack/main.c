@@ -46,7 +46,7 @@ static void tell(const struct unpack *u, const struct err *err)
     } else {
         jw_kv_string(&w, "diff_id", u->counts.diff_id);
         jw_kv_uint(&w, "bytes", u->counts.bytes);
-        jw_kv_uint(&w, "entries", u->counts.entries);
+        jw_kv_uint(&w, "entries", u->tree.entries);
         jw_kv_uint(&w, "left_out", u->counts.left_out);
     }
     jw_object_end(&w);
@@ -70,7 +70,8 @@ int main(int argc, char **argv)
     int root = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         err_sys(&err, "open the working folder");
-    else if (read_arguments(&u, argc, argv, &err) >= 0 && tree_init(&u.tree, root, &err) >= 0)
+    else if (read_arguments(&u, argc, argv, &err) >= 0 &&
+             tree_init(&u.tree, root, u.limits.entries, &err) >= 0)
         (void)unpack_stream(&u, STDIN_FILENO, &err);
     tell(&u, &err);
     return err.code == ERR_NONE ? 0 : 1;

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,9 +103,9 @@ int tree_name(const char *name, char ret[static UNPACK_NAME_MAX], struct err *er
     return 0;
 }
 
-int tree_init(struct tree *t, int root, struct err *err)
+int tree_init(struct tree *t, int root, uint64_t most, struct err *err)
 {
-    *t = (struct tree){.root = root, .parent = -1};
+    *t = (struct tree){.root = root, .most = most, .parent = -1};
     t->parent = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return t->parent < 0 ? err_sys(err, "open the folder to unpack to") : 0;
 }
@@ -115,6 +116,17 @@ void tree_done(struct tree *t)
         close(t->parent);
     free(t->made.slots);
     *t = (struct tree){.parent = -1};
+}
+
+int tree_count(struct tree *t, struct err *err)
+{
+    if (t->entries < t->most) {
+        t->entries++;
+        return 0;
+    }
+    err_set(err, ERR_LIMIT, "it has more than the %" PRIu64 " entries that are left for it",
+            t->most);
+    return err_hint(err, "if it is meant to have that many: --max-entries");
 }
 
 /* Of a path below the root: what was walked has no link in it, so that going up is a matter of
@@ -169,12 +181,24 @@ static int walk_link(struct walk *w, const struct tree *t, const char *name, str
     return walk_again(w, t, path, err);
 }
 
-static int walk_into(struct walk *w, const char *name, struct err *err)
+/* A folder that no entry names is one more to whoever keeps, hashes or copies the tree: a name may
+ * bring hundreds of them (IM-5). */
+static int walk_make(struct tree *t, const struct walk *w, const char *name, struct err *err)
+{
+    if (tree_count(t, err) < 0)
+        return err_number(err);
+    return mkdirat(w->dir, name, 0755) == 0 ? 0 : err_sys(err, "make a folder of the image");
+}
+
+static int walk_into(struct walk *w, struct tree *t, const char *name, struct err *err)
 {
     size_t len = strlen(w->done);
     int next = openat(w->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (next < 0 && errno == ENOENT && mkdirat(w->dir, name, 0755) == 0)
+    if (next < 0 && errno == ENOENT) {
+        if (walk_make(t, w, name, err) < 0)
+            return err_number(err);
         next = openat(w->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
     if (next < 0)
         return errno == ENOTDIR ? err_set(err, ERR_REFUSED, "an entry lies below a file")
                                 : err_sys(err, "enter a folder of the image");
@@ -186,7 +210,7 @@ static int walk_into(struct walk *w, const char *name, struct err *err)
     return 0;
 }
 
-static int walk_step(struct walk *w, const struct tree *t, struct err *err)
+static int walk_step(struct walk *w, struct tree *t, struct err *err)
 {
     char name[NAME_MAX + 1];
     struct stat sb;
@@ -202,7 +226,7 @@ static int walk_step(struct walk *w, const struct tree *t, struct err *err)
         return walk_up(w, t, err);
     if (fstatat(w->dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(sb.st_mode))
         return walk_link(w, t, name, err);
-    return walk_into(w, name, err);
+    return walk_into(w, t, name, err);
 }
 
 int tree_parent(struct tree *t, const char *name, const char **leaf, struct err *err)

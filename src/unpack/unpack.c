@@ -248,11 +248,8 @@ static int entry(struct unpack *u, struct archive *a, struct archive_entry *e, s
     char name[UNPACK_NAME_MAX];
     const char *leaf, *given = archive_entry_pathname(e);
     struct quoted q;
-    if (u->counts.entries++ == u->limits.entries) {
-        err_set(err, ERR_LIMIT, "it has more than the %" PRIu64 " entries that are left for it",
-                u->limits.entries);
-        return err_hint(err, "if it is meant to have that many: --max-entries");
-    }
+    if (tree_count(&u->tree, err) < 0)
+        return err_number(err);
     if (!given)
         return err_set(err, ERR_REFUSED, "an entry without a name");
     if (tree_name(given, name, err) < 0)

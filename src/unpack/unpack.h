@@ -24,11 +24,11 @@
 
 struct unpack_limits {
     uint64_t bytes;   /* of files, and of the stream that they come in, each */
-    uint64_t entries; /* of one archive */
+    uint64_t entries; /* of one archive, with the folders that it needs and does not name */
 };
 
 struct unpack_counts {
-    uint64_t bytes, entries, left_out;
+    uint64_t bytes, left_out;
     char diff_id[72]; /* "sha256:…" of the archive as it is without compression */
 };
 
@@ -41,17 +41,21 @@ struct inode_set {
 
 struct tree {
     int root;
-    int parent; /* the folder of the last entry, kept open: most come side by side */
+    uint64_t entries, most; /* made so far, and how many may be: IM-5 */
+    int parent;             /* the folder of the last entry, kept open: most come side by side */
     char parent_name[UNPACK_NAME_MAX];
     struct inode_set made; /* by this layer */
 };
 
-int tree_init(struct tree *t, int root, struct err *err);
+int tree_init(struct tree *t, int root, uint64_t most, struct err *err);
 void tree_done(struct tree *t);
 /* A name as it stands in an archive, without "./" and doubled slashes; "" is the root itself.
  * Refuses absolute names, "..", and what is too deep or too long. */
 int tree_name(const char *name, char ret[static UNPACK_NAME_MAX], struct err *err);
-/* The folder in which `name` is to be, made where it is missing. *leaf points into name. */
+/* One more, before it is made. */
+int tree_count(struct tree *t, struct err *err);
+/* The folder in which `name` is to be, made and counted where it is missing. *leaf points into
+ * name. */
 int tree_parent(struct tree *t, const char *name, const char **leaf, struct err *err);
 /* Removes what is there, unless it is a folder and shall be one. */
 int tree_clear(struct tree *t, int dir, const char *leaf, bool keep_folder, struct err *err);

@@ -197,6 +197,8 @@ def bombs():
         "behind the end": (layer(entry("a", b"1")) + b"\0" * 12_000_000, "+gzip", ["--max-size", "6M"], "bytes that are left"),
         "entries": (layer(*[entry(f"f{n}", b"") for n in range(700)]), "+gzip", ["--max-entries", "300"], "entries that are left"),
         "the same entry": (layer(*[entry("f", b"") for n in range(700)]), "+gzip", ["--max-entries", "300"], "entries that are left"),
+        # Each name brings 200 folders that no entry has.
+        "folders without an entry": (layer(*[entry(f"{n}/" + "/".join("d" * 199) + "/f", b"") for n in range(20)]), "+gzip", ["--max-entries", "300"], "entries that are left"),
         # One file of 1 MiB: 1 MiB on the disk, 40 to whoever hashes or copies it.
         "names of one file": (layer(entry("f", b"\0" * 2**20), *[hardlink(f"f{n}", "f") for n in range(40)]), "+gzip", ["--max-size", "20M"], "bytes that are left"),
         "depth": (layer(entry(deep, b"1")), "", [], "lies too deep"),
@@ -204,7 +206,7 @@ def bombs():
     }
 
 
-@pytest.mark.parametrize("bomb", ["gzip", "zstd", "behind the end", "entries", "the same entry", "names of one file", "depth", "sparse"])
+@pytest.mark.parametrize("bomb", ["gzip", "zstd", "behind the end", "entries", "the same entry", "folders without an entry", "names of one file", "depth", "sparse"])
 def test_I04_bombs(one, bomb):
     one.loaded(Image(), "good/one")
     data, packer, options, said = bombs()[bomb]
