@@ -4,9 +4,11 @@
 
 #include "os/syscalls.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -97,11 +99,21 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
     return (int)syscall(SYS_close_range, first, last, flags);
 }
 
+#define SYS_OPENAT2_TRIES 200
+
+/* Where a path that may not be left has `..` in it, the kernel gives up with EAGAIN if anything was
+ * renamed or mounted meanwhile, anywhere on the host and by anybody. It says nothing about the
+ * path, and to a caller it would be a file that is not there. */
 static inline int sys_openat2(int dir, const char *path, uint64_t flags, uint64_t mode,
                               uint64_t resolve)
 {
     struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
-    return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+    bool again = resolve & (RESOLVE_IN_ROOT | RESOLVE_BENEATH) && !(resolve & SYS_RESOLVE_CACHED);
+    int fd, tries = SYS_OPENAT2_TRIES;
+    do
+        fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
+    while (fd < 0 && errno == EAGAIN && again && --tries);
+    return fd;
 }
 
 static inline int sys_pidfd_open(pid_t pid)
