@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* Each makes a match try every folder on the way. */
+/* Nobody means more. */
 #define STARS_MAX 4
 
 static unsigned count_stars(const char *pattern)
@@ -87,27 +87,33 @@ static bool part_fits(const char *pattern, size_t pattern_len, const char *path,
     return fnmatch(a, b, 0) == 0;
 }
 
-/* The whole path, or a folder that it lies in. */
+/* The whole path, or a folder that it lies in. Where it does not fit, the last "**" stands for one
+ * folder more. Those before it need not be tried again: what they could leave to it is less. So the
+ * time is that of a path by a pattern, however many there are of them. */
 static bool fits(const char *pattern, const char *path)
 {
+    const char *after = NULL, *from = NULL; /* the last "**", and where what it stands for ends */
     for (;;) {
         size_t a = strcspn(pattern, "/"), b = strcspn(path, "/");
         if (a == 2 && pattern[0] == '*' && pattern[1] == '*') {
             if (!pattern[2])
                 return true;
-            for (const char *at = path; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL)
-                if (fits(pattern + 3, at))
-                    return true;
-            return false;
+            after = pattern += 3;
+            from = path;
+        } else if (b && part_fits(pattern, a, path, b)) {
+            if (!pattern[a])
+                return true;
+            if (!path[b])
+                return false;
+            pattern += a + 1;
+            path += b + 1;
+        } else {
+            const char *slash = after ? strchr(from, '/') : NULL;
+            if (!slash)
+                return false;
+            path = from = slash + 1;
+            pattern = after;
         }
-        if (!b || !part_fits(pattern, a, path, b))
-            return false;
-        if (!pattern[a])
-            return true;
-        if (!path[b])
-            return false;
-        pattern += a + 1;
-        path += b + 1;
     }
 }
 

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <string.h>
+#include <time.h>
 
 static struct dockerfile parsed(const char *text)
 {
@@ -118,5 +119,22 @@ Test(dockerfile, what_is_ignored)
     cr_assert(ignore_parse(text, strlen(text), &ignore, &err) >= 0);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         cr_assert(ignore_has(&ignore, rows[i].path) == rows[i].is, "%s", rows[i].path);
+    ignore_done(&ignore);
+}
+
+/* Both are the context's. */
+Test(dockerfile, a_pattern_takes_no_time_by_its_stars)
+{
+    struct err err = ERR_INIT;
+    struct ignore ignore;
+    char text[20 * 32] = "", path[2 * 180 + 1] = "";
+    for (int i = 0; i < 20; i++)
+        strcat(text, "**/a/**/a/**/a/**/b\n");
+    for (int i = 0; i < 180; i++)
+        strcat(path, i ? "/a" : "a");
+    cr_assert(ignore_parse(text, strlen(text), &ignore, &err) >= 0);
+    clock_t before = clock();
+    cr_assert_not(ignore_has(&ignore, path));
+    cr_assert_lt(clock() - before, 2 * CLOCKS_PER_SEC);
     ignore_done(&ignore);
 }
