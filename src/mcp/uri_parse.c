@@ -51,13 +51,24 @@ int uri_parse(const char *text, struct mcp_uri *ret, struct err *err)
     return decode(text + id, ret->path, sizeof(ret->path), err);
 }
 
+/* By hand: whoever names a file may make all of its bytes such. */
+static const char *escape(char c, char out[static 3])
+{
+    static const char digits[] = "0123456789ABCDEF";
+    unsigned char byte = (unsigned char)c;
+    out[0] = '%';
+    out[1] = digits[byte >> 4];
+    out[2] = digits[byte & 15];
+    return out;
+}
+
 void uri_write(struct buf *out, const char *session, const char *path)
 {
     buf_fmt(out, "%s%s%s", MCP_URI_SCHEME, session, *path == '/' ? "" : "/");
-    for (; *path; path++) {
+    for (char room[3]; *path; path++) {
         if (is_plain(*path))
             buf_chr(out, *path);
         else
-            buf_fmt(out, "%%%02X", (unsigned char)*path);
+            buf_add(out, escape(*path, room), sizeof room);
     }
 }

@@ -13,6 +13,7 @@ import time
 import urllib.parse
 
 import daemonlib
+import mcplib
 import pytest
 import tenantlib
 from daemonlib import USERS, Daemon, frames, program, wait_for
@@ -314,6 +315,60 @@ def test_a_list_is_made_in_pieces(daemon, tenant):
                           capture_output=True, text=True)
     assert told.returncode == 0, told
     assert {b["sandboxID"] for b in json.loads(told.stdout)} >= {box.id for box in boxes}, "the operator sees all of them"
+
+
+# Each byte of it becomes six in JSON.
+LONG_CASES = {
+    # The text and the same as a member: 30 MB of JSON.
+    "read": ("read_file", {"path": "long"}, lambda told: len(told["content"]) == 5 * MIB // 2),
+    "bytes": ("read_file", {"path": "long", "encoding": "base64"}, lambda told: len(told["content"]) > 3 * MIB),
+    "output": ("run_command", {"command": "cat long; cat long >&2"}, lambda told: len(told["stdout"]) == len(told["stderr"]) == MIB),
+    "exception": ("run_code", {"code": "print(open('long').read()[:1000000])\nraise ValueError(chr(1) * 1000000)"},
+                  lambda told: len(told["exception"]["value"]) > 1000),
+}
+
+
+@pytest.mark.parametrize("case", LONG_CASES)
+def test_long_answers_are_made_in_pieces(daemon, tenant, case):
+    """In one go it held the loop for up to a tenth of a second each time."""
+    http, (name, arguments, good) = mcplib.Http(daemon), LONG_CASES[case]
+    session = http.session(tenant.key, template="python", timeout_seconds=600)
+    assert not http.call("run_command", tenant.key, session_id=session, command="head -c 2621440 /dev/zero | tr '\\0' '\\1' > long")[1]
+
+    def ask(n):
+        told, _ = http.call(name, tenant.key, session_id=session, **arguments)
+        assert good(told), {what: str(value)[:200] for what, value in told.items()}
+
+    held_up(daemon, 6, 1.5, ask)
+    http.call("destroy_session", tenant.key, session_id=session)
+
+
+def test_a_list_of_long_names_costs_no_more_than_others(daemon, tenant):
+    """Each byte of a name may have to be written as three: a formatted print for each made it ten times as dear."""
+    http = mcplib.Http(daemon)
+    session = http.session(tenant.key, template="python", timeout_seconds=600)
+    make = ("import os\nfor n in range(999):\n name = '\u00e9' * 120\n d = '/home/user/' + name + '/' + name + '/' + name\n"
+            " os.makedirs(d, exist_ok=True)\n open(d + '/' + name + str(n), 'w').close()")
+    assert not http.call("run_code", tenant.key, session_id=session, code=make)[1]
+
+    def ask(n):
+        listed = http.post(mcplib.request("resources/list"), tenant.key).json["result"]["resources"]
+        assert sum("%C3%A9" in r["uri"] for r in listed) > 900
+
+    held_up(daemon, 6, 0.15, ask)
+    http.call("destroy_session", tenant.key, session_id=session)
+
+
+def test_what_dify_is_told_is_made_in_pieces(daemon, tenant):
+    code = "import sys\nprint(chr(1) * 1000000)\nprint(chr(1) * 1000000, file=sys.stderr)\nsys.exit(3)"
+    body = json.dumps({"language": "python3", "code": code}).encode()
+
+    def ask(n):
+        answer = daemon.request("POST", "/v1/sandbox/run", body, headers={"Content-Type": "application/json"}, key=tenant.key)
+        told = answer.json["data"]
+        assert answer.status == 200 and len(told["stdout"]) > 1000000 and len(told["error"]) > 1000000 and told["exit_code"] == 3, told
+
+    held_up(daemon, 6, 1, ask)
 
 
 def test_output_to_many_is_told_in_pieces(daemon, tenant):

@@ -1,4 +1,5 @@
 """/mcp as bytes: eras, headers, codes, streams, cancellation; as root and as an ordinary user."""
+import base64
 import json
 
 import pytest
@@ -208,7 +209,7 @@ def test_arguments_are_checked(mcp):
 
 @pytest.mark.parametrize("megabytes, kept", [(1, True), (3, False)])
 def test_results_that_are_too_long_are_left_out_as_a_whole(mcp, megabytes, kept):
-    """An answer is written in one go, and others are served only then."""
+    """A result is written in one go, and others are served only then."""
     code = f"class R:\n def _repr_html_(self): return '<' * {megabytes * 1000000}\n def __repr__(self): return 'R'\nR()"
     told = mcp.modern("tools/call", {"name": "run_code", "arguments": {"code": code}}).json["result"]
     assert told["content"][0]["text"].startswith("R"), told
@@ -340,6 +341,39 @@ def test_files_of_a_session(mcp):
                                                                       "pipe": "other"}
     listed = mcp.post(request("resources/read", {"uri": f"brig://{session}/home/user"})).json["result"]["contents"][0]
     assert listed["mimeType"] == "inode/directory" and "/home/user/link\n" in listed["text"]
+    mcp.call("destroy_session", session_id=session)
+
+
+@pytest.mark.parametrize("data", [bytes(range(1, 128)) * 9000, "a\u00e9\u2028\U0001f600\"\\".encode() * 90001, b"\0\xff" * 500001, b"\xf0\x9f\x98" * 3])
+def test_long_answers_are_the_same_in_every_form(mcp, data):
+    session = mcp.session(template="base")
+    told, failed = mcp.call("write_file", session_id=session, path="f", content=base64.b64encode(data).decode(), encoding="base64")
+    assert not failed and told["size"] == len(data), told
+    try:
+        text, encoding = data.decode(), "utf-8"
+        assert "\0" not in text
+    except (UnicodeDecodeError, AssertionError):
+        text, encoding = base64.b64encode(data).decode(), "base64"
+    arguments = {"session_id": session, "path": "f"}
+    asked = tool("read_file", arguments)
+    answers = [mcp.post(asked, Accept="application/json").json, events(mcp.post(asked, Accept="text/event-stream").body)[-1],
+               mcp.modern("tools/call", {"name": "read_file", "arguments": arguments}).json]
+    for result in (answer["result"] for answer in answers):
+        told = result["structuredContent"]
+        assert told["encoding"] == encoding and told["size"] == len(data)
+        assert told["content"] == text and result["content"][0]["text"] == text
+    read = mcp.post(request("resources/read", {"uri": f"brig://{session}/home/user/f"})).json["result"]["contents"][0]
+    assert read["text" if encoding == "utf-8" else "blob"] == text
+    assert mcp.call("read_file", encoding="base64", **arguments)[0]["content"] == base64.b64encode(data).decode()
+    mcp.call("destroy_session", session_id=session)
+
+
+@pytest.mark.parametrize("content", ["A" * 32767 + "=" + "AAAA", "A" * 65535 + "=" * 5, "A" * 70000 + "!", "A" * 65537])
+def test_long_base64_is_taken_whole_or_not_at_all(mcp, content):
+    session = mcp.session(template="base")
+    told, failed = mcp.call("write_file", session_id=session, path="f", content=content, encoding="base64")
+    assert failed and "malformed base64" in told["error"]["message"], told
+    assert mcp.call("read_file", session_id=session, path="f")[0]["error"]["code"] == "not_found", "nothing was written"
     mcp.call("destroy_session", session_id=session)
 
 

@@ -2,7 +2,7 @@
  *
  * Code runs in the interpreter that a warm sandbox already has, so that nothing is started for it
  * but the sandbox itself; the sandbox ends with the answer. */
-#include "daemon/api/activity.h"
+#include "daemon/api/long_answer.h"
 
 #include "base/container.h"
 
@@ -24,6 +24,8 @@ struct job {
     struct execution *execution;
     struct loop_timer deadline;
     struct buf out, err;
+    struct buf text; /* "error" of the answer */
+    struct long_answer answer;
     bool cut, timed_out, lists_packages;
     int exit_code;
 };
@@ -34,16 +36,29 @@ static const char list_packages[] =
     "for d in sorted(importlib.metadata.distributions(), key=lambda d: str(d.metadata['Name'])):\n"
     "    print(d.metadata['Name'], d.version)\n";
 
-/* The sandbox goes, whatever happened. */
+/* The sandbox goes, whatever happened; however slowly the answer is read. */
+static void let_go(struct job *j)
+{
+    struct box *b = j->box_id[0] ? box_find_any(j->activity.core, j->box_id) : NULL;
+    loop_timer_cancel(j->activity.loop, &j->deadline);
+    if (j->execution)
+        execution_cancel(j->execution);
+    j->execution = NULL;
+    j->box_id[0] = '\0';
+    if (b)
+        box_end(b, "the code has run", NULL, NULL);
+}
+
 static void job_stop(struct activity *a)
 {
     struct job *j = container_of(a, struct job, activity);
-    struct box *b = j->box_id[0] ? box_find_any(a->core, j->box_id) : NULL;
-    loop_timer_cancel(a->loop, &j->deadline);
-    if (j->execution)
-        execution_cancel(j->execution);
-    if (b)
-        box_end(b, "the code has run", NULL, NULL);
+    long_stop(&j->answer);
+    let_go(j);
+}
+
+static void job_writable(struct activity *a)
+{
+    long_resume(&container_of(a, struct job, activity)->answer);
 }
 
 static void job_done(struct activity *a)
@@ -51,11 +66,14 @@ static void job_done(struct activity *a)
     struct job *j = container_of(a, struct job, activity);
     buf_done(&j->out);
     buf_done(&j->err);
+    buf_done(&j->text);
+    long_done(&j->answer);
     free(j->code);
     free(j->denied);
 }
 
-static const struct activity_ops job_ops = {.stop = job_stop, .done = job_done};
+static const struct activity_ops job_ops = {
+    .stop = job_stop, .done = job_done, .writable = job_writable};
 
 static void job_fail(struct job *j, const struct err *err)
 {
@@ -64,28 +82,28 @@ static void job_fail(struct job *j, const struct err *err)
 
 /* ---- the answer ---- */
 
-static void write_output(struct json_writer *w, const char *key, const struct buf *text)
+static void write_output(struct json_writer *w, struct job *j, const char *key,
+                         const struct buf *text)
 {
-    jw_kv_bytes(w, key, buf_text(text), text->len);
+    jw_key(w, key);
+    long_string(&j->answer, w, buf_text(text), text->len, LONG_TEXT);
 }
 
-static void write_error(struct json_writer *w, const struct job *j)
+static void write_error(struct json_writer *w, struct job *j)
 {
-    struct buf text cleanup_buf = {0};
-    buf_init(&text, OUTPUT_MAX + 1024);
     if (j->timed_out)
-        buf_fmt(&text, "the code ran longer than %d s", RUN_MS / 1000);
+        buf_fmt(&j->text, "the code ran longer than %d s", RUN_MS / 1000);
     else if (j->exit_code)
-        buf_fmt(&text, "process exited with code %d\n", j->exit_code);
+        buf_fmt(&j->text, "process exited with code %d\n", j->exit_code);
     if (j->exit_code && !j->timed_out)
-        buf_add(&text, buf_text(&j->err), j->err.len);
-    write_output(w, "error", &text);
+        j->cut |= !hold_fill(&j->activity.hold, &j->text, buf_text(&j->err), j->err.len);
+    write_output(w, j, "error", &j->text);
 }
 
-static void write_run(struct json_writer *w, const struct job *j)
+static void write_run(struct json_writer *w, struct job *j)
 {
-    write_output(w, "stdout", &j->out);
-    write_output(w, "stderr", &j->err);
+    write_output(w, j, "stdout", &j->out);
+    write_output(w, j, "stderr", &j->err);
     write_error(w, j);
     jw_kv_int(w, "exit_code", j->exit_code);
     if (j->cut)
@@ -111,11 +129,8 @@ static void write_packages(struct json_writer *w, const struct job *j)
 
 static void job_reply(struct job *j)
 {
-    struct call *call = j->activity.call;
-    struct buf out cleanup_buf = {0};
     struct json_writer w;
-    call_buf(call, &out, 16 * OUTPUT_MAX);
-    jw_init(&w, &out, false);
+    long_begin(&j->answer, &j->activity, 16 * OUTPUT_MAX, &w);
     jw_object_begin(&w);
     jw_kv_int(&w, "code", 0);
     jw_kv_string(&w, "message", "success");
@@ -126,8 +141,8 @@ static void job_reply(struct job *j)
         write_run(&w, j);
     jw_object_end(&w);
     jw_object_end(&w);
-    activity_end(&j->activity);
-    call_reply(call, 200, &out);
+    long_reply(&j->answer);
+    let_go(j);
 }
 
 /* ---- the run ---- */
@@ -257,6 +272,7 @@ static struct job *job_new(struct call *call, const char *preload, const char *c
     j->deadline.fn = on_deadline;
     activity_buf(&j->activity, &j->out, OUTPUT_MAX);
     activity_buf(&j->activity, &j->err, OUTPUT_MAX);
+    activity_buf(&j->activity, &j->text, OUTPUT_MAX + 1024);
     return j;
 }
 

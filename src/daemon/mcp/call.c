@@ -15,6 +15,15 @@
 
 /* ---- its life ---- */
 
+/* Of what ran for it. */
+static void let_go(struct mcp_call *c)
+{
+    void (*stop)(struct mcp_call *) = c->stop;
+    c->stop = NULL;
+    if (stop)
+        stop(c);
+}
+
 static void call_stop(struct activity *a)
 {
     struct mcp_call *c = container_of(a, struct mcp_call, activity);
@@ -23,8 +32,8 @@ static void call_stop(struct activity *a)
     if (c->at && c->next)
         c->next->at = c->at;
     loop_timer_cancel(a->loop, &c->keepalive);
-    if (c->stop)
-        c->stop(c);
+    long_stop(&c->answer);
+    let_go(c);
 }
 
 static void call_forget(struct activity *a)
@@ -33,6 +42,7 @@ static void call_forget(struct activity *a)
     if (c->forget)
         c->forget(c);
     free(c->data);
+    long_done(&c->answer);
     rpc_msg_done(&c->msg);
     buf_done(&c->body);
 }
@@ -40,7 +50,9 @@ static void call_forget(struct activity *a)
 static void call_writable(struct activity *a)
 {
     struct mcp_call *c = container_of(a, struct mcp_call, activity);
-    if (c->resume)
+    if (c->answer.sent)
+        long_resume(&c->answer);
+    else if (c->resume)
         c->resume(c);
 }
 
@@ -115,14 +127,15 @@ static void stream_begin(struct mcp_call *c)
     exchange_begin(c->activity.call->x, 200, "text/event-stream", -1);
 }
 
+static const char event_head[] = "event: message\ndata: ", event_end[] = "\n\n";
+
 static bool stream_write(struct mcp_call *c, const struct buf *json)
 {
-    static const char head[] = "event: message\ndata: ";
     struct exchange *x = c->activity.call->x;
     /* Only the result of the last write tells whether there is room for more. */
-    exchange_write(x, head, sizeof(head) - 1);
+    exchange_write(x, event_head, sizeof(event_head) - 1);
     exchange_write(x, buf_text(json), json->len);
-    return exchange_write(x, "\n\n", 2);
+    return exchange_write(x, event_end, sizeof(event_end) - 1);
 }
 
 /* A quiet request must not look like a dead one. */
@@ -137,23 +150,22 @@ static void on_keepalive(struct loop_timer *t)
 
 bool mcp_progress(struct mcp_call *c, const char *text, size_t len)
 {
-    struct mcp_result r;
-    bool more;
-    if (!c->activity.call || !c->token || !c->takes_events || c->progress >= PROGRESS_MAX)
+    struct buf out cleanup_buf = {0};
+    struct json_writer w;
+    if (!c->activity.call || c->answer.sent || !c->token || !c->takes_events ||
+        c->progress >= PROGRESS_MAX)
         return true;
     stream_begin(c);
-    activity_buf(&c->activity, &r.out, ANSWER_MAX);
-    jw_init(&r.w, &r.out, false);
-    rpc_notification_begin(&r.w, "notifications/progress");
-    jw_object_begin(&r.w);
-    jw_kv_json(&r.w, "progressToken", c->token);
-    jw_kv_uint(&r.w, "progress", ++c->progress);
-    jw_kv_bytes(&r.w, "message", text, len);
-    jw_object_end(&r.w);
-    rpc_end(&r.w);
-    more = stream_write(c, &r.out);
-    buf_done(&r.out);
-    return more;
+    activity_buf(&c->activity, &out, ANSWER_MAX);
+    jw_init(&w, &out, false);
+    rpc_notification_begin(&w, "notifications/progress");
+    jw_object_begin(&w);
+    jw_kv_json(&w, "progressToken", c->token);
+    jw_kv_uint(&w, "progress", ++c->progress);
+    jw_kv_bytes(&w, "message", text, len);
+    jw_object_end(&w);
+    rpc_end(&w);
+    return stream_write(c, &out);
 }
 
 /* ---- the answer ---- */
@@ -186,8 +198,7 @@ void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
 
 void result_begin(struct mcp_call *c, struct mcp_result *r)
 {
-    activity_buf(&c->activity, &r->out, ANSWER_MAX);
-    jw_init(&r->w, &r->out, false);
+    long_begin(&c->answer, &c->activity, ANSWER_MAX, &r->w);
     rpc_result_begin(&r->w, c->msg.id);
     jw_object_begin(&r->w);
     if (!c->modern)
@@ -209,28 +220,68 @@ void result_cacheable(struct mcp_call *c, struct mcp_result *r, uint64_t ttl_ms,
     jw_kv_string(&r->w, "cacheScope", shared ? "public" : "private");
 }
 
+static void on_sent(struct long_answer *a)
+{
+    struct mcp_call *c = container_of(a, struct mcp_call, answer);
+    if (c->streaming)
+        exchange_write(c->activity.call->x, event_end, sizeof(event_end) - 1);
+    call_end(activity_end(&c->activity));
+}
+
+/* CL-5. No comment that it still runs may come into the middle of it. */
+static void answer_long(struct mcp_call *c)
+{
+    loop_timer_cancel(c->activity.loop, &c->keepalive);
+    if (!c->takes_json && c->takes_events)
+        stream_begin(c);
+    if (c->streaming)
+        exchange_write(c->activity.call->x, event_head, sizeof(event_head) - 1);
+    else
+        exchange_begin(c->activity.call->x, 200, "application/json", -1);
+    long_send(&c->answer, on_sent);
+    let_go(c); /* however slowly it is read */
+}
+
+static void answer_short(struct mcp_call *c)
+{
+    struct buf out cleanup_buf = {0};
+    struct err err = ERR_INIT;
+    activity_buf(&c->activity, &out, ANSWER_MAX);
+    long_write(&c->answer, &out);
+    if (!c->answer.frame.failed && !out.failed)
+        answer(c, 200, &out);
+    else if (hold_refusal(&c->activity.hold, &err) < 0)
+        mcp_fail(c, 200, RPC_INTERNAL_ERROR, err.message, NULL);
+    else
+        mcp_fail(c, 200, RPC_INTERNAL_ERROR, "the answer is too long", NULL);
+}
+
 void result_send(struct mcp_call *c, struct mcp_result *r)
 {
     jw_object_end(&r->w);
     rpc_end(&r->w);
-    struct err err = ERR_INIT;
-    if (r->out.failed && hold_refusal(&c->activity.hold, &err) < 0)
-        mcp_fail(c, 200, RPC_INTERNAL_ERROR, err.message, NULL);
-    else if (r->out.failed)
-        mcp_fail(c, 200, RPC_INTERNAL_ERROR, "the answer is too long", NULL);
+    if (!c->activity.call)
+        return;
+    if (c->answer.frame.failed || long_is_short(&c->answer))
+        answer_short(c);
     else
-        answer(c, 200, &r->out);
-    buf_done(&r->out);
+        answer_long(c);
 }
 
-void result_list(struct json_writer *w, const char *key, const struct buf *items)
+void result_list(struct mcp_call *c, struct json_writer *w, const char *key,
+                 const struct buf *items)
 {
     jw_key(w, key);
     buf_chr(w->out, '[');
-    buf_add(w->out, buf_text(items), items->len);
+    long_json(&c->answer, w, items);
     buf_chr(w->out, ']');
-    w->after_key = false;
-    w->need_comma = true;
+}
+
+void result_string(struct mcp_call *c, struct json_writer *w, const char *key,
+                   const struct buf *text, enum long_form form)
+{
+    jw_key(w, key);
+    long_string(&c->answer, w, buf_text(text), text->len, form);
 }
 
 /* ---- cancelled by a message of its own ---- */
@@ -241,7 +292,7 @@ void mcp_cancel(struct mcp_state *s, const struct key *key, const char *session,
     struct mcp_call *c = *mcp_running(s);
     while (c && (c->key != key || strcmp(c->session, session) != 0 || !rpc_id_equal(c->msg.id, id)))
         c = c->next;
-    if (!c || !c->activity.call)
+    if (!c || !c->activity.call || c->answer.sent)
         return;
     /* There is no answer to a request that was taken back. */
     if (c->streaming)

@@ -64,28 +64,19 @@ static void take_result(struct mcp_run *r, const struct interp_said *s)
     }
 }
 
+/* What there is no room for is left out, and it is said. */
+static void take_word(struct mcp_run *r, struct buf *to, const char *word)
+{
+    buf_reset(to);
+    r->cut |= !hold_fill(&r->c->activity.hold, to, word, strlen(word));
+}
+
 static void take_error(struct mcp_run *r, const struct interp_said *s)
 {
-    struct buf text cleanup_buf = {0};
-    struct json_writer w;
-    activity_buf(&r->c->activity, &text, 16u << 20);
-    jw_init(&w, &text, false);
-    jw_object_begin(&w);
-    jw_kv_string(&w, "name", s->name);
-    jw_kv_string(&w, "value", s->value);
-    jw_kv_string(&w, "traceback", s->traceback);
-    jw_object_end(&w);
-    hold_sub(&r->c->activity.hold, json_memory(r->exception));
-    json_free(r->exception);
-    r->exception = NULL;
-    json_parse(buf_text(&text), text.len,
-               &(struct json_limits){.max_bytes = 16u << 20, .max_depth = 4, .max_nodes = 16},
-               &r->exception, NULL);
-    if (hold_add(&r->c->activity.hold, json_memory(r->exception), NULL) < 0) {
-        json_free(r->exception);
-        r->exception = NULL;
-    }
-    r->failed = true;
+    take_word(r, &r->name, s->name);
+    take_word(r, &r->value, s->value);
+    take_word(r, &r->traceback, s->traceback);
+    r->raised = r->failed = true;
 }
 
 static enum sink_took on_said(void *ctx, const struct interp_said *s)
@@ -141,11 +132,16 @@ static void start(struct mcp_run *r, struct box *b)
 static void write_members(struct mcp_run *r, struct json_writer *w)
 {
     if (r->result.len)
-        jw_kv_bytes(w, "result", r->result.data, r->result.len);
+        result_string(r->c, w, "result", &r->result, LONG_TEXT);
     if (r->results.len)
-        result_list(w, "results", &r->results);
-    if (r->exception)
-        jw_kv_json(w, "exception", r->exception);
+        result_list(r->c, w, "results", &r->results);
+    if (!r->raised)
+        return;
+    jw_kv_object(w, "exception");
+    result_string(r->c, w, "name", &r->name, LONG_TEXT);
+    result_string(r->c, w, "value", &r->value, LONG_TEXT);
+    result_string(r->c, w, "traceback", &r->traceback, LONG_TEXT);
+    jw_object_end(w);
 }
 
 static const char *default_template(const struct mcp_run *r)

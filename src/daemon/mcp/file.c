@@ -11,12 +11,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#define CHARACTER_MAX 4u /* bytes, in UTF-8 */
+
 /* The answer's pipe first: the end of the input alone would mean a complete file. */
 static void file_stop(struct mcp_call *c)
 {
     struct mcp_file *f = c->data;
     work_stop(&f->work);
     loop_close(c->activity.loop, &f->in);
+    loop_timer_cancel(c->activity.loop, &f->turn);
 }
 
 static void file_forget(struct mcp_call *c)
@@ -51,10 +54,30 @@ static void on_head(void *ctx, int error, uint64_t size)
         f->size = size;
 }
 
+/* As far as the characters that have come are whole. */
+static void look(struct mcp_file *f)
+{
+    const char *text = buf_text(&f->data);
+    while (f->looked < f->data.len && !f->not_text) {
+        uint32_t code = 0;
+        size_t left = f->data.len - f->looked, n = utf8_decode(text + f->looked, left, &code);
+        if (!n && left < CHARACTER_MAX)
+            return;
+        f->not_text = !n || !code;
+        f->looked += n;
+    }
+}
+
+bool file_is_text(struct mcp_file *f)
+{
+    return !f->not_text && f->looked == f->data.len;
+}
+
 static void on_data(void *ctx, const void *bytes, size_t len)
 {
     struct mcp_file *f = ctx;
     buf_add(&f->data, bytes, len);
+    look(f);
 }
 
 static void write_entry(struct json_writer *w, const struct files_entry *e)
@@ -150,19 +173,4 @@ void file_begin(struct mcp_file *f, struct box *b, uint32_t depth, uint64_t limi
     const struct work_request request = {
         .op = f->op, .path = f->path, .depth = depth, .limit = limit, .as_root = f->as_root};
     work_start(&f->work, &f->c->activity, b, &request, &sink, on_started);
-}
-
-bool file_is_text(const struct buf *data)
-{
-    const char *at = buf_text(data);
-    size_t left = data->len;
-    while (left) {
-        uint32_t code;
-        size_t n = utf8_decode(at, left, &code);
-        if (!n || !code)
-            return false;
-        at += n;
-        left -= n;
-    }
-    return true;
 }

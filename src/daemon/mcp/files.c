@@ -2,10 +2,15 @@
 #include "daemon/mcp/files.h"
 
 #include "base/base64.h"
+#include "base/clock.h"
+#include "base/container.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#define DECODED (32u << 10) /* digits, in one piece */
+#define TURN_US 1000u       /* then others have theirs */
 
 /* What went wrong, so that a model can go on. */
 static void fail(struct mcp_file *f)
@@ -72,28 +77,17 @@ static bool begin(struct mcp_file *f, const char *session, const char *path, con
 static void have_read(struct mcp_file *f)
 {
     struct mcp_result r;
-    struct buf text cleanup_buf = {0};
-    bool is_text = !strcmp(f->encoding, "utf-8") && file_is_text(&f->data);
+    bool is_text = !strcmp(f->encoding, "utf-8") && file_is_text(f);
+    enum long_form form = is_text ? LONG_TEXT : LONG_BASE64;
     if (f->error) {
         fail(f);
         return;
     }
-    activity_buf(&f->c->activity, &text, 2 * MCP_FILE_MAX);
-    if (is_text)
-        buf_add(&text, buf_text(&f->data), f->data.len);
-    else
-        base64_encode(buf_text(&f->data), f->data.len, &text);
-    if (text.failed) {
-        f->error = EFBIG;
-        hold_refusal(&f->c->activity.hold, &f->why);
-        fail(f);
-        return;
-    }
-    tool_result_begin(f->c, &r, &text, NULL, false);
+    tool_result_begin(f->c, &r, &f->data, form, NULL, false);
     path_write(&r.w, "path", f->path);
     jw_kv_uint(&r.w, "size", f->data.len);
     jw_kv_string(&r.w, "encoding", is_text ? "utf-8" : "base64");
-    jw_kv_bytes(&r.w, "content", buf_text(&text), text.len);
+    result_string(f->c, &r.w, "content", &f->data, form);
     tool_result_send(f->c, &r);
 }
 
@@ -121,6 +115,12 @@ void mcp_read_file(struct mcp_call *c)
 
 /* ---- write_file ---- */
 
+static void check_content(struct mcp_file *f, struct err *err)
+{
+    if (f->data.failed && hold_refusal(&f->c->activity.hold, err) == 0)
+        err_set(err, ERR_LIMIT, "\"content\": more than %zu bytes", f->data.cap);
+}
+
 static void have_written(struct mcp_file *f)
 {
     struct mcp_result r;
@@ -131,13 +131,57 @@ static void have_written(struct mcp_file *f)
     }
     buf_init(&text, 8192);
     buf_fmt(&text, "wrote %zu bytes to %s", f->data.len, f->path);
-    tool_result_begin(f->c, &r, &text, NULL, false);
+    tool_result_begin(f->c, &r, &text, LONG_NOW, NULL, false);
     path_write(&r.w, "path", f->path);
     jw_kv_uint(&r.w, "size", f->data.len);
     tool_result_send(f->c, &r);
 }
 
-static void take_content(struct mcp_file *f, const char *content, const char *encoding,
+/* Four digits at a time stand for themselves, and what fills up the last of them is the end. */
+static void decode_piece(struct mcp_file *f, struct err *err)
+{
+    size_t n = f->encoded_left < DECODED ? f->encoded_left : DECODED;
+    if (n < f->encoded_left && f->encoded[n - 1] == '=')
+        err_set(err, ERR_USAGE, "malformed base64");
+    else
+        base64_decode(f->encoded, n, &f->data, err);
+    f->encoded += n;
+    f->encoded_left -= n;
+}
+
+/* Nothing of it is written before all of it is known to be good. */
+static void decode_some(struct mcp_file *f)
+{
+    struct err err = ERR_INIT;
+    uint64_t began = clock_us();
+    while (f->encoded_left && err.code == ERR_NONE && clock_us() - began < TURN_US)
+        decode_piece(f, &err);
+    if (f->encoded_left && err.code == ERR_NONE) {
+        loop_timer_set(f->c->activity.loop, &f->turn, 1);
+        return;
+    }
+    if (err.code != ERR_NONE)
+        err_wrap(&err, "\"content\"");
+    check_content(f, &err);
+    begin(f, f->session, f->asked, &err, 0, 0);
+}
+
+static void on_turn(struct loop_timer *t)
+{
+    struct mcp_file *f = container_of(t, struct mcp_file, turn);
+    struct loop *l = f->c->activity.loop;
+    struct loop_share *share = account_share(f->c->activity.hold.account);
+    if (loop_share_spent(l, share)) {
+        loop_timer_set(l, t, 1);
+        return;
+    }
+    uint64_t began = clock_us();
+    decode_some(f);
+    loop_share_use(l, share, clock_us() - began);
+}
+
+/* True: it is to be decoded first. */
+static bool take_content(struct mcp_file *f, const char *content, const char *encoding,
                          struct err *err)
 {
     if (!content)
@@ -146,10 +190,13 @@ static void take_content(struct mcp_file *f, const char *content, const char *en
         err_set(err, ERR_USAGE, "\"encoding\": expected utf-8 or base64");
     else if (!strcmp(encoding, "utf-8"))
         buf_str(&f->data, content);
-    else if (base64_decode(content, strlen(content), &f->data, err) < 0)
-        err_wrap(err, "\"content\"");
-    if (f->data.failed && hold_refusal(&f->c->activity.hold, err) == 0)
-        err_set(err, ERR_LIMIT, "\"content\": more than %zu bytes", f->data.cap);
+    else {
+        f->encoded = content;
+        f->encoded_left = strlen(content);
+        buf_room(&f->data, f->encoded_left / 4 * 3 + 3);
+    }
+    check_content(f, err);
+    return f->encoded && err->code == ERR_NONE;
 }
 
 void mcp_write_file(struct mcp_call *c)
@@ -166,10 +213,15 @@ void mcp_write_file(struct mcp_call *c)
         return;
     f->data.cap = RPC_BYTES_MAX;
     f->done = have_written;
-    if (TOOL_FIELDS(c, fields, &err) >= 0)
-        take_content(f, content, encoding, &err);
+    f->turn.fn = on_turn;
+    bool good = TOOL_FIELDS(c, fields, &err) >= 0;
     f->user = user;
-    begin(f, session, path, &err, 0, 0);
+    f->session = session;
+    f->asked = path;
+    if (good && take_content(f, content, encoding, &err))
+        decode_some(f);
+    else
+        begin(f, session, path, &err, 0, 0);
 }
 
 /* ---- list_files ---- */
@@ -183,8 +235,8 @@ static void have_listed(struct mcp_file *f)
     }
     if (!f->text.len)
         buf_str(&f->text, "[empty]");
-    tool_result_begin(f->c, &r, &f->text, NULL, false);
-    result_list(&r.w, "entries", &f->data);
+    tool_result_begin(f->c, &r, &f->text, LONG_TEXT, NULL, false);
+    result_list(f->c, &r.w, "entries", &f->data);
     jw_kv_bool(&r.w, "truncated", f->cut);
     tool_result_send(f->c, &r);
 }

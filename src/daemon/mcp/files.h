@@ -19,6 +19,12 @@ struct mcp_file {
     struct err why; /* of a start that failed */
     uint64_t size;
     struct buf data; /* what was read, or is to be written */
+    size_t looked;   /* of what was read: is it text? */
+    bool not_text;
+    const char *encoded; /* base64 that becomes data, a part of it at a time */
+    size_t encoded_left;
+    const char *session, *asked; /* as the arguments say */
+    struct loop_timer turn;
     size_t written;
     struct loop_io in;
     struct json_writer w; /* entries go into data */
@@ -32,5 +38,5 @@ struct mcp_file {
 struct mcp_file *file_new(struct mcp_call *c, enum files_op op); /* NULL: answered */
 /* Then f->done, once, with f->error. */
 void file_begin(struct mcp_file *f, struct box *b, uint32_t depth, uint64_t limit);
-/* False: data is not text. */
-bool file_is_text(const struct buf *data);
+/* Of what was read: UTF-8 without a NUL. */
+bool file_is_text(struct mcp_file *f);

@@ -37,7 +37,7 @@ static void on_created(void *ctx, struct box *b, const struct err *err)
         buf_fmt(&text,
                 "\nworks on a view of %s; the tool diff shows changes, which a person applies",
                 box_info(b)->project);
-    tool_result_begin(c, &r, &text, NULL, false);
+    tool_result_begin(c, &r, &text, LONG_NOW, NULL, false);
     jw_kv_string(&r.w, "session_id", box_info(b)->id);
     jw_kv_string(&r.w, "template", box_info(b)->template_name);
     write_time(&r.w, "expires_at", box_info(b)->end_ms);
@@ -108,7 +108,7 @@ static void on_ended(void *ctx, const struct err *err)
     }
     buf_init(&text, 64);
     buf_str(&text, "the session has ended");
-    tool_result_begin(c, &r, &text, NULL, false);
+    tool_result_begin(c, &r, &text, LONG_NOW, NULL, false);
     jw_kv_string(&r.w, "session_id", c->data);
     tool_result_send(c, &r);
 }
@@ -127,14 +127,17 @@ void mcp_destroy_session(struct mcp_call *c)
 
 /* ---- diff ---- */
 
-static void write_diff(struct json_writer *w, bool as_stat, const char *text, size_t len)
+/* What it is about is the warden's until the callback returns. */
+static void diff_forget(struct mcp_call *c)
+{
+    buf_done(c->data);
+}
+
+static void write_stat(struct json_writer *w, const struct buf *text)
 {
     struct json *tree = NULL;
-    if (!as_stat) {
-        jw_kv_bytes(w, "diff", text, len);
-    } else if (json_parse(text, len, NULL, &tree, NULL) == 0) {
+    if (json_parse(buf_text(text), text->len, NULL, &tree, NULL) == 0)
         jw_kv_json(w, "review", tree);
-    }
     json_free(tree);
 }
 
@@ -142,26 +145,30 @@ static void on_diff(struct mcp_call *c, bool as_stat, const char *text, size_t l
                     const struct err *err)
 {
     struct mcp_result r;
-    struct buf shown cleanup_buf = {0};
+    struct buf *shown, nothing cleanup_buf = {0};
     struct err own = ERR_INIT;
-    if (!activity_back(&c->activity))
+    if (!activity_back(&c->activity) || !(shown = mcp_data_new(c, sizeof(*shown))))
         return;
-    activity_buf(&c->activity, &shown, 16u << 20);
+    c->forget = diff_forget;
+    activity_buf(&c->activity, shown, 16u << 20);
     if (text)
-        buf_add(&shown, text, len);
-    if (shown.failed) {
+        buf_add(shown, text, len);
+    if (shown->failed) {
         err_set(&own, ERR_LIMIT, "the difference is too long to be shown here");
         err_hint(&own, "format \"stat\" names the files");
         err = &own;
     }
-    if (!text || shown.failed) {
+    if (!text || shown->failed) {
         tool_fail(c, err);
         return;
     }
-    if (!len)
-        buf_str(&shown, "[nothing has changed]");
-    tool_result_begin(c, &r, &shown, NULL, false);
-    write_diff(&r.w, as_stat, text, len);
+    buf_init(&nothing, 64);
+    buf_str(&nothing, "[nothing has changed]");
+    tool_result_begin(c, &r, len ? shown : &nothing, len ? LONG_TEXT : LONG_NOW, NULL, false);
+    if (as_stat)
+        write_stat(&r.w, shown);
+    else
+        result_string(c, &r.w, "diff", shown, LONG_TEXT);
     tool_result_send(c, &r);
 }
 

@@ -10,7 +10,7 @@
  * MC-3  A call without a session leaves nothing: its sandbox ends with it, however it ends. */
 #pragma once
 
-#include "daemon/api/activity.h"
+#include "daemon/api/long_answer.h"
 #include "mcp/envelope.h"
 #include "mcp/offer.h"
 
@@ -31,10 +31,12 @@ struct mcp_call {
     const struct json *token;          /* of progress, or NULL */
     uint64_t progress;
     struct loop_timer keepalive;
+    struct long_answer answer;
     /* The handler's: */
     void *data; /* freed with it */
     struct mcp_box *place;
-    void (*stop)(struct mcp_call *c);   /* nobody waits any more: kill what runs; or NULL */
+    /* It is answered, or nobody waits any more: kill what runs; once, or NULL. */
+    void (*stop)(struct mcp_call *c);
     void (*resume)(struct mcp_call *c); /* the client can take more; or NULL */
     void (*forget)(struct mcp_call *c); /* frees what hangs on data; or NULL */
 };
@@ -51,24 +53,27 @@ void mcp_cancel(struct mcp_state *s, const struct key *key, const char *session,
 bool mcp_progress(struct mcp_call *c, const char *text, size_t len);
 
 struct mcp_result {
-    struct buf out;
     struct json_writer w;
 };
-/* Opens the result object; the caller adds members; result_send answers and lets go of the call. */
+/* Opens the result object; the caller adds members; result_send answers and lets go of the call.
+ * Texts that may be long are not written, but named (c->answer), and stay with the call. */
 void result_begin(struct mcp_call *c, struct mcp_result *r);
 void result_cacheable(struct mcp_call *c, struct mcp_result *r, uint64_t ttl_ms, bool shared);
 void result_send(struct mcp_call *c, struct mcp_result *r);
 void mcp_fail(struct mcp_call *c, int status, int code, const char *message,
               const struct json *data);
 /* A list under a key: finished JSON values, with commas between them. */
-void result_list(struct json_writer *w, const char *key, const struct buf *items);
+void result_list(struct mcp_call *c, struct json_writer *w, const char *key,
+                 const struct buf *items);
+void result_string(struct mcp_call *c, struct json_writer *w, const char *key,
+                   const struct buf *text, enum long_form form);
 
 /* tools_call.c */
 void mcp_tools_call(struct mcp_call *c);
 /* Of a tool: content[0], then structuredContent is opened. `more`: further content blocks as JSON,
- * each with a comma before it, or NULL. */
+ * each with a comma before it, or NULL; they stay. */
 void tool_result_begin(struct mcp_call *c, struct mcp_result *r, const struct buf *text,
-                       const struct buf *more, bool failed);
+                       enum long_form form, const struct buf *more, bool failed);
 void tool_result_send(struct mcp_call *c, struct mcp_result *r);
 void tool_fail(struct mcp_call *c, const struct err *err);
 void tool_write_error(struct json_writer *w, const struct err *err); /* the member "error" */

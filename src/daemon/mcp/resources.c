@@ -1,7 +1,6 @@
 /* Files of a model's sessions as resources: brig://SESSION/path. */
 #include "daemon/mcp/files.h"
 
-#include "base/base64.h"
 #include "mcp/uri.h"
 
 #include <errno.h>
@@ -127,7 +126,7 @@ static void listing_send(struct listing *l)
 {
     struct mcp_result r;
     result_begin(l->c, &r);
-    result_list(&r.w, "resources", &l->out);
+    result_list(l->c, &r.w, "resources", &l->out);
     result_cacheable(l->c, &r, 0, false);
     result_send(l->c, &r);
 }
@@ -193,7 +192,8 @@ static const char *uri_of(const struct mcp_call *c)
     return json_text(c->msg.params, "uri");
 }
 
-static void write_contents(struct mcp_file *f, const struct buf *data, const char *type, bool text)
+static void write_contents(struct mcp_file *f, const struct buf *data, const char *type,
+                           enum long_form form)
 {
     struct mcp_result r;
     result_begin(f->c, &r);
@@ -201,7 +201,7 @@ static void write_contents(struct mcp_file *f, const struct buf *data, const cha
     jw_object_begin(&r.w);
     jw_kv_string(&r.w, "uri", uri_of(f->c));
     jw_kv_string(&r.w, "mimeType", type);
-    jw_kv_bytes(&r.w, text ? "text" : "blob", buf_text(data), data->len);
+    result_string(f->c, &r.w, form == LONG_TEXT ? "text" : "blob", data, form);
     jw_object_end(&r.w);
     jw_array_end(&r.w);
     result_cacheable(f->c, &r, 0, false);
@@ -213,12 +213,11 @@ static void have_listed(struct mcp_file *f)
     if (f->error)
         not_found(f->c, uri_of(f->c), errno_text(f->error));
     else
-        write_contents(f, &f->text, "inode/directory", true);
+        write_contents(f, &f->text, "inode/directory", LONG_TEXT);
 }
 
 static void have_read(struct mcp_file *f)
 {
-    struct buf blob cleanup_buf = {0};
     struct box *b;
     struct mcp_uri uri;
     bool is_text;
@@ -235,18 +234,8 @@ static void have_read(struct mcp_file *f)
         not_found(f->c, uri_of(f->c), errno_text(f->error));
         return;
     }
-    is_text = file_is_text(&f->data);
-    activity_buf(&f->c->activity, &blob, 2 * MCP_FILE_MAX);
-    if (!is_text)
-        base64_encode(buf_text(&f->data), f->data.len, &blob);
-    if (blob.failed) {
-        struct err err = ERR_INIT;
-        hold_refusal(&f->c->activity.hold, &err);
-        mcp_fail(f->c, 200, RPC_INTERNAL_ERROR,
-                 err.message[0] ? err.message : "the answer is too long", NULL);
-        return;
-    }
-    write_contents(f, is_text ? &f->data : &blob, mime_of(f->path, is_text), is_text);
+    is_text = file_is_text(f);
+    write_contents(f, &f->data, mime_of(f->path, is_text), is_text ? LONG_TEXT : LONG_BASE64);
 }
 
 void mcp_resources_read(struct mcp_call *c)

@@ -11,7 +11,8 @@
 #define LIFE_MARGIN_MS  30000
 #define LINES_PER_PIECE 64u /* more lines at once are told together */
 #define PICTURES_MAX    (8u << 20)
-#define RESULTS_MAX     (2u << 20) /* their text, and all else: it is written in one go */
+#define RESULTS_MAX     (2u << 20) /* their text, and all else: each is written in one go */
+#define TEXT_MAX        (8u << 20)
 
 /* ---- its end ---- */
 
@@ -44,7 +45,10 @@ static void run_forget(struct mcp_call *c)
     buf_done(&r->result);
     buf_done(&r->results);
     buf_done(&r->images);
-    json_free(r->exception);
+    buf_done(&r->name);
+    buf_done(&r->value);
+    buf_done(&r->traceback);
+    buf_done(&r->text);
 }
 
 static void run_resume(struct mcp_call *c)
@@ -80,6 +84,10 @@ static struct mcp_run *run_new(struct mcp_call *c, const struct run_kind *kind)
     activity_buf(&c->activity, &r->result, RESULTS_MAX);
     activity_buf(&c->activity, &r->results, RESULTS_MAX);
     activity_buf(&c->activity, &r->images, PICTURES_MAX);
+    activity_buf(&c->activity, &r->name, INTERP_NAME_MAX);
+    activity_buf(&c->activity, &r->value, INTERP_VALUE_MAX);
+    activity_buf(&c->activity, &r->traceback, INTERP_TRACEBACK_MAX);
+    activity_buf(&c->activity, &r->text, TEXT_MAX);
     c->stop = run_stop;
     c->resume = run_resume;
     c->forget = run_forget;

@@ -29,7 +29,9 @@ struct mcp_run {
     const char *code;
     struct execution *execution;
     struct buf result, results, images; /* JSON */
-    struct json *exception;             /* {"name","value","traceback"} or NULL */
+    struct buf name, value, traceback;  /* of the exception, if there is one */
+    bool raised;
+    struct buf text; /* of the answer, for a model */
     /* run_command */
     const char *command, *cwd, *input, *user;
     const struct json *args;

@@ -56,9 +56,8 @@ static void add_line(struct buf *text, const char *line)
 
 static void add_end(struct buf *text, const struct mcp_run *r)
 {
-    const struct json *e = r->exception;
-    if (e)
-        add_line(text, json_text(e, "traceback"));
+    if (r->raised)
+        add_line(text, buf_text(&r->traceback));
     if (r->error.code) {
         add_line(text, "");
         buf_fmt(text, "[%s%s%s]", r->error.message, r->error.hint[0] ? "; " : "", r->error.hint);
@@ -98,11 +97,6 @@ static void write_text(struct buf *text, const struct mcp_run *r, const struct d
 
 /* ---- both ---- */
 
-static void write_bytes(struct json_writer *w, const char *key, const struct buf *from)
-{
-    jw_kv_bytes(w, key, buf_text(from), from->len);
-}
-
 /* Whatever ended it from outside is in `error`: a program need not read the text to tell. */
 static void write_error(const struct mcp_run *r, const struct box *b, struct json_writer *w)
 {
@@ -125,12 +119,10 @@ void run_write(struct mcp_run *r, struct box *b)
 {
     const struct denial_list *l = b ? box_denials(b) : NULL;
     struct mcp_result result;
-    struct buf text cleanup_buf = {0};
-    activity_buf(&r->c->activity, &text, 8u << 20);
-    write_text(&text, r, l);
-    tool_result_begin(r->c, &result, &text, &r->images, r->failed);
-    write_bytes(&result.w, "stdout", &r->out[0]);
-    write_bytes(&result.w, "stderr", &r->out[1]);
+    write_text(&r->text, r, l);
+    tool_result_begin(r->c, &result, &r->text, LONG_TEXT, &r->images, r->failed);
+    result_string(r->c, &result.w, "stdout", &r->out[0], LONG_TEXT);
+    result_string(r->c, &result.w, "stderr", &r->out[1], LONG_TEXT);
     jw_kv_bool(&result.w, "truncated", r->cut);
     jw_kv_bool(&result.w, "timed_out", r->timed_out);
     write_error(r, b, &result.w);

@@ -65,16 +65,16 @@ const char *tool_project(const struct mcp_call *c)
 }
 
 void tool_result_begin(struct mcp_call *c, struct mcp_result *r, const struct buf *text,
-                       const struct buf *more, bool failed)
+                       enum long_form form, const struct buf *more, bool failed)
 {
     result_begin(c, r);
     jw_kv_array(&r->w, "content");
     jw_object_begin(&r->w);
     jw_kv_string(&r->w, "type", "text");
-    jw_kv_bytes(&r->w, "text", buf_text(text), text->len);
+    result_string(c, &r->w, "text", text, form);
     jw_object_end(&r->w);
     if (more && more->len)
-        buf_add(r->w.out, more->data, more->len);
+        long_json(&c->answer, &r->w, more);
     jw_array_end(&r->w);
     jw_kv_bool(&r->w, "isError", failed);
     jw_kv_object(&r->w, "structuredContent");
@@ -106,7 +106,7 @@ void tool_fail(struct mcp_call *c, const struct err *err)
     buf_init(&text, 4096);
     buf_fmt(&text, "%s: %s%s%s", err_code_name((enum err_code)err->code), err->message,
             err->hint[0] ? "\nhint: " : "", err->hint);
-    tool_result_begin(c, &r, &text, NULL, true);
+    tool_result_begin(c, &r, &text, LONG_NOW, NULL, true);
     tool_write_error(&r.w, err);
     tool_result_send(c, &r);
 }
