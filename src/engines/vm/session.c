@@ -132,10 +132,18 @@ static void end_boot(struct session *s, int sig)
         s->signal = sig;
 }
 
+/* Where there is no room for it yet, a signal waits where it is: read and not passed on, it would
+ * be lost. */
+static bool takes_signals(const struct session *s)
+{
+    return !s->greeted || (s->plan_sent == s->plan_len &&
+                           vsock_room(s->vsock, CONTROL) >= sizeof(struct guest_word));
+}
+
 static void pass_signal(struct session *s)
 {
     struct signalfd_siginfo info;
-    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (takes_signals(s) && read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         struct guest_word word = {.type = GUEST_SIGNAL, .value = (int32_t)info.ssi_signo};
         if (s->terminal && info.ssi_signo == SIGWINCH) {
             word.type = GUEST_SIZE;
@@ -143,7 +151,7 @@ static void pass_signal(struct session *s)
         }
         if (!s->greeted)
             end_boot(s, (int)info.ssi_signo);
-        else if (s->plan_sent == s->plan_len && vsock_room(s->vsock, CONTROL) >= sizeof word)
+        else
             vsock_put(s->vsock, CONTROL, &word, sizeof word);
     }
 }
@@ -251,7 +259,7 @@ void session_watch(struct session *s, struct pollfd *fds)
         fds[i] =
             (struct pollfd){.fd = len > 0 && !s->closed[i - FD_OUT] ? i : -1, .events = POLLOUT};
     }
-    fds[FD_SIGNALS] = (struct pollfd){.fd = s->signal_fd, .events = POLLIN};
+    fds[FD_SIGNALS] = (struct pollfd){.fd = takes_signals(s) ? s->signal_fd : -1, .events = POLLIN};
 }
 
 int session_patience(const struct session *s)

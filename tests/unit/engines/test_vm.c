@@ -653,6 +653,31 @@ Test(vm_session, a_signal_ends_a_boot)
     cr_assert_eq(line.signal, SIGINT);
 }
 
+/* It waits until there is room to pass it on. */
+Test(vm_session, a_signal_finds_its_way_behind_the_plan)
+{
+    struct pollfd fds[SESSION_FDS];
+    struct guest_word word;
+    open_line();
+    vsock.streams[0].open = true;
+    cr_assert_eq(step_line(0), -1);
+    session_watch(&line, fds);
+    cr_assert_geq(fds[3].fd, 0, "the control: the plan is on its way as a whole");
+    vsock.streams[0].to_len = VSOCK_WINDOW - sizeof word + 1;
+    raise(SIGTERM);
+    session_watch(&line, fds);
+    cr_assert_lt(fds[3].fd, 0, "it would be told of again and again");
+    cr_assert_eq(step_line(POLLIN), -1);
+    vsock.streams[0].to_len = 0; /* the guest took it */
+    session_watch(&line, fds);
+    cr_assert_geq(fds[3].fd, 0);
+    cr_assert_eq(step_line(POLLIN), -1);
+    cr_assert_eq(vsock.streams[0].to_len, sizeof word);
+    memcpy(&word, vsock.streams[0].to, sizeof word);
+    cr_assert_eq(word.type, (uint32_t)GUEST_SIGNAL);
+    cr_assert_eq(word.value, SIGTERM);
+}
+
 /* ---- virtio-fs: V-09 to V-15 ---- */
 
 static struct fs fs;
