@@ -29,6 +29,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,8 @@ struct monitor {
     struct fs fs;
     struct session session;
     struct egress egress;
-    int ended_fd; /* a processor stopped for good */
-    _Atomic int end;
+    int ended_fd;    /* a processor stopped for good */
+    _Atomic int end; /* MACHINE_GOES_ON until one did */
     pthread_barrier_t sealed;
 };
 static struct monitor monitor;
@@ -119,7 +120,8 @@ static void *run_processor(void *argument)
     pthread_barrier_wait(&m->sealed);
     while ((end = machine_step(&m->machine, cpu)) == MACHINE_GOES_ON)
         ;
-    m->end = (int)end;
+    /* How the machine ended is what the first one met: the others stop in its wake. */
+    atomic_compare_exchange_strong(&m->end, &(int){MACHINE_GOES_ON}, (int)end);
     while (write(m->ended_fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
     for (;;) /* the end of a thread makes calls that are not left */
