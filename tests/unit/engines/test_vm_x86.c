@@ -246,6 +246,30 @@ Test(vm_acpi, one_leads_to_the_other)
     cr_assert(memmem(dsdt, number(dsdt + 4, 4), "LNRO0005", 8));
 }
 
+/* Each processor has an entry of its own, with its number, and the controller comes after them. */
+Test(vm_acpi, every_processor_is_named)
+{
+    for (unsigned cpus = 1; cpus <= 8; cpus++) {
+        struct acpi_machine many = two;
+        unsigned wrong = 0;
+        many.cpus = cpus;
+        cr_assert(acpi_write(&many, tables, sizeof tables) > 0);
+        const uint8_t *xsdt = table(number(tables + 24, 8), "XSDT");
+        const uint8_t *madt = table(number(xsdt + 44, 8), "APIC");
+        cr_assert_eq(number(madt + 4, 4), 44 + 8 * cpus + 12);
+        for (unsigned i = 0; i < cpus; i++) {
+            const uint8_t *one = madt + 44 + 8 * (size_t)i;
+            wrong += one[0] != 0 || one[1] != 8 || one[2] != i || one[3] != i;
+            wrong += number(one + 4, 4) != 1; /* it may be used */
+        }
+        cr_assert_eq(wrong, 0, "%u processors", cpus);
+        const uint8_t *controller = madt + 44 + 8 * (size_t)cpus;
+        cr_assert(controller[0] == 1 && controller[1] == 12);
+        cr_assert_not(memchr((const uint8_t[]){0, 1, 2, 3, 4, 5, 6, 7}, controller[2], cpus),
+                      "its number is nobody else's");
+    }
+}
+
 Test(vm_acpi, no_room_is_told)
 {
     size_t len = acpi_write(&two, tables, sizeof tables);
@@ -292,7 +316,7 @@ static size_t narrow(struct cpuid_entry *entries, unsigned cpu, unsigned cpus)
                                           .ebx = ~0u,
                                           .ecx = ~0u,
                                           .edx = ~0u};
-    return cpuid_narrow(entries, OFFERED, cpu, cpus, 1);
+    return cpuid_narrow(entries, OFFERED, OFFERED, cpu, cpus, 1);
 }
 
 Test(vm_cpuid, says_nothing_of_the_host)
@@ -336,7 +360,35 @@ Test(vm_cpuid, each_processor_has_its_number)
         cr_assert_eq(leaf(e, n, 0xb, 1)->eax, 2, "bits for three");
         cr_assert_eq(leaf(e, n, 0xb, 1)->ebx, 3);
         cr_assert_eq(leaf(e, n, 0x80000008, 0)->ecx & 0xff, 2);
+        cr_assert(leaf(e, n, 0x80000001, 0)->ecx & 1 << 1, "cores, not threads");
+        cr_assert(leaf(e, n, 1, 0)->edx & 1 << 28);
     }
+    size_t n = narrow(e, 0, 1);
+    cr_assert_not(leaf(e, n, 0x80000001, 0)->ecx & 1 << 1, "one has no others");
+    cr_assert_not(leaf(e, n, 1, 0)->edx & 1 << 28);
+}
+
+/* Newer hosts offer one level of the topology, with nothing in it. */
+Test(vm_cpuid, levels_are_there_whatever_is_offered)
+{
+    struct cpuid_entry e[3] = {{.function = 0xb, .flags = 1}};
+    for (unsigned cpu = 0; cpu < 4; cpu++) {
+        e[0] = (struct cpuid_entry){.function = 0xb, .flags = 1};
+        size_t n = cpuid_narrow(e, 1, 3, cpu, 4, 1);
+        cr_assert_eq(n, 2);
+        cr_assert_eq(leaf(e, n, 0xb, 0)->ebx, 1);
+        cr_assert_eq(leaf(e, n, 0xb, 0)->ecx, 0x100, "threads");
+        cr_assert_eq(leaf(e, n, 0xb, 0)->edx, cpu);
+        cr_assert_eq(leaf(e, n, 0xb, 1)->eax, 2);
+        cr_assert_eq(leaf(e, n, 0xb, 1)->ebx, 4);
+        cr_assert_eq(leaf(e, n, 0xb, 1)->ecx, 0x201, "cores");
+        cr_assert_eq(leaf(e, n, 0xb, 1)->edx, cpu);
+        cr_assert_eq(leaf(e, n, 0xb, 0)->flags & leaf(e, n, 0xb, 1)->flags, 1u);
+    }
+    e[0] = (struct cpuid_entry){.function = 0xb};
+    cr_assert_eq(cpuid_narrow(e, 1, 1, 0, 4, 1), 0, "no room is not written beyond");
+    e[0] = (struct cpuid_entry){.function = 1};
+    cr_assert_eq(cpuid_narrow(e, 1, 3, 0, 4, 1), 1, "an old processor has none");
 }
 
 /* ---- ports ---- */

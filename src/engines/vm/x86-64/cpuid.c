@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define BIT(n) (1u << (n))
+#define BIT(n)       (1u << (n))
+#define INDEX_COUNTS 1u /* KVM_CPUID_FLAG_SIGNIFCANT_INDEX */
 
 enum {
     LEAF_VENDOR = 0,
@@ -44,6 +45,7 @@ enum {
     ECX_HYPERVISOR = BIT(31),
     EDX_SERIAL = BIT(18),
     EDX_THREADS = BIT(28),
+    AMD_ECX_CORES = BIT(1),
     AMD_ECX_SVM = BIT(2),
     AMD_ECX_TOPOLOGY = BIT(22),
     AMD_ECX_COUNTERS = BIT(23) | BIT(24) | BIT(28),
@@ -60,11 +62,25 @@ static const char name[48] = "brig virtual processor";
 static bool kept(uint32_t function)
 {
     static const uint32_t leaves[] = {
-        LEAF_VENDOR,   LEAF_FEATURES,     LEAF_MORE_FEATURES,    LEAF_XSAVE,
-        LEAF_KVM,      LEAF_KVM_FEATURES, LEAF_EXTENDED,         LEAF_AMD_FEATURES,
-        LEAF_NAME,     LEAF_NAME_2,       LEAF_NAME_3,           LEAF_AMD_CACHES,
-        LEAF_POWER,    LEAF_SIZES,        LEAF_AMD_CACHES_2,     LEAF_AMD_TLB,
-        LEAF_TOPOLOGY, LEAF_CACHES,       2 /* caches of old */, LEAF_AMD_MORE_FEATURES,
+        LEAF_VENDOR,
+        LEAF_FEATURES,
+        LEAF_MORE_FEATURES,
+        LEAF_XSAVE,
+        LEAF_KVM,
+        LEAF_KVM_FEATURES,
+        LEAF_EXTENDED,
+        LEAF_AMD_FEATURES,
+        LEAF_NAME,
+        LEAF_NAME_2,
+        LEAF_NAME_3,
+        LEAF_AMD_CACHES,
+        LEAF_POWER,
+        LEAF_SIZES,
+        LEAF_AMD_CACHES_2,
+        LEAF_AMD_TLB,
+        LEAF_CACHES,
+        2 /* caches of old */,
+        LEAF_AMD_MORE_FEATURES,
     };
     for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
         if (leaves[i] == function)
@@ -90,20 +106,25 @@ static unsigned width(unsigned cpus)
     return bits;
 }
 
-/* Level 0: one thread in a core; level 1: all cores in one package. */
-static void topology(struct cpuid_entry *e, unsigned cpu, unsigned cpus)
+/* Level 0: one thread in a core; level 1: all cores in one package. Newer hosts offer the first
+ * level alone, with nothing in it: without the second each processor would be a package. */
+static const struct cpuid_entry levels[] = {
+    {.function = LEAF_TOPOLOGY, .index = 0, .flags = INDEX_COUNTS, .ebx = 1, .ecx = 1u << 8},
+    {.function = LEAF_TOPOLOGY, .index = 1, .flags = INDEX_COUNTS, .ecx = 2u << 8 | 1},
+};
+
+static size_t add_topology(struct cpuid_entry *entries, size_t n, unsigned cpu, unsigned cpus)
 {
-    e->edx = cpu;
-    e->ecx = e->index & 0xff;
-    e->eax = e->ebx = 0;
-    if (e->index == 0) {
-        e->ebx = 1;
-        e->ecx |= 1u << 8;
-    } else if (e->index == 1) {
-        e->eax = width(cpus);
-        e->ebx = cpus;
-        e->ecx |= 2u << 8;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        entries[n] = levels[i];
+        entries[n].edx = cpu;
+        if (i == 1) {
+            entries[n].eax = width(cpus);
+            entries[n].ebx = cpus;
+        }
+        n++;
     }
+    return n;
 }
 
 /* A cache belongs to one core, and no two cores share: what the host's share is not said. */
@@ -129,9 +150,6 @@ static void adapt(struct cpuid_entry *e, unsigned cpu, unsigned cpus, int deadli
             e->ecx &= ~(uint32_t)MORE_ECX_SGX_LAUNCH;
         }
         break;
-    case LEAF_TOPOLOGY:
-        topology(e, cpu, cpus);
-        break;
     case LEAF_KVM:
         e->eax = LEAF_KVM_FEATURES;
         break;
@@ -141,6 +159,8 @@ static void adapt(struct cpuid_entry *e, unsigned cpu, unsigned cpus, int deadli
         break;
     case LEAF_AMD_FEATURES:
         e->ecx &= ~(uint32_t)(AMD_ECX_SVM | AMD_ECX_TOPOLOGY | AMD_ECX_COUNTERS);
+        if (cpus == 1) /* that there are several, which is the host's */
+            e->ecx &= ~(uint32_t)AMD_ECX_CORES;
         break;
     case LEAF_POWER:
         e->eax = e->ebx = e->ecx = 0;
@@ -155,15 +175,18 @@ static void adapt(struct cpuid_entry *e, unsigned cpu, unsigned cpus, int deadli
     }
 }
 
-size_t cpuid_narrow(struct cpuid_entry *entries, size_t count, unsigned cpu, unsigned cpus,
-                    int deadline)
+size_t cpuid_narrow(struct cpuid_entry *entries, size_t count, size_t room, unsigned cpu,
+                    unsigned cpus, int deadline)
 {
     size_t n = 0;
+    bool has_topology = false;
     for (size_t i = 0; i < count; i++) {
+        has_topology |= entries[i].function == LEAF_TOPOLOGY;
         if (!kept(entries[i].function))
             continue;
         entries[n] = entries[i];
         adapt(&entries[n++], cpu, cpus, deadline);
     }
-    return n;
+    bool fits = n <= room && room - n >= sizeof levels / sizeof *levels;
+    return has_topology && fits ? add_topology(entries, n, cpu, cpus) : n;
 }

@@ -9,7 +9,9 @@ struct cpuid_entry {
     uint32_t function, index, flags, eax, ebx, ecx, edx, padding[3];
 };
 
-/* From what KVM can give to what processor `cpu` of `cpus` is given; the number of entries, which
- * is never larger than `count`. `deadline`: KVM has the timer that is set by the time stamp. */
-size_t cpuid_narrow(struct cpuid_entry *entries, size_t count, unsigned cpu, unsigned cpus,
-                    int deadline);
+/* From what KVM can give, `count` entries, to what processor `cpu` of `cpus` is given; the number
+ * of entries, for which there is `room`. `deadline`: KVM has the timer that is set by the time
+ * stamp.
+ */
+size_t cpuid_narrow(struct cpuid_entry *entries, size_t count, size_t room, unsigned cpu,
+                    unsigned cpus, int deadline);

@@ -74,8 +74,8 @@ static int set_cpuid(struct machine *m, unsigned cpu, const struct cpuid *offere
 {
     struct cpuid mine = *offered;
     int deadline = ioctl(m->vm, KVM_CHECK_EXTENSION, KVM_CAP_TSC_DEADLINE_TIMER) > 0;
-    mine.count = (uint32_t)cpuid_narrow((struct cpuid_entry *)mine.entries, mine.count, cpu,
-                                        m->cpu_count, deadline);
+    mine.count = (uint32_t)cpuid_narrow((struct cpuid_entry *)mine.entries, mine.count, CPUID_MAX,
+                                        cpu, m->cpu_count, deadline);
     if (ioctl(m->cpus[cpu], KVM_SET_CPUID2, &mine) < 0)
         return err_sys(err, "say what processor %u is", cpu);
     return 0;
