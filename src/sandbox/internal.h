@@ -240,6 +240,9 @@ void sandbox_names_answer(struct sandbox *s, int fd);
  * sandbox; both do nothing where there is no such view. */
 int sandbox_own_begin(struct sandbox *s, struct err *err);
 void sandbox_own_refresh(struct sandbox *s);
+/* How many processors the limit is: a part of one is a whole one, and more than there are cannot be
+ * had. */
+unsigned sandbox_cpus(const struct policy *p);
 
 /* egress_ask.c: network.ask, for the loop of a run. */
 void sandbox_ask_begin(struct sandbox *s, const struct channel_msg *msg);

@@ -39,6 +39,11 @@ static int check_request(const struct sandbox *s, struct err *err)
         err_at(err, BOUNDARY_KERNEL);
         return err_hint(err, "--memory 512M");
     }
+    if (p->cpus_milli != POLICY_UNLIMITED && p->cpus_milli > MACHINE_CPUS * 1000) {
+        err_set(err, ERR_UNSUPPORTED, "a virtual machine has at most %u processors", MACHINE_CPUS);
+        err_at(err, BOUNDARY_KERNEL);
+        return err_hint(err, "--cpus %u", MACHINE_CPUS);
+    }
     return 0;
 }
 
@@ -49,13 +54,12 @@ static uint64_t guest_memory(const struct policy *p)
     return (memory - MACHINE_OVERHEAD) & ~(MACHINE_PIECE - 1);
 }
 
+/* More than the host has would only wait for each other: a guest's kernel holds locks that another
+ * of its processors turns in circles for. */
 static unsigned guest_cpus(const struct policy *p)
 {
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t wanted = (p->cpus_milli + 999) / 1000;
-    if (online > 0 && wanted > (uint64_t)online)
-        wanted = (uint64_t)online;
-    return wanted < 1 ? 1 : wanted > MACHINE_CPUS ? MACHINE_CPUS : (unsigned)wanted;
+    unsigned wanted = sandbox_cpus(p);
+    return wanted < MACHINE_CPUS ? wanted : MACHINE_CPUS;
 }
 
 /* A boot takes a second. What makes it take minutes is the host's business, and known to who runs

@@ -21,8 +21,7 @@ static unsigned usable_cpus(void)
     return count > 0 ? (unsigned)count : 1;
 }
 
-/* A part of a CPU is shown as a whole one; more than there are cannot be had. */
-static unsigned shown_cpus(const struct policy *p)
+unsigned sandbox_cpus(const struct policy *p)
 {
     unsigned all = usable_cpus();
     if (p->cpus_milli == POLICY_UNLIMITED || p->cpus_milli / 1000 >= all)
@@ -55,7 +54,7 @@ int sandbox_own_begin(struct sandbox *s, struct err *err)
     bool clock = s->kernel.own_clock;
     s->own.born_us = s->own.seen_us = clock_us();
     s->own.numbers = (struct proc_numbers){
-        .cpus = shown_cpus(p), .memory = shown_memory(p), .booted = boot_time(clock), .tasks = 1};
+        .cpus = sandbox_cpus(p), .memory = shown_memory(p), .booted = boot_time(clock), .tasks = 1};
     if (s->own.numbers.cpus < usable_cpus()) {
         /* nproc and OpenMP ask for the CPUs that they may run on, which is all of them, unless the
          * environment says how many they are to use; Go and Python (from 3.13 on) likewise. Pinning

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LEADER_PROGRAM "brig-lead"
 /* The id of the first process behind the Sentry in a session; the second, where it is the code's.
@@ -76,10 +75,7 @@ static uint64_t at_most(uint64_t value, uint64_t most)
 
 static uint64_t cpus(const struct policy *p)
 {
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t wanted = at_most((p->cpus_milli + 999) / 1000, SENTRY_CPUS);
-    wanted = at_most(wanted, online > 0 ? (uint64_t)online : 1);
-    return wanted ? wanted : 1;
+    return at_most(sandbox_cpus(p), SENTRY_CPUS);
 }
 
 static void give_number(struct plan *plan, uint64_t value)
