@@ -152,7 +152,7 @@ def test_virtual_machines(virtual):
                  "^C ends a command and not the shell", "jobs, and the terminal's own name", "lines end at the left", "left as it was"):
         assert f"ok root: terminal: {what}" in virtual
     for what in ("doctor finds the tier", "a signal that ends the code ends the run", "a guest that runs out of memory is told of",
-                 "no monitor is left", "no group is left"):
+                 "more processors than a guest can have are refused", "no monitor is left", "no group is left"):
         assert f"ok root: {what}" in virtual
     assert "ok stranger: without access to /dev/kvm it is refused, with what helps" in virtual
     if platform.machine() == "aarch64" or FULL:  # x86-64 has the host's time there, see run-vm: it would take long

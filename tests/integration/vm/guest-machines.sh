@@ -65,6 +65,9 @@ endings()
     check "a signal that ends the code ends the run"
     has '^yes memory$'
     check "a guest that runs out of memory is told of"
+    vm --cpus 9 -- true
+    [ $? = 125 ] && complains 'at most 8 processors'
+    check "more processors than a guest can have are refused"
     vm --report-files -- true
     [ $? = 125 ] && complains 'report of refused files'
     check "what is not there yet is refused: reports of files"
