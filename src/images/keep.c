@@ -49,33 +49,46 @@ static bool is_wanted(const struct wanted *w, const char *name)
     return false;
 }
 
-/* What cannot be read keeps nothing: there is nothing left of it to use. */
+/* What is damaged keeps nothing: there is nothing left of it to use. What could not be read now may
+ * be whole, and then all that it leads to is still used. */
+static bool is_damaged(const struct err *err)
+{
+    return err->code != ERR_SYSTEM && err->code != ERR_MEMORY && err->code != ERR_LIMIT;
+}
+
+/* 1: `ret` is the root of it; 0: it is damaged. */
+static int chain_of(struct wanted *w, const struct image_name *n, char ret[static 65],
+                    struct err *err)
+{
+    struct image_manifest manifest;
+    struct image_config config;
+    cleanup_buf struct buf first, second;
+    buf_init(&first, IMAGE_DOCUMENT_MAX);
+    buf_init(&second, IMAGE_DOCUMENT_MAX);
+    if (want(w, n->manifest + 7, err) < 0)
+        return err_number(err);
+    if (store_blob(w->store, n->manifest, &first, err) < 0 ||
+        manifest_parse(buf_text(&first), first.len, &manifest, err) < 0)
+        return is_damaged(err) ? 0 : err_number(err);
+    if (want(w, manifest.config.digest + 7, err) < 0)
+        return err_number(err);
+    if (store_blob(w->store, manifest.config.digest, &second, err) < 0 ||
+        config_parse(buf_text(&second), second.len, &config, err) < 0)
+        return is_damaged(err) ? 0 : err_number(err);
+    image_chain(&config, ret);
+    config_done(&config);
+    return 1;
+}
+
 static int want_image(void *ctx, const struct image_name *n, const char *file, struct err *err)
 {
     struct wanted *w = ctx;
-    struct err ignored = ERR_INIT;
-    struct image_manifest manifest;
-    struct image_config config;
     char chain[65];
-    cleanup_buf struct buf first, second;
     (void)file;
-    buf_init(&first, IMAGE_DOCUMENT_MAX);
-    buf_init(&second, IMAGE_DOCUMENT_MAX);
     if (!n)
-        return 0;
-    if (want(w, n->manifest + 7, err) < 0)
-        return err_number(err);
-    if (store_blob(w->store, n->manifest, &first, &ignored) < 0 ||
-        manifest_parse(buf_text(&first), first.len, &manifest, &ignored) < 0)
-        return 0;
-    if (want(w, manifest.config.digest + 7, err) < 0)
-        return err_number(err);
-    if (store_blob(w->store, manifest.config.digest, &second, &ignored) < 0 ||
-        config_parse(buf_text(&second), second.len, &config, &ignored) < 0)
-        return 0;
-    image_chain(&config, chain);
-    config_done(&config);
-    return want(w, chain, err);
+        return is_damaged(err) ? 0 : err_number(err);
+    int r = chain_of(w, n, chain, err);
+    return r > 0 ? want(w, chain, err) : r;
 }
 
 /* ---- removing ---- */
@@ -140,7 +153,12 @@ int store_collect(const struct store *s, struct collected *ret, struct err *err)
     cleanup_fd int lock = store_lock(s, true, err);
     if (lock < 0)
         return lock;
-    if (names_each(s, want_image, &w, err) < 0 || remove_unwanted(s, "roots", &w, ret, err) < 0 ||
+    if (names_each(s, want_image, &w, err) < 0) {
+        err_wrap(err, "nothing was removed, for what is used cannot be read");
+        return err_hint(err, "`brig image verify` says of which image, and `brig image rm` "
+                             "forgets it");
+    }
+    if (remove_unwanted(s, "roots", &w, ret, err) < 0 ||
         remove_unwanted(s, "blobs", &w, ret, err) < 0)
         return err_number(err);
     ret->leftovers += scratch_sweep(s);

@@ -297,7 +297,9 @@ int names_each(const struct store *s,
             continue;
         int found = name_read_file(s, e->d_name, &n, &why);
         if (found != 0)
-            r = fn(ctx, found > 0 ? &n : NULL, e->d_name, err);
+            r = fn(ctx, found > 0 ? &n : NULL, e->d_name, &why);
+        if (r < 0)
+            *err = why;
     }
     closedir(list);
     return r;

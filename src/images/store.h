@@ -74,7 +74,8 @@ struct image_name {
 int name_read(const struct store *s, const char *name, struct image_name *ret, struct err *err);
 int name_write(const struct store *s, const struct image_name *n, struct err *err);
 int name_remove(const struct store *s, const char *name, struct err *err);
-/* In no order. A file that is no name is told with `n` NULL and its own name. */
+/* In no order. A file that is no name is told with `n` NULL, its own name, and the reason in
+ * `err`: fn passes it on, or returns 0. */
 int names_each(const struct store *s,
                int (*fn)(void *ctx, const struct image_name *n, const char *file, struct err *err),
                void *ctx, struct err *err);

@@ -155,6 +155,25 @@ def test_what_runs_is_not_removed(store):
     assert list((store.images / "roots").iterdir()) == []
 
 
+def test_what_cannot_be_read_is_not_taken_for_unused(one):
+    """A link in the place of a file stands for a disk that fails: the kernel refuses to open it."""
+    one.loaded(Image())
+    manifest = one.images / "blobs" / one.json("show", "test/box")["manifest"].removeprefix("sha256:")
+    for path in (next((one.images / "names").iterdir()), manifest):
+        aside = one.work / "aside"
+        path.rename(aside)
+        path.symlink_to("nowhere")
+        told = one.image("gc")
+        assert told.returncode == 125 and b"nothing was removed" in told.stderr and b"image verify" in told.stderr, told
+        path.unlink()
+        aside.rename(path)
+        assert one.run("--image", "test/box", "--", "true").returncode == 0
+        one.verify()
+    # The control: what is damaged can be read, and keeps nothing.
+    manifest.write_bytes(b"{}")
+    assert one.json("gc")["roots"] == 1
+
+
 def test_verify_finds_what_was_changed(one):
     one.loaded(Image(base(), layer(entry("etc/motd", b"hello"))))
     one.verify()
