@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "daemon/base/fault.h"
+#include "daemon/base/turn.h"
 #include "daemon/box/context_internal.h"
 
 #include <errno.h>
@@ -63,17 +64,12 @@ static void finish(struct context *c, const struct err *err)
 void execution_send(struct context *c)
 {
     struct execution *e = c->first;
-    while (c->running && e && c->sent < e->frame.len && c->requests.fd >= 0) {
-        ssize_t n = write(c->requests.fd, e->frame.data + c->sent, e->frame.len - c->sent);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            break;
-        if (n < 0) {
+    if (c->running && e && c->sent < e->frame.len && c->requests.fd >= 0) {
+        ssize_t n = turn_write(c->requests.fd, e->frame.data + c->sent, e->frame.len - c->sent);
+        if (n < 0)
             context_lose_touch(c);
-            break;
-        }
-        c->sent += (size_t)n;
+        else
+            c->sent += (size_t)n;
     }
     context_watch(c);
 }

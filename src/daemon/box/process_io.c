@@ -10,6 +10,7 @@
  * once, so that the front is back for others as soon as with one. */
 #include "base/cleanup.h"
 #include "base/container.h"
+#include "daemon/base/turn.h"
 #include "daemon/box/process_internal.h"
 
 #include <errno.h>
@@ -185,18 +186,13 @@ void process_input_done(struct process *p)
 /* 0, or -EPIPE. */
 static int write_queue(struct process *p)
 {
-    while (queue_len(p) > 0) {
-        ssize_t n = write(p->in.fd, p->queue.data + p->queue_at, queue_len(p));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return 0;
-        if (n < 0)
-            return -EPIPE;
-        p->queue_at += (size_t)n;
-        p->taken += (uint64_t)n;
-    }
-    queue_drop(p);
+    ssize_t n = turn_write(p->in.fd, p->queue.data + p->queue_at, queue_len(p));
+    if (n < 0)
+        return (int)n;
+    p->queue_at += (size_t)n;
+    p->taken += (uint64_t)n;
+    if (queue_len(p) == 0)
+        queue_drop(p);
     return 0;
 }
 
@@ -260,12 +256,8 @@ int process_input(struct process *p, const void *data, size_t len, void (*fn)(vo
         hold_refusal(&p->hold, NULL);
         return -ENOBUFS;
     }
-    while (queue_len(p) == 0 && len > 0) {
-        ssize_t n = write(p->in.fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            break;
+    if (queue_len(p) == 0) {
+        ssize_t n = turn_write(p->in.fd, bytes, len);
         if (n < 0) {
             process_input_done(p);
             return -EPIPE;

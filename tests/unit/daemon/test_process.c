@@ -1,6 +1,7 @@
 #include "daemon/box/process_internal.h"
 
 #include "base/num.h"
+#include "daemon/base/turn.h"
 #include "world.h"
 
 #include <signal.h>
@@ -405,6 +406,29 @@ Test(process, input_that_is_not_read_is_bounded, .init = begin, .fini = world_en
         settle();
     cr_assert_eq(got, 1000000, "all that was kept, and then the end");
     cr_assert_eq(taken, 2);
+}
+
+/* A reader that makes room all the time, or a pipe that holds all of it, keeps the front from
+ * others no longer than another does. */
+Test(process, input_goes_in_turns, .init = begin, .fini = world_end)
+{
+    static char block[900000];
+    struct process *p = start(NULL, &(struct process_request){.argv = argv, .has_stdin = true});
+    int there = 0, turns = 0;
+    cr_assert_geq(fcntl(w.in, F_SETPIPE_SZ, 1 << 20), 1 << 20);
+    cr_assert_eq(process_input(p, block, sizeof block, on_taken, NULL), -EAGAIN);
+    cr_assert(ioctl(w.in, FIONREAD, &there) == 0 && there == TURN_BYTES, "%d at once", there);
+    for (; there < (int)sizeof block && turns < 100; turns++) {
+        struct loop_task end = {.fn = round_done};
+        int before = there;
+        loop_defer(w.loop, &end);
+        cr_assert_eq(loop_run(w.loop), 0);
+        cr_assert_eq(ioctl(w.in, FIONREAD, &there), 0);
+        cr_expect_leq(there - before, (int)TURN_BYTES);
+    }
+    cr_expect_eq(there, sizeof block);
+    settle();
+    cr_expect_eq(taken, 1);
 }
 
 /* Whoever gave it has left: the rest of it is not kept, and what others gave stays as it was. */
