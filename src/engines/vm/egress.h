@@ -24,6 +24,7 @@ struct egress_line {
     bool dialled;  /* it was tried */
     bool full;     /* the other side took no more; poll says when it does */
     bool deaf;     /* the other side reads no more: what comes is dropped */
+    bool torn;     /* and broke off: what ends now is not all that it wanted to say */
     bool in_ended; /* all that the other side sent is on its way to the guest */
     bool out_ended;
     bool broken; /* the guest hears of it when it has what came before */

@@ -131,6 +131,7 @@ static void send_out(struct egress *e, unsigned i)
     l->full = again(n) || (n >= 0 && (size_t)n < len);
     if (n < 0 && !l->full) { /* what the other side said before it went is still to be read */
         l->deaf = true;
+        l->torn = errno == ECONNRESET; /* told once: the next read would say that all came */
         n = (ssize_t)len;
     }
     if (n > 0)
@@ -161,7 +162,7 @@ static void take_in(struct egress *e, unsigned i)
         return;
     size_t room = vsock_room(e->vsock, VSOCK_FIXED + i) - HEAD;
     ssize_t n = read(l->fd, data + HEAD, room < PIECE ? room : PIECE);
-    if (n < 0) {
+    if (n < 0 || (n == 0 && l->torn)) {
         l->broken = !again(n);
         return;
     }

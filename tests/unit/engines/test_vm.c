@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -492,6 +493,56 @@ Test(vm_egress, what_was_taken_in_part_goes_on)
     for (ssize_t n; (n = read(far, got, sizeof got)) > 0; came += (size_t)n)
         step_egress();
     cr_assert_eq(came, 2 * sizeof much);
+}
+
+static int dial_tcp(int family, const struct guest_target *to)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)family, (void)to;
+    cr_assert(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 1) == 0 &&
+              getsockname(listener, (struct sockaddr *)&at, &len) == 0 &&
+              connect(fd, (struct sockaddr *)&at, len) == 0 &&
+              (far = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0 &&
+              fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    close(listener);
+    return fd;
+}
+
+/* Whoever writes first is told that the other side broke off, and whoever reads then that all came.
+ * The guest must not take half an answer for a whole one. */
+static void end_while_writing(uint32_t port, bool broken_off)
+{
+    start_egress();
+    egress.dial = dial_tcp;
+    send_packet(1, port, GUEST_CARRY, 0, 0);
+    send_data(port, &goal, sizeof goal);
+    step_egress();
+    if (broken_off)
+        cr_assert_eq(setsockopt(far, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1},
+                                sizeof(struct linger)),
+                     0);
+    close(far);
+    struct pollfd gone = {.fd = egress.lines[0].fd, .events = POLLIN};
+    cr_assert_eq(poll(&gone, 1, 30000), 1);
+    send_data(port, "more", 4);
+    struct pollfd fds[EGRESS_FDS] = {{0}};
+    egress_step(&egress, fds); /* it writes, before poll says that there is something to read */
+    for (int i = 0; i < 4; i++)
+        step_egress();
+}
+
+Test(vm_egress, what_was_broken_off_is_no_end)
+{
+    const struct vsock_stream *s = &vsock.streams[VSOCK_FIXED];
+    end_while_writing(1000, false);
+    cr_expect_eq(s->sent, 2, "the control: a piece of none, which is the end");
+    cr_expect(s->open && !s->reset);
+    end_while_writing(1001, true);
+    cr_expect_eq(s->sent, 0, "half an answer was called all of it");
+    cr_expect(s->reset || !s->open);
 }
 
 Test(vm_egress, questions_have_lengths)
