@@ -31,16 +31,24 @@ struct host {
  */
 int host_parse(const char *text, size_t len, bool bracketed, struct host *ret, struct err *err);
 bool host_equal(const struct host *a, const struct host *b);
+/* Of an address: 4 bytes for HOST_IPV4, else 16. */
+void host_of_address(enum host_kind kind, const uint8_t *addr, struct host *ret);
 
 /* "example.org" itself; "*.example.org": exactly one whole label in front; "**.example.org": one or
- * more. Neither matches example.org. A star anywhere else, or alone, is an error. */
+ * more. Neither matches example.org. A star anywhere else, or alone, is an error.
+ *
+ * "192.0.2.0/24", "2001:db8::/32": all addresses that begin so, and no name, whatever it leads to.
+ * A range with bits behind its length is an error, one of a single address is that address. In
+ * brackets it can stand where a slash would begin a path. */
 enum host_stars {
     STARS_NONE,
     STARS_ONE,
     STARS_MANY,
+    STARS_RANGE,
 };
 struct host_pattern {
     enum host_stars stars;
+    uint8_t bits;     /* STARS_RANGE: so many of the address count */
     struct host host; /* what follows the stars */
 };
 int host_pattern_parse(const char *text, size_t len, struct host_pattern *ret, struct err *err);

@@ -248,6 +248,62 @@ int host_parse(const char *text, size_t len, bool bracketed, struct host *ret, s
     return r;
 }
 
+void host_of_address(enum host_kind kind, const uint8_t *addr, struct host *ret)
+{
+    *ret = (struct host){.kind = kind};
+    memcpy(ret->addr, addr, kind == HOST_IPV4 ? 4 : 16);
+    if (kind == HOST_IPV4)
+        snprintf(ret->text, sizeof(ret->text), "%u.%u.%u.%u", addr[0], addr[1], addr[2], addr[3]);
+    else
+        write_v6(ret);
+}
+
+/* ---- ranges ---- */
+
+static int parse_bits(const char *text, size_t len, unsigned most)
+{
+    unsigned bits = 0;
+    size_t i = 0;
+    while (i < len && i < 3 && is_digit(text[i]))
+        bits = bits * 10 + (unsigned)(text[i++] - '0');
+    return !i || i < len || bits > most || (i > 1 && text[0] == '0') ? -1 : (int)bits;
+}
+
+static void clear_behind(uint8_t *addr, unsigned size, unsigned bits)
+{
+    for (unsigned i = 0; i < size; i++) {
+        unsigned kept = bits > 8 * i ? bits - 8 * i : 0;
+        addr[i] &= (uint8_t)(kept < 8 ? 0xff00u >> kept : 0xffu);
+    }
+}
+
+static int take_range(const char *text, size_t len, const char *slash, struct host_pattern *ret,
+                      struct err *err)
+{
+    struct host first;
+    size_t host_len = (size_t)(slash - text);
+    if (host_parse(text, host_len, false, &ret->host, err) < 0)
+        return err_number(err);
+    unsigned size = ret->host.kind == HOST_IPV4 ? 4 : 16;
+    int bits = parse_bits(slash + 1, len - host_len - 1, 8 * size);
+    if (ret->host.kind == HOST_NAME || bits < 0)
+        return err_set(err, ERR_USAGE,
+                       "a slash: only ranges of addresses have one, such as 192.0.2.0/24");
+    uint8_t addr[16];
+    memcpy(addr, ret->host.addr, sizeof(addr));
+    clear_behind(addr, size, (unsigned)bits);
+    if (memcmp(addr, ret->host.addr, size) != 0) {
+        host_of_address(ret->host.kind, addr, &first);
+        return err_set(err, ERR_USAGE, "an address within a range: the range is %s/%d", first.text,
+                       bits);
+    }
+    if ((unsigned)bits == 8 * size)
+        return 0;
+    ret->stars = STARS_RANGE;
+    ret->bits = (uint8_t)bits;
+    return 0;
+}
+
 int host_pattern_parse(const char *text, size_t len, struct host_pattern *ret, struct err *err)
 {
     struct host_pattern p = {.stars = STARS_NONE};
@@ -262,9 +318,13 @@ int host_pattern_parse(const char *text, size_t len, struct host_pattern *ret, s
     if (memchr(text + skip, '*', len - skip))
         return err_set(err, ERR_USAGE,
                        "a star stands only for whole parts in front: *.example.org");
-    if (host_parse(text + skip, len - skip, false, &p.host, err) < 0)
-        return err_number(err);
-    if (p.stars != STARS_NONE && p.host.kind != HOST_NAME)
+    const char *slash = memchr(text, '/', len);
+    bool brackets = slash && len > 2 && text[0] == '[' && text[len - 1] == ']';
+    int r = slash ? take_range(text + brackets, len - 2 * brackets, slash, &p, err)
+                  : host_parse(text + skip, len - skip, false, &p.host, err);
+    if (r < 0)
+        return r;
+    if (skip && p.host.kind != HOST_NAME)
         return err_set(err, ERR_USAGE, "stars go with names, not with addresses");
     *ret = p;
     return 0;

@@ -1,6 +1,6 @@
 /* The decision. Rules add up: what any rule allows is allowed; of several that allow it the most
- * specific one counts (an exact host before stars, a pin before none, then the order of the rules),
- * since its budgets and its pin apply. */
+ * specific one counts (an exact host before a pattern, a pin before none, then the order of the
+ * rules), since its budgets and its pin apply. */
 #include "network/decide.h"
 
 #include "base/cleanup.h"
@@ -75,18 +75,12 @@ static bool more_specific(const struct egress_rule *a, const struct egress_rule 
 {
     if (a->host.stars != b->host.stars)
         return a->host.stars < b->host.stars;
+    if (a->host.bits != b->host.bits)
+        return a->host.bits > b->host.bits;
     size_t len_a = strlen(a->host.host.text), len_b = strlen(b->host.host.text);
     if (len_a != len_b)
         return len_a > len_b;
     return a->pinned && !b->pinned;
-}
-
-static bool is_blocked(const struct egress *e, const struct host *host)
-{
-    for (size_t i = 0; i < e->blocked_count; i++)
-        if (host_pattern_match(&e->blocked[i], host))
-            return true;
-    return false;
 }
 
 static void judge(const struct egress *e, const struct target *t, struct verdict *ret)
@@ -106,7 +100,7 @@ static void judge(const struct egress *e, const struct target *t, struct verdict
 void egress_decide(const struct egress *e, const struct target *t, struct verdict *ret)
 {
     *ret = (struct verdict){.reason = DENY_NO_RULE, .rule = SIZE_MAX}; /* N-3 */
-    if (is_blocked(e, &t->host)) {
+    if (egress_blocks(e, &t->host)) {
         ret->reason = DENY_BLOCKED;
         return;
     }
@@ -153,7 +147,7 @@ bool egress_looks_inside(const struct egress *e, const struct host *host, uint16
 
 bool egress_knows_name(const struct egress *e, const struct host *host)
 {
-    if (host->kind != HOST_NAME || is_blocked(e, host))
+    if (host->kind != HOST_NAME || egress_blocks(e, host))
         return false;
     for (size_t i = 0; i < e->rule_count; i++)
         if (host_pattern_match(&e->rules[i].host, host))

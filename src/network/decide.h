@@ -3,7 +3,8 @@
  *
  * N-3  What no rule names is denied; no rules: everything is denied; a blocked host is denied
  *      whatever the rules say.
- * N-4  An address literal is allowed only by a rule that names that address. */
+ * N-4  An address literal is allowed only by a rule that names that address, or a range that it is
+ *      in; a range leads to no name. */
 #pragma once
 
 #include "network/address.h"

@@ -2,7 +2,8 @@
  * once, every answer is looked at, and only those very addresses are connected to.
  *
  * N-5  A name with one answer that is not public is not dialled at all; only a pin leads elsewhere.
- * N-6  A pin is dialled without asking any name server. */
+ * N-6  A pin is dialled without asking any name server.
+ * N-17 What is blocked by its address is not dialled by a name or a pin either. */
 #include "base/container.h"
 #include "network/address.h"
 #include "os/weaken.h"
@@ -37,6 +38,28 @@ struct dial {
     struct err err;
 };
 
+static bool is_blocked(const struct proxy *px, const struct sockaddr_storage *sa)
+{
+    struct host host;
+    if (sa->ss_family == AF_INET)
+        host_of_address(HOST_IPV4, (const uint8_t *)&((const struct sockaddr_in *)sa)->sin_addr,
+                        &host);
+    else if (sa->ss_family == AF_INET6)
+        host_of_address(HOST_IPV6, (const uint8_t *)&((const struct sockaddr_in6 *)sa)->sin6_addr,
+                        &host);
+    else
+        return false;
+    return egress_blocks(&px->rules->egress, &host);
+}
+
+/* The rules may be others than when it was dialled. */
+bool dial_leads_to_blocked(struct proxy *px, int fd)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof sa;
+    return getpeername(fd, (struct sockaddr *)&sa, &len) == 0 && is_blocked(px, &sa);
+}
+
 static void forget_all(struct dial *d)
 {
     resolve_cancel(d->resolution);
@@ -63,20 +86,27 @@ static void free_dial(struct dial *d)
     loop_defer(d->px->loop, &d->task);
 }
 
-static void succeed(struct dial *d)
-{
-    struct stream *s = d->stream;
-    d->stream = NULL;
-    stream_want(s, 0);
-    stream_on(s, NULL, NULL);
-    d->done(d->ctx, s, DENY_NONE, NULL);
-    free_dial(d);
-}
-
 static void fail(struct dial *d)
 {
     forget_all(d);
     d->done(d->ctx, NULL, d->reason, &d->err);
+    free_dial(d);
+}
+
+static void succeed(struct dial *d)
+{
+    struct stream *s = d->stream;
+    if (dial_leads_to_blocked(d->px, s->io.fd)) {
+        d->reason = DENY_BLOCKED;
+        err_set(&d->err, ERR_REFUSED, "%s leads to an address that was blocked meanwhile",
+                d->target.host.text);
+        fail(d);
+        return;
+    }
+    d->stream = NULL;
+    stream_want(s, 0);
+    stream_on(s, NULL, NULL);
+    d->done(d->ctx, s, DENY_NONE, NULL);
     free_dial(d);
 }
 
@@ -226,17 +256,32 @@ static void show_address(const struct sockaddr_storage *sa, char out[static INET
 }
 
 /* N-15: which address it is stands in the note of the event, and in nothing that goes inside. */
+static bool refuse_address(struct dial *d, const struct sockaddr_storage *sa,
+                           enum deny_reason reason, const char *kind)
+{
+    char text[INET6_ADDRSTRLEN];
+    show_address(sa, text);
+    d->reason = reason;
+    err_set(&d->err, ERR_REFUSED, "%s leads to %s, which is %s", d->target.host.text, text, kind);
+    return false;
+}
+
+static bool none_blocked(struct dial *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (is_blocked(d->px, &d->addrs[i]) && !guard_left_out(GUARD_ADDRESS))
+            return refuse_address(d, &d->addrs[i], DENY_BLOCKED, "blocked");
+    return true;
+}
+
 static bool all_public(struct dial *d)
 {
     for (size_t i = 0; i < d->count; i++) {
         enum address_class c = address_classify((struct sockaddr *)&d->addrs[i]);
         if (c == ADDRESS_PUBLIC || guard_left_out(GUARD_ADDRESS))
             continue;
-        d->reason = DENY_ADDRESS;
-        char text[INET6_ADDRSTRLEN], hint[DENY_HINT_MAX];
-        show_address(&d->addrs[i], text);
-        err_set(&d->err, ERR_REFUSED, "%s leads to %s, which is %s", d->target.host.text, text,
-                address_class_name(c));
+        char hint[DENY_HINT_MAX];
+        refuse_address(d, &d->addrs[i], DENY_ADDRESS, address_class_name(c));
         deny_address_hint(&d->target, c, hint);
         err_hint(&d->err, "%s", hint);
         return false;
@@ -256,7 +301,7 @@ static void on_resolved(void *ctx, const struct sockaddr_storage *addrs, size_t 
     }
     memcpy(d->addrs, addrs, count * sizeof *addrs);
     d->count = count;
-    if (!all_public(d)) {
+    if (!none_blocked(d) || !all_public(d)) {
         fail(d);
         return;
     }
@@ -267,7 +312,7 @@ static void on_resolved(void *ctx, const struct sockaddr_storage *addrs, size_t 
 static void go_task(struct loop_task *t)
 {
     struct dial *d = container_of(t, struct dial, task);
-    if (d->checked || all_public(d))
+    if (none_blocked(d) && (d->checked || all_public(d)))
         try_next(d);
     else
         fail(d);

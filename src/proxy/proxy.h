@@ -58,9 +58,10 @@ void rules_drop(struct rules *r); /* takes NULL */
  * how many connections that were, or negative: then nothing has changed. */
 int rules_replace(struct proxy *px, struct rules *r, struct err *err);
 /* After a replacement: may what was decided by rule *rule of `old` go on? Then *rule is the index
- * in the rules of now and the counted connection has moved to it; else it has been given back. */
-bool rules_follow(struct proxy *px, const struct rules *old, const struct target *t, size_t *rule,
-                  enum deny_reason *reason);
+ * in the rules of now and the counted connection has moved to it; else it has been given back.
+ * `upstream` is where it was dialled to, or NULL before that. */
+bool rules_follow(struct proxy *px, const struct rules *old, const struct target *t,
+                  const struct stream *upstream, size_t *rule, enum deny_reason *reason);
 
 /* ---- events.c: what was decided and what came of it. Never a query, a header or a body. ---- */
 struct event {
@@ -95,14 +96,16 @@ void resolve_cancel(struct resolution *r);
 /* ---- dial.c: to the outside. ---- */
 /* Resolves (or takes the pin or the literal), checks every answer, connects to one that was
  * checked, and for SCHEME_HTTPS with `tls` shakes hands. `rule` is what the verdict said. `done`
- * gets the stream, or NULL and why (reason DENY_ADDRESS, or DENY_NONE with an error text). Never
- * calls back before it returns. */
+ * gets the stream, or NULL and why (reason DENY_ADDRESS or DENY_BLOCKED, or DENY_NONE with an error
+ * text). Never calls back before it returns. */
 typedef void dial_done(void *ctx, struct stream *upstream, enum deny_reason reason,
                        const struct err *err);
 struct dial;
 struct dial *dial_start(struct proxy *px, const struct target *t, size_t rule, bool tls,
                         dial_done *done, void *ctx);
 void dial_cancel(struct dial *d);
+/* Is the other end of this connection an address that the rules of now block? */
+bool dial_leads_to_blocked(struct proxy *px, int fd);
 
 /* ---- tunnel.c: bytes both ways, with splice(2) where both ends are plain. ---- */
 struct tunnel_options {

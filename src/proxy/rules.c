@@ -50,8 +50,8 @@ static bool same_pin(const struct egress_rule *a, const struct egress_rule *b)
     return a->pinned == b->pinned && (!a->pinned || host_equal(&a->address, &b->address));
 }
 
-bool rules_follow(struct proxy *px, const struct rules *old, const struct target *t, size_t *rule,
-                  enum deny_reason *reason)
+bool rules_follow(struct proxy *px, const struct rules *old, const struct target *t,
+                  const struct stream *upstream, size_t *rule, enum deny_reason *reason)
 {
     const struct egress *e = &px->rules->egress;
     const struct egress_rule *was =
@@ -60,6 +60,8 @@ bool rules_follow(struct proxy *px, const struct rules *old, const struct target
     egress_decide(e, t, &v);
     if (v.allow && was && !same_pin(was, &e->rules[v.rule]))
         v = (struct verdict){.reason = DENY_ADDRESS, .rule = v.rule};
+    if (v.allow && upstream && dial_leads_to_blocked(px, upstream->io.fd))
+        v = (struct verdict){.reason = DENY_BLOCKED, .rule = v.rule};
     *rule = v.rule;
     if (v.allow && was && strcmp(rule_budget(was), rule_budget(&e->rules[v.rule])) == 0)
         return true;

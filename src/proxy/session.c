@@ -416,7 +416,8 @@ static bool still_allowed(struct session *s)
     struct exchange *x = s->x;
     enum deny_reason reason = DENY_NONE;
     if (s->up_counted) {
-        s->up_counted = rules_follow(s->px, s->rules, &x->target, &s->up_rule, &reason);
+        s->up_counted =
+            rules_follow(s->px, s->rules, &x->target, s->up.stream, &s->up_rule, &reason);
         x->rule = s->up_rule;
         x->reason = reason;
         return s->up_counted;

@@ -459,7 +459,7 @@ unsigned sniffs_review(struct proxy *px)
         next = s->next;
         enum deny_reason reason = DENY_NONE;
         if (s->counted) {
-            s->counted = rules_follow(px, s->rules, &s->target, &s->rule, &reason);
+            s->counted = rules_follow(px, s->rules, &s->target, NULL, &s->rule, &reason);
             ended += !s->counted;
         }
         rules_drop(s->rules);

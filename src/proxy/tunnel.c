@@ -389,7 +389,7 @@ unsigned tunnels_review(struct proxy *px)
     unsigned ended = 0;
     for (struct tunnel *t = tunnels, *next; t; t = next) {
         next = t->next;
-        if (rules_follow(px, t->rules, &t->target, &t->rule, &t->reason)) {
+        if (rules_follow(px, t->rules, &t->target, t->upstream, &t->rule, &t->reason)) {
             rules_drop(t->rules);
             t->rules = rules_hold(px->rules);
             continue;

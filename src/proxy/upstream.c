@@ -67,7 +67,8 @@ void upstream_review(struct session *s)
     enum deny_reason reason = DENY_NONE;
     if (!s->up_counted)
         return;
-    s->up_counted = rules_follow(s->px, s->rules, &s->up_target, &s->up_rule, &reason);
+    s->up_counted =
+        rules_follow(s->px, s->rules, &s->up_target, s->up.stream, &s->up_rule, &reason);
     if (!s->up_counted)
         upstream_close(s);
 }

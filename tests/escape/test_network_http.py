@@ -15,9 +15,8 @@ from lablib import (LAB_ONE_EACH, LAB_TIERS, control_script, current, find_secre
                     script_text)
 from netlab import API, API6, BAD_TLS, EVIL, EVIL6, NGINX, OTHER
 from netlab.recorder import b64
-from test_network_paths import ALLOW, WEB, proxy_of
+from test_network_paths import ALLOW, MANY, WEB, proxy_of
 
-MANY = ["--requests", "100000", "--max-connections", "2000"]
 # Looked into: plain and TLS, some methods and paths only.
 INSPECTED = """network:
   mode: allowlist

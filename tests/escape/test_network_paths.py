@@ -21,6 +21,7 @@ from netlab import API, API6, EVIL, METADATA, OTHER, PRIVATE, PUBLIC_SINKS, RESO
 ALLOW = ["--allow", "api.lab.test"]
 EVERYWHERE = [*METADATA, *PRIVATE, *PUBLIC_SINKS, RESOLVER]
 WEB = {API, API6}
+MANY = ["--requests", "100000", "--max-connections", "2000"]
 
 DIRECT = r"""
 for a in sys.argv[1:]:
@@ -560,6 +561,51 @@ def test_N21_addresses_instead_of_names(cell, lab):
     allowed = cell.script(f'out["x"] = by_proxy("http://{API}/literal", "{API}")\n'
                           f'out["y"] = talk(("{API}", 80), request("/literal", "{API}"))', ["--allow", f"{API}:80"])
     assert "HTTP/1.1 200" in allowed["x"] and "HTTP/1.1 200" in allowed["y"], "control: listed, it is reached"
+
+
+RANGES = r"""
+for a in sys.argv[1:]:
+    at = f"[{a}]" if ":" in a else a
+    out[f"connect {a}"] = status(by_connect(f"{at}:80", request("/range", at)))
+    out[f"absolute {a}"] = status(by_proxy(f"http://{at}/range", at))
+    out[f"direct {a}"] = status(talk((a, 80), request("/range", at)))
+for name in ("api.lab.test", "evil.test"):
+    out[f"connect {name}"] = status(by_connect(f"{name}:80", request("/range", name)))
+    out[f"absolute {name}"] = status(by_proxy(f"http://{name}/range", name))
+    out[f"direct {name}"] = status(by_name(name, 80))
+"""
+
+
+@lab_cells(LAB_ONE_EACH)
+def test_N21_ranges_of_addresses(cell, lab):
+    """A range opens the addresses in it and no name. Blocked, it is closed for names and pins as well, whatever allows them."""
+    def reached(*options):
+        answer = cell.script(RANGES, [*options, *MANY], [API, API6, EVIL, PRIVATE[0]])
+        got = {}
+        for way, code in answer.out.items():
+            got.setdefault(way.split()[1], set()).add(code == 200)
+        assert all(len(each) == 1 for each in got.values()), f"the ways in disagree: {answer.out}"
+        return {host for host, each in got.items() if each == {True}}, answer
+
+    watch = lab.watch()
+    assert reached("--allow", "93.184.216.8/30:80")[0] == {API}
+    watch.only(API)
+    assert not watch.names(), "nobody asked for a name"
+    assert reached("--allow", "93.184.216.0/24:80", "--allow", "2606:2800::/29")[0] == {API, API6, EVIL}, "control: a wider one"
+    both = ("--allow", "api.lab.test:80", "--allow", "evil.test:80", "--allow", "93.184.216.0/24:80")
+    assert reached(*both)[0] == {API, EVIL, "api.lab.test", "evil.test"}, "control: nothing is blocked"
+    watch.again()
+    only, answer = reached(*both, "--block", "93.184.216.8/30")
+    assert only == {EVIL, "evil.test"} and answer.audited("blocked"), answer.denials[:3]
+    assert reached("--allow", f"api.lab.test:80={API}")[0] == {"api.lab.test"}, "control: a pin"
+    assert reached("--allow", f"api.lab.test:80={API}", "--block", "93.184.216.0/24")[0] == set()
+    watch.again()
+    assert reached("--allow", "10.0.0.0/8:80")[0] == set() and not watch.sink(), "private addresses take a pin"
+    assert reached("--allow", f"{PRIVATE[0]}:80={PRIVATE[0]}", "--allow", "10.0.0.0/8:80")[0] == {PRIVATE[0]}, "control"
+    # What is no range, or all of them, is said so.
+    for spec in ("93.184.216.10/24", "0.0.0.0/0", "93.184.216.0/33", "lab.test/24", "93.184.216.0/24=93.184.216.10", "93.184.216.0/24/x"):
+        result = cell.run(["/bin/echo", "ran"], ["--allow", spec])
+        assert result.rc == REFUSED and '"ran\\n"' not in result.out, (spec, result)
 
 
 # ---- N-20: fail closed ----

@@ -695,6 +695,27 @@ def test_a_rule_that_leads_elsewhere_ends_its_connections(server):
         assert drain(client) == b""
 
 
+@pytest.mark.parametrize("blocked", ["127.0.0.1", "127.0.0.0/8"])
+def test_rules_that_block_an_address(server, blocked):
+    """Blocked by its address, it is left at once and not dialled again, by whatever name it is allowed."""
+    with Proxy([pinned(server)]) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        assert passes(client)
+        assert proxy.replace(egress={"rules": [pinned(server)], "blocked": ["127.0.0.2", "128.0.0.0/8"]}) == 0
+        assert passes(client), "control: others are blocked"
+        assert proxy.replace(egress={"rules": [pinned(server)], "blocked": [blocked]}) == 1
+        assert drain(client) == b""
+        assert proxy.event(host="origin.test", reason="blocked")
+        mark = server.connections
+        again = proxy.connect("origin.test", server.port)
+        again.sendall(b"\0hello")
+        assert drain(again) == b"" and server.connections == mark
+        event = proxy.event(host="origin.test", reason="blocked", verdict="denied")
+        assert "127.0.0.1" not in (event["hint"] or "")
+        proxy.replace([pinned(server)])
+        assert passes(proxy.connect("origin.test", server.port)), "control: no longer blocked"
+
+
 def test_budgets_go_on_under_new_rules(server):
     rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "max_connections": "1"}
     with Proxy([rule]) as proxy:

@@ -5,7 +5,6 @@
 #include "daemon/e2b/control.h"
 
 #include "base/cleanup.h"
-#include "base/num.h"
 #include "daemon/e2b/ports.h"
 #include "http/url.h"
 
@@ -13,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMEOUT_MAX      (24 * 3600)
-#define HOSTS_MAX        256
-#define ADDRESS_TEXT_MAX 64
+#define TIMEOUT_MAX (24 * 3600)
+#define HOSTS_MAX   256
 
 struct wanted {
     const char *template_name, *project;
@@ -34,54 +32,25 @@ struct wanted_network {
 
 /* ---- lists of hosts ---- */
 
-/* "ADDRESS/BITS"; a host never has a slash in it, a rule with a path has a scheme or a letter. */
-static bool is_range(const char *text, struct host *ret, unsigned *ret_bits)
-{
-    const char *slash = strchr(text, '/');
-    uint64_t bits;
-    size_t len = slash ? (size_t)(slash - text) : 0;
-    if (!slash || len > ADDRESS_TEXT_MAX || num_parse_uint(slash + 1, &bits, NULL) < 0)
-        return false;
-    if (host_parse(text, len, false, ret, NULL) < 0 || ret->kind == HOST_NAME ||
-        bits > (ret->kind == HOST_IPV4 ? 32u : 128u))
-        return false;
-    *ret_bits = (unsigned)bits;
-    return true;
-}
-
-/* "0.0.0.0/0", however it is written. */
+/* "0.0.0.0/0", "::/0". */
 static bool is_everything(const char *text)
 {
-    struct host address;
-    unsigned bits;
-    return is_range(text, &address, &bits) && !bits;
+    struct host_pattern p;
+    return strchr(text, '/') && host_pattern_parse(text, strlen(text), &p, NULL) >= 0 &&
+           p.stars == STARS_RANGE && p.bits == 0;
 }
 
-static bool is_one_address(const struct host *h, unsigned bits)
-{
-    return bits == (h->kind == HOST_IPV4 ? 32u : 128u);
-}
-
-/* What no rule of brig's could say is refused, never taken for something else. */
-static int check_hosts(const struct json *list, const char *name, bool allow, struct err *err)
+/* A rule for all addresses would open no name, which is not what is meant by it. */
+static int check_allowed(const struct json *list, struct err *err)
 {
     for (size_t i = 0; list && i < json_count(list); i++) {
         const char *text = json_string(json_at(list, i));
-        struct host address;
-        unsigned bits;
-        if (!is_range(text, &address, &bits) || is_one_address(&address, bits))
+        if (!is_everything(text))
             continue;
-        if (!allow && !bits)
-            continue;
-        if (allow)
-            err_set(err, ERR_USAGE,
-                    "\"%s\": %.64s: hosts are allowed by name, or one address at a time", name,
-                    text);
-        else
-            err_set(err, ERR_USAGE,
-                    "\"%s\": %.64s: hosts are denied by name, one address at a time, or all of "
-                    "them (0.0.0.0/0)",
-                    name, text);
+        err_set(err, ERR_USAGE,
+                "\"allowOut\": %.64s: hosts are allowed by name, by address, or a "
+                "range of addresses at a time",
+                text);
         return err_hint(err, "nothing is open that no rule names: docs/serve.md");
     }
     return 0;
@@ -105,29 +74,20 @@ static int read_network(const struct json *body, struct wanted_network *n, struc
     if ((n->allow && json_count(n->allow) > HOSTS_MAX) ||
         (n->block && json_count(n->block) > HOSTS_MAX))
         return err_set(err, ERR_USAGE, "\"network\": more than %d hosts", HOSTS_MAX);
-    r = check_hosts(n->allow, "allowOut", true, err);
-    return r < 0 ? r : check_hosts(n->block, "denyOut", false, err);
+    return check_allowed(n->allow, err);
 }
 
 /* ---- which hosts ---- */
 
 /* "Everything" in denyOut is how it is here anyway; as a rule of its own it would win over
- * allowOut. One address may be written as a range of one. */
+ * allowOut. */
 static void write_hosts(struct json_writer *w, const char *key, const struct json *list)
 {
     jw_kv_array(w, key);
     for (size_t i = 0; list && i < json_count(list); i++) {
         const char *text = json_string(json_at(list, i));
-        struct host address;
-        unsigned bits;
-        char own[ADDRESS_TEXT_MAX + 3];
-        if (is_everything(text))
-            continue;
-        if (is_range(text, &address, &bits)) {
-            snprintf(own, sizeof(own), address.kind == HOST_IPV6 ? "[%s]" : "%s", address.text);
-            text = own;
-        }
-        jw_string(w, text);
+        if (!is_everything(text))
+            jw_string(w, text);
     }
     jw_array_end(w);
 }

@@ -63,11 +63,9 @@ static bool is_public_name(const char *name)
 
 bool egress_asks(const struct egress *e, const struct host *host)
 {
-    if (!e->asks || host->kind != HOST_NAME || !is_public_name(host->text))
+    if (!e->asks || host->kind != HOST_NAME || !is_public_name(host->text) ||
+        egress_blocks(e, host))
         return false;
-    for (size_t i = 0; i < e->blocked_count; i++)
-        if (host_pattern_match(&e->blocked[i], host))
-            return false;
     for (size_t i = 0; i < e->ask_count; i++)
         if (host_pattern_match(&e->ask[i], host))
             return true;

@@ -47,7 +47,17 @@ static int compare_blocked(const void *a, const void *b)
     const struct host_pattern *x = a;
     const struct host_pattern *y = b;
     int r = strcmp(x->host.text, y->host.text);
-    return r ? r : (int)x->stars - (int)y->stars;
+    if (r == 0)
+        r = (int)x->stars - (int)y->stars;
+    return r ? r : (int)x->bits - (int)y->bits;
+}
+
+bool egress_blocks(const struct egress *e, const struct host *host)
+{
+    for (size_t i = 0; i < e->blocked_count; i++)
+        if (host_pattern_match(&e->blocked[i], host))
+            return true;
+    return false;
 }
 
 int egress_block(struct egress *e, const char *pattern, struct err *err)

@@ -97,6 +97,8 @@ void egress_done(struct egress *e);
  * an error; an option stands above a file. */
 int egress_allow(struct egress *e, const char *spec, const struct origin *origin, struct err *err);
 int egress_block(struct egress *e, const char *pattern, struct err *err);
+/* Also to be asked of the addresses that a name leads to. */
+bool egress_blocks(const struct egress *e, const struct host *host);
 /* "NAME=SOURCE@ORIGIN", the origin with its scheme and perhaps a path. Also adds the rule that
  * allows exactly that, if no rule names the origin. */
 int egress_secret(struct egress *e, const char *spec, const struct origin *origin, struct err *err);

@@ -15,14 +15,6 @@ static const struct origin request_origin = {.kind = ORIGIN_OPTION, .name = "net
 
 /* ---- who may be told something ---- */
 
-static bool is_blocked(const struct egress *rules, const struct host *host)
-{
-    for (size_t i = 0; i < rules->blocked_count; i++)
-        if (host_pattern_match(&rules->blocked[i], host))
-            return true;
-    return false;
-}
-
 static bool leads_to(const struct egress_rule *r, enum scheme scheme, const struct host *host)
 {
     return r->scheme == scheme && host_pattern_match(&r->host, host);
@@ -38,7 +30,7 @@ static bool any_leads_to(const struct egress *rules, enum scheme scheme, const s
 
 static int refuse_host(const struct egress *rules, const struct host *host, struct err *err)
 {
-    if (!is_blocked(rules, host) && any_leads_to(rules, SCHEME_ANY, host)) {
+    if (!egress_blocks(rules, host) && any_leads_to(rules, SCHEME_ANY, host)) {
         err_set(err, ERR_REFUSED, "the rules do not say whether http or https is spoken there");
         return err_hint(err, "a header needs a rule with a scheme, such as https://%s:8443",
                         host->text);
@@ -145,7 +137,7 @@ int egress_bind_header(struct egress *e, const struct egress *rules, const struc
         if (!e->secrets[i].hidden && host_equal(&e->secrets[i].host, &host))
             return refuse_bound(&e->secrets[i], err);
     bool https = any_leads_to(rules, SCHEME_HTTPS, &host);
-    if (is_blocked(rules, &host) || (!https && !any_leads_to(rules, SCHEME_HTTP, &host)))
+    if (egress_blocks(rules, &host) || (!https && !any_leads_to(rules, SCHEME_HTTP, &host)))
         return refuse_host(rules, &host, err);
     return bind_all(e, rules, h, &host, https ? SCHEME_HTTPS : SCHEME_HTTP, err);
 }

@@ -55,7 +55,8 @@ static int take_scheme(const char **text, struct place_spec *ret, struct err *er
 static int find_port(const char *text, size_t len, size_t *ret_host, struct err *err)
 {
     const char *close = text[0] == '[' ? memchr(text, ']', len) : NULL;
-    size_t from = close ? (size_t)(close - text) + 1 : 0;
+    const char *slash = close ? NULL : memchr(text, '/', len);
+    size_t from = close ? (size_t)(close - text) + 1 : slash ? (size_t)(slash - text) : 0;
     const char *colon = memchr(text + from, ':', len - from);
     *ret_host = colon ? (size_t)(colon - text) : len;
     if (colon && memchr(colon + 1, ':', len - *ret_host - 1))
@@ -75,7 +76,7 @@ static int take_host(const char *text, size_t len, bool stars, struct place_spec
     if ((r = host_pattern_parse(text, host_len, &ret->host, err)) < 0)
         return r;
     if (!stars && ret->host.stars != STARS_NONE)
-        return err_set(err, ERR_USAGE, "a pattern with stars, expected exactly one host");
+        return err_set(err, ERR_USAGE, "a pattern, expected exactly one host");
     if (host_len == len)
         return 0;
     if (port_parse(text + host_len + 1, len - host_len - 1, &ret->port) < 0)
@@ -92,13 +93,28 @@ static int take_address(const char *text, size_t len, struct place_spec *ret, st
     return address_parse(copy, &ret->address, err);
 }
 
+/* Up to the path. A slash in brackets is that of a range, and so is one behind an address where no
+ * scheme announces a path. */
+static size_t place_len(const char *text, bool has_scheme)
+{
+    struct host host;
+    const char *close = text[0] == '[' ? strchr(text, ']') : NULL;
+    size_t len = strcspn(text, "/");
+    if (close && text + len < close)
+        return (size_t)(close - text) + strcspn(close, "/");
+    if (has_scheme || !text[len] || host_parse(text, len, false, &host, NULL) < 0 ||
+        host.kind == HOST_NAME)
+        return len;
+    return len + 1 + strcspn(text + len + 1, "/");
+}
+
 static int take_place(const char *text, bool stars, bool pins, struct place_spec *ret,
                       struct err *err)
 {
     int r = take_scheme(&text, ret, err);
     if (r < 0)
         return r;
-    size_t len = strcspn(text, "/");
+    size_t len = place_len(text, ret->has_scheme);
     if (text[len])
         ret->path = text + len;
     if (ret->path && !ret->has_scheme)

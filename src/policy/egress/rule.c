@@ -32,6 +32,10 @@ static void host_text(const struct host *h, struct buf *out)
 void pattern_text(const struct host_pattern *p, struct buf *out)
 {
     static const char *const stars[] = {"", "*.", "**."};
+    if (p->stars == STARS_RANGE) {
+        buf_fmt(out, "[%s/%u]", p->host.text, p->bits);
+        return;
+    }
     buf_str(out, stars[p->stars]);
     host_text(&p->host, out);
 }
@@ -113,7 +117,7 @@ int rule_share_budget(struct egress_rule *r, const struct egress_rule *of, struc
 
 bool pattern_equal(const struct host_pattern *a, const struct host_pattern *b)
 {
-    return a->stars == b->stars && host_equal(&a->host, &b->host);
+    return a->stars == b->stars && a->bits == b->bits && host_equal(&a->host, &b->host);
 }
 
 bool pattern_covers(const struct host_pattern *a, const struct host_pattern *b)
@@ -122,6 +126,8 @@ bool pattern_covers(const struct host_pattern *a, const struct host_pattern *b)
         return true;
     if (b->stars == STARS_NONE)
         return host_pattern_match(a, &b->host);
+    if (a->stars == STARS_RANGE || b->stars == STARS_RANGE)
+        return a->stars == b->stars && a->bits < b->bits && host_pattern_match(a, &b->host);
     /* Some names in front of b's tail: all of them end in what stands behind a's stars only if b's
      * tail is that, or ends in it behind a dot; one star cannot stand for more than one part. */
     return a->stars == STARS_MANY &&
@@ -147,6 +153,8 @@ static int compare_hosts(const struct host_pattern *a, const struct host_pattern
     size_t b_len = strlen(b->host.text);
     if (a->stars != b->stars)
         return a->stars < b->stars ? -1 : 1;
+    if (a->bits != b->bits)
+        return a->bits > b->bits ? -1 : 1;
     if (a_len != b_len)
         return a_len > b_len ? -1 : 1;
     return strcmp(a->host.text, b->host.text);
@@ -338,6 +346,12 @@ static int check_draft(const struct rule_draft *d, enum scheme scheme, uint16_t 
             err, ERR_USAGE,
             "methods, paths and pass exist in http and https only, expected one of these as "
             "scheme");
+    if (p->host.stars == STARS_RANGE && p->pinned)
+        return err_set(err, ERR_USAGE, "a range cannot be pinned, expected one address or name");
+    if (p->host.stars == STARS_RANGE && p->host.bits == 0) {
+        err_set(err, ERR_USAGE, "a range of all addresses, expected hosts");
+        return err_hint(err, "name what is needed: names stay closed under such a rule");
+    }
     if (literal && p->pinned && !host_equal(&p->host.host, &p->address))
         return err_set(err, ERR_USAGE, "an address cannot be pinned to another address");
     return 0;

@@ -96,6 +96,26 @@ Test(decide, stars_match_whole_labels)
     cr_assert_eq(reason("many.test", 443), DENY_NO_RULE);
 }
 
+Test(decide, ranges_are_of_addresses)
+{
+    rule("192.0.2.0/24", SCHEME_HTTPS, 443);
+    rule("192.0.2.0/28", SCHEME_HTTPS, 443);
+    rule("2001:db8::/32", SCHEME_ANY, 22);
+    cr_assert_eq(reason("192.0.2.255", 443), DENY_NONE);
+    cr_assert_eq(ask(SCHEME_HTTPS, "192.0.2.7", 443).rule, 1, "the narrower one");
+    cr_assert_eq(ask(SCHEME_HTTPS, "192.0.2.70", 443).rule, 0);
+    cr_assert_eq(reason("192.0.3.0", 443), DENY_LITERAL);
+    cr_assert_eq(reason("192.0.2.255", 80), DENY_PORT);
+    cr_assert_eq(reason("2001:db8::1", 22), DENY_NONE);
+    cr_assert_eq(reason("2001:db9::1", 22), DENY_LITERAL);
+    cr_assert_eq(reason("example.org", 443), DENY_NO_RULE);
+    struct host name = host("example.org");
+    cr_assert_not(egress_knows_name(&egress, &name), "nobody answers for a range");
+    block("192.0.2.0/25");
+    cr_assert_eq(reason("192.0.2.7", 443), DENY_BLOCKED);
+    cr_assert_eq(reason("192.0.2.255", 443), DENY_NONE);
+}
+
 Test(decide, blocked_wins)
 {
     rule("**.example.org", SCHEME_HTTPS, 443);

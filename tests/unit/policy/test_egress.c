@@ -5,6 +5,7 @@
 #include "helpers.h"
 #include "policy/egress/egress.h"
 #include "policy/egress/headers.h"
+#include "policy/egress/internal.h"
 #include "policy/egress/presets.h"
 
 #include <stdio.h>
@@ -132,6 +133,18 @@ Test(allow, a_text_means_one_rule_or_two)
         {"10.0.0.5:22", "10.0.0.5:22"},
         {"10.0.0.5:22=10.0.0.5", "10.0.0.5:22=10.0.0.5"},
         {"[2001:DB8::1]:443", "https://[2001:db8::1]:443"},
+        {"192.0.2.0/24", "http://[192.0.2.0/24]:80 | https://[192.0.2.0/24]:443"},
+        {"192.0.2.0/24:22", "[192.0.2.0/24]:22"},
+        {"[192.0.2.0/24]:22", "[192.0.2.0/24]:22"},
+        {"192.0.2.7/32:22", "192.0.2.7:22"},
+        {"[2001:db8::]/32:22", "[2001:db8::/32]:22"},
+        {"2001:db8::/32:22", "[2001:db8::/32]:22"},
+        {"2001:db8::/32", "http://[2001:db8::/32]:80 | https://[2001:db8::/32]:443"},
+        {"2001:db8::1/128:22", "[2001:db8::1]:22"},
+        {"https://[192.0.2.0/24]", "https://[192.0.2.0/24]:443"},
+        {"https://[192.0.2.0/24]/a", "https://[192.0.2.0/24]:443/a"},
+        {"https://192.0.2.0/24", "https://192.0.2.0:443/24"},
+        {"tcp://[::8000:0:0:0/65]:22", "tcp://[::8000:0:0:0/65]:22"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         cleanup_egress struct egress e;
@@ -150,6 +163,9 @@ Test(allow, the_text_of_a_rule_is_read_as_the_same_rule)
                                         "tcp://x.org:22=::1",
                                         "[::1]:80",
                                         "10.0.0.1:1",
+                                        "192.0.2.0/24",
+                                        "192.0.2.0/25:22",
+                                        "https://[2001:db8::/32]/a",
                                         "https://x.org=10.0.0.5/a/*"};
     for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
         cleanup_egress struct egress e;
@@ -201,6 +217,16 @@ Test(allow, is_refused_with_the_reason)
         {"x.org=10.0.0.0/8", "a path needs a scheme"},
         {"x.org=0x7f.1", "is not an address"},
         {"10.0.0.1=10.0.0.2", "cannot be pinned to another address"},
+        {"0.0.0.0/0", "a range of all addresses"},
+        {"::/0", "a range of all addresses"},
+        {"192.0.2.7/24", "the range is 192.0.2.0/24"},
+        {"192.0.2.0/24=192.0.2.0", "a range cannot be pinned"},
+        {"192.0.2.0/33", "only ranges of addresses"},
+        {"192.0.2.0/24/a", "a path needs a scheme"},
+        {"192.0.2.0/24:", "no port behind the colon"},
+        {"x.org/24", "a path needs a scheme"},
+        {"[x.org/24]", "only ranges of addresses"},
+        {"[192.0.2.0/24", "a path needs a scheme"},
         {"127.1:80", "an IPv4 address is four numbers"},
         {"[::ffff:127.0.0.1]:80", "not an IPv6 address"},
         {"x.org\n", "a byte that no host name has"},
@@ -218,6 +244,55 @@ Test(allow, is_refused_with_the_reason)
         cr_assert_eq(e.rule_count, 0);
         cr_assert_lt(egress_allow(&e, rows[i].spec, &by_option, NULL), 0);
     }
+}
+
+static bool covers(const char *a, const char *b)
+{
+    cleanup_egress struct egress e;
+    struct host_pattern p[2];
+    const char *texts[] = {a, b};
+    egress_init(&e);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(host_pattern_parse(texts[i], strlen(texts[i]), &p[i], NULL), 0, "%s",
+                     texts[i]);
+    return pattern_covers(&p[0], &p[1]);
+}
+
+Test(allow, a_range_covers_what_is_in_it)
+{
+    cr_expect(covers("192.0.2.0/24", "192.0.2.7"));
+    cr_expect(covers("192.0.2.0/24", "192.0.2.0/24"));
+    cr_expect(covers("192.0.2.0/24", "192.0.2.128/25"));
+    cr_expect_not(covers("192.0.2.128/25", "192.0.2.0/24"), "a part is not the whole");
+    cr_expect_not(covers("192.0.2.0/25", "192.0.2.128/25"));
+    cr_expect_not(covers("192.0.2.0/25", "192.0.2.128"));
+    cr_expect_not(covers("192.0.2.0", "192.0.2.0/31"));
+    cr_expect_not(covers("0.0.0.0/0", "x.org"));
+    cr_expect_not(covers("0.0.0.0/0", "::/1"));
+    cr_expect_not(covers("**.org", "192.0.2.0/24"));
+    cr_expect_not(covers("192.0.2.0/24", "**.org"));
+}
+
+Test(block, a_range_is_closed)
+{
+    cleanup_egress struct egress e;
+    struct err err = ERR_INIT;
+    struct host in, out;
+    egress_init(&e);
+    cr_assert_eq(egress_block(&e, "192.0.2.0/24", &err), 0);
+    cr_assert_eq(egress_block(&e, "[192.0.2.0/24]", &err), 0);
+    cr_assert_eq(e.blocked_count, 1, "the same");
+    cr_assert_eq(egress_block(&e, "192.0.2.0/25", &err), 0);
+    cr_assert_eq(egress_block(&e, "2001:db8::/32", &err), 0);
+    cr_assert_eq(e.blocked_count, 3);
+    host_of_address(HOST_IPV4, (const uint8_t[]){192, 0, 2, 200}, &in);
+    host_of_address(HOST_IPV4, (const uint8_t[]){192, 0, 3, 200}, &out);
+    cr_assert_str_eq(in.text, "192.0.2.200");
+    cr_expect(egress_blocks(&e, &in));
+    cr_expect_not(egress_blocks(&e, &out));
+    host_of_address(HOST_IPV6, (const uint8_t[16]){0x20, 1, 0xd, 0xb8, [15] = 1}, &in);
+    cr_assert_str_eq(in.text, "2001:db8::1");
+    cr_expect(egress_blocks(&e, &in));
 }
 
 /* "=" is the only way to an address that is not public, also where the rule names the address. */
@@ -399,7 +474,7 @@ Test(secret, is_refused_with_the_reason_and_without_its_text)
         {"PATH=env:T@https://x.org", "PATH is set by brig itself"},
         {"HTTPS_PROXY=env:T@https://x.org", "is set by brig itself"},
         {"T=env:T@tcp://x.org:22", "expected https://HOST"},
-        {"T=env:T@https://*.x.org", "a pattern with stars, expected exactly one host"},
+        {"T=env:T@https://*.x.org", "a pattern, expected exactly one host"},
         {"T=env:T@https://x.org=10.0.0.1", "an address after the host, expected a host alone"},
         {"T=env:T@https://", "no host"},
         {"T=env:T@https://u@x.org", "a byte that no host name has"},
