@@ -96,7 +96,8 @@ static void check_allowed(const struct world *w, const struct target *t, const s
     require(!known || !r->methods.count || strcmp(r->methods.items[0], t->method) == 0);
     require(!known || !r->paths.count || path_pattern_match(r->paths.items[0], t->path));
     require(t->scheme != SCHEME_TCP || (!r->methods.count && !r->paths.count));
-    require(t->host.kind == HOST_NAME || r->host.stars == STARS_NONE);
+    require(t->host.kind == HOST_NAME || r->host.stars == STARS_NONE ||
+            r->host.stars == STARS_RANGE);
 }
 
 /* With the plainest rule for exactly this target everything that is not blocked is allowed. */
@@ -104,7 +105,7 @@ static void check_more(struct world *w, const struct target *t)
 {
     struct verdict v;
     w->rules[w->egress.rule_count++] =
-        (struct egress_rule){.host = {STARS_NONE, t->host}, .scheme = t->scheme, .port = t->port};
+        (struct egress_rule){.host = {.host = t->host}, .scheme = t->scheme, .port = t->port};
     egress_decide(&w->egress, t, &v);
     require(v.allow == !blocked(w, t));
     w->egress.rule_count--;

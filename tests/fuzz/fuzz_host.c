@@ -3,6 +3,7 @@
 #include "http/host.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,31 @@ static void check_address(const struct host *h)
         abort();
 }
 
+/* Written as a range it is read as the same one, and its first address is the only one of them that
+ * names it. */
+static void check_range(const struct host_pattern *p)
+{
+    struct host_pattern again;
+    char text[300];
+    unsigned size = p->host.kind == HOST_IPV4 ? 32 : 128;
+    int len = snprintf(text, sizeof(text), "[%s/%u]", p->host.text, p->bits);
+    check_address(&p->host);
+    if (p->host.kind == HOST_NAME || p->bits >= size ||
+        host_pattern_parse(text, (size_t)len, &again, NULL) < 0 || again.stars != p->stars ||
+        again.bits != p->bits || !host_equal(&again.host, &p->host))
+        abort();
+    struct host other = p->host;
+    other.addr[p->bits / 8] ^= (uint8_t)(0x80 >> p->bits % 8);
+    if (!host_pattern_match(p, &other))
+        abort();
+    if (p->bits) {
+        other = p->host;
+        other.addr[(p->bits - 1) / 8] ^= (uint8_t)(0x80 >> (p->bits - 1) % 8);
+        if (host_pattern_match(p, &other))
+            abort();
+    }
+}
+
 static void check_pattern(const char *text, size_t size)
 {
     struct host_pattern p;
@@ -32,12 +58,14 @@ static void check_pattern(const char *text, size_t size)
     char longer[300] = "x.";
     if (host_pattern_parse(text, size, &p, NULL) < 0)
         return;
-    if (host_pattern_match(&p, &p.host) != (p.stars == STARS_NONE))
+    if (p.stars == STARS_RANGE)
+        check_range(&p);
+    if (host_pattern_match(&p, &p.host) != (p.stars == STARS_NONE || p.stars == STARS_RANGE))
         abort();
     strncat(longer, p.host.text, sizeof(longer) - 3);
     if (host_parse(longer, strlen(longer), false, &h, NULL) < 0)
         return;
-    if (host_pattern_match(&p, &h) != (p.stars != STARS_NONE))
+    if (host_pattern_match(&p, &h) != (p.stars == STARS_ONE || p.stars == STARS_MANY))
         abort();
 }
 
