@@ -113,7 +113,7 @@ void egress_decide(const struct egress *e, const struct target *t, struct verdic
     if (ret->reason == DENY_AMBIGUOUS)
         deny_doubt_hint(doubts_open(t->doubts, &e->rules[ret->rule]), ret->hint);
     else if (!ret->allow)
-        deny_hint(ret->reason, t, ret->hint);
+        deny_hint(ret->reason, t, e->live, ret->hint);
 }
 
 /* On the other ports of a host that has a secret, too, no credential of the client's own passes

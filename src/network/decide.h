@@ -50,17 +50,18 @@ struct verdict {
 };
 
 /* hint.c: what would allow it, or "". egress_decide fills it in; for reasons that are found later,
- * by others. For DENY_ADDRESS: of which kind the answer was. No hint holds an address that the code
- * did not name itself (N-15). */
-void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX]);
-/* Where there are no rules at all. `live`: in a sandbox of the daemon, whose rules come with the
- * request or with the template; else the caller's options are meant. Without a port the name alone
- * was asked for. */
+ * by others. `live`: in a sandbox of the daemon, whose rules come with the request or with the
+ * template; else the caller's options are meant. No hint holds an address that the code did not
+ * name itself (N-15). */
+void deny_hint(enum deny_reason reason, const struct target *t, bool live,
+               char out[static DENY_HINT_MAX]);
+/* Where there are no rules at all. Without a port the name alone was asked for. */
 void deny_offline_hint(const struct target *t, bool live, char out[static DENY_HINT_MAX]);
+/* For DENY_ADDRESS: of which kind the answer was. */
+void deny_address_hint(const struct target *t, enum address_class answer, bool live,
+                       char out[static DENY_HINT_MAX]);
 struct doubt;
 void deny_doubt_hint(const struct doubt *d, char out[static DENY_HINT_MAX]);
-void deny_address_hint(const struct target *t, enum address_class answer,
-                       char out[static DENY_HINT_MAX]);
 
 /* Of a name: public, unless it is one under which clouds give out credentials. */
 enum address_class deny_class(const struct host *host);

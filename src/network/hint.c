@@ -77,7 +77,8 @@ enum address_class deny_class(const struct host *host)
     return is_metadata_name(host->text) ? ADDRESS_METADATA : ADDRESS_PUBLIC;
 }
 
-/* "host:port", or "scheme://host:port" where the short form means another protocol. */
+/* "host:port", or the name alone where only that was asked for; "scheme://host:port" where the
+ * short form means another protocol. */
 static void write_spec(const struct target *t, bool explicit, char *out, size_t size)
 {
     static const char *const prefix[] = {[SCHEME_ANY] = "",
@@ -88,34 +89,38 @@ static void write_spec(const struct target *t, bool explicit, char *out, size_t 
     enum scheme usual = t->port == 80 ? SCHEME_HTTP : t->port == 443 ? SCHEME_HTTPS : SCHEME_ANY;
     bool short_form = usual == SCHEME_ANY || t->scheme == SCHEME_ANY || t->scheme == usual;
     bool full = explicit || !short_form;
-    snprintf(out, size, "%s%s%s%s:%u",
-             full && (unsigned)t->scheme < SCHEME_COUNT ? prefix[t->scheme] : "", v6 ? "[" : "",
-             t->host.text, v6 ? "]" : "", t->port);
+    int n = snprintf(out, size, "%s%s%s%s",
+                     full && (unsigned)t->scheme < SCHEME_COUNT ? prefix[t->scheme] : "",
+                     v6 ? "[" : "", t->host.text, v6 ? "]" : "");
+    if (t->port)
+        snprintf(out + n, size - n, ":%u", t->port);
 }
 
-/* Brackets and slashes are kept from the shell. */
-static void hint_allow(const struct target *t, bool explicit, char out[static DENY_HINT_MAX])
+/* Who is to change what: the caller's options, or the fields of a sandbox of the daemon. Its caller
+ * may not say which address a name has: only the template does. */
+static const char *lead_in(bool live, bool pinned)
+{
+    if (live)
+        return pinned ? "network.allow of the template can name it: "
+                      : "name it in allowOut, or in network.allow of the template: ";
+    return pinned ? "pin it: --allow " : "add --allow ";
+}
+
+/* The rule that would allow it; with `address` one that is pinned to that. Brackets and slashes are
+ * kept from the shell. */
+static void hint_rule(const struct target *t, bool explicit, const char *address, bool live,
+                      char out[static DENY_HINT_MAX])
 {
     char spec[288];
     write_spec(t, explicit, spec, sizeof spec);
-    const char *quote = strpbrk(spec, "[/") ? "'" : "";
-    const struct preset *preset = preset_of(&t->host);
-    size_t need =
-        strlen(spec) + sizeof "add --allow '', or --allow " + (preset ? strlen(preset->name) : 0);
-    if (need > DENY_HINT_MAX)
-        return;
-    snprintf(out, DENY_HINT_MAX, "add --allow %s%s%s%s%s", quote, spec, quote,
-             preset ? ", or --allow " : "", preset ? preset->name : "");
-}
-
-static void hint_pin(const struct target *t, const char *address, char out[static DENY_HINT_MAX])
-{
-    char spec[288];
-    write_spec(t, false, spec, sizeof spec);
-    const char *quote = strpbrk(spec, "[/") ? "'" : "";
-    size_t need = strlen(spec) + strlen(address) + sizeof "pin it: --allow ''=";
-    if (need <= DENY_HINT_MAX)
-        snprintf(out, DENY_HINT_MAX, "pin it: --allow %s%s=%s%s", quote, spec, address, quote);
+    const struct preset *preset = address ? NULL : preset_of(&t->host);
+    const char *quote = strpbrk(spec, "[/") && !live ? "'" : "";
+    const char *also = !preset ? "" : live ? ", or " : ", or --allow ";
+    int n = snprintf(out, DENY_HINT_MAX, "%s%s%s%s%s%s%s%s", lead_in(live, address), quote, spec,
+                     address ? "=" : "", address ? address : "", quote, also,
+                     preset ? preset->name : "");
+    if (n >= DENY_HINT_MAX) /* half of a name would be another's */
+        out[0] = '\0';
 }
 
 static bool is_plain_word(const char *text)
@@ -130,7 +135,8 @@ static bool is_local(enum address_class class)
     return class == ADDRESS_LOOPBACK || class == ADDRESS_PRIVATE || class == ADDRESS_CGNAT;
 }
 
-void deny_hint(enum deny_reason reason, const struct target *t, char out[static DENY_HINT_MAX])
+void deny_hint(enum deny_reason reason, const struct target *t, bool live,
+               char out[static DENY_HINT_MAX])
 {
     enum address_class class = deny_class(&t->host);
     out[0] = '\0';
@@ -141,12 +147,12 @@ void deny_hint(enum deny_reason reason, const struct target *t, char out[static 
     case DENY_PORT:
     case DENY_LITERAL:
         if (class == ADDRESS_PUBLIC)
-            hint_allow(t, false, out);
+            hint_rule(t, false, NULL, live, out);
         else if (is_local(class))
-            hint_pin(t, t->host.text, out);
+            hint_rule(t, false, t->host.text, live, out);
         break;
     case DENY_SCHEME:
-        hint_allow(t, true, out);
+        hint_rule(t, true, NULL, live, out);
         break;
     case DENY_METHOD:
         if (is_plain_word(t->method))
@@ -166,31 +172,12 @@ void deny_hint(enum deny_reason reason, const struct target *t, char out[static 
 
 void deny_offline_hint(const struct target *t, bool live, char out[static DENY_HINT_MAX])
 {
-    char spec[288 + INET6_ADDRSTRLEN];
     enum address_class class = deny_class(&t->host);
-    const struct preset *preset = preset_of(&t->host);
     out[0] = '\0';
     /* brig itself answers on the port of names: no rule opens it. */
     if ((class != ADDRESS_PUBLIC && !is_local(class)) || t->port == NETWORK_DNS_PORT)
         return;
-    if (t->port)
-        write_spec(t, false, spec, sizeof spec);
-    else
-        snprintf(spec, sizeof spec, "%s", t->host.text);
-    if (class != ADDRESS_PUBLIC) {
-        size_t used = strlen(spec);
-        snprintf(spec + used, sizeof spec - used, "=%s", t->host.text);
-    }
-    const char *quote = strpbrk(spec, "[/") && !live ? "'" : "";
-    const char *head = live && class != ADDRESS_PUBLIC
-                           ? "network.allow of the template can name it: "
-                       : live ? "name it in allowOut, or in network.allow of the template: "
-                              : "add --allow ";
-    const char *also = !preset ? "" : live ? ", or " : ", or --allow ";
-    int n = snprintf(out, DENY_HINT_MAX, "%s%s%s%s%s%s", head, quote, spec, quote, also,
-                     preset ? preset->name : "");
-    if (n >= DENY_HINT_MAX) /* half of a name would be another's */
-        out[0] = '\0';
+    hint_rule(t, false, class == ADDRESS_PUBLIC ? NULL : t->host.text, live, out);
 }
 
 void deny_doubt_hint(const struct doubt *d, char out[static DENY_HINT_MAX])
@@ -211,10 +198,10 @@ void deny_doubt_hint(const struct doubt *d, char out[static DENY_HINT_MAX])
 
 /* The operator knows the address, or finds it in `brig net`; the code, which reads this too, has no
  * business to learn it. */
-void deny_address_hint(const struct target *t, enum address_class answer,
+void deny_address_hint(const struct target *t, enum address_class answer, bool live,
                        char out[static DENY_HINT_MAX])
 {
     out[0] = '\0';
     if (is_local(answer) && deny_class(&t->host) != ADDRESS_METADATA)
-        hint_pin(t, "ADDRESS", out);
+        hint_rule(t, false, "ADDRESS", live, out);
 }

@@ -282,7 +282,7 @@ static bool all_public(struct dial *d)
             continue;
         char hint[DENY_HINT_MAX];
         refuse_address(d, &d->addrs[i], DENY_ADDRESS, address_class_name(c));
-        deny_address_hint(&d->target, c, hint);
+        deny_address_hint(&d->target, c, d->px->rules->egress.live, hint);
         err_hint(&d->err, "%s", hint);
         return false;
     }

@@ -28,9 +28,10 @@ static int copy_egress(struct sandbox *s, struct err *err)
         return err_set(err, ERR_LIMIT, "the rules are too long");
     int r = egress_read_json(&s->egress, root, err);
     json_free(root);
-    /* In a sandbox of the daemon nobody would see the question. */
-    if (r == 0 && s->session)
-        s->egress.asks = false;
+    if (r == 0 && s->session) {
+        s->egress.live = true;
+        s->egress.asks = false; /* nobody would see the question */
+    }
     return r < 0 ? r : egress_make_placeholders(&s->egress, err);
 }
 

@@ -228,7 +228,7 @@ def test_without_rules_each_refusal_says_what_would_allow_it(caller, options):
         "look up pypi.org": "add --allow pypi.org, or --allow @pypi",
         "look up api.example.org": "add --allow api.example.org",
         "connect to 192.0.2.7 port 443": "",
-        "connect to 10.0.0.5 port 5432": "add --allow 10.0.0.5:5432=10.0.0.5",
+        "connect to 10.0.0.5 port 5432": "pin it: --allow 10.0.0.5:5432=10.0.0.5",
         "connect to 169.254.169.254 port 80": "",
         "look up metadata.google.internal": "",
     }, told

@@ -70,6 +70,7 @@ struct egress {
     bool asks;                /* network.ask: a person is asked about hosts that no rule names */
     struct host_pattern *ask; /* only about these; none: about all */
     size_t ask_count;
+    bool live;       /* of a sandbox of the daemon: what hints name is its fields, not options */
     uint64_t upload; /* totals of the run */
     uint64_t max_connections;
     uint64_t requests; /* per minute */

@@ -99,12 +99,11 @@ int egress_live(const struct egress *base, const struct json *rules, struct egre
     bool may = beyond && json_type(beyond) == JSON_BOOL && json_bool(beyond);
     if (json_type(rules) != JSON_OBJECT)
         return err_set(err, ERR_USAGE, "network: expected allow and block");
+    ret->live = true;
     ret->upload = base->upload;
     ret->max_connections = base->max_connections;
     ret->requests = base->requests;
-    int r = egress_ask_copy(ret, base, err);
-    if (r == 0)
-        r = each_text(allow, "allow", err);
+    int r = each_text(allow, "allow", err);
     if (r == 0)
         r = each_text(block, "block", err);
     if (r == 0)

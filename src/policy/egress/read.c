@@ -521,6 +521,14 @@ static int all_ask(struct item_reader *r, const struct json *j, void *out)
     return egress_ask_read(r, j);
 }
 
+static int all_live(struct item_reader *r, const struct json *j, void *out)
+{
+    if (json_type(j) != JSON_BOOL)
+        return wrong_type(r, j, "live", "true or false");
+    ((struct egress *)out)->live = json_bool(j);
+    return 0;
+}
+
 static int read_whole(struct item_reader *r, const struct json *j)
 {
     static const struct member members[] = {
@@ -530,11 +538,13 @@ static int read_whole(struct item_reader *r, const struct json *j)
         {"upload", all_upload, true},
         {"max_connections", all_connections, true},
         {"requests", all_requests, true},
-        {"ask", all_ask, true}, /* the only one that may be left out */
+        {"ask", all_ask, true},
+        {"live", all_live, true},
     };
+    const size_t needed = 6; /* the others may be left out */
     if (json_type(j) != JSON_OBJECT)
         return wrong_type(r, j, NULL, "the rules of a run");
-    for (size_t i = 0; i + 1 < ARRAY_LEN(members); i++) {
+    for (size_t i = 0; i < needed; i++) {
         if (!json_get(j, members[i].key))
             return missing(r, j, members[i].key);
     }

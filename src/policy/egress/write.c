@@ -191,6 +191,8 @@ void egress_write_json(const struct egress *e, struct json_writer *w)
         jw_key(w, "ask");
         egress_ask_write(e, w);
     }
+    if (e->live)
+        jw_kv_bool(w, "live", true);
     write_limit(w, "upload", e->upload, num_format_size);
     write_limit(w, "max_connections", e->max_connections, NULL);
     write_limit(w, "requests", e->requests, NULL);

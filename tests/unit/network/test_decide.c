@@ -252,7 +252,7 @@ Test(decide, hints_where_there_are_no_rules)
     check_offline("pypi.org", 0, false, "add --allow pypi.org, or --allow @pypi");
     check_offline("a.example.org", 0, false, "add --allow a.example.org");
     check_offline("1.1.1.1", 443, false, "add --allow 1.1.1.1:443");
-    check_offline("10.0.0.5", 5432, false, "add --allow 10.0.0.5:5432=10.0.0.5");
+    check_offline("10.0.0.5", 5432, false, "pin it: --allow 10.0.0.5:5432=10.0.0.5");
     check_offline("a.example.org", 0, true,
                   "name it in allowOut, or in network.allow of the template: a.example.org");
     check_offline("10.0.0.5", 80, true,
@@ -284,6 +284,21 @@ Test(decide, hints)
     check_hint(SCHEME_HTTPS, "[2606:4700::1]", 443, "add --allow '[2606:4700::1]:443'");
     check_hint(SCHEME_TCP, "10.0.0.5", 5432, "pin it: --allow 10.0.0.5:5432=10.0.0.5");
     check_hint(SCHEME_HTTPS, "[::1]", 443, "pin it: --allow '[::1]:443=::1'");
+}
+
+/* In a sandbox of the daemon nobody can add an option. */
+Test(decide, hints_of_a_sandbox_of_the_daemon)
+{
+    rule("known.test", SCHEME_HTTPS, 443);
+    egress.live = true;
+    check_hint(SCHEME_HTTPS, "evil.com", 443,
+               "name it in allowOut, or in network.allow of the template: evil.com:443");
+    check_hint(SCHEME_HTTP, "known.test", 443,
+               "name it in allowOut, or in network.allow of the template: http://known.test:443");
+    check_hint(SCHEME_HTTPS, "pypi.org", 443,
+               "name it in allowOut, or in network.allow of the template: pypi.org:443, or @pypi");
+    check_hint(SCHEME_TCP, "10.0.0.5", 5432,
+               "network.allow of the template can name it: 10.0.0.5:5432=10.0.0.5");
 }
 
 /* No way round is suggested where nobody should go. */
@@ -329,12 +344,14 @@ Test(decide, hints_for_answers)
 {
     struct target t = {.scheme = SCHEME_HTTPS, .host = host("db.internal"), .port = 443};
     char out[DENY_HINT_MAX];
-    deny_address_hint(&t, ADDRESS_PRIVATE, out);
+    deny_address_hint(&t, ADDRESS_PRIVATE, true, out);
+    cr_assert_str_eq(out, "network.allow of the template can name it: db.internal:443=ADDRESS");
+    deny_address_hint(&t, ADDRESS_PRIVATE, false, out);
     cr_assert_str_eq(out, "pin it: --allow db.internal:443=ADDRESS");
-    deny_address_hint(&t, ADDRESS_METADATA, out);
+    deny_address_hint(&t, ADDRESS_METADATA, false, out);
     cr_assert_str_eq(out, "");
     t.host = host("metadata.google.internal");
-    deny_address_hint(&t, ADDRESS_PRIVATE, out);
+    deny_address_hint(&t, ADDRESS_PRIVATE, false, out);
     cr_assert_str_eq(out, "");
 }
 
