@@ -4,11 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h> /* renameat */
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int answer_entry(int dir, const char *name, const char *path)
+int files_answer_entry(int dir, const char *name, const char *path)
 {
     int done = files_out_head(0, 0);
     if (done == 0)
@@ -27,10 +26,17 @@ static int stat_child(const char *path)
     if (dir < 0)
         return dir;
     leaf = *leaf ? leaf : ".";
-    int done =
-        fstatat(dir, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : answer_entry(dir, leaf, path);
+    int done = fstatat(dir, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0
+                   ? -errno
+                   : files_answer_entry(dir, leaf, path);
     close(dir);
     return done;
+}
+
+static bool is_folder(int dir, const char *leaf)
+{
+    struct stat sb;
+    return fstatat(dir, leaf, &sb, 0) == 0 && S_ISDIR(sb.st_mode);
 }
 
 static int mkdir_child(const char *path)
@@ -43,44 +49,10 @@ static int mkdir_child(const char *path)
     if (!*leaf)
         done = -EEXIST;
     else if (mkdirat(dir, leaf, 0755) < 0)
-        done = -errno;
+        done = errno == EEXIST && !is_folder(dir, leaf) ? -ENOTDIR : -errno;
     else
-        done = answer_entry(dir, leaf, path);
+        done = files_answer_entry(dir, leaf, path);
     close(dir);
-    return done;
-}
-
-static int move_to(int from, const char *name, const char *to)
-{
-    const char *leaf;
-    struct stat sb;
-    /* Before folders are made for something that is not there. */
-    if (fstatat(from, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
-    int dir = files_path_parent(to, true, &leaf);
-    if (dir < 0)
-        return dir;
-    int done;
-    if (!*leaf)
-        done = -EINVAL;
-    else if (renameat(from, name, dir, leaf) < 0)
-        done = -errno;
-    else
-        done = answer_entry(dir, leaf, to);
-    close(dir);
-    return done;
-}
-
-static int move_child(const struct files_request *r, const char *path)
-{
-    static char to[FILES_PATH_MAX + 1];
-    const char *leaf;
-    int done = files_path_clean(r->home, r->to, to);
-    int from = done < 0 ? done : files_path_parent(path, false, &leaf);
-    if (from < 0)
-        return from;
-    done = *leaf ? move_to(from, leaf, to) : -EINVAL;
-    close(from);
     return done;
 }
 
@@ -104,7 +76,7 @@ static int work(const struct files_request *r, int in)
     case FILES_REMOVE:
         return files_remove_child(path);
     case FILES_MOVE:
-        return move_child(r, path);
+        return files_move_child(r, path);
     case FILES_WATCH:
         return files_watch_child(r, path);
     default:

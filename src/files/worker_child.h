@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #define FILES_META_PREFIX    "user.e2b."
@@ -23,6 +24,8 @@ int files_out_end(int error);
 int files_out_event(enum files_event_kind kind, bool is_dir, const char *name);
 /* The entry `name` of the folder `dir`: itself; of a link also what it leads to. */
 int files_out_entry(int dir, const char *name, const char *path, mode_t *ret_mode, dev_t *ret_dev);
+/* All of an answer that is one entry, told under `path`. */
+int files_answer_entry(int dir, const char *name, const char *path);
 int files_out_flush(void);
 /* Past the buffer: all of these bytes; waiting until it takes more. */
 int files_out_write(const void *bytes, size_t len);
@@ -75,6 +78,9 @@ int files_read_child(const struct files_request *r, const char *path);
 int files_write_child(const struct files_request *r, const char *path, int in);
 int files_list_child(const struct files_request *r, char path[FILES_PATH_MAX + 1]);
 int files_remove_child(const char *path);
+int files_move_child(const struct files_request *r, const char *path);
+/* WRITE's way for what can be read from `in`, with the mode, the times and the metadata of that. */
+int files_copy_child(int dir, const char *leaf, int in, const struct stat *as);
 int files_watch_child(const struct files_request *r, const char *path);
 
 /* A name for what is not complete yet; nobody guesses it, and WATCH says nothing about it. */

@@ -183,6 +183,14 @@ static void announce(const struct upload *u, uint64_t size)
         close(fd);
 }
 
+static void upload_end(struct upload *u)
+{
+    if (u->temp[0])
+        unlinkat(u->dir, u->temp, 0);
+    if (u->fd >= 0)
+        close(u->fd);
+}
+
 static int upload(struct upload *u, const struct files_request *r, int in)
 {
     uint64_t size = 0;
@@ -197,14 +205,46 @@ static int upload(struct upload *u, const struct files_request *r, int in)
         done = put_in_place(u);
     if (done == 0)
         announce(u, size);
-    if (u->temp[0])
-        unlinkat(u->dir, u->temp, 0);
-    if (u->fd >= 0)
-        close(u->fd);
+    upload_end(u);
     if (done < 0)
         return done;
     done = files_out_head(0, size);
     return done < 0 ? done : files_out_end(0);
+}
+
+/* Its metadata, among what else the code has said about it; what the other file system does not
+ * take stays behind, as with mv. */
+static void copy_metadata(int from, int to)
+{
+    static char names[64 << 10], value[64 << 10];
+    ssize_t len = flistxattr(from, names, sizeof names);
+    for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1) {
+        ssize_t size = fgetxattr(from, names + at, value, sizeof value);
+        if (size >= 0 && strncmp(names + at, "user.", 5) == 0)
+            fsetxattr(to, names + at, value, (size_t)size, 0);
+    }
+}
+
+int files_copy_child(int dir, const char *leaf, int in, const struct stat *as)
+{
+    struct upload u = {.dir = dir, .fd = -1, .leaf = leaf};
+    uint64_t size = 0;
+    int done = look_at_old(&u);
+    u.mode = as->st_mode & 0777;
+    if (done == 0)
+        done = open_new(&u);
+    if (done == 0)
+        done = receive(&u, in, UINT64_MAX, &size);
+    if (done == 0) {
+        copy_metadata(in, u.fd);
+        done = put_in_place(&u);
+    }
+    if (done == 0) {
+        announce(&u, size);
+        futimens(u.fd, (struct timespec[]){as->st_atim, as->st_mtim});
+    }
+    upload_end(&u);
+    return done;
 }
 
 int files_write_child(const struct files_request *r, const char *path, int in)

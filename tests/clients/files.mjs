@@ -110,6 +110,8 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
     assert.equal(await files.makeDir('d/e/f'), true)
     assert.equal(await files.makeDir('d/e/f'), false)
     assert.equal(await files.exists('d/e/f'), true)
+    await files.write('d/plain', 'x')
+    await rejects(files.makeDir('d/plain'), (e) => assert.equal(e.name, 'InvalidArgumentError'))
     await files.write('d/e/f/file', 'x')
     const moved = await files.rename('d/e', 'd/moved')
     assert.equal(moved.path, '/home/user/d/moved')
@@ -122,6 +124,18 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
     await files.remove('nowhere/at/all')
     await rejects(files.remove('notes/a.txt/below'))
     await rejects(files.rename('nothing', 'else'), (e) => assert.equal(e.name, 'FileNotFoundError'))
+  })
+
+  await check('rename from /tmp, which is another file system', async () => {
+    await files.write('/tmp/page.part', 'x'.repeat(100000))
+    assert.equal((await files.rename('/tmp/page.part', 'page')).path, '/home/user/page')
+    assert.equal((await files.read('page')).length, 100000)
+    assert.equal(await files.exists('/tmp/page.part'), false)
+    await files.write('/tmp/folder/f', 'x')
+    await rejects(files.rename('/tmp/folder', 'folder'), (e) => assert.match(e.message, /mv/))
+    assert.equal(await files.exists('/tmp/folder/f'), true)
+    await files.remove('page')
+    await files.remove('/tmp/folder')
   })
 
   await check('what cannot be read or written', async () => {

@@ -102,6 +102,28 @@ def test_every_operation_works_inside(caller, options):
     assert gone.error == 0 and again.error == errno.ENOENT
 
 
+def test_moving_to_another_file_system(caller, options):
+    """rename() alone answers EXDEV there (the folder, which is refused, is the control)."""
+    write, moved, read, gone, over, link, fifo, folder, onto, stays, there = work(caller, """
+        cd; printf hello | $W write /tmp/part meta=who:me; chmod 750 /tmp/part; touch -d @1000000000 /tmp/part
+        $W move /tmp/part to=sub/whole; $W read sub/whole; $W stat /tmp/part
+        printf 2 >/tmp/two; printf old >old; ln old other; $W move /tmp/two to=old
+        ln -s /nowhere /tmp/link; $W move /tmp/link to=link
+        mkfifo /tmp/fifo; $W move /tmp/fifo to=fifo
+        mkdir -p /tmp/folder; touch /tmp/folder/f; $W move /tmp/folder to=folder
+        printf 3 >/tmp/three; mkdir d; $W move /tmp/three to=d; $W read /tmp/three
+        stat -c %Y sub/whole >when; cat other >>when; ls -A /tmp sub . >>when; $W read when""", *options)
+    entry = moved.entries["/home/user/sub/whole"]
+    assert (moved.end, entry["mode"], entry["meta"], entry["size"]) == (0, 0o750, {b"who": b"me"}, 5), vars(moved)
+    assert read.data == b"hello" and gone.error == errno.ENOENT
+    assert over.end == 0 and list(over.entries) == ["/home/user/old"]
+    assert link.entries["/home/user/link"]["target"] == "/nowhere"
+    assert (fifo.error, folder.error, onto.error, stays.data) == (errno.EXDEV, errno.EXDEV, errno.EISDIR, b"3")
+    assert there.data.startswith(b"1000000000\nold"), there.data
+    left = there.data.decode()
+    assert ".brig" not in left and "folder" in left and "part" not in left and "two" not in left, left
+
+
 def test_it_gets_no_further_than_the_code(caller, options):
     denied = work(caller, """
         $W read /etc/shadow; $W read /proc/self/environ; $W read /proc/1/root/etc/passwd; $W list /proc

@@ -25,10 +25,11 @@ void work_pause(struct work *w, bool pause)
 
 void work_fail(struct activity *a, int error, const char *path)
 {
-    const char *hint = error == EROFS ? "; write below " HOME_PATH
-                                        " or /tmp, or use a template whose "
-                                        "policy says filesystem: {writable_root: true}"
-                                      : "";
+    const char *hint = error == EXDEV ? "; a folder goes to another file system by mv, in a command"
+                       : error == EROFS ? "; write below " HOME_PATH
+                                          " or /tmp, or use a template whose "
+                                          "policy says filesystem: {writable_root: true}"
+                                        : "";
     call_fail(activity_end(a), errno_status(error), "%.256s: %s%s", path, errno_text(error), hint);
 }
 

@@ -399,7 +399,9 @@ LAB_TEST(files_worker, folders_are_made_once)
     assert_error(lab_do(FILES_MKDIR, "/x/y/z"), EEXIST);
     assert_error(lab_do(FILES_MKDIR, "/"), EEXIST);
     lab_file("x/file", "", 0644);
-    assert_error(lab_do(FILES_MKDIR, "/x/file"), EEXIST);
+    assert_error(lab_do(FILES_MKDIR, "/x/file"), ENOTDIR);
+    lab_link("y", "x/link");
+    assert_error(lab_do(FILES_MKDIR, "/x/link"), EEXIST);
     assert_error(lab_do(FILES_MKDIR, "/x/file/below"), ENOTDIR);
 }
 
@@ -408,7 +410,7 @@ static int mount_other(void)
     return mount("none", "other", "tmpfs", 0, "size=1m,mode=0777");
 }
 
-LAB_TEST(files_worker, moves_replace_and_do_not_cross)
+LAB_TEST(files_worker, moves_replace)
 {
     lab_file("a", "a", 0644);
     struct answer *a = lab_move("/a", "/new/folder/b");
@@ -423,11 +425,31 @@ LAB_TEST(files_worker, moves_replace_and_do_not_cross)
     assert_error(lab_move("/new", "/new/folder/in/itself"), EINVAL);
     assert_error(lab_move("/", "/x"), EINVAL);
     assert_error(lab_move("/new", "/"), EINVAL);
+}
+
+/* "other" is a file system of 1 MiB. */
+LAB_TEST(files_worker, moves_across_file_systems)
+{
+    static char big[2 << 20];
+    memset(big, 'b', sizeof big - 1);
     lab_dir("other");
+    lab_file("small", "s", 0755);
+    lab_file("big", big, 0644);
+    lab_dir("folder");
+    lab_dir("folder/in");
     lab.before = mount_other;
-    assert_error(lab_move("/new/folder/b", "/other/b"), EXDEV);
+    struct answer *a = lab_move("/small", "/other/made/s");
+    cr_assert_eq(a->error, 0);
+    cr_assert_str_eq(a->entry[0].path, "/other/made/s");
+    cr_assert_eq(a->entry[0].mode & 0777, 0755);
+    cr_assert(!lab_has("small"));
+    assert_error(lab_move("/big", "/other/b"), ENOSPC);
+    cr_assert(lab_has("big"), "what could not be moved is there");
+    assert_error(lab_move("/folder", "/other/folder"), EXDEV);
+    cr_assert(lab_has("folder/in"));
+    assert_error(lab_move("/big", "/other"), EISDIR);
     lab.before = NULL;
-    cr_assert_eq(lab_move("/new/folder/b", "/other/b")->error, 0);
+    cr_assert_eq(lab_move("/folder", "/other/folder")->error, 0, "without the mount, the control");
 }
 
 /* ---- list ---- */
