@@ -195,7 +195,7 @@ static void fix_text(const struct remedy *m, struct buf *out)
         buf_chr(out, '\n');
     }
     if (m->words[0]) {
-        buf_str(out, m->command[0] ? "# besides: " : "# no command does this: ");
+        buf_str(out, m->command[0] ? "# besides: " : "# by hand: ");
         term_clean(out, m->words);
         buf_chr(out, '\n');
     }

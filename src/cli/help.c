@@ -16,15 +16,60 @@ struct search {
     unsigned hits;
 };
 
+static bool is_in(const char *const *texts, size_t count, const char *word)
+{
+    for (size_t i = 0; i < count; i++)
+        if (texts[i] && strcasestr(texts[i], word))
+            return true;
+    return false;
+}
+
+/* What people look for that is called something else here. */
+static const struct {
+    const char *asked, *said;
+} others[] = {
+    {"internet", "Network boundary"},
+    {"proxy", "Network boundary"},
+    {"firewall", "Network boundary"},
+    {"dns", "resolver"},
+    {"egress", "Network boundary"},
+    {"apt", "writable-root"},
+    {"apt-get", "writable-root"},
+    {"sudo", "writable-root"},
+    {"ubuntu", "image"},
+    {"debian", "image"},
+    {"alpine", "image"},
+    {"podman", "image"},
+    {"volume", "writable"},
+    {"mount", "read-only"},
+    {"bind", "read-only"},
+    {"websocket", "that agents use"},
+    {"rest", "that agents use"},
+    {"sdk", "that agents use"},
+    {"gvisor", "tier"},
+    {"firecracker", "tier"},
+    {"microvm", "tier"},
+    {"runc", "brig oci"},
+    {"containerd", "brig oci"},
+    {"kubernetes", "brig oci"},
+    {"password", "secret"},
+    {"token", "secret"},
+    {"ssh", "brig exec"},
+};
+
+static bool is_meant(const char *const *texts, size_t count, const char *word)
+{
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        if (!strcasecmp(others[i].asked, word) && is_in(texts, count, others[i].said))
+            return true;
+    return false;
+}
+
 static bool has_all(const struct search *s, const char *const *texts, size_t count)
 {
-    for (int i = 0; i < s->count; i++) {
-        bool found = false;
-        for (size_t k = 0; k < count && !found; k++)
-            found = texts[k] && strcasestr(texts[k], s->words[i]);
-        if (!found)
+    for (int i = 0; i < s->count; i++)
+        if (!is_in(texts, count, s->words[i]) && !is_meant(texts, count, s->words[i]))
             return false;
-    }
     return true;
 }
 
@@ -44,7 +89,7 @@ static void search_options(struct search *s, const struct verb *verb)
     const struct opt *o;
     for (size_t i = 0; (o = options_at(verb->options, i)); i++) {
         if (o->id == OPT_HELP || is_seen(s, o) ||
-            !has_all(s, (const char *[]){o->name, o->value, o->help}, 3))
+            !has_all(s, (const char *[]){o->name, o->value, o->help, o->group}, 4))
             continue;
         char left[128];
         snprintf(left, sizeof left, "  brig %s --%s", verb->name, o->name);

@@ -132,7 +132,8 @@ static void look_at_names(struct host_report *r)
              "Node.js, Python and the like ask the C library, which knows no names below localhost "
              "here");
     snprintf(f->how, sizeof f->how,
-             "install libnss-myhostname, or see docs/serve.md, Ports, for ways without it");
+             "apt-get install libnss-myhostname (Debian, Ubuntu), or see docs/serve.md, Ports, for "
+             "ways without it");
 }
 
 static void look_at_proxy(struct host_report *r)

@@ -112,6 +112,10 @@ def test_help_finds_commands_and_options_by_a_word():
     assert "brig keys add" in brig("help", "api", "key").stdout
     assert "brig policy presets" in brig("help", "preset").stdout
     assert "brig run --uid" in brig("help", "root").stdout
+    assert "brig run --allow" in brig("help", "network").stdout
+    for asked, said in (("internet", "run --allow"), ("dns", "run --resolver"), ("apt", "run --writable-root"), ("ubuntu", "image pull"),
+                        ("websocket", "serve"), ("mount", "run --ro"), ("password", "run --secret"), ("kubernetes", "oci create")):
+        assert f"brig {said}" in brig("help", asked).stdout, asked
     assert max(len(line) for line in found.splitlines()) <= 80
     nothing = brig("help", "nonesuch-word")
     assert nothing.returncode == 125 and nothing.stdout == "" and "nonesuch-word" in nothing.stderr and "brig --help" in nothing.stderr
@@ -119,7 +123,7 @@ def test_help_finds_commands_and_options_by_a_word():
 
 
 @pytest.mark.parametrize("files, presets", [
-    ([], []), (["requirements.txt", "setup.py", ".git"], ["@pypi"]), (["package.json", "yarn.lock"], ["@npm", "@yarn"]),
+    ([], []), (["requirements.txt", "setup.py", "poetry.lock", ".git"], ["@pypi"]), (["pnpm-lock.yaml"], ["@npm"]), (["package.json", "yarn.lock"], ["@npm", "@yarn"]),
     (["Cargo.toml", "go.mod", "build.gradle", "pom.xml"], ["@crates", "@go", "@maven", "@gradle"]), (["composer.json", ".git"], ["@packagist", "@github"]),
 ])
 def test_init_writes_a_policy_for_the_project(tmp_path, files, presets):

@@ -23,10 +23,14 @@ static const struct mark {
     {"setup.py", "Python", {"@pypi"}},
     {"Pipfile", "Python", {"@pypi"}},
     {"uv.lock", "Python", {"@pypi"}},
+    {"poetry.lock", "Python", {"@pypi"}},
+    {"setup.cfg", "Python", {"@pypi"}},
     {"environment.yml", "Conda", {"@conda"}},
     {"environment.yaml", "Conda", {"@conda"}},
     {"package.json", "JavaScript", {"@npm"}},
     {"yarn.lock", "JavaScript", {"@yarn"}},
+    {"pnpm-lock.yaml", "JavaScript", {"@npm"}},
+    {"bun.lock", "JavaScript", {"@npm"}},
     {"Cargo.toml", "Rust", {"@crates"}},
     {"go.mod", "Go", {"@go"}},
     {"pom.xml", "Java", {"@maven"}},
@@ -202,7 +206,7 @@ const struct verb verb_init = {
              "registries and a comment for each part. FILE is " DEFAULT_FILE " if left\n"
              "out; - prints it. Nothing is overwritten.",
     .examples = "brig init\n"
-                "brig run --policy " DEFAULT_FILE " -- pip install --target /tmp/p requests",
+                "brig run --policy " DEFAULT_FILE " -- python3 app.py",
     .statuses = "0    written\n125  it is there already, or cannot be written",
     .options = &common_options,
     .main = init_main,

@@ -285,7 +285,7 @@ static const struct verb verb_policy_presets = {
     .about = "A preset is a short name for the hosts that one tool asks: in --allow @pypi, in\n"
              "network.allow of a policy, in allowOut of the API.",
     .examples = "brig policy presets\n"
-                "brig run --allow @pypi -- pip install --target . requests",
+                "brig run --allow @pypi -- sh -c 'pip install requests && python3 app.py'",
     .statuses = "0    printed\n125  the options are wrong",
     .options = &check_table,
     .main = presets_main,

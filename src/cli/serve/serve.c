@@ -258,7 +258,8 @@ static void say_port_names(const struct serve *s)
     if (!isatty(STDERR_FILENO) || s->config.domain || !has_tcp(s) || host_finds_port_names())
         return;
     term_say("getHost(PORT) is PORT-ID.localhost, which Node.js and Python do not find on this "
-             "machine: install libnss-myhostname, or see docs/serve.md, Ports");
+             "machine: apt-get install libnss-myhostname (Debian, Ubuntu), or see docs/serve.md, "
+             "Ports");
 }
 
 static void on_ready(void *ctx)
