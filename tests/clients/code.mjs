@@ -147,6 +147,7 @@ await withSandbox(Sandbox, undefined, { timeoutMs: 900_000, envs: { OURS: 'from 
   await check('environment of one execution', async () => {
     const code = 'import os; (os.environ.get("OURS"), os.environ.get("ONCE"))'
     assert.equal((await run(code, { envs: { ONCE: 'now' } })).text, "('from create', 'now')")
+    assert.equal((await run('import os; os.environ["E2B_SANDBOX_ID"]')).text, sandbox.sandboxId)
     assert.equal((await run(code)).text, "('from create', None)")
   })
 

@@ -21,7 +21,10 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
       assert.equal(e.exitCode, 42)
       assert.equal(e.stdout, 'before\n')
     })
-    await rejects(run('kill -9 $$'), (e) => assert.equal(e.exitCode, 137))
+    await rejects(run('kill -9 $$'), (e) => assert.deepEqual([e.exitCode, e.error], [-1, 'signal: killed']))
+    await rejects(run('sh -c \'kill -9 $$\'; exit $?'), (e) => assert.equal(e.exitCode, 137))
+    await rejects(run('kill -SEGV $$'), (e) => assert.equal(e.error, 'signal: segmentation fault'))
+    await rejects(run('kill -40 $$'), (e) => assert.equal(e.error, 'signal: signal 40'))
   })
 
   await check('output arrives as it is written', async () => {
@@ -73,7 +76,7 @@ await withSandbox(Sandbox, 'base', { timeoutMs: 600_000 }, async (sandbox) => {
     assert.deepEqual(found.args, ['-l', '-c', 'sleep 600'])
     assert.equal(found.envs.MARK, '1')
     assert.equal(await command.kill(), true)
-    await rejects(command.wait(), (e) => assert.equal(e.exitCode, 137))
+    await rejects(command.wait(), (e) => assert.equal(e.exitCode, -1))
     await until('the end', async () => !(await sandbox.commands.list()).some((p) => p.pid === command.pid))
     assert.equal(await sandbox.commands.kill(command.pid), false)
     assert.equal(await sandbox.commands.kill(2_000_000), false)

@@ -75,6 +75,16 @@ await check('pages of a list', async () => {
   }
 })
 
+await check('a sandbox knows that it is one, and which', async () => {
+  const seen = 'echo "$E2B_SANDBOX $E2B_SANDBOX_ID $E2B_TEMPLATE_ID"'
+  for (const envs of [undefined, {}, { OURS: '1' }, { E2B_SANDBOX_ID: 'another' }]) {
+    const sandbox = await Sandbox.create('base', { envs })
+    assert.equal((await sandbox.commands.run(seen)).stdout, `true ${sandbox.sandboxId} base\n`)
+    assert.equal((await sandbox.commands.run('echo "$OURS"')).stdout, `${envs?.OURS ?? ''}\n`)
+    await sandbox.kill()
+  }
+})
+
 await check('environment of the sandbox and of a command', async () => {
   const sandbox = await Sandbox.create('base', { envs: { OURS: 'from create', BOTH: 'create' } })
   try {

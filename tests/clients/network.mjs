@@ -43,6 +43,7 @@ await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
     await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'] })
     assert.equal(await reach(sandbox, 'http://good.invalid/'), 'no-rule')
     await sandbox.updateNetwork({ allowOut: ['good.invalid'], allowInternetAccess: false })
+    assert.equal((await sandbox.getInfo()).allowInternetAccess, false)
     assert.equal(await reach(sandbox, 'http://good.invalid/'), 'no-rule')
   })
   await check('nonsense is refused and changes nothing', async () => {
@@ -61,7 +62,9 @@ await withSandbox(Sandbox, 'base', {}, async (sandbox) => {
 await check('addresses, also as a range of one', async () => {
   await withSandbox(Sandbox, 'base', { network: { allowOut: ['192.0.2.7/32', 'kept.invalid'], denyOut: ['0.0.0.0/0', '::/0', '192.0.2.9/32'] } }, async (sandbox) => {
     assert.deepEqual((await sandbox.getInfo()).network.allowOut, ['192.0.2.7/32', 'kept.invalid'])
-    assert.deepEqual((await sandbox.getInfo()).network.denyOut, ['192.0.2.9/32'])
+    const info = await sandbox.getInfo()
+    assert.deepEqual(info.network.denyOut, ['0.0.0.0/0', '::/0', '192.0.2.9/32'])
+    assert.equal(info.allowInternetAccess ?? null, null, 'nothing was said')
     assert.equal(await reach(sandbox, 'http://kept.invalid/'), 'unreachable')
     assert.notEqual(await reach(sandbox, 'http://192.0.2.8/'), 'unreachable')
   })
@@ -72,7 +75,7 @@ await check('ranges of addresses', async () => {
   const network = { allowOut: ['192.0.2.0/25', '2001:db8::/32', 'kept.invalid'], denyOut: ['0.0.0.0/0', '192.0.2.64/26'] }
   await withSandbox(Sandbox, 'base', { network }, async (sandbox) => {
     assert.deepEqual((await sandbox.getInfo()).network.allowOut, network.allowOut)
-    assert.deepEqual((await sandbox.getInfo()).network.denyOut, ['192.0.2.64/26'])
+    assert.deepEqual((await sandbox.getInfo()).network.denyOut, network.denyOut)
     assert.equal(await reach(sandbox, 'http://192.0.2.7/'), 'address')
     assert.equal(await reach(sandbox, 'http://[2001:db8::7]/'), 'address')
     assert.equal(await reach(sandbox, 'http://192.0.2.70/'), 'blocked')
@@ -82,6 +85,23 @@ await check('ranges of addresses', async () => {
     await sandbox.updateNetwork({ allowOut: ['192.0.2.128/25'], denyOut: ['0.0.0.0/0'] })
     assert.equal(await reach(sandbox, 'http://192.0.2.200/'), 'address')
     assert.equal(await reach(sandbox, 'http://192.0.2.7/'), 'literal')
+  })
+})
+
+await check('whether there is internet access, as it was said', async () => {
+  for (const allowInternetAccess of [true, false]) {
+    await withSandbox(Sandbox, 'base', { allowInternetAccess }, async (sandbox) => {
+      assert.equal((await sandbox.getInfo()).allowInternetAccess, allowInternetAccess)
+      assert.equal(await reach(sandbox, 'http://allowed.invalid/'), 'nothing')
+    })
+  }
+})
+
+await check('a rule that is missing is told by the name of its field', async () => {
+  await withSandbox(Sandbox, 'base', { network: { allowOut: ['first.invalid'] } }, async (sandbox) => {
+    const e = await rejects(sandbox.commands.run('curl -sSf -m 60 http://pypi.org/'))
+    assert.match(e.error, /denied: network: .*pypi\.org.*allowOut.*http:\/\/pypi\.org|denied: network: .*pypi\.org.*allowOut.*pypi\.org:80/)
+    assert.doesNotMatch(e.error, /--allow/)
   })
 })
 

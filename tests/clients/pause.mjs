@@ -45,6 +45,15 @@ await check('the time of a paused sandbox stands', async () => {
   assert.equal(await Sandbox.kill(sandbox.sandboxId), false)
 })
 
+await check('a pause without memory is not offered, and says so', async () => {
+  const sandbox = await Sandbox.create('base', { timeoutMs: 300_000 })
+  await rejects(sandbox.pause({ keepMemory: false }), (e) => assert.match(e.message, /501.*with its memory/s))
+  assert.equal((await sandbox.getInfo()).state, 'running')
+  await sandbox.kill()
+  const lifecycle = { onTimeout: { action: 'pause', keepMemory: false } }
+  await rejects(Sandbox.create('base', { lifecycle }), (e) => assert.match(e.message, /501.*"autoPauseMemory"/s))
+})
+
 await check('pause in place of the end', async () => {
   const sandbox = await Sandbox.create('base', { timeoutMs: 1_500, lifecycle: { onTimeout: 'pause' } })
   assert.equal((await sandbox.getInfo()).lifecycle.onTimeout, 'pause')

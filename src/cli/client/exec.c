@@ -252,14 +252,13 @@ static int put(const struct json *data, const char *name, int fd, struct err *er
     return term_write(fd, buf_text(&bytes), bytes.len) < 0 ? err_sys(err, "write") : 0;
 }
 
-/* The daemon's word for a process that a signal ended is "signal: N". */
+/* The daemon's words for a process that a signal ended are "signal: killed". */
 static int status_of(const struct json *end)
 {
     const char *status = json_text(end, "status");
-    uint64_t sig;
-    if (status && strncmp(status, "signal: ", 8) == 0 &&
-        num_parse_uint(status + 8, &sig, NULL) >= 0 && sig < 128)
-        return 128 + (int)sig;
+    int number = status && !strncmp(status, "signal: ", 8) ? signal_of_words(status + 8) : 0;
+    if (number > 0)
+        return 128 + number;
     return (int)(member_int(end, "exitCode", 0) & 255);
 }
 

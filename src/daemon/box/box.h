@@ -37,6 +37,8 @@ enum box_state {
 };
 const char *box_state_name(enum box_state s);
 
+enum said { SAID_NOTHING, SAID_YES, SAID_NO };
+
 #define MASK_HOST_SIZE 128
 struct box_info {
     char id[BOX_ID_LEN + 1];
@@ -46,6 +48,7 @@ struct box_info {
     int64_t started_ms, end_ms; /* wall clock; end_ms moves with the timeout, stands while paused */
     const char *token;
     const char *metadata; /* JSON object text, as given */
+    enum said internet;   /* allow_internet_access, when it was made */
     const char *network;  /* JSON object text as last asked for, or NULL */
     const char *project;  /* that it works on a copy of, or NULL */
     uint64_t cpus_milli, memory, disk;
@@ -78,6 +81,7 @@ struct box_request {
     const struct json *metadata; /* object of strings, or NULL */
     const struct json *env;      /* the same */
     const struct json *network;  /* {"allow":[…],"block":[…]} or NULL: as the template says */
+    enum said internet;          /* kept to be told: what it means is in `network` */
     const struct json *headers;  /* set on what it sends, or NULL: for its warden, and secret */
     const char *project;   /* one that the operator offers, by its path or the last part of it */
     const char *mask_host; /* shorter than MASK_HOST_SIZE, or NULL */
@@ -101,6 +105,7 @@ void box_each(struct core *c, const struct key *key, void (*fn)(void *ctx, struc
 typedef void box_done_fn(void *ctx, const struct err *err);                  /* NULL: good */
 void box_end(struct box *b, const char *reason, box_done_fn *fn, void *ctx); /* fn may be NULL */
 void box_set_timeout(struct box *b, int64_t ms_from_now, bool only_extend);
+void box_set_auto_pause(struct box *b, bool pause);
 void box_pause(struct box *b, box_done_fn *fn, void *ctx);
 void box_resume(struct box *b, int64_t timeout_ms, box_done_fn *fn, void *ctx);
 /* For requests to one with auto_resume: fn is called when it runs, however many ask for that at the

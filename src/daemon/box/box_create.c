@@ -34,6 +34,7 @@ struct create {
     const struct key *owner;
     int64_t timeout_ms;
     bool auto_pause, auto_resume, public_ports;
+    enum said internet;
     char mask_host[MASK_HOST_SIZE];
     struct hold hold;
     char *metadata, *env, *network, *policy;
@@ -295,13 +296,32 @@ static void on_claim_answer(void *ctx, struct wire_msg *m, const struct err *err
         create_box_running(b->create);
 }
 
+/* What E2B's sandboxes find in their environment; who makes the sandbox does not say it
+ * (copy_env). */
+static const char *const own_names[] = {"E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID"};
+
+/* With those that the request says. */
+static void write_env(struct buf *out, const struct box *b, const char *asked)
+{
+    struct json_writer w;
+    jw_init(&w, out, false);
+    jw_object_begin(&w);
+    jw_kv_string(&w, own_names[0], "true");
+    jw_kv_string(&w, own_names[1], b->info.id);
+    jw_kv_string(&w, own_names[2], b->info.template_name);
+    if (asked && asked[1] != '}')
+        buf_fmt(out, ",%s", asked + 1);
+    else
+        jw_object_end(&w);
+}
+
 static void create_claim(struct create *cr)
 {
     struct box *b = cr->box;
     struct buf *out = core_scratch(cr->core);
     fault_point(FAULT_CLAIM_BEFORE);
     buf_fmt(out, "{\"env\":");
-    buf_str(out, cr->env ? cr->env : "{}");
+    write_env(out, b, cr->env);
     buf_str(out, ",\"network\":");
     buf_str(out, cr->network ? cr->network : "null");
     buf_chr(out, '}');
@@ -361,13 +381,21 @@ void create_box_running(struct create *cr)
     b->info.auto_pause = cr->auto_pause;
     b->info.auto_resume = cr->auto_resume;
     b->info.public_ports = cr->public_ports;
+    b->info.internet = cr->internet;
     memcpy(b->info.mask_host, cr->mask_host, sizeof b->info.mask_host);
     if (cr->metadata)
         b->info.metadata = b->metadata = steal(&cr->metadata);
     if (cr->network)
         b->info.network = b->network = steal(&cr->network);
-    if (b->interp_fds[0] >= 0)
-        b->env = steal(&cr->env);
+    if (b->interp_fds[0] >= 0) {
+        struct buf env;
+        buf_init_metered(&env, 2 * TEXT_MAX, &b->hold.meter);
+        write_env(&env, b, cr->env);
+        if (env.failed)
+            buf_done(&env);
+        else
+            b->env = env.data;
+    }
     box_on_claimed(b);
     if (b->info.state != BOX_RUNNING) { /* a bug ended it; its quota goes with it */
         struct err err = ERR_INIT;
@@ -424,6 +452,19 @@ void create_box_failed(struct create *cr, const struct err *err)
 
 /* ---- a request ---- */
 
+static int take_text(struct create *cr, struct buf *out, char **ret, struct err *err)
+{
+    if (out->failed || !out->data) {
+        buf_done(out);
+        if (hold_refusal(&cr->hold, err) < 0)
+            return err_number(err);
+        return err_set(err, ERR_LIMIT, "metadata, environment or network rules are over %u bytes",
+                       TEXT_MAX);
+    }
+    *ret = out->data;
+    return 0;
+}
+
 static int copy_text(struct create *cr, const struct json *json, char **ret, struct err *err)
 {
     struct buf out;
@@ -433,15 +474,31 @@ static int copy_text(struct create *cr, const struct json *json, char **ret, str
     buf_init_metered(&out, TEXT_MAX, &cr->hold.meter);
     jw_init(&w, &out, false);
     jw_json(&w, json);
-    if (out.failed || !out.data) {
-        buf_done(&out);
-        if (hold_refusal(&cr->hold, err) < 0)
-            return err_number(err);
-        return err_set(err, ERR_LIMIT, "metadata, environment or network rules are over %u bytes",
-                       TEXT_MAX);
-    }
-    *ret = out.data;
-    return 0;
+    return take_text(cr, &out, ret, err);
+}
+
+static bool is_own_name(const char *key)
+{
+    for (size_t i = 0; i < ARRAY_LEN(own_names); i++)
+        if (!strcmp(key, own_names[i]))
+            return true;
+    return false;
+}
+
+static int copy_env(struct create *cr, const struct json *env, struct err *err)
+{
+    struct buf out;
+    struct json_writer w;
+    if (!env)
+        return 0;
+    buf_init_metered(&out, TEXT_MAX, &cr->hold.meter);
+    jw_init(&w, &out, false);
+    jw_object_begin(&w);
+    for (size_t i = 0; i < json_count(env); i++)
+        if (!is_own_name(json_key_at(env, i)))
+            jw_kv_string(&w, json_key_at(env, i), json_string(json_value_at(env, i)));
+    jw_object_end(&w);
+    return take_text(cr, &out, &cr->env, err);
 }
 
 static int copy_policy(struct create *cr, const struct json *policy, struct err *err)
@@ -522,7 +579,7 @@ static int create_fill(struct create *cr, const struct box_request *r, struct er
     hold_init(&cr->hold, account_of(c->accounts, cr->owner));
     int result = copy_text(cr, r->metadata, &cr->metadata, err);
     if (result >= 0)
-        result = copy_text(cr, r->env, &cr->env, err);
+        result = copy_env(cr, r->env, err);
     if (result >= 0)
         result = copy_text(cr, r->network, &cr->network, err);
     if (result >= 0)
@@ -546,6 +603,7 @@ void box_create(struct core *c, const struct box_request *r, box_fn *fn, void *c
                           .auto_pause = r->auto_pause,
                           .auto_resume = r->auto_resume,
                           .public_ports = r->public_ports,
+                          .internet = r->internet,
                           .fn = fn};
     cr->ctx = ctx;
     if (r->mask_host)

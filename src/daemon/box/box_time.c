@@ -46,6 +46,11 @@ void box_time_stop(struct box *b)
     loop_timer_cancel(b->core->loop, &b->timer);
 }
 
+void box_set_auto_pause(struct box *b, bool pause)
+{
+    b->info.auto_pause = pause;
+}
+
 void box_set_timeout(struct box *b, int64_t ms_from_now, bool only_extend)
 {
     int64_t ms = clamp(b, ms_from_now);

@@ -91,9 +91,7 @@ static void pause_body(struct call *call, const struct json *body)
     if (!CALL_FIELDS(call, body, FIELDS_STRICT, fields))
         return;
     if (!memory) {
-        call_fail(call, 501,
-                  "a sandbox is paused as it is, with its memory: \"memory\": false is "
-                  "not offered");
+        call_fail(call, 501, CONTROL_KEEPS_MEMORY, "memory");
         return;
     }
     b = call_box(call);
@@ -115,37 +113,43 @@ static void resumed(void *ctx, const struct err *err)
         reply_info(call, 201, b, true);
 }
 
-static bool read_connect(struct call *call, const struct json *body, int64_t *ret_seconds)
+struct connect {
+    int64_t seconds;
+    bool auto_pause, has_auto_pause;
+};
+
+static bool read_connect(struct call *call, const struct json *body, struct connect *ret)
 {
     bool memory = true;
     const struct field fields[] = {
-        {"timeout", FIELD_INT, ret_seconds, 1, TIMEOUT_MAX},
+        {"timeout", FIELD_INT, &ret->seconds, 1, TIMEOUT_MAX},
         {"memory", FIELD_BOOL, &memory},
-        {"autoPause", FIELD_UNUSED},
+        {"autoPause", FIELD_BOOL, &ret->auto_pause, .has = &ret->has_auto_pause},
     };
     if (!CALL_FIELDS(call, body, FIELDS_STRICT, fields))
         return false;
     if (!memory)
-        call_fail(call, 501,
-                  "a paused sandbox goes on where it was: \"memory\": false is not "
-                  "offered");
+        call_fail(call, 501, CONTROL_KEEPS_MEMORY, "memory");
     return memory;
 }
 
 static void connect_body(struct call *call, const struct json *body)
 {
-    int64_t seconds = TIMEOUT_DEFAULT;
+    struct connect c = {.seconds = TIMEOUT_DEFAULT};
     bool resume_only = strstr(call->route->path, "/resume");
     struct box *b;
-    if (!read_connect(call, body, &seconds) || !(b = call_box(call)))
+    if (!read_connect(call, body, &c) || !(b = call_box(call)))
         return;
-    if (box_info(b)->state == BOX_PAUSED) {
+    bool paused = box_info(b)->state == BOX_PAUSED;
+    if (c.has_auto_pause && (paused || !resume_only))
+        box_set_auto_pause(b, c.auto_pause);
+    if (paused) {
         call_wait(call);
-        box_resume(b, seconds * 1000, resumed, call);
+        box_resume(b, c.seconds * 1000, resumed, call);
     } else if (resume_only) {
         call_fail(call, 409, "sandbox %s is running", call->params.value[0]);
     } else {
-        box_set_timeout(b, seconds * 1000, true);
+        box_set_timeout(b, c.seconds * 1000, true);
         reply_info(call, 200, b, true);
     }
 }

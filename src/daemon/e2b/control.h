@@ -5,6 +5,9 @@
 
 #define ENVD_VERSION "0.6.4" /* what clients make of us by it is in docs/serve.md */
 
+#define CONTROL_KEEPS_MEMORY                                                                       \
+    "a sandbox is paused as it is, with its memory: \"%s\": false is not offered"
+
 /* control_create.c */
 void control_create(struct call *call, const struct json *body);
 void control_network(struct call *call, const struct json *body);

@@ -92,6 +92,11 @@ static void write_hosts(struct json_writer *w, const char *key, const struct jso
     jw_array_end(w);
 }
 
+static enum said what_is_said(bool has, bool value)
+{
+    return !has ? SAID_NOTHING : value ? SAID_YES : SAID_NO;
+}
+
 static bool blocks_everything(const struct json *list)
 {
     for (size_t i = 0; list && i < json_count(list); i++)
@@ -100,10 +105,12 @@ static bool blocks_everything(const struct json *list)
     return false;
 }
 
-/* {"allow":[…],"block":[…],"beyond":…}; without "allow" the template's own rules stay. */
+/* {"allow":[…],"block":[…],"beyond":…}; without "allow" the template's own rules stay. "denyOut"
+ * and "internet" are what was said, for who asks about it later. */
 static struct json *network_tree(const struct call *call, const struct wanted_network *n,
-                                 bool nothing, struct err *err)
+                                 enum said internet, struct err *err)
 {
+    bool nothing = internet == SAID_NO;
     struct buf text cleanup_buf = {0};
     struct json_writer w;
     struct json *tree = NULL;
@@ -111,6 +118,12 @@ static struct json *network_tree(const struct call *call, const struct wanted_ne
     if (n->allow || nothing || blocks_everything(n->block))
         write_hosts(&w, "allow", nothing ? NULL : n->allow);
     write_hosts(&w, "block", n->block);
+    if (n->block) {
+        jw_key(&w, "denyOut");
+        jw_json(&w, n->block);
+    }
+    if (internet != SAID_NOTHING)
+        jw_kv_bool(&w, "internet", internet == SAID_YES);
     jw_kv_bool(&w, "beyond", call->key->operator_key);
     jw_object_end(&w);
     if (text.failed)
@@ -125,6 +138,7 @@ static struct json *network_tree(const struct call *call, const struct wanted_ne
 static int read_wanted(const struct json *body, struct wanted *ret, struct err *err)
 {
     const struct json *resume = NULL;
+    bool memory = true;
     const struct field fields[] = {
         {"templateID", FIELD_STRING, &ret->template_name},
         {"timeout", FIELD_INT, &ret->timeout, 1, TIMEOUT_MAX},
@@ -133,7 +147,7 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
         {"allow_internet_access", FIELD_BOOL, &ret->internet, .has = &ret->has_internet},
         {"network", FIELD_OBJECT, &ret->network},
         {"autoPause", FIELD_BOOL, &ret->auto_pause},
-        {"autoPauseMemory", FIELD_UNUSED},
+        {"autoPauseMemory", FIELD_BOOL, &memory},
         {"autoResume", FIELD_OBJECT, &resume},
         {"secure", FIELD_UNUSED}, /* always */
         {"project", FIELD_STRING, &ret->project},
@@ -151,6 +165,8 @@ static int read_wanted(const struct json *body, struct wanted *ret, struct err *
         r = FIELDS_READ(resume, FIELDS_PROTO, resume_fields, err);
     if (r < 0)
         return r;
+    if (!memory)
+        return err_set(err, ERR_UNSUPPORTED, CONTROL_KEEPS_MEMORY, "autoPauseMemory");
     if (ret->metadata && json_count(ret->metadata) > 256)
         return err_set(err, ERR_USAGE, "\"metadata\": more than 256 entries");
     return fields_check_env(ret->env, "envVars", err);
@@ -190,9 +206,8 @@ static void created(void *ctx, struct box *b, const struct err *err)
 
 static int start_create(struct call *call, const struct wanted *want, struct err *err)
 {
-    struct wanted_network n = {0};
+    struct wanted_network n = {.internet = true};
     struct json *network = NULL;
-    bool nothing = want->has_internet && !want->internet;
     struct box_request r = {
         .template_name = want->template_name,
         .owner = call->key,
@@ -207,15 +222,15 @@ static int start_create(struct call *call, const struct wanted *want, struct err
     int result = want->network ? read_network(want->network, &n, err) : 0;
     if (result < 0)
         return result;
-    nothing = nothing || (n.has_internet && !n.internet);
+    r.internet = what_is_said(want->has_internet || n.has_internet, want->internet && n.internet);
     if (n.mask_host && check_mask(n.mask_host, err) < 0)
         return err_number(err);
     r.mask_host = n.mask_host;
     r.headers = n.rules && json_count(n.rules) ? n.rules : NULL;
     r.public_ports = n.has_public_traffic ? n.public_traffic
                                           : core_template_public(call->core, want->template_name);
-    if (nothing || n.allow || n.block) {
-        network = network_tree(call, &n, nothing, err);
+    if (r.internet == SAID_NO || n.allow || n.block) {
+        network = network_tree(call, &n, r.internet, err);
         if (!network)
             return err_number(err);
         r.network = network;
@@ -264,7 +279,7 @@ void control_network(struct call *call, const struct json *body)
         return;
     }
     if (read_network(body, &n, &err) < 0 ||
-        !(tree = network_tree(call, &n, n.has_internet && !n.internet, &err))) {
+        !(tree = network_tree(call, &n, what_is_said(n.has_internet, n.internet), &err))) {
         call_fail_err(call, &err);
         return;
     }

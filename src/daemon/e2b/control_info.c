@@ -84,17 +84,33 @@ static void write_list(struct json_writer *w, const char *key, const struct json
     jw_array_end(w);
 }
 
+static void write_internet(struct json_writer *w, const struct box_info *info,
+                           const struct json *network)
+{
+    enum said said = info->internet;
+    if (network) /* the last word */
+        said = !json_get(network, "internet")   ? SAID_NOTHING
+               : json_flag(network, "internet") ? SAID_YES
+                                                : SAID_NO;
+    jw_key(w, "allowInternetAccess");
+    if (said == SAID_NOTHING)
+        jw_null(w);
+    else
+        jw_bool(w, said == SAID_YES);
+}
+
 static void write_network(struct json_writer *w, const struct box_info *info)
 {
     struct json *tree = NULL;
     if (info->network && json_parse(info->network, strlen(info->network), NULL, &tree, NULL) < 0)
         return;
+    write_internet(w, info, tree);
     if (!tree && !info->public_ports && !info->mask_host[0])
         return;
     jw_kv_object(w, "network");
     if (tree) {
         write_list(w, "allowOut", json_get(tree, "allow"));
-        write_list(w, "denyOut", json_get(tree, "block"));
+        write_list(w, "denyOut", json_get(tree, "denyOut"));
     }
     jw_kv_bool(w, "allowPublicTraffic", info->public_ports);
     if (info->mask_host[0])

@@ -7,6 +7,7 @@
 #include "daemon/e2b/control.h"
 
 #include "base/num.h"
+#include "os/signals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,8 +93,12 @@ static void write_command(const struct json *config, char out[static COMMAND_MAX
 static void write_result(const struct process_log *log, char out[static 64])
 {
     int s = log->wait_status;
-    snprintf(out, 64, WIFEXITED(s) ? "exit status %d%s" : "signal: %d%s",
-             WIFEXITED(s) ? WEXITSTATUS(s) : WTERMSIG(s), log->oom_killed ? ", oom_killed" : "");
+    char words[SIGNAL_WORDS_SIZE];
+    const char *oom = log->oom_killed ? ", oom_killed" : "";
+    if (WIFEXITED(s))
+        snprintf(out, 64, "exit status %d%s", WEXITSTATUS(s), oom);
+    else
+        snprintf(out, 64, "signal: %s%s", signal_words(WTERMSIG(s), words), oom);
 }
 
 static void add_process(void *ctx, const struct process_log *log)

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/container.h"
 #include "daemon/api/activity.h"
+#include "os/signals.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -110,13 +111,16 @@ static bool on_output(void *ctx, int stream, const void *data, size_t len)
 
 static void write_status(struct json_writer *w, const struct process_end *how)
 {
-    char text[32];
+    char text[16 + SIGNAL_WORDS_SIZE], words[SIGNAL_WORDS_SIZE];
     cleanup_buf struct buf why;
     int status = how->wait_status;
     bool exited = WIFEXITED(status);
-    int code = exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    snprintf(text, sizeof(text), exited ? "exit status %d" : "signal: %d",
-             exited ? code : WTERMSIG(status));
+    /* One that was killed for want of memory ends as the shell that it may have been run by. */
+    int code = exited ? WEXITSTATUS(status) : how->oom ? 128 + SIGKILL : -1;
+    if (exited)
+        snprintf(text, sizeof text, "exit status %d", code);
+    else
+        snprintf(text, sizeof text, "signal: %s", signal_words(WTERMSIG(status), words));
     if (code)
         jw_kv_int(w, "exitCode", code);
     if (exited)
