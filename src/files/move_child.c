@@ -10,68 +10,99 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* May the old name go, once its file is in the other place? As the kernel would decide it. */
-static int check_leave(int from, const struct stat *sb)
+struct old {
+    int dir;
+    const char *name;
+    struct stat sb; /* what is moved */
+};
+
+/* What came under that name since is not what was moved. */
+static int leave(void *ctx)
+{
+    const struct old *o = ctx;
+    struct stat now;
+    if (fstatat(o->dir, o->name, &now, AT_SYMLINK_NOFOLLOW) < 0 || now.st_ino != o->sb.st_ino ||
+        now.st_dev != o->sb.st_dev)
+        return 0;
+    return unlinkat(o->dir, o->name, 0) < 0 ? -errno : 0;
+}
+
+/* May the old name go, once its file is in the other place? The kernel decides that at the end;
+ * what can be known is said before anything is copied. Root inside has no rights over others'
+ * files. */
+static int check_leave(const struct old *o)
 {
     struct stat dir;
-    if (faccessat(from, ".", W_OK | X_OK, AT_EACCESS) < 0 || fstat(from, &dir) < 0)
+    if (faccessat(o->dir, ".", W_OK | X_OK, AT_EACCESS) < 0 || fstat(o->dir, &dir) < 0)
         return -errno;
     uid_t me = geteuid();
-    bool kept = (dir.st_mode & S_ISVTX) && me != 0 && dir.st_uid != me && sb->st_uid != me;
+    bool kept = (dir.st_mode & S_ISVTX) && dir.st_uid != me && o->sb.st_uid != me;
     return kept ? -EPERM : 0;
 }
 
-static int carry_link(int from, const char *name, int dir, const char *leaf)
+/* Over what stands there, as an upload would. The old name goes before the last step, for a link is
+ * no more than its text: it can be put back, and what it would have replaced could not. */
+static int link_over(struct old *o, const char *target, int dir, const char *leaf)
+{
+    char temp[FILES_TEMP_LEN];
+    struct stat sb;
+    if (fstatat(dir, leaf, &sb, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(sb.st_mode) &&
+        !S_ISLNK(sb.st_mode))
+        return S_ISDIR(sb.st_mode) ? -EISDIR : -EINVAL;
+    files_temp_name_over(temp);
+    if (symlinkat(target, dir, temp) < 0)
+        return -errno;
+    int done = leave(o);
+    if (done == 0 && renameat(dir, temp, dir, leaf) == 0)
+        return 0;
+    if (done == 0) {
+        done = -errno;
+        (void)!symlinkat(target, o->dir, o->name);
+    }
+    unlinkat(dir, temp, 0);
+    return done;
+}
+
+static int carry_link(struct old *o, int dir, const char *leaf)
 {
     static char target[FILES_PATH_MAX + 1];
-    char temp[FILES_TEMP_LEN];
-    ssize_t len = readlinkat(from, name, target, sizeof target);
+    ssize_t len = readlinkat(o->dir, o->name, target, sizeof target);
     if (len < 0)
         return -errno;
     if ((size_t)len == sizeof target)
         return -ENAMETOOLONG;
     target[len] = '\0';
-    files_temp_name(temp);
-    if (symlinkat(target, dir, temp) < 0)
-        return -errno;
-    if (renameat(dir, temp, dir, leaf) == 0)
-        return 0;
-    int failed = -errno;
-    unlinkat(dir, temp, 0);
-    return failed;
+    if (symlinkat(target, dir, leaf) < 0)
+        return errno == EEXIST ? link_over(o, target, dir, leaf) : -errno;
+    int done = leave(o);
+    if (done < 0)
+        unlinkat(dir, leaf, 0);
+    return done;
 }
 
 /* The code may have put something else under the name meanwhile: only a file that is a file still
- * is read. */
-static int carry_file(int from, const char *name, int dir, const char *leaf)
+ * is read, and only the name of that goes. */
+static int carry_file(struct old *o, int dir, const char *leaf)
 {
-    struct stat sb;
-    int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int in = openat(o->dir, o->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (in < 0)
         return -errno;
-    int done = fstat(in, &sb) < 0 ? -errno : !S_ISREG(sb.st_mode) ? -EXDEV : 0;
+    int done = fstat(in, &o->sb) < 0 ? -errno : !S_ISREG(o->sb.st_mode) ? -EXDEV : 0;
     if (done == 0)
-        done = files_copy_child(dir, leaf, in, &sb);
+        done = files_copy_child(dir, leaf, in, &o->sb, leave, o);
     close(in);
     return done;
 }
 
 static int carry(int from, const char *name, const struct stat *sb, int dir, const char *leaf)
 {
-    struct stat now;
+    struct old o = {.dir = from, .name = name, .sb = *sb};
     if (!S_ISREG(sb->st_mode) && !S_ISLNK(sb->st_mode))
         return -EXDEV;
-    int done = check_leave(from, sb);
-    if (done == 0)
-        done = S_ISLNK(sb->st_mode) ? carry_link(from, name, dir, leaf)
-                                    : carry_file(from, name, dir, leaf);
+    int done = check_leave(&o);
     if (done < 0)
         return done;
-    /* What came under that name since is not what was moved. */
-    if (fstatat(from, name, &now, AT_SYMLINK_NOFOLLOW) < 0 || now.st_ino != sb->st_ino ||
-        now.st_dev != sb->st_dev)
-        return 0;
-    return unlinkat(from, name, 0) < 0 ? -errno : 0;
+    return S_ISLNK(sb->st_mode) ? carry_link(&o, dir, leaf) : carry_file(&o, dir, leaf);
 }
 
 static int move_to(int from, const char *name, const char *to)

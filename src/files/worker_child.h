@@ -79,8 +79,10 @@ int files_write_child(const struct files_request *r, const char *path, int in);
 int files_list_child(const struct files_request *r, char path[FILES_PATH_MAX + 1]);
 int files_remove_child(const char *path);
 int files_move_child(const struct files_request *r, const char *path);
-/* WRITE's way for what can be read from `in`, with the mode, the times and the metadata of that. */
-int files_copy_child(int dir, const char *leaf, int in, const struct stat *as);
+/* WRITE's way for the file `in`, with the mode, the times and the metadata that it has. When it is
+ * in place `leave` takes the old name away; if that fails, all is as it was. */
+int files_copy_child(int dir, const char *leaf, int in, const struct stat *as,
+                     int (*leave)(void *ctx), void *ctx);
 int files_watch_child(const struct files_request *r, const char *path);
 
 /* A name for what is not complete yet; nobody guesses it, and WATCH says nothing about it. */

@@ -15,8 +15,13 @@
 #include <stdio.h> /* renameat */
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#ifndef RENAME_EXCHANGE
+#define RENAME_EXCHANGE 2
+#endif
 
 struct upload {
     int dir, fd;
@@ -212,37 +217,126 @@ static int upload(struct upload *u, const struct files_request *r, int in)
     return done < 0 ? done : files_out_end(0);
 }
 
-/* Its metadata, among what else the code has said about it; what the other file system does not
- * take stays behind, as with mv. */
-static void copy_metadata(int from, int to)
+/* ---- a file that is moved from another file system ---- */
+
+/* What the other file system does not take stays behind, as with mv; not what a client has said. */
+static int copy_metadata(int from, int to)
 {
     static char names[64 << 10], value[64 << 10];
     ssize_t len = flistxattr(from, names, sizeof names);
     for (ssize_t at = 0; at < len; at += (ssize_t)strlen(names + at) + 1) {
-        ssize_t size = fgetxattr(from, names + at, value, sizeof value);
-        if (size >= 0 && strncmp(names + at, "user.", 5) == 0)
-            fsetxattr(to, names + at, value, (size_t)size, 0);
+        const char *name = names + at;
+        ssize_t size = fgetxattr(from, name, value, sizeof value);
+        if (size < 0 || strncmp(name, "user.", 5) != 0 ||
+            fsetxattr(to, name, value, (size_t)size, 0) == 0)
+            continue;
+        if (strncmp(name, FILES_META_PREFIX, sizeof FILES_META_PREFIX - 1) == 0)
+            return -errno;
     }
+    return 0;
 }
 
-int files_copy_child(int dir, const char *leaf, int in, const struct stat *as)
+static int copy_stretch(int in, int fd, uint64_t at, uint64_t end)
+{
+    if (lseek(in, (off_t)at, SEEK_SET) < 0 || lseek(fd, (off_t)at, SEEK_SET) < 0)
+        return -errno;
+    for (unsigned round = 1; at < end; round++) {
+        ssize_t n = copy_some(in, fd, end - at);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        if (n == 0) /* it got shorter */
+            break;
+        at += n > 0 ? (uint64_t)n : 0;
+        if (round % 64 == 0 && files_out_gone())
+            return -EPIPE;
+    }
+    return 0;
+}
+
+/* Holes stay holes: a file of many gigabytes may hold nothing. */
+static int copy_content(int in, int fd, uint64_t size)
+{
+    if (ftruncate(fd, (off_t)size) < 0)
+        return -errno;
+    for (uint64_t at = 0; at < size;) {
+        off_t data = lseek(in, (off_t)at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO)
+            break;
+        off_t hole = data < 0 ? -1 : lseek(in, data, SEEK_HOLE);
+        uint64_t end = hole < 0 || (uint64_t)hole > size ? size : (uint64_t)hole;
+        int done = copy_stretch(in, fd, hole < 0 ? at : (uint64_t)data, end);
+        if (done < 0)
+            return done;
+        at = end;
+    }
+    return files_out_gone() ? -EPIPE : 0;
+}
+
+/* Puts it in place; what stood there is `kept` under another name until it is certain. Where nobody
+ * may make second names the two change places, which who watches sees as two moves. */
+static int put_and_keep(struct upload *u, char kept[static FILES_TEMP_LEN])
+{
+    files_temp_name_over(kept);
+    if (linkat(u->dir, u->leaf, u->dir, kept, 0) == 0)
+        return put_in_place(u);
+    kept[0] = '\0';
+    if (u->exists && !u->temp[0]) {
+        char temp[FILES_TEMP_LEN];
+        temp_name(u, temp);
+        if (give_name(u, temp) == 0)
+            memcpy(u->temp, temp, sizeof temp);
+    }
+    if (!u->exists || !u->temp[0] ||
+        syscall(SYS_renameat2, u->dir, u->temp, u->dir, u->leaf, RENAME_EXCHANGE) < 0)
+        return put_in_place(u);
+    memcpy(kept, u->temp, sizeof u->temp);
+    u->temp[0] = '\0';
+    return 0;
+}
+
+/* As it was before, unless somebody has put something else there since. */
+static void put_back(const struct upload *u, char kept[static FILES_TEMP_LEN])
+{
+    int there = openat(u->dir, u->leaf, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    bool ours = there >= 0 && is_same(there, u->fd);
+    if (ours && kept[0] && renameat(u->dir, kept, u->dir, u->leaf) == 0)
+        kept[0] = '\0';
+    else if (ours && !u->exists)
+        unlinkat(u->dir, u->leaf, 0);
+    if (there >= 0)
+        close(there);
+}
+
+static int place(struct upload *u, const struct stat *as, int (*leave)(void *ctx), void *ctx)
+{
+    char kept[FILES_TEMP_LEN];
+    int done = put_and_keep(u, kept);
+    if (done == 0) {
+        announce(u, (uint64_t)as->st_size);
+        futimens(u->fd, (struct timespec[]){as->st_atim, as->st_mtim});
+        done = leave(ctx);
+        if (done < 0)
+            put_back(u, kept);
+    }
+    if (kept[0])
+        unlinkat(u->dir, kept, 0);
+    return done;
+}
+
+int files_copy_child(int dir, const char *leaf, int in, const struct stat *as,
+                     int (*leave)(void *ctx), void *ctx)
 {
     struct upload u = {.dir = dir, .fd = -1, .leaf = leaf};
-    uint64_t size = 0;
     int done = look_at_old(&u);
     u.mode = as->st_mode & 0777;
     if (done == 0)
         done = open_new(&u);
     if (done == 0)
-        done = receive(&u, in, UINT64_MAX, &size);
-    if (done == 0) {
-        copy_metadata(in, u.fd);
-        done = put_in_place(&u);
-    }
-    if (done == 0) {
-        announce(&u, size);
-        futimens(u.fd, (struct timespec[]){as->st_atim, as->st_mtim});
-    }
+        done = copy_content(in, u.fd, (uint64_t)as->st_size);
+    if (done == 0)
+        done = copy_metadata(in, u.fd);
+    if (done == 0)
+        done = place(&u, as, leave, ctx);
     upload_end(&u);
     return done;
 }

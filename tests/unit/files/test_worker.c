@@ -1,6 +1,7 @@
 /* The file worker: each operation, its limits, and what happens when somebody goes away. */
 #include "lab.h"
 
+#include <dirent.h>
 #include <sys/ioctl.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -450,6 +451,62 @@ LAB_TEST(files_worker, moves_across_file_systems)
     assert_error(lab_move("/big", "/other"), EISDIR);
     lab.before = NULL;
     cr_assert_eq(lab_move("/folder", "/other/folder")->error, 0, "without the mount, the control");
+}
+
+/* A file that is mounted by itself cannot leave its place, and the kernel says so last. */
+static int mount_single(void)
+{
+    if (mount_other() < 0 || symlink("nowhere", "other/link") < 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        int fd = open(i ? "other/below" : "other/single", O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+        if (fd < 0 || write(fd, i ? "below" : "above", 5) != 5 || fchmod(fd, 0666) < 0)
+            return -1;
+        close(fd);
+    }
+    return mount("other/below", "other/single", NULL, MS_BIND, NULL);
+}
+
+static unsigned count_names(void)
+{
+    unsigned count = 0;
+    int fd = openat(lab.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fdopendir(fd);
+    while (readdir(list))
+        count++;
+    closedir(list);
+    return count;
+}
+
+LAB_TEST(files_worker, a_move_that_is_refused_changes_nothing)
+{
+    lab_dir("other");
+    lab_file("keep", "precious", 0644);
+    unsigned before = count_names();
+    lab.before = mount_single;
+    assert_error(lab_move("/other/single", "/keep"), EBUSY);
+    cr_assert_str_eq(lab_text("keep"), "precious");
+    assert_error(lab_move("/other/single", "/fresh"), EBUSY);
+    cr_assert(!lab_has("fresh"));
+    cr_assert_eq(count_names(), before, "and nothing is left behind");
+    cr_assert_eq(lab_move("/other/below", "/keep")->error, 0, "one that can leave, the control");
+    cr_assert_str_eq(lab_text("keep"), "below");
+    cr_assert_eq(lab_move("/other/link", "/keep")->error, 0);
+    cr_assert_eq(count_names(), before);
+}
+
+LAB_TEST(files_worker, holes_of_what_is_moved_stay_holes)
+{
+    static const off_t size = 20ll << 30;
+    lab_dir("other");
+    lab_file("sparse", "", 0644);
+    int fd = openat(lab.root, "sparse", O_WRONLY | O_CLOEXEC);
+    cr_assert(ftruncate(fd, size) == 0 && pwrite(fd, "x", 1, 5ll << 30) == 1);
+    close(fd);
+    lab.before = mount_other;
+    struct answer *a = lab_move("/sparse", "/other/sparse");
+    cr_assert_eq(a->error, 0, "error %d: it has 1 MiB", a->error);
+    cr_assert_eq(a->entry[0].size, (uint64_t)size);
 }
 
 /* ---- list ---- */
