@@ -152,13 +152,28 @@ static enum address_class class_of_embedded(const uint8_t v4[static 4])
     return class == ADDRESS_PUBLIC ? ADDRESS_RESERVED : class;
 }
 
-enum address_class address_classify_v6(const uint8_t addr[static 16])
+static const struct prefix6 *longest(const uint8_t addr[static 16])
 {
     const struct prefix6 *best = &table6[0];
-    uint8_t v4[4];
     for (size_t i = 1; i < ARRAY_LEN(table6); i++)
         if (table6[i].bits > best->bits && in_prefix(addr, table6[i].addr, table6[i].bits))
             best = &table6[i];
+    return best;
+}
+
+bool address_inner_v4(const uint8_t addr[static 16], uint8_t ret[static 4])
+{
+    if (embedded_v4(addr, longest(addr)->embedding, ret))
+        return true;
+    if (is_isatap(addr))
+        memcpy(ret, addr + 12, 4);
+    return is_isatap(addr);
+}
+
+enum address_class address_classify_v6(const uint8_t addr[static 16])
+{
+    const struct prefix6 *best = longest(addr);
+    uint8_t v4[4];
     if (embedded_v4(addr, best->embedding, v4))
         return class_of_embedded(v4);
     if (best->class == ADDRESS_PUBLIC && is_isatap(addr))

@@ -23,4 +23,6 @@ enum address_class {
 enum address_class address_classify_v4(const uint8_t addr[static 4]);
 enum address_class address_classify_v6(const uint8_t addr[static 16]);
 enum address_class address_classify(const struct sockaddr *sa);
+/* The v4 address that it embeds in one of these ways: where it may end in fact. */
+bool address_inner_v4(const uint8_t addr[static 16], uint8_t ret[static 4]);
 const char *address_class_name(enum address_class c);

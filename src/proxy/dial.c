@@ -38,26 +38,63 @@ struct dial {
     struct err err;
 };
 
-static bool is_blocked(const struct proxy *px, const struct sockaddr_storage *sa)
+static bool blocks(const struct proxy *px, enum host_kind kind, const void *address)
 {
     struct host host;
-    if (sa->ss_family == AF_INET)
-        host_of_address(HOST_IPV4, (const uint8_t *)&((const struct sockaddr_in *)sa)->sin_addr,
-                        &host);
-    else if (sa->ss_family == AF_INET6)
-        host_of_address(HOST_IPV6, (const uint8_t *)&((const struct sockaddr_in6 *)sa)->sin6_addr,
-                        &host);
-    else
-        return false;
+    host_of_address(kind, address, &host);
     return egress_blocks(&px->rules->egress, &host);
 }
 
-/* The rules may be others than when it was dialled. */
+/* Also where it only leads to such an address, through a translator of the network's. */
+static bool is_blocked(const struct proxy *px, const struct sockaddr_storage *sa)
+{
+    uint8_t v4[4];
+    if (sa->ss_family == AF_INET)
+        return blocks(px, HOST_IPV4, &((const struct sockaddr_in *)sa)->sin_addr);
+    if (sa->ss_family != AF_INET6)
+        return false;
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)sa)->sin6_addr;
+    return blocks(px, HOST_IPV6, v6) ||
+           (address_inner_v4(v6->s6_addr, v4) && blocks(px, HOST_IPV4, v4));
+}
+
+/* The rules may be others than when it was dialled. Of one that the other side has broken off
+ * nobody can say where it led; what it sent is still to be read. */
 bool dial_leads_to_blocked(struct proxy *px, int fd)
 {
     struct sockaddr_storage sa = {0};
     socklen_t len = sizeof sa;
-    return getpeername(fd, (struct sockaddr *)&sa, &len) == 0 && is_blocked(px, &sa);
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) < 0)
+        return px->rules->egress.blocked_count > 0;
+    return is_blocked(px, &sa);
+}
+
+static void show_address(const struct sockaddr_storage *sa, char out[static INET6_ADDRSTRLEN])
+{
+    const void *addr = sa->ss_family == AF_INET
+                           ? (const void *)&((const struct sockaddr_in *)sa)->sin_addr
+                           : (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
+    if (!inet_ntop(sa->ss_family, addr, out, INET6_ADDRSTRLEN))
+        out[0] = '\0';
+}
+
+/* N-15: which address it is stands in the note of the event, and in nothing that goes inside. */
+static bool refuse_address(struct dial *d, const struct sockaddr_storage *sa,
+                           enum deny_reason reason, const char *kind)
+{
+    char text[INET6_ADDRSTRLEN];
+    show_address(sa, text);
+    d->reason = reason;
+    err_set(&d->err, ERR_REFUSED, "%s leads to %s, which is %s", d->target.host.text, text, kind);
+    return false;
+}
+
+static bool none_blocked(struct dial *d)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (is_blocked(d->px, &d->addrs[i]) && !guard_left_out(GUARD_ADDRESS))
+            return refuse_address(d, &d->addrs[i], DENY_BLOCKED, "blocked");
+    return true;
 }
 
 static void forget_all(struct dial *d)
@@ -150,7 +187,8 @@ static void connected(struct dial *d)
         succeed(d);
         return;
     }
-    if (tls_connect(d->px->tls, d->stream, &d->target.host, on_tls, d, &d->err) < 0)
+    if (!none_blocked(d) ||
+        tls_connect(d->px->tls, d->stream, &d->target.host, on_tls, d, &d->err) < 0)
         fail_later(d);
 }
 
@@ -220,7 +258,7 @@ static int start_attempt(struct dial *d, struct sockaddr_storage *sa)
 
 static void try_next(struct dial *d)
 {
-    if (d->next == d->count) {
+    if (d->next == d->count || !none_blocked(d)) {
         fail(d);
         return;
     }
@@ -244,34 +282,6 @@ static void interleave(struct dial *d)
         d->addrs[j] = d->addrs[i];
         d->addrs[i] = sa;
     }
-}
-
-static void show_address(const struct sockaddr_storage *sa, char out[static INET6_ADDRSTRLEN])
-{
-    const void *addr = sa->ss_family == AF_INET
-                           ? (const void *)&((const struct sockaddr_in *)sa)->sin_addr
-                           : (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
-    if (!inet_ntop(sa->ss_family, addr, out, INET6_ADDRSTRLEN))
-        out[0] = '\0';
-}
-
-/* N-15: which address it is stands in the note of the event, and in nothing that goes inside. */
-static bool refuse_address(struct dial *d, const struct sockaddr_storage *sa,
-                           enum deny_reason reason, const char *kind)
-{
-    char text[INET6_ADDRSTRLEN];
-    show_address(sa, text);
-    d->reason = reason;
-    err_set(&d->err, ERR_REFUSED, "%s leads to %s, which is %s", d->target.host.text, text, kind);
-    return false;
-}
-
-static bool none_blocked(struct dial *d)
-{
-    for (size_t i = 0; i < d->count; i++)
-        if (is_blocked(d->px, &d->addrs[i]) && !guard_left_out(GUARD_ADDRESS))
-            return refuse_address(d, &d->addrs[i], DENY_BLOCKED, "blocked");
-    return true;
 }
 
 static bool all_public(struct dial *d)

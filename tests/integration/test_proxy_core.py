@@ -716,6 +716,18 @@ def test_rules_that_block_an_address(server, blocked):
         assert passes(proxy.connect("origin.test", server.port)), "control: no longer blocked"
 
 
+def test_a_blocked_address_in_another_address(server):
+    """A translator of the network's would lead there: 64:ff9b::7f00:1 is 127.0.0.1 to it."""
+    rule = {"host": "origin.test", "port": server.port, "address": "64:ff9b::7f00:1"}
+    for blocked, held in (("127.0.0.0/8", True), ("128.0.0.0/8", False)):
+        with Proxy([rule]) as proxy:
+            proxy.replace(egress={"rules": [rule], "blocked": [blocked]})
+            client = proxy.connect("origin.test", server.port)
+            client.sendall(b"\0hello")
+            assert drain(client) == b""
+            assert (proxy.event(host="origin.test")["reason"] == "blocked") == held
+
+
 def test_budgets_go_on_under_new_rules(server):
     rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "max_connections": "1"}
     with Proxy([rule]) as proxy:

@@ -131,7 +131,8 @@ static void send_out(struct egress *e, unsigned i)
     l->full = again(n) || (n >= 0 && (size_t)n < len);
     if (n < 0 && !l->full) { /* what the other side said before it went is still to be read */
         l->deaf = true;
-        l->torn = errno == ECONNRESET; /* told once: the next read would say that all came */
+        /* Told once: the next read would say that all came. After an end of its own it is EPIPE. */
+        l->torn = errno != EPIPE;
         n = (ssize_t)len;
     }
     if (n > 0)

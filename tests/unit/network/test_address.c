@@ -131,6 +131,33 @@ Test(address, embedded)
     CHECK(list);
 }
 
+Test(address, what_an_address_embeds)
+{
+    static const struct {
+        const char *v6, *v4;
+    } cases[] = {
+        {"64:ff9b::10.0.0.5", "10.0.0.5"},
+        {"64:ff9b:1:a00:0:500::", "10.0.0.5"},
+        {"::ffff:10.0.0.5", "10.0.0.5"},
+        {"::10.0.0.5", "10.0.0.5"},
+        {"2002:a00:5::1", "10.0.0.5"},
+        {"2001:0:1:2:3:4:f5ff:fffa", "10.0.0.5"},
+        {"2606:4700::5efe:10.0.0.5", "10.0.0.5"},
+        {"fd00::200:5efe:10.0.0.5", "10.0.0.5"},
+        {"2606:4700::a00:5", NULL},
+        {"fd00::1", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t v6[16], v4[4], want[4];
+        cr_assert_eq(inet_pton(AF_INET6, cases[i].v6, v6), 1, "%s", cases[i].v6);
+        cr_expect_eq(address_inner_v4(v6, v4), cases[i].v4 != NULL, "%s", cases[i].v6);
+        if (!cases[i].v4)
+            continue;
+        cr_assert_eq(inet_pton(AF_INET, cases[i].v4, want), 1);
+        cr_expect_arr_eq(v4, want, sizeof want, "%s", cases[i].v6);
+    }
+}
+
 Test(address, sockets)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
