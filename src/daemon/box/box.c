@@ -155,6 +155,24 @@ void box_undepend(struct box_dependent *d)
     d->at = NULL;
 }
 
+static const char *const own_names[] = {"E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID"};
+
+void box_write_names(struct json_writer *w, const struct box *b, const struct json *but)
+{
+    const char *const values[] = {"true", b->info.id, b->info.template_name};
+    for (size_t i = 0; i < ARRAY_LEN(own_names); i++)
+        if (!but || !json_get(but, own_names[i]))
+            jw_kv_string(w, own_names[i], values[i]);
+}
+
+bool box_is_own_name(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(own_names); i++)
+        if (!strcmp(name, own_names[i]))
+            return true;
+    return false;
+}
+
 static void box_free(struct trash *t)
 {
     struct box *b = container_of(t, struct box, trash);

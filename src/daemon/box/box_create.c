@@ -296,19 +296,13 @@ static void on_claim_answer(void *ctx, struct wire_msg *m, const struct err *err
         create_box_running(b->create);
 }
 
-/* What E2B's sandboxes find in their environment; who makes the sandbox does not say it
- * (copy_env). */
-static const char *const own_names[] = {"E2B_SANDBOX", "E2B_SANDBOX_ID", "E2B_TEMPLATE_ID"};
-
 /* With those that the request says. */
 static void write_env(struct buf *out, const struct box *b, const char *asked)
 {
     struct json_writer w;
     jw_init(&w, out, false);
     jw_object_begin(&w);
-    jw_kv_string(&w, own_names[0], "true");
-    jw_kv_string(&w, own_names[1], b->info.id);
-    jw_kv_string(&w, own_names[2], b->info.template_name);
+    box_write_names(&w, b, NULL);
     if (asked && asked[1] != '}')
         buf_fmt(out, ",%s", asked + 1);
     else
@@ -387,15 +381,8 @@ void create_box_running(struct create *cr)
         b->info.metadata = b->metadata = steal(&cr->metadata);
     if (cr->network)
         b->info.network = b->network = steal(&cr->network);
-    if (b->interp_fds[0] >= 0) {
-        struct buf env;
-        buf_init_metered(&env, 2 * TEXT_MAX, &b->hold.meter);
-        write_env(&env, b, cr->env);
-        if (env.failed)
-            buf_done(&env);
-        else
-            b->env = env.data;
-    }
+    if (b->interp_fds[0] >= 0)
+        b->env = steal(&cr->env);
     box_on_claimed(b);
     if (b->info.state != BOX_RUNNING) { /* a bug ended it; its quota goes with it */
         struct err err = ERR_INIT;
@@ -477,14 +464,6 @@ static int copy_text(struct create *cr, const struct json *json, char **ret, str
     return take_text(cr, &out, ret, err);
 }
 
-static bool is_own_name(const char *key)
-{
-    for (size_t i = 0; i < ARRAY_LEN(own_names); i++)
-        if (!strcmp(key, own_names[i]))
-            return true;
-    return false;
-}
-
 static int copy_env(struct create *cr, const struct json *env, struct err *err)
 {
     struct buf out;
@@ -495,7 +474,7 @@ static int copy_env(struct create *cr, const struct json *env, struct err *err)
     jw_init(&w, &out, false);
     jw_object_begin(&w);
     for (size_t i = 0; i < json_count(env); i++)
-        if (!is_own_name(json_key_at(env, i)))
+        if (!box_is_own_name(json_key_at(env, i)))
             jw_kv_string(&w, json_key_at(env, i), json_string(json_value_at(env, i)));
     jw_object_end(&w);
     return take_text(cr, &out, &cr->env, err);

@@ -22,6 +22,11 @@ struct box_waiter {
     box_done_fn *fn;
     void *ctx;
 };
+/* What E2B's sandboxes find in their environment, unless `but` has it; who makes the sandbox does
+ * not say these. */
+void box_write_names(struct json_writer *w, const struct box *b, const struct json *but);
+bool box_is_own_name(const char *name);
+
 /* False: no memory, and fn was told so. */
 bool waiters_add(struct box_waiter **list, box_done_fn *fn, void *ctx);
 void waiters_tell(struct box_waiter **list,

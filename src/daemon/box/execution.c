@@ -298,10 +298,11 @@ static struct json *whole_env(const struct context *c, const struct json *env)
     struct json *mine = NULL, *all = NULL;
     cleanup_buf struct buf text = {0};
     struct json_writer w;
-    const char *box_env = c->waited ? c->box->env : NULL;
-    if (!box_env || json_parse(box_env, strlen(box_env), NULL, &mine, NULL) < 0)
+    const char *box_env = c->box->env ? c->box->env : "{}";
+    if (!c->waited || json_parse(box_env, strlen(box_env), NULL, &mine, NULL) < 0)
         return NULL;
     jw_begin(&w, &text, 2 * WIRE_TEXT_MAX);
+    box_write_names(&w, c->box, env);
     for (size_t i = 0; i < json_count(mine); i++)
         if (!env || !json_get(env, json_key_at(mine, i)))
             jw_kv_string(&w, json_key_at(mine, i), json_string(json_value_at(mine, i)));

@@ -97,6 +97,15 @@ static enum said what_is_said(bool has, bool value)
     return !has ? SAID_NOTHING : value ? SAID_YES : SAID_NO;
 }
 
+static void write_everything(struct json_writer *w, const struct json *list)
+{
+    jw_kv_array(w, "everything");
+    for (size_t i = 0; list && i < json_count(list); i++)
+        if (is_everything(json_string(json_at(list, i))))
+            jw_string(w, json_string(json_at(list, i)));
+    jw_array_end(w);
+}
+
 static bool blocks_everything(const struct json *list)
 {
     for (size_t i = 0; list && i < json_count(list); i++)
@@ -105,8 +114,9 @@ static bool blocks_everything(const struct json *list)
     return false;
 }
 
-/* {"allow":[…],"block":[…],"beyond":…}; without "allow" the template's own rules stay. "denyOut"
- * and "internet" are what was said, for who asks about it later. */
+/* {"allow":[…],"block":[…],"beyond":…}; without "allow" the template's own rules stay.
+ * "everything", what is left out of "block", and "internet" are kept for who asks later what was
+ * said. */
 static struct json *network_tree(const struct call *call, const struct wanted_network *n,
                                  enum said internet, struct err *err)
 {
@@ -118,10 +128,7 @@ static struct json *network_tree(const struct call *call, const struct wanted_ne
     if (n->allow || nothing || blocks_everything(n->block))
         write_hosts(&w, "allow", nothing ? NULL : n->allow);
     write_hosts(&w, "block", n->block);
-    if (n->block) {
-        jw_key(&w, "denyOut");
-        jw_json(&w, n->block);
-    }
+    write_everything(&w, n->block);
     if (internet != SAID_NOTHING)
         jw_kv_bool(&w, "internet", internet == SAID_YES);
     jw_kv_bool(&w, "beyond", call->key->operator_key);

@@ -76,12 +76,10 @@ static void write_json_text(struct json_writer *w, const char *key, const char *
     json_free(tree);
 }
 
-static void write_list(struct json_writer *w, const char *key, const struct json *list)
+static void write_items(struct json_writer *w, const struct json *list)
 {
-    jw_kv_array(w, key);
     for (size_t i = 0; list && i < json_count(list); i++)
         jw_string(w, json_string(json_at(list, i)));
-    jw_array_end(w);
 }
 
 static void write_internet(struct json_writer *w, const struct box_info *info,
@@ -109,8 +107,13 @@ static void write_network(struct json_writer *w, const struct box_info *info)
         return;
     jw_kv_object(w, "network");
     if (tree) {
-        write_list(w, "allowOut", json_get(tree, "allow"));
-        write_list(w, "denyOut", json_get(tree, "denyOut"));
+        jw_kv_array(w, "allowOut");
+        write_items(w, json_get(tree, "allow"));
+        jw_array_end(w);
+        jw_kv_array(w, "denyOut");
+        write_items(w, json_get(tree, "everything"));
+        write_items(w, json_get(tree, "block"));
+        jw_array_end(w);
     }
     jw_kv_bool(w, "allowPublicTraffic", info->public_ports);
     if (info->mask_host[0])
