@@ -1,6 +1,7 @@
 /* A folder as root. Its top-level entries are looked at one by one, never through a link. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
+#include "os/fd.h"
 #include "os/reach.h"
 #include "os/sys.h"
 
@@ -97,9 +98,13 @@ int image_probe(struct filesystem *fs, struct err *err)
     }
     fs->host.view_count = 0;
     int result = fs->own_root ? 0 : protect_folder(dir, err);
-    for (struct dirent *e; result == 0 && (e = readdir(list));)
+    struct dirent *e;
+    int more = 0;
+    while (result == 0 && (more = folder_next(list, &e)) > 0)
         if (!replaced(fs, e->d_name))
             result = add_entry(fs, dir, e->d_name, err);
+    if (result == 0 && more < 0)
+        result = err_sys(err, "list %s", fs->root);
     closedir(list);
     qsort(fs->host.view, fs->host.view_count, sizeof fs->host.view[0], by_path);
     return result;

@@ -53,7 +53,7 @@ static bool is_wanted(const struct wanted *w, const char *name)
  * be whole, and then all that it leads to is still used. */
 static bool is_damaged(const struct err *err)
 {
-    return err->code != ERR_SYSTEM && err->code != ERR_MEMORY && err->code != ERR_LIMIT;
+    return err->code != ERR_SYSTEM && err->code != ERR_MEMORY;
 }
 
 /* 1: `ret` is the root of it; 0: it is damaged. */
@@ -130,18 +130,21 @@ static int remove_unwanted(const struct store *s, const char *folder, const stru
 {
     bool roots = strcmp(folder, "roots") == 0;
     DIR *list = folder_open(s->fd, folder);
+    struct dirent *e;
+    int more;
     if (!list)
         return err_sys(err, "list the images");
-    for (struct dirent *e; (e = readdir(list));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || is_wanted(w, e->d_name))
+    while ((more = folder_next(list, &e)) > 0) {
+        if (is_wanted(w, e->d_name))
             continue;
         if (!roots)
             remove_blob(s, e->d_name, c);
         else if (remove_root(s, e->d_name, c) < 0)
             c->leftovers++;
     }
+    int r = more < 0 ? err_sys(err, "list the images") : 0;
     closedir(list);
-    return 0;
+    return r;
 }
 
 int store_collect(const struct store *s, struct collected *ret, struct err *err)
@@ -155,8 +158,10 @@ int store_collect(const struct store *s, struct collected *ret, struct err *err)
         return lock;
     if (names_each(s, want_image, &w, err) < 0) {
         err_wrap(err, "nothing was removed, for what is used cannot be read");
-        return err_hint(err, "`brig image verify` says of which image, and `brig image rm` "
-                             "forgets it");
+        return err_hint(err,
+                        "`brig image verify` says of which image, and `brig image rm` forgets it; "
+                        "of a name that cannot be read, remove the file in %.200s/names",
+                        s->path);
     }
     if (remove_unwanted(s, "roots", &w, ret, err) < 0 ||
         remove_unwanted(s, "blobs", &w, ret, err) < 0)

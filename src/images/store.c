@@ -127,13 +127,13 @@ int store_read(const struct store *s, const char *folder, const char *name, stru
         return 0;
     if (fd < 0 || fstat(fd, &sb) < 0)
         return err_sys(err, "open %s/%s of the images", folder, name);
-    if (!S_ISREG(sb.st_mode) || sb.st_size >= FILE_MAX)
+    if (!S_ISREG(sb.st_mode) || sb.st_size >= FILE_MAX || (uint64_t)sb.st_size > ret->cap)
         return err_set(err, ERR_REFUSED, "%s/%s of the images is no file of theirs", folder, name);
     while ((n = read(fd, chunk, sizeof chunk)) > 0)
         buf_add(ret, chunk, (size_t)n);
     if (n < 0)
         return err_sys(err, "read %s/%s of the images", folder, name);
-    return ret->failed ? err_set(err, ERR_LIMIT, "%s/%s is too long", folder, name) : 1;
+    return ret->failed ? err_memory(err) : 1; /* it fits, as was looked at */
 }
 
 int store_blob(const struct store *s, const char *digest, struct buf *ret, struct err *err)
@@ -287,20 +287,21 @@ int names_each(const struct store *s,
                void *ctx, struct err *err)
 {
     DIR *list = s->fd < 0 ? NULL : folder_open(s->fd, "names");
-    int r = 0;
+    struct dirent *e;
+    int r = 0, more = 0;
     if (!list)
         return s->fd < 0 ? 0 : err_sys(err, "list the images");
-    for (struct dirent *e; r >= 0 && (e = readdir(list));) {
+    while (r >= 0 && (more = folder_next(list, &e)) > 0) {
         struct image_name n;
         struct err why = ERR_INIT;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
         int found = name_read_file(s, e->d_name, &n, &why);
         if (found != 0)
             r = fn(ctx, found > 0 ? &n : NULL, e->d_name, &why);
         if (r < 0)
             *err = why;
     }
+    if (r >= 0 && more < 0)
+        r = err_sys(err, "list the images");
     closedir(list);
     return r;
 }

@@ -4,6 +4,7 @@
 #include "base/hex.h"
 #include "base/sha256.h"
 #include "images/store.h"
+#include "os/fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -124,12 +125,14 @@ static int names_read(struct names *n, int dir, struct err *err)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = copy < 0 ? NULL : fdopendir(copy);
-    int r = 0;
+    struct dirent *e;
+    int r = 0, more = 0;
     if (!list)
         return err_sys(err, "list a folder of the image");
-    for (struct dirent *e; r == 0 && (e = readdir(list));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = names_add(n, e->d_name, err);
+    while (r == 0 && (more = folder_next(list, &e)) > 0)
+        r = names_add(n, e->d_name, err);
+    if (r == 0 && more < 0)
+        r = err_sys(err, "list a folder of the image");
     closedir(list);
     if (r == 0 && n->count)
         qsort(n->items, n->count, sizeof *n->items, by_name);

@@ -163,3 +163,14 @@ DIR *folder_open(int dir, const char *path)
     }
     return list;
 }
+
+int folder_next(DIR *list, struct dirent **ret)
+{
+    do {
+        errno = 0;
+        *ret = readdir(list);
+        if (!*ret)
+            return errno ? -1 : 0;
+    } while (strcmp((*ret)->d_name, ".") == 0 || strcmp((*ret)->d_name, "..") == 0);
+    return 1;
+}

@@ -29,3 +29,6 @@ ssize_t fd_read_now(int fd, void *data, size_t len);
 ssize_t fd_write_now(int fd, const void *data, size_t len);
 /* To read a folder's entries; NULL and errno if it cannot be opened. */
 DIR *folder_open(int dir, const char *path);
+/* The next entry but "." and "..": 1, or 0 after the last. -1 and errno: the list broke off there;
+ * what was not told of must not be taken for what is not there. */
+int folder_next(DIR *list, struct dirent **ret);

@@ -3,6 +3,7 @@
  * descriptor, without links (RV-2). */
 #include "base/cleanup.h"
 #include "base/num.h"
+#include "os/fd.h"
 #include "os/sys.h"
 #include "os/weaken.h"
 #include "review/journal.h"
@@ -27,9 +28,8 @@ bool review_is_empty(int dir, const char *name)
 {
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    bool empty = list != NULL;
-    for (struct dirent *e; empty && (e = readdir(list));)
-        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    struct dirent *e;
+    bool empty = list && folder_next(list, &e) == 0;
     if (list)
         closedir(list);
     else if (fd >= 0)

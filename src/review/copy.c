@@ -147,9 +147,9 @@ static int copy_folder(struct copying *w, int from, int to, struct err *err)
     if (!list)
         return err_sys(err, "list %s", w->path);
     w->depth++;
-    for (struct dirent *e; result >= 0 && (e = readdir(list));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+    struct dirent *e;
+    int next = 0;
+    while (result >= 0 && (next = folder_next(list, &e)) > 0) {
         size_t more = strlen(e->d_name) + (len > 0);
         if (len + more >= sizeof w->path) {
             result = err_set(err, ERR_LIMIT, "the paths of the project are too long to be copied");
@@ -163,6 +163,8 @@ static int copy_folder(struct copying *w, int from, int to, struct err *err)
         w->len = len;
         w->path[len] = '\0';
     }
+    if (result >= 0 && next < 0)
+        result = err_sys(err, "list %s", w->path);
     w->depth--;
     closedir(list);
     return result;

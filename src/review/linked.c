@@ -130,14 +130,16 @@ static int look_into(struct targets *t, const char *folder, unsigned depth, stru
     int result = 0;
     cleanup_fd int fd = review_open_at(t->r->project, folder, O_RDONLY | O_DIRECTORY);
     DIR *dir = fd < 0 ? NULL : folder_open(fd, ".");
-    for (struct dirent *e; dir && result >= 0 && (e = readdir(dir));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+    struct dirent *e;
+    int more = 0;
+    while (dir && result >= 0 && (more = folder_next(dir, &e)) > 0) {
         if (depth && ++t->entries > ENTRIES_MAX)
             break;
         if (e->d_type == DT_LNK || e->d_type == DT_DIR || e->d_type == DT_UNKNOWN)
             result = look_at_entry(t, folder, e->d_name, depth, err);
     }
+    if (result >= 0 && more < 0)
+        result = err_sys(err, "list %s", folder);
     if (dir)
         closedir(dir);
     return result;

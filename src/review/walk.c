@@ -1,6 +1,7 @@
 /* Which files differ: the upper layer of an overlay, or a copy, against the project as it is now.
  * Contents are not read here. */
 #include "base/cleanup.h"
+#include "os/fd.h"
 #include "os/sys.h"
 #include "review/review.h"
 
@@ -156,9 +157,12 @@ static int delete_below(struct walk *w, const struct place *at, const char *name
         return err_sys(w->err, "list %s", w->path);
     }
     struct place below = {.layer = -1, .host = dirfd(list)};
-    for (struct dirent *e; result >= 0 && (e = readdir(list));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            result = delete_entry(w, &below, e->d_name);
+    struct dirent *e;
+    int more = 0;
+    while (result >= 0 && (more = folder_next(list, &e)) > 0)
+        result = delete_entry(w, &below, e->d_name);
+    if (result >= 0 && more < 0)
+        result = err_sys(w->err, "list %s", w->path);
     closedir(list);
     return result;
 }
@@ -333,12 +337,13 @@ static int take_missing(struct walk *w, const struct place *at)
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (!list)
         return err_sys(w->err, "list %s", w->path);
-    for (struct dirent *e; result >= 0 && (e = readdir(list));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(at->layer, e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
-            continue;
-        result = delete_entry(w, at, e->d_name);
-    }
+    struct dirent *e;
+    int more = 0;
+    while (result >= 0 && (more = folder_next(list, &e)) > 0)
+        if (fstatat(at->layer, e->d_name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+            result = delete_entry(w, at, e->d_name);
+    if (result >= 0 && more < 0)
+        result = err_sys(w->err, "list %s", w->path);
     closedir(list);
     return result;
 }
@@ -351,9 +356,9 @@ static int walk_folder(struct walk *w, const struct place *at)
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (!list)
         return err_sys(w->err, "list %s", w->path);
-    for (struct dirent *e; result >= 0 && (e = readdir(list));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
+    struct dirent *e;
+    int more = 0;
+    while (result >= 0 && (more = folder_next(list, &e)) > 0) {
         if (!push(w, e->d_name)) {
             struct review_stamp none = {.mode = S_IFDIR};
             result = refuse_folder(w, &none, "paths in it are too long");
@@ -362,6 +367,8 @@ static int walk_folder(struct walk *w, const struct place *at)
         result = take_entry(w, at, e->d_name);
         pop(w, len);
     }
+    if (result >= 0 && more < 0)
+        result = err_sys(w->err, "list %s", w->path);
     closedir(list);
     return result < 0 || !at->opaque || at->host < 0 ? result : take_missing(w, at);
 }
@@ -374,13 +381,17 @@ static int take_strangers(struct walk *w, int parent, const char *leaf)
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     size_t len = w->len = strlen(w->path);
     struct place here = {.layer = -1, .host = fd};
-    for (struct dirent *e; list && result >= 0 && (e = readdir(list));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || !push(w, e->d_name))
+    struct dirent *e;
+    int more = 0;
+    while (list && result >= 0 && (more = folder_next(list, &e)) > 0) {
+        if (!push(w, e->d_name))
             continue;
         bool known = review_base_find(&w->r->base, w->path);
         pop(w, len);
         result = known ? 0 : delete_entry(w, &here, e->d_name);
     }
+    if (result >= 0 && more < 0)
+        result = err_sys(w->err, "list %s", w->path);
     if (list)
         closedir(list);
     else if (fd >= 0)

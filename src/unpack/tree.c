@@ -298,13 +298,15 @@ static int remove_inside(struct tree *t, int dir, bool lower, bool *empty, struc
     *empty = true;
     if (!list)
         return err_sys(err, "list a folder of the image");
-    for (struct dirent *e; result == 0 && (e = readdir(list));) {
+    for (struct dirent *e; result == 0 && (errno = 0, e = readdir(list));) {
         bool gone;
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         result = remove_one(t, dir, e->d_name, lower, &gone, err);
         *empty = *empty && gone;
     }
+    if (result == 0 && errno) /* the list broke off: this is not its end */
+        result = err_sys(err, "list a folder of the image");
     closedir(list);
     return result;
 }

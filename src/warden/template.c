@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "kernel/tier.h"
+#include "os/fd.h"
 #include "os/trusted.h"
 #include "sandbox/gate.h"
 #include "warden/stem.h"
@@ -226,9 +227,12 @@ int templates_load(struct templates *t, int dir, const char *folder, struct err 
     DIR *list = fdopendir(fd);
     if (!list)
         return err_sys(err, "folder of templates %s", folder);
-    int result = 0;
-    for (struct dirent *e; result == 0 && (e = readdir(list));)
+    struct dirent *e;
+    int result = 0, more = 0;
+    while (result == 0 && (more = folder_next(list, &e)) > 0)
         result = load_one(t, dirfd(list), e->d_name, err);
+    if (result == 0 && more < 0)
+        result = err_sys(err, "list it");
     closedir(list);
     return result < 0 ? err_wrap(err, "%.100s", folder) : 0;
 }

@@ -169,6 +169,9 @@ def test_what_cannot_be_read_is_not_taken_for_unused(one):
         aside.rename(path)
         assert one.run("--image", "test/box", "--", "true").returncode == 0
         one.verify()
+    # What is damaged keeps nothing: a name that is too long to be one does not stand in the way.
+    (one.images / "names" / ("0" * 64)).write_bytes(b"x" * 100_000)
+    assert one.json("gc")["roots"] == 0
     # The control: what is damaged can be read, and keeps nothing.
     manifest.write_bytes(b"{}")
     assert one.json("gc")["roots"] == 1

@@ -3,6 +3,7 @@
 #include "cli/client/cp.h"
 #include "cli/path.h"
 #include "cli/term.h"
+#include "os/fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -100,16 +101,18 @@ static int put_folder(struct copy *c, int fd, const char *inside, unsigned depth
     int r = dir ? make_folder(c, inside, err) : err_sys(err, "list %s", inside);
     if (!dir)
         close(fd);
-    for (struct dirent *e; r >= 0 && (e = readdir(dir));) {
+    struct dirent *e;
+    int more = 0;
+    while (r >= 0 && (more = folder_next(dir, &e)) > 0) {
         cleanup_buf struct buf below = {0}, text = {0};
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
         copy_text_of(&text, e->d_name);
         buf_init(&below, 4096);
         buf_fmt(&below, "%s/%s", inside, buf_text(&text));
         r = below.failed ? err_set(err, ERR_LIMIT, "the path is too long")
                          : put_any(c, dirfd(dir), e->d_name, buf_text(&below), depth + 1, err);
     }
+    if (r >= 0 && more < 0)
+        r = err_sys(err, "list %s", inside);
     if (dir)
         closedir(dir);
     return r;

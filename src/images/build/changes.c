@@ -192,12 +192,15 @@ static int pack_entry(struct packing *p, int dir, const char *leaf, struct err *
 static int pack_folder(struct packing *p, int dir, struct err *err)
 {
     DIR *list = folder_open(dir, ".");
+    struct dirent *e;
+    int more = 0;
     int r = list ? 0 : err_sys(err, "list a folder that was changed");
     if (r == 0 && ++p->depth > DEPTH_MAX)
         r = err_set(err, ERR_LIMIT, "folders that lie too deep");
-    for (struct dirent *e; r >= 0 && list && (e = readdir(list));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = pack_entry(p, dir, e->d_name, err);
+    while (r >= 0 && (more = folder_next(list, &e)) > 0)
+        r = pack_entry(p, dir, e->d_name, err);
+    if (r >= 0 && more < 0)
+        r = err_sys(err, "list a folder that was changed");
     p->depth--;
     if (list)
         closedir(list);
@@ -238,15 +241,17 @@ static bool is_as_it_was(const struct run_change *top, int root, const char *nam
 static int pack_top(struct packing *p, const struct run_changes *c, int root, struct err *err)
 {
     DIR *list = folder_open(root, ".");
+    struct dirent *e;
+    int more = 0;
     int r = list ? 0 : err_sys(err, "list the root");
     p->overlay = false;
-    for (struct dirent *e; r >= 0 && list && (e = readdir(list));) {
+    while (r >= 0 && (more = folder_next(list, &e)) > 0) {
         const char *name = e->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || is_ours(name) ||
-            is_as_it_was(find_top(c, name), root, name))
-            continue;
-        r = pack_entry(p, root, name, err);
+        if (!is_ours(name) && !is_as_it_was(find_top(c, name), root, name))
+            r = pack_entry(p, root, name, err);
     }
+    if (r >= 0 && more < 0)
+        r = err_sys(err, "list the root");
     if (list)
         closedir(list);
     return r;
@@ -272,9 +277,8 @@ static int pack_gone(struct packing *p, const struct run_changes *c, int root, s
 static bool is_empty(int dir)
 {
     DIR *list = folder_open(dir, ".");
-    bool empty = list != NULL;
-    for (struct dirent *e; empty && (e = readdir(list));)
-        empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+    struct dirent *e;
+    bool empty = list && folder_next(list, &e) == 0;
     if (list)
         closedir(list);
     return empty;

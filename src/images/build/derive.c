@@ -124,12 +124,15 @@ static int copy_entry(struct copy *c, int from, int to, const char *leaf, struct
 static int copy_folder(struct copy *c, int from, int to, struct err *err)
 {
     DIR *list = folder_open(from, ".");
+    struct dirent *e;
+    int more = 0;
     int r = list ? 0 : err_sys(err, "list a folder of the image");
     if (r == 0 && ++c->depth > DEPTH_MAX)
         r = err_set(err, ERR_LIMIT, "the base has folders that lie too deep");
-    for (struct dirent *e; r >= 0 && list && (e = readdir(list));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = copy_entry(c, from, to, e->d_name, err);
+    while (r >= 0 && (more = folder_next(list, &e)) > 0)
+        r = copy_entry(c, from, to, e->d_name, err);
+    if (r >= 0 && more < 0)
+        r = err_sys(err, "list a folder of the image");
     c->depth--;
     if (list)
         closedir(list);

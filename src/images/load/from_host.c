@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "images/load/host.h"
 #include "images/load/load.h"
+#include "os/fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -97,12 +98,15 @@ static int add_alternatives(struct host_list *files, struct err *err)
 {
     struct host_list more = {.count = 0};
     DIR *list = opendir(ALTERNATIVES);
-    int r = 0;
+    struct dirent *e;
+    int r = 0, next = 0;
     if (!list)
         return 0;
-    for (struct dirent *e; r >= 0 && (e = readdir(list));)
+    while (r >= 0 && (next = folder_next(list, &e)) > 0)
         if (e->d_name[0] != '.')
             r = add_alternative(&more, files, e->d_name, err);
+    if (r >= 0 && next < 0)
+        r = err_sys(err, "list " ALTERNATIVES);
     closedir(list);
     for (size_t i = 0; r >= 0 && i < more.count; i++)
         r = host_list_add(files, more.items[i], err);

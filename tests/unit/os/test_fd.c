@@ -4,8 +4,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int file_with(size_t len)
@@ -40,4 +42,30 @@ Test(fd, a_copy_has_its_bound)
     cleanup_fd int empty = file_with(0);
     cleanup_fd int copy = memfd_copied("a copy", empty, 100, &err);
     cr_assert_geq(copy, 0);
+}
+
+/* A descriptor that was closed below it stands for a disk that fails. */
+Test(fd, a_list_that_breaks_off_is_not_at_its_end)
+{
+    struct dirent *e;
+    unsigned names = 0;
+    char folder[] = "/tmp/brig-fd-XXXXXX";
+    cr_assert(mkdtemp(folder));
+    cleanup_fd int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (char name[2] = "a"; name[0] < 'd'; name[0]++)
+        cr_assert_eq(mkdirat(dir, name, 0700), 0);
+    DIR *list = folder_open(dir, ".");
+    while (folder_next(list, &e) > 0)
+        names += strlen(e->d_name) == 1 && e->d_name[0] != '.';
+    cr_assert_eq(names, 3);
+    cr_assert_eq(folder_next(list, &e), 0);
+    closedir(list);
+    list = folder_open(dir, ".");
+    close(dirfd(list));
+    cr_assert_eq(folder_next(list, &e), -1);
+    cr_assert_eq(errno, EBADF);
+    closedir(list);
+    for (char name[2] = "a"; name[0] < 'd'; name[0]++)
+        unlinkat(dir, name, AT_REMOVEDIR);
+    rmdir(folder);
 }
