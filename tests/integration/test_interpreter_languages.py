@@ -3,6 +3,7 @@ import os
 import shutil
 import tarfile
 
+import npmlib
 import pytest
 
 from driverlib import COMMANDS, Driver
@@ -69,16 +70,6 @@ def test_java_interrupts(java, code):
 
 # ---- TypeScript ----
 
-COMPILER = """exports.version = '5.0.0';
-exports.flattenDiagnosticMessageText = (text) => text;
-exports.transpileModule = (code, { compilerOptions }) => {
-  if (!compilerOptions.verbatimModuleSyntax) throw new Error('imports would be lost');
-  const wrong = code.includes('let =') ? [{ category: 1, start: 4, messageText: 'Variable declaration expected.' }] : [];
-  return { outputText: code.replace(/: (number|string)/g, '') + '\\nexport {};\\n', diagnostics: wrong };
-};
-"""
-
-
 def test_typescript_that_is_missing_says_what_to_install(tmp_path):
     with driver_of("typescript", cwd=tmp_path) as driver:
         assert driver.ready["language"] == "typescript"
@@ -89,18 +80,29 @@ def test_typescript_that_is_missing_says_what_to_install(tmp_path):
         assert "node-typescript" in done.error["value"] and "npm install typescript" in done.error["value"]
 
 
-def test_typescript_uses_the_compiler_of_the_folder(tmp_path):
-    """A stand-in for the compiler: the real one is no package of the tests'. It appears after the first cell, as one does that a
-    cell installs."""
+@pytest.mark.parametrize("compiler", ["typescript", "esbuild"])
+def test_typescript_uses_the_compiler_of_the_folder(tmp_path, compiler):
+    """The published ones. It appears after the first cell, as one does that a cell installs."""
+    packages = npmlib.install("compilers") / "node_modules"
     with driver_of("typescript", cwd=tmp_path) as driver:
         driver.run("1")
-        folder = tmp_path / "node_modules" / "typescript"
-        folder.mkdir(parents=True)
-        (folder / "index.js").write_text(COMPILER)
+        folder = tmp_path / "node_modules"
+        folder.mkdir()
+        (folder / compiler).symlink_to(packages / compiler)
         assert driver.run("const x: number = 5\nx * 2").text == "10"
         assert driver.run("x").text == "5"
-        assert driver.run("await Promise.resolve(x + 1)").text == "6"
-        assert driver.run("let = 5").error["name"] == "SyntaxError"
+        assert driver.run("await Promise.resolve<number>(x + 1)").text == "6"
+        cell = """import { join } from 'node:path'
+            import type { PathLike } from 'node:fs'
+            interface Point { x: number; y?: string }
+            enum Colour { Red = 3, Green }
+            class Box<T> { constructor(private readonly item: T) {} get(): T { return this.item } }
+            const point = { x: Colour.Green } satisfies Point
+            new Box<Point>(point as Point).get().x"""
+        assert driver.run(cell).text == "4"
+        assert driver.run("[join('a', 'b'), Colour[3], new Box(point!).get().x].join()").text == "a/b,Red,4", "an import that a later cell uses"
+        assert driver.run("const y: = 3").error["name"] == "SyntaxError"
+        assert driver.run("x").text == "5"
 
 
 # ---- R ----
