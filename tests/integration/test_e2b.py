@@ -18,7 +18,7 @@ import pytest
 from daemonlib import TOP, USERS, Daemon
 from form import FULL
 
-SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics"]
+SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics", "notoffered"]
 
 
 @pytest.fixture(scope="session")
@@ -192,6 +192,27 @@ def test_a_word_that_closes_is_never_ignored(daemon):
     assert hosts(box) == []
     for one in (told.json["sandboxID"], box):
         assert daemon.request("DELETE", f"/sandboxes/{one}").status == 204
+
+
+def test_pause_at_the_end_as_connect_says(daemon):
+    """Older clients say it with each connect and resume; one that says nothing changes nothing."""
+    box = daemon.request("POST", "/sandboxes", {"templateID": "base", "timeout": 300, "autoPauseMemory": True}).json["sandboxID"]
+    at = f"/sandboxes/{box}"
+
+    def at_the_end():
+        return daemon.request("GET", at).json["lifecycle"]["onTimeout"]
+
+    assert at_the_end() == "kill"
+    for path, body, status, then in (("connect", {"autoPause": True}, 200, "pause"), ("connect", {}, 200, "pause"),
+                                     ("connect", {"autoPause": False}, 200, "kill"), ("resume", {"autoPause": True}, 409, "kill"),
+                                     ("connect", {"autoPause": "yes"}, 400, "kill"), ("connect", {"memory": False}, 501, "kill")):
+        assert daemon.request("POST", f"{at}/{path}", {"timeout": 300} | body).status == status, (path, body)
+        assert at_the_end() == then, (path, body)
+    assert daemon.request("POST", f"{at}/pause").status == 204
+    assert daemon.request("POST", f"{at}/resume", {"timeout": 300, "autoPause": True}).status == 201 and at_the_end() == "pause"
+    assert daemon.request("DELETE", at).status == 204
+    told = daemon.request("POST", "/sandboxes", {"templateID": "base", "autoPause": True, "autoPauseMemory": False})
+    assert told.status == 501 and "with its memory" in told.json["message"], told
 
 
 @pytest.mark.parametrize("bad", ["", "a b", "127.0.0.1", "localhost", "http://a.org", "a.org/x"])
