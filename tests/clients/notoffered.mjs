@@ -8,6 +8,12 @@ const told = (call, words) => rejects(call, (e) => assert.match(e.message, new R
 await check('templates are built by nobody but the operator', async () => {
   await told(Template.build(Template().fromBaseImage().runCmd('true'), 'mine'), 'templates are files of the operator')
   await told(Template.getTags('base'), 'templates are files of the operator')
+  const tagged = await Sandbox.create('base:default')
+  assert.equal((await tagged.getInfo()).templateId, 'base')
+  await tagged.kill()
+  for (const name of ['base:v1', 'base:', 'bas', 'base:default:default']) {
+    await rejects(Sandbox.create(name), (e) => assert.match(e.message, /404.*there is no template/))
+  }
 })
 
 await check('volumes', async () => {

@@ -4,12 +4,19 @@
 
 #include <string.h>
 
+/* E2B's clients may add the one tag that every template has. */
+static bool is_text(const char *own, const char *name)
+{
+    size_t len = strlen(own);
+    return strncmp(own, name, len) == 0 && (!name[len] || strcmp(name + len, ":default") == 0);
+}
+
 static bool is_named(const struct tmpl *t, const char *name)
 {
-    if (strcmp(t->name, name) == 0)
+    if (is_text(t->name, name))
         return true;
     for (unsigned i = 0; i < t->alias_count; i++)
-        if (strcmp(t->aliases[i], name) == 0)
+        if (is_text(t->aliases[i], name))
             return true;
     return false;
 }
