@@ -129,8 +129,26 @@ await withSandbox(Sandbox, undefined, { timeoutMs: 900_000, envs: { OURS: 'from 
     assert.equal(two.chart.type, 'superchart')
     assert.deepEqual(two.chart.elements.map((c) => c.type), ['line', 'pie'])
     assert.deepEqual(two.chart.elements[0].elements[0].points, [[1, 3], [2, 4]])
+    const [dots] = (await run('plt.scatter([1, 2], [3, 4], label="s")\nplt.show()')).results
+    assert.deepEqual([dots.chart.type, dots.chart.elements.map((e) => e.points)], ['scatter', [[[1, 3], [2, 4]]]])
+    const [box] = (await run('plt.boxplot([[1, 2, 3, 4, 5]], labels=["five"])\nplt.show()')).results
+    assert.equal(box.chart.type, 'box_and_whisker')
+    assert.deepEqual([box.chart.elements[0].label, box.chart.elements[0].median], ['five', 3])
     const saved = await run('from PIL import Image; Image.new("RGB", (3, 3)).save("p.png")')
     assert.ok(saved.results[0].png, 'an image that is saved is shown')
+  })
+
+  await check('magics, and what is displayed', async () => {
+    assert.deepEqual((await run('%env GIVEN=here\n!echo "$GIVEN"\nlines = !printf "a\\nb"\nlines')).text, "['a', 'b']")
+    assert.equal((await run('    x = 1\n    %cd /tmp\n    import os; os.getcwd()')).text, '/tmp')
+    const timed = await run('%time sum(range(10))')
+    assert.match(timed.logs.stdout.join(''), /Wall time/)
+    assert.equal(timed.text, '45')
+    const shown = await run("from IPython.display import display, HTML, JSON, Latex\ndisplay(HTML('<i>1</i>')); display({'application/json': {'a': 1}}, raw=True)\nLatex('$y$')")
+    assert.equal(shown.error, undefined, JSON.stringify(shown.error))
+    assert.deepEqual(shown.results.map((r) => [r.isMainResult, r.html, r.json, r.latex]),
+      [[false, '<i>1</i>', undefined, undefined], [false, undefined, { a: 1 }, undefined], [true, undefined, undefined, '$y$']])
+    await run('%cd ~')
   })
 
   await check('tables', async () => {
