@@ -141,8 +141,12 @@ Test(box, what_was_asked_for_reaches_the_warden, .init = world_begin, .fini = wo
     json_free(metadata);
     settle();
     cr_assert_not_null(g.box);
-    cr_assert_str_eq(ward_of(g.box)->claim_text,
-                     "{\"env\":{\"A\":\"1\"},\"network\":{\"allow\":[\"x.org\"],\"block\":[]}}");
+    char claim[512];
+    snprintf(claim, sizeof claim,
+             "{\"env\":{\"E2B_SANDBOX\":\"true\",\"E2B_SANDBOX_ID\":\"%s\",\"E2B_TEMPLATE_ID\":"
+             "\"base\",\"A\":\"1\"},\"network\":{\"allow\":[\"x.org\"],\"block\":[]}}",
+             box_info(g.box)->id);
+    cr_assert_str_eq(ward_of(g.box)->claim_text, claim);
     cr_assert_str_eq(box_info(g.box)->metadata, "{\"who\":\"me\"}");
     cr_assert_str_eq(box_info(g.box)->template_name, "base");
     cr_assert_eq(box_info(g.box)->memory, 536870912);

@@ -702,7 +702,9 @@ Test(context, the_interpreter_that_waited_is_the_default, .init = begin_warm, .f
     cr_assert_eq(execution_start(m.context, "1", 1, env, &sink, &r.execution, NULL), 0);
     json_free(env);
     settle();
-    cr_assert_not_null(strstr(asked(), "\"env\":{\"A\":\"box\",\"B\":\"mine\"}"));
+    const char *told = asked();
+    cr_assert_not_null(strstr(told, "\"env\":{\"E2B_SANDBOX\":\"true\",\"E2B_SANDBOX_ID\":\""));
+    cr_assert_not_null(strstr(told, "\"E2B_TEMPLATE_ID\":\"base\",\"A\":\"box\",\"B\":\"mine\"}"));
     frame("{\"type\":\"end\",\"id\":1}");
     settle();
     cr_assert_str_eq(r.text, "end");
@@ -727,7 +729,8 @@ Test(context, the_interpreter_that_waited_is_the_one_that_was_named, .init = beg
     struct run r = {0};
     frame(READY_WORD);
     execute(look().of[INTERP_PYTHON], "1", &r);
-    cr_assert_not_null(strstr(asked(), "\"env\":{\"A\":\"box\"}"), "with the box's environment");
+    cr_assert_not_null(strstr(asked(), "\"E2B_TEMPLATE_ID\":\"base\",\"A\":\"box\"}"),
+                       "with the box's environment");
     frame("{\"type\":\"end\",\"id\":1}");
     settle();
     cr_assert_str_eq(r.text, "end");
