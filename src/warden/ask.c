@@ -15,9 +15,20 @@
  * for many seconds. */
 #define PATIENCE_MS 60000
 
+#define ASKS_RESERVE 32
+
+/* Whoever reaches a port can make as many connections as there is room for; that must not keep its
+ * owner from stopping what runs. */
+static unsigned room_for(enum wire_type type)
+{
+    bool stops = type == WIRE_FREEZE || type == WIRE_SIGNAL || type == WIRE_CLAIM;
+    return stops ? SESSION_ASKS_MAX
+                 : SESSION_ASKS_MAX - (type == WIRE_CONNECT ? SESSION_ASKS_MAX / 2 : ASKS_RESERVE);
+}
+
 struct ask *ask_new(struct warden *w, enum wire_type type, uint32_t front, struct err *err)
 {
-    struct ask *a = w->ask_count < SESSION_ASKS_MAX ? calloc(1, sizeof *a) : NULL;
+    struct ask *a = w->ask_count < room_for(type) ? calloc(1, sizeof *a) : NULL;
     if (!a) {
         err_set(err, ERR_LIMIT, "too many requests at one time");
         return NULL;

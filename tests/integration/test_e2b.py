@@ -436,6 +436,54 @@ def test_a_revoked_key_takes_along_what_its_sandboxes_have(daemon):
     assert daemon.request("DELETE", f"/sandboxes/{box.id}").status == 204
 
 
+# A port whose queue is full: who connects waits.
+FULL_QUEUE = b"""
+import socket, time
+server = socket.socket()
+server.bind(("127.0.0.1", 8000))
+server.listen(0)
+own = [socket.socket() for _ in range(3)]
+for one in own:
+    one.setblocking(False)
+    one.connect_ex(("127.0.0.1", 8000))
+open("/home/user/full", "w")
+time.sleep(600)
+"""
+
+
+def test_visitors_do_not_keep_the_owner_from_stopping(daemon):
+    """Without a key, on a public port: each of them has the sandbox's init wait for a connection."""
+    box = daemon.create(network={"allowPublicTraffic": True})
+    box.write("full.py", FULL_QUEUE)
+    open_ones = [box.begin("python3", "/home/user/full.py")[0]]
+    try:
+        daemonlib.wait_for(lambda: box.request("GET", "/files?path=full").status == 200, what="the queue is full")
+        for _ in range(300):
+            open_ones.append(socket.create_connection(("127.0.0.1", daemon.port), timeout=60))
+            open_ones[-1].sendall(f"GET / HTTP/1.1\r\nHost: 8000-{box.id}.localhost\r\n\r\n".encode())
+        connection, response = box.begin("sleep", "600", timeout_ms=500)
+        open_ones.append(connection)
+        assert b"deadline_exceeded" in response.read(), "a time limit holds"
+        assert daemon.request("POST", f"/sandboxes/{box.id}/pause").status == 204
+        assert box.info().json["state"] == "paused"
+        assert daemon.request("POST", f"/sandboxes/{box.id}/resume", {"timeout": 300}).status == 201
+    finally:
+        for one in open_ones:
+            one.close()
+        assert box.kill() == 204
+
+
+def test_a_cell_has_the_sandboxs_variables_whatever_else_it_is_given(daemon):
+    """Six times as long when it is written down: it must not push the others out."""
+    box = daemon.create("python", envVars={"MINE": "here"})
+    try:
+        for value in ("a" * 60000, "\x01" * 60000):
+            told = box.execute("import os; print(os.environ.get('MINE'), os.environ.get('E2B_SANDBOX'), len(os.environ['X']))", env_vars={"X": value})
+            assert [line["text"] for line in told if line["type"] == "stdout"] == ["here true 60000\n"], told
+    finally:
+        assert box.kill() == 204
+
+
 TICKS = "import time\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.1)\n"
 # Answers every connection with ticks: chunks, or what follows an upgrade.
 SERVER = """

@@ -1,6 +1,7 @@
 """/mcp as bytes: eras, headers, codes, streams, cancellation; as root and as an ordinary user."""
 import base64
 import json
+import time
 
 import pytest
 from daemonlib import USERS, Daemon, wait_for
@@ -287,6 +288,30 @@ def test_what_brig_proxy_refused_is_in_the_result(user):
                 told, failed = mcp.call(tool_name, session_id=session, **arguments)
                 assert failed == (tool_name == "run_code") and [name in d["what"] for d in told["denials"]] == [True], (n, told)
         mcp.call("destroy_session", session_id=session)
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
+def test_who_leaves_while_it_is_paused_has_cancelled(mcp, leaves):
+    """Cancelling kills, also where nothing can be killed just then; who stays is the control."""
+    session = mcp.session(template="base")
+    arguments = {"session_id": session, "command": f"touch began; sleep {30 if leaves else 1}; echo ran > done", "timeout_ms": 60_000}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_command", "arguments": arguments}}
+    connection = mcp.daemon.connection()
+    mcp.daemon.send(connection, "POST", "/mcp", call, {"Accept": "application/json, text/event-stream"})
+    wait_for(lambda: not mcp.call("read_file", session_id=session, path="began")[1], 60, "it runs")
+    assert mcp.daemon.request("POST", f"/sandboxes/{session}/pause").status == 204
+    if leaves:
+        connection.close()
+        time.sleep(0.5)
+    assert mcp.daemon.request("POST", f"/sandboxes/{session}/resume", {"timeout": 300}).status == 201
+    if leaves:
+        wait_for(lambda: mcp.call("run_command", session_id=session, command="pgrep -x sleep | wc -l")[0]["stdout"] == "0\n", 25, "it is ended")
+    else:
+        assert connection.getresponse().status == 200
+        connection.close()
+    told, failed = mcp.call("read_file", session_id=session, path="done")
+    assert failed == leaves, told
+    mcp.call("destroy_session", session_id=session)
 
 
 def test_a_session_ends_when_it_is_not_used(mcp):

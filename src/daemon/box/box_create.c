@@ -35,6 +35,7 @@ struct create {
     int64_t timeout_ms;
     bool auto_pause, auto_resume, public_ports;
     enum said internet;
+    size_t env_size, policy_size, headers_size; /* as they were charged */
     char mask_host[MASK_HOST_SIZE];
     struct hold hold;
     char *metadata, *env, *network, *policy;
@@ -383,6 +384,8 @@ void create_box_running(struct create *cr)
         b->info.network = b->network = steal(&cr->network);
     if (b->interp_fds[0] >= 0)
         b->env = steal(&cr->env);
+    /* These go with `cr`. */
+    hold_sub(&b->hold, cr->policy_size + cr->headers_size + (b->env ? 0 : cr->env_size));
     box_on_claimed(b);
     if (b->info.state != BOX_RUNNING) { /* a bug ended it; its quota goes with it */
         struct err err = ERR_INIT;
@@ -477,7 +480,9 @@ static int copy_env(struct create *cr, const struct json *env, struct err *err)
         if (!box_is_own_name(json_key_at(env, i)))
             jw_kv_string(&w, json_key_at(env, i), json_string(json_value_at(env, i)));
     jw_object_end(&w);
-    return take_text(cr, &out, &cr->env, err);
+    int r = take_text(cr, &out, &cr->env, err);
+    cr->env_size = r < 0 ? 0 : out.size;
+    return r;
 }
 
 static int copy_policy(struct create *cr, const struct json *policy, struct err *err)
@@ -500,6 +505,7 @@ static int copy_policy(struct create *cr, const struct json *policy, struct err 
         return err_set(err, ERR_USAGE, "\"policy\": more than %u bytes", POLICY_MAX - 1);
     }
     cr->policy = out.data;
+    cr->policy_size = out.size;
     return 0;
 }
 
@@ -515,6 +521,7 @@ static int copy_headers(struct create *cr, const struct json *headers, struct er
     jw_init(&w, &out, false);
     jw_json(&w, headers);
     cr->headers = out.data; /* to be overwritten, whatever became of it */
+    cr->headers_size = out.size;
     if (!out.failed && out.data)
         return 0;
     if (hold_refusal(&cr->hold, err) < 0)

@@ -70,6 +70,8 @@ void box_touch(struct box *b)
 
 /* ---- the timer ---- */
 
+#define AGAIN_MS 1000 /* what could not be asked for is tried again */
+
 static void phase_is_late(struct box *b)
 {
     struct err err = ERR_INIT;
@@ -79,10 +81,18 @@ static void phase_is_late(struct box *b)
     box_fail(b, &err);
 }
 
+/* There was no room to ask for it: nothing was begun. */
+static bool is_refusal(const struct err *err)
+{
+    return err->code == ERR_LIMIT || err->code == ERR_MEMORY;
+}
+
 static void on_auto_paused(void *ctx, const struct err *err)
 {
     struct box *b = ctx;
-    if (err)
+    if (err && is_refusal(err) && b->info.state == BOX_RUNNING)
+        loop_timer_set(b->core->loop, &b->timer, AGAIN_MS);
+    else if (err)
         box_end(b, "timeout", NULL, NULL);
 }
 
@@ -143,7 +153,9 @@ static void on_frozen(void *ctx, struct wire_msg *m, const struct err *err)
     struct freeze *f = ctx;
     struct box *b = f->b;
     b->freezing = false;
-    if (err) {
+    if (err && is_refusal(err)) {
+        /* It is as it was. */
+    } else if (err) {
         /* Neither running nor paused: nobody may rely on it. */
         box_fail(b, err);
     } else if (f->thaw && b->info.state == BOX_PAUSED) {

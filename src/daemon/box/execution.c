@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+
+#define ENV_TEXT_MAX (8u * WIRE_TEXT_MAX) /* what is longest when it is escaped */
 #include <sys/socket.h>
 
 static void execution_free(struct trash *t)
@@ -292,16 +294,20 @@ void execution_resume(struct execution *e)
 
 /* ---- starting ---- */
 
-/* The interpreter that waited was started before the box had an environment of its own. */
-static struct json *whole_env(const struct context *c, const struct json *env)
+/* The interpreter that waited was started before the box had an environment of its own: 0 and NULL
+ * for others. */
+static int whole_env(const struct context *c, const struct json *env, struct json **ret,
+                     struct err *err)
 {
-    struct json *mine = NULL, *all = NULL;
+    struct json *mine = NULL;
     cleanup_buf struct buf text = {0};
     struct json_writer w;
     const char *box_env = c->box->env ? c->box->env : "{}";
-    if (!c->waited || json_parse(box_env, strlen(box_env), NULL, &mine, NULL) < 0)
-        return NULL;
-    jw_begin(&w, &text, 2 * WIRE_TEXT_MAX);
+    if (!c->waited)
+        return 0;
+    if (json_parse(box_env, strlen(box_env), NULL, &mine, err) < 0)
+        return err_number(err);
+    jw_begin(&w, &text, ENV_TEXT_MAX);
     box_write_names(&w, c->box, env);
     for (size_t i = 0; i < json_count(mine); i++)
         if (!env || !json_get(env, json_key_at(mine, i)))
@@ -310,9 +316,9 @@ static struct json *whole_env(const struct context *c, const struct json *env)
         jw_kv_string(&w, json_key_at(env, i), json_string(json_value_at(env, i)));
     jw_object_end(&w);
     json_free(mine);
-    if (text.failed || json_parse(buf_text(&text), text.len, NULL, &all, NULL) < 0)
-        return NULL;
-    return all;
+    if (text.failed)
+        return err_set(err, ERR_LIMIT, "the environment is too long");
+    return json_parse(buf_text(&text), text.len, NULL, ret, err);
 }
 
 static int check(const struct context *c, size_t len, struct err *err)
@@ -341,7 +347,12 @@ int execution_start(struct context *c, const char *code, size_t len, const struc
     if (!e)
         return err_memory(err);
     *e = (struct execution){.context = c, .sink = *sink, .id = ++c->next_id};
-    struct json *all = whole_env(c, env);
+    struct json *all = NULL;
+    r = whole_env(c, env, &all, err);
+    if (r < 0) {
+        free(e);
+        return r;
+    }
     hold_init(&e->hold, c->box->account);
     buf_init_metered(&e->frame, INTERP_FRAME_MAX + 4, &e->hold.meter);
     interp_write_execute(&e->frame, e->id, code, len, all ? all : env);

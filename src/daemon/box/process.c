@@ -221,8 +221,8 @@ static void on_timer(struct loop_timer *t)
     } else if (b->info.state == BOX_PAUSED) {
         loop_timer_set(b->core->loop, t, 1000); /* its clock stands as well */
     } else {
-        p->timed_out = true;
-        box_signal(b, p->pid, SIGKILL, true, NULL, NULL);
+        p->timed_out = p->timed_out || !p->kill_due;
+        process_signal(p, SIGKILL);
     }
 }
 
@@ -312,10 +312,17 @@ void process_detach(struct process_client *cl)
 
 /* ---- its start ---- */
 
+/* A kill must not get lost: there may be too much to do for the warden to take it, or the sandbox
+ * stands still, where it would end nothing. */
 void process_signal(struct process *p, int sig)
 {
-    if (!p->exited)
-        box_signal(p->box, p->pid, sig, true, NULL, NULL);
+    if (p->exited)
+        return;
+    box_signal(p->box, p->pid, sig, true, NULL, NULL);
+    if (sig == SIGKILL) {
+        p->kill_due = true;
+        loop_timer_set(p->box->core->loop, &p->timer, KILL_AGAIN_MS);
+    }
 }
 
 static void spawn_end(struct spawn *s, struct process *p, const struct err *err)

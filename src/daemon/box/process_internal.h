@@ -7,6 +7,7 @@
 #define LOG_MAX         (64u * 1024) /* of one process */
 #define LOG_TOTAL       (8u << 20)   /* of all */
 #define INPUT_MAX       (1u << 20)   /* that waits while others wait as well */
+#define KILL_AGAIN_MS   1000u
 #define GRACE_MS        200u         /* for pipes that children hold after the process ended */
 #define PUMP_GRACE_MS   3000u        /* the first one, for a pump that waits for its turn */
 #define GRACES_MAX      25u          /* as long as more comes that a pump has */
@@ -46,6 +47,7 @@ struct process {
     char *tag;
     struct json *config;
     bool tty, started, exited, ended, timed_out, oom_killed, grace_over;
+    bool kill_due; /* SIGKILL is asked for until its end is known: one request may get lost */
     int status;
     uint64_t denied_mark;         /* when it was started */
     bool settling, settled;       /* it failed: what was refused to it is asked for, is known */

@@ -93,10 +93,12 @@ static void watch(struct relay *r)
 static void flush_up(struct relay *r)
 {
     while (up_waiting(r)) {
-        ssize_t n = send(r->io.fd, r->up.data + r->up_at, up_waiting(r), MSG_NOSIGNAL);
+        /* Whether it waits is not left to the descriptor: inside they can have it as well. */
+        ssize_t n =
+            send(r->io.fd, r->up.data + r->up_at, up_waiting(r), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0) {
             /* A server may answer and close without reading all: its answer still counts. */
-            if (errno != EAGAIN)
+            if (errno != EAGAIN && errno != EINTR)
                 r->up_at = r->up.len;
             break;
         }
@@ -403,7 +405,7 @@ static void on_end_of_stream(struct relay *r)
 static void read_down(struct relay *r)
 {
     char data[READ_SIZE];
-    ssize_t n = recv(r->io.fd, data, sizeof(data), 0);
+    ssize_t n = recv(r->io.fd, data, sizeof(data), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {

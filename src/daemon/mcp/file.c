@@ -4,6 +4,7 @@
 
 #include "base/container.h"
 #include "base/utf8.h"
+#include "daemon/base/turn.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -136,16 +137,10 @@ static void on_input(struct loop_io *io, uint32_t events)
 {
     struct mcp_file *f = container_of(io, struct mcp_file, in);
     (void)events;
-    while (f->written < f->data.len) {
-        ssize_t n = write(f->in.fd, f->data.data + f->written, f->data.len - f->written);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return;
-        if (n < 0)
-            break; /* it has given up, and says why */
-        f->written += (size_t)n;
-    }
+    ssize_t n = turn_write(f->in.fd, f->data.data + f->written, f->data.len - f->written);
+    if (n >= 0 && (f->written += (size_t)n) < f->data.len)
+        return;
+    /* All of it is there, or the worker has given up, and says why. */
     loop_close(f->c->activity.loop, &f->in);
 }
 
