@@ -436,6 +436,31 @@ def test_a_revoked_key_takes_along_what_its_sandboxes_have(daemon):
     assert daemon.request("DELETE", f"/sandboxes/{box.id}").status == 204
 
 
+def test_a_list_of_processes_with_many_words(daemon):
+    """Written a few at a time, and whole: six times as long as the words are."""
+    box = daemon.create()
+    word = "\x01" * 20000
+    running = [box.begin("/bin/sh", "-c", "exec sleep 600", word)[0] for _ in range(20)]
+    try:
+        told = []
+
+        def all_there():
+            answer = box.call("List", {}, service="process.Process")
+            assert answer.status == 200
+            told[:] = answer.json["processes"]
+            return len(told) == 20
+
+        daemonlib.wait_for(all_there, what="all of them are listed")
+        assert len({p["pid"] for p in told}) == 20 and all(p["config"]["args"][-1] == word for p in told)
+        running.pop().close()
+        assert box.call("SendSignal", {"process": {"pid": told[0]["pid"]}, "signal": "SIGNAL_SIGKILL"}, service="process.Process").status == 200
+        daemonlib.wait_for(lambda: len(box.call("List", {}, service="process.Process").json["processes"]) == 19, what="one has ended")
+    finally:
+        for one in running:
+            one.close()
+        assert box.kill() == 204
+
+
 # A port whose queue is full: who connects waits.
 FULL_QUEUE = b"""
 import socket, time

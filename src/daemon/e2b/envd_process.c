@@ -2,6 +2,7 @@
  *
  * A stream is one client's view of a process. It may leave and come back: the process goes on, and
  * what it says while nobody listens is dropped (the last of it is kept for `brig logs`). */
+#include "daemon/e2b/envd.h"
 #include "daemon/e2b/frames.h"
 
 #include "base/base64.h"
@@ -368,42 +369,6 @@ static void attach_body(struct call *call, const struct json *body)
         stream_attach(call, p, deadline_ms);
 }
 
-/* ---- List ---- */
-
-static void write_process(void *ctx, struct process *p)
-{
-    struct json_writer *w = ctx;
-    jw_object_begin(w);
-    jw_key(w, "config");
-    if (process_config(p)) {
-        jw_json(w, process_config(p));
-    } else {
-        jw_object_begin(w);
-        jw_object_end(w);
-    }
-    jw_kv_int(w, "pid", process_pid(p));
-    if (process_tag(p))
-        jw_kv_string(w, "tag", process_tag(p));
-    jw_object_end(w);
-}
-
-static void list_body(struct call *call, const struct json *body)
-{
-    struct buf out cleanup_buf = {0};
-    struct json_writer w;
-    struct box *b = call_sandbox(call);
-    if (!b)
-        return;
-    call_buf(call, &out, 16u << 20);
-    jw_init(&w, &out, false);
-    jw_object_begin(&w);
-    jw_kv_array(&w, "processes");
-    process_each(b, write_process, &w);
-    jw_array_end(&w);
-    jw_object_end(&w);
-    call_reply(call, 200, &out);
-}
-
 /* ---- input ---- */
 
 static void input_taken(void *ctx)
@@ -536,7 +501,7 @@ static void stream_input(struct call *call)
 const struct route process_routes[] = {
     {"POST", "/process.Process/Start", ERRORS_CONNECT_STREAM, false, .body = start_body},
     {"POST", "/process.Process/Connect", ERRORS_CONNECT_STREAM, false, .body = attach_body},
-    {"POST", "/process.Process/List", ERRORS_CONNECT, false, .body = list_body},
+    {"POST", "/process.Process/List", ERRORS_CONNECT, false, .body = envd_process_list},
     {"POST", "/process.Process/SendInput", ERRORS_CONNECT, false, .body = input_body},
     {"POST", "/process.Process/StreamInput", ERRORS_CONNECT_STREAM, false, stream_input},
     {"POST", "/process.Process/CloseStdin", ERRORS_CONNECT, false, .body = close_body},
