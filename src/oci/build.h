@@ -20,6 +20,7 @@ struct oci_source {
     int tree; /* a detached mount, or -1: the process inside opens the path itself, and compares */
     char path[PATH_MAX];
     uint64_t dev, ino;
+    uint64_t mount; /* the host's number of the mount that it lies on */
     bool folder;
     bool device;
     bool nosuid; /* set-id bits mean nothing there */
@@ -69,6 +70,14 @@ struct oci_build {
 int oci_sources_open(struct oci_build *b, int bundle, const struct oci_operator *o,
                      struct err *err);
 void oci_sources_close(struct oci_build *b);
+
+/* place.c: where a source lies; `magic` is its file system's number. */
+int oci_judge_place(const char *path, struct err *err);
+int oci_judge_view(const char *path, uint32_t magic, struct err *err);
+/* The mount that a source lies on, and with `recursive` those below it, which come along: none of
+ * them is a view of the host's kernel, and where one of them has set-id bits, the source has. */
+int oci_judge_mounts(struct oci_source *s, bool recursive, struct err *err);
+int oci_refuse_source(const char *path, const char *why, const char *hint, struct err *err);
 
 /* build_child.c: the root with its mounts, up to the pivot. */
 int oci_build_view(const struct oci_build *b, struct err *err);

@@ -1,6 +1,7 @@
 /* What a bind mount brings in: opened once, on the host, and looked at by descriptor. */
 #include "base/cleanup.h"
 #include "oci/build.h"
+#include "os/procfs.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -12,50 +13,6 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-
-/* File systems through which the host itself is configured or looked into. */
-static const struct {
-    uint32_t magic;
-    const char *name;
-} kernel_views[] = {
-    {0x9fa0, "proc"},           {0x62656572, "sysfs"},   {0x27e0eb, "cgroup"},
-    {0x63677270, "cgroup2"},    {0x64626720, "debugfs"}, {0x74726163, "tracefs"},
-    {0x73636673, "securityfs"}, {0xcafe4a11, "bpf"},     {0xde5e81e4, "efivarfs"},
-    {0x62656570, "configfs"},   {0x6165676c, "pstore"},  {0xf97cff8c, "selinuxfs"},
-    {0x6e736673, "nsfs"},       {0x1cd1, "devpts"},      {0x50495045, "pipefs"},
-};
-
-/* The place itself, and for the first group all below it. */
-static const char *const closed[] = {"/proc",        "/sys",          "/boot",
-                                     "/etc/brig",    "/etc/shadow",   "/etc/gshadow",
-                                     "/etc/sudoers", "/run/brig-oci", "/var/lib/brig"};
-static const char *const too_wide[] = {"/",    "/dev", "/run",     "/var/run",
-                                       "/etc", "/var", "/var/lib", "/root"};
-
-static int refuse(const char *path, const char *why, const char *hint, struct err *err)
-{
-    err_set(err, ERR_REFUSED, "config: mount of %.200s: %s", path, why);
-    err_at(err, BOUNDARY_FILESYSTEM);
-    return err_hint(err, "%s", hint);
-}
-
-static bool is_or_below(const char *path, const char *place)
-{
-    size_t len = strlen(place);
-    return strncmp(path, place, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}
-
-static int judge_place(const char *path, struct err *err)
-{
-    static const char hint[] = "name a narrower folder";
-    for (size_t i = 0; i < ARRAY_LEN(closed); i++)
-        if (is_or_below(path, closed[i]))
-            return refuse(path, "this place never enters a sandbox", hint, err);
-    for (size_t i = 0; i < ARRAY_LEN(too_wide); i++)
-        if (strcmp(path, too_wide[i]) == 0)
-            return refuse(path, "it holds the host's own sockets, devices or secrets", hint, err);
-    return 0;
-}
 
 static bool text_in(const struct json *list, const char *text)
 {
@@ -74,18 +31,19 @@ static int judge_kind(struct oci_source *s, const struct stat *sb, const struct 
     if (S_ISSOCK(sb->st_mode))
         return text_in(o->sockets, s->path)
                    ? 0
-                   : refuse(s->path, "a socket of the host is a door to what listens there",
-                            "only the operator can allow one, by its path in " OCI_OPERATOR_FILE
-                            " (sockets)",
-                            err);
+                   : oci_refuse_source(
+                         s->path, "a socket of the host is a door to what listens there",
+                         "only the operator can allow one, by its path in " OCI_OPERATOR_FILE
+                         " (sockets)",
+                         err);
     for (size_t i = 0; S_ISCHR(sb->st_mode) && i < oci_devices_len; i++)
         if (major(sb->st_rdev) == oci_devices[i].major &&
             minor(sb->st_rdev) == oci_devices[i].minor) {
             s->device = true;
             return 0;
         }
-    return refuse(s->path, "it is a device",
-                  "a sandbox has null, zero, full, random, urandom and tty", err);
+    return oci_refuse_source(s->path, "it is a device",
+                             "a sandbox has null, zero, full, random, urandom and tty", err);
 }
 
 static int judge_source(int fd, struct oci_source *s, const struct oci_operator *o, struct err *err)
@@ -101,11 +59,8 @@ static int judge_source(int fd, struct oci_source *s, const struct oci_operator 
     s->nosuid = fs.f_flags & ST_NOSUID;
     s->dev = sb.st_dev;
     s->ino = sb.st_ino;
-    for (size_t i = 0; i < ARRAY_LEN(kernel_views); i++)
-        if ((uint32_t)fs.f_type == kernel_views[i].magic)
-            return refuse(s->path, "it shows the host's kernel",
-                          "mount proc, sysfs or cgroup as a type of its own, read-only", err);
-    if (judge_place(s->path, err) < 0)
+    s->mount = procfs_mount_of(fd);
+    if (oci_judge_view(s->path, (uint32_t)fs.f_type, err) < 0 || oci_judge_place(s->path, err) < 0)
         return err_number(err);
     return judge_kind(s, &sb, o, err);
 }
@@ -118,10 +73,13 @@ static int take_tree(int fd, struct oci_source *s, bool recursive, uint64_t attr
     unsigned depth = s->folder && recursive ? SYS_AT_RECURSIVE : 0;
     struct sys_mount_attr set = {.attr_set = attr, .propagation = MS_PRIVATE};
     s->tree = sys_open_tree(fd, "", flags | depth);
-    if (s->tree < 0 && errno == EPERM)
-        return 0;
-    if (s->tree < 0)
+    if (s->tree < 0 && errno != EPERM)
         return err_sys(err, "take %s", s->path);
+    /* What the process inside takes is always all of it. */
+    if (oci_judge_mounts(s, s->folder && (recursive || s->tree < 0), err) < 0)
+        return err_number(err);
+    if (s->tree < 0)
+        return 0;
     if (sys_mount_setattr(s->tree, "", SYS_AT_EMPTY_PATH | (s->folder ? SYS_AT_RECURSIVE : 0),
                           &set) < 0)
         return err_sys(err, "set the flags of %s", s->path);
@@ -143,8 +101,10 @@ static int open_source(struct oci_build *b, size_t i, int bundle, const struct o
     attr |= m->read_only ? SYS_MOUNT_ATTR_RDONLY : 0;
     attr |= m->noexec ? SYS_MOUNT_ATTR_NOEXEC : 0;
     attr |= s->device ? 0 : SYS_MOUNT_ATTR_NODEV;
+    if (take_tree(fd, s, m->recursive, attr, err) < 0)
+        return err_number(err);
     b->host_writable |= s->folder && !m->read_only && !s->nosuid;
-    return take_tree(fd, s, m->recursive, attr, err);
+    return 0;
 }
 
 static int open_root(struct oci_build *b, int bundle, struct err *err)
@@ -156,7 +116,9 @@ static int open_root(struct oci_build *b, int bundle, struct err *err)
         return err_sys(err, "open the root %.200s", b->config->root_path);
     if (judge_source(fd, &b->root, &none, err) < 0)
         return err_wrap(err, "root");
-    return take_tree(fd, &b->root, true, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV, err);
+    if (take_tree(fd, &b->root, true, SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NODEV, err) < 0)
+        return err_wrap(err, "root");
+    return 0;
 }
 
 int oci_sources_open(struct oci_build *b, int bundle, const struct oci_operator *o, struct err *err)

@@ -308,8 +308,8 @@ uint64_t procfs_mount_of(int fd)
 /* "36 35 98:0 /root /dest rw shared:1 - ext4 …" */
 static int take_place(char *line, mount_place_fn *fn, void *ctx, struct err *err)
 {
-    char *save = NULL, *word[5], *more;
-    for (int i = 0; i < 5; i++)
+    char *save = NULL, *word[6], *more;
+    for (int i = 0; i < 6; i++)
         if (!(word[i] = strtok_r(i ? NULL : line, " ", &save)))
             return err_set(err, ERR_SYSTEM, "cannot read a line of /proc/self/mountinfo");
     while ((more = strtok_r(NULL, " ", &save)) && strcmp(more, "-") != 0)
@@ -318,6 +318,7 @@ static int take_place(char *line, mount_place_fn *fn, void *ctx, struct err *err
                             .parent = strtoull(word[1], NULL, 10),
                             .dev = device_named(word[2]),
                             .place = word[4],
+                            .nosuid = has_option(word[5], "nosuid"),
                             .type = more ? strtok_r(NULL, " ", &save) : NULL};
     if (!m.type)
         return err_set(err, ERR_SYSTEM, "cannot read a line of /proc/self/mountinfo");

@@ -74,6 +74,7 @@ struct mount_place {
     uint64_t id, parent; /* the one that it hangs on */
     const char *place, *type;
     dev_t dev;
+    bool nosuid;
 };
 typedef int mount_place_fn(void *ctx, const struct mount_place *m, struct err *err);
 int procfs_each_mount(mount_place_fn *fn, void *ctx, struct err *err);

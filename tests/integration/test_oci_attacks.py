@@ -79,7 +79,7 @@ def test_O02_control_the_same_attacks_work_without_the_walls(bundle):
     assert told.stdout == "WORKED\n", told.stderr
 
 
-def elsewhere(bundle, script, drop=()):
+def elsewhere(bundle, script, drop=(), prefix=()):
     """The control of many rows: the same bundle by a runtime that has no such floor (runc), where the attack works. It wants maps with a user namespace."""
     if not shutil.which("runc"):
         pytest.skip("runc is not installed")
@@ -92,7 +92,7 @@ def elsewhere(bundle, script, drop=()):
     folder.mkdir(exist_ok=True)
     config["root"]["path"] = str(bundle.folder / "rootfs")
     (folder / "config.json").write_text(json.dumps(config))
-    return subprocess.run(["runc", "--root", str(folder / "states"), "run", "--bundle", str(folder), "else-" + bundle.id], capture_output=True, text=True,
+    return subprocess.run([*prefix, "runc", "--root", str(folder / "states"), "run", "--bundle", str(folder), "else-" + bundle.id], capture_output=True, text=True,
                           timeout=60, stdin=subprocess.DEVNULL)
 
 
@@ -148,6 +148,59 @@ def test_O03_a_mount_is_judged_where_it_comes_to_stand(bundle):
     (bundle.folder / "rootfs/proc").rmdir()
     (bundle.folder / "rootfs/proc").symlink_to("/tmp")
     refused(bundle, "is not a folder")
+
+
+def after(script):
+    """What a command is put behind that shall find these mounts made: in a mount namespace of its own, so that the host has none of them."""
+    return ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"]
+
+
+def run_after(bundle, mounts, script):
+    bundle.shell(script)
+    return subprocess.run([*after(mounts), *bundle.command("run", "--bundle", bundle.folder, bundle.id)], capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL, cwd=bundle.folder)
+
+
+VIEWS = ["proc", "sysfs", "devtmpfs"]
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_O03_what_is_mounted_below_a_source_comes_along(bundle, kind):
+    below = bundle.folder / "host with blanks/c"
+    below.mkdir(parents=True)
+    mounts = f"mount -t {kind} none '{below}'"
+    bundle.mount("/data", type="bind", source=str(below.parent), options=["rbind", "rw"])
+    told = run_after(bundle, mounts, "echo RAN")
+    assert told.returncode == 125 and "the host's kernel, or its devices" in told.stderr and "RAN" not in told.stdout, told
+    # controls: without what is below, and with an ordinary file system there, read-only too
+    bundle.config["mounts"][-1]["options"] = ["bind", "rw"]
+    assert run_after(bundle, mounts, "ls /data/c; echo RAN").stdout == "RAN\n"
+    bundle.config["mounts"][-1]["options"] = ["rbind", "rw"]
+    told = run_after(bundle, f"mount -t tmpfs none '{below}' && touch '{below}/there'", "ls /data/c; echo x >/data/c/there && echo RAN")
+    assert told.stdout == "there\nRAN\n", told
+    # it is refused where it is the source itself
+    bundle.config["mounts"][-1]["source"] = str(below)
+    told = run_after(bundle, mounts, "echo RAN")
+    assert told.returncode == 125 and "the host's kernel" in told.stderr, told
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_O03_what_is_mounted_below_the_root_comes_along(bundle, kind):
+    below = bundle.folder / "rootfs/data"
+    told = run_after(bundle, f"mount -t {kind} none {below}", "echo RAN")
+    assert told.returncode == 125 and "the host's kernel, or its devices" in told.stderr and "RAN" not in told.stdout, told
+    told = run_after(bundle, f"mount -t tmpfs none {below} && touch {below}/there", "ls /data; echo RAN")
+    assert told.stdout == "there\nRAN\n", told  # control
+
+
+def test_O03_control_the_hosts_settings_can_be_written_below_a_source(bundle):
+    """With the value that they have."""
+    below = bundle.folder / "host/c"
+    below.mkdir(parents=True)
+    bundle.mount("/data", type="bind", source=str(below.parent), options=["rbind", "rw"])
+    at = "/data/c/sys/kernel/core_pattern"
+    told = elsewhere(bundle, f'x=$(cat {at}) && echo "$x" >{at} && echo WROTE', prefix=after(f"mount -t proc none {below}"))
+    assert told.stdout == "WROTE\n", told
 
 
 def test_O03_a_socket_of_the_host(bundle, tmp_path):
