@@ -137,7 +137,7 @@ static int limit_bounding(uint64_t keep, struct err *err)
     return 0;
 }
 
-static int set_caps(const uint64_t caps[OCI_CAPS_COUNT], struct err *err)
+static int set_caps(const uint64_t caps[static OCI_CAPS_COUNT], struct err *err)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
@@ -172,7 +172,7 @@ static int restrict_files(const struct oci_become *p, struct err *err)
 static int take_identity(const struct oci_become *p, struct err *err)
 {
     const struct oci_process *u = p->process;
-    if (limit_bounding(u->caps[OCI_CAPS_BOUNDING], err) < 0)
+    if (limit_bounding(p->caps[OCI_CAPS_BOUNDING], err) < 0)
         return err_number(err);
     if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
         return err_sys(err, "keep the capabilities");
@@ -263,7 +263,7 @@ static void build_walls(const struct oci_become *p, struct err *err)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         err_sys(err, "no_new_privs");
     else if (restrict_files(p, err) == 0 && take_identity(p, err) == 0 &&
-             set_caps(p->process->caps, err) == 0)
+             set_caps(p->caps, err) == 0)
         load_filter(p->floor.code, p->floor.len, 0, err);
     if (err->code != ERR_NONE)
         oci_give_up(p->sync_fd, err);

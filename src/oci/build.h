@@ -4,7 +4,9 @@
  *
  * OC-7  The plan of create is what runs: configuration, filter, sources of mounts and namespaces
  * are those of that moment. OC-8  A mount stands where it was judged to stand: its destination is
- * resolved beneath the root, and never lies on the kernel's own file systems. */
+ * resolved beneath the root, and never lies on the kernel's own file systems. OC-13  No set-id bit
+ * and no file capability is left on a file of the host: where one could be written, neither can be
+ * set. */
 #pragma once
 
 #include "kernel/process/filter.h"
@@ -23,7 +25,7 @@ struct oci_source {
     uint64_t mount; /* the host's number of the mount that it lies on */
     bool folder;
     bool device;
-    bool nosuid; /* set-id bits mean nothing there */
+    bool nosuid; /* set-id bits mean nothing there, or nobody could make use of them */
 };
 
 /* Kinds of steps, both ways over one socket pair. */
@@ -43,6 +45,7 @@ struct oci_step {
 /* What a process becomes: shared by the first one and by those of exec. */
 struct oci_become {
     const struct oci_process *process;
+    uint64_t caps[OCI_CAPS_COUNT]; /* of the process's, those that it gets */
     struct filter_program floor;
     struct oci_filter own;
     int sync_fd;    /* to the caller, SEQPACKET */
@@ -62,7 +65,8 @@ struct oci_build {
     const struct oci_cgroup *groups;
     const struct plan *network; /* the ways out, made inside; NULL: none */
     bool joined_uts;
-    bool host_writable; /* a folder of the host where a set-id file would outlive the container */
+    bool host_writable; /* a file of the host that could get set-id bits or file capabilities, which
+                           would outlive the container */
 };
 
 /* source.c: opens the root and the sources of bind mounts, and looks at what they are. `bundle` is
@@ -77,6 +81,8 @@ int oci_judge_view(const char *path, uint32_t magic, struct err *err);
 /* The mount that a source lies on, and with `recursive` those below it, which come along: none of
  * them is a view of the host's kernel, and where one of them has set-id bits, the source has. */
 int oci_judge_mounts(struct oci_source *s, bool recursive, struct err *err);
+/* Can anybody but root come to it, by the folders that it lies in? */
+bool oci_within_reach(const char *path);
 int oci_refuse_source(const char *path, const char *why, const char *hint, struct err *err);
 
 /* build_child.c: the root with its mounts, up to the pivot. */

@@ -165,6 +165,14 @@ static int listen_for_start(struct making *m, struct err *err)
     return 0;
 }
 
+static bool maps_host_root(const struct oci_config *c)
+{
+    bool found = c->uid_map_count == 0; /* the caller's numbers */
+    for (size_t i = 0; i < c->uid_map_count; i++)
+        found |= c->uid_maps[i].outside == 0;
+    return found && !oci_is_users();
+}
+
 static int prepare(struct making *m, struct err *err)
 {
     const struct oci_request *r = m->request;
@@ -183,7 +191,8 @@ static int prepare(struct making *m, struct err *err)
         oci_joins_open(&m->joins, &m->config, err) < 0 ||
         oci_sources_open(&m->build, m->bundle_fd, &m->operator, err) < 0 || make_groups(m, err) < 0)
         return err_number(err);
-    m->state.host_writable = m->build.host_writable;
+    m->state.host_writable = m->build.host_writable || oci_brings_files(r->keep);
+    m->state.maps_host_root = maps_host_root(&m->config);
     if (oci_state_save(&m->state, err) <
         0) /* from here on delete finds the groups, whatever happens */
         return err_number(err);
@@ -319,7 +328,7 @@ static int lead_inside(struct making *m, struct err *err)
         oci_hooks_run(&m->config, "createRuntime", &m->state, OCI_CREATING, err) < 0)
         return err_number(err);
     if (oci_tell_go(m->sync[0], err) < 0 || oci_expect(m->sync[0], OCI_WORD_READY, err) < 0 ||
-        oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, p, err) < 0 ||
+        oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, &m->build.become, err) < 0 ||
         oci_attest_namespaces(m->pid, err) < 0 ||
         oci_receipt_begin(&m->state, &m->config, &m->porter, m->pid, err) < 0)
         return err_number(err);

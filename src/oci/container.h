@@ -40,6 +40,9 @@ int oci_wait(pid_t pid);
 
 /* launch.c: what create and exec share. */
 int oci_console_connect(const char *path, struct err *err);
+/* Do files that come from here lie on the host (a redirection)? What holds for a bind of one holds
+ * for them: 0 to 2 and the `keep` after them. */
+bool oci_brings_files(unsigned keep);
 int oci_become_init(struct oci_become *b, const struct oci_process *p, const struct json *seccomp,
                     const struct oci_state *s, struct err *err);
 void oci_become_done(struct oci_become *b);
@@ -49,7 +52,7 @@ int oci_expect_number(int sync_fd, enum oci_word word, int32_t *ret, struct err 
 int oci_expect_listener(int sync_fd, int32_t *ret, struct err *err);
 int oci_tell_go(int sync_fd, struct err *err);
 int oci_limits_apply(pid_t pid, const struct oci_process *p, struct err *err);
-int oci_attest(pid_t pid, const struct oci_process *p, struct err *err);
+int oci_attest(pid_t pid, const struct oci_become *b, struct err *err);
 /* Root's, and everybody's before it is closed to their looks. */
 int oci_attest_namespaces(pid_t pid, struct err *err);
 int oci_pid_file(const char *path, pid_t pid, struct err *err);

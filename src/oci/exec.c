@@ -141,6 +141,7 @@ static int prepare(struct joining *j, const struct oci_request *r, struct err *e
         return err_set(err, ERR_REFUSED, "container not running");
     if (j->state.grouped && oci_cgroup_find(j->state.cgroup, &j->groups, err) < 0)
         return err_number(err);
+    j->state.host_writable |= oci_brings_files(r->keep);
     if (oci_become_init(&j->become, r->process, j->config.seccomp, &j->state, err) < 0)
         return err_number(err);
     j->become.keep = r->keep;
@@ -180,7 +181,7 @@ static int lead_inside(struct joining *j, const struct oci_request *r, struct er
     if (oci_cgroup_enter(&j->groups, j->pid, err) < 0 ||
         oci_oom_score(j->pid, r->process, err) < 0 || oci_tell_go(j->sync[0], err) < 0 ||
         oci_expect(j->sync[0], OCI_WORD_READY, err) < 0 ||
-        oci_limits_apply(j->pid, r->process, err) < 0 || oci_attest(j->pid, r->process, err) < 0 ||
+        oci_limits_apply(j->pid, r->process, err) < 0 || oci_attest(j->pid, &j->become, err) < 0 ||
         (j->become.drop_groups && oci_attest_namespaces(j->pid, err) < 0) ||
         (r->pid_file && oci_pid_file(r->pid_file, j->pid, err) < 0) ||
         oci_tell_go(j->sync[0], err) < 0)

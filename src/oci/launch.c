@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +24,9 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #define STEP_SECONDS  120
@@ -164,6 +167,29 @@ static bool may_drop_groups(void)
                               strncmp(word, "deny", 4) != 0);
 }
 
+bool oci_brings_files(unsigned keep)
+{
+    bool found = false;
+    for (int fd = 0; fd < 3 + (int)keep; fd++) {
+        struct stat sb;
+        struct statfs fs;
+        /* A sealed or unlinked one is nowhere on the host. */
+        found |= fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode) && sb.st_nlink > 0 &&
+                 fstatfs(fd, &fs) == 0 && !(fs.f_flags & ST_NOSUID);
+    }
+    return found;
+}
+
+/* A file capability that root inside sets is one on the host too where both are the same user. No
+ * filter can tell it from other attributes of files, so that the right to set one goes. */
+static void choose_caps(struct oci_become *b, const struct oci_process *p,
+                        const struct oci_state *s)
+{
+    uint64_t never = s->host_writable && s->maps_host_root ? 1ull << CAP_SETFCAP : 0;
+    for (size_t i = 0; i < OCI_CAPS_COUNT; i++)
+        b->caps[i] = p->caps[i] & ~never;
+}
+
 int oci_become_init(struct oci_become *b, const struct oci_process *p, const struct json *seccomp,
                     const struct oci_state *s, struct err *err)
 {
@@ -176,6 +202,7 @@ int oci_become_init(struct oci_become *b, const struct oci_process *p, const str
                                      .counted_memory = s->grouped,
                                      .host_writable = s->host_writable};
     b->process = p;
+    choose_caps(b, p, s);
     b->drop_groups = may_drop_groups();
     b->devices_abi = landlock_abi();
     b->argv = texts(p->args);
@@ -307,14 +334,14 @@ int oci_attest_namespaces(pid_t pid, struct err *err)
 }
 
 /* K-6 for a container: what is in force is read from outside, before its program may run. */
-int oci_attest(pid_t pid, const struct oci_process *p, struct err *err)
+int oci_attest(pid_t pid, const struct oci_become *b, struct err *err)
 {
     struct proc_status st;
     if (procfs_status(pid, &st, err) < 0)
         return err_number(err);
     if (st.no_new_privs != 1 || st.seccomp != 2)
         return err_set(err, ERR_ATTEST, "the container has no filter, or may gain rights");
-    uint64_t most = p->caps[OCI_CAPS_BOUNDING];
+    uint64_t most = b->caps[OCI_CAPS_BOUNDING];
     if ((st.cap_bnd & ~most) || (st.cap_prm & ~most) || (st.cap_eff & ~most) ||
         (st.cap_inh & ~most) || (st.cap_amb & ~most))
         return err_set(err, ERR_ATTEST, "the container has more capabilities than planned");

@@ -4,7 +4,10 @@
 #include "oci/build.h"
 #include "os/procfs.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 
 /* File systems through which the host itself is configured or looked into. */
 static const struct {
@@ -54,6 +57,28 @@ int oci_judge_place(const char *path, struct err *err)
             return oci_refuse_source(path, "it holds the host's own sockets, devices or secrets",
                                      hint, err);
     return 0;
+}
+
+/* A list of access rights counts as somebody. */
+static bool only_roots(const char *folder)
+{
+    struct stat sb;
+    if (stat(folder, &sb) < 0 || sb.st_uid != 0 || (sb.st_mode & S_IXOTH))
+        return false;
+    return (!(sb.st_mode & S_IXGRP) || sb.st_gid == 0) &&
+           getxattr(folder, "system.posix_acl_access", NULL, 0) <= 0;
+}
+
+bool oci_within_reach(const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    for (char *slash; (slash = strrchr(folder, '/'));) {
+        *slash = '\0';
+        if (*folder && only_roots(folder))
+            return false;
+    }
+    return true;
 }
 
 int oci_judge_view(const char *path, uint32_t magic, struct err *err)

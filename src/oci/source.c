@@ -26,6 +26,10 @@ static int judge_kind(struct oci_source *s, const struct stat *sb, const struct 
                       struct err *err)
 {
     s->folder = S_ISDIR(sb->st_mode);
+    /* Engines keep names and addresses of hosts in files that only root comes to, and those are in
+     * nearly every container. */
+    if (!s->folder)
+        s->nosuid |= !S_ISREG(sb->st_mode) || !oci_within_reach(s->path);
     if (S_ISDIR(sb->st_mode) || S_ISREG(sb->st_mode) || S_ISFIFO(sb->st_mode))
         return 0;
     if (S_ISSOCK(sb->st_mode))
@@ -103,7 +107,7 @@ static int open_source(struct oci_build *b, size_t i, int bundle, const struct o
     attr |= s->device ? 0 : SYS_MOUNT_ATTR_NODEV;
     if (take_tree(fd, s, m->recursive, attr, err) < 0)
         return err_number(err);
-    b->host_writable |= s->folder && !m->read_only && !s->nosuid;
+    b->host_writable |= !m->read_only && !s->nosuid;
     return 0;
 }
 

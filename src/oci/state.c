@@ -201,6 +201,7 @@ static int load(struct oci_state *s, struct err *err)
     s->started = json_flag(j, "started");
     s->grouped = json_flag(j, "grouped");
     s->host_writable = json_flag(j, "host_writable");
+    s->maps_host_root = json_flag(j, "maps_host_root");
     s->porter = (pid_t)json_number(j, "porter");
     s->porter_start = json_uint(j, "porter_start");
     s->proxy_port = (uint16_t)json_uint(j, "proxy_port");
@@ -244,6 +245,7 @@ int oci_state_save(const struct oci_state *s, struct err *err)
     jw_kv_bool(&w, "started", s->started);
     jw_kv_bool(&w, "grouped", s->grouped);
     jw_kv_bool(&w, "host_writable", s->host_writable);
+    jw_kv_bool(&w, "maps_host_root", s->maps_host_root);
     jw_kv_int(&w, "porter", s->porter);
     jw_kv_uint(&w, "porter_start", s->porter_start);
     jw_kv_uint(&w, "proxy_port", s->proxy_port);

@@ -28,8 +28,8 @@ struct oci_state {
     pid_t pid;
     uint64_t start; /* of the process with that pid, in ticks since boot: no other one has both */
     bool started;
-    bool grouped; /* it has groups */
-    bool host_writable;
+    bool grouped;                       /* it has groups */
+    bool host_writable, maps_host_root; /* a file of the host; who is root there inside */
     pid_t porter; /* who stands beside it while it runs (porter.h); 0: nobody */
     uint64_t porter_start;
     uint16_t proxy_port; /* where brig-proxy listens inside; 0: it does not */

@@ -203,6 +203,111 @@ def test_O03_control_the_hosts_settings_can_be_written_below_a_source(bundle):
     assert told.stdout == "WROTE\n", told
 
 
+# As setcap writes cap_setuid=ep; the kernel adds whose it is where it is not the host's root.
+SETS_CAPABILITY = """import os, struct, sys
+try:
+    os.setxattr(sys.argv[1], "security.capability", struct.pack("<5I", 0x02000001, 1 << 7, 0, 0, 0))
+    print("SET")
+except PermissionError:
+    print("DENIED")
+"""
+
+
+@pytest.fixture
+def python(bundle):
+    """The same with the host's python inside, and with the right to set capabilities of files."""
+    root = bundle.folder / "rootfs"
+    for name in ("lib", "lib64"):
+        if Path("/", name).is_symlink():
+            (root / name).symlink_to("usr/" + name)
+        elif Path("/", name).exists():
+            bundle.mount("/" + name, type="bind", source="/" + name, options=["bind", "ro"])
+    bundle.mount("/usr", type="bind", source="/usr", options=["bind", "ro"])
+    (root / "sets.py").write_text(SETS_CAPABILITY)
+    (root / "tmp/f").write_text("")
+    bundle.caps("CAP_SETFCAP", "CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_DAC_OVERRIDE")
+    return bundle
+
+
+def capability_of(path):
+    try:
+        return os.getxattr(path, "security.capability")
+    except OSError:
+        return None
+
+
+def test_O03_capabilities_of_the_hosts_files(python):
+    """Root inside is the host's root to a file: what it grants there holds outside."""
+    bundle, host = python, python.folder / "host"
+    host.mkdir()
+    (host / "f").write_text("")
+    command = "/usr/bin/python3 /sets.py "
+    assert bundle.run(command + "/tmp/f").stdout == "SET\n"  # control: the right itself, where nothing of the host's can be written
+    bundle.mount("/data", type="bind", source=str(host), options=["bind", "rw"])
+    assert bundle.run(command + "/data/f; grep CapBnd /proc/self/status").stdout == "DENIED\nCapBnd:\t00000000000000cb\n"
+    assert capability_of(host / "f") is None
+    bundle.start("exec sleep 1000")
+    assert bundle.exec("--cap", "CAP_SETFCAP", "/usr/bin/python3", "/sets.py", "/data/f").stdout == "DENIED\n"
+    bundle.remove()
+    bundle.config["mounts"][-1]["options"] = ["bind", "ro"]
+    assert bundle.run(command + "/tmp/f").stdout == "SET\n"  # control
+    bundle.config["mounts"][-1].update(source=str(host / "f"), destination="/data/f", options=["bind", "rw"])
+    assert bundle.run(command + "/data/f").stdout == "DENIED\n"
+
+
+def test_O03_control_capabilities_of_a_mapped_root_are_its_own(python):
+    bundle, host = python, python.folder / "host"
+    host.mkdir()
+    (host / "f").write_text("")
+    bundle.mount("/data", type="bind", source=str(host), options=["bind", "rw"])
+    subprocess.run(["chown", "-R", "100000:100000", str(host), str(bundle.folder / "rootfs")], check=True)
+    bundle.config["linux"].update({key: [{"containerID": 0, "hostID": 100000, "size": 65536}] for key in ("uidMappings", "gidMappings")})
+    assert bundle.run("/usr/bin/python3 /sets.py /data/f").stdout == "SET\n"
+    assert capability_of(host / "f")[-4:] == (100000).to_bytes(4, "little")  # of no use to anybody else's
+
+
+def test_O03_control_without_the_guard_they_are_the_hosts(python):
+    bundle, host = python, python.folder / "host"
+    host.mkdir()
+    (host / "f").write_text("")
+    bundle.mount("/data", type="bind", source=str(host), options=["bind", "rw"])
+    told = elsewhere(bundle, "/usr/bin/python3 /sets.py /data/f")
+    assert told.stdout == "SET\n", told
+    assert len(capability_of(host / "f")) == 20  # nobody's in particular: everybody's
+
+
+def test_O03_set_id_bits_of_a_single_file(bundle):
+    file = bundle.folder / "file"
+    file.write_text("")
+    script = "chmod 4755 /data/f 2>/dev/null; stat -c %a /data/f"
+    bundle.mount("/data/f", type="bind", source=str(file), options=["bind", "rw"])
+    assert bundle.run(script).stdout == "644\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert bundle.run("chmod 755 /data/f; stat -c %a /data/f").stdout == "755\n"  # control
+    # controls: one that can only be read, and one that nobody but root comes to, as engines keep the names of hosts
+    bundle.config["mounts"][-1]["options"] = ["bind", "ro"]
+    assert bundle.run("touch /tmp/g; chmod 4755 /tmp/g; stat -c %a /tmp/g").stdout == "4755\n"
+    closed = bundle.folder / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "f").write_text("")
+    bundle.config["mounts"][-1].update(source=str(closed / "f"), options=["bind", "rw"])
+    assert bundle.run(script).stdout == "4755\n"
+    closed.chmod(0o701)
+    (closed / "f").chmod(0o644)
+    assert bundle.run(script).stdout == "644\n"
+
+
+def test_O03_set_id_bits_of_a_file_that_came_along(bundle):
+    """As standard output: a redirection."""
+    script = "chmod 4755 /proc/self/fd/1 2>/dev/null; touch /tmp/g; chmod 4755 /tmp/g 2>/dev/null; stat -c %a /tmp/g >&2"
+    with (bundle.folder / "file").open("w") as out:
+        bundle.shell(script)
+        told = subprocess.run(bundle.command("run", "--bundle", bundle.folder, bundle.id), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE,
+                              text=True, timeout=120, cwd=bundle.folder)
+    assert told.stderr == "644\n" and stat.S_IMODE(os.stat(bundle.folder / "file").st_mode) == 0o644
+    assert bundle.run(script).stderr == "4755\n"  # control: a pipe
+
+
 def test_O03_a_socket_of_the_host(bundle, tmp_path):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))
