@@ -24,7 +24,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
+#define TTY_MAJOR 5 /* of /dev/tty, which is whatever terminal the process has */
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER 0x5441
 #endif
@@ -84,7 +86,7 @@ static int bind_console(int slave, struct err *err)
     }
     cleanup_fd int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return root < 0 ? err_sys(err, "open the root")
-                    : oci_bind_inside(path, root, "/dev/console", err);
+                    : oci_bind_inside(path, root, "/dev/console", 0, err);
 }
 
 static int take_terminal(const struct oci_become *p, struct err *err)
@@ -121,6 +123,43 @@ static void give_pipes(uid_t uid)
         if (fstat(fd, &sb) == 0 && S_ISFIFO(sb.st_mode) && sb.st_uid != uid)
             (void)!fchown(fd, uid, (gid_t)-1);
     }
+}
+
+/* A node of the host's that came along open could still be changed by its descriptor: the same one
+ * by the way of the container takes its place, where that is read-only (OC-14). */
+static int own_device(int fd, struct err *err)
+{
+    struct stat sb, now;
+    if (fstat(fd, &sb) < 0 || !S_ISCHR(sb.st_mode))
+        return 0;
+    for (size_t i = 0; i < oci_devices_len; i++) {
+        const struct oci_device *d = &oci_devices[i];
+        if (major(sb.st_rdev) != d->major || minor(sb.st_rdev) != d->minor)
+            continue;
+        if (d->major == TTY_MAJOR)
+            return err_set(
+                err, ERR_UNSUPPORTED,
+                "descriptor %d is /dev/tty, which would be the host's: give the terminal "
+                "by its own name",
+                fd);
+        int flags = fcntl(fd, F_GETFL);
+        cleanup_fd int own =
+            open(d->path, (flags & O_ACCMODE) | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+        if (own < 0 || fstat(own, &now) < 0 || !S_ISCHR(now.st_mode) || now.st_rdev != sb.st_rdev)
+            return err_set(err, ERR_REFUSED, "%s in the container is not that device", d->path);
+        return fcntl(own, F_SETFL, flags) < 0 || dup2(own, fd) < 0
+                   ? err_sys(err, "open %s anew", d->path)
+                   : 0;
+    }
+    return 0;
+}
+
+static int own_devices(const struct oci_become *p, struct err *err)
+{
+    for (int fd = 0; fd < 3 + (int)p->keep; fd++)
+        if (own_device(fd, err) < 0)
+            return err_number(err);
+    return 0;
 }
 
 /* ---- identity and walls ---- */
@@ -301,7 +340,8 @@ _Noreturn void oci_become(const struct oci_become *p)
         take_terminal(p, &err);
     else
         give_pipes(p->process->uid);
-    if (err.code == ERR_NONE && enter_folder(p, &err) == 0 && p->process->has_umask)
+    if (err.code == ERR_NONE && own_devices(p, &err) == 0 && enter_folder(p, &err) == 0 &&
+        p->process->has_umask)
         umask((mode_t)p->process->umask);
     if (err.code != ERR_NONE)
         oci_give_up(p->sync_fd, &err);

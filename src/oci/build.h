@@ -6,7 +6,7 @@
  * are those of that moment. OC-8  A mount stands where it was judged to stand: its destination is
  * resolved beneath the root, and never lies on the kernel's own file systems. OC-13  No set-id bit
  * and no file capability is left on a file of the host: where one could be written, neither can be
- * set. */
+ * set. OC-14  The host's device nodes have mode, owner and times that nobody inside changes. */
 #pragma once
 
 #include "kernel/process/filter.h"
@@ -96,7 +96,8 @@ int oci_mount_make(const struct oci_build *b, int root, size_t i, struct err *er
 /* A place in the root, made where it is missing; a folder or a file. */
 int oci_place(int root, const char *path, bool folder, struct err *err);
 int oci_attach(int mount, int target, const char *dest, struct err *err);
-int oci_bind_inside(const char *source, int root, const char *dest, struct err *err);
+/* `attr` more than nosuid and noexec. */
+int oci_bind_inside(const char *source, int root, const char *dest, uint64_t attr, struct err *err);
 int oci_mask(int root, const char *path, struct err *err);
 int oci_shut(int root, const char *path, struct err *err);
 

@@ -115,6 +115,8 @@ static int attach_root(const struct oci_build *b, struct err *err)
     return oci_attach(tree, at, s->path, err) < 0 ? err_number(err) : fd_steal(&tree);
 }
 
+/* The host's own nodes. Data passes through a node on a read-only mount in both directions; its
+ * mode, owner and times, which would change for the host, do not change (OC-14). */
 static int make_devices(int root, struct err *err)
 {
     for (size_t i = 0; i < oci_devices_len; i++) {
@@ -123,7 +125,7 @@ static int make_devices(int root, struct err *err)
         if (stat(d->path, &sb) < 0 || !S_ISCHR(sb.st_mode) || major(sb.st_rdev) != d->major ||
             minor(sb.st_rdev) != d->minor)
             return err_set(err, ERR_UNSUPPORTED, "the host's %s is not that device", d->path);
-        if (oci_bind_inside(d->path, root, d->path, err) < 0)
+        if (oci_bind_inside(d->path, root, d->path, SYS_MOUNT_ATTR_RDONLY, err) < 0)
             return err_number(err);
     }
     return 0;

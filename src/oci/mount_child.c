@@ -161,7 +161,7 @@ static int bind_tree(const struct oci_build *b, size_t i, struct err *err)
     cleanup_fd int tree = sys_open_tree(
         at, "", SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC | SYS_AT_EMPTY_PATH | depth);
     if (s->device)
-        set.attr_set &= ~(uint64_t)SYS_MOUNT_ATTR_NODEV;
+        set.attr_set = (set.attr_set & ~(uint64_t)SYS_MOUNT_ATTR_NODEV) | SYS_MOUNT_ATTR_RDONLY;
     if (tree < 0 || sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH | depth, &set) < 0)
         return err_sys(err, "take %s", s->path);
     return fd_steal(&tree);
@@ -298,9 +298,9 @@ int oci_mount_make(const struct oci_build *b, int root, size_t i, struct err *er
 
 /* ---- what every root gets ---- */
 
-int oci_bind_inside(const char *source, int root, const char *dest, struct err *err)
+int oci_bind_inside(const char *source, int root, const char *dest, uint64_t attr, struct err *err)
 {
-    struct sys_mount_attr set = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NOEXEC,
+    struct sys_mount_attr set = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NOEXEC | attr,
                                  .propagation = MS_PRIVATE};
     cleanup_fd int tree =
         sys_open_tree(AT_FDCWD, source, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
@@ -310,7 +310,8 @@ int oci_bind_inside(const char *source, int root, const char *dest, struct err *
     return target < 0 ? err_number(err) : oci_attach(tree, target, dest, err);
 }
 
-/* A folder becomes empty, a file like /dev/null. What is not there needs no mask. */
+/* A folder becomes empty, a file like /dev/null, which is the host's and read-only as every node
+ * (OC-14). What is not there needs no mask. */
 int oci_mask(int root, const char *path, struct err *err)
 {
     struct stat sb;
@@ -330,7 +331,8 @@ int oci_mask(int root, const char *path, struct err *err)
             : sys_open_tree(AT_FDCWD, "/dev/null", SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
     if (mnt < 0)
         return S_ISDIR(sb.st_mode) ? err_number(err) : err_sys(err, "mask %.200s", path);
-    struct sys_mount_attr set = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NOEXEC,
+    struct sys_mount_attr set = {.attr_set = SYS_MOUNT_ATTR_NOSUID | SYS_MOUNT_ATTR_NOEXEC |
+                                             SYS_MOUNT_ATTR_RDONLY,
                                  .propagation = MS_PRIVATE};
     if (!S_ISDIR(sb.st_mode) && sys_mount_setattr(mnt, "", SYS_AT_EMPTY_PATH, &set) < 0)
         return err_sys(err, "mask %.200s", path);

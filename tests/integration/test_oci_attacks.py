@@ -516,6 +516,55 @@ def test_O07_devices_and_sysctls(bundle, change, why):
     assert open("/proc/sys/kernel/core_pattern").read() == before
 
 
+@pytest.fixture
+def nodes():
+    """The host's, with their modes put back, should they have changed."""
+    made = {name: stat.S_IMODE(os.stat(name).st_mode) for name in ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")}
+    yield made
+    for name, mode in made.items():
+        os.chmod(name, mode)
+
+
+# A mode that nobody notices, in case that it works.
+CHANGE = 'for at in "$@"; do chmod 667 "$at" 2>/dev/null && echo "$at"; done; true'
+
+
+def modes_of(names):
+    return {name: stat.S_IMODE(os.stat(name).st_mode) for name in names}
+
+
+def test_O07_the_hosts_device_nodes_stay_as_they_are(bundle, nodes):
+    """They are the host's inodes; those that mask files too, and the one that came along as standard input."""
+    bundle.caps("CAP_FOWNER", "CAP_CHOWN", "CAP_DAC_OVERRIDE")
+    bundle.config["linux"]["maskedPaths"] = ["/etc/masked"]
+    (bundle.folder / "rootfs/etc/masked").write_text("")
+    bundle.mount("/mine", type="bind", source="/dev/full", options=["bind", "rw"])
+    use = 'echo x >/dev/null && head -c 3 /dev/zero | wc -c && head -c 3 /dev/urandom | wc -c; (echo x >/mine) 2>&1; cat /dev/null; wc -c </etc/masked; echo x >/etc/masked'
+    told = bundle.run(f'set -- /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty /etc/masked /mine /proc/self/fd/0 /proc/keys; {CHANGE}; {use}')
+    assert told.stdout == "3\n3\nsh: write error: No space left on device\n0\n", told  # nothing changed, and all work as ever (control)
+    assert modes_of(nodes) == nodes
+
+
+def test_O07_device_nodes_that_come_along(bundle, nodes):
+    """By their descriptors, at the start and with an exec; what is read and written stays what it was."""
+    change = f"set -- /proc/self/fd/0 /proc/self/fd/1; {CHANGE} >&2; head -c 3 | wc -c >&2; echo x; echo $? >&2"
+
+    def call(*args):
+        with open("/dev/zero") as source, open("/dev/full", "w") as sink:
+            return subprocess.run(bundle.command(*args), stdin=source, stdout=sink, stderr=subprocess.PIPE, text=True, timeout=120, cwd=bundle.folder)
+    assert call("run", "--bundle", bundle.shell(change).folder, bundle.id).stderr == "3\nsh: write error: No space left on device\n1\n"
+    bundle.start("exec sleep 1000")
+    assert call("exec", bundle.id, "sh", "-c", change).stderr == "3\nsh: write error: No space left on device\n1\n"
+    assert modes_of(nodes) == nodes
+
+
+def test_O07_control_a_node_changes_where_its_mount_is_not_read_only(tmp_path):
+    script = ('mount -t tmpfs t "$1" && cd "$1" && mknod n c 1 7 && touch b && mount --bind n b && chmod 640 b && stat -c %a n && '
+              'mount -o remount,bind,ro b && ! chmod 600 b 2>/dev/null && stat -c %a n && echo x | tee b >/dev/null')
+    told = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", str(tmp_path)], capture_output=True, text=True, timeout=60, env={**os.environ, "LC_ALL": "C"})
+    assert told.stdout == "640\n640\n" and "No space left" in told.stderr, told
+
+
 def test_O07_control_without_the_lists_nodes_and_settings_are_the_hosts(bundle):
     """A runtime without the list makes the node; and root outside of the walls, with the same proc, sets what is the whole host's."""
     bundle.config["linux"]["devices"] = [{"path": "/dev/mem", "type": "c", "major": 1, "minor": 1, "fileMode": 0o666}]
