@@ -2,6 +2,7 @@
 #include "oci/hooks.h"
 
 #include "base/cleanup.h"
+#include "oci/judge.h"
 #include "os/sys.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ static char **texts(const struct json *list, const char *first)
     char **out = calloc(n + 2, sizeof *out);
     if (!out)
         return NULL;
-    if (n == 0 && first)
+    if (n == 0)
         out[0] = (char *)(uintptr_t)first;
     for (size_t i = 0; i < n; i++)
         out[i] = (char *)(uintptr_t)json_string(json_at(list, i));
@@ -65,7 +66,7 @@ static int run_one(const struct json *hook, const struct buf *state, struct err 
     const char *path = json_text(hook, "path");
     int64_t timeout = json_number(hook, "timeout");
     cleanup_free char **argv = texts(json_get(hook, "args"), path);
-    cleanup_free char **envp = texts(json_get(hook, "env"), NULL);
+    cleanup_free char **envp = texts(json_get(hook, "env"), OCI_HOOK_PATH);
     int in[2];
     if (!path || !argv || !envp)
         return err_memory(err);

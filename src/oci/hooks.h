@@ -1,5 +1,5 @@
 /* Programs outside that the operator allows to be run beside a container (OC-5): with the state on
- * stdin, the environment that the configuration gives and nothing else, and a time limit. */
+ * stdin, a PATH of the host's own programs and no other variable, and a time limit. */
 #pragma once
 
 #include "oci/config.h"

@@ -305,6 +305,51 @@ static bool text_in(const struct json *list, const char *text)
     return false;
 }
 
+static bool in_hook_path(const char *folder, size_t len)
+{
+    for (const char *at = strchr(OCI_HOOK_PATH, '=') + 1; *at;) {
+        size_t n = strcspn(at, ":");
+        if (n == len && strncmp(at, folder, len) == 0)
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+/* PATH, with folders of the host's own programs only. */
+static bool plain_variable(const char *entry)
+{
+    if (strncmp(entry, "PATH=", 5) != 0)
+        return false;
+    for (const char *at = entry + 5;; at++) {
+        size_t n = strcspn(at, ":");
+        if (!in_hook_path(at, n))
+            return false;
+        at += n;
+        if (*at == '\0')
+            return true;
+    }
+}
+
+/* LD_PRELOAD, BASH_ENV, PYTHONPATH and their like make another program of the one that was allowed,
+ * and there is no end to the list of them. */
+static int judge_hook_variables(const struct json *env, const char *stage, struct err *err)
+{
+    for (size_t i = 0; i < json_count(env); i++) {
+        const char *entry = json_string(json_at(env, i));
+        if (plain_variable(entry))
+            continue;
+        err_set(err, ERR_REFUSED,
+                "config: hooks.%s: the variable %.*s would lead the hook to other programs", stage,
+                (int)(strcspn(entry, "=") > 60 ? 60 : strcspn(entry, "=")), entry);
+        return refuse(err, BOUNDARY_KERNEL,
+                      "a hook may have PATH alone, with folders of " OCI_HOOK_PATH
+                      "; what it needs it finds in the state on its stdin, or a wrapper that the "
+                      "operator allows sets it");
+    }
+    return 0;
+}
+
 static int judge_hook(const struct json *j, const char *stage, const struct oci_operator *o,
                       struct err *err)
 {
@@ -323,7 +368,7 @@ static int judge_hook(const struct json *j, const char *stage, const struct oci_
     if (timeout <= 0)
         return field_wrong("hooks[]", "timeout", "at least 1 second", err);
     if (text_in(o->hooks, path))
-        return 0;
+        return judge_hook_variables(env, stage, err);
     err_set(err, ERR_REFUSED, "config: hooks.%s: %.200s would run outside of the sandbox", stage,
             path);
     return refuse(err, BOUNDARY_KERNEL,

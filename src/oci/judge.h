@@ -6,7 +6,8 @@
  * OC-3  A namespace of the host is never the sandbox's: left out means refused, or a new one.
  * OC-4  Mounts are of the listed kinds with the listed options; nothing propagates.
  * OC-5  Programs outside (hooks), joins and sockets of the host are the operator's to allow, in a
- * file that only root can write; a configuration cannot. OC-6  A limit is never above the
+ * file that only root can write; a configuration cannot, and the variables that it gives to a hook
+ * lead to no other program. OC-6  A limit is never above the
  * operator's; a cgroup is the container's own. OC-10  An annotation brig.* is understood, and
  * within what the operator's file says, or the container is not made. */
 #pragma once
@@ -16,6 +17,8 @@
 
 #define OCI_OPERATOR_FILE "/etc/brig/oci.json"
 #define OCI_OPERATOR_MAX  ((size_t)1 << 20)
+/* What a hook has that names no variable; its folders are all that a PATH may name. */
+#define OCI_HOOK_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct oci_operator {
     struct json *tree;

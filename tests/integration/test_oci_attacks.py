@@ -387,7 +387,7 @@ def test_O05_hooks(bundle, tmp_path, stage):
     hook = tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ncat >{mark}\nenv >>{mark}\nls /proc/self/fd | wc -l >>{mark}\n")
     hook.chmod(0o755)
-    bundle.config["hooks"] = {stage: [{"path": str(hook), "env": ["ONLY=this"]}]}
+    bundle.config["hooks"] = {stage: [{"path": str(hook), "env": ["PATH=/usr/bin:/bin"]}]}
     refused(bundle, "outside of the sandbox")
     assert not mark.exists()
     bundle.shell("echo RAN")
@@ -395,7 +395,42 @@ def test_O05_hooks(bundle, tmp_path, stage):
     assert told.stdout == "RAN\n", told.stderr
     text = mark.read_text()
     assert json.loads(text.splitlines()[0].split("}")[0] + "}")["id"] == bundle.id
-    assert "ONLY=this" in text and "HOME=" not in text
+    assert "PATH=/usr/bin:/bin\n" in text and "HOME=" not in text
+
+
+@pytest.mark.parametrize("entry", ["LD_PRELOAD={0}/evil.so", "BASH_ENV={0}/x", "PATH={0}:/usr/bin:/bin", "PATH=", "PATH=/usr/bin:", "PATH=:/usr/bin", "PATH=.",
+                                   "PATH=/usr/bin/../../{0}", "PATH", "", "path=/bin", "ONLY=this"])
+def test_O05_variables_of_hooks(bundle, tmp_path, entry):
+    """A program that the operator allowed is no other one by what the bundle gives it; its PATH alone would do."""
+    evil, hook = tmp_path / "evil", tmp_path / "hook"
+    evil.mkdir()
+    (evil / "cat").write_text(f"#!/bin/sh\n: >{tmp_path}/worked\n")
+    hook.write_text(f"#!/bin/sh\ncat >/dev/null\nenv >{tmp_path}/env\n")
+    for file in (evil / "cat", hook):
+        file.chmod(0o755)
+    allowed = {"hooks": [str(hook)]}
+    bundle.config["hooks"] = {"createRuntime": [{"path": str(hook), "env": ["PATH=/bin", entry.format(evil)]}]}
+    bundle.shell("echo RAN")
+    told = operator_call(bundle, allowed, "run", "--bundle", bundle.folder, bundle.id)
+    assert told.returncode == 125 and "RAN" not in told.stdout and "would lead the hook to other programs" in told.stderr, told
+    assert "state on its stdin" in told.stderr and not (tmp_path / "env").exists() and not (tmp_path / "worked").exists()
+    # controls: a plain PATH, and the one of a hook that names none
+    for env, path in ([["PATH=/usr/bin:/bin"], "PATH=/usr/bin:/bin\n"], [[], "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"]):
+        bundle.config["hooks"] = {"createRuntime": [{"path": str(hook), "env": env}]}
+        bundle.save()
+        told = operator_call(bundle, allowed, "run", "--bundle", bundle.folder, bundle.id)
+        assert told.stdout == "RAN\n" and path in (tmp_path / "env").read_text(), told
+
+
+def test_O05_control_a_path_makes_another_program_of_a_hook(bundle, tmp_path):
+    evil, hook = tmp_path / "evil", tmp_path / "hook"
+    evil.mkdir()
+    (evil / "cat").write_text(f"#!/bin/sh\n: >{tmp_path}/worked\n")
+    hook.write_text("#!/bin/sh\ncat >/dev/null\n")
+    for file in (evil / "cat", hook):
+        file.chmod(0o755)
+    bundle.config["hooks"] = {"createRuntime": [{"path": str(hook), "env": [f"PATH={evil}:/usr/bin:/bin"]}]}
+    assert elsewhere(bundle, "echo RAN").stdout == "RAN\n" and (tmp_path / "worked").exists()
 
 
 def test_O05_hooks_that_fail_or_do_not_end(bundle, tmp_path):

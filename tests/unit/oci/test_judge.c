@@ -46,6 +46,14 @@ static void allowed_by(const char *text, const char *file)
     cr_assert_eq(judge(text, file, &err), 0, "%s", err.message);
 }
 
+/* Even so. */
+static void refused_by(const char *text, const char *file, const char *why)
+{
+    struct err err;
+    cr_assert_lt(judge(text, file, &err), 0, "taken: %s", text);
+    cr_assert(strstr(err.message, why), "\"%s\" is not in: %s", why, err.message);
+}
+
 Test(oci_judge, plain)
 {
     taken(CONFIG("", "", ""));
@@ -134,6 +142,13 @@ Test(oci_judge, hooks)
     allowed_by(HOOK("prestart"), "{\"hooks\":[\"/opt/hook\"]}");
     allowed_by(HOOK("createRuntime"), "{\"hooks\":[\"/opt/hook\"]}");
     allowed_by(HOOK("poststop"), "{\"hooks\":[\"/opt/hook\"]}");
+#define HOOK_ENV(entry)                                                                            \
+    CONFIG("", ",\"hooks\":{\"prestart\":[{\"path\":\"/opt/hook\",\"env\":[\"" entry "\"]}]}", "")
+    allowed_by(HOOK_ENV("PATH=/bin:/usr/sbin"), "{\"hooks\":[\"/opt/hook\"]}");
+    refused_by(HOOK_ENV("PATH=/bin:/tmp"), "{\"hooks\":[\"/opt/hook\"]}", "other programs");
+    refused_by(HOOK_ENV("PATH=/usr/local"), "{\"hooks\":[\"/opt/hook\"]}", "other programs");
+    refused_by(HOOK_ENV("PATH="), "{\"hooks\":[\"/opt/hook\"]}", "other programs");
+    refused_by(HOOK_ENV("LD_PRELOAD=/x"), "{\"hooks\":[\"/opt/hook\"]}", "LD_PRELOAD");
     refused(HOOK("createContainer"), "createContainer");
     refused(CONFIG("", ",\"hooks\":{\"prestart\":[{\"path\":\"hook\"}]}", ""), "absolute");
     refused(CONFIG("", ",\"hooks\":{\"prestart\":[{\"path\":\"/h\",\"timeout\":0}]}", ""),
