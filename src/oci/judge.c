@@ -297,7 +297,7 @@ static int judge_sysctls(const struct json *j, struct err *err)
     return 0;
 }
 
-static bool text_in(const struct json *list, const char *text)
+bool oci_text_in(const struct json *list, const char *text)
 {
     for (size_t i = 0; i < json_count(list); i++)
         if (strcmp(json_string(json_at(list, i)), text) == 0)
@@ -367,7 +367,7 @@ static int judge_hook(const struct json *j, const char *stage, const struct oci_
         return field_wrong("hooks[]", "path", "an absolute path", err);
     if (timeout <= 0)
         return field_wrong("hooks[]", "timeout", "at least 1 second", err);
-    if (text_in(o->hooks, path))
+    if (oci_text_in(o->hooks, path))
         return judge_hook_variables(env, stage, err);
     err_set(err, ERR_REFUSED, "config: hooks.%s: %.200s would run outside of the sandbox", stage,
             path);

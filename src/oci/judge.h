@@ -56,6 +56,8 @@ int oci_rules_read(const struct json *list, const char *where, struct policy *p,
 /* judge_mount.c */
 int oci_judge_mount(const struct oci_mount *m, struct err *err);
 
+bool oci_text_in(const struct json *list, const char *text);
+
 /* One of the device nodes that a sandbox has: by number, and by the path that it has in there. */
 struct oci_device {
     const char *path;

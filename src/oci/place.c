@@ -26,12 +26,16 @@ static const struct {
     {0x67596969, "rpc_pipefs"}, {0x07655821, "resctrl"},
 };
 
-/* The place itself, and for the first group all below it. */
+/* The place itself, and for the first group all below it. Below the folders of services engines
+ * keep files of containers: what listens there is looked for by its name (sockets.c). */
 static const char *const closed[] = {"/proc",        "/sys",          "/boot",
                                      "/etc/brig",    "/etc/shadow",   "/etc/gshadow",
                                      "/etc/sudoers", "/run/brig-oci", "/var/lib/brig"};
-static const char *const too_wide[] = {"/",    "/dev", "/run",     "/var/run",
-                                       "/etc", "/var", "/var/lib", "/root"};
+static const char *const too_wide[] = {
+    "/",         "/dev",         "/run",        "/var/run",    "/etc",      "/var",
+    "/var/lib",  "/root",        "/run/podman", "/run/docker", "/run/crio", "/run/containerd",
+    "/run/dbus", "/run/systemd", "/run/user",
+};
 
 int oci_refuse_source(const char *path, const char *why, const char *hint, struct err *err)
 {
@@ -40,20 +44,26 @@ int oci_refuse_source(const char *path, const char *why, const char *hint, struc
     return err_hint(err, "%s", hint);
 }
 
-static bool is_below(const char *path, const char *place)
+bool oci_is_below(const char *path, const char *place)
 {
     size_t len = strlen(place);
     return strncmp(path, place, len) == 0 && path[len] == '/';
+}
+
+/* "/run/user/1000" */
+static bool is_users_own(const char *path)
+{
+    return oci_is_below(path, "/run/user") && !strchr(path + sizeof "/run/user", '/');
 }
 
 int oci_judge_place(const char *path, struct err *err)
 {
     static const char hint[] = "name a narrower folder";
     for (size_t i = 0; i < ARRAY_LEN(closed); i++)
-        if (strcmp(path, closed[i]) == 0 || is_below(path, closed[i]))
+        if (strcmp(path, closed[i]) == 0 || oci_is_below(path, closed[i]))
             return oci_refuse_source(path, "this place never enters a sandbox", hint, err);
     for (size_t i = 0; i < ARRAY_LEN(too_wide); i++)
-        if (strcmp(path, too_wide[i]) == 0)
+        if (strcmp(path, too_wide[i]) == 0 || is_users_own(path))
             return oci_refuse_source(path, "it holds the host's own sockets, devices or secrets",
                                      hint, err);
     return 0;
@@ -113,7 +123,7 @@ static int judge_mount_of_host(void *ctx, const struct mount_place *m, struct er
     const struct looking *l = ctx;
     struct oci_source *s = l->source;
     static const char why[] = "it shows the host's kernel, or its devices";
-    bool below = l->recursive && is_below(m->place, s->path);
+    bool below = l->recursive && oci_is_below(m->place, s->path);
     if (m->id == s->mount && s->folder && is_view(m->type))
         return oci_refuse_source(s->path, why, "mount what is needed as a type of its own", err);
     if (!below)

@@ -14,14 +14,6 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
-static bool text_in(const struct json *list, const char *text)
-{
-    for (size_t i = 0; i < json_count(list); i++)
-        if (strcmp(json_string(json_at(list, i)), text) == 0)
-            return true;
-    return false;
-}
-
 static int judge_kind(struct oci_source *s, const struct stat *sb, const struct oci_operator *o,
                       struct err *err)
 {
@@ -33,7 +25,7 @@ static int judge_kind(struct oci_source *s, const struct stat *sb, const struct 
     if (S_ISDIR(sb->st_mode) || S_ISREG(sb->st_mode) || S_ISFIFO(sb->st_mode))
         return 0;
     if (S_ISSOCK(sb->st_mode))
-        return text_in(o->sockets, s->path)
+        return oci_text_in(o->sockets, s->path)
                    ? 0
                    : oci_refuse_source(
                          s->path, "a socket of the host is a door to what listens there",
@@ -135,7 +127,7 @@ int oci_sources_open(struct oci_build *b, int bundle, const struct oci_operator 
     for (size_t i = 0; i < b->config->mount_count; i++)
         if (b->config->mounts[i].type == OCI_MOUNT_BIND && open_source(b, i, bundle, o, err) < 0)
             return err_number(err);
-    return 0;
+    return oci_judge_sockets(b, o, err);
 }
 
 void oci_sources_close(struct oci_build *b)

@@ -1,11 +1,13 @@
 """Configurations that attack: rows O-01 to O-13. Each has a control: the same container without the attack runs, or the attack succeeds where the
 guard is not there."""
+import contextlib
 import copy
 import json
 import os
 import shutil
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import threading
@@ -316,6 +318,88 @@ def test_O03_a_socket_of_the_host(bundle, tmp_path):
         bundle.shell("test -S /s && echo THERE")
         told = operator_call(bundle, {"sockets": [str(tmp_path / "s")]}, "run", "--bundle", bundle.folder, bundle.id)
         assert told.stdout == "THERE\n", told.stderr  # control: the operator can
+
+
+CONNECTS = """import socket, sys
+try:
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(sys.argv[1])
+    print("CONNECTED")
+except OSError as e:
+    print(type(e).__name__)
+"""
+
+
+@contextlib.contextmanager
+def listening(path, kind=socket.SOCK_STREAM):
+    with socket.socket(socket.AF_UNIX, kind) as server:
+        server.bind(str(path))
+        if kind == socket.SOCK_STREAM:
+            server.listen(4)
+        yield server
+
+
+@pytest.mark.parametrize("option", ["ro", "rw"])
+def test_O03_sockets_of_the_host_below_a_folder(python, option):
+    """They are as good as the file itself, and a mount that is read-only keeps nobody from connecting."""
+    bundle, host = python, python.folder / "host"
+    (bundle.folder / "rootfs/connects.py").write_text(CONNECTS)
+    (host / "deep er").mkdir(parents=True)
+    at = host / "deep er/s"
+    bundle.mount("/data", type="bind", source=str(host), options=["bind", option])
+    command = "/usr/bin/python3 /connects.py '/data/deep er/s'; echo RAN"
+    with listening(at):
+        refused(bundle, "a door to what listens")
+        bundle.shell(command)
+        told = operator_call(bundle, {"sockets": [str(at)]}, "run", "--bundle", bundle.folder, bundle.id)
+        assert told.stdout == "CONNECTED\nRAN\n", told  # control: the operator can, and it is a door
+    # controls: nobody listens any more, the file is gone, and a folder beside it with the same beginning
+    assert bundle.run(command).stdout == "ConnectionRefusedError\nRAN\n"
+    at.unlink()
+    runs(bundle)
+    (bundle.folder / "host2").mkdir()
+    with listening(bundle.folder / "host2/s"):
+        runs(bundle)
+
+
+def test_O03_sockets_by_other_names_and_kinds(bundle):
+    """Bound by way of a link, as those in /var/run; for messages, where nobody listens; and below the root."""
+    host = bundle.folder / "host"
+    host.mkdir()
+    (bundle.folder / "link").symlink_to("host")
+    bundle.mount("/data", type="bind", source=str(host), options=["rbind", "ro"])
+    with listening(bundle.folder / "link/s"):
+        refused(bundle, "a door to what listens")
+    (host / "s").unlink()
+    with listening(host / "s", socket.SOCK_DGRAM):
+        refused(bundle, "a door to what listens")
+    (host / "s").unlink()
+    runs(bundle)
+    with listening(bundle.folder / "rootfs/tmp/s"):
+        refused(bundle, "a door to what listens")
+    runs(bundle)
+
+
+@pytest.mark.parametrize("folder", ["podman", "docker", "containerd", "crio", "dbus", "systemd", "user", "user/1000"])
+def test_O03_folders_of_services(bundle, folder):
+    """Whoever listens there later is not seen. Folders below are the engines' own for containers."""
+    mounts = f"mount -t tmpfs none /run && mkdir -p /run/{folder}/some/one"
+    bundle.mount("/data", type="bind", source=f"/run/{folder}", options=["bind", "ro"])
+    told = run_after(bundle, mounts, "echo RAN")
+    assert told.returncode == 125 and "the host's own sockets" in told.stderr and "RAN" not in told.stdout, told
+    bundle.config["mounts"][-1]["source"] += "/some/one"
+    assert run_after(bundle, mounts, "echo RAN").stdout == "RAN\n"
+
+
+def test_O03_control_a_read_only_folder_is_a_door_without_the_guard(python):
+    bundle, host = python, python.folder / "host"
+    (bundle.folder / "rootfs/connects.py").write_text(CONNECTS)
+    host.mkdir()
+    bundle.mount("/data", type="bind", source=str(host), options=["bind", "ro"])
+    with listening(host / "s") as server:
+        assert elsewhere(bundle, "/usr/bin/python3 /connects.py /data/s").stdout == "CONNECTED\n"
+        with server.accept()[0] as other:
+            assert struct.unpack("3i", other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == 0  # the host's root, to who listens
 
 
 @pytest.mark.parametrize("kind, path, why", [
