@@ -80,6 +80,17 @@ def test_podman_volumes_users_limits(podman, tmp_path):
     assert "given1000\n" in told.stdout and str(64 << 20) in told.stdout and told.stderr.count("Read-only") == 2, told
 
 
+def test_podman_set_id_bits_and_file_capabilities(podman, tmp_path):
+    """Packages bring both. What podman itself binds does not stand in their way; a volume does, for the host's files."""
+    script = "touch /tmp/f; chmod 4755 /tmp/f 2>/dev/null; stat -c %a /tmp/f; grep CapBnd /proc/self/status; echo x >/dev/null; grep -c /run/.containerenv /proc/mounts"
+    told = podman.run("--cap-add", "SETFCAP", "box", "sh", "-c", script)
+    mode, bound, files = told.stdout.splitlines()
+    assert mode == "4755" and int(bound.split()[1], 16) >> 31 & 1 and files == "1", told
+    told = podman.run("--cap-add", "SETFCAP", "-v", f"{tmp_path}:/data", "box", "sh", "-c", script)
+    mode, bound, files = told.stdout.splitlines()
+    assert mode == "644" and not int(bound.split()[1], 16) >> 31 & 1 and files == "1", told
+
+
 def test_podman_standard_streams(podman):
     told = podman.run("-i", "box", "cat", stdin=None, input="through\n")
     assert told.stdout == "through\n", told.stderr
