@@ -21,12 +21,31 @@
 #define TARGETS_MAX 1024
 
 static const char linked[] = "a link that the host trusts leads to it";
+static const char too_many[] = "links that the host trusts lead to more than can be looked at";
+
+struct target {
+    char *path;  /* below the project */
+    bool passed; /* by "..": nothing below it is used, but a link in its place leads elsewhere */
+};
 
 struct targets {
-    const struct review *r;
-    char *items[TARGETS_MAX]; /* below the project */
+    struct review *r;
+    struct target items[TARGETS_MAX];
     size_t count, entries;
+    bool *followed; /* of the changes */
+    bool full;      /* what is led to is not known */
 };
+
+static void add(struct targets *t, const char *path, bool passed)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->items[i].passed == passed && strcmp(t->items[i].path, path) == 0)
+            return;
+    char *copy = t->count < TARGETS_MAX ? strdup(path) : NULL;
+    t->full |= !copy;
+    if (copy)
+        t->items[t->count++] = (struct target){copy, passed};
+}
 
 /* ---- where a link leads ---- */
 
@@ -60,38 +79,46 @@ static bool put_first(struct way *w, const struct review *r, const char *text)
     return true;
 }
 
-/* One name more. */
-static bool take_part(struct way *w, const struct review *r, const char *part)
+static bool go_up(struct way *w, struct targets *t)
+{
+    if (!w->done[0])
+        return false;
+    add(t, w->done, true);
+    drop_last(w->done);
+    return true;
+}
+
+/* One name more. A link on the way counts like the end of it: a file in its place is what is found
+ * then, and another link leads elsewhere. So it does where the way leads out in the end. */
+static bool take_part(struct way *w, struct targets *t, const char *part)
 {
     char text[REVIEW_PATH_MAX + 1];
     size_t used = strlen(w->done), len = strlen(part);
-    if (strcmp(part, "..") == 0) {
-        bool inside = used > 0;
-        drop_last(w->done);
-        return inside;
-    }
+    if (strcmp(part, "..") == 0)
+        return go_up(w, t);
     if (used + len + 2 > sizeof w->done)
         return false;
     snprintf(w->done + used, sizeof w->done - used, "%s%s", used ? "/" : "", part);
-    if (review_read_link(r->project, w->done, text) < 0)
+    if (review_read_link(t->r->project, w->done, text) < 0)
         return true; /* no link, or not there yet */
+    add(t, w->done, false);
     drop_last(w->done);
-    return ++w->hops <= HOPS_MAX && put_first(w, r, text);
+    return ++w->hops <= HOPS_MAX && put_first(w, t->r, text);
 }
 
 /* `folder`: that of the link, which has none in its path. */
-static bool follow(struct way *w, const struct review *r, const char *folder, const char *text)
+static bool follow(struct way *w, struct targets *t, const char *folder, const char *text)
 {
     *w = (struct way){.hops = 0};
     snprintf(w->done, sizeof w->done, "%s", folder);
-    bool inside = put_first(w, r, text);
+    bool inside = put_first(w, t->r, text);
     while (inside && w->left[0]) {
         char part[REVIEW_PATH_MAX + 1];
         size_t len = strcspn(w->left, "/"), skip = len + (w->left[len] == '/');
         snprintf(part, sizeof part, "%.*s", (int)len, w->left);
         memmove(w->left, w->left + skip, strlen(w->left + skip) + 1);
         if (len && strcmp(part, ".") != 0)
-            inside = len < sizeof part && take_part(w, r, part);
+            inside = len < sizeof part && take_part(w, t, part);
     }
     return inside && w->done[0];
 }
@@ -101,10 +128,9 @@ static int add_target(struct targets *t, const char *folder, const char *text, s
     cleanup_free struct way *w = malloc(sizeof *w);
     if (!w)
         return err_memory(err);
-    if (t->count == TARGETS_MAX || !follow(w, t->r, folder, text))
-        return 0;
-    t->items[t->count] = strdup(w->done);
-    return t->items[t->count++] ? 0 : err_memory(err);
+    if (follow(w, t, folder, text))
+        add(t, w->done, false);
+    return 0;
 }
 
 /* ---- the links ---- */
@@ -114,14 +140,19 @@ static int look_into(struct targets *t, const char *folder, unsigned depth, stru
 static int look_at_entry(struct targets *t, const char *folder, const char *name, unsigned depth,
                          struct err *err)
 {
-    char path[REVIEW_PATH_MAX + 1], text[REVIEW_PATH_MAX + 1];
-    int n = snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name);
-    if (n < 0 || (size_t)n >= sizeof path || !review_trust(path))
+    char path[REVIEW_PATH_MAX + 2], text[REVIEW_PATH_MAX + 1];
+    int n = snprintf(path, sizeof path - 1, "%s%s%s", folder, *folder ? "/" : "", name);
+    if (n < 0 || (size_t)n >= sizeof path - 1 || !review_trust(path))
         return 0;
     if (review_read_link(t->r->project, path, text) >= 0)
         return add_target(t, folder, text, err);
     /* No link of a repository's lies among its objects. */
-    bool deeper = depth < DEPTH_MAX && strcmp(name, "objects") != 0;
+    if (depth >= DEPTH_MAX || strcmp(name, "objects") == 0)
+        return 0;
+    /* With a slash behind it only the names of folders count: `build` is one of a file. */
+    memcpy(path + n, "/", 2);
+    bool deeper = review_trust(path) != NULL;
+    path[n] = '\0';
     return deeper ? look_into(t, path, depth + 1, err) : 0;
 }
 
@@ -145,13 +176,14 @@ static int look_into(struct targets *t, const char *folder, unsigned depth, stru
     return result;
 }
 
-/* Those that are to be applied. */
-static int look_at_change(struct targets *t, const struct review_change *c, struct err *err)
+/* One that is to be applied. */
+static int follow_change(struct targets *t, const struct review_change *c, struct err *err)
 {
     char folder[REVIEW_PATH_MAX + 1], text[REVIEW_PATH_MAX + 1];
-    int n = S_ISLNK(c->new.mode) && review_trust(c->path)
-                ? review_held(t->r, c, text, sizeof text - 1)
-                : -1;
+    bool *followed = &t->followed[c - t->r->changes];
+    bool wanted = S_ISLNK(c->new.mode) && !*followed && !t->full;
+    int n = wanted ? review_held(t->r, c, text, sizeof text - 1) : -1;
+    *followed = true;
     if (n < 0)
         return 0;
     text[n] = '\0';
@@ -169,28 +201,51 @@ static bool is_below(const char *path, const char *folder)
 }
 
 /* A link in the place of a folder on the way leads elsewhere. */
-static bool is_led_to(const struct targets *t, const struct review_change *c)
+static bool is_led_to(const struct target *t, const struct review_change *c)
 {
-    for (size_t i = 0; i < t->count; i++)
-        if (is_below(c->path, t->items[i]) ||
-            (S_ISLNK(c->new.mode) && is_below(t->items[i], c->path)))
-            return true;
-    return false;
+    return (!t->passed && is_below(c->path, t->path)) ||
+           (S_ISLNK(c->new.mode) && is_below(t->path, c->path));
+}
+
+/* A link among them leads on: where to is one of the targets that are still to be looked at. */
+static int mark_led_to(struct targets *t, const struct target *target, struct err *err)
+{
+    int result = 0;
+    for (size_t i = 0; result >= 0 && i < t->r->count; i++) {
+        struct review_change *c = &t->r->changes[i];
+        if (!is_led_to(target, c))
+            continue;
+        if (!c->trust)
+            c->trust = linked;
+        result = follow_change(t, c, err);
+    }
+    return result;
+}
+
+static int mark_all(struct targets *t, struct err *err)
+{
+    int result = look_into(t, "", 0, err);
+    for (size_t i = 0; result >= 0 && i < t->r->count; i++)
+        if (review_trust(t->r->changes[i].path))
+            result = follow_change(t, &t->r->changes[i], err);
+    for (size_t i = 0; result >= 0 && i < t->count; i++)
+        result = mark_led_to(t, &t->items[i], err);
+    for (size_t i = 0; t->full && i < t->r->count; i++)
+        if (!t->r->changes[i].trust)
+            t->r->changes[i].trust = too_many;
+    return result;
 }
 
 int review_mark_linked(struct review *r, struct err *err)
 {
     cleanup_free struct targets *t = calloc(1, sizeof *t);
-    if (!t)
+    cleanup_free bool *followed = calloc(r->count + 1, sizeof *followed);
+    if (!t || !followed)
         return err_memory(err);
     t->r = r;
-    int result = look_into(t, "", 0, err);
-    for (size_t i = 0; result >= 0 && i < r->count; i++)
-        result = look_at_change(t, &r->changes[i], err);
-    for (size_t i = 0; result >= 0 && t->count && i < r->count; i++)
-        if (!r->changes[i].trust && is_led_to(t, &r->changes[i]))
-            r->changes[i].trust = linked;
+    t->followed = followed;
+    int result = mark_all(t, err);
     for (size_t i = 0; i < t->count; i++)
-        free(t->items[i]);
+        free(t->items[i].path);
     return result;
 }

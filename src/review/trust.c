@@ -1,9 +1,11 @@
 /* RV-6: files that the host executes, obeys or trusts without being asked again. By name, whether
  * they exist yet or not, and in any spelling that some file system takes for the same name. */
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "review/review.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 #define GIT    "git obeys it on the host"
@@ -87,6 +89,7 @@ static const struct rule folders[] = {
     {".tekton", CI},
     {".builds", CI},
     {".azure-pipelines", CI},
+    {".venv", ENV},
 };
 
 /* The last part of the path. */
@@ -117,6 +120,7 @@ static const struct rule files[] = {
     {".yarnrc", BUILD},
     {".yarnrc.yml", BUILD},
     {".pnpmfile.*", BUILD},
+    {"pnpm-workspace.y*ml", BUILD},
     {"composer.json", BUILD},
     {"makefile", BUILD},
     {"gnumakefile", BUILD},
@@ -160,6 +164,8 @@ static const struct rule files[] = {
     {"wscript", BUILD},
     {".bazelrc", BUILD},
     {"build.bazel", BUILD},
+    {"build", BUILD},
+    {"*.bzl", BUILD},
     {"module.bazel", BUILD},
     {"workspace", BUILD},
     {"workspace.bazel", BUILD},
@@ -202,6 +208,8 @@ static const struct rule files[] = {
     {".travis.y*ml", CI},
     {".drone.y*ml", CI},
     {".cirrus.y*ml", CI},
+    {".cirrus.star", CI},
+    {".build.yml", CI},
     {".woodpecker.y*ml", CI},
     {"azure-pipelines*.y*ml", CI},
     {"bitbucket-pipelines.y*ml", CI},
@@ -212,6 +220,9 @@ static const struct rule files[] = {
     {"cloudbuild.y*ml", CI},
     {"buildspec.y*ml", CI},
     {"*.code-workspace", EDITOR},
+    {".devcontainer.json", EDITOR},
+    {".gitpod.y*ml", EDITOR},
+    {".lazy.lua", EDITOR},
     {".vimrc", EDITOR},
     {".exrc", EDITOR},
     {".nvimrc", EDITOR},
@@ -227,6 +238,10 @@ static const struct rule files[] = {
     {"claude.md", AGENT},
     {"claude.local.md", AGENT},
     {"agents.md", AGENT},
+    {"agents.override.md", AGENT},
+    {"warp.md", AGENT},
+    {".continuerc.json", AGENT},
+    {".roomodes", AGENT},
     {"agent.md", AGENT},
     {"gemini.md", AGENT},
     {".aider*", AGENT},
@@ -251,6 +266,15 @@ static const struct rule files[] = {
     {".irbrc", TOOLS},
     {".pryrc", TOOLS},
     {".rprofile", TOOLS},
+    {".renviron", TOOLS},
+    {".rdata", TOOLS},
+    {".iex.exs", TOOLS},
+    {".formatter.exs", TOOLS},
+    {".octaverc", TOOLS},
+    {".proverc", TOOLS},
+    {".valgrindrc", TOOLS},
+    {".luacheckrc", TOOLS},
+    {"vitest.workspace.*", TOOLS},
     {".ghci", TOOLS},
     {".ocamlinit", TOOLS},
     {".netrc", TOOLS},
@@ -301,19 +325,51 @@ static const struct rule files[] = {
 
 #define PART_MAX 255
 
-/* Characters that HFS+ does not see in a name: U+200C to U+200F, U+202A to U+202E, U+206A to
- * U+206F, U+FEFF. */
-static size_t ignored(const char *at, size_t left)
+/* Characters that a file system may not see in a name: those that Unicode calls
+ * Default_Ignorable_Code_Point, which HFS+, and ext4 and f2fs in a folder without case, leave out.
+ */
+static bool is_ignored(uint32_t code)
 {
-    const unsigned char *p = (const unsigned char *)at;
-    if (left < 3)
-        return 0;
-    if (p[0] == 0xe2 && p[1] == 0x80 &&
-        ((p[2] >= 0x8c && p[2] <= 0x8f) || (p[2] >= 0xaa && p[2] <= 0xae)))
-        return 3;
-    if (p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xaa && p[2] <= 0xaf)
-        return 3;
-    return p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf ? 3 : 0;
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {{0xad, 0xad},      {0x34f, 0x34f},   {0x61c, 0x61c},     {0x115f, 0x1160},
+                  {0x17b4, 0x17b5},  {0x180b, 0x180f}, {0x200b, 0x200f},   {0x202a, 0x202e},
+                  {0x2060, 0x206f},  {0x3164, 0x3164}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},
+                  {0xffa0, 0xffa0},  {0xfff0, 0xfff8}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
+                  {0xe0000, 0xe0fff}};
+    for (size_t i = 0; i < ARRAY_LEN(ranges); i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    return false;
+}
+
+/* All the letters beyond ASCII that are nothing but letters of ASCII without their case. None of
+ * them has fewer bytes than what it stands for. */
+static const char *ascii_of(uint32_t code)
+{
+    static const struct {
+        uint32_t code;
+        const char *text;
+    } letters[] = {{0xdf, "ss"},    {0x17f, "s"},   {0x1e9e, "ss"}, {0x212a, "k"},
+                   {0xfb00, "ff"},  {0xfb01, "fi"}, {0xfb02, "fl"}, {0xfb03, "ffi"},
+                   {0xfb04, "ffl"}, {0xfb05, "st"}, {0xfb06, "st"}};
+    for (size_t i = 0; i < ARRAY_LEN(letters); i++)
+        if (letters[i].code == code)
+            return letters[i].text;
+    return is_ignored(code) ? "" : NULL;
+}
+
+/* Bytes that are no UTF-8 stay as they are. */
+static size_t fold_char(const char *at, size_t left, char *out)
+{
+    uint32_t code = 0;
+    size_t len = utf8_decode(at, left, &code);
+    const char *text = len > 1 ? ascii_of(code) : NULL;
+    if (text)
+        memcpy(out, text, strlen(text) + 1);
+    else
+        snprintf(out, 5, "%.*s", len ? (int)len : 1, at);
+    return len ? len : 1;
 }
 
 /* As the most careless file system compares it: without case, without invisible characters, up to
@@ -321,16 +377,11 @@ static size_t ignored(const char *at, size_t left)
 static void fold(const char *part, size_t len, char out[static PART_MAX + 1])
 {
     size_t used = 0;
-    for (size_t i = 0; i < len && used < PART_MAX;) {
-        size_t skip = ignored(part + i, len - i);
-        if (skip) {
-            i += skip;
-            continue;
-        }
-        char c = part[i++];
-        if (c == ':')
-            break;
-        out[used++] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    for (size_t i = 0; i < len && part[i] != ':';) {
+        char text[5];
+        i += fold_char(part + i, len - i, text);
+        for (const char *c = text; *c && used < PART_MAX; c++)
+            out[used++] = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     }
     while (used > 1 && (out[used - 1] == '.' || out[used - 1] == ' '))
         used--;

@@ -389,6 +389,52 @@ def test_what_a_trusted_link_leads_to_is_marked(container_lab):
     assert lab.apply(again, *names).returncode == 0 and (lab.project / "Makefile").read_text() == "changed\n"
 
 
+# Each link, what the code does to a link on the way, and what is marked then.
+WAYS = {
+    "a file in the place of a link": ({"CLAUDE.md": "NOTES.md", "NOTES.md": "docs/notes.md"}, "rm NOTES.md; echo new > NOTES.md", {"NOTES.md"}),
+    "another link in its place": ({"Makefile": "cur/rules", "cur": "mk/v1"}, "ln -sfn mk/v2 cur; echo new > mk/v2/rules", {"cur", "mk/v2/rules"}),
+    "links that lead on": ({"Makefile": "cur/rules", "cur": "mk/v1"},
+                           "ln -sfn via/v2 cur; ln -s mk via; ln -s ../../docs/deep mk/v2/rules; echo new > docs/deep",
+                           {"cur", "via", "mk/v2/rules", "docs/deep"}),
+    "a link for a folder": ({"Makefile": "cur/rules", "cur": "mk/v1"}, "rm -r mk; mkdir -p was/v1; ln -s was mk; echo new > was/v1/rules", {"mk", "was/v1/rules"}),
+    "a link for a folder that is left again": ({"Makefile": "sub/../mk/v1/rules"}, "rm -r sub; mkdir -p x/y x/mk/v1; ln -s x/y sub", {"sub"}),
+    "a way that leads out": ({"Makefile": "cur/rules", "cur": "/nowhere"}, "ln -sfn mk/v2 cur; echo new > mk/v2/rules", {"cur", "mk/v2/rules"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_link_on_the_way_is_marked(container_lab, way):
+    lab = container_lab
+    links, script, marked = WAYS[way]
+    for name in ("docs/notes.md", "docs/plain.md", "mk/v1/rules", "mk/v2/other", "sub/in"):
+        lab.write(name, "before\n")
+    for name, target in (links | {"readme": "hop", "hop": "docs/plain.md"}).items():
+        (lab.project / name).symlink_to(target)
+    lab.own()
+    before = tree(lab.project)
+    plain = "rm hop; echo new > hop; echo new > docs/plain.md; echo new > fresh"
+    review = lab.review(f"set -e; {script}; {plain}")
+    told = lab.changes(review)
+    assert marked <= {name for name, c in told.items() if c["trust"]}, told
+    assert not any(told[name]["trust"] for name in ("hop", "docs/plain.md", "fresh")), "the control: a link that nobody trusts"
+    done = lab.apply(review)
+    assert done.returncode == 125 and "--trust" in done.stderr and tree(lab.project) == before, done
+    assert lab.apply(review, "fresh", "hop", "docs/plain.md").returncode == 0
+    names = [word for name in lab.changes(review) for word in ("--trust", name)]
+    assert lab.apply(review, *names).returncode == 0
+
+
+def test_more_links_than_can_be_looked_at(container_lab):
+    """Then nobody knows what is led to, and all of it is marked."""
+    lab = container_lab
+    fill(lab)
+    few, many = ("mkdir .vscode; i=0; while [ $i -lt %d ]; do ln -s to/$i .vscode/$i; i=$((i+1)); done; echo x > zz" % n for n in (20, 1100))
+    review = lab.review(few)
+    assert lab.changes(review)["zz"]["trust"] is None, "the control"
+    assert lab.brig("discard", review).returncode == 0
+    assert "more than can be looked at" in lab.changes(lab.review(many))["zz"]["trust"]
+
+
 def test_an_existing_repository_is_not_changed_unnamed(container_lab):
     lab = container_lab
     fill(lab)

@@ -54,17 +54,73 @@ Test(review, what_the_host_trusts)
         "vite.config.mjs",
         ".eslintrc.cjs",
         "evil.pth",
+        ".devcontainer.json",
+        "AGENTS.override.md",
+        "pnpm-workspace.yaml",
+        ".Renviron",
+        ".RData",
+        ".cirrus.star",
+        ".build.yml",
+        ".iex.exs",
+        ".formatter.exs",
+        ".lazy.lua",
+        ".octaverc",
+        ".proverc",
+        ".valgrindrc",
+        ".luacheckrc",
+        ".gitpod.yml",
+        "vitest.workspace.ts",
+        "lib/BUILD",
+        "tools/rules.bzl",
+        ".continuerc.json",
+        ".roomodes",
+        "WARP.md",
+        ".venv/bin/activate",
     };
     static const char *const plain[] = {
         "src/main.c",       "git/config",    "README.md",     "gitignore",
         "package.json.txt", "src/Makefile2", "x.git",         "environment",
         "docs/bashrc.md",   ".gitignore",    "src/config.js", "cvs.c",
-        "configure.c",      "nix",           "Cargo.toml.md",
+        "configure.c",      "nix",           "Cargo.toml.md", "build/out.o",
+        "agents.over.md",   "venv/x",        "a.bzl.txt",     "builder",
     };
     for (size_t i = 0; i < sizeof marked / sizeof *marked; i++)
         cr_assert(review_trust(marked[i]), "%s", marked[i]);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         cr_assert_null(review_trust(plain[i]), "%s", plain[i]);
+}
+
+/* ext4 and f2fs take these names for the others, in a folder without case. */
+Test(review, every_spelling_of_a_trusted_name)
+{
+    static const char *const same[] = {
+        ".v\xc5\xbf"
+        "code/settings.json", /* long s */
+        "pac\xe2\x84\xaa"
+        "age.json",              /* the sign of the kelvin */
+        ".\xc3\x9fh/config",     /* sharp s */
+        ".\xe1\xba\x9eh/config", /* its capital */
+        "Make\xef\xac\x81le",    /* ligatures */
+        ".ba\xc5\xbfhrc",
+        "rv\xef\xac\x86/.te\xef\xac\x86/.en\xc2\xadvrc", /* soft hyphen */
+        ".g\xcd\x8fit/config",                           /* grapheme joiner */
+        ".g\xe2\x81\xa0it/config",                       /* word joiner */
+        ".g\xe3\x85\xa4it/config",                       /* Hangul filler */
+        ".git\xef\xb8\x8f/config",                       /* variation selector */
+        ".g\xf0\x9d\x85\xb3it/config",                   /* of music */
+        ".g\xf3\xa0\x80\xa1it/config",                   /* tag */
+    };
+    static const char *const other[] = {
+        ".g\xc3\xaft/config",      /* i with dots */
+        ".g\xadit/config",         /* no UTF-8 */
+        "Make\xef\xac\x82le",      /* the ligature of f and l */
+        "package\xe2\x80\xa6json", /* dots in one */
+        "\xc2\xad",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        cr_assert(review_trust(same[i]), "%s", same[i]);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        cr_assert_null(review_trust(other[i]), "%s", other[i]);
 }
 
 Test(review, links_that_lead_out)
