@@ -340,6 +340,33 @@ def test_several_images_in_one_archive(one):
     assert [each["name"] for each in one.json("list")["images"]] == ["one/a:v1", "two/b:v2"]
 
 
+def test_the_limits_are_those_of_all_images_of_an_archive(one):
+    """A small archive may hold many images, each of which is within them."""
+    images = [Image(layer(entry(f"zeros{n}", b"\0" * 5_000_000), *[entry(f"e{m}", b"") for m in range(50)]), packer="+gzip") for n in range(4)]
+
+    def all_of_them(documents):
+        for n, image in enumerate(images[1:]):
+            blobs, at = image.documents()
+            at["annotations"] = {"io.containerd.image.name": f"many/{n}:v1"}
+            documents["blobs"].update(blobs)
+            documents["index"]["manifests"].append(at)
+
+    images[0].name = "many/first:v1"
+    folder = images[0].layout(one.new(), all_of_them)
+    for option, value, said in (("--max-size", "12M", b"bytes that are left"), ("--max-entries", "120", b"entries that are left")):
+        told = one.image("load", option, value, folder)
+        assert told.returncode == 125 and said in told.stderr, told
+        assert len(list((one.images / "roots").iterdir())) == 2
+        for name in ("many/first:v1", "many/0:v1"):
+            assert one.image("rm", name).returncode == 0
+        one.image("gc")
+        one.clean()
+    # The control: as many as it takes; and what is there already counts for nothing.
+    for size in ("25M", "1M"):
+        assert one.image("load", "--max-size", size, folder).returncode == 0
+    assert len(one.json("list")["images"]) == 4
+
+
 def test_an_index_for_several_machines(one):
     image = Image()
     blobs, at = image.documents()

@@ -1,5 +1,6 @@
 """`brig image pull`, from a registry on loopback; and images of templates of `brig serve`."""
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 
 import pytest
 
-from helpers import ANY
+from helpers import ANY, wait_for
 from imagelib import Image, Store, base, digest, entry, layer
 from registrylib import Registry
 
@@ -66,6 +67,46 @@ def test_a_registry_that_lies(store, registry):
     told = store.image("pull", "--plain-http", f"{registry.host}/team/climber:v1")
     assert told.returncode == 125 and b"climbs out" in told.stderr and not os.path.exists("/tmp/pulled-out"), told
     store.clean()
+
+
+@pytest.mark.parametrize("layers", [1, 3], ids=["one", "several"])
+def test_a_registry_that_sends_without_end(layers):
+    """What comes is bounded while it comes, as one file and as several, of which none is too large."""
+    with Store(ANY) as store, Registry() as registry:
+        store.env["REGISTRY_AUTH_FILE"] = str(store.work / "auth.json")
+        (store.work / "auth.json").write_text("{}")
+        image = Image(base(), *[layer(entry(f"f{n}", os.urandom(1000))) for n in range(layers)])
+        registry.push(image, "team/endless", "v1")
+        name = f"{registry.host}/team/endless:v1"
+        registry.endless = {digest(each) for each in image.layers[1:]}
+        if layers > 1:
+            registry.piece, registry.pause, registry.most = 64 << 10, 0.01, 60 << 20
+        most = 0
+
+        def look():
+            nonlocal most
+            sizes = [0]
+            for folder, _, files in os.walk(store.images / "tmp"):
+                for each in files:
+                    with contextlib.suppress(OSError):
+                        sizes.append(os.stat(f"{folder}/{each}").st_size)
+            most = max(most, sum(sizes))
+            return pull.poll() is not None
+
+        pull = subprocess.Popen(store.command("pull", "--plain-http", "--max-size", "6M", name), env=store.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
+        wait_for(look, seconds=120, what="the end of the pull")
+        said = pull.stderr.read().decode()
+        pull.stderr.close()
+        assert pull.returncode == 125 and "--max-size" in said and "goroutine" not in said, said
+        assert layers == 1 or "bytes that it may have came" in said, said
+        assert most <= 16 << 20 and registry.sent < registry.most, (most, registry.sent)
+        store.clean()
+        # The control: the same image, honestly served.
+        registry.endless = set()
+        assert store.image("pull", "--plain-http", "--max-size", "6M", name).returncode == 0
+        told = store.image("pull", "--plain-http", "--max-entries", "2", name)
+        assert told.returncode == 125 and b"files that it may have came" in told.stderr, told
+        store.clean()
 
 
 @pytest.mark.parametrize("name", ["--help=x", "dir:/etc", "oci:/tmp/x", "docker-archive:/etc/passwd", "docker://x", "a b", "u:p@h/x", "/etc/passwd", "", "X"])

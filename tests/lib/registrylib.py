@@ -1,7 +1,9 @@
 """A registry on loopback: just enough of the distribution protocol to be pulled from, and a list of what was asked for."""
 import base64
+import contextlib
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from imagelib import OCI, digest
@@ -11,6 +13,8 @@ class Registry:
     def __init__(self, address="127.0.0.1", login=None, elsewhere=None):
         """`login`: "USER:PASSWORD" that is asked for. `elsewhere`: the registry to which blobs are redirected."""
         self.blobs, self.tags, self.asked, self.credentials = {}, {}, [], []
+        # Blobs that do not end (before `most`), and how fast they come.
+        self.endless, self.sent, self.most, self.piece, self.pause = set(), 0, 400 << 20, 1 << 20, 0
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -28,6 +32,19 @@ class Registry:
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(data)
+
+            def flood(self):
+                """Zeros until nobody wants more, whatever the descriptor said."""
+                self.send_response(200)
+                self.send_header("Content-Type", "application/octet-stream")
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.close_connection = True
+                with contextlib.suppress(OSError):
+                    while registry.sent < registry.most:
+                        self.wfile.write(bytes(registry.piece))
+                        registry.sent += registry.piece
+                        time.sleep(registry.pause)
 
             def do_GET(self):
                 registry.asked.append(self.path)
@@ -50,6 +67,8 @@ class Registry:
                 if kind == "manifests":
                     what = registry.tags.get((name, what), what)
                 data = registry.blobs.get(what)
+                if what in registry.endless and self.command == "GET":
+                    return self.flood()
                 if data is None:
                     return self.answer(b'{"errors":[{"code":"NAME_UNKNOWN"}]}', "application/json", 404)
                 form = json.loads(data).get("mediaType") if kind == "manifests" else None

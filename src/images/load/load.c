@@ -21,6 +21,7 @@ struct loading {
     struct scratch *scratch; /* of this load: "empty", "archive" */
     int source;
     unsigned images;
+    uint64_t left_bytes, left_entries; /* for all images of the source together */
 };
 
 static void step(const struct loading *l, const char *what, unsigned layer, unsigned layers)
@@ -57,6 +58,11 @@ static int check_blob(int fd, const struct load_layer *layer, struct err *err)
                : err_set(err, ERR_REFUSED, "it has another digest than was said");
 }
 
+static uint64_t at_most(uint64_t n, uint64_t most)
+{
+    return n < most ? n : most;
+}
+
 static int unpack_layer(const struct loading *l, const struct load_image *image, unsigned n,
                         const char *tree, const char *empty, struct root_facts *sum,
                         struct err *err)
@@ -69,17 +75,13 @@ static int unpack_layer(const struct loading *l, const struct load_image *image,
     if (layer->sized && (check_blob(fd, layer, err) < 0 || lseek(fd, 0, SEEK_SET) < 0))
         return err_number(err);
     step(l, "unpack", n + 1, image->parsed.layer_count);
-    if (unpack_run(fd, true, tree, empty, l->request->max_bytes - sum->bytes,
-                   l->request->max_entries - sum->files, &got, err) < 0)
+    if (unpack_run(fd, true, tree, empty, l->left_bytes - sum->bytes, l->left_entries - sum->files,
+                   &got, err) < 0)
         return err_number(err);
     if (strcmp(got.diff_id, image->config.diff_ids[n]) != 0)
         return err_set(err, ERR_REFUSED, "it is not the layer that the config names");
-    sum->bytes += got.bytes < l->request->max_bytes - sum->bytes
-                      ? got.bytes
-                      : l->request->max_bytes - sum->bytes;
-    sum->files += got.entries < l->request->max_entries - sum->files
-                      ? got.entries
-                      : l->request->max_entries - sum->files;
+    sum->bytes += at_most(got.bytes, l->left_bytes - sum->bytes);
+    sum->files += at_most(got.entries, l->left_entries - sum->files);
     sum->left_out += got.left_out;
     return 0;
 }
@@ -217,16 +219,26 @@ static int commit(const struct loading *l, const struct load_image *image, struc
     return 1;
 }
 
-static int make_and_commit(const struct loading *l, const struct load_image *image,
-                           const char *chain, struct load_result *r, struct err *err)
+/* An archive of a few kilobytes may hold hundreds of images: the limits are those of all of them.
+ */
+static void count_root(struct loading *l, const struct root_facts *made)
+{
+    l->left_bytes -= at_most(made->bytes, l->left_bytes);
+    l->left_entries -= at_most(made->files, l->left_entries);
+}
+
+static int make_and_commit(struct loading *l, const struct load_image *image, const char *chain,
+                           struct load_result *r, struct err *err)
 {
     struct scratch t = SCRATCH_INIT;
     r->known = false;
     if (scratch_make(l->store, &t, err) < 0)
         return err_number(err);
     int result = build_root(l, image, &t, &r->facts, err);
-    if (result >= 0)
+    if (result >= 0) {
+        count_root(l, &r->facts);
         result = commit(l, image, &t, chain, r, err);
+    }
     scratch_done(l->store, &t);
     return result;
 }
@@ -333,7 +345,12 @@ int load_image(const struct load_request *request, struct err *err)
     struct reference ref;
     cleanup_store struct store store = STORE_INIT;
     struct scratch scratch = SCRATCH_INIT;
-    struct loading l = {.request = request, .store = &store, .scratch = &scratch, .source = -1};
+    struct loading l = {.request = request,
+                        .store = &store,
+                        .scratch = &scratch,
+                        .source = -1,
+                        .left_bytes = request->max_bytes,
+                        .left_entries = request->max_entries};
     if (request->name && reference_parse(request->name, &ref, err) < 0)
         return err_number(err);
     if (store_open(&store, true, err) < 0)

@@ -15,7 +15,7 @@ struct load_result {
 struct load_request {
     int source;       /* open for reading: a tar archive, or a folder with an OCI layout */
     const char *name; /* or NULL: the one that the source says */
-    uint64_t max_bytes, max_entries;
+    uint64_t max_bytes, max_entries; /* of all images in it together */
     bool replace; /* a name that the source brings may be taken from another image */
     /* Hears of each image and each step; may be NULL. */
     void (*loaded)(void *ctx, const struct load_result *result);
