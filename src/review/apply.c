@@ -124,11 +124,13 @@ static int stage_folder(const struct staging *s, const char *name, const struct 
     return 0;
 }
 
-static int stage(struct staging *s, const struct review_change *c, uint64_t *ret_ino,
+/* Notes how it lies there, by which it is known again where it is applied. */
+static int stage(struct staging *s, const struct review_change *c, struct review_op *op,
                  struct err *err)
 {
     char name[24];
     struct stat sb;
+    struct review_stamp staged;
     snprintf(name, sizeof name, "n%zu", s->count);
     int r = S_ISREG(c->new.mode)   ? stage_file(s, name, c, err)
             : S_ISLNK(c->new.mode) ? stage_link(s, name, c, err)
@@ -136,7 +138,12 @@ static int stage(struct staging *s, const struct review_change *c, uint64_t *ret
                                    : err_set(err, ERR_REFUSED, "%s is not a plain file", c->path);
     if (r >= 0 && fstatat(s->fd, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         r = err_sys(err, "look at the staged %s", c->path);
-    *ret_ino = r < 0 ? 0 : sb.st_ino;
+    if (r < 0)
+        return r;
+    review_stamp(&sb, &staged);
+    op->new_ino = staged.ino;
+    op->new_size = staged.size;
+    op->new_mtime_ns = staged.mtime_ns;
     return r;
 }
 
@@ -153,7 +160,7 @@ static int add_op(struct staging *s, enum review_op_kind kind, const struct revi
                            .new_mode = c->new.mode,
                            .path = c->path};
     bool stages = kind == REVIEW_OP_CREATE || kind == REVIEW_OP_REPLACE || kind == REVIEW_OP_MKDIR;
-    if (stages && stage(s, c, &op.new_ino, err) < 0)
+    if (stages && stage(s, c, &op, err) < 0)
         return err_number(err);
     review_journal_add(&s->journal, &op);
     s->count++;

@@ -25,6 +25,10 @@ struct review_op {
     int64_t old_mtime_ns;
     uint32_t old_mode, new_mode;
     const char *path;
+    /* As it was staged, which a rename keeps: a file that has them still is what was applied. */
+    uint64_t new_size;
+    int64_t new_mtime_ns;
+    bool stamped; /* they are known; journals of older versions do not say them */
 };
 
 #define REVIEW_STAGING_SIZE 40

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOURNAL_MAX (256u << 20)
+#define JOURNAL_MAX   (256u << 20)
+#define CLOCK_STEP_NS 10000000
 
 static int open_staging(const struct review *r, const char *name)
 {
@@ -54,6 +55,13 @@ static char *read_journal(int dir, const char *name, size_t *len)
     return text;
 }
 
+/* The inode alone would take for ours what the owner has written into the file since. */
+static bool is_applied(const struct review_op *op, const struct review_stamp *now)
+{
+    return op->stamped && op->new_ino && now->ino == op->new_ino && now->size == op->new_size &&
+           now->mtime_ns == op->new_mtime_ns && (now->mode & 0777) == (op->new_mode & 0777);
+}
+
 /* What was put back has the time of now as that of its last change, and would look like somebody's
  * work since the run began. */
 static void forgive_one(struct review *r, const struct review_op *op, struct buf *out)
@@ -70,12 +78,13 @@ static void forgive_one(struct review *r, const struct review_op *op, struct buf
     bool put_back = now.ino == op->old_ino && now.size == op->old_size &&
                     now.mtime_ns == op->old_mtime_ns && now.mode == op->old_mode;
     /* Or it is what was applied: the code may go on and change it again. */
-    if (put_back || (op->new_ino && now.ino == op->new_ino))
+    if (put_back || is_applied(op, &now))
         review_base_add(out, op->path, &now, &none);
 }
 
-/* And the folders, in which this was done. */
-static void forgive_folder(struct review *r, const char *path, struct buf *out)
+/* And the folders, in which this was done, but none that was changed after `until`: then somebody
+ * else may have removed a file there. */
+static void forgive_folder(struct review *r, const char *path, int64_t until, struct buf *out)
 {
     struct stat sb;
     struct review_stamp now, none = {0};
@@ -88,7 +97,8 @@ static void forgive_folder(struct review *r, const char *path, struct buf *out)
     memcpy(parent, path, len);
     parent[len] = '\0';
     review_stamp(&sb, &now);
-    review_base_add(out, len ? parent : ".", &now, &none);
+    if (now.ctime_ns <= until)
+        review_base_add(out, len ? parent : ".", &now, &none);
 }
 
 /* Keeps the entries that an earlier undo wrote for other files. */
@@ -116,17 +126,42 @@ static bool same_folder(const char *a, const char *b)
     return n == m && memcmp(a, b, n) == 0;
 }
 
-static void forgive(struct review *r, const struct review_journal *j)
+/* When the last operation was done, if all of them were: the journal was renamed right after. The
+ * clock of a file system is the kernel's, which goes in steps, and more finely in some. Of an apply
+ * that was undone nobody knows, and the undoing changes the folders once more. */
+static int64_t last_change(const struct review *r, const char *name)
+{
+    struct stat sb;
+    struct review_stamp stamp;
+    if (strcmp(name, "done") != 0 || fstatat(r->dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+        return INT64_MAX;
+    review_stamp(&sb, &stamp);
+    return stamp.ctime_ns + CLOCK_STEP_NS;
+}
+
+/* The project's own folder, from which the staging folder is still to be removed. */
+static int64_t until_of_top(const struct review *r, int64_t until)
+{
+    struct stat sb;
+    struct review_stamp stamp;
+    if (fstat(r->project, &sb) < 0)
+        return 0;
+    review_stamp(&sb, &stamp);
+    return stamp.ctime_ns <= until ? INT64_MAX : 0;
+}
+
+static void forgive(struct review *r, const struct review_journal *j, int64_t until, int64_t top)
 {
     size_t done = 0;
     cleanup_buf struct buf text;
     buf_init(&text, JOURNAL_MAX);
-    forgive_folder(r, "x", &text);
+    forgive_folder(r, "x", top, &text);
     for (size_t i = 0; i < j->count; i++) {
         forgive_one(r, &j->ops[i], &text);
         /* Neighbours come one after the other. */
-        if (i == 0 || !same_folder(j->ops[i - 1].path, j->ops[i].path))
-            forgive_folder(r, j->ops[i].path, &text);
+        if (strchr(j->ops[i].path, '/') &&
+            (i == 0 || !same_folder(j->ops[i - 1].path, j->ops[i].path)))
+            forgive_folder(r, j->ops[i].path, until, &text);
     }
     forgive_earlier(r, &text);
     cleanup_fd int fd =
@@ -167,10 +202,11 @@ static int finish(struct review *r, const char *name, bool done, struct err *err
     int result = review_journal_parse(text, len, &j, err);
     if (result >= 0 && !done)
         result = undo_all(r, &j, err);
+    int64_t until = last_change(r, name), top = until_of_top(r, until);
     if (result >= 0)
         review_clean(r, j.staging);
     if (result >= 0)
-        forgive(r, &j);
+        forgive(r, &j, until, top);
     /* What could not be put back is told once; it will not get better by itself. */
     review_step();
     unlinkat(r->dir, name, 0);

@@ -13,11 +13,32 @@ static void require(int condition)
         abort();
 }
 
+/* What was written is read as it was. */
+static void journal_again(const struct review_journal *j, size_t len)
+{
+    struct review_journal again;
+    struct buf out;
+    buf_init(&out, 16 * len + 4096);
+    review_journal_begin(&out, j->staging);
+    for (size_t i = 0; i < j->count; i++)
+        review_journal_add(&out, &j->ops[i]);
+    review_journal_end(&out);
+    require(review_journal_parse(buf_text(&out), out.len, &again, NULL) == 0);
+    require(again.count == j->count);
+    for (size_t i = 0; i < j->count; i++)
+        require(again.ops[i].stamped && again.ops[i].new_size == j->ops[i].new_size &&
+                again.ops[i].new_mtime_ns == j->ops[i].new_mtime_ns &&
+                strcmp(again.ops[i].path, j->ops[i].path) == 0);
+    review_journal_done(&again);
+    buf_done(&out);
+}
+
 static void journal(const char *text, size_t len)
 {
     struct review_journal j;
     if (review_journal_parse(text, len, &j, NULL) < 0)
         return;
+    journal_again(&j, len);
     require(strncmp(j.staging, REVIEW_STAGING, strlen(REVIEW_STAGING)) == 0);
     require(!strchr(j.staging, '/'));
     for (size_t i = 0; i < j.count; i++) {

@@ -4,6 +4,7 @@ import pty
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from helpers import IS_ROOT, PUBLIC, WATCHED, Caller, wait_for
@@ -557,6 +558,48 @@ def test_killed_at_every_step(lab):
     subprocess.run(["sh", "-c", SCRIPT], cwd=native, check=True)
     assert tree(lab.project) == tree(native)
     assert not [p for p in os.listdir(lab.project) if p.startswith(".brig")]
+
+
+def older(journal):
+    """As a brig wrote it that did not say how the new files lie there."""
+    head, *ops, end, rest = journal.split(b"\0")
+    old = [b" ".join([*(words := op.split(b" ", 9))[:7], words[9]]) for op in ops]
+    return b"\0".join([head.replace(b"brig-journal-2", b"brig-journal-1"), *old, end, rest])
+
+
+# What the owner does once all is in place, and of which file that says something.
+EDITS = {"nothing": ("true", None), "content": ("echo owner >> text", "text"), "mode": ("chmod 600 text", "text"), "removed": ("rm text", "text"),
+         "removed below": ("rm kept/in", "kept/in"), "an old journal": ("echo owner >> text", "text")}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("lab", [(CALLERS[-1], "container"), (CALLERS[-1], "process")], ids=["container", "process"], indirect=True)
+def test_an_edit_after_a_killed_apply_is_a_conflict(lab, edit):
+    """RV-4: whoever finishes the apply does not take the owner's work since for the apply's own."""
+    fill(lab)
+    weak = weak_programs() / "brig"
+    command, name = EDITS[edit]
+    review = lab.review("echo mine >> text; echo mine >> kept/in; mv moved elsewhere; echo more >> elsewhere")
+    done = lab.state / "brig" / "reviews" / review / "done"
+    for step in range(1, 100):
+        killed = lab.apply(review, program=weak, env={"BRIG_REVIEW_FAULT": str(step)})
+        assert killed.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), killed
+        if done.exists():
+            break
+        assert lab.brig("diff", review).returncode == 0
+    if edit == "an old journal":
+        done.write_bytes(older(done.read_bytes()))
+    time.sleep(0.05)  # the clock of a file system goes in steps
+    lab.outside("sh", "-c", command)
+    theirs = tree(lab.project / "kept"), (lab.project / "text").exists() and (lab.project / "text").read_bytes()
+    told = lab.changes(review)
+    assert not done.exists() and [p for p, c in told.items() if c["conflict"]] == ([name] if name else []), told
+    applied = lab.apply(review)
+    if not name:
+        assert told == {} and applied.returncode == 0, (told, applied)
+        return
+    assert applied.returncode == 125 and "host" in applied.stderr, applied
+    assert theirs == (tree(lab.project / "kept"), (lab.project / "text").exists() and (lab.project / "text").read_bytes())
 
 
 def fill_native(folder, what):

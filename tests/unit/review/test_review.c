@@ -204,12 +204,13 @@ Test(review, journal_comes_back_and_nothing_else_does)
     struct review_journal j;
     buf_init(&out, 10000);
     review_journal_begin(&out, REVIEW_STAGING "0123456789abcdef");
-    review_journal_add(
-        &out, &(struct review_op){REVIEW_OP_REPLACE, 1, 2, 3, -4, 0100644, 0100755, "dir/na\nme"});
+    review_journal_add(&out, &(struct review_op){REVIEW_OP_REPLACE, 1, 2, 3, -4, 0100644, 0100755,
+                                                 "dir/na\nme", 5, -6, true});
     review_journal_end(&out);
     cr_assert_eq(review_journal_parse(out.data, out.len, &j, NULL), 0);
     cr_assert(j.count == 1 && j.ops[0].kind == REVIEW_OP_REPLACE && j.ops[0].new_ino == 1 &&
               j.ops[0].old_mtime_ns == -4 && strcmp(j.ops[0].path, "dir/na\nme") == 0);
+    cr_assert(j.ops[0].new_size == 5 && j.ops[0].new_mtime_ns == -6 && j.ops[0].stamped);
     review_journal_done(&j);
     for (size_t len = 0; len < out.len; len++)
         cr_assert_lt(review_journal_parse(out.data, len, &j, NULL), 0, "%zu", len);
@@ -227,6 +228,26 @@ Test(review, journal_comes_back_and_nothing_else_does)
     cr_assert_lt(review_journal_parse(out.data, out.len, &j, NULL), 0);
     cr_assert(review_path_ok("a/b...c/.x"));
     buf_done(&out);
+}
+
+Test(review, journals_of_older_versions_say_less)
+{
+    static const char head[] = "brig-journal-1 " REVIEW_STAGING "0123456789abcdef";
+    static const char old[] = "brig-journal-1 " REVIEW_STAGING "0123456789abcdef\0"
+                              "1 1 2 3 4 81a4 81ed 7 8 x\0end";
+    static const char new[] = "brig-journal-2 " REVIEW_STAGING "0123456789abcdef\0"
+                              "1 1 2 3 4 81a4 81ed 7 8 x\0end";
+    struct review_journal j;
+    cr_assert_eq(review_journal_parse(old, sizeof old, &j, NULL), 0);
+    cr_assert(j.count == 1 && !j.ops[0].stamped && strcmp(j.ops[0].path, "7 8 x") == 0);
+    review_journal_done(&j);
+    cr_assert_eq(review_journal_parse(new, sizeof new, &j, NULL), 0);
+    cr_assert(j.count == 1 && j.ops[0].stamped && j.ops[0].new_size == 7);
+    cr_assert_str_eq(j.ops[0].path, "x");
+    review_journal_done(&j);
+    cr_assert_lt(review_journal_parse(head, sizeof head, &j, NULL), 0);
+    for (size_t len = 0; len < sizeof old; len++)
+        cr_assert_lt(review_journal_parse(old, len, &j, NULL), 0, "%zu", len);
 }
 
 Test(review, names_of_a_repository)
