@@ -99,17 +99,19 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
     return (int)syscall(SYS_close_range, first, last, flags);
 }
 
-#define SYS_OPENAT2_TRIES 200
+#define SYS_OPENAT2_TRIES        200
+#define SYS_OPENAT2_TRIES_CACHED 16 /* there it also means that the path is not known */
 
 /* Where a path that may not be left has `..` in it, the kernel gives up with EAGAIN if anything was
  * renamed or mounted meanwhile, anywhere on the host and by anybody. It says nothing about the
- * path, and to a caller it would be a file that is not there. */
+ * path, and to a caller it would be a file that is not there. A look at what is known alone gives
+ * up as easily. */
 static inline int sys_openat2(int dir, const char *path, uint64_t flags, uint64_t mode,
                               uint64_t resolve)
 {
     struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
-    bool again = resolve & (RESOLVE_IN_ROOT | RESOLVE_BENEATH) && !(resolve & SYS_RESOLVE_CACHED);
-    int fd, tries = SYS_OPENAT2_TRIES;
+    bool again = resolve & (RESOLVE_IN_ROOT | RESOLVE_BENEATH | SYS_RESOLVE_CACHED);
+    int fd, tries = resolve & SYS_RESOLVE_CACHED ? SYS_OPENAT2_TRIES_CACHED : SYS_OPENAT2_TRIES;
     do
         fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
     while (fd < 0 && errno == EAGAIN && again && --tries);

@@ -52,6 +52,8 @@ Test(sys, a_rename_elsewhere_hides_no_file)
     cr_assert_gt(pid, 0);
     cr_expect_eq(failed(top, RESOLVE_IN_ROOT), 0);
     cr_expect_eq(failed(top, RESOLVE_BENEATH), 0);
+    cr_expect_eq(failed(top, RESOLVE_BENEATH | SYS_RESOLVE_CACHED), 0, "all of it is known");
+    cr_expect_lt(sys_openat2(top, "var/other", O_PATH, 0, RESOLVE_BENEATH | SYS_RESOLVE_CACHED), 0);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     cr_assert_eq(unlinkat(top, "var/run", 0), 0);
