@@ -20,7 +20,8 @@ static const char *bound_name(const char *line)
 }
 
 /* The list keeps names as they were given, by way of links too, and those of files that are gone
- * or belong to another mount namespace. */
+ * or belong to another mount namespace. Only the file is looked at, nothing is asked of who
+ * listens. */
 static bool is_there(const char *name, char out[static PATH_MAX])
 {
     struct stat sb;

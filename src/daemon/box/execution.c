@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-
-#define ENV_TEXT_MAX (8u * WIRE_TEXT_MAX) /* what is longest when it is escaped */
 #include <sys/socket.h>
+
+#define ENV_TEXT_MAX (8u * WIRE_TEXT_MAX) /* with every byte of it escaped */
 
 static void execution_free(struct trash *t)
 {

@@ -71,7 +71,6 @@ static int limit_files(uint64_t max_bytes)
 static int start(const char *program, char *const argv[], uint64_t max_bytes, pid_t *ret,
                  struct err *err)
 {
-
     pid_t parent = getpid();
     *ret = fork();
     if (*ret < 0)
