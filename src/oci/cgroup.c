@@ -270,7 +270,7 @@ static int make_path(const struct oci_cgroup *g, const struct oci_hierarchy *h, 
     return 0;
 }
 
-int oci_cgroup_make(struct oci_cgroup *g, struct err *err)
+int oci_cgroup_is_free(const struct oci_cgroup *g, struct err *err)
 {
     for (unsigned i = 0; i < g->count; i++)
         if (is_used(g->item[i].dir)) {
@@ -279,6 +279,11 @@ int oci_cgroup_make(struct oci_cgroup *g, struct err *err)
             return err_hint(err,
                             "a container's linux.cgroupsPath is its own; nobody else may be in it");
         }
+    return 0;
+}
+
+int oci_cgroup_make(struct oci_cgroup *g, struct err *err)
+{
     for (unsigned i = 0; i < g->count; i++)
         if (make_path(g, &g->item[i], err) < 0) {
             g->count = i + 1;

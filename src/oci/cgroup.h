@@ -29,6 +29,8 @@ struct oci_cgroup {
 int oci_cgroup_absolute(const char *path, char out[static 1024], struct err *err);
 /* Finds the hierarchies, and where the group of that (absolute) path lies. Nothing is made. */
 int oci_cgroup_find(const char *path, struct oci_cgroup *ret, struct err *err);
+/* Refuses groups that somebody is in. */
+int oci_cgroup_is_free(const struct oci_cgroup *g, struct err *err);
 int oci_cgroup_make(struct oci_cgroup *g, struct err *err);
 /* `most`: memory and swap together, whatever the configuration says; 0: it decides. */
 int oci_cgroup_limit(const struct oci_cgroup *g, const struct oci_resources *r, int64_t most,

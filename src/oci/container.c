@@ -140,16 +140,22 @@ static int make_groups(struct making *m, struct err *err)
         oci_cgroup_find(m->state.cgroup, &m->groups, err) < 0)
         return err_number(err);
     m->build.groups = &m->groups;
+    /* Said before it is done: delete finds the groups, whenever this one is killed. */
+    if (oci_cgroup_is_free(&m->groups, err) < 0)
+        return err_number(err);
+    m->state.grouped = m->groups.count > 0;
+    if (oci_state_save(&m->state, err) < 0)
+        return err_number(err);
     int r = oci_cgroup_make(&m->groups, err);
     if (r < 0 && err->code == ERR_SYSTEM && oci_is_users() &&
         !oci_asks_limits(&m->config.resources)) {
         *err = (struct err)ERR_INIT;
         m->groups.count = 0;
+        m->state.grouped = false;
         return 0;
     }
     if (r < 0)
         return err_number(err);
-    m->state.grouped = m->groups.made;
     return oci_cgroup_limit(&m->groups, &m->config.resources, m->operator.memory, err);
 }
 
@@ -193,8 +199,7 @@ static int prepare(struct making *m, struct err *err)
         return err_number(err);
     m->state.host_writable = m->build.host_writable || oci_brings_files(r->keep);
     m->state.maps_host_root = maps_host_root(&m->config);
-    if (oci_state_save(&m->state, err) <
-        0) /* from here on delete finds the groups, whatever happens */
+    if (oci_state_save(&m->state, err) < 0)
         return err_number(err);
     m->build.joined_uts = m->config.ns[OCI_NS_UTS].path != NULL;
     if (oci_become_init(&m->build.become, &m->config.process, m->config.seccomp, &m->state, err) <
