@@ -86,9 +86,9 @@ utf8() { # CODE, sets `bytes` to escapes for %b; NUL, which no shell can hold, t
 # sees as $?, is that of the cell before. With `set -e` it must be 0.
 
 read -r -d '' prelude <<'END'
-set +o history +H; unset HISTFILE PROMPT_COMMAND; PS1= PS2= __brig_code= __brig_last=0 __brig_restore=()
+set +o history +H; unset HISTFILE PROMPT_COMMAND; PS1= PS2= __brig_code= __brig_last=0 __brig_told= __brig_restore=()
 __brig_begin() {
-    __brig_code=$1
+    __brig_code=$1 __brig_told=
     shift
     while [ $# -gt 1 ]; do
         if [ -n "${!1+x}" ]; then
@@ -104,8 +104,10 @@ __brig_begin() {
     return "$__brig_last"
 }
 __brig_said() {
-    __brig_last=$?
+    builtin set -- "$1" "$?"
     builtin trap '' INT
+    [ "$1" = "$__brig_told" ] || __brig_last=$2 # who is asked again does not say how it went itself
+    __brig_told=$1
     local __brig_word
     for __brig_word in ${__brig_restore[@]+"${__brig_restore[@]}"}; do
         builtin eval "${__brig_word/#declare /declare -g }"

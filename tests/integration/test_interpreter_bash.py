@@ -1,7 +1,10 @@
 """Cells of bash."""
+import re
+import subprocess
+
 import pytest
 
-from driverlib import Driver, Ended
+from driverlib import DRIVERS, Driver, Ended
 
 
 @pytest.fixture
@@ -106,6 +109,17 @@ def test_interrupts_without_end(driver):
         assert done.error is None or done.error["name"] == "Interrupted"
     done = driver.run("echo alive")
     assert (done if done.error is None else driver.run("echo alive")).out == "alive\n"
+
+
+def test_who_is_asked_again_says_the_same():
+    """An interrupt can tear a report: the driver asks for it anew, and must not hear how the telling went."""
+    prelude = re.search(r"<<'END'\n(.*?)\nEND\n", (DRIVERS / "bash.sh").read_text(), re.S)[1]
+    script = [prelude]
+    for cell, code in enumerate(("(exit 130)", "true", "false"), 1):
+        script += [f"__brig_begin '{code}'; builtin eval \"$__brig_code\""] + 3 * [f"__brig_said {cell}"]
+    done = subprocess.run(["bash", "-c", "exec bash --noprofile --norc --noediting -i 253>&1 >/dev/null 2>&1"], input="\n".join(script) + "\n",
+                          stdout=subprocess.PIPE, text=True, check=False, start_new_session=True)
+    assert done.stdout.splitlines()[1:] == 3 * ["1 130"] + 3 * ["2 0"] + 3 * ["3 1"], done
 
 
 def test_the_shell_of_the_driver_is_not_the_cells(driver):
