@@ -7,13 +7,14 @@ import pathlib
 
 import pytest
 
+import costs
 import daemonlib
+import drawn
 import hostview
 import lablib
+import timelimit
+import whole
 from escapelib import FENCE, HERE, PLACE, USER_ID
-import whole  # noqa: F401
-from costs import pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401
-from timelimit import pytest_runtest_protocol  # noqa: F401
 
 # The suite's own ordinary user for the daemons too: limits that are counted per user count nobody else.
 daemonlib.USER_ID = USER_ID
@@ -41,6 +42,8 @@ def needs_brig(request, house):
 
 
 def pytest_configure(config):
+    for plugin in (costs, drawn, timelimit, whole):
+        config.pluginmanager.register(plugin)
     config.addinivalue_line("markers", "controls: shows that the attacks work where nothing contains them")
 
 

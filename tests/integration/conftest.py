@@ -2,11 +2,17 @@ import os
 
 import pytest
 
+import costs
+import drawn
+import meanwhile
+import timelimit
+import whole
 from helpers import CALLERS, TIERS, WATCHED
-from meanwhile import pytest_collection_modifyitems, pytest_configure, pytest_runtest_call  # noqa: F401
-import whole  # noqa: F401
-from costs import pytest_runtest_setup, pytest_runtest_teardown  # noqa: F401
-from timelimit import pytest_runtest_protocol  # noqa: F401
+
+
+def pytest_configure(config):
+    for plugin in (costs, drawn, meanwhile, timelimit, whole):
+        config.pluginmanager.register(plugin)
 
 
 @pytest.fixture(params=CALLERS, ids=lambda caller: caller.name)

@@ -18,6 +18,8 @@ import pytest
 from daemonlib import TOP, USERS, Daemon
 from form import FULL
 
+pytestmark = pytest.mark.anyone
+
 SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics", "notoffered"]
 
 

@@ -7,6 +7,8 @@ import pytest
 from daemonlib import USERS, Daemon, wait_for
 from mcplib import MODERN, Http, events, initialize, meta, new_mark, processes, request, tool
 
+pytestmark = pytest.mark.anyone
+
 
 @pytest.fixture(scope="module", params=USERS)
 def mcp(request):

@@ -22,6 +22,8 @@ import tlslib
 from daemonlib import IS_ROOT, USER_ID, USERS, wait_for
 from tlslib import DOMAIN, TlsDaemon, ask, openssl
 
+pytestmark = pytest.mark.anyone
+
 # As src/tls/gate.c has it.
 WAITING_OF_ONE = 512
 PAST, FUTURE = ("20240101000000Z", "20240201000000Z"), ("20980101000000Z", "20990101000000Z")

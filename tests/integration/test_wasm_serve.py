@@ -9,6 +9,8 @@ import pytest
 from daemonlib import USERS, Daemon, parent, program, wait_for
 from mcplib import Http, tool
 
+pytestmark = pytest.mark.anyone
+
 TEMPLATES = {"wasm.yaml": "policy: {kernel: {tier: wasm}, lifecycle: {sampling: accept}, credentials: {env: {GIVEN: by template}}}\n"
                           "interpreter: javascript\npool: {min: 1, max: 2}\n",
              "small.yaml": "policy: {kernel: {tier: wasm}, lifecycle: {sampling: accept, memory: 192M}}\npool: {min: 0, max: 0}\n"}
