@@ -8,6 +8,7 @@
 #include "network/address.h"
 #include "os/weaken.h"
 #include "proxy/proxy.h"
+#include "proxy/own.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -288,10 +289,13 @@ static bool all_public(struct dial *d)
 {
     for (size_t i = 0; i < d->count; i++) {
         enum address_class c = address_classify((struct sockaddr *)&d->addrs[i]);
-        if (c == ADDRESS_PUBLIC || guard_left_out(GUARD_ADDRESS))
+        bool own = c == ADDRESS_PUBLIC && own_has(&d->addrs[i]);
+        if ((c == ADDRESS_PUBLIC && !own) || guard_left_out(GUARD_ADDRESS))
             continue;
         char hint[DENY_HINT_MAX];
-        refuse_address(d, &d->addrs[i], DENY_ADDRESS, address_class_name(c));
+        refuse_address(d, &d->addrs[i], DENY_ADDRESS,
+                       own ? "this machine's own" : address_class_name(c));
+        c = own ? ADDRESS_PRIVATE : c;
         deny_address_hint(&d->target, c, d->px->rules->egress.live, hint);
         err_hint(&d->err, "%s", hint);
         return false;

@@ -528,11 +528,14 @@ def test_names_that_do_not_exist_are_errors_not_denials(server, names):
 
 @needs_root
 class TestPublic:
-    """A namespace whose loopback has addresses that count as public."""
+    """A namespace whose loopback has addresses that count as public, and an interface with such addresses of its own."""
 
     @pytest.fixture(scope="class")
     def net(self):
-        script = "ip link set lo up; ip addr add 93.184.216.10/32 dev lo; ip -6 addr add 2606:2800:220:1::10/128 dev lo nodad"
+        script = """ip link set lo up; ip addr add 93.184.216.10/32 dev lo; ip -6 addr add 2606:2800:220:1::10/128 dev lo nodad
+            ip link add own0 type veth peer name own1; ip link set own0 up; ip link set own1 up
+            ip addr add 93.184.216.50/32 dev own0; ip addr add 93.184.216.51/32 dev own0
+            ip -6 addr add 2606:2800:220:1::50/128 dev own0 nodad"""
         holder = subprocess.Popen(["unshare", "--net", "sh", "-c", f"{script}; echo ready; exec sleep infinity"],
                                   stdout=subprocess.PIPE)
         assert holder.stdout.readline() == b"ready\n"
@@ -590,6 +593,22 @@ class TestPublic:
         mark = names.mark()
         with Proxy(["origin.test:8080"], **world) as proxy:
             assert passes(proxy.connect("origin.test", 8080)), "control"
+    @pytest.mark.parametrize("address", ["93.184.216.50", "93.184.216.51", "2606:2800:220:1::50"])
+    def test_an_address_of_the_machines_own(self, net, world, address):
+        """Public by its number; but what listens there trusts the machine that it runs on."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.names.zone["own.test"] = [address]
+        rules = ["own.test:8080", {"host": "pin.test", "port": 8080, "address": address}]
+        with Server(make=lambda: self.inside(net, lambda: socket.create_server((address, 8080), family=family))) as server, \
+                Proxy(rules, **world) as proxy:
+            client = proxy.connect("own.test", 8080)
+            client.sendall(b"\0")
+            assert drain(client) == b""
+            event = proxy.event(host="own.test")
+            assert event["reason"] == "address" and event["note"].endswith("which is this machine's own")
+            assert event["hint"] == "pin it: --allow own.test:8080=ADDRESS" and server.connections == 0
+            assert passes(proxy.connect("pin.test", 8080)), "a pin leads there, as to any other place"
+
             for _ in range(3):
                 client = proxy.connect("origin.test", 8080)
                 client.sendall(b"\0")
