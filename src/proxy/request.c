@@ -241,10 +241,24 @@ static enum step answer_connect(struct session *s)
     return STEP_ON;
 }
 
+/* N-10: no connection of the rule's is counted yet while a body is collected. */
+static bool hold_collected(struct exchange *x)
+{
+    return held_set(&x->held, x->request.headers.block_len + x->collected.size);
+}
+
+static enum step refuse_busy(struct session *s)
+{
+    return refuse_with(s, 429, "busy", "too many bodies at once have their placeholders swapped",
+                       NULL);
+}
+
 static enum step start_collecting(struct session *s)
 {
     struct exchange *x = s->x;
     buf_init(&x->collected, INJECT_BODY_MAX);
+    if (!hold_collected(x))
+        return refuse_busy(s);
     if (x->request.expects_continue) {
         const char *go_on = "HTTP/1.1 100 Continue\r\n\r\n";
         x->request.expects_continue = false;
@@ -420,6 +434,8 @@ enum step collect_step(struct session *s)
         if (x->collected.failed)
             return refuse_with(s, 413, "too-large",
                                "the body is too large to have its placeholders swapped", NULL);
+        if (!hold_collected(x))
+            return refuse_busy(s);
     }
     return collected(s);
 }
