@@ -526,6 +526,23 @@ def test_names_that_do_not_exist_are_errors_not_denials(server, names):
         assert names.names_since(0) == ["origin.test"], "as it was decided on, without a search list"
 
 
+def test_questions_that_nobody_waits_for_any_more_do_not_pile_up():
+    """A name server that is silent, and a client that asks and breaks off: each question lives on for seconds."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        with Proxy(["http://*.evil.test"], resolver="127.0.0.1:%d" % silent.getsockname()[1]) as proxy:
+            for i in range(512):
+                with proxy.explicit() as client:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    client.sendall(f"GET http://{i}.evil.test/ HTTP/1.1\r\nHost: {i}.evil.test\r\n\r\n".encode())
+                    while b"%c%d\4evil" % (len(str(i)), i) not in silent.recv(512):
+                        pass
+            assert "went away" in proxy.event(host="511.evil.test")["note"]
+            client = proxy.explicit()
+            client.sendall(b"GET http://last.evil.test/ HTTP/1.1\r\nHost: last.evil.test\r\nConnection: close\r\n\r\n")
+            assert drain(client).startswith(b"HTTP/1.1 502") and "too many" in proxy.event(host="last.evil.test")["note"]
+
+
 @needs_root
 class TestPublic:
     """A namespace whose loopback has addresses that count as public, and an interface with such addresses of its own."""
