@@ -393,7 +393,7 @@ def test_a_suffix_that_a_server_cuts_off_does_not_count():
         assert client.ask(url + "/api/users.json")[0] == 200 and client.ask(url + "/api/users.json;v=.json")[0] == 200
 
 
-@pytest.mark.parametrize("header", ["Content_Length: 0", "Transfer_Encoding: chunked", "Transfer.Encoding: chunked", "Host_: evil.test",
+@pytest.mark.parametrize("header", ["Content_Length: 0", "Content_Type: text/plain", "Transfer_Encoding: chunked", "Transfer.Encoding: chunked", "Host_: evil.test",
                                     "Content--Length: 3"])
 def test_headers_that_could_be_read_as_framing(header):
     origin = Origin()
