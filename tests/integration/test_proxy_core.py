@@ -593,6 +593,22 @@ class TestPublic:
             assert passes(proxy.connect("origin.test", 8080))
             assert (public.connections, private.connections) == (1, 0)
 
+    @pytest.mark.parametrize("address", ["93.184.216.50", "93.184.216.51", "2606:2800:220:1::50"])
+    def test_an_address_of_the_machines_own(self, net, world, address):
+        """Public by its number; but what listens there trusts the machine that it runs on."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.names.zone["own.test"] = [address]
+        rules = ["own.test:8080", {"host": "pin.test", "port": 8080, "address": address}]
+        with Server(make=lambda: self.inside(net, lambda: socket.create_server((address, 8080), family=family))) as server, \
+                Proxy(rules, **world) as proxy:
+            client = proxy.connect("own.test", 8080)
+            client.sendall(b"\0")
+            assert drain(client) == b""
+            event = proxy.event(host="own.test")
+            assert event["reason"] == "address" and event["note"].endswith("which is this machine's own")
+            assert event["hint"] == "pin it: --allow own.test:8080=ADDRESS" and server.connections == 0
+            assert passes(proxy.connect("pin.test", 8080)), "a pin leads there, as to any other place"
+
     def test_v6_and_the_other_family_where_one_does_not_answer(self, world):
         names = self.names
         names.zone["six.test"] = ["2606:2800:220:1::10"]
@@ -610,22 +626,6 @@ class TestPublic:
         mark = names.mark()
         with Proxy(["origin.test:8080"], **world) as proxy:
             assert passes(proxy.connect("origin.test", 8080)), "control"
-    @pytest.mark.parametrize("address", ["93.184.216.50", "93.184.216.51", "2606:2800:220:1::50"])
-    def test_an_address_of_the_machines_own(self, net, world, address):
-        """Public by its number; but what listens there trusts the machine that it runs on."""
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self.names.zone["own.test"] = [address]
-        rules = ["own.test:8080", {"host": "pin.test", "port": 8080, "address": address}]
-        with Server(make=lambda: self.inside(net, lambda: socket.create_server((address, 8080), family=family))) as server, \
-                Proxy(rules, **world) as proxy:
-            client = proxy.connect("own.test", 8080)
-            client.sendall(b"\0")
-            assert drain(client) == b""
-            event = proxy.event(host="own.test")
-            assert event["reason"] == "address" and event["note"].endswith("which is this machine's own")
-            assert event["hint"] == "pin it: --allow own.test:8080=ADDRESS" and server.connections == 0
-            assert passes(proxy.connect("pin.test", 8080)), "a pin leads there, as to any other place"
-
             for _ in range(3):
                 client = proxy.connect("origin.test", 8080)
                 client.sendall(b"\0")
@@ -670,6 +670,34 @@ def test_uploads_are_cut_at_their_budget(server):
         client = proxy.connect("origin.test", server.port)
         client.sendall(b"\0more")
         assert drain(client) == b"" and len(server.received) <= 100 * 1024
+
+
+def test_names_that_the_code_chose_are_part_of_what_is_sent(names):
+    """Below a star every question tells the outside a name: no way around the budget of bytes."""
+    said = [f"{i}{'a' * 20}.evil.test" for i in range(6)]
+    with Proxy([{"host": "*.evil.test", "port": 7, "upload": "100"}], resolver=names.place) as proxy:
+        for name in said:
+            client = proxy.connect(name, 7)
+            client.sendall(b"\0")
+            assert drain(client) == b""
+        assert names.names_since(0) == said[:3], "of 31 bytes each"
+        assert proxy.event(host=said[3])["reason"] == "upload"
+        assert proxy.end()["uploaded"] == 93
+
+
+def test_where_nothing_may_be_sent_any_more_nobody_is_asked(names, server):
+    rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "upload": "1K"}
+    with Proxy([rule, {"host": "asked.test", "port": 7}], {"upload": "10"}, resolver=names.place) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(b"\0" * 11)
+        assert drain(client) in (b"", b"\0" * 10) and proxy.event(host="origin.test")["reason"] == "upload"
+        wait_for(lambda: server.connections == 1)
+        for host, port in (("asked.test", 7), ("origin.test", server.port)):
+            client = proxy.connect(host, port)
+            client.sendall(b"\0")
+            assert drain(client) == b""
+        assert proxy.event(host="asked.test")["reason"] == "upload"
+        assert names.names_since(0) == [] and server.connections == 1
 
 
 def test_downloads_are_not_uploads(server):
