@@ -44,17 +44,13 @@ static const struct egress_secret *secret_of(const struct keyring *k, size_t i)
 
 static void renew_redactor(struct keyring *k)
 {
-    struct redactor *fresh = NULL;
     /* Without a redactor that knows the new value, the value must not be used. */
-    if (redactor_new(k->values, 2 * k->count, &fresh, NULL) < 0) {
-        for (size_t i = 0; i < k->count; i++) {
-            secret_free(k->values[i]);
-            k->values[i] = NULL;
-        }
+    if (redactor_renew(k->px->redactor, k->values, 2 * k->count, NULL) == 0)
         return;
+    for (size_t i = 0; i < k->count; i++) {
+        secret_free(k->values[i]);
+        k->values[i] = NULL;
     }
-    redactor_free(k->px->redactor);
-    k->px->redactor = fresh;
 }
 
 static void set_value(struct keyring *k, size_t i, struct secret *value)

@@ -3,6 +3,8 @@ supervisor. What needs addresses that count as public runs in a network namespac
 
 import contextlib
 import os
+import queue
+import select
 import socket
 import ssl
 import struct
@@ -950,6 +952,39 @@ def test_a_value_with_an_end_is_renewed_and_otherwise_ends(origin, tmp_path):
         file.write_text("the-third-value!")
         file.chmod(0o600)
         wait_for(lambda: get(proxy, origin)[0] == 200, 15, "the value that came back")
+
+
+def test_a_renewed_value_does_not_come_back_on_an_answer_that_is_older(tmp_path):
+    """A server that tells one client what another one sent: both are the same code's."""
+    file, said = tmp_path / "secret", queue.Queue()
+    file.write_text("the-first-value-")
+    file.chmod(0o600)
+
+    def talk(peer):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += peer.recv(1 << 16)
+        if b"/stream" not in head:
+            said.put(head)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            return
+        peer.sendall(b"HTTP/1.1 200 OK\r\n\r\nit begins")
+        while b"second" not in head:
+            head = said.get(timeout=60)
+        peer.sendall(head)
+
+    with Server(talk) as server, Proxy([rule_for(server)], bound(server, f"file:{file}", ttl="600ms")) as proxy:
+        def ask(path):
+            client = proxy.connect("origin.test", server.port)
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: origin.test:{server.port}\r\nConnection: close\r\n\r\n".encode())
+            return client
+
+        older, told = ask("/stream"), b""
+        while b"it begins" not in told:
+            told += older.recv(1 << 16)
+        file.write_text("the-second-value")
+        wait_for(lambda: [drain(ask("/")), select.select([older], [], [], 0)[0]][1], what="the second value")
+        assert b"Authorization: Bearer ****************\r\n" in drain(older)
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="whose child the keeper is, is not for everybody to see")
