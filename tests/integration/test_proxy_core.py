@@ -955,8 +955,8 @@ def test_a_value_with_an_end_is_renewed_and_otherwise_ends(origin, tmp_path):
 
 
 def test_a_renewed_value_does_not_come_back_on_an_answer_that_is_older(tmp_path):
-    """A server that tells one client what another one sent: both are the same code's."""
-    file, said = tmp_path / "secret", queue.Queue()
+    """A server that tells one client what another one sent: both are the same code's. Nor does one that was renewed since."""
+    file, said, heads = tmp_path / "secret", queue.Queue(), []
     file.write_text("the-first-value-")
     file.chmod(0o600)
 
@@ -964,9 +964,11 @@ def test_a_renewed_value_does_not_come_back_on_an_answer_that_is_older(tmp_path)
         head = b""
         while b"\r\n\r\n" not in head:
             head += peer.recv(1 << 16)
+        heads.append(head)
         if b"/stream" not in head:
             said.put(head)
-            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            past = heads[0] if b"/past" in head else b""
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(past), past))
             return
         peer.sendall(b"HTTP/1.1 200 OK\r\n\r\nit begins")
         while b"second" not in head:
@@ -985,6 +987,9 @@ def test_a_renewed_value_does_not_come_back_on_an_answer_that_is_older(tmp_path)
         file.write_text("the-second-value")
         wait_for(lambda: [drain(ask("/")), select.select([older], [], [], 0)[0]][1], what="the second value")
         assert b"Authorization: Bearer ****************\r\n" in drain(older)
+        file.write_text("the-third-value-")
+        wait_for(lambda: [drain(ask("/")), b"third" in heads[-1]][1], what="the third value")
+        assert b"Authorization: Bearer ****************\r\n" in drain(ask("/past")), "it may still be good"
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="whose child the keeper is, is not for everybody to see")
