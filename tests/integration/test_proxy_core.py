@@ -954,6 +954,21 @@ def test_a_value_with_an_end_is_renewed_and_otherwise_ends(origin, tmp_path):
         wait_for(lambda: get(proxy, origin)[0] == 200, 15, "the value that came back")
 
 
+def test_a_value_is_put_in_when_the_body_has_come(origin, tmp_path):
+    """A body that is collected may take its time; the value that is sent is one of now."""
+    file = tmp_path / "secret"
+    file.write_text("the-first-value-")
+    file.chmod(0o600)
+    with Proxy([rule_for(origin)], bound(origin, f"file:{file}", ttl="600ms", swap=["header", "body"])) as proxy:
+        slow = proxy.connect("origin.test", origin.port)
+        slow.sendall(f"POST / HTTP/1.1\r\nHost: origin.test:{origin.port}\r\nContent-Length: 2\r\nConnection: close\r\n\r\na".encode())
+        file.write_text("the-second-value")
+        wait_for(lambda: get(proxy, origin) == (200, "Authorization: Bearer the-second-value"), what="the new value")
+        slow.sendall(b"b")
+        assert drain(slow).startswith(b"HTTP/1.1 200") and seen[-1].startswith("POST")
+        assert "the-second-value" in seen[-1] and "first" not in seen[-1]
+
+
 def test_a_renewed_value_does_not_come_back_on_an_answer_that_is_older(tmp_path):
     """A server that tells one client what another one sent: both are the same code's. Nor does one that was renewed since."""
     file, said, heads = tmp_path / "secret", queue.Queue(), []
