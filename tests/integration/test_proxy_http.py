@@ -1249,6 +1249,16 @@ def test_a_rule_names_the_credentials_that_pass():
         assert "lost" not in str(origin.requests[0])
 
 
+@pytest.mark.parametrize("named,comes", [({}, False), ({"pass": ["Cookie"]}, True)])
+def test_a_session_of_the_secrets_account_does_not_come_back(named, comes):
+    origin = Origin(lambda request: ok(b"", "Set-Cookie: session=as-good-as-the-secret", "set-cookie: b=c"))
+    with origin, Proxy(egress={"rules": [rule(origin, **named)], "secrets": [secret_of(origin)]}, env={"TOKEN": SECRET}) as proxy:
+        status, headers, _ = Client(proxy.explicit()).ask(f"http://{HOST}:{origin.port}/")
+        assert status == 200 and ("set-cookie" in headers) == comes
+    with through(Origin(origin.answer)) as (proxy, url):
+        assert "set-cookie" in Client(proxy.explicit()).ask(url + "/")[1], "control: without a secret it does"
+
+
 def test_a_placeholder_alone_stays_and_nothing_rides_with_it():
     origin = Origin()
     with with_secret(origin, secret={"header": "none"}) as (proxy, url):
