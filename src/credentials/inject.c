@@ -98,6 +98,33 @@ static int remove_like(struct http_headers *h, const char *name, struct err *err
     return 0;
 }
 
+static bool same_bytes(const char *text, size_t len, const char *word)
+{
+    return len == strlen(word) && strncasecmp(text, word, len) == 0;
+}
+
+/* What stands beside a key that is the user, and means nothing to who takes it. Anything else could
+ * be a key of the client's own: many services look at the password alone. */
+static bool is_filler(const char *text, size_t len)
+{
+    static const char *const words[] = {"",      "x-oauth-basic", "x",    "api_token",
+                                        "token", "unused",        "none", "password"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (same_bytes(text, len, words[i]))
+            return true;
+    return false;
+}
+
+#define USER_MAX 19 /* keys are longer */
+
+/* The name of a user, and no key of the client's own: other services look at the user alone. */
+static bool is_user(const char *text, size_t len)
+{
+    static const char word[] = "abcdefghijklmnopqrstuvwxyz-_";
+    return len <= USER_MAX || memchr(text, '@', len) || memchr(text, '+', len) ||
+           memchr(text, '$', len) || (strspn(text, word) >= len);
+}
+
 bool is_basic_of(const char *header, const char *placeholder)
 {
     struct buf plain cleanup_wiped;
@@ -109,8 +136,10 @@ bool is_basic_of(const char *header, const char *placeholder)
     if (!colon)
         return false;
     size_t user = (size_t)(colon - plain.data), password = plain.len - user - 1;
-    return (user == len && memcmp(plain.data, placeholder, len) == 0) ||
-           (password == len && memcmp(colon + 1, placeholder, len) == 0);
+    bool of_user = user == len && memcmp(plain.data, placeholder, len) == 0;
+    bool of_password = password == len && memcmp(colon + 1, placeholder, len) == 0;
+    return of_user ? of_password || is_filler(colon + 1, password)
+                   : of_password && is_user(plain.data, user);
 }
 
 const char *header_of(const struct egress_secret *s)

@@ -34,6 +34,7 @@ struct redactor {
     unsigned refs; /* its owner's, and one for each stream */
     struct patterns *patterns;
     size_t lag;
+    unsigned renewed; /* so many times */
 };
 
 struct thread {
@@ -347,17 +348,28 @@ static void scan_run(struct scan *s, bool final)
 
 /* ---- from outside ---- */
 
+int redactor_renew(struct redactor *r, struct secret *const *values, size_t count, struct err *err)
+{
+    struct patterns *fresh;
+    if (patterns_new(values, count, &fresh, err) < 0)
+        return err_number(err);
+    if (r->patterns)
+        patterns_free(r->patterns);
+    r->patterns = fresh;
+    r->lag = fresh->longest > 0 ? fresh->longest * BYTES_PER + LAG_CONSTANT : 0;
+    r->renewed++;
+    return 0;
+}
+
 int redactor_new(struct secret *const *values, size_t count, struct redactor **ret, struct err *err)
 {
     struct redactor *r = calloc(1, sizeof *r);
     if (!r)
         return err_memory(err);
-    if (patterns_new(values, count, &r->patterns, err) < 0) {
+    if (redactor_renew(r, values, count, err) < 0) {
         free(r);
         return err_number(err);
     }
-    if (r->patterns->longest > 0)
-        r->lag = r->patterns->longest * BYTES_PER + LAG_CONSTANT;
     r->refs = 1;
     *ret = r;
     return 0;
@@ -385,6 +397,7 @@ struct insert {
 
 struct redact_stream {
     struct redactor *r;
+    unsigned renewed; /* r->renewed when it was scanned last */
     struct scan scan;
     char *data;
     size_t size;
@@ -402,6 +415,7 @@ int redact_open(struct redactor *r, struct redact_stream **ret, struct err *err)
         return err_memory(err);
     scan_init(&s->scan, r);
     s->r = r;
+    s->renewed = r->renewed;
     r->refs++;
     *ret = s;
     return 0;
@@ -440,6 +454,21 @@ static int make_room(struct redact_stream *s, size_t more, struct err *err)
     s->data = bigger;
     s->size = held + more;
     return 0;
+}
+
+/* Where there are other values since, what is held back is looked at again, by these. What was
+ * found by the others stays found. Nothing that was handed out is missed: no value is sent before
+ * there is a redactor that knows it. */
+static void follow(struct redact_stream *s)
+{
+    struct scan *scan = &s->scan;
+    if (s->renewed == s->r->renewed)
+        return;
+    s->renewed = s->r->renewed;
+    for (unsigned i = 0; i < RING; i++)
+        scan->ring[i].count = 0;
+    scan->live = 0;
+    scan->pos = scan->base;
 }
 
 int redact_insert(struct redact_stream *s, const char *data, size_t len, struct err *err)
@@ -503,6 +532,7 @@ int redact_feed(struct redact_stream *s, const char *data, size_t len, const cha
     s->len += len;
     s->scan.text = s->data;
     s->scan.end = s->scan.base + s->len;
+    follow(s);
     if (s->scan.r->lag == 0)
         s->scan.pos = s->scan.end;
     scan_run(&s->scan, false);
@@ -513,6 +543,7 @@ int redact_flush(struct redact_stream *s, const char **ret, size_t *ret_len)
 {
     make_room(s, 0, NULL);
     s->scan.text = s->data;
+    follow(s);
     scan_run(&s->scan, true);
     for (unsigned i = 0; i < RING; i++)
         s->scan.ring[i].count = 0;

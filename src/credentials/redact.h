@@ -18,6 +18,9 @@
 struct redactor; /* the patterns of one run's secrets, shared by all streams; wiped when freed */
 int redactor_new(struct secret *const *values, size_t count, struct redactor **ret,
                  struct err *err);
+/* Other values from now on, also for the streams that are open: a value that was fetched later may
+ * come back on one of them. On failure nothing has changed. */
+int redactor_renew(struct redactor *r, struct secret *const *values, size_t count, struct err *err);
 void redactor_free(struct redactor *r);        /* streams that are open go on with it */
 size_t redactor_lag(const struct redactor *r); /* 0: there is nothing to look for */
 

@@ -28,5 +28,5 @@ struct form_reader;
 int form_open(enum form_kind kind, const char *type, form_name_fn *wanted, struct form_reader **ret,
               struct err *err);
 void form_close(struct form_reader *f); /* takes NULL */
-/* 1: a member has that name; 0: none so far; negative: a multipart body that is none. */
+/* 1: a member has that name; 0: none so far; negative: a multipart body, or JSON, that is none. */
 int form_feed(struct form_reader *f, const char *data, size_t len, struct err *err);

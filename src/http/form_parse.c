@@ -9,19 +9,21 @@
 #include <string.h>
 #include <strings.h>
 
-#define NAME_ROOM 256 /* a longer name is none that anybody looks for */
+/* Of a longer name so much is looked at: there are readers to whom it ends early, at a NUL. */
+#define NAME_ROOM 256
 
 struct form_reader {
     enum form_kind kind;
     form_name_fn *wanted;
     char name[NAME_ROOM];
-    size_t len;    /* of what was read of it; beyond NAME_ROOM it is only counted */
+    size_t len;    /* of what was read of it */
     bool in_value; /* FORM_URLENCODED */
 
     unsigned depth; /* FORM_JSON: of arrays and objects */
     bool object;    /* the outermost one is */
     bool key_next;  /* the next string is a name */
     bool in_string, in_name;
+    bool begun;      /* something other than a byte order mark was read */
     unsigned escape; /* 1: after a backslash; 2 to 5: so many digits of \u, less one, were read */
     uint32_t code;
 
@@ -88,13 +90,12 @@ void form_close(struct form_reader *f)
 static void add(struct form_reader *f, char c)
 {
     if (f->len < NAME_ROOM)
-        f->name[f->len] = c;
-    f->len += f->len <= NAME_ROOM;
+        f->name[f->len++] = c;
 }
 
 static bool is_wanted(const struct form_reader *f)
 {
-    return f->len <= NAME_ROOM && f->wanted(f->name, f->len);
+    return f->wanted(f->name, f->len);
 }
 
 /* ---- a=1&b=2 ---- */
@@ -168,6 +169,14 @@ static bool read_in_string(struct form_reader *f, char c)
     return false;
 }
 
+/* Comments, names without quotes or in single ones, UTF-16: what some readers take for JSON and
+ * others do not would be read there in another way than here. */
+static bool is_json(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c && strchr(" \t\r\n\x1e,:{}[]\"+-.", c));
+}
+
 static void read_between(struct form_reader *f, char c)
 {
     switch (c) {
@@ -195,13 +204,20 @@ static void read_between(struct form_reader *f, char c)
     }
 }
 
-static int feed_json(struct form_reader *f, const char *data, size_t len)
+static int feed_json(struct form_reader *f, const char *data, size_t len, struct err *err)
 {
     for (size_t i = 0; i < len; i++) {
-        if (!f->in_string)
+        if (!f->begun && data[i] && strchr("\xef\xbb\xbf", data[i]))
+            continue;
+        f->begun = true;
+        if (f->in_string) {
+            if (read_in_string(f, data[i]))
+                return 1;
+        } else if (is_json(data[i])) {
             read_between(f, data[i]);
-        else if (read_in_string(f, data[i]))
-            return 1;
+        } else {
+            return err_set(err, ERR_USAGE, "JSON with a byte between its values that none has");
+        }
     }
     return 0;
 }
@@ -215,6 +231,8 @@ static int feed_multipart(struct form_reader *f, const char *data, size_t len, s
         ssize_t n = multipart_read(f->parts, data, len, &event, err);
         if (n < 0)
             return (int)n;
+        if (event == MULTIPART_PART && f->parts->escapes)
+            return err_set(err, ERR_USAGE, "multipart: a quote within a name, not written as %%22");
         if (event == MULTIPART_PART && f->wanted(f->parts->name, strlen(f->parts->name)))
             return 1;
         data += n;
@@ -246,7 +264,7 @@ int form_feed(struct form_reader *f, const char *data, size_t len, struct err *e
     case FORM_URLENCODED:
         return feed_urlencoded(f, data, len);
     case FORM_JSON:
-        return feed_json(f, data, len);
+        return feed_json(f, data, len, err);
     case FORM_MULTIPART:
         return feed_multipart(f, data, len, err);
     case FORM_WORDS:

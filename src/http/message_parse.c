@@ -352,12 +352,13 @@ static int read_upgrade(struct http_request *r, const struct framing *f, struct 
 }
 
 /* Servers that hand headers on as variables fold what is no letter and no digit: to them
- * "Transfer_Encoding" is the header that says how long this request is, to us it is none. */
+ * "Transfer_Encoding" is the header that says how long this request is, "Content_Type" the one that
+ * says what its body is, to us they are none. */
 static int refuse_lookalikes(const struct http_headers *h, struct err *err)
 {
     static const char *const framing[] = {"Host",       "Content-Length", "Transfer-Encoding",
                                           "Connection", "Upgrade",        "Trailer",
-                                          "Expect"};
+                                          "Expect",     "Content-Type",   "Content-Encoding"};
     for (size_t i = 0; i < h->count; i++) {
         const char *name = h->items[i].name;
         struct folded f;

@@ -1,5 +1,6 @@
 /* multipart/form-data, piece by piece and strictly: no preamble, CRLF everywhere, part heads
- * bounded, a part without a plain Content-Disposition is refused. */
+ * bounded, a part without a plain Content-Disposition is refused, and so is what only other readers
+ * would take for the border of a part. */
 #pragma once
 
 #include "base/err.h"
@@ -25,10 +26,12 @@ struct multipart {
     size_t delimiter_len;
     int state;
     size_t matched; /* of the delimiter */
+    size_t of_line; /* of the delimiter without its CR LF, from the beginning of a line on */
     char head[MULTIPART_HEAD_MAX];
     size_t head_len;
     char name[MULTIPART_NAME_MAX + 1], filename[MULTIPART_NAME_MAX + 1];
     bool has_filename;
+    bool escapes; /* a backslash stands before a quote: readers disagree on where the name ends */
     const char *data;
     size_t data_len;
 };

@@ -3,17 +3,21 @@
 
 #include "http/headers.h"
 
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
 enum { AT_START, IN_HEAD, IN_DATA, AFTER_DELIMITER, AT_END };
 
+#define NOT_AT_LINE SIZE_MAX
+
 /* ---- the boundary ---- */
 
+/* No comma, although RFC 2046 has it: there are readers whose boundary ends before it. */
 static bool is_boundary_char(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-           (c && strchr("'()+_,-./:=?", c));
+           (c && strchr("'()+_-./:=?", c));
 }
 
 /* The value of one parameter, quoted or not; returns what stands after it, NULL if malformed. */
@@ -66,10 +70,13 @@ int multipart_init(struct multipart *m, const char *content_type, struct err *er
         at = read_value(at, value, sizeof(value));
         if (!at)
             break;
-        if (strncasecmp(name, "boundary", 8) != 0)
+        bool own = strncmp(name, "boundary", 8) == 0;
+        if (!own && !strcasestr(name, "boundary") && !strcasestr(value, "boundary"))
             continue;
-        /* Of two, one reader takes the first and another the last; "boundary*" is read by some. */
-        if (boundary[0] || name[8])
+        /* Of two, one reader takes the first and another the last; "boundary*" is read by some, and
+         * others look for the word wherever it stands: "xboundary=a", "a=boundary", and in its own
+         * value, where browsers have it too. */
+        if (!own || boundary[0] || name[8] || strcasestr(value, "boundary="))
             return err_set(err, ERR_USAGE, "multipart/form-data with a second boundary");
         memcpy(boundary, value, sizeof(boundary));
     }
@@ -112,6 +119,7 @@ static int read_disposition(struct multipart *m, const char *value, struct err *
     const char *at = value + sizeof(type) - 1;
     if (strncasecmp(value, type, sizeof(type) - 1) != 0)
         return err_set(err, ERR_USAGE, "multipart: a part that is no form-data");
+    m->escapes = strstr(value, "\\\"") != NULL;
     while (*at) {
         char ignored[MULTIPART_NAME_MAX + 1];
         bool is_name, is_file;
@@ -206,6 +214,7 @@ static ssize_t take_head(struct multipart *m, const char *data, size_t len,
         m->state = IN_DATA;
         m->head_len = 0;
         m->matched = 0;
+        m->of_line = 0;
         *ret = MULTIPART_PART;
         break;
     }
@@ -286,6 +295,48 @@ static ssize_t take_end(const char *data, size_t len, enum multipart_event *ret,
     return (ssize_t)len;
 }
 
+/* The next end of a line, of any kind; `end` if there is none. */
+static const char *line_end(const char *at, const char *end)
+{
+    const char *lf = memchr(at, '\n', (size_t)(end - at));
+    const char *cr = memchr(at, '\r', (size_t)((lf ? lf : end) - at));
+    return cr ? cr : lf ? lf : end;
+}
+
+/* To some readers a delimiter also begins after CR or LF alone: what is data here would be the next
+ * part there. True: one stands in these bytes, or ends in them. */
+static bool has_lone_delimiter(struct multipart *m, const char *data, size_t len)
+{
+    const char *at = data, *end = data + len;
+    size_t most = m->delimiter_len - 2; /* without CR LF */
+    while (at < end) {
+        if (m->of_line == NOT_AT_LINE) {
+            at = line_end(at, end);
+            if (at == end)
+                break;
+            m->of_line = 0;
+            at++;
+        } else if (*at == '\n' || *at == '\r') {
+            m->of_line = 0;
+            at++;
+        } else if (*at++ != m->delimiter[2 + m->of_line]) {
+            m->of_line = NOT_AT_LINE;
+        } else if (++m->of_line == most) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static ssize_t take_checked(struct multipart *m, const char *data, size_t len,
+                            enum multipart_event *ret, struct err *err)
+{
+    ssize_t n = take_data(m, data, len, ret);
+    if (has_lone_delimiter(m, data, (size_t)n) && m->state == IN_DATA)
+        return err_set(err, ERR_USAGE, "multipart: a delimiter that does not begin with CR LF");
+    return n;
+}
+
 static ssize_t take_start(struct multipart *m, const char *data, size_t len, struct err *err)
 {
     size_t n = match_delimiter(m, data, len);
@@ -307,7 +358,7 @@ static ssize_t step(struct multipart *m, const char *data, size_t len, enum mult
     case IN_HEAD:
         return take_head(m, data, len, ret, err);
     case IN_DATA:
-        return take_data(m, data, len, ret);
+        return take_checked(m, data, len, ret, err);
     case AFTER_DELIMITER:
         return take_after(m, data, len, ret, err);
     default:

@@ -91,7 +91,7 @@ int budgets_replace(struct budgets *b, const struct egress *e, struct err *err)
 }
 
 /* A rule's own counts, or NULL where no rule matched (SIZE_MAX): then the totals count alone. */
-static struct budget_counts *of_rule(struct budgets *b, size_t rule)
+static struct budget_counts *of_rule(const struct budgets *b, size_t rule)
 {
     return rule < b->egress->rule_count ? &b->all[b->of_rule[rule]].counts : NULL;
 }
@@ -164,12 +164,24 @@ static uint64_t left(const struct budget_counts *c, uint64_t limit)
     return c->uploaded < limit ? limit - c->uploaded : 0;
 }
 
+static uint64_t upload_left(const struct budgets *b, size_t rule)
+{
+    const struct budget_counts *own = of_rule(b, rule);
+    uint64_t most = left(&b->total, b->egress->upload);
+    uint64_t of_own = own ? left(own, b->egress->rules[rule].upload) : most;
+    return of_own < most ? of_own : most;
+}
+
+bool budget_may_upload(const struct budgets *b, size_t rule, uint64_t len)
+{
+    uint64_t most = upload_left(b, rule);
+    return most > 0 && len <= most;
+}
+
 uint64_t budget_upload(struct budgets *b, size_t rule, uint64_t len)
 {
     struct budget_counts *own = of_rule(b, rule);
-    uint64_t most = left(&b->total, b->egress->upload);
-    if (own && left(own, b->egress->rules[rule].upload) < most)
-        most = left(own, b->egress->rules[rule].upload);
+    uint64_t most = upload_left(b, rule);
     if (len > most)
         len = most;
     b->total.uploaded += len;

@@ -43,3 +43,5 @@ bool budget_is_shared(const struct budgets *b, size_t rule, size_t other);
 enum deny_reason budget_request(struct budgets *b, size_t rule, uint64_t now_ms);
 /* How many of `len` bytes may still be sent; they are counted. */
 uint64_t budget_upload(struct budgets *b, size_t rule, uint64_t len);
+/* May so many bytes be sent, and one at least? Nothing is counted. */
+bool budget_may_upload(const struct budgets *b, size_t rule, uint64_t len);

@@ -30,25 +30,39 @@ static bool looks_inside(const struct egress_rule *r)
     return r->methods.count || r->paths.count;
 }
 
-/* A rule on methods or paths is about requests: it never stands for a bare stream of bytes, in
- * which nobody would look for them. */
-static bool scheme_matches(const struct egress_rule *r, enum scheme asked)
+/* C-10: what a secret is bound to speaks HTTP. */
+static bool is_of_secret(const struct egress *e, const struct target *t)
 {
-    if (asked == SCHEME_TCP && looks_inside(r))
+    for (size_t i = 0; i < e->secret_count; i++)
+        if (e->secrets[i].port == t->port && host_equal(&e->secrets[i].host, &t->host))
+            return true;
+    return false;
+}
+
+/* A rule on methods or paths is about requests: it never stands for a bare stream of bytes, in
+ * which nobody would look for them. Nor does one without a scheme at the origin of a secret: a
+ * credential of the client's own would pass there, after a moment of silence or behind an empty
+ * line. */
+static bool scheme_matches(const struct egress *e, const struct egress_rule *r,
+                           const struct target *t)
+{
+    enum scheme asked = t->scheme;
+    if (asked == SCHEME_TCP && (looks_inside(r) || (r->scheme == SCHEME_ANY && is_of_secret(e, t))))
         return false;
     return asked == SCHEME_ANY || r->scheme == SCHEME_ANY || r->scheme == asked;
 }
 
 /* How far a target gets with one rule. The order of the checks is the order of the reasons: the
  * furthest is the most useful one to tell. */
-static enum deny_reason rule_judge(const struct egress_rule *r, const struct target *t)
+static enum deny_reason rule_judge(const struct egress *e, const struct egress_rule *r,
+                                   const struct target *t)
 {
     bool unknown = t->method[0] == '\0' && !t->path;
     if (!host_pattern_match(&r->host, &t->host))
         return DENY_NO_RULE;
     if (r->port != t->port)
         return DENY_PORT;
-    if (!scheme_matches(r, t->scheme))
+    if (!scheme_matches(e, r, t))
         return DENY_SCHEME;
     if (unknown)
         return DENY_NONE;
@@ -86,7 +100,7 @@ static bool more_specific(const struct egress_rule *a, const struct egress_rule 
 static void judge(const struct egress *e, const struct target *t, struct verdict *ret)
 {
     for (size_t i = 0; i < e->rule_count; i++) {
-        enum deny_reason reason = rule_judge(&e->rules[i], t);
+        enum deny_reason reason = rule_judge(e, &e->rules[i], t);
         int gain = progress(reason) - progress(ret->reason);
         bool better = gain > 0 || (gain == 0 && reason == DENY_NONE &&
                                    more_specific(&e->rules[i], &e->rules[ret->rule]));

@@ -3,10 +3,12 @@
  *
  * N-5  A name with one answer that is not public is not dialled at all; only a pin leads elsewhere.
  * N-6  A pin is dialled without asking any name server.
+ * N-18 What the code chose of a name or an address is a part of what is sent.
  * N-17 What is blocked by its address is not dialled by a name or a pin either. */
 #include "base/container.h"
 #include "network/address.h"
 #include "os/weaken.h"
+#include "proxy/own.h"
 #include "proxy/proxy.h"
 
 #include <arpa/inet.h>
@@ -288,10 +290,13 @@ static bool all_public(struct dial *d)
 {
     for (size_t i = 0; i < d->count; i++) {
         enum address_class c = address_classify((struct sockaddr *)&d->addrs[i]);
-        if (c == ADDRESS_PUBLIC || guard_left_out(GUARD_ADDRESS))
+        bool own = c == ADDRESS_PUBLIC && own_has(&d->addrs[i]);
+        if ((c == ADDRESS_PUBLIC && !own) || guard_left_out(GUARD_ADDRESS))
             continue;
         char hint[DENY_HINT_MAX];
-        refuse_address(d, &d->addrs[i], DENY_ADDRESS, address_class_name(c));
+        refuse_address(d, &d->addrs[i], DENY_ADDRESS,
+                       own ? "this machine's own" : address_class_name(c));
+        c = own ? ADDRESS_PRIVATE : c;
         deny_address_hint(&d->target, c, d->px->rules->egress.live, hint);
         err_hint(&d->err, "%s", hint);
         return false;
@@ -344,6 +349,23 @@ static void use_literal(struct dial *d, const struct host *h)
     loop_defer(d->px->loop, &d->task);
 }
 
+/* Below a star or in a range the code chooses what the question, the handshake or the connection
+ * itself tells the outside, as often as it dials. Where nothing more may be sent nobody is asked.
+ */
+static bool may_tell(struct dial *d, const struct egress_rule *r, size_t rule)
+{
+    struct budgets *b = &d->px->budgets;
+    size_t chosen = r && r->host.stars == STARS_NONE ? 0 : strlen(d->target.host.text);
+    if (budget_may_upload(b, rule, chosen)) {
+        budget_upload(b, rule, chosen);
+        return true;
+    }
+    d->reason = DENY_UPLOAD;
+    err_set(&d->err, ERR_REFUSED, "%s was not asked for: its name is more than may still be sent",
+            d->target.host.text);
+    return false;
+}
+
 struct dial *dial_start(struct proxy *px, const struct target *t, size_t rule, bool tls,
                         dial_done *done, void *ctx)
 {
@@ -360,7 +382,9 @@ struct dial *dial_start(struct proxy *px, const struct target *t, size_t rule, b
     d->io.fd = -1;
     const struct egress *e = &px->rules->egress;
     const struct egress_rule *r = rule < e->rule_count ? &e->rules[rule] : NULL;
-    if (r && r->pinned) {
+    if (!may_tell(d, r, rule)) {
+        fail_later(d);
+    } else if (r && r->pinned) {
         d->checked = true;
         use_literal(d, &r->address);
     } else if (t->host.kind != HOST_NAME) {

@@ -2,8 +2,8 @@
  * time, dropped when they end, when it says that they are lost, or when it is gone. Requests that
  * need a value that is not there are refused (inject.c).
  *
- * The redactor knows the values of now and those before: what an upstream was sent a moment ago it
- * may still echo. */
+ * The redactor knows the values of now and some of those before: what an upstream was sent earlier
+ * it may still echo. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container.h"
@@ -18,6 +18,9 @@
 
 #define FETCH_MS    60000
 #define FAREWELL_MS 11000 /* it takes ten at most */
+/* Of each secret so many values that it had before are looked for: what a server was sent it may
+ * repeat much later, and a value is often good for longer than it is kept here. */
+#define EARLIER 7
 
 struct key {
     struct keyring *k;
@@ -32,7 +35,7 @@ struct keyring {
     struct loop_io io;
     size_t count;
     struct key *keys;
-    struct secret **values; /* now, then those before: 2 × count */
+    struct secret **values; /* now, then those before, the latest first: (1 + EARLIER) × count */
 };
 
 static const struct egress_secret *secret_of(const struct keyring *k, size_t i)
@@ -44,25 +47,41 @@ static const struct egress_secret *secret_of(const struct keyring *k, size_t i)
 
 static void renew_redactor(struct keyring *k)
 {
-    struct redactor *fresh = NULL;
     /* Without a redactor that knows the new value, the value must not be used. */
-    if (redactor_new(k->values, 2 * k->count, &fresh, NULL) < 0) {
-        for (size_t i = 0; i < k->count; i++) {
-            secret_free(k->values[i]);
-            k->values[i] = NULL;
-        }
+    if (redactor_renew(k->px->redactor, k->values, (1 + EARLIER) * k->count, NULL) == 0)
         return;
+    for (size_t i = 0; i < k->count; i++) {
+        secret_free(k->values[i]);
+        k->values[i] = NULL;
     }
-    redactor_free(k->px->redactor);
-    k->px->redactor = fresh;
+}
+
+static bool same_value(const struct secret *a, const struct secret *b)
+{
+    size_t len_a, len_b;
+    if (!a || !b)
+        return false;
+    const char *bytes_a = secret_expose(a, &len_a), *bytes_b = secret_expose(b, &len_b);
+    return len_a == len_b && memcmp(bytes_a, bytes_b, len_a) == 0;
+}
+
+/* The value of now becomes the latest of those before, each of which is there once. */
+static void put_aside(struct keyring *k, size_t i)
+{
+    size_t last = 1;
+    while (last < EARLIER && !same_value(k->values[last * k->count + i], k->values[i]))
+        last++;
+    secret_free(k->values[last * k->count + i]);
+    for (; last > 0; last--)
+        k->values[last * k->count + i] = k->values[(last - 1) * k->count + i];
+    k->values[i] = NULL;
 }
 
 static void set_value(struct keyring *k, size_t i, struct secret *value)
 {
-    if (k->values[i]) {
-        secret_free(k->values[k->count + i]);
-        k->values[k->count + i] = k->values[i];
-    }
+    if (k->values[i] && !same_value(k->values[i], value))
+        put_aside(k, i);
+    secret_free(k->values[i]);
     k->values[i] = value;
 }
 
@@ -181,7 +200,7 @@ int keyring_new(struct proxy *px, struct keyring **ret, struct err *err)
     size_t count = px->rules->egress.secret_count;
     struct keyring *k = calloc(1, sizeof *k);
     if (!k || !(k->keys = calloc(count, sizeof *k->keys)) ||
-        !(k->values = calloc(2 * count, sizeof(*k->values)))) {
+        !(k->values = calloc((1 + EARLIER) * count, sizeof(*k->values)))) {
         if (k)
             free(k->keys);
         free(k);
@@ -228,7 +247,7 @@ int keyring_fetch(struct keyring *k, struct err *err)
         err_wrap(err, "secret %s", secret_of(k, i)->name);
         return err_at(err, BOUNDARY_CREDENTIALS);
     }
-    return redactor_new(k->values, 2 * k->count, &k->px->redactor, err);
+    return redactor_new(k->values, (1 + EARLIER) * k->count, &k->px->redactor, err);
 }
 
 static int send_checked(struct keyring *k, size_t i, const struct err *why, struct err *err)
@@ -301,7 +320,7 @@ void keyring_free(struct keyring *k, struct err *ret_why)
     if (ret_why && k->io.fd >= 0)
         wait_for_keeper(k, ret_why);
     keeper_gone(k);
-    for (size_t i = 0; i < 2 * k->count; i++)
+    for (size_t i = 0; i < (1 + EARLIER) * k->count; i++)
         secret_free(k->values[i]);
     k->px->injector.values = NULL;
     free(k->values);

@@ -7,6 +7,7 @@
 #include "os/sys.h"
 #include "proxy/ask.h"
 #include "proxy/config.h"
+#include "proxy/own.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +86,7 @@ static int open_everything(const struct config *c, struct err *err)
         return err_memory(err);
     if (tls_context_new(egress_needs_ca(&px.rules->egress), &px.tls, err) < 0 ||
         (c->roots && tls_trust(px.tls, c->roots, err) < 0) ||
-        resolver_new(px.loop, c->resolver, &px.resolver, err) < 0)
+        resolver_new(px.loop, c->resolver, &px.resolver, err) < 0 || own_open(err) < 0)
         return err_number(err);
     return 0;
 }

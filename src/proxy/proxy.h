@@ -96,8 +96,8 @@ void resolve_cancel(struct resolution *r);
 /* ---- dial.c: to the outside. ---- */
 /* Resolves (or takes the pin or the literal), checks every answer, connects to one that was
  * checked, and for SCHEME_HTTPS with `tls` shakes hands. `rule` is what the verdict said. `done`
- * gets the stream, or NULL and why (reason DENY_ADDRESS or DENY_BLOCKED, or DENY_NONE with an error
- * text). Never calls back before it returns. */
+ * gets the stream, or NULL and why (reason DENY_ADDRESS, DENY_BLOCKED or DENY_UPLOAD, or DENY_NONE
+ * with an error text). Never calls back before it returns. */
 typedef void dial_done(void *ctx, struct stream *upstream, enum deny_reason reason,
                        const struct err *err);
 struct dial;

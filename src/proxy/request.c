@@ -184,14 +184,19 @@ static int take_own_credentials(struct session *s, struct exchange *x, struct er
     return n;
 }
 
+/* What the client sent of its own goes; needs no value. */
+static int check_credentials(struct session *s, struct exchange *x, struct err *err)
+{
+    note_stray(s, x);
+    return s->px->rules->egress.secret_count ? take_own_credentials(s, x, err) : 0;
+}
+
+/* C-6, C-9: when the last byte has come that is waited for, and the request is about to leave. */
 static int add_credentials(struct session *s, struct exchange *x, struct err *err)
 {
     struct proxy *px = s->px;
-    note_stray(s, x);
     if (!px->rules->egress.secret_count)
         return 0;
-    if (take_own_credentials(s, x, err) < 0)
-        return err_number(err);
     x->redact = inject_binds(&px->rules->egress, &x->target.host, x->target.port);
     int n = inject_apply(&px->injector, &x->target, &x->request, err);
     if (n < 0)
@@ -241,10 +246,24 @@ static enum step answer_connect(struct session *s)
     return STEP_ON;
 }
 
+/* N-10: no connection of the rule's is counted yet while a body is collected. */
+static bool hold_collected(struct exchange *x)
+{
+    return held_set(&x->held, x->request.headers.block_len + x->collected.size);
+}
+
+static enum step refuse_busy(struct session *s)
+{
+    return refuse_with(s, 429, "busy", "too many bodies at once have their placeholders swapped",
+                       NULL);
+}
+
 static enum step start_collecting(struct session *s)
 {
     struct exchange *x = s->x;
     buf_init(&x->collected, INJECT_BODY_MAX);
+    if (!hold_collected(x))
+        return refuse_busy(s);
     if (x->request.expects_continue) {
         const char *go_on = "HTTP/1.1 100 Continue\r\n\r\n";
         x->request.expects_continue = false;
@@ -277,10 +296,12 @@ static enum step decide(struct session *s)
     plain = reading_watch_body(s);
     if (s->state == SESSION_ANSWER)
         return plain;
-    if (add_credentials(s, x, &err) < 0)
+    if (check_credentials(s, x, &err) < 0)
         return refuse(s, DENY_CREDENTIAL, NULL);
     if (!x->body.done && inject_wants_body(&px->injector, &x->target))
         return start_collecting(s);
+    if (add_credentials(s, x, &err) < 0)
+        return refuse(s, DENY_CREDENTIAL, NULL);
     return upstream_start(s);
 }
 
@@ -391,6 +412,8 @@ static enum step collected(struct session *s)
 {
     struct exchange *x = s->x;
     struct err err = ERR_INIT;
+    if (add_credentials(s, x, &err) < 0)
+        return refuse(s, DENY_CREDENTIAL, NULL);
     const char *type = http_header_get(&x->request.headers, "Content-Type");
     if (inject_body_as(&s->px->injector, &x->target, type, &x->collected, &err) < 0)
         return refuse(s, DENY_CREDENTIAL, NULL);
@@ -420,6 +443,8 @@ enum step collect_step(struct session *s)
         if (x->collected.failed)
             return refuse_with(s, 413, "too-large",
                                "the body is too large to have its placeholders swapped", NULL);
+        if (!hold_collected(x))
+            return refuse_busy(s);
     }
     return collected(s);
 }

@@ -17,6 +17,10 @@
 #include <sys/epoll.h>
 
 #define DEADLINE_MS 5000
+/* Questions that c-ares has not answered, whether anybody still waits for them or not: it cannot be
+ * told to forget one, so that who asks and leaves would pile them up. It has 65536 numbers for
+ * them, and looks for a free one until there is one. */
+#define ASKED_MAX 512
 
 struct socket_watch {
     struct loop_io io;
@@ -28,6 +32,7 @@ struct resolver {
     struct loop *loop;
     ares_channel channel;
     struct hosts hosts;
+    unsigned asked;
     struct socket_watch *sockets;
     struct loop_timer timer;
 };
@@ -169,6 +174,7 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
     (void)timeouts;
     struct resolution *q = arg;
     q->asked = false;
+    q->r->asked--;
     if (status != ARES_SUCCESS)
         q->error = status == ARES_ENOTFOUND || status == ARES_ENODATA ? "the name does not exist"
                                                                       : ares_strerror(status);
@@ -210,12 +216,15 @@ struct resolution *resolve_start(struct resolver *r, const struct host *name, re
     q->deadline.fn = on_deadline;
     q->finish.fn = on_finish;
     hosts_find(&r->hosts, name, found_in_hosts, q);
+    if (!q->count && r->asked >= ASKED_MAX)
+        q->error = "too many names are being looked up";
     if (q->count || q->error) {
         loop_defer(r->loop, &q->finish);
         return q;
     }
     loop_timer_set(r->loop, &q->deadline, DEADLINE_MS);
     q->asked = true;
+    r->asked++;
     struct ares_addrinfo_hints hints = {
         .ai_family = AF_UNSPEC, .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM};
     ares_getaddrinfo(r->channel, name->text, NULL, &hints, on_answer, q);

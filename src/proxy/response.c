@@ -57,6 +57,19 @@ static int start_search(struct session *s)
     return x->answer.done ? 0 : redact_open(s->px->redactor, &x->search, &err);
 }
 
+/* A session of the secret's account would be as good as the secret, outside too; inside it is of no
+ * use, since no cookie goes up (C-10). */
+static void take_cookies(struct session *s)
+{
+    struct exchange *x = s->x;
+    const struct egress_rule *rule = reading_rule(s);
+    if (!x->redact || (rule && rule_passes(rule, "Cookie", strlen("Cookie"), false)) ||
+        guard_left_out(GUARD_REDACTION))
+        return;
+    http_header_remove(&x->response.headers, "Set-Cookie");
+    http_header_remove(&x->response.headers, "Set-Cookie2");
+}
+
 /* ---- heads ---- */
 
 static enum http_body framing_for(const struct exchange *x)
@@ -84,6 +97,7 @@ static enum step pass_head(struct session *s)
     body_reader_init(&x->answer, x->response.body, x->response.length);
     if (start_search(s) < 0)
         return refuse(s, DENY_RESPONSE, NULL);
+    take_cookies(s);
     http_strip_hop_by_hop(&x->response.headers);
     x->to_client = framing_for(x);
     bool eof = s->client.eof && !s->client.len;
@@ -105,6 +119,7 @@ static enum step pass_upgrade(struct session *s)
     x->response.body = x->to_client = BODY_NONE;
     if (start_search(s) < 0)
         return refuse(s, DENY_RESPONSE, NULL);
+    take_cookies(s);
     http_strip_hop_by_hop(h);
     if (http_header_add(h, "Upgrade", "websocket", NULL) < 0)
         return session_end(s, true);

@@ -36,6 +36,7 @@ static void free_exchange(struct exchange *x)
     if (x->collected.data)
         explicit_bzero(x->collected.data, x->collected.size);
     buf_done(&x->collected);
+    held_set(&x->held, 0);
     free(x->path);
     free(x);
 }

@@ -34,6 +34,7 @@ struct exchange {
     uint64_t started_ms;
     struct body_reader body;  /* of the request */
     struct buf collected;     /* SESSION_COLLECT */
+    struct held held;         /* for it */
     struct form_reader *form; /* a rule on methods looks for a second one in the body; or NULL */
     bool unsent;              /* the server does not take the rest of it */
     size_t scanned;           /* of the head of the response */

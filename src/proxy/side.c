@@ -29,6 +29,7 @@ static void drop_in(struct side *s)
     free(s->own);
     s->own = NULL;
     s->own_room = 0;
+    held_set(&s->held, 0);
     s->data = NULL;
     s->len = 0;
 }
@@ -76,7 +77,7 @@ static int make_own(struct side *s, size_t more)
     size_t room = more ? 2 * s->len + 4096 : s->len;
     if (room > OWN_MAX)
         return -EMSGSIZE;
-    char *own = malloc(room);
+    char *own = held_set(&s->held, room) ? malloc(room) : NULL;
     if (!own)
         return -ENOMEM;
     if (s->len)
@@ -125,7 +126,7 @@ int side_preload(struct side *s, const void *data, size_t len)
 {
     if (!len)
         return 0;
-    s->own = malloc(len);
+    s->own = held_set(&s->held, len) ? malloc(len) : NULL;
     if (!s->own)
         return -ENOMEM;
     memcpy(s->own, data, len);

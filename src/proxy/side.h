@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "proxy/held.h"
 #include "proxy/stream.h"
 
 #define SIDE_READ_MAX (64u * 1024)
@@ -19,7 +20,8 @@ struct side {
     size_t len;
     char *own;
     size_t own_room;
-    struct buf out; /* from out_at on: not taken yet */
+    struct held held; /* for it */
+    struct buf out;   /* from out_at on: not taken yet */
     size_t out_at;
     bool wipe; /* a secret may be among them: they are not left behind in freed memory */
     uint64_t written;

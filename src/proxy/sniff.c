@@ -11,6 +11,7 @@
 #include "base/container.h"
 #include "network/hello_parse.h"
 #include "proxy/ask.h"
+#include "proxy/held.h"
 #include "proxy/proxy.h"
 
 #include <ctype.h>
@@ -42,6 +43,7 @@ struct sniff {
     uint64_t started_ms, deadline_ms;
     uint8_t *seen;
     size_t len, room;
+    struct held held; /* for `seen` */
 };
 
 static struct sniff *sniffs;
@@ -52,6 +54,7 @@ static void free_task(struct loop_task *t)
 {
     struct sniff *s = container_of(t, struct sniff, task);
     free(s->seen);
+    held_set(&s->held, 0);
     free(s);
 }
 
@@ -308,7 +311,8 @@ static bool make_room(struct sniff *s)
     size_t room = s->room ? s->room * 4 : 1024;
     if (room > HELLO_MAX)
         room = HELLO_MAX;
-    uint8_t *seen = room > s->room ? realloc(s->seen, room) : NULL;
+    bool may = room > s->room && held_set(&s->held, room);
+    uint8_t *seen = may ? realloc(s->seen, room) : NULL;
     if (!seen)
         return false;
     s->seen = seen;
@@ -422,9 +426,11 @@ void sniff_start(struct proxy *px, struct stream *client, enum entry entry, cons
     struct sniff *s = calloc(1, sizeof *s);
     if (s && seen_len > 0) {
         s->room = seen_len > 1024 ? seen_len : 1024;
-        s->seen = malloc(s->room);
+        s->seen = held_set(&s->held, s->room) ? malloc(s->room) : NULL;
     }
     if (!s || (seen_len > 0 && !s->seen)) {
+        if (s)
+            held_set(&s->held, 0);
         free(s);
         stream_close(client);
         return;

@@ -3,6 +3,8 @@ supervisor. What needs addresses that count as public runs in a network namespac
 
 import contextlib
 import os
+import queue
+import select
 import socket
 import ssl
 import struct
@@ -526,13 +528,33 @@ def test_names_that_do_not_exist_are_errors_not_denials(server, names):
         assert names.names_since(0) == ["origin.test"], "as it was decided on, without a search list"
 
 
+def test_questions_that_nobody_waits_for_any_more_do_not_pile_up():
+    """A name server that is silent, and a client that asks and breaks off: each question lives on for seconds."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        with Proxy(["http://*.evil.test"], resolver="127.0.0.1:%d" % silent.getsockname()[1]) as proxy:
+            for i in range(512):
+                with proxy.explicit() as client:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    client.sendall(f"GET http://{i}.evil.test/ HTTP/1.1\r\nHost: {i}.evil.test\r\n\r\n".encode())
+                    while b"%c%d\4evil" % (len(str(i)), i) not in silent.recv(512):
+                        pass
+            assert "went away" in proxy.event(host="511.evil.test")["note"]
+            client = proxy.explicit()
+            client.sendall(b"GET http://last.evil.test/ HTTP/1.1\r\nHost: last.evil.test\r\nConnection: close\r\n\r\n")
+            assert drain(client).startswith(b"HTTP/1.1 502") and "too many" in proxy.event(host="last.evil.test")["note"]
+
+
 @needs_root
 class TestPublic:
-    """A namespace whose loopback has addresses that count as public."""
+    """A namespace whose loopback has addresses that count as public, and an interface with such addresses of its own."""
 
     @pytest.fixture(scope="class")
     def net(self):
-        script = "ip link set lo up; ip addr add 93.184.216.10/32 dev lo; ip -6 addr add 2606:2800:220:1::10/128 dev lo nodad"
+        script = """ip link set lo up; ip addr add 93.184.216.10/32 dev lo; ip -6 addr add 2606:2800:220:1::10/128 dev lo nodad
+            ip link add own0 type veth peer name own1; ip link set own0 up; ip link set own1 up
+            ip addr add 93.184.216.50/32 dev own0; ip addr add 93.184.216.51/32 dev own0
+            ip -6 addr add 2606:2800:220:1::50/128 dev own0 nodad"""
         holder = subprocess.Popen(["unshare", "--net", "sh", "-c", f"{script}; echo ready; exec sleep infinity"],
                                   stdout=subprocess.PIPE)
         assert holder.stdout.readline() == b"ready\n"
@@ -572,6 +594,22 @@ class TestPublic:
         with Proxy(["origin.test:8080"], **world) as proxy:
             assert passes(proxy.connect("origin.test", 8080))
             assert (public.connections, private.connections) == (1, 0)
+
+    @pytest.mark.parametrize("address", ["93.184.216.50", "93.184.216.51", "2606:2800:220:1::50"])
+    def test_an_address_of_the_machines_own(self, net, world, address):
+        """Public by its number; but what listens there trusts the machine that it runs on."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.names.zone["own.test"] = [address]
+        rules = ["own.test:8080", {"host": "pin.test", "port": 8080, "address": address}]
+        with Server(make=lambda: self.inside(net, lambda: socket.create_server((address, 8080), family=family))) as server, \
+                Proxy(rules, **world) as proxy:
+            client = proxy.connect("own.test", 8080)
+            client.sendall(b"\0")
+            assert drain(client) == b""
+            event = proxy.event(host="own.test")
+            assert event["reason"] == "address" and event["note"].endswith("which is this machine's own")
+            assert event["hint"] == "pin it: --allow own.test:8080=ADDRESS" and server.connections == 0
+            assert passes(proxy.connect("pin.test", 8080)), "a pin leads there, as to any other place"
 
     def test_v6_and_the_other_family_where_one_does_not_answer(self, world):
         names = self.names
@@ -634,6 +672,34 @@ def test_uploads_are_cut_at_their_budget(server):
         client = proxy.connect("origin.test", server.port)
         client.sendall(b"\0more")
         assert drain(client) == b"" and len(server.received) <= 100 * 1024
+
+
+def test_names_that_the_code_chose_are_part_of_what_is_sent(names):
+    """Below a star every question tells the outside a name: no way around the budget of bytes."""
+    said = [f"{i}{'a' * 20}.evil.test" for i in range(6)]
+    with Proxy([{"host": "*.evil.test", "port": 7, "upload": "100"}], resolver=names.place) as proxy:
+        for name in said:
+            client = proxy.connect(name, 7)
+            client.sendall(b"\0")
+            assert drain(client) == b""
+        assert names.names_since(0) == said[:3], "of 31 bytes each"
+        assert proxy.event(host=said[3])["reason"] == "upload"
+        assert proxy.end()["uploaded"] == 93
+
+
+def test_where_nothing_may_be_sent_any_more_nobody_is_asked(names, server):
+    rule = {"host": "origin.test", "port": server.port, "address": "127.0.0.1", "upload": "1K"}
+    with Proxy([rule, {"host": "asked.test", "port": 7}], {"upload": "10"}, resolver=names.place) as proxy:
+        client = proxy.connect("origin.test", server.port)
+        client.sendall(b"\0" * 11)
+        assert drain(client) in (b"", b"\0" * 10) and proxy.event(host="origin.test")["reason"] == "upload"
+        wait_for(lambda: server.connections == 1)
+        for host, port in (("asked.test", 7), ("origin.test", server.port)):
+            client = proxy.connect(host, port)
+            client.sendall(b"\0")
+            assert drain(client) == b""
+        assert proxy.event(host="asked.test")["reason"] == "upload"
+        assert names.names_since(0) == [] and server.connections == 1
 
 
 def test_downloads_are_not_uploads(server):
@@ -886,6 +952,59 @@ def test_a_value_with_an_end_is_renewed_and_otherwise_ends(origin, tmp_path):
         file.write_text("the-third-value!")
         file.chmod(0o600)
         wait_for(lambda: get(proxy, origin)[0] == 200, 15, "the value that came back")
+
+
+def test_a_value_is_put_in_when_the_body_has_come(origin, tmp_path):
+    """A body that is collected may take its time; the value that is sent is one of now."""
+    file = tmp_path / "secret"
+    file.write_text("the-first-value-")
+    file.chmod(0o600)
+    with Proxy([rule_for(origin)], bound(origin, f"file:{file}", ttl="600ms", swap=["header", "body"])) as proxy:
+        slow = proxy.connect("origin.test", origin.port)
+        slow.sendall(f"POST / HTTP/1.1\r\nHost: origin.test:{origin.port}\r\nContent-Length: 2\r\nConnection: close\r\n\r\na".encode())
+        file.write_text("the-second-value")
+        wait_for(lambda: get(proxy, origin) == (200, "Authorization: Bearer the-second-value"), what="the new value")
+        slow.sendall(b"b")
+        assert drain(slow).startswith(b"HTTP/1.1 200") and seen[-1].startswith("POST")
+        assert "the-second-value" in seen[-1] and "first" not in seen[-1]
+
+
+def test_a_renewed_value_does_not_come_back_on_an_answer_that_is_older(tmp_path):
+    """A server that tells one client what another one sent: both are the same code's. Nor does one that was renewed since."""
+    file, said, heads = tmp_path / "secret", queue.Queue(), []
+    file.write_text("the-first-value-")
+    file.chmod(0o600)
+
+    def talk(peer):
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += peer.recv(1 << 16)
+        heads.append(head)
+        if b"/stream" not in head:
+            said.put(head)
+            past = heads[0] if b"/past" in head else b""
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(past), past))
+            return
+        peer.sendall(b"HTTP/1.1 200 OK\r\n\r\nit begins")
+        while b"second" not in head:
+            head = said.get(timeout=60)
+        peer.sendall(head)
+
+    with Server(talk) as server, Proxy([rule_for(server)], bound(server, f"file:{file}", ttl="600ms")) as proxy:
+        def ask(path):
+            client = proxy.connect("origin.test", server.port)
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: origin.test:{server.port}\r\nConnection: close\r\n\r\n".encode())
+            return client
+
+        older, told = ask("/stream"), b""
+        while b"it begins" not in told:
+            told += older.recv(1 << 16)
+        file.write_text("the-second-value")
+        wait_for(lambda: [drain(ask("/")), select.select([older], [], [], 0)[0]][1], what="the second value")
+        assert b"Authorization: Bearer ****************\r\n" in drain(older)
+        file.write_text("the-third-value-")
+        wait_for(lambda: [drain(ask("/")), b"third" in heads[-1]][1], what="the third value")
+        assert b"Authorization: Bearer ****************\r\n" in drain(ask("/past")), "it may still be good"
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="whose child the keeper is, is not for everybody to see")

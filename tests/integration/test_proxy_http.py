@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import os
+import select
 import shutil
 import socket
 import ssl
@@ -16,7 +17,7 @@ import threading
 import time
 
 import pytest
-from helpers import SANITIZED
+from helpers import SANITIZED, wait_for
 from proxylib import PROXY, Proxy, Server, drain, receive
 
 HOST = "origin.test"
@@ -392,7 +393,7 @@ def test_a_suffix_that_a_server_cuts_off_does_not_count():
         assert client.ask(url + "/api/users.json")[0] == 200 and client.ask(url + "/api/users.json;v=.json")[0] == 200
 
 
-@pytest.mark.parametrize("header", ["Content_Length: 0", "Transfer_Encoding: chunked", "Transfer.Encoding: chunked", "Host_: evil.test",
+@pytest.mark.parametrize("header", ["Content_Length: 0", "Content_Type: text/plain", "Transfer_Encoding: chunked", "Transfer.Encoding: chunked", "Host_: evil.test",
                                     "Content--Length: 3"])
 def test_headers_that_could_be_read_as_framing(header):
     origin = Origin()
@@ -1248,6 +1249,16 @@ def test_a_rule_names_the_credentials_that_pass():
         assert "lost" not in str(origin.requests[0])
 
 
+@pytest.mark.parametrize("named,comes", [({}, False), ({"pass": ["Cookie"]}, True)])
+def test_a_session_of_the_secrets_account_does_not_come_back(named, comes):
+    origin = Origin(lambda request: ok(b"", "Set-Cookie: session=as-good-as-the-secret", "set-cookie: b=c"))
+    with origin, Proxy(egress={"rules": [rule(origin, **named)], "secrets": [secret_of(origin)]}, env={"TOKEN": SECRET}) as proxy:
+        status, headers, _ = Client(proxy.explicit()).ask(f"http://{HOST}:{origin.port}/")
+        assert status == 200 and ("set-cookie" in headers) == comes
+    with through(Origin(origin.answer)) as (proxy, url):
+        assert "set-cookie" in Client(proxy.explicit()).ask(url + "/")[1], "control: without a secret it does"
+
+
 def test_a_placeholder_alone_stays_and_nothing_rides_with_it():
     origin = Origin()
     with with_secret(origin, secret={"header": "none"}) as (proxy, url):
@@ -1368,6 +1379,26 @@ def test_placeholder_in_the_body():
             large.send(f"POST {url}/ HTTP/1.1\r\nHost: {url[7:]}\r\nContent-Length: 1100000\r\n\r\n".encode() + bytes(1100000))
         assert reason(large.answer()) == (413, "too-large")
         assert len(origin.requests) == 2
+
+
+def test_bodies_that_are_collected_are_bounded_together():
+    """Each of them is; but a client can begin thousands, and needs no connection of the rule's for that."""
+    origin = Origin()
+    with with_secret(origin, secret={"header": "none", "swap": ["header", "body"]}) as (proxy, url):
+        head, body = f"POST {url}/ HTTP/1.1\r\nHost: {url[7:]}\r\nContent-Length: 1040001\r\n\r\n".encode(), bytes(1040000)
+        before = proxy.rss()
+        clients = [Client(proxy.explicit()) for _ in range(72)]
+        for client in clients:
+            with contextlib.suppress(OSError):
+                client.send(head + body)
+        told = [c for c in clients if c.sock in select.select([c.sock for c in clients], [], [], 60)[0]]
+        assert told and reason(told[0].answer()) == (429, "busy")
+        assert proxy.rss() - before < 100 << 10
+        for client in clients:
+            client.file.close()
+            client.sock.close()
+        wait_for(lambda: proxy.read() and len([e for e in proxy.events if "went away" in (e["note"] or "")]) >= 60)
+        assert Client(proxy.explicit()).ask(url + "/", "POST", "Content-Length: 1000000\r\n", bytes(1000000))[0] == 200, "and given back"
 
 
 def test_secret_in_the_query_is_in_no_event():

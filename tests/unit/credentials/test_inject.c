@@ -1,5 +1,6 @@
 #include "base/cleanup.h"
 #include "credentials/inject.h"
+#include "credentials/swap.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -274,6 +275,48 @@ Test(inject, a_placeholder_alone_stays)
         char line[256];
         snprintf(line, sizeof line, "%s\r\n", rows[i].header);
         strip(&f, "/", line, !rows[i].stays);
+    }
+    teardown(&f);
+}
+
+/* Services look at the password alone, or at the user alone: beside the placeholder a key of the
+ * client's own would be the one that counts. */
+Test(inject, what_stands_beside_a_placeholder_inside_basic_is_no_key)
+{
+    static const struct {
+        const char *plain;
+        bool stays;
+    } rows[] = {
+        {PLACEHOLDER ":", true},
+        {PLACEHOLDER ":x-oauth-basic", true},
+        {PLACEHOLDER ":X", true},
+        {PLACEHOLDER ":" PLACEHOLDER, true},
+        {":" PLACEHOLDER, true},
+        {"x-access-token:" PLACEHOLDER, true},
+        {"x-bitbucket-api-token-auth:" PLACEHOLDER, true},
+        {"gitlab+deploy-token-1234:" PLACEHOLDER, true},
+        {"somebody.with.a.long.name@example.org:" PLACEHOLDER, true},
+        {PLACEHOLDER ":ghp_0123456789abcdefghijklmnopqrstuvwxyz", false},
+        {PLACEHOLDER ":mine", false},
+        {"sk_live_0123456789abcdefghijklmn:" PLACEHOLDER, false},
+        {"0123456789abcdef0123456789abcdef:" PLACEHOLDER, false},
+    };
+    struct fixture f;
+    setup(&f, INJECT_HEADER, "Authorization", "Bearer {}");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct buf basic cleanup_buf;
+        char line[512];
+        buf_init(&basic, 400);
+        basic_encode(rows[i].plain, strlen(rows[i].plain), &basic);
+        snprintf(line, sizeof line, "Authorization: %s\r\n", buf_text(&basic));
+        request(&f, "/", line);
+        cr_assert_eq(apply(&f), 1);
+        bool own = strcmp(http_header_get(&f.r.headers, "Authorization"), "Bearer " VALUE) != 0;
+        cr_assert_eq(own, rows[i].stays, "%s", rows[i].plain);
+        request(&f, "/", line);
+        char first[INJECT_NAME_MAX];
+        cr_assert_geq(inject_strip(&f.egress, NULL, &f.t, &f.r, first, &f.err), 0);
+        cr_assert_eq(f.r.headers.count == 2, rows[i].stays, "%s", rows[i].plain);
     }
     teardown(&f);
 }

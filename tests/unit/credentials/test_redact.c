@@ -299,3 +299,45 @@ Test(redact, many_matches_in_one_text)
     buf_done(&expected);
     redactor_free(r);
 }
+
+static void feed(struct redact_stream *s, const char *text, struct buf *out)
+{
+    const char *piece;
+    size_t got;
+    cr_assert_geq(text ? redact_feed(s, text, strlen(text), &piece, &got, NULL)
+                       : redact_flush(s, &piece, &got),
+                  0);
+    buf_add(out, piece, got);
+}
+
+/* A value that is fetched while an answer is on its way may come back in that answer. */
+Test(redact, other_values_count_for_streams_that_are_open)
+{
+    const char *before = "the-first-value", *after[] = {"the-second-value", "the-first-value"};
+    struct redactor *r = redactor_for(&before, 1);
+    struct secret *secrets[2] = {NULL};
+    struct redact_stream *s;
+    struct buf out;
+    buf_init(&out, 1024);
+    for (size_t i = 0; i < 2; i++)
+        cr_assert_eq(secret_new(after[i], strlen(after[i]), &secrets[i], NULL), 0);
+    cr_assert_eq(redact_open(r, &s, NULL), 0);
+    feed(s, "a the-first-value, the-fi", &out);
+    cr_assert_eq(redactor_renew(r, secrets, 2, NULL), 0);
+    feed(s, "rst-value, the-sec", &out);
+    feed(s, "ond-value, b the-second-val", &out);
+    feed(s, NULL, &out);
+    cr_assert_str_eq(buf_text(&out),
+                     "a ***************, ***************, ****************, b the-second-val");
+    /* What the old values found, and is not handed out yet. */
+    buf_reset(&out);
+    feed(s, "the-first-value", &out);
+    cr_assert_eq(redactor_renew(r, secrets, 1, NULL), 0);
+    feed(s, NULL, &out);
+    cr_assert_str_eq(buf_text(&out), "***************");
+    redact_close(s);
+    for (size_t i = 0; i < 2; i++)
+        secret_free(secrets[i]);
+    redactor_free(r);
+    buf_done(&out);
+}

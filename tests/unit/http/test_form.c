@@ -104,6 +104,42 @@ Test(form, a_long_name_is_not_its_beginning)
     expect(FORM_URLENCODED, text, 0);
 }
 
+static bool begins(const char *name, size_t len)
+{
+    return len >= 10 && memcmp(name, "_method%00", 10) == 0;
+}
+
+/* PHP reads a name up to a NUL: however much stands behind it, it is the name. */
+Test(form, the_beginning_of_a_long_name_is_looked_at)
+{
+    char text[600];
+    struct form_reader *f = NULL;
+    struct err err = ERR_INIT;
+    memset(text, 'a', sizeof text);
+    memcpy(text, "_method%00", 10);
+    snprintf(text + 500, 100, "=DELETE");
+    cr_assert_eq(form_open(FORM_URLENCODED, NULL, begins, &f, &err), 0);
+    cr_assert_eq(form_feed(f, text, strlen(text), &err), 1);
+    form_close(f);
+}
+
+/* What only some readers take for JSON they read in ways of their own. */
+Test(form, json_that_is_none)
+{
+    static const char utf16[] = "{\0\"\0_\0m\0e\0t\0h\0o\0d\0\"\0:\0"
+                                "1\0}\0";
+    struct form_reader *f = NULL;
+    struct err err = ERR_INIT;
+    cr_assert_eq(form_open(FORM_JSON, NULL, wanted, &f, &err), 0);
+    cr_assert_lt(form_feed(f, utf16, sizeof utf16 - 1, &err), 0);
+    form_close(f);
+    cr_assert_lt(feed(FORM_JSON, PARTS, "{/*\"*/\"_method\":\"x\"/*\"*/}", 100), 0);
+    cr_assert_lt(feed(FORM_JSON, PARTS, "{'_method':'x'}", 3), 0);
+    cr_assert_lt(feed(FORM_JSON, PARTS, "{_method:1}", 3), 0);
+    expect(FORM_JSON, "\xef\xbb\xbf{\"a\":[true,null,-1.5E+3]}\n\x1e{\"b\":{}}", 0);
+    expect(FORM_JSON, "\xef\xbb\xbf{\"_method\":1}", 1);
+}
+
 Test(form, outermost_names_of_json)
 {
     expect(FORM_JSON, "{\"_method\":1}", 1);
@@ -130,6 +166,17 @@ Test(form, names_of_parts)
     cr_assert_lt(feed(FORM_MULTIPART, PARTS, "preamble\r\n--b\r\n", 100), 0);
     snprintf(text, sizeof text, "%s--b--\r\n%s", one, two);
     cr_assert_lt(feed(FORM_MULTIPART, PARTS, text, 1000), 0, "behind its end");
+}
+
+/* One reader takes the backslash for an escape, another one does not: to the second one the name
+ * that counts is the last. */
+Test(form, a_quote_within_the_name_of_a_part)
+{
+    cr_assert_lt(feed(FORM_MULTIPART, PARTS,
+                      "--b\r\nContent-Disposition: form-data; name=\"a\\\\\"; x=\"; "
+                      "name=_method; y=\"\r\n\r\n",
+                      9),
+                 0);
 }
 
 Test(form, multipart_without_a_boundary)

@@ -77,7 +77,17 @@ Test(multipart, what_looks_like_a_delimiter_is_data)
 {
     reads(PART "\r\r\n-\r\n--\r\n--Xy\r\n--XyA\r\n--XyZ--",
           "[file|/tmp/a]\r\r\n-\r\n--\r\n--Xy\r\n--XyA.$");
-    reads(PART "--XyZ\r\n--XyZ--", "[file|/tmp/a]--XyZ.$");
+    reads(PART "a--XyZ\r\n--XyZ--", "[file|/tmp/a]a--XyZ.$");
+    reads(PART "\n--\r--Xy\n\r--Xy\r\n--XyZ--", "[file|/tmp/a]\n--\r--Xy\n\r--Xy.$");
+}
+
+/* Some readers go by lines, however these end: to them the part would end here. */
+Test(multipart, a_delimiter_behind_another_end_of_line_is_refused)
+{
+    refuses(PART "--XyZ\r\n--XyZ--");
+    refuses(PART "a\n--XyZ\r\nX: y\r\n\r\n\r\n--XyZ--");
+    refuses(PART "a\r--XyZ--\r\n--XyZ--");
+    refuses(PART "a\r\n--Xy\n--XyZb\r\n--XyZ--");
 }
 
 Test(multipart, names_are_unescaped_as_browsers_escape_them)
@@ -133,6 +143,11 @@ Test(multipart, the_boundary_is_checked)
         "multipart/form-data; boundary=",
         "multipart/form-data; boundary=\"\"",
         "multipart/form-data; boundary=a b",
+        "multipart/form-data; boundary=a,b",
+        "multipart/form-data; xboundary=b; boundary=a",
+        "multipart/form-data; boundary=a; x=\"boundary=b\"",
+        "multipart/form-data; Boundary=boundary",
+        "multipart/form-data; boundary=aboundary=b",
         "multipart/form-data; boundary=\"a\r\n\"",
         "multipart/form-data; boundary=\"a",
         "multipart/mixed; boundary=a",
@@ -142,7 +157,12 @@ Test(multipart, the_boundary_is_checked)
     struct multipart *m = malloc(sizeof(*m));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         cr_assert_lt(multipart_init(m, bad[i], NULL), 0, "%s", bad[i]);
-    cr_assert_eq(multipart_init(m, "Multipart/Form-Data; charset=utf-8; boundary=\"a:b\"", NULL),
-                 0);
+    static const char *const good[] = {
+        "Multipart/Form-Data; charset=utf-8; boundary=\"a:b\"",
+        "multipart/form-data; boundary=----WebKitFormBoundary7MA4YWxkTrZu0gW",
+        "multipart/form-data; boundary=----=_Part_0_1234.5678",
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        cr_assert_eq(multipart_init(m, good[i], NULL), 0, "%s", good[i]);
     free(m);
 }

@@ -218,3 +218,15 @@ Test(budget, no_rules_at_all)
     cr_assert_eq(budget_connect(&b, 0), DENY_NONE);
     cr_assert_eq(budget_connect(&b, 0), DENY_CONNECTIONS);
 }
+
+Test(budget, asking_for_room_takes_none)
+{
+    rules[0].upload = 100;
+    cr_assert(budget_may_upload(&b, 0, 100));
+    cr_assert_not(budget_may_upload(&b, 0, 101));
+    cr_assert_eq(budget_upload(&b, 0, 99), 99);
+    cr_assert(budget_may_upload(&b, 0, 0));
+    cr_assert_eq(budget_upload(&b, 0, 1), 1);
+    cr_assert_not(budget_may_upload(&b, 0, 0), "nothing is left");
+    cr_assert(budget_may_upload(&b, SIZE_MAX, 0), "the total has no limit");
+}

@@ -195,6 +195,24 @@ Test(decide, a_rule_on_requests_opens_no_tunnel)
     cr_assert_eq(ask(SCHEME_HTTP, "h.test", 8080).reason, DENY_NONE);
 }
 
+/* C-10: nobody would look for credentials in one either. */
+Test(decide, no_rule_without_a_scheme_opens_a_tunnel_to_the_origin_of_a_secret)
+{
+    rule("h.test", SCHEME_ANY, 8080);
+    rule("h.test", SCHEME_ANY, 5432);
+    rule("other.test", SCHEME_ANY, 8080);
+    secrets[0] =
+        (struct egress_secret){.scheme = SCHEME_HTTP, .host = host("h.test"), .port = 8080};
+    egress.secret_count = 1;
+    cr_assert_eq(ask(SCHEME_TCP, "h.test", 8080).reason, DENY_SCHEME);
+    cr_assert_eq(ask(SCHEME_HTTP, "h.test", 8080).reason, DENY_NONE);
+    cr_assert_eq(ask(SCHEME_HTTPS, "h.test", 8080).reason, DENY_NONE);
+    cr_assert_eq(ask(SCHEME_TCP, "h.test", 5432).reason, DENY_NONE);
+    cr_assert_eq(ask(SCHEME_TCP, "other.test", 8080).reason, DENY_NONE);
+    rule("h.test", SCHEME_TCP, 8080);
+    cr_assert_eq(ask(SCHEME_TCP, "h.test", 8080).reason, DENY_NONE, "somebody wrote it");
+}
+
 Test(decide, rules_add_up)
 {
     char *get[] = {"GET"}, *post[] = {"POST"}, *hooks[] = {"/hooks/*"};
