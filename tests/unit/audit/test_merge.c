@@ -115,7 +115,7 @@ Test(merge, who_varies_what_it_tries_is_bounded_and_counted)
 Test(merge, many_boxes_that_vary_are_bounded_and_counted)
 {
     char text[64], box[16];
-    const size_t all = part_of(200000);
+    const size_t all = part_of(40000);
     for (size_t i = 0; i < all; i++) {
         snprintf(text, sizeof text, "{\"what\":\"/file/%zu\"}", i);
         snprintf(box, sizeof box, "box%zu", i % 2000);

@@ -1,6 +1,7 @@
 /* The file worker against paths, links, special files and a sandbox that changes things while it
  * works. What must not be reached is a folder beside the root ("outside") and one in it that was
  * not asked for ("/precious"). */
+#include "../../lib/unit/part.h"
 #include "lab.h"
 
 #include <linux/seccomp.h>
@@ -205,7 +206,7 @@ LAB_TEST(files_paths, special_files_block_nobody)
 
 /* ---- races ---- */
 
-#define ROUNDS (getenv("BRIG_TEST_FULL") ? 2000 : 400)
+#define ROUNDS part_of(2000)
 
 static atomic_bool stop;
 
@@ -227,7 +228,7 @@ static int race(const struct files_request *r, const char *data, const char *bad
     if (pid == 0) {
         static char block[1 << 16];
         lab_enter();
-        for (int i = 0; i < ROUNDS; i++) {
+        for (size_t i = 0; i < ROUNDS; i++) {
             int in[2], out[2];
             if ((prepare && prepare() < 0) || pipe(in) < 0 || pipe(out) < 0)
                 _exit(2);
@@ -358,7 +359,7 @@ LAB_TEST(files_paths, a_race_inside_a_tree_stays_in_it)
     lab_file("precious/g", "kept", 0666);
     start_flipping(&f, "/precious");
     all = lab_request(FILES_REMOVE, "/work");
-    for (int i = 0; i < 100; i++) {
+    for (size_t i = 0; i < part_of(100); i++) {
         lab_run(&all, NULL, 0);
         cr_assert_str_eq(lab_text("precious/g"), "kept");
         mkdirat(lab.root, "work", 0755);
