@@ -78,6 +78,7 @@ static const struct tier_row rows[TIER_COUNT] = {
     /* Its engine is given more than arguments: sandbox/machine.c starts it. */
     [TIER_VM] = {.about = "a kernel of its own behind KVM, and its monitor in namespaces",
                  .needs = NEEDS_ALL,
+                 .machine = true,
                  .terminal = true,
                  .probe = vm_probe},
 };

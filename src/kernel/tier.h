@@ -37,6 +37,7 @@ struct tier_row {
     bool user_kernel; /* the engine is a kernel in user space: it stops and steers the processes of
                          the code, and runs the host's own programs */
     bool module;      /* the code is a file of the host's for the engine, not a program */
+    bool machine;     /* the engine is a monitor, and the code runs on a kernel of its own */
     bool terminal;    /* the code can have one */
     bool served;      /* `brig serve` can have sandboxes of it */
     bool cloned;      /* a template process can be cloned into one */

@@ -134,6 +134,8 @@ const char *engine_program(const struct sandbox *s)
 
 const char *engine_runs(const struct sandbox *s)
 {
+    if (s->machine.on)
+        return s->request->tool;
     if (!tier_row(s->kernel.tier)->user_kernel)
         return NULL;
     return s->session ? s->engine.leader : s->request->tool;

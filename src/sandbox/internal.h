@@ -254,7 +254,10 @@ bool sandbox_ask_holds_terminal(const struct sandbox *s);
 void sandbox_ask_step(struct sandbox *s);
 void sandbox_ask_end(struct sandbox *s);
 
-/* machine.c: the vm tier; each does nothing on another one. */
+/* machine.c: the vm tier. What of a policy it does not have is refused. */
+int machine_check_policy(const struct policy *p, struct err *err);
+uint64_t machine_boot_ms(void);
+/* Each does nothing on another tier. */
 int sandbox_machine_open(struct sandbox *s, struct err *err);
 int sandbox_machine_prepare(struct sandbox *s, struct err *err);
 /* Appends what the monitor is handed; how many. */

@@ -29,11 +29,8 @@
 enum { HAND_KVM, HAND_KERNEL, HAND_INITRAMFS, HAND_PLAN };
 
 /* What is asked for and cannot be given stops the start. */
-static int check_request(const struct sandbox *s, struct err *err)
+int machine_check_policy(const struct policy *p, struct err *err)
 {
-    const struct policy *p = s->request->policy;
-    if (engine_check_request(s, err) < 0)
-        return err_number(err);
     if (p->memory < MACHINE_LEAST + MACHINE_OVERHEAD) {
         err_set(err, ERR_UNSUPPORTED, "a virtual machine needs at least 160 MiB of memory");
         err_at(err, BOUNDARY_KERNEL);
@@ -94,17 +91,34 @@ static void write_arguments(struct sandbox *s)
     s->machine.argv[ARRAY_LEN(numbers) + 1] = NULL;
 }
 
+uint64_t machine_boot_ms(void)
+{
+    struct err err = ERR_INIT;
+    uint64_t seconds;
+    if (read_boot_seconds(&seconds, &err) < 0)
+        seconds = BOOT_SECONDS; /* whoever starts one is told */
+    return seconds * 1000;
+}
+
+static int find_monitor(struct sandbox *s, struct err *err)
+{
+    if (!s->request->engine)
+        return program_beside("brig-vmm", s->machine.program, sizeof s->machine.program, err);
+    snprintf(s->machine.program, sizeof s->machine.program, "%s", s->request->engine);
+    return 0;
+}
+
 int sandbox_machine_open(struct sandbox *s, struct err *err)
 {
     const struct policy *p = s->request->policy;
     for (size_t i = 0; i < ARRAY_LEN(s->machine.fds); i++)
         s->machine.fds[i] = -1;
-    if (s->kernel.tier != TIER_VM)
+    if (!tier_row(s->kernel.tier)->machine)
         return 0;
-    if (check_request(s, err) < 0 || read_boot_seconds(&s->machine.boot_seconds, err) < 0)
+    if (engine_check_request(s, err) < 0 || machine_check_policy(p, err) < 0 ||
+        read_boot_seconds(&s->machine.boot_seconds, err) < 0)
         return err_number(err);
-    if (program_beside("brig-vmm", s->machine.program, sizeof s->machine.program, err) < 0 ||
-        guests_choose(&s->machine.guest, err) < 0)
+    if (find_monitor(s, err) < 0 || guests_choose(&s->machine.guest, err) < 0)
         return err_at(err, BOUNDARY_KERNEL);
     s->machine.on = true;
     s->machine.facts.memory = guest_memory(p);

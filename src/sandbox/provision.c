@@ -299,7 +299,10 @@ int sandbox_make_plan(struct sandbox *s, struct err *err)
     if (s->source)
         clone_plan(s);
     engine_plan(s);
-    char *const *argv = s->machine.on ? s->machine.argv : s->request->argv;
+    bool monitor = s->machine.on && !s->request->engine;
+    char *const *argv = monitor ? s->machine.argv : s->request->argv;
+    if (s->machine.on && !monitor)
+        plan_str(&s->plan, OP_ARG, TOOL_PATH, NULL, 0);
     for (char *const *arg = argv; arg && *arg; arg++)
         plan_str(&s->plan, OP_ARG, *arg, NULL, 0);
     return plan_finish(&s->plan, err);

@@ -73,7 +73,8 @@ const char *run_tool_path(enum tier tier, const char *tool)
     bool host_view = guard_left_out(GUARD_ROOT) || guard_left_out(GUARD_NS_MOUNT);
     if (!tier_namespaced(tier) || host_view)
         return tool;
-    return tier_row(tier)->user_kernel ? PROGRAM_PATH : TOOL_PATH;
+    const struct tier_row *row = tier_row(tier);
+    return row->user_kernel || row->machine ? PROGRAM_PATH : TOOL_PATH;
 }
 
 bool run_behind_sentry(enum tier tier)
@@ -81,9 +82,21 @@ bool run_behind_sentry(enum tier tier)
     return tier_row(tier)->user_kernel;
 }
 
+bool run_in_machine(enum tier tier)
+{
+    return tier_row(tier)->machine;
+}
+
+uint64_t run_boot_ms(enum tier tier)
+{
+    return run_in_machine(tier) ? machine_boot_ms() : 0;
+}
+
 int run_check_policy(const struct policy *p, enum tier tier, struct err *err)
 {
-    return run_behind_sentry(tier) ? sentry_check_policy(p, err) : 0;
+    return run_behind_sentry(tier) ? sentry_check_policy(p, err)
+           : run_in_machine(tier)  ? machine_check_policy(p, err)
+                                   : 0;
 }
 
 static void notice(struct run_result *r, const char *text)

@@ -65,8 +65,8 @@ struct run_request {
     /* A program of brig's own that is shown inside, read-only, at run_tool_path(); or NULL. It is
      * no grant of the policy's, and changes nothing that depends on there being any. */
     const char *tool;
-    /* A program of brig's own in the place of the tier's engine, with the command as its arguments:
-     * `brig verify` tries what an engine that was broken into could do. Or NULL. */
+    /* A program of brig's own in the place of the tier's engine (or monitor), with the command as
+     * its arguments: `brig verify` tries what one that was broken into could do. Or NULL. */
     const char *engine;
     /* gVisor's platform, whatever is known of it here: a trial; or NULL. */
     const char *platform;
@@ -81,6 +81,10 @@ const char *run_tool_path(enum tier tier, const char *tool);
  * engine.
  */
 bool run_behind_sentry(enum tier tier);
+/* On this tier a kernel of the code's own does, and all that the host has of it is a monitor. */
+bool run_in_machine(enum tier tier);
+/* What such a machine may take to come up; 0 on other tiers. */
+uint64_t run_boot_ms(enum tier tier);
 /* Whether the tier has what the policy asks for; where it has not, why. */
 int run_check_policy(const struct policy *p, enum tier tier, struct err *err);
 

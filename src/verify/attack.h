@@ -11,6 +11,7 @@
 struct attempt {
     const struct place *place;
     bool outside;     /* the control */
+    bool monitor;     /* in the place of a virtual machine's, with what that is handed */
     char detail[240]; /* what was seen or read; printable */
 };
 
@@ -68,7 +69,7 @@ attack_fn attack_read_canary, attack_write_canary, attack_stat_canary, attack_cr
     attack_landlock, attack_device_node, attack_exec_written, attack_system_write, attack_socket;
 /* filesystem_grants.c: with folders granted */
 attack_fn attack_grant_write, attack_grant_meta, attack_grant_set_id, attack_grant_socket,
-    attack_grant_climb, attack_grant_bind;
+    attack_grant_climb, attack_grant_bind, attack_grant_special;
 /* engine.c: in the place of an engine, all that code on the container tier would try. */
 attack_fn attack_as_engine;
 /* network.c */

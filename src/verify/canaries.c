@@ -361,6 +361,13 @@ bool canary_bound(const struct canaries *c)
     return fstatat(c->folder_fd, "rw/bound", &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(sb.st_mode);
 }
 
+bool canary_special(const struct canaries *c)
+{
+    struct stat sb;
+    return fstatat(c->folder_fd, "rw/special", &sb, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISFIFO(sb.st_mode);
+}
+
 static int close_folder(struct canaries *c, struct err *err)
 {
     int result = c->place.folder[0] ? remove_folder(AT_FDCWD, c->place.folder, c->folder_fd) : 0;

@@ -41,6 +41,7 @@ bool canary_module_written(const struct canaries *c);
 bool canary_granted_mode(const struct canaries *c);
 bool canary_set_id(const struct canaries *c);
 bool canary_bound(const struct canaries *c);
+bool canary_special(const struct canaries *c);
 bool canary_signalled(const struct canaries *c);
 
 /* Tasks of the host with this name: how many; those found are killed if asked for. */

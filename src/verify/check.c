@@ -73,6 +73,11 @@ bool check_bound(const struct canaries *c)
     return canary_bound(c);
 }
 
+bool check_special(const struct canaries *c)
+{
+    return canary_special(c);
+}
+
 bool check_closed(const struct canaries *c)
 {
     return c->lab.notes->requests[LAB_CLOSED] > 0;

@@ -42,7 +42,7 @@ static void try_outside(size_t i, struct controls *ret, const struct canaries *c
     struct place place = c->place;
     struct attempt a = {.place = &place, .outside = true};
     struct outcome *o = &ret->outcomes[i];
-    place.limit = scene_limit(r->scene, false);
+    place.limit = scene_limit(r->scene, false, false);
     snprintf(place.mark, sizeof place.mark, "vfy-%.8s", strrchr(place.folder, '-') + 1);
     ret->ran[i] = outcome_try(r->attack, &a, r->flags & ROW_PRIVATE, o);
     if (!ret->ran[i])

@@ -54,6 +54,14 @@ int attack_grant_bind(struct attempt *a)
     return fd < 0 ? errno : attack_result(bind(fd, (struct sockaddr *)&at, sizeof at));
 }
 
+/* A named pipe of the code's, on which a program of the host that opens it would wait. */
+int attack_grant_special(struct attempt *a)
+{
+    char path[PLACE_PATH + 32];
+    below(path, a->place->rw, "special");
+    return attack_result(mkfifo(path, 0666));
+}
+
 /* A link that the code made leads where the code may go, and nowhere else. */
 int attack_grant_climb(struct attempt *a)
 {

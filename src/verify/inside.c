@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "verify/row.h"
+#include "verify/scene.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -24,11 +25,14 @@ static void say(const char *text)
             _exit(1);
 }
 
-static void try_row(const struct row *r, const struct place *place)
+static void try_row(const struct row *r, const struct place *scenes)
 {
-    struct attempt a = {.place = place};
+    struct place place = *scenes;
+    struct attempt a = {.place = &place};
     struct outcome o;
     char line[400];
+    if (row_scene(r, place.guest) != r->scene)
+        place.limit = scene_limit(r->scene, false, true);
     if (!outcome_try(r->attack, &a, false, &o))
         return;
     outcome_line(r->id, &o, line, sizeof line);
@@ -145,7 +149,8 @@ int verify_inside(int argc, char *const argv[])
     if (scene == SCENE_NETWORK)
         try_row(&(struct row){.id = "allowed", .attack = attack_allowed}, &place);
     for (size_t i = 0; i < row_count; i++)
-        if (rows[i].scene == (enum scene_id)scene && rows[i].attack)
+        if (row_scene(&rows[i], place.guest) == (enum scene_id)scene && rows[i].attack &&
+            row_on_tier(&rows[i], place.guest ? TIER_VM : TIER_CONTAINER))
             try_row(&rows[i], &place);
     if (scene == SCENE_PLAIN)
         be_looked_at(&place);

@@ -22,7 +22,8 @@ static bool reported_by_module(const struct row *r)
     return (r->flags & ROW_MODULE) && !r->look;
 }
 
-/* A kernel in user space may say yes and do nothing: where there is a canary, only that counts. */
+/* Another kernel may say yes and do nothing to the host: where there is a canary, only that counts.
+ */
 static bool judged_by_report(const struct row *r, bool sentry)
 {
     bool reports = r->attack || reported_by_module(r);
@@ -74,7 +75,8 @@ void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruli
     }
     if (answered_itself(r, e)) {
         rule(ret, ROW_NOT_APPLICABLE,
-             "gVisor's kernel answers it itself, of its own things (docs/verify.md)");
+             e->guest ? "the guest's kernel answers it itself, of its own things (docs/verify.md)"
+                      : "gVisor's kernel answers it itself, of its own things (docs/verify.md)");
         return;
     }
     bool worked = e->inside.reported && e->inside.worked && judged_by_report(r, e->sentry);
@@ -82,15 +84,16 @@ void judge_row(const struct row *r, const struct evidence_of_row *e, struct ruli
         rule_failed(e, ret);
         return;
     }
+    bool silent = (r->flags & ROW_SILENT) && !e->shared;
     /* A limit may end a module before it begins; else one that says nothing was not tried at all.
      */
-    if (reported_by_module(r) && !(r->flags & ROW_SILENT) && !e->control.reported) {
+    if (reported_by_module(r) && !silent && !e->control.reported) {
         rule(ret, ROW_FAILED, "the module that is to try it was not run");
         return;
     }
     if (vacuous(r, e, ret))
         return;
-    bool ended = e->limited || (r->flags & ROW_SILENT);
+    bool ended = e->limited || silent;
     bool answered = e->inside.reported || (r->look && e->looked) || ended || e->refused;
     if (!answered) {
         rule(ret, ROW_FAILED, "the attack gave no answer: the sandbox ended before it was over");
@@ -131,6 +134,24 @@ static const char *excused_by_limit(const struct row *r, const struct circumstan
     return whys[r->scene] && !c->limited[r->scene] ? whys[r->scene] : NULL;
 }
 
+/* What stands outside of a guest: around its monitor, between the monitor and the host's files, and
+ * around the run. All else that a row tries ends at walls inside as well, and then at the guest's
+ * kernel. */
+static uint64_t guards_outside(const struct row *r)
+{
+    uint64_t outside = GUARD_BIT(RULES) | GUARD_BIT(ADDRESS) | GUARD_BIT(ORIGIN) |
+                       GUARD_BIT(REDACTION) | GUARD_BIT(TIMEOUT) | GUARD_BIT(CPU_TIME) |
+                       GUARD_BIT(OUTPUT) | GUARD_BIT(DISK) | GUARD_BIT(INODES) |
+                       GUARD_BIT(SUPERVISOR);
+    /* Modes are no contents: Landlock inside says nothing about them. */
+    if (r->flags & ROW_OWNER)
+        outside |= GUARD_BIT(READ_ONLY);
+    /* Without these two the monitor is not found where it is started: there is nothing to attack.
+     */
+    uint64_t needed = GUARD_BIT(ROOT) | GUARD_BIT(NS_MOUNT);
+    return r->look || (r->flags & ROW_GUEST) ? ~needed : outside;
+}
+
 uint64_t row_guards(const struct row *r, const struct circumstances *c)
 {
     bool own_uid =
@@ -144,6 +165,8 @@ uint64_t row_guards(const struct row *r, const struct circumstances *c)
     if (c->sentry && (!alone || (r->flags & ROW_NO_SOCKETS)))
         return 0;
     uint64_t guards = r->container;
+    if (c->guest)
+        guards &= guards_outside(r);
     if (own_uid)
         guards &= ~(GUARD_BIT(ROOT) | GUARD_BIT(NS_MOUNT));
     if ((r->flags & ROW_LAYER) && c->writable_root)
@@ -153,6 +176,8 @@ uint64_t row_guards(const struct row *r, const struct circumstances *c)
 
 const char *row_excused(const struct row *r, const struct circumstances *c)
 {
+    if (!row_on_tier(r, c->tier) && (r->flags & (ROW_GUEST | ROW_SENTRY)))
+        return "it is about an engine that this tier does not have";
     if (!row_on_tier(r, c->tier))
         return tier_runs_modules(c->tier) ? "a module has no sockets: there are no rules to attack"
                                           : "only the wasm tiers run modules";

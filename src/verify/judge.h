@@ -35,8 +35,10 @@ struct evidence_of_row {
     bool seen;      /* somebody was there, or the guard is not; seen from outside */
     char what[256]; /* that was seen */
     bool looked;    /* a row that is looked at: it was */
-    bool sentry;    /* a kernel in user space answered */
+    bool sentry;    /* a kernel in user space answered, or a guest's */
+    bool guest;     /* a guest's */
     bool limited;   /* the limit that is attacked ended the sandbox */
+    bool shared;    /* others are tried after it in the same sandbox, which it must not end */
     bool refused;   /* what was to be tried was not started, and said to be refused */
 };
 

@@ -30,11 +30,17 @@ int attack_inherited(struct attempt *a)
     return 0;
 }
 
+/* /dev/kvm, the guest's kernel, its initramfs and its plan. */
+static bool is_handed(const struct attempt *a, int fd)
+{
+    return a->monitor && fd >= 5 && fd <= 8;
+}
+
 int attack_descriptors(struct attempt *a)
 {
     for (int fd = 3; fd < 1024; fd++) {
         struct stat sb;
-        if (fstat(fd, &sb) == 0) {
+        if (!is_handed(a, fd) && fstat(fd, &sb) == 0) {
             attack_say(a, "descriptor %d is open", fd);
             return 0;
         }
@@ -72,9 +78,12 @@ int attack_see_host(struct attempt *a)
     return 0;
 }
 
-/* The canary counts it; a signal that does nothing else. */
+/* The canary counts it; a signal that does nothing else. Where the number is our own, or that of
+ * the program that runs the attacks, it is nobody's of the host. */
 int attack_signal(struct attempt *a)
 {
+    if (a->place->victim == getpid() || a->place->victim == getppid())
+        return ATTACK_NOTHING;
     return attack_result(kill(a->place->victim, SIGUSR1));
 }
 

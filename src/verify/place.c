@@ -24,9 +24,9 @@ void place_derive(struct place *p)
 
 static void numbers(const struct place *p, int64_t out[PLACE_NUMBERS])
 {
-    const int64_t all[PLACE_NUMBERS] = {p->victim,     p->leaked, p->shm_key, p->limit, p->patience,
-                                        p->namespaced, p->caller, p->tcp,     p->tcp6,  p->udp,
-                                        p->bound,      p->plain,  p->closed,  p->names};
+    const int64_t all[PLACE_NUMBERS] = {
+        p->victim, p->leaked, p->shm_key, p->limit, p->patience, p->namespaced, p->guest, p->caller,
+        p->tcp,    p->tcp6,   p->udp,     p->bound, p->plain,    p->closed,     p->names};
     memcpy(out, all, sizeof all);
 }
 
@@ -71,11 +71,12 @@ int place_read(struct place *p, const char *text, struct err *err)
     p->limit = (int32_t)n[3];
     p->patience = (int32_t)n[4];
     p->namespaced = (int32_t)n[5];
-    p->caller = (int32_t)n[6];
+    p->guest = (int32_t)n[6];
+    p->caller = (int32_t)n[7];
     uint16_t *const ports[] = {&p->tcp,   &p->tcp6,   &p->udp,  &p->bound,
                                &p->plain, &p->closed, &p->names};
-    for (int i = 0; i < PLACE_NUMBERS - 7; i++)
-        *ports[i] = (uint16_t)n[7 + i];
+    for (int i = 0; i < PLACE_NUMBERS - 8; i++)
+        *ports[i] = (uint16_t)n[8 + i];
     place_derive(p);
     return 0;
 }

@@ -30,6 +30,7 @@ struct place {
     int32_t limit;      /* what the scene is limited to */
     int32_t patience;   /* milliseconds that a limit which is kept by looking has to be noticed */
     int32_t namespaced; /* container tier */
+    int32_t guest;      /* vm tier */
     int32_t caller;     /* uid of who runs brig verify: has a folder in /run/user */
     uint16_t tcp, tcp6, udp;
     /* the servers behind brig-proxy: with a secret, without, without a rule; names */
@@ -37,7 +38,7 @@ struct place {
 };
 
 /* Numbers that travel as one word, in this order. */
-#define PLACE_NUMBERS 14
+#define PLACE_NUMBERS 15
 void place_derive(struct place *p);
 void place_write(const struct place *p, char *out, size_t size);
 /* What the hidden verb was started with. */

@@ -23,6 +23,7 @@ enum scene_id {
     SCENE_KILLED, /* the supervisor is killed */
     SCENE_SENTRY, /* behind an engine: the engine's kernel is killed */
     SCENE_ENGINE, /* in the place of an engine, as one that was broken into */
+    SCENE_LIMITS, /* vm tier: all limits that end no sandbox, in one guest */
     /* wasm tier, where a module is what attacks */
     SCENE_MODULE,        /* with folders of the host */
     SCENE_MODULE_EDGE,   /* what may end the runner if it is not held */
@@ -58,6 +59,7 @@ enum {
     ROW_SENTRY = 1 << 21,   /* only where there is such a kernel */
     ROW_MODULE = 1 << 22,   /* wasm tier: a module tries it, and its control is in the module too */
     ROW_REFUSED = 1 << 23,  /* held if the module is not run at all */
+    ROW_GUEST = 1 << 24,    /* vm tier: about the monitor and what it serves */
 };
 
 struct canaries;
@@ -90,12 +92,15 @@ struct row {
 
 extern const struct row rows[];
 extern const size_t row_count;
-#define ROWS_MAX 160
+#define ROWS_MAX 176
 
 const char *guard_name(enum guard g);
 const char *scene_name(enum scene_id scene);
 /* A module runs there, not this program. */
 bool scene_has_module(enum scene_id scene);
+/* Where it is tried. A guest is dear to boot, and what ends it ends all that is tried after it:
+ * what can be tried one after the other shares one there. */
+enum scene_id row_scene(const struct row *r, bool guest);
 /* Others have nothing to do with it: modules are the wasm tier's, and rules those of the rest. */
 bool row_on_tier(const struct row *r, enum tier tier);
 
@@ -103,6 +108,7 @@ bool row_on_tier(const struct row *r, enum tier tier);
 struct circumstances {
     enum tier tier;
     bool sentry; /* a kernel in user space answers the code */
+    bool guest;  /* a guest's kernel does */
     bool root, cgroup, workspace, exec, ipv6, proxy, unix_sockets, writable_root;
     bool open_engine;          /* anybody on this host can connect to an engine's socket */
     bool limited[SCENE_COUNT]; /* the policy has such a limit */
@@ -117,9 +123,9 @@ look_fn look_capabilities, look_no_new_privs, look_seccomp, look_identity, look_
     look_ns_user, look_ns_mnt, look_ns_pid, look_ns_net, look_ns_ipc, look_ns_uts, look_ns_cgroup,
     look_mount_flags, look_system_writable, look_limits, look_inbound, look_executable;
 /* look_engine.c */
-look_fn look_engine_namespaces, look_engine_devices, look_engine_options;
+look_fn look_engine_namespaces, look_engine_devices, look_engine_options, look_monitor_threads;
 /* check.c */
 check_fn check_tcp, check_tcp6, check_udp, check_socket, check_abstract, check_file, check_drop,
     check_signal, check_granted, check_module, check_mode, check_set_id, check_granted_socket,
-    check_closed, check_bound, check_dns, check_inner, check_other_origin, check_redirect,
-    check_query;
+    check_closed, check_bound, check_special, check_dns, check_inner, check_other_origin,
+    check_redirect, check_query;

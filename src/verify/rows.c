@@ -114,6 +114,11 @@ const struct row rows[] = {
     AT("G-01.engine", K, SCENE_ENGINE, ROW_SENTRY, "an engine that was broken into: all of this, from its place",
        attack_as_engine, NULL, 0,
        FILTER | BIT(ENVIRONMENT) | BIT(PROC) | BIT(NS_PID) | BIT(NS_UTS) | BIT(NS_NET) | BIT(ROOT) | BIT(NS_MOUNT) | BIT(DESCRIPTORS)),
+    AT("V-16.place", K, SCENE_ENGINE, ROW_GUEST, "a monitor that was broken into: all of this, from its place",
+       attack_as_engine, NULL, 0,
+       FILTER | BIT(ENVIRONMENT) | BIT(PROC) | BIT(NS_PID) | BIT(NS_UTS) | BIT(NS_NET) | BIT(DESCRIPTORS)),
+    LOOK("V-16.threads", K, ROW_GUEST, "a thread of the monitor without a filter of its own", look_monitor_threads, 0, FILTER),
+    LOOK("V-16.devices", K, ROW_GUEST, "a device of the host, open in the monitor", look_engine_devices, 0, 0),
     LOOK("G-03", K, ROW_SENTRY, "devices that an engine gave its code are the host's", look_engine_devices, 0, 0),
     LOOK("G-06", K, ROW_SENTRY, "somebody but brig tells the engine how to run", look_engine_options, 0, 0),
     MODULE("W-04.closed", K, SCENE_MODULE, 0, "module: a descriptor that is not in its table", NULL, BIT(WASM_TABLE)),
@@ -163,6 +168,8 @@ const struct row rows[] = {
     MODULE("W-03.write", F, SCENE_MODULE, 0, "module: a folder granted to be read is written", check_module, 0),
     MODULE("W-03.link", F, SCENE_MODULE, 0, "module: a file to be read is linked into a writable folder", NULL, 0),
 
+    AT("V-12", F, SCENE_GRANTS, ROW_GUEST | ROW_CHECK, "a special file of the code's appears in a granted folder",
+       attack_grant_special, check_special, 0, 0),
     AT("G-05", F, SCENE_GRANTS, ROW_SENTRY | ROW_CHECK, "a socket of the code's appears in a granted folder", attack_grant_bind,
        check_bound, 0, 0),
 
@@ -259,10 +266,10 @@ const char *guard_name(enum guard g)
 const char *scene_name(enum scene_id scene)
 {
     static const char *const names[SCENE_COUNT] = {
-        "plain",         "grants",     "network",        "pids",     "files",       "memory",
-        "disk",          "inodes",     "output",         "deadline", "cpu",         "leave",
-        "killed",        "sentry",     "engine",         "module",   "module edge", "module import",
-        "module memory", "module cpu", "module deadline"};
+        "plain",         "grants",        "network",    "pids",           "files",  "memory",
+        "disk",          "inodes",        "output",     "deadline",       "cpu",    "leave",
+        "killed",        "sentry",        "engine",     "limits",         "module", "module edge",
+        "module import", "module memory", "module cpu", "module deadline"};
     return (unsigned)scene < SCENE_COUNT ? names[scene] : "";
 }
 
@@ -273,7 +280,27 @@ bool scene_has_module(enum scene_id scene)
 
 bool row_on_tier(const struct row *r, enum tier tier)
 {
+    bool guest = tier == TIER_VM;
+    if ((r->flags & ROW_GUEST) || (guest && (r->flags & ROW_SENTRY)))
+        return guest && (r->flags & ROW_GUEST);
     if (tier_runs_modules(tier))
         return r->scene != SCENE_NETWORK && !(r->flags & ROW_SENTRY);
     return !(r->flags & ROW_MODULE);
+}
+
+enum scene_id row_scene(const struct row *r, bool guest)
+{
+    switch (guest ? r->scene : SCENE_COUNT) {
+    case SCENE_PIDS:
+    case SCENE_FILES:
+    case SCENE_MEMORY:
+    case SCENE_DISK:
+    case SCENE_INODES:
+    case SCENE_OUTPUT: /* the last of them: nothing is heard after it */
+        return SCENE_LIMITS;
+    case SCENE_LEAVE:
+        return SCENE_PLAIN;
+    default:
+        return r->scene;
+    }
 }

@@ -30,10 +30,13 @@
 
 /* Small enough to be tried on anybody's machine. An engine takes something for itself before the
  * attack has begun, of memory, tasks and time. */
-int scene_limit(enum scene_id id, bool sentry)
+int scene_limit(enum scene_id id, bool sentry, bool guest)
 {
     static const int more[SCENE_COUNT] = {
         [SCENE_PIDS] = 128, [SCENE_MEMORY] = 160, [SCENE_DEADLINE] = 3000, [SCENE_CPU] = 1500};
+    /* The least that there are guests with. */
+    static const int guests[SCENE_COUNT] = {
+        [SCENE_MEMORY] = 160, [SCENE_DEADLINE] = 3000, [SCENE_CPU] = 1500};
     static const int limits[SCENE_COUNT] = {
         [SCENE_PIDS] = 64,
         [SCENE_FILES] = 64,
@@ -48,7 +51,7 @@ int scene_limit(enum scene_id id, bool sentry)
         [SCENE_MODULE_CPU] = 1000,
         [SCENE_MODULE_DEADLINE] = 3000,
     };
-    return sentry && more[id] ? more[id] : limits[id];
+    return sentry && more[id] ? more[id] : guest && guests[id] ? guests[id] : limits[id];
 }
 
 /* What was killed takes a moment to be gone, on a busy machine a long one. */
@@ -118,20 +121,30 @@ static int shape_network(struct policy *p, const struct place *place, struct err
     return policy_secret(p, text, &origin, err);
 }
 
+static void shape_limits(struct policy *p)
+{
+    at_most(&p->pids, (uint64_t)scene_limit(SCENE_PIDS, false, true));
+    at_most(&p->open_files, (uint64_t)scene_limit(SCENE_FILES, false, true));
+    at_most(&p->memory, (uint64_t)scene_limit(SCENE_MEMORY, false, true) * MIB);
+    at_most(&p->disk, (uint64_t)scene_limit(SCENE_DISK, false, true) * MIB);
+    at_most(&p->inodes, (uint64_t)scene_limit(SCENE_INODES, false, true));
+    at_most(&p->output, (uint64_t)scene_limit(SCENE_OUTPUT, false, true));
+}
+
 /* The policy, with one thing changed. The secrets of a policy stay where they are: no attack may
  * have anybody's. */
-static int shape(struct policy *p, enum scene_id id, const struct place *place, bool sentry,
-                 struct err *err)
+static int shape(struct policy *p, enum scene_id id, const struct place *place,
+                 const struct cell_work *work, struct err *err)
 {
     uint64_t limit = (uint64_t)place->limit;
     p->egress.secret_count = 0;
     /* Nobody is asked, and rules about commands are no wall: what is attacked are the walls. */
     p->egress.asks = false;
     p->commands.given = false;
-    p->timeout_ms = SCENE_MS;
+    p->timeout_ms = SCENE_MS + work->boot_ms;
     /* An engine's own tasks count, and it lets those of ended code go when it gets to it: attacks
      * one after the other are not to be ended by that. */
-    if (sentry && p->pids < ENGINE_PIDS)
+    if (work->sentry && p->pids < ENGINE_PIDS)
         p->pids = ENGINE_PIDS;
     /* A limit that is only watched here is attacked as such. */
     p->sampling = SAMPLING_ACCEPT;
@@ -142,6 +155,9 @@ static int shape(struct policy *p, enum scene_id id, const struct place *place, 
         return shape_network(p, place, err);
     case SCENE_MODULE:
         return shape_module(p, place, err);
+    case SCENE_LIMITS:
+        shape_limits(p);
+        break;
     case SCENE_PIDS:
         at_most(&p->pids, limit);
         break;
@@ -184,7 +200,7 @@ static int run_sandbox(const struct scene *s, const struct cell_work *work, int 
     snprintf(number, sizeof number, "%d", s->id);
     place_write(&s->place, where, sizeof where);
     int r = work->build(work->ctx, work->level, work->tier_asked, &policy, err);
-    if (r < 0 || (r = shape(&policy, s->id, &s->place, work->sentry, err)) < 0)
+    if (r < 0 || (r = shape(&policy, s->id, &s->place, work, err)) < 0)
         return r;
     if (runs_module && (modules_place(s->id, &s->place, module, sizeof module, err) < 0 ||
                         pass_switch(&policy, err) < 0))
@@ -267,7 +283,11 @@ int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work,
     memset(s, 0, sizeof *s);
     *s = (struct scene){.id = id, .place = work->canaries->place, .in_fd = -1, .out_fd = -1};
     s->end_fd = -1;
-    s->place.limit = scene_limit(id, work->sentry);
+    s->begun_us = clock_us();
+    s->place.guest = work->guest;
+    s->place.limit = scene_limit(id == SCENE_LIMITS ? SCENE_OUTPUT : id, work->sentry, work->guest);
+    if (id == SCENE_DEADLINE || id == SCENE_CPU)
+        s->place.limit += 2 * (int)work->up_ms;
     s->place.patience = patience(id, work->sentry);
     s->place.namespaced = tier_namespaced(work->tier) && !guard_left_out(GUARD_ROOT) &&
                           !guard_left_out(GUARD_NS_MOUNT);
@@ -301,7 +321,8 @@ static void look_at_task(struct scene *s, const struct cell_work *work, pid_t pi
                           .tier = work->tier,
                           .writable_root = work->writable_root};
     for (size_t i = 0; i < row_count; i++)
-        if (rows[i].scene == s->id && rows[i].look && !s->seen[i])
+        if (rows[i].scene == s->id && rows[i].look && !s->seen[i] &&
+            row_on_tier(&rows[i], work->tier))
             s->seen[i] = rows[i].look(&sight, s->what[i], sizeof s->what[i]);
 }
 
@@ -378,7 +399,7 @@ static const char *name_of_tasks(const struct scene *s, const struct cell_work *
 /* What was there when the attacks began, and what is there now: some may have gone by the end. */
 static pid_t find_tasks(struct scene *s, const struct cell_work *work)
 {
-    if (!work->sentry)
+    if (!work->sentry && !work->guest)
         return marked_below(name_of_tasks(s, work), s->supervisor);
     tasks_find(&s->tasks, s->supervisor);
     return s->tasks.count ? s->tasks.list[0].pid : 0;
@@ -397,7 +418,7 @@ static void look(struct scene *s, const struct cell_work *work)
         kill(s->supervisor, SIGKILL);
     } else if (s->id == SCENE_SENTRY) {
         s->killed = tasks_end_sentry(&s->tasks);
-    } else if (work->sentry) {
+    } else if (work->sentry || work->guest) {
         look_at_tasks(s, work);
     } else if (pid > 0) {
         look_at_task(s, work, pid);
@@ -411,7 +432,8 @@ static void look(struct scene *s, const struct cell_work *work)
 static void take_home(struct scene *s, const struct cell_work *work, const struct report *r)
 {
     memcpy(s->home, r->home, sizeof s->home);
-    if (work->sentry && !s->tasks.count)
+    s->up_us = clock_us();
+    if ((work->sentry || work->guest) && !s->tasks.count)
         tasks_find(&s->tasks, s->supervisor);
 }
 
@@ -426,7 +448,7 @@ static void take_line(struct scene *s, const struct cell_work *work)
     else if (r.kind == REPORT_OUTCOME && strcmp(r.id, "allowed") == 0)
         s->allowed = r.outcome;
     for (size_t i = 0; r.kind == REPORT_OUTCOME && i < row_count; i++) {
-        if (rows[i].scene == s->id && strcmp(rows[i].id, r.id) == 0)
+        if (row_scene(&rows[i], work->guest) == s->id && strcmp(rows[i].id, r.id) == 0)
             s->outcomes[i] = r.outcome;
         if (r.id[0] == '=' && strcmp(rows[i].id, r.id + 1) == 0)
             s->controls[i] = r.outcome;

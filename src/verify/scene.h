@@ -28,6 +28,7 @@ struct scene {
     bool line_long; /* the rest of it is thrown away */
     uint64_t bytes;
     bool over, ended, looked, killed;
+    uint64_t begun_us, up_us; /* started, and said its first word */
     struct scene_end end;
     char home[160];
     char group[512]; /* the folder of its control group */
@@ -49,11 +50,15 @@ struct cell_work {
     enum tier tier;       /* that it will have */
     enum tier tier_asked; /* TIER_AUTO: not asked for */
     bool writable_root;
-    bool sentry; /* the code is behind a kernel in user space */
+    bool sentry;          /* the code is behind a kernel in user space */
+    bool guest;           /* the code is behind a guest's kernel */
+    const bool *left_out; /* of each row: it was not asked for */
+    uint64_t boot_ms;     /* that a guest may take to come up */
+    uint64_t up_ms;       /* that one took: the start of a guest counts against limits of time */
 };
 
 /* What a scene is limited to, in the unit of its attack. */
-int scene_limit(enum scene_id id, bool sentry);
+int scene_limit(enum scene_id id, bool sentry, bool guest);
 int scene_start(struct scene *s, enum scene_id id, const struct cell_work *work, struct err *err);
 /* Something can be read. */
 void scene_read(struct scene *s, const struct cell_work *work);

@@ -17,8 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As brig-gvisor is called: by where it is shown, or, without a private root, by its own name. */
-static const char *const engine_names[] = {".brig-tool", "brig-gvisor"};
+/* As an engine is called: by where it is shown, or, without a private root, by its own name; a
+ * monitor gives itself one. */
+static const char *const engine_names[] = {".brig-tool", "brig-gvisor", "brig-vmm"};
 
 bool task_lives(const struct host_task *t)
 {

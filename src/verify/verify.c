@@ -38,10 +38,7 @@ static void add_cell(const struct verify_options *o, struct verify_result *r,
         return;
     *cell = (struct verify_cell){.level = level, .tier = tier, .tried = true};
     const struct host_tier *here = host_tier_of(host, tier);
-    if (tier == TIER_VM && here->available) {
-        cell->tried = false;
-        snprintf(cell->why, sizeof cell->why, "brig verify does not attack the vm tier yet");
-    } else if (!here->available) {
+    if (!here->available) {
         cell->tried = false;
         snprintf(cell->why, sizeof cell->why, "%s", here->why);
         snprintf(cell->how, sizeof cell->how, "%s", here->how);
@@ -92,6 +89,7 @@ static int look_around(const struct verify_options *o, const struct verify_cell 
         return r;
     *ret = (struct circumstances){.tier = cell->tier,
                                   .sentry = run_behind_sentry(cell->tier),
+                                  .guest = run_in_machine(cell->tier),
                                   .root = geteuid() == 0,
                                   .cgroup = p.cgroup != NEED_OFF && host_has(host, "cgroup limits"),
                                   .workspace = p.workspace,
@@ -139,6 +137,7 @@ static int try_cells(const struct verify_options *o, const struct host_report *h
                      struct err *err)
 {
     struct controls *controls cleanup_free = malloc(sizeof *controls);
+    static const bool none[ROWS_MAX];
     struct teller teller = {.options = o, .all = cells_to_try(ret) * SCENE_COUNT};
     struct cell_progress progress = {.tell = tell, .ctx = &teller, .signal_fd = signal_fd};
     if (!controls)
@@ -152,7 +151,8 @@ static int try_cells(const struct verify_options *o, const struct host_report *h
                                  .canaries = canaries,
                                  .level = cell->level,
                                  .tier = cell->tier,
-                                 .tier_asked = cell->tier};
+                                 .tier_asked = cell->tier,
+                                 .left_out = o->left_out ? o->left_out : none};
         if (!cell->tried)
             continue;
         canaries_reset(canaries);
@@ -161,6 +161,8 @@ static int try_cells(const struct verify_options *o, const struct host_report *h
             return r;
         work.writable_root = c.writable_root;
         work.sentry = c.sentry;
+        work.guest = c.guest;
+        work.boot_ms = run_boot_ms(cell->tier);
         if ((r = cell_run(cell, &work, controls, &c, &progress, &ret->sandboxes, err)) < 0)
             return r;
     }
@@ -176,6 +178,7 @@ int verify_run(const struct verify_options *options, struct verify_result *ret, 
     sigset_t old;
     uint64_t start = clock_us();
     memset(ret, 0, sizeof *ret);
+    ret->left_out = options->left_out;
     sandbox_host_report(&host);
     choose_cells(options, &host, ret);
     cleanup_fd int signal_fd = signals_open(watched, ARRAY_LEN(watched), &old, err);

@@ -21,7 +21,8 @@ struct verify_options {
     void *ctx;
     bool one_level; /* only this one */
     enum level level;
-    enum tier tier; /* TIER_AUTO: each level's own, and the other one for level high */
+    enum tier tier;       /* TIER_AUTO: each level's own, and the other one for level high */
+    const bool *left_out; /* of each row: it is not to be tried; NULL: all are */
     /* After each sandbox: how many of how many are over; may be NULL. */
     void (*progress)(void *ctx, unsigned done, unsigned all);
 };
@@ -29,6 +30,7 @@ struct verify_options {
 struct verify_result {
     struct verify_cell cells[CELLS_MAX];
     unsigned cell_count;
+    const bool *left_out; /* as the options have it; NULL: none */
     double duration_ms;
     unsigned sandboxes;
 };

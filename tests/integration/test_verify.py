@@ -141,10 +141,19 @@ def owner(pid):
 
 
 def test_bad_usage_is_refused():
-    for words in (["now"], ["--level", "none"], ["--tier", "hardware"], ["--policy", "/nonexistent"]):
+    for words in (["now"], ["--level", "none"], ["--tier", "hardware"], ["--policy", "/nonexistent"], ["--only", "K-0"], ["--only", ""]):
         assert verify(USER, *words).returncode == 125
     refused = verify(USER, "--level", "critical", "--json")
     assert refused.returncode == 125 and told(refused)["error"]["message"]
+
+
+def test_only_some_of_the_attacks():
+    """By their ids, or what those begin with; no sandbox is made that none of them needs."""
+    answer = told(verify(USER, "--level", "low", "--tier", "process", "--only", "F-01", "--only", "R-09", "--json"))
+    (cell,) = answer["cells"]
+    ids = {row["id"] for row in cell["rows"]}
+    assert {"F-01.read", "F-01.write", "R-09"} <= ids and all(re.match("F-01[.]|R-09$", name) for name in ids), ids
+    assert answer["summary"]["sandboxes"] == 2 and {"F-01.read", "R-09"} <= rows(cell, "held")
 
 
 def test_the_policy_of_a_file_is_what_is_attacked():

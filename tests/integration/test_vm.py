@@ -146,7 +146,9 @@ def test_virtual_machines(virtual):
     """The vm tier, in a machine whose processor has virtualization; one boot for all of it."""
     held(virtual, "user")
     for what in ("network: a killed supervisor leaves nothing", "what it writes to a granted folder is there", "an image is its root",
-                 "a root that can be written", "what it changes in a project waits for a review", "output is cut off at the limit"):
+                 "a root that can be written", "what it changes in a project waits for a review", "output is cut off at the limit",
+                 "verify finds every wall standing", "verify: V-16.place is held", "verify: V-16.threads is held", "verify: K-14 is held",
+                 "verify: F-01.read is held", "verify: N-01.tcp is held", "verify: R-08 is held"):
         assert f"ok user: {what}" in virtual
     for what in ("^C ends a boot", "its size, its name, its kind", "what is typed shows once", "a change of the size",
                  "^C ends a command and not the shell", "jobs, and the terminal's own name", "lines end at the left", "left as it was"):

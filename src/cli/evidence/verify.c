@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPT_TIER = 1, OPT_JSON, OPT_LIST_ROWS };
+enum { OPT_TIER = 1, OPT_JSON, OPT_LIST_ROWS, OPT_ONLY };
 
 #define WHAT   "What is attacked"
 #define OUTPUT "Output"
@@ -20,10 +20,12 @@ enum { OPT_TIER = 1, OPT_JSON, OPT_LIST_ROWS };
 static const struct opt verify_items[] = {
     {OPT_LEVEL, 0, "level", OPT_VALUE, "LEVEL", "low medium high critical", NULL, WHAT,
      "only this level; default: every level that the host has"},
-    {OPT_TIER, 0, "tier", OPT_VALUE, "TIER", "process wasm-process container wasm gvisor", NULL, WHAT,
+    {OPT_TIER, 0, "tier", OPT_VALUE, "TIER", "process wasm-process container wasm gvisor vm", NULL, WHAT,
      "only this tier; default: the tier of each level, and the process tier for level high"},
     {OPT_POLICY, 0, "policy", OPT_VALUE, "FILE", NULL, NULL, WHAT,
      "sandboxes of this policy, at its own level unless --level says otherwise"},
+    {OPT_ONLY, 0, "only", OPT_LIST, "ID", NULL, NULL, WHAT,
+     "only this attack, or those whose ids begin so: K-01.open, F, R-11; repeatable"},
     {OPT_JSON, 0, "json", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
      "print the result as one JSON object"},
     {OPT_LIST_ROWS, 0, "list", OPT_FLAG, NULL, NULL, NULL, OUTPUT,
@@ -37,8 +39,34 @@ struct verify_request {
     struct policy_options policy;
     enum tier tier;
     bool json, list;
+    bool chosen; /* some of the rows, by --only */
+    bool left_out[ROWS_MAX];
     bool shown; /* the line of progress */
 };
+
+/* A whole id, or what one begins with before its number or word. */
+static bool is_named(const char *id, const char *name)
+{
+    size_t len = strlen(name);
+    return strncmp(id, name, len) == 0 && (id[len] == '\0' || id[len] == '-' || id[len] == '.');
+}
+
+static int choose_rows(struct verify_request *o, const char *name, struct err *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < row_count && !o->chosen; i++)
+        o->left_out[i] = true;
+    o->chosen = true;
+    for (size_t i = 0; i < row_count; i++) {
+        bool named = is_named(rows[i].id, name);
+        o->left_out[i] = o->left_out[i] && !named;
+        any |= named;
+    }
+    if (any)
+        return 0;
+    err_set(err, ERR_USAGE, "--only: there is no attack '%.40s'", name);
+    return err_hint(err, "brig verify --list");
+}
 
 static int take(void *ctx, const struct opt *opt, const char *value, struct err *err)
 {
@@ -50,6 +78,8 @@ static int take(void *ctx, const struct opt *opt, const char *value, struct err 
         return r < 0 ? r : 0;
     if (opt->id == OPT_TIER)
         return tier_parse(value, &o->tier);
+    if (opt->id == OPT_ONLY)
+        return choose_rows(o, value, err);
     if (opt->id == OPT_JSON)
         o->json = true;
     else
@@ -84,7 +114,7 @@ static int choose_level(const struct verify_request *o, struct verify_options *v
     if (r >= 0) {
         v->one_level = true;
         v->level = p.level;
-        if (v->tier == TIER_AUTO && p.tier != TIER_VM)
+        if (v->tier == TIER_AUTO)
             v->tier = p.tier;
     }
     policy_done(&p);
@@ -122,7 +152,7 @@ static int list(const struct verify_request *o, struct err *err)
 /* Negative, or the exit status. */
 static int attack(struct verify_request *o, struct err *err)
 {
-    struct verify_options v = {.build = build, .ctx = o, .tier = o->tier};
+    struct verify_options v = {.build = build, .ctx = o, .tier = o->tier, .left_out = o->left_out};
     struct verify_result *result cleanup_free = malloc(sizeof *result);
     struct verify_count n;
     cleanup_buf struct buf out;
@@ -191,6 +221,8 @@ const struct verb verb_verify_walls = {
                 "brig verify --level high --tier process\n"
                 "# from behind gVisor's kernel\n"
                 "brig verify --tier gvisor\n"
+                "# from inside a virtual machine, and from the place of its monitor\n"
+                "brig verify --tier vm\n"
                 "# modules, and who broke their runner\n"
                 "brig verify --level high --tier wasm",
     .statuses = "0    every attack that could be tried was held\n"

@@ -35,12 +35,17 @@ static const char *advice(enum boundary_id b)
     }
 }
 
+static bool belongs(const struct verify_result *r, const struct verify_cell *cell, size_t row)
+{
+    return row_on_tier(&rows[row], cell->tier) && !(r->left_out && r->left_out[row]);
+}
+
 void verify_count(const struct verify_result *r, struct verify_count *ret)
 {
     *ret = (struct verify_count){0};
     for (unsigned c = 0; c < r->cell_count; c++)
         for (size_t i = 0; r->cells[c].tried && i < row_count; i++) {
-            if (!row_on_tier(&rows[i], r->cells[c].tier))
+            if (!belongs(r, &r->cells[c], i))
                 continue;
             enum verdict_kind kind = r->cells[c].rulings[i].kind;
             ret->held += kind == ROW_HELD;
@@ -96,7 +101,7 @@ static void heading(const struct verify_result *r, struct verify_style s, const 
 static bool shown(const struct verify_result *r, const struct row *row)
 {
     for (unsigned c = 0; c < r->cell_count; c++)
-        if (r->cells[c].tried && row_on_tier(row, r->cells[c].tier))
+        if (r->cells[c].tried && belongs(r, &r->cells[c], (size_t)(row - rows)))
             return true;
     return false;
 }
@@ -105,10 +110,13 @@ static void table(const struct verify_result *r, struct verify_style s, enum bou
                   struct buf *out)
 {
     unsigned last = last_tried(r);
-    heading(r, s, boundary_name(b), out);
+    bool any = false;
     for (size_t i = 0; i < row_count; i++) {
         if (rows[i].boundary != b || !shown(r, &rows[i]))
             continue;
+        if (!any)
+            heading(r, s, boundary_name(b), out);
+        any = true;
         buf_fmt(out, "  %-*s%-*s", TITLE_COLUMN - 2, rows[i].id, CELL_COLUMN - TITLE_COLUMN,
                 rows[i].title);
         for (unsigned c = 0; c < r->cell_count; c++)
@@ -251,7 +259,8 @@ static void json_row(struct json_writer *w, const struct row *row, uint64_t guar
     jw_object_end(w);
 }
 
-static void json_cell(struct json_writer *w, const struct verify_cell *cell)
+static void json_cell(struct json_writer *w, const struct verify_result *r,
+                      const struct verify_cell *cell)
 {
     jw_object_begin(w);
     jw_kv_string(w, "level", level_name(cell->level));
@@ -264,7 +273,7 @@ static void json_cell(struct json_writer *w, const struct verify_cell *cell)
     jw_key(w, "rows");
     jw_array_begin(w);
     for (size_t i = 0; cell->tried && i < row_count; i++)
-        if (row_on_tier(&rows[i], cell->tier))
+        if (belongs(r, cell, i))
             json_row(w, &rows[i], cell->guards[i], &cell->rulings[i]);
     jw_array_end(w);
     jw_object_end(w);
@@ -293,7 +302,7 @@ void verify_json(const struct verify_result *r, struct buf *out)
     jw_key(&w, "cells");
     jw_array_begin(&w);
     for (unsigned c = 0; c < r->cell_count; c++)
-        json_cell(&w, &r->cells[c]);
+        json_cell(&w, r, &r->cells[c]);
     jw_array_end(&w);
     jw_object_end(&w);
     buf_chr(out, '\n');
@@ -312,6 +321,7 @@ void verify_list_text(struct buf *out)
 void verify_list_json(struct buf *out)
 {
     const struct circumstances gvisor = {.tier = TIER_GVISOR, .sentry = true, .cgroup = true};
+    const struct circumstances vm = {.tier = TIER_VM, .guest = true, .cgroup = true};
     struct json_writer w;
     jw_init(&w, out, false);
     jw_array_begin(&w);
@@ -327,6 +337,7 @@ void verify_list_json(struct buf *out)
         json_guards(&w, "container", plain ? rows[i].container : 0);
         json_guards(&w, "wasm", row_on_tier(&rows[i], TIER_WASM) ? rows[i].container : 0);
         json_guards(&w, "gvisor", sentry ? row_guards(&rows[i], &gvisor) : 0);
+        json_guards(&w, "vm", row_on_tier(&rows[i], TIER_VM) ? row_guards(&rows[i], &vm) : 0);
         jw_object_end(&w);
     }
     jw_array_end(&w);

@@ -86,6 +86,9 @@ Test(judge, an_attack_that_never_answered_has_not_been_held)
     struct row silent = plain;
     silent.flags = ROW_SILENT;
     cr_assert_eq(kind_of(&silent, &e), ROW_HELD);
+    e.shared = true;
+    cr_assert_eq(kind_of(&silent, &e), ROW_FAILED, "nothing may end where others are tried");
+    e.shared = false;
     e.limited = true;
     cr_assert_eq(kind_of(&plain, &e), ROW_HELD);
     e.seen = true;
@@ -145,6 +148,10 @@ Test(judge, what_a_sentry_gives_of_its_own_proves_nothing)
     cr_assert_eq(kind_of(&answered, &e), ROW_FAILED);
     e.sentry = true;
     cr_assert_eq(kind_of(&answered, &e), ROW_NOT_APPLICABLE);
+    struct ruling ruling;
+    e.guest = true;
+    judge_row(&answered, &e, &ruling);
+    cr_assert(ruling.kind == ROW_NOT_APPLICABLE && strstr(ruling.text, "guest's kernel"));
     cr_assert_eq(kind_of(&plain, &e), ROW_FAILED);
     e.token = true;
     cr_assert_eq(kind_of(&answered, &e), ROW_FAILED);

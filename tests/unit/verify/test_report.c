@@ -72,6 +72,7 @@ Test(place, what_is_told_inside_is_what_was_meant)
                       .limit = 64,
                       .patience = 5000,
                       .namespaced = 1,
+                      .guest = 1,
                       .caller = 1000,
                       .tcp = 1,
                       .tcp6 = 2,

@@ -88,6 +88,50 @@ Test(rows, where_everything_can_be_tried_nothing_is_excused)
     c.sentry = true;
     for (size_t i = 0; i < row_count; i++)
         cr_assert_eq(!row_excused(&rows[i], &c), row_on_tier(&rows[i], c.tier), "%s", rows[i].id);
+    c.tier = TIER_VM;
+    c.sentry = false;
+    c.guest = true;
+    for (size_t i = 0; i < row_count; i++)
+        cr_assert_eq(!row_excused(&rows[i], &c), row_on_tier(&rows[i], c.tier), "%s", rows[i].id);
+}
+
+/* What is looked at is the monitor; rules, and limits that are kept from outside, are those of the
+ * container tier. All else ends at walls inside and at the guest's kernel as well. */
+Test(rows, behind_a_guest_there_are_walls_inside_as_well)
+{
+    struct circumstances c = everything();
+    c.tier = TIER_VM;
+    c.guest = true;
+    cr_assert_eq(row_guards(row_named("K-23.clock"), &c), 0);
+    cr_assert_eq(row_guards(row_named("F-11.contents"), &c), 0);
+    cr_assert_eq(row_guards(row_named("R-09"), &c), 0);
+    cr_assert_eq(row_guards(row_named("K-17.filter"), &c), GUARD_BIT(SECCOMP));
+    cr_assert_eq(row_guards(row_named("V-16.threads"), &c), GUARD_BIT(SECCOMP));
+    cr_assert_eq(row_guards(row_named("C-02"), &c), GUARD_BIT(ORIGIN));
+    cr_assert_eq(row_guards(row_named("R-07"), &c), GUARD_BIT(TIMEOUT));
+    cr_assert_eq(row_guards(row_named("F-11.modes"), &c), GUARD_BIT(READ_ONLY));
+    cr_assert_eq(row_guards(row_named("F-13.mounts"), &c), 0);
+}
+
+/* Each guest is booted for as many rows as it can serve; what ends one comes last in it. */
+Test(rows, guests_are_few)
+{
+    bool used[SCENE_COUNT] = {false};
+    unsigned count = 0;
+    const struct row *last = NULL;
+    for (size_t i = 0; i < row_count; i++) {
+        enum scene_id scene = row_scene(&rows[i], true);
+        cr_assert_eq(row_scene(&rows[i], false), rows[i].scene);
+        if (!row_on_tier(&rows[i], TIER_VM))
+            continue;
+        count += !used[scene];
+        used[scene] = true;
+        if (scene == SCENE_LIMITS)
+            last = &rows[i];
+    }
+    cr_assert_eq(count, 8); /* of which one, in the monitor's place, boots none */
+    cr_assert_str_eq(last->id, "R-12");
+    cr_assert_eq(row_scene(row_named("R-08"), true), SCENE_PLAIN);
 }
 
 /* What the Sentry answers itself it answers whatever guard is lost; what is looked at, what it
@@ -125,8 +169,9 @@ Test(rows, what_cannot_be_tried_says_why)
     cr_assert_not_null(row_excused(row_named("F-11.system"), &c));
     cr_assert(strstr(row_excused(row_named("F-20"), &c), "Landlock"), "and why is true of the row");
     for (size_t i = 0; i < row_count; i++)
-        cr_assert((rows[i].flags & (ROW_SENTRY | ROW_MODULE)) || !row_excused(&rows[i], &c) ||
-                      strcmp(rows[i].id, "F-11.system") == 0 || strcmp(rows[i].id, "F-20") == 0,
+        cr_assert((rows[i].flags & (ROW_SENTRY | ROW_MODULE | ROW_GUEST)) ||
+                      !row_excused(&rows[i], &c) || strcmp(rows[i].id, "F-11.system") == 0 ||
+                      strcmp(rows[i].id, "F-20") == 0,
                   "%s", rows[i].id);
     c = everything();
     c.root = false;
