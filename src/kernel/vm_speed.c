@@ -29,7 +29,7 @@ bool vm_speed_probe(int kvm, char *why, unsigned long room)
 }
 #else
 
-#define LOOPS     10000u /* between two looks at the clock, of two instructions each */
+#define LOOPS     2500u /* between two looks at the clock, of two instructions each */
 #define ROUNDS    4u
 #define PAGE      4096u
 #define MEMORY    (4 * PAGE) /* three of page tables, one of code */

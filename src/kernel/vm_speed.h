@@ -7,7 +7,7 @@
 /* Some hosts that are virtual machines themselves have a /dev/kvm that runs a guest's programs as
  * they are and its kernel an instruction at a time, some hundred times slower: Linux does not come
  * up on it within minutes. False: why says so, or what else makes machines impossible. On arm64
- * there is no such KVM, and nothing is tried. Takes a few milliseconds, and 0.2 s at most. */
+ * there is no such KVM, and nothing is tried. Takes a few milliseconds, and 0.1 s at most. */
 bool vm_speed_probe(int kvm, char *why, unsigned long room);
 /* So many instructions of a guest's kernel took so long: is that no processor? */
 bool vm_speed_imitated(uint64_t nanoseconds, uint64_t instructions);
