@@ -81,7 +81,7 @@ static bool is_complete(const struct ctl_msg *msg, int count)
 {
     switch (msg->type) {
     case CTL_SPAWN:
-        return count == SPAWN_STDIN || count >= SPAWN_REQUESTS;
+        return count == SPAWN_TERMINAL_FDS || count >= SPAWN_REQUESTS;
     case CTL_FILE:
         return count == FILE_IN || count == FILE_FDS;
     default:
@@ -91,7 +91,6 @@ static bool is_complete(const struct ctl_msg *msg, int count)
 
 static void carry_out(struct apply_state *st, const struct ctl_msg *msg, const int *fds, int count)
 {
-    st->request = msg->request;
     if (msg->type == CTL_SPAWN)
         spawn_child(st, fds, count);
     if (msg->type == CTL_FILE)

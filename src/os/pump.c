@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/rights.h"
 #include "os/seal.h"
 #include "os/sys.h"
 
@@ -13,6 +14,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,17 +65,26 @@ static int keep_only(const struct pump_line given[PUMP_LINES])
     }
 }
 
-/* PU-3 */
-static int seal(struct err *err)
+/* PU-3. Those that come first in each list are for a terminal that somebody hands over. */
+#define TAKING_CALLS   2
+#define TAKING_CHOICES 2
+static int seal(bool taking, struct err *err)
 {
-    static const int calls[] = {SEAL_CALLS_LIFE, SYS_read, SYS_write, SYS_close, SYS_ppoll,
+    static const int calls[] = {SYS_recvmsg, SYS_dup3,  SEAL_CALLS_LIFE, SYS_read,
+                                SYS_write,   SYS_close, SYS_ppoll,
 #ifdef SYS_poll
                                 SYS_poll
 #endif
     };
     static const struct seal_choice choices[] = {
+        {SYS_ioctl, 1, UINT32_MAX, {TIOCGPTN, FIONREAD, TIOCSWINSZ}, 3},
+        {SYS_fcntl, 1, UINT32_MAX, {F_SETFL}, 1},
         {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2}};
-    const struct seal_calls sealed = {calls, ARRAY_LEN(calls), choices, ARRAY_LEN(choices)};
+    const struct seal_calls sealed = {taking ? calls : calls + TAKING_CALLS,
+                                      taking ? ARRAY_LEN(calls) : ARRAY_LEN(calls) - TAKING_CALLS,
+                                      taking ? choices : choices + TAKING_CHOICES,
+                                      taking ? TAKING_CHOICES
+                                             : ARRAY_LEN(choices) - TAKING_CHOICES};
     if (seal_paths(-1, 0, "the pump", err) < 0 || seal_ports("the pump", err) < 0)
         return err_number(err);
     return seal_calls(&sealed, "the pump", err);
@@ -195,6 +206,49 @@ static bool step(void)
     return true;
 }
 
+/* ---- a terminal that is handed over ---- */
+
+/* The line by which it comes; or NULL. */
+static const struct pump_line *handed_line(const struct pump_line given[PUMP_LINES])
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++)
+        if (given[i].handed)
+            return &given[i];
+    return NULL;
+}
+
+/* Who is to send it may never do so; it is over when nobody listens any more. */
+static bool is_sent(int door, int listener)
+{
+    struct pollfd fds[2] = {{.fd = door, .events = POLLIN}, {.fd = listener}};
+    while (poll(fds, 2, -1) < 0)
+        if (errno != EINTR)
+            return false;
+    return fds[0].revents && !fds[1].revents;
+}
+
+/* PU-5. Whatever it is: it takes the place of the socket by which it came. */
+static bool take_terminal(const struct pump_line given[PUMP_LINES])
+{
+    const struct pump_line *by = handed_line(given);
+    char word;
+    int terminal = -1, number;
+    struct iovec part = {&word, 1};
+    struct rights rights = {.fds = &terminal, .room = 1};
+    if (!by)
+        return true;
+    if (!is_sent(by->from, by->to) ||
+        rights_receive(by->from, &part, 1, MSG_DONTWAIT, &rights) <= 0 || rights.count != 1 ||
+        ioctl(terminal, TIOCGPTN, &number) < 0 || fcntl(terminal, F_SETFL, O_NONBLOCK) < 0)
+        return false;
+    for (unsigned i = 0; i < PUMP_LINES; i++) {
+        int place = given[i].out ? given[i].from : given[i].to;
+        if (given[i].handed && dup3(terminal, place, O_CLOEXEC) < 0)
+            return false;
+    }
+    return close(terminal) == 0;
+}
+
 static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
 {
     struct err err = ERR_INIT;
@@ -213,7 +267,8 @@ static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
     }
     /* A change of identity takes away what the parent's death sends. */
     if (seal_identity(NOBODY, NOBODY, "the pump", &err) < 0 ||
-        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || seal(&err) < 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
+        seal(handed_line(given) != NULL, &err) < 0 || !take_terminal(given))
         seal_exit(1);
     while (step())
         ;
@@ -274,6 +329,27 @@ int pump_lay_sizes(struct pump_line *line, int master, int *ours)
     int result = pump_lay_terminal(line, false, master, ours);
     line->kind = PUMP_SIZES;
     return result;
+}
+
+/* The first line is the one that comes out of it, by which it is taken. */
+int pump_lay_handed(struct pump_line given[PUMP_LINES], int *theirs, int ours[PUMP_TERMINAL])
+{
+    int door[2], r = 0;
+    for (unsigned i = 0; i < PUMP_TERMINAL; i++)
+        ours[i] = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, door) < 0)
+        return -errno;
+    for (unsigned i = 0; r >= 0 && i < PUMP_TERMINAL; i++) {
+        r = pump_lay_terminal(&given[i], i == 0, door[1], &ours[i]);
+        given[i].handed = r >= 0;
+    }
+    close(door[1]);
+    given[2].kind = PUMP_SIZES;
+    if (r < 0)
+        close(door[0]);
+    else
+        *theirs = door[0];
+    return r;
 }
 
 void pump_close(struct pump_line given[PUMP_LINES])

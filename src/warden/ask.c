@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* Init answers within a millisecond; on a machine that is far too busy it may have to wait its turn
@@ -219,7 +218,7 @@ int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err)
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_FREEZE, .value = freeze};
     if (a) {
-        a->wants_tty = freeze; /* what will be told */
+        a->freezes = freeze;
         a->beside = w->s->beside.fd >= 0;
     }
     return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
@@ -233,12 +232,6 @@ static void clean_err(struct err *e)
         e->code = ERR_PROTOCOL;
     if (e->boundary < 0 || e->boundary >= BOUNDARY_COUNT)
         e->boundary = BOUNDARY_NONE;
-}
-
-static bool is_terminal(int fd)
-{
-    int number;
-    return fd >= 0 && ioctl(fd, TIOCGPTN, &number) == 0;
 }
 
 /* W-1: a connected TCP socket, and one of the sandbox's own network. */
@@ -260,40 +253,10 @@ static void give(struct ask *a, int *fd)
     a->fds[a->fd_count++] = fd_steal(fd);
 }
 
-/* As the front expects it: the terminal; or what comes out of it, what goes in, and its size. */
-static void give_terminal(struct ask *a, int *fd)
-{
-    struct pump_line lines[PUMP_LINES];
-    struct err err = ERR_INIT;
-    if (!a->w->s->pumped) {
-        give(a, fd);
-        spawn_settle(a);
-        return;
-    }
-    pump_lines_init(lines);
-    a->fd_count = 3;
-    for (unsigned i = 0; i < a->fd_count; i++)
-        a->fds[i] = -1;
-    int r = pump_lay_terminal(&lines[0], true, *fd, &a->fds[0]);
-    if (r >= 0)
-        r = pump_lay_terminal(&lines[1], false, *fd, &a->fds[1]);
-    if (r >= 0)
-        r = pump_lay_sizes(&lines[2], *fd, &a->fds[2]);
-    if (r < 0) {
-        pump_close(lines);
-        errno = -r;
-        err_sys(&err, "connect the terminal");
-    }
-    if (r < 0 || carrier_start(a->w, lines, &err) < 0)
-        ask_fail(a, &err);
-    else
-        spawn_settle(a);
-}
-
 /* Each part of init can signal those of its own user: root's are done. */
 static void freeze_user(struct ask *a)
 {
-    struct ctl_msg m = {.type = CTL_FREEZE, .value = a->wants_tty};
+    struct ctl_msg m = {.type = CTL_FREEZE, .value = a->freezes};
     struct warden *w = a->w;
     uint32_t front = a->front;
     struct err err = ERR_INIT;
@@ -342,7 +305,7 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
             freeze_user(a);
             return;
         }
-        tell_frozen(a->w, a->front, a->wants_tty, "signal");
+        tell_frozen(a->w, a->front, a->freezes, "signal");
         ask_drop(a);
         return;
     default:
@@ -370,9 +333,6 @@ static void hear(struct warden *w, bool beside, struct ctl_msg *msg, int *fd)
         a = NULL;
     if (msg->type == CTL_EXITED) {
         spawn_exited(w, msg->pid, beside, msg->value);
-    } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && !a->disowned && a->wants_tty &&
-               a->fd_count == 0 && is_terminal(*fd)) {
-        give_terminal(a, fd);
     } else if (msg->type == CTL_ANSWER && a) {
         answered(a, msg, fd);
     }

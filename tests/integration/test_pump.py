@@ -223,7 +223,7 @@ def hangs(daemon):
 
 
 @pytest.mark.meanwhile
-@pytest.mark.parametrize("how", ["output", "terminal", "size", "answers"])
+@pytest.mark.parametrize("how", ["output", "answers"])
 def test_control_without_a_pump_it_holds_up_all(how):
     """At the latest when the front closes what the code has locked."""
     with hung_daemon(WeakDaemon) as hung:

@@ -1,5 +1,6 @@
 /* The child that carries bytes between the code's pipes and ours. */
 #include "os/pump.h"
+#include "os/rights.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 static struct pump pump;
@@ -183,6 +186,147 @@ Test(pump, sets_the_size_of_a_terminal)
     close(master);
     close(slave);
     cr_assert(ends_within(60000), "the size alone is nothing to stay for");
+}
+
+/* ---- a terminal that is handed over ---- */
+
+static int door, end[PUMP_TERMINAL];
+
+static void start_handed(void)
+{
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay_handed(lines, &door, end), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void hand(int fd)
+{
+    struct iovec part = {(void *)(uintptr_t) "x", 1};
+    cr_assert_eq(rights_send(door, &part, 1, &fd, 1, 0), 1);
+}
+
+static int open_terminal(int *slave)
+{
+    struct termios plain;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    cr_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    cr_assert_eq(tcgetattr(*slave, &plain), 0);
+    cfmakeraw(&plain); /* else a line that is too long is dropped */
+    cr_assert_eq(tcsetattr(*slave, TCSANOW, &plain), 0);
+    return master;
+}
+
+Test(pump, a_terminal_that_is_handed_over_is_carried, .init = start_handed)
+{
+    struct winsize size = {.ws_col = 99, .ws_row = 11}, now = {0};
+    char text[16];
+    int slave, master = open_terminal(&slave);
+    cr_assert_eq(write(end[1], "early\n", 6), 6);
+    hand(master);
+    close(master);
+    cr_assert_eq(read(slave, text, sizeof text), 6);
+    cr_assert_eq(write(end[2], &size, sizeof size), (ssize_t)sizeof size);
+    for (int i = 0; i < 60000 && now.ws_col != 99; i++) {
+        cr_assert_eq(ioctl(slave, TIOCGWINSZ, &now), 0);
+        poll(NULL, 0, 1);
+    }
+    cr_assert_eq(now.ws_row, 11);
+    close(slave);
+    fcntl(end[0], F_SETFL, 0);
+    cr_assert_eq(read(end[0], text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+}
+
+/* Whatever it is, who has the pump hears of an end and waits for nothing. */
+static void ends_with(int fd)
+{
+    char text[16];
+    if (fd >= 0)
+        hand(fd);
+    close(door);
+    cr_assert_eq(wait_for(end[0]), 1);
+    cr_assert_eq(read(end[0], text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+}
+
+Test(pump, what_is_no_terminal_is_not_carried, .init = start_handed)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    ends_with(ends[0]);
+}
+
+Test(pump, a_terminal_that_never_comes_is_an_end, .init = start_handed)
+{
+    ends_with(-1);
+}
+
+Test(pump, nobody_listens_any_more_to_a_terminal_that_never_comes, .init = start_handed)
+{
+    close(end[0]);
+    cr_assert(ends_within(60000));
+}
+
+/* What init hands out it may keep a copy of, and with it the flags. */
+static void make_it_wait(int master)
+{
+    cr_assert_eq(fcntl(master, F_SETFL, fcntl(master, F_GETFL) & ~O_NONBLOCK), 0);
+}
+
+static bool all_is_written(int to)
+{
+    static char block[256 * 1024];
+    for (size_t done = 0; done < sizeof block;) {
+        ssize_t n = write(to, block + done, sizeof block - done);
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        cr_assert_gt(n, 0);
+        done += (size_t)n;
+    }
+    return true;
+}
+
+Test(pump, one_that_others_make_wait_holds_up_the_pump_alone, .init = start_handed)
+{
+    int slave, master = open_terminal(&slave);
+    hand(master);
+    cr_assert_eq(write(slave, "x", 1), 1);
+    cr_assert_eq(wait_for(end[0]), 1, "it is carried by now");
+    make_it_wait(master);
+    while (!all_is_written(end[1])) {
+        struct pollfd room = {.fd = end[1], .events = POLLOUT};
+        if (poll(&room, 1, 100) == 0)
+            break; /* the pump takes no more, and we know */
+    }
+    pump_end(&pump);
+    cr_assert_eq(pump.pidfd, -1);
+}
+
+Test(pump, control_who_has_the_terminal_itself_waits)
+{
+    int slave, said[2], master = open_terminal(&slave);
+    char word;
+    fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK);
+    make_it_wait(master);
+    cr_assert_eq(pipe(said), 0);
+    pid_t writer = fork();
+    if (writer == 0) {
+        bool done = all_is_written(master);
+        (void)!write(said[1], done ? "d" : "n", 1);
+        _exit(0);
+    }
+    struct pollfd full = {.fd = master, .events = POLLOUT},
+                  told = {.fd = said[0], .events = POLLIN};
+    while (poll(&full, 1, 0) > 0)
+        cr_assert_eq(poll(&told, 1, 1), 0, "it says that there is no room");
+    cr_assert_eq(poll(&told, 1, 100), 0);
+    kill(writer, SIGKILL);
+    cr_assert_eq(waitpid(writer, NULL, 0), writer);
+    close(said[1]);
+    cr_assert_eq(read(said[0], &word, 1), 0);
 }
 
 static uint64_t status_number(const char *name, int base)
