@@ -200,6 +200,7 @@ static void tell_frozen(struct warden *w, uint32_t request, bool freeze, const c
     char text[64];
     int len = snprintf(text, sizeof text, "{\"by\":\"%s\"}", by);
     w->frozen = freeze;
+    watch_pause(w, freeze && strcmp(by, "cgroup") != 0);
     warden_done(w, request, freeze, text, (size_t)len, NULL, 0);
 }
 

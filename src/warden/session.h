@@ -111,6 +111,9 @@ struct warden {
 
     unsigned sample_ms;
     uint64_t sampled_cpu;
+    bool stopped; /* it is paused by signals */
+    uint64_t
+        stopped_cpu; /* what it had used of the CPU by the first look after that; 0: none yet */
     uint64_t told_denied[DENIAL_KINDS_MAX], told_allowed[DENIAL_KINDS_MAX];
     struct denial_list allowed; /* what the proxy let through, by host */
     uint64_t told_ms;
@@ -213,6 +216,8 @@ void rules_settle(struct warden *w, uint32_t request);
 /* watch.c */
 void watch_start(struct warden *w); /* the code may run from now on */
 void watch_now(struct warden *w);
+/* It stands from now on because each task was sent SIGSTOP, or it does not. */
+void watch_pause(struct warden *w, bool stopped);
 /* At an end for other reasons: kills for want of memory since the last look are told, and are not
  * its reason. */
 void watch_outlived(struct warden *w);

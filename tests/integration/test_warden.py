@@ -476,6 +476,34 @@ def test_pause_and_resume(box):
     assert box.run("true")[0] == 0
 
 
+# Its handler has nothing to do: what counts is that the signal is sent to a task that is stopped.
+GOES_ON = '''
+import ctypes, signal
+signal.signal(signal.SIGCONT, lambda *_: None)
+libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
+every = (ctypes.c_long * 4)(0, 20_000_000, 0, 20_000_000)
+assert libc.timer_create(1, event, ctypes.byref(timer)) == 0 and libc.timer_settime(timer, 0, every, None) == 0
+print("goes on", flush=True)
+while True: pass
+'''
+
+
+@pytest.mark.parametrize("template", ["base", "sampled"])
+def test_a_pause_is_not_slept_through_with_a_timer(serve, template):
+    """LC-10: where tasks are only sent SIGSTOP, a timer's SIGCONT lets them go on, without a time limit."""
+    box = serve.box(template)
+    busy = box.spawn("python3", "-c", GOES_ON)
+    assert read_some(busy.fds[0], 20) == b"goes on\n"
+    if box.ask("freeze", value=1).json["by"] == "signal":
+        assert box.next("ended").json["reason"] == "it went on while it was paused"
+    else:
+        before = box.ask("stats").json["cpu_usec"]
+        time.sleep(0.5)
+        assert box.ask("stats").json["cpu_usec"] - before < 100_000
+        box.close()
+
+
 def drain(fd):
     seen = b""
     try:
