@@ -46,16 +46,17 @@ static void answer(uint32_t request, pid_t pid, const struct err *err)
     ctl_send(&msg, -1);
 }
 
-/* False: root's part of init is gone, and with it what would be told of root's processes. */
+/* False: root's part of init is gone, and with it what would be told of root's processes; or root
+ * has stopped it, who has its id, and nobody could pause or end what root runs. */
 static bool reap_all(const struct apply_state *st)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
         int at = find(pid);
         if (pid == st->beside)
             return false;
-        if (at < 0)
+        if (at < 0 || WIFSTOPPED(status))
             continue;
         children[at] = children[--child_count];
         struct ctl_msg msg = {.type = CTL_EXITED, .pid = pid, .value = status};
