@@ -94,11 +94,24 @@ static void end_process(struct warden *w, bool beside, pid_t pid)
         warden_end(w, "the sandbox's first process does not listen");
 }
 
+/* W-5: the front was told that nothing has changed. It may change yet, when init gets to it, and
+ * root's part may have done it already; what is said now comes after that. */
+static void stay(struct warden *w, bool frozen)
+{
+    const int parts[] = {w->s->beside.fd, w->s->ctl_fd};
+    struct ctl_msg m = {.type = CTL_FREEZE, .value = frozen};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        if (parts[i] >= 0 && message_ask(parts[i], &m, NULL, 0) < 0)
+            warden_end(w, "the sandbox's first process does not listen");
+}
+
 /* W-5: as long as init has not answered, it may still start what was asked for. */
 void ask_fail(struct ask *a, const struct err *err)
 {
     bool starts = a->type == WIRE_SPAWN || a->type == WIRE_READY;
     tell_failed(a, err);
+    if (a->type == WIRE_FREEZE)
+        stay(a->w, !a->freezes);
     if (starts && !a->heard) {
         close_all(a);
         a->disowned = true;
@@ -262,8 +275,10 @@ static void freeze_user(struct ask *a)
     uint32_t front = a->front;
     struct err err = ERR_INIT;
     a->beside = a->heard = false;
-    if (ask_send(a, &m, NULL, 0, &err) < 0)
+    if (ask_send(a, &m, NULL, 0, &err) < 0) {
         warden_fail(w, front, &err);
+        stay(w, !m.value);
+    }
 }
 
 static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
