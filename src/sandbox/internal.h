@@ -267,7 +267,8 @@ void sandbox_machine_done(struct sandbox *s);
 int message_send(int fd, uint32_t type, int32_t value);
 /* The same with descriptors, for sessions. */
 int message_ask(int fd, const struct ctl_msg *msg, const int *fds, unsigned count);
-/* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. */
+/* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. Without
+ * `fd` none becomes ours, and none is closed by us. */
 int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags, struct err *err);
 
 /* receipt.c: each does nothing where no receipt, or no signature, is wanted. */

@@ -68,16 +68,13 @@ static bool is_start_failure(const struct sandbox *s, const struct ctl_msg *msg,
 static bool hear(struct supervisor *l)
 {
     struct ctl_msg msg;
-    int fd;
     pid_t pid;
     struct sandbox *s = l->s;
     if (s->ctl_fd < 0)
         return false;
     errno = 0; /* a message that is nonsense leaves it as it was */
-    int got = message_receive(s->ctl_fd, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
+    int got = message_receive(s->ctl_fd, &msg, NULL, &pid, MSG_DONTWAIT, NULL);
     bool none = got < 0 && errno == EAGAIN;
-    if (fd >= 0)
-        close(fd);
     if (got > 0 && msg.type == CTL_EXIT && !s->have_status) {
         s->have_status = true;
         s->wait_status = msg.value;

@@ -354,6 +354,16 @@ static void hear(struct warden *w, bool beside, struct ctl_msg *msg, int *fd)
     }
 }
 
+/* What init hands out may be a file whose last user waits for whoever serves it: it does not become
+ * the warden's, but for a connection that somebody asked for. */
+static bool awaits_connection(const struct warden *w, bool beside)
+{
+    for (const struct ask *a = w->asks; a; a = a->next)
+        if (a->type == WIRE_CONNECT && a->beside == beside)
+            return true;
+    return false;
+}
+
 /* More than a socket holds: all that was said before is heard. One that never stops talking must
  * not keep the warden from its limits and from the front. */
 #define HEARD_AT_ONCE 1024
@@ -366,7 +376,8 @@ void ask_hear(struct warden *w, bool beside)
         cleanup_fd int fd = -1;
         pid_t pid;
         errno = 0;
-        int got = message_receive(*from, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
+        int *wanted = awaits_connection(w, beside) ? &fd : NULL;
+        int got = message_receive(*from, &msg, wanted, &pid, MSG_DONTWAIT, NULL);
         if (got > 0) {
             hear(w, beside, &msg, &fd);
             continue;

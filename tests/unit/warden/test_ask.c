@@ -1,7 +1,13 @@
 /* What a warden does with requests that init does not carry out, or not in time. */
 #include "warden/session.h"
 
+#include "os/rights.h"
+
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <mqueue.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 static struct policy policy;
@@ -97,4 +103,50 @@ Test(ask, half_a_pause_is_taken_back)
     expect_freeze(init, 0);
     expect_freeze(beside, 0);
     cr_expect_not(w.over);
+}
+
+/* ---- what init hands out ---- */
+
+/* A queue tells this process when something comes; that is over when this process closes any
+ * descriptor of the queue's. So it is seen whether one was closed here. */
+static mqd_t queue;
+
+static bool is_registered(void)
+{
+    const struct sigevent none = {.sigev_notify = SIGEV_NONE};
+    return mq_notify(queue, &none) < 0 && errno == EBUSY;
+}
+
+static void hand_out(void)
+{
+    struct ctl_msg msg = {.type = CTL_TTY, .request = 12345};
+    struct iovec part = {&msg, sizeof msg};
+    const struct sigevent none = {.sigev_notify = SIGEV_NONE};
+    int on = 1, copy;
+    begin(false);
+    cr_assert_eq(setsockopt(w.s->ctl_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    queue = mq_open("/test-brig-ask", O_RDWR | O_CREAT | O_CLOEXEC, 0600, NULL);
+    cr_assert(queue >= 0, "%s", strerror(errno));
+    mq_unlink("/test-brig-ask");
+    copy = (int)queue;
+    cr_assert_eq(rights_send(init, &part, 1, &copy, 1, 0), (ssize_t)sizeof msg);
+    cr_assert_eq(mq_notify(queue, &none), 0);
+    cr_assert(is_registered());
+}
+
+Test(ask, what_nobody_asked_for_is_not_closed_by_the_warden)
+{
+    hand_out();
+    ask_hear(&w, false);
+    cr_expect(is_registered());
+    cr_expect_eq(heard_by(w.s->ctl_fd).type, CTL_NONE, "it was heard all the same");
+}
+
+Test(ask, control_where_a_connection_is_awaited_it_is)
+{
+    struct err err = ERR_INIT;
+    hand_out();
+    cr_assert_not_null(ask_new(&w, WIRE_CONNECT, 1, &err));
+    ask_hear(&w, false);
+    cr_expect_not(is_registered());
 }
