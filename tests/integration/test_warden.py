@@ -476,14 +476,16 @@ def test_pause_and_resume(box):
     assert box.run("true")[0] == 0
 
 
-# Its handler has nothing to do: what counts is that the signal is sent to a task that is stopped.
+# Its handler has nothing to do: what counts is that the signal is sent to a task that is stopped. SIGSTOP takes back one that
+# waits to be delivered, so there are many, one after the other.
 GOES_ON = '''
 import ctypes, signal
 signal.signal(signal.SIGCONT, lambda *_: None)
 libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
 event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
-every = (ctypes.c_long * 4)(0, 20_000_000, 0, 20_000_000)
-assert libc.timer_create(1, event, ctypes.byref(timer)) == 0 and libc.timer_settime(timer, 0, every, None) == 0
+for half in range(1, 200):
+    once = (ctypes.c_long * 4)(0, 0, half // 2, half % 2 * 500_000_000)
+    assert libc.timer_create(1, event, ctypes.byref(timer)) == 0 and libc.timer_settime(timer, 0, once, None) == 0
 print("goes on", flush=True)
 while True: pass
 '''
