@@ -85,6 +85,8 @@ static bool is_complete(const struct ctl_msg *msg, int count)
         return count == SPAWN_TERMINAL_FDS || count >= SPAWN_REQUESTS;
     case CTL_FILE:
         return count == FILE_IN || count == FILE_FDS;
+    case CTL_CONNECT:
+        return count <= 1;
     default:
         return count == 0;
     }
@@ -96,7 +98,7 @@ static void carry_out(struct apply_state *st, const struct ctl_msg *msg, const i
         spawn_child(st, fds, count);
     if (msg->type == CTL_FILE)
         work_on_files(st, fds, count);
-    connect_child(msg->request, msg->value);
+    connect_child(msg->request, msg->value, count ? fds[0] : -1);
 }
 
 /* One child for each request: if it hangs or dies, nothing else does. */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -19,13 +20,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
 #define LINE_BYTES 65536u
 #define NOBODY     65534u
 
 struct line {
     int from, to;
     enum pump_kind kind;
-    bool out;
+    bool out, socket;
     bool ended;    /* PUMP_WORDS: no more will come */
     uint64_t owed; /* so many bytes go before the words that are here */
     size_t at, len;
@@ -66,12 +71,13 @@ static int keep_only(const struct pump_line given[PUMP_LINES])
 }
 
 /* PU-3. Those that come first in each list are for a terminal that somebody hands over. */
-#define TAKING_CALLS   2
+#define TAKING_CALLS   4
 #define TAKING_CHOICES 2
 static int seal(bool taking, struct err *err)
 {
-    static const int calls[] = {SYS_recvmsg, SYS_dup3,  SEAL_CALLS_LIFE, SYS_read,
-                                SYS_write,   SYS_close, SYS_ppoll,
+    static const int calls[] = {SYS_recvmsg,  SYS_dup3,        SYS_getsockopt,
+                                SYS_shutdown, SEAL_CALLS_LIFE, SYS_read,
+                                SYS_write,    SYS_close,       SYS_ppoll,
 #ifdef SYS_poll
                                 SYS_poll
 #endif
@@ -97,6 +103,8 @@ static bool passing(void)
 
 static void cut(struct line *l)
 {
+    if (l->socket)
+        shutdown(l->to, SHUT_WR);
     close(l->from);
     close(l->to);
     l->from = l->to = -1;
@@ -227,19 +235,48 @@ static bool is_sent(int door, int listener)
     return fds[0].revents && !fds[1].revents;
 }
 
+static uint64_t own_network; /* 0: the kernel does not say (before 5.14) */
+
+static uint64_t network_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof cookie;
+    return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) == 0 ? cookie : 0;
+}
+
+static void note_network(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    own_network = fd < 0 ? 0 : network_of(fd);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* W-1: a terminal; or a TCP connection, and not one of the host's. */
+static bool is_what_is_carried(int fd, bool socket)
+{
+    int number = 0, protocol = 0;
+    socklen_t len = sizeof number;
+    if (!socket)
+        return ioctl(fd, TIOCGPTN, &number) == 0;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &number, &len) == 0 && number == SOCK_STREAM &&
+           getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+           protocol == IPPROTO_TCP && (!own_network || network_of(fd) != own_network);
+}
+
 /* PU-5. Whatever it is: it takes the place of the socket by which it came. */
-static bool take_terminal(const struct pump_line given[PUMP_LINES])
+static bool take_handed(const struct pump_line given[PUMP_LINES])
 {
     const struct pump_line *by = handed_line(given);
     char word;
-    int terminal = -1, number;
+    int terminal = -1;
     struct iovec part = {&word, 1};
     struct rights rights = {.fds = &terminal, .room = 1};
     if (!by)
         return true;
     if (!is_sent(by->from, by->to) ||
         rights_receive(by->from, &part, 1, MSG_DONTWAIT, &rights) <= 0 || rights.count != 1 ||
-        ioctl(terminal, TIOCGPTN, &number) < 0 || fcntl(terminal, F_SETFL, O_NONBLOCK) < 0)
+        !is_what_is_carried(terminal, by->socket) || fcntl(terminal, F_SETFL, O_NONBLOCK) < 0)
         return false;
     for (unsigned i = 0; i < PUMP_LINES; i++) {
         int place = given[i].out ? given[i].from : given[i].to;
@@ -260,15 +297,17 @@ static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
     for (unsigned i = 0; i < PUMP_LINES; i++) {
         lines[i].kind = given[i].kind;
         lines[i].out = given[i].out;
+        lines[i].socket = given[i].socket;
         lines[i].from = given[i].from;
         lines[i].to = given[i].to;
         fcntl(lines[i].from, F_SETFL, O_NONBLOCK);
         fcntl(lines[i].to, F_SETFL, O_NONBLOCK);
     }
+    note_network();
     /* A change of identity takes away what the parent's death sends. */
     if (seal_identity(NOBODY, NOBODY, "the pump", &err) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
-        seal(handed_line(given) != NULL, &err) < 0 || !take_terminal(given))
+        seal(handed_line(given) != NULL, &err) < 0 || !take_handed(given))
         seal_exit(1);
     while (step())
         ;
@@ -350,6 +389,29 @@ int pump_lay_handed(struct pump_line given[PUMP_LINES], int *theirs, int ours[PU
     else
         *theirs = door[0];
     return r;
+}
+
+static int copy_of(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+int pump_lay_connection(struct pump_line given[PUMP_LINES], int *theirs, int *ours)
+{
+    int door[2], pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, door) < 0)
+        return -errno;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return give_up(door[0], door[1]);
+    given[0] = (struct pump_line){.from = door[1], .to = pair[1], .out = true};
+    given[1] = (struct pump_line){.from = copy_of(pair[1]), .to = copy_of(door[1])};
+    for (unsigned i = 0; i < 2; i++)
+        given[i].handed = given[i].socket = true;
+    if (given[1].from < 0 || given[1].to < 0)
+        return give_up(door[0], pair[0]);
+    *theirs = door[0];
+    *ours = pair[0];
+    return 0;
 }
 
 void pump_close(struct pump_line given[PUMP_LINES])

@@ -35,7 +35,8 @@ struct pump_line {
     int from, to;
     enum pump_kind kind;
     bool out;    /* from the code */
-    bool handed; /* its end that is the code's is a socket, by which the terminal will come */
+    bool handed; /* its end that is the code's is a socket, by which that will come: a terminal */
+    bool socket; /* or a connection; what ends in one direction goes on in the other */
 };
 
 struct pump {
@@ -58,6 +59,8 @@ int pump_lay_sizes(struct pump_line *line, int master, int *ours);
  * comes out of it, what goes in, its size. */
 #define PUMP_TERMINAL 3
 int pump_lay_handed(struct pump_line lines[PUMP_LINES], int *theirs, int ours[PUMP_TERMINAL]);
+/* The same for a TCP connection; ours is a socket. */
+int pump_lay_connection(struct pump_line lines[PUMP_LINES], int *theirs, int *ours);
 /* Closes the lines here in any case: the pump has copies by then. 0 or a negative errno; also where
  * no line is used, and no pump started. */
 int pump_start(struct pump *p, struct pump_line lines[PUMP_LINES]);

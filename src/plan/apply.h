@@ -78,8 +78,8 @@ int file_worker_child(const void *block, size_t len, int in, int out);
 
 /* init/control_child.c: send one message, with a descriptor if fd >= 0. */
 int ctl_send(const struct ctl_msg *msg, int fd);
-/* Over another socket: to who carries what comes out of a terminal and goes in. */
-int ctl_send_terminal(int to, int master);
+/* Over another socket: to who carries what comes out of a terminal or connection and goes in. */
+int ctl_send_over(int to, enum ctl_type type, int fd);
 /* The number of descriptors that came with it, which are the caller's; negative: end or nonsense.
  */
 int ctl_receive(struct ctl_msg *msg, int fds[static CTL_FDS_MAX]);

@@ -42,7 +42,8 @@ enum ctl_type {
     CTL_SPAWN,   /* with descriptors, see below: start a process */
     CTL_FILE,    /* with descriptors, see below: work on files */
     CTL_HIDE,    /* it was attested for the last time, code of others comes after the answer */
-    CTL_CONNECT, /* value = port: connect to it inside, and hand the socket out */
+    CTL_CONNECT, /* value = port: connect to it inside, and hand the socket out; over a socket that
+                    comes along, if one does */
     CTL_TYPE_COUNT,
 };
 

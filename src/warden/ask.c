@@ -196,6 +196,22 @@ int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *
     return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
 }
 
+/* PU-5: who has a copy of it inside can lock it, and hold up whoever has it here, with memory that
+ * lies on a file system that does not answer. */
+static int lay_connection(struct ask *a, int *door, struct err *err)
+{
+    struct pump_line lines[PUMP_LINES];
+    pump_lines_init(lines);
+    a->fds[0] = -1;
+    errno = -pump_lay_connection(lines, door, &a->fds[0]);
+    if (errno) {
+        pump_close(lines);
+        return err_sys(err, "lay the lines of a connection");
+    }
+    a->fd_count = 1;
+    return carrier_start(a->w, lines, err);
+}
+
 int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
 {
     int port;
@@ -205,7 +221,14 @@ int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json 
         return cells_refuse(w->s, "ports", err);
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_CONNECT, .value = port};
-    return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
+    if (!a)
+        return err_number(err);
+    cleanup_fd int door = -1;
+    if (w->s->pumped && lay_connection(a, &door, err) < 0) {
+        ask_drop(a);
+        return err_number(err);
+    }
+    return ask_send(a, &m, &door, door >= 0, err);
 }
 
 static void tell_frozen(struct warden *w, uint32_t request, bool freeze, const char *by)
@@ -302,6 +325,8 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
         spawn_settle(a);
         return;
     case WIRE_CONNECT:
+        if (a->fd_count)
+            break; /* its pump has it */
         if (!is_connection(*fd)) {
             err_set(&msg->err, ERR_PROTOCOL, "the sandbox handed out no connection");
             ask_fail(a, &msg->err);
@@ -359,7 +384,7 @@ static void hear(struct warden *w, bool beside, struct ctl_msg *msg, int *fd)
 static bool awaits_connection(const struct warden *w, bool beside)
 {
     for (const struct ask *a = w->asks; a; a = a->next)
-        if (a->type == WIRE_CONNECT && a->beside == beside)
+        if (a->type == WIRE_CONNECT && !a->fd_count && a->beside == beside)
             return true;
     return false;
 }

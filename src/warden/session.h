@@ -3,7 +3,8 @@
  *
  * W-1  The warden takes orders from the front alone. What comes from inside is hostile: it can
  *      answer a request or report an end, and hand out a connection, which is looked at. What it
- *      makes for a terminal goes to a pump (PU-5).
+ *      makes for a terminal goes to a pump, and so does a connection where sandboxes have pumps
+ *      (PU-5).
  * W-2  The warden is not in the way of data: the front gets the ends of pipes and sockets.
  * W-3  The end of the front's socket is the end of the sandbox; so is the warden's own death, by
  *      the kernel's doing and the guardian's.

@@ -5,7 +5,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -327,6 +330,70 @@ Test(pump, control_who_has_the_terminal_itself_waits)
     cr_assert_eq(waitpid(writer, NULL, 0), writer);
     close(said[1]);
     cr_assert_eq(read(said[0], &word, 1), 0);
+}
+
+/* ---- a connection that is handed over ---- */
+
+static int ours_is;
+
+static void start_connection(void)
+{
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay_connection(lines, &door, &ours_is), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    fcntl(ours_is, F_SETFL, 0);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+Test(pump, what_is_no_connection_of_the_sandboxs_is_not_carried, .init = start_connection)
+{
+    char text[4];
+    hand(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); /* one of our own network */
+    cr_assert_eq(read(ours_is, text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+}
+
+/* Only who may make a network of its own has a connection that is none of ours. */
+Test(pump, each_direction_of_a_connection_ends_by_itself)
+{
+    char text[8];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    pid_t child;
+    int told[2];
+    start_connection();
+    cr_assert_eq(pipe(told), 0);
+    if ((child = fork()) == 0) {
+        struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+        bool own = unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNET : CLONE_NEWNET) == 0;
+        int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+        own = own && ioctl(client, SIOCSIFFLAGS, &lo) == 0 && listen(listener, 1) == 0 &&
+              getsockname(listener, (struct sockaddr *)&at, &len) == 0;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        own = own && connect(client, (struct sockaddr *)&at, sizeof at) == 0;
+        int peer = own ? accept(listener, NULL, NULL) : -1;
+        (void)!write(told[1], own ? "y" : "n", 1);
+        if (!own)
+            _exit(0);
+        hand(client);
+        close(client);
+        bool good = read(peer, text, 3) == 3 && read(peer, text, 1) == 0; /* the end of one */
+        good = good && write(peer, "answer", 6) == 6;
+        _exit(good ? 0 : 1);
+    }
+    close(door);
+    cr_assert_eq(read(told[0], text, 1), 1);
+    if (text[0] == 'n')
+        cr_skip_test("no network of its own can be made here");
+    cr_assert_eq(write(ours_is, "ask", 3), 3);
+    cr_assert_eq(shutdown(ours_is, SHUT_WR), 0);
+    cr_assert_eq(read(ours_is, text, sizeof text), 6);
+    cr_assert_eq(read(ours_is, text, sizeof text), 0);
+    int status = 1;
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+    close(ours_is);
+    cr_assert(ends_within(60000));
 }
 
 static uint64_t status_number(const char *name, int base)
