@@ -29,7 +29,7 @@ static const struct seal_choice choices[] = {
      UINT32_MAX,
      {F_GETFL, F_SETFL, F_GETFD, F_SETFD, F_SETPIPE_SZ, F_GETPIPE_SZ, F_DUPFD_CLOEXEC},
      7},
-    {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2},
+    {SYS_ioctl, 1, UINT32_MAX, {FIONREAD}, 1},
     SEAL_CHOICES_NO_CODE,
 };
 

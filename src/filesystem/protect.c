@@ -3,8 +3,10 @@
  * one is refused; the message names which. */
 #include "base/cleanup.h"
 #include "filesystem/filesystem.h"
+#include "os/fd.h"
 #include "os/keep.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -88,18 +90,25 @@ static int refuse(const char *path, const char *place, const char *why, struct e
     return err_hint(err, "grant a narrower folder, or copy what is needed into one");
 }
 
+/* What the caller may not see the sandbox does not either, which has no more rights. Of what cannot
+ * be looked at for another reason nobody knows that it is not there. */
+static bool may_be_there(const char *place)
+{
+    struct stat sb;
+    return lstat(place, &sb) == 0 || (!path_is_absent(errno) && errno != EACCES);
+}
+
 static int check_home(const char *path, const char *home, struct err *err)
 {
     char place[PATH_MAX];
     if (strcmp(path, home) == 0)
         return refuse(path, "", "it is a home folder, where credentials live", err);
     for (size_t i = 0; i < ARRAY_LEN(in_home); i++) {
-        struct stat sb;
         if (snprintf(place, sizeof place, "%s/%s", home, in_home[i]) >= (int)sizeof place)
             continue;
         if (is_or_below(path, place))
             return refuse(path, place, "holds credentials and never enters a sandbox", err);
-        if (is_or_below(place, path) && lstat(place, &sb) == 0)
+        if (is_or_below(place, path) && may_be_there(place))
             return refuse(path, place, "is inside it and never enters a sandbox", err);
     }
     return 0;
@@ -117,11 +126,15 @@ static int canonical_path(int fd, char out[PATH_MAX], struct err *err)
 }
 
 /* Canonical text of an environment path, or empty. */
-static void canonical_home(const char *home, char out[PATH_MAX])
+static int canonical_home(const char *home, char out[PATH_MAX], struct err *err)
 {
-    cleanup_fd int fd = home && home[0] == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0 || canonical_path(fd, out, NULL) < 0)
-        out[0] = '\0';
+    out[0] = '\0';
+    if (!home || home[0] != '/')
+        return 0;
+    cleanup_fd int fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        return canonical_path(fd, out, err);
+    return path_is_absent(errno) || errno == EACCES ? 0 : err_sys(err, "look where home is");
 }
 
 /* A folder directly below /home is somebody's home, also where $HOME says otherwise. */
@@ -145,11 +158,11 @@ int protect_check(const char *path, struct err *err)
     for (size_t i = 0; i < ARRAY_LEN(closed); i++) {
         if (is_or_below(path, closed[i]))
             return refuse(path, closed[i], "never enters a sandbox", err);
-        struct stat sb;
-        if (is_or_below(closed[i], path) && lstat(closed[i], &sb) == 0)
+        if (is_or_below(closed[i], path) && may_be_there(closed[i]))
             return refuse(path, closed[i], "is inside it and never enters a sandbox", err);
     }
-    canonical_home(getenv("HOME"), home);
+    if (canonical_home(getenv("HOME"), home, err) < 0)
+        return err_number(err);
     if (home[0] && strcmp(home, "/") != 0 && check_home(path, home, err) < 0)
         return err_number(err);
     if (home_of_path(path, home) && check_home(path, home, err) < 0)

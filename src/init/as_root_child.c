@@ -62,7 +62,6 @@ void as_root_child(struct apply_state *st, int connection)
     int count = ctl_receive(&msg, fds), ended = reap_open_signals();
     if (count != SPAWN_REQUESTS || msg.type != CTL_SPAWN || ended < 0)
         _exit(125);
-    st->request = 0;
     pid_t pid = fork();
     if (pid == 0)
         spawn_child(st, fds, count);

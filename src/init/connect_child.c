@@ -34,7 +34,7 @@ static int dial(const struct sockaddr *address, socklen_t len)
     return -1;
 }
 
-void connect_child(uint32_t request, int port)
+void connect_child(uint32_t request, int port, int door)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -52,6 +52,9 @@ void connect_child(uint32_t request, int port)
         errno = why;
         err_sys(&msg.err, "connect to port %d inside the sandbox", port);
     }
-    ctl_send(&msg, fd);
+    /* To who carries it, where somebody does. */
+    if (fd >= 0 && door >= 0 && ctl_send_over(door, CTL_ANSWER, fd) < 0)
+        err_sys(&msg.err, "hand over the connection");
+    ctl_send(&msg, door < 0 ? fd : -1);
     _exit(0);
 }

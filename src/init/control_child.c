@@ -10,6 +10,13 @@ int ctl_send(const struct ctl_msg *msg, int fd)
     return rights_send(INIT_FD_CTL, &part, 1, &fd, fd >= 0, 0) == (ssize_t)sizeof *msg ? 0 : -1;
 }
 
+int ctl_send_over(int to, enum ctl_type type, int fd)
+{
+    struct ctl_msg msg = {.type = type};
+    struct iovec part = {&msg, sizeof msg};
+    return rights_send(to, &part, 1, &fd, 1, 0) == (ssize_t)sizeof msg ? 0 : -1;
+}
+
 int ctl_receive(struct ctl_msg *msg, int fds[static CTL_FDS_MAX])
 {
     struct iovec part = {msg, sizeof *msg};

@@ -101,6 +101,7 @@ void perform_init(struct apply_state *st)
                                .ruleset_fd = -1,
                                .aside_fd = -1,
                                .tty_fd = -1,
+                               .tty_to = INIT_FD_CTL,
                                .beside_fd = -1,
                                .as_root_fd = -1,
                                .keep_listener = ctl_hand_listener,

@@ -46,16 +46,17 @@ static void answer(uint32_t request, pid_t pid, const struct err *err)
     ctl_send(&msg, -1);
 }
 
-/* False: root's part of init is gone, and with it what would be told of root's processes. */
+/* False: root's part of init is gone, and with it what would be told of root's processes; or root
+ * has stopped it, who has its id, and nobody could pause or end what root runs. */
 static bool reap_all(const struct apply_state *st)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
         int at = find(pid);
         if (pid == st->beside)
             return false;
-        if (at < 0)
+        if (at < 0 || WIFSTOPPED(status))
             continue;
         children[at] = children[--child_count];
         struct ctl_msg msg = {.type = CTL_EXITED, .pid = pid, .value = status};
@@ -81,9 +82,11 @@ static bool is_complete(const struct ctl_msg *msg, int count)
 {
     switch (msg->type) {
     case CTL_SPAWN:
-        return count == SPAWN_STDIN || count >= SPAWN_REQUESTS;
+        return count == SPAWN_TERMINAL_FDS || count >= SPAWN_REQUESTS;
     case CTL_FILE:
         return count == FILE_IN || count == FILE_FDS;
+    case CTL_CONNECT:
+        return count <= 1;
     default:
         return count == 0;
     }
@@ -91,12 +94,11 @@ static bool is_complete(const struct ctl_msg *msg, int count)
 
 static void carry_out(struct apply_state *st, const struct ctl_msg *msg, const int *fds, int count)
 {
-    st->request = msg->request;
     if (msg->type == CTL_SPAWN)
         spawn_child(st, fds, count);
     if (msg->type == CTL_FILE)
         work_on_files(st, fds, count);
-    connect_child(msg->request, msg->value);
+    connect_child(msg->request, msg->value, count ? fds[0] : -1);
 }
 
 /* One child for each request: if it hangs or dies, nothing else does. */

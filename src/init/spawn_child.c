@@ -39,7 +39,7 @@ static int keep_status(const struct apply_state *st, int *fd, struct err *err)
     return 0;
 }
 
-static int read_block(struct apply_state *st, int fd, struct err *err)
+static int read_block(struct apply_state *st, int fd, int tty_to, struct err *err)
 {
     size_t len = 0;
     const void *block = perform_map(fd, &len, err);
@@ -47,6 +47,7 @@ static int read_block(struct apply_state *st, int fd, struct err *err)
     st->cwd = NULL;
     st->tty = st->keep_status = false;
     st->tty_fd = -1;
+    st->tty_to = tty_to;
     if (!block || perform_plan(st, block, len, is_allowed, err) < 0)
         return err_number(err);
     st->argv[st->argc] = NULL;
@@ -67,8 +68,10 @@ void spawn_child(struct apply_state *st, const int *fds, int count)
 {
     struct err err = ERR_INIT;
     int status = fds[SPAWN_STATUS];
-    if (read_block(st, fds[SPAWN_BLOCK], &err) == 0 && connect_stdio(fds, count, &err) == 0 &&
-        exec_session(st, &err) == 0 && exec_limits(st, &err) == 0 && enter_folder(st, &err) == 0 &&
+    int tty_to = count == SPAWN_TERMINAL_FDS ? fds[SPAWN_TERMINAL] : -1;
+    if (read_block(st, fds[SPAWN_BLOCK], tty_to, &err) == 0 &&
+        connect_stdio(fds, count, &err) == 0 && exec_session(st, &err) == 0 &&
+        exec_limits(st, &err) == 0 && enter_folder(st, &err) == 0 &&
         keep_status(st, &status, &err) == 0) {
         exec_default_signals();
         exec_search(st, &err);

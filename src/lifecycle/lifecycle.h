@@ -188,6 +188,8 @@ static inline bool lifecycle_strict_memory(const struct lifecycle *l)
 }
 
 /* The most that one piece of shared memory without a file may hold, where memory is strict. */
+/* So much of the CPU is not used by a sandbox whose tasks are all stopped. */
+#define LIFECYCLE_STILL_USEC 500000u
 #define LIFECYCLE_SHARED_MAX (1u << 20)
 /* Where memory is only watched, each buffer of a socket counts as so large and must not become
  * larger; else 0. */

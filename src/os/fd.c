@@ -152,6 +152,11 @@ ssize_t fd_write_now(int fd, const void *data, size_t len)
     return transfer_now(fd, &(struct iovec){(void *)(uintptr_t)data, len}, false);
 }
 
+bool path_is_absent(int why)
+{
+    return why == ENOENT || why == ENOTDIR || why == ELOOP;
+}
+
 DIR *folder_open(int dir, const char *path)
 {
     int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

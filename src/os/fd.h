@@ -27,6 +27,10 @@ int fd_set_cloexec(int fd, bool on);
  * end, or a negative errno; -EAGAIN: nothing now. */
 ssize_t fd_read_now(int fd, void *data, size_t len);
 ssize_t fd_write_now(int fd, const void *data, size_t len);
+/* Of an open, stat or readlink that failed: nothing of that name is there, or no folder is on the
+ * way, or a link where none is followed. Whatever else there is to say (no descriptors, no memory,
+ * a disk that fails) tells nothing of what is there, and must not be taken for this. */
+bool path_is_absent(int why);
 /* To read a folder's entries; NULL and errno if it cannot be opened. */
 DIR *folder_open(int dir, const char *path);
 /* The next entry but "." and "..": 1, or 0 after the last. -1 and errno: the list broke off there;

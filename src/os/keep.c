@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/sha256.h"
+#include "os/fd.h"
 #include "os/reach.h"
 #include "os/runstate.h"
 
@@ -133,6 +134,12 @@ struct chain {
     char marked[PATH_MAX]; /* the first folder with the mark, or empty */
 };
 
+/* Whatever else it is: what cannot be looked at may be ours. */
+static bool says_no(int why)
+{
+    return path_is_absent(why) || why == EACCES;
+}
+
 static int add(struct chain *c, int fd, const char *path)
 {
     struct stat sb, found;
@@ -141,7 +148,9 @@ static int add(struct chain *c, int fd, const char *path)
     c->at[c->count].dev = sb.st_dev;
     c->at[c->count++].ino = sb.st_ino;
     c->folder = S_ISDIR(sb.st_mode);
-    if (c->folder && !c->marked[0] && fstatat(fd, KEEP_MARK, &found, AT_SYMLINK_NOFOLLOW) == 0)
+    bool marked = c->folder && !c->marked[0] &&
+                  (fstatat(fd, KEEP_MARK, &found, AT_SYMLINK_NOFOLLOW) == 0 || !says_no(errno));
+    if (marked)
         snprintf(c->marked, sizeof c->marked, "%s", path[0] ? path : "/");
     return 0;
 }
@@ -181,10 +190,22 @@ struct looking {
     struct chain place;
 };
 
+/* Another time it can be told. (A place on a file system that is broken for good must not stand in
+ * the way of all that is granted.) */
+static bool is_short(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOMEM;
+}
+
 static bool hits(struct looking *l, const char *path)
 {
     /* The folder may be gone, or another one may have its name. */
-    if (chain_make(&l->place, path) < 0 || (l->place.folder && !l->place.marked[0]))
+    int r = chain_make(&l->place, path);
+    if (r < 0 && is_short(-r)) {
+        snprintf(l->ret, PATH_MAX, "%s", path);
+        return true;
+    }
+    if (r < 0 || (l->place.folder && !l->place.marked[0]))
         return false;
     if (!is_on_the_way(&l->place, l->asked) && !is_on_the_way(l->asked, &l->place))
         return false;
@@ -196,10 +217,13 @@ static bool list_hits(struct looking *l)
 {
     char path[PATH_MAX];
     bool found = false;
-    int list = runstate_open_fixed(LIST, false);
+    int list = runstate_open_fixed(LIST, false), more = 0;
     DIR *d = list < 0 ? NULL : fdopendir(list);
-    for (struct dirent *e; d && !found && (e = readdir(d));)
+    if (!d) /* there is none, or it is somebody else's; or it could not be had */
+        found = is_short(errno);
+    for (struct dirent *e; d && !found && (more = folder_next(d, &e)) > 0;)
         found = entry_read(dirfd(d), e->d_name, path) && hits(l, path);
+    found |= more < 0;
     if (d)
         closedir(d);
     else if (list >= 0)

@@ -250,12 +250,25 @@ void loop_timer_cancel(struct loop *l, struct loop_timer *t)
         settle(l, t->at, last);
 }
 
+static void run_timer(struct loop *l, struct loop_timer *t)
+{
+    struct loop_share *share = t->share;
+    if (loop_share_spent(l, share)) {
+        loop_timer_set(l, t, 1);
+        return;
+    }
+    uint64_t began = share ? clock_us() : 0;
+    t->fn(t);
+    if (share)
+        loop_share_use(l, share, clock_us() - began);
+}
+
 static void run_timers(struct loop *l)
 {
     while (l->timers > 0 && l->heap[0]->due_ms <= l->now_ms) {
         struct loop_timer *t = l->heap[0];
         loop_timer_cancel(l, t);
-        t->fn(t);
+        run_timer(l, t);
     }
 }
 

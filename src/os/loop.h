@@ -35,6 +35,8 @@ struct loop_timer {
     uint64_t due_ms; /* 0: not set */
     size_t at;       /* place in the heap */
     void (*fn)(struct loop_timer *t);
+    struct loop_share
+        *share; /* as of an io: when it is used up, fn has its turn in a later round */
 };
 
 int loop_new(struct loop **ret, struct err *err);

@@ -3,19 +3,26 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "os/rights.h"
 #include "os/seal.h"
 #include "os/sys.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
 
 #define LINE_BYTES 65536u
 #define NOBODY     65534u
@@ -23,7 +30,7 @@
 struct line {
     int from, to;
     enum pump_kind kind;
-    bool out;
+    bool out, socket;
     bool ended;    /* PUMP_WORDS: no more will come */
     uint64_t owed; /* so many bytes go before the words that are here */
     size_t at, len;
@@ -63,17 +70,27 @@ static int keep_only(const struct pump_line given[PUMP_LINES])
     }
 }
 
-/* PU-3 */
-static int seal(struct err *err)
+/* PU-3. Those that come first in each list are for a terminal that somebody hands over. */
+#define TAKING_CALLS   4
+#define TAKING_CHOICES 2
+static int seal(bool taking, struct err *err)
 {
-    static const int calls[] = {SEAL_CALLS_LIFE, SYS_read, SYS_write, SYS_close, SYS_ppoll,
+    static const int calls[] = {SYS_recvmsg,  SYS_dup3,        SYS_getsockopt,
+                                SYS_shutdown, SEAL_CALLS_LIFE, SYS_read,
+                                SYS_write,    SYS_close,       SYS_ppoll,
 #ifdef SYS_poll
                                 SYS_poll
 #endif
     };
     static const struct seal_choice choices[] = {
+        {SYS_ioctl, 1, UINT32_MAX, {TIOCGPTN, FIONREAD, TIOCSWINSZ}, 3},
+        {SYS_fcntl, 1, UINT32_MAX, {F_SETFL}, 1},
         {SYS_ioctl, 1, UINT32_MAX, {FIONREAD, TIOCSWINSZ}, 2}};
-    const struct seal_calls sealed = {calls, ARRAY_LEN(calls), choices, ARRAY_LEN(choices)};
+    const struct seal_calls sealed = {taking ? calls : calls + TAKING_CALLS,
+                                      taking ? ARRAY_LEN(calls) : ARRAY_LEN(calls) - TAKING_CALLS,
+                                      taking ? choices : choices + TAKING_CHOICES,
+                                      taking ? TAKING_CHOICES
+                                             : ARRAY_LEN(choices) - TAKING_CHOICES};
     if (seal_paths(-1, 0, "the pump", err) < 0 || seal_ports("the pump", err) < 0)
         return err_number(err);
     return seal_calls(&sealed, "the pump", err);
@@ -86,6 +103,8 @@ static bool passing(void)
 
 static void cut(struct line *l)
 {
+    if (l->socket)
+        shutdown(l->to, SHUT_WR);
     close(l->from);
     close(l->to);
     l->from = l->to = -1;
@@ -195,6 +214,78 @@ static bool step(void)
     return true;
 }
 
+/* ---- a terminal that is handed over ---- */
+
+/* The line by which it comes; or NULL. */
+static const struct pump_line *handed_line(const struct pump_line given[PUMP_LINES])
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++)
+        if (given[i].handed)
+            return &given[i];
+    return NULL;
+}
+
+/* Who is to send it may never do so; it is over when nobody listens any more. */
+static bool is_sent(int door, int listener)
+{
+    struct pollfd fds[2] = {{.fd = door, .events = POLLIN}, {.fd = listener}};
+    while (poll(fds, 2, -1) < 0)
+        if (errno != EINTR)
+            return false;
+    return fds[0].revents && !fds[1].revents;
+}
+
+static uint64_t own_network; /* 0: the kernel does not say (before 5.14) */
+
+static uint64_t network_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof cookie;
+    return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) == 0 ? cookie : 0;
+}
+
+static void note_network(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    own_network = fd < 0 ? 0 : network_of(fd);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* W-1: a terminal; or a TCP connection, and not one of the host's. */
+static bool is_what_is_carried(int fd, bool socket)
+{
+    int number = 0, protocol = 0;
+    socklen_t len = sizeof number;
+    if (!socket)
+        return ioctl(fd, TIOCGPTN, &number) == 0;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &number, &len) == 0 && number == SOCK_STREAM &&
+           getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+           protocol == IPPROTO_TCP && (!own_network || network_of(fd) != own_network);
+}
+
+/* PU-5. Whatever it is: it takes the place of the socket by which it came. */
+static bool take_handed(const struct pump_line given[PUMP_LINES])
+{
+    const struct pump_line *by = handed_line(given);
+    char word;
+    int terminal = -1;
+    struct iovec part = {&word, 1};
+    struct rights rights = {.fds = &terminal, .room = 1};
+    if (!by)
+        return true;
+    if (!is_sent(by->from, by->to) ||
+        rights_receive(by->from, &part, 1, MSG_DONTWAIT, &rights) <= 0 || rights.count != 1 ||
+        !is_what_is_carried(terminal, by->socket) || fcntl(terminal, F_SETFL, O_NONBLOCK) < 0)
+        return false;
+    for (unsigned i = 0; i < PUMP_LINES; i++) {
+        int place = given[i].out ? given[i].from : given[i].to;
+        if (given[i].handed && dup3(terminal, place, O_CLOEXEC) < 0)
+            return false;
+    }
+    return close(terminal) == 0;
+}
+
 static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
 {
     struct err err = ERR_INIT;
@@ -206,14 +297,17 @@ static void be_pump(const struct pump_line given[PUMP_LINES], pid_t parent)
     for (unsigned i = 0; i < PUMP_LINES; i++) {
         lines[i].kind = given[i].kind;
         lines[i].out = given[i].out;
+        lines[i].socket = given[i].socket;
         lines[i].from = given[i].from;
         lines[i].to = given[i].to;
         fcntl(lines[i].from, F_SETFL, O_NONBLOCK);
         fcntl(lines[i].to, F_SETFL, O_NONBLOCK);
     }
+    note_network();
     /* A change of identity takes away what the parent's death sends. */
     if (seal_identity(NOBODY, NOBODY, "the pump", &err) < 0 ||
-        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || seal(&err) < 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
+        seal(handed_line(given) != NULL, &err) < 0 || !take_handed(given))
         seal_exit(1);
     while (step())
         ;
@@ -274,6 +368,50 @@ int pump_lay_sizes(struct pump_line *line, int master, int *ours)
     int result = pump_lay_terminal(line, false, master, ours);
     line->kind = PUMP_SIZES;
     return result;
+}
+
+/* The first line is the one that comes out of it, by which it is taken. */
+int pump_lay_handed(struct pump_line given[PUMP_LINES], int *theirs, int ours[PUMP_TERMINAL])
+{
+    int door[2], r = 0;
+    for (unsigned i = 0; i < PUMP_TERMINAL; i++)
+        ours[i] = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, door) < 0)
+        return -errno;
+    for (unsigned i = 0; r >= 0 && i < PUMP_TERMINAL; i++) {
+        r = pump_lay_terminal(&given[i], i == 0, door[1], &ours[i]);
+        given[i].handed = r >= 0;
+    }
+    close(door[1]);
+    given[2].kind = PUMP_SIZES;
+    if (r < 0)
+        close(door[0]);
+    else
+        *theirs = door[0];
+    return r;
+}
+
+static int copy_of(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+int pump_lay_connection(struct pump_line given[PUMP_LINES], int *theirs, int *ours)
+{
+    int door[2], pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, door) < 0)
+        return -errno;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return give_up(door[0], door[1]);
+    given[0] = (struct pump_line){.from = door[1], .to = pair[1], .out = true};
+    given[1] = (struct pump_line){.from = copy_of(pair[1]), .to = copy_of(door[1])};
+    for (unsigned i = 0; i < 2; i++)
+        given[i].handed = given[i].socket = true;
+    if (given[1].from < 0 || given[1].to < 0)
+        return give_up(door[0], pair[0]);
+    *theirs = door[0];
+    *ours = pair[0];
+    return 0;
 }
 
 void pump_close(struct pump_line given[PUMP_LINES])

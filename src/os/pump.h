@@ -5,13 +5,17 @@
  * at that pipe waits as well, with O_NONBLOCK or without, also to close it. So of the pipes that
  * the code holds one end, somebody has the other who can wait.
  *
- * The same holds for a terminal, also for setting its size.
+ * The same holds for a terminal, also for setting its size. And what init says is a terminal need
+ * not be one once code runs: it may be whatever the code can open, and shared with it, with
+ * O_NONBLOCK as the code likes. So each terminal has a pump, and what init makes for one goes to
+ * the pump alone.
  *
  * PU-1  Who has a pump neither reads nor writes a pipe or a terminal of the code's, nor closes it
  * last. PU-2  Nobody waits for the pump's end longer than a moment, and it dies with its parent.
  * PU-3  It can do nothing but carry: it has no descriptor but its lines, no path, no right of its
  * parent's, and no system call beyond. PU-4  A run whose pump was killed does not look as if all of
- * its output had come. */
+ * its output had come. PU-5  A descriptor that init hands out for a terminal is taken by the pump,
+ * after that was sealed, and by nobody else. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,7 +34,9 @@ enum pump_kind {
 struct pump_line {
     int from, to;
     enum pump_kind kind;
-    bool out; /* from the code */
+    bool out;    /* from the code */
+    bool handed; /* its end that is the code's is a socket, by which that will come: a terminal */
+    bool socket; /* or a connection; what ends in one direction goes on in the other */
 };
 
 struct pump {
@@ -49,6 +55,12 @@ int pump_lay(struct pump_line *line, bool out, int *theirs, int *ours);
 int pump_lay_terminal(struct pump_line *line, bool out, int master, int *ours);
 /* What is written to ours is the terminal's size. */
 int pump_lay_sizes(struct pump_line *line, int master, int *ours);
+/* The same for a terminal that somebody else makes and sends over `theirs`, in three lines: what
+ * comes out of it, what goes in, its size. */
+#define PUMP_TERMINAL 3
+int pump_lay_handed(struct pump_line lines[PUMP_LINES], int *theirs, int ours[PUMP_TERMINAL]);
+/* The same for a TCP connection; ours is a socket. */
+int pump_lay_connection(struct pump_line lines[PUMP_LINES], int *theirs, int *ours);
 /* Closes the lines here in any case: the pump has copies by then. 0 or a negative errno; also where
  * no line is used, and no pump started. */
 int pump_start(struct pump *p, struct pump_line lines[PUMP_LINES]);

@@ -15,7 +15,8 @@ ssize_t rights_send(int sock, const struct iovec *parts, size_t part_count, cons
 
 struct rights {
     int *fds;      /* the receiver's, close-on-exec; -1 beyond count */
-    unsigned room; /* how many are wanted; any further are closed */
+    unsigned room; /* how many are wanted; any further are closed. 0, and the socket tells who sent
+                    * (SO_PASSCRED): they never become this process's, which closes none then */
     unsigned count;
     bool cut;  /* there were further descriptors, or the packet did not fit */
     pid_t pid; /* the sender, where the socket tells it (SO_PASSCRED); else 0 */

@@ -71,7 +71,8 @@ ssize_t rights_receive(int sock, const struct iovec *parts, size_t part_count, i
     struct msghdr m = {.msg_iov = (struct iovec *)parts,
                        .msg_iovlen = part_count,
                        .msg_control = &control,
-                       .msg_controllen = sizeof control};
+                       .msg_controllen =
+                           r->room ? sizeof control : CMSG_SPACE(sizeof(struct ucred))};
     *r = (struct rights){.fds = r->fds, .room = r->room};
     for (unsigned i = 0; i < r->room; i++)
         r->fds[i] = -1;

@@ -21,6 +21,7 @@ struct apply_state {
     pid_t network_pid; /* the helper that makes the network namespace */
     bool tty;
     int tty_fd;          /* the inner side of a terminal made inside, else -1 */
+    int tty_to;          /* the socket by which its outer side is handed out */
     uint64_t code_scope; /* Landlock scope of the code alone, so that it cannot signal init */
     uint64_t code_files; /* RLIMIT_NOFILE of the code alone; 0: as init has it */
     int handed_end;      /* the code gets descriptors from 5 up to this one; 0: none */
@@ -36,7 +37,6 @@ struct apply_state {
     pid_t beside;     /* root's part of init; 0: none, or this is it */
     bool session;     /* serve requests instead of running one command */
     bool keep_status; /* session: the program gets the request's status pipe (plan/join.h) */
-    uint32_t request; /* session: the one that is being carried out */
     /* Takes a listener that was made, and owns it from then on. */
     int (*keep_listener)(int fd, const struct op *op, struct err *err);
 };
@@ -78,6 +78,8 @@ int file_worker_child(const void *block, size_t len, int in, int out);
 
 /* init/control_child.c: send one message, with a descriptor if fd >= 0. */
 int ctl_send(const struct ctl_msg *msg, int fd);
+/* Over another socket: to who carries what comes out of a terminal or connection and goes in. */
+int ctl_send_over(int to, enum ctl_type type, int fd);
 /* The number of descriptors that came with it, which are the caller's; negative: end or nonsense.
  */
 int ctl_receive(struct ctl_msg *msg, int fds[static CTL_FDS_MAX]);

@@ -16,7 +16,8 @@ enum ctl_type {
     CTL_LISTENER,  /* with a descriptor: the seccomp listener; value = 0, or an errno and no
                       descriptor */
     CTL_SOCKET,    /* with a descriptor: a listener made inside; value = kind << 16 | port */
-    CTL_TTY,       /* with a descriptor: the master side of the private terminal */
+    CTL_TTY,       /* with a descriptor: the master side of the private terminal; of a session, over
+                      SPAWN_TERMINAL */
     CTL_PROC_FILE, /* with a descriptor: one of the sandbox's own files of /proc; value = which */
     CTL_WORK,      /* with a descriptor: the writable tmpfs, whose content is wanted at the end */
     CTL_PROC,      /* with a descriptor: a /proc of the sandbox's that hides nothing */
@@ -41,7 +42,8 @@ enum ctl_type {
     CTL_SPAWN,   /* with descriptors, see below: start a process */
     CTL_FILE,    /* with descriptors, see below: work on files */
     CTL_HIDE,    /* it was attested for the last time, code of others comes after the answer */
-    CTL_CONNECT, /* value = port: connect to it inside, and hand the socket out */
+    CTL_CONNECT, /* value = port: connect to it inside, and hand the socket out; over a socket that
+                    comes along, if one does */
     CTL_TYPE_COUNT,
 };
 
@@ -52,7 +54,10 @@ enum {
     SPAWN_STATUS, /* a pipe: its end means that the program was executed, a struct err why not.
                      With OP_KEEP_STATUS the program itself says so */
     SPAWN_STDIN,  /* this and the next two: not with OP_TTY */
-    SPAWN_STDOUT,
+    SPAWN_TERMINAL = SPAWN_STDIN, /* with OP_TTY, and the last then: a socket, by which CTL_TTY is
+                                     sent to who carries what comes out of it and goes in */
+    SPAWN_TERMINAL_FDS,
+    SPAWN_STDOUT = SPAWN_STDIN + 1,
     SPAWN_STDERR,
     SPAWN_REQUESTS, /* becomes descriptor 3; may be left out, with the next */
     SPAWN_ANSWERS,  /* becomes descriptor 4; may be left out */

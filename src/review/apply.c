@@ -71,8 +71,8 @@ static int give_away(const struct staging *s, const char *name, const struct rev
     if (geteuid() != 0)
         return 0;
     cleanup_fd int parent = c->old.mode ? review_parent_at(s->r->project, c->path, &leaf) : -1;
-    if (parent >= 0)
-        fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW);
+    if (c->old.mode && (parent < 0 || fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0))
+        return err_sys(err, "look whose %s is", c->path);
     if (fchownat(s->fd, name, sb.st_uid, sb.st_gid, AT_SYMLINK_NOFOLLOW) < 0)
         return err_sys(err, "give %s to its owner", c->path);
     return 0;

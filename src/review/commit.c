@@ -68,10 +68,13 @@ static int find(struct review *r, const struct review_op *op, size_t i, struct p
     return p->parent;
 }
 
+/* 0: there is none; UINT64_MAX: that cannot be told now. */
 static uint64_t inode_at(int dir, const char *name)
 {
     struct stat sb;
-    return fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 ? sb.st_ino : 0;
+    if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
+        return sb.st_ino;
+    return path_is_absent(errno) ? 0 : UINT64_MAX;
 }
 
 static bool is_as_reviewed(int dir, const char *name, const struct review_op *op)

@@ -82,7 +82,7 @@ static void mark(const struct review *r, struct review_change *c)
         return;
     int n = review_held(r, c, target, sizeof target - 1);
     target[n > 0 ? n : 0] = '\0';
-    if (!c->trust && review_link_escapes(c->path, target))
+    if (!c->trust && (n < 0 || review_link_escapes(c->path, target)))
         c->trust = escaping;
 }
 

@@ -3,6 +3,7 @@
  * the review's own folder, where the code cannot write; what is compared, marked, shown and summed
  * up in the digest is that copy. What is applied must have the hash of it (apply.c). */
 #include "base/cleanup.h"
+#include "os/fd.h"
 #include "os/sys.h"
 #include "review/review.h"
 
@@ -53,9 +54,10 @@ static int hold_file(struct review *r, struct review_change *c)
     bool whole = c->new.size <= REVIEW_TEXT_MAX;
     struct sha256 h;
     uint64_t total = 0;
+    errno = 0; /* stays so if it is another file now */
     cleanup_fd int fd = review_open_file(r->layer, c->path, &c->new, NULL);
     if (fd < 0)
-        return -EACCES;
+        return errno ? -errno : -EACCES;
     sha256_init(&h);
     while (total < c->new.size) {
         size_t want = c->new.size - total < BLOCK ? (size_t)(c->new.size - total) : BLOCK;
@@ -87,6 +89,14 @@ static int hold_link(struct review *r, struct review_change *c)
     return keep(r, target, (size_t)n);
 }
 
+/* The file is not as it was, or the code keeps us out. All else would show a change as one that is
+ * left out only because something failed here. */
+static bool is_the_files_own(int why)
+{
+    return why == EACCES || why == EPERM || why == EXDEV || why == ENAMETOOLONG || why == EINVAL ||
+           why == ENXIO || path_is_absent(why);
+}
+
 int review_hold(struct review *r, struct review_change *c, struct err *err)
 {
     int result = 0;
@@ -99,7 +109,7 @@ int review_hold(struct review *r, struct review_change *c, struct err *err)
         result = hold_file(r, c);
     else if (S_ISLNK(c->new.mode))
         result = hold_link(r, c);
-    if (result == -ENOSPC || result == -EDQUOT || result == -EIO) {
+    if (result < 0 && !is_the_files_own(-result)) {
         errno = -result;
         return err_sys(err, "copy %s out of reach of the code", c->path);
     }

@@ -10,6 +10,7 @@
 #include "review/review.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,20 @@ struct targets {
     size_t count, entries;
     bool *followed; /* of the changes */
     bool full;      /* what is led to is not known */
+    int failed;     /* an errno: something could not be looked at that can be another time */
 };
+
+/* What a name is that could not be read as a link. True: no link, or nothing. What the caller
+ * cannot see may be anything. */
+static bool is_no_link(struct targets *t, int why)
+{
+    bool none = why == EINVAL || path_is_absent(why);
+    if (why == EACCES || why == EPERM || why == EXDEV)
+        t->full = true;
+    else if (!none)
+        t->failed = why;
+    return none;
+}
 
 static void add(struct targets *t, const char *path, bool passed)
 {
@@ -99,8 +113,11 @@ static bool take_part(struct way *w, struct targets *t, const char *part)
     if (used + len + 2 > sizeof w->done)
         return false;
     snprintf(w->done + used, sizeof w->done - used, "%s%s", used ? "/" : "", part);
-    if (review_read_link(t->r->project, w->done, text) < 0)
+    int n = review_read_link(t->r->project, w->done, text);
+    if (n < 0) {
+        is_no_link(t, -n);
         return true; /* no link, or not there yet */
+    }
     add(t, w->done, false);
     drop_last(w->done);
     return ++w->hops <= HOPS_MAX && put_first(w, t->r, text);
@@ -130,7 +147,8 @@ static int add_target(struct targets *t, const char *folder, const char *text, s
         return err_memory(err);
     if (follow(w, t, folder, text))
         add(t, w->done, false);
-    return 0;
+    errno = t->failed;
+    return t->failed ? err_sys(err, "follow a link to %s", text) : 0;
 }
 
 /* ---- the links ---- */
@@ -144,8 +162,11 @@ static int look_at_entry(struct targets *t, const char *folder, const char *name
     int n = snprintf(path, sizeof path - 1, "%s%s%s", folder, *folder ? "/" : "", name);
     if (n < 0 || (size_t)n >= sizeof path - 1 || !review_trust(path))
         return 0;
-    if (review_read_link(t->r->project, path, text) >= 0)
+    int got = review_read_link(t->r->project, path, text);
+    if (got >= 0)
         return add_target(t, folder, text, err);
+    if (!is_no_link(t, -got))
+        return 0;
     /* No link of a repository's lies among its objects. */
     if (depth >= DEPTH_MAX || strcmp(name, "objects") == 0)
         return 0;
@@ -163,6 +184,8 @@ static int look_into(struct targets *t, const char *folder, unsigned depth, stru
     DIR *dir = fd < 0 ? NULL : folder_open(fd, ".");
     struct dirent *e;
     int more = 0;
+    if (!dir)
+        is_no_link(t, errno);
     while (dir && result >= 0 && (more = folder_next(dir, &e)) > 0) {
         if (depth && ++t->entries > ENTRIES_MAX)
             break;
@@ -173,7 +196,8 @@ static int look_into(struct targets *t, const char *folder, unsigned depth, stru
         result = err_sys(err, "list %s", folder);
     if (dir)
         closedir(dir);
-    return result;
+    errno = t->failed;
+    return result >= 0 && t->failed ? err_sys(err, "look into %s for links", folder) : result;
 }
 
 /* One that is to be applied. */
@@ -182,10 +206,11 @@ static int follow_change(struct targets *t, const struct review_change *c, struc
     char folder[REVIEW_PATH_MAX + 1], text[REVIEW_PATH_MAX + 1];
     bool *followed = &t->followed[c - t->r->changes];
     bool wanted = S_ISLNK(c->new.mode) && !*followed && !t->full;
-    int n = wanted ? review_held(t->r, c, text, sizeof text - 1) : -1;
+    int n = wanted ? review_held(t->r, c, text, sizeof text - 1) : -EFBIG;
     *followed = true;
+    errno = -n;
     if (n < 0)
-        return 0;
+        return n == -EFBIG ? 0 : err_sys(err, "read where %s leads to", c->path);
     text[n] = '\0';
     snprintf(folder, sizeof folder, "%s", c->path);
     drop_last(folder);

@@ -1,5 +1,6 @@
 /* A review on the host: opened, listed, thrown away. */
 #include "base/cleanup.h"
+#include "os/fd.h"
 #include "os/remove.h"
 #include "os/sys.h"
 #include "review/review.h"
@@ -145,6 +146,19 @@ int review_remove(int reviews, const char *id, struct err *err)
     return err_hint(err, "brig discard %s tries again", id);
 }
 
+/* What cannot be undone any more, because the record or the project is gone, is thrown away too. */
+static int undo_unfinished(struct review *r, struct err *err)
+{
+    struct err mine = ERR_INIT;
+    if (read_meta(r->dir, &r->meta, &mine) >= 0 && open_project(r, &mine) >= 0)
+        return review_recover(r, err);
+    if (!mine.sys_errno || path_is_absent(mine.sys_errno) || mine.sys_errno == EACCES)
+        return 0;
+    if (err)
+        *err = mine;
+    return err_number(&mine);
+}
+
 int review_discard(int reviews, const char *id, bool even_running, struct err *err)
 {
     struct review r;
@@ -158,8 +172,8 @@ int review_discard(int reviews, const char *id, bool even_running, struct err *e
         result = err_hint(err, "wait for its end, or end it");
     }
     /* An apply that was interrupted is undone first: its leftovers lie in the project. */
-    if (result >= 0 && read_meta(r.dir, &r.meta, NULL) >= 0 && open_project(&r, NULL) >= 0)
-        result = review_recover(&r, err);
+    if (result >= 0)
+        result = undo_unfinished(&r, err);
     if (result >= 0)
         result = review_remove(reviews, id, err);
     review_done(&r);

@@ -4,6 +4,7 @@
  *   done      the same, when all of it was done: only the staging folder is left to be removed
  * and in the project the staging folder. Whoever opens the review next finishes it. */
 #include "base/cleanup.h"
+#include "os/fd.h"
 #include "os/remove.h"
 #include "os/sys.h"
 #include "review/journal.h"
@@ -24,6 +25,7 @@ static int open_staging(const struct review *r, const char *name)
     int fd = openat(r->project, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0 && (fstat(fd, &sb) < 0 || sb.st_uid != geteuid() || (sb.st_mode & 077))) {
         close(fd);
+        errno = ENOENT; /* somebody else's */
         return -1;
     }
     return fd;
@@ -39,20 +41,26 @@ int review_clean(struct review *r, const char *staging)
     return unlinkat(r->project, staging, AT_REMOVEDIR);
 }
 
+/* NULL and errno. */
 static char *read_journal(int dir, const char *name, size_t *len)
 {
     struct stat sb;
     cleanup_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &sb) < 0 || sb.st_size > JOURNAL_MAX)
+    if (fd < 0 || fstat(fd, &sb) < 0)
         return NULL;
-    char *text = malloc((size_t)sb.st_size + 1);
+    errno = EFBIG;
+    cleanup_free char *text = sb.st_size > JOURNAL_MAX ? NULL : malloc((size_t)sb.st_size + 1);
     for (*len = 0; text && *len < (size_t)sb.st_size;) {
         ssize_t n = read(fd, text + *len, (size_t)sb.st_size - *len);
-        if (n <= 0)
+        if (n < 0)
+            return NULL;
+        if (n == 0)
             break;
         *len += (size_t)n;
     }
-    return text;
+    char *whole = text;
+    text = NULL;
+    return whole;
 }
 
 /* The inode alone would take for ours what the owner has written into the file since. */
@@ -181,7 +189,7 @@ static int undo_all(struct review *r, const struct review_journal *j, struct err
     bool kept = false;
     cleanup_fd int staging = open_staging(r, j->staging);
     if (staging < 0)
-        return 0;
+        return path_is_absent(errno) ? 0 : err_sys(err, "open %s/%s", r->meta.source, j->staging);
     review_undo(r, staging, j, j->count, &kept);
     if (!kept)
         return 0;
@@ -191,6 +199,12 @@ static int undo_all(struct review *r, const struct review_journal *j, struct err
                     r->meta.source, j->staging);
 }
 
+/* Nothing is known of the project, but that just now something could not be had. */
+static bool may_succeed_later(const struct err *why)
+{
+    return why->code == ERR_MEMORY || (why->code == ERR_SYSTEM && !path_is_absent(why->sys_errno));
+}
+
 /* 0: there was none. */
 static int finish(struct review *r, const char *name, bool done, struct err *err)
 {
@@ -198,10 +212,17 @@ static int finish(struct review *r, const char *name, bool done, struct err *err
     struct review_journal j = {0};
     cleanup_free char *text = read_journal(r->dir, name, &len);
     if (!text)
-        return 0;
-    int result = review_journal_parse(text, len, &j, err);
+        return path_is_absent(errno) ? 0 : err_sys(err, "read the journal of an apply");
+    struct err mine = ERR_INIT;
+    int result = review_journal_parse(text, len, &j, &mine);
     if (result >= 0 && !done)
-        result = undo_all(r, &j, err);
+        result = undo_all(r, &j, &mine);
+    if (result < 0 && err)
+        *err = mine;
+    if (result < 0 && may_succeed_later(&mine)) {
+        review_journal_done(&j);
+        return result;
+    }
     int64_t until = last_change(r, name), top = until_of_top(r, until);
     if (result >= 0)
         review_clean(r, j.staging);

@@ -5,9 +5,11 @@
  * that the host has already. So the change that completes one is marked, in whatever order, and in
  * how many runs, the parts come. */
 #include "base/cleanup.h"
+#include "os/fd.h"
 #include "os/sys.h"
 #include "review/review.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +74,9 @@ static bool on_host(const struct review *r, const struct candidate *c, const cha
     memcpy(folder, c->path, c->len);
     folder[c->len] = '\0';
     cleanup_fd int fd = review_open_at(r->project, folder, O_PATH | O_DIRECTORY);
-    return fd >= 0 && fstatat(fd, name, &sb, AT_SYMLINK_NOFOLLOW) == 0;
+    if (fd >= 0 && fstatat(fd, name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
+        return true;
+    return !path_is_absent(errno); /* what cannot be looked at may be there */
 }
 
 /* As git decides it. */

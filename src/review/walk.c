@@ -89,13 +89,19 @@ static void pop(struct walk *w, size_t len)
 
 /* ---- RV-4: is the host's file what the code began with? ---- */
 
+/* What cannot be asked is taken for marked. */
+static bool says_no_mark(int why)
+{
+    return why == ENODATA || why == ENOTSUP || path_is_absent(why);
+}
+
 /* The overlay marks what it copied up. Where nothing lies below any more, the code has moved it, or
  * the host has removed it meanwhile. */
 static bool was_copied_up(int layer, const char *name)
 {
     char path[64 + 256];
     snprintf(path, sizeof path, "/proc/self/fd/%d/%s", layer, name);
-    return lgetxattr(path, "user.overlay.origin", NULL, 0) >= 0;
+    return lgetxattr(path, "user.overlay.origin", NULL, 0) >= 0 || !says_no_mark(errno);
 }
 
 /* What an apply of brig's own did to the folder is known. */
@@ -142,6 +148,12 @@ static const char *conflict_of(struct walk *w, const struct review_stamp *old)
     return old->ctime_ns > w->r->meta.started_ns && !is_forgiven(w, old) ? changed_meanwhile : NULL;
 }
 
+/* A name that could not be looked at is not there (0), or the review cannot be made. */
+static int absent(const struct walk *w)
+{
+    return path_is_absent(errno) ? 0 : err_sys(w->err, "look at %s", w->path);
+}
+
 /* ---- deletions ---- */
 
 static int delete_entry(struct walk *w, const struct place *at, const char *name);
@@ -185,7 +197,7 @@ static int delete_entry(struct walk *w, const struct place *at, const char *name
     struct review_stamp old;
     size_t len = w->len;
     if (fstatat(at->host, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0;
+        return path_is_absent(errno) ? 0 : err_sys(w->err, "look at %s in %s", name, w->path);
     if (!push(w, name) || w->depth >= 4 * REVIEW_DEPTH_MAX) {
         pop(w, len);
         return err_set(w->err, ERR_LIMIT, "the paths of the project are too long");
@@ -237,7 +249,17 @@ static int refuse_folder(struct walk *w, const struct review_stamp *new, const c
 static bool marked(int fd, const char *name)
 {
     char value[4];
-    return fgetxattr(fd, name, value, sizeof value) > 0 || errno == ERANGE;
+    ssize_t n = fgetxattr(fd, name, value, sizeof value);
+    return n > 0 || (n < 0 && !says_no_mark(errno));
+}
+
+static int is_top_opaque(const struct review *r, struct err *err)
+{
+    char value[4];
+    ssize_t n = r->meta.copy ? 0 : fgetxattr(r->layer, "user.overlay.opaque", value, sizeof value);
+    if (n < 0 && errno != ERANGE && !says_no_mark(errno))
+        return err_sys(err, "look at what the run changed");
+    return n > 0 || (n < 0 && errno == ERANGE);
 }
 
 /* RV-3: an overlay as brig mounts it makes no such marks; what they would say is not obeyed. */
@@ -292,6 +314,13 @@ static int take_folder(struct walk *w, const struct place *at, const char *name,
     return walk_below(w, at, name, new, merged);
 }
 
+/* Gone again, for the code still runs; or the code keeps us from looking at it. */
+static int unseen(struct walk *w)
+{
+    const struct review_stamp none = {.mode = S_IFREG};
+    return errno == EACCES ? refuse_folder(w, &none, "it cannot be read") : absent(w);
+}
+
 static bool is_whiteout(const struct stat *sb)
 {
     return S_ISCHR(sb->st_mode) && sb->st_rdev == 0;
@@ -312,13 +341,15 @@ static int take_entry(struct walk *w, const struct place *at, const char *name)
     struct stat sb;
     struct review_stamp old = {0}, new;
     if (fstatat(at->layer, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0; /* gone again: the code still runs */
+        return unseen(w);
     review_stamp(&sb, &new);
     bool whiteout = !w->r->meta.copy && is_whiteout(&sb);
     if (w->r->meta.copy && is_untouched(w, &new))
         return 0;
     if (at->host >= 0 && fstatat(at->host, name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
         review_stamp(&sb, &old);
+    else if (at->host >= 0 && absent(w) < 0)
+        return -1;
     if (whiteout)
         return old.mode ? delete_known(w, at, name, &old, true) : 0;
     if (S_ISDIR(new.mode))
@@ -341,7 +372,7 @@ static int take_missing(struct walk *w, const struct place *at)
     int more = 0;
     while (result >= 0 && (more = folder_next(list, &e)) > 0)
         if (fstatat(at->layer, e->d_name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-            result = delete_entry(w, at, e->d_name);
+            result = errno == EACCES ? 0 : absent(w) < 0 ? -1 : delete_entry(w, at, e->d_name);
     if (result >= 0 && more < 0)
         result = err_sys(w->err, "list %s", w->path);
     closedir(list);
@@ -379,6 +410,8 @@ static int take_strangers(struct walk *w, int parent, const char *leaf)
     int result = 0;
     int fd = openat(parent, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list && absent(w) < 0)
+        result = -1;
     size_t len = w->len = strlen(w->path);
     struct place here = {.layer = -1, .host = fd};
     struct dirent *e;
@@ -409,11 +442,14 @@ static int take_unseen(struct walk *w)
         const char *leaf;
         if (base->seen || strlen(base->path) >= sizeof w->path)
             continue;
-        cleanup_fd int parent = review_parent_at(w->r->project, base->path, &leaf);
-        if (parent < 0 || fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
-        review_stamp(&sb, &old);
         memcpy(w->path, base->path, strlen(base->path) + 1);
+        cleanup_fd int parent = review_parent_at(w->r->project, base->path, &leaf);
+        if (parent < 0 || fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0) {
+            if (errno != EXDEV && absent(w) < 0)
+                return -1;
+            continue;
+        }
+        review_stamp(&sb, &old);
         struct review_change *c = review_add(w->r, w->path, REVIEW_DELETED, &old, NULL, w->err);
         if (!c)
             return -1;
@@ -439,11 +475,13 @@ int review_walk(struct review *r, struct err *err)
 {
     struct err mine = ERR_INIT;
     struct walk w = {.r = r, .err = &mine};
+    int result = is_top_opaque(r, &mine);
     struct place top = {.layer = r->layer,
                         .host = r->project,
-                        .opaque = !r->meta.copy && marked(r->layer, "user.overlay.opaque"),
+                        .opaque = result > 0,
                         .shaken = is_shaken(&w, r->project)};
-    int result = walk_folder(&w, &top);
+    if (result >= 0)
+        result = walk_folder(&w, &top);
     if (result >= 0 && r->meta.copy)
         result = take_unseen(&w);
     if (r->count)

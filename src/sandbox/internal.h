@@ -113,7 +113,7 @@ struct sandbox {
 
     struct stream out, errout;
     struct feed in;
-    bool pumped; /* a pump carries what the code reads and writes (os/pump.h) */
+    bool pumped; /* a pump carries what the code reads and writes by pipes (os/pump.h) */
     struct pump pump;
     struct stream_hash out_hash, err_hash, in_hash; /* for the receipt */
     struct stream_hash commands;                    /* session: of all of them; bytes: how many */
@@ -121,7 +121,7 @@ struct sandbox {
     struct notary notary;
     struct err notary_err; /* why there is no signature, or none yet */
     int tty_master;
-    int tty_sizes; /* pumped: where its size goes; then there is no master here */
+    int tty_sizes; /* of a pump: where its size goes; then there is no master here */
     int signal_fd;
 
     uint64_t out_bytes, err_bytes; /* let through, kept after the streams are closed */
@@ -270,7 +270,8 @@ void sandbox_machine_done(struct sandbox *s);
 int message_send(int fd, uint32_t type, int32_t value);
 /* The same with descriptors, for sessions. */
 int message_ask(int fd, const struct ctl_msg *msg, const int *fds, unsigned count);
-/* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. */
+/* 1 with a message, 0 at end of file; *fd gets a passed descriptor or -1, *pid the sender. Without
+ * `fd` none becomes ours, and none is closed by us. */
 int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags, struct err *err);
 
 /* receipt.c: each does nothing where no receipt, or no signature, is wanted. */

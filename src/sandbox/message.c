@@ -25,7 +25,7 @@ int message_ask(int fd, const struct ctl_msg *msg, const int *fds, unsigned coun
 int message_receive(int ctl, struct ctl_msg *msg, int *fd, pid_t *pid, int flags, struct err *err)
 {
     struct iovec part = {msg, sizeof *msg};
-    struct rights rights = {.fds = fd, .room = 1};
+    struct rights rights = {.fds = fd, .room = fd != NULL};
     ssize_t n = rights_receive(ctl, &part, 1, flags, &rights);
     *pid = rights.pid;
     if (n < 0) {

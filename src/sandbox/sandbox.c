@@ -131,10 +131,11 @@ static int watch_signals(struct sandbox *s, sigset_t *old, struct err *err)
     return s->signal_fd < 0 ? s->signal_fd : 0;
 }
 
-/* A terminal is one file: in both directions. */
+/* A terminal is one file: in both directions. All have a pump: what the code does at its other side
+ * holds up nobody then who keeps the time limit. */
 static int lay_terminal(struct sandbox *s, struct pump_line lines[PUMP_LINES], int *from)
 {
-    struct pump_line *line = s->pumped ? lines : NULL;
+    struct pump_line *line = guard_left_out(GUARD_ERRANDS) ? NULL : lines;
     int result = pump_lay_terminal(line ? &line[0] : NULL, true, s->tty_master, from);
     if (result >= 0)
         result = pump_lay_terminal(line ? &line[1] : NULL, false, s->tty_master, &s->in.to);
@@ -168,7 +169,7 @@ static int start_terminal(struct sandbox *s, struct err *err)
         return err_number(err);
     }
     tty_copy_size(r->stdin_fd, s->tty_master);
-    if (s->pumped)
+    if (s->tty_sizes >= 0)
         close(fd_steal(&s->tty_master));
     tty_raw(r->stdin_fd);
     stream_open(&s->out, from, r->stdout_fd, NULL, UINT64_MAX);

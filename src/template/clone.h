@@ -8,7 +8,8 @@
  *
  * T-1  T never sees data of a user: requests carry descriptors and four numbers.
  * T-2  A clone has no descriptor, namespace, identity or right of T's.
- * T-3  A clone runs no instruction of the interpreter before its warden has attested it. */
+ * T-3  A clone runs no instruction of the interpreter before its warden has attested it.
+ * T-4  T has no memory that a clone of it would not have for itself (template.py). */
 #pragma once
 
 #include <stddef.h>

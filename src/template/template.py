@@ -126,6 +126,21 @@ def held_open():
     return names
 
 
+def shared_memory():
+    """What modules have mapped so that a copy of this process would not be one of it (an anonymous mapping, the file behind
+    a semaphore): T-4, all clones would write into the same pages, and so would those of other tenants. A mapping of a file
+    that was opened to be read is no such one, whatever was asked for; the kernel says "sh" of the others."""
+    names, name = [], ""
+    with open("/proc/self/smaps", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            words = line.split()
+            if words[0] == "VmFlags:":
+                names += [name] * ("sh" in words)
+            elif not words[0].endswith(":"):
+                name = words[5] if len(words) > 5 else "anonymous"
+    return names
+
+
 # ---- what must differ from clone to clone ----
 
 def is_state(address, words):
@@ -208,11 +223,13 @@ def become_template():
     unwatch()
     rehearse(driver)
     hooks += own_entropy(library)
-    threads, files = len(os.listdir("/proc/self/task")), held_open()
+    threads, files, shared = len(os.listdir("/proc/self/task")), held_open(), shared_memory()
     if threads != 1:
         raise RuntimeError("its modules start threads")
     if files:
         raise RuntimeError("its modules keep open: " + ", ".join(files)[:200])
+    if shared:
+        raise RuntimeError("its modules share memory with their children: " + ", ".join(shared)[:200])
     say({"ready": True, "version": "%d.%d.%d" % sys.version_info[:3], "loaded": loaded,
          "missing": [name for name in config["modules"] if name not in loaded]})
     kept = []

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* Init answers within a millisecond; on a machine that is far too busy it may have to wait its turn
@@ -95,11 +94,24 @@ static void end_process(struct warden *w, bool beside, pid_t pid)
         warden_end(w, "the sandbox's first process does not listen");
 }
 
+/* W-5: the front was told that nothing has changed. It may change yet, when init gets to it, and
+ * root's part may have done it already; what is said now comes after that. */
+static void stay(struct warden *w, bool frozen)
+{
+    const int parts[] = {w->s->beside.fd, w->s->ctl_fd};
+    struct ctl_msg m = {.type = CTL_FREEZE, .value = frozen};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        if (parts[i] >= 0 && message_ask(parts[i], &m, NULL, 0) < 0)
+            warden_end(w, "the sandbox's first process does not listen");
+}
+
 /* W-5: as long as init has not answered, it may still start what was asked for. */
 void ask_fail(struct ask *a, const struct err *err)
 {
     bool starts = a->type == WIRE_SPAWN || a->type == WIRE_READY;
     tell_failed(a, err);
+    if (a->type == WIRE_FREEZE)
+        stay(a->w, !a->freezes);
     if (starts && !a->heard) {
         close_all(a);
         a->disowned = true;
@@ -184,6 +196,22 @@ int ask_signal(struct warden *w, const struct wire_msg *msg, const struct json *
     return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
 }
 
+/* PU-5: who has a copy of it inside can lock it, and hold up whoever has it here, with memory that
+ * lies on a file system that does not answer. */
+static int lay_connection(struct ask *a, int *door, struct err *err)
+{
+    struct pump_line lines[PUMP_LINES];
+    pump_lines_init(lines);
+    a->fds[0] = -1;
+    errno = -pump_lay_connection(lines, door, &a->fds[0]);
+    if (errno) {
+        pump_close(lines);
+        return err_sys(err, "lay the lines of a connection");
+    }
+    a->fd_count = 1;
+    return carrier_start(a->w, lines, err);
+}
+
 int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json *j, struct err *err)
 {
     int port;
@@ -193,7 +221,14 @@ int ask_connect(struct warden *w, const struct wire_msg *msg, const struct json 
         return cells_refuse(w->s, "ports", err);
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_CONNECT, .value = port};
-    return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
+    if (!a)
+        return err_number(err);
+    cleanup_fd int door = -1;
+    if (w->s->pumped && lay_connection(a, &door, err) < 0) {
+        ask_drop(a);
+        return err_number(err);
+    }
+    return ask_send(a, &m, &door, door >= 0, err);
 }
 
 static void tell_frozen(struct warden *w, uint32_t request, bool freeze, const char *by)
@@ -201,6 +236,7 @@ static void tell_frozen(struct warden *w, uint32_t request, bool freeze, const c
     char text[64];
     int len = snprintf(text, sizeof text, "{\"by\":\"%s\"}", by);
     w->frozen = freeze;
+    watch_pause(w, freeze && strcmp(by, "cgroup") != 0);
     warden_done(w, request, freeze, text, (size_t)len, NULL, 0);
 }
 
@@ -219,7 +255,7 @@ int ask_freeze(struct warden *w, const struct wire_msg *msg, struct err *err)
     struct ask *a = ask_new(w, msg->type, msg->request, err);
     struct ctl_msg m = {.type = CTL_FREEZE, .value = freeze};
     if (a) {
-        a->wants_tty = freeze; /* what will be told */
+        a->freezes = freeze;
         a->beside = w->s->beside.fd >= 0;
     }
     return a ? ask_send(a, &m, NULL, 0, err) : err_number(err);
@@ -233,12 +269,6 @@ static void clean_err(struct err *e)
         e->code = ERR_PROTOCOL;
     if (e->boundary < 0 || e->boundary >= BOUNDARY_COUNT)
         e->boundary = BOUNDARY_NONE;
-}
-
-static bool is_terminal(int fd)
-{
-    int number;
-    return fd >= 0 && ioctl(fd, TIOCGPTN, &number) == 0;
 }
 
 /* W-1: a connected TCP socket, and one of the sandbox's own network. */
@@ -260,46 +290,18 @@ static void give(struct ask *a, int *fd)
     a->fds[a->fd_count++] = fd_steal(fd);
 }
 
-/* As the front expects it: the terminal; or what comes out of it, what goes in, and its size. */
-static void give_terminal(struct ask *a, int *fd)
-{
-    struct pump_line lines[PUMP_LINES];
-    struct err err = ERR_INIT;
-    if (!a->w->s->pumped) {
-        give(a, fd);
-        spawn_settle(a);
-        return;
-    }
-    pump_lines_init(lines);
-    a->fd_count = 3;
-    for (unsigned i = 0; i < a->fd_count; i++)
-        a->fds[i] = -1;
-    int r = pump_lay_terminal(&lines[0], true, *fd, &a->fds[0]);
-    if (r >= 0)
-        r = pump_lay_terminal(&lines[1], false, *fd, &a->fds[1]);
-    if (r >= 0)
-        r = pump_lay_sizes(&lines[2], *fd, &a->fds[2]);
-    if (r < 0) {
-        pump_close(lines);
-        errno = -r;
-        err_sys(&err, "connect the terminal");
-    }
-    if (r < 0 || carrier_start(a->w, lines, &err) < 0)
-        ask_fail(a, &err);
-    else
-        spawn_settle(a);
-}
-
 /* Each part of init can signal those of its own user: root's are done. */
 static void freeze_user(struct ask *a)
 {
-    struct ctl_msg m = {.type = CTL_FREEZE, .value = a->wants_tty};
+    struct ctl_msg m = {.type = CTL_FREEZE, .value = a->freezes};
     struct warden *w = a->w;
     uint32_t front = a->front;
     struct err err = ERR_INIT;
     a->beside = a->heard = false;
-    if (ask_send(a, &m, NULL, 0, &err) < 0)
+    if (ask_send(a, &m, NULL, 0, &err) < 0) {
         warden_fail(w, front, &err);
+        stay(w, !m.value);
+    }
 }
 
 static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
@@ -323,6 +325,8 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
         spawn_settle(a);
         return;
     case WIRE_CONNECT:
+        if (a->fd_count)
+            break; /* its pump has it */
         if (!is_connection(*fd)) {
             err_set(&msg->err, ERR_PROTOCOL, "the sandbox handed out no connection");
             ask_fail(a, &msg->err);
@@ -342,7 +346,7 @@ static void answered(struct ask *a, struct ctl_msg *msg, int *fd)
             freeze_user(a);
             return;
         }
-        tell_frozen(a->w, a->front, a->wants_tty, "signal");
+        tell_frozen(a->w, a->front, a->freezes, "signal");
         ask_drop(a);
         return;
     default:
@@ -370,12 +374,19 @@ static void hear(struct warden *w, bool beside, struct ctl_msg *msg, int *fd)
         a = NULL;
     if (msg->type == CTL_EXITED) {
         spawn_exited(w, msg->pid, beside, msg->value);
-    } else if (msg->type == CTL_TTY && a && a->type == WIRE_SPAWN && !a->disowned && a->wants_tty &&
-               a->fd_count == 0 && is_terminal(*fd)) {
-        give_terminal(a, fd);
     } else if (msg->type == CTL_ANSWER && a) {
         answered(a, msg, fd);
     }
+}
+
+/* What init hands out may be a file whose last user waits for whoever serves it: it does not become
+ * the warden's, but for a connection that somebody asked for. */
+static bool awaits_connection(const struct warden *w, bool beside)
+{
+    for (const struct ask *a = w->asks; a; a = a->next)
+        if (a->type == WIRE_CONNECT && !a->fd_count && a->beside == beside)
+            return true;
+    return false;
 }
 
 /* More than a socket holds: all that was said before is heard. One that never stops talking must
@@ -390,7 +401,8 @@ void ask_hear(struct warden *w, bool beside)
         cleanup_fd int fd = -1;
         pid_t pid;
         errno = 0;
-        int got = message_receive(*from, &msg, &fd, &pid, MSG_DONTWAIT, NULL);
+        int *wanted = awaits_connection(w, beside) ? &fd : NULL;
+        int got = message_receive(*from, &msg, wanted, &pid, MSG_DONTWAIT, NULL);
         if (got > 0) {
             hear(w, beside, &msg, &fd);
             continue;

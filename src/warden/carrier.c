@@ -1,12 +1,16 @@
-/* The pumps of a sandbox whose folders may stop answering: one for each process that the front has
- * pipes or a terminal of (os/pump.h). W-2 holds all the same: the front is connected to the pump.
- */
+/* The pumps of a sandbox: one for each process with a terminal, and, where its folders may stop
+ * answering, for each that the front has pipes of (os/pump.h). W-2 holds all the same: the front is
+ * connected to the pump. */
 #include "base/clock.h"
 #include "base/container.h"
 #include "warden/session.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+/* Twice as many as the front has processes of one sandbox: somebody inside may keep those waiting
+ * whose process has ended. */
+#define CARRIERS_MAX 512u
 
 struct carrier {
     struct carrier *next;
@@ -21,6 +25,7 @@ static void carrier_free(struct carrier *c)
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
+    c->w->carrier_count--;
     free(c);
 }
 
@@ -34,16 +39,23 @@ static void on_ended(struct loop_io *io, uint32_t events)
     carrier_free(c);
 }
 
+static bool is_used(const struct pump_line lines[PUMP_LINES])
+{
+    for (unsigned i = 0; i < PUMP_LINES; i++)
+        if (lines[i].from >= 0)
+            return true;
+    return false;
+}
+
 int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct err *err)
 {
-    if (!w->s->pumped) {
-        pump_close(lines);
+    if (!is_used(lines))
         return 0;
-    }
-    struct carrier *c = calloc(1, sizeof *c);
+    bool room = w->carrier_count < CARRIERS_MAX;
+    struct carrier *c = room ? calloc(1, sizeof *c) : NULL;
     if (!c) {
         pump_close(lines);
-        return err_memory(err);
+        return room ? err_memory(err) : err_set(err, ERR_LIMIT, "too many pumps at one time");
     }
     pump_init(&c->pump);
     c->w = w;
@@ -55,6 +67,7 @@ int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct e
     }
     c->next = w->carriers;
     w->carriers = c;
+    w->carrier_count++;
     warden_watch(w, &c->ended, c->pump.pidfd, on_ended);
     return 0;
 }

@@ -2,7 +2,9 @@
  * launcher; it provisions the sandbox, then serves the front's requests until one of them dies.
  *
  * W-1  The warden takes orders from the front alone. What comes from inside is hostile: it can
- *      answer a request or report an end, and every descriptor that it hands out is looked at.
+ *      answer a request or report an end, and hand out a connection, which is looked at. What it
+ *      makes for a terminal goes to a pump, and so does a connection where sandboxes have pumps
+ *      (PU-5).
  * W-2  The warden is not in the way of data: the front gets the ends of pipes and sockets.
  * W-3  The end of the front's socket is the end of the sandbox; so is the warden's own death, by
  *      the kernel's doing and the guardian's.
@@ -49,7 +51,7 @@ struct ask {
     bool executed;
     bool exited; /* SPAWN: it has ended, before we know that it was executed */
     int exit_status;
-    bool wants_tty;
+    bool freezes;         /* FREEZE: or else it lets go on */
     int fds[INTERP_ENDS]; /* for the front */
     unsigned fd_count;
 };
@@ -90,6 +92,7 @@ struct warden {
     struct wire_msg *msg; /* what the front said last */
     struct environment env;
     struct carrier *carriers;
+    unsigned carrier_count;
     struct warden_sentry sentry;
     struct ask *asks;
     unsigned ask_count;
@@ -109,6 +112,9 @@ struct warden {
 
     unsigned sample_ms;
     uint64_t sampled_cpu;
+    bool stopped; /* it is paused by signals */
+    uint64_t
+        stopped_cpu; /* what it had used of the CPU by the first look after that; 0: none yet */
     uint64_t told_denied[DENIAL_KINDS_MAX], told_allowed[DENIAL_KINDS_MAX];
     struct denial_list allowed; /* what the proxy let through, by host */
     uint64_t told_ms;
@@ -189,7 +195,7 @@ int sentry_room(struct warden *w, struct err *err);
 /* What init is told to send in the place of this signal. */
 int sentry_signal(const struct warden *w, int *number, struct err *err);
 
-/* carrier.c: where the sandbox has pumps, one for these lines; takes them in any case. */
+/* carrier.c: a pump for these lines, if any of them is used; takes them in any case. */
 int carrier_start(struct warden *w, struct pump_line lines[PUMP_LINES], struct err *err);
 void carriers_end(struct warden *w);
 
@@ -211,6 +217,8 @@ void rules_settle(struct warden *w, uint32_t request);
 /* watch.c */
 void watch_start(struct warden *w); /* the code may run from now on */
 void watch_now(struct warden *w);
+/* It stands from now on because each task was sent SIGSTOP, or it does not. */
+void watch_pause(struct warden *w, bool stopped);
 /* At an end for other reasons: kills for want of memory since the last look are told, and are not
  * its reason. */
 void watch_outlived(struct warden *w);

@@ -259,10 +259,19 @@ static int make_null(int *ret, struct err *err)
     return *ret < 0 ? err_sys(err, "open /dev/null") : 0;
 }
 
+/* PU-5: init makes it, and the pump gets it from init. */
+static int make_terminal(struct ask *a, struct pump_line lines[PUMP_LINES], int *door,
+                         struct err *err)
+{
+    errno = -pump_lay_handed(lines, door, a->fds);
+    a->fd_count = PUMP_TERMINAL;
+    return errno ? err_sys(err, "lay the lines of a terminal") : 0;
+}
+
 /* It is made behind the Sentry, and reached by pipes: in the order in which the front expects them.
  */
-static int make_terminal(struct ask *a, struct pump_line lines[PUMP_LINES],
-                         int fds[static SPAWN_FDS], struct err *err)
+static int make_terminal_behind(struct ask *a, struct pump_line lines[PUMP_LINES],
+                                int fds[static SPAWN_FDS], struct err *err)
 {
     if (make_pipe(a, lines, &fds[SPAWN_STDOUT], false, err) < 0 ||
         make_pipe(a, lines, &fds[SPAWN_STDIN], true, err) < 0)
@@ -274,7 +283,8 @@ static int make_stdio(struct ask *a, const struct order *o, struct pump_line lin
                       int fds[static SPAWN_FDS], struct err *err)
 {
     if (o->tty)
-        return sentry_wanted(a->w) ? make_terminal(a, lines, fds, err) : 0;
+        return sentry_wanted(a->w) ? make_terminal_behind(a, lines, fds, err)
+                                   : make_terminal(a, lines, &fds[SPAWN_TERMINAL], err);
     if (o->interpreter && make_channel(a, lines, fds, err) < 0)
         return err_number(err);
     bool pipe = o->has_stdin && !o->interpreter;
@@ -327,12 +337,13 @@ static int begin(struct warden *w, const struct order *o, enum wire_type type, u
 {
     int fds[SPAWN_FDS] = {-1, -1, -1, -1, -1, -1, -1};
     bool own_terminal = o->tty && !sentry_wanted(w);
-    unsigned count = own_terminal ? SPAWN_STDIN : o->interpreter ? SPAWN_FDS : SPAWN_REQUESTS;
+    unsigned count = own_terminal     ? SPAWN_TERMINAL_FDS
+                     : o->interpreter ? SPAWN_FDS
+                                      : SPAWN_REQUESTS;
     struct ctl_msg msg = {.type = CTL_SPAWN};
     struct ask *a = sentry_room(w, err) < 0 ? NULL : ask_new(w, type, front, err);
     if (!a)
         return err_number(err);
-    a->wants_tty = own_terminal;
     a->beside = o->beside;
     int result = fds[SPAWN_BLOCK] = make_block(w, o, err);
     if (result >= 0 && (result = make_status(a, &fds[SPAWN_STATUS], err)) >= 0)
@@ -426,7 +437,7 @@ void spawn_settle(struct ask *a)
         a->executed = true;
         loop_forget(a->w->loop, &a->status);
     }
-    if (!a->answered || (a->wants_tty && a->fd_count == 0))
+    if (!a->answered)
         return;
     struct warden *w = a->w;
     pid_t pid = a->pid;

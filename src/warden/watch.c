@@ -172,11 +172,31 @@ static void tell_killed(struct warden *w)
     watch_tell(w, false);
 }
 
+/* LC-10: a timer of the code's can send SIGCONT, which lets a task go on that was stopped; nothing
+ * else stops it where there is no freezer. A pause has no end, and no time limit holds in it. */
+void watch_pause(struct warden *w, bool stopped)
+{
+    w->stopped = stopped;
+    w->stopped_cpu = 0;
+}
+
+static bool stands_still(struct warden *w)
+{
+    uint64_t used = w->s->lifecycle.usage.cpu_usec + 1;
+    if (!w->stopped_cpu)
+        w->stopped_cpu = used;
+    return !w->stopped || used < w->stopped_cpu + LIFECYCLE_STILL_USEC;
+}
+
 void watch_now(struct warden *w)
 {
     if (w->over)
         return;
     enum limit hit = lifecycle_sample(&w->s->lifecycle);
+    if (!stands_still(w)) {
+        warden_end(w, "it went on while it was paused");
+        return;
+    }
     if (hit == LIMIT_MEMORY && lifecycle_relieve(&w->s->lifecycle)) {
         tell_killed(w);
         hit = LIMIT_NONE;

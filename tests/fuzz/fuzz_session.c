@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -205,7 +206,7 @@ static void ask_all(struct lab *l)
         struct err err = ERR_INIT;
         struct ask *a = ask_new(&l->w, types[i], 100 + i, &err);
         require(a && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
-        a->wants_tty = i == 1 || types[i] == WIRE_FREEZE;
+        a->freezes = types[i] == WIRE_FREEZE;
         a->beside = i == 1 || types[i] == WIRE_FREEZE || types[i] == WIRE_FILE;
         warden_watch(&l->w, &a->status, ends[0], on_nothing);
         l->status[i] = ends[1];
@@ -228,6 +229,8 @@ static void hear_front(struct lab *l)
             require(m->request == 0 || (m->request < 256 && ++l->answers[m->request] == 1));
         else
             require(m->type == WIRE_EXITED || m->type == WIRE_READY || m->type == WIRE_EVENT);
+        for (unsigned i = 0; i < m->fd_count; i++) /* PU-5 */
+            require(ioctl(m->fds[i], TIOCGPTN, &(int){0}) < 0);
         wire_close_fds(m);
     }
 }

@@ -817,9 +817,26 @@ DRIVER = "import sys\ndef warm(modules): return list(modules)\ndef prepare(reque
          "def rehearse(): pass\ndef rehearse_often(times): pass\ndef run(): pass\n"
 
 
+def test_control_what_is_shared_is_the_same_in_all_copies():
+    """T-4: as two clones would be, which are copies of one process."""
+    code = """if 1:
+        import mmap, os
+        m = mmap.mmap(-1, 4096)
+        for word in (b"one", b"two"):
+            if os.fork() == 0:
+                print(m[:3])
+                m[:3] = word
+                os._exit(0)
+            os.wait()"""
+    told = subprocess.run(["/usr/bin/python3", "-uc", code], capture_output=True, text=True)
+    assert told.stdout.split() == ["b'\\x00\\x00\\x00'", "b'one'"]
+
+
 @pytest.mark.parametrize("line, why", [
     ("import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()", "threads"),
-    ("f = open('/etc/passwd')", "/etc/passwd")])
+    ("f = open('/etc/passwd')", "/etc/passwd"),
+    ("import mmap; m = mmap.mmap(-1, 4096)", "share memory"),
+    ("import multiprocessing; m = multiprocessing.Lock()", "share memory")])
 def test_what_cannot_be_cloned_is_refused(template, line, why):
     process, door = template(DRIVER + line)
     said = json.loads(door.recv(65536))

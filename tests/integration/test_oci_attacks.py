@@ -14,6 +14,7 @@ import threading
 import time
 from pathlib import Path
 
+import hangfs
 import pytest
 
 from helpers import IS_ROOT, PUBLIC, ROOT, USER, status_fields, wait_for
@@ -378,6 +379,19 @@ def test_O03_sockets_by_other_names_and_kinds(bundle):
     with listening(bundle.folder / "rootfs/tmp/s"):
         refused(bundle, "a door to what listens")
     runs(bundle)
+
+
+def test_O03_a_socket_whose_file_system_does_not_answer(bundle):
+    """Anybody may have bound a name that leads there: who creates a container does not wait for it, and says so."""
+    host, silent = bundle.folder / "host", bundle.folder / "silent"
+    host.mkdir()
+    silent.mkdir()
+    bundle.mount("/data", type="bind", source=str(host), options=["bind", "ro"])
+    with listening(silent / "hang"):
+        runs(bundle)
+        with hangfs.hang(silent) as hung:
+            refused(bundle, "does not answer")
+            assert hung.asked.is_set()
 
 
 @pytest.mark.parametrize("folder", ["podman", "docker", "containerd", "crio", "dbus", "systemd", "user", "user/1000"])

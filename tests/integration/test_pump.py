@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import signal
+import socket
 import struct
+import subprocess
 import tempfile
 import threading
 import time
@@ -15,6 +17,8 @@ from pathlib import Path
 import hangfs
 import pytest
 from daemonlib import IS_ROOT, Daemon, frames, wait_for
+from helpers import CALLERS, below
+from servelib import Failed, Serve
 from verifylib import weak_programs
 
 pytestmark = pytest.mark.skipif(not IS_ROOT, reason="only root can mount a file system")
@@ -223,7 +227,7 @@ def hangs(daemon):
 
 
 @pytest.mark.meanwhile
-@pytest.mark.parametrize("how", ["output", "terminal", "size", "answers"])
+@pytest.mark.parametrize("how", ["output", "answers"])
 def test_control_without_a_pump_it_holds_up_all(how):
     """At the latest when the front closes what the code has locked."""
     with hung_daemon(WeakDaemon) as hung:
@@ -302,3 +306,61 @@ def test_last_words_of_an_interpreter(box):
     told = box.execute("import os\nos.write(1, b'y' * 300000)\nos._exit(3)")
     assert sum(len(line["text"]) for line in told if line["type"] == "stdout") == 300_000
     assert any(line["type"] == "error" for line in told), told[-1]
+
+
+# ---- a connection to a port inside ----
+
+LISTENS = """
+import socket
+server = socket.create_server(("127.0.0.1", 8080))
+print("listens", flush=True)
+while True:
+    peer, _ = server.accept()
+    data = b""
+    while more := peer.recv(65536): data += more
+    peer.sendall(str(len(data)).encode())
+    peer.close()
+"""
+
+
+def test_a_connection_goes_by_a_pump(hung):
+    """PU-5: whoever had a copy of its socket inside could lock it with memory that is not there."""
+    template = {"policy": {"filesystem": {"ro": [hung.place]}}}
+    with Serve(CALLERS[0], templates={"hung.json": template}) as serve:
+        box = serve.box("hung")
+        started = box.spawn(PYTHON, "-c", LISTENS)
+        assert os.read(started.fds[0], 10) == b"listens\n"
+        others = len([name for name in below(box.told["warden"]).values() if name == "brig-pump"])
+        (fd,) = box.ask("connect", {"port": 8080}).fds
+        with socket.socket(fileno=fd) as ours:
+            assert ours.family == socket.AF_UNIX
+            assert [name for name in below(box.told["warden"]).values()].count("brig-pump") == others + 1
+            ours.setblocking(True)
+            ours.sendall(b"x" * 3_000_000)
+            ours.shutdown(socket.SHUT_WR)
+            assert ours.recv(100) == b"3000000" and ours.recv(1) == b""
+        wait_for(lambda: [*below(box.told["warden"]).values()].count("brig-pump") == others, what="the end of its pump")
+        with pytest.raises(Failed, match="refused"):
+            box.ask("connect", {"port": 8081})
+        wait_for(lambda: [*below(box.told["warden"]).values()].count("brig-pump") == others, what="nothing is left of it")
+        box.close()
+
+
+def test_control_a_socket_that_is_shared_can_be_locked(hung):
+    """O_NONBLOCK and MSG_DONTWAIT do not help."""
+    server = socket.create_server(("127.0.0.1", 0))
+    shared = socket.create_connection(server.getsockname())
+    peer, _ = server.accept()
+    hung.asked.clear()
+    code = MAP.format(place=hung.place) + f"import socket\nsocket.socket(fileno={shared.fileno()}).sendmsg([b'x', memoryview(r)])"
+    holds = subprocess.Popen([PYTHON, "-c", code], pass_fds=[shared.fileno()])
+    try:
+        assert hung.asked.wait(60)
+        waits = subprocess.Popen([PYTHON, "-c", f"import socket\nsocket.socket(fileno={shared.fileno()}).recv(1, socket.MSG_DONTWAIT)"],
+                                 pass_fds=[shared.fileno()], stderr=subprocess.DEVNULL)
+        wait_for(lambda: "lock_sock" in Path(f"/proc/{waits.pid}/stack").read_text(), what="it waits for the lock")
+        waits.kill()
+    finally:
+        holds.kill()
+        for each in (server, shared, peer):
+            each.close()

@@ -1,5 +1,6 @@
 """Root beside the ordinary user in one sandbox (kernel.root): who is who, what one cannot do to the other one, and what nobody can."""
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -291,6 +292,13 @@ def test_whatever_is_said_to_roots_part(box):
 
 def runs_anywhere(command):
     return " ".join(command) in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+
+
+def test_roots_part_that_is_stopped_is_the_end(wide):
+    """It has root's id: whoever is root inside can stop it, and nobody could pause or end then what root runs."""
+    with contextlib.suppress(OSError):
+        run(wide, "root", "/usr/bin/python3", "-c", "import os, signal; os.kill(os.getppid(), signal.SIGSTOP); signal.pause()", timeout=20)
+    wait_for(lambda: wide.info().status == 404, what="the end of the sandbox")
 
 
 def test_the_end_of_roots_part_is_the_end(daemon, box):

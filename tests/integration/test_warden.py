@@ -1,5 +1,5 @@
 """One sandbox of `brig serve`, through the messages of wire.h: processes, files, ports, rules, limits, ends."""
-import fcntl
+import contextlib
 import http.server
 import os
 import signal
@@ -158,30 +158,51 @@ def test_many_arguments_and_long_ones(box):
 
 def test_a_terminal(box):
     message = box.spawn("bash", "--norc", tty={"cols": 91, "rows": 22})
-    master, = message.fds
-    fd_flags = fcntl.fcntl(master, fcntl.F_GETFL)
-    assert fd_flags & os.O_RDWR
-    os.write(master, b"tty; stty size; test -t 0 -a -t 1 -a -t 2 && echo all; echo T=$TERM\n")
-    seen = read_until(master, b"T=xterm")
+    out, to, sizes = message.fds
+    os.write(to, b"tty; stty size; test -t 0 -a -t 1 -a -t 2 && echo all; echo T=$TERM\n")
+    seen = read_until(out, b"T=xterm")
     assert b"/dev/pts/" in seen and b"22 91" in seen and b"all" in seen
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 120, 0, 0))
-    os.write(master, b"stty size\n")
-    read_until(master, b"33 120")
-    os.write(master, b"sleep 100\n")
+    os.write(sizes, struct.pack("HHHH", 33, 120, 0, 0))
+    wait_for(lambda: os.write(to, b"stty size\n") and b"33 120" in read_until(out, b"stty size\r\n", b"\r\n"), what="its new size")
+    os.write(to, b"sleep 100\n")
     wait_for(lambda: "sleep" in below(box.told["init"]).values(), what="the foreground job")
-    os.write(master, b"\x03echo after\n")  # ^C reaches the foreground job
-    read_until(master, b"after\r\n")
-    os.write(master, b"exit 5\n")
+    os.write(to, b"\x03echo after\n")  # ^C reaches the foreground job
+    read_until(out, b"after\r\n")
+    os.write(to, b"exit 5\n")
     assert os.WEXITSTATUS(box.exited(message.value)) == 5
-    os.close(master)
+    message.close()
 
 
-def read_until(fd, word, seconds=60):
-    seen, end = b"", time.monotonic() + seconds
-    while word not in seen:
-        assert time.monotonic() < end, seen
-        seen += read_some(fd, 4096, end - time.monotonic())
+def read_until(fd, *words, seconds=60):
+    """All of them, one after the other."""
+    seen, at, end = b"", 0, time.monotonic() + seconds
+    for word in words:
+        while (found := seen.find(word, at)) < 0:
+            assert time.monotonic() < end, seen
+            seen += read_some(fd, 4096, end - time.monotonic())
+        at = found + len(word)
     return seen
+
+
+def open_files(pid):
+    links = set()
+    for n in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            links.add(os.readlink(f"/proc/{pid}/fd/{n}"))
+    return links
+
+
+def test_a_terminal_is_its_pumps_alone(box):
+    """PU-5: what init made for it is neither here, in the place of the front, nor in the warden."""
+    message = box.spawn("sh", "-c", "echo here; read line", tty={"cols": 80, "rows": 24})
+    read_until(message.fds[0], b"here")
+    assert [stat.S_ISFIFO(os.fstat(fd).st_mode) for fd in message.fds] == [True] * 3
+    holders = [name for pid, name in below(box.told["warden"]).items() if any("ptmx" in link for link in open_files(pid))]
+    assert holders == ["brig-pump"] and not any("ptmx" in link for link in open_files(box.told["warden"]))
+    os.write(message.fds[1], b"x\n")
+    box.exited(message.value)
+    message.close()
+    wait_for(lambda: "brig-pump" not in below(box.told["warden"]).values(), what="the end of its pump")
 
 
 def test_signals_by_process_and_by_group(box):
@@ -453,6 +474,36 @@ def test_pause_and_resume(box):
     assert box.ask("freeze", value=0).value == 0
     wait_for(lambda: drain(counter.fds[0]), what="output after the pause")
     assert box.run("true")[0] == 0
+
+
+# Its handler has nothing to do: what counts is that the signal is sent to a task that is stopped. SIGSTOP takes back one that
+# waits to be delivered, so there are many, one after the other.
+GOES_ON = '''
+import ctypes, signal
+signal.signal(signal.SIGCONT, lambda *_: None)
+libc, timer = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()
+event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
+for half in range(1, 200):
+    once = (ctypes.c_long * 4)(0, 0, half // 2, half % 2 * 500_000_000)
+    assert libc.timer_create(1, event, ctypes.byref(timer)) == 0 and libc.timer_settime(timer, 0, once, None) == 0
+print("goes on", flush=True)
+while True: pass
+'''
+
+
+@pytest.mark.parametrize("template", ["base", "sampled"])
+def test_a_pause_is_not_slept_through_with_a_timer(serve, template):
+    """LC-10: where tasks are only sent SIGSTOP, a timer's SIGCONT lets them go on, without a time limit."""
+    box = serve.box(template)
+    busy = box.spawn("python3", "-c", GOES_ON)
+    assert read_some(busy.fds[0], 20) == b"goes on\n"
+    if box.ask("freeze", value=1).json["by"] == "signal":
+        assert box.next("ended").json["reason"] == "it went on while it was paused"
+    else:
+        before = box.ask("stats").json["cpu_usec"]
+        time.sleep(0.5)
+        assert box.ask("stats").json["cpu_usec"] - before < 100_000
+        box.close()
 
 
 def drain(fd):

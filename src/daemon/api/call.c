@@ -35,8 +35,8 @@ struct call *call_new(struct core *core, struct exchange *x, const struct route 
     call->route = route;
     call->key = exchange_auth(x)->key;
     call->release.fn = call_free;
-    call->turn.fn = on_turn;
     hold_init(&call->hold, exchange_account(x));
+    call->turn = (struct loop_timer){.fn = on_turn, .share = account_share(call->hold.account)};
     return call;
 }
 
@@ -286,16 +286,8 @@ static void parse_some(struct call *call)
 static void on_turn(struct loop_timer *t)
 {
     struct call *call = container_of(t, struct call, turn);
-    struct loop *l = core_loop(call->core);
-    struct loop_share *share = account_share(call->hold.account);
-    if (loop_share_spent(l, share)) {
-        loop_timer_set(l, t, 1);
-        return;
-    }
-    uint64_t began = clock_us();
     if (call_back(call))
         parse_some(call);
-    loop_share_use(l, share, clock_us() - began);
 }
 
 void call_parse(struct call *call, char *text, size_t len, const struct json_limits *limits,

@@ -17,7 +17,8 @@ static void on_turn(struct loop_timer *t);
 
 void long_begin(struct long_answer *a, struct activity *of, size_t cap, struct json_writer *w)
 {
-    *a = (struct long_answer){.of = of, .turn = {.fn = on_turn}};
+    *a = (struct long_answer){.of = of,
+                              .turn = {.fn = on_turn, .share = account_share(of->hold.account)}};
     activity_buf(of, &a->frame, cap);
     jw_init(w, &a->frame, false);
 }
@@ -130,16 +131,7 @@ static void send_some(struct long_answer *a)
 
 static void on_turn(struct loop_timer *t)
 {
-    struct long_answer *a = container_of(t, struct long_answer, turn);
-    struct loop *l = a->of->loop;
-    struct loop_share *share = account_share(a->of->hold.account);
-    if (loop_share_spent(l, share)) {
-        loop_timer_set(l, t, 1);
-        return;
-    }
-    uint64_t began = clock_us();
-    send_some(a);
-    loop_share_use(l, share, clock_us() - began);
+    send_some(container_of(t, struct long_answer, turn));
 }
 
 void long_send(struct long_answer *a, void (*sent)(struct long_answer *a))

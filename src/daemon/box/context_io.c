@@ -73,6 +73,7 @@ int context_io_open(struct context *c, const int fds[INTERP_ENDS], struct err *e
     bool good = true;
     struct loop_share *share = account_share(c->box->account);
     c->requests.share = c->channel.share = c->out[0].io.share = c->out[1].io.share = share;
+    c->again.share = share;
     c->requests.fd = fds[INTERP_REQUESTS];
     c->channel.fd = fds[INTERP_ANSWERS];
     c->out[0].io.fd = fds[INTERP_STDOUT];
@@ -329,16 +330,7 @@ void context_pump_soon(struct context *c)
 
 static void on_again(struct loop_timer *t)
 {
-    struct context *c = container_of(t, struct context, again);
-    struct loop *l = c->box->core->loop;
-    struct loop_share *share = account_share(c->box->account);
-    if (loop_share_spent(l, share)) {
-        context_pump_soon(c);
-        return;
-    }
-    uint64_t began = clock_us();
-    context_pump(c);
-    loop_share_use(l, share, clock_us() - began);
+    context_pump(container_of(t, struct context, again));
 }
 
 static void on_channel(struct loop_io *io, uint32_t events)

@@ -239,7 +239,7 @@ bool process_on_exit(struct box *b, int64_t pid, int wait_status, bool oom)
     record_exit(p);
     usual_exit(b->core, b->tmpl, b, wait_status != 0);
     process_io_exited(p);
-    loop_timer_set(b->core->loop, &p->timer, b->pumped ? PUMP_GRACE_MS : GRACE_MS);
+    loop_timer_set(b->core->loop, &p->timer, p->pumped ? PUMP_GRACE_MS : GRACE_MS);
     process_finish(p);
     return true;
 }
@@ -437,7 +437,7 @@ static struct json *copy_json(const struct json *json)
     return copy;
 }
 
-/* stdin, stdout and stderr, or a terminal twice. */
+/* stdin, stdout and stderr, or of a terminal what comes out, what goes in, and its size. */
 #define PROCESS_FDS 3u
 
 static int process_charge(struct process *p, struct err *err)
@@ -461,6 +461,7 @@ static struct process *process_new(struct box *b, const struct process_request *
     p->box = b;
     p->denied_mark = box_denied_mark(b);
     p->tty = r->tty;
+    p->pumped = b->pumped || r->tty;
     p->timer.fn = on_timer;
     p->tag = r->tag ? strdup(r->tag) : NULL;
     p->config = copy_json(r->config);

@@ -46,7 +46,7 @@ struct process {
     int64_t pid, started_ms, ended_ms;
     char *tag;
     struct json *config;
-    bool tty, started, exited, ended, timed_out, oom_killed, grace_over;
+    bool tty, pumped, started, exited, ended, timed_out, oom_killed, grace_over;
     bool kill_due; /* SIGKILL is asked for until its end is known: one request may get lost */
     int status;
     uint64_t denied_mark;         /* when it was started */
@@ -56,7 +56,7 @@ struct process {
     unsigned blocked; /* clients that cannot take more */
     unsigned graces;  /* since its end; `came`: something did in this one */
     bool came;
-    int sizes; /* where the size of a terminal goes that somebody else has; else -1 */
+    int sizes; /* where the size of a terminal goes; else -1 */
 
     struct hold hold;     /* of config, queue and log */
     unsigned descriptors; /* charged, and not closed yet */

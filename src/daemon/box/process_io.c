@@ -14,7 +14,6 @@
 #include "daemon/box/process_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -88,10 +87,10 @@ static void on_output(struct loop_io *io, uint32_t events)
     for (unsigned i = 0; i < reads && s->io.fd >= 0 && (!p->blocked || p->ended); i++) {
         ssize_t n = read(s->io.fd, c->io_room, most);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            s->owed = p->box->pumped ? s->owed : 0;
+            s->owed = p->pumped ? s->owed : 0;
             break;
         }
-        if (n <= 0) { /* a terminal whose other side is closed says EIO */
+        if (n <= 0) {
             process_stream_close(s);
             break;
         }
@@ -120,7 +119,7 @@ void process_resume(struct process_client *cl)
 /* What a pump has of it cannot be asked for. */
 void process_io_exited(struct process *p)
 {
-    uint64_t pump = p->box->pumped ? PUMP_HOLDS : 0;
+    uint64_t pump = p->pumped ? PUMP_HOLDS : 0;
     for (unsigned i = 0; i < 2; i++)
         p->out[i].owed = p->out[i].io.fd >= 0 ? fd_waiting(p->out[i].io.fd) + pump : 0;
 }
@@ -130,7 +129,7 @@ void process_io_exited(struct process *p)
 bool process_io_owes(struct process *p)
 {
     bool more = p->out[0].owed > 0 || p->out[1].owed > 0;
-    if (!p->box->pumped)
+    if (!p->pumped)
         return false;
     if (more && (p->blocked || (p->came && p->graces++ < GRACES_MAX))) {
         p->came = false;
@@ -337,8 +336,6 @@ void process_resize(struct process *p, uint16_t cols, uint16_t rows)
     struct winsize size = {.ws_col = cols, .ws_row = rows};
     if (p->sizes >= 0 && write(p->sizes, &size, sizeof size) < 0)
         return; /* full: those before it have not been looked at either */
-    if (p->sizes < 0 && p->tty && p->out[0].io.fd >= 0)
-        ioctl(p->out[0].io.fd, TIOCSWINSZ, &size);
 }
 
 /* ---- its descriptors ---- */
@@ -353,24 +350,19 @@ void process_io_init(struct process *p)
     buf_init_metered(&p->queue, SIZE_MAX / 2, &p->hold.meter);
 }
 
-/* The terminal; or, from a pump or from behind a Sentry, what comes out of it, what goes in, and
- * its size. */
+/* Of a terminal, from a pump or from behind a Sentry: what comes out of it, what goes in, and its
+ * size. */
 static int open_terminal(struct process *p, struct wire_msg *m)
 {
-    bool carried = m->fd_count == 3;
-    if (m->fd_count < (p->box->pumped ? 3u : 1u))
+    if (m->fd_count < 3)
         return -EPROTO;
     p->out[0].number = 0;
     p->out[0].io.fd = wire_steal_fd(m, 0);
-    if (carried) {
-        p->in.fd = wire_steal_fd(m, 1);
-        p->sizes = wire_steal_fd(m, 2);
-        int r = fd_nonblocking(p->out[0].io.fd);
-        r = r < 0 ? r : fd_nonblocking(p->in.fd);
-        return r < 0 ? r : fd_nonblocking(p->sizes);
-    }
-    p->in.fd = fcntl(p->out[0].io.fd, F_DUPFD_CLOEXEC, 0);
-    return p->in.fd < 0 ? -errno : fd_nonblocking(p->in.fd); /* both are one */
+    p->in.fd = wire_steal_fd(m, 1);
+    p->sizes = wire_steal_fd(m, 2);
+    int r = fd_nonblocking(p->out[0].io.fd);
+    r = r < 0 ? r : fd_nonblocking(p->in.fd);
+    return r < 0 ? r : fd_nonblocking(p->sizes);
 }
 
 static int open_pipes(struct process *p, struct wire_msg *m, bool has_stdin)

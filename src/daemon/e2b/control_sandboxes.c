@@ -279,16 +279,7 @@ static void write_some(struct listing *l)
 
 static void on_turn(struct loop_timer *t)
 {
-    struct listing *l = container_of(t, struct listing, turn);
-    struct loop *loop = l->activity.loop;
-    struct loop_share *share = account_share(l->activity.hold.account);
-    if (loop_share_spent(loop, share)) {
-        loop_timer_set(loop, t, 1);
-        return;
-    }
-    uint64_t began = clock_us();
-    write_some(l);
-    loop_share_use(loop, share, clock_us() - began);
+    write_some(container_of(t, struct listing, turn));
 }
 
 void control_list(struct call *call)
@@ -301,6 +292,7 @@ void control_list(struct call *call)
         return;
     }
     l->turn.fn = on_turn;
+    l->turn.share = account_share(l->activity.hold.account);
     l->wish = (struct wish){.running = true, .paused = true, .limit = PAGE_DEFAULT};
     if (read_listing(exchange_request(call->x)->target, &l->wish, &err) < 0) {
         activity_end(&l->activity);

@@ -89,16 +89,7 @@ static void write_some(struct listing *l)
 
 static void on_turn(struct loop_timer *t)
 {
-    struct listing *l = container_of(t, struct listing, turn);
-    struct loop *loop = l->activity.loop;
-    struct loop_share *share = account_share(l->activity.hold.account);
-    if (loop_share_spent(loop, share)) {
-        loop_timer_set(loop, t, 1);
-        return;
-    }
-    uint64_t began = clock_us();
-    write_some(l);
-    loop_share_use(loop, share, clock_us() - began);
+    write_some(container_of(t, struct listing, turn));
 }
 
 static void add_pid(void *ctx, struct process *p)
@@ -121,6 +112,7 @@ void envd_process_list(struct call *call, const struct json *body)
     }
     (void)body;
     l->turn.fn = on_turn;
+    l->turn.share = account_share(l->activity.hold.account);
     activity_serve(&l->activity, call);
     call_watch(call);
     activity_buf(&l->activity, &l->pids, 1u << 20);

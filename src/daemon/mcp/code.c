@@ -7,32 +7,24 @@
 
 /* ---- what the interpreter says ---- */
 
-static void take_image(struct mcp_run *r, const struct json *data, const char *key,
-                       const char *mime)
+/* A result may be as long as a frame, most of it pictures: it is written down in pieces, and others
+ * have their turn between them. */
+#define PIECE (32u << 10)
+
+static const char *mime_of(const char *key)
 {
-    const struct json *picture = json_get(data, key);
-    struct json_writer w;
-    if (!picture || json_type(picture) != JSON_STRING)
-        return;
-    buf_chr(&r->images, ',');
-    jw_init(&w, &r->images, false);
-    jw_object_begin(&w);
-    jw_kv_string(&w, "type", "image");
-    jw_kv_string(&w, "data", json_string(picture));
-    jw_kv_string(&w, "mimeType", mime);
-    jw_object_end(&w);
+    return !strcmp(key, "png") ? "image/png" : !strcmp(key, "jpeg") ? "image/jpeg" : NULL;
 }
 
 static bool is_picture(const char *key)
 {
-    return !strcmp(key, "png") || !strcmp(key, "jpeg") || !strcmp(key, "pdf");
+    return mime_of(key) || !strcmp(key, "pdf");
 }
 
-static void take_result(struct mcp_run *r, const struct interp_said *s)
+static void begin_result(struct mcp_run *r, const struct interp_said *s)
 {
     const struct json *text = json_get(s->data, "text");
-    size_t images = r->images.len, results = r->results.len;
-    struct json_writer w;
+    r->taking = (struct run_taking){.on = true, .images = r->images.len, .results = r->results.len};
     if (s->main && text && json_type(text) == JSON_STRING) {
         buf_reset(&r->result);
         buf_str(&r->result, json_string(text));
@@ -41,27 +33,87 @@ static void take_result(struct mcp_run *r, const struct interp_said *s)
             r->cut = true;
         }
     }
-    take_image(r, s->data, "png", "image/png");
-    take_image(r, s->data, "jpeg", "image/jpeg");
-    if (r->results.len)
-        buf_chr(&r->results, ',');
-    jw_init(&w, &r->results, false);
-    jw_object_begin(&w);
-    for (size_t i = 0; i < json_count(s->data); i++) {
-        if (is_picture(json_key_at(s->data, i)))
-            continue;
-        jw_key(&w, json_key_at(s->data, i));
-        jw_json(&w, json_value_at(s->data, i));
+    buf_str(&r->results, r->results.len ? ",{" : "{");
+}
+
+static void begin_member(struct mcp_run *r, const char *key, const struct json *value)
+{
+    struct run_taking *t = &r->taking;
+    const char *mime = mime_of(key);
+    t->to = mime ? &r->images : &r->results;
+    t->mime = mime;
+    if (is_picture(key) && (!mime || json_type(value) != JSON_STRING))
+        return;
+    if (mime) {
+        buf_str(t->to, ",{\"type\":\"image\",\"data\":");
+    } else {
+        struct json_writer w = {.out = t->to, .need_comma = t->more};
+        jw_key(&w, key);
+        t->more = true;
     }
-    jw_object_end(&w);
-    /* Half a value is none: what does not fit is left out as a whole. */
+    t->pieces = json_pieces_new(value);
+    t->to->failed |= !t->pieces;
+}
+
+static void end_member(struct run_taking *t)
+{
+    json_pieces_free(t->pieces);
+    t->pieces = NULL;
+    if (t->mime)
+        buf_fmt(t->to, ",\"mimeType\":\"%s\"}", t->mime);
+}
+
+/* Half a value is none: what does not fit, or was broken off, is left out as a whole. */
+void run_drop_half(struct mcp_run *r)
+{
+    struct run_taking *t = &r->taking;
+    if (!t->on)
+        return;
+    json_pieces_free(t->pieces);
+    r->images.len = t->images;
+    r->results.len = t->results;
+    r->images.failed = r->results.failed = false;
+    r->cut = true;
+    *t = (struct run_taking){.on = false};
+}
+
+static size_t taken(const struct mcp_run *r)
+{
+    return r->images.len + r->results.len;
+}
+
+/* True: that was the last. */
+static bool take_piece(struct mcp_run *r, const struct interp_said *s)
+{
+    struct run_taking *t = &r->taking;
+    size_t before = taken(r);
+    while (taken(r) - before < PIECE && !r->images.failed && !r->results.failed) {
+        size_t at = t->member;
+        if (t->pieces && json_pieces_next(t->pieces, t->to, PIECE))
+            end_member(t);
+        else if (!t->pieces && at == json_count(s->data))
+            return true;
+        else if (!t->pieces)
+            begin_member(r, json_key_at(s->data, at), json_value_at(s->data, t->member++));
+    }
+    return false;
+}
+
+enum sink_took run_take_result(struct mcp_run *r, const struct interp_said *s)
+{
+    struct run_taking *t = &r->taking;
+    if (!t->on)
+        begin_result(r, s);
+    bool done = take_piece(r, s);
+    if (done)
+        buf_str(&r->results, "}");
     if (r->images.failed || r->results.failed) {
         hold_refusal(&r->c->activity.hold, NULL);
-        r->images.len = images;
-        r->results.len = results;
-        r->images.failed = r->results.failed = false;
-        r->cut = true;
+        run_drop_half(r);
+        return SINK_ALL;
     }
+    t->on = !done;
+    return done ? SINK_ALL : SINK_MORE;
 }
 
 /* What there is no room for is left out, and it is said. */
@@ -83,8 +135,8 @@ static enum sink_took on_said(void *ctx, const struct interp_said *s)
 {
     struct mcp_run *r = ctx;
     if (s->word == INTERP_RESULT)
-        take_result(r, s);
-    else if (s->word == INTERP_ERROR)
+        return run_take_result(r, s);
+    if (s->word == INTERP_ERROR)
         take_error(r, s);
     return SINK_ALL;
 }

@@ -168,16 +168,7 @@ static void decode_some(struct mcp_file *f)
 
 static void on_turn(struct loop_timer *t)
 {
-    struct mcp_file *f = container_of(t, struct mcp_file, turn);
-    struct loop *l = f->c->activity.loop;
-    struct loop_share *share = account_share(f->c->activity.hold.account);
-    if (loop_share_spent(l, share)) {
-        loop_timer_set(l, t, 1);
-        return;
-    }
-    uint64_t began = clock_us();
-    decode_some(f);
-    loop_share_use(l, share, clock_us() - began);
+    decode_some(container_of(t, struct mcp_file, turn));
 }
 
 /* True: it is to be decoded first. */
@@ -214,6 +205,7 @@ void mcp_write_file(struct mcp_call *c)
     f->data.cap = RPC_BYTES_MAX;
     f->done = have_written;
     f->turn.fn = on_turn;
+    f->turn.share = account_share(c->activity.hold.account);
     bool good = TOOL_FIELDS(c, fields, &err) >= 0;
     f->user = user;
     f->session = session;

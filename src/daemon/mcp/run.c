@@ -42,6 +42,7 @@ static void run_forget(struct mcp_call *c)
         buf_done(&r->out[i]);
         buf_done(&r->line[i]);
     }
+    json_pieces_free(r->taking.pieces);
     buf_done(&r->result);
     buf_done(&r->results);
     buf_done(&r->images);
@@ -254,6 +255,7 @@ void run_finish(struct mcp_run *r)
     for (int i = 0; i < 2; i++)
         if (r->line[i].len)
             tell(r, &r->line[i]);
+    run_drop_half(r);
     r->ended = true;
     /* The warden's list of denials may still be on its way. After a failure wait for it, because it
      * may hold the reason; after a success do not. */

@@ -29,7 +29,15 @@ struct mcp_run {
     const char *code;
     struct execution *execution;
     struct buf result, results, images; /* JSON */
-    struct buf name, value, traceback;  /* of the exception, if there is one */
+    struct run_taking {                 /* a result that is being written down */
+        bool on, more;
+        size_t member;              /* the next one */
+        struct json_pieces *pieces; /* of the one before it */
+        struct buf *to;             /* where that goes */
+        const char *mime;           /* of a picture */
+        size_t images, results;     /* what was there before */
+    } taking;
+    struct buf name, value, traceback; /* of the exception, if there is one */
     bool raised;
     struct buf text; /* of the answer, for a model */
     /* run_command */
@@ -62,6 +70,9 @@ struct box *run_box(struct mcp_run *r); /* NULL: it is gone */
 bool run_output(struct mcp_run *r, int stream, const void *data, size_t len);
 void run_fail(struct mcp_run *r, const struct err *err); /* it could not be started */
 void run_finish(struct mcp_run *r);                      /* answers */
+/* code.c */
+enum sink_took run_take_result(struct mcp_run *r, const struct interp_said *s);
+void run_drop_half(struct mcp_run *r);
 /* run_result.c */
 void run_write(struct mcp_run *r, struct box *b);
 /* Fills in `error`. */

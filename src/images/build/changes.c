@@ -265,6 +265,8 @@ static int pack_gone(struct packing *p, const struct run_changes *c, int root, s
         const char *name = c->tops[i].path + 1;
         if (!c->tops[i].target[0] || fstatat(root, name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
+        if (!path_is_absent(errno))
+            return err_sys(err, "look at %s", name);
         snprintf(p->name, sizeof p->name, "%s", name);
         int r = whiteout(p, err);
         p->name[0] = '\0';

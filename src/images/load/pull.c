@@ -94,26 +94,40 @@ struct came {
     uint64_t bytes, files;
 };
 
-/* It lies in one folder, without any below it. */
-static struct came measure(int tmp)
+/* What is gone again was there under another name, or is of no use any more. */
+static int measure_file(int dir, const char *name, struct came *came, struct err *err)
 {
-    struct came came = {0};
-    struct dirent *e;
     struct stat sb;
+    came->files++;
+    if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
+        came->bytes += (uint64_t)sb.st_size;
+    else if (!path_is_absent(errno))
+        return err_sys(err, "look at what came");
+    return 0;
+}
+
+/* It lies in one folder, without any below it. What cannot be measured is over the limit as far as
+ * anybody knows. */
+static int measure(int tmp, struct came *came, struct err *err)
+{
+    struct dirent *e;
     DIR *dir = folder_open(tmp, "pulled");
-    while (dir && folder_next(dir, &e) > 0) {
-        came.files++;
-        if (fstatat(dirfd(dir), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0)
-            came.bytes += (uint64_t)sb.st_size;
-    }
-    if (dir)
-        closedir(dir);
-    return came;
+    int result = 0, more = 0;
+    if (!dir) /* or skopeo has not begun */
+        return path_is_absent(errno) ? 0 : err_sys(err, "open what came");
+    while (result >= 0 && (more = folder_next(dir, &e)) > 0)
+        result = measure_file(dirfd(dir), e->d_name, came, err);
+    if (result >= 0 && more < 0)
+        result = err_sys(err, "list what came");
+    closedir(dir);
+    return result;
 }
 
 static int check_size(const struct load_request *load, int tmp, struct err *err)
 {
-    struct came came = measure(tmp);
+    struct came came = {0};
+    if (measure(tmp, &came, err) < 0)
+        return err_number(err);
     if (came.bytes > load->max_bytes) {
         err_set(err, ERR_LIMIT, "more than the %" PRIu64 " bytes that it may have came",
                 load->max_bytes);

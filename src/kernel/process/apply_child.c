@@ -109,8 +109,8 @@ int apply_tty(struct apply_state *st, const struct op *op, struct err *err)
                            .ws_row = (unsigned short)op->num[1]};
     if (size.ws_col && size.ws_row && ioctl(master, TIOCSWINSZ, &size) < 0)
         return err_sys(err, "set the size of the terminal");
-    struct ctl_msg msg = {.type = CTL_TTY, .request = st->request};
-    return ctl_send(&msg, master) < 0 ? err_sys(err, "hand over the terminal") : 0;
+    return ctl_send_over(st->tty_to, CTL_TTY, master) < 0 ? err_sys(err, "hand over the terminal")
+                                                          : 0;
 }
 
 int apply_scope_code(struct apply_state *st, const struct op *op, struct err *err)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char home[64];
@@ -152,4 +153,19 @@ Test(protect, strange_homes_do_no_harm)
         allowed("/opt/tools");
         refused("/etc/shadow");
     }
+}
+
+Test(protect, a_home_that_cannot_be_opened_is_no_missing_one)
+{
+    struct rlimit files, none = {0};
+    struct err err = ERR_INIT;
+    make(".ssh");
+    cr_assert_eq(setenv("HOME", home, 1), 0);
+    refused(in_home(".ssh"));
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none.rlim_max = files.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int result = protect_check(in_home(".ssh"), &err);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    cr_expect_lt(result, 0);
 }

@@ -271,3 +271,40 @@ Test(loop, who_has_had_its_share_waits_and_others_do_not, .init = begin)
         cr_expect_geq(served[i], 2, "each has its turn: %u %u %u", served[0], served[1], served[2]);
     loop_free(loop);
 }
+
+/* ---- timers with a share ---- */
+
+static struct loop_timer turns[3];
+static unsigned turned[3];
+static uint64_t time_ms;
+
+static uint64_t later(void)
+{
+    return time_ms += 2;
+}
+
+static void on_turn(struct loop_timer *t)
+{
+    turned[t - turns]++;
+    if (t->share == &greedy)
+        for (uint64_t end = clock_us() + 1500; clock_us() < end;)
+            ;
+    loop_timer_set(loop, t, 1);
+}
+
+/* Work in turns counts like what a descriptor brings: two of one group have one turn in a round. */
+Test(loop, a_timer_whose_share_is_used_up_waits_for_another_round, .init = begin)
+{
+    struct loop_task round = {.fn = on_share_round};
+    loop_set_clock(loop, later);
+    for (int i = 0; i < 3; i++) {
+        turns[i] = (struct loop_timer){.fn = on_turn, .share = i < 2 ? &greedy : &modest};
+        loop_timer_set(loop, &turns[i], 0);
+    }
+    loop_defer(loop, &round);
+    cr_assert_eq(loop_run(loop), 0);
+    cr_expect_eq(turned[2], 12, "in every round: %u", turned[2]);
+    cr_expect_eq(turned[0] + turned[1], 12, "one in every round: %u %u", turned[0], turned[1]);
+    cr_expect(turned[0] >= 2 && turned[1] >= 2, "each has its turn: %u %u", turned[0], turned[1]);
+    loop_free(loop);
+}

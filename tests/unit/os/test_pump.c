@@ -1,16 +1,22 @@
 /* The child that carries bytes between the code's pipes and ours. */
 #include "os/pump.h"
+#include "os/rights.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 static struct pump pump;
@@ -183,6 +189,211 @@ Test(pump, sets_the_size_of_a_terminal)
     close(master);
     close(slave);
     cr_assert(ends_within(60000), "the size alone is nothing to stay for");
+}
+
+/* ---- a terminal that is handed over ---- */
+
+static int door, end[PUMP_TERMINAL];
+
+static void start_handed(void)
+{
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay_handed(lines, &door, end), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void hand(int fd)
+{
+    struct iovec part = {(void *)(uintptr_t) "x", 1};
+    cr_assert_eq(rights_send(door, &part, 1, &fd, 1, 0), 1);
+}
+
+static int open_terminal(int *slave)
+{
+    struct termios plain;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    cr_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    cr_assert_eq(tcgetattr(*slave, &plain), 0);
+    cfmakeraw(&plain); /* else a line that is too long is dropped */
+    cr_assert_eq(tcsetattr(*slave, TCSANOW, &plain), 0);
+    return master;
+}
+
+Test(pump, a_terminal_that_is_handed_over_is_carried, .init = start_handed)
+{
+    struct winsize size = {.ws_col = 99, .ws_row = 11}, now = {0};
+    char text[16];
+    int slave, master = open_terminal(&slave);
+    cr_assert_eq(write(end[1], "early\n", 6), 6);
+    hand(master);
+    close(master);
+    cr_assert_eq(read(slave, text, sizeof text), 6);
+    cr_assert_eq(write(end[2], &size, sizeof size), (ssize_t)sizeof size);
+    for (int i = 0; i < 60000 && now.ws_col != 99; i++) {
+        cr_assert_eq(ioctl(slave, TIOCGWINSZ, &now), 0);
+        poll(NULL, 0, 1);
+    }
+    cr_assert_eq(now.ws_row, 11);
+    close(slave);
+    fcntl(end[0], F_SETFL, 0);
+    cr_assert_eq(read(end[0], text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+}
+
+/* Whatever it is, who has the pump hears of an end and waits for nothing. */
+static void ends_with(int fd)
+{
+    char text[16];
+    if (fd >= 0)
+        hand(fd);
+    close(door);
+    cr_assert_eq(wait_for(end[0]), 1);
+    cr_assert_eq(read(end[0], text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+}
+
+Test(pump, what_is_no_terminal_is_not_carried, .init = start_handed)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    ends_with(ends[0]);
+}
+
+Test(pump, a_terminal_that_never_comes_is_an_end, .init = start_handed)
+{
+    ends_with(-1);
+}
+
+Test(pump, nobody_listens_any_more_to_a_terminal_that_never_comes, .init = start_handed)
+{
+    close(end[0]);
+    cr_assert(ends_within(60000));
+}
+
+/* What init hands out it may keep a copy of, and with it the flags. */
+static void make_it_wait(int master)
+{
+    cr_assert_eq(fcntl(master, F_SETFL, fcntl(master, F_GETFL) & ~O_NONBLOCK), 0);
+}
+
+static bool all_is_written(int to)
+{
+    static char block[256 * 1024];
+    for (size_t done = 0; done < sizeof block;) {
+        ssize_t n = write(to, block + done, sizeof block - done);
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        cr_assert_gt(n, 0);
+        done += (size_t)n;
+    }
+    return true;
+}
+
+Test(pump, one_that_others_make_wait_holds_up_the_pump_alone, .init = start_handed)
+{
+    int slave, master = open_terminal(&slave);
+    hand(master);
+    cr_assert_eq(write(slave, "x", 1), 1);
+    cr_assert_eq(wait_for(end[0]), 1, "it is carried by now");
+    make_it_wait(master);
+    while (!all_is_written(end[1])) {
+        struct pollfd room = {.fd = end[1], .events = POLLOUT};
+        if (poll(&room, 1, 100) == 0)
+            break; /* the pump takes no more, and we know */
+    }
+    pump_end(&pump);
+    cr_assert_eq(pump.pidfd, -1);
+}
+
+Test(pump, control_who_has_the_terminal_itself_waits)
+{
+    int slave, said[2], master = open_terminal(&slave);
+    char word;
+    fcntl(master, F_SETFL, O_RDWR | O_NONBLOCK);
+    make_it_wait(master);
+    cr_assert_eq(pipe(said), 0);
+    pid_t writer = fork();
+    if (writer == 0) {
+        bool done = all_is_written(master);
+        (void)!write(said[1], done ? "d" : "n", 1);
+        _exit(0);
+    }
+    struct pollfd full = {.fd = master, .events = POLLOUT},
+                  told = {.fd = said[0], .events = POLLIN};
+    while (poll(&full, 1, 0) > 0)
+        cr_assert_eq(poll(&told, 1, 1), 0, "it says that there is no room");
+    cr_assert_eq(poll(&told, 1, 100), 0);
+    kill(writer, SIGKILL);
+    cr_assert_eq(waitpid(writer, NULL, 0), writer);
+    close(said[1]);
+    cr_assert_eq(read(said[0], &word, 1), 0);
+}
+
+/* ---- a connection that is handed over ---- */
+
+static int ours_is;
+
+static void start_connection(void)
+{
+    pump_init(&pump);
+    pump_lines_init(lines);
+    cr_assert_eq(pump_lay_connection(lines, &door, &ours_is), 0);
+    cr_assert_eq(pump_start(&pump, lines), 0);
+    fcntl(ours_is, F_SETFL, 0);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+Test(pump, what_is_no_connection_of_the_sandboxs_is_not_carried, .init = start_connection)
+{
+    char text[4];
+    hand(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); /* one of our own network */
+    cr_assert_eq(read(ours_is, text, sizeof text), 0);
+    cr_assert(ends_within(60000));
+}
+
+/* Only who may make a network of its own has a connection that is none of ours. */
+Test(pump, each_direction_of_a_connection_ends_by_itself)
+{
+    char text[8];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    pid_t child;
+    int told[2];
+    start_connection();
+    cr_assert_eq(pipe(told), 0);
+    if ((child = fork()) == 0) {
+        struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+        bool own = unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNET : CLONE_NEWNET) == 0;
+        int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+        own = own && ioctl(client, SIOCSIFFLAGS, &lo) == 0 && listen(listener, 1) == 0 &&
+              getsockname(listener, (struct sockaddr *)&at, &len) == 0;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        own = own && connect(client, (struct sockaddr *)&at, sizeof at) == 0;
+        int peer = own ? accept(listener, NULL, NULL) : -1;
+        (void)!write(told[1], own ? "y" : "n", 1);
+        if (!own)
+            _exit(0);
+        hand(client);
+        close(client);
+        bool good = read(peer, text, 3) == 3 && read(peer, text, 1) == 0; /* the end of one */
+        good = good && write(peer, "answer", 6) == 6;
+        _exit(good ? 0 : 1);
+    }
+    close(door);
+    cr_assert_eq(read(told[0], text, 1), 1);
+    if (text[0] == 'n')
+        cr_skip_test("no network of its own can be made here");
+    cr_assert_eq(write(ours_is, "ask", 3), 3);
+    cr_assert_eq(shutdown(ours_is, SHUT_WR), 0);
+    cr_assert_eq(read(ours_is, text, sizeof text), 6);
+    cr_assert_eq(read(ours_is, text, sizeof text), 0);
+    int status = 1;
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+    close(ours_is);
+    cr_assert(ends_within(60000));
 }
 
 static uint64_t status_number(const char *name, int base)
