@@ -1,5 +1,6 @@
-/* One digest over a whole tree. What is in it came out of an image: nothing is followed, nothing
- * but plain files is opened. */
+/* One digest over a whole tree, in which each file stands for itself by the digest of what is in
+ * it: so a file that layers and roots share is read once. What is in a tree came out of an image:
+ * nothing is followed, nothing but plain files is opened. */
 #include "base/cleanup.h"
 #include "base/hex.h"
 #include "base/sha256.h"
@@ -18,10 +19,24 @@
 
 #define DEPTH_MAX 300
 #define NAMES_MAX (4u << 20)
+#define KNOWN_MAX (1u << 21)
+
+struct known_file {
+    uint64_t ino; /* 0: free */
+    uint8_t digest[SHA256_SIZE];
+};
+
+/* Files that were read, all of one file system. */
+struct tree_known {
+    struct known_file *slots;
+    size_t room, count;
+    dev_t dev;
+};
 
 struct digest_walk {
     struct sha256 sha;
     struct root_facts *facts;
+    struct tree_known *known; /* or NULL */
     unsigned depth;
     char *chunk;
 };
@@ -34,19 +49,97 @@ static void add(struct digest_walk *w, const void *data, size_t len)
     sha256_add(&w->sha, data, len);
 }
 
-static int add_content(struct digest_walk *w, int dir, const char *name, struct err *err)
+/* ---- what was read ---- */
+
+struct tree_known *tree_known_new(void)
+{
+    return calloc(1, sizeof(struct tree_known));
+}
+
+void tree_known_free(struct tree_known **k)
+{
+    if (*k)
+        free((*k)->slots);
+    free(*k);
+    *k = NULL;
+}
+
+static struct known_file *slot_of(const struct tree_known *k, uint64_t ino)
+{
+    size_t at = (size_t)(ino * UINT64_C(0x9e3779b97f4a7c15)) & (k->room - 1);
+    while (k->slots[at].ino && k->slots[at].ino != ino)
+        at = (at + 1) & (k->room - 1);
+    return &k->slots[at];
+}
+
+/* Without memory for it a file is read again. */
+static bool known_grow(struct tree_known *k)
+{
+    struct tree_known wide = {.room = k->room ? 2 * k->room : 1024};
+    if (wide.room > KNOWN_MAX || !(wide.slots = calloc(wide.room, sizeof *wide.slots)))
+        return false;
+    for (size_t i = 0; i < k->room; i++)
+        if (k->slots[i].ino)
+            *slot_of(&wide, k->slots[i].ino) = k->slots[i];
+    free(k->slots);
+    k->slots = wide.slots;
+    k->room = wide.room;
+    return true;
+}
+
+static bool known_get(const struct tree_known *k, const struct stat *sb,
+                      uint8_t ret[static SHA256_SIZE])
+{
+    if (!k || !k->count || k->dev != sb->st_dev)
+        return false;
+    const struct known_file *slot = slot_of(k, sb->st_ino);
+    if (slot->ino)
+        memcpy(ret, slot->digest, SHA256_SIZE);
+    return slot->ino;
+}
+
+static void known_put(struct tree_known *k, const struct stat *sb,
+                      const uint8_t digest[static SHA256_SIZE])
+{
+    if (!k || (k->count && k->dev != sb->st_dev) ||
+        (2 * (k->count + 1) > k->room && !known_grow(k)))
+        return;
+    struct known_file *slot = slot_of(k, sb->st_ino);
+    k->dev = sb->st_dev;
+    k->count += !slot->ino;
+    slot->ino = sb->st_ino;
+    memcpy(slot->digest, digest, SHA256_SIZE);
+}
+
+/* ---- one entry ---- */
+
+static int hash_content(struct digest_walk *w, int dir, const char *name,
+                        uint8_t ret[static SHA256_SIZE], struct err *err)
 {
     ssize_t n;
-    uint64_t total = 0;
+    struct sha256 sha;
     cleanup_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return err_sys(err, "read a file of the image");
-    while ((n = read(fd, w->chunk, CHUNK)) > 0) {
-        add(w, w->chunk, (size_t)n);
-        total += (uint64_t)n;
-    }
-    w->facts->bytes += total;
+    sha256_init(&sha);
+    while ((n = read(fd, w->chunk, CHUNK)) > 0)
+        sha256_add(&sha, w->chunk, (size_t)n);
+    sha256_finish(&sha, ret);
     return n < 0 ? err_sys(err, "read a file of the image") : 0;
+}
+
+static int add_content(struct digest_walk *w, int dir, const char *name, const struct stat *sb,
+                       struct err *err)
+{
+    uint8_t digest[SHA256_SIZE];
+    if (!known_get(w->known, sb, digest)) {
+        if (hash_content(w, dir, name, digest, err) < 0)
+            return err_number(err);
+        known_put(w->known, sb, digest);
+    }
+    add(w, digest, sizeof digest);
+    w->facts->bytes += (uint64_t)sb->st_size;
+    return 0;
 }
 
 static int add_target(struct digest_walk *w, int dir, const char *name, struct err *err)
@@ -79,7 +172,7 @@ static int add_entry(struct digest_walk *w, int dir, const char *name, struct er
     add(w, name, strlen(name));
     w->facts->files++;
     if (file)
-        return add_content(w, dir, name, err);
+        return add_content(w, dir, name, &sb, err);
     if (link)
         return add_target(w, dir, name, err);
     cleanup_fd int inner = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -156,10 +249,10 @@ static int walk_folder(struct digest_walk *w, int dir, struct err *err)
     return 0;
 }
 
-int tree_digest(int dir, struct root_facts *ret, struct err *err)
+int tree_digest(int dir, struct tree_known *known, struct root_facts *ret, struct err *err)
 {
     uint8_t digest[SHA256_SIZE];
-    struct digest_walk w = {.facts = ret, .chunk = malloc(CHUNK)};
+    struct digest_walk w = {.facts = ret, .known = known, .chunk = malloc(CHUNK)};
     *ret = (struct root_facts){.bytes = 0};
     sha256_init(&w.sha);
     int r = w.chunk ? walk_folder(&w, dir, err) : err_memory(err);

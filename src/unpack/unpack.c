@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "base/layer_marks.h"
 #include "base/quote.h"
 
 #include <archive.h>
@@ -18,10 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHUNK           (256u << 10)
-#define WHITEOUT        ".wh."
-#define WHITEOUT_OPAQUE ".wh..wh..opq"
-#define WHITEOUT_OTHER  ".wh..wh."
+#define CHUNK (256u << 10)
 
 struct source {
     struct archive *plain; /* without compression */
@@ -147,8 +145,13 @@ static int make_file(struct unpack *u, struct archive *a, struct archive_entry *
 
 static int make_folder(struct archive_entry *e, int dir, const char *leaf, struct err *err)
 {
+    char via[NAME_MAX + sizeof "/" LAYER_VIA];
     if (mkdirat(dir, leaf, 0755) < 0 && errno != EEXIST)
         return err_sys(err, "make a folder of the image");
+    /* Now an entry names it. */
+    snprintf(via, sizeof via, "%s/" LAYER_VIA, leaf);
+    if (unlinkat(dir, via, 0) < 0 && errno != ENOENT)
+        return err_sys(err, "take a mark off a folder");
     if (fchmodat(dir, leaf, (archive_entry_perm(e) & 01777) | 0700, 0) < 0)
         return err_sys(err, "set the mode of a folder");
     set_time(dir, leaf, e);
@@ -163,11 +166,52 @@ static int make_symlink(struct archive_entry *e, int dir, const char *leaf, stru
     return symlinkat(target, dir, leaf) == 0 ? 0 : err_sys(err, "make a link of the image");
 }
 
+static bool begins_with(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+static int no_file(const char *name, struct err *err)
+{
+    struct quoted q;
+    return err_set(err, ERR_REFUSED, "a hard link to %s, which is no file of the image",
+                   quote(&q, name));
+}
+
+static int lower_link_name(const char *leaf, char ret[static NAME_MAX + 1], struct err *err)
+{
+    if (snprintf(ret, NAME_MAX + 1, LAYER_LINK "%s", leaf) > NAME_MAX)
+        return err_set(err, ERR_REFUSED, "a hard link with too long a name");
+    return 0;
+}
+
+/* What a lower layer has is not here. */
+static int mark_link(struct unpack *u, int dir, const char *leaf, const char *from, struct err *err)
+{
+    char mark[NAME_MAX + 1];
+    if (lower_link_name(leaf, mark, err) < 0 || tree_clear(dir, leaf, false, err) < 0 ||
+        tree_clear(dir, mark, false, err) < 0)
+        return err_number(err);
+    u->lower_links = true;
+    return symlinkat(from, dir, mark) == 0 ? 0 : err_sys(err, "mark a hard link");
+}
+
+/* Whatever has the name now is no hard link to a lower layer's file any more. */
+static int unmark_link(const struct unpack *u, int dir, const char *leaf, struct err *err)
+{
+    char mark[NAME_MAX + 1];
+    if (!u->lower_links || strlen(leaf) + strlen(LAYER_LINK) > NAME_MAX)
+        return 0;
+    if (lower_link_name(leaf, mark, err) < 0)
+        return err_number(err);
+    return tree_clear(dir, mark, false, err);
+}
+
 static int make_hard_link(struct unpack *u, const char *target, const char *name, struct err *err)
 {
     char from[UNPACK_NAME_MAX];
     const char *from_leaf, *leaf;
-    struct stat sb;
+    struct stat sb, there;
     if (tree_name(target, from, err) < 0)
         return err_wrap(err, "a hard link");
     int parent = from[0] ? tree_parent(&u->tree, from, &from_leaf, err) : -1;
@@ -177,41 +221,35 @@ static int make_hard_link(struct unpack *u, const char *target, const char *name
     int dir = tree_parent(&u->tree, name, &leaf, err);
     if (held < 0 || dir < 0)
         return dir < 0 ? err_number(err) : err_sys(err, "open a folder of the image");
-    if (fstatat(held, from_leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(sb.st_mode)) {
-        struct quoted q;
-        return err_set(err, ERR_REFUSED, "a hard link to %s, which is no file of the image",
-                       quote(&q, from));
-    }
+    if (u->tree.marks && begins_with(from_leaf, LAYER_WHITEOUT))
+        return no_file(from, err);
+    if (fstatat(held, from_leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+        return u->tree.marks && errno == ENOENT ? mark_link(u, dir, leaf, from, err)
+                                                : no_file(from, err);
+    if (S_ISDIR(sb.st_mode))
+        return no_file(from, err);
     /* IM-5: who copies or hashes the tree reads the file once for each of its names. */
     if (count_bytes(u, sb.st_size, err) < 0)
         return err_number(err);
-    struct stat there;
     bool same = fstatat(dir, leaf, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == sb.st_ino;
     if (same)
         return 0;
-    if (tree_clear(&u->tree, dir, leaf, false, err) < 0)
+    if (tree_clear(dir, leaf, false, err) < 0 || unmark_link(u, dir, leaf, err) < 0)
         return err_number(err);
     return linkat(held, from_leaf, dir, leaf, 0) == 0 ? 0 : err_sys(err, "make a hard link");
 }
 
-/* IM-4. True: the name was one. */
-static bool is_whiteout(const char *leaf)
-{
-    return strncmp(leaf, WHITEOUT, strlen(WHITEOUT)) == 0;
-}
-
+/* IM-4: what it hides is not here, so that what is here stays. */
 static int whiteout(struct unpack *u, int dir, const char *leaf, struct err *err)
 {
-    const char *hidden = leaf + strlen(WHITEOUT);
-    if (strcmp(leaf, WHITEOUT_OPAQUE) == 0)
-        return tree_hide_inside(&u->tree, dir, err);
-    if (strncmp(leaf, WHITEOUT_OTHER, strlen(WHITEOUT_OTHER)) == 0) {
+    const char *hidden = leaf + strlen(LAYER_WHITEOUT);
+    if (begins_with(leaf, LAYER_OTHER) && strcmp(leaf, LAYER_OPAQUE) != 0) {
         u->counts.left_out++; /* other marks of a storage driver mean nothing here */
         return 0;
     }
     if (!hidden[0] || strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
         return err_set(err, ERR_REFUSED, "a whiteout that names no file");
-    return tree_hide(&u->tree, dir, hidden, err);
+    return tree_mark(dir, leaf, err);
 }
 
 static int make_entry(struct unpack *u, struct archive *a, struct archive_entry *e,
@@ -225,22 +263,18 @@ static int make_entry(struct unpack *u, struct archive *a, struct archive_entry 
     }
     int r = 0;
     if (!hard)
-        r = tree_clear(&u->tree, dir, leaf, type == S_IFDIR, err);
+        r = tree_clear(dir, leaf, type == S_IFDIR, err);
+    if (r >= 0 && !hard)
+        r = unmark_link(u, dir, leaf, err);
     if (r < 0)
         return r;
     if (hard)
-        r = make_hard_link(u, hard, name, err);
-    else if (type == S_IFDIR)
-        r = make_folder(e, dir, leaf, err);
-    else if (type == S_IFLNK)
-        r = make_symlink(e, dir, leaf, err);
-    else
-        r = make_file(u, a, e, dir, leaf, err);
-    if (r < 0)
-        return r;
-    /* The folder that is held may be another one by now. */
-    dir = tree_parent(&u->tree, name, &leaf, err);
-    return dir < 0 ? dir : tree_note(&u->tree, dir, leaf, err);
+        return make_hard_link(u, hard, name, err);
+    if (type == S_IFDIR)
+        return make_folder(e, dir, leaf, err);
+    if (type == S_IFLNK)
+        return make_symlink(e, dir, leaf, err);
+    return make_file(u, a, e, dir, leaf, err);
 }
 
 static int entry(struct unpack *u, struct archive *a, struct archive_entry *e, struct err *err)
@@ -261,8 +295,9 @@ static int entry(struct unpack *u, struct archive *a, struct archive_entry *e, s
     int dir = tree_parent(&u->tree, name, &leaf, err);
     if (dir < 0)
         return err_wrap(err, "%s", quote(&q, name));
-    int r = u->whiteouts && is_whiteout(leaf) ? whiteout(u, dir, leaf, err)
-                                              : make_entry(u, a, e, name, dir, leaf, err);
+    int r = u->tree.marks && begins_with(leaf, LAYER_WHITEOUT)
+                ? whiteout(u, dir, leaf, err)
+                : make_entry(u, a, e, name, dir, leaf, err);
     return r < 0 ? err_wrap(err, "%s", quote(&q, name)) : 0;
 }
 
