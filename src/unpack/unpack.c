@@ -1,11 +1,13 @@
 /* From a stream to a folder: libarchive takes off the compression, then reads the tar that is in
- * it. Two readers in a row, because the digest that a config names is that of the tar. */
+ * it. Two readers in a row, because the digest that a config names is that of the tar; a thread of
+ * its own makes that digest (hasher.c). */
 #include "unpack/unpack.h"
 
 #include "base/cleanup.h"
 #include "base/hex.h"
 #include "base/layer_marks.h"
 #include "base/quote.h"
+#include "unpack/hasher.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -19,14 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHUNK (256u << 10)
+#define CHUNK (256u << 10) /* of what is still compressed */
 
 struct source {
     struct archive *plain; /* without compression */
-    struct sha256 sha;
+    struct hasher hasher;
     uint64_t left; /* bytes that may still come */
     bool too_much;
-    char chunk[CHUNK];
 };
 
 static void archive_done(struct archive **a)
@@ -46,23 +47,34 @@ static int broken(struct archive *a, const char *what, struct err *err)
     return err_set(err, ERR_REFUSED, "%s: %s", what, quote(&q, why ? why : "it is damaged"));
 }
 
+/* The next piece without compression, which is on its way to the digest. */
+static ssize_t next_piece(struct source *s, const void **ret)
+{
+    char *room = hasher_room(&s->hasher);
+    ssize_t n = archive_read_data(s->plain, room, HASHER_PIECE);
+    if (n <= 0)
+        return n;
+    if ((uint64_t)n > s->left) {
+        s->too_much = true;
+        return n;
+    }
+    s->left -= (uint64_t)n;
+    hasher_add(&s->hasher, (size_t)n);
+    *ret = room;
+    return n;
+}
+
 static ssize_t read_plain(struct archive *a, void *ctx, const void **ret)
 {
     struct source *s = ctx;
-    ssize_t n = archive_read_data(s->plain, s->chunk, sizeof s->chunk);
-    if (n < 0) {
+    ssize_t n = next_piece(s, ret);
+    if (n >= 0 && !s->too_much)
+        return n;
+    if (n < 0)
         archive_set_error(a, EIO, "%s", archive_error_string(s->plain));
-        return -1;
-    }
-    if ((uint64_t)n > s->left) {
-        s->too_much = true;
+    else
         archive_set_error(a, EFBIG, "too large");
-        return -1;
-    }
-    s->left -= (uint64_t)n;
-    sha256_add(&s->sha, s->chunk, (size_t)n);
-    *ret = s->chunk;
-    return n;
+    return -1;
 }
 
 /* ---- one entry ---- */
@@ -345,31 +357,37 @@ static int read_entries(struct unpack *u, struct archive *tar, struct source *s,
 static int drain(struct unpack *u, struct source *s, struct err *err)
 {
     ssize_t n;
-    while ((n = archive_read_data(s->plain, s->chunk, sizeof s->chunk)) > 0) {
-        if ((uint64_t)n > s->left)
+    const void *ignored;
+    while ((n = next_piece(s, &ignored)) > 0)
+        if (s->too_much)
             return too_large(u, err);
-        s->left -= (uint64_t)n;
-        sha256_add(&s->sha, s->chunk, (size_t)n);
-    }
     return n < 0 ? broken(s->plain, "the stream", err) : 0;
+}
+
+static int unpack_from(struct unpack *u, struct source *s, int fd, struct err *err)
+{
+    cleanup_archive struct archive *plain = archive_read_new();
+    cleanup_archive struct archive *tar = archive_read_new();
+    if (!plain || !tar)
+        return err_memory(err);
+    s->plain = plain;
+    if (open_plain(plain, fd, err) < 0 || open_tar(tar, s, err) < 0 ||
+        read_entries(u, tar, s, err) < 0)
+        return s->too_much ? too_large(u, err) : err_number(err);
+    return drain(u, s, err);
 }
 
 int unpack_stream(struct unpack *u, int fd, struct err *err)
 {
-    cleanup_archive struct archive *plain = archive_read_new();
-    cleanup_archive struct archive *tar = archive_read_new();
     uint8_t digest[SHA256_SIZE];
     static struct source s;
-    s = (struct source){.plain = plain, .left = u->limits.bytes};
-    sha256_init(&s.sha);
-    if (!plain || !tar)
-        return err_memory(err);
-    if (open_plain(plain, fd, err) < 0 || open_tar(tar, &s, err) < 0 ||
-        read_entries(u, tar, &s, err) < 0)
-        return s.too_much ? too_large(u, err) : err_number(err);
-    if (drain(u, &s, err) < 0)
-        return err_number(err);
-    sha256_finish(&s.sha, digest);
+    s.left = u->limits.bytes;
+    s.too_much = false;
+    hasher_start(&s.hasher);
+    int r = unpack_from(u, &s, fd, err);
+    hasher_finish(&s.hasher, digest);
+    if (r < 0)
+        return r;
     memcpy(u->counts.diff_id, "sha256:", 8);
     hex_encode(digest, sizeof digest, u->counts.diff_id + 7);
     return 0;
