@@ -158,3 +158,50 @@ Test(layers, one_unpacks_and_the_other_waits)
     cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     layers_done(&store, &held);
 }
+
+/* ---- the digest of a tree ---- */
+
+static void digest(struct tree_known *known, char ret[DIGEST_SIZE])
+{
+    struct root_facts seen;
+    int tree = openat(store.fd, "tmp", O_RDONLY | O_DIRECTORY);
+    cr_assert(tree_digest(tree, known, &seen, &err) == 0, "%s", err.message);
+    cr_assert(seen.files == 41 && seen.bytes > 100);
+    snprintf(ret, DIGEST_SIZE, "%s", seen.tree);
+    close(tree);
+}
+
+static void fill(const char *folder, int files)
+{
+    for (int i = 0; i < files; i++) {
+        char name[64], text[16];
+        snprintf(name, sizeof name, "%s/%d", folder, i);
+        int len = snprintf(text, sizeof text, "text %d", i % 7);
+        int fd = openat(store.fd, name, O_WRONLY | O_CREAT | O_EXCL, 0644);
+        cr_assert(write(fd, text, (size_t)len) == len);
+        close(fd);
+    }
+}
+
+Test(layers, a_digest_is_the_same_whether_files_were_read_before)
+{
+    char plain[DIGEST_SIZE], first[DIGEST_SIZE], again[DIGEST_SIZE], changed[DIGEST_SIZE];
+    struct tree_known *known = tree_known_new();
+    cr_assert(mkdirat(store.fd, "tmp/d", 0755) == 0);
+    fill("tmp", 20);
+    fill("tmp/d", 19);
+    cr_assert(linkat(store.fd, "tmp/3", store.fd, "tmp/d/link", 0) == 0);
+    digest(NULL, plain);
+    digest(known, first);
+    digest(known, again);
+    cr_assert_str_eq(plain, first);
+    cr_assert_str_eq(plain, again);
+    /* What was not read before is. */
+    cr_assert(unlinkat(store.fd, "tmp/5", 0) == 0);
+    cr_assert(symlinkat("5", store.fd, "tmp/5") == 0);
+    digest(known, changed);
+    cr_assert(strcmp(plain, changed) != 0);
+    digest(NULL, again);
+    cr_assert_str_eq(changed, again);
+    tree_known_free(&known);
+}
