@@ -107,6 +107,14 @@ struct tree_known *tree_known_new(void);
 void tree_known_free(struct tree_known **k);
 int tree_digest(int dir, struct tree_known *known, struct root_facts *ret, struct err *err);
 
+/* What is in a folder, in the order of its bytes. */
+struct tree_names {
+    char **items;
+    size_t count, room;
+};
+int tree_names_read(struct tree_names *n, int dir, struct err *err);
+void tree_names_done(struct tree_names *n);
+
 /* ---- layers.c ---- */
 
 struct held_layer {

@@ -202,19 +202,15 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-struct names {
-    char **items;
-    size_t count, room;
-};
-
-static void names_done(struct names *n)
+void tree_names_done(struct tree_names *n)
 {
     while (n->count)
         free(n->items[--n->count]);
     free(n->items);
+    n->items = NULL;
 }
 
-static int names_add(struct names *n, const char *name, struct err *err)
+static int names_add(struct tree_names *n, const char *name, struct err *err)
 {
     if (n->count == NAMES_MAX)
         return err_set(err, ERR_LIMIT, "too many files in one folder");
@@ -230,7 +226,7 @@ static int names_add(struct names *n, const char *name, struct err *err)
     return n->items[n->count++] ? 0 : err_memory(err);
 }
 
-static int names_read(struct names *n, int dir, struct err *err)
+int tree_names_read(struct tree_names *n, int dir, struct err *err)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = copy < 0 ? NULL : fdopendir(copy);
@@ -250,11 +246,11 @@ static int names_read(struct names *n, int dir, struct err *err)
 
 static int walk_folder(struct digest_walk *w, int dir, struct err *err)
 {
-    __attribute__((cleanup(names_done))) struct names names = {.count = 0};
+    __attribute__((cleanup(tree_names_done))) struct tree_names names = {.count = 0};
     char line[32];
     if (++w->depth > DEPTH_MAX)
         return err_set(err, ERR_LIMIT, "the image has folders that lie too deep");
-    if (names_read(&names, dir, err) < 0)
+    if (tree_names_read(&names, dir, err) < 0)
         return err_number(err);
     int len = snprintf(line, sizeof line, "%zu\n", names.count);
     add(w, line, (size_t)len);

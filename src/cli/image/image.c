@@ -216,8 +216,17 @@ const struct verb verb_image_verify = {
 };
 
 static const struct verb *const children[] = {
-    &verb_image_load, &verb_image_pull, &verb_image_from_host, &verb_image_build,  &verb_image_list,
-    &verb_image_show, &verb_image_rm,   &verb_image_gc,        &verb_image_verify, NULL,
+    &verb_image_load,
+    &verb_image_pull,
+    &verb_image_push,
+    &verb_image_from_host,
+    &verb_image_build,
+    &verb_image_list,
+    &verb_image_show,
+    &verb_image_rm,
+    &verb_image_gc,
+    &verb_image_verify,
+    NULL,
 };
 
 const struct verb verb_image = {

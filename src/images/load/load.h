@@ -1,4 +1,4 @@
-/* From a file or folder that somebody packed to an image of the store. */
+/* From a file or folder that somebody packed to an image of the store; and back. */
 #pragma once
 
 #include "images/merge.h"
@@ -34,6 +34,20 @@ struct pull_request {
     struct load_request load; /* source and name are filled in */
 };
 int pull_image(const struct pull_request *request, struct err *err);
+
+/* ---- push.c ---- */
+
+struct push_request {
+    const char *reference; /* the image here */
+    const char *to;        /* what it is to be called there; NULL: the same */
+    bool plain_http;
+};
+/* `name` is what it is called there, `ret` the digest of the manifest that the registry has. */
+int push_image(const struct push_request *request, char name[static REFERENCE_SIZE],
+               char ret[static DIGEST_SIZE], struct err *err);
+/* The files of a layer of the store as an archive, in the folder `to` under its digest; `name` is
+ * what it is called while it is written. */
+int layer_pack(int layer, int to, const char *name, struct descriptor *ret, struct err *err);
 
 /* ---- from_host.c ---- */
 
