@@ -197,12 +197,21 @@ static int lower_link_name(const char *leaf, char ret[static NAME_MAX + 1], stru
     return 0;
 }
 
-/* What a lower layer has is not here. */
-static int mark_link(struct unpack *u, int dir, const char *leaf, const char *from, struct err *err)
+/* What a lower layer has is not here; but another name of it may have been marked: then both are
+ * names of the same, in whatever order they are made. */
+static int mark_link(struct unpack *u, int held, const char *from_leaf, int dir, const char *leaf,
+                     const char *from, struct err *err)
 {
-    char mark[NAME_MAX + 1];
-    if (lower_link_name(leaf, mark, err) < 0 || tree_clear(dir, leaf, false, err) < 0 ||
-        tree_clear(dir, mark, false, err) < 0)
+    char mark[NAME_MAX + 1], other[NAME_MAX + 1], target[PATH_MAX];
+    if (lower_link_name(leaf, mark, err) < 0)
+        return err_number(err);
+    int len = snprintf(other, sizeof other, LAYER_LINK "%s", from_leaf);
+    ssize_t n = len > NAME_MAX ? 0 : readlinkat(held, other, target, sizeof target - 1);
+    if (n > 0) {
+        target[n] = '\0';
+        from = target;
+    }
+    if (tree_clear(dir, leaf, false, err) < 0 || tree_clear(dir, mark, false, err) < 0)
         return err_number(err);
     u->lower_links = true;
     return symlinkat(from, dir, mark) == 0 ? 0 : err_sys(err, "mark a hard link");
@@ -236,8 +245,9 @@ static int make_hard_link(struct unpack *u, const char *target, const char *name
     if (u->tree.marks && begins_with(from_leaf, LAYER_WHITEOUT))
         return no_file(from, err);
     if (fstatat(held, from_leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return u->tree.marks && errno == ENOENT ? mark_link(u, dir, leaf, from, err)
-                                                : no_file(from, err);
+        return u->tree.marks && errno == ENOENT
+                   ? mark_link(u, held, from_leaf, dir, leaf, from, err)
+                   : no_file(from, err);
     if (S_ISDIR(sb.st_mode))
         return no_file(from, err);
     /* IM-5: who copies or hashes the tree reads the file once for each of its names. */

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from helpers import ANY, SANITIZED, TOP, USER, wait_for
-from imagelib import ARCH, OCI, Image, Store, base, digest, entry, layer, pack, symlink
+from imagelib import ARCH, OCI, Image, Store, base, digest, entry, hardlink, layer, pack, symlink
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static")
 
@@ -111,9 +111,10 @@ def test_a_writable_root_over_an_image(store):
 
 
 def test_layers_hide_and_replace(one):
-    lower = layer(entry("gone", b"1"), entry("dir"), entry("dir/a", b"1"), entry("dir/b", b"1"), entry("full"), entry("full/x", b"1"),
+    lower = layer(entry("gone", b"1"), entry("kept", b"1"), entry("dir"), entry("dir/a", b"1"), entry("dir/b", b"1"), entry("full"), entry("full/x", b"1"),
                   entry("file", b"1"), entry("folder"), entry("folder/in", b"1"), symlink("link", "file"))
-    upper = layer(entry(".wh.gone", b""), entry("dir"), entry("dir/.wh.a", b""), entry("full"), entry("full/new", b"2"),
+    # A name of a file of a lower layer may be one more name of another such.
+    upper = layer(hardlink("one", "kept"), hardlink("a", "one"), hardlink("zz", "one"), entry(".wh.gone", b""), entry("dir"), entry("dir/.wh.a", b""), entry("full"), entry("full/new", b"2"),
                   entry("full/.wh..wh..opq", b""), entry("file"), entry("file/inner", b"2"), entry("folder", b"2"), entry("link", b"2"))
     one.loaded(Image(base(), lower, upper))
     root = one.root()
@@ -121,6 +122,7 @@ def test_layers_hide_and_replace(one):
     assert sorted(os.listdir(root / "full")) == ["new"]
     assert (root / "file/inner").read_text() == "2" and (root / "folder").read_text() == "2"
     assert not (root / "link").is_symlink() and (root / "link").read_text() == "2"
+    assert len({(root / name).stat().st_ino for name in ("kept", "one", "a", "zz")}) == 1
 
 
 def test_list_show_rm_and_gc(store):
