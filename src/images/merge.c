@@ -296,6 +296,21 @@ static int hide_inside(struct merge *m, const struct place *at, struct err *err)
 
 static int lay_inside(struct merge *m, const struct place *at, struct err *err);
 
+/* Where the kernel does not copy between the two itself. */
+static int copy_plainly(int in, int out, struct err *err)
+{
+    char chunk[16384];
+    ssize_t n;
+    while ((n = read(in, chunk, sizeof chunk)) != 0) {
+        if (n < 0 && errno != EINTR)
+            return err_sys(err, "read a file of the image");
+        for (ssize_t at = 0, done; at < n; at += done)
+            if ((done = write(out, chunk + at, (size_t)(n - at))) <= 0)
+                return err_sys(err, "copy a file of the image");
+    }
+    return 0;
+}
+
 static int copy_bytes(int in, int out, struct err *err)
 {
     if (ioctl(out, FICLONE, in) == 0)
@@ -304,6 +319,8 @@ static int copy_bytes(int in, int out, struct err *err)
         ssize_t n = copy_file_range(in, NULL, out, NULL, 1u << 30, 0);
         if (n == 0)
             return 0;
+        if (n < 0 && (errno == EXDEV || errno == EOPNOTSUPP || errno == ENOSYS))
+            return copy_plainly(in, out, err);
         if (n < 0 && errno != EINTR)
             return err_sys(err, "copy a file of the image");
     }

@@ -284,3 +284,34 @@ Test(merge, a_root_is_taken_as_it_is)
     cr_assert(merge_root(layer, root, &room, &err) == 0, "%s", err.message);
     cr_assert_str_eq(text("root/d/.wh.x"), "a name");
 }
+
+/* Where a file system gives no more names, as ext4 after 65 000: here another file system stands
+ * for that. */
+Test(merge, where_there_is_no_other_name_it_is_a_copy)
+{
+    char other[] = "/dev/shm/test-merge-XXXXXX";
+    struct stat here, there, from, copy;
+    cr_assert(mkdtemp(other));
+    int away = open(other, O_RDONLY | O_DIRECTORY);
+    cr_assert(fstat(away, &there) == 0 && fstat(root, &here) == 0);
+    file("layer/f", "12345");
+    cr_assert(chmod("layer/f", 0751) == 0);
+    const struct timespec times[2] = {{.tv_sec = 5}, {.tv_sec = 1000000}};
+    cr_assert(utimensat(AT_FDCWD, "layer/f", times, 0) == 0);
+    points("layer/l", "f");
+    room.bytes = 4;
+    bool copies = here.st_dev != there.st_dev;
+    if (copies) {
+        cr_assert(merge_layer(layer, away, &room, &err) < 0 && strstr(err.message, "bytes"));
+        remove_contents(away);
+        err = (struct err)ERR_INIT;
+    }
+    room.bytes = 5;
+    cr_assert(merge_layer(layer, away, &room, &err) == 0, "%s", err.message);
+    cr_assert(room.bytes == (copies ? 0 : 5));
+    cr_assert(fstatat(layer, "f", &from, 0) == 0 && fstatat(away, "f", &copy, 0) == 0);
+    cr_assert(copy.st_mode == from.st_mode && copy.st_size == 5);
+    cr_assert(copy.st_mtim.tv_sec == 1000000);
+    cr_assert(fstatat(away, "l", &copy, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(copy.st_mode));
+    cr_assert(remove_folder(AT_FDCWD, other, away) == 0);
+}
