@@ -121,11 +121,10 @@ static int unpack_added(struct derived *d, int fd, const char *digest, struct er
 /* Over the files that are there. */
 static int lay(struct derived *d, int fd, const char *digest, uint64_t size, struct err *err)
 {
-    int making;
+    cleanup_fd int making = -1; /* until it is unpacked */
     if (d->base.manifest.layer_count + d->added_count == IMAGE_LAYERS_MAX)
         return err_set(err, ERR_LIMIT, "an image has at most %d layers", IMAGE_LAYERS_MAX);
     int r = layers_take(&d->store, &d->held, digest, &making, err);
-    cleanup_fd int lock = making;
     if (r == 0)
         r = unpack_added(d, fd, digest, err);
     if (r < 0)

@@ -144,9 +144,8 @@ static int get_layer(const struct loading *l, const struct load_image *image, un
                      struct root_facts *sum, struct held_layers *h, struct tree_known *known,
                      struct err *err)
 {
-    int making;
+    cleanup_fd int making = -1; /* until it is unpacked */
     int r = layers_take(l->store, h, image->config.diff_ids[n], &making, err);
-    cleanup_fd int lock = making;
     if (r == 0)
         r = unpack_layer(l, image, n, sum, h, known, err);
     return r < 0 ? r : count_layer(l, &h->items[n], sum, err);
