@@ -35,43 +35,72 @@ static void store_be32(uint8_t *p, uint32_t x)
     p[3] = (uint8_t)x;
 }
 
-static void expand(const uint8_t block[static 64], uint32_t w[static 64])
-{
-    for (int i = 0; i < 16; i++)
-        w[i] = load_be32(block + 4 * i);
-    for (int i = 16; i < 64; i++) {
-        uint32_t s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
-        w[i] = w[i - 16] + s0 + w[i - 7] + s1;
-    }
-}
-
 /* One round. Instead of moving the eight working variables a to h of the standard each time, the
- * caller names them one place further on. */
-static void round_step(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
-                       uint32_t g, uint32_t *h, uint32_t kw)
+ * caller names them one place further on. Choice and majority are written with an operation less
+ * than the standard has; `ab` is a ^ b, which is the next round's b ^ c. */
+#define ROUND(a, b, c, d, e, f, g, h, kw)                                                          \
+    do {                                                                                           \
+        uint32_t ab = (a) ^ (b);                                                                   \
+        (h) +=                                                                                     \
+            (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((g) ^ ((e) & ((f) ^ (g)))) + (kw);   \
+        (d) += (h);                                                                                \
+        (h) += (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((b) ^ (ab & bc));                 \
+        bc = ab;                                                                                   \
+    } while (0)
+
+/* Of the 64 words of the schedule the last 16 are kept. */
+static inline __attribute__((always_inline)) uint32_t next_word(uint32_t w[static 16], unsigned i)
 {
-    uint32_t s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
-    uint32_t t1 = *h + s1 + ((e & f) ^ (~e & g)) + kw;
-    uint32_t s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
-    *d += t1;
-    *h = t1 + s0 + ((a & b) ^ (a & c) ^ (b & c));
+    uint32_t x = w[(i + 1) & 15], y = w[(i + 14) & 15];
+    uint32_t s0 = rotate(x, 7) ^ rotate(x, 18) ^ x >> 3;
+    uint32_t s1 = rotate(y, 17) ^ rotate(y, 19) ^ y >> 10;
+    return w[i & 15] += s0 + w[(i + 9) & 15] + s1;
 }
 
-static void compress(uint32_t state[static 8], const uint8_t block[static 64])
+/* Everything that the loop needs stays in registers: this runs over each byte of each image. */
+static inline __attribute__((always_inline)) void compress(uint32_t state[static 8],
+                                                           const uint8_t block[static 64])
 {
-    uint32_t w[64];
-    uint32_t v[8];
-    expand(block, w);
-    memcpy(v, state, sizeof v);
-    for (unsigned i = 0; i < 64; i += 8)
-        for (unsigned j = 0; j < 8; j++)
-            round_step(v[(8 - j) & 7], v[(9 - j) & 7], v[(10 - j) & 7], &v[(11 - j) & 7],
-                       v[(12 - j) & 7], v[(13 - j) & 7], v[(14 - j) & 7], &v[(15 - j) & 7],
-                       sha256_constants[i + j] + w[i + j]);
-    for (int i = 0; i < 8; i++)
-        state[i] += v[i];
+    uint32_t w[16];
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7], bc = b ^ c;
+#define EIGHT(WORD, i)                                                                             \
+    ROUND(a, b, c, d, e, f, g, h, k[i] + WORD(i));                                                 \
+    ROUND(h, a, b, c, d, e, f, g, k[(i) + 1] + WORD((i) + 1));                                     \
+    ROUND(g, h, a, b, c, d, e, f, k[(i) + 2] + WORD((i) + 2));                                     \
+    ROUND(f, g, h, a, b, c, d, e, k[(i) + 3] + WORD((i) + 3));                                     \
+    ROUND(e, f, g, h, a, b, c, d, k[(i) + 4] + WORD((i) + 4));                                     \
+    ROUND(d, e, f, g, h, a, b, c, k[(i) + 5] + WORD((i) + 5));                                     \
+    ROUND(c, d, e, f, g, h, a, b, k[(i) + 6] + WORD((i) + 6));                                     \
+    ROUND(b, c, d, e, f, g, h, a, k[(i) + 7] + WORD((i) + 7))
+#define FIRST(i) (w[i] = load_be32(block + 4 * (i)))
+#define NEXT(i)  next_word(w, i)
+    const uint32_t *k = sha256_constants;
+    EIGHT(FIRST, 0);
+    EIGHT(FIRST, 8);
+    for (k += 16; k < sha256_constants + 64; k += 16) {
+        EIGHT(NEXT, 0);
+        EIGHT(NEXT, 8);
+    }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+    state[4] += e;
+    state[5] += f;
+    state[6] += g;
+    state[7] += h;
 }
+
+#if defined(__x86_64__)
+/* The same, with rotations that leave their operand as it is. */
+__attribute__((target("bmi,bmi2"))) static void blocks_bmi2(uint32_t state[static 8],
+                                                            const uint8_t *data, size_t blocks)
+{
+    for (size_t i = 0; i < blocks; i++)
+        compress(state, data + 64 * i);
+}
+#endif
 
 void sha256_blocks_portable(uint32_t state[static 8], const uint8_t *data, size_t blocks)
 {
@@ -79,9 +108,22 @@ void sha256_blocks_portable(uint32_t state[static 8], const uint8_t *data, size_
         compress(state, data + 64 * i);
 }
 
+/* The kernel saves what these instructions need wherever there are general registers. */
+static bool add_blocks_fast(uint32_t state[static 8], const uint8_t *data, size_t blocks)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2")) {
+        blocks_bmi2(state, data, blocks);
+        return true;
+    }
+#endif
+    (void)state, (void)data, (void)blocks;
+    return false;
+}
+
 static void add_blocks(struct sha256 *h, const uint8_t *data, size_t blocks)
 {
-    if (!sha256_blocks_machine(h->state, data, blocks))
+    if (!sha256_blocks_machine(h->state, data, blocks) && !add_blocks_fast(h->state, data, blocks))
         sha256_blocks_portable(h->state, data, blocks);
 }
 

@@ -243,9 +243,11 @@ static int keep_layers(struct filesystem *fs, const struct pinned_grant *g, uid_
 static int open_trees(struct filesystem *fs, uid_t uid, gid_t gid, uid_t system, struct err *err)
 {
     gid_t system_gid = fs->root_beside ? (gid_t)system : gid;
+    cleanup_idmap struct idmap map = IDMAP_INIT;
     for (unsigned i = 0; fs->root && i < fs->host.view_count; i++)
         if (!fs->host.view[i].target[0] &&
-            keep_tree(fs, image_tree(fs, &fs->host.view[i], system, system_gid, err), err) < 0)
+            keep_tree(fs, image_tree(fs, &map, &fs->host.view[i], system, system_gid, err), err) <
+                0)
             return err_number(err);
     for (unsigned i = 0; i < fs->grant_count; i++)
         if (keep_tree(fs, grant_tree(&fs->grants[i], fs->policy->submounts, uid, gid, err), err) <

@@ -243,9 +243,21 @@ int grants_check_mounts(const struct filesystem *fs, struct err *err);
 /* idmap.c: a detached mount of the grant on which the folder's owner appears as host_uid. */
 int grant_tree(const struct pinned_grant *g, bool with_mounts, uid_t host_uid, gid_t host_gid,
                struct err *err);
+/* A mapping that can be used again for the same owner. */
+struct idmap {
+    int fd; /* of a user namespace; -1: none yet */
+    uid_t disk_uid, host_uid;
+    gid_t disk_gid, host_gid;
+};
+#define IDMAP_INIT                                                                                 \
+    {                                                                                              \
+        .fd = -1                                                                                   \
+    }
+void idmap_done(struct idmap *map);
+#define cleanup_idmap __attribute__((cleanup(idmap_done)))
 /* Owner's ids of a detached mount, `path` for the message. `more`: other flags to set. */
-int tree_map(int tree, const char *path, const struct stat *owner, uid_t host_uid, gid_t host_gid,
-             uint64_t more, struct err *err);
+int tree_map(struct idmap *map, int tree, const char *path, const struct stat *owner,
+             uid_t host_uid, gid_t host_gid, uint64_t more, struct err *err);
 /* The same without what is mounted below, for a layer; `source` stands for the message. */
 int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid, gid_t host_gid,
                struct err *err);
@@ -261,8 +273,8 @@ int protect_check(const char *path, struct err *err);
 int image_probe(struct filesystem *fs, struct err *err);
 void image_close(struct filesystem *fs);
 /* In a writable root its owner appears as host_uid, as a grant's does. */
-int image_tree(const struct filesystem *fs, const struct view_entry *e, uid_t host_uid,
-               gid_t host_gid, struct err *err);
+int image_tree(const struct filesystem *fs, struct idmap *map, const struct view_entry *e,
+               uid_t host_uid, gid_t host_gid, struct err *err);
 bool image_has_folder(const struct filesystem *fs, const char *path);
 /* landlock.c */
 /* Around the code inside of a machine: the same places, by Landlock alone. */

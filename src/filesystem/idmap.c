@@ -68,14 +68,41 @@ static int unusable(const struct pinned_grant *g, struct err *err)
         "its file system has no idmapped mounts; run brig as the folder's owner instead of root");
 }
 
-int tree_map(int tree, const char *path, const struct stat *owner, uid_t host_uid, gid_t host_gid,
-             uint64_t more, struct err *err)
+void idmap_done(struct idmap *map)
 {
-    cleanup_fd int map = idmap_open(owner, host_uid, host_gid, err);
-    if (map < 0)
-        return map;
+    if (map->fd >= 0)
+        close(map->fd);
+    *map = (struct idmap)IDMAP_INIT;
+}
+
+/* A root has one mount for each of its top-level entries, and nearly always one owner: a process
+ * and a namespace for each would be most of the time that its start takes. */
+static int idmap_take(struct idmap *map, const struct stat *owner, uid_t host_uid, gid_t host_gid,
+                      struct err *err)
+{
+    if (map->fd >= 0 && map->disk_uid == owner->st_uid && map->disk_gid == owner->st_gid &&
+        map->host_uid == host_uid && map->host_gid == host_gid)
+        return map->fd;
+    idmap_done(map);
+    int fd = idmap_open(owner, host_uid, host_gid, err);
+    if (fd < 0)
+        return fd;
+    *map = (struct idmap){.fd = fd,
+                          .disk_uid = owner->st_uid,
+                          .disk_gid = owner->st_gid,
+                          .host_uid = host_uid,
+                          .host_gid = host_gid};
+    return fd;
+}
+
+int tree_map(struct idmap *map, int tree, const char *path, const struct stat *owner,
+             uid_t host_uid, gid_t host_gid, uint64_t more, struct err *err)
+{
+    int fd = idmap_take(map, owner, host_uid, host_gid, err);
+    if (fd < 0)
+        return fd;
     struct sys_mount_attr attr = {.attr_set = SYS_MOUNT_ATTR_IDMAP | more,
-                                  .userns_fd = (uint64_t)map};
+                                  .userns_fd = (uint64_t)fd};
     if (sys_mount_setattr(tree, "", SYS_AT_EMPTY_PATH, &attr) < 0)
         return unusable(&(struct pinned_grant){.source = path}, err);
     return 0;
@@ -85,12 +112,13 @@ int layer_tree(const char *path, uid_t disk_uid, gid_t disk_gid, uid_t host_uid,
                struct err *err)
 {
     struct stat owner = {.st_uid = disk_uid, .st_gid = disk_gid};
+    cleanup_idmap struct idmap map = IDMAP_INIT;
     cleanup_fd int tree =
         sys_open_tree(AT_FDCWD, path, SYS_OPEN_TREE_CLONE | SYS_OPEN_TREE_CLOEXEC);
     if (tree < 0)
         return err_sys(err, "open %s", path);
-    return tree_map(tree, path, &owner, host_uid, host_gid, 0, err) < 0 ? err_number(err)
-                                                                        : fd_steal(&tree);
+    return tree_map(&map, tree, path, &owner, host_uid, host_gid, 0, err) < 0 ? err_number(err)
+                                                                              : fd_steal(&tree);
 }
 
 int grant_tree(const struct pinned_grant *g, bool with_mounts, uid_t host_uid, gid_t host_gid,

@@ -122,8 +122,8 @@ bool image_has_folder(const struct filesystem *fs, const char *path)
     return fd >= 0;
 }
 
-int image_tree(const struct filesystem *fs, const struct view_entry *e, uid_t host_uid,
-               gid_t host_gid, struct err *err)
+int image_tree(const struct filesystem *fs, struct idmap *map, const struct view_entry *e,
+               uid_t host_uid, gid_t host_gid, struct err *err)
 {
     struct stat sb;
     bool with_mounts = e->is_dir && fs->policy->submounts;
@@ -142,7 +142,7 @@ int image_tree(const struct filesystem *fs, const struct view_entry *e, uid_t ho
     /* FS-13: the layer above never writes it, and this mount could not be written either. The files
      * of an image belong to whoever loaded it, and are to be the code's. */
     if (((fs->policy->writable_root && e->is_dir) || fs->own_root) &&
-        tree_map(tree, fs->root_path, &sb, host_uid, host_gid, SYS_MOUNT_ATTR_RDONLY, err) < 0)
+        tree_map(map, tree, fs->root_path, &sb, host_uid, host_gid, SYS_MOUNT_ATTR_RDONLY, err) < 0)
         return err_number(err);
     return fd_steal(&tree);
 }

@@ -16,8 +16,10 @@
 
 /* ---- what names lead to ---- */
 
+enum kind { A_ROOT = 'r', A_LAYER = 'l', A_BLOB = 'b' };
+
 struct wanted {
-    char (*names)[65]; /* of roots and blobs: 64 digits each */
+    char (*names)[66]; /* a letter for the kind, and 64 digits */
     size_t count, room;
     const struct store *store;
 };
@@ -27,7 +29,7 @@ static void wanted_done(struct wanted *w)
     free(w->names);
 }
 
-static int want(struct wanted *w, const char *name, struct err *err)
+static int want(struct wanted *w, enum kind kind, const char *name, struct err *err)
 {
     if (w->count == w->room) {
         size_t room = w->room ? 2 * w->room : 64;
@@ -37,14 +39,14 @@ static int want(struct wanted *w, const char *name, struct err *err)
         w->names = wide;
         w->room = room;
     }
-    snprintf(w->names[w->count++], sizeof *w->names, "%s", name);
+    snprintf(w->names[w->count++], sizeof *w->names, "%c%s", kind, name);
     return 0;
 }
 
-static bool is_wanted(const struct wanted *w, const char *name)
+static bool is_wanted(const struct wanted *w, enum kind kind, const char *name)
 {
     for (size_t i = 0; i < w->count; i++)
-        if (strcmp(w->names[i], name) == 0)
+        if (w->names[i][0] == (char)kind && strcmp(w->names[i] + 1, name) == 0)
             return true;
     return false;
 }
@@ -65,19 +67,23 @@ static int chain_of(struct wanted *w, const struct image_name *n, char ret[stati
     cleanup_buf struct buf first, second;
     buf_init(&first, IMAGE_DOCUMENT_MAX);
     buf_init(&second, IMAGE_DOCUMENT_MAX);
-    if (want(w, n->manifest + 7, err) < 0)
+    if (want(w, A_BLOB, n->manifest + 7, err) < 0)
         return err_number(err);
     if (store_blob(w->store, n->manifest, &first, err) < 0 ||
         manifest_parse(buf_text(&first), first.len, &manifest, err) < 0)
         return is_damaged(err) ? 0 : err_number(err);
-    if (want(w, manifest.config.digest + 7, err) < 0)
+    if (want(w, A_BLOB, manifest.config.digest + 7, err) < 0)
         return err_number(err);
     if (store_blob(w->store, manifest.config.digest, &second, err) < 0 ||
         config_parse(buf_text(&second), second.len, &config, err) < 0)
         return is_damaged(err) ? 0 : err_number(err);
     image_chain(&config, ret);
+    int r = 1;
+    for (unsigned i = 0; r > 0 && i < config.diff_count; i++)
+        if (want(w, A_LAYER, config.diff_ids[i] + 7, err) < 0)
+            r = err_number(err);
     config_done(&config);
-    return 1;
+    return r;
 }
 
 static int want_image(void *ctx, const struct image_name *n, const char *file, struct err *err)
@@ -88,33 +94,36 @@ static int want_image(void *ctx, const struct image_name *n, const char *file, s
     if (!n)
         return is_damaged(err) ? 0 : err_number(err);
     int r = chain_of(w, n, chain, err);
-    return r > 0 ? want(w, chain, err) : r;
+    return r > 0 ? want(w, A_ROOT, chain, err) : r;
 }
 
 /* ---- removing ---- */
 
-/* First out of the way, in one step: half a root is never called a root. */
-static int remove_root(const struct store *s, const char *chain, struct collected *c)
+/* First out of the way, in one step: half a root or layer is never called one. The bytes of a root
+ * are those of its layers, unless it is from before they were kept. */
+static int remove_unpacked(const struct store *s, enum kind kind, const char *name,
+                           struct collected *c)
 {
     char aside[80];
     struct root_facts facts = {.bytes = 0};
     struct err ignored = ERR_INIT;
-    cleanup_fd int roots = openat(s->fd, "roots", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int folder =
+        openat(s->fd, kind == A_ROOT ? "roots" : "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int tmp = openat(s->fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int fd =
-        roots < 0 ? -1 : openat(roots, chain, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || tmp < 0)
         return -errno;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        c->in_use++;
+        c->in_use += kind == A_ROOT;
         return 0;
     }
     (void)root_facts_read(fd, &facts, &ignored);
-    snprintf(aside, sizeof aside, "gone-%s", chain);
-    if (renameat(roots, chain, tmp, aside) < 0 || remove_folder(tmp, aside, fd) < 0)
+    snprintf(aside, sizeof aside, "gone-%c%s", kind, name);
+    if (renameat(folder, name, tmp, aside) < 0 || remove_folder(tmp, aside, fd) < 0)
         return -errno;
-    c->roots++;
-    c->bytes += facts.bytes;
+    *(kind == A_ROOT ? &c->roots : &c->layers) += 1;
+    c->bytes += kind == A_ROOT && facts.shared ? 0 : facts.bytes;
     return 0;
 }
 
@@ -125,21 +134,20 @@ static void remove_blob(const struct store *s, const char *name, struct collecte
         c->blobs++;
 }
 
-static int remove_unwanted(const struct store *s, const char *folder, const struct wanted *w,
-                           struct collected *c, struct err *err)
+static int remove_unwanted(const struct store *s, const char *folder, enum kind kind,
+                           const struct wanted *w, struct collected *c, struct err *err)
 {
-    bool roots = strcmp(folder, "roots") == 0;
     DIR *list = folder_open(s->fd, folder);
     struct dirent *e;
     int more;
     if (!list)
         return err_sys(err, "list the images");
     while ((more = folder_next(list, &e)) > 0) {
-        if (is_wanted(w, e->d_name))
+        if (is_wanted(w, kind, e->d_name))
             continue;
-        if (!roots)
+        if (kind == A_BLOB)
             remove_blob(s, e->d_name, c);
-        else if (remove_root(s, e->d_name, c) < 0)
+        else if (remove_unpacked(s, kind, e->d_name, c) < 0)
             c->leftovers++;
     }
     int r = more < 0 ? err_sys(err, "list the images") : 0;
@@ -163,8 +171,10 @@ int store_collect(const struct store *s, struct collected *ret, struct err *err)
                         "of a name that cannot be read, remove the file in %.200s/names",
                         s->path);
     }
-    if (remove_unwanted(s, "roots", &w, ret, err) < 0 ||
-        remove_unwanted(s, "blobs", &w, ret, err) < 0)
+    ret->leftovers += layers_sweep(s);
+    if (remove_unwanted(s, "roots", A_ROOT, &w, ret, err) < 0 ||
+        remove_unwanted(s, "layers", A_LAYER, &w, ret, err) < 0 ||
+        remove_unwanted(s, "blobs", A_BLOB, &w, ret, err) < 0)
         return err_number(err);
     ret->leftovers += scratch_sweep(s);
     return 0;
@@ -177,6 +187,9 @@ struct check {
     const char *only;
     void (*said)(void *ctx, const char *name, const char *what);
     void *ctx;
+    struct tree_known *known; /* files that were read: most are in layers and in roots */
+    char (*layers)[65];       /* that were looked at */
+    size_t layer_count, layer_room;
     int wrong;
 };
 
@@ -186,18 +199,65 @@ static void wrong(struct check *c, const char *name, const char *what)
     c->said(c->ctx, name, what);
 }
 
-static int check_tree(const struct image *i, struct err *err)
+static int check_tree(struct check *c, int folder, const struct root_facts *facts, struct err *err)
 {
     struct root_facts seen;
-    cleanup_fd int tree =
-        openat(i->root_fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    cleanup_fd int tree = openat(folder, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (tree < 0)
         return err_set(err, ERR_REFUSED, "its files are missing");
-    if (tree_digest(tree, &seen, err) < 0)
+    if (tree_digest(tree, c->known, &seen, err) < 0)
         return err_number(err);
-    return strcmp(seen.tree, i->facts.tree) == 0
+    return strcmp(seen.tree, facts->tree) == 0
                ? 0
                : err_set(err, ERR_REFUSED, "its files are not those that were unpacked");
+}
+
+/* Once each; without memory to remember it, again. */
+static bool was_checked(struct check *c, const char *id)
+{
+    for (size_t i = 0; i < c->layer_count; i++)
+        if (strcmp(c->layers[i], id) == 0)
+            return true;
+    if (c->layer_count == c->layer_room) {
+        size_t room = c->layer_room ? 2 * c->layer_room : 64;
+        void *wide = realloc(c->layers, room * sizeof *c->layers);
+        if (!wide)
+            return false;
+        c->layers = wide;
+        c->layer_room = room;
+    }
+    snprintf(c->layers[c->layer_count++], sizeof *c->layers, "%s", id);
+    return false;
+}
+
+/* A layer that is not there is missed by nobody: the next image that has it unpacks it again. */
+static int check_layer(struct check *c, const char *id, struct err *err)
+{
+    struct root_facts facts;
+    cleanup_fd int lock = store_lock(c->store, false, err);
+    cleanup_fd int layers =
+        lock < 0 ? -1 : openat(c->store->fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (layers < 0)
+        return lock < 0 ? lock : err_sys(err, "open the folder of layers");
+    cleanup_fd int fd = openat(layers, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_sys(err, "open a layer");
+    if (flock(fd, LOCK_SH) < 0)
+        return err_sys(err, "lock a layer");
+    close(fd_steal(&lock)); /* nobody removes it now */
+    if (root_facts_read(fd, &facts, err) < 0 || check_tree(c, fd, &facts, err) < 0)
+        return err_wrap(err, "the layer %.12s", id);
+    return 0;
+}
+
+static void check_layers(struct check *c, const char *name, const struct image_config *config)
+{
+    for (unsigned i = 0; i < config->diff_count; i++) {
+        struct err why = ERR_INIT;
+        const char *id = config->diff_ids[i] + strlen("sha256:");
+        if (!was_checked(c, id) && check_layer(c, id, &why) < 0)
+            wrong(c, name, why.message);
+    }
 }
 
 static int check_name(void *ctx, const struct image_name *n, const char *file, struct err *err)
@@ -213,8 +273,10 @@ static int check_name(void *ctx, const struct image_name *n, const char *file, s
     }
     if (c->only && strcmp(c->only, n->name) != 0)
         return 0;
-    if (image_open_in(c->store, n->name, &image, &why) < 0 || check_tree(&image, &why) < 0)
+    if (image_open_in(c->store, n->name, &image, &why) < 0 ||
+        check_tree(c, image.root_fd, &image.facts, &why) < 0)
         wrong(c, n->name, why.message);
+    check_layers(c, n->name, &image.config);
     return 0;
 }
 
@@ -222,7 +284,10 @@ int store_verify(const struct store *s, const char *only,
                  void (*said)(void *ctx, const char *name, const char *what), void *ctx,
                  struct err *err)
 {
-    struct check c = {.store = s, .only = only, .said = said, .ctx = ctx};
+    struct check c = {
+        .store = s, .only = only, .said = said, .ctx = ctx, .known = tree_known_new()};
     int r = names_each(s, check_name, &c, err);
+    tree_known_free(&c.known);
+    free(c.layers);
     return r < 0 ? r : c.wrong;
 }

@@ -34,7 +34,7 @@ static int find_path(struct store *s, struct err *err)
 
 int store_open(struct store *s, bool make, struct err *err)
 {
-    static const char *const folders[] = {"names", "blobs", "roots", "tmp"};
+    static const char *const folders[] = {"names", "blobs", "layers", "roots", "tmp"};
     *s = (struct store)STORE_INIT;
     s->fd = runstate_open("images", make);
     if (s->fd < 0 && !make && errno == ENOENT)
@@ -78,7 +78,8 @@ static int random_name(char *ret, size_t size, struct err *err)
     return 0;
 }
 
-static int write_flushed(int dir, const char *name, const void *data, size_t len, struct err *err)
+static int write_new(int dir, const char *name, const void *data, size_t len, bool flush,
+                     struct err *err)
 {
     cleanup_fd int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     const char *at = data;
@@ -93,7 +94,7 @@ static int write_flushed(int dir, const char *name, const void *data, size_t len
         at += n;
         len -= (size_t)n;
     }
-    return fsync(fd) == 0 ? 0 : err_sys(err, "flush a file of the images");
+    return !flush || fsync(fd) == 0 ? 0 : err_sys(err, "flush a file of the images");
 }
 
 int store_write(const struct store *s, const char *folder, const char *name, const void *data,
@@ -106,7 +107,7 @@ int store_write(const struct store *s, const char *folder, const char *name, con
     cleanup_fd int to = openat(s->fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tmp < 0 || to < 0)
         return err_sys(err, "open the folder of images");
-    int r = write_flushed(tmp, made, data, len, err);
+    int r = write_new(tmp, made, data, len, true, err);
     if (r >= 0 && (renameat(tmp, made, to, name) < 0 || fsync(to) < 0))
         r = err_sys(err, "give a file of the images its name");
     if (r < 0)
@@ -342,9 +343,11 @@ int root_facts_write(int folder, const struct root_facts *f, struct err *err)
     jw_kv_uint(&w, "bytes", f->bytes);
     jw_kv_uint(&w, "files", f->files);
     jw_kv_uint(&w, "left_out", f->left_out);
+    if (f->shared)
+        jw_kv_bool(&w, "shared", true);
     jw_object_end(&w);
     int r = text.failed ? err_memory(err)
-                        : write_flushed(folder, "facts", buf_text(&text), text.len, err);
+                        : write_new(folder, "facts", buf_text(&text), text.len, false, err);
     buf_done(&text);
     return r;
 }
@@ -358,9 +361,12 @@ int root_facts_read(int root, struct root_facts *ret, struct err *err)
         return err_set(err, ERR_REFUSED, "the facts about its root are missing");
     if (json_parse(text, (size_t)n, &json_default_limits, &doc, err) < 0)
         return err_wrap(err, "the facts about its root");
+    const struct json *shared = json_get(doc, "shared");
     *ret = (struct root_facts){.bytes = json_uint(doc, "bytes"),
                                .files = json_uint(doc, "files"),
-                               .left_out = json_uint(doc, "left_out")};
+                               .left_out = json_uint(doc, "left_out"),
+                               .shared =
+                                   shared && json_type(shared) == JSON_BOOL && json_bool(shared)};
     bool good = digest_valid(json_text(doc, "tree"));
     if (good)
         snprintf(ret->tree, sizeof ret->tree, "%s", json_text(doc, "tree"));

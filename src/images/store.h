@@ -3,14 +3,20 @@
  *   images/lock                one writer of names and blobs at a time, or many readers
  *   images/names/HASH          a name and the manifest that it stands for; HASH is the name's
  *   images/blobs/DIGEST        manifests and configs, each called by what it hashes to
- *   images/roots/CHAIN/tree    the files of an image, all layers laid over each other; CHAIN is the
- *   images/roots/CHAIN/facts   specification's name of these layers in this order
+ *   images/layers/ID/tree      the files of one layer, unpacked alone; ID is its digest without
+ *   images/layers/ID/facts     compression
+ *   images/layers/ID/settled   all of it is on the disk
+ *   images/layers.lock         a byte of it for each layer that is being unpacked
+ *   images/roots/CHAIN/tree    the files of an image, all layers laid over each other, as names of
+ *   images/roots/CHAIN/facts   the layers' files; CHAIN is the specification's name of these layers
+ *                              in this order
  *   images/tmp/RANDOM          what is being made or removed; its maker holds a lock on it
  *
  * IM-7  What has a final name is complete: it was written elsewhere, flushed, and renamed. Whoever
  *       is killed leaves something in tmp, which nobody looks at and the next one removes.
  * IM-8  A name, a pin, a digest: all are checked against the bytes at every start.
- * IM-9  What a sandbox uses is locked by it, and nobody removes it. */
+ * IM-9  What a sandbox uses is locked by it, and nobody removes it. A layer is locked by who makes
+ * a root of it; one that is not settled and that nobody locks is what a killed load left. */
 #pragma once
 
 #include "base/buf.h"
@@ -85,14 +91,72 @@ int names_each(const struct store *s,
 struct root_facts {
     char tree[DIGEST_SIZE]; /* of everything in it (tree_digest) */
     uint64_t bytes, files, left_out;
+    bool shared; /* a root whose files are also those of layers */
 };
 /* Locked for use, shared. -ENOENT where there is none (and err is not set). */
 int root_hold(const struct store *s, const char chain[static 65]);
 int root_facts_read(int root, struct root_facts *ret, struct err *err);
+/* Not flushed: what is around it is to be flushed with it. */
 int root_facts_write(int folder, const struct root_facts *f, struct err *err);
 bool root_in_use(const struct store *s, const char *chain);
-/* tree.c: one digest over names, kinds, modes, sizes, contents and targets of all that is in it. */
-int tree_digest(int dir, struct root_facts *ret, struct err *err);
+/* tree.c: one digest over names, kinds, modes, sizes, contents and targets of all that is in it.
+ * What was read once with `known` (or NULL) is not read again: none of it may be removed while this
+ * is used. */
+struct tree_known;
+struct tree_known *tree_known_new(void);
+void tree_known_free(struct tree_known **k);
+int tree_digest(int dir, struct tree_known *known, struct root_facts *ret, struct err *err);
+
+/* What is in a folder, in the order of its bytes. */
+struct tree_names {
+    char **items;
+    size_t count, room;
+};
+int tree_names_read(struct tree_names *n, int dir, struct err *err);
+void tree_names_done(struct tree_names *n);
+
+/* ---- layers.c ---- */
+
+struct held_layer {
+    int fd; /* locks it, shared */
+    char id[65];
+    struct root_facts facts;
+};
+struct held_layers {
+    struct held_layer items[IMAGE_LAYERS_MAX];
+    unsigned count;
+};
+/* One more: 1 if it was there. Otherwise 0, and the caller is the only one to unpack it until it
+ * closes *making. */
+int layers_take(const struct store *s, struct held_layers *h, const char *digest, int *making,
+                struct err *err);
+/* What was unpacked into the folder "tree" of `t` becomes this layer, and is held. */
+int layers_put(const struct store *s, struct held_layers *h, const char *digest, struct scratch *t,
+               const struct root_facts *facts, struct err *err);
+/* The caller has locked the store, and flushed its file system. */
+int layers_settle(const struct held_layers *h, struct err *err);
+/* Lets go of them. What is not settled then and nobody else holds is removed. */
+void layers_done(const struct store *s, struct held_layers *h);
+/* The same for those whose holders are gone, with the store locked. Returns how many. */
+unsigned layers_sweep(const struct store *s);
+
+/* What of the layers is in how many images. */
+struct layer_use {
+    char id[65];
+    unsigned names;
+    uint64_t bytes;
+    bool there;
+};
+struct layer_uses {
+    struct layer_use *items;
+    size_t count, room;
+};
+int layer_uses_read(const struct store *s, struct layer_uses *ret, struct err *err);
+void layer_uses_done(struct layer_uses *u);
+/* What an image has for itself, and what others have as well. False: its layers are not there, all
+ * of its files are its own. */
+bool layer_uses_sizes(const struct layer_uses *u, const struct image_config *c, uint64_t *own,
+                      uint64_t *shared);
 
 /* ---- use.c: an image as the rest of brig sees it ---- */
 
@@ -111,6 +175,8 @@ struct image {
     }
 int image_open_in(const struct store *s, const char *reference, struct image *ret, struct err *err);
 int image_open(const char *reference, struct image *ret, struct err *err);
+/* Name, manifest and config of image->name, and the chain; not its root. */
+int image_documents(const struct store *s, struct image *image, struct err *err);
 void image_done(struct image *image);
 #define cleanup_image __attribute__((cleanup(image_done)))
 
@@ -121,7 +187,7 @@ int image_user(const struct image *image, uint64_t *uid, struct err *err);
 /* ---- keep.c ---- */
 
 struct collected {
-    unsigned roots, blobs, leftovers, steps;
+    unsigned roots, layers, blobs, leftovers, steps;
     uint64_t bytes;
     unsigned in_use; /* without a name, but a sandbox runs on it */
 };

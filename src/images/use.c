@@ -39,7 +39,7 @@ static int find_name(const struct store *s, const struct reference *ref, struct 
                     "somebody moved the name; load the image that was meant, or change the pin");
 }
 
-static int read_documents(const struct store *s, struct image *i, struct err *err)
+int image_documents(const struct store *s, struct image *i, struct err *err)
 {
     cleanup_buf struct buf manifest, config;
     buf_init(&manifest, IMAGE_DOCUMENT_MAX);
@@ -66,7 +66,7 @@ static int hold_root(const struct store *s, struct image *i, struct err *err)
 
 static int open_named(const struct store *s, struct image *i, struct err *err)
 {
-    if (read_documents(s, i, err) >= 0 && hold_root(s, i, err) >= 0)
+    if (image_documents(s, i, err) >= 0 && hold_root(s, i, err) >= 0)
         return 0;
     err_wrap(err, "the image %s cannot be used", i->name.name);
     err_at(err, BOUNDARY_FILESYSTEM);

@@ -1,6 +1,6 @@
 /* brig-unpack KIND BYTES ENTRIES: reads an archive from stdin, unpacks it into the working folder,
- * says on stdout what came. KIND is `layer` or `archive`. It is started by brig alone, in a sandbox
- * (images/load/unpack.c). */
+ * says on stdout what came. KIND is `layer` or `archive`, in which no name means anything. It is
+ * started by brig alone, in a sandbox (images/load/unpack.c). */
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int read_arguments(struct unpack *u, int argc, char **argv, struct err *err)
+static int read_arguments(struct unpack *u, bool *layer, int argc, char **argv, struct err *err)
 {
     if (argc != 4 || (strcmp(argv[1], "layer") != 0 && strcmp(argv[1], "archive") != 0))
         return err_set(err, ERR_USAGE, "brig-unpack is started by brig image load");
-    u->whiteouts = strcmp(argv[1], "layer") == 0;
+    *layer = strcmp(argv[1], "layer") == 0;
     if (num_parse_uint(argv[2], &u->limits.bytes, err) < 0)
         return err_number(err);
     return num_parse_uint(argv[3], &u->limits.entries, err);
@@ -66,12 +66,13 @@ int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
     static struct unpack u;
+    bool layer = false;
     umask(0);
     int root = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         err_sys(&err, "open the working folder");
-    else if (read_arguments(&u, argc, argv, &err) >= 0 &&
-             tree_init(&u.tree, root, u.limits.entries, &err) >= 0)
+    else if (read_arguments(&u, &layer, argc, argv, &err) >= 0 &&
+             tree_init(&u.tree, root, layer, u.limits.entries, &err) >= 0)
         (void)unpack_stream(&u, STDIN_FILENO, &err);
     tell(&u, &err);
     return err.code == ERR_NONE ? 0 : 1;

@@ -1,8 +1,9 @@
-/* The folder that is filled: names, links on the way, replacing, hiding. One process works on it,
+/* The folder that is filled: names, links on the way, replacing, marks. One process works on it,
  * and nobody else does, so that what was looked at stays as it was. */
 #include "unpack/unpack.h"
 
 #include "base/cleanup.h"
+#include "base/layer_marks.h"
 #include "base/quote.h"
 
 #include <dirent.h>
@@ -15,57 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINKS_MAX  40
-#define INODES_MAX (1u << 22)
-
-/* ---- what this layer made ---- */
-
-static size_t slot_of(const struct inode_set *s, uint64_t ino)
-{
-    size_t at = (size_t)(ino * UINT64_C(0x9e3779b97f4a7c15)) & (s->room - 1);
-    while (s->slots[at] && s->slots[at] != ino)
-        at = (at + 1) & (s->room - 1);
-    return at;
-}
-
-static bool inode_has(const struct inode_set *s, uint64_t ino)
-{
-    return s->room && s->slots[slot_of(s, ino)] == ino;
-}
-
-static int inode_grow(struct inode_set *s, struct err *err)
-{
-    struct inode_set wide = {.room = s->room ? s->room * 2 : 1024, .count = s->count};
-    if (wide.room > INODES_MAX)
-        return err_set(err, ERR_LIMIT, "a layer with more than %u files", INODES_MAX / 2);
-    wide.slots = calloc(wide.room, sizeof *wide.slots);
-    if (!wide.slots)
-        return err_memory(err);
-    for (size_t i = 0; i < s->room; i++)
-        if (s->slots[i])
-            wide.slots[slot_of(&wide, s->slots[i])] = s->slots[i];
-    free(s->slots);
-    *s = wide;
-    return 0;
-}
-
-static int inode_add(struct inode_set *s, uint64_t ino, struct err *err)
-{
-    if (2 * (s->count + 1) > s->room && inode_grow(s, err) < 0)
-        return err_number(err);
-    size_t at = slot_of(s, ino);
-    s->count += s->slots[at] != ino;
-    s->slots[at] = ino;
-    return 0;
-}
-
-int tree_note(struct tree *t, int dir, const char *leaf, struct err *err)
-{
-    struct stat sb;
-    if (fstatat(dir, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return err_sys(err, "look at what was made");
-    return inode_add(&t->made, sb.st_ino, err);
-}
+#define LINKS_MAX 40
 
 /* ---- names ---- */
 
@@ -103,9 +54,9 @@ int tree_name(const char *name, char ret[static UNPACK_NAME_MAX], struct err *er
     return 0;
 }
 
-int tree_init(struct tree *t, int root, uint64_t most, struct err *err)
+int tree_init(struct tree *t, int root, bool marks, uint64_t most, struct err *err)
 {
-    *t = (struct tree){.root = root, .most = most, .parent = -1};
+    *t = (struct tree){.root = root, .marks = marks, .most = most, .parent = -1};
     t->parent = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return t->parent < 0 ? err_sys(err, "open the folder to unpack to") : 0;
 }
@@ -114,7 +65,6 @@ void tree_done(struct tree *t)
 {
     if (t->parent >= 0)
         close(t->parent);
-    free(t->made.slots);
     *t = (struct tree){.parent = -1};
 }
 
@@ -181,13 +131,30 @@ static int walk_link(struct walk *w, const struct tree *t, const char *name, str
     return walk_again(w, t, path, err);
 }
 
+int tree_mark(int dir, const char *name, struct err *err)
+{
+    cleanup_fd int fd =
+        openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    return fd < 0 ? err_sys(err, "mark what a layer hides") : 0;
+}
+
 /* A folder that no entry names is one more to whoever keeps, hashes or copies the tree: a name may
  * bring hundreds of them (IM-5). */
 static int walk_make(struct tree *t, const struct walk *w, const char *name, struct err *err)
 {
+    char via[NAME_MAX + sizeof "/" LAYER_VIA];
     if (tree_count(t, err) < 0)
         return err_number(err);
-    return mkdirat(w->dir, name, 0755) == 0 ? 0 : err_sys(err, "make a folder of the image");
+    if (mkdirat(w->dir, name, 0755) < 0)
+        return err_sys(err, "make a folder of the image");
+    snprintf(via, sizeof via, "%s/" LAYER_VIA, name);
+    return t->marks ? tree_mark(w->dir, via, err) : 0;
+}
+
+/* A mark is nothing that an entry could lie in. */
+static bool is_mark(const struct tree *t, const char *name)
+{
+    return t->marks && strncmp(name, LAYER_WHITEOUT, strlen(LAYER_WHITEOUT)) == 0;
 }
 
 static int walk_into(struct walk *w, struct tree *t, const char *name, struct err *err)
@@ -224,6 +191,8 @@ static int walk_step(struct walk *w, struct tree *t, struct err *err)
         return 0;
     if (strcmp(name, "..") == 0)
         return walk_up(w, t, err);
+    if (is_mark(t, name))
+        return err_set(err, ERR_REFUSED, "an entry lies below a whiteout");
     if (fstatat(w->dir, name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(sb.st_mode))
         return walk_link(w, t, name, err);
     return walk_into(w, t, name, err);
@@ -252,88 +221,45 @@ int tree_parent(struct tree *t, const char *name, const char **leaf, struct err 
     return t->parent;
 }
 
-/* A folder that is replaced or hidden may be the one that is held, or above it. */
-static int forget_parent(struct tree *t, struct err *err)
-{
-    int root = openat(t->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0)
-        return err_sys(err, "open the folder to unpack to");
-    close(t->parent);
-    t->parent = root;
-    t->parent_name[0] = '\0';
-    return 0;
-}
-
 /* ---- removing ---- */
 
-/* `lower`: only what this layer has not made. False: something is left. */
-static int remove_inside(struct tree *t, int dir, bool lower, bool *empty, struct err *err);
+static int remove_inside(int dir, struct err *err);
 
-static int remove_one(struct tree *t, int dir, const char *name, bool lower, bool *gone,
-                      struct err *err)
+static int remove_one(int dir, const char *name, struct err *err)
 {
     struct stat sb;
-    *gone = true;
     if (fstatat(dir, name, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : err_sys(err, "look at what is to be hidden");
-    bool made = lower && inode_has(&t->made, sb.st_ino);
-    if (!S_ISDIR(sb.st_mode)) {
-        *gone = !made;
-        return made || unlinkat(dir, name, 0) == 0 ? 0 : err_sys(err, "remove a file");
-    }
+        return errno == ENOENT ? 0 : err_sys(err, "look at what is there already");
+    if (!S_ISDIR(sb.st_mode))
+        return unlinkat(dir, name, 0) == 0 ? 0 : err_sys(err, "remove a file");
     cleanup_fd int inner = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0)
-        return err_sys(err, "open a folder that is to be hidden");
-    if (remove_inside(t, inner, lower, gone, err) < 0)
+        return err_sys(err, "open a folder that is to be replaced");
+    if (remove_inside(inner, err) < 0)
         return err_number(err);
-    *gone = *gone && !made;
-    return !*gone || unlinkat(dir, name, AT_REMOVEDIR) == 0 ? 0 : err_sys(err, "remove a folder");
+    return unlinkat(dir, name, AT_REMOVEDIR) == 0 ? 0 : err_sys(err, "remove a folder");
 }
 
-static int remove_inside(struct tree *t, int dir, bool lower, bool *empty, struct err *err)
+static int remove_inside(int dir, struct err *err)
 {
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = copy < 0 ? NULL : fdopendir(copy);
     int result = 0;
-    *empty = true;
     if (!list)
         return err_sys(err, "list a folder of the image");
-    for (struct dirent *e; result == 0 && (errno = 0, e = readdir(list));) {
-        bool gone;
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        result = remove_one(t, dir, e->d_name, lower, &gone, err);
-        *empty = *empty && gone;
-    }
+    for (struct dirent *e; result == 0 && (errno = 0, e = readdir(list));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            result = remove_one(dir, e->d_name, err);
     if (result == 0 && errno) /* the list broke off: this is not its end */
         result = err_sys(err, "list a folder of the image");
     closedir(list);
     return result;
 }
 
-int tree_clear(struct tree *t, int dir, const char *leaf, bool keep_folder, struct err *err)
+int tree_clear(int dir, const char *leaf, bool keep_folder, struct err *err)
 {
     struct stat sb;
-    bool gone;
     if (fstatat(dir, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : err_sys(err, "look at what is there already");
-    if (S_ISDIR(sb.st_mode) && keep_folder)
-        return 0;
-    return remove_one(t, dir, leaf, false, &gone, err);
-}
-
-int tree_hide(struct tree *t, int dir, const char *leaf, struct err *err)
-{
-    bool gone;
-    if (remove_one(t, dir, leaf, true, &gone, err) < 0)
-        return err_number(err);
-    return forget_parent(t, err);
-}
-
-int tree_hide_inside(struct tree *t, int dir, struct err *err)
-{
-    bool empty;
-    if (remove_inside(t, dir, true, &empty, err) < 0)
-        return err_number(err);
-    return forget_parent(t, err);
+    return S_ISDIR(sb.st_mode) && keep_folder ? 0 : remove_one(dir, leaf, err);
 }

@@ -1,10 +1,13 @@
 /* From a stream to a folder: libarchive takes off the compression, then reads the tar that is in
- * it. Two readers in a row, because the digest that a config names is that of the tar. */
+ * it. Two readers in a row, because the digest that a config names is that of the tar; a thread of
+ * its own makes that digest (hasher.c). */
 #include "unpack/unpack.h"
 
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "base/layer_marks.h"
 #include "base/quote.h"
+#include "unpack/hasher.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -18,17 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHUNK           (256u << 10)
-#define WHITEOUT        ".wh."
-#define WHITEOUT_OPAQUE ".wh..wh..opq"
-#define WHITEOUT_OTHER  ".wh..wh."
+#define CHUNK (256u << 10) /* of what is still compressed */
 
 struct source {
     struct archive *plain; /* without compression */
-    struct sha256 sha;
+    struct hasher hasher;
     uint64_t left; /* bytes that may still come */
     bool too_much;
-    char chunk[CHUNK];
 };
 
 static void archive_done(struct archive **a)
@@ -48,23 +47,34 @@ static int broken(struct archive *a, const char *what, struct err *err)
     return err_set(err, ERR_REFUSED, "%s: %s", what, quote(&q, why ? why : "it is damaged"));
 }
 
+/* The next piece without compression, which is on its way to the digest. */
+static ssize_t next_piece(struct source *s, const void **ret)
+{
+    char *room = hasher_room(&s->hasher);
+    ssize_t n = archive_read_data(s->plain, room, HASHER_PIECE);
+    if (n <= 0)
+        return n;
+    if ((uint64_t)n > s->left) {
+        s->too_much = true;
+        return n;
+    }
+    s->left -= (uint64_t)n;
+    hasher_add(&s->hasher, (size_t)n);
+    *ret = room;
+    return n;
+}
+
 static ssize_t read_plain(struct archive *a, void *ctx, const void **ret)
 {
     struct source *s = ctx;
-    ssize_t n = archive_read_data(s->plain, s->chunk, sizeof s->chunk);
-    if (n < 0) {
+    ssize_t n = next_piece(s, ret);
+    if (n >= 0 && !s->too_much)
+        return n;
+    if (n < 0)
         archive_set_error(a, EIO, "%s", archive_error_string(s->plain));
-        return -1;
-    }
-    if ((uint64_t)n > s->left) {
-        s->too_much = true;
+    else
         archive_set_error(a, EFBIG, "too large");
-        return -1;
-    }
-    s->left -= (uint64_t)n;
-    sha256_add(&s->sha, s->chunk, (size_t)n);
-    *ret = s->chunk;
-    return n;
+    return -1;
 }
 
 /* ---- one entry ---- */
@@ -147,8 +157,13 @@ static int make_file(struct unpack *u, struct archive *a, struct archive_entry *
 
 static int make_folder(struct archive_entry *e, int dir, const char *leaf, struct err *err)
 {
+    char via[NAME_MAX + sizeof "/" LAYER_VIA];
     if (mkdirat(dir, leaf, 0755) < 0 && errno != EEXIST)
         return err_sys(err, "make a folder of the image");
+    /* Now an entry names it. */
+    snprintf(via, sizeof via, "%s/" LAYER_VIA, leaf);
+    if (unlinkat(dir, via, 0) < 0 && errno != ENOENT)
+        return err_sys(err, "take a mark off a folder");
     if (fchmodat(dir, leaf, (archive_entry_perm(e) & 01777) | 0700, 0) < 0)
         return err_sys(err, "set the mode of a folder");
     set_time(dir, leaf, e);
@@ -163,11 +178,61 @@ static int make_symlink(struct archive_entry *e, int dir, const char *leaf, stru
     return symlinkat(target, dir, leaf) == 0 ? 0 : err_sys(err, "make a link of the image");
 }
 
+static bool begins_with(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+static int no_file(const char *name, struct err *err)
+{
+    struct quoted q;
+    return err_set(err, ERR_REFUSED, "a hard link to %s, which is no file of the image",
+                   quote(&q, name));
+}
+
+static int lower_link_name(const char *leaf, char ret[static NAME_MAX + 1], struct err *err)
+{
+    if (snprintf(ret, NAME_MAX + 1, LAYER_LINK "%s", leaf) > NAME_MAX)
+        return err_set(err, ERR_REFUSED, "a hard link with too long a name");
+    return 0;
+}
+
+/* What a lower layer has is not here; but another name of it may have been marked: then both are
+ * names of the same, in whatever order they are made. */
+static int mark_link(struct unpack *u, int held, const char *from_leaf, int dir, const char *leaf,
+                     const char *from, struct err *err)
+{
+    char mark[NAME_MAX + 1], other[NAME_MAX + 1], target[PATH_MAX];
+    if (lower_link_name(leaf, mark, err) < 0)
+        return err_number(err);
+    int len = snprintf(other, sizeof other, LAYER_LINK "%s", from_leaf);
+    ssize_t n = len > NAME_MAX ? 0 : readlinkat(held, other, target, sizeof target - 1);
+    if (n > 0) {
+        target[n] = '\0';
+        from = target;
+    }
+    if (tree_clear(dir, leaf, false, err) < 0 || tree_clear(dir, mark, false, err) < 0)
+        return err_number(err);
+    u->lower_links = true;
+    return symlinkat(from, dir, mark) == 0 ? 0 : err_sys(err, "mark a hard link");
+}
+
+/* Whatever has the name now is no hard link to a lower layer's file any more. */
+static int unmark_link(const struct unpack *u, int dir, const char *leaf, struct err *err)
+{
+    char mark[NAME_MAX + 1];
+    if (!u->lower_links || strlen(leaf) + strlen(LAYER_LINK) > NAME_MAX)
+        return 0;
+    if (lower_link_name(leaf, mark, err) < 0)
+        return err_number(err);
+    return tree_clear(dir, mark, false, err);
+}
+
 static int make_hard_link(struct unpack *u, const char *target, const char *name, struct err *err)
 {
     char from[UNPACK_NAME_MAX];
     const char *from_leaf, *leaf;
-    struct stat sb;
+    struct stat sb, there;
     if (tree_name(target, from, err) < 0)
         return err_wrap(err, "a hard link");
     int parent = from[0] ? tree_parent(&u->tree, from, &from_leaf, err) : -1;
@@ -177,41 +242,36 @@ static int make_hard_link(struct unpack *u, const char *target, const char *name
     int dir = tree_parent(&u->tree, name, &leaf, err);
     if (held < 0 || dir < 0)
         return dir < 0 ? err_number(err) : err_sys(err, "open a folder of the image");
-    if (fstatat(held, from_leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(sb.st_mode)) {
-        struct quoted q;
-        return err_set(err, ERR_REFUSED, "a hard link to %s, which is no file of the image",
-                       quote(&q, from));
-    }
+    if (u->tree.marks && begins_with(from_leaf, LAYER_WHITEOUT))
+        return no_file(from, err);
+    if (fstatat(held, from_leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
+        return u->tree.marks && errno == ENOENT
+                   ? mark_link(u, held, from_leaf, dir, leaf, from, err)
+                   : no_file(from, err);
+    if (S_ISDIR(sb.st_mode))
+        return no_file(from, err);
     /* IM-5: who copies or hashes the tree reads the file once for each of its names. */
     if (count_bytes(u, sb.st_size, err) < 0)
         return err_number(err);
-    struct stat there;
     bool same = fstatat(dir, leaf, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == sb.st_ino;
     if (same)
         return 0;
-    if (tree_clear(&u->tree, dir, leaf, false, err) < 0)
+    if (tree_clear(dir, leaf, false, err) < 0 || unmark_link(u, dir, leaf, err) < 0)
         return err_number(err);
     return linkat(held, from_leaf, dir, leaf, 0) == 0 ? 0 : err_sys(err, "make a hard link");
 }
 
-/* IM-4. True: the name was one. */
-static bool is_whiteout(const char *leaf)
-{
-    return strncmp(leaf, WHITEOUT, strlen(WHITEOUT)) == 0;
-}
-
+/* IM-4: what it hides is not here, so that what is here stays. */
 static int whiteout(struct unpack *u, int dir, const char *leaf, struct err *err)
 {
-    const char *hidden = leaf + strlen(WHITEOUT);
-    if (strcmp(leaf, WHITEOUT_OPAQUE) == 0)
-        return tree_hide_inside(&u->tree, dir, err);
-    if (strncmp(leaf, WHITEOUT_OTHER, strlen(WHITEOUT_OTHER)) == 0) {
+    const char *hidden = leaf + strlen(LAYER_WHITEOUT);
+    if (begins_with(leaf, LAYER_OTHER) && strcmp(leaf, LAYER_OPAQUE) != 0) {
         u->counts.left_out++; /* other marks of a storage driver mean nothing here */
         return 0;
     }
     if (!hidden[0] || strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
         return err_set(err, ERR_REFUSED, "a whiteout that names no file");
-    return tree_hide(&u->tree, dir, hidden, err);
+    return tree_mark(dir, leaf, err);
 }
 
 static int make_entry(struct unpack *u, struct archive *a, struct archive_entry *e,
@@ -225,22 +285,18 @@ static int make_entry(struct unpack *u, struct archive *a, struct archive_entry 
     }
     int r = 0;
     if (!hard)
-        r = tree_clear(&u->tree, dir, leaf, type == S_IFDIR, err);
+        r = tree_clear(dir, leaf, type == S_IFDIR, err);
+    if (r >= 0 && !hard)
+        r = unmark_link(u, dir, leaf, err);
     if (r < 0)
         return r;
     if (hard)
-        r = make_hard_link(u, hard, name, err);
-    else if (type == S_IFDIR)
-        r = make_folder(e, dir, leaf, err);
-    else if (type == S_IFLNK)
-        r = make_symlink(e, dir, leaf, err);
-    else
-        r = make_file(u, a, e, dir, leaf, err);
-    if (r < 0)
-        return r;
-    /* The folder that is held may be another one by now. */
-    dir = tree_parent(&u->tree, name, &leaf, err);
-    return dir < 0 ? dir : tree_note(&u->tree, dir, leaf, err);
+        return make_hard_link(u, hard, name, err);
+    if (type == S_IFDIR)
+        return make_folder(e, dir, leaf, err);
+    if (type == S_IFLNK)
+        return make_symlink(e, dir, leaf, err);
+    return make_file(u, a, e, dir, leaf, err);
 }
 
 static int entry(struct unpack *u, struct archive *a, struct archive_entry *e, struct err *err)
@@ -261,8 +317,9 @@ static int entry(struct unpack *u, struct archive *a, struct archive_entry *e, s
     int dir = tree_parent(&u->tree, name, &leaf, err);
     if (dir < 0)
         return err_wrap(err, "%s", quote(&q, name));
-    int r = u->whiteouts && is_whiteout(leaf) ? whiteout(u, dir, leaf, err)
-                                              : make_entry(u, a, e, name, dir, leaf, err);
+    int r = u->tree.marks && begins_with(leaf, LAYER_WHITEOUT)
+                ? whiteout(u, dir, leaf, err)
+                : make_entry(u, a, e, name, dir, leaf, err);
     return r < 0 ? err_wrap(err, "%s", quote(&q, name)) : 0;
 }
 
@@ -310,31 +367,37 @@ static int read_entries(struct unpack *u, struct archive *tar, struct source *s,
 static int drain(struct unpack *u, struct source *s, struct err *err)
 {
     ssize_t n;
-    while ((n = archive_read_data(s->plain, s->chunk, sizeof s->chunk)) > 0) {
-        if ((uint64_t)n > s->left)
+    const void *ignored;
+    while ((n = next_piece(s, &ignored)) > 0)
+        if (s->too_much)
             return too_large(u, err);
-        s->left -= (uint64_t)n;
-        sha256_add(&s->sha, s->chunk, (size_t)n);
-    }
     return n < 0 ? broken(s->plain, "the stream", err) : 0;
+}
+
+static int unpack_from(struct unpack *u, struct source *s, int fd, struct err *err)
+{
+    cleanup_archive struct archive *plain = archive_read_new();
+    cleanup_archive struct archive *tar = archive_read_new();
+    if (!plain || !tar)
+        return err_memory(err);
+    s->plain = plain;
+    if (open_plain(plain, fd, err) < 0 || open_tar(tar, s, err) < 0 ||
+        read_entries(u, tar, s, err) < 0)
+        return s->too_much ? too_large(u, err) : err_number(err);
+    return drain(u, s, err);
 }
 
 int unpack_stream(struct unpack *u, int fd, struct err *err)
 {
-    cleanup_archive struct archive *plain = archive_read_new();
-    cleanup_archive struct archive *tar = archive_read_new();
     uint8_t digest[SHA256_SIZE];
     static struct source s;
-    s = (struct source){.plain = plain, .left = u->limits.bytes};
-    sha256_init(&s.sha);
-    if (!plain || !tar)
-        return err_memory(err);
-    if (open_plain(plain, fd, err) < 0 || open_tar(tar, &s, err) < 0 ||
-        read_entries(u, tar, &s, err) < 0)
-        return s.too_much ? too_large(u, err) : err_number(err);
-    if (drain(u, &s, err) < 0)
-        return err_number(err);
-    sha256_finish(&s.sha, digest);
+    s.left = u->limits.bytes;
+    s.too_much = false;
+    hasher_start(&s.hasher);
+    int r = unpack_from(u, &s, fd, err);
+    hasher_finish(&s.hasher, digest);
+    if (r < 0)
+        return r;
     memcpy(u->counts.diff_id, "sha256:", 8);
     hex_encode(digest, sizeof digest, u->counts.diff_id + 7);
     return 0;

@@ -7,7 +7,8 @@
  * IM-2  Nothing is written outside of the folder: names are taken apart, each step is one folder
  *       that is held, and a link counts as it would with the folder as root.
  * IM-3  No entry brings a device, a FIFO, a socket, a set-id bit, an owner or an attribute with it.
- * IM-4  A whiteout hides what the layers below brought, and nothing of the same layer.
+ * IM-4  A layer is unpacked alone: what it hides of those below is marked (base/layer_marks.h), and
+ *       the folder that it is unpacked to has nothing of theirs.
  * IM-5  Bytes, entries, depth and memory are counted while they come. */
 #pragma once
 
@@ -34,20 +35,15 @@ struct unpack_counts {
 
 /* ---- tree.c: the folder ---- */
 
-struct inode_set {
-    uint64_t *slots; /* 0: free */
-    size_t room, count;
-};
-
 struct tree {
     int root;
     uint64_t entries, most; /* made so far, and how many may be: IM-5 */
     int parent;             /* the folder of the last entry, kept open: most come side by side */
     char parent_name[UNPACK_NAME_MAX];
-    struct inode_set made; /* by this layer */
+    bool marks; /* a layer, which marks what it says about those below */
 };
 
-int tree_init(struct tree *t, int root, uint64_t most, struct err *err);
+int tree_init(struct tree *t, int root, bool marks, uint64_t most, struct err *err);
 void tree_done(struct tree *t);
 /* A name as it stands in an archive, without "./" and doubled slashes; "" is the root itself.
  * Refuses absolute names, "..", and what is too deep or too long. */
@@ -58,12 +54,9 @@ int tree_count(struct tree *t, struct err *err);
  * name. */
 int tree_parent(struct tree *t, const char *name, const char **leaf, struct err *err);
 /* Removes what is there, unless it is a folder and shall be one. */
-int tree_clear(struct tree *t, int dir, const char *leaf, bool keep_folder, struct err *err);
-/* What layers below have brought: the thing itself, or all that is in a folder. */
-int tree_hide(struct tree *t, int dir, const char *leaf, struct err *err);
-int tree_hide_inside(struct tree *t, int dir, struct err *err);
-/* This layer has made it. */
-int tree_note(struct tree *t, int dir, const char *leaf, struct err *err);
+int tree_clear(int dir, const char *leaf, bool keep_folder, struct err *err);
+/* An empty file, which may be there already. */
+int tree_mark(int dir, const char *name, struct err *err);
 
 /* ---- unpack.c ---- */
 
@@ -71,7 +64,7 @@ struct unpack {
     struct tree tree;
     struct unpack_limits limits;
     struct unpack_counts counts;
-    bool whiteouts; /* a layer; else an archive, in which no name means anything */
+    bool lower_links; /* at least one hard link to a file of a lower layer was marked */
 };
 
 /* Reads the archive from `fd`. */

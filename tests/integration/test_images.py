@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from helpers import ANY, SANITIZED, TOP, USER, wait_for
-from imagelib import ARCH, OCI, Image, Store, base, digest, entry, layer, pack, symlink
+from imagelib import ARCH, OCI, Image, Store, base, digest, entry, hardlink, layer, pack, symlink
 
 pytestmark = [pytest.mark.anyone, pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static")]
 
@@ -111,9 +111,10 @@ def test_a_writable_root_over_an_image(store):
 
 
 def test_layers_hide_and_replace(one):
-    lower = layer(entry("gone", b"1"), entry("dir"), entry("dir/a", b"1"), entry("dir/b", b"1"), entry("full"), entry("full/x", b"1"),
+    lower = layer(entry("gone", b"1"), entry("kept", b"1"), entry("dir"), entry("dir/a", b"1"), entry("dir/b", b"1"), entry("full"), entry("full/x", b"1"),
                   entry("file", b"1"), entry("folder"), entry("folder/in", b"1"), symlink("link", "file"))
-    upper = layer(entry(".wh.gone", b""), entry("dir"), entry("dir/.wh.a", b""), entry("full"), entry("full/new", b"2"),
+    # A name of a file of a lower layer may be one more name of another such.
+    upper = layer(hardlink("one", "kept"), hardlink("a", "one"), hardlink("zz", "one"), entry(".wh.gone", b""), entry("dir"), entry("dir/.wh.a", b""), entry("full"), entry("full/new", b"2"),
                   entry("full/.wh..wh..opq", b""), entry("file"), entry("file/inner", b"2"), entry("folder", b"2"), entry("link", b"2"))
     one.loaded(Image(base(), lower, upper))
     root = one.root()
@@ -121,6 +122,7 @@ def test_layers_hide_and_replace(one):
     assert sorted(os.listdir(root / "full")) == ["new"]
     assert (root / "file/inner").read_text() == "2" and (root / "folder").read_text() == "2"
     assert not (root / "link").is_symlink() and (root / "link").read_text() == "2"
+    assert len({(root / name).stat().st_ino for name in ("kept", "one", "a", "zz")}) == 1
 
 
 def test_list_show_rm_and_gc(store):
@@ -135,7 +137,7 @@ def test_list_show_rm_and_gc(store):
     assert len(list((store.images / "roots").iterdir())) == 1 and len(list((store.images / "blobs").iterdir())) == 2
     assert store.image("rm", "test/two:v2").returncode == 125
     assert store.run("--image", "test/two:v2", "--", "true").returncode == 125
-    assert store.json("gc") == {"roots": 0, "documents": 0, "leftovers": 0, "steps": 0, "bytes": 0, "in_use": 0}
+    assert store.json("gc") == {"roots": 0, "layers": 0, "documents": 0, "leftovers": 0, "steps": 0, "bytes": 0, "in_use": 0}
     assert store.run("--image", "test/box", "--", "true").returncode == 0
 
 
@@ -259,6 +261,44 @@ def test_limits_of_a_load(one):
     one.loaded(Image(base(), layer(entry("big", b"x" * 5_000_000))), "test/box", "--max-size", "20M")
 
 
+def test_layers_are_kept_once(one):
+    """Of two images with layers in common each is unpacked once, and what one hides or replaces the other has."""
+    common = [base(), layer(entry("common", b"c" * 5000), entry("both", b"b" * 3000))]
+    one.loaded(Image(*common, layer(entry("own", b"1" * 2000), entry("both", b"new"))), "test/first")
+    before = {each.name for each in (one.images / "layers").iterdir()}
+    # A layer that is there is not read again, so that nobody misses it.
+    second = Image(*common, layer(entry(".wh.common", b""), entry("own", b"2")))
+
+    def without(documents):
+        for each in common:
+            documents["blobs"][digest(each)] = b"x" * len(each)
+
+    one.loaded(second, "test/second", change=without)
+    layers = {each.name for each in (one.images / "layers").iterdir()}
+    assert len(before) == 3 and len(layers - before) == 1 and list((one.images / "tmp").iterdir()) == []
+    roots = sorted((each / "tree" for each in (one.images / "roots").iterdir()), key=lambda root: (root / "own").stat().st_size)
+    assert (roots[0] / "bin/busybox").stat().st_ino == (roots[1] / "bin/busybox").stat().st_ino
+    assert (roots[0] / "both").read_text() == "b" * 3000 and (roots[1] / "both").read_text() == "new"
+    assert not (roots[0] / "common").exists() and (roots[1] / "common").read_text() == "c" * 5000
+    assert all((each / "settled").exists() for each in (one.images / "layers").iterdir())
+    one.verify()
+    shown = {each["name"]: each for each in one.json("list")["images"]}
+    assert shown["test/first:latest"]["own_bytes"] == 2003 and shown["test/second:latest"]["own_bytes"] == 1
+    shared = shown["test/first:latest"]["shared_bytes"]
+    assert shared == shown["test/second:latest"]["shared_bytes"] == one.json("show", "test/second")["shared_bytes"] > 8000
+    told = one.json("rm", "test/first")
+    assert told["layers"] == 1 and told["bytes"] == 2003, told
+    one.verify()
+    assert one.run("--image", "test/second", "--", "cat", "/both").stdout == "b" * 3000
+    # A file of a layer that the image hides is looked at as well.
+    path = one.images / "layers" / digest(common[1]).removeprefix("sha256:") / "tree/common"
+    path.write_bytes(b"d" * 5000)
+    told = one.image("verify")
+    assert told.returncode == 1 and b"the layer" in told.stdout, told
+    told = one.json("rm", "test/second")
+    assert told["layers"] == 3 and list((one.images / "layers").iterdir()) == []
+
+
 def test_many_layers(one):
     layers = [base()] + [layer(entry(f"l{n}", str(n).encode())) for n in range(30)]
     one.loaded(Image(*layers))
@@ -285,7 +325,7 @@ def test_killed_at_any_step(one):
 
     def state():
         # os.walk goes on where a folder is gone by now.
-        return [name for sub in ("tmp", "roots", "names", "blobs") for _, folders, files in os.walk(one.images / sub) for name in folders + files][:400]
+        return [name for sub in ("tmp", "layers", "roots", "names", "blobs") for _, folders, files in os.walk(one.images / sub) for name in folders + files][:400]
 
     for _ in range(12 if not SANITIZED else 4):
         load = subprocess.Popen(one.command("load", folder, "killed/that"), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)

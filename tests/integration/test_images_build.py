@@ -251,7 +251,7 @@ def test_what_is_wrong_is_said_by_its_line_and_nothing_is_left(one):
     for text, says in WRONG.items():
         told = build(one, "FROM test/box\n" + text + "\n", folder=folder)
         assert told.returncode == 125 and b"line 2" in told.stderr + b"line 2" * ("USER" in text) and says in told.stderr.decode(), (text, told)
-    for options, says in ((["--build-arg", "X=1"], "no ARG names"), (["--target", "none"], "no stage none"), (["--max-entries", "3"], "too many files"), (["--allow", "a b"], "a b")):
+    for options, says in ((["--build-arg", "X=1"], "no ARG names"), (["--target", "none"], "no stage none"), (["--max-entries", "3"], "more entries than are left"), (["--allow", "a b"], "a b")):
         told = build(one, "FROM test/box\nCOPY a /a\n", *options, folder=folder)
         assert told.returncode == 125 and says in told.stderr.decode(), (options, told)
     assert names(one) == ["test/box:latest"]

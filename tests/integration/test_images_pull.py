@@ -1,4 +1,4 @@
-"""`brig image pull`, from a registry on loopback; and images of templates of `brig serve`."""
+"""`brig image pull` and `push`, with a registry on loopback; and images of templates of `brig serve`."""
 import base64
 import contextlib
 import json
@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from helpers import ANY, wait_for
-from imagelib import Image, Store, base, digest, entry, layer
+from imagelib import Image, Store, base, digest, entry, hardlink, layer, symlink
 from registrylib import Registry
 
 pytestmark = [pytest.mark.anyone, pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static"),
@@ -138,6 +138,56 @@ def test_I08_a_login_goes_to_its_registry_alone():
         found = subprocess.run(["grep", "-rl", "-e", word, "-e", "canary-password", store.images], capture_output=True, text=True).stdout
         assert found == "", "nothing of it is in the store"
         store.clean()
+
+
+@pytest.fixture
+def one():
+    with Store(ANY) as made:
+        made.env["REGISTRY_AUTH_FILE"] = str(made.work / "auth.json")
+        (made.work / "auth.json").write_text("{}")
+        yield made
+
+
+def test_pushed_and_pulled_again(one):
+    """Layers are packed anew, with all that they say of those below; the same files give the same bytes."""
+    lower = layer(entry("usr"), entry("usr/lib"), entry("usr/lib/old", b"1"), symlink("lib", "usr/lib"), entry("gone", b"1"), entry("full"), entry("full/x", b"1"))
+    upper = layer(entry("lib/new", b"2", mode=0o600), hardlink("twice", "lib/new"), hardlink("lower", "usr/lib/old"), entry(".wh.gone", b""),
+                  entry("full/.wh..wh..opq", b""), entry("full/y", b"2"), entry("n" * 200, b"long"))
+    one.loaded(Image(base(), lower, upper, Env=["PATH=/bin", "A=b"], Labels={"a": "b"}))
+    before = one.json("show", "test/box")
+    with Registry() as registry:
+        name = f"{registry.host}/team/pushed:v1"
+        told = one.image("push", "--plain-http", "--json", "test/box", name)
+        assert told.returncode == 0, told
+        pushed = json.loads(told.stdout)["manifest"]
+        assert registry.tags[("team/pushed", "v1")] == pushed and pushed != before["manifest"]
+        # Once more, under another name: nothing new is sent.
+        sent = set(registry.blobs)
+        told = one.image("push", "--plain-http", "test/box", f"{registry.host}/team/other")
+        assert told.returncode == 0 and pushed in told.stdout.decode() and set(registry.blobs) == sent, told
+        one.clean()
+        with Store(ANY) as fresh:
+            fresh.env["REGISTRY_AUTH_FILE"] = one.env["REGISTRY_AUTH_FILE"]
+            told = fresh.image("pull", "--plain-http", f"{name}@{pushed}")
+            assert told.returncode == 0, told
+            after = fresh.json("show", f"{registry.host}/team/pushed:v1")
+            assert after["files_digest"] == before["files_digest"] and after["env"] == before["env"] and len(after["layers"]) == 3
+            root = fresh.root()
+            assert (root / "lower").stat().st_ino == (root / "usr/lib/old").stat().st_ino and (root / "twice").stat().st_ino == (root / "lib/new").stat().st_ino
+        # A registry that does not want it.
+        registry.closed = True
+        registry.blobs.clear()
+        told = one.image("push", "--plain-http", "test/box", name)
+        assert told.returncode == 125 and b"skopeo could not push" in told.stderr, told
+        one.clean()
+
+
+@pytest.mark.parametrize("to", ["team/tool", "dir:/tmp/x", "--all", "docker://127.0.0.1:1/x", "oci-archive:/tmp/x", "127.0.0.1:1/x@sha256:" + "0" * 64, "127.0.0.1:1/../x"])
+def test_I09_nothing_but_a_registry_is_pushed_to(one, to):
+    one.loaded(Image())
+    told = one.image("push", "--plain-http", "--", "test/box", to)
+    assert told.returncode == 125 and b"skopeo" not in told.stderr.split(b"hint")[0], told
+    one.clean()
 
 
 def test_a_template_names_an_image(store):

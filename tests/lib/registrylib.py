@@ -1,4 +1,4 @@
-"""A registry on loopback: just enough of the distribution protocol to be pulled from, and a list of what was asked for."""
+"""A registry on loopback: just enough of the distribution protocol to be pulled from and pushed to, and a list of what was asked for."""
 import base64
 import contextlib
 import json
@@ -13,6 +13,7 @@ class Registry:
     def __init__(self, address="127.0.0.1", login=None, elsewhere=None):
         """`login`: "USER:PASSWORD" that is asked for. `elsewhere`: the registry to which blobs are redirected."""
         self.blobs, self.tags, self.asked, self.credentials = {}, {}, [], []
+        self.uploads, self.closed = {}, False  # `closed`: nobody may push
         # Blobs that do not end (before `most`), and how fast they come.
         self.endless, self.sent, self.most, self.piece, self.pause = set(), 0, 400 << 20, 1 << 20, 0
         registry = self
@@ -75,6 +76,48 @@ class Registry:
                 return self.answer(data, form or "application/octet-stream")
 
             do_HEAD = do_GET
+
+            def body(self):
+                if self.headers.get("Transfer-Encoding") != "chunked":
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                data = b""
+                while size := int(self.rfile.readline().split(b";")[0], 16):
+                    data += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+                return data
+
+            def taken(self, status, **headers):
+                self.send_response(status)
+                for key, value in headers.items():
+                    self.send_header(key.replace("_", "-"), value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def do_POST(self):
+                registry.asked.append("POST " + self.path)
+                self.body()
+                if registry.closed:
+                    return self.taken(403)
+                self.taken(202, Location=self.path.split("?")[0] + "one")
+
+            def do_PATCH(self):
+                registry.uploads[self.path] = registry.uploads.get(self.path, b"") + self.body()
+                self.taken(202, Location=self.path, Range=f"0-{len(registry.uploads[self.path]) - 1}")
+
+            def do_PUT(self):
+                registry.asked.append("PUT " + self.path)
+                data = self.body()
+                path, _, query = self.path.partition("?")
+                parts = path.split("/")
+                if parts[-2] == "manifests":
+                    registry.tags[("/".join(parts[2:-2]), parts[-1])] = digest(data)
+                else:
+                    data = registry.uploads.pop(path, b"") + data
+                    if "digest=" + digest(data) != query.replace("%3A", ":"):
+                        return self.taken(400)
+                registry.blobs[digest(data)] = data
+                self.taken(201, Location=path, Docker_Content_Digest=digest(data))
 
         self.server = ThreadingHTTPServer((address, 0), Handler)
         self.host = f"{address}:{self.server.server_address[1]}"

@@ -32,6 +32,7 @@ static int tell_collected(const struct image_options *o, const char *removed,
         if (removed)
             jw_kv_string(&w, "removed", removed);
         jw_kv_uint(&w, "roots", c->roots);
+        jw_kv_uint(&w, "layers", c->layers);
         jw_kv_uint(&w, "documents", c->blobs);
         jw_kv_uint(&w, "leftovers", c->leftovers);
         jw_kv_uint(&w, "steps", c->steps);
@@ -44,7 +45,8 @@ static int tell_collected(const struct image_options *o, const char *removed,
     image_size_text(c->bytes, size);
     if (removed)
         buf_fmt(&out, "removed %s\n", removed);
-    buf_fmt(&out, "%u unpacked and %u leftovers removed, %s freed\n", c->roots, c->leftovers, size);
+    buf_fmt(&out, "%u unpacked, %u layers and %u leftovers removed, %s freed\n", c->roots,
+            c->layers, c->leftovers, size);
     if (c->steps)
         buf_fmt(&out, "%u kept steps of builds removed\n", c->steps);
     if (c->in_use)
@@ -122,9 +124,10 @@ const struct verb verb_image_gc = {
     .name = "image gc",
     .summary = "remove files that no image needs",
     .usage = "image gc [--json]",
-    .about = "Removes unpacked files and documents that no name leads to, what loads that were\n"
-             "killed left behind, and what `brig image build` keeps of its steps. What a sandbox\n"
-             "runs on stays.",
+    .about =
+        "Removes unpacked files, layers and documents that no name leads to, what loads that\n"
+        "were killed left behind, and what `brig image build` keeps of its steps. What a sandbox\n"
+        "runs on stays.",
     .examples = "brig image gc",
     .statuses = "0    done\n"
                 "125  the store could not be read",
@@ -213,8 +216,17 @@ const struct verb verb_image_verify = {
 };
 
 static const struct verb *const children[] = {
-    &verb_image_load, &verb_image_pull, &verb_image_from_host, &verb_image_build,  &verb_image_list,
-    &verb_image_show, &verb_image_rm,   &verb_image_gc,        &verb_image_verify, NULL,
+    &verb_image_load,
+    &verb_image_pull,
+    &verb_image_push,
+    &verb_image_from_host,
+    &verb_image_build,
+    &verb_image_list,
+    &verb_image_show,
+    &verb_image_rm,
+    &verb_image_gc,
+    &verb_image_verify,
+    NULL,
 };
 
 const struct verb verb_image = {

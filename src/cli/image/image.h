@@ -6,6 +6,7 @@
 
 extern const struct verb verb_image_load;
 extern const struct verb verb_image_pull;
+extern const struct verb verb_image_push;
 extern const struct verb verb_image_from_host;
 extern const struct verb verb_image_build;
 extern const struct verb verb_image_list;

@@ -25,10 +25,12 @@ struct line {
     struct image_name name;
     bool usable, in_use;
     struct root_facts facts;
+    uint64_t own, shared;
 };
 
 struct lines {
     const struct store *store;
+    struct layer_uses uses;
     struct line *items;
     size_t count, room;
 };
@@ -36,6 +38,18 @@ struct lines {
 static void lines_done(struct lines *l)
 {
     free(l->items);
+    layer_uses_done(&l->uses);
+}
+
+/* Of what lies on the disk. An image without layers of its own in the store is from before they
+ * were kept. */
+static void find_sizes(const struct layer_uses *uses, const struct image *image, uint64_t *own,
+                       uint64_t *shared)
+{
+    if (layer_uses_sizes(uses, &image->config, own, shared))
+        return;
+    *own = image->facts.bytes;
+    *shared = 0;
 }
 
 /* Asked with the store for ourselves: whoever starts on it meanwhile waits. */
@@ -46,7 +60,7 @@ static bool is_used(const struct store *s, const char *chain)
     return lock >= 0 && root_in_use(s, chain);
 }
 
-static void look_at(const struct store *s, struct line *line)
+static void look_at(const struct store *s, const struct layer_uses *uses, struct line *line)
 {
     struct image image;
     struct err ignored = ERR_INIT;
@@ -55,6 +69,7 @@ static void look_at(const struct store *s, struct line *line)
         return;
     line->usable = true;
     line->facts = image.facts;
+    find_sizes(uses, &image, &line->own, &line->shared);
     snprintf(chain, sizeof chain, "%s", image.chain);
     image_done(&image);
     line->in_use = is_used(s, chain);
@@ -90,6 +105,8 @@ static void write_line(const struct line *l, struct json_writer *w)
     jw_kv_string(w, "manifest", l->name.manifest);
     jw_kv_string(w, "loaded", l->name.loaded);
     jw_kv_uint(w, "bytes", l->facts.bytes);
+    jw_kv_uint(w, "own_bytes", l->own);
+    jw_kv_uint(w, "shared_bytes", l->shared);
     jw_kv_uint(w, "files", l->facts.files);
     jw_kv_bool(w, "in_use", l->in_use);
     jw_kv_bool(w, "usable", l->usable);
@@ -99,13 +116,13 @@ static void write_line(const struct line *l, struct json_writer *w)
 static void print_lines(const struct lines *l, bool json, struct buf *out)
 {
     struct json_writer w;
-    char size[24];
+    char size[24], own[24];
     jw_init(&w, out, false);
     if (json) {
         jw_object_begin(&w);
         jw_kv_array(&w, "images");
     } else if (l->count) {
-        buf_fmt(out, "%-40s  %-19s  %9s  %s\n", "NAME", "DIGEST", "SIZE", "LOADED");
+        buf_fmt(out, "%-40s  %-19s  %9s  %9s  %s\n", "NAME", "DIGEST", "SIZE", "OWN", "LOADED");
     }
     for (size_t i = 0; i < l->count; i++) {
         const struct line *line = &l->items[i];
@@ -114,8 +131,9 @@ static void print_lines(const struct lines *l, bool json, struct buf *out)
             continue;
         }
         image_size_text(line->facts.bytes, size);
-        buf_fmt(out, "%-40s  %.19s  %9s  %s%s\n", line->name.name, line->name.manifest, size,
-                line->name.loaded,
+        image_size_text(line->own, own);
+        buf_fmt(out, "%-40s  %.19s  %9s  %9s  %s%s\n", line->name.name, line->name.manifest, size,
+                own, line->name.loaded,
                 !line->usable  ? "  damaged: brig image verify"
                 : line->in_use ? "  in use"
                                : "");
@@ -135,10 +153,11 @@ static int list(const struct image_options *o, struct err *err)
     __attribute__((cleanup(lines_done))) struct lines l = {.store = &s};
     cleanup_buf struct buf out;
     buf_init(&out, OUTPUT_MAX);
-    if (store_open(&s, false, err) < 0 || names_each(&s, add_line, &l, err) < 0)
+    if (store_open(&s, false, err) < 0 || names_each(&s, add_line, &l, err) < 0 ||
+        layer_uses_read(&s, &l.uses, err) < 0)
         return err_number(err);
     for (size_t i = 0; i < l.count; i++)
-        look_at(&s, &l.items[i]);
+        look_at(&s, &l.uses, &l.items[i]);
     if (l.count)
         qsort(l.items, l.count, sizeof *l.items, by_name);
     print_lines(&l, o->json, &out);
@@ -154,8 +173,10 @@ const struct verb verb_image_list = {
     .name = "image list",
     .summary = "the images that there are",
     .usage = "image list [--json]",
-    .about = "Name, digest of the manifest, size of the files when unpacked, when it was loaded,\n"
-             "and whether a sandbox runs on it.",
+    .about =
+        "Name, digest of the manifest, size of the files when unpacked, what of its layers no\n"
+        "other image has (OWN: what `brig image rm` would free), when it was loaded, and\n"
+        "whether a sandbox runs on it. --json also says what it shares.",
     .examples = "brig image list",
     .statuses = "0    printed\n"
                 "125  the store could not be read",
@@ -174,8 +195,10 @@ static void write_words(struct json_writer *w, const char *key, const char *cons
     jw_array_end(w);
 }
 
-static void write_image(const struct image *i, struct json_writer *w)
+static void write_image(const struct image *i, const struct layer_uses *uses, struct json_writer *w)
 {
+    uint64_t own, shared;
+    find_sizes(uses, i, &own, &shared);
     jw_object_begin(w);
     jw_kv_string(w, "name", i->name.name);
     jw_kv_string(w, "manifest", i->name.manifest);
@@ -184,6 +207,8 @@ static void write_image(const struct image *i, struct json_writer *w)
     jw_kv_string(w, "created", i->config.created);
     jw_kv_string(w, "architecture", i->config.architecture);
     jw_kv_uint(w, "bytes", i->facts.bytes);
+    jw_kv_uint(w, "own_bytes", own);
+    jw_kv_uint(w, "shared_bytes", shared);
     jw_kv_uint(w, "files", i->facts.files);
     jw_kv_uint(w, "left_out", i->facts.left_out);
     jw_kv_string(w, "files_digest", i->facts.tree);
@@ -201,15 +226,18 @@ static void write_image(const struct image *i, struct json_writer *w)
 
 static int show(const struct image_options *o, struct err *err)
 {
+    cleanup_store struct store s = STORE_INIT;
     cleanup_image struct image image = IMAGE_INIT;
+    __attribute__((cleanup(layer_uses_done))) struct layer_uses uses = {.items = NULL};
     cleanup_buf struct buf out;
     struct json_writer w;
     buf_init(&out, OUTPUT_MAX);
     const char *name = image_operand(o, "the name of an image", err);
-    if (!name || image_open(name, &image, err) < 0)
+    if (!name || store_open(&s, false, err) < 0 || image_open_in(&s, name, &image, err) < 0 ||
+        layer_uses_read(&s, &uses, err) < 0)
         return err_number(err);
     jw_init(&w, &out, !o->json);
-    write_image(&image, &w);
+    write_image(&image, &uses, &w);
     if (out.len == 0 || buf_text(&out)[out.len - 1] != '\n')
         buf_chr(&out, '\n');
     return term_print(&out, "the image", err);

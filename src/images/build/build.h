@@ -54,6 +54,8 @@ struct derived {
     struct edit edit;
     struct descriptor added[IMAGE_LAYERS_MAX];
     unsigned added_count;
+    struct held_layers held; /* those of `added`, and perhaps of a stage that this one continues */
+    struct merge_room room;
     struct step *steps; /* history */
     size_t step_count;
     struct root_facts sum;
@@ -76,8 +78,6 @@ struct step_found;
 int derive_put_found(struct derived *d, const struct step_found *found, const char *text,
                      struct err *err);
 int derive_note(struct derived *d, const char *text, bool layer, struct err *err);
-/* A copy of the files of an image, which nobody else has. */
-int derive_copy(int from, int to, uint64_t max_entries, struct err *err);
 /* Gives it its name. */
 int derive_finish(struct derived *d, const char *name, struct load_result *ret, struct err *err);
 

@@ -169,7 +169,21 @@ static int copy_stage_files(struct derived *d, const struct derived *from, struc
     cleanup_fd int to = openat(d->root.fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (files < 0 || to < 0)
         return err_sys(err, "open the files of a stage");
-    return derive_copy(files, to, d->max_entries, err);
+    return merge_root(files, to, &d->room, err);
+}
+
+/* They were there a moment ago: the other stage holds them. */
+static int hold_layers(struct derived *d, const struct derived *from, struct err *err)
+{
+    for (unsigned i = 0; i < from->added_count; i++) {
+        int making;
+        int r = layers_take(&d->store, &d->held, from->added[i].digest, &making, err);
+        if (making >= 0)
+            close(making);
+        if (r <= 0)
+            return r < 0 ? r : err_set(err, ERR_INTERNAL, "a layer of a stage is gone");
+    }
+    return 0;
 }
 
 /* A stage that begins where another one ended. */
@@ -183,6 +197,9 @@ static int continue_stage(struct derived *d, const struct derived *from, struct 
     memcpy(d->added, from->added, sizeof d->added);
     d->added_count = from->added_count;
     d->sum = from->sum;
+    d->room = (struct merge_room){.entries = d->max_entries, .bytes = d->max_bytes};
+    if (hold_layers(d, from, err) < 0)
+        return err_number(err);
     return copy_stage_files(d, from, err);
 }
 

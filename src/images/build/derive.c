@@ -1,157 +1,18 @@
-/* Makes an image of another one. Its files are a copy of the base's, not more names of the same:
- * what unpacks a layer may write them, and must not reach the base with it. */
+/* Makes an image of another one. Its files are more names of the base's; what unpacks a layer sees
+ * none of them. */
 #include "images/build/build.h"
 
 #include "base/cleanup.h"
 #include "base/sha256.h"
-#include "os/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#define DEPTH_MAX 300
-#define LINKED    4096
-
-/* ---- the copy ---- */
-
-struct copy {
-    int top; /* of the new files */
-    unsigned depth;
-    uint64_t left;
-    char name[PATH_MAX];
-    struct {
-        uint64_t ino;
-        char *name;
-    } linked[LINKED];
-};
-
-static int copy_folder(struct copy *c, int from, int to, struct err *err);
-
-static int copy_bytes(int in, int out, struct err *err)
-{
-    if (ioctl(out, FICLONE, in) == 0)
-        return 0;
-    for (;;) {
-        ssize_t n = copy_file_range(in, NULL, out, NULL, 1u << 30, 0);
-        if (n == 0)
-            return 0;
-        if (n < 0 && errno != EINTR)
-            return err_sys(err, "copy a file of the image");
-    }
-}
-
-/* A file with several names stays one. Where there is no room to remember it, it becomes two. */
-static bool copy_again(struct copy *c, const struct stat *sb, int to, const char *leaf)
-{
-    size_t slot = sb->st_ino % LINKED;
-    if (sb->st_nlink < 2)
-        return false;
-    if (c->linked[slot].name && c->linked[slot].ino == sb->st_ino)
-        return linkat(c->top, c->linked[slot].name, to, leaf, 0) == 0;
-    if (!c->linked[slot].name && (c->linked[slot].name = strdup(c->name)))
-        c->linked[slot].ino = sb->st_ino;
-    return false;
-}
-
-static int copy_file(struct copy *c, int from, int to, const char *leaf, const struct stat *sb,
-                     struct err *err)
-{
-    if (copy_again(c, sb, to, leaf))
-        return 0;
-    cleanup_fd int in = openat(from, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    cleanup_fd int out =
-        in < 0 ? -1 : openat(to, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (out < 0)
-        return err_sys(err, "copy a file of the image");
-    if (copy_bytes(in, out, err) < 0)
-        return err_number(err);
-    struct timespec times[2] = {sb->st_atim, sb->st_mtim};
-    if (fchmod(out, sb->st_mode & 0777) < 0 || futimens(out, times) < 0)
-        return err_sys(err, "copy a file of the image");
-    return 0;
-}
-
-static int copy_link(int from, int to, const char *leaf, struct err *err)
-{
-    char target[PATH_MAX];
-    ssize_t n = readlinkat(from, leaf, target, sizeof target - 1);
-    if (n <= 0)
-        return err_sys(err, "copy a link of the image");
-    target[n] = '\0';
-    return symlinkat(target, to, leaf) == 0 ? 0 : err_sys(err, "copy a link of the image");
-}
-
-static int copy_inside(struct copy *c, int from, int to, const char *leaf, const struct stat *sb,
-                       struct err *err)
-{
-    cleanup_fd int in = openat(from, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (in < 0 || mkdirat(to, leaf, 0700) < 0)
-        return err_sys(err, "copy a folder of the image");
-    cleanup_fd int out = openat(to, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (out < 0 || copy_folder(c, in, out, err) < 0)
-        return out < 0 ? err_sys(err, "copy a folder of the image") : err_number(err);
-    struct timespec times[2] = {sb->st_atim, sb->st_mtim};
-    if (fchmod(out, sb->st_mode & 01777) < 0 || futimens(out, times) < 0)
-        return err_sys(err, "copy a folder of the image");
-    return 0;
-}
-
-static int copy_entry(struct copy *c, int from, int to, const char *leaf, struct err *err)
-{
-    struct stat sb;
-    size_t before = strlen(c->name);
-    int len = snprintf(c->name + before, sizeof c->name - before, "%s%s", before ? "/" : "", leaf);
-    if (len < 0 || (size_t)len >= sizeof c->name - before || !c->left--)
-        return err_set(err, ERR_LIMIT, "the base has too many files, or too long names");
-    if (fstatat(from, leaf, &sb, AT_SYMLINK_NOFOLLOW) < 0)
-        return err_sys(err, "look at a file of the image");
-    int r = S_ISREG(sb.st_mode)   ? copy_file(c, from, to, leaf, &sb, err)
-            : S_ISLNK(sb.st_mode) ? copy_link(from, to, leaf, err)
-            : S_ISDIR(sb.st_mode) ? copy_inside(c, from, to, leaf, &sb, err)
-                                  : err_set(err, ERR_REFUSED, "the base has a file that is none");
-    c->name[before] = '\0';
-    return r;
-}
-
-static int copy_folder(struct copy *c, int from, int to, struct err *err)
-{
-    DIR *list = folder_open(from, ".");
-    struct dirent *e;
-    int more = 0;
-    int r = list ? 0 : err_sys(err, "list a folder of the image");
-    if (r == 0 && ++c->depth > DEPTH_MAX)
-        r = err_set(err, ERR_LIMIT, "the base has folders that lie too deep");
-    while (r >= 0 && (more = folder_next(list, &e)) > 0)
-        r = copy_entry(c, from, to, e->d_name, err);
-    if (r >= 0 && more < 0)
-        r = err_sys(err, "list a folder of the image");
-    c->depth--;
-    if (list)
-        closedir(list);
-    return r;
-}
-
-int derive_copy(int from, int to, uint64_t max_entries, struct err *err)
-{
-    struct copy *c = calloc(1, sizeof *c);
-    if (!c)
-        return err_memory(err);
-    c->top = to;
-    c->left = max_entries;
-    int r = copy_folder(c, from, to, err);
-    for (size_t i = 0; i < LINKED; i++)
-        free(c->linked[i].name);
-    free(c);
-    return r;
-}
 
 /* ---- begin ---- */
 
@@ -171,8 +32,10 @@ static int copy_base(struct derived *d, struct err *err)
     cleanup_fd int to = openat(d->root.fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (from < 0 || to < 0)
         return err_sys(err, "open the files of the image");
-    if (derive_copy(from, to, d->max_entries, err) < 0)
-        return err_number(err);
+    d->room.entries = d->max_entries;
+    d->room.bytes = d->max_bytes;
+    if (merge_root(from, to, &d->room, err) < 0)
+        return err_wrap(err, "the files of the base");
     d->sum.bytes = d->base.facts.bytes;
     d->sum.files = d->base.facts.files;
     d->sum.left_out = d->base.facts.left_out;
@@ -186,6 +49,7 @@ int derive_begin(struct derived *d, const char *base, uint64_t max_bytes, uint64
                           .scratch = SCRATCH_INIT,
                           .root = SCRATCH_INIT,
                           .base = IMAGE_INIT,
+                          .room = {.entries = max_entries, .bytes = max_bytes},
                           .max_bytes = max_bytes,
                           .max_entries = max_entries};
     if (store_open(&d->store, true, err) < 0 ||
@@ -210,6 +74,7 @@ void derive_done(struct derived *d)
     if (d->store.fd >= 0) {
         scratch_done(&d->store, &d->scratch);
         scratch_done(&d->store, &d->root);
+        layers_done(&d->store, &d->held);
     }
     store_close(&d->store);
     d->steps = NULL;
@@ -240,26 +105,39 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
+/* IM-14: as any layer is, alone and in a sandbox; it must be what was written. */
+static int unpack_added(struct derived *d, int fd, const char *digest, struct err *err)
+{
+    const struct layer_request q = {.store = &d->store,
+                                    .source = fd,
+                                    .empty = d->empty,
+                                    .max_bytes = less(d->max_bytes, d->sum.bytes),
+                                    .max_entries = less(d->max_entries, d->sum.files)};
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return err_sys(err, "read the layer");
+    return load_layer(&q, digest, &d->held, err) < 0 ? err_wrap(err, "the new layer") : 0;
+}
+
 /* Over the files that are there. */
 static int lay(struct derived *d, int fd, const char *digest, uint64_t size, struct err *err)
 {
-    struct unpacked got;
+    cleanup_fd int making = -1; /* until it is unpacked */
     if (d->base.manifest.layer_count + d->added_count == IMAGE_LAYERS_MAX)
         return err_set(err, ERR_LIMIT, "an image has at most %d layers", IMAGE_LAYERS_MAX);
-    if (lseek(fd, 0, SEEK_SET) < 0)
-        return err_sys(err, "read the layer");
-    /* IM-14 */
-    if (unpack_run(fd, true, d->tree, d->empty, less(d->max_bytes, d->sum.bytes),
-                   less(d->max_entries, d->sum.files), &got, err) < 0)
+    int r = layers_take(&d->store, &d->held, digest, &making, err);
+    if (r == 0)
+        r = unpack_added(d, fd, digest, err);
+    if (r < 0)
+        return r;
+    const struct held_layer *layer = &d->held.items[d->held.count - 1];
+    if (load_lay(layer, &d->root, &d->room, err) < 0)
         return err_wrap(err, "the new layer");
-    if (strcmp(got.diff_id, digest) != 0)
-        return err_set(err, ERR_REFUSED, "the new layer is not what was written");
     struct descriptor *at = &d->added[d->added_count++];
     snprintf(at->digest, sizeof at->digest, "%s", digest);
     at->size = size;
-    d->sum.bytes += got.bytes;
-    d->sum.files += got.entries;
-    d->sum.left_out += got.left_out;
+    d->sum.bytes += layer->facts.bytes;
+    d->sum.files += layer->facts.files;
+    d->sum.left_out += layer->facts.left_out;
     return 0;
 }
 
@@ -528,7 +406,7 @@ int derive_finish(struct derived *d, const char *name, struct load_result *ret, 
     load_image_init(image);
     int r = write_documents(image, d, err);
     if (r >= 0)
-        r = load_put(&d->store, image, name, &d->root, ret, err);
+        r = load_put(&d->store, image, name, &d->root, &d->held, ret, err);
     load_image_done(image);
     return r;
 }

@@ -1,15 +1,19 @@
-/* Loads each image of a source: layers are unpacked one over the other into a folder of tmp, which
- * becomes a root when all of them were what the config says; then documents and name follow. */
+/* Loads each image of a source: each layer that is not there yet is unpacked alone, the files of
+ * all of them get their names in a folder of tmp, and this becomes a root when all layers were what
+ * the config says; then documents and name follow. */
 #include "images/load/load.h"
 
 #include "base/cleanup.h"
 #include "base/hex.h"
 #include "base/quote.h"
 #include "base/sha256.h"
+#include "images/merge.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -63,29 +67,6 @@ static uint64_t at_most(uint64_t n, uint64_t most)
     return n < most ? n : most;
 }
 
-static int unpack_layer(const struct loading *l, const struct load_image *image, unsigned n,
-                        const char *tree, const char *empty, struct root_facts *sum,
-                        struct err *err)
-{
-    const struct load_layer *layer = &image->layers[n];
-    struct unpacked got;
-    cleanup_fd int fd = source_open(l->source, layer->file, err);
-    if (fd < 0)
-        return fd;
-    if (layer->sized && (check_blob(fd, layer, err) < 0 || lseek(fd, 0, SEEK_SET) < 0))
-        return err_number(err);
-    step(l, "unpack", n + 1, image->parsed.layer_count);
-    if (unpack_run(fd, true, tree, empty, l->left_bytes - sum->bytes, l->left_entries - sum->files,
-                   &got, err) < 0)
-        return err_number(err);
-    if (strcmp(got.diff_id, image->config.diff_ids[n]) != 0)
-        return err_set(err, ERR_REFUSED, "it is not the layer that the config names");
-    sum->bytes += at_most(got.bytes, l->left_bytes - sum->bytes);
-    sum->files += at_most(got.entries, l->left_entries - sum->files);
-    sum->left_out += got.left_out;
-    return 0;
-}
-
 static int make_folder(const struct scratch *t, const char *name, char path[static PATH_MAX],
                        struct err *err)
 {
@@ -96,35 +77,124 @@ static int make_folder(const struct scratch *t, const char *name, char path[stat
     return 0;
 }
 
+int load_layer(const struct layer_request *q, const char *digest, struct held_layers *h,
+               struct err *err)
+{
+    char folder[PATH_MAX];
+    struct scratch t = SCRATCH_INIT;
+    struct unpacked got;
+    struct root_facts facts = {.bytes = 0};
+    if (scratch_make(q->store, &t, err) < 0)
+        return err_number(err);
+    int r = make_folder(&t, "tree", folder, err);
+    if (r >= 0)
+        r = unpack_run(q->source, true, folder, q->empty, q->max_bytes, q->max_entries, &got, err);
+    if (r >= 0 && strcmp(got.diff_id, digest) != 0)
+        r = err_set(err, ERR_REFUSED, "it is not the layer that the config names");
+    cleanup_fd int tree = r < 0 ? -1 : openat(t.fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (r >= 0)
+        r = tree < 0 ? err_sys(err, "open the unpacked layer")
+                     : tree_digest(tree, q->known, &facts, err);
+    if (r >= 0) {
+        facts.left_out = got.left_out;
+        r = layers_put(q->store, h, digest, &t, &facts, err);
+    }
+    scratch_done(q->store, &t);
+    return r;
+}
+
+static int unpack_layer(const struct loading *l, const struct load_image *image, unsigned n,
+                        const struct root_facts *sum, struct held_layers *h,
+                        struct tree_known *known, struct err *err)
+{
+    char empty[PATH_MAX];
+    const struct load_layer *layer = &image->layers[n];
+    snprintf(empty, sizeof empty, "%.*s/empty", PATH_MAX - 10, l->scratch->path);
+    cleanup_fd int fd = source_open(l->source, layer->file, err);
+    if (fd < 0)
+        return fd;
+    if (layer->sized && (check_blob(fd, layer, err) < 0 || lseek(fd, 0, SEEK_SET) < 0))
+        return err_number(err);
+    step(l, "unpack", n + 1, image->parsed.layer_count);
+    const struct layer_request q = {.store = l->store,
+                                    .source = fd,
+                                    .empty = empty,
+                                    .max_bytes = l->left_bytes - sum->bytes,
+                                    .max_entries = l->left_entries - sum->files,
+                                    .known = known};
+    return load_layer(&q, image->config.diff_ids[n], h, err);
+}
+
+/* What is in the store takes as much of an image as what is not. */
+static int count_layer(const struct loading *l, const struct held_layer *layer,
+                       struct root_facts *sum, struct err *err)
+{
+    if (layer->facts.bytes > l->left_bytes - sum->bytes) {
+        err_set(err, ERR_LIMIT, "it has more than the %" PRIu64 " bytes that are left for it",
+                l->left_bytes - sum->bytes);
+        return err_hint(err, "if it is meant to be that large: --max-size");
+    }
+    sum->bytes += layer->facts.bytes;
+    sum->files += at_most(layer->facts.files, l->left_entries - sum->files);
+    sum->left_out += layer->facts.left_out;
+    return 0;
+}
+
+static int get_layer(const struct loading *l, const struct load_image *image, unsigned n,
+                     struct root_facts *sum, struct held_layers *h, struct tree_known *known,
+                     struct err *err)
+{
+    cleanup_fd int making = -1; /* until it is unpacked */
+    int r = layers_take(l->store, h, image->config.diff_ids[n], &making, err);
+    if (r == 0)
+        r = unpack_layer(l, image, n, sum, h, known, err);
+    return r < 0 ? r : count_layer(l, &h->items[n], sum, err);
+}
+
 /* All of it is on the disk before it has a name. */
-static int settle_root(const struct scratch *t, struct root_facts *facts, struct err *err)
+static int settle_root(const struct scratch *t, struct tree_known *known, struct root_facts *facts,
+                       struct err *err)
 {
     uint64_t left_out = facts->left_out;
     cleanup_fd int tree = openat(t->fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (tree < 0)
         return err_sys(err, "open the unpacked image");
-    if (tree_digest(tree, facts, err) < 0)
+    if (tree_digest(tree, known, facts, err) < 0)
         return err_number(err);
     facts->left_out = left_out;
+    facts->shared = true;
     if (root_facts_write(t->fd, facts, err) < 0)
         return err_number(err);
     return syncfs(t->fd) == 0 ? 0 : err_sys(err, "flush the unpacked image");
 }
 
-static int build_root(const struct loading *l, const struct load_image *image, struct scratch *t,
-                      struct root_facts *facts, struct err *err)
+int load_lay(const struct held_layer *layer, const struct scratch *root, struct merge_room *room,
+             struct err *err)
 {
-    char tree[PATH_MAX], empty[PATH_MAX];
+    cleanup_fd int from =
+        openat(layer->fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    cleanup_fd int to = openat(root->fd, "tree", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0 || to < 0)
+        return err_sys(err, "open the unpacked image");
+    return merge_layer(from, to, room, err);
+}
+
+static int build_root(const struct loading *l, const struct load_image *image, struct scratch *t,
+                      struct held_layers *h, struct root_facts *facts, struct err *err)
+{
+    char tree[PATH_MAX];
     struct root_facts sum = {.bytes = 0};
+    struct merge_room room = {.entries = l->left_entries, .bytes = l->left_bytes};
+    __attribute__((cleanup(tree_known_free))) struct tree_known *known = tree_known_new();
     if (make_folder(t, "tree", tree, err) < 0)
         return err_number(err);
-    snprintf(empty, sizeof empty, "%.*s/empty", PATH_MAX - 10, l->scratch->path);
     for (unsigned n = 0; n < image->parsed.layer_count; n++)
-        if (unpack_layer(l, image, n, tree, empty, &sum, err) < 0)
+        if (get_layer(l, image, n, &sum, h, known, err) < 0 ||
+            load_lay(&h->items[n], t, &room, err) < 0)
             return err_wrap(err, "layer %u of %u", n + 1, image->parsed.layer_count);
     *facts = sum;
     step(l, "check", 0, 0);
-    return settle_root(t, facts, err);
+    return settle_root(t, known, facts, err);
 }
 
 /* ---- names ---- */
@@ -204,7 +274,8 @@ static int put_root(const struct loading *l, struct scratch *t, const char *chai
 /* IM-7, IM-9: with the store locked, so that nobody removes the root before it has a name. 0: the
  * root that was there has been removed meanwhile. */
 static int commit(const struct loading *l, const struct load_image *image, struct scratch *t,
-                  const char *chain, struct load_result *r, struct err *err)
+                  const struct held_layers *h, const char *chain, struct load_result *r,
+                  struct err *err)
 {
     cleanup_fd int lock = store_lock(l->store, true, err);
     if (lock < 0)
@@ -212,8 +283,8 @@ static int commit(const struct loading *l, const struct load_image *image, struc
     if (check_move(l, r, err) < 0)
         return err_number(err);
     int put = put_root(l, t, chain, &r->facts, err);
-    if (put <= 0)
-        return put;
+    if (put <= 0 || (h && layers_settle(h, err) < 0))
+        return put <= 0 ? put : err_number(err);
     if (put_documents(l, image, err) < 0 || name_write(l->store, &r->name, err) < 0)
         return err_number(err);
     return 1;
@@ -231,20 +302,22 @@ static int make_and_commit(struct loading *l, const struct load_image *image, co
                            struct load_result *r, struct err *err)
 {
     struct scratch t = SCRATCH_INIT;
+    cleanup_free struct held_layers *h = calloc(1, sizeof *h);
     r->known = false;
-    if (scratch_make(l->store, &t, err) < 0)
-        return err_number(err);
-    int result = build_root(l, image, &t, &r->facts, err);
+    if (!h || scratch_make(l->store, &t, err) < 0)
+        return h ? err_number(err) : err_memory(err);
+    int result = build_root(l, image, &t, h, &r->facts, err);
     if (result >= 0) {
         count_root(l, &r->facts);
-        result = commit(l, image, &t, chain, r, err);
+        result = commit(l, image, &t, h, chain, r, err);
     }
     scratch_done(l->store, &t);
+    layers_done(l->store, h);
     return result;
 }
 
 int load_put(struct store *store, struct load_image *image, const char *name, struct scratch *t,
-             struct load_result *r, struct err *err)
+             const struct held_layers *h, struct load_result *r, struct err *err)
 {
     const struct load_request request = {.name = name};
     struct loading l = {.request = &request, .store = store};
@@ -254,9 +327,9 @@ int load_put(struct store *store, struct load_image *image, const char *name, st
         return err_number(err);
     snprintf(r->name.manifest, sizeof r->name.manifest, "%s", image->digest);
     time_now(r->name.loaded);
-    if (settle_root(t, &r->facts, err) < 0)
+    if (settle_root(t, NULL, &r->facts, err) < 0)
         return err_number(err);
-    return commit(&l, image, t, chain, r, err) < 0 ? err_number(err) : 0;
+    return commit(&l, image, t, h, chain, r, err) < 0 ? err_number(err) : 0;
 }
 
 static int count_one(void *ctx, struct load_image *image, struct err *err)
@@ -280,7 +353,7 @@ static int load_one(void *ctx, struct load_image *image, struct err *err)
         return err_number(err);
     snprintf(r.name.manifest, sizeof r.name.manifest, "%s", image->digest);
     time_now(r.name.loaded);
-    int done = commit(l, image, &none, chain, &r, err);
+    int done = commit(l, image, &none, NULL, chain, &r, err);
     if (done == 0)
         done = make_and_commit(l, image, chain, &r, err);
     if (done < 0)
@@ -325,6 +398,7 @@ int load_sweep(const struct store *s, struct err *err)
     if (lock < 0)
         return lock;
     scratch_sweep(s);
+    layers_sweep(s);
     return 0;
 }
 

@@ -1,6 +1,7 @@
-/* From a file or folder that somebody packed to an image of the store. */
+/* From a file or folder that somebody packed to an image of the store; and back. */
 #pragma once
 
+#include "images/merge.h"
 #include "images/store.h"
 
 #define LOAD_MAX_BYTES   (UINT64_C(16) << 30)
@@ -33,6 +34,20 @@ struct pull_request {
     struct load_request load; /* source and name are filled in */
 };
 int pull_image(const struct pull_request *request, struct err *err);
+
+/* ---- push.c ---- */
+
+struct push_request {
+    const char *reference; /* the image here */
+    const char *to;        /* what it is to be called there; NULL: the same */
+    bool plain_http;
+};
+/* `name` is what it is called there, `ret` the digest of the manifest that the registry has. */
+int push_image(const struct push_request *request, char name[static REFERENCE_SIZE],
+               char ret[static DIGEST_SIZE], struct err *err);
+/* The files of a layer of the store as an archive, in the folder `to` under its digest; `name` is
+ * what it is called while it is written. */
+int layer_pack(int layer, int to, const char *name, struct descriptor *ret, struct err *err);
 
 /* ---- from_host.c ---- */
 
@@ -71,9 +86,23 @@ void load_image_done(struct load_image *i);
 int source_each(int dir, int (*fn)(void *ctx, struct load_image *image, struct err *err), void *ctx,
                 struct err *err);
 /* load.c, for images that are made here: an image whose documents are written and whose files are
- * in `t` gets its name. r->facts.left_out is to be set. */
+ * in `t`, with those of its layers that are held, gets its name. r->facts.left_out is to be set. */
 int load_put(struct store *store, struct load_image *image, const char *name, struct scratch *t,
-             struct load_result *r, struct err *err);
+             const struct held_layers *h, struct load_result *r, struct err *err);
+/* One layer, which nobody else unpacks meanwhile (layers_take): out of `source`, checked to be what
+ * the digest says, into the store, held. */
+struct layer_request {
+    const struct store *store;
+    int source;
+    const char *empty; /* the path of an empty folder */
+    uint64_t max_bytes, max_entries;
+    struct tree_known *known; /* or NULL */
+};
+int load_layer(const struct layer_request *q, const char *digest, struct held_layers *h,
+               struct err *err);
+/* Its files get their names in the folder "tree" of `root`. */
+int load_lay(const struct held_layer *layer, const struct scratch *root, struct merge_room *room,
+             struct err *err);
 /* Removes what the killed left behind. */
 int load_sweep(const struct store *s, struct err *err);
 /* A file of the source, through nothing that leads out of it. */

@@ -9,39 +9,17 @@
  *        can be larger than all that the image may have, and all of them are measured while they
  *        come. */
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "images/load/load.h"
+#include "images/load/skopeo.h"
 #include "os/fd.h"
-#include "os/sys.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define LOOK_MS 200                            /* between two looks at what has come */
-#define PULL_US (UINT64_C(6) * 3600 * 1000000) /* for all of it */
-
-static const char *const places[] = {"/usr/bin/skopeo", "/usr/local/bin/skopeo"};
-
-static const char *find_skopeo(struct err *err)
-{
-    for (size_t i = 0; i < ARRAY_LEN(places); i++)
-        if (access(places[i], X_OK) == 0)
-            return places[i];
-    err_set(err, ERR_UNSUPPORTED, "skopeo is not installed, with which images are pulled");
-    err_hint(err, "sudo apt-get install skopeo; or load an archive: brig image load");
-    return NULL;
-}
 
 /* A tag and a digest together are too much for it; the digest says more. */
 static void source_text(const struct reference *ref, char *ret, size_t size)
@@ -53,39 +31,6 @@ static void source_text(const struct reference *ref, char *ret, size_t size)
         snprintf(ret, size, "docker://%.*s@%s", bare, ref->name, ref->digest);
     else
         snprintf(ret, size, "docker://%s", ref->name);
-}
-
-/* A file of what was pulled is never larger, however fast it comes. */
-static int limit_files(uint64_t max_bytes)
-{
-    struct rlimit size;
-    if (getrlimit(RLIMIT_FSIZE, &size) < 0)
-        return -1;
-    if (size.rlim_max > max_bytes)
-        size.rlim_max = max_bytes;
-    if (size.rlim_cur > size.rlim_max)
-        size.rlim_cur = size.rlim_max;
-    return setrlimit(RLIMIT_FSIZE, &size);
-}
-
-static int start(const char *program, char *const argv[], uint64_t max_bytes, pid_t *ret,
-                 struct err *err)
-{
-    pid_t parent = getpid();
-    *ret = fork();
-    if (*ret < 0)
-        return err_sys(err, "start %s", program);
-    if (*ret > 0)
-        return 0;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(126);
-    int null = open("/dev/null", O_RDWR);
-    if (limit_files(max_bytes) < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
-        dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        _exit(126);
-    execve(program, argv, environ);
-    _exit(126);
 }
 
 /* ---- what comes ---- */
@@ -140,34 +85,15 @@ static int check_size(const struct load_request *load, int tmp, struct err *err)
     return err_hint(err, "--max-entries changes that");
 }
 
-/* Until it has ended, or goes too far. */
-static int watch(const struct load_request *load, int pidfd, int tmp, struct err *err)
-{
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    uint64_t end = clock_us() + PULL_US;
-    int n;
-    while ((n = poll(&p, 1, LOOK_MS)) <= 0) {
-        if (n < 0 && errno != EINTR)
-            return err_sys(err, "wait for skopeo");
-        if (check_size(load, tmp, err) < 0)
-            return err_number(err);
-        if (clock_us() > end)
-            return err_set(err, ERR_LIMIT, "skopeo was not done after 6 hours");
-    }
-    return 0;
-}
+struct coming {
+    const struct load_request *load;
+    int tmp;
+};
 
-static int await(const struct load_request *load, pid_t pid, int tmp, int *ret_status,
-                 struct err *err)
+static int look(void *ctx, struct err *err)
 {
-    cleanup_fd int pidfd = sys_pidfd_open(pid);
-    int result = pidfd < 0 ? err_sys(err, "pidfd of skopeo") : watch(load, pidfd, tmp, err);
-    if (result < 0)
-        kill(pid, SIGKILL); /* not waited for yet: it is that process and no other */
-    while (waitpid(pid, ret_status, 0) < 0)
-        if (errno != EINTR)
-            return result < 0 ? result : err_sys(err, "wait for skopeo");
-    return result;
+    const struct coming *c = ctx;
+    return check_size(c->load, c->tmp, err);
 }
 
 static int run_skopeo(const struct pull_request *request, const struct reference *ref,
@@ -175,11 +101,7 @@ static int run_skopeo(const struct pull_request *request, const struct reference
 {
     const struct load_request *load = &request->load;
     char source[REFERENCE_SIZE + DIGEST_SIZE + 16], target[PATH_MAX + 8];
-    pid_t pid;
     int status;
-    const char *program = find_skopeo(err);
-    if (!program)
-        return err_number(err);
     source_text(ref, source, sizeof source);
     snprintf(target, sizeof target, "dir:%s", folder);
     char *argv[] = {"skopeo",
@@ -191,10 +113,12 @@ static int run_skopeo(const struct pull_request *request, const struct reference
                     source,
                     target,
                     NULL};
-    if (start(program, argv, load->max_bytes, &pid, err) < 0 ||
-        await(load, pid, t->fd, &status, err) < 0)
+    struct coming coming = {.load = load, .tmp = t->fd};
+    const struct skopeo_run run = {
+        .argv = argv, .max_file = load->max_bytes, .look = look, .ctx = &coming};
+    if (skopeo_run(&run, &status, err) < 0)
         return err_number(err);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (status == 0)
         return check_size(load, t->fd, err);
     err_set(err, ERR_REFUSED, "skopeo could not pull %s", ref->name);
     /* The file that became too large is gone by now. */

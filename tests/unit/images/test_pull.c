@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 static int breaks_off; /* after so many names; -1: never */
 
