@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from form import FULL
-from helpers import IS_ROOT, ROOT, read_stat, status_fields, wait_for
+from helpers import IS_ROOT, ROOT, is_over, read_stat, status_fields, wait_for
 from ocilib import BUSYBOX, OCI, bundle_of, groups_left
 
 LOOPS = 200 if FULL else 12
@@ -110,7 +110,7 @@ def test_delete_force_ends_what_runs(bundle):
     bundle.start("sleep 1000 & exec sleep 1000")
     pid = bundle.pid()
     assert bundle.remove().returncode == 0
-    wait_for(lambda: not os.path.exists(f"/proc/{pid}") or status_fields(pid)["State"].startswith("Z"))
+    wait_for(lambda: is_over(pid))
     assert bundle.call("list", "-q").stdout == "" and groups_left(bundle.id) == []
 
 
@@ -385,7 +385,7 @@ def test_exec_process_file_detached_with_pid_file(bundle):
     pid = int((bundle.folder / "p.pid").read_text())
     assert read_stat(pid) and os.stat(f"/proc/{pid}/ns/pid").st_ino == os.stat(f"/proc/{bundle.pid()}/ns/pid").st_ino
     bundle.remove()
-    wait_for(lambda: not os.path.exists(f"/proc/{pid}") or status_fields(pid)["State"].startswith("Z"))
+    wait_for(lambda: is_over(pid))
 
 
 def test_pause_and_resume(own):

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from form import FULL
-from helpers import IS_ROOT, ROOT, below, read_stat, status_fields, wait_for
+from helpers import IS_ROOT, ROOT, below, is_over, read_stat, status_fields, wait_for
 from ocilib import BUSYBOX, OCI, bundle_of, containerd, operator_call, operator_command, with_etc
 
 pytestmark = pytest.mark.skipif(not IS_ROOT or not BUSYBOX, reason="needs root for the operator's file, and a static busybox for a root")
@@ -84,7 +84,7 @@ def helpers_of(bundle):
 
 
 def ended(pids):
-    return not [pid for pid in pids if os.path.exists(f"/proc/{pid}") and not status_fields(pid)["State"].startswith("Z")]
+    return all(is_over(pid) for pid in pids)
 
 
 def lines(path):

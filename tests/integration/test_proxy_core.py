@@ -16,7 +16,7 @@ import time
 import pytest
 
 import proxylib
-from helpers import IS_ROOT, status_fields, wait_for
+from helpers import IS_ROOT, is_over, status_fields, wait_for
 from netlab import in_namespace
 from netlab.nameserver import NameServer
 from proxylib import (AAAA, BINARY, DNS_TCP, DNS_UDP, PROXY, TRANSPARENT, Failed, Proxy, Server, client_hello, drain,
@@ -139,7 +139,7 @@ time.sleep(60)
     wait_for(lambda: status_fields(pid)["State"][0] == "T")
     supervisor.kill()
     supervisor.wait()
-    wait_for(lambda: not os.path.exists(f"/proc/{pid}") or status_fields(pid)["State"][0] == "Z", what="its end")
+    wait_for(lambda: is_over(pid), what="its end")
 
 
 def test_kill_9_ends_every_connection_and_frees_nothing_else(server):

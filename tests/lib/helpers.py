@@ -146,6 +146,14 @@ def status_fields(pid):
     return {key: value.strip() for key, value in (line.split(":", 1) for line in lines)}
 
 
+def is_over(pid):
+    """It has ended; whether somebody has waited for it is another question. It may do so while one looks."""
+    try:
+        return status_fields(pid)["State"].startswith("Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def remove_group(folder):
     """A control group that is over; those who were in it may be about to leave."""
 
