@@ -10,7 +10,7 @@ RUN_TESTS     = /usr/bin/python3 tools/run-tests --build $(BUILD) --test-build $
 
 .DEFAULT_GOAL := all
 .PHONY: all help demo test test-full unit integration escape asan fuzz cross machines bench bench-growth soak format lint man
-.PHONY: install clean deps-test build-for-tests test-build
+.PHONY: install clean deps-test test-build
 
 help:
 	@echo 'make              build brig, and all that belongs to it, into $(BUILD)'
@@ -53,18 +53,14 @@ demo:
 deps-test:
 	@tools/bootstrap test
 
-# What only tests need is installed while brig is built. Who may install nothing hears of all of it at once.
-build-for-tests:
-	@if [ "$$(id -u)" = 0 ]; then tools/bootstrap build; else tools/bootstrap test; fi
-	@tools/bootstrap test & packages=$$!; $(MAKE) --no-print-directory all; built=$$?; wait $$packages && exit $$built
-	@$(MAKE) --no-print-directory test-build
-
 # At most 20 minutes on two cores. The fuzzers and the other architecture are built while tests that mostly wait run.
-test: build-for-tests
+test: deps-test
+	@$(MAKE) --no-print-directory all test-build
 	@$(RUN_TESTS) unit integration escape asan fuzz cross machines
 
 # Hours: everything under the sanitizers, long fuzzing, leak checks on every architecture, soak.
-test-full: build-for-tests
+test-full: deps-test
+	@$(MAKE) --no-print-directory all test-build
 	@$(RUN_TESTS) --full unit integration escape asan fuzz cross machines soak
 
 unit asan: deps-test test-build
