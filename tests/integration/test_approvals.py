@@ -16,7 +16,6 @@ from labcaller import LabCaller, policy_file, state_folder
 from test_terminal import Terminal
 from users import claim_user
 
-pytestmark = pytest.mark.anyone
 
 LONG = 300
 OUTSIDE = "/srv/nothing-of-brigs"  # not there: rm -rf of it succeeds and changes nothing

@@ -18,7 +18,6 @@ import pytest
 from daemonlib import TOP, USERS, Daemon
 from form import FULL
 
-pytestmark = pytest.mark.anyone
 
 SCRIPTS = ["lifecycle", "commands", "pty", "files", "code", "pause", "ports", "network", "metrics", "notoffered"]
 

@@ -20,7 +20,6 @@ from form import FULL
 from helpers import CALLERS, PUBLIC, WATCHED, all_pids, below, end, find_below, read_stat, wait_for
 from test_terminal import Terminal
 
-pytestmark = pytest.mark.anyone
 
 RUNSC = os.environ.get("BRIG_TEST_RUNSC", "/usr/bin/runsc")
 NAMED = {**os.environ, "BRIG_RUNSC": RUNSC}

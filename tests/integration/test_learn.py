@@ -11,7 +11,6 @@ import pytest
 
 from helpers import ANY, BRIG, CALLERS, PUBLIC, WATCHED
 
-pytestmark = pytest.mark.anyone
 
 OUTSIDE = "/srv" if os.access("/srv", os.W_OK) else "/var/tmp"
 ROUNDS = 6  # a program that gets further asks for more

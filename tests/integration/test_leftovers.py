@@ -15,6 +15,9 @@ import pytest
 from helpers import ANY, CALLERS, TIERS, WATCHED, below, end, find_below, wait_for
 from traces import Traces, alone
 
+pytestmark = pytest.mark.everyone
+
+
 @pytest.fixture
 def traces():
     with alone():

@@ -7,7 +7,6 @@ import pytest
 from daemonlib import USERS, Daemon, wait_for
 from mcplib import MODERN, Http, events, initialize, meta, new_mark, processes, request, tool
 
-pytestmark = pytest.mark.anyone
 
 
 @pytest.fixture(scope="module", params=USERS)

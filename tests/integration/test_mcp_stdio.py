@@ -11,7 +11,6 @@ import pytest
 from daemonlib import USERS, Daemon, parent, wait_for
 from mcplib import MODERN, WAIT, Stdio, below, initialize, is_alive, meta, new_mark, processes, request, tool
 
-pytestmark = pytest.mark.anyone
 
 
 @pytest.fixture(params=USERS)

@@ -17,7 +17,6 @@ import pytest
 from daemonlib import IS_ROOT, USERS, Daemon, wait_for
 from netlab import pki
 
-pytestmark = pytest.mark.anyone
 
 # The only store of the daemon's world, in a mount namespace of its own.
 TRUSTING = 'mount --make-rprivate / && mount --bind "$0" /etc/ssl/certs && exec "$@"'

@@ -18,6 +18,8 @@ import pytest
 
 from users import USER_ID
 
+pytestmark = pytest.mark.everyone
+
 TOP = Path(__file__).resolve().parents[2]
 BRIG = Path(os.environ.get("BRIG", TOP / "build" / "brig"))
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]

@@ -21,7 +21,6 @@ import pytest
 from daemonlib import USERS, Daemon, program
 from helpers import ANY, PUBLIC, TOP, Caller, end, find_below, wait_for
 
-pytestmark = pytest.mark.anyone
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((TOP / "docs" / "receipt.schema.json").read_text()))
 

@@ -12,7 +12,6 @@ import pytest
 from helpers import IS_ROOT, PUBLIC, Caller, wait_for
 from reviewlib import Lab, tree
 
-pytestmark = pytest.mark.anyone
 
 CALLERS = [Caller("root"), Caller("user")] if IS_ROOT else [Caller("user")]
 

@@ -25,7 +25,6 @@ from daemonlib import USERS, Daemon, program
 from helpers import CALLERS, PUBLIC, below, read_stat, wait_for
 from servelib import Failed, Gone, Left, Serve, frame, read_all, read_frame, read_some, start_time
 
-pytestmark = pytest.mark.anyone
 
 RUNSC = os.environ.get("BRIG_TEST_RUNSC", "/usr/bin/runsc")
 NAMED = {"BRIG_RUNSC": RUNSC}

@@ -11,7 +11,6 @@ import pytest
 from daemonlib import USERS, Box, Daemon, parent, program, wait_for
 from mcplib import Http
 
-pytestmark = pytest.mark.anyone
 
 TEMPLATES = {
     "warm.yaml": "description: some wait\npool: {min: 2, max: 2}\n",

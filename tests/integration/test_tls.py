@@ -22,7 +22,6 @@ import tlslib
 from daemonlib import IS_ROOT, USER_ID, USERS, wait_for
 from tlslib import DOMAIN, TlsDaemon, ask, openssl
 
-pytestmark = pytest.mark.anyone
 
 # As src/tls/gate.c has it.
 WAITING_OF_ONE = 512

@@ -9,7 +9,6 @@ import pytest
 from daemonlib import USERS, Daemon, parent, program, wait_for
 from mcplib import Http, tool
 
-pytestmark = pytest.mark.anyone
 
 TEMPLATES = {"wasm.yaml": "policy: {kernel: {tier: wasm}, lifecycle: {sampling: accept}, credentials: {env: {GIVEN: by template}}}\n"
                           "interpreter: javascript\npool: {min: 1, max: 2}\n",

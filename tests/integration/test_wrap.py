@@ -8,7 +8,6 @@ import pytest
 from helpers import PUBLIC, below, read_stat, wait_for
 from wraplib import WAIT, Session, plain, wrapped
 
-pytestmark = pytest.mark.anyone
 
 RULES = ["--tool", "read", "--tool", "open:path=/server/**", "--tool", "write", "--deny-tool", "write:how=badly"]
 

@@ -12,7 +12,6 @@ import npmlib
 import pytest
 from helpers import CALLERS, PUBLIC, TOP
 
-pytestmark = pytest.mark.anyone
 
 EVERYTHING = "/servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 FILESYSTEM = "/servers/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"

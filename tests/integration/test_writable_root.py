@@ -13,7 +13,6 @@ from daemonlib import USERS, Daemon
 from helpers import CALLERS, IS_ROOT, NO_CGROUP, WATCHED, Caller
 from packagelib import NAME, Registry
 
-pytestmark = pytest.mark.anyone
 
 ROOMY = [*WATCHED, "-m", "2G", "--pids", "512", "--timeout", "15m", "--disk", "256M"]
 

@@ -1,9 +1,10 @@
-"""Which of a matrix the quick form runs: each test for every caller and on every tier, but not for each pair of them.
+"""Which of a matrix the quick form runs: each attack on every tier, each other test once.
 
-Of a test that there is for root and an ordinary user, on the container and on the process tier, two of the four are drawn: one
-diagonal or the other, by the test's name, so that all four are tried everywhere in the suite, and always the same. Of a test
-that says that it is not about the caller (`@pytest.mark.anyone`), and of a row's variants, one of two is drawn. The full form
-runs all of them."""
+What a test promises is seldom about who started it, or about the tier, and every file has plenty of both. So of a test that there
+is for root and an ordinary user, on the container and on the process tier, or for root and an ordinary user alone, the quick form
+has one, drawn by the test's name: always the same, and all of them somewhere in a file. A row of the escape suite has two of the
+four, each caller and each tier once. Where it is the very matrix that a test is about, `@pytest.mark.everyone` says so. Of a
+row's variants one of two is drawn. The full form runs all of them."""
 import zlib
 
 import pytest
@@ -23,20 +24,29 @@ def parts(item):
     return rest, callers[0] if len(callers) == 1 else None, tiers[0] if len(tiers) == 1 else None
 
 
+def is_row(test):
+    return test.path.parent.name == "escape"
+
+
 def leaves(group):
     """Those of a group that the quick form leaves to the full one: (item, caller, tier) with the same name but for these."""
     test = group[0][0]
-    second = zlib.crc32("::".join(parts(test)[0]).encode()) & 1
-    if len(group) == 4 and len({(caller, tier) for _, caller, tier in group}) == 4:
-        return [item for item, caller, tier in group if ((caller == "root") != (tier == "container")) != second]
-    one = test.get_closest_marker("anyone") or VARIANTS & {*parts(test)[0]}
-    if len(group) == 2 and one and {caller for _, caller, _ in group} == set(CALLERS):
-        return [item for item, caller, _ in group if (caller == "root") != second]
-    return []
+    number = zlib.crc32("::".join(parts(test)[0]).encode())
+    cells = sorted({(caller, str(tier)) for _, caller, tier in group})
+    if len(cells) < len(group) or len(cells) == 1 or test.get_closest_marker("everyone"):
+        return []
+    if not is_row(test) or (len(cells) == 2 and VARIANTS & {*parts(test)[0]}):
+        taken = {cells[number % len(cells)]}
+    elif len(cells) == 4:
+        diagonal = cells[0], cells[3]
+        taken = {*diagonal} if number & 1 else {*cells} - {*diagonal}
+    else:
+        return []
+    return [item for item, caller, tier in group if (caller, str(tier)) not in taken]
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "anyone: does not depend on who starts it: the quick form has it for one caller")
+    config.addinivalue_line("markers", "everyone: the quick form has it for every caller on every tier, too")
 
 
 @pytest.hookimpl(tryfirst=True)
