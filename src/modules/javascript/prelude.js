@@ -2,7 +2,7 @@
 // What QuickJS as a module of WASI has besides the language: console, timers, the modules std and os as far as WASI
 // carries them, and the two ways in which code is run: a script and its end, or cells that are sent (wire/interp.h).
 //
-// It is called with an object of functions (host.c) and the arguments. It shares its memory with the code that it runs and
+// It is called with an object of functions (host.h) and the arguments. It shares its memory with the code that it runs and
 // protects nobody.
 (function prelude(host, args) {
 const TEXT_MAX = 1 << 20;
