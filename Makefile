@@ -54,13 +54,13 @@ deps-test:
 	@tools/bootstrap test
 
 # At most 20 minutes on two cores. The fuzzers and the other architecture are built while tests that mostly wait run.
-test: deps-test
-	@$(MAKE) --no-print-directory all test-build
+test:
+	@tools/bootstrap test $(MAKE) --no-print-directory all test-build
 	@$(RUN_TESTS) unit integration escape asan fuzz cross machines
 
 # Hours: everything under the sanitizers, long fuzzing, leak checks on every architecture, soak.
-test-full: deps-test
-	@$(MAKE) --no-print-directory all test-build
+test-full:
+	@tools/bootstrap test $(MAKE) --no-print-directory all test-build
 	@$(RUN_TESTS) --full unit integration escape asan fuzz cross machines soak
 
 unit asan: deps-test test-build
