@@ -69,13 +69,16 @@ bool own_has(const struct sockaddr_storage *sa)
     } answer;
     if (netlink < 0 || !ask(sa))
         return true;
-    do {
+    /* What a signal broke off is no answer, and what stands in the room for one is nothing yet. */
+    for (;;) {
         ssize_t n = recv(netlink, &answer, sizeof answer, 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 || !NLMSG_OK(&answer.head, (size_t)n))
             return true;
-    } while (answer.head.nlmsg_seq != number);
+        if (answer.head.nlmsg_seq == number)
+            break;
+    }
     if (answer.head.nlmsg_type == NLMSG_ERROR) /* no route, or no such family here */
         return false;
     const struct rtmsg *route = NLMSG_DATA(&answer.head);
