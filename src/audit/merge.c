@@ -9,13 +9,18 @@
 
 /* More entries than there are kinds: the rest is for the counters of kinds that have no entry of
  * their own. */
-#define ROOM (2 * MERGE_MAX)
+#define ROOM    (2 * MERGE_MAX)
+#define BUCKETS (2 * ROOM)
+
+/* Each entry is found in two ways: by all that it says, and by its box. */
+enum way { BY_IDENTITY, BY_BOX, WAYS };
 
 struct entry {
-    uint64_t hash;
-    uint64_t since_us; /* start of its second */
-    uint64_t held;     /* not yet written */
-    int64_t time_us;   /* wall clock of the last one */
+    uint64_t hash[WAYS];
+    uint16_t next[WAYS]; /* of the same bucket: its place and 1; 0: it is the last */
+    uint64_t since_us;   /* start of its second */
+    uint64_t held;       /* not yet written */
+    int64_t time_us;     /* wall clock of the last one */
     size_t len;
     char *identity;  /* boundary, kind, box, key, detail: each with its NUL; owned */
     const char *box; /* inside it; may be empty */
@@ -25,7 +30,11 @@ struct entry {
 struct merge {
     struct entry entries[ROOM];
     size_t count;
-    uint64_t swept_us; /* when what is over was last looked for */
+    size_t kinds;                    /* of them those that do not stand for further ones */
+    uint16_t buckets[WAYS][BUCKETS]; /* the first of each */
+    uint64_t looks;                  /* how many entries were looked at to find others */
+    uint64_t due_us;                 /* when the first of what is held is due; 0: nothing is */
+    uint64_t swept_us;               /* when what is over was last looked for */
     struct buf room;
     struct buf detail;
 };
@@ -109,46 +118,101 @@ static struct record record_of(const struct entry *e)
     return r;
 }
 
+/* ---- where an entry is ---- */
+
+static uint16_t *bucket(struct merge *m, enum way way, uint64_t hash)
+{
+    /* The low bits of such a hash are the low bits of what was hashed. */
+    return &m->buckets[way][(hash ^ hash >> 32 ^ hash >> 47) % BUCKETS];
+}
+
+static void chain_in(struct merge *m, size_t i)
+{
+    struct entry *e = &m->entries[i];
+    for (enum way way = 0; way < WAYS; way++) {
+        uint16_t *first = bucket(m, way, e->hash[way]);
+        e->next[way] = *first;
+        *first = (uint16_t)(i + 1);
+    }
+}
+
+static void chain_out(struct merge *m, size_t i)
+{
+    struct entry *e = &m->entries[i];
+    for (enum way way = 0; way < WAYS; way++) {
+        uint16_t *at = bucket(m, way, e->hash[way]);
+        while (*at != i + 1)
+            at = &m->entries[*at - 1].next[way];
+        *at = e->next[way];
+    }
+}
+
 static struct entry *find(struct merge *m, const struct buf *identity)
 {
     uint64_t hash = hash_of(identity->data, identity->len);
-    for (size_t i = 0; i < m->count; i++) {
-        struct entry *e = &m->entries[i];
-        if (e->hash == hash && e->len == identity->len &&
+    for (uint16_t at = *bucket(m, BY_IDENTITY, hash); at;) {
+        struct entry *e = &m->entries[at - 1];
+        m->looks++;
+        if (e->hash[BY_IDENTITY] == hash && e->len == identity->len &&
             memcmp(e->identity, identity->data, e->len) == 0)
             return e;
+        at = e->next[BY_IDENTITY];
     }
     return NULL;
 }
 
-static struct entry *insert(struct merge *m, const struct buf *identity, uint64_t now_us)
+static struct entry *insert(struct merge *m, const struct buf *identity, bool stands_for_further,
+                            uint64_t now_us)
 {
     char *copy = m->count < ROOM ? malloc(identity->len) : NULL;
     if (!copy)
         return NULL;
     memcpy(copy, identity->data, identity->len);
-    struct entry *e = &m->entries[m->count++];
-    *e = (struct entry){.hash = hash_of(copy, identity->len),
-                        .since_us = now_us,
-                        .len = identity->len,
-                        .identity = copy};
     const char *p = copy;
     next_part(&p);
     next_part(&p);
-    e->box = p;
+    struct entry *e = &m->entries[m->count];
+    *e = (struct entry){.hash = {hash_of(copy, identity->len), hash_of(p, strlen(p))},
+                        .since_us = now_us,
+                        .len = identity->len,
+                        .identity = copy,
+                        .box = p,
+                        .further = stands_for_further};
+    m->kinds += !stands_for_further;
+    chain_in(m, m->count++);
     return e;
 }
 
-/* Has this box had its share of the second? */
-static bool is_full(const struct merge *m, const char *box)
+/* The last one takes its place. */
+static void take_out(struct merge *m, size_t i)
 {
-    size_t kinds = 0, mine = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        const struct entry *e = &m->entries[i];
-        kinds += !e->further;
-        mine += !e->further && strcmp(e->box, box ? box : "") == 0;
+    size_t last = m->count - 1;
+    chain_out(m, i);
+    m->kinds -= !m->entries[i].further;
+    free(m->entries[i].identity);
+    if (i != last) {
+        chain_out(m, last);
+        m->entries[i] = m->entries[last];
+        chain_in(m, i);
     }
-    return kinds >= MERGE_MAX || mine >= MERGE_PER_BOX;
+    m->count = last;
+}
+
+/* Has this box had its share of the second? */
+static bool is_full(struct merge *m, const char *box)
+{
+    const char *name = box ? box : "";
+    uint64_t hash = hash_of(name, strlen(name));
+    size_t mine = 0;
+    if (m->kinds >= MERGE_MAX)
+        return true;
+    for (uint16_t at = *bucket(m, BY_BOX, hash); at && mine < MERGE_PER_BOX;) {
+        const struct entry *e = &m->entries[at - 1];
+        m->looks++;
+        mine += !e->further && e->hash[BY_BOX] == hash && strcmp(e->box, name) == 0;
+        at = e->next[BY_BOX];
+    }
+    return mine >= MERGE_PER_BOX;
 }
 
 /* ---- in ---- */
@@ -165,11 +229,9 @@ static struct entry *further(struct merge *m, const struct record *r, uint64_t n
         struct entry *e = find(m, &m->room);
         /* The last entry is kept for the counter of all sandboxes together. */
         if (!e && m->count + (i == 0) < ROOM)
-            e = insert(m, &m->room, now_us);
-        if (e) {
-            e->further = true;
+            e = insert(m, &m->room, true, now_us);
+        if (e)
             return e;
-        }
     }
     return NULL;
 }
@@ -179,6 +241,13 @@ static uint64_t count_of(const struct json *detail)
     const struct json *j = detail ? json_get(detail, "count") : NULL;
     int64_t n = j && json_type(j) == JSON_INT ? json_int(j) : 1;
     return n > 0 ? (uint64_t)n : 1;
+}
+
+static void note_due(struct merge *m, const struct entry *e)
+{
+    uint64_t at = e->since_us + MERGE_WINDOW_US;
+    if (e->held && (!m->due_us || at < m->due_us))
+        m->due_us = at;
 }
 
 void merge_add(struct merge *m, const struct record *r, const struct json *detail, uint64_t now_us,
@@ -196,7 +265,7 @@ void merge_add(struct merge *m, const struct record *r, const struct json *detai
     struct entry *e = m->room.failed ? NULL : find(m, &m->room);
     bool first = !e;
     if (!e && !m->room.failed && !is_full(m, r->box))
-        e = insert(m, &m->room, now_us);
+        e = insert(m, &m->room, false, now_us);
     if (e && first) {
         fn(ctx, r);
         return;
@@ -209,6 +278,7 @@ void merge_add(struct merge *m, const struct record *r, const struct json *detai
     uint64_t n = count_of(detail);
     e->held = e->held > UINT64_MAX - n ? UINT64_MAX : e->held + n;
     e->time_us = r->time_us;
+    note_due(m, e);
 }
 
 /* ---- out ---- */
@@ -231,31 +301,31 @@ static void emit(struct merge *m, struct entry *e, merge_fn *fn, void *ctx)
 void merge_flush(struct merge *m, uint64_t now_us, bool all, merge_fn *fn, void *ctx)
 {
     m->swept_us = now_us;
+    m->due_us = 0;
     for (size_t i = 0; i < m->count;) {
         struct entry *e = &m->entries[i];
         bool over = now_us - e->since_us >= MERGE_WINDOW_US;
+        if (over && !e->held) {
+            take_out(m, i);
+            continue;
+        }
         if ((over || all) && e->held) {
             emit(m, e, fn, ctx);
             /* It may go on: start its next second. */
             if (over)
                 e->since_us = now_us;
-            i++;
-        } else if (over) {
-            free(e->identity);
-            *e = m->entries[--m->count];
-        } else {
-            i++;
         }
+        note_due(m, e);
+        i++;
     }
 }
 
 uint64_t merge_due_us(const struct merge *m)
 {
-    uint64_t due = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        uint64_t at = m->entries[i].since_us + MERGE_WINDOW_US;
-        if (m->entries[i].held && (!due || at < due))
-            due = at;
-    }
-    return due;
+    return m->due_us;
+}
+
+uint64_t merge_looks(const struct merge *m)
+{
+    return m->looks;
 }

@@ -28,3 +28,5 @@ void merge_add(struct merge *m, const struct record *r, const struct json *detai
 /* What is due, or all of it. */
 void merge_flush(struct merge *m, uint64_t now_us, bool all, merge_fn *fn, void *ctx);
 uint64_t merge_due_us(const struct merge *m); /* 0: nothing is held */
+/* What finding has cost: so many entries were looked at since the beginning. */
+uint64_t merge_looks(const struct merge *m);

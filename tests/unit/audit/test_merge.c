@@ -51,6 +51,57 @@ static void deny(const char *box, const char *text)
     json_free(j);
 }
 
+/* A denial costs the recorder of all sandboxes what its own box has there, however many others
+ * there are. */
+Test(merge, who_varies_what_it_tries_costs_little)
+{
+    char text[64], box[16];
+    /* Fifteen boxes, each with all the kinds that it may have: one more would fit. */
+    const size_t full = MERGE_MAX - MERGE_PER_BOX;
+    for (size_t i = 0; i < full; i++) {
+        snprintf(text, sizeof text, "{\"what\":\"/file/%zu\"}", i);
+        snprintf(box, sizeof box, "box%zu", i / MERGE_PER_BOX);
+        deny(box, text);
+    }
+    cr_assert_eq(seen.records, full);
+    uint64_t before = merge_looks(m);
+    const size_t all = part_of(20000);
+    for (size_t i = 0; i < all; i++) {
+        snprintf(text, sizeof text, "{\"what\":\"/other/%zu\"}", i);
+        deny("box0", text);
+    }
+    uint64_t each = (merge_looks(m) - before) / all;
+    cr_assert(each <= 2 * MERGE_PER_BOX, "%lu entries looked at for each", (unsigned long)each);
+    cr_assert_eq(seen.records, full, "the rest is counted");
+}
+
+/* Entries go and come while others stay: each is found again, and none twice. */
+Test(merge, what_is_over_leaves_and_the_others_are_found)
+{
+    char text[64], box[16];
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 300; i++) {
+            snprintf(text, sizeof text, "{\"what\":\"/file/%d\"}", i * (1 + round % 7));
+            snprintf(box, sizeof box, "box%d", (i + round) % 30);
+            deny(box, text);
+            deny(box, text);
+        }
+        now += MERGE_WINDOW_US / 3;
+        merge_flush(m, now, false, note, NULL);
+        cr_assert(!merge_due_us(m) || merge_due_us(m) > now, "what was due is out");
+    }
+    merge_flush(m, now, true, note, NULL);
+    cr_assert_eq(merge_due_us(m), 0);
+    cr_assert_eq(seen.total, 50 * 600);
+    for (int i = 0; i < 3; i++) {
+        now += MERGE_WINDOW_US;
+        merge_flush(m, now, false, note, NULL);
+    }
+    uint64_t before = merge_looks(m);
+    deny("box1", "{\"what\":\"mount\"}");
+    cr_assert_eq(merge_looks(m), before, "nothing is left");
+}
+
 Test(merge, which_kinds)
 {
     cr_assert(merge_wants("denial") && merge_wants("request.refused") && merge_wants("x.denied"));
