@@ -2,6 +2,7 @@
 #include "approvals/internal.h"
 #include "base/cleanup.h"
 #include "base/hex.h"
+#include "os/fd.h"
 #include "os/runstate.h"
 
 #include <dirent.h>
@@ -89,9 +90,7 @@ int approval_list(void (*fn)(void *ctx, const char *id, const char *json), void 
 {
     cleanup_fd int dir = runstate_open(APPROVAL_FOLDER, false);
     int copy = dir < 0 ? -1 : fcntl(dir, F_DUPFD_CLOEXEC, 3);
-    DIR *d = copy < 0 ? NULL : fdopendir(copy);
-    if (!d && copy >= 0)
-        close(copy);
+    DIR *d = folder_take(copy);
     if (!d)
         return 0;
     for (struct dirent *e; (e = readdir(d));)

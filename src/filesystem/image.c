@@ -90,19 +90,18 @@ int image_probe(struct filesystem *fs, struct err *err)
 {
     if (open_root(fs, err) < 0)
         return err_number(err);
-    int dir = openat(fs->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = dir < 0 ? NULL : fdopendir(dir);
+    DIR *list = folder_open(fs->root_fd, ".");
     if (!list) {
         err_sys(err, "cannot use %s as root", fs->root);
         return err_at(err, BOUNDARY_FILESYSTEM);
     }
     fs->host.view_count = 0;
-    int result = fs->own_root ? 0 : protect_folder(dir, err);
+    int result = fs->own_root ? 0 : protect_folder(dirfd(list), err);
     struct dirent *e;
     int more = 0;
     while (result == 0 && (more = folder_next(list, &e)) > 0)
         if (!replaced(fs, e->d_name))
-            result = add_entry(fs, dir, e->d_name, err);
+            result = add_entry(fs, dirfd(list), e->d_name, err);
     if (result == 0 && more < 0)
         result = err_sys(err, "list %s", fs->root);
     closedir(list);

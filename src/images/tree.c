@@ -228,8 +228,7 @@ static int names_add(struct tree_names *n, const char *name, struct err *err)
 
 int tree_names_read(struct tree_names *n, int dir, struct err *err)
 {
-    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = copy < 0 ? NULL : fdopendir(copy);
+    DIR *list = folder_open(dir, ".");
     struct dirent *e;
     int r = 0, more = 0;
     if (!list)

@@ -4,6 +4,7 @@
 #include "lifecycle/disk.h"
 
 #include "base/cleanup.h"
+#include "os/fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -113,19 +114,19 @@ static enum disk_result measure_open(DIR *dir, int depth, struct walk *w)
 static enum disk_result measure(int dir_fd, int depth, struct walk *w)
 {
     struct stat sb;
-    bool good = fstat(dir_fd, &sb) == 0 && depth < DEPTH_MAX;
-    mode_t mode = good ? sb.st_mode & 07777 : 0;
-    bool hidden = good && is_hidden(&sb);
-    if (hidden)
-        good = fchmod(dir_fd, mode | RIGHTS_TO_LOOK) == 0;
-    DIR *dir = good ? fdopendir(dir_fd) : NULL;
-    if (!dir) {
-        close(dir_fd);
-        return depth < DEPTH_MAX ? DISK_UNSEEN : DISK_TOO_BIG;
+    enum disk_result result = depth < DEPTH_MAX ? DISK_UNSEEN : DISK_TOO_BIG;
+    /* The list first: nothing of the code's is changed where there is no memory to look. */
+    DIR *dir = folder_take(dir_fd);
+    if (!dir)
+        return result;
+    if (depth < DEPTH_MAX && fstat(dirfd(dir), &sb) == 0) {
+        mode_t mode = sb.st_mode & 07777;
+        bool hidden = is_hidden(&sb);
+        if (!hidden || fchmod(dirfd(dir), mode | RIGHTS_TO_LOOK) == 0)
+            result = measure_open(dir, depth, w);
+        if (hidden)
+            fchmod(dirfd(dir), mode);
     }
-    enum disk_result result = measure_open(dir, depth, w);
-    if (hidden)
-        fchmod(dirfd(dir), mode);
     closedir(dir);
     return result;
 }

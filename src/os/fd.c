@@ -159,7 +159,11 @@ bool path_is_absent(int why)
 
 DIR *folder_open(int dir, const char *path)
 {
-    int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return folder_take(openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+DIR *folder_take(int fd)
+{
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (!list && fd >= 0) {
         int why = errno;

@@ -33,6 +33,9 @@ ssize_t fd_write_now(int fd, const void *data, size_t len);
 bool path_is_absent(int why);
 /* To read a folder's entries; NULL and errno if it cannot be opened. */
 DIR *folder_open(int dir, const char *path);
+/* The same of a descriptor, which is taken, also where there is no memory for the list; negative:
+ * NULL, and errno as it was. */
+DIR *folder_take(int fd);
 /* The next entry but "." and "..": 1, or 0 after the last. -1 and errno: the list broke off there;
  * what was not told of must not be taken for what is not there. */
 int folder_next(DIR *list, struct dirent **ret);

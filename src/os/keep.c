@@ -57,8 +57,7 @@ static bool is_gone(const char *path)
 static void prune(int list)
 {
     char path[PATH_MAX];
-    int again = openat(list, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = again < 0 ? NULL : fdopendir(again);
+    DIR *d = folder_open(list, ".");
     for (struct dirent *e; d && (e = readdir(d));)
         if (entry_read(list, e->d_name, path) && is_gone(path))
             unlinkat(list, e->d_name, 0);
@@ -218,7 +217,7 @@ static bool list_hits(struct looking *l)
     char path[PATH_MAX];
     bool found = false;
     int list = runstate_open_fixed(LIST, false), more = 0;
-    DIR *d = list < 0 ? NULL : fdopendir(list);
+    DIR *d = folder_take(list);
     if (!d) /* there is none, or it is somebody else's; or it could not be had */
         found = is_short(errno);
     for (struct dirent *e; d && !found && (more = folder_next(d, &e)) > 0;)
@@ -226,8 +225,6 @@ static bool list_hits(struct looking *l)
     found |= more < 0;
     if (d)
         closedir(d);
-    else if (list >= 0)
-        close(list);
     return found;
 }
 

@@ -364,7 +364,7 @@ static int list_fds(pid_t pid, bool inherited, uint64_t *ret, struct err *err)
     snprintf(path, sizeof path, "/proc/%d", pid);
     cleanup_fd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int list_fd = dir < 0 ? -1 : openat(dir, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = list_fd < 0 ? NULL : fdopendir(list_fd);
+    DIR *list = folder_take(list_fd);
     if (!list)
         return err_sys(err, "list the descriptors of the sandbox");
     *ret = 0;

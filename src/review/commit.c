@@ -27,13 +27,11 @@
 bool review_is_empty(int dir, const char *name)
 {
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    DIR *list = folder_take(fd);
     struct dirent *e;
     bool empty = list && folder_next(list, &e) == 0;
     if (list)
         closedir(list);
-    else if (fd >= 0)
-        close(fd);
     return empty;
 }
 

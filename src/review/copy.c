@@ -142,8 +142,7 @@ static int copy_folder(struct copying *w, int from, int to, struct err *err)
 {
     int result = 0;
     size_t len = w->len;
-    int again = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = again < 0 ? NULL : fdopendir(again);
+    DIR *list = folder_open(from, ".");
     if (!list)
         return err_sys(err, "list %s", w->path);
     w->depth++;

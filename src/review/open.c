@@ -205,8 +205,7 @@ static size_t collect(int reviews, struct listed **ret)
 {
     size_t count = 0, room = 0;
     struct listed one;
-    int again = openat(reviews, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = again < 0 ? NULL : fdopendir(again);
+    DIR *list = folder_open(reviews, ".");
     for (struct dirent *e; list && (e = readdir(list));) {
         if (!take_listed(reviews, e->d_name, &one))
             continue;

@@ -162,12 +162,9 @@ static int delete_below(struct walk *w, const struct place *at, const char *name
 {
     int result = 0;
     int fd = openat(at->host, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    if (!list) {
-        if (fd >= 0)
-            close(fd);
+    DIR *list = folder_take(fd);
+    if (!list)
         return err_sys(w->err, "list %s", w->path);
-    }
     struct place below = {.layer = -1, .host = dirfd(list)};
     struct dirent *e;
     int more = 0;
@@ -364,8 +361,7 @@ static int take_missing(struct walk *w, const struct place *at)
 {
     int result = 0;
     struct stat sb;
-    int fd = openat(at->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    DIR *list = folder_open(at->host, ".");
     if (!list)
         return err_sys(w->err, "list %s", w->path);
     struct dirent *e;
@@ -383,8 +379,7 @@ static int walk_folder(struct walk *w, const struct place *at)
 {
     int result = 0;
     size_t len = w->len;
-    int fd = openat(at->layer, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    DIR *list = folder_open(at->layer, ".");
     if (!list)
         return err_sys(w->err, "list %s", w->path);
     struct dirent *e;
@@ -409,11 +404,11 @@ static int take_strangers(struct walk *w, int parent, const char *leaf)
 {
     int result = 0;
     int fd = openat(parent, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    DIR *list = folder_take(fd);
     if (!list && absent(w) < 0)
         result = -1;
     size_t len = w->len = strlen(w->path);
-    struct place here = {.layer = -1, .host = fd};
+    struct place here = {.layer = -1, .host = list ? dirfd(list) : -1};
     struct dirent *e;
     int more = 0;
     while (list && result >= 0 && (more = folder_next(list, &e)) > 0) {
@@ -427,8 +422,6 @@ static int take_strangers(struct walk *w, int parent, const char *leaf)
         result = err_sys(w->err, "list %s", w->path);
     if (list)
         closedir(list);
-    else if (fd >= 0)
-        close(fd);
     return result;
 }
 

@@ -252,7 +252,7 @@ static size_t list_dir(int dir, struct listed **ret)
 {
     size_t count = 0, room = 0;
     int copy = fcntl(dir, F_DUPFD_CLOEXEC, 3);
-    DIR *d = copy < 0 ? NULL : fdopendir(copy);
+    DIR *d = folder_take(copy);
     struct listed one;
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!take_entry(dir, e->d_name, &one))

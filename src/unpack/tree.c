@@ -245,8 +245,12 @@ static int remove_inside(int dir, struct err *err)
     int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = copy < 0 ? NULL : fdopendir(copy);
     int result = 0;
-    if (!list)
-        return err_sys(err, "list a folder of the image");
+    if (!list) {
+        err_sys(err, "list a folder of the image");
+        if (copy >= 0)
+            close(copy);
+        return err_number(err);
+    }
     for (struct dirent *e; result == 0 && (errno = 0, e = readdir(list));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             result = remove_one(dir, e->d_name, err);

@@ -224,7 +224,7 @@ int templates_load(struct templates *t, int dir, const char *folder, struct err 
         *err = mine;
         return fd;
     }
-    DIR *list = fdopendir(fd);
+    DIR *list = folder_take(fd);
     if (!list)
         return err_sys(err, "folder of templates %s", folder);
     struct dirent *e;

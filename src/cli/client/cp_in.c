@@ -97,10 +97,8 @@ static int put_any(struct copy *c, int dir, const char *name, const char *inside
 
 static int put_folder(struct copy *c, int fd, const char *inside, unsigned depth, struct err *err)
 {
-    DIR *dir = fdopendir(fd);
+    DIR *dir = folder_take(fd);
     int r = dir ? make_folder(c, inside, err) : err_sys(err, "list %s", inside);
-    if (!dir)
-        close(fd);
     struct dirent *e;
     int more = 0;
     while (r >= 0 && (more = folder_next(dir, &e)) > 0) {

@@ -228,8 +228,13 @@ static uint32_t go_to(struct wasi_fd *f, uint64_t cookie)
 {
     if (!f->dir) {
         int copy = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (copy < 0 || !(f->dir = fdopendir(copy)))
+        if (copy < 0)
             return wasi_error(errno);
+        if (!(f->dir = fdopendir(copy))) {
+            uint32_t r = wasi_error(errno);
+            close(copy);
+            return r;
+        }
         f->at = 0;
     }
     if (cookie < f->at || cookie == 0) {

@@ -2,6 +2,7 @@
 #include "os/fd.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -42,6 +43,40 @@ Test(fd, a_copy_has_its_bound)
     cleanup_fd int empty = file_with(0);
     cleanup_fd int copy = memfd_copied("a copy", empty, 100, &err);
     cr_assert_geq(copy, 0);
+}
+
+static bool no_memory;
+
+/* In the place of the C library's. */
+DIR *fdopendir(int fd)
+{
+    static DIR *(*real)(int);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "fdopendir");
+    errno = ENOMEM;
+    return no_memory ? NULL : real(fd);
+}
+
+static int next_descriptor(void)
+{
+    cleanup_fd int fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
+    return fd;
+}
+
+Test(fd, a_list_without_memory_leaves_no_descriptor)
+{
+    int before = next_descriptor();
+    no_memory = true;
+    cr_assert(!folder_open(AT_FDCWD, "/") && errno == ENOMEM);
+    cr_assert_eq(next_descriptor(), before);
+    cr_assert(!folder_take(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) && errno == ENOMEM);
+    cr_assert_eq(next_descriptor(), before);
+    errno = ENOENT;
+    cr_assert(!folder_take(-1) && errno == ENOENT, "why it could not be opened");
+    no_memory = false;
+    DIR *list = folder_take(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    cr_assert(list);
+    closedir(list);
 }
 
 /* A descriptor that was closed below it stands for a disk that fails. */
