@@ -1,6 +1,7 @@
 /* Contradictions between fields. Each field by itself was checked when it was set. */
 #include "base/cleanup.h"
 #include "base/quote.h"
+#include "policy/egress/internal.h"
 #include "policy/grants.h"
 #include "policy/paths.h"
 
@@ -137,6 +138,11 @@ static int check_network(const struct policy *p, struct err *err)
                 : e->rule_count ? "network.allow has rules"
                                 : "network.ask asks about hosts");
         return err_hint(err, "remove one of the two, or say mode: allowlist");
+    }
+    for (size_t i = 0; i < e->rule_count; i++) {
+        int r = refuse_local_rule(&e->rules[i], err);
+        if (r < 0)
+            return r;
     }
     for (size_t i = 0; i < e->secret_count; i++) {
         if (e->secrets[i].hidden || !env_find(p, e->secrets[i].name))

@@ -46,6 +46,13 @@ void rule_draft_init(struct rule_draft *d, const struct origin *origin);
 void rule_draft_done(struct rule_draft *d);
 int rule_draft_add(struct egress *e, const struct rule_draft *d, struct err *err);
 
+/* ---- shut.c: what opens nothing ---- */
+/* Address or range: how all of it is local, such as "private"; NULL: it is not. */
+const char *pattern_is_local(const struct host_pattern *p);
+int refuse_local_range(const struct host_pattern *p, struct err *err);
+/* A rule for such an address without a pin. */
+int refuse_local_rule(const struct egress_rule *r, struct err *err);
+
 void rule_done(struct egress_rule *r);
 int rule_make_text(struct egress_rule *r, struct err *err);
 /* Counts together with `of`. */

@@ -13,6 +13,13 @@ static int refuse_address(const struct egress_rule *want, struct err *err)
     return err_hint(err, "leave =ADDRESS out, or put the rule into the template");
 }
 
+static int refuse_local(const struct egress_rule *want, struct err *err)
+{
+    err_set(err, ERR_REFUSED, "%s: an address that is %s, which without a pin is not opened",
+            want->text, pattern_is_local(&want->host));
+    return err_hint(err, "pin it in network.allow of the template");
+}
+
 /* Positive: no rule of the operator allows it, and the caller may not go beyond those (`beyond` is
  * false). */
 static int allow_one(const struct egress *base, const struct egress_rule *want, bool beyond,
@@ -33,6 +40,8 @@ static int allow_one(const struct egress *base, const struct egress_rule *want, 
         return any ? 0 : 1;
     if (want->pinned)
         return refuse_address(want, err);
+    if (pattern_is_local(&want->host))
+        return refuse_local(want, err);
     int r = rule_derive(ret, want, want, err);
     return r > 0 ? err_set(err, ERR_INTERNAL, "%s allows nothing", want->text) : r;
 }

@@ -352,6 +352,9 @@ static int check_draft(const struct rule_draft *d, enum scheme scheme, uint16_t 
         err_set(err, ERR_USAGE, "a range of all addresses, expected hosts");
         return err_hint(err, "name what is needed: names stay closed under such a rule");
     }
+    int r = refuse_local_range(&p->host, err);
+    if (r < 0)
+        return r;
     if (literal && p->pinned && !host_equal(&p->host.host, &p->address))
         return err_set(err, ERR_USAGE, "an address cannot be pinned to another address");
     return 0;

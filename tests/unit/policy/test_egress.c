@@ -3,6 +3,7 @@
  */
 #include "base/cleanup.h"
 #include "helpers.h"
+#include "network/address.h"
 #include "policy/egress/egress.h"
 #include "policy/egress/headers.h"
 #include "policy/egress/internal.h"
@@ -293,6 +294,87 @@ Test(block, a_range_is_closed)
     host_of_address(HOST_IPV6, (const uint8_t[16]){0x20, 1, 0xd, 0xb8, [15] = 1}, &in);
     cr_assert_str_eq(in.text, "2001:db8::1");
     cr_expect(egress_blocks(&e, &in));
+}
+
+/* What would open nothing is said when it is written, not when the code fails. */
+Test(allow, a_range_of_local_addresses_is_refused)
+{
+    static const struct {
+        const char *spec, *why; /* NULL: it is taken */
+    } cases[] = {
+        {"10.0.0.0/8", "private"},
+        {"10.1.2.0/24:22", "private"},
+        {"https://[172.16.0.0/12]", "private"},
+        {"192.168.0.0/16", "private"},
+        {"127.0.0.0/8:5432", "loopback"},
+        {"169.254.0.0/16", "link-local"},
+        {"100.64.0.0/10", "shared"},
+        {"224.0.0.0/4:5353", "multicast"},
+        {"[fd00::/8]:22", "private"},
+        {"[fe80::/64]:22", "link-local"},
+        {"[ff02::/16]:5353", "multicast"},
+        {"192.0.2.0/24", NULL},
+        {"[2001:db8::/32]:22", NULL},
+        /* Some of them are public. */
+        {"8.0.0.0/6:80", NULL},
+        {"172.0.0.0/8", NULL},
+        {"172.32.0.0/11", NULL},
+        {"[f800::/5]:22", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        cleanup_egress struct egress e;
+        struct err err = ERR_INIT;
+        egress_init(&e);
+        int r = egress_allow(&e, cases[i].spec, &by_option, &err);
+        cr_expect_eq(r < 0, cases[i].why != NULL, "%s: %s", cases[i].spec, err.message);
+        if (cases[i].why && r < 0) {
+            cr_expect(strstr(err.message, cases[i].why), "%s: %s", cases[i].spec, err.message);
+            cr_expect(strstr(err.hint, "10.0.0.5:22=10.0.0.5"), "%s: %s", cases[i].spec, err.hint);
+        }
+        cr_expect_eq(egress_block(&e, "10.0.0.0/8", &err), 0, "they can be blocked");
+    }
+}
+
+/* The network boundary has the last word: nothing that it would dial is refused here. */
+Test(allow, what_is_called_local_is_never_dialled)
+{
+    static const char *const specs[] = {
+        "10.0.0.0",   "100.64.0.0",      "127.0.0.0",   "169.254.0.0",
+        "172.16.0.0", "172.31.255.255",  "192.168.0.0", "100.127.255.255",
+        "224.0.0.0",  "239.255.255.255", "::1",         "fc00::",
+        "fdff::1",    "fe80::1",         "febf::1",     "ff02::1"};
+    for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+        struct host_pattern p;
+        cr_assert_eq(host_pattern_parse(specs[i], strlen(specs[i]), &p, NULL), 0, "%s", specs[i]);
+        cr_expect(pattern_is_local(&p), "%s", specs[i]);
+        cr_expect_neq(p.host.kind == HOST_IPV4 ? address_classify_v4(p.host.addr)
+                                               : address_classify_v6(p.host.addr),
+                      ADDRESS_PUBLIC, "%s", specs[i]);
+    }
+}
+
+Test(allow, a_local_address_without_a_pin_is_refused_in_a_policy)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } cases[] = {
+        {"network: {allow: ['10.0.0.5:22']}", false},
+        {"network: {allow: ['http://127.0.0.1:8080']}", false},
+        {"network: {allow: ['[fd00::5]:22']}", false},
+        {"network: {allow: ['10.0.0.5:22=10.0.0.5']}", true},
+        {"network: {allow: ['[fd00::5]:22=fd00::5']}", true},
+        {"network: {allow: ['192.0.2.7:22']}", true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        cleanup_policy struct policy p;
+        struct err err = ERR_INIT;
+        policy_init(&p, LEVEL_HIGH);
+        must_load(&p, cases[i].text);
+        cr_expect_eq(policy_validate(&p, &err) == 0, cases[i].good, "%s: %s", cases[i].text,
+                     err.message);
+        cr_expect(cases[i].good || strstr(err.hint, "pin it: "), "%s: %s", cases[i].text, err.hint);
+    }
 }
 
 /* "=" is the only way to an address that is not public, also where the rule names the address. */
