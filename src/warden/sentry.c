@@ -37,11 +37,12 @@ bool sentry_wanted(const struct warden *w)
 static void take_complaint(struct warden_sentry *y)
 {
     char piece[1024];
-    ssize_t n;
-    while (y->errors.fd >= 0 && (n = read(y->errors.fd, piece, sizeof piece)) > 0)
-        for (ssize_t i = 0; i < n && y->complaint_len + 1 < sizeof y->complaint; i++)
-            y->complaint[y->complaint_len++] =
-                piece[i] == '\n' || (piece[i] >= ' ' && piece[i] <= '~') ? piece[i] : '?';
+    /* One piece, of which more is there than is shown: who writes without an end must not keep the
+     * warden from its limits. */
+    ssize_t n = y->errors.fd < 0 ? -1 : read(y->errors.fd, piece, sizeof piece);
+    for (ssize_t i = 0; i < n && y->complaint_len + 1 < sizeof y->complaint; i++)
+        y->complaint[y->complaint_len++] =
+            piece[i] == '\n' || (piece[i] >= ' ' && piece[i] <= '~') ? piece[i] : '?';
     y->complaint[y->complaint_len] = '\0';
     y->complaint[strcspn(y->complaint, "\n")] = '\0'; /* the first line says it */
 }
