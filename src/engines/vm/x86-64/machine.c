@@ -54,6 +54,40 @@ _Static_assert(sizeof(struct cpuid_entry) == sizeof(struct kvm_cpuid_entry2) &&
                    offsetof(struct cpuid_entry, edx) == offsetof(struct kvm_cpuid_entry2, edx),
                "they are the same");
 
+/* VM-21: the registers of performance counters, of both makers. That the processor's description
+ * has none is not enough: AMD's first four are there whatever it says, and behind each stands an
+ * event of the host's kernel. */
+static int close_counters(struct machine *m, struct err *err)
+{
+    static const struct {
+        uint32_t first, count;
+    } closed[] = {
+        {0xc1, 8},       {0x186, 8},      {0x309, 4},
+        {0x38d, 4},      {0x3f1, 1},      {0x4c1, 8},       /* Intel's */
+        {0xc0000300, 4}, {0xc0010000, 8}, {0xc0010200, 12}, /* AMD's */
+    };
+    static uint8_t none[8]; /* no bit is set: none of them may be read or written */
+    struct kvm_msr_filter filter = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        filter.ranges[i] =
+            (struct kvm_msr_filter_range){.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
+                                          .base = closed[i].first,
+                                          .nmsrs = closed[i].count,
+                                          .bitmap = none};
+    if (ioctl(m->vm, KVM_X86_SET_MSR_FILTER, &filter) < 0)
+        return err_sys(err, "close the counters of the guest's processors (Linux 5.10)");
+    return 0;
+}
+
+/* VM-21: KVM's extras that are not in the processor's description would be there all the same. */
+static int close_extras(struct machine *m, unsigned cpu, struct err *err)
+{
+    const struct kvm_enable_cap described = {.cap = KVM_CAP_ENFORCE_PV_FEATURE_CPUID, .args = {1}};
+    if (ioctl(m->cpus[cpu], KVM_ENABLE_CAP, &described) < 0)
+        return err_sys(err, "close what KVM adds to processor %u (Linux 5.10)", cpu);
+    return 0;
+}
+
 unsigned arch_line(unsigned device)
 {
     return FIRST_LINE + device;
@@ -67,7 +101,7 @@ int arch_before_cpus(struct machine *m, struct err *err)
         return err_sys(err, "give KVM its own pages");
     if (ioctl(m->vm, KVM_CREATE_IRQCHIP, 0) < 0)
         return err_sys(err, "make the interrupt controllers");
-    return 0;
+    return close_counters(m, err);
 }
 
 static int set_cpuid(struct machine *m, unsigned cpu, const struct cpuid *offered, struct err *err)
@@ -111,8 +145,8 @@ int arch_after_cpus(struct machine *m, struct err *err)
     if (ioctl(m->kvm, KVM_GET_SUPPORTED_CPUID, &offered) < 0)
         return err_sys(err, "ask for the kind of processor");
     for (unsigned i = 0; i < m->cpu_count; i++)
-        if (set_cpuid(m, i, &offered, err) < 0 || set_lines(m, i, err) < 0 ||
-            set_msrs(m, i, err) < 0)
+        if (set_cpuid(m, i, &offered, err) < 0 || close_extras(m, i, err) < 0 ||
+            set_lines(m, i, err) < 0 || set_msrs(m, i, err) < 0)
             return err_number(err);
     return 0;
 }
