@@ -10,7 +10,8 @@
  * make the monitor hold is bounded; beyond it is ENFILE. VM-16  Of file systems that the kernel
  * makes up (proc, sysfs, …) the guest sees the folder that they are mounted on and nothing else:
  * they are the monitor's, and its memory is a file there. VM-12  Owners come from the monitor's own
- * identity, never from a request; set-id bits are dropped. */
+ * identity, never from a request; set-id bits are dropped. VM-22 A file that can be reached in two
+ * places is opened through the one that the guest named, with the rights of that one. */
 #pragma once
 
 #include "engines/vm/device.h"
@@ -24,6 +25,7 @@ struct fs_node {
     int fd; /* O_PATH; -1: free */
     dev_t dev;
     ino_t ino;
+    uint64_t mount;
     bool closed;    /* a place of the kernel's own (served): its name is there, and nothing in it */
     uint64_t known; /* how often the guest was told of it, less what it has forgotten */
     uint32_t next;  /* in its bucket, or in the list of free ones */

@@ -2,6 +2,8 @@
  * has open). Numbers are indices into tables of the monitor's own. */
 #include "engines/vm/fs.h"
 
+#include "os/sys.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,10 +37,27 @@ struct fs_node *fs_node_open(struct fs *fs, uint64_t id)
     return node && !node->closed ? node : NULL;
 }
 
-static uint32_t find(const struct fs *fs, const struct stat *sb)
+/* Which file it is, and through which mount: a folder that was granted twice is read-only in one
+ * place and not in the other (VM-22). */
+static int identify(int fd, struct fs_node *ret)
 {
-    uint32_t id = fs->buckets[bucket(sb->st_dev, sb->st_ino)];
-    while (id != NOTHING && (fs->nodes[id].dev != sb->st_dev || fs->nodes[id].ino != sb->st_ino))
+    struct stat sb;
+    struct sys_statx sx = {0};
+    if (fstat(fd, &sb) < 0 || sys_statx_fd(fd, &sx) < 0)
+        return -errno;
+    *ret = (struct fs_node){.fd = fd,
+                            .dev = sb.st_dev,
+                            .ino = sb.st_ino,
+                            .mount = sx.mask & SYS_STATX_MNT_ID ? sx.mnt_id : 0,
+                            .known = 1};
+    return 0;
+}
+
+static uint32_t find(const struct fs *fs, const struct fs_node *is)
+{
+    uint32_t id = fs->buckets[bucket(is->dev, is->ino)];
+    while (id != NOTHING && (fs->nodes[id].dev != is->dev || fs->nodes[id].ino != is->ino ||
+                             fs->nodes[id].mount != is->mount))
         id = fs->nodes[id].next;
     return id;
 }
@@ -55,13 +74,13 @@ static uint32_t new_node(struct fs *fs)
 
 int64_t fs_remember(struct fs *fs, int fd, bool closed)
 {
-    struct stat sb;
-    if (fstat(fd, &sb) < 0) {
-        int code = errno;
+    struct fs_node is;
+    int result = identify(fd, &is);
+    if (result < 0) {
         close(fd);
-        return -code;
+        return result;
     }
-    uint32_t id = find(fs, &sb);
+    uint32_t id = find(fs, &is);
     if (id != NOTHING) {
         close(fd);
         fs->nodes[id].known += fs->nodes[id].known < UINT64_MAX;
@@ -71,9 +90,10 @@ int64_t fs_remember(struct fs *fs, int fd, bool closed)
         close(fd);
         return -ENFILE;
     }
-    uint32_t *head = &fs->buckets[bucket(sb.st_dev, sb.st_ino)];
-    fs->nodes[id] = (struct fs_node){
-        .fd = fd, .dev = sb.st_dev, .ino = sb.st_ino, .closed = closed, .known = 1, .next = *head};
+    uint32_t *head = &fs->buckets[bucket(is.dev, is.ino)];
+    is.closed = closed;
+    is.next = *head;
+    fs->nodes[id] = is;
     *head = id;
     return id;
 }

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -908,6 +909,55 @@ Test(vm_fs, no_request_opens_what_holds_the_monitor_up, .init = start_fs, .fini 
     set =
         (struct fuse_setattr_in){.valid = FATTR_MODE | FATTR_MTIME | FATTR_MTIME_NOW, .mode = 0600};
     cr_assert_eq(ask(FUSE_SETATTR, fifo, &set, sizeof set), 0);
+}
+
+static uint64_t lookup_in(uint64_t folder, const char *name)
+{
+    struct fuse_entry_out e;
+    cr_assert_eq(ask(FUSE_LOOKUP, folder, name, strlen(name) + 1), 0);
+    memcpy(&e, answer, sizeof e);
+    return e.nodeid;
+}
+
+static int open_to_write(uint64_t node)
+{
+    struct fuse_open_in in = {.flags = O_WRONLY};
+    return ask(FUSE_OPEN, node, &in, sizeof in);
+}
+
+/* VM-22: the same folder is granted in two places, and in one of them read-only. */
+Test(vm_fs, a_place_keeps_its_own_rights, .init = start_fs, .fini = stop_fs)
+{
+    char from[96], to[96];
+    if (unshare(CLONE_NEWNS | (geteuid() ? CLONE_NEWUSER : 0)) < 0)
+        cr_skip_test("this user can make no mount namespace");
+    cr_assert_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(from, sizeof from, "%s/shared", place);
+        snprintf(to, sizeof to, "%s/view/%s", place, i ? "ro" : "rw");
+        if (i == 0) {
+            cr_assert_eq(mkdir(from, 0755), 0);
+            snprintf(to, sizeof to, "%s/shared/file", place);
+            close(open(to, O_CREAT | O_WRONLY, 0644));
+            snprintf(to, sizeof to, "%s/view/rw", place);
+        }
+        cr_assert_eq(mkdir(to, 0755), 0);
+        cr_assert_eq(mount(from, to, NULL, MS_BIND, NULL), 0);
+    }
+    cr_assert_eq(mount(NULL, to, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
+    fs_done(&fs);
+    snprintf(from, sizeof from, "%s/view", place);
+    cr_assert_eq(fs_init(&fs, &v.memory, open(from, O_PATH | O_CLOEXEC),
+                         open("/proc/self/fd", O_PATH | O_CLOEXEC)),
+                 0);
+    driver_start(&v, &fs.device);
+    uint64_t rw = lookup_in(lookup("rw"), "file"), ro = lookup_in(lookup("ro"), "file");
+    cr_assert_eq(open_to_write(rw), 0, "control: it may be written there");
+    cr_expect_eq(open_to_write(ro), -EROFS, "and not here, whichever was named first");
+    cr_assert_eq(open_to_write(lookup_in(lookup("rw"), "file")), 0);
+    umount2(to, MNT_DETACH);
+    snprintf(to, sizeof to, "%s/view/rw", place);
+    umount2(to, MNT_DETACH);
 }
 
 Test(vm_fs, the_monitors_own_proc_is_closed)
