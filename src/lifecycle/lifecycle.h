@@ -40,7 +40,8 @@ enum limit {
 const char *limit_name(enum limit l); /* NULL for none */
 
 struct usage {
-    uint64_t cpu_usec;
+    uint64_t cpu_usec;  /* all of it */
+    uint64_t code_usec; /* of that the code's own; the rest brig's processes used for it */
     uint64_t memory_now, tasks_now; /* by the last look */
     uint64_t memory_peak;
     uint64_t oom_kills; /* that ended the run; in a session, that nobody was told of yet */
@@ -69,6 +70,13 @@ struct looked {
 
 #define LIFECYCLE_OWN_MAX 32
 
+/* What one process of brig's own has done for the code; helped.c. */
+struct helped {
+    pid_t pid; /* 0: none */
+    uint64_t before_usec, now_usec;
+};
+#define HELPED 3
+
 struct lifecycle {
     const struct policy *policy;
     bool namespaced;
@@ -85,6 +93,9 @@ struct lifecycle {
     struct guardian guardian;
     /* To be left alone when the code is killed, or 0. */
     pid_t helpers[GUARDIAN_HELPERS];
+    pid_t reviewer; /* who looks at what the code changed, or 0 */
+    struct helped helped[HELPED];
+    uint64_t helped_usec; /* of those that are gone */
     bool guarded;
     bool stuck; /* some of it cannot be killed: nobody waits for it any more */
 
@@ -253,6 +264,10 @@ int sample_tasks(const struct lifecycle *l, struct sampled *ret);
 /* How many tasks the user already has (RLIMIT_NPROC counts them all where there is no user
  * namespace). */
 int sample_user_tasks(uid_t uid, uint64_t *ret);
+
+/* helped.c: what brig's own processes have used for the code by now. Those that have ended are
+ * known by their last look. */
+uint64_t helped_look(struct lifecycle *l);
 
 /* locks.c: locks of files are memory of the kernel's that nobody is charged for.
  * True: it is time to count them. */

@@ -35,7 +35,7 @@ static uint64_t beyond(uint64_t now, uint64_t before)
  */
 static bool has_worked(struct lifecycle *l)
 {
-    uint64_t now = l->usage.cpu_usec;
+    uint64_t now = l->usage.code_usec;
     if (l->cgroup && l->limits.cpu_time && now < l->sampler->locks_cpu + WORK_US)
         return false;
     l->sampler->locks_cpu = now;

@@ -258,10 +258,17 @@ static int add_buffers(const struct lifecycle *l, uint64_t *memory)
     return result;
 }
 
+/* LC-11 */
+static void note_cpu(struct lifecycle *l, uint64_t code_usec)
+{
+    if (code_usec > l->usage.code_usec)
+        l->usage.code_usec = code_usec;
+    l->usage.cpu_usec = l->usage.code_usec + helped_look(l);
+}
+
 static void note_usage(struct lifecycle *l, const struct sampled *s, uint64_t memory)
 {
-    if (s->cpu_usec > l->usage.cpu_usec)
-        l->usage.cpu_usec = s->cpu_usec;
+    note_cpu(l, s->cpu_usec);
     l->usage.tasks_now = s->tasks;
     if (!lifecycle_counts_memory(l))
         l->usage.memory_now = memory;
@@ -294,7 +301,7 @@ static enum limit sample(struct lifecycle *l)
     if (over_memory(l, &s, disk)) {
         l->over_memory = true;
         hit = LIMIT_MEMORY;
-    } else if (hit == LIMIT_NONE && over(s.cpu_usec, l->policy->cpu_time_ms)) {
+    } else if (hit == LIMIT_NONE && over(l->usage.cpu_usec, l->policy->cpu_time_ms)) {
         hit = LIMIT_CPU_TIME;
     }
     if (hit == LIMIT_NONE)
@@ -329,10 +336,7 @@ void lifecycle_settle(struct lifecycle *l, uint64_t rusage_cpu_usec, uint64_t ru
     look_at_disk(l, &disk);
     if (l->cgroup)
         (void)look_at_cgroup(l, &s);
-    if (rusage_cpu_usec > l->usage.cpu_usec)
-        l->usage.cpu_usec = rusage_cpu_usec;
-    if (s.cpu_usec > l->usage.cpu_usec)
-        l->usage.cpu_usec = s.cpu_usec;
+    note_cpu(l, rusage_cpu_usec > s.cpu_usec ? rusage_cpu_usec : s.cpu_usec);
     if (!l->usage.memory_exact && rusage_peak > l->usage.memory_peak)
         l->usage.memory_peak = rusage_peak;
     enum limit first = l->hit;

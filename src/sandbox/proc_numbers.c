@@ -96,7 +96,7 @@ void sandbox_own_refresh(struct sandbox *s)
     n->used = l->usage.memory_now;
     n->cache = cache == UINT64_MAX ? 0 : cache;
     n->spare = l->cgroup ? cgroup_memory_spare(&l->group) : 0;
-    n->cpu_usec = l->usage.cpu_usec;
+    n->cpu_usec = l->usage.code_usec;
     n->tasks = l->usage.tasks_now;
     move_load(s, now, n->cpu_usec);
     filesystem_own_refresh(&s->filesystem, n);

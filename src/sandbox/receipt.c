@@ -100,6 +100,7 @@ static void write_usage(const struct sandbox *s, struct json_writer *w)
     jw_key(w, "usage");
     jw_object_begin(w);
     jw_kv_uint(w, "cpu_usec", u->cpu_usec);
+    jw_kv_uint(w, "cpu_beside_usec", u->cpu_usec - u->code_usec);
     jw_kv_uint(w, "memory_peak_bytes", u->memory_peak);
     jw_kv_string(w, "memory_peak_from", u->memory_exact ? "cgroup" : "largest process and samples");
     jw_kv_uint(w, "oom_kills", u->oom_kills + u->outlived);

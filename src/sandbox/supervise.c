@@ -114,7 +114,7 @@ static void on_init(struct loop_io *io, uint32_t events)
 static uint64_t cpu_used(struct sandbox *s)
 {
     lifecycle_sample(&s->lifecycle); /* a limit that it finds is found again by the next one */
-    return s->lifecycle.usage.cpu_usec;
+    return s->lifecycle.usage.code_usec;
 }
 
 /* LC-10: a timer of the code's can let it go on; then its time was not standing. */

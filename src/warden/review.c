@@ -128,12 +128,14 @@ static void child(const struct warden *w, const struct json *j, pid_t parent, in
 
 /* The project may lie on a file system that does not answer: who looks at it cannot be killed then,
  * and the warden has limits to keep. */
-static void reap(pid_t pid)
+static void reap(struct warden *w, pid_t pid)
 {
     cleanup_fd int pidfd = sys_pidfd_open(pid);
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
     if (pidfd >= 0)
         poll(&p, 1, REAP_MS);
+    helped_look(&w->s->lifecycle); /* it has ended, and its time can still be read */
+    w->s->lifecycle.reviewer = 0;
     waitpid(pid, NULL, WNOHANG);
 }
 
@@ -141,7 +143,7 @@ static void finish(struct warden *w, const struct err *err)
 {
     struct review_work *r = &w->review;
     int text = r->text;
-    reap(r->pid);
+    reap(w, r->pid);
     loop_forget(w->loop, &r->status);
     close(r->status.fd);
     r->pid = 0;
@@ -188,7 +190,8 @@ static int start(struct warden *w, uint32_t request, const struct json *j, struc
         close(ends[0]);
         return err_sys(err, "look at the changes");
     }
-    r->pid = pid;
+    r->pid = w->s->lifecycle.reviewer = pid;
+    helped_look(&w->s->lifecycle);
     r->request = request;
     r->text = fd_steal(&text);
     warden_watch(w, &r->status, ends[0], on_status);
@@ -219,7 +222,7 @@ void review_stop(struct warden *w)
         return;
     /* An apply is undone by whoever opens the review next. */
     kill(r->pid, SIGKILL);
-    reap(r->pid);
+    reap(w, r->pid);
     close(r->status.fd);
     close(r->text);
     r->pid = 0;

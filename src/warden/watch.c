@@ -130,7 +130,8 @@ void watch_allowed(struct warden *w, const char *text, size_t len)
 
 /* ---- usage ---- */
 
-/* CPU time grows at most this fast: no need to look before it can have run out. */
+/* CPU time grows at most this fast, each that helps being one more processor: no need to look
+ * before it can have run out. */
 static uint64_t cpu_time_left_ms(const struct warden *w)
 {
     const struct policy *p = w->s->request->policy;
@@ -138,7 +139,7 @@ static uint64_t cpu_time_left_ms(const struct warden *w)
     uint64_t cpus = p->cpus_milli == POLICY_UNLIMITED ? 64000 : p->cpus_milli;
     if (p->cpu_time_ms == POLICY_UNLIMITED)
         return UINT64_MAX;
-    return used >= p->cpu_time_ms ? 0 : (p->cpu_time_ms - used) * 1000 / (cpus ? cpus : 1);
+    return used >= p->cpu_time_ms ? 0 : (p->cpu_time_ms - used) * 1000 / (cpus + HELPED * 1000);
 }
 
 static void next_sample(struct warden *w)
@@ -182,7 +183,7 @@ void watch_pause(struct warden *w, bool stopped)
 
 static bool stands_still(struct warden *w)
 {
-    uint64_t used = w->s->lifecycle.usage.cpu_usec + 1;
+    uint64_t used = w->s->lifecycle.usage.code_usec + 1;
     if (!w->stopped_cpu)
         w->stopped_cpu = used;
     return !w->stopped || used < w->stopped_cpu + LIFECYCLE_STILL_USEC;
@@ -280,7 +281,8 @@ void watch_stats(struct warden *w, uint32_t request)
     buf_init(&text, 4096);
     jw_init(&j, &text, false);
     jw_object_begin(&j);
-    jw_kv_uint(&j, "cpu_usec", cpu > l->usage.cpu_usec ? cpu : l->usage.cpu_usec);
+    cpu = (cpu > l->usage.code_usec ? cpu : l->usage.code_usec) + helped_look(l);
+    jw_kv_uint(&j, "cpu_usec", cpu);
     jw_kv_uint(&j, "cpus_milli", p->cpus_milli);
     jw_kv_uint(&j, "memory", memory);
     jw_kv_uint(&j, "memory_peak", peak > memory ? peak : memory);

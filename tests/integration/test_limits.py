@@ -163,6 +163,37 @@ def test_cpu_time_of_many_short_processes(limited):
     hit(told, "cpu_time", timed_out=True)
 
 
+# A path that takes brig-proxy far longer to judge than the code to send.
+COSTLY = """import socket
+path, left = "/" + "%2541" * 3200, {}
+while left:
+    with socket.create_connection(("127.0.0.1", 3128)) as s, s.makefile("rb") as answers:
+        line = b"+"
+        while left and line:
+            left -= 1
+            s.sendall(f"GET http://x.test{{path}} HTTP/1.1\\r\\nHost: x.test\\r\\n\\r\\n".encode())
+            line, length = answers.readline(), 0
+            while (head := answers.readline().strip().lower()):
+                length = int(head[15:]) if head.startswith(b"content-length:") else length
+            answers.read(length)
+"""
+
+
+def test_cpu_time_that_brig_proxy_takes_for_the_code(limited):
+    """LC-11: it is on the account of the code."""
+    if not namespaced(limited):
+        pytest.skip("the code would need brig-proxy's address; the account is the same")
+    rules = ["--allow", "http://x.test/pub/**"]
+    few = limited.json(*rules, "--cpu-time", "60s", *PYTHON, COSTLY.format(300))
+    not_hit(few)
+    usage = few["receipt"]["usage"]
+    assert usage["cpu_usec"] > usage["cpu_beside_usec"] > usage["cpu_usec"] / 2, f"control: most of it is the proxy's: {usage}"
+    told = limited.json(*rules, "--cpu-time", "1s", *PYTHON, COSTLY.format(1000000))
+    hit(told, "cpu_time", timed_out=True)
+    usage = told["receipt"]["usage"]
+    assert usage["cpu_usec"] - usage["cpu_beside_usec"] < 900000, f"the code alone is below its limit: {usage}"
+
+
 def test_timeout(limited):
     began = time.monotonic()
     told = limited.json("--timeout", "700ms", "--", "sleep", "600")

@@ -93,7 +93,7 @@ Test(verdict, a_kill_for_memory_takes_it)
 
 Test(verdict, usage_only_grows)
 {
-    life.usage.cpu_usec = 500;
+    life.usage.cpu_usec = life.usage.code_usec = 500;
     life.usage.memory_peak = 900;
     lifecycle_settle(&life, 100, 100);
     cr_assert(life.usage.cpu_usec == 500 && life.usage.memory_peak == 900);
