@@ -64,6 +64,7 @@ static int read_members(struct config *c, struct err *err)
         optional_number(j, "uid", &c->who.uid, err) < 0 ||
         optional_number(j, "gid", &c->who.gid, err) < 0 ||
         optional_number(j, "connections", &c->max_connections, err) < 0 ||
+        optional_number(j, "cpus", &c->cpus_milli, err) < 0 ||
         optional_number(j, "learn", &c->learn, err) < 0)
         return err_number(err);
     c->rules = calloc(1, sizeof *c->rules);

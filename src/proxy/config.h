@@ -9,7 +9,8 @@ struct config {
     const char *auth, *resolver, *roots;
     struct seal who;
     unsigned max_connections;
-    unsigned learn; /* 1: learn mode */
+    unsigned learn;      /* 1: learn mode */
+    unsigned cpus_milli; /* see pace.h */
 };
 int config_read(int fd, struct config *ret, struct err *err); /* does not take the descriptor */
 void config_done(struct config *c);                           /* `rules` is the caller's */

@@ -4,10 +4,12 @@
  * forks the keeper, fetches the secrets, opens what must be opened, gives away every right it will
  * not need, says that it is ready, and serves. Ends when the supervisor does. */
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "os/sys.h"
 #include "proxy/ask.h"
 #include "proxy/config.h"
 #include "proxy/own.h"
+#include "proxy/pace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -160,6 +162,14 @@ static void write_totals(struct buf *text, const struct err *not_revoked)
     jw_object_end(&w);
 }
 
+static bool over;
+
+static void stop(void)
+{
+    over = true;
+    loop_stop(px.loop);
+}
+
 static void say_goodbye(void)
 {
     struct err not_revoked = ERR_INIT;
@@ -174,7 +184,7 @@ static void say_goodbye(void)
             break;
     write_totals(&text, &not_revoked);
     send_wait(CH_BYE, 0, buf_text(&text), NULL);
-    loop_stop(px.loop);
+    stop();
 }
 
 /* What was decided before has been told by now, or waits in a queue of which this is the end: only
@@ -230,7 +240,7 @@ static void on_control(struct loop_io *io, uint32_t events)
         if (r == -EAGAIN)
             return;
         if (r == 0) {
-            loop_stop(px.loop); /* the supervisor is gone, and so is the reason to be */
+            stop(); /* the supervisor is gone, and so is the reason to be */
             return;
         }
         if (r > 0 && obey(&fd, &err) >= 0)
@@ -238,14 +248,30 @@ static void on_control(struct loop_io *io, uint32_t events)
         send_wait(CH_FAIL, 0, NULL, &err);
         if (r < 0) {
             exit_status = 1;
-            loop_stop(px.loop);
+            stop();
             return;
         }
     }
 }
 
+static struct pace pace;
+
+/* Nobody but the supervisor is heard until what was done is paid for. */
+static void keep_pace(void *ctx, uint64_t usec)
+{
+    unsigned ms;
+    (void)ctx, (void)usec;
+    while (!over && (ms = pace_due(&pace, clock_us(), clock_cpu_us()))) {
+        struct pollfd p = {.fd = px.control_fd, .events = POLLIN};
+        if (poll(&p, 1, (int)ms) > 0)
+            on_control(&px.control, EPOLLIN);
+    }
+}
+
 static int serve(struct err *err)
 {
+    if (pace.cpus_milli)
+        loop_on_round(px.loop, keep_pace, NULL);
     px.control = (struct loop_io){.fd = px.control_fd, .fn = on_control};
     int r = loop_watch(px.loop, &px.control, EPOLLIN);
     if (r == 0 && px.tls)
@@ -274,6 +300,7 @@ static int run(struct err *err)
     }
     struct buf ready cleanup_buf;
     buf_init(&ready, CHANNEL_TEXT_MAX);
+    pace.cpus_milli = c.cpus_milli;
     r = prepare(&c, &ready, err);
     config_done(&c);
     if (r < 0)

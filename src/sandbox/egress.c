@@ -171,8 +171,10 @@ static int start_proxy(struct sandbox *s, struct err *err)
 {
     /* As root a uid that is nobody's: not the sandbox's, and not one that other proxies share. */
     uid_t uid = s->kernel.privileged ? s->kernel.host_uid | KERNEL_UID_PROXY : 0;
+    uint64_t cpus = s->request->policy->cpus_milli;
     struct link_config c = {.egress = &s->egress,
                             .values = s->request->values,
+                            .cpus_milli = cpus < 1000 ? (uint32_t)cpus : 0,
                             .resolver = s->request->policy->resolver,
                             .uid = uid,
                             .learn = s->learner != NULL};

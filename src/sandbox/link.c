@@ -89,6 +89,8 @@ static int send_config(struct link *l, const struct link_config *c, struct err *
         jw_kv_string(&w, "resolver", c->resolver);
     if (c->learn)
         jw_kv_uint(&w, "learn", 1);
+    if (c->cpus_milli)
+        jw_kv_uint(&w, "cpus", c->cpus_milli);
     if (c->uid) {
         jw_kv_uint(&w, "uid", c->uid);
         jw_kv_uint(&w, "gid", c->uid);

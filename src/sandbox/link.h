@@ -32,6 +32,7 @@ struct link_config {
     bool check;           /* only see whether the secrets are to be had: CH_CHECKED for each */
     const char *resolver; /* "ADDRESS:PORT"; NULL: as the host resolves */
     bool learn;           /* see proxy/proxy.h */
+    uint32_t cpus_milli;  /* its share of a processor; 0: all of one */
 };
 
 /* Where brig-proxy is. */

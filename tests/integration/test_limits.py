@@ -194,6 +194,19 @@ def test_cpu_time_that_brig_proxy_takes_for_the_code(limited):
     assert usage["cpu_usec"] - usage["cpu_beside_usec"] < 900000, f"the code alone is below its limit: {usage}"
 
 
+@pytest.mark.parametrize("share", [0.25, 1])
+def test_brig_proxy_has_the_share_of_its_sandbox(share):
+    """LC-12: with or without a cgroup. A whole processor is the control."""
+    brig = CALLERS[0].with_options("--tier", "container", "-q", *WATCHED, *NO_CGROUP)
+    told = brig.json("--cpus", str(share), "--allow", "http://x.test/pub/**", "--timeout", "6s", *PYTHON, COSTLY.format(1000000))
+    hit(told, "timeout", timed_out=True)
+    used, wall = told["receipt"]["usage"]["cpu_beside_usec"] / 1e6, told["duration_ms"] / 1e3
+    if share < 1:
+        assert used < share * wall + 0.7, f"{used} s of {wall} s"
+    else:
+        assert used > 2.2 or os.getloadavg()[0] > 2 * os.cpu_count(), f"the control: {used} s of {wall} s"
+
+
 def test_timeout(limited):
     began = time.monotonic()
     told = limited.json("--timeout", "700ms", "--", "sleep", "600")
