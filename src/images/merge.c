@@ -250,8 +250,9 @@ static int hide_marked(struct merge *m, const struct place *at, const char *name
     if (!is_mark(m, name))
         return 0;
     if (strcmp(name, LAYER_OPAQUE) == 0) {
-        remove_contents(at->root);
-        return 0;
+        int left = remove_contents(at->root);
+        errno = -left;
+        return left < 0 ? err_sys(err, "remove what a folder of the layer hides") : 0;
     }
     const char *hidden = name + strlen(LAYER_WHITEOUT);
     bool other = strncmp(name, LAYER_OTHER, strlen(LAYER_OTHER)) == 0;

@@ -105,7 +105,34 @@ static int clear_top_folders(int top, uint64_t *next)
     return cleared;
 }
 
-void remove_contents(int dir_fd)
+/* Why this one does not go. */
+static int cannot_go(int dir, const char *name)
+{
+    int as_file = raw_unlinkat(dir, name, 0);
+    int as_folder = as_file < 0 ? raw_unlinkat(dir, name, AT_REMOVEDIR) : 0;
+    if (as_folder == 0 || as_file == -ENOENT)
+        return 0;
+    return as_folder == -ENOTDIR ? as_file : as_folder;
+}
+
+/* Looked at anew: a list that broke off is no empty one. */
+static int what_is_left(int dir)
+{
+    char block[4096] __attribute__((aligned(8)));
+    long n;
+    raw_syscall(__NR_lseek, dir, 0, 0, 0);
+    while ((n = raw_syscall(__NR_getdents64, dir, (long)block, sizeof block, 0)) > 0)
+        for (long at = 0; at < n;) {
+            const struct raw_dirent *e = (const struct raw_dirent *)(block + at);
+            at += e->reclen;
+            int why = is_dot(e->name) ? 0 : cannot_go(dir, e->name);
+            if (why < 0)
+                return why;
+        }
+    return (int)n;
+}
+
+int remove_contents(int dir_fd)
 {
     /* Names that the code cannot have taken before. */
     uint64_t next = (uint64_t)raw_now_us() << 20;
@@ -113,6 +140,7 @@ void remove_contents(int dir_fd)
     do {
         clear_folder(dir_fd, dir_fd, &next);
     } while (clear_top_folders(dir_fd, &next) > 0);
+    return what_is_left(dir_fd);
 }
 
 int remove_folder(int parent, const char *name, int dir_fd)
@@ -121,11 +149,12 @@ int remove_folder(int parent, const char *name, int dir_fd)
     for (int i = 0; i < REMOVE_TRIES; i++) {
         if (i > 0)
             raw_sleep_us(REMOVE_PAUSE_US);
-        if (dir_fd >= 0)
-            remove_contents(dir_fd);
+        int left = dir_fd >= 0 ? remove_contents(dir_fd) : 0;
         result = raw_unlinkat(parent, name, AT_REMOVEDIR);
         if (result == 0 || result == -ENOENT)
             return 0;
+        if (result == -ENOTEMPTY && left < 0)
+            result = left;
     }
     return result;
 }

@@ -35,8 +35,11 @@ int review_clean(struct review *r, const char *staging)
 {
     cleanup_fd int fd = open_staging(r, staging);
     if (fd < 0)
-        return 0;
-    remove_contents(fd);
+        return path_is_absent(errno) ? 0 : -1;
+    int left = remove_contents(fd);
+    errno = -left;
+    if (left < 0)
+        return -1;
     review_step();
     return unlinkat(r->project, staging, AT_REMOVEDIR);
 }
@@ -205,6 +208,15 @@ static bool may_succeed_later(const struct err *why)
     return why->code == ERR_MEMORY || (why->code == ERR_SYSTEM && !path_is_absent(why->sys_errno));
 }
 
+/* The journal alone knows of it, and stays until it is gone. */
+static int clean(struct review *r, const char *staging, struct err *err)
+{
+    if (review_clean(r, staging) == 0)
+        return 0;
+    err_sys(err, "remove %s in %s, which an apply made", staging, r->meta.source);
+    return err_hint(err, "it is tried again the next time; or remove it by hand");
+}
+
 /* 0: there was none. */
 static int finish(struct review *r, const char *name, bool done, struct err *err)
 {
@@ -224,8 +236,12 @@ static int finish(struct review *r, const char *name, bool done, struct err *err
         return result;
     }
     int64_t until = last_change(r, name), top = until_of_top(r, until);
-    if (result >= 0)
-        review_clean(r, j.staging);
+    if (result >= 0 && clean(r, j.staging, &mine) < 0) {
+        review_journal_done(&j);
+        if (err)
+            *err = mine;
+        return err_number(&mine);
+    }
     if (result >= 0)
         forgive(r, &j, until, top);
     /* What could not be put back is told once; it will not get better by itself. */

@@ -309,7 +309,7 @@ void canaries_reset(struct canaries *c)
         cleanup_fd int fd =
             openat(c->folder_fd, folders[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0)
-            remove_contents(fd);
+            (void)!remove_contents(fd); /* what stays counts as dropped: no attack fails by it */
     }
 }
 

@@ -611,3 +611,27 @@ def fill_native(folder, what):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(entry[2])
         path.chmod(entry[1])
+
+
+def test_what_an_apply_left_and_cannot_be_removed_is_not_forgotten():
+    """A project that nobody may change stands for a disk that fails."""
+    lab = Lab(CALLERS[-1], "container")
+    lab.write("text", "a\n")
+    lab.own()
+    review = lab.review("echo b >> text")
+    name = ".brig-apply-0123456789abcdef"
+    staged = lab.write(f"{name}/0", "staged").parent
+    staged.chmod(0o700)
+    journal = next(lab.state.rglob(review)) / "staging"
+    journal.write_bytes(b"brig-journal-2 " + name.encode() + b"\0end\0")
+    for each in (journal, staged, staged / "0"):
+        shutil.chown(each, lab.caller.uid, lab.caller.uid) if IS_ROOT else None
+    lab.project.chmod(0o500)
+    for verb in ("diff", "apply"):
+        done = lab.brig(verb, review)
+        assert done.returncode != 0 and f"remove {name}" in done.stderr and "by hand" in done.stderr, done
+        assert journal.exists() and (lab.project / name).exists()
+    lab.project.chmod(0o755)
+    assert lab.apply(review).returncode == 0 and not (lab.project / name).exists() and not journal.exists(), "the control"
+    assert (lab.project / "text").read_text() == "a\nb\n"
+    lab.close()

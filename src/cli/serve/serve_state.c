@@ -167,9 +167,8 @@ void serve_state_remove(const struct serve_state *s)
     /* Another folder may have taken the name: leave that one alone. */
     bool ours = fstat(s->fd, &here) == 0 && lstat(s->path, &there) == 0 &&
                 here.st_dev == there.st_dev && here.st_ino == there.st_ino;
-    if (!ours)
-        remove_contents(s->fd);
-    else if (remove_folder(AT_FDCWD, s->path, s->fd) < 0)
+    int left = ours ? remove_folder(AT_FDCWD, s->path, s->fd) : remove_contents(s->fd);
+    if (left < 0)
         term_say("left behind: %s could not be removed", s->path);
 }
 

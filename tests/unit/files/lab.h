@@ -71,7 +71,7 @@ static inline void lab_begin(void)
 static inline void lab_end(void)
 {
     int base = open(lab.base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    remove_contents(base);
+    cr_assert(remove_contents(base) == 0);
     close(base);
     close(lab.root);
     rmdir(lab.base);

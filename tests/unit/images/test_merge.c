@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,33 @@ static void refused(const char *why)
 {
     cr_assert(merge_layer(layer, root, &room, &err) < 0);
     cr_assert(strstr(err.message, why), "%s", err.message);
+}
+
+/* Whom a folder's mode binds. */
+static void be_ordinary(void)
+{
+    if (geteuid() != 0)
+        return;
+    cr_assert(chown(top, 4321, 4321) == 0 && fchown(layer, 4321, 4321) == 0 &&
+              fchown(root, 4321, 4321) == 0);
+    cr_assert(setgroups(0, NULL) == 0 && setresgid(4321, 4321, 4321) == 0 &&
+              setresuid(4321, 4321, 4321) == 0);
+}
+
+/* A folder that nobody may change stands for a disk that fails. */
+Test(merge, what_a_layer_hides_and_cannot_be_removed_is_no_image)
+{
+    be_ordinary();
+    folder("root/d");
+    file("root/d/hidden", "1");
+    folder("layer/d");
+    file("layer/d/" LAYER_OPAQUE, "");
+    cr_assert(chmod("root/d", 0500) == 0);
+    refused("remove what a folder of the layer hides");
+    cr_assert(is_there("root/d/hidden"));
+    cr_assert(chmod("root/d", 0700) == 0);
+    merged(); /* the control */
+    cr_assert(is_there("root/d") && !is_there("root/d/hidden"));
 }
 
 Test(merge, a_file_is_one_more_name_of_the_layers)
@@ -303,7 +331,7 @@ Test(merge, where_there_is_no_other_name_it_is_a_copy)
     bool copies = here.st_dev != there.st_dev;
     if (copies) {
         cr_assert(merge_layer(layer, away, &room, &err) < 0 && strstr(err.message, "bytes"));
-        remove_contents(away);
+        cr_assert(remove_contents(away) == 0);
         err = (struct err)ERR_INIT;
     }
     room.bytes = 5;

@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ static void touch(const char *name)
 
 Test(remove, an_empty_folder)
 {
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, a_deep_tree)
@@ -75,7 +76,7 @@ Test(remove, a_deep_tree)
     for (int i = 0; i < 5000; i++)
         cr_assert(mkdir("deeper", 0700) == 0 && chdir("deeper") == 0);
     touch("leaf");
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, a_wide_tree)
@@ -93,7 +94,7 @@ Test(remove, a_wide_tree)
         snprintf(name, sizeof name, "d%d/sub/file", i);
         touch(name);
     }
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, many_branches_at_every_level)
@@ -108,7 +109,7 @@ Test(remove, many_branches_at_every_level)
         }
         cr_assert_eq(chdir("b3"), 0);
     }
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, folders_of_any_mode)
@@ -132,7 +133,7 @@ Test(remove, folders_of_any_mode)
                 break; /* what is above can no longer be reached by name */
         }
     }
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, a_closed_folder_within_an_open_one)
@@ -140,7 +141,7 @@ Test(remove, a_closed_folder_within_an_open_one)
     cr_assert(mkdir("a", 0700) == 0 && mkdir("a/b", 0700) == 0 && mkdir("a/b/c", 0700) == 0);
     touch("a/b/c/f");
     cr_assert(chmod("a/b/c", 0) == 0 && chmod("a/b", 0) == 0 && chmod("a", 0500) == 0);
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, links_are_removed_and_not_followed)
@@ -152,7 +153,7 @@ Test(remove, links_are_removed_and_not_followed)
     cr_assert(symlink("../../canary", "d/link") == 0 && symlink("../../canary/folder", "d/x") == 0);
     cr_assert(mkdir("d/e", 0700) == 0 && symlink("../../../canary/file", "d/e/link") == 0);
     cr_assert_eq(link("../canary/file", "d/hard"), 0);
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, sockets_and_pipes)
@@ -161,7 +162,7 @@ Test(remove, sockets_and_pipes)
     cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     cr_assert_eq(mkfifo("pipe", 0), 0);
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, strange_names)
@@ -176,7 +177,7 @@ Test(remove, strange_names)
         cr_assert_eq(mkdir(names[i], 0700), 0);
         cr_assert(chdir(names[i]) == 0 && mkdir(names[i], 0700) == 0 && chdir("..") == 0);
     }
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 /* Folders are moved to the top under a number: one that took the numbers before must not be in the
@@ -191,7 +192,7 @@ Test(remove, names_that_look_like_its_own)
                   chdir("..") == 0);
     }
     cr_assert(mkdir("d", 0700) == 0 && mkdir("d/e", 0700) == 0 && mkdir("d/e/f", 0700) == 0);
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
 }
 
 Test(remove, the_descriptor_may_stand_anywhere)
@@ -204,6 +205,31 @@ Test(remove, the_descriptor_may_stand_anywhere)
     DIR *dir = fdopendir(dup(top));
     while (readdir(dir))
         ;
-    remove_contents(top);
+    cr_assert_eq(remove_contents(top), 0);
     closedir(dir);
+}
+
+/* A folder that this user may not change stands for a disk that fails. */
+Test(remove, what_stays_is_told)
+{
+    touch("stays");
+    cr_assert(mkdir("d", 0700) == 0);
+    touch("d/f");
+    cr_assert_eq(fchmod(top, 0500), 0);
+    cr_assert_eq(remove_contents(top), -EACCES);
+    cr_assert(access("stays", F_OK) == 0 && access("d", F_OK) == 0 && access("d/f", F_OK) < 0);
+    int parent = open("..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(remove_folder(parent, "top", top), -EACCES);
+    close(parent);
+    cr_assert_eq(fchmod(top, 0700), 0);
+    cr_assert_eq(remove_contents(top), 0, "control");
+}
+
+Test(remove, what_cannot_be_listed_is_not_taken_for_empty)
+{
+    touch("f");
+    int path = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(remove_contents(path), -EBADF);
+    close(path);
+    cr_assert_eq(remove_contents(top), 0, "control");
 }
