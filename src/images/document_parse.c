@@ -1,5 +1,6 @@
 /* Reads the documents of an image. No I/O. */
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "images/document.h"
@@ -329,7 +330,22 @@ void config_done(struct image_config *c)
     *c = (struct image_config){.env_count = 0};
 }
 
-void image_chain(const struct image_config *c, char ret[static 65])
+void image_chain(const struct image_manifest *m, const struct image_config *c, char ret[static 65])
+{
+    static const char kind[] = "brig root by blobs\n";
+    struct sha256 sha;
+    uint8_t sum[SHA256_SIZE];
+    sha256_init(&sha);
+    sha256_add(&sha, kind, sizeof kind);
+    for (unsigned i = 0; i < m->layer_count && i < c->diff_count; i++) {
+        sha256_add(&sha, m->layers[i].digest, strlen(m->layers[i].digest) + 1);
+        sha256_add(&sha, c->diff_ids[i], strlen(c->diff_ids[i]) + 1);
+    }
+    sha256_finish(&sha, sum);
+    hex_encode(sum, sizeof sum, ret);
+}
+
+void image_chain_before(const struct image_config *c, char ret[static 65])
 {
     char pair[2 * DIGEST_SIZE];
     /* An image without layers is the empty folder. */

@@ -16,7 +16,7 @@
 
 /* ---- what names lead to ---- */
 
-enum kind { A_ROOT = 'r', A_LAYER = 'l', A_BLOB = 'b' };
+enum kind { A_ROOT = 'r', A_LAYER = 'l', A_LAYER_BEFORE = 'o', A_BLOB = 'b' };
 
 struct wanted {
     char (*names)[66]; /* a letter for the kind, and 64 digits */
@@ -58,9 +58,33 @@ static bool is_damaged(const struct err *err)
     return err->code != ERR_SYSTEM && err->code != ERR_MEMORY;
 }
 
-/* 1: `ret` is the root of it; 0: it is damaged. */
-static int chain_of(struct wanted *w, const struct image_name *n, char ret[static 65],
-                    struct err *err)
+static int want_layers(struct wanted *w, const struct image_manifest *m, struct err *err)
+{
+    for (unsigned i = 0; i < m->layer_count; i++)
+        if (want(w, A_LAYER, m->layers[i].digest + 7, err) < 0)
+            return err_number(err);
+    return 1;
+}
+
+/* The root that it has, and its layers, unless it is from before they had such names. 0: it is
+ * damaged. */
+static int want_files(struct wanted *w, const struct image_manifest *m,
+                      const struct image_config *c, struct err *err)
+{
+    char chain[65];
+    if (m->layer_count != c->diff_count)
+        return 0;
+    image_chain(m, c, chain);
+    bool there = root_is_there(w->store, chain);
+    if (!there)
+        image_chain_before(c, chain);
+    if (want(w, A_ROOT, chain, err) < 0)
+        return err_number(err);
+    return there ? want_layers(w, m, err) : 1;
+}
+
+/* 0: it is damaged. */
+static int want_all_of(struct wanted *w, const struct image_name *n, struct err *err)
 {
     struct image_manifest manifest;
     struct image_config config;
@@ -77,27 +101,25 @@ static int chain_of(struct wanted *w, const struct image_name *n, char ret[stati
     if (store_blob(w->store, manifest.config.digest, &second, err) < 0 ||
         config_parse(buf_text(&second), second.len, &config, err) < 0)
         return is_damaged(err) ? 0 : err_number(err);
-    image_chain(&config, ret);
-    int r = 1;
-    for (unsigned i = 0; r > 0 && i < config.diff_count; i++)
-        if (want(w, A_LAYER, config.diff_ids[i] + 7, err) < 0)
-            r = err_number(err);
+    int r = want_files(w, &manifest, &config, err);
     config_done(&config);
     return r;
 }
 
 static int want_image(void *ctx, const struct image_name *n, const char *file, struct err *err)
 {
-    struct wanted *w = ctx;
-    char chain[65];
     (void)file;
     if (!n)
         return is_damaged(err) ? 0 : err_number(err);
-    int r = chain_of(w, n, chain, err);
-    return r > 0 ? want(w, A_ROOT, chain, err) : r;
+    return want_all_of(ctx, n, err);
 }
 
 /* ---- removing ---- */
+
+static const char *folder_of(enum kind kind)
+{
+    return kind == A_ROOT ? "roots" : kind == A_LAYER ? "unpacked" : "layers";
+}
 
 /* First out of the way, in one step: half a root or layer is never called one. The bytes of a root
  * are those of its layers, unless it is from before they were kept. */
@@ -107,8 +129,7 @@ static int remove_unpacked(const struct store *s, enum kind kind, const char *na
     char aside[80];
     struct root_facts facts = {.bytes = 0};
     struct err ignored = ERR_INIT;
-    cleanup_fd int folder =
-        openat(s->fd, kind == A_ROOT ? "roots" : "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cleanup_fd int folder = openat(s->fd, folder_of(kind), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int tmp = openat(s->fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cleanup_fd int fd =
         folder < 0 ? -1 : openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -123,7 +144,8 @@ static int remove_unpacked(const struct store *s, enum kind kind, const char *na
     if (renameat(folder, name, tmp, aside) < 0 || remove_folder(tmp, aside, fd) < 0)
         return -errno;
     *(kind == A_ROOT ? &c->roots : &c->layers) += 1;
-    c->bytes += kind == A_ROOT && facts.shared ? 0 : facts.bytes;
+    if (kind == A_LAYER || (kind == A_ROOT && !facts.shared))
+        c->bytes += facts.bytes;
     return 0;
 }
 
@@ -140,6 +162,8 @@ static int remove_unwanted(const struct store *s, const char *folder, enum kind 
     DIR *list = folder_open(s->fd, folder);
     struct dirent *e;
     int more;
+    if (!list && kind == A_LAYER_BEFORE && path_is_absent(errno))
+        return 0;
     if (!list)
         return err_sys(err, "list the images");
     while ((more = folder_next(list, &e)) > 0) {
@@ -173,9 +197,11 @@ int store_collect(const struct store *s, struct collected *ret, struct err *err)
     }
     ret->leftovers += layers_sweep(s);
     if (remove_unwanted(s, "roots", A_ROOT, &w, ret, err) < 0 ||
-        remove_unwanted(s, "layers", A_LAYER, &w, ret, err) < 0 ||
+        remove_unwanted(s, "unpacked", A_LAYER, &w, ret, err) < 0 ||
+        remove_unwanted(s, "layers", A_LAYER_BEFORE, &w, ret, err) < 0 ||
         remove_unwanted(s, "blobs", A_BLOB, &w, ret, err) < 0)
         return err_number(err);
+    unlinkat(s->fd, "layers", AT_REMOVEDIR); /* of before, when there is none any more */
     ret->leftovers += scratch_sweep(s);
     return 0;
 }
@@ -231,12 +257,12 @@ static bool was_checked(struct check *c, const char *id)
 }
 
 /* A layer that is not there is missed by nobody: the next image that has it unpacks it again. */
-static int check_layer(struct check *c, const char *id, struct err *err)
+static int check_layer(struct check *c, const char *id, const char *diff_id, struct err *err)
 {
     struct root_facts facts;
     cleanup_fd int lock = store_lock(c->store, false, err);
     cleanup_fd int layers =
-        lock < 0 ? -1 : openat(c->store->fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        lock < 0 ? -1 : openat(c->store->fd, "unpacked", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (layers < 0)
         return lock < 0 ? lock : err_sys(err, "open the folder of layers");
     cleanup_fd int fd = openat(layers, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -245,17 +271,18 @@ static int check_layer(struct check *c, const char *id, struct err *err)
     if (flock(fd, LOCK_SH) < 0)
         return err_sys(err, "lock a layer");
     close(fd_steal(&lock)); /* nobody removes it now */
-    if (root_facts_read(fd, &facts, err) < 0 || check_tree(c, fd, &facts, err) < 0)
-        return err_wrap(err, "the layer %.12s", id);
-    return 0;
+    if (root_facts_read(fd, &facts, err) >= 0 && check_tree(c, fd, &facts, err) >= 0 &&
+        strcmp(facts.diff_id, diff_id) != 0)
+        err_set(err, ERR_REFUSED, "it is not the layer that the config names");
+    return err->code == ERR_NONE ? 0 : err_wrap(err, "the layer %.12s", id);
 }
 
-static void check_layers(struct check *c, const char *name, const struct image_config *config)
+static void check_layers(struct check *c, const char *name, const struct image *image)
 {
-    for (unsigned i = 0; i < config->diff_count; i++) {
+    for (unsigned i = 0; !image->before && i < image->manifest.layer_count; i++) {
         struct err why = ERR_INIT;
-        const char *id = config->diff_ids[i] + strlen("sha256:");
-        if (!was_checked(c, id) && check_layer(c, id, &why) < 0)
+        const char *id = image->manifest.layers[i].digest + strlen("sha256:");
+        if (!was_checked(c, id) && check_layer(c, id, image->config.diff_ids[i], &why) < 0)
             wrong(c, name, why.message);
     }
 }
@@ -276,7 +303,7 @@ static int check_name(void *ctx, const struct image_name *n, const char *file, s
     if (image_open_in(c->store, n->name, &image, &why) < 0 ||
         check_tree(c, image.root_fd, &image.facts, &why) < 0)
         wrong(c, n->name, why.message);
-    check_layers(c, n->name, &image.config);
+    check_layers(c, n->name, &image);
     return 0;
 }
 

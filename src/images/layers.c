@@ -19,7 +19,7 @@
 
 static int open_layers(const struct store *s)
 {
-    return openat(s->fd, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return openat(s->fd, "unpacked", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 static bool is_settled(int layer)
@@ -45,8 +45,16 @@ static bool was_left(int fd)
 
 /* ---- take ---- */
 
+/* IM-8, as far as brig-unpack is believed: about the blob that it was given, and no other. */
+static int check_diff_id(const struct root_facts *facts, const char *diff_id, struct err *err)
+{
+    return strcmp(facts->diff_id, diff_id) == 0
+               ? 0
+               : err_set(err, ERR_REFUSED, "it is not the layer that the config names");
+}
+
 /* 1: it is held. The store is locked. */
-static int hold(const struct store *s, struct held_layer *h, struct err *err)
+static int hold(const struct store *s, struct held_layer *h, const char *diff_id, struct err *err)
 {
     cleanup_fd int layers = open_layers(s);
     if (layers < 0)
@@ -61,14 +69,17 @@ static int hold(const struct store *s, struct held_layer *h, struct err *err)
         return err_sys(err, "lock a layer");
     if (root_facts_read(fd, &h->facts, err) < 0)
         return err_wrap(err, "the layer %.64s", h->id);
+    if (check_diff_id(&h->facts, diff_id, err) < 0)
+        return err_number(err);
     h->fd = fd_steal(&fd);
     return 1;
 }
 
-static int hold_locked(const struct store *s, struct held_layer *h, struct err *err)
+static int hold_locked(const struct store *s, struct held_layer *h, const char *diff_id,
+                       struct err *err)
 {
     cleanup_fd int lock = store_lock(s, true, err);
-    return lock < 0 ? lock : hold(s, h, err);
+    return lock < 0 ? lock : hold(s, h, diff_id, err);
 }
 
 /* The byte that stands for it: two layers that share one only wait for each other. */
@@ -90,31 +101,32 @@ static int lock_making(const struct store *s, const char *id, struct err *err)
     return fd_steal(&fd);
 }
 
-static struct held_layer *next_of(struct held_layers *h, const char *digest, struct err *err)
+static struct held_layer *next_of(struct held_layers *h, const struct layer_name *name,
+                                  struct err *err)
 {
-    if (h->count == IMAGE_LAYERS_MAX || !digest_valid(digest)) {
+    if (h->count == IMAGE_LAYERS_MAX || !digest_valid(name->blob) || !digest_valid(name->diff_id)) {
         err_set(err, ERR_INTERNAL, "a layer too many, or none");
         return NULL;
     }
     struct held_layer *next = &h->items[h->count];
     *next = (struct held_layer){.fd = -1};
-    snprintf(next->id, sizeof next->id, "%s", digest + strlen("sha256:"));
+    snprintf(next->id, sizeof next->id, "%s", name->blob + strlen("sha256:"));
     return next;
 }
 
-int layers_take(const struct store *s, struct held_layers *h, const char *digest, int *making,
-                struct err *err)
+int layers_take(const struct store *s, struct held_layers *h, const struct layer_name *name,
+                int *making, struct err *err)
 {
-    struct held_layer *next = next_of(h, digest, err);
+    struct held_layer *next = next_of(h, name, err);
     *making = -1;
     if (!next)
         return err_number(err);
-    int found = hold_locked(s, next, err);
+    int found = hold_locked(s, next, name->diff_id, err);
     if (found == 0) {
         cleanup_fd int lock = lock_making(s, next->id, err);
         if (lock < 0)
             return lock;
-        found = hold_locked(s, next, err);
+        found = hold_locked(s, next, name->diff_id, err);
         if (found == 0)
             *making = fd_steal(&lock);
     }
@@ -136,11 +148,12 @@ static int put_locked(const struct store *s, struct held_layer *h, struct scratc
     return flock(h->fd, LOCK_SH) == 0 ? 0 : err_sys(err, "lock a layer");
 }
 
-int layers_put(const struct store *s, struct held_layers *h, const char *digest, struct scratch *t,
-               const struct root_facts *facts, struct err *err)
+int layers_put(const struct store *s, struct held_layers *h, const struct layer_name *name,
+               struct scratch *t, const struct root_facts *facts, struct err *err)
 {
-    struct held_layer *next = next_of(h, digest, err);
-    if (!next || root_facts_write(t->fd, facts, err) < 0)
+    struct held_layer *next = next_of(h, name, err);
+    if (!next || check_diff_id(facts, name->diff_id, err) < 0 ||
+        root_facts_write(t->fd, facts, err) < 0)
         return err_number(err);
     cleanup_fd int lock = store_lock(s, true, err);
     if (lock < 0)
@@ -256,10 +269,10 @@ struct uses_of {
 };
 
 /* A layer that is twice in an image is still one's. */
-static bool came_before(const struct image_config *c, unsigned at)
+static bool came_before(const struct image_manifest *m, unsigned at)
 {
     for (unsigned i = 0; i < at; i++)
-        if (strcmp(c->diff_ids[i], c->diff_ids[at]) == 0)
+        if (strcmp(m->layers[i].digest, m->layers[at].digest) == 0)
             return true;
     return false;
 }
@@ -273,11 +286,11 @@ static int add_image(void *ctx, const struct image_name *n, const char *file, st
     if (!n)
         return 0;
     image.name = *n;
-    if (image_documents(of->store, &image, &ignored) < 0)
+    if (image_documents(of->store, &image, &ignored) < 0 || !root_is_there(of->store, image.chain))
         return 0;
-    for (unsigned i = 0; i < image.config.diff_count; i++)
-        if (!came_before(&image.config, i) &&
-            add_use(of->store, of->uses, image.config.diff_ids[i] + 7, err) < 0)
+    for (unsigned i = 0; i < image.manifest.layer_count; i++)
+        if (!came_before(&image.manifest, i) &&
+            add_use(of->store, of->uses, image.manifest.layers[i].digest + 7, err) < 0)
             return err_number(err);
     return 0;
 }
@@ -289,14 +302,15 @@ int layer_uses_read(const struct store *s, struct layer_uses *ret, struct err *e
     return names_each(s, add_image, &of, err);
 }
 
-bool layer_uses_sizes(const struct layer_uses *u, const struct image_config *c, uint64_t *own,
+bool layer_uses_sizes(const struct layer_uses *u, const struct image *image, uint64_t *own,
                       uint64_t *shared)
 {
+    const struct image_manifest *m = &image->manifest;
     *own = *shared = 0;
-    for (unsigned i = 0; i < c->diff_count; i++) {
-        const struct layer_use *use = came_before(c, i) ? NULL : use_of(u, c->diff_ids[i] + 7);
-        if (came_before(c, i))
+    for (unsigned i = 0; i < m->layer_count; i++) {
+        if (came_before(m, i))
             continue;
+        const struct layer_use *use = image->before ? NULL : use_of(u, m->layers[i].digest + 7);
         if (!use || !use->there)
             return false;
         *(use->names > 1 ? shared : own) += use->bytes;

@@ -34,7 +34,7 @@ static int find_path(struct store *s, struct err *err)
 
 int store_open(struct store *s, bool make, struct err *err)
 {
-    static const char *const folders[] = {"names", "blobs", "layers", "roots", "tmp"};
+    static const char *const folders[] = {"names", "blobs", "unpacked", "roots", "tmp"};
     *s = (struct store)STORE_INIT;
     s->fd = runstate_open("images", make);
     if (s->fd < 0 && !make && errno == ENOENT)
@@ -334,6 +334,13 @@ bool root_in_use(const struct store *s, const char *chain)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
+bool root_is_there(const struct store *s, const char *chain)
+{
+    struct stat sb;
+    cleanup_fd int roots = openat(s->fd, "roots", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return roots >= 0 && fstatat(roots, chain, &sb, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int root_facts_write(int folder, const struct root_facts *f, struct err *err)
 {
     struct json_writer w;
@@ -345,6 +352,10 @@ int root_facts_write(int folder, const struct root_facts *f, struct err *err)
     jw_kv_uint(&w, "left_out", f->left_out);
     if (f->shared)
         jw_kv_bool(&w, "shared", true);
+    if (f->diff_id[0]) {
+        jw_kv_string(&w, "diff_id", f->diff_id);
+        jw_kv_uint(&w, "packed", f->packed);
+    }
     jw_object_end(&w);
     int r = text.failed ? err_memory(err)
                         : write_new(folder, "facts", buf_text(&text), text.len, false, err);
@@ -365,11 +376,14 @@ int root_facts_read(int root, struct root_facts *ret, struct err *err)
     *ret = (struct root_facts){.bytes = json_uint(doc, "bytes"),
                                .files = json_uint(doc, "files"),
                                .left_out = json_uint(doc, "left_out"),
+                               .packed = json_uint(doc, "packed"),
                                .shared =
                                    shared && json_type(shared) == JSON_BOOL && json_bool(shared)};
     bool good = digest_valid(json_text(doc, "tree"));
     if (good)
         snprintf(ret->tree, sizeof ret->tree, "%s", json_text(doc, "tree"));
+    if (digest_valid(json_text(doc, "diff_id")))
+        snprintf(ret->diff_id, sizeof ret->diff_id, "%s", json_text(doc, "diff_id"));
     json_free(doc);
     return good ? 0 : err_set(err, ERR_REFUSED, "the facts about its root are none");
 }

@@ -3,20 +3,25 @@
  *   images/lock                one writer of names and blobs at a time, or many readers
  *   images/names/HASH          a name and the manifest that it stands for; HASH is the name's
  *   images/blobs/DIGEST        manifests and configs, each called by what it hashes to
- *   images/layers/ID/tree      the files of one layer, unpacked alone; ID is its digest without
- *   images/layers/ID/facts     compression
- *   images/layers/ID/settled   all of it is on the disk
+ *   images/unpacked/ID/tree    the files of one layer, unpacked alone; ID is the digest of the blob
+ *   images/unpacked/ID/facts   that they came out of
+ *   images/unpacked/ID/settled all of it is on the disk
  *   images/layers.lock         a byte of it for each layer that is being unpacked
  *   images/roots/CHAIN/tree    the files of an image, all layers laid over each other, as names of
- *   images/roots/CHAIN/facts   the layers' files; CHAIN is the specification's name of these layers
- *                              in this order
+ *   images/roots/CHAIN/facts   the layers' files; CHAIN is a name of these layers in this order
+ *                              (image_chain)
+ *   images/layers              layers as brig kept them before, by what brig-unpack said that they
+ *                              are: nothing is taken from there any more
  *   images/tmp/RANDOM          what is being made or removed; its maker holds a lock on it
  *
  * IM-7  What has a final name is complete: it was written elsewhere, flushed, and renamed. Whoever
  *       is killed leaves something in tmp, which nobody looks at and the next one removes.
  * IM-8  A name, a pin, a digest: all are checked against the bytes at every start.
  * IM-9  What a sandbox uses is locked by it, and nobody removes it. A layer is locked by who makes
- * a root of it; one that is not settled and that nobody locks is what a killed load left. */
+ * a root of it; one that is not settled and that nobody locks is what a killed load left.
+ * IM-21 A layer has the name of the blob that it came out of. brig itself hashes what it gives to
+ * brig-unpack: one that was taken over by a blob can spoil the layer of that very blob. How a blob
+ * is packed follows from its bytes alone, so that one digest is one layer. */
 #pragma once
 
 #include "base/buf.h"
@@ -92,6 +97,9 @@ struct root_facts {
     char tree[DIGEST_SIZE]; /* of everything in it (tree_digest) */
     uint64_t bytes, files, left_out;
     bool shared; /* a root whose files are also those of layers */
+    /* Of a layer: what it is without compression, as brig-unpack said, and the size of its blob. */
+    char diff_id[DIGEST_SIZE];
+    uint64_t packed;
 };
 /* Locked for use, shared. -ENOENT where there is none (and err is not set). */
 int root_hold(const struct store *s, const char chain[static 65]);
@@ -99,6 +107,7 @@ int root_facts_read(int root, struct root_facts *ret, struct err *err);
 /* Not flushed: what is around it is to be flushed with it. */
 int root_facts_write(int folder, const struct root_facts *f, struct err *err);
 bool root_in_use(const struct store *s, const char *chain);
+bool root_is_there(const struct store *s, const char *chain);
 /* tree.c: one digest over names, kinds, modes, sizes, contents and targets of all that is in it.
  * What was read once with `known` (or NULL) is not read again: none of it may be removed while this
  * is used. */
@@ -126,13 +135,18 @@ struct held_layers {
     struct held_layer items[IMAGE_LAYERS_MAX];
     unsigned count;
 };
+/* What a layer is called: by the digest of its blob, as it came. One whose files are another layer
+ * than the config says is refused. */
+struct layer_name {
+    const char *blob, *diff_id;
+};
 /* One more: 1 if it was there. Otherwise 0, and the caller is the only one to unpack it until it
  * closes *making. */
-int layers_take(const struct store *s, struct held_layers *h, const char *digest, int *making,
-                struct err *err);
+int layers_take(const struct store *s, struct held_layers *h, const struct layer_name *name,
+                int *making, struct err *err);
 /* What was unpacked into the folder "tree" of `t` becomes this layer, and is held. */
-int layers_put(const struct store *s, struct held_layers *h, const char *digest, struct scratch *t,
-               const struct root_facts *facts, struct err *err);
+int layers_put(const struct store *s, struct held_layers *h, const struct layer_name *name,
+               struct scratch *t, const struct root_facts *facts, struct err *err);
 /* The caller has locked the store, and flushed its file system. */
 int layers_settle(const struct held_layers *h, struct err *err);
 /* Lets go of them. What is not settled then and nobody else holds is removed. */
@@ -155,7 +169,8 @@ int layer_uses_read(const struct store *s, struct layer_uses *ret, struct err *e
 void layer_uses_done(struct layer_uses *u);
 /* What an image has for itself, and what others have as well. False: its layers are not there, all
  * of its files are its own. */
-bool layer_uses_sizes(const struct layer_uses *u, const struct image_config *c, uint64_t *own,
+struct image;
+bool layer_uses_sizes(const struct layer_uses *u, const struct image *image, uint64_t *own,
                       uint64_t *shared);
 
 /* ---- use.c: an image as the rest of brig sees it ---- */
@@ -167,6 +182,7 @@ struct image {
     char chain[65];
     char root[PATH_MAX]; /* the folder; its path has no links */
     int root_fd;         /* holds it (IM-9) */
+    bool before;         /* its files are from before layers were named by their blobs */
     struct root_facts facts;
 };
 #define IMAGE_INIT                                                                                 \

@@ -51,13 +51,20 @@ int image_documents(const struct store *s, struct image *i, struct err *err)
         return err_number(err);
     if (i->config.diff_count != i->manifest.layer_count)
         return err_set(err, ERR_REFUSED, "its config names other layers than its manifest");
-    image_chain(&i->config, i->chain);
+    image_chain(&i->manifest, &i->config, i->chain);
     return 0;
 }
 
+/* One that was unpacked before roots had their names of blobs is still what it was; but nothing
+ * new is made of it. */
 static int hold_root(const struct store *s, struct image *i, struct err *err)
 {
     i->root_fd = root_hold(s, i->chain);
+    if (i->root_fd < 0) {
+        i->before = true;
+        image_chain_before(&i->config, i->chain);
+        i->root_fd = root_hold(s, i->chain);
+    }
     if (i->root_fd < 0)
         return err_set(err, ERR_REFUSED, "its root is missing");
     snprintf(i->root, sizeof i->root, "%.*s/roots/%s/tree", PATH_MAX - 100, s->path, i->chain);

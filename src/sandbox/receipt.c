@@ -189,6 +189,7 @@ static void write_body(struct sandbox *s, struct buf *out)
 void sandbox_receipt_begin(struct sandbox *s)
 {
     time_now(s->started);
+    s->in.hash = s->request->stdin_hash;
     if (!s->request->receipt)
         return;
     stream_hash_init(&s->out_hash);

@@ -30,6 +30,7 @@ int run_values_add(struct run_values *v, const char *name, const char *text, str
 const char *run_values_find(const struct run_values *v, const char *name); /* NULL takes NULL */
 void run_values_wipe(struct run_values *v);                                /* takes NULL */
 
+struct stream_hash;
 struct run_request {
     const struct policy *policy;
     struct run_values *values; /* or NULL */
@@ -41,7 +42,9 @@ struct run_request {
     const char *review;  /* absolute folder of which the code gets a copy-on-write view, or NULL;
                             takes the place of the project */
     const char *review_dest;
-    int stdin_fd;  /* read by the supervisor and fed through a pipe; -1: empty */
+    int stdin_fd; /* read by the supervisor and fed through a pipe; -1: empty */
+    /* Of what the code was given of it, where no receipt is written; or NULL. */
+    struct stream_hash *stdin_hash;
     int stdout_fd; /* where output streams to; -1: capture only */
     int stderr_fd;
     bool tty;     /* a private terminal; stdin_fd is then the user's terminal */

@@ -265,7 +265,7 @@ def test_layers_are_kept_once(one):
     """Of two images with layers in common each is unpacked once, and what one hides or replaces the other has."""
     common = [base(), layer(entry("common", b"c" * 5000), entry("both", b"b" * 3000))]
     one.loaded(Image(*common, layer(entry("own", b"1" * 2000), entry("both", b"new"))), "test/first")
-    before = {each.name for each in (one.images / "layers").iterdir()}
+    before = {each.name for each in (one.images / "unpacked").iterdir()}
     # A layer that is there is not read again, so that nobody misses it.
     second = Image(*common, layer(entry(".wh.common", b""), entry("own", b"2")))
 
@@ -274,13 +274,13 @@ def test_layers_are_kept_once(one):
             documents["blobs"][digest(each)] = b"x" * len(each)
 
     one.loaded(second, "test/second", change=without)
-    layers = {each.name for each in (one.images / "layers").iterdir()}
+    layers = {each.name for each in (one.images / "unpacked").iterdir()}
     assert len(before) == 3 and len(layers - before) == 1 and list((one.images / "tmp").iterdir()) == []
     roots = sorted((each / "tree" for each in (one.images / "roots").iterdir()), key=lambda root: (root / "own").stat().st_size)
     assert (roots[0] / "bin/busybox").stat().st_ino == (roots[1] / "bin/busybox").stat().st_ino
     assert (roots[0] / "both").read_text() == "b" * 3000 and (roots[1] / "both").read_text() == "new"
     assert not (roots[0] / "common").exists() and (roots[1] / "common").read_text() == "c" * 5000
-    assert all((each / "settled").exists() for each in (one.images / "layers").iterdir())
+    assert all((each / "settled").exists() for each in (one.images / "unpacked").iterdir())
     one.verify()
     shown = {each["name"]: each for each in one.json("list")["images"]}
     assert shown["test/first:latest"]["own_bytes"] == 2003 and shown["test/second:latest"]["own_bytes"] == 1
@@ -291,12 +291,12 @@ def test_layers_are_kept_once(one):
     one.verify()
     assert one.run("--image", "test/second", "--", "cat", "/both").stdout == "b" * 3000
     # A file of a layer that the image hides is looked at as well.
-    path = one.images / "layers" / digest(common[1]).removeprefix("sha256:") / "tree/common"
+    path = one.images / "unpacked" / digest(common[1]).removeprefix("sha256:") / "tree/common"
     path.write_bytes(b"d" * 5000)
     told = one.image("verify")
     assert told.returncode == 1 and b"the layer" in told.stdout, told
     told = one.json("rm", "test/second")
-    assert told["layers"] == 3 and list((one.images / "layers").iterdir()) == []
+    assert told["layers"] == 3 and list((one.images / "unpacked").iterdir()) == []
 
 
 def test_many_layers(one):
@@ -325,7 +325,7 @@ def test_killed_at_any_step(one):
 
     def state():
         # os.walk goes on where a folder is gone by now.
-        return [name for sub in ("tmp", "layers", "roots", "names", "blobs") for _, folders, files in os.walk(one.images / sub) for name in folders + files][:400]
+        return [name for sub in ("tmp", "unpacked", "roots", "names", "blobs") for _, folders, files in os.walk(one.images / sub) for name in folders + files][:400]
 
     for _ in range(12 if not SANITIZED else 4):
         load = subprocess.Popen(one.command("load", folder, "killed/that"), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)

@@ -46,7 +46,7 @@ static void lines_done(struct lines *l)
 static void find_sizes(const struct layer_uses *uses, const struct image *image, uint64_t *own,
                        uint64_t *shared)
 {
-    if (layer_uses_sizes(uses, &image->config, own, shared))
+    if (layer_uses_sizes(uses, image, own, shared))
         return;
     *own = image->facts.bytes;
     *shared = 0;
@@ -220,6 +220,10 @@ static void write_image(const struct image *i, const struct layer_uses *uses, st
     jw_kv_array(w, "layers");
     for (unsigned n = 0; n < i->config.diff_count; n++)
         jw_string(w, i->config.diff_ids[n]);
+    jw_array_end(w);
+    jw_kv_array(w, "blobs");
+    for (unsigned n = 0; n < i->manifest.layer_count; n++)
+        jw_string(w, i->manifest.layers[n].digest);
     jw_array_end(w);
     jw_object_end(w);
 }

@@ -177,7 +177,9 @@ static int hold_layers(struct derived *d, const struct derived *from, struct err
 {
     for (unsigned i = 0; i < from->added_count; i++) {
         int making;
-        int r = layers_take(&d->store, &d->held, from->added[i].digest, &making, err);
+        const struct layer_name name = {.blob = from->added[i].digest,
+                                        .diff_id = from->added[i].digest};
+        int r = layers_take(&d->store, &d->held, &name, &making, err);
         if (making >= 0)
             close(making);
         if (r <= 0)

@@ -42,6 +42,18 @@ static int copy_base(struct derived *d, struct err *err)
     return 0;
 }
 
+/* IM-21: its files would get a name that says of which blobs they are, which nobody saw. */
+static int check_base_files(const struct image *base, struct err *err)
+{
+    if (!base->before)
+        return 0;
+    err_set(err, ERR_UNSUPPORTED,
+            "the files of %s were unpacked by an earlier brig, which did not name them by their "
+            "blobs: nothing is made of them",
+            base->name.name);
+    return err_hint(err, "load, pull or build it again");
+}
+
 int derive_begin(struct derived *d, const char *base, uint64_t max_bytes, uint64_t max_entries,
                  struct err *err)
 {
@@ -54,7 +66,8 @@ int derive_begin(struct derived *d, const char *base, uint64_t max_bytes, uint64
                           .max_entries = max_entries};
     if (store_open(&d->store, true, err) < 0 ||
         (base && image_open_in(&d->store, base, &d->base, err) < 0) ||
-        load_sweep(&d->store, err) < 0 || scratch_make(&d->store, &d->scratch, err) < 0 ||
+        check_base_files(&d->base, err) < 0 || load_sweep(&d->store, err) < 0 ||
+        scratch_make(&d->store, &d->scratch, err) < 0 ||
         scratch_make(&d->store, &d->root, err) < 0 ||
         make_folder(&d->scratch, "empty", d->empty, err) < 0 ||
         make_folder(&d->root, "tree", d->tree, err) < 0)
@@ -106,27 +119,32 @@ static uint64_t less(uint64_t a, uint64_t b)
 }
 
 /* IM-14: as any layer is, alone and in a sandbox; it must be what was written. */
-static int unpack_added(struct derived *d, int fd, const char *digest, struct err *err)
+static int unpack_added(struct derived *d, int fd, const char *digest, uint64_t size,
+                        struct err *err)
 {
     const struct layer_request q = {.store = &d->store,
+                                    .name = {.blob = digest, .diff_id = digest},
                                     .source = fd,
+                                    .size = size,
                                     .empty = d->empty,
                                     .max_bytes = less(d->max_bytes, d->sum.bytes),
                                     .max_entries = less(d->max_entries, d->sum.files)};
     if (lseek(fd, 0, SEEK_SET) < 0)
         return err_sys(err, "read the layer");
-    return load_layer(&q, digest, &d->held, err) < 0 ? err_wrap(err, "the new layer") : 0;
+    return load_layer(&q, &d->held, err) < 0 ? err_wrap(err, "the new layer") : 0;
 }
 
-/* Over the files that are there. */
+/* Over the files that are there. It is written without compression: the digest of the blob is that
+ * of the layer. */
 static int lay(struct derived *d, int fd, const char *digest, uint64_t size, struct err *err)
 {
     cleanup_fd int making = -1; /* until it is unpacked */
     if (d->base.manifest.layer_count + d->added_count == IMAGE_LAYERS_MAX)
         return err_set(err, ERR_LIMIT, "an image has at most %d layers", IMAGE_LAYERS_MAX);
-    int r = layers_take(&d->store, &d->held, digest, &making, err);
+    const struct layer_name name = {.blob = digest, .diff_id = digest};
+    int r = layers_take(&d->store, &d->held, &name, &making, err);
     if (r == 0)
-        r = unpack_added(d, fd, digest, err);
+        r = unpack_added(d, fd, digest, size, err);
     if (r < 0)
         return r;
     const struct held_layer *layer = &d->held.items[d->held.count - 1];
@@ -388,11 +406,10 @@ static int write_documents(struct load_image *image, const struct derived *d, st
     if (write_manifest(image, d, err) < 0)
         return err_number(err);
     digest_of(&image->manifest, image->digest);
-    struct image_manifest again;
     if (image->manifest.failed ||
-        manifest_parse(buf_text(&image->manifest), image->manifest.len, &again, err) < 0)
+        manifest_parse(buf_text(&image->manifest), image->manifest.len, &image->parsed, err) < 0)
         return image->manifest.failed ? err_memory(err) : err_number(err);
-    return again.layer_count == image->config.diff_count
+    return image->parsed.layer_count == image->config.diff_count
                ? 0
                : err_set(err, ERR_INTERNAL, "other layers in the manifest than in the config");
 }

@@ -60,6 +60,7 @@ int step_key(const struct derived *d, const struct policy *p, const struct words
         return err_memory(err);
     sha256_init(&sha);
     add_part(&sha, BRIG_VERSION);
+    add_part(&sha, "layers by blobs"); /* what a base from before was, nobody knows */
     add_part(&sha, hash);
     add_part(&sha, d->base.root_fd >= 0 ? d->base.name.manifest : NULL);
     add_count(&sha, d->added_count);

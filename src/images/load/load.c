@@ -36,30 +36,50 @@ static void step(const struct loading *l, const char *what, unsigned layer, unsi
 
 /* ---- layers ---- */
 
-/* IM-8: the blob is what its descriptor says; what it is without compression is checked by what is
- * unpacked, so that a file that changes in between is found out. */
-static int check_blob(int fd, const struct load_layer *layer, struct err *err)
+/* What brig-unpack was not given, because it had its end before, or gave up. A file that grows has
+ * no end. */
+static int hash_rest(int fd, uint64_t size, struct stream_hash *given, struct err *err)
 {
     cleanup_free char *chunk = malloc(256u << 10);
-    struct sha256 sha;
-    uint8_t digest[SHA256_SIZE];
-    char text[SHA256_HEX_SIZE];
-    uint64_t size = 0;
     ssize_t n;
     if (!chunk)
         return err_memory(err);
-    sha256_init(&sha);
-    while ((n = read(fd, chunk, 256u << 10)) > 0 && (size += (uint64_t)n) <= layer->at.size)
-        sha256_add(&sha, chunk, (size_t)n);
-    if (n < 0)
-        return err_sys(err, "read a layer");
-    sha256_finish(&sha, digest);
-    hex_encode(digest, sizeof digest, text);
-    if (size != layer->at.size)
+    while (given->bytes <= size && (n = pread(fd, chunk, 256u << 10, (off_t)given->bytes)) != 0)
+        if (n > 0)
+            stream_hash_add(given, chunk, (size_t)n);
+        else if (errno != EINTR)
+            return err_sys(err, "read a layer");
+    return 0;
+}
+
+/* IM-8, IM-21: what was unpacked came out of the blob of that name. The bytes were hashed on their
+ * way: a source that is changed meanwhile has changed what is compared here. */
+static int check_blob(const struct layer_request *q, struct stream_hash *given, struct err *err)
+{
+    uint8_t sum[SHA256_SIZE];
+    char text[SHA256_HEX_SIZE];
+    if (hash_rest(q->source, q->size, given, err) < 0)
+        return err_number(err);
+    if (given->bytes != q->size)
         return err_set(err, ERR_REFUSED, "it has another size than was said");
-    return strcmp(text, layer->at.digest + 7) == 0
+    sha256_finish(&given->sha, sum);
+    hex_encode(sum, sizeof sum, text);
+    return strcmp(text, q->name.blob + strlen("sha256:")) == 0
                ? 0
                : err_set(err, ERR_REFUSED, "it has another digest than was said");
+}
+
+/* Who gave something else than was said is told that, whatever brig-unpack found in it. */
+static int unpack_checked(const struct layer_request *q, const char *folder, struct unpacked *got,
+                          struct err *err)
+{
+    struct err why = ERR_INIT;
+    int r = unpack_run(q->source, true, folder, q->empty, q->max_bytes, q->max_entries, got, &why);
+    if ((r >= 0 || why.code == ERR_REFUSED) && check_blob(q, &got->given, err) < 0)
+        return err_number(err);
+    if (r < 0)
+        *err = why;
+    return r;
 }
 
 static uint64_t at_most(uint64_t n, uint64_t most)
@@ -77,8 +97,7 @@ static int make_folder(const struct scratch *t, const char *name, char path[stat
     return 0;
 }
 
-int load_layer(const struct layer_request *q, const char *digest, struct held_layers *h,
-               struct err *err)
+int load_layer(const struct layer_request *q, struct held_layers *h, struct err *err)
 {
     char folder[PATH_MAX];
     struct scratch t = SCRATCH_INIT;
@@ -88,19 +107,36 @@ int load_layer(const struct layer_request *q, const char *digest, struct held_la
         return err_number(err);
     int r = make_folder(&t, "tree", folder, err);
     if (r >= 0)
-        r = unpack_run(q->source, true, folder, q->empty, q->max_bytes, q->max_entries, &got, err);
-    if (r >= 0 && strcmp(got.diff_id, digest) != 0)
-        r = err_set(err, ERR_REFUSED, "it is not the layer that the config names");
+        r = unpack_checked(q, folder, &got, err);
     cleanup_fd int tree = r < 0 ? -1 : openat(t.fd, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (r >= 0)
         r = tree < 0 ? err_sys(err, "open the unpacked layer")
                      : tree_digest(tree, q->known, &facts, err);
     if (r >= 0) {
         facts.left_out = got.left_out;
-        r = layers_put(q->store, h, digest, &t, &facts, err);
+        facts.packed = q->size;
+        snprintf(facts.diff_id, sizeof facts.diff_id, "%s", got.diff_id);
+        r = layers_put(q->store, h, &q->name, &t, &facts, err);
     }
     scratch_done(q->store, &t);
     return r;
+}
+
+static struct layer_name name_of(const struct load_image *image, unsigned n)
+{
+    return (struct layer_name){.blob = image->layers[n].at.digest,
+                               .diff_id = image->config.diff_ids[n]};
+}
+
+/* Before it is read: most of what is wrong is cut off. */
+static int check_size(int fd, const struct load_layer *layer, struct err *err)
+{
+    struct stat sb;
+    if (fstat(fd, &sb) < 0)
+        return err_sys(err, "look at a layer");
+    return (uint64_t)sb.st_size == layer->at.size
+               ? 0
+               : err_set(err, ERR_REFUSED, "it has another size than was said");
 }
 
 static int unpack_layer(const struct loading *l, const struct load_image *image, unsigned n,
@@ -113,16 +149,18 @@ static int unpack_layer(const struct loading *l, const struct load_image *image,
     cleanup_fd int fd = source_open(l->source, layer->file, err);
     if (fd < 0)
         return fd;
-    if (layer->sized && (check_blob(fd, layer, err) < 0 || lseek(fd, 0, SEEK_SET) < 0))
+    if (check_size(fd, layer, err) < 0)
         return err_number(err);
     step(l, "unpack", n + 1, image->parsed.layer_count);
     const struct layer_request q = {.store = l->store,
+                                    .name = name_of(image, n),
                                     .source = fd,
+                                    .size = layer->at.size,
                                     .empty = empty,
                                     .max_bytes = l->left_bytes - sum->bytes,
                                     .max_entries = l->left_entries - sum->files,
                                     .known = known};
-    return load_layer(&q, image->config.diff_ids[n], h, err);
+    return load_layer(&q, h, err);
 }
 
 /* What is in the store takes as much of an image as what is not. */
@@ -145,7 +183,8 @@ static int get_layer(const struct loading *l, const struct load_image *image, un
                      struct err *err)
 {
     cleanup_fd int making = -1; /* until it is unpacked */
-    int r = layers_take(l->store, h, image->config.diff_ids[n], &making, err);
+    const struct layer_name name = name_of(image, n);
+    int r = layers_take(l->store, h, &name, &making, err);
     if (r == 0)
         r = unpack_layer(l, image, n, sum, h, known, err);
     return r < 0 ? r : count_layer(l, &h->items[n], sum, err);
@@ -322,7 +361,7 @@ int load_put(struct store *store, struct load_image *image, const char *name, st
     const struct load_request request = {.name = name};
     struct loading l = {.request = &request, .store = store};
     char chain[65];
-    image_chain(&image->config, chain);
+    image_chain(&image->parsed, &image->config, chain);
     if (choose_name(&l, image, r->name.name, err) < 0)
         return err_number(err);
     snprintf(r->name.manifest, sizeof r->name.manifest, "%s", image->digest);
@@ -348,7 +387,7 @@ static int load_one(void *ctx, struct load_image *image, struct err *err)
     struct load_result r = {.known = true};
     struct scratch none = SCRATCH_INIT;
     char chain[65];
-    image_chain(&image->config, chain);
+    image_chain(&image->parsed, &image->config, chain);
     if (choose_name(l, image, r.name.name, err) < 0)
         return err_number(err);
     snprintf(r.name.manifest, sizeof r.name.manifest, "%s", image->digest);

@@ -3,6 +3,7 @@
 
 #include "images/merge.h"
 #include "images/store.h"
+#include "sandbox/stream.h"
 
 #define LOAD_MAX_BYTES   (UINT64_C(16) << 30)
 #define LOAD_MAX_ENTRIES 600000
@@ -59,6 +60,8 @@ int host_image(const char *packages, struct load_request *load, struct err *err)
 struct unpacked {
     char diff_id[DIGEST_SIZE];
     uint64_t bytes, entries, left_out;
+    struct stream_hash given; /* what it was given, of the beginning of the archive: also set when
+                                 it was refused */
 };
 /* `folder` gets it; `empty` is an empty folder, which is all else that there is in the sandbox. */
 int unpack_run(int archive, bool layer, const char *folder, const char *empty, uint64_t max_bytes,
@@ -69,7 +72,6 @@ int unpack_run(int archive, bool layer, const char *folder, const char *empty, u
 struct load_layer {
     char file[300]; /* in the source */
     struct descriptor at;
-    bool sized; /* the descriptor is known, and must fit */
 };
 /* One image, all of whose documents were checked. */
 struct load_image {
@@ -89,17 +91,18 @@ int source_each(int dir, int (*fn)(void *ctx, struct load_image *image, struct e
  * in `t`, with those of its layers that are held, gets its name. r->facts.left_out is to be set. */
 int load_put(struct store *store, struct load_image *image, const char *name, struct scratch *t,
              const struct held_layers *h, struct load_result *r, struct err *err);
-/* One layer, which nobody else unpacks meanwhile (layers_take): out of `source`, checked to be what
- * the digest says, into the store, held. */
+/* One layer, which nobody else unpacks meanwhile (layers_take): out of `source`, checked to be the
+ * blob of its name, into the store, held. */
 struct layer_request {
     const struct store *store;
-    int source;
+    struct layer_name name;
+    int source; /* a plain file, from its beginning */
+    uint64_t size;
     const char *empty; /* the path of an empty folder */
     uint64_t max_bytes, max_entries;
     struct tree_known *known; /* or NULL */
 };
-int load_layer(const struct layer_request *q, const char *digest, struct held_layers *h,
-               struct err *err);
+int load_layer(const struct layer_request *q, struct held_layers *h, struct err *err);
 /* Its files get their names in the folder "tree" of `root`. */
 int load_lay(const struct held_layer *layer, const struct scratch *root, struct merge_room *room,
              struct err *err);

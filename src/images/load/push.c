@@ -249,12 +249,14 @@ static int pack_layers(struct pushing *p, struct err *err)
 {
     for (unsigned i = 0; i < p->image.config.diff_count; i++) {
         int making;
-        int r = layers_take(&p->store, &p->held, p->image.config.diff_ids[i], &making, err);
+        const struct layer_name name = {.blob = p->image.manifest.layers[i].digest,
+                                        .diff_id = p->image.config.diff_ids[i]};
+        int r = layers_take(&p->store, &p->held, &name, &making, err);
         if (making >= 0)
             close(making);
         if (r == 0) {
             err_set(err, ERR_REFUSED, "its layers are not in the store");
-            return err_hint(err, "it was loaded before they were kept: load it again");
+            return err_hint(err, "it was loaded by an earlier brig: load it again");
         }
         if (r < 0 || layer_pack(p->held.items[i].fd, p->folder, "layer", &p->layers[i], err) < 0)
             return err_wrap(err, "layer %u of %u", i + 1, p->image.config.diff_count);

@@ -1,6 +1,7 @@
 /* What is in a source: an OCI layout, or an archive as docker and podman save them. Every document
  * is read from what its digest names, and every name is looked up beneath the source. */
 #include "base/cleanup.h"
+#include "base/hex.h"
 #include "base/quote.h"
 #include "base/sha256.h"
 #include "images/load/load.h"
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define INDEX_DEPTH 3
+#define CHUNK       (256u << 10)
 
 void load_image_init(struct load_image *i)
 {
@@ -117,7 +119,7 @@ static int read_manifest(int dir, const struct index_entry *e, bool bare, struct
     if (i->config.diff_count != i->parsed.layer_count)
         return err_set(err, ERR_REFUSED, "the config names other layers than the manifest");
     for (unsigned n = 0; n < i->parsed.layer_count; n++) {
-        i->layers[n] = (struct load_layer){.at = i->parsed.layers[n], .sized = true};
+        i->layers[n] = (struct load_layer){.at = i->parsed.layers[n]};
         blob_file(i->parsed.layers[n].digest, bare, i->layers[n].file);
     }
     if (!bare)
@@ -184,23 +186,66 @@ static int oci_index(int dir, const char *text, size_t len, const char *name, un
 
 /* ---- docker's archives ---- */
 
-static int size_of(int dir, const char *file, uint64_t *ret, struct err *err)
+/* By what it begins with. It is only what the manifest says: how a blob is read follows from all
+ * of its bytes (IM-21). */
+static const char *packer_of(int fd)
+{
+    unsigned char magic[4] = {0};
+    if (pread(fd, magic, sizeof magic, 0) < (ssize_t)sizeof magic)
+        return "";
+    if (magic[0] == 0x1f && magic[1] == 0x8b)
+        return "+gzip";
+    return memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0 ? "+zstd" : "";
+}
+
+/* As far as it went when it was looked at: a file that grows has no end. */
+static int hash_file(int fd, uint64_t size, char ret[static DIGEST_SIZE], struct err *err)
+{
+    cleanup_free char *chunk = malloc(CHUNK);
+    struct sha256 sha;
+    uint8_t sum[SHA256_SIZE];
+    if (!chunk)
+        return err_memory(err);
+    sha256_init(&sha);
+    for (uint64_t at = 0; at < size;) {
+        ssize_t n = pread(fd, chunk, size - at < CHUNK ? (size_t)(size - at) : CHUNK, (off_t)at);
+        if (n <= 0)
+            return err_set(err, ERR_REFUSED, "a layer of the source cannot be read to its end");
+        sha256_add(&sha, chunk, (size_t)n);
+        at += (uint64_t)n;
+    }
+    sha256_finish(&sha, sum);
+    memcpy(ret, "sha256:", 8);
+    hex_encode(sum, sizeof sum, ret + 7);
+    return 0;
+}
+
+/* One that is plain must be what the config says, byte by byte, which is seen when it is unpacked.
+ */
+static int describe_layer(int dir, struct load_image *i, unsigned n, const char **packer,
+                          struct err *err)
 {
     struct stat sb;
-    cleanup_fd int fd = source_open(dir, file, err);
+    struct load_layer *layer = &i->layers[n];
+    cleanup_fd int fd = source_open(dir, layer->file, err);
     if (fd < 0)
         return fd;
     if (fstat(fd, &sb) < 0)
         return err_sys(err, "look at a layer of the source");
-    *ret = (uint64_t)sb.st_size;
+    layer->at.size = (uint64_t)sb.st_size;
+    *packer = packer_of(fd);
+    snprintf(layer->at.digest, sizeof layer->at.digest, "%s", i->config.diff_ids[n]);
+    if ((*packer)[0] && hash_file(fd, layer->at.size, layer->at.digest, err) < 0)
+        return err_number(err);
+    i->parsed.layers[n] = layer->at;
     return 0;
 }
 
-/* Such an archive has no manifest: it gets the one that follows from its parts. Layers are named by
- * what they are without compression, so that how they were packed makes no difference. */
-static void write_manifest(struct load_image *i)
+/* Such an archive has no manifest: it gets the one that follows from its parts. */
+static void write_manifest(struct load_image *i, const char *const packers[])
 {
     struct json_writer w;
+    char type[64];
     jw_init(&w, &i->manifest, false);
     jw_object_begin(&w);
     jw_kv_int(&w, "schemaVersion", 2);
@@ -213,8 +258,9 @@ static void write_manifest(struct load_image *i)
     jw_kv_array(&w, "layers");
     for (unsigned n = 0; n < i->parsed.layer_count; n++) {
         jw_object_begin(&w);
-        jw_kv_string(&w, "mediaType", "application/vnd.oci.image.layer.v1.tar");
-        jw_kv_string(&w, "digest", i->config.diff_ids[n]);
+        snprintf(type, sizeof type, "application/vnd.oci.image.layer.v1.tar%s", packers[n]);
+        jw_kv_string(&w, "mediaType", type);
+        jw_kv_string(&w, "digest", i->layers[n].at.digest);
         jw_kv_uint(&w, "size", i->layers[n].at.size);
         jw_object_end(&w);
     }
@@ -225,6 +271,7 @@ static void write_manifest(struct load_image *i)
 static int read_docker(int dir, const struct archive_image *a, struct load_image *i,
                        struct err *err)
 {
+    const char *packers[IMAGE_LAYERS_MAX];
     if (read_file(dir, a->config, &i->config_text, err) < 0 ||
         config_parse(buf_text(&i->config_text), i->config_text.len, &i->config, err) < 0)
         return err_number(err);
@@ -237,10 +284,10 @@ static int read_docker(int dir, const struct archive_image *a, struct load_image
         if (snprintf(i->layers[n].file, sizeof i->layers[n].file, "%s", a->layers[n]) >=
             (int)sizeof i->layers[n].file)
             return err_set(err, ERR_REFUSED, "a layer with too long a name");
-        if (size_of(dir, i->layers[n].file, &i->layers[n].at.size, err) < 0)
+        if (describe_layer(dir, i, n, &packers[n], err) < 0)
             return err_number(err);
     }
-    write_manifest(i);
+    write_manifest(i, packers);
     digest_of(&i->manifest, i->digest);
     return i->manifest.failed ? err_memory(err) : check_machine(&i->config, err);
 }

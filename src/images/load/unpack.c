@@ -59,9 +59,9 @@ static int read_answer(const struct run_result *r, struct unpacked *ret, struct 
     else if (!digest_valid(json_text(doc, "diff_id")))
         result = err_set(err, ERR_PROTOCOL, "brig-unpack gave no answer");
     if (result == 0) {
-        *ret = (struct unpacked){.bytes = json_uint(doc, "bytes"),
-                                 .entries = json_uint(doc, "entries"),
-                                 .left_out = json_uint(doc, "left_out")};
+        ret->bytes = json_uint(doc, "bytes");
+        ret->entries = json_uint(doc, "entries");
+        ret->left_out = json_uint(doc, "left_out");
         snprintf(ret->diff_id, sizeof ret->diff_id, "%s", json_text(doc, "diff_id"));
     }
     json_free(doc);
@@ -74,6 +74,8 @@ int unpack_run(int archive, bool layer, const char *folder, const char *empty, u
     char program[PATH_MAX], bytes[24], entries[24];
     struct policy policy;
     struct run_result result;
+    *ret = (struct unpacked){.bytes = 0};
+    stream_hash_init(&ret->given);
     if (program_beside(PROGRAM, program, sizeof program, err) < 0)
         return err_number(err);
     snprintf(bytes, sizeof bytes, "%" PRIu64, max_bytes);
@@ -86,6 +88,7 @@ int unpack_run(int archive, bool layer, const char *folder, const char *empty, u
                                   .root = empty,
                                   .output = folder,
                                   .stdin_fd = archive,
+                                  .stdin_hash = &ret->given,
                                   .stdout_fd = -1,
                                   .stderr_fd = -1,
                                   .capture = true};

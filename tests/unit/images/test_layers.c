@@ -19,7 +19,10 @@ static char top[64];
 static struct store store = STORE_INIT;
 static struct held_layers held;
 static struct err err;
-static const struct root_facts facts = {.tree = DIGEST, .bytes = 7, .files = 1};
+/* What both of them are without compression: two blobs may be one layer, packed in two ways. */
+#define PLAIN "sha256:2000000000000000000000000000000000000000000000000000000000000000"
+static const struct root_facts facts = {
+    .tree = DIGEST, .bytes = 7, .files = 1, .diff_id = PLAIN, .packed = 5};
 
 static void setup(void)
 {
@@ -29,7 +32,7 @@ static void setup(void)
     err = (struct err)ERR_INIT;
     snprintf(store.path, sizeof store.path, "%s", top);
     store.fd = open(top, O_RDONLY | O_DIRECTORY);
-    const char *const folders[] = {"names", "blobs", "layers", "roots", "tmp"};
+    const char *const folders[] = {"names", "blobs", "unpacked", "roots", "tmp"};
     for (size_t i = 0; i < 5; i++)
         cr_assert(mkdirat(store.fd, folders[i], 0700) == 0);
 }
@@ -44,7 +47,8 @@ TestSuite(layers, .init = setup, .fini = teardown, .timeout = 60);
 
 static int take(const char *digest, int *making)
 {
-    int r = layers_take(&store, &held, digest, making, &err);
+    const struct layer_name name = {.blob = digest, .diff_id = PLAIN};
+    int r = layers_take(&store, &held, &name, making, &err);
     cr_assert(r >= 0, "%s", err.message);
     return r;
 }
@@ -52,8 +56,9 @@ static int take(const char *digest, int *making)
 static void put(const char *digest)
 {
     struct scratch t = SCRATCH_INIT;
+    const struct layer_name name = {.blob = digest, .diff_id = PLAIN};
     cr_assert(scratch_make(&store, &t, &err) == 0 && mkdirat(t.fd, "tree", 0755) == 0);
-    cr_assert(layers_put(&store, &held, digest, &t, &facts, &err) >= 0, "%s", err.message);
+    cr_assert(layers_put(&store, &held, &name, &t, &facts, &err) >= 0, "%s", err.message);
     cr_assert(t.fd < 0);
     scratch_done(&store, &t);
 }
@@ -62,7 +67,7 @@ static bool is_there(const char *digest)
 {
     char name[100];
     struct stat sb;
-    snprintf(name, sizeof name, "layers/%s", digest + 7);
+    snprintf(name, sizeof name, "unpacked/%s", digest + 7);
     return fstatat(store.fd, name, &sb, 0) == 0;
 }
 
@@ -157,6 +162,62 @@ Test(layers, one_unpacks_and_the_other_waits)
     int status;
     cr_assert(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     layers_done(&store, &held);
+}
+
+/* IM-21: what came out of one blob is no other's layer, whatever it says that it is. */
+Test(layers, a_layer_is_of_its_blob_alone)
+{
+    int making;
+    put(DIGEST);
+    cr_assert(layers_settle(&held, &err) == 0);
+    layers_done(&store, &held);
+    cr_assert(take(OTHER, &making) == 0 && making >= 0, "another blob of the same layer");
+    close(making);
+    /* Who says that this blob is something else is not given it. */
+    const struct layer_name wrong = {.blob = DIGEST, .diff_id = OTHER};
+    cr_assert(layers_take(&store, &held, &wrong, &making, &err) < 0 && making < 0);
+    cr_assert(strstr(err.message, "not the layer that the config names"), "%s", err.message);
+    err = (struct err)ERR_INIT;
+    cr_assert(take(DIGEST, &making) == 1, "the control");
+    cr_assert(held.items[0].facts.packed == 5);
+    layers_done(&store, &held);
+}
+
+Test(layers, what_is_said_to_be_another_layer_is_not_put)
+{
+    struct scratch t = SCRATCH_INIT;
+    const struct layer_name name = {.blob = DIGEST, .diff_id = OTHER};
+    cr_assert(scratch_make(&store, &t, &err) == 0 && mkdirat(t.fd, "tree", 0755) == 0);
+    cr_assert(layers_put(&store, &held, &name, &t, &facts, &err) < 0 && t.fd >= 0);
+    scratch_done(&store, &t);
+    cr_assert(!is_there(DIGEST));
+}
+
+/* ---- what a root is called ---- */
+
+static void chain_of(const char *blob, const char *diff_id, char ret[65])
+{
+    static struct image_manifest m;
+    static struct image_config c;
+    m.layer_count = c.diff_count = 2;
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(m.layers[i].digest, DIGEST_SIZE, "%s", i ? blob : DIGEST);
+        snprintf(c.diff_ids[i], DIGEST_SIZE, "%s", i ? diff_id : PLAIN);
+    }
+    image_chain(&m, &c, ret);
+}
+
+Test(layers, a_root_is_of_its_blobs_and_of_what_they_are_said_to_be)
+{
+    char first[65], again[65], blob[65], diff[65], both[65];
+    chain_of(DIGEST, PLAIN, first);
+    chain_of(DIGEST, PLAIN, again);
+    chain_of(OTHER, PLAIN, blob);
+    chain_of(DIGEST, OTHER, diff);
+    chain_of(OTHER, DIGEST, both);
+    cr_assert_str_eq(first, again);
+    cr_assert(strcmp(first, blob) != 0 && strcmp(first, diff) != 0 && strcmp(blob, diff) != 0);
+    cr_assert(strcmp(both, first) != 0 && strcmp(both, blob) != 0 && strcmp(both, diff) != 0);
 }
 
 /* ---- the digest of a tree ---- */
