@@ -159,6 +159,7 @@ static void remove_blob(const struct store *s, const char *name, struct collecte
 static int remove_unwanted(const struct store *s, const char *folder, enum kind kind,
                            const struct wanted *w, struct collected *c, struct err *err)
 {
+    bool stay = kind == A_LAYER && layers_must_stay(s);
     DIR *list = folder_open(s->fd, folder);
     struct dirent *e;
     int more;
@@ -169,7 +170,9 @@ static int remove_unwanted(const struct store *s, const char *folder, enum kind 
     while ((more = folder_next(list, &e)) > 0) {
         if (is_wanted(w, kind, e->d_name))
             continue;
-        if (kind == A_BLOB)
+        if (stay)
+            c->layers_wanted++;
+        else if (kind == A_BLOB)
             remove_blob(s, e->d_name, c);
         else if (remove_unpacked(s, kind, e->d_name, c) < 0)
             c->leftovers++;

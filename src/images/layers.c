@@ -212,6 +212,69 @@ unsigned layers_sweep(const struct store *s)
     return count;
 }
 
+/* ---- for who pulls ---- */
+
+static int open_stay(const struct store *s)
+{
+    return openat(s->fd, "layers.stay", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/* Who collects has the store for himself while he asks (layers_must_stay): one of the two is first.
+ */
+int layers_stay(const struct store *s, struct err *err)
+{
+    cleanup_fd int lock = store_lock(s, false, err);
+    cleanup_fd int fd = lock < 0 ? -1 : open_stay(s);
+    if (lock < 0)
+        return lock;
+    if (fd < 0 || flock(fd, LOCK_SH) < 0)
+        return err_sys(err, "hold the layers that are there");
+    return fd_steal(&fd);
+}
+
+/* One of which nobody can tell does. */
+bool layers_must_stay(const struct store *s)
+{
+    cleanup_fd int fd = open_stay(s);
+    return fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0;
+}
+
+/* What cannot be read is none that could be used. */
+static int tell_layer(int layers, const char *id,
+                      int (*fn)(void *ctx, const char *id, uint64_t packed, struct err *err),
+                      void *ctx, struct err *err)
+{
+    struct root_facts facts;
+    struct err ignored = ERR_INIT;
+    char digest[DIGEST_SIZE];
+    cleanup_fd int fd = openat(layers, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    snprintf(digest, sizeof digest, "sha256:%.64s", id);
+    if (fd < 0 || strlen(id) != 64 || !digest_valid(digest) || !is_settled(fd) ||
+        root_facts_read(fd, &facts, &ignored) < 0 || !facts.diff_id[0])
+        return 0;
+    return fn(ctx, id, facts.packed, err);
+}
+
+int layers_each(const struct store *s,
+                int (*fn)(void *ctx, const char *id, uint64_t packed, struct err *err), void *ctx,
+                struct err *err)
+{
+    struct dirent *e;
+    int r = 0, more = 0;
+    cleanup_fd int lock = store_lock(s, false, err);
+    if (lock < 0)
+        return lock;
+    DIR *list = folder_open(s->fd, "unpacked");
+    if (!list)
+        return err_sys(err, "list the layers");
+    while (r >= 0 && (more = folder_next(list, &e)) > 0)
+        r = tell_layer(dirfd(list), e->d_name, fn, ctx, err);
+    if (r >= 0 && more < 0)
+        r = err_sys(err, "list the layers");
+    closedir(list);
+    return r;
+}
+
 /* ---- sizes ---- */
 
 void layer_uses_done(struct layer_uses *u)

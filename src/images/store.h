@@ -7,6 +7,7 @@
  *   images/unpacked/ID/facts   that they came out of
  *   images/unpacked/ID/settled all of it is on the disk
  *   images/layers.lock         a byte of it for each layer that is being unpacked
+ *   images/layers.stay         locked by who pulls an image, which may have any of the layers
  *   images/roots/CHAIN/tree    the files of an image, all layers laid over each other, as names of
  *   images/roots/CHAIN/facts   the layers' files; CHAIN is a name of these layers in this order
  *                              (image_chain)
@@ -154,6 +155,17 @@ void layers_done(const struct store *s, struct held_layers *h);
 /* The same for those whose holders are gone, with the store locked. Returns how many. */
 unsigned layers_sweep(const struct store *s);
 
+/* As long as the descriptor is open, which the caller closes, `gc` leaves the layers that are
+ * settled: who pulls relies on them before it is known which image has them. */
+int layers_stay(const struct store *s, struct err *err);
+/* Calls `fn` with each of them, while the store is locked: its digest without "sha256:", and the
+ * size of its blob. */
+int layers_each(const struct store *s,
+                int (*fn)(void *ctx, const char *id, uint64_t packed, struct err *err), void *ctx,
+                struct err *err);
+/* The caller has the store for itself. */
+bool layers_must_stay(const struct store *s);
+
 /* What of the layers is in how many images. */
 struct layer_use {
     char id[65];
@@ -205,7 +217,8 @@ int image_user(const struct image *image, uint64_t *uid, struct err *err);
 struct collected {
     unsigned roots, layers, blobs, leftovers, steps;
     uint64_t bytes;
-    unsigned in_use; /* without a name, but a sandbox runs on it */
+    unsigned in_use;        /* without a name, but a sandbox runs on it */
+    unsigned layers_wanted; /* without a name, but an image is being pulled, which may have them */
 };
 /* Removes what no name leads to. */
 int store_collect(const struct store *s, struct collected *ret, struct err *err);

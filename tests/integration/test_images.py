@@ -137,7 +137,7 @@ def test_list_show_rm_and_gc(store):
     assert len(list((store.images / "roots").iterdir())) == 1 and len(list((store.images / "blobs").iterdir())) == 2
     assert store.image("rm", "test/two:v2").returncode == 125
     assert store.run("--image", "test/two:v2", "--", "true").returncode == 125
-    assert store.json("gc") == {"roots": 0, "layers": 0, "documents": 0, "leftovers": 0, "steps": 0, "bytes": 0, "in_use": 0}
+    assert store.json("gc") == {"roots": 0, "layers": 0, "documents": 0, "leftovers": 0, "steps": 0, "bytes": 0, "in_use": 0, "layers_wanted": 0}
     assert store.run("--image", "test/box", "--", "true").returncode == 0
 
 

@@ -5,11 +5,12 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 
 import pytest
 
-from helpers import ANY, wait_for
-from imagelib import Image, Store, base, digest, entry, hardlink, layer, symlink
+from helpers import ANY, SANITIZED, wait_for
+from imagelib import ARCH, OCI, PACKERS, Image, Store, base, digest, entry, hardlink, layer, symlink
 from registrylib import Registry
 
 pytestmark = [pytest.mark.skipif(not os.path.exists("/bin/busybox"), reason="images are made from busybox-static"),
@@ -107,6 +108,183 @@ def test_a_registry_that_sends_without_end(layers):
         told = store.image("pull", "--plain-http", "--max-entries", "2", name)
         assert told.returncode == 125 and b"files that it may have came" in told.stderr, told
         store.clean()
+
+
+# ---- what is there already ----
+
+
+def kinds(image, registry):
+    """The image as registries have it: {kind: name}."""
+    blobs, at = image.documents()
+    manifest = json.loads(blobs[at["digest"]])
+    registry.push(image, "team/second", "oci")
+    inner = {**at, "platform": {"os": "linux", "architecture": ARCH}}
+    other = {**at, "platform": {"os": "linux", "architecture": "s390x"}}
+    registry.put({"schemaVersion": 2, "mediaType": OCI + "index.v1+json", "manifests": [other, inner]}, "team/second", "index")
+    docker = "application/vnd.docker."
+    tar = docker + "image.rootfs.diff.tar" + (".gzip" if image.packer else "")
+    registry.put({"schemaVersion": 2, "mediaType": docker + "distribution.manifest.v2+json", "config": {**manifest["config"], "mediaType": docker + "container.image.v1+json"},
+                  "layers": [{**each, "mediaType": tar} for each in manifest["layers"]]}, "team/second", "docker")
+    return ["oci", "index", "docker"]
+
+
+@pytest.mark.parametrize("packer", ["", "+gzip"])
+def test_layers_that_are_there_are_not_fetched(one, packer):
+    """The second image's pull asks for its config and for the one layer that is new, whatever form its manifest has."""
+    common = [base(), layer(entry("common", b"c" * 5000))]
+    first, second = Image(*common, packer=packer), Image(*common, layer(entry("new", b"n" * 3000)), packer=packer)
+    with Registry() as registry:
+        registry.push(first, "team/first", "v1")
+        assert one.image("pull", "--plain-http", f"{registry.host}/team/first:v1").returncode == 0
+        layers = [digest(PACKERS[packer](each)) for each in second.layers]
+        config = digest(json.dumps(second.config).encode())
+        assert registry.blobs_asked() == {**dict.fromkeys(layers[:2], 1), digest(json.dumps(first.config).encode()): 1}, "control: nothing was there"
+        for kind in kinds(second, registry):
+            registry.asked.clear()
+            name = f"{registry.host}/team/second:{kind}"
+            told = one.image("pull", "--plain-http", "--json", name)
+            assert told.returncode == 0, told
+            assert registry.blobs_asked() == {layers[2]: 1, config: 1}, registry.asked
+            if kind != "index":
+                assert json.loads(told.stdout)["manifest"] == registry.tags[("team/second", kind)], "the digest is the registry's"
+            assert one.run("--image", name, "--", "sh", "-c", "cat /common /new | wc -c").stdout == "8000\n"
+            # Once more: all of it is there.
+            registry.asked.clear()
+            assert b"its files were there" in one.image("pull", "--plain-http", name).stdout
+            assert registry.blobs_asked() == {config: 1}
+            assert one.json("rm", name)["layers"] == 1
+        one.clean()
+        # What was asked for less is what it would have been.
+        name = f"{registry.host}/team/second:oci"
+        assert one.image("pull", "--plain-http", name).returncode == 0
+        with Store(ANY) as fresh:
+            fresh.env["REGISTRY_AUTH_FILE"] = one.env["REGISTRY_AUTH_FILE"]
+            assert fresh.image("pull", "--plain-http", name).returncode == 0
+            assert {**fresh.json("show", name), "loaded": ""} == {**one.json("show", name), "loaded": "", "own_bytes": ANYTHING, "shared_bytes": ANYTHING}
+
+
+class Anything:
+    def __eq__(self, other):
+        return True
+
+
+ANYTHING = Anything()
+
+
+def test_a_layer_that_is_not_fetched_stays_until_the_image_has_it(one):
+    """Between the list of what is there and its use, the one image that has it is removed and its files are collected."""
+    common = layer(entry("common", b"c" * 5000))
+    first, second = Image(base(), common), Image(base(), common, layer(entry("new", b"n")))
+    with Registry() as registry:
+        registry.push(second, "team/second", "v1")
+        gate = registry.gates[digest(second.layers[2])] = threading.Event()
+        one.loaded(first, "test/first")
+        name = f"{registry.host}/team/second:v1"
+        pull = subprocess.Popen(one.command("pull", "--plain-http", name), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
+        wait_for(lambda: digest(second.layers[2]) in registry.blobs_asked() or pull.poll() is not None, seconds=120, what="the pull")
+        told = one.json("rm", "test/first")
+        assert told["roots"] == 1 and told["layers"] == 0 and told["layers_wanted"] == 2, told
+        assert b"an image is being pulled" in one.image("gc").stdout
+        gate.set()
+        said = pull.communicate(timeout=120)[1]
+        assert pull.returncode == 0, said
+        assert one.run("--image", name, "--", "sh", "-c", "cat /common | wc -c").stdout == "5000\n"
+        assert set(registry.blobs_asked()) == {digest(second.layers[2]), digest(json.dumps(second.config).encode())}
+        one.clean()
+        # The control: nobody waits for them any more.
+        told = one.json("rm", name)
+        assert told["layers"] == 3 and told["layers_wanted"] == 0, told
+
+
+def test_a_stand_in_is_no_layer(one):
+    """A layer that is gone all the same, by whatever hand: the image is refused, and its stand-in is not taken for it."""
+    second = Image(base(), layer(entry("new", b"n")))
+    with Registry() as registry:
+        registry.push(second, "team/second", "v1")
+        gate = registry.gates[digest(second.layers[1])] = threading.Event()
+        one.loaded(Image(), "test/first")
+        name = f"{registry.host}/team/second:v1"
+        pull = subprocess.Popen(one.command("pull", "--plain-http", name), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
+        wait_for(lambda: digest(second.layers[1]) in registry.blobs_asked() or pull.poll() is not None, seconds=120, what="the pull")
+        shutil.rmtree(one.images / "unpacked" / digest(second.layers[0]).removeprefix("sha256:"))
+        gate.set()
+        said = pull.communicate(timeout=120)[1].decode()
+        assert pull.returncode == 125 and "layer 1 of 2" in said and digest(second.layers[0]).removeprefix("sha256:") in said, said
+        one.clean()
+        # The control: the next one fetches it.
+        assert one.image("pull", "--plain-http", name).returncode == 0
+        assert one.run("--image", name, "--", "cat", "/new").stdout == "n"
+
+
+def test_a_pull_that_is_killed_holds_nothing(one):
+    second = Image(base(), layer(entry("new", b"n")))
+    with Registry() as registry:
+        registry.push(second, "team/second", "v1")
+        gate = registry.gates[digest(second.layers[1])] = threading.Event()
+        one.loaded(Image(), "test/first")
+        pull = subprocess.Popen(one.command("pull", "--plain-http", f"{registry.host}/team/second:v1"), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+        wait_for(lambda: digest(second.layers[1]) in registry.blobs_asked(), seconds=120, what="the pull")
+        assert list((one.images / "tmp").iterdir()) != [], "control: it is in the making"
+        pull.kill()
+        pull.wait()
+        gate.set()
+        told = one.json("rm", "test/first")
+        assert told["layers"] == 1 and told["layers_wanted"] == 0 and told["leftovers"] > 0, told
+        one.clean()
+
+
+def test_a_pull_is_killed_at_any_step(one):
+    """kill -9 whenever something new is on the disk: what is there is good, and the next pull has it all."""
+    common = layer(entry("common", b"c" * 5000))
+    image = Image(base(), common, layer(entry("new", os.urandom(3_000_000))), layer(entry("more", os.urandom(3_000_000))))
+    seen = set()
+    with Registry() as registry:
+        registry.push(image, "team/killed", "v1")
+        name = f"{registry.host}/team/killed:v1"
+        one.loaded(Image(base(), common), "keep/this")
+        for _ in range(10 if not SANITIZED else 4):
+            pull = subprocess.Popen(one.command("pull", "--plain-http", name), env=one.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+
+            def fresh():
+                if pull.poll() is not None:
+                    return True
+                # What there is, by kind: names in tmp are drawn.
+                now = tuple(sum(len(folders) + len(files) for _, folders, files in os.walk(one.images / sub)) for sub in ("tmp", "unpacked", "roots", "names"))
+                known = now in seen
+                seen.add(now)
+                return not known
+
+            wait_for(fresh, what="a step of the pull")
+            pull.kill()
+            pull.wait()
+            one.verify()
+            assert one.run("--image", "keep/this", "--", "sh", "-c", "cat /common | wc -c").stdout == "5000\n"
+        assert len(seen) > 3
+        registry.asked.clear()
+        assert one.image("pull", "--plain-http", name).returncode == 0
+        assert not {digest(base()), digest(common)} & set(registry.blobs_asked())
+        assert one.run("--image", name, "--", "sh", "-c", "cat /new /more | wc -c").stdout == "6000000\n"
+        assert one.json("gc")["layers_wanted"] == 0
+        one.clean()
+
+
+def test_pulls_side_by_side(one):
+    """Several that have layers in common with what is there and with each other, while what is there is removed."""
+    common = layer(entry("common", b"c" * 5000))
+    images = [Image(base(), common, layer(entry("own", str(n).encode()))) for n in range(4)]
+    with Registry() as registry:
+        for n, image in enumerate(images):
+            registry.push(image, "team/many", f"v{n}")
+        one.loaded(Image(base(), common), "test/first")
+        pulls = [subprocess.Popen(one.command("pull", "--plain-http", f"{registry.host}/team/many:v{n}"), env=one.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
+                 for n in range(4)]
+        assert one.image("rm", "test/first").returncode == 0
+        for each in pulls:
+            out, err = each.communicate(timeout=300)
+            assert each.returncode == 0, (out, err)
+        for n in range(4):
+            assert one.run("--image", f"{registry.host}/team/many:v{n}", "--", "cat", "/own").stdout == str(n)
+        one.clean()
 
 
 @pytest.mark.parametrize("name", ["--help=x", "dir:/etc", "oci:/tmp/x", "docker-archive:/etc/passwd", "docker://x", "a b", "u:p@h/x", "/etc/passwd", "", "X"])

@@ -1,5 +1,6 @@
 """A registry on loopback: just enough of the distribution protocol to be pulled from and pushed to, and a list of what was asked for."""
 import base64
+import collections
 import contextlib
 import json
 import threading
@@ -14,6 +15,7 @@ class Registry:
         """`login`: "USER:PASSWORD" that is asked for. `elsewhere`: the registry to which blobs are redirected."""
         self.blobs, self.tags, self.asked, self.credentials = {}, {}, [], []
         self.uploads, self.closed = {}, False  # `closed`: nobody may push
+        self.gates = {}  # {digest: Event}: who asks for it waits until it is set
         # Blobs that do not end (before `most`), and how fast they come.
         self.endless, self.sent, self.most, self.piece, self.pause = set(), 0, 400 << 20, 1 << 20, 0
         registry = self
@@ -68,6 +70,8 @@ class Registry:
                 if kind == "manifests":
                     what = registry.tags.get((name, what), what)
                 data = registry.blobs.get(what)
+                if what in registry.gates:
+                    registry.gates[what].wait(120)
                 if what in registry.endless and self.command == "GET":
                     return self.flood()
                 if data is None:
@@ -130,9 +134,20 @@ class Registry:
         self.server.shutdown()
         self.server.server_close()
 
+    def put(self, document, name, tag):
+        """A manifest or an index; its digest."""
+        text = json.dumps(document).encode()
+        self.blobs[digest(text)] = text
+        self.tags[(name, tag)] = digest(text)
+        return digest(text)
+
     def push(self, image, name, tag):
         """The digest of its manifest."""
         blobs, at = image.documents()
         self.blobs.update(blobs)
         self.tags[(name, tag)] = at["digest"]
         return at["digest"]
+
+    def blobs_asked(self):
+        """How often each was asked for."""
+        return collections.Counter(path.rsplit("/", 1)[1] for path in self.asked if "/blobs/" in path)

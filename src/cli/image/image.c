@@ -38,6 +38,7 @@ static int tell_collected(const struct image_options *o, const char *removed,
         jw_kv_uint(&w, "steps", c->steps);
         jw_kv_uint(&w, "bytes", c->bytes);
         jw_kv_uint(&w, "in_use", c->in_use);
+        jw_kv_uint(&w, "layers_wanted", c->layers_wanted);
         jw_object_end(&w);
         buf_chr(&out, '\n');
         return term_print(&out, "what was removed", err);
@@ -52,6 +53,11 @@ static int tell_collected(const struct image_options *o, const char *removed,
     if (c->in_use)
         buf_fmt(&out, "%u kept, because a sandbox runs on it: `brig image gc` when it has ended\n",
                 c->in_use);
+    if (c->layers_wanted)
+        buf_fmt(&out,
+                "%u layers kept, because an image is being pulled that may have them: "
+                "`brig image gc` when it is there\n",
+                c->layers_wanted);
     return term_print(&out, "what was removed", err);
 }
 

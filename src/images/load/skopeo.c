@@ -44,8 +44,7 @@ static int limit_files(uint64_t max_bytes)
     return setrlimit(RLIMIT_FSIZE, &size);
 }
 
-static int start(const char *program, char *const argv[], uint64_t max_bytes, pid_t *ret,
-                 struct err *err)
+static int start(const char *program, const struct skopeo_run *run, pid_t *ret, struct err *err)
 {
     pid_t parent = getpid();
     *ret = fork();
@@ -57,10 +56,10 @@ static int start(const char *program, char *const argv[], uint64_t max_bytes, pi
     if (getppid() != parent)
         _exit(126);
     int null = open("/dev/null", O_RDWR);
-    if (limit_files(max_bytes) < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
-        dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    if (limit_files(run->max_file) < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+        (run->quiet && dup2(null, STDERR_FILENO) < 0) || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         _exit(126);
-    execve(program, argv, environ);
+    execve(program, run->argv, environ);
     _exit(126);
 }
 
@@ -97,8 +96,7 @@ int skopeo_run(const struct skopeo_run *run, int *status, struct err *err)
 {
     pid_t pid;
     const char *program = find_skopeo(err);
-    if (!program || start(program, run->argv, run->max_file, &pid, err) < 0 ||
-        await(run, pid, status, err) < 0)
+    if (!program || start(program, run, &pid, err) < 0 || await(run, pid, status, err) < 0)
         return err_number(err);
     return 0;
 }

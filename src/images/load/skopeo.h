@@ -4,11 +4,13 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct skopeo_run {
     char *const *argv;
     uint64_t max_file; /* no file that it writes is larger */
+    bool quiet;        /* nobody hears what it says: if it fails something else is tried */
     /* Asked while it runs; a failure ends it. NULL: nobody asks. */
     int (*look)(void *ctx, struct err *err);
     void *ctx;
