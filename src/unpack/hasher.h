@@ -16,6 +16,7 @@
 struct hasher {
     struct sha256 sha;
     pthread_t thread;
+    bool off;    /* nobody wants the digest: a ring of pieces, no more */
     bool beside; /* there is a thread; otherwise it is done at once */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -25,7 +26,7 @@ struct hasher {
     char pieces[HASHER_PIECES][HASHER_PIECE];
 };
 
-void hasher_start(struct hasher *h);
+void hasher_start(struct hasher *h, bool off);
 /* Where the next piece goes, of at most HASHER_PIECE bytes. It may be read until HASHER_PIECES - 1
  * others were asked for. */
 char *hasher_room(struct hasher *h);

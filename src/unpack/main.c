@@ -1,6 +1,7 @@
 /* brig-unpack KIND BYTES ENTRIES: reads an archive from stdin, unpacks it into the working folder,
- * says on stdout what came. KIND is `layer` or `archive`, in which no name means anything. It is
- * started by brig alone, in a sandbox (images/load/unpack.c). */
+ * says on stdout what came. KIND is `layer`, `plain` (a layer that is not packed, whose digest who
+ * gives it makes himself), or `archive`, in which no name means anything. It is started by brig
+ * alone, in a sandbox (images/load/unpack.c). */
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -14,9 +15,15 @@
 
 static int read_arguments(struct unpack *u, bool *layer, int argc, char **argv, struct err *err)
 {
-    if (argc != 4 || (strcmp(argv[1], "layer") != 0 && strcmp(argv[1], "archive") != 0))
+    static const char *const kinds[] = {"archive", "layer", "plain", NULL};
+    unsigned kind = 0;
+    while (argc == 4 && kinds[kind] && strcmp(argv[1], kinds[kind]) != 0)
+        kind++;
+    if (argc != 4 || !kinds[kind])
         return err_set(err, ERR_USAGE, "brig-unpack is started by brig image load");
-    *layer = strcmp(argv[1], "layer") == 0;
+    *layer = kind > 0;
+    u->plain = kind == 2;
+    u->unhashed = kind != 1;
     if (num_parse_uint(argv[2], &u->limits.bytes, err) < 0)
         return err_number(err);
     return num_parse_uint(argv[3], &u->limits.entries, err);

@@ -338,6 +338,15 @@ static int open_plain(struct archive *a, int fd, struct err *err)
     return r == ARCHIVE_OK || r == ARCHIVE_EOF ? 0 : broken(a, "the stream", err);
 }
 
+/* How it is packed follows from its bytes, whatever somebody says (IM-21). */
+static int check_plain(const struct unpack *u, struct archive *a, struct err *err)
+{
+    return !u->plain || archive_filter_code(a, 0) == ARCHIVE_FILTER_NONE
+               ? 0
+               : err_set(err, ERR_REFUSED,
+                         "it is packed: it is not the layer that the config names");
+}
+
 static int open_tar(struct archive *a, struct source *s, struct err *err)
 {
     archive_read_support_format_tar(a);
@@ -381,8 +390,8 @@ static int unpack_from(struct unpack *u, struct source *s, int fd, struct err *e
     if (!plain || !tar)
         return err_memory(err);
     s->plain = plain;
-    if (open_plain(plain, fd, err) < 0 || open_tar(tar, s, err) < 0 ||
-        read_entries(u, tar, s, err) < 0)
+    if (open_plain(plain, fd, err) < 0 || check_plain(u, plain, err) < 0 ||
+        open_tar(tar, s, err) < 0 || read_entries(u, tar, s, err) < 0)
         return s->too_much ? too_large(u, err) : err_number(err);
     return drain(u, s, err);
 }
@@ -393,10 +402,10 @@ int unpack_stream(struct unpack *u, int fd, struct err *err)
     static struct source s;
     s.left = u->limits.bytes;
     s.too_much = false;
-    hasher_start(&s.hasher);
+    hasher_start(&s.hasher, u->unhashed);
     int r = unpack_from(u, &s, fd, err);
     hasher_finish(&s.hasher, digest);
-    if (r < 0)
+    if (r < 0 || u->unhashed)
         return r;
     memcpy(u->counts.diff_id, "sha256:", 8);
     hex_encode(digest, sizeof digest, u->counts.diff_id + 7);

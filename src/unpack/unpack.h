@@ -64,6 +64,8 @@ struct unpack {
     struct tree tree;
     struct unpack_limits limits;
     struct unpack_counts counts;
+    bool unhashed;    /* nobody asks for its digest */
+    bool plain;       /* it must not be packed */
     bool lower_links; /* at least one hard link to a file of a lower layer was marked */
 };
 

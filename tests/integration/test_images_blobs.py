@@ -114,6 +114,16 @@ def test_I17_how_a_blob_is_read_follows_from_its_bytes(one):
     one.verify()
 
 
+@pytest.mark.parametrize("packer", ["+gzip", "+zstd"])
+def test_I17_a_blob_that_is_packed_is_never_a_plain_layer(one, packer):
+    """Its config says that it is its own layer, so that nobody else would have to hash it."""
+    image = Image(base(), layer(entry("a", b"1")), packer=packer)
+    packed = PACKERS[packer](image.layers[1])
+    image.config["rootfs"]["diff_ids"][1] = digest(packed)
+    one.refused(one.load(image), "layer 2 of 2", "not the layer that the config names")
+    one.loaded(Image(base(), image.layers[1], packer=packer))
+
+
 def docker_archive(image, path, packer):
     """As `docker save` writes it, but packed, as some builders do."""
     config = json.dumps(image.config).encode()

@@ -233,6 +233,24 @@ def test_a_pull_that_is_killed_holds_nothing(one):
         one.clean()
 
 
+def test_where_skopeo_cannot_leave_anything_out_all_of_it_is_fetched(one):
+    """A colon in the name of a layout begins a tag; and a name that is not there is told once."""
+    state = one.state / "with:colon"
+    state.mkdir(mode=0o700)
+    shutil.chown(state, one.caller.uid, one.caller.uid)
+    one.env |= {"XDG_STATE_HOME": str(state), "HOME": str(state)}
+    with Registry() as registry:
+        registry.push(Image(), "team/first", "v1")
+        second = Image(base(), layer(entry("new", b"n")))
+        registry.push(second, "team/second", "v1")
+        for which in ("first", "second"):
+            assert one.image("pull", "--plain-http", f"{registry.host}/team/{which}:v1").returncode == 0
+        assert registry.blobs_asked()[digest(base())] == 2
+        assert one.run("--image", f"{registry.host}/team/second:v1", "--", "cat", "/new").stdout == "n"
+        told = one.image("pull", "--plain-http", f"{registry.host}/team/third:v1")
+        assert told.returncode == 125 and told.stderr.count(b"could not pull") == 1 and told.stderr.lower().count(b"unknown") <= 2, told
+
+
 def test_a_pull_is_killed_at_any_step(one):
     """kill -9 whenever something new is on the disk: what is there is good, and the next pull has it all."""
     common = layer(entry("common", b"c" * 5000))

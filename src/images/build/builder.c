@@ -469,7 +469,8 @@ static int add_archive(struct building *b, struct copying *c, const char *source
     const char *leaf = strrchr(folder, '/') + 1;
     if (mkdirat(d->scratch.fd, leaf, 0755) < 0)
         return err_sys(err, "make room for an archive");
-    if (unpack_run(fd, false, folder, d->empty, c->left_bytes, c->left_entries, &got, err) < 0)
+    if (unpack_run(fd, UNPACK_ARCHIVE, folder, d->empty, c->left_bytes, c->left_entries, &got,
+                   err) < 0)
         return err_number(err);
     d->sum.left_out += got.left_out;
     cleanup_fd int files = openat(d->scratch.fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -69,16 +69,21 @@ static int check_blob(const struct layer_request *q, struct stream_hash *given, 
                : err_set(err, ERR_REFUSED, "it has another digest than was said");
 }
 
-/* Who gave something else than was said is told that, whatever brig-unpack found in it. */
+/* Who gave something else than was said is told that, whatever brig-unpack found in it. Of a blob
+ * that is its layer, byte by byte, brig has made the digest itself. */
 static int unpack_checked(const struct layer_request *q, const char *folder, struct unpacked *got,
                           struct err *err)
 {
     struct err why = ERR_INIT;
-    int r = unpack_run(q->source, true, folder, q->empty, q->max_bytes, q->max_entries, got, &why);
+    bool plain = strcmp(q->name.blob, q->name.diff_id) == 0;
+    int r = unpack_run(q->source, plain ? UNPACK_PLAIN : UNPACK_LAYER, folder, q->empty,
+                       q->max_bytes, q->max_entries, got, &why);
     if ((r >= 0 || why.code == ERR_REFUSED) && check_blob(q, &got->given, err) < 0)
         return err_number(err);
     if (r < 0)
         *err = why;
+    else if (plain)
+        snprintf(got->diff_id, sizeof got->diff_id, "%s", q->name.blob);
     return r;
 }
 
@@ -412,8 +417,8 @@ static int unpack_archive(struct loading *l, int fd, struct err *err)
     if (make_folder(l->scratch, "archive", folder, err) < 0)
         return err_number(err);
     step(l, "read", 0, 0);
-    if (unpack_run(fd, false, folder, empty, l->request->max_bytes, l->request->max_entries, &got,
-                   err) < 0)
+    if (unpack_run(fd, UNPACK_ARCHIVE, folder, empty, l->request->max_bytes,
+                   l->request->max_entries, &got, err) < 0)
         return err_number(err);
     l->source = openat(l->scratch->fd, "archive", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return l->source < 0 ? err_sys(err, "open the archive") : 0;

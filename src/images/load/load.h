@@ -57,15 +57,20 @@ int host_image(const char *packages, struct load_request *load, struct err *err)
 
 /* ---- unpack.c: one archive in a sandbox of its own (IM-2) ---- */
 
+enum unpack_kind {
+    UNPACK_ARCHIVE, /* no layer */
+    UNPACK_LAYER,
+    UNPACK_PLAIN, /* a layer that must not be packed: the digest of what it is given says all */
+};
 struct unpacked {
-    char diff_id[DIGEST_SIZE];
+    char diff_id[DIGEST_SIZE]; /* of an UNPACK_LAYER */
     uint64_t bytes, entries, left_out;
     struct stream_hash given; /* what it was given, of the beginning of the archive: also set when
                                  it was refused */
 };
 /* `folder` gets it; `empty` is an empty folder, which is all else that there is in the sandbox. */
-int unpack_run(int archive, bool layer, const char *folder, const char *empty, uint64_t max_bytes,
-               uint64_t max_entries, struct unpacked *ret, struct err *err);
+int unpack_run(int archive, enum unpack_kind kind, const char *folder, const char *empty,
+               uint64_t max_bytes, uint64_t max_entries, struct unpacked *ret, struct err *err);
 
 /* ---- source.c: a layout or an archive that is a folder by now ---- */
 

@@ -45,7 +45,8 @@ static int read_failure(const struct json *doc, struct err *err)
     return hint[0] && !text_has_control(hint) ? err_hint(err, "%.200s", hint) : err_number(err);
 }
 
-static int read_answer(const struct run_result *r, struct unpacked *ret, struct err *err)
+static int read_answer(const struct run_result *r, bool hashed, struct unpacked *ret,
+                       struct err *err)
 {
     struct json *doc = NULL;
     if (r->limit_hit)
@@ -56,21 +57,24 @@ static int read_answer(const struct run_result *r, struct unpacked *ret, struct 
     int result = 0;
     if (r->exit_status != 0)
         result = read_failure(doc, err);
-    else if (!digest_valid(json_text(doc, "diff_id")))
+    else if (hashed && !digest_valid(json_text(doc, "diff_id")))
         result = err_set(err, ERR_PROTOCOL, "brig-unpack gave no answer");
     if (result == 0) {
         ret->bytes = json_uint(doc, "bytes");
         ret->entries = json_uint(doc, "entries");
         ret->left_out = json_uint(doc, "left_out");
-        snprintf(ret->diff_id, sizeof ret->diff_id, "%s", json_text(doc, "diff_id"));
+        if (hashed)
+            snprintf(ret->diff_id, sizeof ret->diff_id, "%s", json_text(doc, "diff_id"));
     }
     json_free(doc);
     return result;
 }
 
-int unpack_run(int archive, bool layer, const char *folder, const char *empty, uint64_t max_bytes,
-               uint64_t max_entries, struct unpacked *ret, struct err *err)
+int unpack_run(int archive, enum unpack_kind kind, const char *folder, const char *empty,
+               uint64_t max_bytes, uint64_t max_entries, struct unpacked *ret, struct err *err)
 {
+    static const char *const kinds[] = {
+        [UNPACK_ARCHIVE] = "archive", [UNPACK_LAYER] = "layer", [UNPACK_PLAIN] = "plain"};
     char program[PATH_MAX], bytes[24], entries[24];
     struct policy policy;
     struct run_result result;
@@ -80,8 +84,8 @@ int unpack_run(int archive, bool layer, const char *folder, const char *empty, u
         return err_number(err);
     snprintf(bytes, sizeof bytes, "%" PRIu64, max_bytes);
     snprintf(entries, sizeof entries, "%" PRIu64, max_entries);
-    char *argv[] = {(char *)run_tool_path(TIER_CONTAINER, program), layer ? "layer" : "archive",
-                    bytes, entries, NULL};
+    char *argv[] = {(char *)run_tool_path(TIER_CONTAINER, program), (char *)kinds[kind], bytes,
+                    entries, NULL};
     struct run_request request = {.policy = &policy,
                                   .argv = argv,
                                   .tool = program,
@@ -97,7 +101,7 @@ int unpack_run(int archive, bool layer, const char *folder, const char *empty, u
     if (r >= 0)
         r = sandbox_run(&request, &result, err);
     if (r >= 0)
-        r = read_answer(&result, ret, err);
+        r = read_answer(&result, kind == UNPACK_LAYER, ret, err);
     else
         err_wrap(err, "the sandbox in which images are unpacked");
     run_result_done(&result);

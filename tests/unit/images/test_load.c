@@ -19,10 +19,12 @@ static const char *given;     /* what it is given; the file may have something e
 static const char *meanwhile; /* what the file has when it is done */
 static enum err_code ends;
 
-int unpack_somehow(int archive, bool layer, const char *folder, const char *empty,
+static enum unpack_kind asked;
+
+int unpack_somehow(int archive, enum unpack_kind kind, const char *folder, const char *empty,
                    uint64_t max_bytes, uint64_t max_entries, struct unpacked *ret, struct err *why)
 {
-    (void)layer;
+    asked = kind;
     (void)folder;
     (void)empty;
     (void)max_bytes;
@@ -68,6 +70,8 @@ static int load_it(const char *diff_id)
     char blob[DIGEST_SIZE] = "sha256:", plain[DIGEST_SIZE] = "sha256:";
     sha256_hex(honest, strlen(honest), blob + 7);
     memset(plain + 7, diff_id[0], 64);
+    if (diff_id[0] == '=')
+        memcpy(plain, blob, sizeof plain);
     const struct layer_request q = {.store = &store,
                                     .name = {.blob = blob, .diff_id = plain},
                                     .source = source,
@@ -122,6 +126,19 @@ Test(load, it_must_be_the_layer_that_the_config_names)
 {
     cr_assert(load_it("b") < 0 && held.count == 0);
     cr_assert(strstr(err.message, "not the layer that the config names"), "%s", err.message);
+}
+
+/* Of one that is not packed, and which brig-unpack must not unpack. */
+Test(load, a_plain_layer_is_hashed_by_nobody_else)
+{
+    cr_assert(load_it("=") >= 0 && asked == UNPACK_PLAIN, "%s", err.message);
+    cr_assert(memcmp(held.items[0].facts.diff_id + 7, "aaaa", 4) != 0, "not what it says");
+    layers_done(&store, &held);
+    given = "evil";
+    cr_assert(load_it("=") < 0 && strstr(err.message, "another digest"), "%s", err.message);
+    given = honest;
+    err = (struct err)ERR_INIT;
+    cr_assert(load_it("a") >= 0 && asked == UNPACK_LAYER, "%s", err.message);
 }
 
 Test(load, what_was_refused_for_another_reason_says_so)
