@@ -1,5 +1,6 @@
 /* A review on the host: opened, listed, thrown away. */
 #include "base/cleanup.h"
+#include "base/id.h"
 #include "os/fd.h"
 #include "os/remove.h"
 #include "os/sys.h"
@@ -36,23 +37,33 @@ void review_done(struct review *r)
     review_init(r);
 }
 
+/* All of it, or NULL with errno. */
 static char *read_whole(int dir, const char *name, size_t max, size_t *len)
 {
     struct stat sb;
     cleanup_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &sb) < 0 || !S_ISREG(sb.st_mode) || sb.st_size < 0 ||
-        (uint64_t)sb.st_size > max)
+    if (fd < 0 || fstat(fd, &sb) < 0)
         return NULL;
-    char *text = malloc((size_t)sb.st_size + 1);
+    if (!S_ISREG(sb.st_mode) || sb.st_size < 0 || (uint64_t)sb.st_size > max) {
+        errno = S_ISREG(sb.st_mode) ? EFBIG : EINVAL;
+        return NULL;
+    }
+    cleanup_free char *text = malloc((size_t)sb.st_size + 1);
     for (*len = 0; text && *len < (size_t)sb.st_size;) {
         ssize_t n = read(fd, text + *len, (size_t)sb.st_size - *len);
-        if (n <= 0)
-            break;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n < 0 ? errno : EIO;
+            return NULL;
+        }
         *len += (size_t)n;
     }
     if (text)
         text[*len] = '\0';
-    return text;
+    char *ret = text;
+    text = NULL;
+    return ret;
 }
 
 static int read_meta(int dir, struct review_meta *ret, struct err *err)
@@ -70,6 +81,8 @@ static int open_dir(int reviews, const char *id, struct err *err)
         reviews < 0 ? -1 : openat(reviews, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0)
         return fd;
+    if (reviews >= 0 && !path_is_absent(errno))
+        return err_sys(err, "open the review %s", id);
     err_set(err, ERR_USAGE, "there is no review %s", id);
     return err_hint(err, "`brig diff` lists what there is; a run that changed nothing leaves none");
 }
@@ -115,7 +128,7 @@ int review_open(struct review *r, int reviews, const char *id, struct err *err)
 {
     r->dir = open_dir(reviews, id, err);
     if (r->dir < 0)
-        return -(int)ERR_USAGE;
+        return err_number(err);
     if (read_meta(r->dir, &r->meta, err) < 0)
         return err ? err_number(err) : -1;
     if (strcmp(r->meta.id, id) != 0)
@@ -165,7 +178,7 @@ int review_discard(int reviews, const char *id, bool even_running, struct err *e
     review_init(&r);
     r.dir = open_dir(reviews, id, err);
     if (r.dir < 0)
-        return -(int)ERR_USAGE;
+        return err_number(err);
     int result = 0;
     if (is_running(r.dir) && !even_running) {
         err_set(err, ERR_REFUSED, "%s still runs, or somebody else works on it", id);
@@ -192,48 +205,90 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static bool take_listed(int reviews, const char *name, struct listed *ret)
+/* 1: it is taken; 0: there is none of that name, or its record is still to come. */
+static int take_listed(int reviews, const char *name, struct listed *ret, struct err *err)
 {
     cleanup_fd int dir = openat(reviews, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (name[0] == '.' || dir < 0 || read_meta(dir, &ret->meta, NULL) < 0)
-        return false;
+    if (dir < 0 && path_is_absent(errno))
+        return 0;
+    if (dir < 0)
+        return err_sys(err, "open its folder");
+    if (read_meta(dir, &ret->meta, err) < 0)
+        return path_is_absent(err->sys_errno) ? 0 : err_number(err);
     ret->running = is_running(dir);
-    return true;
+    return 1;
 }
 
-static size_t collect(int reviews, struct listed **ret)
+struct list {
+    struct listed *all;
+    size_t count, room;
+    size_t unread;
+    struct err why; /* of the first of those */
+};
+
+static int add_listed(struct list *l, struct listed *one, struct err *err)
 {
-    size_t count = 0, room = 0;
-    struct listed one;
-    DIR *list = folder_open(reviews, ".");
-    for (struct dirent *e; list && (e = readdir(list));) {
-        if (!take_listed(reviews, e->d_name, &one))
-            continue;
-        struct listed *more =
-            count < room ? *ret : realloc(*ret, (room = room * 2 + 16) * sizeof *more);
+    if (l->count == l->room) {
+        size_t room = 2 * l->room + 16;
+        struct listed *more = realloc(l->all, room * sizeof *more);
         if (!more) {
-            review_meta_done(&one.meta);
-            break;
+            review_meta_done(&one->meta);
+            return err_memory(err);
         }
-        *ret = more;
-        more[count++] = one;
+        l->all = more;
+        l->room = room;
     }
-    if (list)
-        closedir(list);
-    return count;
+    l->all[l->count++] = *one;
+    return 0;
+}
+
+static void note_unread(struct list *l, const char *name, struct err *why)
+{
+    if (!why->sys_errno)
+        err_hint(why, "`brig discard %s` removes it", name);
+    err_wrap(why, "the review %s cannot be read", name);
+    if (l->unread++ == 0)
+        l->why = *why;
+}
+
+static int collect(int reviews, struct list *l, struct err *err)
+{
+    struct dirent *e;
+    int r = 0, more = 0;
+    DIR *list = folder_open(reviews, ".");
+    if (!list)
+        return err_sys(err, "list the reviews");
+    while (r >= 0 && (more = folder_next(list, &e)) > 0) {
+        struct listed one;
+        struct err why = ERR_INIT;
+        int taken = run_id_valid(e->d_name) ? take_listed(reviews, e->d_name, &one, &why) : 0;
+        if (taken > 0)
+            r = add_listed(l, &one, err);
+        else if (taken < 0)
+            note_unread(l, e->d_name, &why);
+    }
+    if (r >= 0 && more < 0)
+        r = err_sys(err, "list the reviews");
+    closedir(list);
+    return r;
 }
 
 int review_list(int reviews, void (*fn)(void *ctx, const struct review_meta *m, bool running),
                 void *ctx, struct err *err)
 {
-    (void)err;
-    cleanup_free struct listed *all = NULL;
-    size_t count = reviews < 0 ? 0 : collect(reviews, &all);
-    if (count)
-        qsort(all, count, sizeof *all, newest_first);
-    for (size_t i = 0; i < count; i++) {
-        fn(ctx, &all[i].meta, all[i].running);
-        review_meta_done(&all[i].meta);
+    struct list l = {.why = ERR_INIT};
+    int r = collect(reviews, &l, err);
+    if (l.count)
+        qsort(l.all, l.count, sizeof *l.all, newest_first);
+    for (size_t i = 0; i < l.count; i++) {
+        fn(ctx, &l.all[i].meta, l.all[i].running);
+        review_meta_done(&l.all[i].meta);
     }
-    return 0;
+    free(l.all);
+    if (r < 0 || !l.unread)
+        return r;
+    if (l.unread > 1)
+        err_wrap(&l.why, "%zu reviews cannot be read; the first", l.unread);
+    *err = l.why;
+    return err_number(err);
 }

@@ -120,7 +120,7 @@ void review_init(struct review *r);
 void review_done(struct review *r);
 /* `reviews` is the folder of all of them; finishes what an interrupted apply has left. */
 int review_open(struct review *r, int reviews, const char *id, struct err *err);
-/* open.c: calls fn for each that can be read, the newest first. */
+/* open.c: calls fn for each, the newest first; then fails if there are some that cannot be read. */
 int review_list(int reviews, void (*fn)(void *ctx, const struct review_meta *m, bool running),
                 void *ctx, struct err *err);
 /* Removes a review that does not run; the project is not looked at. */

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/id.h"
+#include "os/fd.h"
 #include "os/runstate.h"
 #include "review/review.h"
 
@@ -36,6 +37,8 @@ int reviews_list(void (*fn)(void *ctx, const struct reviews_line *line), void *c
 {
     struct listing l = {fn, ctx};
     cleanup_fd int reviews = runstate_open("reviews", false);
+    if (reviews < 0)
+        return path_is_absent(errno) ? 0 : err_sys(err, "open the folder of reviews");
     return review_list(reviews, list_one, &l, err);
 }
 

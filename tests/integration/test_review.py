@@ -1,4 +1,5 @@
 """Review mode: nothing reaches the project until it is applied, and then all of it or nothing (RV-1 to RV-6)."""
+import json
 import os
 import pty
 import shutil
@@ -108,6 +109,28 @@ def test_discard(lab):
     for verb in ("diff", "apply", "discard"):
         done = lab.brig(verb, review)
         assert done.returncode == 125 and "no review" in done.stderr
+
+
+def test_a_review_that_cannot_be_read_is_told(lab):
+    """The others are listed; nothing that waits for a decision is left out without a word."""
+    fill(lab)
+    good, bad = lab.review("echo good > good"), lab.review("echo bad > bad")
+    place = lab.state / "brig" / "reviews" / bad
+    record = (place / "meta.json").read_text()
+    assert lab.brig("diff").returncode == 0, "the control"
+    (place / "meta.json").write_text(record[:20])
+    done = lab.brig("diff")
+    assert done.returncode == 125 and good in done.stdout and bad not in done.stdout, done
+    assert f"the review {bad} cannot be read" in done.stderr and f"brig discard {bad}" in done.stderr, done
+    done = lab.brig("diff", "--json")
+    assert done.returncode == 125 and bad in json.loads(done.stdout)["error"]["message"], done
+    # One whose record is still to come is of a run that begins.
+    (place / "meta.json").unlink()
+    assert lab.brig("diff").returncode == 0 and lab.reviews() == [good]
+    (place / "meta.json").mkdir()
+    assert "cannot be read" in lab.brig("diff").stderr
+    (place / "meta.json").rmdir()
+    assert lab.brig("discard", bad).returncode == 0 and not place.exists()
 
 
 def test_some_files_only(lab):

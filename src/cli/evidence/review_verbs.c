@@ -148,13 +148,14 @@ static int list(const struct review_options *o, struct err *err)
         jw_array_end(&l.w);
         jw_object_end(&l.w);
         buf_chr(&l.out, '\n');
-    } else if (l.count == 0) {
+    } else if (l.count == 0 && r >= 0) {
         buf_str(&l.out, "no changes wait for a review; `brig run --review DIR` makes some\n");
     }
-    if (r >= 0)
-        r = term_print(&l.out, "the review", err);
+    /* A person is shown those that can be read all the same; of JSON there is one object. */
+    struct err ignored = ERR_INIT;
+    int printed = r < 0 && l.json ? 0 : term_print(&l.out, "the review", r < 0 ? &ignored : err);
     buf_done(&l.out);
-    return r;
+    return r < 0 ? r : printed;
 }
 
 /* ---- the verbs ---- */
