@@ -84,6 +84,8 @@ struct egress {
 #define PASS_NAME_MAX 64
 /* Does the rule name this header, or this member of the query, in `pass`? */
 bool rule_passes(const struct egress_rule *r, const char *name, size_t len, bool query);
+/* Nothing can be reached by it: a local address without its pin. */
+bool rule_opens_nothing(const struct egress_rule *r);
 const char *rule_budget(const struct egress_rule *r);
 /* Has it a limit of its own? */
 bool rule_is_counted(const struct egress_rule *r);

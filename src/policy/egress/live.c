@@ -40,7 +40,7 @@ static int allow_one(const struct egress *base, const struct egress_rule *want, 
         return any ? 0 : 1;
     if (want->pinned)
         return refuse_address(want, err);
-    if (pattern_is_local(&want->host))
+    if (rule_opens_nothing(want))
         return refuse_local(want, err);
     int r = rule_derive(ret, want, want, err);
     return r > 0 ? err_set(err, ERR_INTERNAL, "%s allows nothing", want->text) : r;

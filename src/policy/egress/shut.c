@@ -59,12 +59,17 @@ int refuse_local_range(const struct host_pattern *p, struct err *err)
                          "public addresses");
 }
 
+bool rule_opens_nothing(const struct egress_rule *r)
+{
+    return !r->pinned && pattern_is_local(&r->host);
+}
+
 int refuse_local_rule(const struct egress_rule *r, struct err *err)
 {
     struct quoted q;
-    const char *what = r->pinned || r->implied ? NULL : pattern_is_local(&r->host);
-    if (!what)
+    if (r->implied || !rule_opens_nothing(r))
         return 0;
+    const char *what = pattern_is_local(&r->host);
     const struct host *h = &r->host.host;
     const char *open = h->kind == HOST_IPV6 ? "[" : "", *close = *open ? "]" : "";
     err_set(err, ERR_POLICY, "%s: an address that is %s, which without a pin is not opened",

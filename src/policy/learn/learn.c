@@ -185,7 +185,8 @@ void learn_host(struct learn *l, const char *rule, const char *asked, const char
     struct origin from = {.kind = ORIGIN_OPTION};
     egress_init(&e);
     bool ok = egress_allow(&e, rule, &from, NULL) >= 0 && e.rule_count == 1 &&
-              e.rules[0].host.stars == 0 && e.rules[0].paths.count == 0 && !e.rules[0].pinned;
+              e.rules[0].host.stars == 0 && e.rules[0].paths.count == 0 && !e.rules[0].pinned &&
+              !rule_opens_nothing(&e.rules[0]);
     if (ok)
         add_line(l, &(struct learn_line){.kind = LEARN_HOST,
                                          .value = e.rules[0].text,

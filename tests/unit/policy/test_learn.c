@@ -188,10 +188,11 @@ Test(learn, patterns_and_pins_are_not_proposed)
     learn_host(l, "db.example.org:5432=10.0.0.5", "x", NULL, 1);
     learn_host(l, "example.org", "x", NULL, 1); /* two rules */
     learn_host(l, "not a host", "x", NULL, 1);
+    learn_host(l, "10.0.0.5:22", "x", NULL, 1); /* the policy would be refused */
     read_back(&p);
     cr_assert_eq(l->line_count, 0);
     cr_assert_eq(p.egress.rule_count, 0);
-    cr_assert_eq(l->refusal_count, 5);
+    cr_assert_eq(l->refusal_count, 6);
 }
 
 Test(learn, limits_are_doubled_and_end_somewhere)
