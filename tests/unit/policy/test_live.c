@@ -78,6 +78,19 @@ Test(live, no_address_for_a_name_of_the_operator)
     cr_assert_eq(take("{\"allow\":[\"http://web.test:8080=127.0.0.1\"]}"), 0, "%s", err.message);
 }
 
+/* What would open nothing is said, and what the operator pins can still be named. */
+Test(live, a_local_address_is_the_operators_to_pin)
+{
+    struct origin o = {.kind = ORIGIN_FILE, .name = "t"};
+    cr_assert_eq(egress_allow(&base, "10.0.0.5:22=10.0.0.5", &o, &err), 0);
+    cr_assert_eq(take("{\"allow\":[\"10.0.0.6:22\"],\"beyond\":true}"), -ERR_REFUSED);
+    cr_assert(strstr(err.message, "private") && strstr(err.hint, "template"), "%s", err.hint);
+    cr_assert_eq(take("{\"allow\":[\"10.0.0.0/8\"],\"beyond\":true}"), -ERR_USAGE);
+    cr_assert_eq(take("{\"allow\":[\"10.0.0.5:22\"]}"), 0, "%s", err.message);
+    cr_assert(rule("10.0.0.5")->pinned);
+    cr_assert_eq(take("{\"block\":[\"10.0.0.0/8\"]}"), 0, "%s", err.message);
+}
+
 Test(live, nothing_beyond_the_operator_unless_it_is_said)
 {
     cr_assert_eq(take("{\"allow\":[\"example.org\"]}"), -ERR_REFUSED);
