@@ -1,7 +1,8 @@
 /* Processor time of processes of brig's own that work for the code: brig-proxy, the pump, who looks
  * at a review. They are in none of the sandbox's groups (the code's memory is not theirs, and they
  * must outlive it), so that what the code makes them do would be on nobody's account. It is added
- * to what the code used, against the limit of processor time and in the receipt (LC-11). */
+ * to what the code used, against the limit of processor time and in the receipt (LC-11); so is what
+ * the supervisor does for each name that the code asks for and each refusal of brig-proxy's. */
 #include "lifecycle/lifecycle.h"
 
 #include "base/cleanup.h"

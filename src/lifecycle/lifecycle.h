@@ -95,7 +95,7 @@ struct lifecycle {
     pid_t helpers[GUARDIAN_HELPERS];
     pid_t reviewer; /* who looks at what the code changed, or 0 */
     struct helped helped[HELPED];
-    uint64_t helped_usec; /* of those that are gone */
+    uint64_t helped_usec; /* of those that are gone, and of the supervisor itself */
     bool guarded;
     bool stuck; /* some of it cannot be killed: nobody waits for it any more */
 

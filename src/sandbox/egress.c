@@ -1,6 +1,7 @@
 /* A run's network: its brig-proxy from the start to the last event. */
 #include "sandbox/egress.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "network/decide.h"
 #include "sandbox/internal.h"
 #include "trust/stores.h"
@@ -311,7 +312,7 @@ static void on_death(struct sandbox *s)
     netrecord_answer(&s->netrecord, false, 0, "brig-proxy died");
 }
 
-void sandbox_egress_events(struct sandbox *s)
+static void hear_proxy(struct sandbox *s)
 {
     int r = 0;
     for (int i = 0; i < 64 && (r = link_next(&s->link)) > 0; i++)
@@ -320,6 +321,14 @@ void sandbox_egress_events(struct sandbox *s)
         on_death(s);
     if (netlog_changed(s->netlog))
         netrecord_write(&s->netrecord, s->netlog, &s->egress, false);
+}
+
+/* LC-11: each refusal is told by brig-proxy and read here. */
+void sandbox_egress_events(struct sandbox *s)
+{
+    uint64_t before = clock_cpu_us();
+    hear_proxy(s);
+    s->lifecycle.helped_usec += clock_cpu_us() - before;
 }
 
 /* New rules from `brig net`: the secrets of the run stay, and so do their placeholders. */

@@ -2,6 +2,7 @@
  * would only learn that "the host could not be resolved": each question is answered at once ("no
  * such name", upon which clients do not try again), and is a denial that says what would allow it.
  * The socket stands inside; no question goes anywhere. What is read from it is hostile. */
+#include "base/clock.h"
 #include "network/decide.h"
 #include "network/dns_parse.h"
 #include "sandbox/internal.h"
@@ -86,7 +87,7 @@ static size_t answer(struct sandbox *s, uint8_t *message, size_t len,
     return dns_answer_write(&q, DNS_NXDOMAIN, NULL, out);
 }
 
-void sandbox_names_answer(struct sandbox *s, int fd)
+static void answer_round(struct sandbox *s, int fd)
 {
     uint8_t message[DNS_MESSAGE_MAX], out[DNS_MESSAGE_MAX];
     for (int i = 0; i < ROUND; i++) {
@@ -100,4 +101,12 @@ void sandbox_names_answer(struct sandbox *s, int fd)
         if (len)
             sendto(fd, out, len, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from, from_len);
     }
+}
+
+/* LC-11: a question costs the code less than its answer costs here. */
+void sandbox_names_answer(struct sandbox *s, int fd)
+{
+    uint64_t before = clock_cpu_us();
+    answer_round(s, fd);
+    s->lifecycle.helped_usec += clock_cpu_us() - before;
 }

@@ -194,6 +194,28 @@ def test_cpu_time_that_brig_proxy_takes_for_the_code(limited):
     assert usage["cpu_usec"] - usage["cpu_beside_usec"] < 900000, f"the code alone is below its limit: {usage}"
 
 
+# A question is sent by one call with many others, and answered by two.
+NAMES_ASKED = """import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(("127.0.0.1", 53))
+end = time.monotonic() + {}
+while time.monotonic() < end:
+    s.send(b"\\x12\\x34\\x01\\0\\0\\x01\\0\\0\\0\\0\\0\\0\\x07example\\x03org\\0\\0\\x01\\0\\x01")
+"""
+
+
+def test_cpu_time_of_names_that_are_asked_for(limited):
+    """LC-11: without network rules the supervisor answers them, and that is on the account of the code."""
+    if not namespaced(limited):
+        pytest.skip("nobody answers there")
+    asked = limited.json(*PYTHON, NAMES_ASKED.format(1))
+    not_hit(asked)
+    usage = asked["receipt"]["usage"]
+    assert usage["cpu_beside_usec"] > usage["cpu_usec"] / 20, usage
+    quiet = limited.json(*PYTHON, "for i in range(3000000): pass")["receipt"]["usage"]
+    assert quiet["cpu_beside_usec"] == 0, f"control: {quiet}"
+
+
 @pytest.mark.parametrize("share", [0.25, 1])
 def test_brig_proxy_has_the_share_of_its_sandbox(share):
     """LC-12: with or without a cgroup. A whole processor is the control."""
