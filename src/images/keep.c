@@ -75,7 +75,9 @@ static int want_files(struct wanted *w, const struct image_manifest *m,
     if (m->layer_count != c->diff_count)
         return 0;
     image_chain(m, c, chain);
-    bool there = root_is_there(w->store, chain);
+    int there = root_is_there(w->store, chain, err);
+    if (there < 0)
+        return there;
     if (!there)
         image_chain_before(c, chain);
     if (want(w, A_ROOT, chain, err) < 0)

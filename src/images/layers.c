@@ -349,7 +349,8 @@ static int add_image(void *ctx, const struct image_name *n, const char *file, st
     if (!n)
         return 0;
     image.name = *n;
-    if (image_documents(of->store, &image, &ignored) < 0 || !root_is_there(of->store, image.chain))
+    if (image_documents(of->store, &image, &ignored) < 0 ||
+        root_is_there(of->store, image.chain, &ignored) <= 0)
         return 0;
     for (unsigned i = 0; i < image.manifest.layer_count; i++)
         if (!came_before(&image.manifest, i) &&

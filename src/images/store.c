@@ -334,11 +334,13 @@ bool root_in_use(const struct store *s, const char *chain)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-bool root_is_there(const struct store *s, const char *chain)
+int root_is_there(const struct store *s, const char *chain, struct err *err)
 {
     struct stat sb;
     cleanup_fd int roots = openat(s->fd, "roots", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return roots >= 0 && fstatat(roots, chain, &sb, AT_SYMLINK_NOFOLLOW) == 0;
+    if (roots >= 0 && fstatat(roots, chain, &sb, AT_SYMLINK_NOFOLLOW) == 0)
+        return 1;
+    return roots >= 0 && errno == ENOENT ? 0 : err_sys(err, "look for the files of an image");
 }
 
 int root_facts_write(int folder, const struct root_facts *f, struct err *err)

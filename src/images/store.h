@@ -108,7 +108,8 @@ int root_facts_read(int root, struct root_facts *ret, struct err *err);
 /* Not flushed: what is around it is to be flushed with it. */
 int root_facts_write(int folder, const struct root_facts *f, struct err *err);
 bool root_in_use(const struct store *s, const char *chain);
-bool root_is_there(const struct store *s, const char *chain);
+/* 1 or 0; who cannot see it does not say that it is not there. */
+int root_is_there(const struct store *s, const char *chain, struct err *err);
 /* tree.c: one digest over names, kinds, modes, sizes, contents and targets of all that is in it.
  * What was read once with `known` (or NULL) is not read again: none of it may be removed while this
  * is used. */
