@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* More entries than there are kinds: the rest is for the counters of kinds that have no entry of
  * their own. */
@@ -28,6 +29,7 @@ struct entry {
 };
 
 struct merge {
+    uint64_t seed;
     struct entry entries[ROOM];
     size_t count;
     size_t kinds;                    /* of them those that do not stand for further ones */
@@ -44,6 +46,11 @@ int merge_new(struct merge **ret, struct err *err)
     struct merge *m = calloc(1, sizeof *m);
     if (!m)
         return err_memory(err);
+    /* What was tried is the code's choice; where it collides is not. */
+    if (getrandom(&m->seed, sizeof m->seed, 0) != sizeof m->seed) {
+        free(m);
+        return err_sys(err, "ask for random numbers");
+    }
     buf_init(&m->room, 2 * RECORD_MAX);
     buf_init(&m->detail, 2 * RECORD_MAX);
     *ret = m;
@@ -75,11 +82,15 @@ bool merge_wants(const char *kind)
 
 /* ---- identity ---- */
 
-static uint64_t hash_of(const char *data, size_t len)
+/* From a seed that nobody knows, and with every bit of what there is by then in each that follows:
+ * otherwise texts that collide for one seed do for others. */
+static uint64_t hash_of(const struct merge *m, const char *data, size_t len)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (uint8_t)data[i]) * 0x100000001b3u;
+    uint64_t h = m->seed;
+    for (size_t i = 0; i < len; i++) {
+        h = (h ^ (uint8_t)data[i]) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
     return h;
 }
 
@@ -122,8 +133,7 @@ static struct record record_of(const struct entry *e)
 
 static uint16_t *bucket(struct merge *m, enum way way, uint64_t hash)
 {
-    /* The low bits of such a hash are the low bits of what was hashed. */
-    return &m->buckets[way][(hash ^ hash >> 32 ^ hash >> 47) % BUCKETS];
+    return &m->buckets[way][hash % BUCKETS];
 }
 
 static void chain_in(struct merge *m, size_t i)
@@ -149,7 +159,7 @@ static void chain_out(struct merge *m, size_t i)
 
 static struct entry *find(struct merge *m, const struct buf *identity)
 {
-    uint64_t hash = hash_of(identity->data, identity->len);
+    uint64_t hash = hash_of(m, identity->data, identity->len);
     for (uint16_t at = *bucket(m, BY_IDENTITY, hash); at;) {
         struct entry *e = &m->entries[at - 1];
         m->looks++;
@@ -172,7 +182,7 @@ static struct entry *insert(struct merge *m, const struct buf *identity, bool st
     next_part(&p);
     next_part(&p);
     struct entry *e = &m->entries[m->count];
-    *e = (struct entry){.hash = {hash_of(copy, identity->len), hash_of(p, strlen(p))},
+    *e = (struct entry){.hash = {hash_of(m, copy, identity->len), hash_of(m, p, strlen(p))},
                         .since_us = now_us,
                         .len = identity->len,
                         .identity = copy,
@@ -202,7 +212,7 @@ static void take_out(struct merge *m, size_t i)
 static bool is_full(struct merge *m, const char *box)
 {
     const char *name = box ? box : "";
-    uint64_t hash = hash_of(name, strlen(name));
+    uint64_t hash = hash_of(m, name, strlen(name));
     size_t mine = 0;
     if (m->kinds >= MERGE_MAX)
         return true;

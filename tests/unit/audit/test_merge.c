@@ -75,6 +75,36 @@ Test(merge, who_varies_what_it_tries_costs_little)
     cr_assert_eq(seen.records, full, "the rest is counted");
 }
 
+static uint64_t without_seed(const char *box, const char *detail)
+{
+    const char *const parts[] = {"kernel", "denial", box, "", detail};
+    uint64_t h = 0xcbf29ce484222325u;
+    for (int i = 0; i < 5; i++)
+        for (size_t k = 0; k <= strlen(parts[i]); k++)
+            h = (h ^ (uint8_t)parts[i][k]) * 0x100000001b3u;
+    return (h ^ h >> 32 ^ h >> 47) % 2048;
+}
+
+/* The code chooses what it tries. What would all be in one place without the seed is not. */
+Test(merge, nobody_chooses_what_collides)
+{
+    static char texts[MERGE_MAX - 1][64], boxes[MERGE_MAX - 1][16];
+    const size_t count = MERGE_MAX - 1;
+    for (size_t i = 0, n = 0; i < count; n++) {
+        snprintf(boxes[i], sizeof boxes[i], "box%zu", i / MERGE_PER_BOX);
+        snprintf(texts[i], sizeof texts[i], "{\"count\":0,\"what\":\"%zu\"}", n);
+        i += without_seed(boxes[i], texts[i]) == 7;
+    }
+    for (size_t i = 0; i < count; i++)
+        deny(boxes[i], texts[i]);
+    cr_assert_eq(seen.records, count);
+    uint64_t before = merge_looks(m);
+    for (size_t i = 0; i < count; i++)
+        deny(boxes[i], texts[i]);
+    uint64_t each = (merge_looks(m) - before) / count;
+    cr_assert(each <= 4, "%lu entries looked at to find one", (unsigned long)each);
+}
+
 /* Entries go and come while others stay: each is found again, and none twice. */
 Test(merge, what_is_over_leaves_and_the_others_are_found)
 {
