@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define PATH_SHOWN_MAX 100 /* half of a path would be another */
+
 static const struct prefix {
     enum host_kind kind;
     uint8_t addr[16];
@@ -64,16 +66,36 @@ bool rule_opens_nothing(const struct egress_rule *r)
     return !r->pinned && pattern_is_local(&r->host);
 }
 
+/* A rule that was written with keys of its own has one for the address, too. */
+static bool is_mapping(const struct egress_rule *r)
+{
+    return r->methods.count || r->pass.count || r->paths.count > 1 || rule_is_counted(r);
+}
+
+/* The same rule with its pin and nothing left out: without its scheme or its path it would be open
+ * for more than was meant. */
+static int hint_pin(const struct egress_rule *r, struct err *err)
+{
+    const struct host *h = &r->host.host;
+    const char *path = r->paths.count ? r->paths.items[0] : "";
+    const char *open = h->kind == HOST_IPV6 ? "[" : "", *close = *open ? "]" : "";
+    bool plain = r->scheme == SCHEME_ANY || (!*path && r->port == scheme_port(r->scheme));
+    if (is_mapping(r))
+        return err_hint(err, "pin it: address: %s beside its host", h->text);
+    if (strlen(path) > PATH_SHOWN_MAX)
+        return err_hint(err, "pin it: write =%s behind its host, before the path", h->text);
+    return err_hint(err, "pin it: %s%s%s%s%s:%u=%s%s", plain ? "" : scheme_name(r->scheme),
+                    plain ? "" : "://", open, h->text, close, r->port, h->text, path);
+}
+
 int refuse_local_rule(const struct egress_rule *r, struct err *err)
 {
     struct quoted q;
     if (r->implied || !rule_opens_nothing(r))
         return 0;
     const char *what = pattern_is_local(&r->host);
-    const struct host *h = &r->host.host;
-    const char *open = h->kind == HOST_IPV6 ? "[" : "", *close = *open ? "]" : "";
     err_set(err, ERR_POLICY, "%s: an address that is %s, which without a pin is not opened",
             quote(&q, r->text), what);
-    err_hint(err, "pin it: %s%s%s:%u=%s", open, h->text, close, r->port, h->text);
+    hint_pin(r, err);
     return origin_blame(&r->origin, "network.allow", err);
 }

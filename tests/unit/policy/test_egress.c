@@ -377,6 +377,44 @@ Test(allow, a_local_address_without_a_pin_is_refused_in_a_policy)
     }
 }
 
+/* Who does what the hint says has the rule that was meant, and none that is open for more. */
+Test(allow, the_hint_of_a_pin_keeps_the_rest_of_the_rule)
+{
+    static const struct {
+        const char *text, *hint;
+    } cases[] = {
+        {"'10.0.0.5:22'", "pin it: 10.0.0.5:22=10.0.0.5"},
+        {"'10.0.0.5:443'", "pin it: 10.0.0.5:443=10.0.0.5"},
+        {"'http://10.0.0.5:8080'", "pin it: http://10.0.0.5:8080=10.0.0.5"},
+        {"'https://10.0.0.5/v1/**'", "pin it: https://10.0.0.5:443=10.0.0.5/v1/**"},
+        {"'https://[fd00::5]:8443/a'", "pin it: https://[fd00::5]:8443=fd00::5/a"},
+        {"{host: 10.0.0.5, scheme: https, methods: [GET]}", "pin it: address: 10.0.0.5"},
+        {"{host: 10.0.0.5, scheme: https, paths: [/a, /b]}", "pin it: address: 10.0.0.5"},
+        {"{host: 10.0.0.5, port: 22, upload: 1k}", "pin it: address: 10.0.0.5"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[200];
+        cleanup_policy struct policy p;
+        cleanup_egress struct egress e;
+        struct err err = ERR_INIT;
+        policy_init(&p, LEVEL_HIGH);
+        egress_init(&e);
+        snprintf(text, sizeof text, "network: {allow: [%s]}", cases[i].text);
+        must_load(&p, text);
+        cr_expect_lt(policy_validate(&p, &err), 0, "%s", text);
+        cr_expect_eq(strncmp(err.hint, cases[i].hint, strlen(cases[i].hint)), 0, "%s: %s", text,
+                     err.hint);
+        if (cases[i].text[0] == '{')
+            continue;
+        cr_assert_eq(egress_allow(&e, err.hint + strlen("pin it: "), &by_option, &err), 0, "%s",
+                     err.hint);
+        const struct egress_rule *was = &p.egress.rules[0], *is = &e.rules[0];
+        cr_expect(is->pinned && e.rule_count == 1 && is->scheme == was->scheme &&
+                      is->port == was->port && is->paths.count == was->paths.count,
+                  "%s", err.hint);
+    }
+}
+
 /* "=" is the only way to an address that is not public, also where the rule names the address. */
 Test(allow, only_a_pin_is_a_pin)
 {
