@@ -205,7 +205,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* 1: it is taken; 0: there is none of that name, or its record is still to come. */
+/* 1: it is taken; 0: there is none of that name, or its record is not all there yet. */
 static int take_listed(int reviews, const char *name, struct listed *ret, struct err *err)
 {
     cleanup_fd int dir = openat(reviews, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -213,9 +213,11 @@ static int take_listed(int reviews, const char *name, struct listed *ret, struct
         return 0;
     if (dir < 0)
         return err_sys(err, "open its folder");
+    bool held = is_running(dir);
     if (read_meta(dir, &ret->meta, err) < 0)
-        return path_is_absent(err->sys_errno) ? 0 : err_number(err);
-    ret->running = is_running(dir);
+        /* A run that begins holds its folder before it writes the record. */
+        return held || path_is_absent(err->sys_errno) ? 0 : err_number(err);
+    ret->running = held;
     return 1;
 }
 

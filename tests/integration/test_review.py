@@ -1,4 +1,5 @@
 """Review mode: nothing reaches the project until it is applied, and then all of it or nothing (RV-1 to RV-6)."""
+import fcntl
 import json
 import os
 import pty
@@ -124,6 +125,12 @@ def test_a_review_that_cannot_be_read_is_told(lab):
     assert f"the review {bad} cannot be read" in done.stderr and f"brig discard {bad}" in done.stderr, done
     done = lab.brig("diff", "--json")
     assert done.returncode == 125 and bad in json.loads(done.stdout)["error"]["message"], done
+    # One that is being written is of a run that begins, which has its folder locked.
+    held = os.open(place, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    done = lab.brig("diff")
+    assert done.returncode == 0 and good in done.stdout and bad not in done.stdout, done
+    os.close(held)
     # One whose record is still to come is of a run that begins.
     (place / "meta.json").unlink()
     assert lab.brig("diff").returncode == 0 and lab.reviews() == [good]
