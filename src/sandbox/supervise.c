@@ -380,6 +380,7 @@ static int go(struct supervisor *l, struct err *err)
     /* init has no more descriptors to give, and what it says from now on is hostile (since Linux
      * 6.16). */
     setsockopt(l->s->ctl_fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+    helped_look(&l->s->lifecycle); /* LC-11: from here on it is the code's */
     if (message_send(l->s->ctl_fd, CTL_GO, 0) < 0)
         return err_set(err, ERR_SYSTEM, "the sandbox died before the code was started");
     int result = loop_run(l->loop);

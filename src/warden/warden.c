@@ -394,6 +394,7 @@ static int provision(struct warden *w, struct err *err)
     plan_done(&s->plan);
     plan_init(&s->plan);
     sandbox_note_weaker(s);
+    helped_look(&s->lifecycle); /* LC-11: from here on it is the code's */
     if (message_send(s->ctl_fd, CTL_GO, 0) < 0 ||
         (s->kernel.beside && message_send(s->beside.fd, CTL_GO, 0) < 0))
         return err_set(err, ERR_SYSTEM, "the sandbox died before it was of use");

@@ -216,6 +216,21 @@ def test_cpu_time_of_names_that_are_asked_for(limited):
     assert quiet["cpu_beside_usec"] == 0, f"control: {quiet}"
 
 
+# One such request, of a program that has ended before anybody looked at what it uses.
+BRIEF = """exec 3<>/dev/tcp/127.0.0.1/3128
+{ printf 'GET http://x.test/'; printf '%%2541%.0s' {1..3000}; printf ' HTTP/1.1\\r\\nHost: x.test\\r\\n\\r\\n'; } >&3
+read -r line <&3; echo "$line" >&2"""
+
+
+def test_cpu_time_that_brig_proxy_takes_for_code_that_ends_at_once():
+    """LC-11: what it did before the first look at it is on the account, too."""
+    brig = CALLERS[0].with_options("--tier", "container", "-q", *WATCHED)
+    told = brig.json("--allow", "http://x.test/pub/**", "--", "bash", "-c", BRIEF)
+    not_hit(told)
+    assert " 403 " in told["stderr"], "control: brig-proxy judged it"
+    assert told["receipt"]["usage"]["cpu_beside_usec"] > 0, told["receipt"]["usage"]
+
+
 @pytest.mark.parametrize("share", [0.25, 1])
 def test_brig_proxy_has_the_share_of_its_sandbox(share):
     """LC-12: with or without a cgroup. A whole processor is the control."""
