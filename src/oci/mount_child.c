@@ -37,7 +37,7 @@ static int open_parent(int root, char *path, char **leaf, struct err *err)
     return slash ? oci_place(root, path, true, err) : in_root(root, "/", O_PATH | O_DIRECTORY);
 }
 
-int oci_place(int root, const char *path, bool folder, struct err *err)
+static int find_or_make(int root, const char *path, bool folder, struct err *err)
 {
     char copy[PATH_MAX], *leaf;
     struct stat sb;
@@ -56,7 +56,7 @@ int oci_place(int root, const char *path, bool folder, struct err *err)
     cleanup_fd int parent = open_parent(root, copy, &leaf, err);
     if (parent < 0)
         return err_number(err);
-    if (fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) == 0)
+    if (fstatat(parent, leaf, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(sb.st_mode))
         return err_set(err, ERR_REFUSED, "%.200s is a link to nowhere in the root", path);
     cleanup_fd int made = -1;
     int r = folder ? mkdirat(parent, leaf, 0755)
@@ -66,6 +66,17 @@ int oci_place(int root, const char *path, bool folder, struct err *err)
         return err_sys(err, "make %.200s in the root", path);
     int fd = openat(parent, leaf, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? err_sys(err, "open %.200s in the root", path) : fd;
+}
+
+/* Containers can share a root, and be made at the same moment (the tasks of a job): what another
+ * one made since it was looked for is found by looking again. */
+int oci_place(int root, const char *path, bool folder, struct err *err)
+{
+    int fd = find_or_make(root, path, folder, err);
+    if (fd >= 0 || err->sys_errno != EEXIST)
+        return fd;
+    *err = (struct err)ERR_INIT;
+    return find_or_make(root, path, folder, err);
 }
 
 int oci_attach(int mount, int target, const char *dest, struct err *err)

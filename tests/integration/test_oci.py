@@ -224,6 +224,22 @@ def test_mounts_in_order_with_options(bundle):
     assert "ro," in lines["/a/b"] and "nosuid" in lines["/a/b"] and "noexec" in lines["/a/c"]
 
 
+def test_containers_that_share_a_root_make_its_places_together(caller):
+    """The tasks of a job, started at one moment on one root: a place that another one has just made is as good as one's own."""
+    with bundle_of(caller) as first, contextlib.ExitStack() as stack:
+        bundles = [first, *(stack.enter_context(bundle_of(caller)) for _ in range(3))]
+        for bundle in bundles:
+            bundle.config["root"]["path"] = str(first.folder / "rootfs")
+            bundle.mount("/made", type="tmpfs").shell("echo RAN")
+        with concurrent.futures.ThreadPoolExecutor(len(bundles)) as pool:
+            for turn in range(LOOPS // 2):
+                for bundle in bundles:
+                    bundle.config["mounts"][-1]["destination"] = f"/made/{turn}/by/whom"
+                    bundle.save()
+                told = list(pool.map(lambda bundle: bundle.run(), bundles))
+                assert [one.stdout for one in told] == ["RAN\n"] * len(bundles), told
+
+
 def test_default_devices_and_links(bundle):
     told = bundle.run("for d in null zero full random urandom tty; do test -c /dev/$d || echo no $d; done; readlink /dev/fd; readlink /dev/ptmx; "
                       "echo x >/dev/null; head -c 2 /dev/zero | wc -c")
