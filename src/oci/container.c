@@ -329,8 +329,9 @@ static int lead_inside(struct making *m, struct err *err)
     if (!procfs_stat(m->pid, &st))
         return err_set(err, ERR_SYSTEM, "the container's first process is gone");
     m->state.start = st.start;
-    if (oci_hooks_run(&m->config, "prestart", &m->state, OCI_CREATING, err) < 0 ||
-        oci_hooks_run(&m->config, "createRuntime", &m->state, OCI_CREATING, err) < 0)
+    const char *docker = m->operator.docker;
+    if (oci_hooks_run(&m->config, "prestart", &m->state, OCI_CREATING, docker, err) < 0 ||
+        oci_hooks_run(&m->config, "createRuntime", &m->state, OCI_CREATING, docker, err) < 0)
         return err_number(err);
     if (oci_tell_go(m->sync[0], err) < 0 || oci_expect(m->sync[0], OCI_WORD_READY, err) < 0 ||
         oci_limits_apply(m->pid, p, err) < 0 || oci_attest(m->pid, &m->build.become, err) < 0 ||
@@ -502,7 +503,7 @@ static void run_late_hooks(const struct oci_state *s, const char *stage, enum oc
     struct err err = ERR_INIT;
     if (!c)
         return;
-    if (kept_config(s, c, &err) == 0 && oci_hooks_run(c, stage, s, status, &err) < 0)
+    if (kept_config(s, c, &err) == 0 && oci_hooks_run(c, stage, s, status, NULL, &err) < 0)
         dprintf(STDERR_FILENO, "brig: %s\n", err.message);
     oci_config_done(c);
     free(c);

@@ -3,13 +3,16 @@
 
 #include "base/cleanup.h"
 #include "oci/judge.h"
+#include "os/fd.h"
 #include "os/sys.h"
+#include "os/trusted.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static char **texts(const struct json *list, const char *first)
@@ -25,7 +28,14 @@ static char **texts(const struct json *list, const char *first)
     return out;
 }
 
-static _Noreturn void become_hook(const char *path, char **argv, char **envp, int in)
+/* One run of one hook. */
+struct calling {
+    const char *path;
+    int program; /* what is executed in the place of the path; or -1 */
+    char **argv, **envp;
+};
+
+static _Noreturn void become_hook(const struct calling *c, int in)
 {
     /* Its messages go where the caller's go; its output is nobody's. */
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -35,7 +45,10 @@ static _Noreturn void become_hook(const char *path, char **argv, char **envp, in
     if (null < 0 || dup2(in, 0) < 0 || dup2(null, 1) < 0 || setsid() < 0 ||
         sys_close_range(3, ~0u, 4) < 0)
         _exit(127);
-    execve(path, argv, envp);
+    if (c->program >= 0)
+        syscall(SYS_execveat, c->program, "", c->argv, c->envp, SYS_AT_EMPTY_PATH);
+    else
+        execve(c->path, c->argv, c->envp);
     _exit(127);
 }
 
@@ -61,32 +74,67 @@ static int await(pid_t pid, int seconds, const char *path, struct err *err)
     return 0;
 }
 
-static int run_one(const struct json *hook, const struct buf *state, struct err *err)
+/* The path leads to whatever program has that process id. What is executed is the operator's file,
+ * and only if it is the one that runs there (OC-5). */
+static int open_docker(const char *path, const char *docker, struct err *err)
 {
-    const char *path = json_text(hook, "path");
-    int64_t timeout = json_number(hook, "timeout");
-    cleanup_free char **argv = texts(json_get(hook, "args"), path);
-    cleanup_free char **envp = texts(json_get(hook, "env"), OCI_HOOK_PATH);
+    struct stat runs, allowed;
+    cleanup_fd int fd = docker
+                            ? trusted_open(AT_FDCWD, docker, "Docker's program", TRUSTED_FILE, err)
+                            : err_set(err, ERR_REFUSED, "hook %.200s is not allowed", path);
+    if (fd < 0)
+        return err_number(err);
+    if (stat(path, &runs) < 0 || fstat(fd, &allowed) < 0)
+        return err_sys(err, "look at hook %.200s", path);
+    if (runs.st_dev == allowed.st_dev && runs.st_ino == allowed.st_ino)
+        return fd_steal(&fd);
+    err_set(err, ERR_REFUSED, "config: hooks: %.60s is not the program %.200s", path, docker);
+    err_at(err, BOUNDARY_KERNEL);
+    return err_hint(err, "restart Docker if it was replaced since; the operator names the dockerd "
+                         "that runs in " OCI_OPERATOR_FILE " (docker)");
+}
+
+static int run_now(const struct calling *c, int seconds, const struct buf *state, struct err *err)
+{
     int in[2];
-    if (!path || !argv || !envp)
-        return err_memory(err);
-    if (timeout <= 0 || timeout > OCI_HOOK_SECONDS)
-        timeout = OCI_HOOK_SECONDS;
     if (pipe2(in, O_CLOEXEC) < 0)
         return err_sys(err, "pipe");
     pid_t pid = fork();
     if (pid == 0)
-        become_hook(path, argv, envp, in[0]);
+        become_hook(c, in[0]);
     close(in[0]);
     /* A state is far smaller than what a pipe holds: this does not wait for the hook. */
     fcntl(in[1], F_SETFL, O_NONBLOCK);
     (void)!write(in[1], buf_text(state), state->len);
     close(in[1]);
-    return pid < 0 ? err_sys(err, "start hook %.200s", path) : await(pid, (int)timeout, path, err);
+    return pid < 0 ? err_sys(err, "start hook %.200s", c->path) : await(pid, seconds, c->path, err);
+}
+
+static int run_one(const struct json *hook, const char *id, const char *docker,
+                   const struct buf *state, struct err *err)
+{
+    const char *path = json_text(hook, "path");
+    int64_t timeout = json_number(hook, "timeout");
+    const struct json *args = json_get(hook, "args");
+    cleanup_free char **argv = texts(args, path);
+    cleanup_free char **envp = texts(json_get(hook, "env"), OCI_HOOK_PATH);
+    cleanup_fd int program = -1;
+    if (!path || !argv || !envp)
+        return err_memory(err);
+    if (oci_hook_of_docker(path)) {
+        if (strcmp(json_string(json_at(args, OCI_DOCKER_ID)), id) != 0)
+            return err_set(err, ERR_REFUSED, "config: hooks: Docker's names another container");
+        if ((program = open_docker(path, docker, err)) < 0)
+            return err_number(err);
+    }
+    if (timeout <= 0 || timeout > OCI_HOOK_SECONDS)
+        timeout = OCI_HOOK_SECONDS;
+    struct calling c = {.path = path, .program = program, .argv = argv, .envp = envp};
+    return run_now(&c, (int)timeout, state, err);
 }
 
 int oci_hooks_run(const struct oci_config *c, const char *stage, const struct oci_state *s,
-                  enum oci_status status, struct err *err)
+                  enum oci_status status, const char *docker, struct err *err)
 {
     const struct json *list = json_get(c->hooks, stage);
     cleanup_buf struct buf state;
@@ -97,7 +145,7 @@ int oci_hooks_run(const struct oci_config *c, const char *stage, const struct oc
     if (state.failed)
         return err_set(err, ERR_LIMIT, "the state is too long for a hook");
     for (size_t i = 0; i < json_count(list); i++)
-        if (run_one(json_at(list, i), &state, err) < 0)
+        if (run_one(json_at(list, i), s->id, docker, &state, err) < 0)
             return err_number(err);
     return 0;
 }

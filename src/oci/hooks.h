@@ -7,6 +7,7 @@
 
 #define OCI_HOOK_SECONDS 30
 
-/* All of a stage, in their order; the first that fails is the error. */
+/* All of a stage, in their order; the first that fails is the error. `docker` is the program that
+ * the operator allowed as Docker's own, or NULL. */
 int oci_hooks_run(const struct oci_config *c, const char *stage, const struct oci_state *s,
-                  enum oci_status status, struct err *err);
+                  enum oci_status status, const char *docker, struct err *err);

@@ -56,10 +56,12 @@ static int judge_caps(const uint64_t caps[OCI_CAPS_COUNT], const struct oci_oper
 
 int oci_judge_process(const struct oci_process *p, const struct oci_operator *o, struct err *err)
 {
-    if (p->has_oom_score && p->oom_score < -999)
-        return err_set(err, ERR_REFUSED,
-                       "config: process.oomScoreAdj -1000 would keep the sandbox's "
-                       "memory from ever being taken back");
+    if (p->has_oom_score && p->oom_score < -999) {
+        err_set(err, ERR_REFUSED,
+                "config: process.oomScoreAdj -1000 would keep the sandbox's memory from ever being "
+                "taken back");
+        return refuse(err, BOUNDARY_LIFECYCLE, "ask for -999 or more");
+    }
     return judge_caps(p->caps, o, err);
 }
 
@@ -247,10 +249,13 @@ int oci_judge_resources(const struct oci_resources *r, bool update, const struct
     if (!plain_set(r->cpus) || !plain_set(r->mems))
         return err_set(err, ERR_USAGE,
                        "config: linux.resources.cpu: cpus and mems are lists such as 0-3,7");
-    if (r->oom_kill_off)
-        return err_set(err, ERR_REFUSED,
-                       "config: linux.resources.memory.disableOOMKiller would let the sandbox "
-                       "hang where it should end");
+    if (r->oom_kill_off) {
+        err_set(err, ERR_REFUSED,
+                "config: linux.resources.memory.disableOOMKiller would let the sandbox hang where "
+                "it should end");
+        return refuse(err, BOUNDARY_LIFECYCLE,
+                      "leave it out (--oom-kill-disable asks for it), or give it more memory");
+    }
     for (size_t i = 0; i < json_count(r->device_rules); i++)
         if (judge_device_rule(json_at(r->device_rules, i), err) < 0)
             return err_number(err);
@@ -305,96 +310,6 @@ bool oci_text_in(const struct json *list, const char *text)
     return false;
 }
 
-static bool in_hook_path(const char *folder, size_t len)
-{
-    for (const char *at = strchr(OCI_HOOK_PATH, '=') + 1; *at;) {
-        size_t n = strcspn(at, ":");
-        if (n == len && strncmp(at, folder, len) == 0)
-            return true;
-        at += n + (at[n] == ':');
-    }
-    return false;
-}
-
-/* PATH, with folders of the host's own programs only. */
-static bool plain_variable(const char *entry)
-{
-    if (strncmp(entry, "PATH=", 5) != 0)
-        return false;
-    for (const char *at = entry + 5;; at++) {
-        size_t n = strcspn(at, ":");
-        if (!in_hook_path(at, n))
-            return false;
-        at += n;
-        if (*at == '\0')
-            return true;
-    }
-}
-
-/* LD_PRELOAD, BASH_ENV, PYTHONPATH and their like make another program of the one that was allowed,
- * and there is no end to the list of them. */
-static int judge_hook_variables(const struct json *env, const char *stage, struct err *err)
-{
-    for (size_t i = 0; i < json_count(env); i++) {
-        const char *entry = json_string(json_at(env, i));
-        if (plain_variable(entry))
-            continue;
-        err_set(err, ERR_REFUSED,
-                "config: hooks.%s: the variable %.*s would lead the hook to other programs", stage,
-                (int)(strcspn(entry, "=") > 60 ? 60 : strcspn(entry, "=")), entry);
-        return refuse(err, BOUNDARY_KERNEL,
-                      "a hook may have PATH alone, with folders of " OCI_HOOK_PATH
-                      "; what it needs it finds in the state on its stdin, or a wrapper that the "
-                      "operator allows sets it");
-    }
-    return 0;
-}
-
-static int judge_hook(const struct json *j, const char *stage, const struct oci_operator *o,
-                      struct err *err)
-{
-    const char *path = NULL;
-    const struct json *args = NULL, *env = NULL;
-    int64_t timeout = 1;
-    if (json_type(j) != JSON_OBJECT)
-        return field_wrong("hooks", stage, "a list of objects", err);
-    if (field_text(j, "hooks[]", "path", &path, err) < 0 ||
-        field_texts(j, "hooks[]", "args", &args, err) < 0 ||
-        field_texts(j, "hooks[]", "env", &env, err) < 0 ||
-        field_int(j, "hooks[]", "timeout", &timeout, err) < 0)
-        return err_number(err);
-    if (!path || path[0] != '/')
-        return field_wrong("hooks[]", "path", "an absolute path", err);
-    if (timeout <= 0)
-        return field_wrong("hooks[]", "timeout", "at least 1 second", err);
-    if (oci_text_in(o->hooks, path))
-        return judge_hook_variables(env, stage, err);
-    err_set(err, ERR_REFUSED, "config: hooks.%s: %.200s would run outside of the sandbox", stage,
-            path);
-    return refuse(err, BOUNDARY_KERNEL,
-                  "only the operator can allow a hook, by its path in " OCI_OPERATOR_FILE
-                  " (hooks)");
-}
-
-/* OC-5 */
-static int judge_hooks(const struct oci_config *c, const struct oci_operator *o, struct err *err)
-{
-    static const char *const inside[] = {"createContainer", "startContainer", NULL};
-    static const char *const stages[] = {"prestart", "createRuntime", "poststart", "poststop"};
-    if (field_refuse(c->hooks, "hooks", inside,
-                     "no program of the host runs in a half-built sandbox", err) < 0)
-        return err_number(err);
-    for (size_t s = 0; s < ARRAY_LEN(stages); s++) {
-        const struct json *list = NULL;
-        if (field_list(c->hooks, "hooks", stages[s], &list, err) < 0)
-            return err_number(err);
-        for (size_t i = 0; i < json_count(list); i++)
-            if (judge_hook(json_at(list, i), stages[s], o, err) < 0)
-                return err_number(err);
-    }
-    return 0;
-}
-
 int oci_judge_cgroup(const char *path, struct err *err)
 {
     const char *at = path;
@@ -436,8 +351,8 @@ int oci_judge(const struct oci_config *c, const struct oci_operator *o, struct e
     if (!plain_name(c->hostname) || !plain_name(c->domainname))
         return field_wrong("", "hostname", "a name of at most 64 bytes", err);
     if (oci_judge_process(&c->process, o, err) < 0 || judge_namespaces(c, o, err) < 0 ||
-        judge_maps(c, err) < 0 || judge_sysctls(c->sysctl, err) < 0 || judge_hooks(c, o, err) < 0 ||
-        oci_judge_annotations(c->annotations, err) < 0 ||
+        judge_maps(c, err) < 0 || judge_sysctls(c->sysctl, err) < 0 ||
+        oci_judge_hooks(c, o, err) < 0 || oci_judge_annotations(c->annotations, err) < 0 ||
         oci_judge_resources(&c->resources, false, o, err) < 0 ||
         (c->cgroups_path && *c->cgroups_path && oci_judge_cgroup(c->cgroups_path, err) < 0) ||
         judge_paths(c->masked, "maskedPaths", err) < 0 ||

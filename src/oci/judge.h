@@ -7,9 +7,9 @@
  * OC-4  Mounts are of the listed kinds with the listed options; nothing propagates.
  * OC-5  Programs outside (hooks), joins and sockets of the host are the operator's to allow, in a
  * file that only root can write; a configuration cannot, and the variables that it gives to a hook
- * lead to no other program. OC-6  A limit is never above the
- * operator's; a cgroup is the container's own. OC-10  An annotation brig.* is understood, and
- * within what the operator's file says, or the container is not made. */
+ * lead to no other program; Docker's own program may name a network and nothing else. OC-6  A limit
+ * is never above the operator's; a cgroup is the container's own. OC-10  An annotation brig.* is
+ * understood, and within what the operator's file says, or the container is not made. */
 #pragma once
 
 #include "oci/config.h"
@@ -23,6 +23,7 @@
 struct oci_operator {
     struct json *tree;
     const struct json *hooks;    /* programs that may be hooks */
+    const char *docker;          /* the dockerd that may connect networks; or NULL */
     const struct json *sockets;  /* socket files of the host that may be mounted */
     uint64_t caps;               /* more than the list has */
     bool joins[OCI_NS_COUNT];    /* namespaces that may be named by a path */
@@ -53,6 +54,11 @@ int oci_egress_decide(const struct oci_config *c, const struct oci_operator *o, 
                       struct err *err);
 /* A list of rules of the operator's file, laid over p. */
 int oci_rules_read(const struct json *list, const char *where, struct policy *p, struct err *err);
+/* judge_hook.c */
+int oci_judge_hooks(const struct oci_config *c, const struct oci_operator *o, struct err *err);
+/* The way in which Docker's engine names itself. */
+bool oci_hook_of_docker(const char *path);
+#define OCI_DOCKER_ID 2 /* of that hook's arguments the one that is the container's id */
 /* judge_mount.c */
 int oci_judge_mount(const struct oci_mount *m, struct err *err);
 

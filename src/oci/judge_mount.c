@@ -44,9 +44,12 @@ int oci_judge_mount(const struct oci_mount *m, struct err *err)
         err_set(err, ERR_REFUSED, "config: mount on %.150s: option %.60s is not on the list",
                 m->dest, m->odd);
         err_at(err, BOUNDARY_FILESYSTEM);
-        return err_hint(err, "mounts of a sandbox are private and are not shared, remounted or "
-                             "mapped; docs/oci.md lists "
-                             "the options");
+        return err_hint(err, "%s",
+                        strcmp(m->odd, "rslave") == 0
+                            ? "Docker adds it for a folder in which its own data lie: name a "
+                              "narrower one; mounts of a sandbox are private"
+                            : "mounts of a sandbox are private and are not shared, remounted or "
+                              "mapped; docs/oci.md lists the options");
     }
     if (climbs(m->dest))
         return refuse(m, "its destination climbs", "write the path without ..", err);

@@ -318,7 +318,9 @@ int oci_oom_score(pid_t pid, const struct oci_process *p, struct err *err)
     if (r == 0)
         return 0;
     errno = -r;
-    return err_sys(err, "config: set process.oomScoreAdj");
+    err_sys(err, "config: set process.oomScoreAdj");
+    return err_hint(err, "whoever asks for less than he has needs CAP_SYS_RESOURCE on the host "
+                         "(containerd: restrict_oom_score_adj = true)");
 }
 
 int oci_attest_namespaces(pid_t pid, struct err *err)

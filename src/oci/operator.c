@@ -53,7 +53,7 @@ static int read_joins(const struct json *list, struct oci_operator *o, struct er
 static int check_keys(const struct json *j, struct err *err)
 {
     static const char *const keys[] = {"hooks", "sockets", "capabilities", "joins", "memory",
-                                       "pids",  "allow",   "policies",     "log"};
+                                       "pids",  "allow",   "policies",     "log",   "docker"};
     for (size_t i = 0; i < json_count(j); i++) {
         bool known = false;
         for (size_t k = 0; k < ARRAY_LEN(keys); k++)
@@ -95,6 +95,16 @@ static int read_network(struct oci_operator *o, struct err *err)
     return 0;
 }
 
+static int read_docker(struct oci_operator *o, struct err *err)
+{
+    if (field_text(o->tree, "", "docker", &o->docker, err) < 0)
+        return err_number(err);
+    if (o->docker && o->docker[0] != '/')
+        return err_set(err, ERR_POLICY,
+                       OCI_OPERATOR_FILE ": docker is the absolute path of dockerd");
+    return 0;
+}
+
 static void defaults(struct oci_operator *o)
 {
     *o = (struct oci_operator){.tree = NULL};
@@ -111,7 +121,8 @@ static int read_all(struct oci_operator *o, struct err *err)
         field_texts(j, "", "capabilities", &caps, err) < 0 || read_caps(caps, o, err) < 0 ||
         field_texts(j, "", "joins", &joins, err) < 0 || read_joins(joins, o, err) < 0 ||
         field_int(j, "", "memory", &o->memory, err) < 0 ||
-        field_int(j, "", "pids", &o->pids, err) < 0 || read_network(o, err) < 0)
+        field_int(j, "", "pids", &o->pids, err) < 0 || read_network(o, err) < 0 ||
+        read_docker(o, err) < 0)
         return err_number(err);
     if (o->memory < 0 || o->pids < 0)
         return err_set(err, ERR_POLICY, OCI_OPERATOR_FILE ": memory and pids are at least 1");

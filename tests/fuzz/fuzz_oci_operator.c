@@ -15,7 +15,8 @@ static void check(const struct oci_operator *o)
         if (o->caps & 1ull << never[i])
             abort();
     if (o->joins[OCI_NS_USER] || o->joins[OCI_NS_MOUNT] || o->joins[OCI_NS_CGROUP] ||
-        o->memory < 0 || o->pids < 0 || (o->log && o->log[0] != '/'))
+        o->memory < 0 || o->pids < 0 || (o->log && o->log[0] != '/') ||
+        (o->docker && o->docker[0] != '/'))
         abort();
 }
 

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from form import FULL
-from helpers import IS_ROOT, ROOT, is_over, read_stat, status_fields, wait_for
+from helpers import IS_ROOT, ROOT, USER, is_over, read_stat, status_fields, wait_for
 from ocilib import BUSYBOX, OCI, bundle_of, groups_left
 
 LOOPS = 200 if FULL else 12
@@ -171,6 +171,15 @@ def test_process_capabilities_are_those_of_the_list_that_were_asked_for(own):
 def test_process_oom_score(own):
     own.config["process"]["oomScoreAdj"] = 123
     assert own.run("cat /proc/self/oom_score_adj").stdout == "123\n"
+
+
+def test_process_oom_score_that_the_caller_may_not_give():
+    with bundle_of(USER) as bundle:
+        bundle.config["process"]["oomScoreAdj"] = -500
+        told = bundle.run("echo RAN")
+        assert told.returncode == 125 and "RAN" not in told.stdout and "CAP_SYS_RESOURCE" in told.stderr, told
+        bundle.config["process"]["oomScoreAdj"] = 999
+        assert bundle.run("echo RAN").stdout == "RAN\n"
 
 
 def test_process_terminal_and_console_socket(bundle):

@@ -145,7 +145,8 @@ def operator_command(bundle, allowed, *args, mode="644"):
 
 def operator_call(bundle, allowed, *args, mode="644", **kwargs):
     kwargs.setdefault("timeout", 120)
-    return subprocess.run(operator_command(bundle, allowed, *args, mode=mode), capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=bundle.folder, **kwargs)
+    kwargs.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run(operator_command(bundle, allowed, *args, mode=mode), capture_output=True, text=True, cwd=bundle.folder, **kwargs)
 
 
 @contextlib.contextmanager

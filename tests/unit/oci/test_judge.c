@@ -155,6 +155,24 @@ Test(oci_judge, hooks)
             "timeout");
 }
 
+/* OC-5: which program it is looks hooks.c at. */
+Test(oci_judge, docker_hook)
+{
+#define DOCKER(stage, path, args)                                                                  \
+    CONFIG("", ",\"hooks\":{\"" stage "\":[{\"path\":\"" path "\",\"args\":[" args "]}]}", "")
+#define SET_KEY "\"libnetwork-setkey\",\"-exec-root=/var/run/docker\",\"0af\",\"9d8\""
+#define WORD    "{\"docker\":\"/usr/sbin/dockerd\"}"
+    allowed_by(DOCKER("prestart", "/proc/12/exe", SET_KEY), WORD);
+    refused_by(DOCKER("poststop", "/proc/12/exe", SET_KEY), WORD, "something else");
+    refused_by(DOCKER("prestart", "/proc/12/exe", "\"dockerd\""), WORD, "something else");
+    refused_by(DOCKER("prestart", "/proc/12/exe", SET_KEY ",\"x\""), WORD, "something else");
+    refused_by(DOCKER("prestart", "/usr/sbin/dockerd", SET_KEY), WORD, "outside");
+    refused_by(DOCKER("prestart", "/proc/12/../12/exe", SET_KEY), WORD, "outside");
+    refused_by(DOCKER("prestart", "/proc/exe", SET_KEY), WORD, "outside");
+    refused_by(DOCKER("prestart", "/proc/12/exe", SET_KEY), "{\"hooks\":[\"/proc/12/exe\"]}",
+               "Docker's own program");
+}
+
 Test(oci_judge, annotations_widen_nothing)
 {
     taken(CONFIG(
