@@ -60,7 +60,7 @@ test:
 
 # Hours: everything under the sanitizers, long fuzzing, leak checks on every architecture, soak.
 test-full:
-	@tools/bootstrap test $(MAKE) --no-print-directory all test-build
+	@tools/bootstrap test-full $(MAKE) --no-print-directory all test-build
 	@$(RUN_TESTS) --full unit integration escape asan fuzz cross machines soak
 
 unit asan: deps-test test-build

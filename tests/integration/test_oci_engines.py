@@ -263,5 +263,9 @@ def test_examples_for_clusters_name_the_program():
     kind, pod = yaml.safe_load_all((folder / "runtimeclass.yaml").read_text())
     assert (kind["apiVersion"], kind["kind"], kind["handler"]) == ("node.k8s.io/v1", "RuntimeClass", "brig")
     assert pod["spec"]["runtimeClassName"] == kind["metadata"]["name"]
-    assert json.loads((folder / "daemon.json").read_text())["runtimes"] == {"brig": {"path": "/usr/bin/brig-oci"}}
+    for name in ("daemon.json", "swarm-daemon.json"):
+        assert json.loads((folder / name).read_text())["runtimes"] == {"brig": {"path": "/usr/bin/brig-oci"}}
+    assert yaml.safe_load((folder / "stack.yml").read_text())["services"]["code"]["deploy"]["restart_policy"] == {"condition": "none"}
+    runs = [line.partition("=")[2].strip('"').split() for line in (folder / "slurm/oci.conf").read_text().splitlines() if line.startswith("RunTime")]
+    assert len(runs) == 4 and all("/usr/bin/brig-oci" in run and "--root=/run/brig-slurm/%u" in run for run in runs)
     assert 'runtime = "brig"' in (folder / "nomad.hcl").read_text()
