@@ -359,7 +359,7 @@ int oci_judge(const struct oci_config *c, const struct oci_operator *o, struct e
         judge_paths(c->read_only_paths, "readonlyPaths", err) < 0)
         return err_number(err);
     for (size_t i = 0; i < c->mount_count; i++)
-        if (oci_judge_mount(&c->mounts[i], err) < 0)
+        if (oci_judge_mount(&c->mounts[i], c->uid_map_count > 0, err) < 0)
             return err_number(err);
     for (size_t i = 0; i < json_count(c->devices); i++)
         if (judge_device(json_at(c->devices, i), err) < 0)

@@ -60,7 +60,8 @@ int oci_judge_hooks(const struct oci_config *c, const struct oci_operator *o, st
 bool oci_hook_of_docker(const char *path);
 #define OCI_DOCKER_ID 2 /* of that hook's arguments the one that is the container's id */
 /* judge_mount.c */
-int oci_judge_mount(const struct oci_mount *m, struct err *err);
+/* `mapped`: the container has ids of its own. */
+int oci_judge_mount(const struct oci_mount *m, bool mapped, struct err *err);
 
 bool oci_text_in(const struct json *list, const char *text);
 

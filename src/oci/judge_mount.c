@@ -32,7 +32,7 @@ static int judge_kernel_view(const struct oci_mount *m, const char *only, struct
     return 0;
 }
 
-int oci_judge_mount(const struct oci_mount *m, struct err *err)
+int oci_judge_mount(const struct oci_mount *m, bool mapped, struct err *err)
 {
     if (m->type == OCI_MOUNT_OTHER)
         return refuse(m, "this type of file system is not among those that a sandbox may have",
@@ -59,7 +59,9 @@ int oci_judge_mount(const struct oci_mount *m, struct err *err)
         return judge_kernel_view(m, "/proc", err);
     if (m->type == OCI_MOUNT_SYSFS)
         return judge_kernel_view(m, "/sys", err);
-    if (m->type == OCI_MOUNT_CGROUP && !m->read_only)
+    /* With ids of its own Docker leaves ro out, for the sake of runtimes that could not remount it
+     * there. It is read-only all the same (mount_child.c); elsewhere it is a wish, and is told. */
+    if (m->type == OCI_MOUNT_CGROUP && !m->read_only && !mapped)
         return refuse(m, "a writable cgroup file system could lift the sandbox's limits",
                       "add the option ro", err);
     return 0;

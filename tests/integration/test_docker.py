@@ -2,13 +2,16 @@
 import json
 import os
 import select
+import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
 import dockerlib
 from form import FULL
-from helpers import IS_ROOT, wait_for
+from helpers import IS_ROOT, PUBLIC, wait_for
 from ocilib import BUSYBOX, groups_left
 
 pytestmark = pytest.mark.skipif(not FULL or not IS_ROOT or not BUSYBOX, reason="an engine of root's, with a root from busybox: BRIG_TEST_FULL=1")
@@ -210,6 +213,28 @@ def test_docker_without_a_word_of_the_operator(docker):
     finally:
         dockerlib.allow(docker.node, dockerlib.ALLOWED)
     assert docker.run("box", "echo", "RAN").stdout == "RAN\n"  # control
+
+
+def _ids_for_docker(node):
+    for name, line in (("subuid", "dockremap:200000:65536\n"), ("subgid", "dockremap:200000:65536\n"), ("passwd", "dockremap:x:48123:48123::/:/bin/false\n"),
+                       ("group", "dockremap:x:48123:\n")):
+        with (node.etc / name).open("a") as file:
+            file.write(line)
+
+
+def test_docker_with_ids_of_its_own():
+    """userns-remap: root inside is nobody on the host. Its folder is where those ids can go."""
+    folder = Path(tempfile.mkdtemp(prefix="docker-", dir=PUBLIC))
+    folder.chmod(0o755)
+    node, engine = dockerlib.single(folder, "remapped", _ids_for_docker, **{"userns-remap": "dockremap"})
+    try:
+        told = engine.run("-v", "vol:/data", "box", "sh", "-c", "id -u; cat /proc/self/uid_map; touch /data/x /y; mkdir /sys/fs/cgroup/x /sys/fs/cgroup/memory/x", network="bridge")
+        assert told.stdout.split() == ["0", "0", "200000", "65536"] and "Read-only" in told.stderr, told
+        assert Path(engine.ok("volume", "inspect", "-f", "{{.Mountpoint}}", "vol"), "x").stat().st_uid == 200000
+    finally:
+        node.stop()
+        engine.sweep()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_docker_ways_out(docker):

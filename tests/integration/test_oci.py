@@ -369,6 +369,17 @@ def test_cgroup_file_system_is_read_only(own):
     assert all(line.endswith(":/") for line in told.stdout.splitlines() if line[0].isdigit() and ":" in line)
 
 
+def test_cgroup_file_system_is_read_only_whatever_docker_leaves_out(own):
+    """With ids of the container's own it leaves `ro` out (userns-remap)."""
+    ids = [{"containerID": 0, "hostID": 700000, "size": 1000}]
+    own.config["linux"].update(uidMappings=ids, gidMappings=ids)
+    own.mount("/sys/fs/cgroup", type="cgroup", source="cgroup", options=["nosuid", "noexec", "nodev"]).save()
+    subprocess.run(["chown", "-R", "700000:700000", str(own.folder / "rootfs")], check=True)
+    told = own.run("grep cgroup /proc/mounts; mkdir /sys/fs/cgroup/x /sys/fs/cgroup/memory/x")
+    mounts = [line.split()[3].split(",")[0] for line in told.stdout.splitlines()]
+    assert told.returncode == 1 and "Read-only" in told.stderr and mounts and set(mounts) == {"ro"}, told
+
+
 def test_seccomp_of_the_configuration_comes_on_top(bundle):
     deny = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 33}]}
     control = bundle.run("mkdir /tmp/one && echo made; grep Seccomp_filters /proc/self/status")

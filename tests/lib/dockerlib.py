@@ -28,13 +28,13 @@ def allow(node, allowed):
 
 
 class Docker:
-    def __init__(self, node, example="daemon.json"):
+    def __init__(self, node, example="daemon.json", **more):
         self.node = node
         self.parent = f"/docker-test-{os.getpid()}-{node.name}"
         settings = json.loads((EXAMPLES / example).read_text())
         settings["runtimes"]["brig"]["path"] = str(OCI)
         (node.folder / "daemon.json").write_text(json.dumps({**settings, "data-root": str(node.folder / "docker"), "iptables": False, "ip6tables": False,
-                                                             "ip-masq": False, "cgroup-parent": self.parent}))
+                                                             "ip-masq": False, "cgroup-parent": self.parent, **more}))
 
     def start(self):
         self.daemon = self.node.daemon("dockerd", "--config-file", self.node.folder / "daemon.json")
@@ -75,10 +75,11 @@ class Docker:
                 os.rmdir(path)
 
 
-def single(folder):
+def single(folder, name="dock", prepare=lambda node: None, **more):
     """(node, its engine), running."""
     installed()
-    node = Node(folder, "dock", "10.99.0.9")
+    node = Node(folder, name, "10.99.0.9")
     allow(node, ALLOWED)
+    prepare(node)
     node.start()
-    return node, Docker(node).start().take_root()
+    return node, Docker(node, **more).start().take_root()
