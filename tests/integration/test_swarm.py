@@ -76,6 +76,27 @@ def test_swarm_stack_of_the_examples(swarm):
     swarm("stack", "rm", "untrusted")
 
 
+def test_swarm_overlay_network_and_published_port(swarm):
+    """A network of both nodes, with names, and a port of each node."""
+    if swarm.engines[0].node("ip", "link", "add", "try", "type", "vxlan", "id", "7", "dstport", "4790").returncode != 0:
+        pytest.skip("this kernel has no vxlan")
+    swarm("network", "create", "--driver", "overlay", "both")
+    # By names of tasks: addresses of services need IPVS in the kernel.
+    swarm("service", "create", "--detach", "--name", "page", "--network", "both", "--endpoint-mode", "dnsrr", "--publish", "mode=host,published=8080,target=80",
+          "--mode", "global", "--hostname", "on-{{.Node.Hostname}}", "box", "sh", "-c",
+          "while true; do printf 'HTTP/1.0 200 OK\\r\\n\\r\\n%s' $(hostname) | busybox nc -l -p 80; done")
+    wait_for(lambda: swarm.running_on("page") == ["n1", "n2"], 120)
+    for engine in swarm.engines:
+        wait_for(lambda here=engine.node: here(BUSYBOX, "wget", "-q", "-O", "-", "http://127.0.0.1:8080/").stdout == f"on-{here.name}")
+    first, = local(swarm, 0, "page")
+    wait_for(lambda: swarm("exec", first, "busybox", "nslookup", "tasks.page").count("Address: ") == 2)
+    names = swarm("exec", first, "busybox", "nslookup", "tasks.page").split()
+    addresses = [word for word in names if word.startswith("10.")]
+    seen = {swarm("exec", first, "busybox", "wget", "-q", "-O", "-", f"http://{address}/") for address in addresses}
+    assert seen == {"on-n1", "on-n2"}, (names, seen)
+    swarm("service", "rm", "page")
+
+
 def test_swarm_user_is_told_why_it_is_refused(swarm):
     for name, options, why in (("caps", ["--cap-add", "CAP_SYS_ADMIN"], "CAP_SYS_ADMIN"), ("host", ["--network", "host"], "network namespace"),
                                ("root", ["--mount", "type=bind,source=/etc,target=/host"], "mount of /etc")):
