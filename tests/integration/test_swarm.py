@@ -76,6 +76,21 @@ def test_swarm_stack_of_the_examples(swarm):
     swarm("stack", "rm", "untrusted")
 
 
+def test_swarm_secrets_and_configs(swarm):
+    """Files of a file system in memory that Docker mounts below the container's own folder."""
+    for what in ("secret", "config"):
+        file = swarm.engines[0].node.folder / what
+        file.write_text(f"the {what}")
+        swarm(what, "create", f"a-{what}", file)
+    swarm("service", "create", "--detach", "--name", "told", "--mode", "global-job", "--restart-condition", "none", "--secret", "a-secret", "--config", "a-config", "box", "sh", "-c",
+          "cat /run/secrets/a-secret /a-config; touch /run/secrets/a-secret 2>&1; true")
+    wait_for(lambda: len(local(swarm, 0, "told")) == len(local(swarm, 1, "told")) == 1 and all(state.split()[0] in ("Complete", "Failed", "Rejected") for _, _, state, _ in swarm.tasks("told")), 120)
+    for i in (0, 1):
+        container, = local(swarm, i, "told")
+        assert "the secretthe config" in swarm.engines[i].ok("logs", container) and "Read-only" in swarm.engines[i].ok("logs", container), swarm.tasks("told")
+    swarm("service", "rm", "told")
+
+
 def test_swarm_overlay_network_and_published_port(swarm):
     """A network of both nodes, with names, and a port of each node."""
     if swarm.engines[0].node("ip", "link", "add", "try", "type", "vxlan", "id", "7", "dstport", "4790").returncode != 0:
