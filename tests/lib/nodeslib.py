@@ -25,8 +25,8 @@ class Node:
         self.holder = None
 
     def start(self):
-        """Power on: with the /etc that was made before."""
-        self.holder = subprocess.Popen(["unshare", *SPACES, "--fork", "--kill-child", "--mount-proc", "sh", "-c", SETUP, "sh", self.name, str(self.etc),
+        """Power on: with the /etc that was made before. It ends with the test, however that ends."""
+        self.holder = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", *SPACES, "--fork", "--kill-child", "--mount-proc", "sh", "-c", SETUP, "sh", self.name, str(self.etc),
                                         sys.executable, "-c", REAP], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         assert self.holder.stdout.readline() == b"up\n", self.name
         self.pid = next(iter(below(self.holder.pid)))
