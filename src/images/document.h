@@ -75,8 +75,9 @@ void config_done(struct image_config *c);
 
 /* As images name it: "amd64", "arm64". */
 const char *image_architecture(void);
-/* The name of all layers together, 64 digits: of which blobs they came out of, and what the config
- * says that these are. IM-21: so nothing in it is only the word of brig-unpack. */
+/* The name of all layers together: of which blobs they came out of, and what the config says that
+ * these are. IM-21: so nothing in it is only the word of brig-unpack; and no root of before, whose
+ * name could be, has one that begins like this. */
 void image_chain(const struct image_manifest *m, const struct image_config *c, char ret[static 65]);
-/* The same as brig once made it, of what the config says alone. */
+/* The same as brig once made it, of what the config says alone: 64 digits. */
 void image_chain_before(const struct image_config *c, char ret[static 65]);

@@ -335,6 +335,7 @@ void image_chain(const struct image_manifest *m, const struct image_config *c, c
     static const char kind[] = "brig root by blobs\n";
     struct sha256 sha;
     uint8_t sum[SHA256_SIZE];
+    char hex[SHA256_HEX_SIZE];
     sha256_init(&sha);
     sha256_add(&sha, kind, sizeof kind);
     for (unsigned i = 0; i < m->layer_count && i < c->diff_count; i++) {
@@ -342,7 +343,8 @@ void image_chain(const struct image_manifest *m, const struct image_config *c, c
         sha256_add(&sha, c->diff_ids[i], strlen(c->diff_ids[i]) + 1);
     }
     sha256_finish(&sha, sum);
-    hex_encode(sum, sizeof sum, ret);
+    hex_encode(sum, sizeof sum, hex);
+    snprintf(ret, 65, "blobs-%.58s", hex);
 }
 
 void image_chain_before(const struct image_config *c, char ret[static 65])

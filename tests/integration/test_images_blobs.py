@@ -192,6 +192,17 @@ def make_old(store, image):
     return old
 
 
+def test_I17_a_root_of_before_is_never_one_of_blobs(one):
+    """Then brig-unpack could choose what a root is called, if it says which layer it has unpacked: also what one is called now."""
+    victim = Image(base(), layer(entry("etc/shared", b"honest")))
+    one.loaded(Image(base(), layer(entry("etc/shared", b"evil"))), "stranger/image")
+    digests = [digest(data) for data in victim.layers]
+    text = "brig root by blobs\n\0" + "".join(f"{each}\0{each}\0" for each in digests)
+    one.root().parent.rename(one.images / "roots" / hashlib.sha256(text.encode()).hexdigest())
+    one.loaded(victim)
+    assert one.run("--image", "test/box", "--", "cat", "/etc/shared").stdout == "honest"
+
+
 @pytest.mark.parametrize("packer", ["", "+gzip"])
 def test_a_store_of_before_is_read_and_nothing_new_is_made_of_it(one, packer):
     image = Image(base(), layer(entry("etc/shared", b"honest")), packer=packer)
